@@ -1,0 +1,206 @@
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+#include "backends/cpu/testing.hpp"
+
+namespace crucible::backend {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kPrelude = "typedef long long i64;\n";
+
+/// A kernel that adds `number` to every float.
+KernelText adder(const std::string& name, const std::string& number) {
+  return {name, "void " + name +
+                    "(void* const* buffers, const double* scalars, long begin, long end) {\n"
+                    "  float* x = buffers[0];\n  for (i64 i = begin; i < end; ++i) x[i] += " +
+                    number + ";\n}\n"};
+}
+
+class CpuCompile : public CpuTest {
+ protected:
+  void SetUp() override {
+    if (!has_clang()) GTEST_SKIP() << "no clang on this machine";
+  }
+  /// What the kernel makes of zero.
+  static float run(const std::shared_ptr<Device>& device, const Module& module, const std::string& name) {
+    Buffer buffer = make_buffer(device, 4);
+    OpList list;
+    list.launch(take(module.kernel(name)), {buffer.address()}, 1);
+    Plan plan = take(Plan::build(device, list.ops(), 0));
+    EXPECT_TRUE(static_cast<bool>(plan.replay()));
+    return download<float>(buffer, 1)[0];
+  }
+  std::filesystem::path cache() const { return folder_.path() / "cache"; }
+};
+
+TEST_F(CpuCompile, RunsWhatTheTextSays) {
+  const auto device = open();
+  const std::vector<KernelText> kernels = {adder("k_one", "1"), adder("k_two", "2"), adder("k_three", "3"),
+                                           adder("k_four", "4"), adder("k_five", "5")};
+  const Module module = take(Module::compile(device, kPrelude, kernels));
+  EXPECT_FALSE(module.from_cache());
+  EXPECT_GT(module.compile_ns(), 0u);
+  EXPECT_EQ(run(device, module, "k_one"), 1);
+  EXPECT_EQ(run(device, module, "k_five"), 5);
+}
+
+TEST_F(CpuCompile, TakesTheSecondTimeFromTheCache) {
+  const auto device = open();
+  const std::vector<KernelText> kernels = {adder("k_a", "1"), adder("k_b", "2"), adder("k_c", "3"), adder("k_d", "4")};
+  (void)take(Module::compile(device, kPrelude, kernels));
+  const Module again = take(Module::compile(device, kPrelude, kernels));
+  EXPECT_TRUE(again.from_cache());
+  EXPECT_EQ(run(device, again, "k_d"), 4);
+  const std::vector<KernelText> two = {kernels[2], kernels[0]};  // another batch of the same kernels
+  EXPECT_TRUE(take(Module::compile(device, kPrelude, two)).from_cache());
+}
+
+TEST_F(CpuCompile, CompilesAnewWhatDiffersInAnyPart) {
+  const auto device = open();
+  const std::vector<KernelText> before = {adder("k_a", "1")};
+  (void)take(Module::compile(device, kPrelude, before));
+  const std::vector<KernelText> text = {adder("k_a", "2")};
+  const Module other_text = take(Module::compile(device, kPrelude, text));
+  EXPECT_FALSE(other_text.from_cache());
+  EXPECT_EQ(run(device, other_text, "k_a"), 2);
+  const Module other_prelude = take(Module::compile(device, "typedef int i64;\n", before));
+  EXPECT_FALSE(other_prelude.from_cache());
+  EXPECT_EQ(run(device, other_prelude, "k_a"), 1);
+}
+
+TEST_F(CpuCompile, DoesNotTrustDamagedFilesOfTheCache) {
+  const auto device = open();
+  int damaged = 0;
+  for (const char* folder : {"objects", "kernels"}) {
+    const std::vector<KernelText> kernels = {adder("k_damage", std::to_string(++damaged))};
+    (void)take(Module::compile(device, kPrelude, kernels));
+    for (const auto& entry : std::filesystem::directory_iterator(cache() / folder)) {
+      std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+      file.seekg(20);
+      const char byte = static_cast<char>(file.get() ^ 0x11);
+      file.seekp(20);
+      file.put(byte);
+    }
+    const Module module = take(Module::compile(device, kPrelude, kernels));
+    EXPECT_FALSE(module.from_cache()) << folder;
+    EXPECT_EQ(run(device, module, "k_damage"), damaged);
+    EXPECT_TRUE(take(Module::compile(device, kPrelude, kernels)).from_cache()) << "it was not repaired";
+  }
+}
+
+TEST_F(CpuCompile, DoesNotTrustAnObjectWithoutTheKernel) {
+  const auto device = open();
+  const std::vector<KernelText> one = {adder("k_one", "1")}, two = {adder("k_two", "2")};
+  (void)take(Module::compile(device, kPrelude, one));
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(cache() / "kernels")) files.push_back(entry.path());
+  (void)take(Module::compile(device, kPrelude, two));
+  for (const auto& entry : std::filesystem::directory_iterator(cache() / "kernels")) {
+    if (entry.path() != files[0]) {
+      std::filesystem::copy_file(entry.path(), files[0], std::filesystem::copy_options::overwrite_existing);
+    }
+  }
+  const Module module = take(Module::compile(device, kPrelude, one));
+  EXPECT_FALSE(module.from_cache());
+  EXPECT_EQ(run(device, module, "k_one"), 1);
+}
+
+TEST_F(CpuCompile, LeavesNoTemporaryFiles) {
+  const auto device = open();
+  const std::vector<KernelText> kernels = {adder("k_a", "1")};
+  (void)take(Module::compile(device, kPrelude, kernels));
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(cache())) names.push_back(entry.path().filename().string());
+  EXPECT_THAT(names, testing::UnorderedElementsAre("kernels", "objects"));
+}
+
+TEST_F(CpuCompile, WorksWithoutACacheThatCanBeUsed) {
+  std::filesystem::create_directory(cache());
+  std::filesystem::permissions(cache(), std::filesystem::perms::all);  // others could put objects there
+  const auto device = open();
+  const std::vector<KernelText> kernels = {adder("k_a", "7")};
+  testing::internal::CaptureStderr();
+  const Module module = take(Module::compile(device, kPrelude, kernels));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("can be written by other users"));
+  EXPECT_EQ(run(device, module, "k_a"), 7);
+  EXPECT_TRUE(std::filesystem::is_empty(cache()));
+}
+
+TEST_F(CpuCompile, NamesTheErrorOfTheText) {
+  const auto device = open();
+  const std::vector<KernelText> kernels = {{"k_bad", "void k_bad(void) { nonsense; }"}};
+  const auto module = Module::compile(device, kPrelude, kernels);
+  ASSERT_FALSE(module);
+  EXPECT_EQ(module.error().code, ErrorCode::kInternal);
+  EXPECT_THAT(module.error().message, HasSubstr("use of undeclared identifier 'nonsense'"));
+  const std::string& message = module.error().message;
+  const std::size_t start = message.find(" on /") + 4;
+  const std::string kept = message.substr(start, message.find(" (kept)") - start);
+  EXPECT_TRUE(std::filesystem::exists(kept)) << message;
+}
+
+TEST_F(CpuCompile, NamesASymbolThatNobodyHas) {
+  const auto device = open();
+  const std::vector<KernelText> kernels = {{"k_call", "void absent_function(void); void k_call(void) { absent_function(); }"}};
+  const auto module = Module::compile(device, kPrelude, kernels);
+  ASSERT_FALSE(module);
+  EXPECT_THAT(module.error().message, HasSubstr("absent_function"));
+}
+
+TEST_F(CpuCompile, RefusesNamesThatAreNotC) {
+  const auto device = open();
+  const std::vector<KernelText> kernels = {{"k-bad", ""}}, twice = {adder("k_a", "1"), adder("k_a", "2")};
+  EXPECT_FALSE(Module::compile(device, kPrelude, kernels));
+  const auto module = Module::compile(device, kPrelude, twice);
+  ASSERT_FALSE(module);
+  EXPECT_THAT(module.error().message, HasSubstr("two kernels with different texts are named k_a"));
+}
+
+TEST_F(CpuCompile, NamesAKernelThatTheModuleLacks) {
+  const auto device = open();
+  const std::vector<KernelText> kernels = {adder("k_a", "1")};
+  const Module module = take(Module::compile(device, kPrelude, kernels));
+  const auto kernel = module.kernel("k_b");
+  ASSERT_FALSE(kernel);
+  EXPECT_THAT(kernel.error().message, HasSubstr("none named k_b"));
+}
+
+TEST_F(CpuCompile, SaysWhatToInstallWithoutClang) {
+  const std::vector<KernelText> kernels = {adder("k_a", "1")};
+  {
+    const auto device = open({{"compiler", (folder_.path() / "no-clang").string()}});
+    const auto module = Module::compile(device, kPrelude, kernels);
+    ASSERT_FALSE(module);
+    EXPECT_EQ(module.error().code, ErrorCode::kUnavailable);
+    EXPECT_THAT(module.error().message, HasSubstr("no-clang"));
+    EXPECT_THAT(module.error().message, HasSubstr("install the package clang-19, or set CRUCIBLE_CLANG"));
+  }
+  const char* const path = std::getenv("PATH");
+  const std::string before = path == nullptr ? "" : path;
+  setenv("PATH", folder_.path().c_str(), 1);
+  const auto module = Module::compile(open(), kPrelude, kernels);
+  setenv("PATH", before.c_str(), 1);
+  ASSERT_FALSE(module);
+  EXPECT_THAT(module.error().message, HasSubstr("looked for clang-19, "));
+}
+
+TEST_F(CpuCompile, RoundsEachOperationByItself) {
+  const auto device = open();
+  const std::vector<KernelText> kernels = {
+      {"k_fma", "void k_fma(void* const* b, const double* s, long begin, long end) {\n"
+                "  float* x = b[0];\n  for (long i = begin; i < end; ++i) x[3 * i] = x[3 * i + 1] * x[3 * i + 1] + x[3 * i + 2];\n}\n"}};
+  const Module module = take(Module::compile(device, kPrelude, kernels));
+  const float a = 1.0f + 0x1p-12f;
+  Buffer buffer = upload<float>(device, {0, a, -1.0f});
+  OpList list;
+  list.launch(take(module.kernel("k_fma")), {buffer.address()}, 1);
+  Plan plan = take(Plan::build(device, list.ops(), 0));
+  CRUCIBLE_ASSERT_OK(plan.replay());
+  EXPECT_EQ(download<float>(buffer, 1)[0], 0x1p-11f);  // a fused operation would keep 2^-24
+}
+
+}  // namespace
+}  // namespace crucible::backend

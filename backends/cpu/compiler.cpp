@@ -1,0 +1,90 @@
+// The processor is part of the identity because -march=native is; the compiler counts by file, size and time of change,
+// which cost no process, where --version would cost 40 ms in every run.
+#include "backends/cpu/compiler.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+#include "backends/cpu/device.hpp"
+#include "backends/cpu/error.hpp"
+#include "backends/cpu/process.hpp"
+
+namespace crucible_cpu {
+namespace {
+
+constexpr std::string_view kNames[] = {"clang-19", "clang-22", "clang-21", "clang-20", "clang-18", "clang-17"};
+constexpr const char* kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
+
+bool is_program(const std::filesystem::path& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
+}
+
+/// The first program `name` in the folders of PATH; relative folders are passed over.
+std::optional<std::filesystem::path> search_path(std::string_view name) {
+  const char* variable = std::getenv("PATH");
+  std::string_view rest = variable != nullptr && *variable != '\0' ? variable : kDefaultPath;
+  while (!rest.empty()) {
+    const std::size_t colon = rest.find(':');
+    const std::filesystem::path folder(rest.substr(0, colon));
+    if (folder.is_absolute() && is_program(folder / name)) return folder / name;
+    rest = colon == std::string_view::npos ? std::string_view() : rest.substr(colon + 1);
+  }
+  return std::nullopt;
+}
+
+[[noreturn]] void no_compiler(const std::string& looked_for) {
+  throw Failure(CRUCIBLE_E_UNAVAILABLE,
+                "no clang found (looked for " + looked_for + "): install the package clang-19, or set CRUCIBLE_CLANG");
+}
+
+std::filesystem::path locate(const std::string& wanted) {
+  if (!wanted.empty()) {
+    if (wanted.find('/') != std::string::npos) {
+      if (is_program(wanted)) return std::filesystem::absolute(wanted);
+      no_compiler(wanted + ", which is not a program");
+    }
+    if (const auto found = search_path(wanted)) return *found;
+    no_compiler(wanted + " in PATH");
+  }
+  std::string looked_for;
+  for (const std::string_view name : kNames) {
+    if (const auto found = search_path(name)) return *found;
+    looked_for += (looked_for.empty() ? "" : ", ") + std::string(name);
+  }
+  no_compiler(looked_for + " in PATH");
+}
+
+std::string identity_of(const Compiler& compiler, const std::string& features) {
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(compiler.path, error);
+  struct stat file = {};
+  if (error || stat(real.c_str(), &file) != 0) no_compiler(compiler.path.string() + ", which cannot be read");
+  std::string identity = real.string() + "\n" + std::to_string(file.st_size) + "\n" +
+                         std::to_string(file.st_mtim.tv_sec) + "." + std::to_string(file.st_mtim.tv_nsec) + "\n";
+  for (const std::string& flag : compiler.flags) identity += flag + " ";
+  return identity + "\n" + cpuinfo("cpu family") + " " + cpuinfo("model") + " " + cpuinfo("stepping") + "\n" + features;
+}
+
+}  // namespace
+
+Compiler find_compiler(const std::string& wanted) {
+  Compiler compiler;
+  compiler.path = locate(wanted);
+  // -fno-math-errno and -fno-trapping-math change no result; -ffp-contract=off keeps each rounding where the text has
+  // it. No standard library is linked: what clang makes of copies (memset) is found in the process.
+  compiler.flags = {"-x", "c", "-std=gnu17", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math",
+                    "-ffp-contract=off", "-fPIC", "-shared", "-nostdlib", "-w"};
+  const std::string features = cpuinfo("flags");
+  if ((features + " ").find(" avx512f ") != std::string::npos) compiler.flags.push_back("-mprefer-vector-width=512");
+  compiler.identity = identity_of(compiler, features);
+  return compiler;
+}
+
+}  // namespace crucible_cpu

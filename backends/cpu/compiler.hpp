@@ -1,0 +1,20 @@
+// Which C compiler turns kernels into machine code, with which flags, and what identifies the result of using it.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace crucible_cpu {
+
+struct Compiler {
+  std::filesystem::path path;
+  std::vector<std::string> flags;
+  std::string identity;  // program file, flags and processor: equal identities make equal objects from equal text
+};
+
+/// `wanted` is a path or a name; "" looks for clang-19, then for other versions from 17 on. Threads: any.
+/// Errors: UNAVAILABLE, with what was looked for and what to install.
+Compiler find_compiler(const std::string& wanted);
+
+}  // namespace crucible_cpu

@@ -1,0 +1,43 @@
+// The device of this plugin: the cores that the process may use, the team of threads that runs on them, and oneDNN when
+// it is there. Everything else is made from a device and counts what it takes here.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "backends/cpu/team.hpp"
+#include "plugins/abi/crucible_plugin.h"
+
+namespace crucible_cpu {
+
+class OneDnn;  // library_onednn.hpp
+
+/// Bytes that this device's buffers hold now, and held at most. Threads: any.
+class MemoryCount {
+ public:
+  void add(std::uint64_t bytes);
+  void remove(std::uint64_t bytes);
+  std::uint64_t live() const;
+  std::uint64_t peak() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::uint64_t live_ = 0, peak_ = 0;
+};
+
+/// First value of `key` in /proc/cpuinfo, or "".
+std::string cpuinfo(const std::string& key);
+
+}  // namespace crucible_cpu
+
+struct crucible_device {
+  int threads = 1;
+  std::string compiler, cache_dir;  // options, "" where not set
+  std::shared_ptr<const crucible_cpu::OneDnn> onednn;  // shared: library calls in plans keep it; null without the library
+  std::string library_note;                            // what the library is, or what its absence costs
+  std::unique_ptr<crucible_cpu::Team> team;
+  std::mutex run_mutex;  // the team has one caller at a time, whichever plan that is
+  crucible_cpu::MemoryCount memory;
+};

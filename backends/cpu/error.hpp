@@ -1,0 +1,56 @@
+// Errors of this plugin: thrown as Failure inside, turned into error objects of the C ABI at its edge. Nothing of the
+// host is used here; no exception leaves an entry point (guard()).
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "plugins/abi/crucible_plugin.h"
+
+namespace crucible_cpu {
+
+/// What failed and what to do next, with one of the CRUCIBLE_E_ codes.
+class Failure : public std::exception {
+ public:
+  Failure(crucible_code code, std::string message) : code_(code), message_(std::move(message)) {}
+  const char* what() const noexcept override { return message_.c_str(); }
+  crucible_code code() const { return code_; }
+
+ private:
+  crucible_code code_;
+  std::string message_;
+};
+
+/// A new error object. Owns: the receiver destroys it. Never throws: out of memory gives a static object.
+crucible_status make_status(crucible_code code, const char* message) noexcept;
+
+/// Runs the body of an entry point and turns whatever it throws into an error object.
+template <class Body>
+crucible_status guard(Body&& body) noexcept {
+  try {
+    body();
+    return nullptr;
+  } catch (const Failure& failure) {
+    return make_status(failure.code(), failure.what());
+  } catch (const std::bad_alloc&) {
+    return make_status(CRUCIBLE_E_OUT_OF_MEMORY, "the plugin itself has no memory left for its own tables");
+  } catch (const std::exception& error) {
+    return make_status(CRUCIBLE_E_INTERNAL, error.what());
+  } catch (...) {
+    return make_status(CRUCIBLE_E_INTERNAL, "an unknown exception reached the edge of the plugin");
+  }
+}
+
+/// Errors: INVALID_ARGUMENT with `message` when `condition` does not hold.
+inline void require(bool condition, const char* message) {
+  if (!condition) throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, message);
+}
+
+inline std::string to_string(crucible_str text) {
+  return text.data == nullptr ? std::string() : std::string(text.data, text.size);
+}
+
+}  // namespace crucible_cpu

@@ -1,0 +1,19 @@
+// What a compiled kernel is here: a C function and its name.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "plugins/abi/crucible_plugin.h"
+
+namespace crucible_cpu {
+
+/// Does the work items [begin, end); items are independent of each other.
+using KernelFunction = void (*)(void* const* buffers, const double* scalars, std::int64_t begin, std::int64_t end);
+
+}  // namespace crucible_cpu
+
+struct crucible_kernel {
+  crucible_cpu::KernelFunction function = nullptr;
+  std::string name;
+};

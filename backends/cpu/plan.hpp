@@ -1,0 +1,46 @@
+// A plan: a copy of the host's list of ops, cut into pieces that run without leaving the team (launches, copies, fills)
+// and library calls between them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "backends/cpu/device.hpp"
+#include "backends/cpu/kernel.hpp"
+#include "backends/cpu/library_onednn.hpp"
+
+namespace crucible_cpu {
+
+/// Work items [begin, end) of chunk `index` of `chunks`: every item is in exactly one chunk, sizes differ by at most one.
+struct Range {
+  std::int64_t begin, end;
+};
+Range chunk_range(std::int64_t grid, std::int64_t chunks, std::int64_t index);
+
+/// How many chunks: at most `threads`, none with fewer than `grain` items unless the whole grid has fewer.
+std::int64_t chunk_count(std::int64_t grid, std::int64_t grain, int threads);
+
+struct PlanOp {
+  std::uint32_t kind = 0;
+  KernelFunction kernel = nullptr;        // LAUNCH
+  std::vector<void*> buffers;
+  std::vector<double> scalars;
+  std::int64_t grid = 0, chunks = 0;      // LAUNCH, COPY, FILL; 0 chunks: nothing to do
+  std::uint64_t size = 0;                 // COPY, FILL
+  int pattern = 0;                        // FILL
+  std::unique_ptr<LibraryCall> library;   // LIBRARY
+};
+
+struct SlotUse {
+  std::uint32_t slot, op, scalar;
+};
+
+}  // namespace crucible_cpu
+
+struct crucible_plan {
+  crucible_device* device = nullptr;
+  std::vector<crucible_cpu::PlanOp> ops;
+  std::vector<crucible_cpu::SlotUse> slot_uses;
+  std::uint32_t slot_count = 0;
+};

@@ -1,0 +1,226 @@
+#include <gmock/gmock.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "backends/cpu/testing.hpp"
+
+namespace crucible::backend {
+namespace {
+
+using testing::HasSubstr;
+
+// count: adds 1 to each item's counter. chain: item i of out = in[n - 1 - i] * 3 + 1, so a launch that starts before the
+// one before it has ended reads old values. scale: out = in * s0 + s1. tiny: out = in * 2^-10 (a subnormal for 2^-120).
+constexpr const char* kTexts[][2] = {
+    {"k_count",
+     "void k_count(void* const* b, const double* s, long begin, long end) {\n"
+     "  int* x = b[0]; for (long i = begin; i < end; ++i) x[i] += 1;\n}\n"},
+    {"k_chain",
+     "void k_chain(void* const* b, const double* s, long begin, long end) {\n"
+     "  unsigned* o = b[0]; const unsigned* x = b[1]; long n = (long)s[0];\n"
+     "  for (long i = begin; i < end; ++i) o[i] = x[n - 1 - i] * 3u + 1u;\n}\n"},
+    {"k_scale",
+     "void k_scale(void* const* b, const double* s, long begin, long end) {\n"
+     "  float* o = b[0]; const float* x = b[1];\n"
+     "  for (long i = begin; i < end; ++i) o[i] = x[i] * (float)s[0] + (float)s[1];\n}\n"},
+    {"k_tiny",
+     "void k_tiny(void* const* b, const double* s, long begin, long end) {\n"
+     "  float* o = b[0]; const float* x = b[1]; for (long i = begin; i < end; ++i) o[i] = x[i] * 0x1p-10f;\n}\n"},
+};
+
+/// Every case runs on OpenMP's threads and on our own, where both are there.
+class CpuPlan : public CpuTest, public testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    if (!has_clang()) GTEST_SKIP() << "no clang on this machine";
+  }
+  static void TearDownTestSuite() { shared_cache_.reset(); }
+  std::shared_ptr<Device> open_with(int threads) {
+    if (shared_cache_ == nullptr) shared_cache_ = std::make_unique<TemporaryFolder>();
+    device_ = open({{"threads", std::to_string(threads)}, {"library", GetParam()}, {"cache_dir", shared_cache_->path()}});
+    std::vector<KernelText> kernels;
+    for (const auto& [name, text] : kTexts) kernels.push_back({name, text});
+    module_.emplace(take(Module::compile(device_, "", kernels)));
+    return device_;
+  }
+  crucible_kernel* kernel(const char* name) const { return take(module_->kernel(name)); }
+  Plan build(const OpList& list, std::uint32_t slots = 0) { return take(Plan::build(device_, list.ops(), slots)); }
+  /// Everything that was made from the device must be gone before another one is opened with other options.
+  void close() {
+    module_.reset();
+    device_.reset();
+  }
+
+  std::shared_ptr<Device> device_;
+  std::optional<Module> module_;
+  static inline std::unique_ptr<TemporaryFolder> shared_cache_;
+};
+
+TEST_P(CpuPlan, CoversEachItemExactlyOnce) {
+  for (const int threads : {1, 2, 3, 7}) {
+    open_with(threads);
+    for (const std::int64_t grid : {0, 1, 2, 3, 5, 6, 7, 8, 13, 64, 100, 1001}) {
+      for (const std::int64_t grain : {0, 1, 2, 3, 10, 64, 500, 5000}) {
+        Buffer buffer = make_buffer(device_, static_cast<std::uint64_t>(grid + 1) * 4);
+        OpList list;
+        list.launch(kernel("k_count"), {buffer.address()}, grid, grain);
+        CRUCIBLE_ASSERT_OK(build(list).replay());
+        std::vector<int> expected(static_cast<std::size_t>(grid), 1);
+        expected.push_back(0);
+        ASSERT_EQ(download<int>(buffer, expected.size()), expected) << threads << " " << grid << " " << grain;
+      }
+    }
+    close();
+  }
+}
+
+TEST_P(CpuPlan, RunsOpsInOrder) {
+  constexpr std::int64_t kItems = 5000;
+  std::vector<std::uint32_t> start(kItems);
+  for (std::size_t i = 0; i < start.size(); ++i) start[i] = static_cast<std::uint32_t>(i * i);
+  for (const int threads : {1, 2, 4}) {
+    open_with(threads);
+    const Buffer a = upload(device_, start), b = make_buffer(device_, kItems * 4);
+    OpList list;
+    std::vector<std::uint32_t> expected = start, next(kItems);
+    for (int step = 0; step < 40; ++step) {
+      const bool even = step % 2 == 0;
+      // Now and then one thread alone, so that shared and lonely ops meet in every order.
+      list.launch(kernel("k_chain"), {even ? b.address() : a.address(), even ? a.address() : b.address()}, kItems,
+                  step % 5 == 3 ? kItems : 16, {fixed(kItems)});
+      for (std::size_t i = 0; i < next.size(); ++i) next[i] = expected[next.size() - 1 - i] * 3u + 1u;
+      expected = next;
+    }
+    Plan plan = build(list);
+    for (int repeat = 0; repeat < 20; ++repeat) {
+      Buffer& first = const_cast<Buffer&>(a);
+      CRUCIBLE_ASSERT_OK(first.write(0, std::as_bytes(std::span(start))));
+      CRUCIBLE_ASSERT_OK(plan.replay());
+      ASSERT_EQ(download<std::uint32_t>(a, kItems), expected) << threads << " threads, repeat " << repeat;
+    }
+    close();
+  }
+}
+
+TEST_P(CpuPlan, CopiesAndFillsBetweenLaunches) {
+  open_with(2);
+  for (const std::uint64_t size : {std::uint64_t{4}, std::uint64_t{4100}, (std::uint64_t{3} << 20) + 12}) {
+    const std::size_t count = size / 4;
+    std::vector<int> source(count);
+    for (std::size_t i = 0; i < count; ++i) source[i] = static_cast<int>(i);
+    const Buffer a = upload(device_, source), b = make_buffer(device_, size + 8), c = make_buffer(device_, size + 8);
+    OpList list;
+    list.copy(b.address() + 4, a.address(), size);
+    list.launch(kernel("k_count"), {b.address() + 4}, static_cast<std::int64_t>(count));
+    list.copy(c.address() + 4, b.address() + 4, size);
+    list.fill(b.address() + 4, size, 0xab);
+    list.copy(b.address(), b.address() + 4, 4);
+    CRUCIBLE_ASSERT_OK(build(list).replay());
+    std::vector<int> expected(count + 2, 0);
+    for (std::size_t i = 0; i < count; ++i) expected[i + 1] = static_cast<int>(i) + 1;
+    EXPECT_EQ(download<int>(c, count + 2), expected);
+    std::vector<int> filled(count + 2, static_cast<int>(0xabababab));
+    filled.back() = 0;
+    EXPECT_EQ(download<int>(b, count + 2), filled);
+  }
+}
+
+TEST_P(CpuPlan, TakesSlotsAnewInEachReplay) {
+  open_with(2);
+  const Buffer in = upload<float>(device_, {1, 2, 3, 4}), out = make_buffer(device_, 16);
+  OpList list;
+  list.launch(kernel("k_scale"), {out.address(), in.address()}, 4, 1, {slot(1), fixed(0.5)});
+  list.launch(kernel("k_scale"), {out.address(), out.address()}, 4, 1, {slot(0), slot(1)});
+  Plan plan = build(list, 2);
+  for (const double value : {2.0, 3.0}) {
+    const double slots[] = {value, value * 10};
+    CRUCIBLE_ASSERT_OK(plan.set_slots(slots));
+    CRUCIBLE_ASSERT_OK(plan.replay());
+    std::vector<float> expected;
+    for (int i = 1; i <= 4; ++i) expected.push_back(static_cast<float>((i * value * 10 + 0.5) * value + value * 10));
+    EXPECT_EQ(download<float>(out, 4), expected);
+  }
+  const double one[] = {1.0};
+  const auto wrong = plan.set_slots(one);
+  ASSERT_FALSE(wrong);
+  EXPECT_THAT(wrong.error().message, HasSubstr("1 values for 2 slots"));
+}
+
+TEST_P(CpuPlan, KeepsNothingOfTheHostsList) {
+  open_with(2);
+  Buffer buffer = make_buffer(device_, 400);
+  auto list = std::make_unique<OpList>();
+  list->launch(kernel("k_count"), {buffer.address()}, 100);
+  Plan plan = build(*list);
+  list->at(0).grid = 7;
+  const_cast<std::uint64_t*>(list->at(0).buffers)[0] = 0;
+  list.reset();
+  CRUCIBLE_ASSERT_OK(plan.replay());
+  EXPECT_EQ(download<int>(buffer, 100), std::vector<int>(100, 1));
+}
+
+TEST_P(CpuPlan, ProfilesEachOpOfOneReplay) {
+  open_with(2);
+  Buffer buffer = make_buffer(device_, 4 << 20);
+  OpList list;
+  list.launch(kernel("k_count"), {buffer.address()}, 1 << 20);
+  list.launch(kernel("k_count"), {buffer.address()}, 1);
+  Plan plan = build(list);
+  const std::vector<std::uint64_t> times = take(plan.profile());
+  ASSERT_EQ(times.size(), 2u);
+  EXPECT_GT(times[0], times[1]);
+  EXPECT_EQ(download<int>(buffer, 2), (std::vector<int>{2, 1}));
+}
+
+TEST_P(CpuPlan, KeepsSubnormalsAndTheCallersFloatMode) {
+#if defined(__x86_64__)
+  open_with(2);
+  const std::vector<float> small(2000, 0x1p-120f);
+  const Buffer in = upload(device_, small), out = make_buffer(device_, 8000);
+  OpList list;
+  list.launch(kernel("k_tiny"), {out.address(), in.address()}, 2000);
+  Plan plan = build(list);
+  const unsigned before = _mm_getcsr();
+  _mm_setcsr(before | 0x8040);  // flush and denormals-are-zero, as some programs set them
+  const auto result = plan.replay();
+  const unsigned after = _mm_getcsr();
+  _mm_setcsr(before);
+  CRUCIBLE_ASSERT_OK(result);
+  EXPECT_EQ(after & 0x8040, 0x8040u);
+  EXPECT_EQ(download<float>(out, 2000), std::vector<float>(2000, 0x1p-130f));
+#else
+  GTEST_SKIP() << "the float mode is set on x86-64 only";
+#endif
+}
+
+TEST_P(CpuPlan, RefusesBadOpsByPlaceAndReason) {
+  open_with(2);
+  Buffer buffer = make_buffer(device_, 64);
+  const auto message = [&](auto&& change) {
+    OpList list;
+    list.launch(kernel("k_count"), {buffer.address()}, 1);
+    list.launch(kernel("k_scale"), {buffer.address(), buffer.address()}, 1, 1, {slot(0), fixed(1)});
+    change(list.at(1));
+    const auto plan = Plan::build(device_, list.ops(), 1);
+    return plan ? std::string() : plan.error().message;
+  };
+  EXPECT_EQ(message([](crucible_op&) {}), "");
+  EXPECT_THAT(message([](crucible_op& op) { op.kind = 77; }), HasSubstr("op 1: kind 77 is not known"));
+  EXPECT_THAT(message([](crucible_op& op) { op.kernel = nullptr; }), HasSubstr("op 1: a launch without a kernel"));
+  EXPECT_THAT(message([](crucible_op& op) { op.grid = -3; }), HasSubstr("a grid of -3 work items"));
+  EXPECT_THAT(message([](crucible_op& op) { op.struct_size = 8; }), HasSubstr("struct_size"));
+  EXPECT_THAT(message([](crucible_op& op) { op.buffers = nullptr; }), HasSubstr("its buffers are missing"));
+  EXPECT_THAT(message([](crucible_op& op) { const_cast<crucible_scalar*>(op.scalars)->slot = 4; }), HasSubstr("slot 4 of 1"));
+  EXPECT_THAT(message([](crucible_op& op) { op.kind = CRUCIBLE_OP_COPY, op.buffer_count = 1; }),
+              HasSubstr("it has 1 buffers and needs 2"));
+  EXPECT_THAT(message([](crucible_op& op) { op.kind = CRUCIBLE_OP_FILL, op.pattern = 256; }), HasSubstr("256 is not a byte"));
+  EXPECT_THAT(message([](crucible_op& op) { op.kind = CRUCIBLE_OP_LIBRARY; }), HasSubstr("without a whole description"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Teams, CpuPlan, testing::Values("auto", "none"), [](const auto& info) {
+  return std::string(info.param) == "none" ? "own_threads" : "library_threads";
+});
+
+}  // namespace
+}  // namespace crucible::backend

@@ -1,0 +1,111 @@
+# Sourced by the scripts of this folder: installs what a build needs and sets CRUCIBLE_PYTHON. Nothing is written into
+# the clone: packages go to the system, torch to $CRUCIBLE_CACHE (default: ~/.cache/crucible), which is reused.
+
+torch_version=2.11.0
+torchvision_version=0.26.0
+clone=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cache=${CRUCIBLE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/crucible}
+venv=$cache/venv-torch-$torch_version
+
+packages=(
+  build-essential cmake ninja-build pkg-config git
+  clang-19 libclang-rt-19-dev
+  libboost-dev libboost-filesystem-dev libboost-system-dev
+  libbenchmark-dev libcli11-dev libdnnl-dev libfmt-dev libgtest-dev libgmock-dev
+  libssl-dev libxxhash-dev libzstd-dev nlohmann-json3-dev
+)
+
+say() { printf '%s\n' "$*" >&2; }
+fail() { say "error: $*"; exit 1; }
+
+# step TITLE COMMAND...: runs quietly with the elapsed time; on failure shows the end of what it printed.
+step() {
+  local title=$1 log start=$SECONDS status=0
+  shift
+  log=$(mktemp)
+  [ -t 2 ] && printf '  %-52s ...' "$title" >&2
+  "$@" >"$log" 2>&1 </dev/null || status=$?
+  [ -t 2 ] && printf '\r' >&2
+  if [ "$status" -eq 0 ]; then
+    printf '  %-52s %4d s\n' "$title" "$((SECONDS - start))" >&2
+    rm -f "$log"
+    return 0
+  fi
+  printf '  %-52s failed after %d s\n' "$title" "$((SECONDS - start))" >&2
+  tail -n 30 "$log" >&2
+  say "(the whole output is in $log)"
+  return "$status"
+}
+
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+install_packages() {
+  local missing=() package
+  if ! command -v dpkg-query >/dev/null; then
+    say "this is not Debian; crucible needs what these Debian packages hold: ${packages[*]}"
+    say "going on with what is here"
+    return 0
+  fi
+  [ "$python" = /usr/bin/python3 ] && packages+=(python3-dev python3-venv)
+  for package in "${packages[@]}"; do
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+  done
+  [ ${#missing[@]} -eq 0 ] && return 0
+  if ! grep -q 'VERSION_ID="12"' /etc/os-release 2>/dev/null; then
+    say "this is not Debian 12 (bookworm), on which crucible is tested; missing packages: ${missing[*]}"
+  fi
+  say "about to install ${#missing[@]} Debian packages: ${missing[*]}"
+  [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null ||
+    fail "installing them needs root: run 'apt-get install ${missing[*]}' as root, then this again"
+  step "reading the package lists" as_root apt-get update ||
+    fail "the package lists cannot be read: is there a network? (needed: ${missing[*]})"
+  step "installing Debian packages" as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}" ||
+    fail "the Debian packages could not be installed: ${missing[*]}"
+}
+
+# The first interpreter of version 3.11 or newer; Debian's own is preferred over others only where it is the first found.
+find_python() {
+  local candidate path
+  for candidate in "${CRUCIBLE_BASE_PYTHON:-}" python3.11 python3 /usr/bin/python3; do
+    [ -n "$candidate" ] || continue
+    path=$(command -v "$candidate") || continue
+    path=$("$path" -c 'import sys; print(sys.executable if sys.version_info[:2] == (3, 11) else "")' 2>/dev/null) || continue
+    [ -n "$path" ] && { python=$path; [ "$(readlink -f "$path")" = /usr/bin/python3.11 ] && python=/usr/bin/python3; return 0; }
+  done
+  fail "Python 3.11 was not found: install it (Debian 12: apt-get install python3), or set CRUCIBLE_BASE_PYTHON"
+}
+
+install_torch() {
+  local free
+  if "$venv/bin/python" -c "import torch, torchvision, numpy; assert torch.__version__.split('+')[0] == '$torch_version'" 2>/dev/null; then
+    return 0
+  fi
+  mkdir -p "$cache" || fail "the folder $cache cannot be made: set CRUCIBLE_CACHE to one that can"
+  free=$(df -Pk "$cache" | awk 'NR == 2 { print int($4 / 1048576) }')
+  [ "$free" -ge 12 ] || fail "torch needs 12 GiB in $cache while it is installed, and $free GiB are free: set CRUCIBLE_CACHE to a larger disk"
+  say "about to install torch $torch_version and torchvision $torchvision_version from PyPI into $venv (5 GB)"
+  step "making the virtual environment" "$python" -m venv --clear "$venv" ||
+    fail "the virtual environment $venv could not be made with $python"
+  step "installing torch" "$venv/bin/python" -m pip install --disable-pip-version-check \
+    "torch==$torch_version" "torchvision==$torchvision_version" numpy setuptools ||
+    fail "torch could not be installed from PyPI: is there a network?"
+}
+
+set_up() {
+  find_python
+  install_packages
+  install_torch
+  export CRUCIBLE_PYTHON=$venv/bin/python
+}
+
+# build PRESET: configures and builds. The number of jobs is bounded by memory too (3 GiB a job: torch's headers are large).
+build() {
+  local jobs memory
+  jobs=$(nproc)
+  memory=$(awk '/MemAvailable/ { print int($2 / 3145728) }' /proc/meminfo)
+  [ "$memory" -lt "$jobs" ] && jobs=$((memory > 0 ? memory : 1))
+  step "configuring $1" cmake --preset "$1" || return 1
+  step "building $1" cmake --build --preset "$1" -j "$jobs"
+}

@@ -1,0 +1,81 @@
+// The table of neutral ops: see op_table.hpp. Rows stand in the order of OpKind.
+#include "core/graph/op_table.hpp"
+
+#include <array>
+
+namespace crucible::graph {
+namespace {
+
+using K = OpKind;
+using C = OpClass;
+
+constexpr std::array<OpInfo, kOpKindCount> kTable = {{
+    {K::kCopy, "copy", C::kConversion, 1, 1, 1, kNoAttributes},
+    {K::kNegate, "negate", C::kArithmetic, 1, 1, 1, kNoAttributes},
+    {K::kAbsolute, "absolute", C::kArithmetic, 1, 1, 1, kNoAttributes},
+    {K::kExp, "exp", C::kFloating, 1, 1, 1, kNoAttributes},
+    {K::kLog, "log", C::kFloating, 1, 1, 1, kNoAttributes},
+    {K::kSqrt, "sqrt", C::kFloating, 1, 1, 1, kNoAttributes},
+    {K::kReciprocalSqrt, "rsqrt", C::kFloating, 1, 1, 1, kNoAttributes},
+    {K::kReciprocal, "reciprocal", C::kFloating, 1, 1, 1, kNoAttributes},
+    {K::kTanh, "tanh", C::kFloating, 1, 1, 1, kNoAttributes},
+    {K::kErf, "erf", C::kFloating, 1, 1, 1, kNoAttributes},
+    {K::kSigmoid, "sigmoid", C::kFloating, 1, 1, 1, kNoAttributes},
+    {K::kSin, "sin", C::kFloating, 1, 1, 1, kNoAttributes},
+    {K::kCos, "cos", C::kFloating, 1, 1, 1, kNoAttributes},
+    {K::kFloor, "floor", C::kFloating, 1, 1, 1, kNoAttributes},
+    {K::kIsNan, "is_nan", C::kTest, 1, 1, 1, kNoAttributes},
+    {K::kLogicalNot, "logical_not", C::kLogic, 1, 1, 1, kNoAttributes},
+    {K::kAdd, "add", C::kArithmetic, 2, 2, 1, kNoAttributes},
+    {K::kSubtract, "subtract", C::kArithmetic, 2, 2, 1, kNoAttributes},
+    {K::kMultiply, "multiply", C::kArithmetic, 2, 2, 1, kNoAttributes},
+    {K::kDivide, "divide", C::kFloating, 2, 2, 1, kNoAttributes},
+    {K::kMaximum, "maximum", C::kArithmetic, 2, 2, 1, kNoAttributes},
+    {K::kMinimum, "minimum", C::kArithmetic, 2, 2, 1, kNoAttributes},
+    {K::kPower, "power", C::kFloating, 2, 2, 1, kNoAttributes},
+    {K::kLess, "less", C::kComparison, 2, 2, 1, kNoAttributes},
+    {K::kLessEqual, "less_equal", C::kComparison, 2, 2, 1, kNoAttributes},
+    {K::kGreater, "greater", C::kComparison, 2, 2, 1, kNoAttributes},
+    {K::kGreaterEqual, "greater_equal", C::kComparison, 2, 2, 1, kNoAttributes},
+    {K::kEqual, "equal", C::kComparison, 2, 2, 1, kNoAttributes},
+    {K::kNotEqual, "not_equal", C::kComparison, 2, 2, 1, kNoAttributes},
+    {K::kLogicalAnd, "logical_and", C::kLogic, 2, 2, 1, kNoAttributes},
+    {K::kLogicalOr, "logical_or", C::kLogic, 2, 2, 1, kNoAttributes},
+    {K::kSelect, "select", C::kSelection, 3, 3, 1, kNoAttributes},
+    {K::kFill, "fill", C::kGenerator, 1, 1, 1, kNoAttributes},
+    {K::kCoordinate, "coordinate", C::kGenerator, 0, 0, 1, kUsesDims},
+    {K::kReduceSum, "reduce_sum", C::kReduction, 1, 1, 1, kUsesDims},
+    {K::kReduceMax, "reduce_max", C::kReduction, 1, 1, 1, kUsesDims},
+    {K::kGatherRows, "gather_rows", C::kIndexed, 2, 2, 1, kNoAttributes},
+    {K::kScatterAddRows, "scatter_add_rows", C::kIndexed, 2, 2, 1, kUsesIndex},
+    {K::kConcat, "concat", C::kIndexed, 1, -1, 1, kUsesDims},
+    {K::kUpdate, "update", C::kIndexed, 2, 2, 1, kUsesRegion},
+    {K::kMatMul, "matmul", C::kContraction, 2, 2, 1, kUsesAlpha},
+    {K::kConv2d, "conv2d", C::kContraction, 2, 2, 1, kUsesConvolution | kUsesGroups},
+    {K::kConv2dBackwardInput, "conv2d_backward_input", C::kContraction, 2, 2, 1, kUsesConvolution | kUsesGroups},
+    {K::kConv2dBackwardWeight, "conv2d_backward_weight", C::kContraction, 2, 2, 1, kUsesConvolution | kUsesGroups},
+    {K::kMaxPool2d, "max_pool2d", C::kPooling, 1, 1, 2, kUsesWindow | kUsesConvolution},
+    {K::kMaxPool2dBackward, "max_pool2d_backward", C::kPooling, 2, 2, 1, kNoAttributes},
+}};
+
+constexpr bool rows_in_order() {
+  for (int i = 0; i < kOpKindCount; ++i) {
+    if (static_cast<int>(kTable[static_cast<std::size_t>(i)].kind) != i) return false;
+  }
+  return true;
+}
+static_assert(rows_in_order());
+
+}  // namespace
+
+const OpInfo& info(OpKind kind) { return kTable[static_cast<std::size_t>(kind)]; }
+
+bool is_known(OpKind kind) { return static_cast<int>(kind) < kOpKindCount; }
+
+std::string_view name(OpKind kind) { return is_known(kind) ? info(kind).name : "unknown"; }
+
+bool is_elementwise(OpKind kind) { return kind <= OpKind::kCoordinate; }
+
+bool is_reduction(OpKind kind) { return kind == OpKind::kReduceSum || kind == OpKind::kReduceMax; }
+
+}  // namespace crucible::graph

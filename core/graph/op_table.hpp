@@ -1,0 +1,54 @@
+// The one table of neutral ops: name, class, number of operands and results, and which attributes each kind uses.
+// Verification, printing and the random program generator read it; a new kind is one line in op_table.cpp.
+#pragma once
+
+#include <string_view>
+
+#include "core/graph/program.hpp"
+
+namespace crucible::graph {
+
+enum class OpClass : std::uint8_t {
+  kConversion,   // copy: any dtype to any dtype
+  kArithmetic,   // in the result's dtype, integers included
+  kFloating,     // in the result's dtype, which must be floating-point
+  kTest,         // one operand, result bool
+  kComparison,   // in the first operand's dtype, result bool
+  kLogic,        // operands as truth values, result bool
+  kSelection,    // condition bool, the others in the result's dtype
+  kGenerator,    // no tensor operands
+  kReduction,
+  kIndexed,
+  kContraction,
+  kPooling,
+};
+
+/// Which fields of Attributes a kind uses, as bits.
+enum AttributeBits : std::uint8_t {
+  kNoAttributes = 0,
+  kUsesDims = 1,
+  kUsesIndex = 2,
+  kUsesAlpha = 4,
+  kUsesRegion = 8,
+  kUsesWindow = 16,       // kernel
+  kUsesConvolution = 32,  // stride, padding, dilation
+  kUsesGroups = 64,
+};
+
+struct OpInfo {
+  OpKind kind;
+  std::string_view name;
+  OpClass op_class;
+  int min_inputs;
+  int max_inputs;  // -1: any number
+  int outputs;
+  std::uint8_t attributes;  // AttributeBits
+};
+
+/// The row of `kind`. The kind must be one of OpKind's.
+const OpInfo& info(OpKind kind);
+
+/// True when the number is one of OpKind's.
+bool is_known(OpKind kind);
+
+}  // namespace crucible::graph

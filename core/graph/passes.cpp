@@ -1,0 +1,158 @@
+// Passes: see passes.hpp.
+#include "core/graph/passes.hpp"
+
+#include <array>
+#include <bit>
+#include <chrono>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <vector>
+
+namespace crucible::graph {
+namespace {
+
+template <class Visit>
+void for_each_operand(Program& program, Visit visit) {
+  for (Op& op : program.ops) {
+    for (Operand& operand : op.inputs) visit(operand);
+    for (Operand& operand : op.outputs) visit(operand);
+  }
+  for (Output& output : program.outputs) visit(output.operand);
+}
+
+/// Keeps the items whose flag is set; returns the new index of each old one (kNone where it is gone).
+template <class Item>
+std::vector<std::uint32_t> keep(std::vector<Item>& items, const std::vector<bool>& wanted) {
+  std::vector<std::uint32_t> renamed(items.size(), kNone);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (!wanted[i]) continue;
+    renamed[i] = static_cast<std::uint32_t>(next);
+    if (next != i) items[next] = std::move(items[i]);
+    ++next;
+  }
+  items.resize(next);
+  return renamed;
+}
+
+/// Ops that a state's end or an output depends on; `used` becomes the values that those ops, ends and outputs name.
+std::vector<bool> live_ops(const Program& program, std::vector<bool>& used) {
+  used.assign(program.values.size(), false);
+  std::vector<bool> live(program.ops.size(), false);
+  for (const State& state : program.states) {
+    if (state.end != state.start) used[state.end] = used[state.start] = true;
+  }
+  for (const Output& output : program.outputs) used[output.operand.value] = true;
+  for (std::size_t i = program.ops.size(); i-- > 0;) {
+    const Op& op = program.ops[i];
+    for (const Operand& out : op.outputs) live[i] = live[i] || used[out.value];
+    if (!live[i]) continue;
+    for (const Operand& out : op.outputs) used[out.value] = true;  // a live op's second result keeps its buffer
+    for (const Operand& input : op.inputs) {
+      if (!input.is_scalar()) used[input.value] = true;
+    }
+  }
+  return live;
+}
+
+void renumber_values(Program& program, const std::vector<bool>& used, const std::vector<std::uint32_t>& new_op) {
+  const auto value = keep(program.values, used);
+  for (Value& v : program.values) {
+    if (v.producer != kNone) v.producer = new_op[v.producer];
+  }
+  for_each_operand(program, [&](Operand& operand) {
+    if (!operand.is_scalar()) operand.value = value[operand.value];
+  });
+  std::erase_if(program.states, [&](const State& s) { return value[s.start] == kNone; });
+  std::erase_if(program.inputs, [&](const Input& i) { return value[i.value] == kNone; });
+  std::erase_if(program.constants, [&](const Constant& c) { return value[c.value] == kNone; });
+  for (State& state : program.states) {
+    state.start = value[state.start];
+    state.end = value[state.end];
+  }
+  for (Input& input : program.inputs) input.value = value[input.value];
+  for (Constant& constant : program.constants) constant.value = value[constant.value];
+}
+
+void renumber_slots_and_sources(Program& program) {
+  std::vector<bool> slots(program.slots.size(), false), sources(program.sources.size(), false);
+  for (const Op& op : program.ops) {
+    if (op.source != kNone) sources[op.source] = true;
+    for (const Operand& input : op.inputs) {
+      if (input.is_scalar() && input.scalar.slot != kNone) slots[input.scalar.slot] = true;
+    }
+  }
+  const auto new_slot = keep(program.slots, slots);
+  const auto new_source = keep(program.sources, sources);
+  for (Op& op : program.ops) {
+    if (op.source != kNone) op.source = new_source[op.source];
+    for (Operand& input : op.inputs) {
+      if (input.is_scalar() && input.scalar.slot != kNone) input.scalar.slot = new_slot[input.scalar.slot];
+    }
+  }
+}
+
+constexpr std::array kPasses = {
+    Pass{"merge_generators", "equal fills and coordinates become one value", &merge_generators},
+    Pass{"eliminate_dead", "ops that reach no state and no output are removed", &eliminate_dead},
+};
+
+}  // namespace
+
+void merge_generators(Program& program) {
+  std::vector<bool> is_end(program.values.size(), false);
+  for (const State& state : program.states) is_end[state.end] = true;
+  using Key = std::tuple<int, int, std::int64_t, std::uint32_t, bool, std::uint64_t, std::int64_t,
+                         std::vector<std::int64_t>, std::vector<std::int64_t>, std::vector<std::int64_t>>;
+  std::map<Key, ValueId> first;
+  std::vector<ValueId> renamed(program.values.size());
+  std::iota(renamed.begin(), renamed.end(), 0u);
+  for (const Op& op : program.ops) {
+    const bool fill = op.kind == OpKind::kFill;
+    if (!fill && op.kind != OpKind::kCoordinate) continue;
+    const Operand& out = op.outputs[0];
+    const Value& value = program.values[out.value];
+    if (is_end[out.value]) continue;
+    const Scalar scalar = fill ? op.inputs[0].scalar : Scalar{};
+    // A fill is the same whatever its layout; a coordinate is not.
+    const View view = fill ? View{} : out.view;
+    const Key key{static_cast<int>(op.kind), static_cast<int>(value.dtype), value.elements, scalar.slot,
+                  scalar.is_integer, std::bit_cast<std::uint64_t>(scalar.real), scalar.integer, op.attributes.dims,
+                  view.sizes, view.strides};
+    renamed[out.value] = first.emplace(key, out.value).first->second;
+  }
+  for (Op& op : program.ops) {
+    for (Operand& input : op.inputs) {
+      if (!input.is_scalar()) input.value = renamed[input.value];
+    }
+  }
+  for (Output& output : program.outputs) output.operand.value = renamed[output.operand.value];
+}
+
+void eliminate_dead(Program& program) {
+  std::vector<bool> used;
+  const auto live = live_ops(program, used);
+  const auto new_op = keep(program.ops, live);
+  renumber_values(program, used, new_op);
+  renumber_slots_and_sources(program);
+}
+
+std::span<const Pass> passes() { return kPasses; }
+
+Result<void> run_passes(Program& program,
+                        const std::function<void(const Pass&, const Program&, std::uint64_t)>& after) {
+  for (const Pass& pass : kPasses) {
+    const auto begin = std::chrono::steady_clock::now();
+    pass.run(program);
+    const auto time = std::chrono::steady_clock::now() - begin;
+    auto verified = verify(program);
+    if (!verified) {
+      return Error{ErrorCode::kInternal, "after pass " + std::string(pass.name) + ": " + verified.error().message};
+    }
+    if (after) after(pass, program, static_cast<std::uint64_t>(std::chrono::nanoseconds(time).count()));
+  }
+  return {};
+}
+
+}  // namespace crucible::graph

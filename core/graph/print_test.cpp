@@ -1,0 +1,81 @@
+// Text, JSON and Graphviz forms: the exact text of one program, and that every field shows.
+#include "core/graph/print.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "core/graph/random_program.hpp"
+
+namespace crucible::graph {
+namespace {
+
+using testing::HasSubstr;
+
+Program example() {
+  Program p;
+  p.iterations = 2;
+  p.values = {{ValueKind::kState, DType::kF32, 6, "w", kNone},
+              {ValueKind::kTemporary, DType::kF32, 6, "", 0},
+              {ValueKind::kTemporary, DType::kF32, 1, "", 1}};
+  p.slots = {{"rate", {0.5, 0.25}}};
+  p.states = {{0, 1, 3, kNone}};
+  p.sources = {{"aten::mul_.Tensor", "blocks.0", "train.py:31", Phase::kOptimizer, 7}};
+  Operand rate;
+  rate.scalar.slot = 0;
+  Op scale{OpKind::kMultiply, {{0, {0, {3, 2}, {1, 3}}, {}}, rate}, {{1, {0, {3, 2}, {1, 3}}, {}}}, {}, 0};
+  Op sum{OpKind::kReduceSum, {{1, {3, {3}, {1}}, {}}}, {{2, {0, {1}, {0}}, {}}}, {}, kNone};
+  sum.attributes.dims = {0};
+  p.ops = {scale, sum};
+  p.outputs = {{"loss", {2, View::contiguous({}), {}}, {1.5, 2}}};
+  return p;
+}
+
+TEST(Print, Text) {
+  ASSERT_TRUE(verify(example()));
+  EXPECT_EQ(to_text(example()),
+            "program of 2 ops, 3 values, 2 iterations\n"
+            "slot 0: [0.5, 0.25]  ; rate\n"
+            "state %0: f32[6] w -> %1 (blob 3, final blob none)\n"
+            "  %1: f32[3, 2]{1, 3} = multiply(%0[3, 2]{1, 3}, slot 0)  ; aten::mul_.Tensor blocks.0 train.py:31\n"
+            "  %2: f32[1] = reduce_sum(%1[3]+3, dims=[0])\n"
+            "output loss %2[] (recorded 1.5, 2)\n");
+}
+
+TEST(Print, Scalars) {
+  EXPECT_EQ(to_text(Scalar{kNone, false, 0.1, 0}), "0.1");
+  EXPECT_EQ(to_text(Scalar{kNone, false, 2, 0}), "2.0");
+  EXPECT_EQ(to_text(Scalar{kNone, true, 0, 2}), "2");
+  EXPECT_EQ(to_text(Scalar{kNone, false, -std::numeric_limits<double>::infinity(), 0}), "-inf");
+  EXPECT_EQ(to_text(Scalar{3, true, 0, 0}), "slot 3i");
+}
+
+TEST(Print, JsonHoldsEverything) {
+  const auto json = nlohmann::json::parse(to_json(example()));
+  EXPECT_EQ(json["ops"].size(), 2u);
+  EXPECT_EQ(json["ops"][0]["kind"], "multiply");
+  EXPECT_EQ(json["ops"][0]["inputs"][1]["slot"], 0);
+  EXPECT_EQ(json["ops"][0]["source"]["phase"], "optimizer");
+  EXPECT_EQ(json["ops"][1]["attributes"]["dims"][0], 0);
+  EXPECT_EQ(json["states"][0]["final_blob"], nullptr);
+  EXPECT_EQ(json["outputs"][0]["recorded"][0], 1.5);
+}
+
+TEST(Print, DotNamesEveryUse) {
+  const auto dot = to_dot(example());
+  EXPECT_THAT(dot, HasSubstr("v0 -> o0"));
+  EXPECT_THAT(dot, HasSubstr("o0 -> o1"));
+}
+
+TEST(Print, DifferentProgramsHaveDifferentTexts) {
+  Program p = random_program({.seed = 3}).program;
+  const std::string text = to_text(p);
+  p.ops[2].attributes.alpha += p.ops[2].kind == OpKind::kMatMul ? 1 : 0;
+  p.values[0].dtype = DType::kF64;
+  EXPECT_NE(to_text(p), text);
+}
+
+}  // namespace
+}  // namespace crucible::graph

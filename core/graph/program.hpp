@@ -1,0 +1,188 @@
+// One training iteration as a functional, vendor-neutral SSA program: what frontends/aten makes from a trace, and what
+// memory planning, kernel scheduling and the runtime read. It knows no framework, no vendor and no addresses.
+//
+// A value is a flat buffer of elements, written once. An operand is a strided view of a value, so permutes, expands,
+// slices and reshapes are not ops: they are index maps on reads. In-place writes of the recording have become new
+// values; memory reuse is the planner's business.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/dtype.hpp"
+#include "core/base/result.hpp"
+
+namespace crucible::graph {
+
+using ValueId = std::uint32_t;
+using OpId = std::uint32_t;
+using SlotId = std::uint32_t;
+inline constexpr std::uint32_t kNone = 0xffffffffu;
+
+/// A strided view: element (i0, i1, ...) is at offset + sum(i * stride). All in elements; strides may be 0, never negative.
+struct View {
+  std::int64_t offset = 0;
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> strides;
+  bool operator==(const View&) const = default;
+  std::int64_t elements() const;          // product of sizes
+  bool is_contiguous() const;             // offset 0 is not required; row-major and dense
+  static View contiguous(std::vector<std::int64_t> sizes);
+};
+
+enum class ValueKind : std::uint8_t {
+  kTemporary,  // produced by an op, dies in the iteration
+  kState,      // parameter, buffer or optimizer state: carried from one iteration to the next
+  kInput,      // differs between iterations: data, drawn random values
+  kConstant,   // the same bytes in every iteration, never written
+};
+
+struct Value {
+  ValueKind kind = ValueKind::kTemporary;
+  DType dtype = DType::kF32;
+  std::int64_t elements = 0;
+  std::string name;        // "blocks.0.norm1.weight" where known, else ""
+  OpId producer = kNone;   // kNone unless kTemporary
+};
+
+/// A number known before the iteration starts: fixed, or a slot filled per iteration (learning rate, bias correction).
+struct Scalar {
+  SlotId slot = kNone;        // kNone: the number below
+  bool is_integer = false;    // which of the two holds the number
+  double real = 0;
+  std::int64_t integer = 0;
+  bool operator==(const Scalar&) const = default;
+};
+
+struct Operand {
+  ValueId value = kNone;  // kNone: `scalar` is meant
+  View view;
+  Scalar scalar;
+  bool is_scalar() const { return value == kNone; }
+};
+
+/// Every kind of op. Element-wise ops: all tensor operands are views of the result's sizes (stride 0 where broadcast);
+/// arithmetic happens in the result's dtype (f16 and bf16: in f32, rounded once on store), comparisons in the first
+/// operand's, and operands of other dtypes are converted first. The table in op_table.hpp has names, arity and attributes.
+enum class OpKind : std::uint8_t {
+  // element-wise, one operand
+  kCopy,        // also converts between dtypes
+  kNegate, kAbsolute, kExp, kLog, kSqrt, kReciprocalSqrt, kReciprocal, kTanh, kErf, kSigmoid, kSin, kCos, kFloor,
+  kIsNan, kLogicalNot,   // result bool
+  // element-wise, two operands
+  kAdd, kSubtract, kMultiply, kDivide, kMaximum, kMinimum, kPower,   // maximum and minimum: NaN if any operand is NaN
+  kLess, kLessEqual, kGreater, kGreaterEqual, kEqual, kNotEqual, kLogicalAnd, kLogicalOr,   // result bool
+  // element-wise, three operands
+  kSelect,      // (condition, if_true, if_false)
+  // element-wise without tensor operands
+  kFill,        // (scalar)
+  kCoordinate,  // the index along `dims[0]`, as the result's dtype
+  // reductions over `dims`; the result's view keeps those dims with size 1 (stride 0)
+  kReduceSum, kReduceMax,   // max: NaN if any element is NaN; sums of f32 accumulate in f32 or better
+  // indexed
+  kGatherRows,      // (table [r, w], ids [...]) -> [..., w]; ids outside [0, r) are the caller's fault
+  kScatterAddRows,  // (rows [n, w], ids [n]) -> [r, w], zero where no id points; rows whose id is `index` are skipped (-1: none)
+  kConcat,          // (pieces...) along dims[0]
+  kUpdate,          // (base, source) attr `region`: a copy of base (read whole as [elements], written whole as [elements])
+                    // in which the elements of the view `region` are source's; all of one dtype
+  // contractions
+  kMatMul,          // ([batch..., m, k], [batch..., k, n]) -> [batch..., m, n], times `alpha`
+  kConv2d,                // (x [n, c, h, w], weight [o, c / groups, kh, kw]) -> [n, o, oh, ow]; no bias
+  kConv2dBackwardInput,   // (gradient of the result, weight) -> gradient of x
+  kConv2dBackwardWeight,  // (gradient of the result, x) -> gradient of weight
+  // pooling
+  kMaxPool2d,             // (x [n, c, h, w]) -> values [n, c, oh, ow], i64 index h * w_size + w of the first maximum
+  kMaxPool2dBackward,     // (gradient of values, index) -> gradient of x
+};
+inline constexpr int kOpKindCount = static_cast<int>(OpKind::kMaxPool2dBackward) + 1;
+
+/// Attributes; each kind uses those that its row in the op table names, the others stay as they are here.
+struct Attributes {
+  std::vector<std::int64_t> dims;
+  std::int64_t index = -1;
+  double alpha = 1.0;
+  View region;
+  std::int64_t kernel[2] = {1, 1}, stride[2] = {1, 1}, padding[2] = {0, 0}, dilation[2] = {1, 1};
+  std::int64_t groups = 1;
+};
+
+enum class Phase : std::uint8_t { kForward = 0, kBackward = 1, kOptimizer = 2 };
+
+/// Where an op came from, kept through every pass.
+struct Source {
+  std::string op;      // "aten::native_layer_norm"
+  std::string module;  // "blocks.0.norm1"
+  std::string site;    // "train.py:31"
+  Phase phase = Phase::kForward;
+  std::uint32_t trace_op = kNone;  // index in the recording
+};
+
+struct Op {
+  OpKind kind = OpKind::kCopy;
+  std::vector<Operand> inputs;
+  std::vector<Operand> outputs;  // tensors only; each value is written by exactly one output, whose view covers the
+                                 // whole buffer: a dense permutation of it (row-major unless the recording's was not)
+  Attributes attributes;
+  std::uint32_t source = kNone;  // index in Program::sources
+};
+
+/// A named number per iteration.
+struct Slot {
+  std::string name;            // "lr-like: aten::addcdiv_.value of blocks.0.norm1.weight"
+  std::vector<double> values;  // one per recorded iteration
+};
+
+/// A state value at the start of the iteration, and the value that holds it at the end.
+struct State {
+  ValueId start = kNone;
+  ValueId end = kNone;          // == start when the iteration only reads it; else a temporary that ends no other state
+  std::uint32_t initial_blob = kNone;  // its bytes before the first iteration (whole buffer)
+  std::uint32_t final_blob = kNone;    // its recorded bytes after the last one
+};
+
+struct Input {
+  ValueId value = kNone;
+  std::vector<std::uint32_t> blobs;  // one per recorded iteration, whole buffer
+  bool is_draw = false;              // values that a random op drew
+};
+
+struct Constant {
+  ValueId value = kNone;
+  std::uint32_t blob = kNone;
+};
+
+/// A result that the user watches: one element of a value.
+struct Output {
+  std::string name;  // "loss"
+  Operand operand;   // a 0-dim or one-element view
+  std::vector<double> recorded;  // one per recorded iteration
+};
+
+/// Ops stand in an order that respects definitions before uses. Blob numbers are those of the trace's BlobStore.
+struct Program {
+  std::vector<Value> values;
+  std::vector<Op> ops;
+  std::vector<Source> sources;
+  std::vector<Slot> slots;
+  std::vector<State> states;
+  std::vector<Input> inputs;
+  std::vector<Constant> constants;
+  std::vector<Output> outputs;
+  std::uint32_t iterations = 0;
+};
+
+std::string_view name(OpKind kind);  // "add", "reduce_sum", "matmul"
+bool is_elementwise(OpKind kind);    // kCopy .. kCoordinate
+bool is_reduction(OpKind kind);
+
+/// Checks everything that the comments above promise: definitions before uses, each value written once, views inside
+/// their values, sizes that agree, dtypes, attributes, scalars within slots. Errors: kInternal, naming op, operand and rule.
+Result<void> verify(const Program& program);
+
+/// Deterministic text, one op a line:
+///   %12: f32[512, 256] = add(%3[512, 256], %4[512, 256]{0, 1})  ; aten::add.Tensor blocks.0 gpt.py:41
+std::string to_text(const Program& program);
+
+}  // namespace crucible::graph

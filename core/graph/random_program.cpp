@@ -1,0 +1,413 @@
+// Random programs: see random_program.hpp. A pool of tensors grows op by op; every tensor carries a bound of its
+// magnitude and whether its numbers are exact (untouched by rounding), which decides what may be done with it.
+#include "core/graph/random_program.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "core/graph/view.hpp"
+
+namespace crucible::graph {
+namespace {
+
+using Sizes = std::vector<std::int64_t>;
+
+struct Tensor {
+  Operand operand;
+  double bound = 1;    // no element is larger in magnitude
+  bool exact = false;  // the same bits in every correct execution
+};
+
+class Generator {
+ public:
+  explicit Generator(const RandomOptions& options) : options_(options), random_(options.seed * 2654435761u + 17) {}
+
+  RandomProgram run() {
+    result_.program.iterations = 1;
+    for (int i = 0; i < 4; ++i) pool_.push_back(outside(ValueKind::kInput, random_sizes()));
+    for (int i = 0; i < 2; ++i) pool_.push_back(outside(ValueKind::kConstant, random_sizes()));
+    for (int i = 0; i < 3; ++i) pool_.push_back(outside(ValueKind::kState, random_sizes()));
+    for (int i = 0; i < 2; ++i) {
+      result_.program.slots.push_back({"slot", {real(-1, 1)}});
+      result_.slots.push_back(result_.program.slots.back().values[0]);
+    }
+    while (result_.program.ops.size() < options_.ops) step();
+    for (std::size_t s = 0; s < result_.program.states.size(); ++s) end_state(s);
+    output();
+    return std::move(result_);
+  }
+
+ private:
+  std::int64_t integer(std::int64_t low, std::int64_t high) {
+    return low + static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(high - low + 1));
+  }
+  double real(double low, double high) {
+    return low + (high - low) * (static_cast<double>(random_() >> 11) / 9007199254740992.0);
+  }
+  const Tensor& pick() { return pool_[static_cast<std::size_t>(integer(0, static_cast<std::int64_t>(pool_.size()) - 1))]; }
+
+  Sizes random_sizes() {
+    Sizes sizes(static_cast<std::size_t>(integer(1, 4)));
+    for (auto& size : sizes) size = integer(1, options_.largest_side);
+    return sizes;
+  }
+
+  ValueId value(ValueKind kind, DType dtype, std::int64_t elements) {
+    Value v;
+    v.kind = kind;
+    v.dtype = dtype;
+    v.elements = elements;
+    if (kind == ValueKind::kTemporary) v.producer = static_cast<OpId>(result_.program.ops.size());
+    result_.program.values.push_back(v);
+    result_.values.emplace_back();
+    return static_cast<ValueId>(result_.program.values.size() - 1);
+  }
+
+  Tensor outside(ValueKind kind, const Sizes& sizes) {
+    const View view = View::contiguous(sizes);
+    const ValueId id = value(kind, DType::kF32, view.elements());
+    Bytes& bytes = result_.values[id];
+    bytes.resize(static_cast<std::size_t>(view.elements()) * 4);
+    Numbers numbers = Numbers::zeros(DType::kF32, static_cast<std::size_t>(view.elements()));
+    for (auto& number : numbers.real) number = real(-1, 1);
+    store(numbers, DType::kF32, view, bytes);
+    Program& program = result_.program;
+    if (kind == ValueKind::kInput) program.inputs.push_back({id, {0}, false});
+    if (kind == ValueKind::kConstant) program.constants.push_back({id, 0});
+    if (kind == ValueKind::kState) program.states.push_back({id, id, kNone, kNone});
+    return {{id, view, {}}, 1, true};
+  }
+
+  /// Emits an op with one result; its layout is sometimes a permutation of row-major.
+  Operand emit(OpKind kind, std::vector<Operand> inputs, Sizes sizes, DType dtype = DType::kF32, Attributes a = {}) {
+    View view = View::contiguous(sizes);
+    if (kind != OpKind::kUpdate && sizes.size() > 1 && integer(0, 4) == 0) {
+      std::swap(sizes.front(), sizes.back());
+      view = View::contiguous(sizes);
+      std::swap(view.sizes.front(), view.sizes.back());
+      std::swap(view.strides.front(), view.strides.back());
+    }
+    if (is_reduction(kind)) {
+      for (auto dim : a.dims) view.strides[static_cast<std::size_t>(dim)] = 0;
+    }
+    const ValueId id = value(ValueKind::kTemporary, dtype, view.elements());
+    Op op;
+    op.kind = kind;
+    op.inputs = std::move(inputs);
+    op.outputs = {{id, view, {}}};
+    op.attributes = std::move(a);
+    result_.program.ops.push_back(std::move(op));
+    return {id, view, {}};
+  }
+
+  /// A random view of `t`: permuted, sliced, with a broadcast dimension, or as it is.
+  Tensor viewed(Tensor t) {
+    View& v = t.operand.view;
+    const auto rank = static_cast<std::int64_t>(v.sizes.size());
+    const auto dim = static_cast<std::size_t>(integer(0, rank - 1));
+    switch (integer(0, 4)) {
+      case 0:
+        std::swap(v.sizes[dim], v.sizes[0]);
+        std::swap(v.strides[dim], v.strides[0]);
+        break;
+      case 1: {
+        const std::int64_t size = integer(1, v.sizes[dim]);
+        v.offset += v.strides[dim] * integer(0, v.sizes[dim] - size);
+        v.sizes[dim] = size;
+        break;
+      }
+      case 2:
+        if (rank < 4) {
+          v.sizes.insert(v.sizes.begin(), integer(1, 4));
+          v.strides.insert(v.strides.begin(), 0);
+        }
+        break;
+      case 3:
+        if (auto flat = reshaped(v, {v.elements()})) v = *flat;
+        break;
+      default: break;
+    }
+    v = normalized(v);
+    return t;
+  }
+
+  /// A tensor that can be read with `sizes`: one of the pool where possible, else a new broadcast row or a scalar.
+  Tensor matching(const Sizes& sizes) {
+    for (int attempt = 0; attempt < 6; ++attempt) {
+      const Tensor t = viewed(pick());
+      if (auto view = broadcast(t.operand.view, sizes)) return {{t.operand.value, *view, {}}, t.bound, t.exact};
+    }
+    Sizes row(sizes.size(), 1);
+    row.back() = sizes.back();
+    Tensor t = outside(ValueKind::kConstant, row);
+    t.operand.view = *broadcast(t.operand.view, sizes);
+    return t;
+  }
+
+  /// Brings a tensor back to magnitude 1 when it has grown.
+  Tensor tamed(const Tensor& t, double limit = 50) {
+    if (t.bound <= limit) return t;
+    return {emit(OpKind::kTanh, {t.operand}, t.operand.view.sizes), 1, false};
+  }
+
+  Operand scalar(double number) {
+    Operand o;
+    if (integer(0, 3) == 0) {
+      o.scalar.slot = static_cast<SlotId>(integer(0, 1));
+    } else {
+      o.scalar.real = number;
+    }
+    return o;
+  }
+
+  void step() {
+    switch (integer(0, 11)) {
+      case 0:
+      case 1: unary(); break;
+      case 2:
+      case 3:
+      case 4: binary(); break;
+      case 5: select(); break;
+      case 6: reduce(); break;
+      case 7: normalize_rows(); break;
+      case 8: chain(); break;
+      case 9: options_.contractions ? matmul() : binary(); break;
+      case 10: options_.indexed ? indexed() : unary(); break;
+      default: options_.indexed ? update() : select(); break;
+    }
+  }
+
+  void unary() {
+    const Tensor t = tamed(viewed(pick()));
+    const Sizes& sizes = t.operand.view.sizes;
+    constexpr OpKind kExactKinds[] = {OpKind::kCopy, OpKind::kNegate, OpKind::kAbsolute};
+    constexpr OpKind kBoundedKinds[] = {OpKind::kTanh, OpKind::kErf, OpKind::kSigmoid, OpKind::kSin, OpKind::kCos};
+    constexpr OpKind kPositiveKinds[] = {OpKind::kLog, OpKind::kSqrt, OpKind::kReciprocalSqrt, OpKind::kReciprocal};
+    switch (integer(0, 3)) {
+      case 0: pool_.push_back({emit(kExactKinds[integer(0, 2)], {t.operand}, sizes), t.bound, t.exact}); break;
+      case 1: pool_.push_back({emit(kBoundedKinds[integer(0, 4)], {t.operand}, sizes), 1, false}); break;
+      case 2: {
+        const Tensor small = tamed(t, 3);
+        pool_.push_back({emit(OpKind::kExp, {small.operand}, sizes), std::exp(3.0), false});
+        break;
+      }
+      default: {  // |x| + 1 keeps these away from their singularities
+        const Operand size = emit(OpKind::kAbsolute, {t.operand}, sizes);
+        const Operand positive = emit(OpKind::kAdd, {size, fixed(1)}, sizes);
+        pool_.push_back({emit(kPositiveKinds[integer(0, 3)], {positive}, sizes), t.bound + 1, false});
+      }
+    }
+  }
+
+  static Operand fixed(double number) {
+    Operand o;
+    o.scalar.real = number;
+    return o;
+  }
+
+  void binary() {
+    const Tensor a = tamed(viewed(pick()));
+    const Sizes sizes = a.operand.view.sizes;
+    Tensor b = tamed(matching(sizes));
+    if (integer(0, 3) == 0) b = {scalar(real(-2, 2)), 2, false};
+    constexpr OpKind kKinds[] = {OpKind::kAdd, OpKind::kSubtract, OpKind::kMaximum, OpKind::kMinimum, OpKind::kMultiply};
+    const OpKind kind = kKinds[integer(0, 4)];
+    const double bound = kind == OpKind::kMultiply ? a.bound * b.bound : a.bound + b.bound;
+    const bool exact = a.exact && b.exact && (kind == OpKind::kMaximum || kind == OpKind::kMinimum);
+    const bool swap = integer(0, 1) == 0;
+    pool_.push_back({emit(kind, swap ? std::vector{b.operand, a.operand} : std::vector{a.operand, b.operand}, sizes),
+                     bound, exact});
+  }
+
+  Tensor exact_tensor() {
+    for (int attempt = 0; attempt < 20; ++attempt) {
+      if (Tensor t = viewed(pick()); t.exact) return t;
+    }
+    return outside(ValueKind::kConstant, random_sizes());
+  }
+
+  void select() {
+    const Tensor a = exact_tensor();
+    const Sizes sizes = a.operand.view.sizes;
+    constexpr OpKind kKinds[] = {OpKind::kLess, OpKind::kLessEqual, OpKind::kGreater, OpKind::kGreaterEqual,
+                                 OpKind::kNotEqual};
+    Operand condition;
+    if (integer(0, 1) == 0) {
+      condition = emit(kKinds[integer(0, 4)], {a.operand, fixed(0.25)}, sizes, DType::kBool);
+    } else {
+      Attributes dims;
+      dims.dims = {integer(0, static_cast<std::int64_t>(sizes.size()) - 1)};
+      const Operand index = emit(OpKind::kCoordinate, {}, sizes, DType::kI64, dims);
+      Operand limit;
+      limit.scalar.is_integer = true;
+      limit.scalar.integer = integer(0, 3);
+      condition = emit(kKinds[integer(0, 4)], {index, limit}, sizes, DType::kBool);
+    }
+    if (integer(0, 2) == 0) condition = emit(OpKind::kLogicalNot, {condition}, sizes, DType::kBool);
+    const Tensor x = matching(sizes), y = matching(sizes);
+    pool_.push_back({emit(OpKind::kSelect, {condition, x.operand, y.operand}, sizes), std::max(x.bound, y.bound),
+                     x.exact && y.exact});
+  }
+
+  /// Reduces random dimensions; the result keeps them with size 1.
+  Tensor reduced(OpKind kind, const Tensor& t) {
+    Attributes a;
+    Sizes sizes = t.operand.view.sizes;
+    double count = 1;
+    for (std::size_t d = 0; d < sizes.size(); ++d) {
+      if (integer(0, 1) == 0 && !(a.dims.empty() && d + 1 == sizes.size())) continue;
+      a.dims.push_back(static_cast<std::int64_t>(d));
+      count *= static_cast<double>(sizes[d]);
+      sizes[d] = 1;
+    }
+    const bool sum = kind == OpKind::kReduceSum;
+    return {emit(kind, {t.operand}, sizes, DType::kF32, a), sum ? t.bound * count : t.bound, !sum && t.exact};
+  }
+
+  void reduce() {
+    pool_.push_back(reduced(integer(0, 2) == 0 ? OpKind::kReduceMax : OpKind::kReduceSum, tamed(viewed(pick()))));
+  }
+
+  /// exp(x - max(x)) / sum(exp(x - max(x))): the shape of softmax and of every normalisation.
+  void normalize_rows() {
+    const Tensor x = tamed(viewed(pick()), 8);
+    const Sizes sizes = x.operand.view.sizes;
+    Operand top = reduced(OpKind::kReduceMax, x).operand;
+    top.view = *broadcast(top.view, sizes);
+    const Operand shifted = emit(OpKind::kSubtract, {x.operand, top}, sizes);
+    const Operand powers = emit(OpKind::kExp, {shifted}, sizes);
+    Attributes a = result_.program.ops[result_.program.values[top.value].producer].attributes;
+    Sizes kept = sizes;
+    for (auto dim : a.dims) kept[static_cast<std::size_t>(dim)] = 1;
+    Operand total = emit(OpKind::kReduceSum, {powers}, kept, DType::kF32, a);
+    total.view = *broadcast(total.view, sizes);
+    pool_.push_back({emit(OpKind::kDivide, {powers, total}, sizes), 1, false});
+  }
+
+  /// Several element-wise ops in a row on one tensor, as in-place updates of an optimizer are.
+  void chain() {
+    Tensor t = tamed(pick());
+    const Sizes sizes = t.operand.view.sizes;
+    for (std::int64_t n = integer(2, 5); n > 0; --n) {
+      const Tensor other = tamed(matching(sizes));
+      const Operand scaled = emit(OpKind::kMultiply, {other.operand, scalar(real(-1, 1))}, sizes);
+      t = tamed({emit(OpKind::kAdd, {t.operand, scaled}, sizes), t.bound + 2 * other.bound, false});
+    }
+    pool_.push_back(t);
+  }
+
+  void matmul() {
+    const Tensor a = tamed(viewed(pick()), 10);
+    View left = a.operand.view;
+    if (left.sizes.size() < 2) left = *reshaped(left, {1, left.elements()}) ;
+    const std::size_t rank = left.sizes.size();
+    const std::int64_t k = left.sizes[rank - 1], n = integer(1, options_.largest_side);
+    Sizes right = left.sizes;
+    right[rank - 2] = n;  // stored transposed, read as [k, n]
+    Tensor b = outside(ValueKind::kConstant, right);
+    std::swap(b.operand.view.sizes[rank - 2], b.operand.view.sizes[rank - 1]);
+    std::swap(b.operand.view.strides[rank - 2], b.operand.view.strides[rank - 1]);
+    Sizes sizes = left.sizes;
+    sizes[rank - 1] = n;
+    Attributes attributes;
+    if (integer(0, 1) == 0) attributes.alpha = 0.5;
+    pool_.push_back({emit(OpKind::kMatMul, {{a.operand.value, left, {}}, b.operand}, sizes, DType::kF32, attributes),
+                     a.bound * static_cast<double>(k), false});
+  }
+
+  Operand ids(std::int64_t count, std::int64_t rows) {
+    const ValueId id = value(ValueKind::kInput, DType::kI64, count);
+    Numbers numbers = Numbers::zeros(DType::kI64, static_cast<std::size_t>(count));
+    for (auto& number : numbers.integer) number = integer(0, rows - 1);
+    const View view = View::contiguous({count});
+    result_.values[id].resize(static_cast<std::size_t>(count) * 8);
+    store(numbers, DType::kI64, view, result_.values[id]);
+    result_.program.inputs.push_back({id, {0}, false});
+    return {id, view, {}};
+  }
+
+  void indexed() {
+    Tensor t = tamed(viewed(pick()));
+    const std::int64_t width = t.operand.view.sizes.back();
+    auto table = reshaped(t.operand.view, {t.operand.view.elements() / width, width});
+    if (!table) {
+      pool_.push_back({emit(OpKind::kCopy, {t.operand}, t.operand.view.sizes), t.bound, t.exact});
+      return;
+    }
+    const Operand rows{t.operand.value, *table, {}};
+    if (integer(0, 2) == 0) {
+      const std::int64_t count = integer(1, 12);
+      pool_.push_back({emit(OpKind::kGatherRows, {rows, ids(count, table->sizes[0])}, {count, width}), t.bound, t.exact});
+    } else if (integer(0, 1) == 0) {
+      const std::int64_t count = integer(1, 12);
+      Attributes a;
+      if (integer(0, 1) == 0) a.index = integer(0, count - 1);
+      pool_.push_back({emit(OpKind::kScatterAddRows, {rows, ids(table->sizes[0], count)}, {count, width}, DType::kF32, a),
+                       t.bound * static_cast<double>(table->sizes[0]), false});
+    } else {
+      Attributes a;
+      a.dims = {0};
+      const Operand head{rows.value, {table->offset, {1, width}, table->strides}, {}};
+      pool_.push_back({emit(OpKind::kConcat, {rows, head, rows}, {2 * table->sizes[0] + 1, width}, DType::kF32, a),
+                       t.bound, t.exact});
+    }
+  }
+
+  /// Writes a random tensor into a random region of another one's buffer.
+  void update() {
+    const Tensor base = pick();
+    const std::int64_t elements = result_.program.values[base.operand.value].elements;
+    const Sizes whole = {elements};
+    Tensor part = base;
+    for (int tries = 0; tries < 3; ++tries) {
+      const Tensor next = viewed(part);
+      if (is_injective(next.operand.view)) part = next;
+    }
+    if (!is_injective(part.operand.view)) return;
+    const Tensor source = matching(part.operand.view.sizes);
+    Attributes a;
+    a.region = part.operand.view;
+    const Operand all{base.operand.value, View::contiguous(whole), {}};
+    pool_.push_back({emit(OpKind::kUpdate, {all, source.operand}, whole, DType::kF32, a),
+                     std::max(base.bound, source.bound), base.exact && source.exact});
+  }
+
+  void end_state(std::size_t index) {
+    const ValueId start = result_.program.states[index].start;
+    const Sizes sizes = {result_.program.values[start].elements};
+    const Operand old{start, View::contiguous(sizes), {}};
+    const Tensor source = tamed(matching(sizes));
+    const Operand scaled = emit(OpKind::kMultiply, {source.operand, scalar(0.1)}, sizes);
+    result_.program.states[index].end = emit(OpKind::kAdd, {old, scaled}, sizes).value;
+  }
+
+  /// The last tensors are watched through their sums, so that none of the program is dead weight.
+  void output() {
+    Operand total;
+    for (std::size_t i = pool_.size() - std::min<std::size_t>(pool_.size(), 8); i < pool_.size(); ++i) {
+      const Tensor t = tamed(pool_[i]);
+      Attributes a;
+      Sizes ones;
+      for (std::size_t d = 0; d < t.operand.view.sizes.size(); ++d) {
+        a.dims.push_back(static_cast<std::int64_t>(d));
+        ones.push_back(1);
+      }
+      Operand sum = emit(OpKind::kReduceSum, {t.operand}, ones, DType::kF32, a);
+      sum.view = View::contiguous({});
+      total = total.is_scalar() ? sum : emit(OpKind::kAdd, {total, sum}, {});
+    }
+    result_.program.outputs.push_back({"loss", total, {0.0}});
+  }
+
+  RandomOptions options_;
+  std::mt19937_64 random_;
+  RandomProgram result_;
+  std::vector<Tensor> pool_;
+};
+
+}  // namespace
+
+RandomProgram random_program(const RandomOptions& options) { return Generator(options).run(); }
+
+}  // namespace crucible::graph

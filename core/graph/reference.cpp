@@ -1,0 +1,404 @@
+// The reference interpreter: see reference.hpp. One function per class of op; each loads its operands as numbers,
+// computes in row-major order of the result and stores through the result's view.
+#include "core/graph/reference.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/graph/op_table.hpp"
+#include "core/graph/reference_contract.hpp"
+#include "core/graph/view.hpp"
+
+namespace crucible::graph {
+namespace {
+
+/// One op with its surroundings.
+struct Frame {
+  const Program& program;
+  const Op& op;
+  OpId index;
+  std::vector<Bytes>& values;
+  std::span<const double> slots;
+
+  DType out_dtype(std::size_t i = 0) const { return program.values[op.outputs[i].value].dtype; }
+  const Sizes& out_sizes(std::size_t i = 0) const { return op.outputs[i].view.sizes; }
+  const Sizes& sizes(std::size_t i) const { return op.inputs[i].view.sizes; }
+  DType dtype(std::size_t i) const { return program.values[op.inputs[i].value].dtype; }
+  Numbers input(std::size_t i) const { return load(values[op.inputs[i].value], dtype(i), op.inputs[i].view); }
+  void output(std::size_t i, const Numbers& numbers) {
+    store(numbers, out_dtype(i), op.outputs[i].view, values[op.outputs[i].value]);
+  }
+  /// Operand i converted to `dtype`: a tensor's elements, or `size` times the scalar.
+  Numbers operand(std::size_t i, DType dtype, std::size_t size) const;
+  /// Operand i as doubles.
+  Reals reals(std::size_t i) const;
+  void output_reals(std::size_t i, Reals numbers) { output(i, Numbers{false, std::move(numbers), {}}); }
+};
+
+Numbers Frame::operand(std::size_t i, DType dtype, std::size_t size) const {
+  const Operand& o = op.inputs[i];
+  if (!o.is_scalar()) return converted(input(i), dtype);
+  Numbers one;
+  const Scalar& s = o.scalar;
+  one.is_integer = s.is_integer;
+  if (s.is_integer) {
+    one.integer = {s.slot == kNone ? s.integer : static_cast<std::int64_t>(slots[s.slot])};
+  } else {
+    one.real = {s.slot == kNone ? s.real : slots[s.slot]};
+  }
+  // f16 and bf16 compute in f32, so a scalar keeps f32's precision until the result is rounded.
+  const bool narrow = dtype == DType::kF16 || dtype == DType::kBF16;
+  one = converted(one, narrow ? DType::kF32 : dtype);
+  Numbers all = Numbers::zeros(dtype, size);
+  if (all.is_integer) {
+    std::fill(all.integer.begin(), all.integer.end(), one.integer[0]);
+  } else {
+    std::fill(all.real.begin(), all.real.end(), one.real[0]);
+  }
+  return all;
+}
+
+Reals Frame::reals(std::size_t i) const {
+  Numbers numbers = input(i);
+  if (!numbers.is_integer) return std::move(numbers.real);
+  Reals reals(numbers.size());
+  for (std::size_t j = 0; j < reals.size(); ++j) reals[j] = numbers.as_real(j);
+  return reals;
+}
+
+double maximum(double a, double b) {
+  if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<double>::quiet_NaN();
+  return a > b ? a : b;
+}
+
+double compute_real(OpKind kind, double a, double b) {
+  switch (kind) {
+    case OpKind::kNegate: return -a;
+    case OpKind::kAbsolute: return std::fabs(a);
+    case OpKind::kExp: return std::exp(a);
+    case OpKind::kLog: return std::log(a);
+    case OpKind::kSqrt: return std::sqrt(a);
+    case OpKind::kReciprocalSqrt: return 1 / std::sqrt(a);
+    case OpKind::kReciprocal: return 1 / a;
+    case OpKind::kTanh: return std::tanh(a);
+    case OpKind::kErf: return std::erf(a);
+    case OpKind::kSigmoid: return 1 / (1 + std::exp(-a));
+    case OpKind::kSin: return std::sin(a);
+    case OpKind::kCos: return std::cos(a);
+    case OpKind::kFloor: return std::floor(a);
+    case OpKind::kAdd: return a + b;
+    case OpKind::kSubtract: return a - b;
+    case OpKind::kMultiply: return a * b;
+    case OpKind::kDivide: return a / b;
+    case OpKind::kMaximum: return maximum(a, b);
+    case OpKind::kMinimum: return -maximum(-a, -b);
+    case OpKind::kPower: return std::pow(a, b);
+    default: return 0;  // not arithmetic: never asked for
+  }
+}
+
+/// Integer arithmetic wraps in 64 bits; storing keeps the low bits of narrower types.
+std::int64_t compute_integer(OpKind kind, std::int64_t a, std::int64_t b) {
+  const auto x = static_cast<std::uint64_t>(a), y = static_cast<std::uint64_t>(b);
+  switch (kind) {
+    case OpKind::kNegate: return static_cast<std::int64_t>(0 - x);
+    case OpKind::kAbsolute: return a < 0 ? static_cast<std::int64_t>(0 - x) : a;
+    case OpKind::kAdd: return static_cast<std::int64_t>(x + y);
+    case OpKind::kSubtract: return static_cast<std::int64_t>(x - y);
+    case OpKind::kMultiply: return static_cast<std::int64_t>(x * y);
+    case OpKind::kMaximum: return std::max(a, b);
+    case OpKind::kMinimum: return std::min(a, b);
+    default: return 0;  // verify() allows no other kind on integers
+  }
+}
+
+template <class T>
+bool compare(OpKind kind, T a, T b) {
+  switch (kind) {
+    case OpKind::kLess: return a < b;
+    case OpKind::kLessEqual: return a <= b;
+    case OpKind::kGreater: return a > b;
+    case OpKind::kGreaterEqual: return a >= b;
+    case OpKind::kEqual: return a == b;
+    default: return a != b;
+  }
+}
+
+void run_arithmetic(Frame& frame) {
+  const DType dtype = frame.out_dtype();
+  const auto size = static_cast<std::size_t>(frame.op.outputs[0].view.elements());
+  const Numbers a = frame.operand(0, dtype, size);
+  const Numbers b = frame.op.inputs.size() > 1 ? frame.operand(1, dtype, size) : a;
+  Numbers result = Numbers::zeros(dtype, size);
+  for (std::size_t i = 0; i < size; ++i) {
+    if (result.is_integer) {
+      result.integer[i] = compute_integer(frame.op.kind, a.integer[i], b.integer[i]);
+    } else {
+      result.real[i] = compute_real(frame.op.kind, a.real[i], b.real[i]);
+    }
+  }
+  frame.output(0, result);
+}
+
+void run_predicate(Frame& frame, OpClass op_class) {
+  const auto size = static_cast<std::size_t>(frame.op.outputs[0].view.elements());
+  const DType first = frame.dtype(0);
+  const OpKind kind = frame.op.kind;
+  const Numbers a = frame.input(0);
+  Numbers b = a;
+  if (frame.op.inputs.size() > 1) {
+    const bool own = op_class == OpClass::kLogic && !frame.op.inputs[1].is_scalar();
+    b = own ? frame.input(1) : frame.operand(1, op_class == OpClass::kLogic ? DType::kBool : first, size);
+  }
+  Numbers result = Numbers::zeros(DType::kBool, size);
+  for (std::size_t i = 0; i < size; ++i) {
+    bool truth = false;
+    if (kind == OpKind::kIsNan) {
+      truth = !a.is_integer && std::isnan(a.real[i]);
+    } else if (kind == OpKind::kLogicalNot) {
+      truth = !a.as_bool(i);
+    } else if (kind == OpKind::kLogicalAnd) {
+      truth = a.as_bool(i) && b.as_bool(i);
+    } else if (kind == OpKind::kLogicalOr) {
+      truth = a.as_bool(i) || b.as_bool(i);
+    } else {
+      truth = a.is_integer ? compare(kind, a.integer[i], b.integer[i]) : compare(kind, a.real[i], b.real[i]);
+    }
+    result.integer[i] = truth;
+  }
+  frame.output(0, result);
+}
+
+void run_select(Frame& frame) {
+  const auto size = static_cast<std::size_t>(frame.op.outputs[0].view.elements());
+  const DType dtype = frame.out_dtype();
+  const Numbers condition = frame.input(0);
+  Numbers chosen = frame.operand(1, dtype, size);
+  const Numbers other = frame.operand(2, dtype, size);
+  for (std::size_t i = 0; i < size; ++i) {
+    if (condition.as_bool(i)) continue;
+    if (chosen.is_integer) {
+      chosen.integer[i] = other.integer[i];
+    } else {
+      chosen.real[i] = other.real[i];
+    }
+  }
+  frame.output(0, chosen);
+}
+
+void run_generator(Frame& frame) {
+  const auto size = static_cast<std::size_t>(frame.op.outputs[0].view.elements());
+  if (frame.op.kind == OpKind::kFill) return frame.output(0, frame.operand(0, frame.out_dtype(), size));
+  const auto dim = static_cast<std::size_t>(frame.op.attributes.dims[0]);
+  std::int64_t inner = 1;
+  for (std::size_t d = dim + 1; d < frame.out_sizes().size(); ++d) inner *= frame.out_sizes()[d];
+  Numbers result{true, {}, std::vector<std::int64_t>(size)};
+  for (std::size_t i = 0; i < size; ++i) {
+    result.integer[i] = static_cast<std::int64_t>(i) / inner % frame.out_sizes()[dim];
+  }
+  frame.output(0, converted(result, frame.out_dtype()));
+}
+
+void run_reduction(Frame& frame) {
+  const bool is_sum = frame.op.kind == OpKind::kReduceSum;
+  const auto size = static_cast<std::size_t>(frame.op.outputs[0].view.elements());
+  const Numbers x = is_sum ? converted(frame.input(0), frame.out_dtype()) : frame.input(0);
+  Numbers result = Numbers::zeros(frame.out_dtype(), size);
+  // Which result element each element of x belongs to: a contiguous view of the result with stride 0 where reduced.
+  View target = View::contiguous(frame.out_sizes());
+  target.sizes = frame.sizes(0);
+  for (auto dim : frame.op.attributes.dims) target.strides[static_cast<std::size_t>(dim)] = 0;
+  const auto to = indices(target);
+  std::vector<bool> seen(size, false);
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const auto t = static_cast<std::size_t>(to[i]);
+    if (result.is_integer) {
+      const bool first = !seen[t];
+      result.integer[t] = is_sum  ? compute_integer(OpKind::kAdd, result.integer[t], x.integer[i])
+                          : first ? x.integer[i]
+                                  : std::max(result.integer[t], x.integer[i]);
+    } else {
+      result.real[t] = is_sum ? result.real[t] + x.real[i] : seen[t] ? maximum(result.real[t], x.real[i]) : x.real[i];
+    }
+    seen[t] = true;
+  }
+  frame.output(0, result);
+}
+
+Error bad_id(const Frame& frame, std::int64_t id, std::int64_t rows) {
+  return Error{ErrorCode::kBadInput,
+               fmt::format("op {} ({}): id {} is no row of {}", frame.index, name(frame.op.kind), id, rows)};
+}
+
+Result<void> run_gather(Frame& frame) {
+  const Numbers table = frame.input(0), ids = frame.input(1);
+  const std::int64_t rows = frame.sizes(0)[0];
+  const auto width = static_cast<std::size_t>(frame.sizes(0)[1]);
+  Numbers result = Numbers::zeros(frame.out_dtype(), ids.size() * width);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const std::int64_t row = ids.integer[i];
+    if (row < 0 || row >= rows) return bad_id(frame, row, rows);
+    for (std::size_t j = 0; j < width; ++j) {
+      const std::size_t from = static_cast<std::size_t>(row) * width + j;
+      if (result.is_integer) {
+        result.integer[i * width + j] = table.integer[from];
+      } else {
+        result.real[i * width + j] = table.real[from];
+      }
+    }
+  }
+  frame.output(0, result);
+  return {};
+}
+
+Result<void> run_scatter(Frame& frame) {
+  const Numbers rows = frame.input(0), ids = frame.input(1);
+  const std::int64_t count = frame.out_sizes()[0];
+  const auto width = static_cast<std::size_t>(frame.out_sizes()[1]);
+  Numbers result = Numbers::zeros(frame.out_dtype(), static_cast<std::size_t>(count) * width);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const std::int64_t row = ids.integer[i];
+    if (row == frame.op.attributes.index && row >= 0) continue;
+    if (row < 0 || row >= count) return bad_id(frame, row, count);
+    for (std::size_t j = 0; j < width; ++j) {
+      const std::size_t to = static_cast<std::size_t>(row) * width + j;
+      if (result.is_integer) {
+        result.integer[to] = compute_integer(OpKind::kAdd, result.integer[to], rows.integer[i * width + j]);
+      } else {
+        result.real[to] += rows.real[i * width + j];
+      }
+    }
+  }
+  frame.output(0, result);
+  return {};
+}
+
+void run_concat(Frame& frame) {
+  const auto dim = static_cast<std::size_t>(frame.op.attributes.dims[0]);
+  View part = frame.op.outputs[0].view;
+  Bytes& out = frame.values[frame.op.outputs[0].value];
+  for (std::size_t i = 0; i < frame.op.inputs.size(); ++i) {
+    part.sizes[dim] = frame.sizes(i)[dim];
+    store(frame.input(i), frame.out_dtype(), part, out);
+    part.offset += part.strides[dim] * part.sizes[dim];
+  }
+}
+
+void run_update(Frame& frame) {
+  Bytes& out = frame.values[frame.op.outputs[0].value];
+  out = frame.values[frame.op.inputs[0].value];
+  store(frame.input(1), frame.out_dtype(), frame.op.attributes.region, out);
+}
+
+void run_matmul(Frame& frame) {
+  const Sizes& sizes = frame.out_sizes();
+  const std::size_t rank = sizes.size();
+  std::int64_t batch = 1;
+  for (std::size_t d = 0; d + 2 < rank; ++d) batch *= sizes[d];
+  frame.output_reals(0, reference_matmul(frame.reals(0), frame.reals(1), batch, sizes[rank - 2],
+                                         frame.sizes(0)[rank - 1], sizes[rank - 1], frame.op.attributes.alpha));
+}
+
+void run_contraction(Frame& frame) {
+  const Attributes& a = frame.op.attributes;
+  switch (frame.op.kind) {
+    case OpKind::kConv2d:
+      return frame.output_reals(0, reference_conv2d(frame.reals(0), frame.reals(1),
+                                                    {frame.sizes(0), frame.sizes(1), frame.out_sizes()}, a));
+    case OpKind::kConv2dBackwardInput:
+      return frame.output_reals(0, reference_conv2d_backward_input(
+                                       frame.reals(0), frame.reals(1),
+                                       {frame.out_sizes(), frame.sizes(1), frame.sizes(0)}, a));
+    case OpKind::kConv2dBackwardWeight:
+      return frame.output_reals(0, reference_conv2d_backward_weight(
+                                       frame.reals(0), frame.reals(1),
+                                       {frame.sizes(1), frame.out_sizes(), frame.sizes(0)}, a));
+    default: return run_matmul(frame);
+  }
+}
+
+Result<void> run_pooling(Frame& frame) {
+  if (frame.op.kind == OpKind::kMaxPool2d) {
+    Numbers values, index{true, {}, {}};
+    reference_max_pool2d(frame.reals(0), frame.sizes(0), frame.out_sizes(), frame.op.attributes, values.real,
+                         index.integer);
+    frame.output(0, converted(values, frame.out_dtype()));
+    frame.output(1, index);
+    return {};
+  }
+  const Reals gradient = frame.reals(0);
+  const Numbers index = frame.input(1);
+  const Sizes& sizes = frame.out_sizes();
+  const std::int64_t plane = sizes[2] * sizes[3];
+  const std::int64_t windows = frame.sizes(0)[2] * frame.sizes(0)[3];
+  Reals x(static_cast<std::size_t>(sizes[0] * sizes[1] * plane), 0.0);
+  for (std::size_t i = 0; i < gradient.size(); ++i) {
+    const std::int64_t to = index.integer[i];
+    if (to < 0 || to >= plane) return bad_id(frame, to, plane);
+    x[static_cast<std::size_t>(static_cast<std::int64_t>(i) / windows * plane + to)] += gradient[i];
+  }
+  frame.output_reals(0, std::move(x));
+  return {};
+}
+
+Result<void> run_op(Frame& frame) {
+  switch (const OpClass op_class = info(frame.op.kind).op_class) {
+    case OpClass::kConversion: {
+      const auto size = static_cast<std::size_t>(frame.op.outputs[0].view.elements());
+      frame.output(0, frame.operand(0, frame.out_dtype(), size));
+      return {};
+    }
+    case OpClass::kArithmetic:
+    case OpClass::kFloating: run_arithmetic(frame); return {};
+    case OpClass::kTest:
+    case OpClass::kComparison:
+    case OpClass::kLogic: run_predicate(frame, op_class); return {};
+    case OpClass::kSelection: run_select(frame); return {};
+    case OpClass::kGenerator: run_generator(frame); return {};
+    case OpClass::kReduction: run_reduction(frame); return {};
+    case OpClass::kIndexed:
+      if (frame.op.kind == OpKind::kGatherRows) return run_gather(frame);
+      if (frame.op.kind == OpKind::kScatterAddRows) return run_scatter(frame);
+      frame.op.kind == OpKind::kConcat ? run_concat(frame) : run_update(frame);
+      return {};
+    case OpClass::kContraction: run_contraction(frame); return {};
+    case OpClass::kPooling: return run_pooling(frame);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<Bytes>> run_iteration(const Program& program, std::vector<Bytes> values,
+                                         std::span<const double> slots) {
+  values.resize(program.values.size());
+  if (slots.size() != program.slots.size()) {
+    return Error{ErrorCode::kInternal,
+                 fmt::format("the interpreter got {} slots, the program has {}", slots.size(), program.slots.size())};
+  }
+  for (ValueId v = 0; v < program.values.size(); ++v) {
+    const Value& value = program.values[v];
+    const std::size_t wanted = static_cast<std::size_t>(value.elements) * size_bytes(value.dtype);
+    if (value.kind == ValueKind::kTemporary) {
+      values[v].assign(wanted, std::byte{0});
+    } else if (values[v].size() != wanted) {
+      return Error{ErrorCode::kInternal, fmt::format("value %{} ({}): got {} bytes, needs {}", v, value.name,
+                                                     values[v].size(), wanted)};
+    }
+  }
+  for (OpId index = 0; index < program.ops.size(); ++index) {
+    Frame frame{program, program.ops[index], index, values, slots};
+    CRUCIBLE_TRY_VOID(run_op(frame));
+  }
+  return values;
+}
+
+double read_output(const Program& program, const Output& output, const std::vector<Bytes>& values) {
+  const ValueId v = output.operand.value;
+  return load(values[v], program.values[v].dtype, output.operand.view).as_real(0);
+}
+
+}  // namespace crucible::graph

@@ -1,0 +1,38 @@
+// A plain, slow interpreter of programs on the host: the yardstick against which kernels, plans and lowerings are
+// tested. Floating-point operations are done in double and rounded to the result's dtype, sums and products are
+// accumulated in double. It shares no code with core/kernel and knows no plan and no fusion.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "core/base/result.hpp"
+#include "core/graph/program.hpp"
+#include "core/graph/reference_numbers.hpp"
+#include "core/trace/trace.hpp"
+
+namespace crucible::graph {
+
+/// Runs every op once. `values` has one buffer per value of the program; those of states, inputs and constants hold
+/// their bytes, the others are allocated here. Returns all buffers, so State::end's is the new state.
+/// `slots` has one number per slot. The program must pass verify().
+/// Errors: kInternal when a buffer that enters from outside has the wrong size; kBadInput when an id is out of range.
+Result<std::vector<Bytes>> run_iteration(const Program& program, std::vector<Bytes> values,
+                                         std::span<const double> slots);
+
+/// The number that an output's one element holds.
+double read_output(const Program& program, const Output& output, const std::vector<Bytes>& values);
+
+/// What a replay by the interpreter gave.
+struct ReferenceReplay {
+  std::vector<std::vector<double>> outputs;  // per iteration, one number per Program::outputs
+  std::vector<Bytes> states;                 // per Program::states, after the last iteration
+};
+
+/// Runs the first `iterations` recorded iterations with blobs and slots of the recording, carrying the states.
+/// A state without initial bytes starts as zeros. Errors: those of run_iteration and of the blob store, and kBadInput
+/// when a blob's size is not its value's.
+Result<ReferenceReplay> replay_reference(const Program& program, const trace::BlobStore& blobs,
+                                         std::uint32_t iterations);
+
+}  // namespace crucible::graph

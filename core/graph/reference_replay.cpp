@@ -1,0 +1,49 @@
+// Replay of a recording by the reference interpreter: blobs in, iterations in order, states carried.
+#include <fmt/format.h>
+
+#include "core/graph/reference.hpp"
+
+namespace crucible::graph {
+namespace {
+
+Result<Bytes> load_value(const Program& program, const trace::BlobStore& blobs, ValueId value, std::uint32_t blob) {
+  const Value& info = program.values[value];
+  const std::size_t wanted = static_cast<std::size_t>(info.elements) * size_bytes(info.dtype);
+  if (blob == kNone) return Bytes(wanted, std::byte{0});
+  CRUCIBLE_TRY(auto bytes, blobs.load(blob));
+  if (bytes.size() != wanted) {
+    return Error{ErrorCode::kBadInput, fmt::format("blob {} has {} bytes, but value %{} ({}) needs {}", blob,
+                                                   bytes.size(), value, info.name, wanted)};
+  }
+  return bytes;
+}
+
+}  // namespace
+
+Result<ReferenceReplay> replay_reference(const Program& program, const trace::BlobStore& blobs,
+                                         std::uint32_t iterations) {
+  ReferenceReplay replay;
+  for (const State& state : program.states) {
+    CRUCIBLE_TRY(auto bytes, load_value(program, blobs, state.start, state.initial_blob));
+    replay.states.push_back(std::move(bytes));
+  }
+  for (std::uint32_t i = 0; i < iterations && i < program.iterations; ++i) {
+    std::vector<Bytes> values(program.values.size());
+    for (std::size_t s = 0; s < program.states.size(); ++s) values[program.states[s].start] = replay.states[s];
+    for (const Input& input : program.inputs) {
+      CRUCIBLE_TRY(values[input.value], load_value(program, blobs, input.value, input.blobs[i]));
+    }
+    for (const Constant& constant : program.constants) {
+      CRUCIBLE_TRY(values[constant.value], load_value(program, blobs, constant.value, constant.blob));
+    }
+    std::vector<double> slots;
+    for (const Slot& slot : program.slots) slots.push_back(slot.values[i]);
+    CRUCIBLE_TRY(values, run_iteration(program, std::move(values), slots));
+    auto& outputs = replay.outputs.emplace_back();
+    for (const Output& output : program.outputs) outputs.push_back(read_output(program, output, values));
+    for (std::size_t s = 0; s < program.states.size(); ++s) replay.states[s] = values[program.states[s].end];
+  }
+  return replay;
+}
+
+}  // namespace crucible::graph

@@ -1,0 +1,140 @@
+// Mutation test of verify(): one field of a valid program is changed at a time. Either verify refuses, or the changed
+// program is one that can be executed: the interpreter then runs it without leaving any buffer.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <random>
+
+#include "core/graph/random_program.hpp"
+#include "core/graph/reference.hpp"
+
+namespace crucible::graph {
+namespace {
+
+class Mutator {
+ public:
+  explicit Mutator(std::uint64_t seed) : random_(seed) {}
+
+  /// Changes one field; says which.
+  std::string mutate(Program& p) {
+    Op& op = p.ops[at(p.ops.size())];
+    Operand& operand = random_() % 3 == 0 || op.inputs.empty() ? op.outputs[at(op.outputs.size())]
+                                                               : op.inputs[at(op.inputs.size())];
+    switch (random_() % 16) {
+      case 0: change(operand.value); return "operand value";
+      case 1: change(operand.view.offset); return "offset";
+      case 2: return element(operand.view.sizes, "size");
+      case 3: return element(operand.view.strides, "stride");
+      case 4: change(p.values[at(p.values.size())].elements); return "elements";
+      case 5: p.values[at(p.values.size())].dtype = static_cast<DType>(random_() % 12); return "dtype";
+      case 6: change(p.values[at(p.values.size())].producer); return "producer";
+      case 7: p.values[at(p.values.size())].kind = static_cast<ValueKind>(random_() % 5); return "kind of value";
+      case 8: op.kind = static_cast<OpKind>(random_() % (kOpKindCount + 2)); return "kind of op";
+      case 9: return element(op.attributes.dims, "dims");
+      case 10: change(op.attributes.index); return "index";
+      case 11: return element(op.attributes.region.sizes, "region size");
+      case 12: change(op.attributes.region.offset); return "region offset";
+      case 13: change(p.states[at(p.states.size())].end); return "state end";
+      case 14: change(operand.scalar.slot); return "slot";
+      default: std::swap(p.ops[at(p.ops.size())], op); return "order of ops";
+    }
+  }
+
+ private:
+  std::size_t at(std::size_t size) { return static_cast<std::size_t>(random_() % size); }
+
+  template <class T>
+  void change(T& field) {
+    const T old = field;
+    const T candidates[] = {static_cast<T>(field + 1), static_cast<T>(field - 1), static_cast<T>(0),
+                            static_cast<T>(-1),        static_cast<T>(1) << 30,   static_cast<T>(random_() % 20)};
+    while (field == old) field = candidates[at(std::size(candidates))];
+  }
+
+  std::string element(std::vector<std::int64_t>& list, const std::string& what) {
+    if (list.empty() || random_() % 8 == 0) {
+      list.push_back(static_cast<std::int64_t>(random_() % 4));
+    } else {
+      change(list[at(list.size())]);
+    }
+    return what;
+  }
+
+  std::mt19937_64 random_;
+};
+
+/// Valid, but with sizes that nobody wants to interpret.
+bool is_large(const Program& p) {
+  std::int64_t largest = 0;
+  for (const Op& op : p.ops) {
+    for (const auto* operands : {&op.inputs, &op.outputs}) {
+      for (const Operand& operand : *operands) largest = std::max(largest, operand.view.elements());
+    }
+  }
+  for (const Value& value : p.values) largest = std::max(largest, value.elements);
+  return largest > 100000;
+}
+
+TEST(VerifyMutation, RefusesOrTheProgramStillRuns) {
+  std::size_t refused = 0, accepted = 0;
+  for (std::uint64_t seed = 0; seed < 1500; ++seed) {
+    const RandomProgram random = random_program({.seed = seed % 40, .ops = 25});
+    Program p = random.program;
+    const std::string what = Mutator(seed).mutate(p);
+    auto verified = verify(p);
+    if (!verified) {
+      ++refused;
+      EXPECT_FALSE(verified.error().message.empty());
+      continue;
+    }
+    ++accepted;
+    if (is_large(p)) continue;
+    // Sizes and dtypes of values from outside may have changed, consistently: their bytes are made to fit.
+    auto values = random.values;
+    for (ValueId v = 0; v < p.values.size(); ++v) {
+      const auto bytes = static_cast<std::size_t>(p.values[v].elements) * size_bytes(p.values[v].dtype);
+      if (p.values[v].kind != ValueKind::kTemporary) values[v].resize(bytes);
+    }
+    auto result = run_iteration(p, values, random.slots);
+    if (!result) {
+      EXPECT_EQ(result.error().code, ErrorCode::kBadInput) << what << ": " << result.error().message;
+    }
+  }
+  EXPECT_GT(refused, 700u);
+  EXPECT_GT(accepted, 50u) << "mutations that make another valid program exist; none was seen";
+}
+
+/// Fields whose every change breaks a rule.
+TEST(VerifyMutation, AlwaysRefused) {
+  const Program good = random_program({.seed = 11, .ops = 30}).program;
+  const auto refuses = [&](const std::function<void(Program&)>& corrupt) {
+    Program p = good;
+    corrupt(p);
+    return !verify(p);
+  };
+  for (std::size_t i = 0; i < good.ops.size(); ++i) {
+    for (std::size_t k = 0; k < good.ops[i].outputs.size(); ++k) {
+      EXPECT_TRUE(refuses([&](Program& p) { p.ops[i].outputs[k].view.offset += 1; }));
+      EXPECT_TRUE(refuses([&](Program& p) { p.ops[i].outputs[k].value = 0; }));
+      EXPECT_TRUE(refuses([&](Program& p) { p.ops[i].outputs[k].view.sizes.push_back(2); }));
+      EXPECT_TRUE(refuses([&](Program& p) { p.values[p.ops[i].outputs[k].value].elements += 1; }));
+      EXPECT_TRUE(refuses([&](Program& p) { p.values[p.ops[i].outputs[k].value].producer += 1; }));
+      EXPECT_TRUE(refuses([&](Program& p) { p.values[p.ops[i].outputs[k].value].kind = ValueKind::kState; }));
+    }
+    for (std::size_t k = 0; k < good.ops[i].inputs.size(); ++k) {
+      if (good.ops[i].inputs[k].is_scalar()) continue;
+      EXPECT_TRUE(refuses([&](Program& p) { p.ops[i].inputs[k].value = 100000; }));
+      EXPECT_TRUE(refuses([&](Program& p) { p.ops[i].inputs[k].view.offset = -1; }));
+      EXPECT_TRUE(refuses([&](Program& p) { p.ops[i].inputs[k].view.offset += 1 << 20; }));
+      EXPECT_TRUE(refuses([&](Program& p) { p.ops[i].inputs[k].view.sizes.push_back(1); }));
+      EXPECT_TRUE(refuses([&](Program& p) { p.ops[i].inputs[k].scalar.integer = 1; }));
+    }
+    EXPECT_TRUE(refuses([&](Program& p) { p.ops[i].kind = static_cast<OpKind>(255); }));
+    EXPECT_TRUE(refuses([&](Program& p) { p.ops[i].outputs.clear(); }));
+    EXPECT_TRUE(refuses([&](Program& p) { p.ops.erase(p.ops.begin() + static_cast<std::ptrdiff_t>(i)); }));
+  }
+}
+
+}  // namespace
+}  // namespace crucible::graph

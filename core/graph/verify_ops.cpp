@@ -1,0 +1,359 @@
+// Rules of single ops, by class: see verify_ops.hpp. Operands are known to exist and to lie inside their values here.
+#include "core/graph/verify_ops.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/graph/op_table.hpp"
+#include "core/graph/view.hpp"
+
+namespace crucible::graph {
+namespace {
+
+using Sizes = std::vector<std::int64_t>;
+
+/// What every rule looks at, with short names.
+struct Rule {
+  const Program& program;
+  OpId index;
+  const Op& op;
+
+  template <class... Args>
+  Error broken(fmt::format_string<Args...> text, Args&&... args) const {
+    return Error{ErrorCode::kInternal,
+                 describe_op(program, index) + ": " + fmt::format(text, std::forward<Args>(args)...)};
+  }
+  const Sizes& sizes(std::size_t i) const { return op.inputs[i].view.sizes; }
+  DType dtype(std::size_t i) const { return program.values[op.inputs[i].value].dtype; }
+  bool is_scalar(std::size_t i) const { return op.inputs[i].is_scalar(); }
+  const Sizes& out_sizes(std::size_t i = 0) const { return op.outputs[i].view.sizes; }
+  DType out_dtype(std::size_t i = 0) const { return program.values[op.outputs[i].value].dtype; }
+};
+
+Result<void> all_tensors(const Rule& rule) {
+  for (std::size_t i = 0; i < rule.op.inputs.size(); ++i) {
+    if (rule.is_scalar(i)) return rule.broken("operand {}: must be a tensor", i);
+  }
+  return {};
+}
+
+Result<void> same_dtypes(const Rule& rule) {
+  for (std::size_t i = 0; i < rule.op.inputs.size(); ++i) {
+    if (rule.dtype(i) != rule.out_dtype()) {
+      return rule.broken("operand {}: is {}, the result is {}", i, name(rule.dtype(i)), name(rule.out_dtype()));
+    }
+  }
+  return {};
+}
+
+Result<void> expect_sizes(const Rule& rule, std::string_view what, const Sizes& sizes, const Sizes& wanted) {
+  if (sizes == wanted) return {};
+  return rule.broken("{} has sizes [{}], needs [{}]", what, fmt::join(sizes, ", "), fmt::join(wanted, ", "));
+}
+
+Result<void> expect_rank(const Rule& rule, std::size_t operand, std::size_t rank) {
+  if (rule.sizes(operand).size() == rank) return {};
+  return rule.broken("operand {}: has {} dimensions, needs {}", operand, rule.sizes(operand).size(), rank);
+}
+
+Result<void> expect_ids(const Rule& rule, std::size_t operand) {
+  if (rule.dtype(operand) == DType::kI64 || rule.dtype(operand) == DType::kI32) return {};
+  return rule.broken("operand {}: ids are {}, need i64 or i32", operand, name(rule.dtype(operand)));
+}
+
+Result<void> check_dims(const Rule& rule, std::size_t rank, std::size_t least, std::size_t most) {
+  const auto& dims = rule.op.attributes.dims;
+  if (dims.size() < least || dims.size() > most) {
+    return rule.broken("attribute dims has {} entries, needs {} to {}", dims.size(), least, most);
+  }
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] < 0 || dims[i] >= static_cast<std::int64_t>(rank)) {
+      return rule.broken("attribute dims names dimension {} of {}", dims[i], rank);
+    }
+    if (i > 0 && dims[i] <= dims[i - 1]) return rule.broken("attribute dims must be ascending without repetition");
+  }
+  return {};
+}
+
+Result<void> check_elementwise(const Rule& rule, OpClass op_class) {
+  for (std::size_t i = 0; i < rule.op.inputs.size(); ++i) {
+    if (rule.is_scalar(i)) continue;
+    CRUCIBLE_TRY_VOID(expect_sizes(rule, fmt::format("operand {}", i), rule.sizes(i), rule.out_sizes()));
+  }
+  const DType out = rule.out_dtype();
+  switch (op_class) {
+    case OpClass::kArithmetic:
+      if (out == DType::kBool) return rule.broken("the result must not be bool");
+      break;
+    case OpClass::kFloating:
+      if (!is_floating(out)) return rule.broken("the result must be floating-point, is {}", name(out));
+      break;
+    case OpClass::kTest:
+    case OpClass::kComparison:
+    case OpClass::kLogic:
+      if (out != DType::kBool) return rule.broken("the result must be bool, is {}", name(out));
+      if (rule.is_scalar(0)) return rule.broken("operand 0: must be a tensor");
+      break;
+    case OpClass::kSelection:
+      if (rule.is_scalar(0)) return rule.broken("operand 0: the condition must be a tensor");
+      if (rule.dtype(0) != DType::kBool) return rule.broken("operand 0: the condition is {}", name(rule.dtype(0)));
+      break;
+    default: break;  // conversions take every dtype; the other classes are not element-wise
+  }
+  return {};
+}
+
+Result<void> check_generator(const Rule& rule) {
+  if (rule.op.kind == OpKind::kFill) {
+    if (!rule.is_scalar(0)) return rule.broken("operand 0: must be a scalar");
+    return {};
+  }
+  return check_dims(rule, rule.out_sizes().size(), 1, 1);
+}
+
+Result<void> check_reduction(const Rule& rule) {
+  CRUCIBLE_TRY_VOID(all_tensors(rule));
+  const std::size_t rank = rule.sizes(0).size();
+  CRUCIBLE_TRY_VOID(check_dims(rule, rank, 0, rank));
+  Sizes kept = rule.sizes(0);
+  std::int64_t reduced = 1;
+  for (auto dim : rule.op.attributes.dims) {
+    reduced *= kept[static_cast<std::size_t>(dim)] == 0 ? 0 : 1;
+    kept[static_cast<std::size_t>(dim)] = 1;
+  }
+  CRUCIBLE_TRY_VOID(expect_sizes(rule, "the result", rule.out_sizes(), kept));
+  if (rule.op.kind == OpKind::kReduceMax) {
+    CRUCIBLE_TRY_VOID(same_dtypes(rule));
+    if (reduced == 0) return rule.broken("the maximum of no elements is not defined");
+  } else if (rule.out_dtype() == DType::kBool) {
+    return rule.broken("a sum must not be bool");
+  }
+  return {};
+}
+
+Result<void> check_gather(const Rule& rule) {
+  CRUCIBLE_TRY_VOID(expect_rank(rule, 0, 2));
+  CRUCIBLE_TRY_VOID(expect_ids(rule, 1));
+  if (rule.dtype(0) != rule.out_dtype()) {
+    return rule.broken("the table is {}, the result is {}", name(rule.dtype(0)), name(rule.out_dtype()));
+  }
+  Sizes wanted = rule.sizes(1);
+  wanted.push_back(rule.sizes(0)[1]);
+  return expect_sizes(rule, "the result", rule.out_sizes(), wanted);
+}
+
+Result<void> check_scatter(const Rule& rule) {
+  CRUCIBLE_TRY_VOID(expect_rank(rule, 0, 2));
+  CRUCIBLE_TRY_VOID(expect_rank(rule, 1, 1));
+  CRUCIBLE_TRY_VOID(expect_ids(rule, 1));
+  if (rule.dtype(0) != rule.out_dtype() || rule.out_dtype() == DType::kBool) {
+    return rule.broken("the rows are {}, the result is {}", name(rule.dtype(0)), name(rule.out_dtype()));
+  }
+  CRUCIBLE_TRY_VOID(expect_sizes(rule, "operand 1", rule.sizes(1), {rule.sizes(0)[0]}));
+  if (rule.out_sizes().size() != 2) return rule.broken("the result needs 2 dimensions");
+  if (rule.op.attributes.index < -1 || rule.op.attributes.index >= rule.out_sizes()[0]) {
+    return rule.broken("attribute index {} is no row of {}", rule.op.attributes.index, rule.out_sizes()[0]);
+  }
+  return expect_sizes(rule, "the result", rule.out_sizes(), {rule.out_sizes()[0], rule.sizes(0)[1]});
+}
+
+Result<void> check_concat(const Rule& rule) {
+  CRUCIBLE_TRY_VOID(same_dtypes(rule));
+  const std::size_t rank = rule.out_sizes().size();
+  CRUCIBLE_TRY_VOID(check_dims(rule, rank, 1, 1));
+  const auto dim = static_cast<std::size_t>(rule.op.attributes.dims[0]);
+  std::int64_t total = 0;
+  for (std::size_t i = 0; i < rule.op.inputs.size(); ++i) {
+    Sizes wanted = rule.out_sizes();
+    CRUCIBLE_TRY_VOID(expect_rank(rule, i, rank));
+    wanted[dim] = rule.sizes(i)[dim];
+    CRUCIBLE_TRY_VOID(expect_sizes(rule, fmt::format("operand {}", i), rule.sizes(i), wanted));
+    total += rule.sizes(i)[dim];
+  }
+  if (total != rule.out_sizes()[dim]) {
+    return rule.broken("the pieces have {} along dimension {}, the result {}", total, dim, rule.out_sizes()[dim]);
+  }
+  return {};
+}
+
+Result<void> check_update(const Rule& rule) {
+  CRUCIBLE_TRY_VOID(same_dtypes(rule));
+  const std::int64_t elements = rule.program.values[rule.op.outputs[0].value].elements;
+  const std::int64_t base_elements = rule.program.values[rule.op.inputs[0].value].elements;
+  if (base_elements != elements || !same_map(rule.op.inputs[0].view, View::contiguous({elements}))) {
+    return rule.broken("operand 0: the base must be read whole, as [{}]", elements);
+  }
+  if (!same_map(rule.op.outputs[0].view, View::contiguous({elements}))) {
+    return rule.broken("the result must be written whole, as [{}]", elements);
+  }
+  const View& region = rule.op.attributes.region;
+  auto last = last_index(region);
+  if (!last || *last >= elements) return rule.broken("attribute region is outside the {} elements", elements);
+  if (!is_injective(region)) return rule.broken("attribute region names an element twice");
+  return expect_sizes(rule, "operand 1", rule.sizes(1), region.sizes);
+}
+
+Result<void> check_indexed(const Rule& rule) {
+  CRUCIBLE_TRY_VOID(all_tensors(rule));
+  if (rule.op.kind == OpKind::kGatherRows) return check_gather(rule);
+  if (rule.op.kind == OpKind::kScatterAddRows) return check_scatter(rule);
+  if (rule.op.kind == OpKind::kConcat) return check_concat(rule);
+  return check_update(rule);
+}
+
+Result<void> check_matmul(const Rule& rule) {
+  const std::size_t rank = rule.out_sizes().size();
+  if (rank < 2) return rule.broken("the result needs 2 dimensions or more, has {}", rank);
+  CRUCIBLE_TRY_VOID(expect_rank(rule, 0, rank));
+  CRUCIBLE_TRY_VOID(expect_rank(rule, 1, rank));
+  Sizes a = rule.out_sizes(), b = rule.out_sizes();
+  a[rank - 1] = rule.sizes(0)[rank - 1];
+  b[rank - 2] = rule.sizes(0)[rank - 1];
+  CRUCIBLE_TRY_VOID(expect_sizes(rule, "operand 0", rule.sizes(0), a));
+  return expect_sizes(rule, "operand 1", rule.sizes(1), b);
+}
+
+/// Sizes of x, weight and result must agree, whichever of them the op computes.
+Result<void> check_convolution(const Rule& rule, const Sizes& x, const Sizes& weight, const Sizes& y) {
+  const Attributes& a = rule.op.attributes;
+  if (x.size() != 4 || weight.size() != 4 || y.size() != 4) {
+    return rule.broken("x, weight and result need 4 dimensions, have {}, {} and {}", x.size(), weight.size(), y.size());
+  }
+  if (a.groups < 1 || x[1] != weight[1] * a.groups || weight[0] % a.groups != 0) {
+    return rule.broken("{} groups do not fit {} channels and weight [{}]", a.groups, x[1], fmt::join(weight, ", "));
+  }
+  constexpr std::int64_t kLimit = std::int64_t{1} << 31;
+  if (x[2] >= kLimit || x[3] >= kLimit || weight[2] >= kLimit || weight[3] >= kLimit) {
+    return rule.broken("an image or window side is {} or more", kLimit);
+  }
+  Sizes wanted = {x[0], weight[0], 0, 0};
+  for (std::size_t d = 0; d < 2; ++d) {
+    const std::int64_t span = x[2 + d] + 2 * a.padding[d] - a.dilation[d] * (weight[2 + d] - 1) - 1;
+    wanted[2 + d] = span < 0 ? 0 : span / a.stride[d] + 1;
+  }
+  return expect_sizes(rule, "the convolution's result", y, wanted);
+}
+
+Result<void> check_strides(const Rule& rule) {
+  constexpr std::int64_t kLimit = std::int64_t{1} << 31;
+  const Attributes& a = rule.op.attributes;
+  for (int d = 0; d < 2; ++d) {
+    const bool positive = a.stride[d] >= 1 && a.dilation[d] >= 1 && a.kernel[d] >= 1 && a.padding[d] >= 0;
+    const bool sane = a.stride[d] < kLimit && a.dilation[d] < kLimit && a.kernel[d] < kLimit && a.padding[d] < kLimit;
+    if (!positive || !sane) return rule.broken("a stride, dilation, padding or kernel is out of range");
+  }
+  return {};
+}
+
+Result<void> check_contraction(const Rule& rule) {
+  CRUCIBLE_TRY_VOID(all_tensors(rule));
+  CRUCIBLE_TRY_VOID(same_dtypes(rule));
+  if (!is_floating(rule.out_dtype())) return rule.broken("the result must be floating-point");
+  if (!std::isfinite(rule.op.attributes.alpha)) return rule.broken("attribute alpha must be finite");
+  CRUCIBLE_TRY_VOID(check_strides(rule));
+  if (rule.op.kind == OpKind::kConv2d) {
+    return check_convolution(rule, rule.sizes(0), rule.sizes(1), rule.out_sizes());
+  }
+  if (rule.op.kind == OpKind::kConv2dBackwardInput) {
+    return check_convolution(rule, rule.out_sizes(), rule.sizes(1), rule.sizes(0));
+  }
+  if (rule.op.kind == OpKind::kConv2dBackwardWeight) {
+    return check_convolution(rule, rule.sizes(1), rule.out_sizes(), rule.sizes(0));
+  }
+  return check_matmul(rule);
+}
+
+Result<void> check_max_pool(const Rule& rule) {
+  const Attributes& a = rule.op.attributes;
+  CRUCIBLE_TRY_VOID(check_strides(rule));
+  CRUCIBLE_TRY_VOID(expect_rank(rule, 0, 4));
+  CRUCIBLE_TRY_VOID(same_dtypes(rule));
+  if (rule.out_dtype(1) != DType::kI64) return rule.broken("result 1: the index is i64");
+  Sizes wanted = rule.out_sizes(0);
+  if (wanted.size() != 4) return rule.broken("the result needs 4 dimensions");
+  CRUCIBLE_TRY_VOID(expect_sizes(rule, "result 1", rule.out_sizes(1), wanted));
+  wanted[0] = rule.sizes(0)[0];
+  wanted[1] = rule.sizes(0)[1];
+  CRUCIBLE_TRY_VOID(expect_sizes(rule, "result 0", rule.out_sizes(0), wanted));
+  for (std::size_t d = 0; d < 2; ++d) {
+    const std::int64_t size = rule.sizes(0)[2 + d], reach = a.dilation[d] * (a.kernel[d] - 1);
+    const std::int64_t span = size + 2 * a.padding[d] - reach - 1;
+    const std::int64_t floor = span < 0 ? 0 : span / a.stride[d] + 1;
+    const std::int64_t count = wanted[2 + d];
+    if (count != floor && count != floor + 1) {
+      return rule.broken("result 0: {} windows along dimension {}, needs {} or {}", count, 2 + d, floor, floor + 1);
+    }
+    if (2 * a.padding[d] > reach + 1) return rule.broken("padding {} is more than half a window", a.padding[d]);
+    if (count > 0 && (count - 1) * a.stride[d] >= size + a.padding[d]) {
+      return rule.broken("the last window along dimension {} has no element", 2 + d);
+    }
+  }
+  return {};
+}
+
+Result<void> check_pooling(const Rule& rule) {
+  CRUCIBLE_TRY_VOID(all_tensors(rule));
+  if (rule.dtype(0) == DType::kBool) return rule.broken("operand 0: must not be bool");
+  if (rule.op.kind == OpKind::kMaxPool2d) return check_max_pool(rule);
+  CRUCIBLE_TRY_VOID(expect_rank(rule, 0, 4));
+  CRUCIBLE_TRY_VOID(expect_sizes(rule, "operand 1", rule.sizes(1), rule.sizes(0)));
+  if (rule.dtype(1) != DType::kI64) return rule.broken("operand 1: the index is i64");
+  if (rule.dtype(0) != rule.out_dtype()) return rule.broken("the result must be {}", name(rule.dtype(0)));
+  if (rule.out_sizes().size() != 4) return rule.broken("the result needs 4 dimensions");
+  Sizes wanted = rule.out_sizes();
+  wanted[0] = rule.sizes(0)[0];
+  wanted[1] = rule.sizes(0)[1];
+  return expect_sizes(rule, "the result", rule.out_sizes(), wanted);
+}
+
+/// Attributes that a kind does not use must be as they were made, so that equal ops are equal structures.
+Result<void> check_unused_attributes(const Rule& rule) {
+  const Attributes fresh;
+  const Attributes& a = rule.op.attributes;
+  const auto uses = info(rule.op.kind).attributes;
+  const auto same2 = [](const std::int64_t(&x)[2], const std::int64_t(&y)[2]) { return std::equal(x, x + 2, y); };
+  if (!(uses & kUsesDims) && !a.dims.empty()) return rule.broken("attribute dims is not used");
+  if (!(uses & kUsesIndex) && a.index != fresh.index) return rule.broken("attribute index is not used");
+  if (!(uses & kUsesAlpha) && a.alpha != fresh.alpha) return rule.broken("attribute alpha is not used");
+  if (!(uses & kUsesRegion) && a.region != fresh.region) return rule.broken("attribute region is not used");
+  if (!(uses & kUsesWindow) && !same2(a.kernel, fresh.kernel)) return rule.broken("attribute kernel is not used");
+  if (!(uses & kUsesGroups) && a.groups != fresh.groups) return rule.broken("attribute groups is not used");
+  if (!(uses & kUsesConvolution) && !(same2(a.stride, fresh.stride) && same2(a.padding, fresh.padding) &&
+                                      same2(a.dilation, fresh.dilation))) {
+    return rule.broken("attributes stride, padding and dilation are not used");
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string describe_op(const Program& program, OpId index) {
+  const Op& op = program.ops[index];
+  if (op.source >= program.sources.size()) return fmt::format("op {} ({})", index, name(op.kind));
+  const Source& source = program.sources[op.source];
+  return fmt::format("op {} ({}, {} at {})", index, name(op.kind), source.op, source.site);
+}
+
+Result<void> verify_op(const Program& program, OpId index) {
+  const Rule rule{program, index, program.ops[index]};
+  CRUCIBLE_TRY_VOID(check_unused_attributes(rule));
+  switch (const OpClass op_class = info(rule.op.kind).op_class) {
+    case OpClass::kConversion:
+    case OpClass::kArithmetic:
+    case OpClass::kFloating:
+    case OpClass::kTest:
+    case OpClass::kComparison:
+    case OpClass::kLogic:
+    case OpClass::kSelection: return check_elementwise(rule, op_class);
+    case OpClass::kGenerator: return check_generator(rule);
+    case OpClass::kReduction: return check_reduction(rule);
+    case OpClass::kIndexed: return check_indexed(rule);
+    case OpClass::kContraction: return check_contraction(rule);
+    case OpClass::kPooling: return check_pooling(rule);
+  }
+  return {};
+}
+
+}  // namespace crucible::graph

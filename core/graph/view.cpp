@@ -1,0 +1,171 @@
+// Strided views: see view.hpp. All arithmetic that takes sizes from a file is checked for overflow.
+#include "core/graph/view.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace crucible::graph {
+
+std::optional<std::int64_t> checked_elements(const std::vector<std::int64_t>& sizes) {
+  std::int64_t product = 1;
+  bool empty = false;
+  for (auto size : sizes) {
+    if (size < 0) return std::nullopt;
+    if (size == 0) empty = true;
+  }
+  if (empty) return 0;
+  for (auto size : sizes) {
+    if (__builtin_mul_overflow(product, size, &product)) return std::nullopt;
+  }
+  return product;
+}
+
+std::optional<std::int64_t> last_index(const View& view) {
+  if (view.sizes.size() != view.strides.size() || view.offset < 0) return std::nullopt;
+  auto elements = checked_elements(view.sizes);
+  if (!elements) return std::nullopt;
+  std::int64_t last = view.offset;
+  for (std::size_t d = 0; d < view.sizes.size(); ++d) {
+    if (view.strides[d] < 0) return std::nullopt;
+    std::int64_t step = 0;
+    if (*elements == 0) continue;
+    if (__builtin_mul_overflow(view.sizes[d] - 1, view.strides[d], &step)) return std::nullopt;
+    if (__builtin_add_overflow(last, step, &last)) return std::nullopt;
+  }
+  return *elements == 0 ? -1 : last;
+}
+
+namespace {
+
+/// (stride, size) of the dimensions larger than 1, smallest stride first.
+std::vector<std::pair<std::int64_t, std::int64_t>> by_stride(const View& view) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> dims;
+  for (std::size_t d = 0; d < view.sizes.size(); ++d) {
+    if (view.sizes[d] > 1) dims.emplace_back(view.strides[d], view.sizes[d]);
+  }
+  std::sort(dims.begin(), dims.end());
+  return dims;
+}
+
+}  // namespace
+
+bool covers(const View& view, std::int64_t elements) {
+  auto count = checked_elements(view.sizes);
+  if (!count || *count != elements || !last_index(view)) return false;
+  if (elements == 0) return true;
+  if (view.offset != 0) return false;
+  std::int64_t expected = 1;
+  for (auto [stride, size] : by_stride(view)) {
+    if (stride != expected) return false;
+    expected *= size;
+  }
+  return true;
+}
+
+bool is_injective(const View& view) {
+  if (view.elements() <= 1) return true;
+  std::int64_t reach = 0;  // the largest distance that the dimensions so far can make
+  for (auto [stride, size] : by_stride(view)) {
+    if (stride <= reach) return false;
+    reach += (size - 1) * stride;
+  }
+  return true;
+}
+
+bool same_map(const View& a, const View& b) {
+  if (a.sizes != b.sizes) return false;
+  if (a.elements() == 0) return true;
+  if (a.offset != b.offset) return false;
+  for (std::size_t d = 0; d < a.sizes.size(); ++d) {
+    if (a.sizes[d] > 1 && a.strides[d] != b.strides[d]) return false;
+  }
+  return true;
+}
+
+View normalized(View view) {
+  if (view.elements() == 0) return View::contiguous(view.sizes);
+  for (std::size_t d = view.sizes.size(); d-- > 0;) {
+    if (view.sizes[d] != 1) continue;
+    view.strides[d] = d + 1 < view.sizes.size() ? view.sizes[d + 1] * view.strides[d + 1] : 1;
+  }
+  return view;
+}
+
+std::optional<View> broadcast(const View& view, const std::vector<std::int64_t>& sizes) {
+  if (view.sizes.size() > sizes.size()) return std::nullopt;
+  View wide{view.offset, sizes, std::vector<std::int64_t>(sizes.size(), 0)};
+  const std::size_t lead = sizes.size() - view.sizes.size();
+  for (std::size_t d = 0; d < view.sizes.size(); ++d) {
+    if (view.sizes[d] == sizes[lead + d]) {
+      wide.strides[lead + d] = view.strides[d];
+    } else if (view.sizes[d] != 1) {
+      return std::nullopt;
+    }
+  }
+  return wide;
+}
+
+std::optional<std::vector<std::int64_t>> broadcast_sizes(const std::vector<std::int64_t>& a,
+                                                         const std::vector<std::int64_t>& b) {
+  const auto& longer = a.size() >= b.size() ? a : b;
+  const auto& shorter = a.size() >= b.size() ? b : a;
+  auto sizes = longer;
+  const std::size_t lead = longer.size() - shorter.size();
+  for (std::size_t d = 0; d < shorter.size(); ++d) {
+    auto& size = sizes[lead + d];
+    if (size == shorter[d] || shorter[d] == 1) continue;
+    if (size != 1) return std::nullopt;
+    size = shorter[d];
+  }
+  return sizes;
+}
+
+std::optional<View> reshaped(const View& view, const std::vector<std::int64_t>& sizes) {
+  auto count = checked_elements(sizes);
+  if (!count || *count != view.elements()) return std::nullopt;
+  View result{view.offset, sizes, std::vector<std::int64_t>(sizes.size(), 0)};
+  if (*count == 0) return View::contiguous(sizes);
+  // Merge the old dimensions into runs that are contiguous within themselves, then cut new dimensions from each run.
+  std::vector<std::pair<std::int64_t, std::int64_t>> runs;  // (elements, stride of the last), outermost first
+  for (std::size_t d = 0; d < view.sizes.size(); ++d) {
+    if (view.sizes[d] == 1) continue;
+    if (!runs.empty() && runs.back().second == view.sizes[d] * view.strides[d]) {
+      runs.back() = {runs.back().first * view.sizes[d], view.strides[d]};
+    } else {
+      runs.emplace_back(view.sizes[d], view.strides[d]);
+    }
+  }
+  std::size_t d = sizes.size();
+  for (std::size_t r = runs.size(); r-- > 0;) {
+    std::int64_t left = runs[r].first, stride = runs[r].second;
+    while (left > 1) {
+      if (d == 0) return std::nullopt;
+      --d;
+      if (left % sizes[d] != 0) return std::nullopt;
+      result.strides[d] = stride;
+      stride *= sizes[d];
+      left /= sizes[d];
+    }
+  }
+  return normalized(std::move(result));
+}
+
+std::vector<std::int64_t> indices(const View& view) {
+  const std::int64_t count = view.elements();
+  std::vector<std::int64_t> result;
+  result.reserve(static_cast<std::size_t>(count));
+  std::vector<std::int64_t> position(view.sizes.size(), 0);
+  std::int64_t at = view.offset;
+  for (std::int64_t i = 0; i < count; ++i) {
+    result.push_back(at);
+    for (std::size_t d = view.sizes.size(); d-- > 0;) {
+      at += view.strides[d];
+      if (++position[d] < view.sizes[d]) break;
+      at -= view.strides[d] * view.sizes[d];
+      position[d] = 0;
+    }
+  }
+  return result;
+}
+
+}  // namespace crucible::graph

@@ -1,0 +1,48 @@
+// Questions about strided views that verification, lowering, scheduling and the interpreter all ask. A View itself is
+// defined in program.hpp; nothing here knows values or ops.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/graph/program.hpp"
+
+namespace crucible::graph {
+
+/// Product of the sizes; nothing when a size is negative or the product does not fit in 63 bits.
+std::optional<std::int64_t> checked_elements(const std::vector<std::int64_t>& sizes);
+
+/// The largest index that the view reaches; -1 for an empty view; nothing when it does not fit in 63 bits or when a
+/// size, a stride or the offset is negative, or sizes and strides differ in number.
+std::optional<std::int64_t> last_index(const View& view);
+
+/// True when the view is a bijection onto the buffer [0, elements): a dense permutation of it without gaps.
+bool covers(const View& view, std::int64_t elements);
+
+/// True when no two of the view's indices are the same element. Sufficient, not necessary: strides that interleave
+/// without ever meeting count as overlapping.
+bool is_injective(const View& view);
+
+/// True when both views map every index to the same element (strides of dimensions of size 1 do not matter).
+bool same_map(const View& a, const View& b);
+
+/// The same map with the strides of dimensions of size 1 as row-major order would have them, so that equal maps of
+/// equal sizes are equal views. Empty views become contiguous at offset 0.
+View normalized(View view);
+
+/// The view with stride 0 where `view` has size 1 and `sizes` does not, and with leading dimensions added.
+/// Nothing when the sizes do not broadcast.
+std::optional<View> broadcast(const View& view, const std::vector<std::int64_t>& sizes);
+
+/// The sizes that both broadcast to, by the usual rule (aligned at the last dimension, 1 stretches).
+std::optional<std::vector<std::int64_t>> broadcast_sizes(const std::vector<std::int64_t>& a,
+                                                         const std::vector<std::int64_t>& b);
+
+/// The same elements in the same row-major order with other sizes; nothing when no strides can express that.
+std::optional<View> reshaped(const View& view, const std::vector<std::int64_t>& sizes);
+
+/// The buffer index of every element of the view in row-major order.
+std::vector<std::int64_t> indices(const View& view);
+
+}  // namespace crucible::graph

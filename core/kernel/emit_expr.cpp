@@ -1,0 +1,157 @@
+// What each element-wise op computes, as IR expressions, and the handling of operands that all emitters share.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "core/kernel/emit.hpp"
+
+namespace crucible::kernel {
+namespace {
+
+using graph::OpKind;
+
+bool is_comparison(OpKind kind) { return kind >= OpKind::kLess && kind <= OpKind::kNotEqual; }
+
+Operation unary_operation(OpKind kind) {
+  switch (kind) {
+    case OpKind::kNegate: return Operation::kNegate;
+    case OpKind::kAbsolute: return Operation::kAbsolute;
+    case OpKind::kExp: return Operation::kExp;
+    case OpKind::kLog: return Operation::kLog;
+    case OpKind::kSqrt: return Operation::kSqrt;
+    case OpKind::kReciprocalSqrt: return Operation::kReciprocalSqrt;
+    case OpKind::kReciprocal: return Operation::kReciprocal;
+    case OpKind::kTanh: return Operation::kTanh;
+    case OpKind::kErf: return Operation::kErf;
+    case OpKind::kSigmoid: return Operation::kSigmoid;
+    case OpKind::kSin: return Operation::kSin;
+    case OpKind::kCos: return Operation::kCos;
+    default: return Operation::kFloor;
+  }
+}
+
+Operation binary_operation(OpKind kind) {
+  switch (kind) {
+    case OpKind::kAdd: return Operation::kAdd;
+    case OpKind::kSubtract: return Operation::kSubtract;
+    case OpKind::kMultiply: return Operation::kMultiply;
+    case OpKind::kDivide: return Operation::kDivide;
+    case OpKind::kMaximum: return Operation::kMaximum;
+    case OpKind::kMinimum: return Operation::kMinimum;
+    default: return Operation::kPower;
+  }
+}
+
+/// Powers by multiplication where the exponent is a small constant, as frameworks do.
+ExprId power(IrBuilder& b, ExprId base, ExprId exponent) {
+  const Expr& e = b.at(exponent);
+  if (e.operation == Operation::kReal) {
+    const double p = e.real;
+    const ExprId square = b.binary(Operation::kMultiply, base, base);
+    if (p == 1) return base;
+    if (p == 2) return square;
+    if (p == 3) return b.binary(Operation::kMultiply, square, base);
+    if (p == 0.5) return b.unary(Operation::kSqrt, base);
+    if (p == -0.5) return b.unary(Operation::kReciprocalSqrt, base);
+    if (p == -1) return b.unary(Operation::kReciprocal, base);
+    if (p == -2) return b.unary(Operation::kReciprocal, square);
+  }
+  return b.binary(Operation::kPower, base, exponent);
+}
+
+ExprId comparison(IrBuilder& b, OpKind kind, ExprId left, ExprId right) {
+  right = b.convert(right, b.type(left));
+  switch (kind) {
+    case OpKind::kLess: return b.binary(Operation::kLess, left, right);
+    case OpKind::kLessEqual: return b.binary(Operation::kLessEqual, left, right);
+    case OpKind::kGreater: return b.binary(Operation::kLess, right, left);
+    case OpKind::kGreaterEqual: return b.binary(Operation::kLessEqual, right, left);
+    case OpKind::kEqual: return b.binary(Operation::kEqual, left, right);
+    default: return b.binary(Operation::kNotEqual, left, right);
+  }
+}
+
+}  // namespace
+
+BufferId Binder::buffer(graph::ValueId value, bool written) {
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    if (values_[i] != value) continue;
+    builder_.ir().buffers[i].written |= written;
+    return static_cast<BufferId>(i);
+  }
+  values_.push_back(value);
+  return builder_.add_buffer(program_.values[value].dtype, written);
+}
+
+ExprId Binder::scalar(const graph::Scalar& scalar, DType type) {
+  if (scalar.slot == graph::kNone) {
+    if (!scalar.is_integer) return builder_.convert(builder_.real(scalar.real, DType::kF64), type);
+    return builder_.convert(builder_.integer(scalar.integer), type);
+  }
+  for (std::size_t i = 0; i < scalars_.size(); ++i) {
+    if (scalars_[i] == scalar) return builder_.let_at(0, builder_.scalar(static_cast<std::uint32_t>(i), type));
+  }
+  scalars_.push_back(scalar);
+  return builder_.let_at(0, builder_.scalar(builder_.add_scalar(), type));
+}
+
+ExprId rounded_to(IrBuilder& b, ExprId value, DType type) {
+  if (type == DType::kF16 || type == DType::kBF16) return b.convert(b.convert(b.convert(value, DType::kF32), type), DType::kF32);
+  return b.convert(value, type);
+}
+
+ExprId load_value(IrBuilder& b, BufferId buffer, ExprId index, std::size_t depth) {
+  const ExprId raw = b.let_at(depth, b.load(buffer, index));
+  const DType wide = compute_type(b.type(raw));
+  return wide == b.type(raw) ? raw : b.let_at(depth, b.convert(raw, wide));
+}
+
+ExprId storable(IrBuilder& b, ExprId value, DType type) { return b.convert(value, type); }
+
+ExprId emit_elementwise(IrBuilder& b, OpKind kind, DType out, std::span<const ExprId> inputs) {
+  const DType type = compute_type(out);
+  const auto operand = [&](std::size_t i) { return b.convert(inputs[i], type); };
+  const auto truth = [&](std::size_t i) { return b.convert(inputs[i], DType::kBool); };
+  if (is_comparison(kind)) return comparison(b, kind, inputs[0], inputs[1]);
+  switch (kind) {
+    case OpKind::kCopy:
+    case OpKind::kFill:
+    case OpKind::kCoordinate:
+    case OpKind::kGatherRows:
+    case OpKind::kReduceSum:
+    case OpKind::kReduceMax: return rounded_to(b, inputs[0], out);
+    case OpKind::kIsNan:
+      return is_floating(b.type(inputs[0])) ? b.unary(Operation::kIsNan, inputs[0]) : b.integer(0, DType::kBool);
+    case OpKind::kLogicalNot: return b.unary(Operation::kNot, truth(0));
+    case OpKind::kLogicalAnd: return b.binary(Operation::kAnd, truth(0), truth(1));
+    case OpKind::kLogicalOr: return b.binary(Operation::kOr, truth(0), truth(1));
+    case OpKind::kSelect: return rounded_to(b, b.select(truth(0), operand(1), operand(2)), out);
+    case OpKind::kPower: return rounded_to(b, power(b, operand(0), operand(1)), out);
+    default: break;
+  }
+  if (inputs.size() == 1) return rounded_to(b, b.unary(unary_operation(kind), operand(0)), out);
+  return rounded_to(b, b.binary(binary_operation(kind), operand(0), operand(1)), out);
+}
+
+ExprId view_index(IrBuilder& b, const graph::View& view, std::span<const ExprId> point) {
+  ExprId index = b.integer(view.offset);
+  for (std::size_t d = 0; d < view.sizes.size(); ++d) {
+    if (view.sizes[d] != 1) index = b.add(index, b.multiply(point[d], view.strides[d]));
+  }
+  return index;
+}
+
+std::vector<ExprId> split_index(IrBuilder& b, ExprId index, std::span<const std::int64_t> sizes) {
+  std::vector<ExprId> result(sizes.size());
+  for (std::size_t d = sizes.size(); d-- > 0;) {
+    if (d == 0) {
+      result[d] = index;
+    } else {
+      result[d] = b.let(b.binary(Operation::kRemainder, index, b.integer(std::max<std::int64_t>(1, sizes[d]))));
+      index = b.let(b.binary(Operation::kDivide, index, b.integer(std::max<std::int64_t>(1, sizes[d]))));
+    }
+  }
+  return result;
+}
+
+}  // namespace crucible::kernel

@@ -1,0 +1,210 @@
+// The choice of groups: see fusion.hpp. Greedy, in program order: first producers with consumers, then readers of one
+// value with each other. Every joint is checked on the graph of units.
+#include "core/kernel/fusion.hpp"
+
+#include <algorithm>
+#include <queue>
+#include <set>
+#include <utility>
+
+#include "core/kernel/group_plan.hpp"
+#include "core/kernel/merge.hpp"
+
+namespace crucible::kernel {
+namespace {
+
+using graph::kNone;
+using graph::OpId;
+using graph::Program;
+using graph::ValueId;
+
+using UnitId = std::uint32_t;
+
+constexpr std::size_t kMostMembers = 160;
+constexpr std::size_t kMostBuffers = 32;
+constexpr std::int64_t kParallelElements = 32768;  // fewer are done by one thread anyway
+constexpr std::int64_t kFewItems = 4;
+
+class Fuser {
+ public:
+  explicit Fuser(const Program& program) : program_(program), units_(program.ops.size()), unit_of_(program.ops.size()) {
+    readers_.resize(program.values.size());
+    for (OpId op = 0; op < program.ops.size(); ++op) {
+      units_[op].ops = {op};
+      if (auto group = make_group(program, op)) units_[op].group = std::move(*group);
+      unit_of_[op] = op;
+      for (const auto& input : program.ops[op].inputs) {
+        if (input.is_scalar()) continue;
+        if (readers_[input.value].empty() || readers_[input.value].back() != op) readers_[input.value].push_back(op);
+      }
+    }
+    successors_.resize(units_.size());
+    for (OpId op = 0; op < program.ops.size(); ++op) {
+      for (const auto& output : program.ops[op].outputs) {
+        for (OpId reader : readers_[output.value]) successors_[op].insert(reader);
+      }
+    }
+    visited_.assign(units_.size(), 0);
+  }
+
+  std::vector<Unit> run() {
+    for (int round = 0; round < 4; ++round) {
+      bool changed = join_producers();
+      changed |= join_readers();
+      if (!changed) break;
+    }
+    return ordered();
+  }
+
+  /// Kahn's algorithm; among units that are ready, the one with the first op.
+  std::vector<Unit> ordered() {
+    std::vector<std::uint32_t> waits(units_.size(), 0);
+    for (UnitId u = 0; u < units_.size(); ++u) {
+      for (UnitId next : successors_[u]) ++waits[next];
+    }
+    std::priority_queue<std::pair<OpId, UnitId>, std::vector<std::pair<OpId, UnitId>>, std::greater<>> ready;
+    for (UnitId u = 0; u < units_.size(); ++u) {
+      if (!units_[u].ops.empty() && waits[u] == 0) ready.emplace(units_[u].ops.back(), u);
+    }
+    std::vector<Unit> result;
+    while (!ready.empty()) {
+      const UnitId u = ready.top().second;
+      ready.pop();
+      for (UnitId next : successors_[u]) {
+        if (--waits[next] == 0) ready.emplace(units_[next].ops.back(), next);
+      }
+      result.push_back(std::move(units_[u]));
+    }
+    return result;
+  }
+
+ private:
+  bool join_producers() {
+    bool changed = false;
+    for (OpId op = 0; op < program_.ops.size(); ++op) {
+      const auto& inputs = program_.ops[op].inputs;
+      std::vector<OpId> producers;
+      for (const auto& input : inputs) {
+        if (!input.is_scalar() && program_.values[input.value].producer != kNone) {
+          producers.push_back(program_.values[input.value].producer);
+        }
+      }
+      std::ranges::sort(producers, std::greater<>());
+      for (OpId producer : producers) changed |= try_join(unit_of_[producer], unit_of_[op]);
+    }
+    return changed;
+  }
+
+  bool join_readers() {
+    bool changed = false;
+    for (ValueId value = 0; value < readers_.size(); ++value) {
+      const auto& readers = readers_[value];
+      for (std::size_t i = 1; i < readers.size(); ++i) {
+        for (std::size_t j = i; j-- > 0 && i - j <= 8;) changed |= try_join(unit_of_[readers[j]], unit_of_[readers[i]]);
+      }
+    }
+    return changed;
+  }
+
+  bool try_join(UnitId a, UnitId b) {
+    if (a == b || units_[a].group.members.empty() || units_[b].group.members.empty()) return false;
+    const auto key = std::minmax(a, b);
+    if (refused_.contains(key)) return false;
+    auto merged = joined(a, b);
+    if (!merged) {
+      refused_.insert(key);
+      return false;
+    }
+    if (connected_outside(a, b) || connected_outside(b, a)) return false;
+    replace(a, b, std::move(*merged));
+    return true;
+  }
+
+  std::optional<Group> joined(UnitId a, UnitId b) const {
+    const Group& first = units_[a].group;
+    const Group& second = units_[b].group;
+    if (first.elements() == 0 || second.elements() == 0) return std::nullopt;
+    if (first.members.size() + second.members.size() > kMostMembers) return std::nullopt;
+    auto merged = merge_groups(first, second);
+    if (!merged || buffer_count(*merged) > kMostBuffers) return std::nullopt;
+    // A large parallel loop must not become one of few items.
+    const std::int64_t items = work_items(*merged);
+    for (const Group* part : {&first, &second}) {
+      if (part->elements() >= kParallelElements && items < kFewItems && work_items(*part) >= kFewItems) return std::nullopt;
+    }
+    return merged;
+  }
+
+  static std::size_t buffer_count(const Group& group) {
+    std::set<ValueId> values;
+    for (const Member& member : group.members) {
+      values.insert(member.output.value);
+      for (const Access& input : member.inputs) values.insert(input.value);
+    }
+    return values.size() > group.members.size() ? values.size() - group.members.size() : 0;
+  }
+
+  /// True when a path leads from `from` to `to` through a third unit.
+  bool connected_outside(UnitId from, UnitId to) {
+    ++visit_;
+    std::vector<UnitId> stack;
+    visited_[from] = visit_;
+    for (UnitId next : successors_[from]) {
+      if (next == to || visited_[next] == visit_) continue;
+      visited_[next] = visit_;
+      stack.push_back(next);
+    }
+    while (!stack.empty()) {
+      const UnitId u = stack.back();
+      stack.pop_back();
+      for (UnitId next : successors_[u]) {
+        if (next == to) return true;
+        if (visited_[next] == visit_) continue;
+        visited_[next] = visit_;
+        stack.push_back(next);
+      }
+    }
+    return false;
+  }
+
+  void replace(UnitId a, UnitId b, Group merged) {
+    units_[a].group = std::move(merged);
+    for (OpId op : units_[b].ops) unit_of_[op] = a;
+    std::vector<OpId> ops;
+    std::ranges::merge(units_[a].ops, units_[b].ops, std::back_inserter(ops));
+    units_[a].ops = std::move(ops);
+    units_[b] = {};
+    for (UnitId next : successors_[b]) successors_[a].insert(next);
+    successors_[b].clear();
+    successors_[a].erase(a);
+    successors_[a].erase(b);
+    for (OpId op : units_[a].ops) {  // whoever led to b leads to a
+      for (const auto& input : program_.ops[op].inputs) {
+        if (input.is_scalar() || program_.values[input.value].producer == kNone) continue;
+        const UnitId before = unit_of_[program_.values[input.value].producer];
+        if (before == a) continue;
+        successors_[before].erase(b);
+        successors_[before].insert(a);
+      }
+    }
+    std::erase_if(refused_, [&](const auto& key) { return key.first == a || key.second == a; });
+  }
+
+  const Program& program_;
+  std::vector<Unit> units_;               // emptied when joined to another
+  std::vector<UnitId> unit_of_;           // per op
+  std::vector<std::vector<OpId>> readers_;  // per value, ascending
+  std::vector<std::set<UnitId>> successors_;
+  std::vector<std::uint32_t> visited_;
+  std::uint32_t visit_ = 0;
+  std::set<std::pair<UnitId, UnitId>> refused_;  // pairs whose nests do not fit
+};
+
+}  // namespace
+
+std::vector<Unit> make_units(const Program& program, bool fuse) {
+  Fuser fuser(program);
+  return fuse ? fuser.run() : fuser.ordered();
+}
+
+}  // namespace crucible::kernel

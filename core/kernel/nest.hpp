@@ -1,0 +1,63 @@
+// The loop form of ops: one iteration space, and for each operand the strides by which it walks its buffer. Fusion
+// (merge.hpp, fusion.hpp) joins nests into groups with one space; emit_group.cpp makes kernels of them.
+//
+// A group's members are element-wise ops, row gathers and reductions. Each runs over the full space, or over the rows:
+// the kept dimensions alone, its strides along the reduced ones being 0. Reductions lead from the first to the second.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/graph/program.hpp"
+
+namespace crucible::kernel {
+
+/// Where an operand's element lies for each point of the space: offset + sum(index * stride).
+struct Access {
+  graph::ValueId value = graph::kNone;  // kNone: nothing in memory, see Member::generators; or a scalar operand
+  DType type = DType::kF32;
+  std::int64_t offset = 0;
+  std::vector<std::int64_t> strides;  // per dimension of the space
+};
+
+struct Member {
+  graph::OpId op = graph::kNone;
+  bool over_rows = false;         // runs over the kept dimensions only
+  std::vector<Access> inputs;     // in the op's order; kGatherRows: the table's strides along the row are 0, then the ids
+  /// Per input: the kFill or kCoordinate whose result it reads, computed in place instead of loaded; else kNone. A
+  /// coordinate's access holds the index itself: offset + sum(index * stride).
+  std::vector<graph::OpId> generators;
+  Access output;
+  std::int64_t row_stride = 0;    // kGatherRows: elements between two rows of the table
+};
+
+struct Group {
+  std::vector<std::int64_t> sizes;
+  std::vector<bool> reduced;  // per dimension
+  std::vector<Member> members;  // in the program's order
+
+  std::int64_t elements() const;
+  std::int64_t rows() const;       // product of the kept sizes
+  bool has_reduction() const;
+  const Member* producer(graph::ValueId value) const;  // null when no member writes it
+};
+
+/// The nest of one op, without dimensions of size 1; nothing for ops that are neither element-wise nor a reduction nor a
+/// row gather.
+std::optional<Group> make_group(const graph::Program& program, graph::OpId op);
+
+/// Replaces dimension `dim` by dimensions of the given sizes, whose product is its size, outermost first.
+void split_dimension(Group& group, std::size_t dim, const std::vector<std::int64_t>& factors);
+
+/// Reorders the dimensions: new dimension i is old dimension order[i].
+void permute_dimensions(Group& group, const std::vector<std::size_t>& order);
+
+/// Joins neighbouring dimensions of one kind wherever every access allows it, after ordering the dimensions so that
+/// writes run through memory in order.
+void collapse_dimensions(Group& group);
+
+/// True when both accesses reach the same element at every point of a space of these sizes.
+bool same_access(const Access& a, const Access& b, const std::vector<std::int64_t>& sizes);
+
+}  // namespace crucible::kernel

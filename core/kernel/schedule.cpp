@@ -1,0 +1,270 @@
+// From a program to steps: groups (fusion.hpp), kernels (emit.hpp), library calls, which values need memory, and which
+// results may be written over operands. See schedule.hpp.
+#include "core/kernel/schedule.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "core/base/hash.hpp"
+#include "core/kernel/emit.hpp"
+#include "core/kernel/fusion.hpp"
+#include "core/kernel/kernel_verify.hpp"
+#include "core/kernel/print_c.hpp"
+
+namespace crucible::kernel {
+namespace {
+
+using graph::Op;
+using graph::OpId;
+using graph::OpKind;
+using graph::Program;
+using graph::ValueId;
+using graph::ValueKind;
+
+constexpr double kWorthAThreadNs = 5000;
+
+std::optional<LibraryKind> library_kind(OpKind kind) {
+  switch (kind) {
+    case OpKind::kMatMul: return LibraryKind::kMatMul;
+    case OpKind::kConv2d: return LibraryKind::kConv2d;
+    case OpKind::kConv2dBackwardInput: return LibraryKind::kConv2dBackwardInput;
+    case OpKind::kConv2dBackwardWeight: return LibraryKind::kConv2dBackwardWeight;
+    default: return std::nullopt;
+  }
+}
+
+class Scheduler {
+ public:
+  Scheduler(const Program& program, const Options& options) : program_(program), options_(options) {}
+
+  Result<Schedule> run() {
+    units_ = make_units(program_, options_.fuse);
+    find_needed();
+    schedule_.materialized.assign(program_.values.size(), false);
+    for (std::size_t u = 0; u < units_.size(); ++u) {
+      if (live_[u]) CRUCIBLE_TRY_VOID(add_step(units_[u], stored_[u]));
+    }
+    for (const Step& step : schedule_.steps) {
+      for (const BufferArgument& argument : step.buffers) schedule_.materialized[argument.value] = true;
+    }
+    for (const auto& state : program_.states) {
+      schedule_.materialized[state.start] = true;
+      schedule_.materialized[state.end] = true;
+    }
+    choose_in_place();
+    return std::move(schedule_);
+  }
+
+ private:
+  /// Which units do something that is wanted, and which of their values others need: backwards from the results.
+  void find_needed() {
+    live_.assign(units_.size(), false);
+    stored_.resize(units_.size());
+    std::vector<bool> needed(program_.values.size(), false);
+    for (const auto& state : program_.states) needed[state.end] = true;
+    for (const auto& output : program_.outputs) needed[output.operand.value] = true;
+    for (std::size_t u = units_.size(); u-- > 0;) {
+      Unit& unit = units_[u];
+      for (OpId op : unit.ops) {
+        for (const auto& output : program_.ops[op].outputs) {
+          if (needed[output.value]) stored_[u].insert(output.value);
+        }
+      }
+      live_[u] = !stored_[u].empty();
+      // Ops of a live unit that nothing wants go; what the others read is wanted from here on.
+      std::set<OpId> dead;
+      for (std::size_t i = unit.ops.size(); i-- > 0;) {
+        const Op& op = program_.ops[unit.ops[i]];
+        if (std::ranges::none_of(op.outputs, [&](const auto& output) { return needed[output.value]; })) {
+          dead.insert(unit.ops[i]);
+          continue;
+        }
+        mark_reads(unit, unit.ops[i], needed);
+      }
+      std::erase_if(unit.ops, [&](OpId op) { return dead.contains(op); });
+      std::erase_if(unit.group.members, [&](const Member& member) { return dead.contains(member.op); });
+    }
+  }
+
+  /// What the op reads from memory, or within its unit, is needed; what its nest computes in place is not.
+  void mark_reads(const Unit& unit, OpId id, std::vector<bool>& needed) const {
+    const auto member = std::ranges::find(unit.group.members, id, &Member::op);
+    if (member == unit.group.members.end()) {
+      for (const auto& input : program_.ops[id].inputs) {
+        if (!input.is_scalar()) needed[input.value] = true;
+      }
+      return;
+    }
+    for (const Access& input : member->inputs) {
+      if (input.value != graph::kNone) needed[input.value] = true;
+    }
+  }
+
+  Result<void> add_step(const Unit& unit, const std::set<ValueId>& stored) {
+    if (!unit.group.members.empty()) return add_launch(emit_group(program_, unit.group, stored), unit.ops);
+    const Op& op = program_.ops[unit.ops[0]];
+    if (auto kind = library_kind(op.kind)) {
+      const LibraryCall call = library_call(op, *kind);
+      if (options_.claims && op.outputs[0].view.elements() > 0 && options_.claims(call)) return add_library(op, call, unit.ops);
+    }
+    switch (op.kind) {
+      case OpKind::kMatMul: return add_launch(emit_matmul(program_, op), unit.ops);
+      case OpKind::kConv2d: return add_launch(emit_conv2d(program_, op), unit.ops);
+      case OpKind::kConv2dBackwardInput: return add_launch(emit_conv2d_backward_input(program_, op), unit.ops);
+      case OpKind::kConv2dBackwardWeight: return add_launch(emit_conv2d_backward_weight(program_, op), unit.ops);
+      case OpKind::kScatterAddRows: return add_launch(emit_scatter_add_rows(program_, op), unit.ops);
+      case OpKind::kConcat: return add_launch(emit_concat(program_, op), unit.ops);
+      case OpKind::kUpdate: return add_launch(emit_update(program_, op), unit.ops);
+      case OpKind::kMaxPool2d: return add_launch(emit_max_pool(program_, op), unit.ops);
+      case OpKind::kMaxPool2dBackward: return add_launch(emit_max_pool_backward(program_, op), unit.ops);
+      default: return Error{ErrorCode::kBadInput, fmt::format("no kernel can be generated for {}", describe(unit.ops[0]))};
+    }
+  }
+
+  std::string describe(OpId id) const {
+    const Op& op = program_.ops[id];
+    std::string text = fmt::format("op {} ({})", id, graph::name(op.kind));
+    if (op.source < program_.sources.size()) {
+      const graph::Source& source = program_.sources[op.source];
+      text += fmt::format(", {} in {} at {}", source.op, source.module.empty() ? "no module" : source.module, source.site);
+    }
+    return text;
+  }
+
+  LibraryCall library_call(const Op& op, LibraryKind kind) const {
+    LibraryCall call;
+    call.kind = kind;
+    call.dtype = program_.values[op.outputs[0].value].dtype;
+    call.views[0] = op.inputs[0].view;
+    call.views[1] = op.inputs[1].view;
+    call.views[2] = op.outputs[0].view;
+    call.attributes = op.attributes;
+    return call;
+  }
+
+  Result<void> add_library(const Op& op, const LibraryCall& call, const std::vector<OpId>& ops) {
+    Step step;
+    step.kind = StepKind::kLibrary;
+    step.library = call;
+    for (const auto& input : op.inputs) step.buffers.push_back({input.value, false});
+    step.buffers.push_back({op.outputs[0].value, true});
+    step.flops = library_flops(op);
+    step.ops = ops;
+    finish(std::move(step), {});
+    return {};
+  }
+
+  static std::uint64_t library_flops(const Op& op) {
+    const auto& a = op.inputs[0].view.sizes;
+    const auto& b = op.inputs[1].view.sizes;
+    const std::int64_t out = op.outputs[0].view.elements();
+    switch (op.kind) {
+      case OpKind::kMatMul: return static_cast<std::uint64_t>(2 * out * a.back());
+      case OpKind::kConv2d: return static_cast<std::uint64_t>(2 * out * b[1] * b[2] * b[3]);
+      case OpKind::kConv2dBackwardInput: return static_cast<std::uint64_t>(2 * op.inputs[0].view.elements() * b[1] * b[2] * b[3]);
+      default: {
+        const auto& weight = op.outputs[0].view.sizes;
+        return static_cast<std::uint64_t>(2 * op.inputs[0].view.elements() * weight[1] * weight[2] * weight[3]);
+      }
+    }
+  }
+
+  Result<void> add_launch(Emitted emitted, const std::vector<OpId>& ops) {
+    std::vector<std::int64_t> elements;
+    for (ValueId value : emitted.values) elements.push_back(program_.values[value].elements);
+    if (auto verified = verify_kernel(emitted.ir, elements, emitted.grid); !verified) {
+      return Error{verified.error().code, fmt::format("{} (kernel of {})", verified.error().message, describe(ops[0]))};
+    }
+    Step step;
+    step.kernel = kernel_index(emitted.ir);
+    for (std::size_t i = 0; i < emitted.values.size(); ++i) step.buffers.push_back({emitted.values[i], emitted.ir.buffers[i].written});
+    step.scalars = std::move(emitted.scalars);
+    step.grid = emitted.grid;
+    step.grain = static_cast<std::int64_t>(std::clamp(std::ceil(kWorthAThreadNs / std::max(emitted.item_ns, 1e-3)), 1.0, 1e9));
+    step.flops = emitted.flops;
+    step.ops = ops;
+    finish(std::move(step), emitted.aliases);
+    return {};
+  }
+
+  std::uint32_t kernel_index(const KernelIr& ir) {
+    const std::string text = print_c(ir, "NAME");
+    if (auto found = kernel_of_text_.find(text); found != kernel_of_text_.end()) return found->second;
+    const std::string name = "k_" + sha256(std::as_bytes(std::span(text))).hex().substr(0, 16);
+    const auto index = static_cast<std::uint32_t>(schedule_.kernels.size());
+    schedule_.kernels.push_back({name, print_c(ir, name)});
+    kernel_of_text_.emplace(text, index);
+    return index;
+  }
+
+  void finish(Step step, const std::vector<AliasPair>& aliases) {
+    for (const BufferArgument& argument : step.buffers) {
+      const graph::Value& value = program_.values[argument.value];
+      step.bytes += static_cast<std::uint64_t>(value.elements) * size_bytes(value.dtype);
+    }
+    for (const AliasPair& pair : aliases) {
+      candidates_.push_back({static_cast<std::uint32_t>(schedule_.steps.size()), pair.operand, pair.result});
+    }
+    schedule_.steps.push_back(std::move(step));
+  }
+
+  /// Keeps the pairs whose operand dies in the step; each operand and each result of a step at most once, states first.
+  void choose_in_place() {
+    std::vector<std::uint32_t> last_use(program_.values.size(), 0);
+    for (std::uint32_t s = 0; s < schedule_.steps.size(); ++s) {
+      for (const BufferArgument& argument : schedule_.steps[s].buffers) last_use[argument.value] = s;
+    }
+    std::vector<bool> kept(program_.values.size(), false);  // needed after the last step, or never to be overwritten
+    std::map<ValueId, ValueId> end_of;
+    for (const auto& state : program_.states) {
+      kept[state.end] = true;
+      end_of[state.start] = state.end;
+    }
+    for (const auto& output : program_.outputs) kept[output.operand.value] = true;
+    const auto is_home = [&](const InPlace& pair) {
+      const auto found = end_of.find(pair.operand);
+      return found != end_of.end() && found->second == pair.result;
+    };
+    std::erase_if(candidates_, [&](const InPlace& pair) {
+      const ValueKind kind = program_.values[pair.operand].kind;
+      const bool allowed = kind == ValueKind::kTemporary || (kind == ValueKind::kState && is_home(pair));
+      return !allowed || kept[pair.operand] || last_use[pair.operand] != pair.step;
+    });
+    std::ranges::stable_sort(candidates_, [&](const InPlace& a, const InPlace& b) {
+      if (is_home(a) != is_home(b)) return is_home(a);
+      const auto bytes = [&](const InPlace& pair) {
+        return program_.values[pair.result].elements * size_bytes(program_.values[pair.result].dtype);
+      };
+      return bytes(a) > bytes(b);
+    });
+    std::set<std::pair<std::uint32_t, ValueId>> taken;
+    for (const InPlace& pair : candidates_) {
+      if (taken.contains({pair.step, pair.operand}) || taken.contains({pair.step, pair.result})) continue;
+      taken.insert({pair.step, pair.operand});
+      taken.insert({pair.step, pair.result});
+      schedule_.in_place.push_back(pair);
+    }
+  }
+
+  const Program& program_;
+  const Options& options_;
+  std::vector<Unit> units_;
+  std::vector<bool> live_;
+  std::vector<std::set<ValueId>> stored_;  // per unit
+  std::map<std::string, std::uint32_t> kernel_of_text_;
+  std::vector<InPlace> candidates_;
+  Schedule schedule_;
+};
+
+}  // namespace
+
+Result<Schedule> schedule(const Program& program, const Options& options) { return Scheduler(program, options).run(); }
+
+}  // namespace crucible::kernel

@@ -1,0 +1,82 @@
+// From a program to a list of steps: which ops became one kernel, which are library calls, in which order they run.
+//
+// The scheduler fuses element-wise ops and reductions into kernels, writes each kernel in the kernel IR (kernel_ir.hpp)
+// and prints it as C. A step names buffers by value; addresses come from the memory plan.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/base/result.hpp"
+#include "core/graph/program.hpp"
+
+namespace crucible::kernel {
+
+/// The text of one kernel. Kernels with equal text are one kernel. The function has the C type
+///   void NAME(void* const* buffers, const double* scalars, int64_t begin, int64_t end)
+/// and does the work items [begin, end) of the step's grid; work items are independent of each other.
+struct Kernel {
+  std::string name;  // "k_" and the first 16 digits of the text's SHA-256
+  std::string text;  // a C function without headers; may call the functions of math_prelude()
+};
+
+enum class StepKind : std::uint8_t { kLaunch, kLibrary };
+
+enum class LibraryKind : std::uint8_t { kMatMul, kConv2d, kConv2dBackwardInput, kConv2dBackwardWeight };
+
+/// A call that a backend's library may claim. Views are of the step's buffers: for kMatMul a, b, c; for the
+/// convolutions the operands in the order of the op, then the result. Sizes and strides in elements.
+struct LibraryCall {
+  LibraryKind kind = LibraryKind::kMatMul;
+  DType dtype = DType::kF32;
+  graph::View views[3];
+  graph::Attributes attributes;  // alpha for kMatMul; stride, padding, dilation, groups for convolutions
+};
+
+struct BufferArgument {
+  graph::ValueId value = graph::kNone;
+  bool written = false;
+};
+
+struct Step {
+  StepKind kind = StepKind::kLaunch;
+  std::uint32_t kernel = graph::kNone;       // kLaunch: index in Schedule::kernels
+  LibraryCall library;                       // kLibrary
+  std::vector<BufferArgument> buffers;       // in the kernel's order; a buffer may be read and written (in place)
+  std::vector<graph::Scalar> scalars;        // kLaunch: the kernel's scalars, in order
+  std::int64_t grid = 1;                     // kLaunch: number of work items
+  std::int64_t grain = 1;                    // fewest work items that are worth a thread of their own
+  std::uint64_t flops = 0, bytes = 0;        // estimates, for reports
+  std::vector<graph::OpId> ops;              // what it computes
+};
+
+/// Two values that may share one buffer: `result` is written by a step that reads `operand` for the last time, at equal
+/// indices only. The planner may place them at one offset.
+struct InPlace {
+  std::uint32_t step = 0;
+  graph::ValueId operand = graph::kNone;
+  graph::ValueId result = graph::kNone;
+};
+
+struct Schedule {
+  std::vector<Kernel> kernels;
+  std::vector<Step> steps;        // in execution order
+  std::vector<InPlace> in_place;  // allowed reuses, best first
+  std::vector<bool> materialized; // per value of the program: it needs a buffer (fused-away temporaries do not)
+};
+
+struct Options {
+  /// True when the backend's library takes this call; what it declines becomes generated kernels. Null: it declines all.
+  std::function<bool(const LibraryCall&)> claims;
+  bool fuse = true;  // false: one kernel per op, for debugging and for the tests that compare the two
+};
+
+/// Errors: kBadInput when the program has an op that no kernel can be generated for, with its source.
+Result<Schedule> schedule(const graph::Program& program, const Options& options);
+
+/// C text that every batch of kernels starts with: types and math functions, self-contained (no #include).
+std::string_view math_prelude();
+
+}  // namespace crucible::kernel

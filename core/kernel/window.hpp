@@ -1,0 +1,23 @@
+// One axis of a sliding window: which input index an output index and a tap meet, and which outputs stay inside. Shared by
+// the emitters of pooling and convolutions; index arithmetic only.
+#pragma once
+
+#include <utility>
+
+#include "core/kernel/kernel_ir.hpp"
+
+namespace crucible::kernel {
+
+struct WindowAxis {
+  std::int64_t stride = 1, padding = 0, dilation = 1, taps = 1, input = 1, output = 1;
+
+  /// output * stride - padding + tap * dilation; may lie outside the input.
+  ExprId input_index(IrBuilder& b, ExprId out, ExprId tap) const;
+  ExprId is_inside(IrBuilder& b, ExprId in) const;
+  /// `in`, known to lie inside the input.
+  ExprId inside(IrBuilder& b, ExprId in) const { return b.assume(in, 0, input > 0 ? input - 1 : 0); }
+  /// The outputs [first, last) whose input index at `tap` lies inside the input, bound in the innermost block.
+  std::pair<ExprId, ExprId> output_range(IrBuilder& b, ExprId tap) const;
+};
+
+}  // namespace crucible::kernel

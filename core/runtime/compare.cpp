@@ -1,0 +1,117 @@
+// Element-wise comparison of raw tensor bytes by dtype, in double precision.
+#include "core/runtime/compare.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+namespace crucible::runtime {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kSmallest = std::numeric_limits<float>::min();
+
+template <class T>
+T load(const std::byte* bytes) {
+  T value;
+  std::memcpy(&value, bytes, sizeof(T));
+  return value;
+}
+
+double half_to_double(std::uint16_t bits) {
+  const int exponent = bits >> 10 & 31;
+  const int mantissa = bits & 1023;
+  double magnitude = 0;
+  if (exponent == 31) {
+    magnitude = mantissa == 0 ? kInfinity : std::numeric_limits<double>::quiet_NaN();
+  } else {
+    magnitude = exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
+  }
+  return bits >> 15 ? -magnitude : magnitude;
+}
+
+/// |a - b|, where equal infinities and two NaNs are equal, and everything else that is not finite is infinitely far.
+double distance(double a, double b) {
+  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
+  if (!std::isfinite(a) || !std::isfinite(b)) return kInfinity;
+  return std::abs(a - b);
+}
+
+/// As distance(), but exact for integers that double cannot tell apart.
+double element_distance(DType dtype, const std::byte* a, const std::byte* b) {
+  if (dtype == DType::kI64) {
+    const std::int64_t x = load<std::int64_t>(a), y = load<std::int64_t>(b);
+    return static_cast<double>(x > y ? static_cast<std::uint64_t>(x) - static_cast<std::uint64_t>(y)
+                                     : static_cast<std::uint64_t>(y) - static_cast<std::uint64_t>(x));
+  }
+  const std::size_t size = size_bytes(dtype);
+  return distance(element_as_double(dtype, {a, size}), element_as_double(dtype, {b, size}));
+}
+
+}  // namespace
+
+double element_as_double(DType dtype, std::span<const std::byte> bytes) {
+  switch (dtype) {
+    case DType::kBool:
+      return load<std::uint8_t>(bytes.data()) != 0 ? 1 : 0;
+    case DType::kU8:
+      return load<std::uint8_t>(bytes.data());
+    case DType::kI8:
+      return load<std::int8_t>(bytes.data());
+    case DType::kI16:
+      return load<std::int16_t>(bytes.data());
+    case DType::kI32:
+      return load<std::int32_t>(bytes.data());
+    case DType::kI64:
+      return static_cast<double>(load<std::int64_t>(bytes.data()));
+    case DType::kF16:
+      return half_to_double(load<std::uint16_t>(bytes.data()));
+    case DType::kBF16:
+      return std::bit_cast<float>(std::uint32_t{load<std::uint16_t>(bytes.data())} << 16);
+    case DType::kF32:
+      return load<float>(bytes.data());
+    case DType::kF64:
+      return load<double>(bytes.data());
+    case DType::kC64:
+    case DType::kC128:
+    case DType::kOther:
+      break;
+  }
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+double relative_difference(double actual, double expected) {
+  const double far = distance(actual, expected);
+  if (far == 0 || std::isinf(far)) return far;
+  return far / std::max(std::abs(expected), kSmallest);
+}
+
+Result<TensorDifference> compare(DType dtype, std::span<const std::byte> actual, std::span<const std::byte> expected) {
+  const std::size_t size = size_bytes(dtype);
+  if (actual.size() != expected.size() || size == 0 || expected.size() % size != 0) {
+    return Error{ErrorCode::kBadInput, fmt::format("cannot compare {} bytes with {} recorded ones as {}", actual.size(),
+                                                   expected.size(), name(dtype))};
+  }
+  TensorDifference result;
+  result.bit_equal = actual.empty() || std::memcmp(actual.data(), expected.data(), actual.size()) == 0;
+  if (result.bit_equal) return result;
+  if (dtype == DType::kC64 || dtype == DType::kC128) {
+    return Error{ErrorCode::kInternal,
+                 fmt::format("tensors of dtype {} differ, and only their bytes can be compared", name(dtype))};
+  }
+  double largest_distance = 0, largest_expected = kSmallest;
+  for (std::size_t at = 0; at < actual.size(); at += size) {
+    largest_distance = std::max(largest_distance, element_distance(dtype, &actual[at], &expected[at]));
+    const double magnitude = std::abs(element_as_double(dtype, expected.subspan(at, size)));
+    if (std::isfinite(magnitude)) largest_expected = std::max(largest_expected, magnitude);
+  }
+  result.max_rel_diff = std::isinf(largest_distance) ? kInfinity : largest_distance / largest_expected;
+  return result;
+}
+
+}  // namespace crucible::runtime

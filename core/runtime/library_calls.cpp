@@ -1,0 +1,79 @@
+// Conversion of library calls to the plugin ABI, and the memory of what was claimed.
+#include "core/runtime/library_calls.hpp"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cstring>
+
+namespace crucible::runtime {
+namespace {
+
+std::uint32_t abi_kind(kernel::LibraryKind kind) {
+  switch (kind) {
+    case kernel::LibraryKind::kMatMul:
+      return CRUCIBLE_LIB_MATMUL;
+    case kernel::LibraryKind::kConv2d:
+      return CRUCIBLE_LIB_CONV2D;
+    case kernel::LibraryKind::kConv2dBackwardInput:
+      return CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT;
+    case kernel::LibraryKind::kConv2dBackwardWeight:
+      return CRUCIBLE_LIB_CONV2D_BACKWARD_WEIGHT;
+  }
+  return CRUCIBLE_LIB_MATMUL;
+}
+
+}  // namespace
+
+Result<crucible_library_desc> describe(const kernel::LibraryCall& call) {
+  crucible_library_desc desc;
+  std::memset(&desc, 0, sizeof desc);  // padding too: the bytes are the key of the answers
+  desc.struct_size = sizeof desc;
+  desc.kind = abi_kind(call.kind);
+  for (int i = 0; i < 3; ++i) {
+    const graph::View& view = call.views[i];
+    if (view.sizes.size() > CRUCIBLE_MAX_RANK || view.sizes.size() != view.strides.size()) {
+      return Error{ErrorCode::kBadInput,
+                   fmt::format("a library call has a view of {} sizes and {} strides; at most {} fit",
+                               view.sizes.size(), view.strides.size(), CRUCIBLE_MAX_RANK)};
+    }
+    desc.views[i].rank = static_cast<std::uint32_t>(view.sizes.size());
+    desc.views[i].dtype = static_cast<std::uint32_t>(call.dtype);
+    desc.views[i].offset = view.offset;
+    std::copy(view.sizes.begin(), view.sizes.end(), desc.views[i].sizes);
+    std::copy(view.strides.begin(), view.strides.end(), desc.views[i].strides);
+  }
+  const graph::Attributes& attributes = call.attributes;
+  desc.alpha_f64_bits = std::bit_cast<std::uint64_t>(attributes.alpha);
+  for (int i = 0; i < 2; ++i) {
+    desc.stride[i] = attributes.stride[i];
+    desc.padding[i] = attributes.padding[i];
+    desc.dilation[i] = attributes.dilation[i];
+  }
+  desc.groups = attributes.groups;
+  return desc;
+}
+
+const LibraryClaims::Answer& LibraryClaims::answer(const kernel::LibraryCall& call) {
+  static const Answer kDeclined;
+  const Result<crucible_library_desc> desc = describe(call);
+  if (!desc) return kDeclined;
+  std::string key(reinterpret_cast<const char*>(&*desc), sizeof *desc);
+  const auto [entry, is_new] = answers_.try_emplace(std::move(key));
+  if (!is_new) return entry->second;
+  const crucible_if_library& table = device_->backend().library_table();
+  crucible_status status = table.claim(device_->handle(), &*desc, &entry->second.scratch_bytes);
+  if (status == nullptr) {
+    entry->second.taken = true;
+    return entry->second;
+  }
+  entry->second.scratch_bytes = 0;
+  const crucible_code code = status->table->code(status);
+  const Result<void> result = backend::to_result(status, "claiming a library call");
+  const bool expected =
+      code == CRUCIBLE_E_UNSUPPORTED || code == CRUCIBLE_E_UNIMPLEMENTED || code == CRUCIBLE_E_UNAVAILABLE;
+  if (!expected && failure_.empty() && !result) failure_ = result.error().message;
+  return entry->second;
+}
+
+}  // namespace crucible::runtime

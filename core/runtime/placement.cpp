@@ -1,0 +1,237 @@
+// From a schedule to buffers with lifetimes and offsets: which values share one buffer, when each buffer is alive, and
+// which end values must be copied home. Offsets come from core/memory; check_placement.cpp checks the result.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <tuple>
+
+#include "core/runtime/session.hpp"
+
+namespace crucible::runtime {
+namespace {
+
+using graph::kNone;
+using graph::ValueId;
+using graph::ValueKind;
+
+/// When a value holds its content: from the step that first writes it to the step that last uses it, both included.
+/// kBefore is the time at which the host writes states, constants and inputs.
+constexpr std::int64_t kBefore = -1;
+constexpr std::int64_t kNever = -2;
+struct Span {
+  std::int64_t first = kNever, last = kNever;
+  bool used() const { return first != kNever; }
+  void extend(std::int64_t time) {
+    if (!used()) first = time;
+    last = std::max(last, time);
+  }
+};
+
+std::uint64_t bytes_of(const graph::Value& value) {
+  return static_cast<std::uint64_t>(value.elements) * size_bytes(value.dtype);
+}
+
+class Placer {
+ public:
+  Placer(const graph::Program& program, const kernel::Schedule& schedule)
+      : program_(program),
+        schedule_(schedule),
+        after_(static_cast<std::int64_t>(schedule.steps.size())),
+        spans_(program.values.size()),
+        group_of_(program.values.size()),
+        members_(program.values.size()) {}
+
+  Result<Placement> run(const std::vector<std::uint64_t>& scratch_bytes) {
+    CRUCIBLE_TRY_VOID(measure_spans());
+    share_states();
+    share_in_place();
+    make_buffers();
+    add_scratch(scratch_bytes);
+    add_home_copies();
+    CRUCIBLE_TRY(placement_.plan, memory::plan(placement_.buffers, kAlignment));
+    CRUCIBLE_TRY_VOID(memory::check(placement_.buffers, kAlignment, placement_.plan));
+    return std::move(placement_);
+  }
+
+ private:
+  Result<void> measure_spans() {
+    for (const graph::State& state : program_.states) spans_[state.start].extend(kBefore);
+    for (const graph::Constant& constant : program_.constants) {
+      spans_[constant.value].extend(kBefore);
+      spans_[constant.value].extend(after_);
+    }
+    for (const graph::Input& input : program_.inputs) spans_[input.value].extend(kBefore);
+    for (std::size_t step = 0; step < schedule_.steps.size(); ++step) {
+      for (const kernel::BufferArgument& argument : schedule_.steps[step].buffers) {
+        if (argument.value >= spans_.size()) {
+          return Error{ErrorCode::kInternal,
+                       fmt::format("placement: step {} names value {} of {}", step, argument.value, spans_.size())};
+        }
+        if (!argument.written && !spans_[argument.value].used()) {
+          return Error{
+              ErrorCode::kInternal,
+              fmt::format("placement: step {} reads value {}, which no earlier step writes", step, argument.value)};
+        }
+        spans_[argument.value].extend(static_cast<std::int64_t>(step));
+      }
+    }
+    for (const graph::Output& output : program_.outputs) {
+      if (!output.operand.is_scalar())
+        CRUCIBLE_TRY_VOID(keep_to_the_end(output.operand.value, "output " + output.name));
+    }
+    for (const graph::State& state : program_.states) {
+      if (state.end != state.start && program_.values[state.end].kind != ValueKind::kTemporary) {
+        return Error{ErrorCode::kInternal, fmt::format("placement: state {} ends as value {}, which is no temporary",
+                                                       program_.values[state.start].name, state.end)};
+      }
+      CRUCIBLE_TRY_VOID(keep_to_the_end(state.end, "end of state " + program_.values[state.start].name));
+    }
+    for (ValueId value = 0; value < members_.size(); ++value) {
+      group_of_[value] = value;
+      members_[value] = {value};
+    }
+    return {};
+  }
+
+  Result<void> keep_to_the_end(ValueId value, const std::string& what) {
+    if (value >= spans_.size() || !spans_[value].used()) {
+      return Error{ErrorCode::kInternal,
+                   fmt::format("placement: the {} is value {}, which no step writes", what, value)};
+    }
+    spans_[value].extend(after_);
+    return {};
+  }
+
+  /// A state's end value takes its start value's buffer where that is legal; where not, the buffer is kept for it.
+  void share_states() {
+    for (const kernel::InPlace& pair : schedule_.in_place) {
+      if (is_legal_pair(pair)) pairs_.emplace(pair.step, pair.operand, pair.result);
+    }
+    for (const graph::State& state : program_.states) {
+      if (state.end != state.start) merge(state.start, state.end);
+      // Not at home: the start's buffer waits for the copy, so nothing else may use it.
+      if (group_of_[state.end] != group_of_[state.start]) spans_[state.start].extend(after_);
+    }
+  }
+
+  void share_in_place() {
+    for (const kernel::InPlace& pair : schedule_.in_place) {
+      if (pairs_.contains({pair.step, pair.operand, pair.result})) merge(pair.operand, pair.result);
+    }
+  }
+
+  /// What can be checked without knowing the kernel: the step reads the operand and writes the result, and elements of
+  /// both lie at equal bytes. That it is the operand's last use and the result's first is for may_share() to see.
+  bool is_legal_pair(const kernel::InPlace& pair) const {
+    if (pair.step >= schedule_.steps.size() || pair.operand >= spans_.size() || pair.result >= spans_.size())
+      return false;
+    const graph::Value& operand = program_.values[pair.operand];
+    const graph::Value& result = program_.values[pair.result];
+    if (operand.kind == ValueKind::kConstant || result.kind != ValueKind::kTemporary) return false;
+    if (operand.elements != result.elements || size_bytes(operand.dtype) != size_bytes(result.dtype)) return false;
+    bool reads = false, writes = false;
+    for (const kernel::BufferArgument& argument : schedule_.steps[pair.step].buffers) {
+      if (argument.value == pair.operand) {
+        if (argument.written) return false;
+        reads = true;
+      }
+      writes |= argument.value == pair.result && argument.written;
+    }
+    return reads && writes;
+  }
+
+  bool may_share(ValueId a, ValueId b) const {
+    if (spans_[a].first > spans_[b].first) std::swap(a, b);
+    if (spans_[a].last < spans_[b].first) return true;
+    return spans_[a].last == spans_[b].first && spans_[a].last >= 0 &&
+           pairs_.contains({static_cast<std::uint32_t>(spans_[a].last), a, b});
+  }
+
+  /// Joins the groups of two values if no two of their members are in each other's way.
+  void merge(ValueId a, ValueId b) {
+    std::uint32_t into = group_of_[a], from = group_of_[b];
+    if (into == from) return;
+    for (const ValueId x : members_[into]) {
+      for (const ValueId y : members_[from]) {
+        if (!may_share(x, y)) return;
+      }
+    }
+    for (const ValueId value : members_[from]) {
+      group_of_[value] = into;
+      members_[into].push_back(value);
+    }
+    members_[from].clear();
+  }
+
+  void make_buffers() {
+    placement_.buffer_of.assign(program_.values.size(), kNone);
+    std::vector<bool> carried(program_.values.size(), false);
+    for (const graph::State& state : program_.states) carried[state.start] = true;
+    for (const graph::Constant& constant : program_.constants) carried[constant.value] = true;
+    for (const std::vector<ValueId>& members : members_) {
+      memory::Buffer buffer{.size_bytes = 0, .begin = 0xffffffffu, .end = 0};
+      bool needed = false;
+      for (const ValueId value : members) {
+        const Span& span = spans_[value];
+        // An input that nothing uses is not even copied in.
+        if (!span.used() || (span.last == kBefore && !carried[value])) continue;
+        needed = true;
+        buffer.size_bytes = std::max(buffer.size_bytes, bytes_of(program_.values[value]));
+        buffer.begin = std::min(buffer.begin, static_cast<std::uint32_t>(std::max<std::int64_t>(span.first, 0)));
+        buffer.end = std::max(buffer.end, static_cast<std::uint32_t>(span.last + 1));
+      }
+      if (!needed) continue;
+      for (const ValueId value : members)
+        placement_.buffer_of[value] = static_cast<std::uint32_t>(placement_.buffers.size());
+      placement_.buffers.push_back(buffer);
+    }
+  }
+
+  void add_scratch(const std::vector<std::uint64_t>& scratch_bytes) {
+    placement_.scratch_of.assign(schedule_.steps.size(), kNone);
+    for (std::uint32_t step = 0; step < schedule_.steps.size() && step < scratch_bytes.size(); ++step) {
+      if (scratch_bytes[step] == 0) continue;
+      placement_.scratch_of[step] = static_cast<std::uint32_t>(placement_.buffers.size());
+      placement_.buffers.push_back({scratch_bytes[step], step, step + 1});
+    }
+  }
+
+  /// End values are temporaries, and a start value that waits for its copy shares its buffer with nothing: no copy
+  /// overwrites what another one reads, so their order does not matter.
+  void add_home_copies() {
+    for (const graph::State& state : program_.states) {
+      const HomeCopy copy{placement_.buffer_of[state.end], placement_.buffer_of[state.start],
+                          bytes_of(program_.values[state.start])};
+      if (copy.from != copy.to) placement_.home_copies.push_back(copy);
+    }
+  }
+
+  const graph::Program& program_;
+  const kernel::Schedule& schedule_;
+  const std::int64_t after_;                                     // the time of the home copies
+  std::vector<Span> spans_;                                      // per value
+  std::vector<std::uint32_t> group_of_;                          // per value
+  std::vector<std::vector<ValueId>> members_;                    // per group
+  std::set<std::tuple<std::uint32_t, ValueId, ValueId>> pairs_;  // the legal in-place pairs
+  Placement placement_;
+};
+
+}  // namespace
+
+Result<Placement> place(const graph::Program& program, const kernel::Schedule& schedule,
+                        const std::vector<std::uint64_t>& scratch_bytes) {
+  if (scratch_bytes.size() != schedule.steps.size()) {
+    return Error{ErrorCode::kInternal,
+                 fmt::format("placement: {} scratch sizes for {} steps", scratch_bytes.size(), schedule.steps.size())};
+  }
+  if (schedule.steps.size() >= 0xfffffff0u) {
+    return Error{ErrorCode::kInternal, fmt::format("placement: {} steps are too many", schedule.steps.size())};
+  }
+  CRUCIBLE_TRY(Placement placement, Placer(program, schedule).run(scratch_bytes));
+  CRUCIBLE_TRY_VOID(check_placement(program, schedule, placement));
+  return placement;
+}
+
+}  // namespace crucible::runtime

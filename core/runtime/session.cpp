@@ -1,0 +1,245 @@
+// The session: claims, schedule, placement, compile, one arena, one backend plan; then iteration by iteration inputs
+// and slots in, replay, outputs out. Verification of what came out is in verify.cpp.
+#include "core/runtime/session.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <optional>
+
+#include "core/runtime/compare.hpp"
+#include "core/runtime/library_calls.hpp"
+#include "core/runtime/plan_ops.hpp"
+#include "core/runtime/session_state.hpp"
+
+namespace crucible::runtime {
+namespace {
+
+Error at_stage(std::string_view stage, const Error& error) {
+  return {error.code, fmt::format("{}: {}", stage, error.message)};
+}
+
+}  // namespace
+
+Result<void> Session::State::make_schedule(bool fuse) {
+  LibraryClaims claims(device);
+  kernel::Options options;
+  options.claims = [&claims](const kernel::LibraryCall& call) { return claims.takes(call); };
+  options.fuse = fuse;
+  Result<kernel::Schedule> made = kernel::schedule(*program, options);
+  if (!made) return at_stage("schedule", made.error());
+  schedule = *std::move(made);
+  library_failure = claims.failure();
+  std::vector<std::uint64_t> scratch_bytes;
+  for (const kernel::Step& step : schedule.steps) {
+    const bool is_call = step.kind == kernel::StepKind::kLibrary;
+    if (is_call && !claims.takes(step.library)) {
+      return Error{ErrorCode::kInternal, "schedule: a step calls the library for what the library declined"};
+    }
+    scratch_bytes.push_back(is_call ? claims.scratch_bytes(step.library) : 0);
+  }
+  Result<Placement> placed = place(*program, schedule, scratch_bytes);
+  if (!placed) return at_stage("memory plan", placed.error());
+  placement = *std::move(placed);
+  return {};
+}
+
+Result<void> Session::State::compile() {
+  std::vector<backend::KernelText> texts;
+  for (const kernel::Kernel& kernel : schedule.kernels) {
+    const auto same = [&](const backend::KernelText& text) { return text.name == kernel.name; };
+    if (std::ranges::none_of(texts, same)) texts.push_back({kernel.name, kernel.text});
+  }
+  if (texts.empty()) return {};
+  Result<backend::Module> compiled = backend::Module::compile(device, kernel::math_prelude(), texts);
+  if (!compiled) return at_stage("compile", compiled.error());
+  module.emplace(*std::move(compiled));
+  return {};
+}
+
+Result<void> Session::State::build_plan() {
+  // An empty program still gets an arena: backends need not support allocations of nothing.
+  Result<backend::Buffer> allocated =
+      backend::Buffer::allocate(device, std::max(placement.plan.peak_bytes, kAlignment), kAlignment);
+  if (!allocated) return at_stage("arena", allocated.error());
+  arena.emplace(*std::move(allocated));
+  const FindKernel find = [this](std::string_view name) { return module->kernel(name); };
+  Result<PlanOps> listed = PlanOps::build(*program, schedule, placement, arena->address(), find, poison);
+  if (!listed) return at_stage("plan", listed.error());
+  op_of_step = listed->op_of_step();
+  Result<backend::Plan> built =
+      backend::Plan::build(device, listed->ops(), static_cast<std::uint32_t>(program->slots.size()));
+  if (!built) return at_stage("plan", built.error());
+  plan.emplace(*std::move(built));
+  return {};
+}
+
+std::uint64_t Session::State::offset_of(graph::ValueId value) const {
+  return placement.plan.offsets[placement.buffer_of[value]];
+}
+
+std::string Session::State::name_of(graph::ValueId value) const {
+  const std::string& name = program->values[value].name;
+  return name.empty() ? fmt::format("value {}", value) : name;
+}
+
+Result<void> Session::State::write_blob(graph::ValueId value, std::uint32_t blob) {
+  const std::uint64_t size = bytes_of(program->values[value]);
+  if (blob == graph::kNone) {  // a state that the recording first saw being written starts as zeros
+    return size == 0 ? Result<void>() : arena->fill(offset_of(value), size, 0);
+  }
+  CRUCIBLE_TRY(const std::vector<std::byte> bytes, blobs->load(blob));
+  if (bytes.size() != size) {
+    return Error{ErrorCode::kBadInput, fmt::format("{} has {} bytes, the recording has {} for it (blob {})",
+                                                   name_of(value), size, bytes.size(), blob)};
+  }
+  if (size == 0) return {};
+  return arena->write(offset_of(value), bytes);
+}
+
+Result<void> Session::State::load_states() {
+  for (const graph::State& state : program->states) {
+    Result<void> written = write_blob(state.start, state.initial_blob);
+    if (!written) return at_stage("starting state", written.error());
+  }
+  return {};
+}
+
+Result<void> Session::State::load_constants() {
+  for (const graph::Constant& constant : program->constants) {
+    Result<void> written = write_blob(constant.value, constant.blob);
+    if (!written) return at_stage("constants", written.error());
+  }
+  return {};
+}
+
+/// Everything but the buffers that carry something from one iteration to the next. Those are alive all the time, so no
+/// other buffer shares bytes with them.
+Result<void> Session::State::poison_transient() {
+  std::vector<bool> carried(placement.buffers.size(), false);
+  for (const graph::State& state : program->states) carried[placement.buffer_of[state.start]] = true;
+  for (const graph::Constant& constant : program->constants) carried[placement.buffer_of[constant.value]] = true;
+  for (std::size_t buffer = 0; buffer < carried.size(); ++buffer) {
+    if (carried[buffer] || placement.buffers[buffer].size_bytes == 0) continue;
+    CRUCIBLE_TRY_VOID(arena->fill(placement.plan.offsets[buffer], placement.buffers[buffer].size_bytes, kPoisonByte));
+  }
+  return {};
+}
+
+Result<void> Session::State::load_iteration(std::uint32_t index) {
+  if (poison) CRUCIBLE_TRY_VOID(poison_transient());
+  for (const graph::Input& input : program->inputs) {
+    if (placement.buffer_of[input.value] == graph::kNone) continue;  // nothing reads it
+    if (index >= input.blobs.size()) {
+      return Error{ErrorCode::kBadInput, fmt::format("input {} was recorded {} times, iteration {} is asked for",
+                                                     name_of(input.value), input.blobs.size(), index)};
+    }
+    Result<void> written = write_blob(input.value, input.blobs[index]);
+    if (!written) return at_stage(fmt::format("inputs of iteration {}", index), written.error());
+  }
+  std::vector<double> numbers;
+  for (const graph::Slot& slot : program->slots) {
+    if (index >= slot.values.size()) {
+      return Error{ErrorCode::kBadInput, fmt::format("slot {} has {} numbers, iteration {} is asked for", slot.name,
+                                                     slot.values.size(), index)};
+    }
+    numbers.push_back(slot.values[index]);
+  }
+  return plan->set_slots(numbers);
+}
+
+Result<double> Session::State::read_output(const graph::Output& output) const {
+  if (output.operand.is_scalar()) {
+    return output.operand.scalar.is_integer ? static_cast<double>(output.operand.scalar.integer)
+                                            : output.operand.scalar.real;
+  }
+  const DType dtype = program->values[output.operand.value].dtype;
+  std::vector<std::byte> bytes(size_bytes(dtype));
+  const std::uint64_t at = static_cast<std::uint64_t>(output.operand.view.offset) * bytes.size();
+  CRUCIBLE_TRY_VOID(arena->read(offset_of(output.operand.value) + at, bytes));
+  return element_as_double(dtype, bytes);
+}
+
+std::uint64_t Session::State::bytes_of(const graph::Value& value) {
+  return static_cast<std::uint64_t>(value.elements) * size_bytes(value.dtype);
+}
+
+Session::Session() : state_(std::make_unique<State>()) {}
+Session::~Session() = default;
+
+Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const graph::Program> program,
+                                                 std::shared_ptr<const trace::BlobStore> blobs,
+                                                 std::shared_ptr<backend::Device> device, const Options& options) {
+  if (!program || !blobs || !device)
+    return Error{ErrorCode::kInternal, "a session needs a program, blobs and a device"};
+  std::unique_ptr<Session> session(new Session);
+  State& state = *session->state_;
+  state.program = std::move(program);
+  state.blobs = std::move(blobs);
+  state.device = std::move(device);
+  state.poison = options.poison;
+  CRUCIBLE_TRY_VOID(state.make_schedule(options.fuse));
+  CRUCIBLE_TRY_VOID(state.compile());
+  CRUCIBLE_TRY_VOID(state.build_plan());
+  CRUCIBLE_TRY_VOID(state.load_states());
+  CRUCIBLE_TRY_VOID(state.load_constants());
+  return session;
+}
+
+Result<IterationResult> Session::run(std::uint32_t index) {
+  if (index != state_->next_iteration) {
+    return Error{ErrorCode::kUsage,
+                 fmt::format("iteration {} cannot run now: the state is that before iteration {}; reset first", index,
+                             state_->next_iteration)};
+  }
+  if (index >= state_->program->iterations) {
+    return Error{ErrorCode::kUsage,
+                 fmt::format("iteration {} was not recorded: there are {}", index, state_->program->iterations)};
+  }
+  CRUCIBLE_TRY_VOID(state_->load_iteration(index));
+  IterationResult result;
+  const auto start = std::chrono::steady_clock::now();
+  const Result<void> replayed = state_->plan->replay();
+  const auto end = std::chrono::steady_clock::now();
+  if (!replayed) return at_stage(fmt::format("iteration {}", index), replayed.error());
+  result.time_ns =
+      static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count());
+  for (const graph::Output& output : state_->program->outputs) {
+    CRUCIBLE_TRY(const double loss, state_->read_output(output));
+    result.losses.push_back(loss);
+    const bool recorded = index < output.recorded.size();
+    result.recorded_losses.push_back(recorded ? output.recorded[index] : std::numeric_limits<double>::quiet_NaN());
+    if (recorded)
+      result.max_rel_diff = std::max(result.max_rel_diff, relative_difference(loss, output.recorded[index]));
+  }
+  ++state_->next_iteration;
+  return result;
+}
+
+Result<void> Session::reset() {
+  CRUCIBLE_TRY_VOID(state_->load_states());
+  state_->next_iteration = 0;
+  return {};
+}
+
+Result<std::vector<std::uint64_t>> Session::profile() {
+  if (state_->program->iterations == 0)
+    return Error{ErrorCode::kUsage, "a program without iterations cannot be profiled"};
+  // The inputs may have been overwritten in place or their memory reused: load those of the last iteration again.
+  CRUCIBLE_TRY_VOID(state_->load_iteration(state_->next_iteration == 0 ? 0 : state_->next_iteration - 1));
+  CRUCIBLE_TRY(const std::vector<std::uint64_t> per_op, state_->plan->profile());
+  std::vector<std::uint64_t> per_step;
+  for (const std::uint32_t op : state_->op_of_step) per_step.push_back(op < per_op.size() ? per_op[op] : 0);
+  return per_step;
+}
+
+const kernel::Schedule& Session::schedule() const { return state_->schedule; }
+const Placement& Session::placement() const { return state_->placement; }
+std::uint64_t Session::compile_ns() const { return state_->module ? state_->module->compile_ns() : 0; }
+bool Session::compiled_from_cache() const { return state_->module && state_->module->from_cache(); }
+std::uint64_t Session::arena_bytes() const { return state_->arena->size_bytes(); }
+const std::string& Session::library_failure() const { return state_->library_failure; }
+
+}  // namespace crucible::runtime

@@ -1,0 +1,109 @@
+// A program bound to one device: compiled, planned, loaded with its starting state, ready to replay iterations.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/result.hpp"
+#include "core/graph/program.hpp"
+#include "core/kernel/schedule.hpp"
+#include "core/memory/plan.hpp"
+#include "core/trace/trace.hpp"
+#include "plugins/loader/backend.hpp"
+
+namespace crucible::runtime {
+
+struct Options {
+  bool fuse = true;
+  bool poison = false;  // overwrite every range of the arena when it dies (CRUCIBLE_POISON=1)
+};
+
+/// Every offset is a multiple of this: a cache line, a vector, and what GPUs want for coalesced access. Units: bytes.
+inline constexpr std::uint64_t kAlignment = 256;
+
+/// A copy after the last step that brings the end value of a state into the buffer of its start value.
+struct HomeCopy {
+  std::uint32_t from = graph::kNone, to = graph::kNone;  // indices in Placement::buffers
+  std::uint64_t size_bytes = 0;
+};
+
+/// A schedule with an address range for every buffer: the output of planning, before any device is touched.
+/// Time in `buffers` counts steps; the home copies run at the time after the last step.
+struct Placement {
+  std::vector<memory::Buffer> buffers;    // planner input, one per group of values that share memory
+  std::vector<std::uint32_t> buffer_of;   // per value of the program; graph::kNone when it has none
+  std::vector<std::uint32_t> scratch_of;  // per step; graph::kNone when it needs none
+  std::vector<HomeCopy> home_copies;      // independent of each other; mostly none
+  memory::Plan plan;
+};
+
+/// Lifetimes from the schedule (states, inputs and constants included), in-place reuse, offsets, and the independent
+/// check of the result. `scratch_bytes` has one entry per step. Errors: kCheckFailed when the checker refuses the plan.
+Result<Placement> place(const graph::Program& program, const kernel::Schedule& schedule,
+                        const std::vector<std::uint64_t>& scratch_bytes);
+
+/// The independent checker of a placement: walks through the steps with a map from byte ranges to the value that was
+/// last written there, and requires that every read finds its value whole and that states come home. Shares no code
+/// with place(). Errors: kCheckFailed, naming the step, the value and the bytes.
+Result<void> check_placement(const graph::Program& program, const kernel::Schedule& schedule,
+                             const Placement& placement);
+
+struct IterationResult {
+  std::vector<double> losses;           // one per Program::outputs
+  std::vector<double> recorded_losses;  // NaN where none was recorded
+  double max_rel_diff = 0;              // over the losses
+  std::uint64_t time_ns = 0;            // the device's work alone: no input copies
+};
+
+struct StateDifference {
+  std::string name;
+  double max_rel_diff = 0;  // largest |a - b| over the largest |b| of the tensor
+  bool bit_equal = false;
+};
+
+struct Verification {
+  bool verified = false;
+  double loss_tolerance = 1e-5, state_tolerance = 1e-4;
+  std::uint32_t first_bad_iteration = graph::kNone;
+  double max_loss_rel_diff = 0;
+  std::vector<StateDifference> states;  // worst first
+  std::vector<std::string>
+      states_not_recorded;  // changed by the iteration, but the recording has no final bytes of them
+  std::string reason;       // "" when verified; else names the iteration and the tensor
+};
+
+class Session {
+ public:
+  /// Schedules, compiles, plans, allocates the arena and loads the starting state and the constants.
+  /// Errors: those of the stages, each naming its stage.
+  static Result<std::unique_ptr<Session>> create(std::shared_ptr<const graph::Program> program,
+                                                 std::shared_ptr<const trace::BlobStore> blobs,
+                                                 std::shared_ptr<backend::Device> device, const Options& options);
+  ~Session();
+  /// Loads iteration `index`'s inputs and slots, runs it once and reads the outputs. Call with 0, 1, ... in order.
+  Result<IterationResult> run(std::uint32_t index);
+  /// Puts the starting state back, so that run(0) may follow.
+  Result<void> reset();
+  /// Compares the losses so far and the present state with the recorded ones; call after the last iteration.
+  Result<Verification> verify(const std::vector<IterationResult>& results) const;
+  /// Nanoseconds per step over one more run of the present inputs. The state moves on: reset() afterwards.
+  Result<std::vector<std::uint64_t>> profile();
+
+  const kernel::Schedule& schedule() const;
+  const Placement& placement() const;
+  std::uint64_t compile_ns() const;
+  bool compiled_from_cache() const;
+  /// Bytes of the one device allocation that holds everything; placement().plan.peak_bytes, at least one kAlignment.
+  std::uint64_t arena_bytes() const;
+  /// What the backend's library said when it failed to answer a claim for another reason than "unsupported"; mostly "".
+  const std::string& library_failure() const;
+
+ private:
+  Session();
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace crucible::runtime

@@ -1,0 +1,32 @@
+// Ops, arguments and tensors of a recording as text for people. Exact in every number; nothing parses it back.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/trace/trace.hpp"
+
+namespace crucible::trace {
+
+/// "f32[4, 128]@17": type, sizes and storage; "{1, 4}" after the sizes when not row-major, "+8" after the storage when
+/// it does not start at its beginning. "?" for an id that does not exist.
+std::string tensor_text(const Trace& trace, TensorId id);
+
+/// "0.1", "true", "[1, 2]", "f32[4]@3", "none": doubles so that reading them gives the same number, with a point.
+std::string arg_text(const Trace& trace, const Arg& arg);
+
+/// "aten::add.Tensor(self=f32[4]@0, other=f32[4]@1, alpha=1) -> f32[4]@2".
+std::string op_text(const Trace& trace, const Op& op);
+
+/// {"self", "other", "alpha"} of "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"; empty when
+/// the text is not a schema.
+std::vector<std::string> argument_names(std::string_view schema_text);
+
+/// The shortest text that reads back as `number`, with a point or an exponent: "1.0", "-0.0", "1e-08", "nan".
+std::string double_text(double number);
+
+/// The text as it is, or quoted with escapes when it has control characters, which a terminal would obey.
+std::string printable(std::string_view text);
+
+}  // namespace crucible::trace

@@ -1,0 +1,149 @@
+// read_file, read_layout, check_file, and the store whose blobs are read from the mapped file when they are asked for.
+#include <fmt/format.h>
+
+#include <new>
+#include <utility>
+
+#include "core/base/hash.hpp"
+#include "core/trace/compression.hpp"
+#include "core/trace/container.hpp"
+#include "core/trace/mapped_file.hpp"
+#include "core/trace/sections.hpp"
+#include "core/trace/trace_file.hpp"
+#include "core/trace/validate.hpp"
+
+namespace crucible::trace {
+
+namespace {
+
+/// Blobs of a mapped file; the mapping lives as long as the store.
+class FileBlobStore final : public BlobStore {
+ public:
+  FileBlobStore(MappedFile file, const SectionEntry& area, std::string name, std::vector<Blob> blobs,
+                std::vector<BlobPlace> places)
+      : file_(std::move(file)),
+        area_(file_.bytes().subspan(area.offset, area.stored_bytes)),
+        name_(std::move(name)),
+        blobs_(std::move(blobs)),
+        places_(std::move(places)) {}
+
+  Result<std::vector<std::byte>> load(BlobId id) const override {
+    if (id >= places_.size()) {
+      return damaged(fmt::format("blob {} does not exist: there are {}", id, places_.size()));
+    }
+    try {
+      return load_place(id);
+    } catch (const std::bad_alloc&) {
+      return damaged(fmt::format("blob {}: not enough memory for its {} bytes", id, blobs_[id].size_bytes));
+    }
+  }
+
+  /// Everything that load() does not look at: the identity of the content, and the gaps between the blobs.
+  Result<void> check_all() const {
+    std::uint64_t previous_end = 0;
+    for (BlobId id = 0; id < places_.size(); ++id) {
+      CRUCIBLE_TRY(const std::vector<std::byte> content, load(id));
+      if (sha256(content) != blobs_[id].hash) {
+        return damaged(fmt::format("blob {}: its content is not the one with SHA-256 {}", id, blobs_[id].hash.hex()));
+      }
+      if (!all_zero(area_.subspan(previous_end, places_[id].offset - previous_end))) {
+        return damaged(fmt::format("blob {}: the padding before it, from byte {} on, is not zero", id, previous_end));
+      }
+      previous_end = places_[id].offset + places_[id].stored_bytes;
+    }
+    if (previous_end != area_.size()) {
+      return damaged(fmt::format("its last blob ends at byte {}, the section at {}", previous_end, area_.size()));
+    }
+    return {};
+  }
+
+ private:
+  Result<std::vector<std::byte>> load_place(BlobId id) const {
+    const BlobPlace& place = places_[id];
+    const auto stored = area_.subspan(place.offset, place.stored_bytes);
+    if (checksum64(stored) != place.checksum) return damaged(fmt::format("blob {}: its checksum does not match", id));
+    if (place.codec == Codec::kRaw) return std::vector<std::byte>(stored.begin(), stored.end());
+    auto raw = decompress(stored, blobs_[id].size_bytes);
+    if (!raw) return damaged(fmt::format("blob {}: {}", id, raw.error().message));
+    return raw;
+  }
+
+  Error damaged(const std::string& what) const {
+    return {ErrorCode::kBadInput, fmt::format("{}: {}", name_, section_error(SectionId::kBlobs, what).message)};
+  }
+
+  MappedFile file_;
+  std::span<const std::byte> area_;  // of file_
+  std::string name_;
+  std::vector<Blob> blobs_;
+  std::vector<BlobPlace> places_;
+};
+
+struct Opened {
+  Trace trace;
+  std::shared_ptr<const FileBlobStore> store;
+  Container container;
+};
+
+Result<Opened> decode(MappedFile file, const std::string& name) {
+  Opened opened;
+  CRUCIBLE_TRY(opened.container, decode_container(file.bytes()));
+  for (std::uint32_t number = 1; number <= kSectionCount; ++number) {
+    if (opened.container.find(static_cast<SectionId>(number)) == nullptr) {
+      return Error{ErrorCode::kBadInput, fmt::format("section '{}' is missing", section_name(number))};
+    }
+  }
+  for (std::uint32_t number = 1; number < static_cast<std::uint32_t>(SectionId::kBlobIndex); ++number) {
+    const SectionId id = static_cast<SectionId>(number);
+    CRUCIBLE_TRY(const std::vector<std::byte> content, load_section(file.bytes(), *opened.container.find(id)));
+    CRUCIBLE_TRY_VOID(decode_section(content, id, opened.trace));
+  }
+  CRUCIBLE_TRY(const std::vector<std::byte> index,
+               load_section(file.bytes(), *opened.container.find(SectionId::kBlobIndex)));
+  const SectionEntry area = *opened.container.find(SectionId::kBlobs);
+  CRUCIBLE_TRY(auto places, decode_blob_index(index, area.stored_bytes, opened.trace.blobs));
+  CRUCIBLE_TRY_VOID(validate(opened.trace));
+  opened.store =
+      std::make_shared<const FileBlobStore>(std::move(file), area, name, opened.trace.blobs, std::move(places));
+  opened.trace.blob_store = opened.store;
+  return opened;
+}
+
+Result<Opened> open(const std::filesystem::path& path) {
+  try {
+    CRUCIBLE_TRY(MappedFile file, MappedFile::open(path));
+    auto opened = decode(std::move(file), path.string());
+    if (!opened)
+      return Error{opened.error().code, fmt::format("cannot read {}: {}", path.string(), opened.error().message)};
+    return opened;
+  } catch (const std::bad_alloc&) {
+    return Error{ErrorCode::kBadInput,
+                 fmt::format("cannot read {}: not enough memory for what it announces", path.string())};
+  }
+}
+
+}  // namespace
+
+Result<Trace> read_file(const std::filesystem::path& path) {
+  CRUCIBLE_TRY(Opened opened, open(path));
+  return std::move(opened.trace);
+}
+
+Result<FileLayout> read_layout(const std::filesystem::path& path) {
+  CRUCIBLE_TRY(const MappedFile file, MappedFile::open(path));
+  const auto container = decode_container(file.bytes());
+  if (!container)
+    return Error{container.error().code, fmt::format("cannot read {}: {}", path.string(), container.error().message)};
+  FileLayout layout{container->major, container->minor, container->file_bytes, {}};
+  for (const SectionEntry& entry : container->sections) {
+    layout.sections.push_back({section_name(entry.id), entry.stored_bytes, entry.raw_bytes});
+  }
+  return layout;
+}
+
+Result<void> check_file(const std::filesystem::path& path) {
+  CRUCIBLE_TRY(const Opened opened, open(path));
+  return opened.store->check_all();
+}
+
+}  // namespace crucible::trace

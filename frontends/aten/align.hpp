@@ -1,0 +1,44 @@
+// The recorded iterations side by side: which op of each stands at the same position, which storage plays the same part,
+// and at which arguments numbers differ. It knows nothing of what ops mean.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "core/base/result.hpp"
+#include "core/trace/trace.hpp"
+
+namespace crucible::aten {
+
+/// A number among an op's arguments: args[argument], or args[argument].list[element].
+struct ArgumentPath {
+  std::uint32_t position = 0;  // of the op in the iteration
+  std::uint32_t argument = 0;
+  std::int32_t element = -1;
+  auto operator<=>(const ArgumentPath&) const = default;
+};
+
+struct Alignment {
+  std::vector<std::uint32_t> iterations;         // indices in Trace::iterations: complete and consecutive
+  std::vector<std::vector<std::uint32_t>> ops;   // per iteration, per position: index in Trace::ops
+  /// Per iteration: its storage -> the storage of iteration 0 that plays the same part, and back.
+  std::vector<std::unordered_map<trace::StorageId, trace::StorageId>> to_first, from_first;
+  std::set<ArgumentPath> differing;              // numbers that are not the same in all iterations
+
+  std::size_t count() const { return iterations.size(); }
+  /// The argument at `path` in iteration `i`.
+  const trace::Arg& argument(const trace::Trace& trace, std::size_t i, const ArgumentPath& path) const;
+};
+
+/// Aligns all complete iterations. Profiler marks and ops that neither return nor write a tensor are left out.
+/// Errors: kBadInput when no iteration is complete, or when two differ in anything but numbers: the first differing op of
+/// both is named with its place.
+Result<Alignment> align(const trace::Trace& trace);
+
+/// Every tensor id among `args`, in order; kNone for undefined ones where `keep_undefined`.
+std::vector<trace::TensorId> tensors_in(const std::vector<trace::Arg>& args, bool keep_undefined = false);
+
+}  // namespace crucible::aten

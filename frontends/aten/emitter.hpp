@@ -1,0 +1,84 @@
+// Writes ops of a program: the small algebra in which lowering functions state what an ATen op computes.
+//
+// Views (reshape, permute, expand, ...) cost no op. A mistake (sizes that do not broadcast, a dtype without meaning)
+// makes the emitter fail: the first failure is kept, later calls return harmless terms, and the caller asks failure()
+// once at the end of an op.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/graph/program.hpp"
+#include "frontends/aten/term.hpp"
+
+namespace crucible::aten {
+
+class Emitter {
+ public:
+  explicit Emitter(graph::Program& program) : program_(program) {}
+
+  graph::Program& program() { return program_; }
+  /// Ops emitted from now on name this source.
+  void set_source(std::uint32_t source) { source_ = source; }
+  void fail(std::string message);
+  const std::string& failure() const { return failure_; }
+
+  // Element-wise. Results are row-major; operands broadcast; numbers are allowed wherever a tensor is.
+  Term unary(graph::OpKind kind, const Term& x);                    // in x's dtype; bool for tests
+  Term binary(graph::OpKind kind, const Term& a, const Term& b);    // in promote({a, b}); bool for comparisons and logic
+  Term select(const Term& condition, const Term& a, const Term& b);  // in promote({a, b})
+  Term cast(const Term& x, DType dtype);                            // the term itself when it has the dtype
+  Term fill(const Term& number, const Sizes& sizes, DType dtype);
+  Term coordinate(std::int64_t dim, const Sizes& sizes, DType dtype);
+  Term copy(const Term& x);                                         // to a row-major value of its own
+
+  // Reductions keep the dims with size 1; drop() removes them.
+  Term sum(const Term& x, const std::vector<std::int64_t>& dims);
+  Term max(const Term& x, const std::vector<std::int64_t>& dims);
+  Term mean(const Term& x, const std::vector<std::int64_t>& dims);
+
+  // Views.
+  Term reshape(const Term& x, const Sizes& sizes);  // copies only where no strides express it
+  Term permute(const Term& x, const std::vector<std::int64_t>& dims);
+  Term transpose(const Term& x, std::int64_t a, std::int64_t b);
+  Term expand(const Term& x, const Sizes& sizes);
+  Term unsqueeze(const Term& x, std::int64_t dim);
+  Term drop(const Term& x, const std::vector<std::int64_t>& dims);  // removes dims of size 1
+
+  // The rest.
+  Term matmul(const Term& a, const Term& b, double alpha = 1.0);  // batches broadcast
+  Term gather_rows(const Term& table, const Term& ids);
+  Term scatter_add_rows(const Term& rows, const Term& ids, std::int64_t row_count, std::int64_t skipped_row);
+  Term concat(const std::vector<Term>& pieces, std::int64_t dim);
+  /// Any op with one row-major result of these sizes, operands as they are.
+  Term emit(graph::OpKind kind, const std::vector<Term>& inputs, const Sizes& sizes, DType dtype,
+            graph::Attributes attributes = {});
+  /// As emit, with several results.
+  std::vector<Term> emit_many(graph::OpKind kind, const std::vector<Term>& inputs,
+                              const std::vector<std::pair<Sizes, DType>>& results, graph::Attributes attributes = {});
+
+  /// A number made from another, iteration by iteration where it is a slot.
+  Term map_number(const Term& number, const std::string& name, const std::function<double(double)>& function);
+  /// What a number is in each iteration; one entry when it is fixed.
+  std::vector<double> number_values(const Term& number) const;
+  /// A number that differs between iterations: a slot with these values, shared with an equal one of the same name.
+  Term slot(const std::string& name, const std::vector<double>& values, bool is_integer);
+
+  /// A new value that enters from outside.
+  graph::ValueId outside_value(graph::ValueKind kind, DType dtype, std::int64_t elements, std::string name);
+  /// Makes the op that produced `term` write it through `layout` instead. False when that is not possible: the op stands
+  /// before `first_op`, the term is not its whole result, or something has read it since.
+  bool relay(const Term& term, const graph::View& layout, graph::OpId first_op);
+  graph::OpId next_op() const { return static_cast<graph::OpId>(program_.ops.size()); }
+
+ private:
+  Term reduce(graph::OpKind kind, const Term& x, const std::vector<std::int64_t>& dims, DType dtype);
+  Term elementwise(graph::OpKind kind, const std::vector<Term>& inputs, DType dtype);
+
+  graph::Program& program_;
+  std::uint32_t source_ = graph::kNone;
+  std::string failure_;
+};
+
+}  // namespace crucible::aten

@@ -1,0 +1,129 @@
+// The lowering of a trace: align the iterations, lower each op by the table, classify what crosses the edge, run the
+// passes. See lower.hpp; the parts are align, storage_map, op_call, lower_table and boundary.
+#include "frontends/aten/lower.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "core/graph/passes.hpp"
+#include "frontends/aten/boundary.hpp"
+#include "frontends/aten/draws.hpp"
+#include "frontends/aten/lower_table.hpp"
+
+namespace crucible::aten {
+namespace {
+
+std::string module_of(const trace::Trace& trace, const trace::Op& op) {
+  return op.module < trace.modules.size() ? trace.modules[op.module] : "";
+}
+
+class Lowering {
+ public:
+  Lowering(const trace::Trace& trace, const Alignment& alignment)
+      : trace_(trace),
+        alignment_(alignment),
+        emitter_(program_),
+        storages_(trace, alignment, emitter_),
+        draws_(trace, alignment, emitter_),
+        losses_(trace, alignment) {}
+
+  Result<graph::Program> run() {
+    program_.iterations = static_cast<std::uint32_t>(alignment_.count());
+    CRUCIBLE_TRY_VOID(refuse_unknown_ops());
+    for (std::uint32_t p = 0; p < alignment_.ops[0].size(); ++p) CRUCIBLE_TRY_VOID(lower_op(p));
+    CRUCIBLE_TRY_VOID(losses_.finish(storages_, program_));
+    CRUCIBLE_TRY_VOID(classify(trace_, alignment_, storages_, emitter_));
+    auto verified = graph::verify(program_);
+    if (!verified) return verified.error();
+    return std::move(program_);
+  }
+
+ private:
+  const trace::Op& op(std::uint32_t position) const { return trace_.ops[alignment_.ops[0][position]]; }
+
+  bool is_known(std::uint32_t position) const {
+    if (find_lowering(trace_.schemas[op(position).schema].full_name())) return true;
+    const auto results = tensors_in(op(position).outputs, true);
+    for (std::uint32_t k = 0; k < results.size(); ++k) {
+      if (results[k] != trace::kNone && !draws_.has(position, k)) return false;
+    }
+    return !results.empty();
+  }
+
+  /// All of them at once: one run tells the user everything that is missing.
+  Result<void> refuse_unknown_ops() const {
+    struct Unknown {
+      std::size_t count = 0;
+      std::string place;
+    };
+    std::map<std::string, Unknown> unknown;
+    for (std::uint32_t p = 0; p < alignment_.ops[0].size(); ++p) {
+      if (is_known(p)) continue;
+      Unknown& entry = unknown[trace_.schemas[op(p).schema].full_name()];
+      if (entry.count++ > 0) continue;
+      const std::string module = module_of(trace_, op(p));
+      entry.place = fmt::format("{}{}at {}", module.empty() ? "" : "in " + module, module.empty() ? "" : " ",
+                                trace_.site_text(op(p).site));
+    }
+    if (unknown.empty()) return {};
+    std::string text = fmt::format("{} {} no lowering:", unknown.size(), unknown.size() == 1 ? "op has" : "ops have");
+    for (const auto& [name, entry] : unknown) {
+      text += fmt::format("\n  {}: {} per iteration, first {}", name, entry.count, entry.place);
+    }
+    return Error{ErrorCode::kBadInput, text};
+  }
+
+  void add_source(std::uint32_t position) {
+    const trace::Op& o = op(position);
+    graph::Source source;
+    source.op = trace_.schemas[o.schema].full_name();
+    source.module = module_of(trace_, o);
+    source.site = trace_.site_text(o.site);
+    source.phase = static_cast<graph::Phase>(o.phase);
+    source.trace_op = alignment_.ops[0][position];
+    program_.sources.push_back(std::move(source));
+    emitter_.set_source(static_cast<std::uint32_t>(program_.sources.size() - 1));
+  }
+
+  Result<void> lower_op(std::uint32_t position) {
+    add_source(position);
+    if (op(position).phase == trace::Phase::kBackward) losses_.read_present(storages_);
+    OpCall call(trace_, alignment_, position, emitter_, storages_, draws_);
+    if (const auto lowering = find_lowering(call.full_name())) {
+      lowering(call);
+    } else {
+      for (std::size_t k = 0; k < call.result_count(); ++k) call.set(k, call.drawn(k));
+      call.ignore_numbers();
+    }
+    call.finish();
+    if (emitter_.failure().empty()) return {};
+    const std::string module = module_of(trace_, op(position));
+    return Error{ErrorCode::kBadInput,
+                 fmt::format("op {} ({}{}{} at {}): {}", position, call.full_name(), module.empty() ? "" : " in ", module,
+                             trace_.site_text(op(position).site), emitter_.failure())};
+  }
+
+  const trace::Trace& trace_;
+  const Alignment& alignment_;
+  graph::Program program_;
+  Emitter emitter_;
+  StorageMap storages_;
+  Draws draws_;
+  Losses losses_;
+};
+
+}  // namespace
+
+Result<graph::Program> lower_without_passes(const trace::Trace& trace) {
+  CRUCIBLE_TRY(const Alignment alignment, align(trace));
+  return Lowering(trace, alignment).run();
+}
+
+Result<graph::Program> lower(const trace::Trace& trace) {
+  CRUCIBLE_TRY(graph::Program program, lower_without_passes(trace));
+  CRUCIBLE_TRY_VOID(graph::run_passes(program));
+  return program;
+}
+
+}  // namespace crucible::aten

@@ -1,0 +1,46 @@
+// Lowering of ops that look up rows by index.
+#include "frontends/aten/formulas.hpp"
+#include "frontends/aten/lower_table.hpp"
+
+namespace crucible::aten {
+namespace {
+
+void embedding(OpCall& c) {
+  c.integer("padding_idx");  // matters to the gradient only
+  c.set(0, c.emit().gather_rows(c.tensor("weight"), c.tensor("indices")));
+}
+
+void embedding_dense_backward(OpCall& c) {
+  Emitter& e = c.emit();
+  if (c.boolean("scale_grad_by_freq")) return e.fail("embedding gradients scaled by frequency are not supported");
+  const Term ids = c.tensor("indices"), g = c.tensor("grad_output");
+  const Term rows = e.reshape(widened(e, g), {ids.elements(), g.size(-1)});
+  const auto padding = c.integer("padding_idx");
+  c.set(0, e.scatter_add_rows(rows, e.reshape(ids, {ids.elements()}), c.integer("num_weights"), padding));
+}
+
+void index_select(OpCall& c) {
+  Emitter& e = c.emit();
+  const Term x = c.tensor("self"), ids = c.tensor("index");
+  const auto dim = wrap_dim(c.integer("dim"), x.rank());
+  if (x.rank() == 0) return e.fail("index_select of a 0-dim tensor is not supported");
+  // Rows are everything else: bring the dimension to the front, look rows up, bring it back.
+  const Term front = e.transpose(x, 0, dim);
+  const auto width = x.size(dim) == 0 ? 0 : x.elements() / x.size(dim);
+  const Term rows = e.gather_rows(e.reshape(front, {x.size(dim), width}), e.reshape(ids, {ids.elements()}));
+  Sizes sizes = front.sizes();
+  sizes[0] = ids.elements();
+  c.set(0, e.transpose(e.reshape(rows, sizes), 0, dim));
+}
+
+constexpr Entry kEntries[] = {
+    {"aten::embedding", embedding},
+    {"aten::embedding_dense_backward", embedding_dense_backward},
+    {"aten::index_select", index_select},
+};
+
+}  // namespace
+
+std::span<const Entry> indexing_entries() { return kEntries; }
+
+}  // namespace crucible::aten

@@ -1,0 +1,37 @@
+// The lowering table: one entry per ATen op, by name and overload. Each file lower_*.cpp has the functions and the
+// entries of one kind of op; a new op is its function, its entry and its test in tests/aten.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "frontends/aten/op_call.hpp"
+
+namespace crucible::aten {
+
+using LowerFunction = void (*)(OpCall& call);
+
+struct Entry {
+  std::string_view name;  // "aten::add.Tensor"
+  LowerFunction lower;
+};
+
+std::span<const Entry> attention_entries();
+std::span<const Entry> convolution_entries();
+std::span<const Entry> creation_entries();
+std::span<const Entry> foreach_entries();
+std::span<const Entry> indexing_entries();
+std::span<const Entry> loss_entries();
+std::span<const Entry> normalization_entries();
+std::span<const Entry> pointwise_entries();
+std::span<const Entry> reduction_entries();
+std::span<const Entry> view_entries();
+
+/// The lowering of an op, or null. Threads: any.
+LowerFunction find_lowering(std::string_view full_name);
+
+/// Every name in the table, sorted.
+std::vector<std::string_view> lowered_names();
+
+}  // namespace crucible::aten

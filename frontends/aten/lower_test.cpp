@@ -1,0 +1,413 @@
+// Lowering of hand-made traces: aliases, states, inputs, slots and the refusals. What ops mean is tested against the
+// framework in tests/aten.
+#include "frontends/aten/lower.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "frontends/aten/lower_table.hpp"
+#include "frontends/aten/trace_builder.hpp"
+
+namespace crucible::aten {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using B = TraceBuilder;
+using Floats = std::vector<float>;
+
+graph::Program lowered(TraceBuilder& b) {
+  auto program = lower(b.trace());
+  EXPECT_TRUE(program) << program.error().message;
+  return program ? *std::move(program) : graph::Program{};
+}
+
+std::string refusal(TraceBuilder& b) {
+  auto program = lower(b.trace());
+  EXPECT_FALSE(program);
+  if (program) return "";
+  EXPECT_EQ(program.error().code, ErrorCode::kBadInput);
+  return program.error().message;
+}
+
+/// The last state after replaying all iterations.
+Floats final_state(TraceBuilder& b, const graph::Program& program, std::size_t index = 0) {
+  auto replay = graph::replay_reference(program, *b.trace().blob_store, program.iterations);
+  EXPECT_TRUE(replay) << replay.error().message;
+  return replay && index < replay->states.size() ? floats(replay->states[index]) : Floats{};
+}
+
+int count(const graph::Program& program, graph::OpKind kind) {
+  int n = 0;
+  for (const auto& op : program.ops) n += op.kind == kind;
+  return n;
+}
+
+TEST(Aliases, InPlaceOnTheWholeStorageIsANewValue) {
+  TraceBuilder b;
+  const auto w = b.fresh({2, 2});
+  const auto x = b.fresh({2, 2});
+  for (int i = 0; i < 2; ++i) {
+    b.external(b.storage_of(x), {1, 2, 3, static_cast<float>(i)}, trace::Role::kInput, "x");
+    if (i == 0) b.external(b.storage_of(w), {10, 20, 30, 40}, trace::Role::kParameter, "w");
+    b.op(kAddInPlace, {B::tensor(w), B::tensor(x), B::integer(1)}, {B::tensor(w)});
+    b.end_iteration();
+  }
+  const auto program = lowered(b);
+  EXPECT_EQ(count(program, graph::OpKind::kUpdate), 0);
+  ASSERT_EQ(program.states.size(), 1u);
+  ASSERT_EQ(program.inputs.size(), 1u);
+  EXPECT_EQ(program.values[program.states[0].start].name, "w");
+  EXPECT_THAT(final_state(b, program), ElementsAre(12, 24, 36, 41));
+}
+
+TEST(Aliases, InPlaceThroughATransposedViewStillCoversTheStorage) {
+  TraceBuilder b;
+  const auto w = b.fresh({2, 3});
+  const auto wt = b.view(b.storage_of(w), {3, 2}, {1, 3});
+  const auto y = b.fresh({3, 2});
+  b.external(b.storage_of(w), {1, 2, 3, 4, 5, 6}, trace::Role::kParameter, "w");
+  b.external(b.storage_of(y), {10, 20, 30, 40, 50, 60}, trace::Role::kInput, "y");
+  b.op(kTranspose, {B::tensor(w)}, {B::tensor(wt)});
+  b.op(kAddInPlace, {B::tensor(wt), B::tensor(y), B::integer(1)}, {B::tensor(wt)});
+  b.end_iteration();
+  const auto program = lowered(b);
+  EXPECT_EQ(count(program, graph::OpKind::kUpdate), 0);
+  EXPECT_EQ(program.ops.size(), 1u) << graph::to_text(program);
+  EXPECT_THAT(final_state(b, program), ElementsAre(11, 32, 53, 24, 45, 66));
+}
+
+TEST(Aliases, InPlaceOnAPartIsAnUpdate) {
+  TraceBuilder b;
+  const auto w = b.fresh({2, 3});
+  const auto row = b.view(b.storage_of(w), {3}, {1}, 3);
+  const auto column = b.view(b.storage_of(w), {2}, {3}, 1);
+  b.external(b.storage_of(w), {1, 2, 3, 4, 5, 6}, trace::Role::kParameter, "w");
+  b.op(kMulInPlace, {B::tensor(row), B::number(10)}, {B::tensor(row)});
+  b.op(kAddInPlace, {B::tensor(column), B::tensor(column), B::number(1)}, {B::tensor(column)});
+  b.end_iteration();
+  const auto program = lowered(b);
+  EXPECT_EQ(count(program, graph::OpKind::kUpdate), 2);
+  EXPECT_THAT(final_state(b, program), ElementsAre(1, 4, 3, 40, 100, 60));
+}
+
+TEST(Aliases, AViewTakenBeforeAWriteSeesIt) {
+  TraceBuilder b;
+  const auto w = b.fresh({4});
+  const auto head = b.view(b.storage_of(w), {2});
+  const auto sum = b.fresh({});
+  b.external(b.storage_of(w), {1, 2, 3, 4}, trace::Role::kParameter, "w");
+  b.op("aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)",
+       {B::tensor(w), B::integer(0), B::integer(0), B::integer(2), B::integer(1)}, {B::tensor(head)});
+  b.op(kMulInPlace, {B::tensor(w), B::number(3)}, {B::tensor(w)});
+  b.op(kSum, {B::tensor(head), B::none()}, {B::tensor(sum)});
+  b.loss(sum, 9);
+  b.end_iteration();
+  const auto program = lowered(b);
+  auto replay = graph::replay_reference(program, *b.trace().blob_store, 1);
+  ASSERT_TRUE(replay);
+  EXPECT_EQ(replay->outputs[0][0], 9);
+}
+
+TEST(Aliases, TheLossIsReadWhereBackwardBegins) {
+  TraceBuilder b;
+  const auto w = b.fresh({2});
+  const auto loss = b.fresh({});
+  b.external(b.storage_of(w), {1, 2}, trace::Role::kParameter, "w");
+  b.op(kSum, {B::tensor(w), B::none()}, {B::tensor(loss)});
+  b.op(kAddInPlace, {B::tensor(w), B::tensor(loss), B::integer(1)}, {B::tensor(w)}, trace::Phase::kBackward);
+  b.op(kMulInPlace, {B::tensor(loss), B::number(100)}, {B::tensor(loss)}, trace::Phase::kBackward);
+  b.loss(loss, 3);
+  b.end_iteration();
+  const auto program = lowered(b);
+  auto replay = graph::replay_reference(program, *b.trace().blob_store, 1);
+  ASSERT_TRUE(replay);
+  EXPECT_EQ(replay->outputs[0][0], 3);
+  EXPECT_THAT(floats(replay->states[0]), ElementsAre(4, 5));
+}
+
+TEST(Aliases, ACopiedStateDoesNotShareItsEnd) {
+  TraceBuilder b;
+  const auto w = b.fresh({2}), average = b.fresh({2});
+  b.external(b.storage_of(w), {1, 2}, trace::Role::kParameter, "w");
+  b.external(b.storage_of(average), {0, 0}, trace::Role::kBuffer, "average");
+  b.op(kMulInPlace, {B::tensor(w), B::number(2)}, {B::tensor(w)});
+  b.op(kCopyInPlace, {B::tensor(average), B::tensor(w), B::boolean(false)}, {B::tensor(average)});
+  b.final_state(b.storage_of(average), {2, 4}, "average");
+  b.end_iteration();
+  const auto program = lowered(b);
+  ASSERT_EQ(program.states.size(), 2u);
+  EXPECT_NE(program.states[0].end, program.states[1].end);
+  EXPECT_THAT(final_state(b, program, 1), ElementsAre(2, 4));
+  EXPECT_NE(program.states[1].final_blob, graph::kNone);
+}
+
+TEST(Slots, NumbersThatDifferBecomeSlots) {
+  TraceBuilder b;
+  const auto w = b.fresh({1}), g = b.fresh({1});
+  const double rates[] = {0.5, 0.25, 0.125};
+  for (int i = 0; i < 3; ++i) {
+    if (i == 0) b.external(b.storage_of(w), {8}, trace::Role::kParameter, "w");
+    b.external(b.storage_of(g), {1}, trace::Role::kInput, "g");
+    b.op(kMulInPlace, {B::tensor(w), B::tensor(b.python_number(1.0 + i))}, {B::tensor(w)});
+    b.op(kAddInPlace, {B::tensor(w), B::tensor(g), B::number(-rates[i])}, {B::tensor(w)});
+    b.end_iteration();
+  }
+  const auto program = lowered(b);
+  ASSERT_EQ(program.slots.size(), 2u);
+  EXPECT_THAT(program.slots[0].values, ElementsAre(1, 2, 3));
+  EXPECT_THAT(program.slots[1].values, ElementsAre(-0.5, -0.25, -0.125));
+  EXPECT_THAT(program.slots[1].name, HasSubstr("aten::add_.alpha at train.py:2"));
+  EXPECT_THAT(final_state(b, program), ElementsAre(((8 * 1 - 0.5) * 2 - 0.25) * 3 - 0.125));
+  EXPECT_EQ(program.constants.size(), 1u) << "g is the same in all iterations";
+}
+
+TEST(Slots, EqualNumbersStayNumbers) {
+  TraceBuilder b;
+  const auto w = b.fresh({1});
+  for (int i = 0; i < 2; ++i) {
+    if (i == 0) b.external(b.storage_of(w), {8}, trace::Role::kParameter, "w");
+    b.op(kMulInPlace, {B::tensor(w), B::tensor(b.python_number(0.5))}, {B::tensor(w)});
+    b.end_iteration();
+  }
+  const auto program = lowered(b);
+  EXPECT_TRUE(program.slots.empty());
+  EXPECT_TRUE(program.constants.empty());
+  EXPECT_THAT(final_state(b, program), ElementsAre(2));
+}
+
+TEST(States, ATemporaryReadInTheNextIterationIsCarried) {
+  // momentum buffers that are made anew: m' = m * 2 in a new storage, read by the next iteration
+  TraceBuilder b;
+  auto m = b.fresh({2});
+  b.external(b.storage_of(m), {1, 3}, trace::Role::kUnknown, "m");
+  for (int i = 0; i < 3; ++i) {
+    const auto next = b.fresh({2});
+    b.op(kMul, {B::tensor(m), B::number(2)}, {B::tensor(next)});
+    b.end_iteration();
+    m = next;
+  }
+  b.final_state(b.storage_of(m), {8, 24}, "m");
+  const auto program = lowered(b);
+  ASSERT_EQ(program.states.size(), 1u);
+  EXPECT_NE(program.states[0].end, program.states[0].start);
+  EXPECT_NE(program.states[0].final_blob, graph::kNone);
+  EXPECT_THAT(final_state(b, program), ElementsAre(8, 24));
+}
+
+TEST(States, WrittenBeforeReadIsVerifiedToo) {
+  TraceBuilder b;
+  const auto x = b.fresh({2}), out = b.fresh({2});
+  for (int i = 0; i < 2; ++i) {
+    b.external(b.storage_of(x), {1, static_cast<float>(i)}, trace::Role::kInput, "x");
+    if (i == 0) b.external(b.storage_of(out), {7, 7}, trace::Role::kBuffer, "out");
+    b.op(kCopyInPlace, {B::tensor(out), B::tensor(x), B::boolean(false)}, {B::tensor(out)});
+    b.end_iteration();
+  }
+  b.final_state(b.storage_of(out), {1, 1}, "out");
+  const auto program = lowered(b);
+  ASSERT_EQ(program.states.size(), 1u);
+  EXPECT_THAT(final_state(b, program), ElementsAre(1, 1));
+}
+
+TEST(States, OnlyReadIsAStateThatEndsAsItStarts) {
+  TraceBuilder b;
+  const auto w = b.fresh({2}), sum = b.fresh({});
+  b.external(b.storage_of(w), {1, 2}, trace::Role::kParameter, "w");
+  b.op(kSum, {B::tensor(w), B::none()}, {B::tensor(sum)});
+  b.loss(sum, 3);
+  b.end_iteration();
+  const auto program = lowered(b);
+  ASSERT_EQ(program.states.size(), 1u);
+  EXPECT_EQ(program.states[0].start, program.states[0].end);
+}
+
+TEST(Inputs, ANewStoragePerIterationIsOneInput) {
+  TraceBuilder b;
+  const auto w = b.fresh({2});
+  for (int i = 0; i < 2; ++i) {
+    const auto x = b.fresh({2});
+    if (i == 0) b.external(b.storage_of(w), {0, 0}, trace::Role::kParameter, "w");
+    b.external(b.storage_of(x), {1, static_cast<float>(i)}, trace::Role::kInput, "x");
+    b.op(kAddInPlace, {B::tensor(w), B::tensor(x), B::integer(1)}, {B::tensor(w)});
+    b.end_iteration();
+  }
+  const auto program = lowered(b);
+  ASSERT_EQ(program.inputs.size(), 1u);
+  EXPECT_EQ(program.inputs[0].blobs.size(), 2u);
+  EXPECT_THAT(final_state(b, program), ElementsAre(2, 1));
+}
+
+TEST(Inputs, DrawnValuesAreInputs) {
+  TraceBuilder b;
+  const auto w = b.fresh({2});
+  for (int i = 0; i < 2; ++i) {
+    const auto mask = b.fresh({2});
+    if (i == 0) b.external(b.storage_of(w), {0, 0}, trace::Role::kParameter, "w");
+    b.op("aten::empty.memory_format(SymInt[] size) -> Tensor", {B::integers({2})}, {B::tensor(mask)});
+    const auto op = b.op("aten::bernoulli_.float(Tensor(a!) self, float p=0.5, *, Generator? generator=None) -> Tensor(a!)",
+                         {B::tensor(mask), B::number(0.5), B::none()}, {B::tensor(mask)});
+    b.draw(op, 0, {1, static_cast<float>(i)});
+    b.op(kAddInPlace, {B::tensor(w), B::tensor(mask), B::integer(1)}, {B::tensor(w)});
+    b.end_iteration();
+  }
+  const auto program = lowered(b);
+  ASSERT_EQ(program.inputs.size(), 1u);
+  EXPECT_TRUE(program.inputs[0].is_draw);
+  EXPECT_EQ(program.ops.size(), 1u) << "the empty tensor is dead:\n" << graph::to_text(program);
+  EXPECT_THAT(final_state(b, program), ElementsAre(2, 1));
+}
+
+TEST(Errors, UnknownOpsAreListedTogether) {
+  TraceBuilder b;
+  const auto x = b.fresh({2}), y = b.fresh({2});
+  b.external(b.storage_of(x), {1, 2});
+  b.op("aten::foo.Bar(Tensor self) -> Tensor", {B::tensor(x)}, {B::tensor(y)});
+  b.op("aten::foo.Bar(Tensor self) -> Tensor", {B::tensor(x)}, {B::tensor(b.fresh({2}))});
+  b.op("mylib::baz(Tensor self) -> Tensor", {B::tensor(x)}, {B::tensor(b.fresh({2}))});
+  b.end_iteration();
+  const auto message = refusal(b);
+  EXPECT_THAT(message, HasSubstr("2 ops have no lowering"));
+  EXPECT_THAT(message, HasSubstr("aten::foo.Bar: 2 per iteration, first at train.py:1"));
+  EXPECT_THAT(message, HasSubstr("mylib::baz: 1 per iteration, first at train.py:3"));
+}
+
+TEST(Errors, IterationsWithOtherOps) {
+  TraceBuilder b;
+  const auto x = b.fresh({2});
+  b.external(b.storage_of(x), {1, 2}, trace::Role::kParameter);
+  b.op(kMulInPlace, {B::tensor(x), B::number(2)}, {B::tensor(x)});
+  b.end_iteration();
+  b.op(kZero, {B::tensor(x)}, {B::tensor(x)});
+  b.end_iteration();
+  const auto message = refusal(b);
+  EXPECT_THAT(message, HasSubstr("iterations 0 and 1 differ at op 0 (train.py:1): aten::mul_.Tensor vs aten::zero_"));
+  EXPECT_THAT(message, HasSubstr("--warmup"));
+}
+
+TEST(Errors, IterationsOfOtherLengths) {
+  TraceBuilder b;
+  const auto x = b.fresh({2});
+  b.external(b.storage_of(x), {1, 2}, trace::Role::kParameter);
+  for (int i = 0; i < 2; ++i) {
+    for (int n = 0; n <= i; ++n) b.op(kMulInPlace, {B::tensor(x), B::number(2)}, {B::tensor(x)});
+    b.end_iteration();
+  }
+  EXPECT_THAT(refusal(b), HasSubstr("the first has 1 ops, the other 2; the first op without a partner is aten::mul_"));
+}
+
+TEST(Errors, ShapesThatDiffer) {
+  TraceBuilder b;
+  for (int i = 0; i < 2; ++i) {
+    const auto x = b.fresh({2 + i}), sum = b.fresh({});
+    b.external(b.storage_of(x), Floats(static_cast<std::size_t>(2 + i), 1.0f), trace::Role::kInput);
+    b.op(kSum, {B::tensor(x), B::none()}, {B::tensor(sum)});
+    b.end_iteration();
+  }
+  EXPECT_THAT(refusal(b), HasSubstr("aten::sum argument self: f32[2] with strides [1] vs f32[3] with strides [1]"));
+}
+
+TEST(Errors, NumbersThatShapeTheProgram) {
+  TraceBuilder b;
+  const auto x = b.fresh({2, 2});
+  b.external(b.storage_of(x), {1, 2, 3, 4}, trace::Role::kParameter);
+  for (int i = 0; i < 2; ++i) {
+    const auto y = b.fresh({2, 2});
+    b.op("aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor",
+         {B::tensor(x), B::integer(i), B::boolean(false)}, {B::tensor(y)});
+    b.end_iteration();
+  }
+  EXPECT_THAT(refusal(b), HasSubstr("iterations 0 and 1 differ: argument dim is 0 vs 1"));
+}
+
+TEST(Errors, NumbersThatALoweringIgnores) {
+  TraceBuilder b;
+  const auto x = b.fresh({2});
+  b.external(b.storage_of(x), {1, 2}, trace::Role::kParameter);
+  for (int i = 0; i < 2; ++i) {
+    b.op("aten::zero_(Tensor(a!) self, int extra) -> Tensor(a!)", {B::tensor(x), B::integer(i)}, {B::tensor(x)});
+    b.end_iteration();
+  }
+  EXPECT_THAT(refusal(b), HasSubstr("argument extra is 0 vs 1"));
+}
+
+TEST(Errors, BitViews) {
+  TraceBuilder b;
+  const auto x = b.fresh({2});
+  const auto bits = b.view(b.storage_of(x), {2}, {}, 0, DType::kI32);
+  b.external(b.storage_of(x), {1, 2}, trace::Role::kParameter);
+  b.op(kMulInPlace, {B::tensor(x), B::number(2)}, {B::tensor(x)});
+  b.op(kZero, {B::tensor(bits)}, {B::tensor(bits)});
+  b.end_iteration();
+  EXPECT_THAT(refusal(b), HasSubstr("(aten::zero_ at train.py:2): a storage of f32 is read as i32"));
+}
+
+TEST(Errors, NoCompleteIteration) {
+  TraceBuilder b;
+  const auto x = b.fresh({2});
+  b.op(kZero, {B::tensor(x)}, {B::tensor(x)});
+  b.end_iteration(false);
+  EXPECT_THAT(refusal(b), HasSubstr("no complete iteration"));
+}
+
+TEST(Errors, CarriedInSomeIterationsOnly) {
+  TraceBuilder b;
+  const auto x = b.fresh({1});
+  for (int i = 0; i < 3; ++i) {
+    if (i != 1) b.external(b.storage_of(x), {1}, trace::Role::kUnknown, "x");
+    b.op(kMulInPlace, {B::tensor(x), B::number(2)}, {B::tensor(x)});
+    b.end_iteration();
+  }
+  EXPECT_THAT(refusal(b), HasSubstr("x is carried from one iteration to the next in some iterations only"));
+}
+
+TEST(Errors, AliasesThatDifferBetweenIterations) {
+  TraceBuilder b;
+  for (int i = 0; i < 2; ++i) {
+    const auto x = b.fresh({1}), y = i == 0 ? b.fresh({1}) : x;
+    b.external(b.storage_of(x), {1});
+    if (i == 0) b.external(b.storage_of(y), {1});
+    b.op(kAdd, {B::tensor(x), B::tensor(y), B::integer(1)}, {B::tensor(b.fresh({1}))});
+    b.end_iteration();
+  }
+  EXPECT_THAT(refusal(b), HasSubstr("shared with other tensors in different ways"));
+}
+
+TEST(Errors, MissingBytes) {
+  TraceBuilder b;
+  const auto x = b.fresh({1});
+  b.op(kMul, {B::tensor(x), B::number(2)}, {B::tensor(b.fresh({1}))});
+  b.loss(1, 2);
+  b.end_iteration();
+  EXPECT_THAT(refusal(b), HasSubstr("bytes of the tensor first read by aten::mul.Tensor at train.py:1"));
+}
+
+TEST(Iterations, IncompleteOnesAndQuestionsAreIgnored) {
+  TraceBuilder b;
+  const auto x = b.fresh({1});
+  b.external(b.storage_of(x), {1}, trace::Role::kParameter);
+  for (int i = 0; i < 3; ++i) {
+    b.op(kMulInPlace, {B::tensor(x), B::number(2)}, {B::tensor(x)});
+    if (i == 1) b.op("aten::_local_scalar_dense(Tensor self) -> Scalar", {B::tensor(x)}, {B::number(4)});
+    if (i == 2) b.op(kZero, {B::tensor(x)}, {B::tensor(x)});
+    b.end_iteration(i < 2);
+  }
+  const auto program = lowered(b);
+  EXPECT_EQ(program.iterations, 2u);
+  EXPECT_THAT(final_state(b, program), ElementsAre(4));
+}
+
+TEST(Table, NamesAreUniqueAndSorted) {
+  const auto names = lowered_names();
+  EXPECT_GT(names.size(), 200u);
+  std::size_t entries = 0;
+  for (const auto part :
+       {attention_entries(), convolution_entries(), creation_entries(), foreach_entries(), indexing_entries(),
+        loss_entries(), normalization_entries(), pointwise_entries(), reduction_entries(), view_entries()}) {
+    entries += part.size();
+  }
+  EXPECT_EQ(entries, names.size()) << "an op stands in the table twice";
+}
+
+}  // namespace
+}  // namespace crucible::aten

@@ -1,0 +1,127 @@
+// Lowering of views and copies. A view costs nothing: the recorded result already says which elements of its storage it
+// names. Copies of whole buffers cost nothing either, because values are never written again.
+#include "core/graph/view.hpp"
+#include "frontends/aten/lower_table.hpp"
+
+namespace crucible::aten {
+namespace {
+
+/// Every result must be a view of the argument.
+void alias(OpCall& c) {
+  for (std::size_t k = 0; k < c.result_count(); ++k) {
+    if (!c.aliases(k, "self")) return c.emit().fail("the result of a view op has a storage of its own");
+  }
+}
+
+/// A reshape that the framework may have done by copying.
+void reshape(OpCall& c) {
+  if (c.aliases(0, "self")) return;
+  c.set(0, c.emit().reshape(c.tensor("self"), c.result(0).sizes));
+}
+
+/// The same elements in a storage of their own, perhaps in another dtype or layout.
+void clone(OpCall& c) {
+  if (c.aliases(0, "self")) return;  // a conversion that had nothing to do
+  c.set(0, c.tensor("self"));
+}
+
+void copy_in_place(OpCall& c) {
+  const Term source = c.operand("src");
+  c.set(0, source);
+}
+
+void cat(OpCall& c) {
+  std::vector<Term> pieces;
+  for (const Term& piece : c.tensors("tensors")) {
+    const bool legacy_empty = piece.rank() == 1 && piece.size(0) == 0 && c.result(0).sizes.size() != 1;
+    if (!legacy_empty) pieces.push_back(piece);
+  }
+  if (pieces.empty()) return c.emit().fail("a concatenation of nothing");
+  c.set(0, c.emit().concat(pieces, wrap_dim(c.integer("dim"), pieces.front().rank())));
+}
+
+void stack(OpCall& c) {
+  std::vector<Term> pieces;
+  const auto dim = c.integer("dim");
+  for (const Term& piece : c.tensors("tensors")) pieces.push_back(c.emit().unsqueeze(piece, dim));
+  if (pieces.empty()) return c.emit().fail("a stack of nothing");
+  c.set(0, c.emit().concat(pieces, wrap_dim(dim, pieces.front().rank())));
+}
+
+/// Zeros in which a view of the result holds the gradient.
+void scatter_view(OpCall& c, const graph::View& region) {
+  Emitter& e = c.emit();
+  const Term gradient = c.tensor("grad_output");
+  const auto elements = graph::View::contiguous(c.result(0).sizes).elements();
+  const Term base = e.fill(Term::integer(0), {elements}, gradient.dtype);
+  graph::Attributes attributes;
+  attributes.region = region;
+  const Term source = e.reshape(gradient, region.sizes);
+  const Term flat = e.emit(graph::OpKind::kUpdate, {base, source}, {elements}, gradient.dtype, attributes);
+  c.set(0, e.reshape(flat, c.result(0).sizes));
+}
+
+void select_backward(OpCall& c) {
+  graph::View region = graph::View::contiguous(c.result(0).sizes);
+  const auto rank = static_cast<std::int64_t>(region.sizes.size());
+  const auto dim = wrap_dim(c.integer("dim"), rank);
+  const auto at = region.sizes.begin() + dim;
+  const auto index = c.integer("index");
+  region.offset += region.strides[static_cast<std::size_t>(dim)] * (index < 0 ? index + *at : index);
+  region.sizes.erase(at);
+  region.strides.erase(region.strides.begin() + dim);
+  scatter_view(c, region);
+}
+
+void slice_backward(OpCall& c) {
+  graph::View region = graph::View::contiguous(c.result(0).sizes);
+  const auto dim = static_cast<std::size_t>(wrap_dim(c.integer("dim"), static_cast<std::int64_t>(region.sizes.size())));
+  const auto start = c.integer("start"), step = c.integer("step");
+  const auto size = region.sizes[dim];
+  const auto first = start < 0 ? start + size : start;
+  region.offset += region.strides[dim] * std::min(std::max<std::int64_t>(first, 0), size);
+  region.sizes = c.tensor("grad_output").sizes();
+  region.strides[dim] *= step;
+  scatter_view(c, region);
+}
+
+constexpr Entry kEntries[] = {
+    {"aten::t", alias},
+    {"aten::transpose.int", alias},
+    {"aten::permute", alias},
+    {"aten::expand", alias},
+    {"aten::detach", alias},
+    {"aten::detach_", alias},
+    {"aten::alias", alias},
+    {"aten::select.int", alias},
+    {"aten::slice.Tensor", alias},
+    {"aten::split.Tensor", alias},
+    {"aten::split_with_sizes", alias},
+    {"aten::unbind.int", alias},
+    {"aten::squeeze", alias},
+    {"aten::squeeze.dim", alias},
+    {"aten::squeeze.dims", alias},
+    {"aten::unsqueeze", alias},
+    {"aten::as_strided", alias},
+    {"aten::diagonal", alias},
+    {"aten::unfold", alias},
+    {"aten::lift_fresh", alias},
+    {"aten::view", reshape},
+    {"aten::_unsafe_view", reshape},
+    {"aten::_reshape_alias", reshape},
+    {"aten::clone", clone},
+    {"aten::_to_copy", clone},
+    {"aten::lift_fresh_copy", clone},
+    {"aten::detach_copy", clone},
+    {"aten::copy_", copy_in_place},
+    {"aten::cat", cat},
+    {"aten::stack", stack},
+    {"aten::select_backward", select_backward},
+    {"aten::slice_backward", slice_backward},
+};
+
+}  // namespace
+
+std::span<const Entry> view_entries() { return kEntries; }
+
+}  // namespace crucible::aten

@@ -1,0 +1,215 @@
+// Arguments and results of one recorded op: see op_call.hpp.
+#include "frontends/aten/op_call.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/graph/view.hpp"
+#include "frontends/aten/schema.hpp"
+
+namespace crucible::aten {
+
+using Kind = trace::Arg::Kind;
+
+OpCall::OpCall(const trace::Trace& trace, const Alignment& alignment, std::uint32_t position, Emitter& emitter,
+               StorageMap& storages, Draws& draws)
+    : trace_(trace),
+      alignment_(alignment),
+      position_(position),
+      emitter_(emitter),
+      storages_(storages),
+      draws_(draws),
+      op_(trace.ops[alignment.ops[0][position]]),
+      full_name_(trace.schemas[op_.schema].full_name()),
+      names_(argument_names(trace.schemas[op_.schema].text)),
+      results_(tensors_in(op_.outputs, true)),
+      first_op_(emitter.next_op()) {}
+
+std::uint32_t OpCall::index_of(std::string_view name) const {
+  const auto at = std::find(names_.begin(), names_.end(), name);
+  const auto index = static_cast<std::size_t>(at - names_.begin());
+  return index < op_.args.size() && at != names_.end() ? static_cast<std::uint32_t>(index) : trace::kNone;
+}
+
+const trace::Arg* OpCall::find(std::string_view name) const {
+  const auto index = index_of(name);
+  return index == trace::kNone ? nullptr : &op_.args[index];
+}
+
+bool OpCall::expect(bool condition, std::string_view name, std::string_view what) {
+  if (!condition) emitter_.fail(fmt::format("argument {} is not {}", name, what));
+  return condition;
+}
+
+bool OpCall::has(std::string_view name) const {
+  const trace::Arg* arg = find(name);
+  return arg && arg->kind != Kind::kNone && arg->kind != Kind::kUndefinedTensor;
+}
+
+Term OpCall::number(const trace::Arg& arg, const ArgumentPath& path, std::string_view name) {
+  used_.insert(path);
+  if (arg.kind == Kind::kTensor) return storages_.read(arg.tensor);
+  if (arg.kind == Kind::kBool) {
+    Term term = Term::integer(arg.integer);
+    term.dtype = DType::kBool;
+    return term;
+  }
+  if (!expect(arg.kind == Kind::kInt || arg.kind == Kind::kDouble, name, "a number")) return Term::number(0);
+  if (true) {
+    return arg.kind == Kind::kInt ? Term::integer(arg.integer) : Term::number(arg.real);
+  }
+  std::vector<double> values;
+  bool integers = true;
+  for (std::size_t i = 0; i < alignment_.count(); ++i) {
+    const trace::Arg& other = alignment_.argument(trace_, i, path);
+    integers = integers && other.kind == Kind::kInt;
+    values.push_back(other.kind == Kind::kInt ? static_cast<double>(other.integer) : other.real);
+  }
+  const std::string& base = trace_.schemas[op_.schema].name;
+  return emitter_.slot(fmt::format("{}.{} at {}", base, name, trace_.site_text(op_.site)), values, integers);
+}
+
+Term OpCall::operand(std::string_view name) {
+  const trace::Arg* arg = find(name);
+  if (!expect(arg != nullptr, name, "there")) return Term::number(0);
+  return number(*arg, {position_, index_of(name), -1}, name);
+}
+
+std::vector<Term> OpCall::operands(std::string_view name) {
+  const trace::Arg* arg = find(name);
+  std::vector<Term> terms;
+  if (!expect(arg && arg->kind == Kind::kList, name, "a list")) return terms;
+  for (std::size_t i = 0; i < arg->list.size(); ++i) {
+    terms.push_back(number(arg->list[i], {position_, index_of(name), static_cast<std::int32_t>(i)}, name));
+  }
+  return terms;
+}
+
+Term OpCall::tensor(std::string_view name) {
+  const trace::Arg* arg = find(name);
+  if (!expect(arg && arg->kind == Kind::kTensor, name, "a tensor")) return Term::number(0);
+  const Term term = storages_.read(arg->tensor);
+  return term.is_number() ? emitter_.fill(term, {}, trace_.tensors[arg->tensor].dtype) : term;
+}
+
+std::vector<Term> OpCall::tensors(std::string_view name) {
+  const trace::Arg* arg = find(name);
+  std::vector<Term> terms;
+  if (!expect(arg && arg->kind == Kind::kList, name, "a list of tensors")) return terms;
+  for (const trace::Arg& item : arg->list) {
+    if (!expect(item.kind == Kind::kTensor, name, "a list of tensors")) return {};
+    const Term term = storages_.read(item.tensor);
+    terms.push_back(term.is_number() ? emitter_.fill(term, {}, trace_.tensors[item.tensor].dtype) : term);
+  }
+  return terms;
+}
+
+void OpCall::require_fixed(const ArgumentPath& path, std::string_view name) {
+  used_.insert(path);
+  if (!alignment_.differing.contains(path)) return;
+  for (std::size_t i = 1; i < alignment_.count(); ++i) {
+    const trace::Arg& a = alignment_.argument(trace_, 0, path);
+    const trace::Arg& b = alignment_.argument(trace_, i, path);
+    if (a == b) continue;
+    emitter_.fail(fmt::format("iterations {} and {} differ: argument {} is {} vs {}; record with a larger --warmup",
+                              alignment_.iterations[0], alignment_.iterations[i], name,
+                              a.kind == Kind::kInt ? static_cast<double>(a.integer) : a.real,
+                              b.kind == Kind::kInt ? static_cast<double>(b.integer) : b.real));
+    return;
+  }
+}
+
+std::int64_t OpCall::integer(std::string_view name) {
+  const trace::Arg* arg = find(name);
+  if (!expect(arg && arg->kind == Kind::kInt, name, "an integer")) return 0;
+  require_fixed({position_, index_of(name), -1}, name);
+  return arg->integer;
+}
+
+double OpCall::real(std::string_view name) {
+  const trace::Arg* arg = find(name);
+  if (!expect(arg && (arg->kind == Kind::kInt || arg->kind == Kind::kDouble), name, "a number")) return 0;
+  require_fixed({position_, index_of(name), -1}, name);
+  return arg->kind == Kind::kInt ? static_cast<double>(arg->integer) : arg->real;
+}
+
+bool OpCall::boolean(std::string_view name) {
+  const trace::Arg* arg = find(name);
+  return expect(arg && arg->kind == Kind::kBool, name, "a bool") && arg->integer != 0;
+}
+
+std::string OpCall::text(std::string_view name) const {
+  const trace::Arg* arg = find(name);
+  return arg && arg->kind == Kind::kString ? arg->text : "";
+}
+
+std::vector<std::int64_t> OpCall::integers(std::string_view name) {
+  const trace::Arg* arg = find(name);
+  std::vector<std::int64_t> result;
+  if (arg && arg->kind == Kind::kInt) return {integer(name)};
+  if (!expect(arg && arg->kind == Kind::kList, name, "a list of integers")) return result;
+  for (std::size_t i = 0; i < arg->list.size(); ++i) {
+    if (!expect(arg->list[i].kind == Kind::kInt, name, "a list of integers")) return {};
+    require_fixed({position_, index_of(name), static_cast<std::int32_t>(i)}, name);
+    result.push_back(arg->list[i].integer);
+  }
+  return result;
+}
+
+std::vector<bool> OpCall::booleans(std::string_view name) {
+  const trace::Arg* arg = find(name);
+  std::vector<bool> result;
+  if (!expect(arg && arg->kind == Kind::kList, name, "a list of bools")) return result;
+  for (const trace::Arg& item : arg->list) result.push_back(item.integer != 0);
+  return result;
+}
+
+void OpCall::set(std::size_t k, const Term& term) {
+  if (!wants(k)) return;
+  const trace::Tensor& tensor = result(k);
+  if (!term.is_number() && emitter_.failure().empty() && !graph::broadcast(term.operand.view, tensor.sizes)) {
+    emitter_.fail(fmt::format("result {} was recorded as [{}], its lowering makes [{}]", k,
+                              fmt::join(tensor.sizes, ", "), fmt::join(term.sizes(), ", ")));
+    return;
+  }
+  writes_.emplace_back(results_[k], term);
+}
+
+void OpCall::write(std::string_view name, const Term& term, std::size_t element) {
+  const trace::Arg* arg = find(name);
+  if (arg && arg->kind == Kind::kList && element < arg->list.size()) arg = &arg->list[element];
+  if (expect(arg && arg->kind == Kind::kTensor, name, "a tensor")) writes_.emplace_back(arg->tensor, term);
+}
+
+bool OpCall::is_drawn(std::size_t k) const { return draws_.has(position_, static_cast<std::uint32_t>(k)); }
+
+Term OpCall::drawn(std::size_t k) {
+  if (!wants(k)) return Term::number(0);
+  return draws_.read(position_, static_cast<std::uint32_t>(k), result(k));
+}
+
+bool OpCall::aliases(std::size_t k, std::string_view name) const {
+  const trace::Arg* arg = find(name);
+  return wants(k) && arg && arg->kind == Kind::kTensor && storages_.same_storage(results_[k], arg->tensor);
+}
+
+void OpCall::finish() {
+  if (!emitter_.failure().empty()) return;
+  for (const auto& [tensor, term] : writes_) {
+    // A value that becomes two tensors keeps its layout: the second one reads it too.
+    const auto value = term.operand.value;
+    const auto same = [&](const auto& other) { return other.second.operand.value == value; };
+    const bool alone = std::count_if(writes_.begin(), writes_.end(), same) == 1;
+    storages_.write(tensor, term, alone ? first_op_ : emitter_.next_op());
+  }
+  if (numbers_ignored_) return;
+  const auto first = alignment_.differing.lower_bound({position_, 0, -1});
+  for (auto at = first; at != alignment_.differing.end() && at->position == position_; ++at) {
+    if (used_.contains(*at)) continue;
+    const auto name = at->argument < names_.size() ? names_[at->argument] : std::to_string(at->argument);
+    require_fixed(*at, name);
+  }
+}
+
+}  // namespace crucible::aten

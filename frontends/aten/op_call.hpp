@@ -1,0 +1,84 @@
+// What a lowering function sees of one recorded op: arguments by their names in the schema, results by position.
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "frontends/aten/align.hpp"
+#include "frontends/aten/draws.hpp"
+#include "frontends/aten/emitter.hpp"
+#include "frontends/aten/storage_map.hpp"
+
+namespace crucible::aten {
+
+/// Failures (a missing argument, a kind that does not fit) go to the emitter; calls after one are harmless.
+class OpCall {
+ public:
+  OpCall(const trace::Trace& trace, const Alignment& alignment, std::uint32_t position, Emitter& emitter,
+         StorageMap& storages, Draws& draws);
+
+  Emitter& emit() { return emitter_; }
+  const trace::Op& op() const { return op_; }
+  const std::string& full_name() const { return full_name_; }
+
+  /// True when the argument exists and is neither None nor an undefined tensor.
+  bool has(std::string_view name) const;
+  Term tensor(std::string_view name);
+  std::vector<Term> tensors(std::string_view name);
+  /// A number that may differ between iterations, or a tensor where the schema allows one.
+  Term operand(std::string_view name);
+  std::vector<Term> operands(std::string_view name);
+  // Numbers that shape the program: an error when they differ between iterations.
+  std::int64_t integer(std::string_view name);
+  double real(std::string_view name);
+  bool boolean(std::string_view name);
+  std::string text(std::string_view name) const;
+  std::vector<std::int64_t> integers(std::string_view name);
+  std::vector<bool> booleans(std::string_view name);
+
+  /// Results, a list's items one after the other; kNone where the op returned no tensor.
+  std::size_t result_count() const { return results_.size(); }
+  bool wants(std::size_t k) const { return k < results_.size() && results_[k] != trace::kNone; }
+  const trace::Tensor& result(std::size_t k) const { return trace_.tensors[results_[k]]; }
+  /// Result `k` is this term, converted to its dtype. Done when the lowering function has returned.
+  void set(std::size_t k, const Term& term);
+  /// The argument tensor `name` (item `element` of a list) is written in place.
+  void write(std::string_view name, const Term& term, std::size_t element = 0);
+  /// True when the values of result `k` were drawn at random and recorded; drawn() is those values.
+  bool is_drawn(std::size_t k) const;
+  Term drawn(std::size_t k);
+  /// True when result `k` shares its storage with the argument tensor `name`.
+  bool aliases(std::size_t k, std::string_view name) const;
+  /// Says that numbers of this op that differ between iterations do not matter.
+  void ignore_numbers() { numbers_ignored_ = true; }
+
+  /// Carries out set() and write(). Fails when sizes disagree with the recording or when a number that differs between
+  /// iterations was not used as a slot.
+  void finish();
+
+ private:
+  const trace::Arg* find(std::string_view name) const;
+  std::uint32_t index_of(std::string_view name) const;
+  Term number(const trace::Arg& arg, const ArgumentPath& path, std::string_view name);
+  void require_fixed(const ArgumentPath& path, std::string_view name);
+  bool expect(bool condition, std::string_view name, std::string_view what);
+
+  const trace::Trace& trace_;
+  const Alignment& alignment_;
+  std::uint32_t position_;
+  Emitter& emitter_;
+  StorageMap& storages_;
+  Draws& draws_;
+  const trace::Op& op_;
+  std::string full_name_;
+  std::vector<std::string> names_;
+  std::vector<trace::TensorId> results_;
+  std::vector<std::pair<trace::TensorId, Term>> writes_;
+  std::set<ArgumentPath> used_;
+  bool numbers_ignored_ = false;
+  graph::OpId first_op_;
+};
+
+}  // namespace crucible::aten

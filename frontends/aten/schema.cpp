@@ -1,0 +1,50 @@
+// Reading of schema texts: see schema.hpp.
+#include "frontends/aten/schema.hpp"
+
+#include <cctype>
+
+namespace crucible::aten {
+namespace {
+
+/// The name in one declaration "Scalar alpha=1": the last word before the default.
+std::string name_of(std::string_view declaration) {
+  const auto equals = declaration.find('=');
+  auto text = declaration.substr(0, equals);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  const auto space = text.find_last_of(' ');
+  if (space != std::string_view::npos) text = text.substr(space + 1);
+  return std::string(text);
+}
+
+}  // namespace
+
+std::vector<std::string> argument_names(std::string_view schema) {
+  std::vector<std::string> names;
+  const auto open = schema.find('(');
+  if (open == std::string_view::npos) return names;
+  int depth = 0;
+  bool quoted = false;
+  std::string part;
+  for (char c : schema.substr(open + 1)) {
+    if (c == '\'' || c == '"') quoted = !quoted;
+    if (quoted) continue;  // a default text may hold commas; only the name before it matters
+    if (depth == 0 && (c == ',' || c == ')')) {
+      const std::string name = name_of(part);
+      if (!name.empty() && name != "*") names.push_back(name);
+      part.clear();
+      if (c == ')') break;
+      continue;
+    }
+    if (c == '(' || c == '[') ++depth;
+    if (c == ')' || c == ']') --depth;
+    part += c;
+  }
+  return names;
+}
+
+bool writes_argument(std::string_view schema) {
+  const auto arrow = schema.rfind("->");
+  return schema.substr(0, arrow).find('!') != std::string_view::npos;
+}
+
+}  // namespace crucible::aten

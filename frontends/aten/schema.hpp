@@ -1,0 +1,17 @@
+// The little of an operator's schema text that lowering needs: names of arguments and whether any is written in place.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace crucible::aten {
+
+/// Argument names in order; "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor" gives self,
+/// other, alpha. Empty for a text without parentheses.
+std::vector<std::string> argument_names(std::string_view schema);
+
+/// True when the schema says that an argument is written ("Tensor(a!) self").
+bool writes_argument(std::string_view schema);
+
+}  // namespace crucible::aten

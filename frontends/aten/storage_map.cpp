@@ -1,0 +1,170 @@
+// Alias resolution: see storage_map.hpp.
+#include "frontends/aten/storage_map.hpp"
+
+#include <fmt/format.h>
+
+#include "core/graph/reference_numbers.hpp"
+#include "core/graph/view.hpp"
+
+namespace crucible::aten {
+
+using graph::View;
+
+StorageMap::StorageMap(const trace::Trace& trace, const Alignment& alignment, Emitter& emitter)
+    : trace_(trace), alignment_(alignment), emitter_(emitter) {
+  for (const trace::External& external : trace.externals) {
+    externals_.emplace(std::pair{external.iteration, external.storage}, &external);
+  }
+}
+
+const trace::External* StorageMap::external(trace::StorageId storage, std::size_t i) const {
+  const auto found = externals_.find({alignment_.iterations[i], storage});
+  return found == externals_.end() ? nullptr : found->second;
+}
+
+trace::BlobId StorageMap::external_blob(trace::StorageId storage, std::size_t i) const {
+  const trace::External* found = external(storage, i);
+  return found ? found->blob : trace::kNone;
+}
+
+const StorageMap::Entry* StorageMap::find(trace::StorageId storage) const {
+  const auto found = entries_.find(storage);
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
+bool StorageMap::same_storage(trace::TensorId a, trace::TensorId b) const {
+  const auto storage = trace_.tensors[a].storage;
+  return storage != trace::kNone && storage == trace_.tensors[b].storage;
+}
+
+StorageMap::Entry* StorageMap::open(const trace::Tensor& tensor) {
+  if (tensor.storage == trace::kNone) {
+    emitter_.fail("a tensor without a storage (sparse or opaque) is not supported");
+    return nullptr;
+  }
+  const std::uint64_t bytes = trace_.storages[tensor.storage].size_bytes;
+  const std::uint32_t width = size_bytes(tensor.dtype);
+  if (width == 0 || tensor.dtype == DType::kC64 || tensor.dtype == DType::kC128) {
+    emitter_.fail(fmt::format("tensors of dtype {} are not supported", name(tensor.dtype)));
+    return nullptr;
+  }
+  auto [at, is_new] = entries_.try_emplace(tensor.storage);
+  Entry& entry = at->second;
+  if (is_new) {
+    entry.dtype = tensor.dtype;
+    entry.elements = static_cast<std::int64_t>(bytes / width);
+  } else if (entry.dtype != tensor.dtype) {
+    emitter_.fail(fmt::format("a storage of {} is read as {}: views that reinterpret bits are not supported",
+                              name(entry.dtype), name(tensor.dtype)));
+    return nullptr;
+  }
+  return &entry;
+}
+
+bool StorageMap::view_of(const trace::Tensor& tensor, const Entry& entry, View& view) {
+  view = View{tensor.offset, tensor.sizes, tensor.strides};
+  const auto last = graph::last_index(view);
+  if (!last || *last >= entry.elements) {
+    emitter_.fail(fmt::format("tensor [{}] with strides [{}] and offset {} does not fit its storage of {} elements",
+                              fmt::join(tensor.sizes, ", "), fmt::join(tensor.strides, ", "), tensor.offset,
+                              entry.elements));
+    return false;
+  }
+  view = graph::normalized(std::move(view));
+  return true;
+}
+
+Term StorageMap::read_number(const trace::Tensor& tensor) {
+  std::vector<double> values;
+  bool same = true;
+  Term term;
+  for (std::size_t i = 0; i < alignment_.count(); ++i) {
+    const auto storage = alignment_.from_first[i].at(tensor.storage);
+    auto blob = external_blob(storage, i);
+    if (blob == trace::kNone) blob = external_blob(storage, 0);  // one number object that every iteration uses
+    auto bytes = trace_.blob_store && blob != trace::kNone ? trace_.blob_store->load(blob) : Error{};
+    const std::size_t at = static_cast<std::size_t>(tensor.offset) * size_bytes(tensor.dtype);
+    if (!bytes || bytes->size() < at + size_bytes(tensor.dtype)) {
+      emitter_.fail(fmt::format("the bytes of a Python number are not in the recording (iteration {})", i));
+      return Term::number(0);
+    }
+    const bool floating = is_floating(tensor.dtype);
+    const Term one = floating ? Term::number(graph::load_real(tensor.dtype, bytes->data() + at))
+                              : Term::integer(graph::load_integer(tensor.dtype, bytes->data() + at));
+    values.push_back(emitter_.number_values(one)[0]);
+    if (i == 0) term = one;
+    same = same && (one.operand.scalar == term.operand.scalar);
+  }
+  if (!same) term = emitter_.slot("a Python number", values, !is_floating(tensor.dtype));
+  if (tensor.dtype == DType::kBool) term.dtype = DType::kBool;
+  return term;
+}
+
+Term StorageMap::read(trace::TensorId id) {
+  const trace::Tensor& tensor = trace_.tensors[id];
+  const bool untouched = tensor.storage != trace::kNone && !entries_.contains(tensor.storage);
+  if (tensor.is_wrapped_number && tensor.sizes.empty() && untouched && external(tensor.storage, 0)) {
+    return read_number(tensor);
+  }
+  Entry* entry = open(tensor);
+  if (!entry) return Term::number(0);
+  if (entry->value == graph::kNone) {
+    entry->outside = emitter_.outside_value(graph::ValueKind::kInput, entry->dtype, entry->elements, "");
+    entry->value = entry->outside;
+  }
+  Term term;
+  if (!view_of(tensor, *entry, term.operand.view)) return Term::number(0);
+  term.dtype = tensor.dtype;
+  term.operand.value = entry->value;
+  term.is_wrapped_number = tensor.is_wrapped_number;
+  return term;
+}
+
+graph::ValueId StorageMap::outside_value(trace::StorageId storage) {
+  Entry& entry = entries_.at(storage);
+  if (entry.outside == graph::kNone) {
+    entry.outside = emitter_.outside_value(graph::ValueKind::kInput, entry.dtype, entry.elements, "");
+  }
+  return entry.outside;
+}
+
+void StorageMap::write(trace::TensorId id, const Term& written, graph::OpId first_op) {
+  const trace::Tensor& tensor = trace_.tensors[id];
+  Entry* entry = open(tensor);
+  View view;
+  if (!entry || !view_of(tensor, *entry, view)) return;
+  Term term = written.is_number() ? emitter_.fill(written, tensor.sizes, tensor.dtype)
+                                  : emitter_.expand(emitter_.cast(written, tensor.dtype), tensor.sizes);
+  if (!emitter_.failure().empty()) return;
+  if (!graph::is_injective(view)) {
+    emitter_.fail("a tensor whose elements overlap is written");
+    return;
+  }
+  auto& values = emitter_.program().values;
+  entry->written = true;
+  if (graph::covers(view, entry->elements)) {
+    const bool same = graph::same_map(term.operand.view, view) &&
+                      values[term.operand.value].elements == entry->elements;
+    if (!same && !emitter_.relay(term, view, first_op)) {
+      term = emitter_.copy(term);
+      emitter_.relay(term, view, emitter_.next_op() - 1);
+    }
+  } else {
+    Term base;
+    base.dtype = entry->dtype;
+    base.operand.view = View::contiguous({entry->elements});
+    const bool is_external = entry->value == graph::kNone && external(tensor.storage, 0) != nullptr;
+    if (is_external) {
+      entry->outside = emitter_.outside_value(graph::ValueKind::kInput, entry->dtype, entry->elements, "");
+      entry->value = entry->outside;
+    }
+    base.operand.value = entry->value;
+    if (entry->value == graph::kNone) base = emitter_.fill(Term::integer(0), {entry->elements}, entry->dtype);
+    graph::Attributes attributes;
+    attributes.region = view;
+    term = emitter_.emit(graph::OpKind::kUpdate, {base, term}, {entry->elements}, entry->dtype, attributes);
+  }
+  entry->value = term.operand.value;
+}
+
+}  // namespace crucible::aten

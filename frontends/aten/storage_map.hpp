@@ -1,0 +1,58 @@
+// Aliases resolved at the level of storages: which SSA value holds each storage's elements at this point of the
+// iteration. Reading a tensor gives a view of that value; writing one makes a new value. No op's meaning is known here.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "frontends/aten/align.hpp"
+#include "frontends/aten/emitter.hpp"
+
+namespace crucible::aten {
+
+/// Ids of storages are those of iteration 0.
+class StorageMap {
+ public:
+  StorageMap(const trace::Trace& trace, const Alignment& alignment, Emitter& emitter);
+
+  /// The tensor as a term; a wrapped number becomes a number (a slot where iterations differ). A storage that no op has
+  /// written yet gets a value that enters from outside. Failures go to the emitter.
+  Term read(trace::TensorId tensor);
+  /// The tensor's storage holds `term` (converted, broadcast) in the tensor's place from now on. Ops
+  /// from `first_op` on were emitted for this term alone and may still be given the tensor's layout.
+  void write(trace::TensorId tensor, const Term& term, graph::OpId first_op);
+  /// Both tensors share a storage that is known.
+  bool same_storage(trace::TensorId a, trace::TensorId b) const;
+
+  struct Entry {
+    graph::ValueId value = graph::kNone;    // what it holds now
+    graph::ValueId outside = graph::kNone;  // what it held when the iteration began, where an op read it
+    DType dtype = DType::kF32;
+    std::int64_t elements = 0;
+    bool written = false;
+  };
+  /// The entry of a storage, or null when no op has touched it.
+  const Entry* find(trace::StorageId storage) const;
+  const std::map<trace::StorageId, Entry>& entries() const { return entries_; }
+  /// For states that are written before anybody reads them: gives such a storage the value it had at the start.
+  graph::ValueId outside_value(trace::StorageId storage);
+
+  /// The recorded bytes of storage `storage` (of iteration `i`) as it entered iteration `i`; kNone where none are.
+  trace::BlobId external_blob(trace::StorageId storage, std::size_t i) const;
+  const trace::External* external(trace::StorageId storage, std::size_t i) const;
+
+ private:
+  Entry* open(const trace::Tensor& tensor);
+  Term read_number(const trace::Tensor& tensor);
+  bool view_of(const trace::Tensor& tensor, const Entry& entry, graph::View& view);
+
+  const trace::Trace& trace_;
+  const Alignment& alignment_;
+  Emitter& emitter_;
+  std::map<trace::StorageId, Entry> entries_;
+  std::map<std::pair<std::uint32_t, trace::StorageId>, const trace::External*> externals_;
+};
+
+}  // namespace crucible::aten

@@ -1,0 +1,125 @@
+// `crucible devices` and `crucible plugin list`: what is here. A plugin that cannot be used is shown with its reason, and
+// does not keep the others from being shown.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "frontends/cli/command.hpp"
+#include "frontends/cli/open_device.hpp"
+#include "plugins/loader/backend.hpp"
+
+namespace crucible::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// A plugin and its devices, or why it cannot be used.
+struct Inspected {
+  backend::FoundBackend found;
+  std::string vendor, version, problem;
+  std::vector<std::pair<backend::DeviceInfo, backend::Properties>> devices;
+};
+
+/// Opens every device for what it says of itself: notes on what is missing are known only then.
+Result<void> inspect(Inspected& plugin) {
+  CRUCIBLE_TRY(const auto first, open_device({plugin.found.name, "", 0}));
+  plugin.vendor = first->backend().vendor();
+  plugin.version = first->backend().version();
+  CRUCIBLE_TRY(const auto infos, first->backend().devices());
+  for (const backend::DeviceInfo& info : infos) {
+    CRUCIBLE_TRY(const auto device, open_device({plugin.found.name, info.id, 0}));
+    CRUCIBLE_TRY(auto properties, device->properties());
+    plugin.devices.emplace_back(info, std::move(properties));
+  }
+  return {};
+}
+
+std::vector<Inspected> inspect_all() {
+  std::vector<Inspected> plugins;
+  for (backend::FoundBackend& found : backend::list_backends()) {
+    Inspected& plugin = plugins.emplace_back();
+    plugin.found = std::move(found);
+    if (const Result<void> result = inspect(plugin); !result) plugin.problem = result.error().message;
+  }
+  return plugins;
+}
+
+ordered_json device_json(const Inspected& plugin, const backend::DeviceInfo& info, const backend::Properties& properties) {
+  ordered_json device = {{"backend", plugin.found.name}, {"id", info.id},           {"name", info.name},
+                         {"kind", info.kind},            {"threads", info.threads}, {"memory_bytes", info.memory_bytes}};
+  device["properties"] = ordered_json::object();
+  for (const auto& [key, value] : properties) device["properties"][key] = value;
+  return device;
+}
+
+void print_devices(const std::vector<Inspected>& plugins) {
+  std::vector<std::vector<std::string>> rows = {{"backend", "device", "name", "threads", "memory"}};
+  std::string notes;
+  for (const Inspected& plugin : plugins) {
+    for (const auto& [info, properties] : plugin.devices) {
+      rows.push_back({plugin.found.name, info.id, info.name, std::to_string(info.threads), format_bytes(info.memory_bytes)});
+      for (const auto& [key, value] : properties) notes += fmt::format("  {} {}: {}\n", info.id, key, value);
+    }
+    if (!plugin.problem.empty()) notes += fmt::format("  {} cannot be used: {}\n", plugin.found.name, plugin.problem);
+  }
+  fmt::print("{}\n{}", format_table(rows), notes);
+}
+
+Result<int> run_devices(bool json) {
+  const std::vector<Inspected> plugins = inspect_all();
+  ordered_json document = {{"devices", ordered_json::array()}, {"problems", ordered_json::array()}};
+  for (const Inspected& plugin : plugins) {
+    for (const auto& [info, properties] : plugin.devices) document["devices"].push_back(device_json(plugin, info, properties));
+    if (!plugin.problem.empty()) {
+      document["problems"].push_back(ordered_json{{"backend", plugin.found.name}, {"reason", plugin.problem}});
+    }
+  }
+  if (json) {
+    print_json(document);
+  } else {
+    print_devices(plugins);
+  }
+  return document["devices"].empty() ? exit_code(ErrorCode::kUnavailable) : 0;
+}
+
+Result<int> run_plugin_list(bool json) {
+  ordered_json document = {{"plugins", ordered_json::array()}};
+  std::vector<std::vector<std::string>> rows = {{"plugin", "version", "vendor", "devices", "path"}};
+  std::string notes;
+  for (const Inspected& plugin : inspect_all()) {
+    document["plugins"].push_back(ordered_json{{"name", plugin.found.name},
+                                               {"path", plugin.found.path.string()},
+                                               {"vendor", plugin.vendor},
+                                               {"version", plugin.version},
+                                               {"devices", plugin.devices.size()},
+                                               {"usable", plugin.problem.empty()},
+                                               {"reason", plugin.problem}});
+    rows.push_back({plugin.found.name, plugin.version, plugin.vendor, std::to_string(plugin.devices.size()),
+                    plugin.found.path.string()});
+    if (!plugin.problem.empty()) notes += fmt::format("\n{} cannot be used: {}\n", plugin.found.name, plugin.problem);
+  }
+  if (json) {
+    print_json(document);
+  } else {
+    fmt::print("{}{}", format_table(rows), notes);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_devices(Commands& commands) {
+  auto json = std::make_shared<bool>(false);  // shared with the callbacks, which run after this function
+  CLI::App* devices = add_subcommand(commands.app, "devices", "The devices that can be replayed on, and what is missing.",
+                                     "crucible devices --json");
+  devices->add_flag("--json", *json, "One JSON document on standard output");
+  devices->callback([&commands, json] { commands.run = [json] { return run_devices(*json); }; });
+
+  CLI::App* plugin = add_subcommand(commands.app, "plugin", "About backend plugins.", "crucible plugin list");
+  plugin->require_subcommand(1);
+  CLI::App* list = add_subcommand(*plugin, "list", "The plugins in the places that are searched.", "crucible plugin list --json");
+  list->add_flag("--json", *json, "One JSON document on standard output");
+  list->callback([&commands, json] { commands.run = [json] { return run_plugin_list(*json); }; });
+}
+
+}  // namespace crucible::cli

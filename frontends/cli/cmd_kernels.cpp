@@ -1,0 +1,167 @@
+// `crucible kernels`: the steps that a recording becomes, what each computes, and the C text of any of them. Which
+// contractions are library calls is the backend's word when it is there.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <map>
+#include <memory>
+
+#include "core/runtime/library_calls.hpp"
+#include "core/trace/trace_file.hpp"
+#include "frontends/aten/lower.hpp"
+#include "frontends/cli/command.hpp"
+#include "frontends/cli/open_device.hpp"
+
+namespace crucible::cli {
+namespace {
+
+struct KernelsOptions {
+  std::string file;
+  DeviceChoice device;
+  int show = -1;
+  bool no_fuse = false, json = false;
+};
+
+std::string_view library_name(kernel::LibraryKind kind) {
+  switch (kind) {
+    case kernel::LibraryKind::kMatMul: return "matmul";
+    case kernel::LibraryKind::kConv2d: return "conv2d";
+    case kernel::LibraryKind::kConv2dBackwardInput: return "conv2d_backward_input";
+    case kernel::LibraryKind::kConv2dBackwardWeight: return "conv2d_backward_weight";
+  }
+  return "";
+}
+
+/// "add*3 multiply exp": the kinds of a step's ops in order of first appearance, with their numbers.
+std::string op_summary(const graph::Program& program, const kernel::Step& step) {
+  std::vector<std::pair<std::string_view, int>> counts;
+  for (graph::OpId op : step.ops) {
+    const std::string_view kind = graph::name(program.ops[op].kind);
+    auto found = std::find_if(counts.begin(), counts.end(), [&](const auto& entry) { return entry.first == kind; });
+    if (found == counts.end()) {
+      counts.emplace_back(kind, 1);
+    } else {
+      ++found->second;
+    }
+  }
+  std::string text;
+  for (const auto& [kind, count] : counts) {
+    text += fmt::format("{}{}{}", text.empty() ? "" : " ", kind, count > 1 ? fmt::format("*{}", count) : "");
+  }
+  return text;
+}
+
+/// The module and Python line of a step's first op.
+std::string origin(const graph::Program& program, const kernel::Step& step) {
+  if (step.ops.empty() || program.ops[step.ops[0]].source >= program.sources.size()) return "";
+  const graph::Source& source = program.sources[program.ops[step.ops[0]].source];
+  return fmt::format("{}{}{}", source.module, source.module.empty() ? "" : " ", source.site);
+}
+
+std::string step_name(const kernel::Schedule& schedule, const kernel::Step& step) {
+  if (step.kind == kernel::StepKind::kLibrary) return std::string(library_name(step.library.kind));
+  return schedule.kernels[step.kernel].name;
+}
+
+nlohmann::ordered_json to_json(const graph::Program& program, const kernel::Schedule& schedule, std::size_t index) {
+  const kernel::Step& step = schedule.steps[index];
+  const bool launch = step.kind == kernel::StepKind::kLaunch;
+  nlohmann::ordered_json json = {{"index", index},
+                                 {"kind", launch ? "launch" : "library"},
+                                 {"name", step_name(schedule, step)},
+                                 {"ops", nlohmann::ordered_json::array()},
+                                 {"buffers", step.buffers.size()},
+                                 {"bytes", step.bytes},
+                                 {"flops", step.flops},
+                                 {"origin", origin(program, step)}};
+  for (graph::OpId op : step.ops) json["ops"].push_back(graph::name(program.ops[op].kind));
+  if (launch) {
+    json["grid"] = step.grid;
+    json["grain"] = step.grain;
+  }
+  return json;
+}
+
+void print_table(const graph::Program& program, const kernel::Schedule& schedule, const std::string& library) {
+  std::vector<std::vector<std::string>> rows = {{"step", "name", "ops", "grid", "buffers", "bytes", "flops", "computes", "origin"}};
+  std::size_t launches = 0;
+  for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+    const kernel::Step& step = schedule.steps[i];
+    const bool launch = step.kind == kernel::StepKind::kLaunch;
+    launches += launch;
+    std::string summary = op_summary(program, step);
+    if (summary.size() > 60) summary = summary.substr(0, 57) + "...";
+    rows.push_back({std::to_string(i), step_name(schedule, step), std::to_string(step.ops.size()),
+                    launch ? std::to_string(step.grid) : "-", std::to_string(step.buffers.size()), format_bytes(step.bytes),
+                    fmt::format("{:.3g}", static_cast<double>(step.flops)), summary, origin(program, step)});
+  }
+  fmt::print("{}\n{} ops in {} steps: {} launches of {} kernels, {} library calls; {} values in memory. Library: {}.\n",
+             format_table(rows), program.ops.size(), schedule.steps.size(), launches, schedule.kernels.size(),
+             schedule.steps.size() - launches, std::count(schedule.materialized.begin(), schedule.materialized.end(), true), library);
+}
+
+Result<int> show_step(const graph::Program& program, const kernel::Schedule& schedule, const KernelsOptions& options) {
+  if (static_cast<std::size_t>(options.show) >= schedule.steps.size()) {
+    return Error{ErrorCode::kUsage, fmt::format("--show {}: {} has steps 0 to {}", options.show, options.file, schedule.steps.size() - 1)};
+  }
+  const kernel::Step& step = schedule.steps[static_cast<std::size_t>(options.show)];
+  fmt::print("/* step {}: {} */\n", options.show, op_summary(program, step));
+  for (std::size_t i = 0; i < step.buffers.size(); ++i) {
+    const graph::Value& value = program.values[step.buffers[i].value];
+    fmt::print("/* b{}: {} %{} {}[{}] {} */\n", i, step.buffers[i].written ? "writes" : "reads ", step.buffers[i].value, name(value.dtype),
+               value.elements, value.name);
+  }
+  if (step.kind == kernel::StepKind::kLaunch) fmt::print("{}", schedule.kernels[step.kernel].text);
+  return 0;
+}
+
+/// Opens the backend for its claims. One that the user named must be there; the default one may be missing.
+Result<std::shared_ptr<backend::Device>> open_for_claims(const KernelsOptions& options, std::string& library) {
+  library = "none, all kernels generated";
+  if (options.device.backend == "none") return std::shared_ptr<backend::Device>();
+  Result<std::shared_ptr<backend::Device>> device = open_device(options.device);
+  if (device) {
+    library = fmt::format("as {} {} claims", (*device)->backend().name(), (*device)->backend().version());
+    return device;
+  }
+  if (!options.device.backend.empty() || device.error().code != ErrorCode::kUnavailable) return device;
+  return std::shared_ptr<backend::Device>();
+}
+
+Result<int> kernels(const KernelsOptions& options) {
+  CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(options.file));
+  CRUCIBLE_TRY(const graph::Program program, aten::lower(trace));
+  std::string library;
+  CRUCIBLE_TRY(const std::shared_ptr<backend::Device> device, open_for_claims(options, library));
+  runtime::LibraryClaims claims(device);
+  kernel::Options schedule_options{.claims = nullptr, .fuse = !options.no_fuse};
+  if (device) schedule_options.claims = [&](const kernel::LibraryCall& call) { return claims.takes(call); };
+  CRUCIBLE_TRY(const kernel::Schedule schedule, kernel::schedule(program, schedule_options));
+  if (options.show >= 0) return show_step(program, schedule, options);
+  if (!options.json) {
+    print_table(program, schedule, library);
+    return 0;
+  }
+  nlohmann::ordered_json document = {{"file", options.file}, {"ops", program.ops.size()}, {"library", library},
+                                     {"steps", schedule.steps.size()}, {"texts", schedule.kernels.size()},
+                                     {"kernels", nlohmann::ordered_json::array()}};
+  for (std::size_t i = 0; i < schedule.steps.size(); ++i) document["kernels"].push_back(to_json(program, schedule, i));
+  print_json(document);
+  return 0;
+}
+
+}  // namespace
+
+void add_kernels(Commands& commands) {
+  auto options = std::make_shared<KernelsOptions>();  // shared with the callback, which runs after this function
+  CLI::App* command = add_subcommand(commands.app, "kernels", "The kernels and library calls that a recording becomes, and their text.",
+                                     "crucible kernels step.crtrace --show 12");
+  command->add_option("FILE", options->file, "the recording (.crtrace)")->required();
+  command->add_option("--show", options->show, "print the C text of this step")->check(CLI::NonNegativeNumber);
+  command->add_flag("--no-fuse", options->no_fuse, "one kernel per op");
+  command->add_option("--backend", options->device.backend, "whose library is asked (default cpu; none: generate everything)");
+  command->add_flag("--json", options->json, "print JSON");
+  command->callback([options, &commands] { commands.run = [options] { return kernels(*options); }; });
+}
+
+}  // namespace crucible::cli

@@ -1,0 +1,101 @@
+// `crucible plan`: the memory plan of a recording, without running it. Library calls and their workspace belong to the
+// plan, so the backend is asked when it is there; without one the plan is that of generated kernels.
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "core/runtime/library_calls.hpp"
+#include "core/trace/trace_file.hpp"
+#include "frontends/aten/lower.hpp"
+#include "frontends/cli/command.hpp"
+#include "frontends/cli/open_device.hpp"
+#include "frontends/cli/plan_report.hpp"
+
+namespace crucible::cli {
+namespace {
+
+struct PlanOptions {
+  std::string file;
+  DeviceChoice device;
+  bool no_fuse = false, json = false;
+  std::string svg;
+};
+
+/// Opens the backend for its claims. A backend that the user named must be there; the default one may be missing.
+Result<std::shared_ptr<backend::Device>> open_if_there(const PlanOptions& options, std::string& kernels) {
+  if (options.device.backend == "none") {
+    kernels = "generated kernels only, as asked for";
+    return std::shared_ptr<backend::Device>();
+  }
+  Result<std::shared_ptr<backend::Device>> device = open_device(options.device);
+  if (device) {
+    kernels = fmt::format("{} {}, library calls and workspace as it claims them", (*device)->backend().name(),
+                          (*device)->backend().version());
+    return device;
+  }
+  if (!options.device.backend.empty() || device.error().code != ErrorCode::kUnavailable) return device;
+  kernels = fmt::format("generated kernels only: backend {} is not here", backend_name(options.device));
+  return std::shared_ptr<backend::Device>();
+}
+
+Result<void> write_svg(const std::string& path, const std::string& svg) {
+  std::FILE* file = std::fopen(path.c_str(), "w");
+  bool written = file != nullptr && std::fwrite(svg.data(), 1, svg.size(), file) == svg.size();
+  if (file != nullptr) written = std::fclose(file) == 0 && written;
+  if (written) return {};
+  return Error{ErrorCode::kBadInput, fmt::format("cannot write the picture {}: {}", path, std::strerror(errno))};
+}
+
+Result<int> plan(const PlanOptions& options) {
+  PlanReport report{.file = options.file, .kernels = "", .buffers = {}, .plan = {}};
+  CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(options.file));
+  CRUCIBLE_TRY(const graph::Program program, aten::lower(trace));
+  CRUCIBLE_TRY(const std::shared_ptr<backend::Device> device, open_if_there(options, report.kernels));
+  runtime::LibraryClaims claims(device);
+  kernel::Options schedule_options{.claims = nullptr, .fuse = !options.no_fuse};
+  if (device) schedule_options.claims = [&](const kernel::LibraryCall& call) { return claims.takes(call); };
+  CRUCIBLE_TRY(const kernel::Schedule schedule, kernel::schedule(program, schedule_options));
+  std::vector<std::uint64_t> scratch_bytes;
+  for (const kernel::Step& step : schedule.steps) {
+    scratch_bytes.push_back(step.kind == kernel::StepKind::kLibrary ? claims.scratch_bytes(step.library) : 0);
+  }
+  const auto start = std::chrono::steady_clock::now();
+  CRUCIBLE_TRY(const runtime::Placement placement, runtime::place(program, schedule, scratch_bytes));
+  const auto end = std::chrono::steady_clock::now();
+  report.time_ns =
+      static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count());
+  report.buffers = PlanReport::describe(program, schedule, placement);
+  report.plan = placement.plan;
+  report.steps = schedule.steps.size();
+  if (!options.svg.empty()) CRUCIBLE_TRY_VOID(write_svg(options.svg, report.to_svg()));
+  if (options.json) {
+    print_json(report.to_json());
+  } else {
+    const std::string text = report.to_text();
+    std::fwrite(text.data(), 1, text.size(), stdout);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_plan(Commands& commands) {
+  auto options = std::make_shared<PlanOptions>();  // shared with the callback, which runs after this function
+  CLI::App* command = add_subcommand(commands.app, "plan",
+                                     "The memory plan of a recording: peak, lower bound, what is alive at the peak.",
+                                     "crucible plan step.crtrace --svg plan.svg");
+  command->add_option("file", options->file, "The recording (.crtrace)")->required();
+  command->add_option(
+      "--backend", options->device.backend,
+      "The plugin that is asked for library calls and workspace; none: generated kernels (default: as replay)");
+  command->add_flag("--no-fuse", options->no_fuse, "One kernel per op");
+  command->add_flag("--json", options->json, "One JSON document on standard output");
+  command->add_option("--svg", options->svg, "Write a picture of offsets over steps to this file");
+  command->callback([&commands, options] { commands.run = [options] { return plan(*options); }; });
+}
+
+}  // namespace crucible::cli

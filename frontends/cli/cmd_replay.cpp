@@ -1,0 +1,167 @@
+// `crucible replay`: reads a trace, lowers it, binds it to a device, runs the recorded iterations from the recorded
+// start, and says how far the result is from the recorded one. Report texts are in replay_report.cpp.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "core/trace/trace_file.hpp"
+#include "frontends/aten/lower.hpp"
+#include "frontends/cli/command.hpp"
+#include "frontends/cli/open_device.hpp"
+#include "frontends/cli/replay_report.hpp"
+
+namespace crucible::cli {
+namespace {
+
+struct ReplayOptions {
+  std::string file;
+  DeviceChoice device;
+  std::uint32_t iterations = 0;  // 0: all
+  std::string numerics = "fast";
+  std::uint32_t repeat = 0;
+  bool no_fuse = false, verify = false, profile = false, json = false;
+  std::string receipt;
+};
+
+/// One line on a terminal that says what is going on, and vanishes.
+class Progress {
+ public:
+  explicit Progress(bool quiet) : shown_(!quiet && isatty(2) == 1) {}
+  ~Progress() { say(""); }
+  void say(std::string_view text) {
+    if (shown_) fmt::print(stderr, "\r\033[K{}", text);
+    if (shown_) std::fflush(stderr);
+  }
+
+ private:
+  bool shown_;
+};
+
+Result<void> check_options(const ReplayOptions& options, const graph::Program& program) {
+  if (options.iterations > program.iterations) {
+    return Error{ErrorCode::kUsage, fmt::format("--iterations {}: the recording has {} complete iterations",
+                                                options.iterations, program.iterations)};
+  }
+  if (options.verify && options.iterations != 0 && options.iterations != program.iterations) {
+    return Error{ErrorCode::kUsage,
+                 fmt::format("--verify compares the state after the last iteration: leave out --iterations "
+                             "{}, or give {}",
+                             options.iterations, program.iterations)};
+  }
+  return {};
+}
+
+Result<std::vector<runtime::IterationResult>> run_all(runtime::Session& session, std::uint32_t iterations,
+                                                      Progress& progress) {
+  std::vector<runtime::IterationResult> results;
+  for (std::uint32_t iteration = 0; iteration < iterations; ++iteration) {
+    progress.say(fmt::format("replaying iteration {} of {}", iteration + 1, iterations));
+    CRUCIBLE_TRY(runtime::IterationResult result, session.run(iteration));
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+Result<void> write_receipt(const std::string& path, const nlohmann::ordered_json& receipt) {
+  const std::string text = receipt.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  std::FILE* file = std::fopen(path.c_str(), "w");
+  bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (file != nullptr) written = std::fclose(file) == 0 && written;
+  if (written) return {};
+  return Error{ErrorCode::kBadInput, fmt::format("cannot write the receipt {}: {}", path, std::strerror(errno))};
+}
+
+Result<int> replay(const ReplayOptions& options) {
+  if (options.numerics == "strict") {
+    return Error{
+        ErrorCode::kUsage,
+        "--numerics strict (the same bits on every backend) is not in this version; --numerics fast works: vendor "
+        "libraries, results within a tolerance that --verify checks"};
+  }
+  Progress progress(options.json);
+  progress.say("reading " + options.file);
+  CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(options.file));
+  progress.say("lowering");
+  CRUCIBLE_TRY(graph::Program lowered, aten::lower(trace));
+  const auto program = std::make_shared<const graph::Program>(std::move(lowered));
+  CRUCIBLE_TRY_VOID(check_options(options, *program));
+  CRUCIBLE_TRY(const std::shared_ptr<backend::Device> device, open_device(options.device));
+  const char* poison = std::getenv("CRUCIBLE_POISON");
+  const runtime::Options session_options{.fuse = !options.no_fuse,
+                                         .poison = poison != nullptr && std::string_view(poison) == "1"};
+  progress.say("scheduling, planning and compiling");
+  CRUCIBLE_TRY(const std::unique_ptr<runtime::Session> session,
+               runtime::Session::create(program, trace.blob_store, device, session_options));
+
+  const std::uint32_t iterations = options.iterations == 0 ? program->iterations : options.iterations;
+  ReplayReport report{.file = options.file,
+                      .trace = trace,
+                      .program = *program,
+                      .device = *device,
+                      .session = *session,
+                      .options = session_options};
+  CRUCIBLE_TRY(report.results, run_all(*session, iterations, progress));
+  if (options.verify) {
+    CRUCIBLE_TRY(report.verification, session->verify(report.results));
+  }
+  for (const runtime::IterationResult& result : report.results) report.times_ns.push_back(result.time_ns);
+  if (options.repeat > 0) report.times_ns.clear();
+  for (std::uint32_t round = 0; round < options.repeat; ++round) {
+    CRUCIBLE_TRY_VOID(session->reset());
+    CRUCIBLE_TRY(const auto again, run_all(*session, iterations, progress));
+    for (const runtime::IterationResult& result : again) report.times_ns.push_back(result.time_ns);
+  }
+  if (options.profile) {
+    CRUCIBLE_TRY(report.profile, session->profile());
+  }
+  progress.say("");
+
+  const nlohmann::ordered_json document = report.to_json();
+  if (!options.receipt.empty()) CRUCIBLE_TRY_VOID(write_receipt(options.receipt, document["receipt"]));
+  if (options.json) {
+    print_json(document);
+  } else {
+    const std::string text = report.to_text(use_colour(1));
+    std::fwrite(text.data(), 1, text.size(), stdout);
+  }
+  return report.verification && !report.verification->verified ? exit_code(ErrorCode::kCheckFailed) : 0;
+}
+
+}  // namespace
+
+void add_replay(Commands& commands) {
+  auto options = std::make_shared<ReplayOptions>();  // shared with the callback, which runs after this function
+  CLI::App* command = add_subcommand(
+      commands.app, "replay",
+      "Replays the recorded iterations from the recorded start, carrying parameters and optimizer state.",
+      "crucible replay step.crtrace --verify");
+  command->add_option("file", options->file, "The recording (.crtrace)")->required();
+  command->add_option("--backend", options->device.backend,
+                      "The plugin that runs it (default: $CRUCIBLE_BACKEND, then cpu)");
+  command->add_option("--device", options->device.device,
+                      "A device of the backend, see `crucible devices` (default: its first)");
+  command
+      ->add_option("--threads", options->device.threads,
+                   "Threads of a CPU backend (default: $CRUCIBLE_THREADS, then all)")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--iterations", options->iterations, "Run only the first N iterations")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--numerics", options->numerics, "fast; strict is not in this version")
+      ->check(CLI::IsMember({"fast", "strict"}));
+  command->add_option("--repeat", options->repeat, "Run the whole sequence N more times and report the median time")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--no-fuse", options->no_fuse, "One kernel per op");
+  command->add_flag("--verify", options->verify,
+                    "Compare each loss and the final state with the recorded ones; exit 1 when they differ");
+  command->add_flag("--profile", options->profile, "Run once more and show the hottest steps");
+  command->add_flag("--json", options->json, "One JSON document on standard output");
+  command->add_option("--receipt", options->receipt, "Write what ran, on what and how, to this file (JSON)");
+  command->callback([&commands, options] { commands.run = [options] { return replay(*options); }; });
+}
+
+}  // namespace crucible::cli

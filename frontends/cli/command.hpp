@@ -1,0 +1,52 @@
+// What every command of `crucible` shares: registration, the --json switch, exit codes, terminal questions.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "core/base/result.hpp"
+
+namespace crucible::cli {
+
+/// The command line being built, and the command that the user chose.
+struct Commands {
+  CLI::App app;
+  /// Set by the chosen subcommand's callback; returns the exit code (docs/cli.md), or an error to be printed.
+  std::function<Result<int>()> run;
+};
+
+/// Adds a subcommand to `parent` with `example` in its --help. The caller adds its options and sets commands.run in the
+/// subcommand's callback.
+CLI::App* add_subcommand(CLI::App& parent, const std::string& name, const std::string& description,
+                         const std::string& example);
+
+// One per file cmd_NAME.cpp.
+void add_record(Commands& commands);
+void add_trace(Commands& commands);
+void add_replay(Commands& commands);
+void add_plan(Commands& commands);
+void add_graph(Commands& commands);
+void add_kernels(Commands& commands);
+void add_devices(Commands& commands);
+
+/// The exit code of an error's code: 1 check failed, 2 usage, 3 bad input, 4 unavailable, 5 our own fault.
+int exit_code(ErrorCode code);
+
+/// True when standard output (1) or error (2) is a terminal and NO_COLOR is not set.
+bool use_colour(int descriptor);
+
+/// "1.5 MiB", "312 B"; three significant digits.
+std::string format_bytes(std::uint64_t bytes);
+/// "1.234 ms", "12.3 us", "4.56 s".
+std::string format_ns(double nanoseconds);
+
+/// Prints `document` with two spaces of indentation and a newline on standard output.
+void print_json(const nlohmann::ordered_json& document);
+
+/// Rows of text in aligned columns; numbers (columns whose every cell below the header starts with a digit, '-' or '+')
+/// are right-aligned. The first row is the header.
+std::string format_table(const std::vector<std::vector<std::string>>& rows);
+
+}  // namespace crucible::cli

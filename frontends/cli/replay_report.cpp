@@ -1,0 +1,296 @@
+// Numbers of a replay made readable: a table of iterations, a summary, the hottest steps, and the JSON document.
+#include "frontends/cli/replay_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "frontends/cli/command.hpp"
+
+namespace crucible::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Numbers that JSON cannot hold become null.
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+double median(std::vector<std::uint64_t> values) {
+  if (values.empty()) return 0;
+  std::ranges::sort(values);
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? static_cast<double>(values[middle])
+                                : (static_cast<double>(values[middle - 1]) + static_cast<double>(values[middle])) / 2;
+}
+
+struct StepCounts {
+  std::size_t library = 0, generated = 0;
+  std::size_t generated_products = 0;  // contractions that no library took
+};
+
+bool is_contraction(graph::OpKind kind) {
+  return kind == graph::OpKind::kMatMul || kind == graph::OpKind::kConv2d ||
+         kind == graph::OpKind::kConv2dBackwardInput || kind == graph::OpKind::kConv2dBackwardWeight;
+}
+
+StepCounts count_steps(const ReplayReport& report) {
+  StepCounts counts;
+  for (const kernel::Step& step : report.session.schedule().steps) {
+    if (step.kind == kernel::StepKind::kLibrary) {
+      ++counts.library;
+      continue;
+    }
+    ++counts.generated;
+    for (const graph::OpId op : step.ops) counts.generated_products += is_contraction(report.program.ops[op].kind);
+  }
+  return counts;
+}
+
+std::size_t count_draws(const graph::Program& program) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(program.inputs, [](const graph::Input& input) { return input.is_draw; }));
+}
+
+/// The device's own words; nothing when it has none.
+backend::Properties properties_of(const ReplayReport& report) {
+  Result<backend::Properties> properties = report.device.properties();
+  return properties ? *std::move(properties) : backend::Properties{};
+}
+
+std::string property(const backend::Properties& properties, std::string_view name) {
+  for (const auto& [key, value] : properties) {
+    if (key == name) return value;
+  }
+  return "";
+}
+
+/// What does not run the way it was meant to, each with its cost.
+std::vector<std::string> fallbacks(const ReplayReport& report, const backend::Properties& properties) {
+  std::vector<std::string> notes;
+  const StepCounts counts = count_steps(report);
+  if (counts.generated_products > 0) {
+    const std::string library = property(properties, "library");
+    notes.push_back(fmt::format("{} matrix products and convolutions run as generated kernels{}",
+                                counts.generated_products, library.empty() ? "" : " (library " + library + ")"));
+  }
+  if (!report.session.library_failure().empty())
+    notes.push_back("the library failed: " + report.session.library_failure());
+  return notes;
+}
+
+Json receipt_json(const ReplayReport& report) {
+  const backend::Backend& backend = report.device.backend();
+  const backend::Properties properties = properties_of(report);
+  const StepCounts counts = count_steps(report);
+  Json receipt;
+  receipt["trace"] = report.file;
+  receipt["recorded_by"] = report.trace.metadata.frontend;
+  receipt["framework"] = report.trace.metadata.framework;
+  receipt["plugin"] = {{"name", backend.name()},
+                       {"vendor", backend.vendor()},
+                       {"version", backend.version()},
+                       {"path", backend.path().string()}};
+  receipt["device"] = {{"id", report.device.info().id}, {"name", report.device.info().name}};
+  for (const auto& [key, value] : properties) receipt["device"]["properties"][key] = value;
+  receipt["numerics"] = "fast";
+  const std::size_t draws = count_draws(report.program);
+  receipt["random"] = draws > 0 ? Json("recorded draws fed back") : Json("none");
+  receipt["draws_per_iteration"] = draws;
+  receipt["library_steps"] = counts.library;
+  receipt["generated_steps"] = counts.generated;
+  receipt["fallbacks"] = fallbacks(report, properties);
+  receipt["fused"] = report.options.fuse;
+  receipt["poisoned"] = report.options.poison;
+  if (!report.trace.metadata.incomplete_reason.empty()) receipt["incomplete"] = report.trace.metadata.incomplete_reason;
+  return receipt;
+}
+
+Json iterations_json(const ReplayReport& report) {
+  Json rows = Json::array();
+  for (const runtime::IterationResult& result : report.results) {
+    Json row;
+    row["loss_recorded"] = result.recorded_losses.empty() ? Json(nullptr) : number(result.recorded_losses[0]);
+    row["loss"] = result.losses.empty() ? Json(nullptr) : number(result.losses[0]);
+    row["rel_diff"] = number(result.max_rel_diff);
+    row["time_ns"] = result.time_ns;
+    if (result.losses.size() > 1) {
+      for (std::size_t i = 0; i < result.losses.size(); ++i) {
+        row["outputs"].push_back({{"name", report.program.outputs[i].name},
+                                  {"recorded", number(result.recorded_losses[i])},
+                                  {"value", number(result.losses[i])}});
+      }
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+Json state_json(const runtime::Verification& verdict) {
+  Json state;
+  state["tensors"] = verdict.states.size();
+  state["max_rel_diff"] = verdict.states.empty() ? Json(nullptr) : number(verdict.states[0].max_rel_diff);
+  state["worst"] = verdict.states.empty() ? Json(nullptr) : Json(verdict.states[0].name);
+  state["bit_equal"] =
+      std::ranges::count_if(verdict.states, [](const auto& difference) { return difference.bit_equal; });
+  if (!verdict.states_not_recorded.empty()) state["not_recorded"] = verdict.states_not_recorded;
+  return state;
+}
+
+/// "matmul, add, tanh" of a step, each kind once, at most six.
+std::string op_names(const ReplayReport& report, const kernel::Step& step) {
+  std::vector<std::string_view> names;
+  for (const graph::OpId op : step.ops) {
+    const std::string_view name = graph::name(report.program.ops[op].kind);
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  const std::size_t shown = std::min<std::size_t>(names.size(), 6);
+  std::string text =
+      fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+  if (shown < names.size()) text += fmt::format(", {} more", names.size() - shown);
+  return text;
+}
+
+/// "train.py:31 (blocks.0.norm1)" of the step's first op that has a source.
+std::string source_text(const ReplayReport& report, const kernel::Step& step) {
+  for (const graph::OpId op : step.ops) {
+    const std::uint32_t source = report.program.ops[op].source;
+    if (source >= report.program.sources.size()) continue;
+    const graph::Source& found = report.program.sources[source];
+    return found.module.empty() ? found.site : fmt::format("{} ({})", found.site, found.module);
+  }
+  return "";
+}
+
+std::vector<std::size_t> hottest(const std::vector<std::uint64_t>& profile, std::size_t count) {
+  std::vector<std::size_t> order(profile.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return profile[a] > profile[b]; });
+  order.resize(std::min(order.size(), count));
+  return order;
+}
+
+Json profile_json(const ReplayReport& report) {
+  Json rows = Json::array();
+  for (const std::size_t index : hottest(report.profile, report.profile.size())) {
+    const kernel::Step& step = report.session.schedule().steps[index];
+    rows.push_back({{"step", index},
+                    {"time_ns", report.profile[index]},
+                    {"kind", step.kind == kernel::StepKind::kLibrary ? "library" : "generated"},
+                    {"ops", op_names(report, step)},
+                    {"source", source_text(report, step)},
+                    {"flops", step.flops},
+                    {"bytes", step.bytes}});
+  }
+  return rows;
+}
+
+std::string profile_text(const ReplayReport& report) {
+  const double total = std::max(
+      1.0, static_cast<double>(std::accumulate(report.profile.begin(), report.profile.end(), std::uint64_t{0})));
+  std::vector<std::vector<std::string>> rows = {{"step", "time", "share", "gflop/s", "gb/s", "by", "ops", "source"}};
+  for (const std::size_t index : hottest(report.profile, 15)) {
+    const kernel::Step& step = report.session.schedule().steps[index];
+    const double time = std::max(1.0, static_cast<double>(report.profile[index]));
+    rows.push_back({std::to_string(index), format_ns(time), fmt::format("{:.1f}%", 100 * time / total),
+                    fmt::format("{:.1f}", static_cast<double>(step.flops) / time),
+                    fmt::format("{:.1f}", static_cast<double>(step.bytes) / time),
+                    step.kind == kernel::StepKind::kLibrary ? "library" : "generated", op_names(report, step),
+                    source_text(report, step)});
+  }
+  return fmt::format("\n{} steps, {} in total\n{}", report.profile.size(), format_ns(total), format_table(rows));
+}
+
+std::string iteration_table(const ReplayReport& report) {
+  std::vector<std::vector<std::string>> rows = {{"iteration", "recorded loss", "loss", "rel diff", "time"}};
+  for (std::size_t i = 0; i < report.results.size(); ++i) {
+    const runtime::IterationResult& result = report.results[i];
+    const bool has_loss = !result.losses.empty();
+    rows.push_back({std::to_string(i), has_loss ? fmt::format("{:.9g}", result.recorded_losses[0]) : "-",
+                    has_loss ? fmt::format("{:.9g}", result.losses[0]) : "-",
+                    has_loss ? fmt::format("{:.2g}", result.max_rel_diff) : "-",
+                    format_ns(static_cast<double>(result.time_ns))});
+  }
+  return format_table(rows);
+}
+
+std::string verification_text(const runtime::Verification& verdict, bool colour) {
+  std::string text = fmt::format("losses    largest relative difference {:.2g} (tolerance {:g})\n",
+                                 verdict.max_loss_rel_diff, verdict.loss_tolerance);
+  if (!verdict.states.empty()) {
+    const auto equal =
+        std::ranges::count_if(verdict.states, [](const auto& difference) { return difference.bit_equal; });
+    text +=
+        fmt::format("states    {} compared, {} bit-equal, worst {:.2g}: {} (tolerance {:g})\n", verdict.states.size(),
+                    equal, verdict.states[0].max_rel_diff, verdict.states[0].name, verdict.state_tolerance);
+  }
+  if (!verdict.states_not_recorded.empty()) {
+    text += fmt::format("states    {} changed but have no recorded end: {}\n", verdict.states_not_recorded.size(),
+                        fmt::join(verdict.states_not_recorded, ", "));
+  }
+  const char* begin = !colour ? "" : verdict.verified ? "\033[32m" : "\033[31m";
+  text += fmt::format("verified  {}{}{}{}\n", begin, verdict.verified ? "yes" : "no: ", verdict.reason,
+                      colour ? "\033[0m" : "");
+  return text;
+}
+
+}  // namespace
+
+Json ReplayReport::to_json() const {
+  const memory::Plan& plan = session.placement().plan;
+  const Result<std::uint64_t> peak = device.peak_bytes();
+  Json document;
+  document["file"] = file;
+  document["backend"] = device.backend().name();
+  document["device"] = device.info().name;
+  document["iterations"] = iterations_json(*this);
+  document["state"] = verification ? state_json(*verification)
+                                   : Json{{"tensors", nullptr}, {"max_rel_diff", nullptr}, {"worst", nullptr}};
+  document["verified"] = verification ? Json(verification->verified) : Json(nullptr);
+  if (verification && !verification->verified) document["reason"] = verification->reason;
+  if (verification) document["max_loss_rel_diff"] = number(verification->max_loss_rel_diff);
+  document["time_ns_per_iteration"] = median(times_ns);
+  document["timed_iterations"] = times_ns.size();
+  document["peak_bytes"] = peak ? Json(*peak) : Json(nullptr);
+  document["planned_peak_bytes"] = plan.peak_bytes;
+  document["lower_bound_bytes"] = plan.lower_bound_bytes;
+  document["arena_bytes"] = session.arena_bytes();
+  document["compile_ns"] = session.compile_ns();
+  document["cache"] = session.compiled_from_cache() ? "hit" : "miss";
+  document["ops_per_iteration"] = trace.iterations.empty() ? 0u : trace.iterations[0].op_count;
+  document["steps"] = session.schedule().steps.size();
+  document["kernels"] = session.schedule().kernels.size();
+  if (!profile.empty()) document["profile"] = profile_json(*this);
+  document["receipt"] = receipt_json(*this);
+  return document;
+}
+
+std::string ReplayReport::to_text(bool colour) const {
+  const memory::Plan& plan = session.placement().plan;
+  const StepCounts counts = count_steps(*this);
+  std::string text = iteration_table(*this) + "\n";
+  text += fmt::format("backend   {} {}, {} ({})\n", device.backend().name(), device.backend().version(),
+                      device.info().name, device.info().id);
+  text +=
+      fmt::format("program   {} recorded ops, {} neutral ops, {} steps: {} library calls, {} launches of {} kernels\n",
+                  trace.iterations.empty() ? 0u : trace.iterations[0].op_count, program.ops.size(),
+                  session.schedule().steps.size(), counts.library, counts.generated, session.schedule().kernels.size());
+  text += fmt::format("compile   {}{}\n", format_ns(static_cast<double>(session.compile_ns())),
+                      session.compiled_from_cache() ? ", from the cache" : "");
+  text += fmt::format("memory    planned peak {} ({}), lower bound {}, arena {}\n", format_bytes(plan.peak_bytes),
+                      plan.peak_bytes == plan.lower_bound_bytes ? "optimal" : "not proved optimal",
+                      format_bytes(plan.lower_bound_bytes), format_bytes(session.arena_bytes()));
+  text += fmt::format("time      {} per iteration (median of {})\n", format_ns(median(times_ns)), times_ns.size());
+  if (const std::size_t draws = count_draws(program); draws > 0) {
+    text += fmt::format("random    recorded draws fed back ({} tensors per iteration)\n", draws);
+  }
+  for (const std::string& note : fallbacks(*this, properties_of(*this))) text += fmt::format("note      {}\n", note);
+  if (options.poison) text += "poison    dead ranges are overwritten; times are not representative\n";
+  text += verification ? verification_text(*verification, colour) : "verified  not asked for (--verify)\n";
+  if (!profile.empty()) text += profile_text(*this);
+  return text;
+}
+
+}  // namespace crucible::cli

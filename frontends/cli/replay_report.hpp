@@ -1,0 +1,31 @@
+// What a replay did, as text and as JSON (the keys are described in docs/replay.md).
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/runtime/session.hpp"
+#include "core/trace/trace.hpp"
+
+namespace crucible::cli {
+
+/// Borrows everything that the replay used; filled while it runs.
+struct ReplayReport {
+  std::string file;
+  const trace::Trace& trace;
+  const graph::Program& program;
+  const backend::Device& device;
+  const runtime::Session& session;
+  runtime::Options options;
+  std::vector<runtime::IterationResult> results = {};
+  std::optional<runtime::Verification> verification = {};
+  std::vector<std::uint64_t> times_ns = {};  // the device's time of every timed iteration
+  std::vector<std::uint64_t> profile = {};   // per step; empty when it was not asked for
+
+  nlohmann::ordered_json to_json() const;
+  std::string to_text(bool colour) const;
+};
+
+}  // namespace crucible::cli

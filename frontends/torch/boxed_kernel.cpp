@@ -1,0 +1,176 @@
+// The kernel for operators without a typed one: the arguments stand on the interpreter's stack and the schema says what
+// they are. It writes the same records as typed_kernel.hpp. Registration of both is here.
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/core/jit_type.h>
+#include <ATen/core/stack.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "frontends/torch/kernels.hpp"
+#include "frontends/torch/typed_kernel.hpp"
+
+namespace crucible::recorder {
+
+namespace {
+
+void encode_value(Encoder& e, const c10::IValue& value, const c10::Type& type, Access access);
+
+void encode_elements(Encoder& e, const c10::IValue& value, const c10::Type& element, Access access) {
+  if (value.isIntList()) {
+    const auto integers = value.toIntVector();
+    return e.integers(integers);
+  }
+  if (value.isTensorList()) {
+    const auto tensors = value.toTensorList();
+    e.list(tensors.size());
+    for (std::size_t i = 0; i < tensors.size(); ++i) e.tensor(tensors.get(i), access);
+    return;
+  }
+  const auto values = value.toListRef();
+  const bool all_integers = !values.empty() && element.kind() == c10::TypeKind::SymIntType;
+  if (all_integers || (values.empty() && (element.kind() == c10::TypeKind::SymIntType || element.kind() == c10::TypeKind::IntType))) {
+    std::vector<c10::SymInt> integers;
+    for (const c10::IValue& item : values) integers.push_back(item.toSymInt());
+    return e.symbolic_list(integers);
+  }
+  e.list(values.size());
+  for (const c10::IValue& item : values) encode_value(e, item, element, access);
+}
+
+void encode_value(Encoder& e, const c10::IValue& value, const c10::Type& type, Access access) {
+  if (value.isNone()) return e.none();
+  switch (type.kind()) {
+    case c10::TypeKind::OptionalType: return encode_value(e, value, *type.castRaw<c10::OptionalType>()->getElementType(), access);
+    case c10::TypeKind::ListType:
+      if (value.isList()) return encode_elements(e, value, *type.castRaw<c10::ListType>()->getElementType(), access);
+      break;
+    case c10::TypeKind::TensorType:
+      if (value.isTensor()) return e.tensor(value.toTensor(), access);
+      break;
+    case c10::TypeKind::BoolType: return e.boolean(value.toBool());
+    case c10::TypeKind::FloatType: return value.isDouble() ? e.real(value.toDouble()) : e.scalar(value.toScalar());
+    case c10::TypeKind::IntType:
+    case c10::TypeKind::SymIntType: return e.symbolic(value.toSymInt());
+    case c10::TypeKind::NumberType: return e.scalar(value.toScalar());
+    case c10::TypeKind::ScalarTypeType: return e.dtype(value.toScalarType());
+    case c10::TypeKind::LayoutType: return encode(e, value.toLayout(), access);
+    case c10::TypeKind::MemoryFormatType: return encode(e, value.toMemoryFormat(), access);
+    case c10::TypeKind::DeviceObjType: return e.device(value.toDevice());
+    case c10::TypeKind::GeneratorType: return e.generator(value.toGenerator());
+    case c10::TypeKind::StringType: return e.string(value.toStringRef());
+    case c10::TypeKind::StorageType: return e.storage(value.toStorage(), access);
+    default: break;
+  }
+  e.opaque(value.tagKind());
+}
+
+/// In inference mode composite operators arrive whole. They are run again with our key on, so that their parts are seen.
+bool is_undecomposed(const Operator& op, c10::DispatchKeySet below) {
+  return op.composite && !op.handle.hasKernelForDispatchKey(below.highestPriorityTypeId());
+}
+
+void boxed_kernel(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const c10::DispatchKeySet below = keys & kKeysBelow;
+  if (passes_by(keys)) return handle.redispatchBoxed(below, stack);
+  const Operator& op = Recorder::instance().operators().find_or_add(handle);
+  if (op.control || is_undecomposed(op, below)) return handle.redispatchBoxed(below, stack);
+  OpScope scope(op);
+  const auto& arguments = handle.schema().arguments();
+  const auto values = torch::jit::last(*stack, arguments.size());
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    encode_value(scope.encoder(), values[i], *arguments[i].real_type(), scope.access(i));
+  }
+  scope.before_run();
+  const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
+  handle.redispatchBoxed(below, stack);
+  if (!scope.after_run()) return;
+  const auto& returns = handle.schema().returns();
+  const auto results = torch::jit::last(*stack, returns.size());
+  for (std::size_t i = 0; i < returns.size(); ++i) {
+    encode_value(scope.encoder(), results[i], *returns[i].real_type(), Access::kResult);
+    if (results[i].isTensor()) scope.drawn(static_cast<std::uint32_t>(i), results[i].toTensor());
+  }
+  scope.finish();
+}
+
+/// Collects operators that are registered during a recording; the dispatcher's lock is held while it is told.
+class LateOperators final : public c10::OpRegistrationListener {
+ public:
+  void onOperatorRegistered(const c10::OperatorHandle& op) override { pending.push_back(op.operator_name()); }
+  void onOperatorDeregistered(const c10::OperatorHandle&) override {}
+  std::vector<c10::OperatorName> pending;
+};
+
+struct Installed {
+  std::unique_ptr<torch::Library> typed;
+  std::vector<c10::RegistrationHandleRAII> handles;
+  LateOperators* late = nullptr;  // owned by the dispatcher; null where the fallback covers every operator
+};
+std::unique_ptr<Installed>& installed() {
+  static auto* holder = new std::unique_ptr<Installed>;  // never destroyed: the dispatcher may be gone by then
+  return *holder;
+}
+
+void install_typed(Installed& kernels) {
+  kernels.typed = std::make_unique<torch::Library>(torch::Library::IMPL, "aten", c10::DispatchKey::Fake, __FILE__, __LINE__);
+  register_typed_kernels(*kernels.typed);
+}
+
+void install_for(const std::vector<c10::OperatorName>& names, Installed& kernels) {
+  auto& dispatcher = c10::Dispatcher::singleton();
+  for (const c10::OperatorName& name : names) {
+    const auto op = dispatcher.findOp(name);
+    if (op.has_value() && op->hasKernelForDispatchKey(c10::DispatchKey::Fake)) continue;
+    kernels.handles.push_back(dispatcher.registerImpl(name, c10::DispatchKey::Fake,
+                                                      c10::KernelFunction::makeFromBoxedFunction<&boxed_kernel>(),
+                                                      std::nullopt, nullptr, "crucible recorder"));
+  }
+}
+
+void install_per_op(Installed& kernels) {
+  auto& dispatcher = c10::Dispatcher::singleton();
+  install_for(dispatcher.getAllOpNames(), kernels);
+  auto late = std::make_unique<LateOperators>();
+  kernels.late = late.get();
+  kernels.handles.push_back(dispatcher.addRegistrationListener(std::move(late)));
+  kernels.late->pending.clear();  // it was told of all present ones
+}
+
+}  // namespace
+
+std::string install_kernels(Path path) {
+  uninstall_kernels();
+  auto kernels = std::make_unique<Installed>();
+  auto& dispatcher = c10::Dispatcher::singleton();
+  std::string fallback = "the boxed fallback on the Fake key";
+  if (path != Path::kPerOp) {
+    try {
+      kernels->handles.push_back(dispatcher.registerFallback(
+          c10::DispatchKey::Fake, c10::KernelFunction::makeFromBoxedFunction<&boxed_kernel>(), "crucible recorder"));
+    } catch (const c10::Error&) {
+      path = Path::kPerOp;  // a newer framework uses the key itself
+    }
+  }
+  if (path != Path::kBoxed) install_typed(*kernels);
+  if (path == Path::kPerOp) {
+    install_per_op(*kernels);
+    fallback = "a boxed kernel per operator on the Fake key";
+  }
+  installed() = std::move(kernels);
+  return path == Path::kTyped ? "typed kernels on the Fake key" : path == Path::kPerOp ? "typed kernels and " + fallback : fallback;
+}
+
+void cover_late_operators() {
+  if (installed() == nullptr || installed()->late == nullptr) return;
+  install_for(std::exchange(installed()->late->pending, {}), *installed());
+}
+
+void uninstall_kernels() { installed().reset(); }
+
+}  // namespace crucible::recorder

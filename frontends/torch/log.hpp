@@ -1,0 +1,115 @@
+// The byte log of one thread: records of 64-bit words, appended by the thread that runs an op, read once at the end by
+// the trace builder. A record never spans chunks. It holds no references to tensors; it is not the .crtrace file.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace crucible::recorder {
+
+/// What follows in the log. The low byte of an item's first word; `Item` below lists the rest.
+enum class Tag : std::uint8_t {
+  kNone,
+  kBool,            // bits 8..: the value
+  kInt,             // next word
+  kDouble,          // next word: its bits
+  kComplex,         // next two words
+  kString,          // bits 8..: bytes, then the bytes padded to words
+  kDType,           // bits 8..: a crucible::DType
+  kDevice,          // bits 8..15 type, 16..31 index + 1
+  kLayout,          // bits 8..: the framework's number
+  kMemoryFormat,    // bits 8..: the framework's number
+  kGenerator,       // bits 8..15 device type, 16..31 index + 1, bit 32: it is the default generator
+  kTensor,          // bits 8..15 dtype, 16..23 TensorFlag, 24..31 dimensions, 32..63 storage id; then see put_tensor
+  kUndefinedTensor,
+  kList,            // bits 8..: elements, each an item
+  kIntList,         // bits 8..: elements, each a word
+  kOpaque,          // bits 8..: bytes of a type name, then as kString
+  kOutputs,         // between arguments and results of an op
+};
+
+/// Flags of a tensor item. Sizes, strides and offset are 32-bit halves of words unless kWide says whole words.
+enum TensorFlag : std::uint8_t {
+  kRequiresGrad = 1,
+  kWrappedNumber = 2,
+  kDense = 4,      // strides are those of a fresh row-major tensor: not written
+  kHasOffset = 8,  // a word with the storage offset follows
+  kWide = 16,
+};
+
+/// First words of a record; `kRecordWords` of them.
+struct RecordHeader {
+  std::uint32_t operator_id = 0;
+  std::uint32_t words = 0;  // of the whole record
+  std::uint32_t site = 0;
+  std::uint32_t module = 0;
+  std::uint64_t sequence = 0;
+  std::uint64_t phase = 0;
+
+  static RecordHeader read(const std::uint64_t* words) {
+    std::array<std::uint64_t, 4> bits{};
+    std::memcpy(bits.data(), words, sizeof bits);
+    return std::bit_cast<RecordHeader>(bits);
+  }
+};
+inline constexpr std::size_t kRecordWords = sizeof(RecordHeader) / 8;
+
+/// Owns: its chunks. Threads: one writer; read only after the writer has stopped.
+class Log {
+ public:
+  Log();
+  /// Starts a record; the header is written by finish_record.
+  void begin_record() {
+    reserve(kRecordWords);
+    record_ = next_;
+    next_ += kRecordWords;
+  }
+  /// Keeps the record that was begun.
+  void finish_record(const RecordHeader& header) {
+    RecordHeader complete = header;
+    complete.words = static_cast<std::uint32_t>(next_ - record_);
+    std::memcpy(record_, &complete, sizeof complete);
+    record_ = nullptr;
+  }
+  /// Forgets the record that was begun.
+  void drop_record() {
+    next_ = record_;
+    record_ = nullptr;
+  }
+  /// Room for `words` more words of the present record, and for kSlack after them. Every item of no fixed size reserves
+  /// for itself; the fixed ones between two of those (at most three words each) live in the slack.
+  void reserve(std::size_t words) {
+    if (static_cast<std::size_t>(end_ - next_) < words + kSlack) [[unlikely]] grow(words);
+  }
+  void put(std::uint64_t word) { *next_++ = word; }
+  void put(Tag tag, std::uint64_t payload = 0) { put(static_cast<std::uint64_t>(tag) | payload << 8); }
+  void put_bytes(Tag tag, const char* data, std::size_t size);
+
+  /// Words of the records so far, chunk by chunk. Call between records.
+  std::vector<std::span<const std::uint64_t>> contents() const;
+  /// Memory held, in bytes.
+  std::size_t size_bytes() const;
+
+  static constexpr std::size_t kSlack = 256;
+
+ private:
+  struct Chunk {
+    std::unique_ptr<std::uint64_t[]> words;
+    std::size_t capacity = 0;
+    std::size_t used = 0;  // valid for all chunks but the last
+  };
+  void grow(std::size_t words);
+
+  std::vector<Chunk> chunks_;
+  std::uint64_t* record_ = nullptr;  // start of the record being written
+  std::uint64_t* next_ = nullptr;
+  std::uint64_t* end_ = nullptr;
+};
+
+}  // namespace crucible::recorder

@@ -1,0 +1,116 @@
+// One op being recorded: arguments before it runs, results after it, nothing at all if it throws. Typed and boxed
+// kernels write the same record through it. What the words mean stands in log.hpp.
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/List.h>
+#include <ATen/core/Tensor.h>
+#include <c10/core/Scalar.h>
+#include <c10/core/ScalarType.h>
+#include <c10/core/Storage.h>
+#include <c10/core/UndefinedTensorImpl.h>
+
+#include <array>
+#include <chrono>
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <typeinfo>
+#include <vector>
+
+#include "frontends/torch/recorder.hpp"
+
+namespace crucible::recorder {
+
+/// The project's number for an element type of the framework.
+DType dtype_of(c10::ScalarType type);
+
+/// Writes items into a thread's log. Threads: one, holding the recorder's lock.
+class Encoder {
+ public:
+  enum class Access : std::uint8_t { kRead, kWrite, kResult };
+
+  Encoder(Recorder& recorder, Log& log) : recorder_(recorder), log_(log) {}
+
+  void tensor(const at::Tensor& tensor, Access access);
+  void storage(const c10::Storage& storage, Access access);
+  void boolean(bool value) { log_.put(Tag::kBool, value ? 1 : 0); }
+  void integer(std::int64_t value) {
+    log_.put(Tag::kInt);
+    log_.put(static_cast<std::uint64_t>(value));
+  }
+  void real(double value) {
+    log_.put(Tag::kDouble);
+    log_.put(std::bit_cast<std::uint64_t>(value));
+  }
+  void scalar(const c10::Scalar& value);
+  void string(std::string_view value) { log_.put_bytes(Tag::kString, value.data(), value.size()); }
+  void opaque(std::string_view type) { log_.put_bytes(Tag::kOpaque, type.data(), type.size()); }
+  void device(const c10::Device& device);
+  void generator(const at::Generator& generator);
+  void dtype(c10::ScalarType type) { log_.put(Tag::kDType, static_cast<std::uint64_t>(dtype_of(type))); }
+  void none() { log_.put(Tag::kNone); }
+  void list(std::size_t elements) {
+    log_.reserve(1 + 3 * elements);
+    log_.put(Tag::kList, elements);
+  }
+  void integers(c10::ArrayRef<std::int64_t> values);
+  void symbolic(const c10::SymInt& value);
+  void symbolic_list(c10::ArrayRef<c10::SymInt> values);
+  Log& log() { return log_; }
+  /// True once a tensor of the meta device, or one without real sizes, was met: the op computes nothing.
+  bool is_abstract() const { return is_abstract_; }
+  /// What cannot be kept exactly, met since the start: named with `count_unusual` by the scope.
+  const char* unusual() const { return unusual_; }
+
+ private:
+  void unusual_tensor(const at::Tensor& tensor);
+  Recorder& recorder_;
+  Log& log_;
+  bool is_abstract_ = false;
+  const char* unusual_ = nullptr;
+};
+
+/// Lives from before the op's arguments are read until its results are. Destroyed without finish(), it leaves no record.
+class OpScope {
+ public:
+  explicit OpScope(const Operator& op);
+  ~OpScope() {
+    if (open_) abandon();
+  }
+  OpScope(const OpScope&) = delete;
+  OpScope& operator=(const OpScope&) = delete;
+
+  Encoder& encoder() { return encoder_; }
+  Encoder::Access access(std::size_t argument) const {
+    return op_.writes(argument) ? Encoder::Access::kWrite : Encoder::Access::kRead;
+  }
+  /// All arguments are written: the op may run.
+  void before_run();
+  /// The op has run: results may be written, unless false comes back.
+  bool after_run();
+  /// Notes what a random op drew, as result number `output`.
+  void drawn(std::uint32_t output, const at::Tensor& tensor) {
+    if (op_.random) recorder_.add_draw(header_.sequence, output, tensor);
+  }
+  /// Keeps the record.
+  void finish();
+
+ private:
+  void abandon();
+  static std::uint64_t now_ns() {
+    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  }
+
+  Recorder& recorder_;
+  const Operator& op_;
+  ThreadState& thread_;
+  Encoder encoder_;
+  RecordHeader header_;
+  bool open_ = true;     // a record was begun
+  bool locked_ = false;
+  bool sampled_ = false;
+  std::uint64_t started_ns_ = 0, spent_ns_ = 0, copied_before_ns_ = 0;
+};
+
+}  // namespace crucible::recorder

@@ -1,0 +1,89 @@
+// Reads schemas. Names appear here only where a schema does not say what an operator does: batch norms write their
+// running statistics without an annotation, and older versions have no tag for random operators.
+#include "frontends/torch/operators.hpp"
+
+#include <ATen/core/enum_tag.h>
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
+namespace crucible::recorder {
+
+namespace {
+
+constexpr std::string_view kRandom[] = {
+    "aten::_fused_dropout", "aten::bernoulli",     "aten::bernoulli_",      "aten::binomial",    "aten::cauchy_",
+    "aten::exponential_",   "aten::geometric_",    "aten::log_normal_",     "aten::multinomial", "aten::native_dropout",
+    "aten::normal",         "aten::normal_",       "aten::poisson",         "aten::rand",        "aten::rand_like",
+    "aten::randint",        "aten::randint_like",  "aten::randn",           "aten::randn_like",  "aten::random_",
+    "aten::randperm",       "aten::rrelu_with_noise", "aten::rrelu_with_noise_", "aten::uniform_",
+};
+
+std::uint64_t written_arguments(const c10::FunctionSchema& schema) {
+  std::uint64_t written = 0;
+  const auto& arguments = schema.arguments();
+  for (std::size_t i = 0; i < arguments.size() && i < 64; ++i) {
+    const bool annotated = arguments[i].alias_info() != nullptr && arguments[i].alias_info()->isWrite();
+    const bool running_statistics = arguments[i].name() == "running_mean" || arguments[i].name() == "running_var";
+    if (annotated || running_statistics) written |= std::uint64_t{1} << i;
+  }
+  return written;
+}
+
+bool has_argument(const c10::FunctionSchema& schema, std::string_view name) {
+  return std::any_of(schema.arguments().begin(), schema.arguments().end(),
+                     [name](const c10::Argument& argument) { return argument.name() == name; });
+}
+
+void describe(Operator& entry) {
+  const c10::FunctionSchema& schema = entry.handle.schema();
+  entry.name = schema.name();
+  entry.overload = schema.overload_name();
+  entry.text = c10::toString(schema);
+  entry.written_arguments = written_arguments(schema);
+  const bool seeded = entry.handle.hasTag(at::Tag::nondeterministic_seeded) ||
+                      std::find(std::begin(kRandom), std::end(kRandom), schema.name()) != std::end(kRandom);
+  entry.draws_inside = seeded && has_argument(schema, "dropout_p");
+  entry.random = seeded && !entry.draws_inside;
+  entry.control = schema.name().starts_with("profiler::") ||
+                  (schema.name().starts_with("c10d::") &&
+                   std::none_of(schema.arguments().begin(), schema.arguments().end(), [](const c10::Argument& argument) {
+                     return argument.type()->str().find("Tensor") != std::string::npos;
+                   }));
+  entry.composite = entry.handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+}
+
+}  // namespace
+
+const Operator& Operators::find_or_add(const c10::OperatorHandle& handle) {
+  const c10::OperatorName& name = handle.operator_name();
+  std::string key = name.name;
+  key += '.';
+  key += name.overload_name;
+  const std::lock_guard lock(mutex_);
+  const auto [place, is_new] = by_name_.try_emplace(std::move(key), nullptr);
+  if (is_new) {
+    Operator& entry = operators_.emplace_back(handle);
+    entry.id = static_cast<std::uint32_t>(operators_.size() - 1);
+    describe(entry);
+    place->second = &entry;
+  }
+  return *place->second;
+}
+
+const Operator& Operators::find_or_add(const char* name, const char* overload) {
+  return find_or_add(c10::Dispatcher::singleton().findSchemaOrThrow(name, overload));
+}
+
+const Operator& Operators::operator[](std::uint32_t id) const {
+  const std::lock_guard lock(mutex_);
+  return operators_[id];
+}
+
+std::size_t Operators::size() const {
+  const std::lock_guard lock(mutex_);
+  return operators_.size();
+}
+
+}  // namespace crucible::recorder

@@ -1,0 +1,45 @@
+// What the recorder needs to know about an operator, found out once from its schema: which arguments it writes, whether
+// it draws random numbers, whether it is recorded at all. It knows nothing of what the operator computes.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+namespace crucible::recorder {
+
+struct Operator {
+  explicit Operator(const c10::OperatorHandle& operator_handle) : handle(operator_handle) {}
+  c10::OperatorHandle handle;
+  std::uint32_t id = 0;
+  std::uint64_t written_arguments = 0;  // bit i: argument i is written in place
+  bool random = false;                  // its results are drawn values
+  bool draws_inside = false;            // it draws values that are not among its results (attention with dropout)
+  bool control = false;                 // profiler marks and the like: never recorded
+  bool composite = false;               // it has a composite kernel: run again in inference mode (see boxed_kernel.cpp)
+  std::string name, overload;           // "aten::add", "Tensor"
+  std::string text;                     // the whole schema
+  std::string full_name() const { return overload.empty() ? name : name + "." + overload; }
+  bool writes(std::size_t argument) const { return argument < 64 && (written_arguments >> argument & 1) != 0; }
+};
+
+/// Owns: the entries, for the life of the process, so that references stay valid. Threads: any.
+class Operators {
+ public:
+  const Operator& find_or_add(const c10::OperatorHandle& handle);
+  /// The entry of a typed kernel's operator. Throws c10::Error when the operator does not exist.
+  const Operator& find_or_add(const char* name, const char* overload);
+  const Operator& operator[](std::uint32_t id) const;
+  std::size_t size() const;
+
+ private:
+  mutable std::mutex mutex_;  // guards both
+  std::deque<Operator> operators_;
+  std::unordered_map<std::string, const Operator*> by_name_;
+};
+
+}  // namespace crucible::recorder

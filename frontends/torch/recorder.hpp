@@ -1,0 +1,165 @@
+// The recorder: what is being recorded, by which threads, and what the program's storages are. Kernels on the Fake key
+// (typed_kernel.hpp, boxed_kernel.cpp) write one record per op through an OpScope (op_scope.hpp); Python says where
+// iterations begin and end (python_module.cpp); the trace builder (trace_builder.hpp) reads it all at the end.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/DispatchKeySet.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/trace/trace.hpp"
+#include "frontends/torch/call_site.hpp"
+#include "frontends/torch/log.hpp"
+#include "frontends/torch/operators.hpp"
+#include "frontends/torch/snapshots.hpp"
+#include "frontends/torch/storage_table.hpp"
+
+namespace crucible::recorder {
+
+/// The keys below ours: where a kernel goes on. Never a stored number: the order of keys differs between versions.
+inline const c10::DispatchKeySet kKeysBelow{c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::Fake};
+
+/// Held for the few hundred nanoseconds in which an op looks up its storages; taken by all recording threads.
+class SpinLock {
+ public:
+  void lock() {
+    while (held_.exchange(true, std::memory_order_acquire)) wait();
+  }
+  void unlock() { held_.store(false, std::memory_order_release); }
+
+ private:
+  void wait() const;
+  std::atomic<bool> held_{false};
+};
+
+/// One recording thread. Threads: its own, but for `log`, which is read after recording.
+struct ThreadState {
+  std::uint32_t number = 0;  // in the order in which threads first recorded
+  Log log;
+  CallSiteCache call_sites;
+  std::uint32_t until_sample = 1;  // ops until the next one that is timed
+  std::uint64_t random = 0x9E3779B97F4A7C15ull;
+  std::uint64_t sampled_ops = 0;
+  std::uint64_t sampled_ns = 0;
+};
+
+/// operator_id of a record that is a loss: its tensor, then its value as kDouble; its sequence is the next op's.
+inline constexpr std::uint32_t kLossRecord = 0xffffffffu;
+
+/// Bytes that entered or were drawn; `sequence` is that of the op that is about to run or has just run.
+struct ExternalBytes {
+  std::uint32_t storage = 0, iteration = 0;
+  std::uint64_t sequence = 0;
+  std::span<const std::byte> bytes;
+};
+struct DrawnBytes {
+  std::uint64_t sequence = 0;
+  std::uint32_t output = 0;
+  std::span<const std::byte> bytes;
+};
+/// Beyond StorageRecord, for storages whose bytes matter.
+struct StorageDetails {
+  std::uint32_t copied_iteration = 0xffffffffu;  // `copy` holds the bytes from before this iteration's first write
+  std::unique_ptr<std::byte[]> copy;
+  std::uint64_t copy_size = 0;
+  std::uint64_t checksum = 0;      // of its bytes when iteration checksum_iteration - 1 ended
+  std::uint32_t checksum_iteration = 0xffffffffu;
+  std::string start_name, final_name;  // what Python called it at first, and at the end
+  trace::Role start_role = trace::Role::kUnknown, final_role = trace::Role::kUnknown;
+};
+
+struct NotRecordedCount {
+  std::uint64_t count = 0;
+  std::uint32_t site = kNoSite;
+};
+
+/// Everything that one recording has gathered.
+struct RecordingState {
+  std::vector<std::unique_ptr<ThreadState>> threads;
+  StorageTable storages;
+  std::vector<StorageDetails> details;
+  Snapshots snapshots;
+  std::vector<ExternalBytes> externals;
+  std::vector<DrawnBytes> draws;
+  std::map<std::string, NotRecordedCount> not_recorded;
+  std::vector<std::uint64_t> iteration_starts;  // sequence numbers; the last one ends the last complete iteration
+  std::uint64_t next_sequence = 0;
+  std::uint64_t outside_changes = 0;  // storages found changed by something that is not an op
+  std::uint64_t boundary_ns = 0;      // time at iteration ends
+  std::uint32_t complete_iterations() const { return static_cast<std::uint32_t>(iteration_starts.size()) - 1; }
+};
+
+class Recorder {
+ public:
+  /// The process's only one: kernels are called by the dispatcher without a context of ours.
+  static Recorder& instance();
+
+  /// Starts the first iteration on the calling thread. Threads: holds the GIL, as for all below.
+  void start();
+  /// Ends the iteration and starts the next. False when recording was switched off behind our back: the iteration is lost.
+  bool end_iteration();
+  /// Switches recording off; what was recorded stays.
+  void stop();
+  /// Forgets what was recorded.
+  void clear();
+
+  void set_phase(trace::Phase phase) { phase_.store(static_cast<std::uint8_t>(phase), std::memory_order_relaxed); }
+  trace::Phase phase() const { return static_cast<trace::Phase>(phase_.load(std::memory_order_relaxed)); }
+  /// Notes a tensor on which backward is called, when it has one element.
+  void add_loss(const at::Tensor& tensor);
+  /// Says what a tensor's storage is to the program; `final` names hold for the end of the recording.
+  void name_tensor(const at::Tensor& tensor, std::string name, trace::Role role, bool final);
+
+  bool is_recording() const { return recording_.load(std::memory_order_relaxed); }
+  Operators& operators() { return operators_; }
+  CallSites& call_sites() { return call_sites_; }
+  const CallSites& call_sites() const { return call_sites_; }
+  const Operators& operators() const { return operators_; }
+  const RecordingState& state() const { return *state_; }
+  /// Recorder's own nanoseconds per op, sampled, without the copying of bytes. 0: nothing was sampled.
+  std::uint64_t overhead_ns_per_op() const;
+
+  // For OpScope and Encoder, which hold the lock around each of these but thread().
+  SpinLock& lock() { return lock_; }
+  ThreadState& thread();
+  /// The id of a storage that an op is about to read (and write, if `written`). Takes its bytes when they are unknown.
+  std::uint32_t input_storage(c10::StorageImpl* impl, bool written) {
+    StorageTable::Slot* slot = state_->storages.find(impl);
+    if (slot == nullptr || slot->iteration != iteration_ || written) [[unlikely]] return first_use(slot, impl, written);
+    return slot->id;
+  }
+  /// The id of a storage that an op has returned: a new generation unless it is known.
+  std::uint32_t output_storage(c10::StorageImpl* impl);
+  /// The next op's number; it names the op that is about to run until the next call.
+  std::uint64_t take_sequence() { return state_->next_sequence++; }
+  void add_draw(std::uint64_t sequence, std::uint32_t output, const at::Tensor& tensor);
+  void count_not_recorded(const std::string& what, std::uint32_t site);
+
+ private:
+  Recorder() = default;
+  std::uint32_t first_use(StorageTable::Slot* slot, c10::StorageImpl* impl, bool written);
+  void take_external(StorageTable::Slot& slot);
+  void check_unchanged(StorageTable::Slot& slot);
+  void note_write(StorageRecord& record);
+  void keep_copy(StorageRecord& record);
+  void note_checksums();
+  StorageDetails& details(StorageRecord& record);
+
+  std::atomic<bool> recording_{false};
+  std::atomic<std::uint8_t> phase_{0};
+  std::atomic<std::uint32_t> recording_number_{0};  // threads compare it to know that their state is stale
+  std::uint32_t iteration_ = 0;
+  SpinLock lock_;
+  Operators operators_;
+  CallSites call_sites_;
+  std::unique_ptr<RecordingState> state_ = std::make_unique<RecordingState>();
+};
+
+}  // namespace crucible::recorder

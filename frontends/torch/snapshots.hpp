@@ -1,0 +1,43 @@
+// Bytes of storages and tensors, copied while the program runs: external tensors before their first use, drawn values
+// after they were drawn, states before an iteration writes them. It decides nothing about when; the recorder does.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/StorageImpl.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace crucible::recorder {
+
+/// Owns: all the bytes it hands out, until clear(). Threads: one at a time (the recorder's lock).
+class Snapshots {
+ public:
+  /// A copy of the whole storage; empty when it has no memory. Other devices are copied through the CPU.
+  std::span<const std::byte> copy_storage(c10::StorageImpl* storage);
+  /// The elements of a tensor, dense and row-major.
+  std::span<const std::byte> copy_tensor(const at::Tensor& tensor);
+  /// Time spent copying so far, in nanoseconds: it is not part of the cost per op.
+  std::uint64_t copy_ns() const { return copy_ns_; }
+  void add_copy_ns(std::uint64_t ns) { copy_ns_ += ns; }
+  void clear();
+
+ private:
+  std::byte* allocate(std::size_t size);
+
+  std::vector<std::unique_ptr<std::byte[]>> blocks_;
+  std::byte* next_ = nullptr;  // small copies share blocks
+  std::size_t left_ = 0;
+  std::uint64_t copy_ns_ = 0;
+};
+
+/// The bytes of a storage in place when it is on the CPU; empty otherwise.
+std::span<const std::byte> bytes_in_place(const c10::StorageImpl& storage);
+
+/// Copies the storage into `target`, which has its size. Threads: any.
+void copy_bytes(c10::StorageImpl* storage, std::byte* target);
+
+}  // namespace crucible::recorder

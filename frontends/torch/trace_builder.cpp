@@ -1,0 +1,263 @@
+// One pass over the sorted records, then the tables of bytes.
+#include "frontends/torch/trace_builder.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "core/trace/memory_blob_store.hpp"
+#include "frontends/torch/record_reader.hpp"
+
+namespace crucible::recorder {
+
+namespace {
+
+using trace::Arg;
+using trace::kNone;
+
+struct Record {
+  RecordHeader header;
+  const std::uint64_t* words = nullptr;
+  std::uint32_t thread = 0;
+};
+
+struct TensorHash {
+  std::size_t operator()(const trace::Tensor& tensor) const {
+    std::uint64_t hash = tensor.storage * 0x9E3779B97F4A7C15ull ^ static_cast<std::uint64_t>(tensor.offset);
+    const auto mix = [&hash](std::int64_t number) { hash = (hash ^ static_cast<std::uint64_t>(number)) * 0xBF58476D1CE4E5B9ull; };
+    for (const std::int64_t size : tensor.sizes) mix(size);
+    for (const std::int64_t stride : tensor.strides) mix(stride);
+    mix(static_cast<std::int64_t>(tensor.dtype) + (tensor.requires_grad ? 256 : 0) + (tensor.is_wrapped_number ? 512 : 0));
+    return hash ^ hash >> 29;
+  }
+};
+
+class Builder {
+ public:
+  explicit Builder(const Recorder& recorder, trace::Metadata metadata) : recorder_(recorder), state_(recorder.state()) {
+    trace_.metadata = std::move(metadata);
+  }
+
+  trace::Trace build() {
+    add_tables();
+    add_ops();
+    add_iterations();
+    add_externals();
+    add_draws();
+    add_final_states();
+    add_not_recorded();
+    trace_.metadata.overhead_ns_per_op = recorder_.overhead_ns_per_op();
+    trace_.blobs = blobs_->blobs();
+    trace_.blob_store = blobs_;
+    return std::move(trace_);
+  }
+
+ private:
+  std::uint64_t end_sequence() const { return state_.iteration_starts.back(); }
+
+  void add_tables() {
+    for (const SourceLine& line : recorder_.call_sites().sites()) trace_.sites.push_back({line.file, line.line, line.function});
+    trace_.modules = recorder_.call_sites().modules();
+  }
+
+  std::vector<Record> sorted_records() const {
+    std::vector<Record> records;
+    for (const auto& thread : state_.threads) {
+      for (const auto words : thread->log.contents()) {
+        for (std::size_t at = 0; at < words.size();) {
+          Record record;
+          record.header = RecordHeader::read(&words[at]);
+          record.words = &words[at];
+          record.thread = thread->number;
+          at += record.header.words;
+          if (record.header.sequence < end_sequence()) records.push_back(record);
+        }
+      }
+    }
+    // A loss has the number of the op after it and comes before it: the sort is stable and a thread's log is in order.
+    std::stable_sort(records.begin(), records.end(),
+                     [](const Record& a, const Record& b) { return a.header.sequence < b.header.sequence; });
+    return records;
+  }
+
+  trace::StorageId storage(std::uint32_t recorded) {
+    if (recorded == kNothing) return kNone;
+    const auto [place, is_new] = storages_.try_emplace(recorded, static_cast<trace::StorageId>(trace_.storages.size()));
+    if (is_new) {
+      const StorageRecord& record = state_.storages.records()[recorded];
+      trace_.storages.push_back({record.size_bytes, record.device.str()});
+    }
+    return place->second;
+  }
+
+  trace::TensorId intern(trace::Tensor tensor) {
+    tensor.storage = storage(tensor.storage);
+    const auto [place, is_new] = tensors_.try_emplace(std::move(tensor), static_cast<trace::TensorId>(trace_.tensors.size()));
+    if (is_new) trace_.tensors.push_back(place->first);
+    return place->second;
+  }
+
+  trace::SchemaId schema(std::uint32_t operator_id) {
+    const auto [place, is_new] = schemas_.try_emplace(operator_id, static_cast<trace::SchemaId>(trace_.schemas.size()));
+    if (is_new) {
+      const Operator& op = recorder_.operators()[operator_id];
+      trace_.schemas.push_back({op.name, op.overload, op.text});
+    }
+    return place->second;
+  }
+
+  void add_ops() {
+    const RecordReader::Intern intern_tensor = [this](trace::Tensor tensor) { return intern(std::move(tensor)); };
+    for (const Record& record : sorted_records()) {
+      RecordReader reader(record.words + kRecordWords, record.words + record.header.words, intern_tensor);
+      if (record.header.operator_id == kLossRecord) {
+        const trace::TensorId tensor = reader.read().tensor;
+        losses_.emplace_back(record.header.sequence, trace::Loss{tensor, reader.read().real});
+        continue;
+      }
+      trace::Op op;
+      op.schema = schema(record.header.operator_id);
+      op.site = record.header.site == kNoSite ? kNone : record.header.site;
+      op.module = record.header.module == kNoSite ? kNone : record.header.module;
+      op.phase = static_cast<trace::Phase>(record.header.phase);
+      op.thread = record.thread;
+      while (!reader.take_outputs_mark() && !reader.at_end()) op.args.push_back(reader.read());
+      while (!reader.at_end()) op.outputs.push_back(reader.read());
+      note_hidden_draws(record, op);
+      sequences_.push_back(record.header.sequence);
+      trace_.ops.push_back(std::move(op));
+    }
+    if (!trace_.storages.empty()) trace_.metadata.device = trace_.storages.front().device;
+  }
+
+  /// An op whose random numbers are not among its results cannot be fed back at replay.
+  void note_hidden_draws(const Record& record, const trace::Op& op) {
+    const Operator& known = recorder_.operators()[record.header.operator_id];
+    if (!known.draws_inside) return;
+    const auto& arguments = known.handle.schema().arguments();
+    for (std::size_t i = 0; i < arguments.size() && i < op.args.size(); ++i) {
+      if (arguments[i].name() != "dropout_p" || op.args[i].real == 0) continue;
+      NotRecordedCount& entry = hidden_draws_["random numbers inside " + known.full_name()];
+      if (entry.count++ == 0) entry.site = record.header.site;
+    }
+  }
+
+  /// Index of the first op at or after `sequence`; the number of ops when there is none.
+  std::uint32_t op_at(std::uint64_t sequence) const {
+    return static_cast<std::uint32_t>(std::lower_bound(sequences_.begin(), sequences_.end(), sequence) - sequences_.begin());
+  }
+
+  void add_iterations() {
+    for (std::size_t i = 0; i + 1 < state_.iteration_starts.size(); ++i) {
+      trace::Iteration iteration;
+      iteration.first_op = op_at(state_.iteration_starts[i]);
+      iteration.op_count = op_at(state_.iteration_starts[i + 1]) - iteration.first_op;
+      for (const auto& [sequence, loss] : losses_) {
+        if (sequence >= state_.iteration_starts[i] && sequence < state_.iteration_starts[i + 1]) iteration.losses.push_back(loss);
+      }
+      trace_.iterations.push_back(std::move(iteration));
+    }
+  }
+
+  const StorageDetails* details(std::uint32_t recorded) const {
+    const std::uint32_t index = state_.storages.records()[recorded].details;
+    return index == kNothing ? nullptr : &state_.details[index];
+  }
+
+  void add_externals() {
+    for (const ExternalBytes& taken : state_.externals) {
+      const std::uint32_t op = op_at(taken.sequence);
+      // An op that threw may have been the only reader: then nobody needs the bytes.
+      if (op >= trace_.ops.size() || !storages_.contains(taken.storage)) continue;
+      trace::External external{storages_.at(taken.storage), iteration_of(op), op, trace::Role::kUnknown, "", blobs_->add(taken.bytes)};
+      if (const StorageDetails* known = details(taken.storage); known != nullptr) {
+        const bool at_start = !known->start_name.empty();
+        external.name = at_start ? known->start_name : known->final_name;
+        external.role = at_start ? known->start_role : known->final_role;
+      }
+      trace_.externals.push_back(std::move(external));
+    }
+  }
+
+  std::uint32_t iteration_of(std::uint32_t op) const {
+    std::uint32_t iteration = 0;
+    while (iteration + 1 < trace_.iterations.size() && op >= trace_.iterations[iteration + 1].first_op) ++iteration;
+    return iteration;
+  }
+
+  void add_draws() {
+    for (const DrawnBytes& drawn : state_.draws) {
+      const std::uint32_t op = op_at(drawn.sequence);
+      if (op >= trace_.ops.size() || sequences_[op] != drawn.sequence) continue;
+      trace_.draws.push_back({op, drawn.output, blobs_->add(drawn.bytes)});
+    }
+  }
+
+  /// A storage's bytes at the end of the last complete iteration, or nothing when they are gone.
+  std::vector<std::byte> final_bytes(const StorageRecord& record, const StorageDetails* known) const {
+    if (known != nullptr && known->copied_iteration == state_.complete_iterations()) {
+      return {known->copy.get(), known->copy.get() + known->copy_size};
+    }
+    if (record.impl == nullptr || !StorageTable::is_alive(record.impl)) return {};
+    std::vector<std::byte> bytes(record.impl->nbytes());
+    copy_bytes(record.impl, bytes.data());
+    return bytes;
+  }
+
+  void add_final_states() {
+    const auto& records = state_.storages.records();
+    for (std::uint32_t id = 0; id < records.size(); ++id) {
+      const StorageDetails* known = details(id);
+      const bool named = known != nullptr && known->final_role != trace::Role::kUnknown;
+      if (!storages_.contains(id) || !(named || (records[id].external && records[id].written))) continue;
+      if (records[id].born >= state_.complete_iterations()) continue;
+      std::vector<std::byte> bytes = final_bytes(records[id], known);
+      if (bytes.empty()) {
+        // A number or a temporary that entered, was written and died is no state.
+        if (named) ++lost_states_;
+        continue;
+      }
+      trace::FinalState final_state{storages_.at(id), trace::Role::kUnknown, "", blobs_->add(std::move(bytes))};
+      if (known != nullptr) {
+        final_state.role = named ? known->final_role : known->start_role;
+        final_state.name = known->final_name.empty() ? known->start_name : known->final_name;
+      }
+      trace_.final_states.push_back(std::move(final_state));
+    }
+  }
+
+  void add_not_recorded() {
+    const auto add = [this](const std::string& what, std::uint64_t count, std::uint32_t site) {
+      if (count > 0) trace_.not_recorded.push_back({what, count, site == kNoSite ? kNone : site});
+    };
+    for (const auto& [what, entry] : state_.not_recorded) add(what, entry.count, entry.site);
+    for (const auto& [what, entry] : hidden_draws_) add(what, entry.count, entry.site);
+    add("final bytes of a state that was freed before the file was written", lost_states_, kNoSite);
+    add("changes of a storage by something that is not an op (its bytes were taken again)", state_.outside_changes, kNoSite);
+  }
+
+  const Recorder& recorder_;
+  const RecordingState& state_;
+  trace::Trace trace_;
+  std::shared_ptr<trace::MemoryBlobStore> blobs_ = std::make_shared<trace::MemoryBlobStore>();
+  std::unordered_map<std::uint32_t, trace::StorageId> storages_;
+  std::unordered_map<trace::Tensor, trace::TensorId, TensorHash> tensors_;
+  std::unordered_map<std::uint32_t, trace::SchemaId> schemas_;
+  std::vector<std::uint64_t> sequences_;  // of each op of the trace
+  std::vector<std::pair<std::uint64_t, trace::Loss>> losses_;
+  std::map<std::string, NotRecordedCount> hidden_draws_;
+  std::uint64_t lost_states_ = 0;
+};
+
+}  // namespace
+
+Result<trace::Trace> build_trace(const Recorder& recorder, trace::Metadata metadata) {
+  if (recorder.state().iteration_starts.size() < 2) {
+    return Error{ErrorCode::kBadInput, "no iteration was recorded whole; there is nothing to write"};
+  }
+  return Builder(recorder, std::move(metadata)).build();
+}
+
+}  // namespace crucible::recorder

@@ -1,0 +1,113 @@
+// Backend: one started plugin. Starting and stopping go through the registry of libraries, which outlives every Backend.
+#include "plugins/loader/backend.hpp"
+
+#include <fmt/format.h>
+
+#include <mutex>
+#include <system_error>
+
+#include "plugins/loader/library.hpp"
+
+namespace crucible::backend {
+namespace {
+
+std::string describe(const Options& options) {
+  std::string text;
+  for (const auto& [name, value] : options) text += fmt::format("{}{}={}", text.empty() ? "" : ", ", name, value);
+  return text.empty() ? "no options" : text;
+}
+
+/// Stops the plugin. A failing shutdown has nobody to be told: the process goes on without the plugin either way.
+void stop(Library& library) {
+  library.owner = nullptr;
+  (void)static_cast<bool>(to_result(library.api.shutdown(), "shutdown"));
+}
+
+std::string_view view(crucible_str text) { return text.data == nullptr ? "" : std::string_view(text.data, text.size); }
+
+}  // namespace
+
+struct Backend::State {
+  Library* library = nullptr;
+};
+
+Backend::Backend() : state_(std::make_unique<State>()) {}
+
+Backend::~Backend() {
+  if (state_->library == nullptr) return;  // never started; load() may hold the lock
+  const std::lock_guard lock(library_mutex());
+  if (state_->library->owner == this) stop(*state_->library);
+}
+
+Result<std::shared_ptr<Backend>> Backend::load(const std::filesystem::path& path, Options options) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::canonical(path, error);
+  if (error) {
+    return Error{ErrorCode::kUnavailable, fmt::format("plugin {} cannot be loaded: {}", path.string(), error.message())};
+  }
+  std::shared_ptr<Backend> alive;  // outlives the lock: it may be the last owner when it goes
+  const std::lock_guard lock(library_mutex());
+  CRUCIBLE_TRY(Library * library, open_library(absolute));
+  alive = library->backend.lock();
+  if (alive != nullptr) {
+    if (library->options == options) return alive;
+    return Error{ErrorCode::kUsage,
+                 fmt::format("plugin {} is in use with {} and was asked for with {}: close the first one before",
+                             library->name, describe(library->options), describe(options))};
+  }
+  std::shared_ptr<Backend> backend(new Backend);
+  backend->name_ = library->name;
+  backend->vendor_ = library->vendor;
+  backend->version_ = library->version;
+  backend->path_ = absolute;
+  // A Backend that another thread is destroying just now may not have stopped the plugin yet.
+  if (library->owner != nullptr) stop(*library);
+  library->options = std::move(options);
+  CRUCIBLE_TRY_VOID(to_result(library->api.init(&library->host), fmt::format("starting plugin {}", library->name)));
+  backend->state_->library = library;
+  library->owner = backend.get();
+  library->backend = backend;
+  return backend;
+}
+
+Result<std::vector<DeviceInfo>> Backend::devices() const {
+  std::vector<DeviceInfo> devices;
+  const auto sink = [](void* user, const crucible_kv* items, std::uint32_t count) {
+    DeviceInfo device;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const std::string_view key = view(items[i].key);
+      if (key == "id") device.id = view(items[i].s);
+      if (key == "name") device.name = view(items[i].s);
+      if (key == "kind") device.kind = view(items[i].s);
+      if (key == "threads") device.threads = items[i].u;
+      if (key == "memory_bytes") device.memory_bytes = items[i].u;
+    }
+    static_cast<std::vector<DeviceInfo>*>(user)->push_back(std::move(device));
+  };
+  CRUCIBLE_TRY_VOID(to_result(device_table().enumerate(sink, &devices), fmt::format("listing the devices of {}", name_)));
+  return devices;
+}
+
+Result<std::shared_ptr<Device>> Backend::open(std::string_view device_id) {
+  CRUCIBLE_TRY(const std::vector<DeviceInfo> all, devices());
+  std::string known;
+  for (const DeviceInfo& info : all) {
+    if (device_id.empty() || info.id == device_id) {
+      crucible_device* handle = nullptr;
+      CRUCIBLE_TRY_VOID(to_result(device_table().open({info.id.data(), info.id.size()}, &handle),
+                                  fmt::format("opening device {} of {}", info.id, name_)));
+      return std::shared_ptr<Device>(new Device(shared_from_this(), info, handle));
+    }
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", info.id);
+  }
+  return Error{ErrorCode::kUnavailable, fmt::format("{} has no device '{}': it has {}", name_, device_id,
+                                                    known.empty() ? "none" : known)};
+}
+
+const crucible_if_device& Backend::device_table() const { return state_->library->tables.device; }
+const crucible_if_memory& Backend::memory_table() const { return state_->library->tables.memory; }
+const crucible_if_compile& Backend::compile_table() const { return state_->library->tables.compile; }
+const crucible_if_plan& Backend::plan_table() const { return state_->library->tables.plan; }
+const crucible_if_library& Backend::library_table() const { return state_->library->tables.library; }
+
+}  // namespace crucible::backend

@@ -1,0 +1,156 @@
+// A loaded backend plugin and what is made from it, as owning C++ objects: the host's side of plugins/abi.
+//
+// load_backend() finds, loads and queries the shared object, copies every table that it hands out into a full-size local
+// one whose missing entries answer "unimplemented", and initialises it. Libraries are never unmapped.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/result.hpp"
+#include "plugins/abi/crucible_plugin.h"
+
+namespace crucible::backend {
+
+/// Options handed to the plugin as they are ("threads", "cache_dir", "compiler", "library"), by name.
+using Options = std::map<std::string, std::string>;
+
+/// Text properties that a plugin reports about itself or a device, in its order.
+using Properties = std::vector<std::pair<std::string, std::string>>;
+
+struct DeviceInfo {
+  std::string id, name, kind;
+  std::uint64_t threads = 0, memory_bytes = 0;
+};
+
+class Backend;
+
+/// Everything below keeps its Device, and a Device its Backend, alive. Not thread-safe: one caller at a time.
+class Device : public std::enable_shared_from_this<Device> {
+ public:
+  ~Device();
+  const Backend& backend() const { return *backend_; }
+  const DeviceInfo& info() const { return info_; }
+  /// What the device says of itself, and notes on what is missing ("library" = "none: libdnnl.so.2 not found, ...").
+  Result<Properties> properties() const;
+  /// Most bytes that were allocated at once since the device was opened.
+  Result<std::uint64_t> peak_bytes() const;
+  crucible_device* handle() const { return handle_; }
+
+ private:
+  friend class Backend;
+  Device(std::shared_ptr<Backend> backend, DeviceInfo info, crucible_device* handle);
+  std::shared_ptr<Backend> backend_;  // shared: devices and all made from them outlive the caller's handle
+  DeviceInfo info_;
+  crucible_device* handle_ = nullptr;
+};
+
+class Buffer {
+ public:
+  static Result<Buffer> allocate(std::shared_ptr<Device> device, std::uint64_t size_bytes, std::uint64_t alignment);
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+  ~Buffer();
+  std::uint64_t size_bytes() const { return size_bytes_; }
+  std::uint64_t address() const { return address_; }  // device address of byte 0
+  Result<void> write(std::uint64_t offset, std::span<const std::byte> data);
+  Result<void> read(std::uint64_t offset, std::span<std::byte> data) const;
+  Result<void> fill(std::uint64_t offset, std::uint64_t size, std::uint8_t byte);
+
+ private:
+  Buffer() = default;
+  std::shared_ptr<Device> device_;
+  crucible_buffer* handle_ = nullptr;
+  std::uint64_t size_bytes_ = 0, address_ = 0;
+};
+
+struct KernelText {
+  std::string name, text;
+};
+
+class Module {
+ public:
+  static Result<Module> compile(std::shared_ptr<Device> device, std::string_view prelude, std::span<const KernelText> kernels);
+  Module(Module&& other) noexcept;
+  Module& operator=(Module&& other) noexcept;
+  ~Module();
+  Result<crucible_kernel*> kernel(std::string_view name) const;  // lives as long as the module
+  std::uint64_t compile_ns() const { return info_.compile_ns; }
+  bool from_cache() const { return info_.from_cache != 0; }
+
+ private:
+  Module() = default;
+  std::shared_ptr<Device> device_;
+  crucible_module* handle_ = nullptr;
+  crucible_compile_info info_{};
+};
+
+class Plan {
+ public:
+  /// The modules of the kernels in `ops`, and the buffers at the addresses in them, must outlive the plan.
+  static Result<Plan> build(std::shared_ptr<Device> device, std::span<const crucible_op> ops, std::uint32_t slot_count);
+  Plan(Plan&& other) noexcept;
+  Plan& operator=(Plan&& other) noexcept;
+  ~Plan();
+  Result<void> set_slots(std::span<const double> values);
+  Result<void> replay();                                    // done on return
+  Result<std::vector<std::uint64_t>> profile();             // one replay; nanoseconds per op
+
+ private:
+  Plan() = default;
+  std::shared_ptr<Device> device_;
+  crucible_plan* handle_ = nullptr;
+  std::uint32_t op_count_ = 0;
+};
+
+class Backend : public std::enable_shared_from_this<Backend> {
+ public:
+  /// Loads the plugin at `path` (made absolute). Errors: kUnavailable with the dynamic loader's own words, or the
+  /// plugin's reason for refusing; kBadInput when the query answers nonsense.
+  static Result<std::shared_ptr<Backend>> load(const std::filesystem::path& path, Options options);
+  ~Backend();
+  const std::string& name() const { return name_; }
+  const std::string& vendor() const { return vendor_; }
+  const std::string& version() const { return version_; }
+  const std::filesystem::path& path() const { return path_; }
+  Result<std::vector<DeviceInfo>> devices() const;
+  Result<std::shared_ptr<Device>> open(std::string_view device_id);  // "" opens the first one
+
+  /// The plugin's tables, full size: an entry that the plugin lacks answers CRUCIBLE_E_UNIMPLEMENTED.
+  const crucible_if_device& device_table() const;
+  const crucible_if_memory& memory_table() const;
+  const crucible_if_compile& compile_table() const;
+  const crucible_if_plan& plan_table() const;
+  const crucible_if_library& library_table() const;
+
+ private:
+  Backend();
+  struct State;
+  std::unique_ptr<State> state_;
+  std::string name_, vendor_, version_;
+  std::filesystem::path path_;
+};
+
+/// Finds libcrucible_NAME.so: $CRUCIBLE_PLUGIN_PATH (folders, colon-separated), then the folder of this executable, then
+/// ../lib/crucible beside it; never the current directory. Errors: kUnavailable, listing every place that was looked at.
+Result<std::filesystem::path> find_backend(std::string_view name);
+
+struct FoundBackend {
+  std::string name;  // what find_backend() takes
+  std::filesystem::path path;
+};
+
+/// Every plugin in the folders that find_backend() searches, by name; of two with one name the one that it would find.
+/// Nothing is loaded: whether a file is a plugin is read from its symbol table.
+std::vector<FoundBackend> list_backends();
+
+/// A plugin's status as a Result; takes ownership of the error object. `what` says what was being done.
+Result<void> to_result(crucible_status status, std::string_view what);
+
+}  // namespace crucible::backend

@@ -1,0 +1,176 @@
+// Device, Buffer, Module and Plan: owners of the plugin's handles. A destructor cannot report, so it drops the plugin's
+// status after destroying it.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "plugins/loader/backend.hpp"
+
+namespace crucible::backend {
+namespace {
+
+void drop(crucible_status status) { (void)static_cast<bool>(to_result(status, "release")); }
+
+crucible_str borrow(std::string_view text) { return {text.data(), text.size()}; }
+
+Properties& as_properties(void* user) { return *static_cast<Properties*>(user); }
+
+void collect(void* user, const crucible_kv* items, std::uint32_t count) {
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const crucible_kv& item = items[i];
+    as_properties(user).emplace_back(std::string(item.key.data, item.key.size),
+                                     item.type == CRUCIBLE_V_STR ? std::string(item.s.data, item.s.size)
+                                                                 : std::to_string(item.u));
+  }
+}
+
+}  // namespace
+
+Device::Device(std::shared_ptr<Backend> backend, DeviceInfo info, crucible_device* handle)
+    : backend_(std::move(backend)), info_(std::move(info)), handle_(handle) {}
+
+Device::~Device() {
+  if (handle_ != nullptr) drop(backend_->device_table().close(handle_));
+}
+
+Result<Properties> Device::properties() const {
+  Properties properties;
+  CRUCIBLE_TRY_VOID(to_result(backend_->device_table().properties(handle_, collect, &properties),
+                              fmt::format("asking device {} for its properties", info_.id)));
+  return properties;
+}
+
+Result<std::uint64_t> Device::peak_bytes() const {
+  Properties statistics;
+  CRUCIBLE_TRY_VOID(to_result(backend_->memory_table().stats(handle_, collect, &statistics),
+                              fmt::format("asking device {} for its memory statistics", info_.id)));
+  for (const auto& [key, value] : statistics) {
+    if (key == "peak_bytes") return std::uint64_t{std::stoull(value)};
+  }
+  return Error{ErrorCode::kInternal, fmt::format("device {} reports no peak_bytes", info_.id)};
+}
+
+Result<Buffer> Buffer::allocate(std::shared_ptr<Device> device, std::uint64_t size_bytes, std::uint64_t alignment) {
+  Buffer buffer;
+  const crucible_if_memory& table = device->backend().memory_table();
+  CRUCIBLE_TRY_VOID(to_result(table.alloc(device->handle(), size_bytes, alignment, &buffer.handle_),
+                              fmt::format("allocating {} bytes on device {}", size_bytes, device->info().id)));
+  buffer.device_ = std::move(device);
+  buffer.size_bytes_ = size_bytes;
+  CRUCIBLE_TRY_VOID(to_result(table.address(buffer.handle_, &buffer.address_), "asking for a buffer's address"));
+  return buffer;
+}
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : device_(std::move(other.device_)),
+      handle_(std::exchange(other.handle_, nullptr)),
+      size_bytes_(std::exchange(other.size_bytes_, 0)),
+      address_(std::exchange(other.address_, 0)) {}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  std::swap(device_, other.device_);
+  std::swap(handle_, other.handle_);
+  std::swap(size_bytes_, other.size_bytes_);
+  std::swap(address_, other.address_);
+  return *this;
+}
+
+Buffer::~Buffer() {
+  if (handle_ != nullptr) drop(device_->backend().memory_table().free(handle_));
+}
+
+Result<void> Buffer::write(std::uint64_t offset, std::span<const std::byte> data) {
+  return to_result(device_->backend().memory_table().write(handle_, offset, data.data(), data.size()),
+                   fmt::format("writing {} bytes at {} of a buffer of {}", data.size(), offset, size_bytes_));
+}
+
+Result<void> Buffer::read(std::uint64_t offset, std::span<std::byte> data) const {
+  return to_result(device_->backend().memory_table().read(handle_, offset, data.data(), data.size()),
+                   fmt::format("reading {} bytes at {} of a buffer of {}", data.size(), offset, size_bytes_));
+}
+
+Result<void> Buffer::fill(std::uint64_t offset, std::uint64_t size, std::uint8_t byte) {
+  return to_result(device_->backend().memory_table().fill(handle_, offset, size, byte),
+                   fmt::format("filling {} bytes at {} of a buffer of {}", size, offset, size_bytes_));
+}
+
+Result<Module> Module::compile(std::shared_ptr<Device> device, std::string_view prelude,
+                               std::span<const KernelText> kernels) {
+  std::vector<crucible_str> names, texts;
+  for (const KernelText& kernel : kernels) {
+    names.push_back(borrow(kernel.name));
+    texts.push_back(borrow(kernel.text));
+  }
+  Module module;
+  module.info_.struct_size = sizeof(module.info_);
+  const auto count = static_cast<std::uint32_t>(kernels.size());
+  CRUCIBLE_TRY_VOID(to_result(device->backend().compile_table().compile(device->handle(), borrow(prelude), names.data(),
+                                                                        texts.data(), count, &module.handle_,
+                                                                        &module.info_),
+                              fmt::format("compiling {} kernels for device {}", count, device->info().id)));
+  module.device_ = std::move(device);
+  return module;
+}
+
+Module::Module(Module&& other) noexcept
+    : device_(std::move(other.device_)), handle_(std::exchange(other.handle_, nullptr)), info_(other.info_) {}
+
+Module& Module::operator=(Module&& other) noexcept {
+  std::swap(device_, other.device_);
+  std::swap(handle_, other.handle_);
+  std::swap(info_, other.info_);
+  return *this;
+}
+
+Module::~Module() {
+  if (handle_ != nullptr) drop(device_->backend().compile_table().unload(handle_));
+}
+
+Result<crucible_kernel*> Module::kernel(std::string_view name) const {
+  crucible_kernel* kernel = nullptr;
+  CRUCIBLE_TRY_VOID(to_result(device_->backend().compile_table().kernel(handle_, borrow(name), &kernel),
+                              fmt::format("looking up kernel {}", name)));
+  return kernel;
+}
+
+Result<Plan> Plan::build(std::shared_ptr<Device> device, std::span<const crucible_op> ops, std::uint32_t slot_count) {
+  Plan plan;
+  plan.op_count_ = static_cast<std::uint32_t>(ops.size());
+  CRUCIBLE_TRY_VOID(to_result(device->backend().plan_table().build(device->handle(), ops.data(), plan.op_count_, slot_count,
+                                                                   &plan.handle_),
+                              fmt::format("building a plan of {} ops", plan.op_count_)));
+  plan.device_ = std::move(device);
+  return plan;
+}
+
+Plan::Plan(Plan&& other) noexcept
+    : device_(std::move(other.device_)),
+      handle_(std::exchange(other.handle_, nullptr)),
+      op_count_(std::exchange(other.op_count_, 0)) {}
+
+Plan& Plan::operator=(Plan&& other) noexcept {
+  std::swap(device_, other.device_);
+  std::swap(handle_, other.handle_);
+  std::swap(op_count_, other.op_count_);
+  return *this;
+}
+
+Plan::~Plan() {
+  if (handle_ != nullptr) drop(device_->backend().plan_table().destroy(handle_));
+}
+
+Result<void> Plan::set_slots(std::span<const double> values) {
+  return to_result(device_->backend().plan_table().set_slots(handle_, values.data(), static_cast<std::uint32_t>(values.size())),
+                   "setting the slots of a plan");
+}
+
+Result<void> Plan::replay() { return to_result(device_->backend().plan_table().replay(handle_), "replaying a plan"); }
+
+Result<std::vector<std::uint64_t>> Plan::profile() {
+  std::vector<std::uint64_t> nanoseconds(op_count_);
+  CRUCIBLE_TRY_VOID(to_result(device_->backend().plan_table().profile(handle_, nanoseconds.data(), op_count_),
+                              "profiling a plan"));
+  return nanoseconds;
+}
+
+}  // namespace crucible::backend

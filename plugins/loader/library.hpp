@@ -1,0 +1,39 @@
+// A plugin's shared object: loaded once per process, asked once who it is, never unmapped (code of a vendor's library may
+// still run in threads that we do not know of, and error objects point into it).
+#pragma once
+
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "core/base/result.hpp"
+#include "plugins/loader/backend.hpp"
+#include "plugins/loader/tables.hpp"
+
+namespace crucible::backend {
+
+/// What the host knows of one loaded shared object, and the services that the plugin may call.
+struct Library {
+  std::filesystem::path path;
+  std::string name, vendor, version;
+  crucible_plugin_api api{};
+  Tables tables{};
+  crucible_host_api host{};
+  Options options;                   // of the Backend that is alive
+  std::deque<std::string> answers;   // what get_option has answered: lives as long as the process
+  std::weak_ptr<Backend> backend;    // the one that is alive, if any
+  const Backend* owner = nullptr;    // the one that started the plugin and has not stopped it yet
+};
+
+/// The library at the absolute `path`, loaded and queried now or earlier. It lives until the process ends.
+/// Threads: the caller holds library_mutex().
+/// Errors: kUnavailable (the loader's words; a refusal), kBadInput (what it answers is nonsense).
+Result<Library*> open_library(const std::filesystem::path& path);
+
+/// Guards the registry of libraries and their start and stop.
+std::mutex& library_mutex();
+
+}  // namespace crucible::backend

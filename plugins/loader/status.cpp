@@ -1,0 +1,40 @@
+// Turns a plugin's error object into a Result and destroys it: the only place where plugin codes meet our own.
+#include <fmt/format.h>
+
+#include <string>
+
+#include "plugins/loader/backend.hpp"
+
+namespace crucible::backend {
+namespace {
+
+/// Whose fault a plugin's code is: what the machine lacks or lost is the user's to repair, the rest is ours.
+ErrorCode error_code(crucible_code code) {
+  switch (code) {
+    case CRUCIBLE_E_UNSUPPORTED:
+    case CRUCIBLE_E_DATA_CORRUPT: return ErrorCode::kBadInput;
+    case CRUCIBLE_E_OUT_OF_MEMORY:
+    case CRUCIBLE_E_INCOMPATIBLE:
+    case CRUCIBLE_E_UNAVAILABLE:
+    case CRUCIBLE_E_UNIMPLEMENTED:
+    case CRUCIBLE_E_DEVICE_LOST: return ErrorCode::kUnavailable;
+    default: return ErrorCode::kInternal;  // an open set of numbers: a newer plugin may have more of them
+  }
+}
+
+}  // namespace
+
+Result<void> to_result(crucible_status status, std::string_view what) {
+  if (status == nullptr) return {};
+  if (status->table == nullptr || status->table->struct_size < sizeof(crucible_error_table)) {
+    return Error{ErrorCode::kInternal, fmt::format("{}: the plugin returned an error object without a table", what)};
+  }
+  const crucible_error_table& table = *status->table;
+  const ErrorCode code = error_code(table.code(status));
+  const crucible_str text = table.message(status);
+  std::string message = fmt::format("{}: {}", what, std::string_view(text.data, text.size));
+  table.destroy(status);
+  return Error{code, std::move(message)};
+}
+
+}  // namespace crucible::backend

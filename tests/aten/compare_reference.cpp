@@ -1,0 +1,98 @@
+// crucible_reference FILE [--iterations N]: lowers a recording, replays it with the reference interpreter and prints how
+// far losses and final states are from the recorded ones, as JSON. With --names: every op that has a lowering.
+// The yardstick of tests/aten; not installed.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "core/graph/program.hpp"
+#include "core/graph/reference.hpp"
+#include "core/trace/trace_file.hpp"
+#include "frontends/aten/lower.hpp"
+#include "frontends/aten/lower_table.hpp"
+
+namespace crucible {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Largest |a - b| over the largest |b|, NaN equal to NaN only.
+double relative_difference(const graph::Numbers& a, const graph::Numbers& b) {
+  double difference = 0, largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double x = a.as_real(i), y = b.as_real(i);
+    if (std::isnan(x) && std::isnan(y)) continue;
+    if (x == y) {
+      if (std::isfinite(y)) largest = std::max(largest, std::fabs(y));
+      continue;
+    }
+    if (!std::isfinite(x) || !std::isfinite(y)) return HUGE_VAL;
+    difference = std::max(difference, std::fabs(x - y));
+    largest = std::max(largest, std::fabs(y));
+  }
+  return difference == 0 ? 0 : difference / std::max(largest, 1e-30);
+}
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value)); }
+
+Result<Json> compare(const std::string& path, std::uint32_t iterations) {
+  CRUCIBLE_TRY(const auto trace, trace::read_file(path));
+  CRUCIBLE_TRY(const auto program, aten::lower(trace));
+  iterations = std::min(iterations, program.iterations);
+  const auto begin = std::chrono::steady_clock::now();
+  CRUCIBLE_TRY(const auto replay, graph::replay_reference(program, *trace.blob_store, iterations));
+  Json json{{"iterations", iterations},       {"ops", program.ops.size()},       {"slots", program.slots.size()},
+            {"inputs", program.inputs.size()}, {"constants", program.constants.size()}};
+  json["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  json["losses"] = Json::array();
+  for (std::uint32_t i = 0; i < iterations; ++i) {
+    for (std::size_t k = 0; k < program.outputs.size(); ++k) {
+      const double recorded = program.outputs[k].recorded[i], replayed = replay.outputs[i][k];
+      json["losses"].push_back({{"recorded", number(recorded)},
+                                {"replayed", number(replayed)},
+                                {"rel_diff", number(std::fabs(replayed - recorded) / std::max(std::fabs(recorded), 1e-30))}});
+    }
+  }
+  json["states"] = Json::array();
+  for (std::size_t s = 0; iterations == program.iterations && s < program.states.size(); ++s) {
+    const graph::State& state = program.states[s];
+    if (state.final_blob == graph::kNone) continue;
+    CRUCIBLE_TRY(const auto recorded, trace.blob_store->load(state.final_blob));
+    const graph::Value& value = program.values[state.start];
+    const auto view = graph::View::contiguous({value.elements});
+    const auto a = graph::load(replay.states[s], value.dtype, view), b = graph::load(recorded, value.dtype, view);
+    json["states"].push_back({{"name", value.name},
+                              {"dtype", name(value.dtype)},
+                              {"elements", value.elements},
+                              {"written", state.end != state.start},
+                              {"rel_diff", number(relative_difference(a, b))}});
+  }
+  return json;
+}
+
+}  // namespace
+}  // namespace crucible
+
+int main(int argc, char** argv) {
+  if (argc == 2 && std::string(argv[1]) == "--names") {
+    for (const auto name : crucible::aten::lowered_names()) std::puts(std::string(name).c_str());
+    return 0;
+  }
+  if (argc != 2 && !(argc == 4 && std::string(argv[2]) == "--iterations")) {
+    std::fputs("usage: crucible_reference FILE [--iterations N] | --names\n", stderr);
+    return 2;
+  }
+  const auto iterations = argc == 4 ? static_cast<std::uint32_t>(std::strtoul(argv[3], nullptr, 10)) : 1u << 30;
+  auto json = crucible::compare(argv[1], iterations);
+  if (!json) {
+    std::fprintf(stderr, "crucible_reference: %s\n", json.error().message.c_str());
+    return 3;
+  }
+  std::puts(json->dump(1).c_str());
+  return 0;
+}

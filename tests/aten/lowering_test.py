@@ -1,0 +1,108 @@
+"""What lowered recordings compute, against the framework: every op of the table, and the three examples.
+
+Needs torch, `crucible` with the recorder (environment CRUCIBLE) and the reference interpreter (CRUCIBLE_REFERENCE).
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+EXAMPLES = HERE.parents[1] / "examples"
+CRUCIBLE = os.environ.get("CRUCIBLE", "crucible")
+REFERENCE = os.environ.get("CRUCIBLE_REFERENCE", "crucible_reference")
+
+# Largest difference over the tensor's largest element, by dtype of the result; 0: the same bits in value.
+TOLERANCE = {"f32": 1e-6, "f64": 1e-13, "f16": 2**-11, "bf16": 2**-8}
+
+
+def run(*command):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise AssertionError(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
+    return done.stdout
+
+
+def record(trace, iterations, warmup, *script):
+    run(CRUCIBLE, "record", "-o", trace, "--iterations", iterations, "--warmup", warmup, "--", sys.executable, *script)
+
+
+def replay(trace, *options):
+    return json.loads(run(REFERENCE, trace, *options))
+
+
+class Ops(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        trace = pathlib.Path(cls.folder.name) / "ops.crtrace"
+        record(trace, 3, 1, HERE / "op_cases.py")
+        lines = run(sys.executable, HERE / "op_cases.py", "--list").splitlines()
+        cls.cases = [line.split("\t") for line in lines]
+        cls.result = replay(trace)
+        cls.recorded = set(run(CRUCIBLE, "trace", "ops", trace).split())
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def test_every_result_agrees(self):
+        states = {}
+        for state in self.result["states"]:
+            if state["name"].startswith("case_"):
+                states.setdefault(int(state["name"].split("_")[1]), []).append(state)
+        for number, (name, variant) in enumerate(self.cases):
+            with self.subTest(op=name, variant=variant):
+                self.assertIn(number, states, "its results are not in the recording")
+                for state in states[number]:
+                    self.assertTrue(state["written"], "the replay does not write it")
+                    self.assertLessEqual(float(state["rel_diff"]), TOLERANCE.get(state["dtype"], 0), state)
+
+    def test_every_op_of_the_table_has_a_case(self):
+        table = set(run(REFERENCE, "--names").split())
+        cases = {name for name, _ in self.cases}
+        self.assertEqual(sorted(table - cases), [])
+
+    def test_every_case_was_recorded_under_its_name(self):
+        self.assertEqual(sorted({name for name, _ in self.cases} - self.recorded), [])
+
+    def test_numbers_that_differ_are_slots(self):
+        self.assertGreaterEqual(self.result["slots"], 8)
+
+
+class Examples(unittest.TestCase):
+    def replayed(self, script, recorded, iterations):
+        with tempfile.TemporaryDirectory() as folder:
+            trace = pathlib.Path(folder) / "example.crtrace"
+            record(trace, recorded, 2, EXAMPLES / script, "--steps", recorded + 3)
+            return replay(trace, "--iterations", iterations)
+
+    def check_losses(self, result, count):
+        self.assertEqual(len(result["losses"]), count)
+        for loss in result["losses"]:
+            self.assertLess(float(loss["rel_diff"]), 1e-6, loss)
+
+    def test_mlp_sgd(self):
+        result = self.replayed("mlp_sgd.py", 4, 4)
+        self.check_losses(result, 4)
+        self.assertEqual(len(result["states"]), 12)  # 6 parameters and their momentum
+        for state in result["states"]:
+            self.assertLess(float(state["rel_diff"]), 1e-6, state)
+
+    def test_gpt_adamw(self):
+        result = self.replayed("gpt_adamw.py", 2, 2)
+        self.check_losses(result, 2)
+        self.assertGreater(result["slots"], 0)  # learning rate and bias corrections
+        for state in result["states"]:
+            self.assertLess(float(state["rel_diff"]), 1e-4, state)
+
+    def test_resnet18_sgd(self):
+        self.check_losses(self.replayed("resnet18_sgd.py", 2, 1), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,220 @@
+"""The whole path as a user walks it: record an example, replay it elsewhere, and every refusal on the way.
+
+Environment: CRUCIBLE (the executable). Run by CTest; the interpreter that runs it has torch.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CRUCIBLE = pathlib.Path(os.environ["CRUCIBLE"])
+PLUGIN = "libcrucible_cpu.so"
+
+
+def crucible(*arguments, env=None, **options):
+    """Runs the command; returns the finished process with its texts."""
+    return subprocess.run([str(CRUCIBLE), *map(str, arguments)], capture_output=True, text=True, timeout=280,
+                          env=env if env is not None else os.environ, **options)
+
+
+def clean_environment(**extra):
+    """No Python, no torch, no home folder: what a bare machine has."""
+    return {"PATH": "/usr/bin", **extra}
+
+
+class Folder(unittest.TestCase):
+    """A test with a folder of its own and one recording of a small program."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="crucible-e2e-"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
+        cls.trace = cls.folder / "mlp.crtrace"
+        done = cls.record_example("mlp_sgd", cls.trace, 3)
+        assert done.returncode == 0, done.stderr
+
+    @staticmethod
+    def record_example(example, trace, iterations):
+        return crucible("record", "-o", trace, "--iterations", iterations, "--", sys.executable,
+                        ROOT / "examples" / f"{example}.py", "--steps", iterations + 3)
+
+    def script(self, text):
+        path = self.folder / f"{self._testMethodName}.py"
+        path.write_text(textwrap.dedent(text))
+        return path
+
+    def record(self, text, *options):
+        """Records a script given as text; returns the process and the path of the trace."""
+        trace = self.folder / f"{self._testMethodName}.crtrace"
+        return crucible("record", "-o", trace, *options, "--", sys.executable, self.script(text)), trace
+
+    def assert_refused(self, done, code, *words):
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+        self.assertNotIn("Traceback", done.stderr)
+
+
+class Examples(Folder):
+    def verify(self, example, iterations, loss_tolerance=1e-5, state_tolerance=1e-4):
+        trace = self.folder / f"{example}.crtrace"
+        plain = subprocess.run([sys.executable, ROOT / "examples" / f"{example}.py", "--steps", str(iterations + 3)],
+                               capture_output=True, text=True, check=True)
+        recorded = self.record_example(example, trace, iterations)
+        self.assertEqual(recorded.returncode, 0, recorded.stderr)
+        self.assertEqual(plain.stdout, recorded.stdout, "recording changed what the script prints")
+        done = crucible("replay", trace, "--verify", "--json", env=clean_environment(CRUCIBLE_CACHE=str(self.folder)))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        replay = json.loads(done.stdout)
+        self.assertIs(replay["verified"], True)
+        self.assertEqual(len(replay["iterations"]), iterations)
+        printed = [float(line.split()[-1]) for line in plain.stdout.splitlines()][2:2 + iterations]
+        for iteration, loss in zip(replay["iterations"], printed):
+            self.assertAlmostEqual(iteration["loss_recorded"], loss, delta=1e-7 * abs(loss))
+            self.assertLessEqual(abs(iteration["loss"] - loss), loss_tolerance * abs(loss))
+        self.assertLessEqual(replay["state"]["max_rel_diff"], state_tolerance)
+        self.assertLessEqual(replay["lower_bound_bytes"], replay["planned_peak_bytes"])
+        self.assertEqual(replay["peak_bytes"], replay["planned_peak_bytes"])
+        return trace, replay
+
+    def test_mlp_sgd(self):
+        self.verify("mlp_sgd", 8)
+
+    def test_gpt_adamw(self):
+        _, replay = self.verify("gpt_adamw", 8)
+        self.assertIn("recorded", replay["receipt"]["random"])
+
+    def test_resnet18_sgd(self):
+        self.verify("resnet18_sgd", 4)
+
+    def test_poisoned_arena_gives_the_same_bits(self):
+        plain = json.loads(crucible("replay", self.trace, "--json").stdout)
+        poisoned = json.loads(crucible("replay", self.trace, "--json", env={**os.environ, "CRUCIBLE_POISON": "1"}).stdout)
+        self.assertEqual([i["loss"] for i in plain["iterations"]], [i["loss"] for i in poisoned["iterations"]])
+
+
+class BadTraces(Folder):
+    def test_missing_file(self):
+        self.assert_refused(crucible("replay", self.folder / "none.crtrace"), 3, "none.crtrace")
+
+    def test_not_a_trace(self):
+        path = self.folder / "text.crtrace"
+        path.write_text("not a trace, but long enough to hold a header " * 20)
+        self.assert_refused(crucible("replay", path), 3, "not a")
+
+    def test_truncated(self):
+        data = self.trace.read_bytes()
+        path = self.folder / "short.crtrace"
+        path.write_bytes(data[: len(data) // 2])
+        self.assert_refused(crucible("replay", path), 3, "trunc")
+
+    def test_flipped_byte_is_found_by_check(self):
+        data = bytearray(self.trace.read_bytes())
+        path = self.folder / "flipped.crtrace"
+        for place in range(64, len(data), max(1, len(data) // 40)):
+            data[place] ^= 0x10
+            path.write_bytes(data)
+            done = crucible("trace", "check", path)
+            # A byte of padding between sections may be anything; every other byte is covered by a checksum.
+            self.assertIn(done.returncode, (0, 3), done.stderr)
+            data[place] ^= 0x10
+        path.write_bytes(data)
+        self.assertEqual(crucible("trace", "check", path).returncode, 0)
+
+
+class Unavailable(Folder):
+    def test_unknown_backend(self):
+        self.assert_refused(crucible("replay", self.trace, "--backend", "nosuch"), 4, "nosuch")
+
+    def test_plugin_that_cannot_be_loaded(self):
+        folder = self.folder / "plugins"
+        folder.mkdir()
+        (folder / PLUGIN).write_text("this is no shared object")
+        environment = {**os.environ, "CRUCIBLE_PLUGIN_PATH": str(folder)}
+        self.assert_refused(crucible("replay", self.trace, env=environment), 4, PLUGIN, "invalid ELF header")
+
+    def test_no_compiler(self):
+        environment = clean_environment(CRUCIBLE_CLANG="/nonexistent/clang", CRUCIBLE_CACHE=str(self.folder / "empty"))
+        self.assert_refused(crucible("replay", self.trace, env=environment), 4, "clang")
+
+    def test_without_onednn_it_works_and_says_so(self):
+        environment = {**os.environ, "CRUCIBLE_ONEDNN": "none"}
+        done = crucible("replay", self.trace, "--verify", "--json", env=environment)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("none", json.dumps(json.loads(done.stdout)["receipt"]))
+
+
+class BadScripts(Folder):
+    TRAINING = """
+        import torch
+        model = torch.nn.Linear(4, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(6):
+            optimizer.zero_grad()
+            loss = {loss}
+            loss.backward()
+            optimizer.step()
+        """
+
+    def test_op_without_lowering_is_listed(self):
+        done, trace = self.record(self.TRAINING.format(loss="torch.fft.fft(model(torch.ones(3, 4))).abs().sum()"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assert_refused(crucible("replay", trace), 3, "aten::_fft_", "test_op_without_lowering_is_listed.py:7")
+
+    def test_raises_in_the_third_iteration(self):
+        done, trace = self.record("""
+            import torch, sys
+            model = torch.nn.Linear(4, 2)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for step in range(6):
+                optimizer.zero_grad()
+                loss = model(torch.ones(3, 4)).sum()
+                if step == 3:
+                    sys.exit(7)
+                loss.backward()
+                optimizer.step()
+            """, "--warmup", 0, "--iterations", 5)
+        self.assertEqual(done.returncode, 7, done.stderr)
+        info = json.loads(crucible("trace", "info", trace, "--json").stdout)
+        self.assertEqual(info["iterations"], 3)
+        self.assertEqual(crucible("replay", trace, "--verify").returncode, 0)
+
+    def test_disk_full_leaves_no_file(self):
+        trace = self.folder / "full.crtrace"
+        command = f"ulimit -f 64; exec {CRUCIBLE} record -o {trace} -- {sys.executable} {ROOT}/examples/mlp_sgd.py"
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=280)
+        self.assert_refused(done, 3, "full.crtrace")
+        self.assertEqual([path.name for path in self.folder.glob("full*")], [])
+        self.assertIn("step  11", done.stdout, "the script did not go on")
+
+    def test_two_recordings_into_one_path(self):
+        trace = self.folder / "both.crtrace"
+        first = subprocess.Popen([str(CRUCIBLE), "record", "-o", str(trace), "--", sys.executable, "-c",
+                                  "import sys; print('ready', flush=True); sys.stdin.read()"],
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(first.stdout.readline(), "ready\n")
+        second = crucible("record", "-o", trace, "--", sys.executable, "-c", "pass")
+        first.communicate(timeout=60)
+        self.assert_refused(second, 3, "both.crtrace")
+
+    def test_a_signal_ends_the_script(self):
+        trace = self.folder / "signal.crtrace"
+        process = subprocess.Popen([str(CRUCIBLE), "record", "-o", str(trace), "--", sys.executable, "-c",
+                                    "import time; print('ready', flush=True); time.sleep(60)"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+        self.assertIn(process.returncode, (128 + signal.SIGTERM, -signal.SIGTERM))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,96 @@
+"""The rules of the tree that a compiler does not check: python tidy.py ROOT [--self-test]
+
+Which folder may include which, where foreign headers may appear, how long a file may get, how it must open. Prints one
+line per broken rule and exits 1 if there is any.
+"""
+
+import pathlib
+import re
+import sys
+
+# folder -> folders of ours that it may include. Unit tests (x_test.cpp) are free: they may use what they test with.
+MAY_INCLUDE = {
+    "core/base": ["core/base"],
+    "core/trace": ["core/base", "core/trace"],
+    "core/graph": ["core/base", "core/trace", "core/graph"],
+    "core/memory": ["core/base", "core/memory"],
+    "core/kernel": ["core/base", "core/graph", "core/kernel"],
+    "core/runtime": ["core", "plugins/loader", "plugins/abi"],
+    "plugins/abi": [],
+    "plugins/loader": ["core/base", "plugins/abi", "plugins/loader"],
+    "backends/cpu": ["plugins/abi", "backends/cpu"],
+    "frontends/aten": ["core/base", "core/trace", "core/graph", "frontends/aten"],
+    "frontends/torch": ["core/base", "core/trace", "frontends/torch"],
+    "frontends/cli": ["core", "plugins/loader", "frontends/aten", "frontends/cli"],
+}
+# foreign header prefix -> the only folder in which it may appear
+FOREIGN = {
+    "torch/": "frontends/torch", "ATen/": "frontends/torch", "c10/": "frontends/torch", "Python.h": "frontends/torch",
+    "oneapi/": "backends/cpu", "dnnl": "backends/cpu", "CLI/": "frontends/cli", "boost/": "plugins/loader",
+}
+LINES = {".hpp": 300, ".h": 300, ".cpp": 600, ".c": 600, ".py": 600}
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+
+
+def is_test(path):
+    return path.stem.endswith("_test") or path.parts[0] == "tests" or bool({"testing", "bench"} & {path.stem, *path.parts})
+
+
+def check_includes(path, text):
+    folder = next((name for name in MAY_INCLUDE if str(path).startswith(name + "/")), None)
+    for kind, header in INCLUDE.findall(text):
+        for prefix, home in FOREIGN.items():
+            if kind == "<" and header.startswith(prefix) and not str(path).startswith(home + "/") and not is_test(path):
+                yield f"{path}: includes <{header}>, which belongs in {home} alone"
+        if kind == "<" or folder is None or is_test(path):
+            continue
+        if "/" not in header:
+            yield f'{path}: includes "{header}": write the path from the root'
+        elif not any(header.startswith(allowed + "/") for allowed in MAY_INCLUDE[folder]):
+            yield f'{path}: {folder} may not include "{header}"'
+
+
+def check(path, text):
+    """Yields one sentence per rule that the file breaks. `path` is relative to the root."""
+    lines = text.count("\n")
+    limit = LINES.get(path.suffix)
+    if limit and lines > limit:
+        yield f"{path}: {lines} lines, the limit is {limit}: split it where the concept splits"
+    if UNFINISHED.search(text) and path.name != "tidy.py":
+        yield f"{path}: has a mark of unfinished work"
+    if path.suffix in (".hpp", ".h", ".cpp", ".c"):
+        yield from check_includes(path, text)
+        if path.suffix in (".hpp", ".h") and not text.startswith(("//", "/*")):
+            yield f"{path}: does not open with what it is for"
+
+
+def self_test():
+    """Each rule catches a file that breaks it."""
+    def broken(name, text):
+        return list(check(pathlib.Path(name), text))
+
+    assert broken("core/trace/a.cpp", '#include "core/graph/program.hpp"\n')
+    assert broken("core/graph/a.cpp", "#include <torch/library.h>\n")
+    assert broken("core/graph/a.cpp", '#include "a.hpp"\n')
+    assert broken("core/graph/a.hpp", "#pragma once\n")
+    assert broken("core/graph/a.cpp", "\n" * 601)
+    assert not broken("core/trace/a_test.cpp", '#include "core/graph/program.hpp"\n')
+    assert not broken("frontends/torch/a.cpp", '#include <torch/library.h>\n#include "core/trace/trace.hpp"\n')
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    self_test()
+    problems, files = [], 0
+    for folder in ("core", "plugins", "backends", "frontends", "tests", "examples", "ci"):
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in LINES and path.is_file():
+                files += 1
+                problems += check(path.relative_to(root), path.read_text(encoding="utf-8"))
+    print("\n".join(problems) or f"{files} files keep the rules")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
