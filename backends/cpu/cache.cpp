@@ -63,7 +63,8 @@ std::optional<std::string> file_hash(const std::filesystem::path& file) {
   return hash.hex();
 }
 
-KernelCache::KernelCache(const std::string& wanted) : folder_(wanted.empty() ? default_folder() : std::filesystem::path(wanted)) {
+KernelCache::KernelCache(const std::string& wanted)
+    : folder_(wanted.empty() ? default_folder() : std::filesystem::path(wanted)) {
   std::error_code error;
   folder_ = std::filesystem::absolute(folder_, error);
   for (const auto& folder : {folder_, folder_ / "kernels", folder_ / "objects"}) {
@@ -103,7 +104,8 @@ bool KernelCache::add_kernel(const std::string& key, const std::string& object) 
   if (descriptor < 0) return false;
   const std::string line = object + "\n";
   const bool written = ::write(descriptor, line.data(), line.size()) == static_cast<ssize_t>(line.size());
-  const bool done = close(descriptor) == 0 && written && std::rename(name.c_str(), (folder_ / "kernels" / key).c_str()) == 0;
+  const bool done =
+      close(descriptor) == 0 && written && std::rename(name.c_str(), (folder_ / "kernels" / key).c_str()) == 0;
   if (!done) unlink(name.c_str());
   return done;
 }

@@ -81,10 +81,12 @@ std::vector<Text> read_texts(const Compiler& compiler, const std::string& prelud
   for (std::uint32_t i = 0; i < count; ++i) {
     Text text{to_string(names[i]), to_string(texts[i]), ""};
     if (!is_identifier(text.name)) {
-      throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "kernel " + std::to_string(i) + ": '" + text.name + "' is not a C name");
+      throw Failure(CRUCIBLE_E_INVALID_ARGUMENT,
+                    "kernel " + std::to_string(i) + ": '" + text.name + "' is not a C name");
     }
     Sha256 hash;
-    for (const std::string& field : {std::string("crucible kernel 1"), compiler.identity, prelude, text.name, text.text}) {
+    for (const std::string& field :
+         {std::string("crucible kernel 1"), compiler.identity, prelude, text.name, text.text}) {
       hash.update_field(field);
     }
     text.key = hash.hex();
@@ -166,7 +168,8 @@ std::string first_lines(const std::filesystem::path& file, int count) {
 }
 
 /// Writes one C file with the prelude and the kernels. Errors: UNAVAILABLE when the disk does not take it.
-void write_source(const std::filesystem::path& file, const std::string& prelude, const std::vector<const Text*>& texts) {
+void write_source(const std::filesystem::path& file, const std::string& prelude,
+                  const std::vector<const Text*>& texts) {
   std::ofstream stream(file, std::ios::binary);
   stream << prelude << "\n";
   for (const Text* text : texts) stream << text->text << "\n";
@@ -184,7 +187,8 @@ void run_compiler(const Compiler& compiler, WorkFolder& folder, std::size_t file
     const std::string stem = (folder.path() / std::to_string(i)).string();
     Command command{{compiler.path.string()}, stem + ".log"};
     command.arguments.insert(command.arguments.end(), compiler.flags.begin(), compiler.flags.end());
-    for (const std::string& argument : {std::string("-o"), stem + ".so", stem + ".c"}) command.arguments.push_back(argument);
+    for (const std::string& argument : {std::string("-o"), stem + ".so", stem + ".c"})
+      command.arguments.push_back(argument);
     commands.push_back(std::move(command));
   }
   const std::vector<int> statuses = run_all(commands);
@@ -194,7 +198,8 @@ void run_compiler(const Compiler& compiler, WorkFolder& folder, std::size_t file
     if (statuses[i] == 0 && std::filesystem::exists(stem.string() + ".so", error)) continue;
     folder.keep();
     throw Failure(CRUCIBLE_E_INTERNAL, compiler.path.string() + " ended with status " + std::to_string(statuses[i]) +
-                                           " on " + stem.string() + ".c (kept):" + first_lines(stem.string() + ".log", 8));
+                                           " on " + stem.string() +
+                                           ".c (kept):" + first_lines(stem.string() + ".log", 8));
   }
 }
 
@@ -221,13 +226,14 @@ void compile_missing(crucible_module& module, const Compiler& compiler, KernelCa
     std::string problem;
     if (!load_object(module, file, files[i], problem)) {
       folder.keep();
-      throw Failure(CRUCIBLE_E_INTERNAL, "cannot load what clang made of " + (folder.path() / std::to_string(i)).string() +
-                                             ".c (kept): " + problem);
+      throw Failure(CRUCIBLE_E_INTERNAL, "cannot load what clang made of " +
+                                             (folder.path() / std::to_string(i)).string() + ".c (kept): " + problem);
     }
   }
   if (!stored) {
     log(LogLevel::kWarning, "compile",
-        "compiled kernels are not kept: " + (cache.usable() ? cache.folder().string() + " does not take them" : cache.problem()));
+        "compiled kernels are not kept: " +
+            (cache.usable() ? cache.folder().string() + " does not take them" : cache.problem()));
   }
 }
 
@@ -238,8 +244,9 @@ crucible_status dialect(crucible_device* device, crucible_str* out) {
   });
 }
 
-crucible_status compile(crucible_device* device, crucible_str prelude, const crucible_str* names, const crucible_str* texts,
-                        std::uint32_t count, crucible_module** out, crucible_compile_info* info) {
+crucible_status compile(crucible_device* device, crucible_str prelude, const crucible_str* names,
+                        const crucible_str* texts, std::uint32_t count, crucible_module** out,
+                        crucible_compile_info* info) {
   return guard([&] {
     require(device != nullptr && out != nullptr, "compile: no device or no place for the module");
     require(count == 0 || (names != nullptr && texts != nullptr), "compile: names or texts are missing");
@@ -281,6 +288,7 @@ crucible_status unload(crucible_module* module) {
 
 }  // namespace
 
-const crucible_if_compile kCompileTable = {sizeof(crucible_if_compile), CRUCIBLE_ABI_MINOR, dialect, compile, kernel, unload};
+const crucible_if_compile kCompileTable = {
+    sizeof(crucible_if_compile), CRUCIBLE_ABI_MINOR, dialect, compile, kernel, unload};
 
 }  // namespace crucible_cpu

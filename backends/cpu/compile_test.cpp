@@ -1,3 +1,5 @@
+// From C text to running kernels, and the cache on disk: what hits, what must not be trusted, what a user is told when
+// clang is missing or does not like the text. Each case has a cache folder of its own.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -71,22 +73,46 @@ TEST_F(CpuCompile, CompilesAnewWhatDiffersInAnyPart) {
   EXPECT_EQ(run(device, other_prelude, "k_a"), 1);
 }
 
-TEST_F(CpuCompile, DoesNotTrustDamagedFilesOfTheCache) {
+/// Replaces every `before` in a file by `after`, of equal length; how often.
+int patch(const std::filesystem::path& path, const std::string& before, const std::string& after) {
+  std::ifstream in(path, std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  int count = 0;
+  for (std::size_t at = 0; (at = bytes.find(before, at)) != std::string::npos; ++count) {
+    bytes.replace(at, before.size(), after);
+  }
+  std::ofstream(path, std::ios::binary) << bytes;
+  return count;
+}
+
+std::string bytes_of(float value) { return {reinterpret_cast<const char*>(&value), sizeof(value)}; }
+
+TEST_F(CpuCompile, DoesNotTrustADamagedObject) {
   const auto device = open();
-  int damaged = 0;
-  for (const char* folder : {"objects", "kernels"}) {
-    const std::vector<KernelText> kernels = {adder("k_damage", std::to_string(++damaged))};
+  const std::vector<KernelText> kernels = {adder("k_damage", "3.140625f")};
+  (void)take(Module::compile(device, kPrelude, kernels));
+  int patched = 0;  // it still loads and runs, and adds 100
+  for (const auto& entry : std::filesystem::directory_iterator(cache() / "objects")) {
+    patched += patch(entry.path(), bytes_of(3.140625f), bytes_of(100));
+  }
+  ASSERT_GE(patched, 1);
+  const Module module = take(Module::compile(device, kPrelude, kernels));
+  EXPECT_FALSE(module.from_cache());
+  EXPECT_EQ(run(device, module, "k_damage"), 3.140625f);
+  EXPECT_TRUE(take(Module::compile(device, kPrelude, kernels)).from_cache()) << "it was not repaired";
+}
+
+TEST_F(CpuCompile, DoesNotTrustADamagedEntry) {
+  const auto device = open();
+  const std::vector<KernelText> kernels = {adder("k_damage", "5")};
+  for (const std::string damage : {"", "../../x", "0", "zz"}) {
     (void)take(Module::compile(device, kPrelude, kernels));
-    for (const auto& entry : std::filesystem::directory_iterator(cache() / folder)) {
-      std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
-      file.seekg(20);
-      const char byte = static_cast<char>(file.get() ^ 0x11);
-      file.seekp(20);
-      file.put(byte);
+    for (const auto& entry : std::filesystem::directory_iterator(cache() / "kernels")) {
+      std::ofstream(entry.path()) << damage << "\n";
     }
     const Module module = take(Module::compile(device, kPrelude, kernels));
-    EXPECT_FALSE(module.from_cache()) << folder;
-    EXPECT_EQ(run(device, module, "k_damage"), damaged);
+    EXPECT_FALSE(module.from_cache()) << damage;
+    EXPECT_EQ(run(device, module, "k_damage"), 5);
     EXPECT_TRUE(take(Module::compile(device, kPrelude, kernels)).from_cache()) << "it was not repaired";
   }
 }
@@ -113,7 +139,8 @@ TEST_F(CpuCompile, LeavesNoTemporaryFiles) {
   const std::vector<KernelText> kernels = {adder("k_a", "1")};
   (void)take(Module::compile(device, kPrelude, kernels));
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(cache())) names.push_back(entry.path().filename().string());
+  for (const auto& entry : std::filesystem::directory_iterator(cache()))
+    names.push_back(entry.path().filename().string());
   EXPECT_THAT(names, testing::UnorderedElementsAre("kernels", "objects"));
 }
 
@@ -144,7 +171,8 @@ TEST_F(CpuCompile, NamesTheErrorOfTheText) {
 
 TEST_F(CpuCompile, NamesASymbolThatNobodyHas) {
   const auto device = open();
-  const std::vector<KernelText> kernels = {{"k_call", "void absent_function(void); void k_call(void) { absent_function(); }"}};
+  const std::vector<KernelText> kernels = {
+      {"k_call", "void absent_function(void); void k_call(void) { absent_function(); }"}};
   const auto module = Module::compile(device, kPrelude, kernels);
   ASSERT_FALSE(module);
   EXPECT_THAT(module.error().message, HasSubstr("absent_function"));
@@ -189,9 +217,10 @@ TEST_F(CpuCompile, SaysWhatToInstallWithoutClang) {
 
 TEST_F(CpuCompile, RoundsEachOperationByItself) {
   const auto device = open();
-  const std::vector<KernelText> kernels = {
-      {"k_fma", "void k_fma(void* const* b, const double* s, long begin, long end) {\n"
-                "  float* x = b[0];\n  for (long i = begin; i < end; ++i) x[3 * i] = x[3 * i + 1] * x[3 * i + 1] + x[3 * i + 2];\n}\n"}};
+  const std::vector<KernelText> kernels = {{"k_fma",
+                                            "void k_fma(void* const* b, const double* s, long begin, long end) {\n"
+                                            "  float* x = b[0];\n  for (long i = begin; i < end; ++i) x[3 * i] = x[3 * "
+                                            "i + 1] * x[3 * i + 1] + x[3 * i + 2];\n}\n"}};
   const Module module = take(Module::compile(device, kPrelude, kernels));
   const float a = 1.0f + 0x1p-12f;
   Buffer buffer = upload<float>(device, {0, a, -1.0f});

@@ -79,8 +79,18 @@ Compiler find_compiler(const std::string& wanted) {
   compiler.path = locate(wanted);
   // -fno-math-errno and -fno-trapping-math change no result; -ffp-contract=off keeps each rounding where the text has
   // it. No standard library is linked: what clang makes of copies (memset) is found in the process.
-  compiler.flags = {"-x", "c", "-std=gnu17", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math",
-                    "-ffp-contract=off", "-fPIC", "-shared", "-nostdlib", "-w"};
+  compiler.flags = {"-x",
+                    "c",
+                    "-std=gnu17",
+                    "-O3",
+                    "-march=native",
+                    "-fno-math-errno",
+                    "-fno-trapping-math",
+                    "-ffp-contract=off",
+                    "-fPIC",
+                    "-shared",
+                    "-nostdlib",
+                    "-w"};
   const std::string features = cpuinfo("flags");
   if ((features + " ").find(" avx512f ") != std::string::npos) compiler.flags.push_back("-mprefer-vector-width=512");
   compiler.identity = identity_of(compiler, features);

@@ -16,7 +16,9 @@ namespace {
 constexpr std::uint32_t kF32 = 8;  // DType::kF32; the numbers are part of the ABI
 constexpr std::uint64_t kAlign = 64;
 
-[[noreturn]] void decline(const std::string& reason) { throw Failure(CRUCIBLE_E_UNSUPPORTED, "convolution: " + reason); }
+[[noreturn]] void decline(const std::string& reason) {
+  throw Failure(CRUCIBLE_E_UNSUPPORTED, "convolution: " + reason);
+}
 
 bool is_dense(const crucible_view& view) {
   std::int64_t expected = 1;
@@ -41,7 +43,8 @@ void check_geometry(const Geometry& g, const crucible_library_desc& desc) {
   }
   const std::int64_t groups = desc.groups;
   if (groups < 1 || g.x->sizes[1] % groups != 0 || g.weight->sizes[0] % groups != 0) decline("channels do not divide");
-  if (g.x->sizes[1] / groups != g.weight->sizes[1] || g.y->sizes[1] != g.weight->sizes[0] || g.x->sizes[0] != g.y->sizes[0]) {
+  if (g.x->sizes[1] / groups != g.weight->sizes[1] || g.y->sizes[1] != g.weight->sizes[0] ||
+      g.x->sizes[0] != g.y->sizes[0]) {
     decline("channels or batch do not match");
   }
   for (int i = 0; i < 2; ++i) {
@@ -56,9 +59,15 @@ Geometry read_geometry(const crucible_library_desc& desc) {
   const crucible_view* v = desc.views;
   Geometry g{};
   switch (desc.kind) {
-    case CRUCIBLE_LIB_CONV2D: g.x = &v[0], g.weight = &v[1], g.y = &v[2]; break;
-    case CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT: g.y = &v[0], g.weight = &v[1], g.x = &v[2]; break;
-    default: g.y = &v[0], g.x = &v[1], g.weight = &v[2]; break;
+    case CRUCIBLE_LIB_CONV2D:
+      g.x = &v[0], g.weight = &v[1], g.y = &v[2];
+      break;
+    case CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT:
+      g.y = &v[0], g.weight = &v[1], g.x = &v[2];
+      break;
+    default:
+      g.y = &v[0], g.x = &v[1], g.weight = &v[2];
+      break;
   }
   check_geometry(g, desc);
   std::copy_n(g.x->sizes, 4, g.x_dims);
@@ -85,7 +94,8 @@ class Primitive {
   Primitive(const OneDnn& onednn, const_dnnl_primitive_desc_t desc) : onednn_(onednn) {
     onednn.check(onednn.dnnl_primitive_create(&primitive_, desc), "creating a primitive");
   }
-  Primitive(Primitive&& other) noexcept : onednn_(other.onednn_), primitive_(std::exchange(other.primitive_, nullptr)) {}
+  Primitive(Primitive&& other) noexcept
+      : onednn_(other.onednn_), primitive_(std::exchange(other.primitive_, nullptr)) {}
   ~Primitive() {
     if (primitive_ != nullptr) onednn_.dnnl_primitive_destroy(primitive_);
   }
@@ -111,7 +121,9 @@ class PrimitiveDesc {
   PrimitiveDesc& operator=(const PrimitiveDesc&) = delete;
   ~PrimitiveDesc() { onednn_.dnnl_primitive_desc_destroy(desc_); }
   const_dnnl_primitive_desc_t get() const { return desc_; }
-  const dnnl_memory_desc_t& memory(dnnl_query_t what) const { return *onednn_.dnnl_primitive_desc_query_md(desc_, what, 0); }
+  const dnnl_memory_desc_t& memory(dnnl_query_t what) const {
+    return *onednn_.dnnl_primitive_desc_query_md(desc_, what, 0);
+  }
 
  private:
   const OneDnn& onednn_;
@@ -152,11 +164,11 @@ Primitive make_reorder(const OneDnn& onednn, const dnnl_memory_desc_t& from, con
 
 /// One tensor of the call: the host's view and, where oneDNN wants another layout, a place in scratch and the copy.
 struct Argument {
-  int number;             // DNNL_ARG_...
-  std::size_t buffer;     // index in the call's buffers
-  std::int64_t offset;    // in elements
+  int number;           // DNNL_ARG_...
+  std::size_t buffer;   // index in the call's buffers
+  std::int64_t offset;  // in elements
   bool is_result;
-  Memory plain, chosen;   // the same layout when there is no reorder
+  Memory plain, chosen;  // the same layout when there is no reorder
   std::uint64_t scratch_offset = 0;
   std::vector<Primitive> reorder;  // one or none
 };
@@ -172,9 +184,15 @@ class Convolution final : public LibraryCall {
                              describe(g.weight_rank, g.weight_dims, g.weight_rank == 4 ? dnnl_abcd : dnnl_abcde),
                              describe(4, g.y_dims, dnnl_abcd)};
     switch (desc.kind) {
-      case CRUCIBLE_LIB_CONV2D: prepare_forward(desc, g, any, plain); break;
-      case CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT: prepare_backward_input(desc, g, any, plain); break;
-      default: prepare_backward_weight(desc, g, any, plain); break;
+      case CRUCIBLE_LIB_CONV2D:
+        prepare_forward(desc, g, any, plain);
+        break;
+      case CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT:
+        prepare_backward_input(desc, g, any, plain);
+        break;
+      default:
+        prepare_backward_weight(desc, g, any, plain);
+        break;
     }
   }
 
@@ -207,9 +225,9 @@ class Convolution final : public LibraryCall {
 
   dnnl_convolution_desc_t forward_op(const Geometry& g, const Descriptions& d) const {
     dnnl_convolution_desc_t op;
-    onednn_->check(onednn_->dnnl_dilated_convolution_forward_desc_init(&op, dnnl_forward_training, dnnl_convolution_direct, &d.x,
-                                                                       &d.weight, nullptr, &d.y, g.stride, g.dilation,
-                                                                       g.padding, g.padding),
+    onednn_->check(onednn_->dnnl_dilated_convolution_forward_desc_init(
+                       &op, dnnl_forward_training, dnnl_convolution_direct, &d.x, &d.weight, nullptr, &d.y, g.stride,
+                       g.dilation, g.padding, g.padding),
                    "describing a convolution");
     return op;
   }
@@ -230,10 +248,10 @@ class Convolution final : public LibraryCall {
     const dnnl_convolution_desc_t hint = forward_op(g, any);
     const PrimitiveDesc forward(*onednn_, &hint, nullptr);
     dnnl_convolution_desc_t op;
-    onednn_->check(onednn_->dnnl_dilated_convolution_backward_data_desc_init(&op, dnnl_convolution_direct, &any.x, &any.weight,
-                                                                             &any.y, g.stride, g.dilation, g.padding,
-                                                                             g.padding),
-                   "describing a convolution's gradient");
+    onednn_->check(
+        onednn_->dnnl_dilated_convolution_backward_data_desc_init(&op, dnnl_convolution_direct, &any.x, &any.weight,
+                                                                  &any.y, g.stride, g.dilation, g.padding, g.padding),
+        "describing a convolution's gradient");
     const PrimitiveDesc backward(*onednn_, &op, forward.get());
     primitive_.emplace_back(*onednn_, backward.get());
     add(0, DNNL_ARG_DIFF_DST, desc, plain.y, backward.memory(dnnl_query_diff_dst_md), false);
@@ -273,10 +291,12 @@ class Convolution final : public LibraryCall {
 
   void add(std::size_t buffer, int number, const crucible_library_desc& desc, const dnnl_memory_desc_t& plain,
            const dnnl_memory_desc_t& chosen, bool is_result) {
-    Argument argument{number, buffer, desc.views[buffer].offset, is_result, Memory(*onednn_, plain), Memory(*onednn_, chosen), 0, {}};
+    Argument argument{
+        number, buffer, desc.views[buffer].offset, is_result, Memory(*onednn_, plain), Memory(*onednn_, chosen), 0, {}};
     if (onednn_->dnnl_memory_desc_equal(&plain, &chosen) == 0) {
       argument.scratch_offset = take_scratch(chosen);
-      argument.reorder.push_back(is_result ? make_reorder(*onednn_, chosen, plain) : make_reorder(*onednn_, plain, chosen));
+      argument.reorder.push_back(is_result ? make_reorder(*onednn_, chosen, plain)
+                                           : make_reorder(*onednn_, plain, chosen));
     }
     arguments_.push_back(std::move(argument));
   }
@@ -291,7 +311,8 @@ class Convolution final : public LibraryCall {
   void reorder(const Argument& argument, const Memory& from, const Memory& to) {
     if (argument.reorder.empty()) return;
     const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, from.get()}, {DNNL_ARG_TO, to.get()}};
-    onednn_->check(onednn_->dnnl_primitive_execute(argument.reorder.front().get(), onednn_->stream, 2, arguments), "a reorder");
+    onednn_->check(onednn_->dnnl_primitive_execute(argument.reorder.front().get(), onednn_->stream, 2, arguments),
+                   "a reorder");
   }
 
   void execute(const Primitive& primitive, const std::vector<dnnl_exec_arg_t>& arguments) {
@@ -303,7 +324,7 @@ class Convolution final : public LibraryCall {
   std::shared_ptr<const OneDnn> onednn_;  // first: everything below is destroyed through it
   std::vector<Primitive> primitive_;      // one
   std::vector<Argument> arguments_;
-  std::vector<Memory> scratchpad_;        // one or none
+  std::vector<Memory> scratchpad_;  // one or none
   std::uint64_t scratchpad_offset_ = 0, scratch_bytes_ = 0;
   std::vector<dnnl_exec_arg_t> execute_arguments_;  // kept between runs, so that a run allocates nothing
 };

@@ -1,3 +1,5 @@
+// Convolutions through the plugin's library, forward and both gradients, against sums in double; views have offsets,
+// and the workspace starts as NaN with a guard behind it.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -133,9 +135,10 @@ class CpuConv : public CpuTest {
 
   /// All three calls against sums in double.
   void check(const Shape& s) {
-    SCOPED_TRACE(testing::Message() << s.n << "x" << s.c << "x" << s.h << "x" << s.w << " -> " << s.o << " kernel " << s.kh
-                                    << "x" << s.kw << " stride " << s.stride[0] << "," << s.stride[1] << " padding " << s.padding[0] << ","
-                                    << s.padding[1] << " dilation " << s.dilation[0] << " groups " << s.groups);
+    SCOPED_TRACE(testing::Message() << s.n << "x" << s.c << "x" << s.h << "x" << s.w << " -> " << s.o << " kernel "
+                                    << s.kh << "x" << s.kw << " stride " << s.stride[0] << "," << s.stride[1]
+                                    << " padding " << s.padding[0] << "," << s.padding[1] << " dilation "
+                                    << s.dilation[0] << " groups " << s.groups);
     const auto x = random_floats(static_cast<std::size_t>(s.x_count()), 1);
     const auto weight = random_floats(static_cast<std::size_t>(s.weight_count()), 2);
     const auto dy = random_floats(static_cast<std::size_t>(s.y_count()), 3);
@@ -148,7 +151,8 @@ class CpuConv : public CpuTest {
     });
     expect_near(run(s, CRUCIBLE_LIB_CONV2D, x, weight, s.y_count()), y, "forward");
     expect_near(run(s, CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT, dy, weight, s.x_count()), dx, "gradient of the input");
-    expect_near(run(s, CRUCIBLE_LIB_CONV2D_BACKWARD_WEIGHT, dy, x, s.weight_count()), dweight, "gradient of the weight");
+    expect_near(run(s, CRUCIBLE_LIB_CONV2D_BACKWARD_WEIGHT, dy, x, s.weight_count()), dweight,
+                "gradient of the weight");
   }
   std::shared_ptr<Device> device_;
 };
@@ -159,14 +163,14 @@ TEST_F(CpuConv, AgreesWithSumsInDouble) {
   check({2, 16, 8, 8, 32, 3, 3, {1, 1}, {1, 1}});
   check({2, 16, 9, 9, 16, 3, 3, {2, 2}, {1, 1}});
   check({2, 32, 8, 8, 16, 1, 1});
-  check({2, 16, 8, 8, 32, 1, 1, {2, 2}});                              // the last row and column are not read
-  check({2, 3, 32, 32, 64, 7, 7, {2, 2}, {3, 3}});                     // the stem of a residual network
-  check({1, 4, 10, 12, 6, 5, 3, {2, 1}, {2, 0}});                      // nothing square
-  check({1, 4, 12, 12, 4, 3, 3, {1, 1}, {2, 2}, {2, 2}});              // dilated
-  check({2, 8, 6, 6, 12, 3, 3, {1, 1}, {1, 1}, {1, 1}, 4});            // groups
-  check({2, 32, 6, 6, 32, 3, 3, {1, 1}, {1, 1}, {1, 1}, 32});          // depthwise
-  check({2, 32, 2, 2, 32, 3, 3, {1, 1}, {1, 1}});                      // mostly padding
-  check({1, 5, 3, 3, 7, 3, 3});                                        // one position
+  check({2, 16, 8, 8, 32, 1, 1, {2, 2}});                      // the last row and column are not read
+  check({2, 3, 32, 32, 64, 7, 7, {2, 2}, {3, 3}});             // the stem of a residual network
+  check({1, 4, 10, 12, 6, 5, 3, {2, 1}, {2, 0}});              // nothing square
+  check({1, 4, 12, 12, 4, 3, 3, {1, 1}, {2, 2}, {2, 2}});      // dilated
+  check({2, 8, 6, 6, 12, 3, 3, {1, 1}, {1, 1}, {1, 1}, 4});    // groups
+  check({2, 32, 6, 6, 32, 3, 3, {1, 1}, {1, 1}, {1, 1}, 32});  // depthwise
+  check({2, 32, 2, 2, 32, 3, 3, {1, 1}, {1, 1}});              // mostly padding
+  check({1, 5, 3, 3, 7, 3, 3});                                // one position
 }
 
 TEST_F(CpuConv, GivesTheSameFromOneThreadAndTwoUpToRounding) {

@@ -34,8 +34,8 @@ int chosen_threads() {
   int threads = 0;
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), threads);
   if (error != std::errc() || end != text->data() + text->size() || threads < 1 || threads > kMostThreads) {
-    throw Failure(CRUCIBLE_E_UNSUPPORTED, "option threads is '" + *text + "': give a number from 1 to " +
-                                              std::to_string(kMostThreads));
+    throw Failure(CRUCIBLE_E_UNSUPPORTED,
+                  "option threads is '" + *text + "': give a number from 1 to " + std::to_string(kMostThreads));
   }
   return threads;
 }
@@ -129,6 +129,7 @@ std::string cpuinfo(const std::string& key) {
   return "";
 }
 
-const crucible_if_device kDeviceTable = {sizeof(crucible_if_device), CRUCIBLE_ABI_MINOR, enumerate, open, close, properties};
+const crucible_if_device kDeviceTable = {
+    sizeof(crucible_if_device), CRUCIBLE_ABI_MINOR, enumerate, open, close, properties};
 
 }  // namespace crucible_cpu

@@ -35,8 +35,9 @@ std::string cpuinfo(const std::string& key);
 struct crucible_device {
   int threads = 1;
   std::string compiler, cache_dir;  // options, "" where not set
-  std::shared_ptr<const crucible_cpu::OneDnn> onednn;  // shared: library calls in plans keep it; null without the library
-  std::string library_note;                            // what the library is, or what its absence costs
+  std::shared_ptr<const crucible_cpu::OneDnn>
+      onednn;                // shared: library calls in plans keep it; null without the library
+  std::string library_note;  // what the library is, or what its absence costs
   std::unique_ptr<crucible_cpu::Team> team;
   std::mutex run_mutex;  // the team has one caller at a time, whichever plan that is
   crucible_cpu::MemoryCount memory;

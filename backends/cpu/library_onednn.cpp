@@ -18,7 +18,7 @@ constexpr const char* kCost = "products and convolutions are generated and slowe
 
 /// Fills the functions from a loaded library. "" or what is missing.
 std::string bind(OneDnn& onednn, void* handle) {
-#define CRUCIBLE_ONEDNN_BIND(name)                                        \
+#define CRUCIBLE_ONEDNN_BIND(name)                                             \
   onednn.name = reinterpret_cast<decltype(onednn.name)>(dlsym(handle, #name)); \
   if (onednn.name == nullptr) return "it lacks " #name;
   CRUCIBLE_ONEDNN_FUNCTIONS(CRUCIBLE_ONEDNN_BIND)
@@ -68,11 +68,12 @@ std::string describe(const OneDnn&) { return ""; }
 
 crucible_status claim(crucible_device* device, const crucible_library_desc* desc, std::uint64_t* out_scratch_bytes) {
   return guard([&] {
-    require(device != nullptr && desc != nullptr && out_scratch_bytes != nullptr, "library.claim: an argument is missing");
+    require(device != nullptr && desc != nullptr && out_scratch_bytes != nullptr,
+            "library.claim: an argument is missing");
     require(desc->struct_size >= sizeof(crucible_library_desc), "library.claim: the description is too short");
     const std::lock_guard lock(device->run_mutex);  // oneDNN plans for the number of threads that the caller has
     const OpenMpThreads threads(device->threads);
-    *out_scratch_bytes = make_library_call(device->onednn, *desc, *device->team)->scratch_bytes();
+    *out_scratch_bytes = make_library_call(device->onednn, *desc)->scratch_bytes();
   });
 }
 
@@ -103,16 +104,19 @@ std::shared_ptr<const OneDnn> open_onednn(const std::string& wanted, std::string
   return found;
 }
 
-std::unique_ptr<LibraryCall> make_library_call(std::shared_ptr<const OneDnn> onednn, const crucible_library_desc& desc,
-                                               Team& team) {
+std::unique_ptr<LibraryCall> make_library_call(std::shared_ptr<const OneDnn> onednn,
+                                               const crucible_library_desc& desc) {
   if (onednn == nullptr) throw Failure(CRUCIBLE_E_UNSUPPORTED, "there is no library on this device");
 #ifdef CRUCIBLE_HAVE_ONEDNN
   switch (desc.kind) {
-    case CRUCIBLE_LIB_MATMUL: return make_matmul(std::move(onednn), desc);
+    case CRUCIBLE_LIB_MATMUL:
+      return make_matmul(std::move(onednn), desc);
     case CRUCIBLE_LIB_CONV2D:
     case CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT:
-    case CRUCIBLE_LIB_CONV2D_BACKWARD_WEIGHT: return make_convolution(std::move(onednn), desc);
-    default: break;  // an open set of numbers: a newer host may ask for more
+    case CRUCIBLE_LIB_CONV2D_BACKWARD_WEIGHT:
+      return make_convolution(std::move(onednn), desc);
+    default:
+      break;  // an open set of numbers: a newer host may ask for more
   }
 #endif
   throw Failure(CRUCIBLE_E_UNSUPPORTED, "library call kind " + std::to_string(desc.kind) + " is not known");

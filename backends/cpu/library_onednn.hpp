@@ -37,19 +37,23 @@ class LibraryCall {
 std::shared_ptr<const OneDnn> open_onednn(const std::string& wanted, std::string& note);
 
 /// The call for a description. Errors: UNSUPPORTED with the reason when oneDNN does not take it.
-std::unique_ptr<LibraryCall> make_library_call(std::shared_ptr<const OneDnn> onednn, const crucible_library_desc& desc,
-                                               Team& team);
+std::unique_ptr<LibraryCall> make_library_call(std::shared_ptr<const OneDnn> onednn, const crucible_library_desc& desc);
 
 #ifdef CRUCIBLE_HAVE_ONEDNN
 
-#define CRUCIBLE_ONEDNN_FUNCTIONS(X)                                                                                   \
-  X(dnnl_version) X(dnnl_status2str) X(dnnl_sgemm) X(dnnl_engine_create) X(dnnl_stream_create) X(dnnl_stream_wait)        \
-  X(dnnl_memory_desc_init_by_tag) X(dnnl_memory_desc_equal) X(dnnl_memory_desc_get_size) X(dnnl_memory_create)           \
-  X(dnnl_memory_destroy) X(dnnl_memory_set_data_handle) X(dnnl_primitive_attr_create) X(dnnl_primitive_attr_destroy)     \
-  X(dnnl_primitive_attr_set_scratchpad_mode) X(dnnl_primitive_desc_create) X(dnnl_primitive_desc_destroy)                \
-  X(dnnl_primitive_desc_query_md) X(dnnl_primitive_create) X(dnnl_primitive_destroy) X(dnnl_primitive_execute)           \
-  X(dnnl_reorder_primitive_desc_create) X(dnnl_dilated_convolution_forward_desc_init)                                    \
-  X(dnnl_dilated_convolution_backward_data_desc_init) X(dnnl_dilated_convolution_backward_weights_desc_init)
+#define CRUCIBLE_ONEDNN_FUNCTIONS(X)                                                                                  \
+  X(dnnl_version)                                                                                                     \
+  X(dnnl_status2str)                                                                                                  \
+  X(dnnl_sgemm)                                                                                                       \
+  X(dnnl_engine_create) X(dnnl_stream_create) X(dnnl_stream_wait) X(dnnl_memory_desc_init_by_tag)                     \
+      X(dnnl_memory_desc_equal) X(dnnl_memory_desc_get_size) X(dnnl_memory_create) X(dnnl_memory_destroy)             \
+          X(dnnl_memory_set_data_handle) X(dnnl_primitive_attr_create) X(dnnl_primitive_attr_destroy)                 \
+              X(dnnl_primitive_attr_set_scratchpad_mode) X(dnnl_primitive_desc_create) X(dnnl_primitive_desc_destroy) \
+                  X(dnnl_primitive_desc_query_md) X(dnnl_primitive_create) X(dnnl_primitive_destroy)                  \
+                      X(dnnl_primitive_execute) X(dnnl_reorder_primitive_desc_create)                                 \
+                          X(dnnl_dilated_convolution_forward_desc_init)                                               \
+                              X(dnnl_dilated_convolution_backward_data_desc_init)                                     \
+                                  X(dnnl_dilated_convolution_backward_weights_desc_init)
 
 /// The library's functions, its CPU engine and a stream. Threads: read-only after it was opened.
 class OneDnn {

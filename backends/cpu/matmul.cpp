@@ -128,7 +128,8 @@ class MatMul final : public LibraryCall {
     buffers_ = buffers;
     status_.store(dnnl_success, std::memory_order_relaxed);
     const auto count = static_cast<std::int64_t>(entries_.size());
-    const double flops = 2.0 * static_cast<double>(shape_.m) * static_cast<double>(shape_.n) * static_cast<double>(shape_.k);
+    const double flops =
+        2.0 * static_cast<double>(shape_.m) * static_cast<double>(shape_.n) * static_cast<double>(shape_.k);
     if (team.size() == 1 || flops * static_cast<double>(count) < kFlopsForThreads) {
       const OpenMpThreads one(1);
       for (std::int64_t i = 0; i < count; ++i) multiply(entries_[static_cast<std::size_t>(i)]);
@@ -156,11 +157,11 @@ class MatMul final : public LibraryCall {
     const auto letter = [](bool transposed) { return transposed ? 'T' : 'N'; };
     dnnl_status_t status = dnnl_success;
     if (!s.c.transposed) {
-      status = onednn_->dnnl_sgemm(letter(s.a.transposed), letter(s.b.transposed), s.m, s.n, s.k, alpha_, a, s.a.pitch, b,
-                                   s.b.pitch, 0.0f, c, s.c.pitch);
+      status = onednn_->dnnl_sgemm(letter(s.a.transposed), letter(s.b.transposed), s.m, s.n, s.k, alpha_, a, s.a.pitch,
+                                   b, s.b.pitch, 0.0f, c, s.c.pitch);
     } else {  // the transposed result is the product of the transposed operands, the other way round
-      status = onednn_->dnnl_sgemm(letter(!s.b.transposed), letter(!s.a.transposed), s.n, s.m, s.k, alpha_, b, s.b.pitch, a,
-                                   s.a.pitch, 0.0f, c, s.c.pitch);
+      status = onednn_->dnnl_sgemm(letter(!s.b.transposed), letter(!s.a.transposed), s.n, s.m, s.k, alpha_, b,
+                                   s.b.pitch, a, s.a.pitch, 0.0f, c, s.c.pitch);
     }
     if (status != dnnl_success) status_.store(status, std::memory_order_relaxed);
   }

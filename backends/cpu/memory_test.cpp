@@ -1,3 +1,5 @@
+// Buffers of the CPU plugin, through the loader: contents, alignment, ranges, what happens when the machine has too
+// little.
 #include <gmock/gmock.h>
 
 #include "backends/cpu/testing.hpp"

@@ -28,8 +28,8 @@ std::int64_t chunk_count(std::int64_t grid, std::int64_t grain, int threads) {
 
 namespace {
 
-constexpr std::int64_t kBlock = 4096;       // bytes that a copy or fill is split into
-constexpr std::int64_t kBlockGrain = 64;    // 256 KiB: fewest that are worth a thread
+constexpr std::int64_t kBlock = 4096;     // bytes that a copy or fill is split into
+constexpr std::int64_t kBlockGrain = 64;  // 256 KiB: fewest that are worth a thread
 
 /// All threads of a team wait for each other; generations, so that it can be used again at once.
 class Barrier {
@@ -141,12 +141,13 @@ void read_library(crucible_plan& plan, std::uint32_t index, const crucible_op& o
     invalid(index, "a library call without a whole description");
   }
   need_buffers(index, op, 3);
-  result.library = make_library_call(plan.device->onednn, *op.library, *plan.device->team);
+  result.library = make_library_call(plan.device->onednn, *op.library);
   const std::uint64_t needed = result.library->scratch_bytes();
   if (needed == 0) return;
   need_buffers(index, op, 4);
   if (op.scratch_bytes < needed) {
-    invalid(index, "it has " + std::to_string(op.scratch_bytes) + " bytes of scratch and needs " + std::to_string(needed));
+    invalid(index,
+            "it has " + std::to_string(op.scratch_bytes) + " bytes of scratch and needs " + std::to_string(needed));
   }
 }
 
@@ -159,15 +160,20 @@ void read_op(crucible_plan& plan, std::uint32_t index, const crucible_op& op) {
   if (op.buffer_count != 0 && op.buffers == nullptr) invalid(index, "its buffers are missing");
   for (std::uint32_t i = 0; i < op.buffer_count; ++i) result.buffers.push_back(reinterpret_cast<void*>(op.buffers[i]));
   switch (op.kind) {
-    case CRUCIBLE_OP_LAUNCH: return read_launch(plan, index, op, result);
-    case CRUCIBLE_OP_LIBRARY: return read_library(plan, index, op, result);
-    case CRUCIBLE_OP_COPY: need_buffers(index, op, 2); break;
+    case CRUCIBLE_OP_LAUNCH:
+      return read_launch(plan, index, op, result);
+    case CRUCIBLE_OP_LIBRARY:
+      return read_library(plan, index, op, result);
+    case CRUCIBLE_OP_COPY:
+      need_buffers(index, op, 2);
+      break;
     case CRUCIBLE_OP_FILL:
       need_buffers(index, op, 1);
       if (op.pattern > 255) invalid(index, "the pattern " + std::to_string(op.pattern) + " is not a byte");
       result.pattern = static_cast<int>(op.pattern);
       break;
-    default: invalid(index, "kind " + std::to_string(op.kind) + " is not known");
+    default:
+      invalid(index, "kind " + std::to_string(op.kind) + " is not known");
   }
   result.grid = static_cast<std::int64_t>((op.size + kBlock - 1) / kBlock);
   result.chunks = chunk_count(result.grid, kBlockGrain, plan.device->threads);
@@ -224,8 +230,9 @@ crucible_status profile(crucible_plan* plan, std::uint64_t* out_ns, std::uint32_
   return guard([&] {
     require(plan != nullptr && (out_ns != nullptr || count == 0), "plan.profile: no plan or no place for the times");
     if (count != plan->ops.size()) {
-      throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "plan.profile: places for " + std::to_string(count) + " times, the plan has " +
-                                                     std::to_string(plan->ops.size()) + " ops");
+      throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "plan.profile: places for " + std::to_string(count) +
+                                                     " times, the plan has " + std::to_string(plan->ops.size()) +
+                                                     " ops");
     }
     const std::lock_guard lock(plan->device->run_mutex);
     const OpenMpThreads threads(plan->device->threads);
@@ -251,6 +258,7 @@ crucible_status destroy(crucible_plan* plan) {
 
 }  // namespace
 
-const crucible_if_plan kPlanTable = {sizeof(crucible_if_plan), CRUCIBLE_ABI_MINOR, build, set_slots, replay, profile, destroy};
+const crucible_if_plan kPlanTable = {
+    sizeof(crucible_if_plan), CRUCIBLE_ABI_MINOR, build, set_slots, replay, profile, destroy};
 
 }  // namespace crucible_cpu

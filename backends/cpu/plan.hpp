@@ -12,7 +12,8 @@
 
 namespace crucible_cpu {
 
-/// Work items [begin, end) of chunk `index` of `chunks`: every item is in exactly one chunk, sizes differ by at most one.
+/// Work items [begin, end) of chunk `index` of `chunks`: every item is in exactly one chunk, sizes differ by at most
+/// one.
 struct Range {
   std::int64_t begin, end;
 };
@@ -23,13 +24,13 @@ std::int64_t chunk_count(std::int64_t grid, std::int64_t grain, int threads);
 
 struct PlanOp {
   std::uint32_t kind = 0;
-  KernelFunction kernel = nullptr;        // LAUNCH
+  KernelFunction kernel = nullptr;  // LAUNCH
   std::vector<void*> buffers;
   std::vector<double> scalars;
-  std::int64_t grid = 0, chunks = 0;      // LAUNCH, COPY, FILL; 0 chunks: nothing to do
-  std::uint64_t size = 0;                 // COPY, FILL
-  int pattern = 0;                        // FILL
-  std::unique_ptr<LibraryCall> library;   // LIBRARY
+  std::int64_t grid = 0, chunks = 0;     // LAUNCH, COPY, FILL; 0 chunks: nothing to do
+  std::uint64_t size = 0;                // COPY, FILL
+  int pattern = 0;                       // FILL
+  std::unique_ptr<LibraryCall> library;  // LIBRARY
 };
 
 struct SlotUse {

@@ -1,3 +1,5 @@
+// Plans of launches, copies and fills, on OpenMP's threads and on our own: each item exactly once, ops in order, slots,
+// float mode, refusals. Products and convolutions have their own tests.
 #include <gmock/gmock.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -10,8 +12,9 @@ namespace {
 
 using testing::HasSubstr;
 
-// count: adds 1 to each item's counter. chain: item i of out = in[n - 1 - i] * 3 + 1, so a launch that starts before the
-// one before it has ended reads old values. scale: out = in * s0 + s1. tiny: out = in * 2^-10 (a subnormal for 2^-120).
+// count: adds 1 to each item's counter. chain: item i of out = in[n - 1 - i] * 3 + 1, so a launch that starts before
+// the one before it has ended reads old values. scale: out = in * s0 + s1. tiny: out = in * 2^-10 (a subnormal for
+// 2^-120).
 constexpr const char* kTexts[][2] = {
     {"k_count",
      "void k_count(void* const* b, const double* s, long begin, long end) {\n"
@@ -38,7 +41,8 @@ class CpuPlan : public CpuTest, public testing::WithParamInterface<const char*> 
   static void TearDownTestSuite() { shared_cache_.reset(); }
   std::shared_ptr<Device> open_with(int threads) {
     if (shared_cache_ == nullptr) shared_cache_ = std::make_unique<TemporaryFolder>();
-    device_ = open({{"threads", std::to_string(threads)}, {"library", GetParam()}, {"cache_dir", shared_cache_->path()}});
+    device_ =
+        open({{"threads", std::to_string(threads)}, {"library", GetParam()}, {"cache_dir", shared_cache_->path()}});
     std::vector<KernelText> kernels;
     for (const auto& [name, text] : kTexts) kernels.push_back({name, text});
     module_.emplace(take(Module::compile(device_, "", kernels)));
@@ -211,11 +215,14 @@ TEST_P(CpuPlan, RefusesBadOpsByPlaceAndReason) {
   EXPECT_THAT(message([](crucible_op& op) { op.grid = -3; }), HasSubstr("a grid of -3 work items"));
   EXPECT_THAT(message([](crucible_op& op) { op.struct_size = 8; }), HasSubstr("struct_size"));
   EXPECT_THAT(message([](crucible_op& op) { op.buffers = nullptr; }), HasSubstr("its buffers are missing"));
-  EXPECT_THAT(message([](crucible_op& op) { const_cast<crucible_scalar*>(op.scalars)->slot = 4; }), HasSubstr("slot 4 of 1"));
+  EXPECT_THAT(message([](crucible_op& op) { const_cast<crucible_scalar*>(op.scalars)->slot = 4; }),
+              HasSubstr("slot 4 of 1"));
   EXPECT_THAT(message([](crucible_op& op) { op.kind = CRUCIBLE_OP_COPY, op.buffer_count = 1; }),
               HasSubstr("it has 1 buffers and needs 2"));
-  EXPECT_THAT(message([](crucible_op& op) { op.kind = CRUCIBLE_OP_FILL, op.pattern = 256; }), HasSubstr("256 is not a byte"));
-  EXPECT_THAT(message([](crucible_op& op) { op.kind = CRUCIBLE_OP_LIBRARY; }), HasSubstr("without a whole description"));
+  EXPECT_THAT(message([](crucible_op& op) { op.kind = CRUCIBLE_OP_FILL, op.pattern = 256; }),
+              HasSubstr("256 is not a byte"));
+  EXPECT_THAT(message([](crucible_op& op) { op.kind = CRUCIBLE_OP_LIBRARY; }),
+              HasSubstr("without a whole description"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Teams, CpuPlan, testing::Values("auto", "none"), [](const auto& info) {

@@ -35,12 +35,18 @@ crucible_status shutdown() {
 
 const void* interface_table(std::uint32_t id) {
   switch (id) {
-    case CRUCIBLE_IF_DEVICE: return &kDeviceTable;
-    case CRUCIBLE_IF_MEMORY: return &kMemoryTable;
-    case CRUCIBLE_IF_COMPILE: return &kCompileTable;
-    case CRUCIBLE_IF_PLAN: return &kPlanTable;
-    case CRUCIBLE_IF_LIBRARY: return &kLibraryTable;
-    default: return nullptr;  // an open set of numbers: a newer host may ask for more
+    case CRUCIBLE_IF_DEVICE:
+      return &kDeviceTable;
+    case CRUCIBLE_IF_MEMORY:
+      return &kMemoryTable;
+    case CRUCIBLE_IF_COMPILE:
+      return &kCompileTable;
+    case CRUCIBLE_IF_PLAN:
+      return &kPlanTable;
+    case CRUCIBLE_IF_LIBRARY:
+      return &kLibraryTable;
+    default:
+      return nullptr;  // an open set of numbers: a newer host may ask for more
   }
 }
 

@@ -1,3 +1,5 @@
+// The plugin as a file and as an answer to the query: what it exports, what it links, whom it refuses, which options
+// and arguments it does not take.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 
@@ -24,14 +26,16 @@ class CpuPlugin : public CpuTest {};
 
 TEST_F(CpuPlugin, ExportsOneSymbol) {
   if (output_of("command -v nm").empty()) GTEST_SKIP() << "no nm on this machine";
-  const std::string names = output_of("nm -D --defined-only --format=just-symbols '" + take(find_backend("cpu")).string() + "'");
+  const std::string names =
+      output_of("nm -D --defined-only --format=just-symbols '" + take(find_backend("cpu")).string() + "'");
   EXPECT_EQ(names, "crucible_plugin_query\n");
 }
 
 TEST_F(CpuPlugin, LinksNoVendorLibraryAndNothingOfCore) {
   const std::string libraries = output_of("ldd '" + take(find_backend("cpu")).string() + "'");
   ASSERT_THAT(libraries, HasSubstr("libc.so"));
-  for (const char* name : {"dnnl", "gomp", "iomp", "mkl", "torch", "LLVM", "clang", "crucible", "boost", "fmt", "OpenCL"}) {
+  for (const char* name :
+       {"dnnl", "gomp", "iomp", "mkl", "torch", "LLVM", "clang", "crucible", "boost", "fmt", "OpenCL"}) {
     EXPECT_THAT(libraries, testing::Not(HasSubstr(name)));
   }
 }
@@ -94,7 +98,8 @@ TEST_F(CpuPlugin, AnswersNullArgumentsWithErrors) {
   EXPECT_TRUE(fails(backend.memory_table().alloc(nullptr, 1, 1, &buffer)));
   EXPECT_TRUE(fails(backend.memory_table().alloc(device->handle(), 1, 3, &buffer)));
   EXPECT_TRUE(fails(backend.memory_table().write(nullptr, 0, nullptr, 0)));
-  EXPECT_TRUE(fails(backend.compile_table().compile(device->handle(), {nullptr, 0}, nullptr, nullptr, 1, nullptr, nullptr)));
+  EXPECT_TRUE(
+      fails(backend.compile_table().compile(device->handle(), {nullptr, 0}, nullptr, nullptr, 1, nullptr, nullptr)));
   EXPECT_TRUE(fails(backend.plan_table().replay(nullptr)));
   EXPECT_TRUE(fails(backend.library_table().claim(device->handle(), nullptr, nullptr)));
   EXPECT_EQ(buffer, nullptr);

@@ -1,6 +1,6 @@
-// The team of our own threads, used where oneDNN and its OpenMP threads are absent. Workers spin for a short while after
-// a call, so that a plan's next launch finds them awake, and then sleep on a futex. One job number starts them, one
-// counter tells that they are done.
+// The team of our own threads, used where oneDNN and its OpenMP threads are absent. Workers spin for a short while
+// after a call, so that a plan's next launch finds them awake, and then sleep on a futex. One job number starts them,
+// one counter tells that they are done.
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>

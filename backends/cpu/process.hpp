@@ -9,8 +9,8 @@
 namespace crucible_cpu {
 
 struct Command {
-  std::vector<std::string> arguments;   // the first one is the program's path
-  std::filesystem::path output;         // file that gets what the program prints on both streams
+  std::vector<std::string> arguments;  // the first one is the program's path
+  std::filesystem::path output;        // file that gets what the program prints on both streams
 };
 
 /// Runs all commands at the same time and waits for all. One exit status per command; 128 + n when signal n ended it.

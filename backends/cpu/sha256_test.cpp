@@ -1,3 +1,5 @@
+// SHA-256 against published values. The hash is internal, so this test is built with its source and not through the
+// ABI.
 #include "backends/cpu/sha256.hpp"
 
 #include <gtest/gtest.h>

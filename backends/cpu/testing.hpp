@@ -26,10 +26,10 @@ extern "C" __attribute__((used, visibility("default"))) const char* __tsan_defau
 namespace crucible::backend {
 
 /// Fails the test with the error's text where a Result is an error.
-#define CRUCIBLE_ASSERT_OK(expression)                                              \
-  do {                                                                              \
-    const auto& result_ = (expression);                                             \
-    ASSERT_TRUE(static_cast<bool>(result_)) << result_.error().message;             \
+#define CRUCIBLE_ASSERT_OK(expression)                                  \
+  do {                                                                  \
+    const auto& result_ = (expression);                                 \
+    ASSERT_TRUE(static_cast<bool>(result_)) << result_.error().message; \
   } while (false)
 
 /// The value of a Result that must hold one.

@@ -9,14 +9,14 @@
 namespace crucible::graph {
 
 enum class OpClass : std::uint8_t {
-  kConversion,   // copy: any dtype to any dtype
-  kArithmetic,   // in the result's dtype, integers included
-  kFloating,     // in the result's dtype, which must be floating-point
-  kTest,         // one operand, result bool
-  kComparison,   // in the first operand's dtype, result bool
-  kLogic,        // operands as truth values, result bool
-  kSelection,    // condition bool, the others in the result's dtype
-  kGenerator,    // no tensor operands
+  kConversion,  // copy: any dtype to any dtype
+  kArithmetic,  // in the result's dtype, integers included
+  kFloating,    // in the result's dtype, which must be floating-point
+  kTest,        // one operand, result bool
+  kComparison,  // in the first operand's dtype, result bool
+  kLogic,       // operands as truth values, result bool
+  kSelection,   // condition bool, the others in the result's dtype
+  kGenerator,   // no tensor operands
   kReduction,
   kIndexed,
   kContraction,

@@ -95,6 +95,8 @@ void renumber_slots_and_sources(Program& program) {
 
 constexpr std::array kPasses = {
     Pass{"merge_generators", "equal fills and coordinates become one value", &merge_generators},
+    Pass{"merge_equal", "ops that compute the same become one", &merge_equal},
+    Pass{"split_reductions", "sums and maxima of large tensors are taken in parts", &split_reductions},
     Pass{"eliminate_dead", "ops that reach no state and no output are removed", &eliminate_dead},
 };
 
@@ -117,9 +119,16 @@ void merge_generators(Program& program) {
     const Scalar scalar = fill ? op.inputs[0].scalar : Scalar{};
     // A fill is the same whatever its layout; a coordinate is not.
     const View view = fill ? View{} : out.view;
-    const Key key{static_cast<int>(op.kind), static_cast<int>(value.dtype), value.elements, scalar.slot,
-                  scalar.is_integer, std::bit_cast<std::uint64_t>(scalar.real), scalar.integer, op.attributes.dims,
-                  view.sizes, view.strides};
+    const Key key{static_cast<int>(op.kind),
+                  static_cast<int>(value.dtype),
+                  value.elements,
+                  scalar.slot,
+                  scalar.is_integer,
+                  std::bit_cast<std::uint64_t>(scalar.real),
+                  scalar.integer,
+                  op.attributes.dims,
+                  view.sizes,
+                  view.strides};
     renamed[out.value] = first.emplace(key, out.value).first->second;
   }
   for (Op& op : program.ops) {

@@ -14,6 +14,12 @@ namespace crucible::graph {
 /// Fills of the same number and coordinates of the same shape become one value. Ends of states stay apart.
 void merge_generators(Program& program);
 
+/// Ops of one kind with equal operands, attributes and results become one. Ends of states stay apart.
+void merge_equal(Program& program);
+
+/// The sum or maximum of all of a large tensor becomes that of its parts and then that of the parts' results.
+void split_reductions(Program& program);
+
 /// Removes ops that no state's end and no output depends on, then states, inputs, constants, slots, sources and values
 /// that nobody uses, and renumbers what is left in its old order. A state that is only read is used.
 void eliminate_dead(Program& program);

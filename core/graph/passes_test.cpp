@@ -18,8 +18,13 @@ Program example() {
   p.iterations = 1;
   const View row = View::contiguous({2, 3}), column{0, {2, 3}, {1, 2}};
   const auto temporary = [&](OpId producer) { return Value{ValueKind::kTemporary, DType::kF32, 6, "", producer}; };
-  p.values = {{ValueKind::kState, DType::kF32, 6, "w", kNone}, temporary(0), temporary(1), temporary(2), temporary(3),
-              temporary(4), {ValueKind::kInput, DType::kF32, 1, "unused", kNone}};
+  p.values = {{ValueKind::kState, DType::kF32, 6, "w", kNone},
+              temporary(0),
+              temporary(1),
+              temporary(2),
+              temporary(3),
+              temporary(4),
+              {ValueKind::kInput, DType::kF32, 1, "unused", kNone}};
   p.states = {{0, 5, 0, 0}};
   p.inputs = {{6, {0}, false}};
   p.slots = {{"unused", {1}}};

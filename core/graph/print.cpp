@@ -42,7 +42,8 @@ std::string op_text(const Program& program, const Op& op) {
 
 std::string value_text(const Program& program, ValueId v) {
   const Value& value = program.values[v];
-  return fmt::format("%{}: {}[{}]{}{}", v, name(value.dtype), value.elements, value.name.empty() ? "" : " ", value.name);
+  return fmt::format("%{}: {}[{}]{}{}", v, name(value.dtype), value.elements, value.name.empty() ? "" : " ",
+                     value.name);
 }
 
 std::string blob_text(std::uint32_t blob) { return blob == kNone ? "none" : fmt::format("{}", blob); }

@@ -22,7 +22,8 @@ View View::contiguous(std::vector<std::int64_t> sizes) {
   View view{0, std::move(sizes), {}};
   view.strides.assign(view.sizes.size(), 1);
   for (std::size_t d = view.sizes.size(); d-- > 1;) {
-    const auto size = static_cast<std::uint64_t>(view.sizes[d]);  // unsigned: a size from a file may overflow, verify says so
+    const auto size =
+        static_cast<std::uint64_t>(view.sizes[d]);  // unsigned: a size from a file may overflow, verify says so
     view.strides[d - 1] = static_cast<std::int64_t>(static_cast<std::uint64_t>(view.strides[d]) * size);
   }
   return view;

@@ -21,14 +21,15 @@ using OpId = std::uint32_t;
 using SlotId = std::uint32_t;
 inline constexpr std::uint32_t kNone = 0xffffffffu;
 
-/// A strided view: element (i0, i1, ...) is at offset + sum(i * stride). All in elements; strides may be 0, never negative.
+/// A strided view: element (i0, i1, ...) is at offset + sum(i * stride). All in elements; strides may be 0, never
+/// negative.
 struct View {
   std::int64_t offset = 0;
   std::vector<std::int64_t> sizes;
   std::vector<std::int64_t> strides;
   bool operator==(const View&) const = default;
-  std::int64_t elements() const;          // product of sizes
-  bool is_contiguous() const;             // offset 0 is not required; row-major and dense
+  std::int64_t elements() const;  // product of sizes
+  bool is_contiguous() const;     // offset 0 is not required; row-major and dense
   static View contiguous(std::vector<std::int64_t> sizes);
 };
 
@@ -43,14 +44,14 @@ struct Value {
   ValueKind kind = ValueKind::kTemporary;
   DType dtype = DType::kF32;
   std::int64_t elements = 0;
-  std::string name;        // "blocks.0.norm1.weight" where known, else ""
-  OpId producer = kNone;   // kNone unless kTemporary
+  std::string name;       // "blocks.0.norm1.weight" where known, else ""
+  OpId producer = kNone;  // kNone unless kTemporary
 };
 
 /// A number known before the iteration starts: fixed, or a slot filled per iteration (learning rate, bias correction).
 struct Scalar {
-  SlotId slot = kNone;        // kNone: the number below
-  bool is_integer = false;    // which of the two holds the number
+  SlotId slot = kNone;      // kNone: the number below
+  bool is_integer = false;  // which of the two holds the number
   double real = 0;
   std::int64_t integer = 0;
   bool operator==(const Scalar&) const = default;
@@ -65,7 +66,9 @@ struct Operand {
 
 /// Every kind of op. Element-wise ops: all tensor operands are views of the result's sizes (stride 0 where broadcast);
 /// arithmetic happens in the result's dtype (f16 and bf16: in f32, rounded once on store), comparisons in the first
-/// operand's, and operands of other dtypes are converted first. The table in op_table.hpp has names, arity and attributes.
+/// operand's, and operands of other dtypes are converted first. The table in op_table.hpp has names, arity and
+/// attributes.
+// clang-format off: grouped by arity, with the comments that say what each group shares
 enum class OpKind : std::uint8_t {
   // element-wise, one operand
   kCopy,        // also converts between dtypes
@@ -96,6 +99,7 @@ enum class OpKind : std::uint8_t {
   kMaxPool2d,             // (x [n, c, h, w]) -> values [n, c, oh, ow], i64 index h * w_size + w of the first maximum
   kMaxPool2dBackward,     // (gradient of values, index) -> gradient of x
 };
+// clang-format on
 inline constexpr int kOpKindCount = static_cast<int>(OpKind::kMaxPool2dBackward) + 1;
 
 /// Attributes; each kind uses those that its row in the op table names, the others stay as they are here.
@@ -137,7 +141,7 @@ struct Slot {
 /// A state value at the start of the iteration, and the value that holds it at the end.
 struct State {
   ValueId start = kNone;
-  ValueId end = kNone;          // == start when the iteration only reads it; else a temporary that ends no other state
+  ValueId end = kNone;  // == start when the iteration only reads it; else a temporary that ends no other state
   std::uint32_t initial_blob = kNone;  // its bytes before the first iteration (whole buffer)
   std::uint32_t final_blob = kNone;    // its recorded bytes after the last one
 };
@@ -155,8 +159,8 @@ struct Constant {
 
 /// A result that the user watches: one element of a value.
 struct Output {
-  std::string name;  // "loss"
-  Operand operand;   // a 0-dim or one-element view
+  std::string name;              // "loss"
+  Operand operand;               // a 0-dim or one-element view
   std::vector<double> recorded;  // one per recorded iteration
 };
 
@@ -178,7 +182,8 @@ bool is_elementwise(OpKind kind);    // kCopy .. kCoordinate
 bool is_reduction(OpKind kind);
 
 /// Checks everything that the comments above promise: definitions before uses, each value written once, views inside
-/// their values, sizes that agree, dtypes, attributes, scalars within slots. Errors: kInternal, naming op, operand and rule.
+/// their values, sizes that agree, dtypes, attributes, scalars within slots. Errors: kInternal, naming op, operand and
+/// rule.
 Result<void> verify(const Program& program);
 
 /// Deterministic text, one op a line:

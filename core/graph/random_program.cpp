@@ -45,7 +45,9 @@ class Generator {
   double real(double low, double high) {
     return low + (high - low) * (static_cast<double>(random_() >> 11) / 9007199254740992.0);
   }
-  const Tensor& pick() { return pool_[static_cast<std::size_t>(integer(0, static_cast<std::int64_t>(pool_.size()) - 1))]; }
+  const Tensor& pick() {
+    return pool_[static_cast<std::size_t>(integer(0, static_cast<std::int64_t>(pool_.size()) - 1))];
+  }
 
   Sizes random_sizes() {
     Sizes sizes(static_cast<std::size_t>(integer(1, 4)));
@@ -126,7 +128,8 @@ class Generator {
       case 3:
         if (auto flat = reshaped(v, {v.elements()})) v = *flat;
         break;
-      default: break;
+      default:
+        break;
     }
     v = normalized(v);
     return t;
@@ -164,17 +167,35 @@ class Generator {
   void step() {
     switch (integer(0, 11)) {
       case 0:
-      case 1: unary(); break;
+      case 1:
+        unary();
+        break;
       case 2:
       case 3:
-      case 4: binary(); break;
-      case 5: select(); break;
-      case 6: reduce(); break;
-      case 7: normalize_rows(); break;
-      case 8: chain(); break;
-      case 9: options_.contractions ? matmul() : binary(); break;
-      case 10: options_.indexed ? indexed() : unary(); break;
-      default: options_.indexed ? update() : select(); break;
+      case 4:
+        binary();
+        break;
+      case 5:
+        select();
+        break;
+      case 6:
+        reduce();
+        break;
+      case 7:
+        normalize_rows();
+        break;
+      case 8:
+        chain();
+        break;
+      case 9:
+        options_.contractions ? matmul() : binary();
+        break;
+      case 10:
+        options_.indexed ? indexed() : unary();
+        break;
+      default:
+        options_.indexed ? update() : select();
+        break;
     }
   }
 
@@ -185,8 +206,12 @@ class Generator {
     constexpr OpKind kBoundedKinds[] = {OpKind::kTanh, OpKind::kErf, OpKind::kSigmoid, OpKind::kSin, OpKind::kCos};
     constexpr OpKind kPositiveKinds[] = {OpKind::kLog, OpKind::kSqrt, OpKind::kReciprocalSqrt, OpKind::kReciprocal};
     switch (integer(0, 3)) {
-      case 0: pool_.push_back({emit(kExactKinds[integer(0, 2)], {t.operand}, sizes), t.bound, t.exact}); break;
-      case 1: pool_.push_back({emit(kBoundedKinds[integer(0, 4)], {t.operand}, sizes), 1, false}); break;
+      case 0:
+        pool_.push_back({emit(kExactKinds[integer(0, 2)], {t.operand}, sizes), t.bound, t.exact});
+        break;
+      case 1:
+        pool_.push_back({emit(kBoundedKinds[integer(0, 4)], {t.operand}, sizes), 1, false});
+        break;
       case 2: {
         const Tensor small = tamed(t, 3);
         pool_.push_back({emit(OpKind::kExp, {small.operand}, sizes), std::exp(3.0), false});
@@ -211,7 +236,8 @@ class Generator {
     const Sizes sizes = a.operand.view.sizes;
     Tensor b = tamed(matching(sizes));
     if (integer(0, 3) == 0) b = {scalar(real(-2, 2)), 2, false};
-    constexpr OpKind kKinds[] = {OpKind::kAdd, OpKind::kSubtract, OpKind::kMaximum, OpKind::kMinimum, OpKind::kMultiply};
+    constexpr OpKind kKinds[] = {OpKind::kAdd, OpKind::kSubtract, OpKind::kMaximum, OpKind::kMinimum,
+                                 OpKind::kMultiply};
     const OpKind kind = kKinds[integer(0, 4)];
     const double bound = kind == OpKind::kMultiply ? a.bound * b.bound : a.bound + b.bound;
     const bool exact = a.exact && b.exact && (kind == OpKind::kMaximum || kind == OpKind::kMinimum);
@@ -300,7 +326,7 @@ class Generator {
   void matmul() {
     const Tensor a = tamed(viewed(pick()), 10);
     View left = a.operand.view;
-    if (left.sizes.size() < 2) left = *reshaped(left, {1, left.elements()}) ;
+    if (left.sizes.size() < 2) left = *reshaped(left, {1, left.elements()});
     const std::size_t rank = left.sizes.size();
     const std::int64_t k = left.sizes[rank - 1], n = integer(1, options_.largest_side);
     Sizes right = left.sizes;
@@ -338,13 +364,15 @@ class Generator {
     const Operand rows{t.operand.value, *table, {}};
     if (integer(0, 2) == 0) {
       const std::int64_t count = integer(1, 12);
-      pool_.push_back({emit(OpKind::kGatherRows, {rows, ids(count, table->sizes[0])}, {count, width}), t.bound, t.exact});
+      pool_.push_back(
+          {emit(OpKind::kGatherRows, {rows, ids(count, table->sizes[0])}, {count, width}), t.bound, t.exact});
     } else if (integer(0, 1) == 0) {
       const std::int64_t count = integer(1, 12);
       Attributes a;
       if (integer(0, 1) == 0) a.index = integer(0, count - 1);
-      pool_.push_back({emit(OpKind::kScatterAddRows, {rows, ids(table->sizes[0], count)}, {count, width}, DType::kF32, a),
-                       t.bound * static_cast<double>(table->sizes[0]), false});
+      pool_.push_back(
+          {emit(OpKind::kScatterAddRows, {rows, ids(table->sizes[0], count)}, {count, width}, DType::kF32, a),
+           t.bound * static_cast<double>(table->sizes[0]), false});
     } else {
       Attributes a;
       a.dims = {0};

@@ -12,10 +12,10 @@ namespace crucible::graph {
 
 struct RandomOptions {
   std::uint64_t seed = 0;
-  std::uint32_t ops = 30;              // about how many
-  std::int64_t largest_side = 9;       // sizes of dimensions are 1 to this
-  bool contractions = true;            // matmul
-  bool indexed = true;                 // gather, scatter-add, concat, update
+  std::uint32_t ops = 30;         // about how many
+  std::int64_t largest_side = 9;  // sizes of dimensions are 1 to this
+  bool contractions = true;       // matmul
+  bool indexed = true;            // gather, scatter-add, concat, update
 };
 
 struct RandomProgram {

@@ -76,27 +76,48 @@ double maximum(double a, double b) {
 
 double compute_real(OpKind kind, double a, double b) {
   switch (kind) {
-    case OpKind::kNegate: return -a;
-    case OpKind::kAbsolute: return std::fabs(a);
-    case OpKind::kExp: return std::exp(a);
-    case OpKind::kLog: return std::log(a);
-    case OpKind::kSqrt: return std::sqrt(a);
-    case OpKind::kReciprocalSqrt: return 1 / std::sqrt(a);
-    case OpKind::kReciprocal: return 1 / a;
-    case OpKind::kTanh: return std::tanh(a);
-    case OpKind::kErf: return std::erf(a);
-    case OpKind::kSigmoid: return 1 / (1 + std::exp(-a));
-    case OpKind::kSin: return std::sin(a);
-    case OpKind::kCos: return std::cos(a);
-    case OpKind::kFloor: return std::floor(a);
-    case OpKind::kAdd: return a + b;
-    case OpKind::kSubtract: return a - b;
-    case OpKind::kMultiply: return a * b;
-    case OpKind::kDivide: return a / b;
-    case OpKind::kMaximum: return maximum(a, b);
-    case OpKind::kMinimum: return -maximum(-a, -b);
-    case OpKind::kPower: return std::pow(a, b);
-    default: return 0;  // not arithmetic: never asked for
+    case OpKind::kNegate:
+      return -a;
+    case OpKind::kAbsolute:
+      return std::fabs(a);
+    case OpKind::kExp:
+      return std::exp(a);
+    case OpKind::kLog:
+      return std::log(a);
+    case OpKind::kSqrt:
+      return std::sqrt(a);
+    case OpKind::kReciprocalSqrt:
+      return 1 / std::sqrt(a);
+    case OpKind::kReciprocal:
+      return 1 / a;
+    case OpKind::kTanh:
+      return std::tanh(a);
+    case OpKind::kErf:
+      return std::erf(a);
+    case OpKind::kSigmoid:
+      return 1 / (1 + std::exp(-a));
+    case OpKind::kSin:
+      return std::sin(a);
+    case OpKind::kCos:
+      return std::cos(a);
+    case OpKind::kFloor:
+      return std::floor(a);
+    case OpKind::kAdd:
+      return a + b;
+    case OpKind::kSubtract:
+      return a - b;
+    case OpKind::kMultiply:
+      return a * b;
+    case OpKind::kDivide:
+      return a / b;
+    case OpKind::kMaximum:
+      return maximum(a, b);
+    case OpKind::kMinimum:
+      return -maximum(-a, -b);
+    case OpKind::kPower:
+      return std::pow(a, b);
+    default:
+      return 0;  // not arithmetic: never asked for
   }
 }
 
@@ -104,26 +125,40 @@ double compute_real(OpKind kind, double a, double b) {
 std::int64_t compute_integer(OpKind kind, std::int64_t a, std::int64_t b) {
   const auto x = static_cast<std::uint64_t>(a), y = static_cast<std::uint64_t>(b);
   switch (kind) {
-    case OpKind::kNegate: return static_cast<std::int64_t>(0 - x);
-    case OpKind::kAbsolute: return a < 0 ? static_cast<std::int64_t>(0 - x) : a;
-    case OpKind::kAdd: return static_cast<std::int64_t>(x + y);
-    case OpKind::kSubtract: return static_cast<std::int64_t>(x - y);
-    case OpKind::kMultiply: return static_cast<std::int64_t>(x * y);
-    case OpKind::kMaximum: return std::max(a, b);
-    case OpKind::kMinimum: return std::min(a, b);
-    default: return 0;  // verify() allows no other kind on integers
+    case OpKind::kNegate:
+      return static_cast<std::int64_t>(0 - x);
+    case OpKind::kAbsolute:
+      return a < 0 ? static_cast<std::int64_t>(0 - x) : a;
+    case OpKind::kAdd:
+      return static_cast<std::int64_t>(x + y);
+    case OpKind::kSubtract:
+      return static_cast<std::int64_t>(x - y);
+    case OpKind::kMultiply:
+      return static_cast<std::int64_t>(x * y);
+    case OpKind::kMaximum:
+      return std::max(a, b);
+    case OpKind::kMinimum:
+      return std::min(a, b);
+    default:
+      return 0;  // verify() allows no other kind on integers
   }
 }
 
 template <class T>
 bool compare(OpKind kind, T a, T b) {
   switch (kind) {
-    case OpKind::kLess: return a < b;
-    case OpKind::kLessEqual: return a <= b;
-    case OpKind::kGreater: return a > b;
-    case OpKind::kGreaterEqual: return a >= b;
-    case OpKind::kEqual: return a == b;
-    default: return a != b;
+    case OpKind::kLess:
+      return a < b;
+    case OpKind::kLessEqual:
+      return a <= b;
+    case OpKind::kGreater:
+      return a > b;
+    case OpKind::kGreaterEqual:
+      return a >= b;
+    case OpKind::kEqual:
+      return a == b;
+    default:
+      return a != b;
   }
 }
 
@@ -306,17 +341,18 @@ void run_contraction(Frame& frame) {
   const Attributes& a = frame.op.attributes;
   switch (frame.op.kind) {
     case OpKind::kConv2d:
-      return frame.output_reals(0, reference_conv2d(frame.reals(0), frame.reals(1),
-                                                    {frame.sizes(0), frame.sizes(1), frame.out_sizes()}, a));
+      return frame.output_reals(
+          0, reference_conv2d(frame.reals(0), frame.reals(1), {frame.sizes(0), frame.sizes(1), frame.out_sizes()}, a));
     case OpKind::kConv2dBackwardInput:
-      return frame.output_reals(0, reference_conv2d_backward_input(
-                                       frame.reals(0), frame.reals(1),
-                                       {frame.out_sizes(), frame.sizes(1), frame.sizes(0)}, a));
+      return frame.output_reals(
+          0, reference_conv2d_backward_input(frame.reals(0), frame.reals(1),
+                                             {frame.out_sizes(), frame.sizes(1), frame.sizes(0)}, a));
     case OpKind::kConv2dBackwardWeight:
-      return frame.output_reals(0, reference_conv2d_backward_weight(
-                                       frame.reals(0), frame.reals(1),
-                                       {frame.sizes(1), frame.out_sizes(), frame.sizes(0)}, a));
-    default: return run_matmul(frame);
+      return frame.output_reals(
+          0, reference_conv2d_backward_weight(frame.reals(0), frame.reals(1),
+                                              {frame.sizes(1), frame.out_sizes(), frame.sizes(0)}, a));
+    default:
+      return run_matmul(frame);
   }
 }
 
@@ -352,20 +388,33 @@ Result<void> run_op(Frame& frame) {
       return {};
     }
     case OpClass::kArithmetic:
-    case OpClass::kFloating: run_arithmetic(frame); return {};
+    case OpClass::kFloating:
+      run_arithmetic(frame);
+      return {};
     case OpClass::kTest:
     case OpClass::kComparison:
-    case OpClass::kLogic: run_predicate(frame, op_class); return {};
-    case OpClass::kSelection: run_select(frame); return {};
-    case OpClass::kGenerator: run_generator(frame); return {};
-    case OpClass::kReduction: run_reduction(frame); return {};
+    case OpClass::kLogic:
+      run_predicate(frame, op_class);
+      return {};
+    case OpClass::kSelection:
+      run_select(frame);
+      return {};
+    case OpClass::kGenerator:
+      run_generator(frame);
+      return {};
+    case OpClass::kReduction:
+      run_reduction(frame);
+      return {};
     case OpClass::kIndexed:
       if (frame.op.kind == OpKind::kGatherRows) return run_gather(frame);
       if (frame.op.kind == OpKind::kScatterAddRows) return run_scatter(frame);
       frame.op.kind == OpKind::kConcat ? run_concat(frame) : run_update(frame);
       return {};
-    case OpClass::kContraction: run_contraction(frame); return {};
-    case OpClass::kPooling: return run_pooling(frame);
+    case OpClass::kContraction:
+      run_contraction(frame);
+      return {};
+    case OpClass::kPooling:
+      return run_pooling(frame);
   }
   return {};
 }
@@ -385,8 +434,8 @@ Result<std::vector<Bytes>> run_iteration(const Program& program, std::vector<Byt
     if (value.kind == ValueKind::kTemporary) {
       values[v].assign(wanted, std::byte{0});
     } else if (values[v].size() != wanted) {
-      return Error{ErrorCode::kInternal, fmt::format("value %{} ({}): got {} bytes, needs {}", v, value.name,
-                                                     values[v].size(), wanted)};
+      return Error{ErrorCode::kInternal,
+                   fmt::format("value %{} ({}): got {} bytes, needs {}", v, value.name, values[v].size(), wanted)};
     }
   }
   for (OpId index = 0; index < program.ops.size(); ++index) {

@@ -99,13 +99,20 @@ double load_real(DType dtype, const std::byte* at) {
 
 std::int64_t load_integer(DType dtype, const std::byte* at) {
   switch (dtype) {
-    case DType::kBool: return read<std::uint8_t>(at) != 0;
-    case DType::kU8: return read<std::uint8_t>(at);
-    case DType::kI8: return read<std::int8_t>(at);
-    case DType::kI16: return read<std::int16_t>(at);
-    case DType::kI32: return read<std::int32_t>(at);
-    case DType::kI64: return read<std::int64_t>(at);
-    default: return 0;  // floating-point goes through load_real
+    case DType::kBool:
+      return read<std::uint8_t>(at) != 0;
+    case DType::kU8:
+      return read<std::uint8_t>(at);
+    case DType::kI8:
+      return read<std::int8_t>(at);
+    case DType::kI16:
+      return read<std::int16_t>(at);
+    case DType::kI32:
+      return read<std::int32_t>(at);
+    case DType::kI64:
+      return read<std::int64_t>(at);
+    default:
+      return 0;  // floating-point goes through load_real
   }
 }
 
@@ -125,13 +132,19 @@ void store_real(DType dtype, double value, std::byte* at) {
 
 void store_integer(DType dtype, std::int64_t value, std::byte* at) {
   switch (dtype) {
-    case DType::kBool: return write(static_cast<std::uint8_t>(value != 0), at);
+    case DType::kBool:
+      return write(static_cast<std::uint8_t>(value != 0), at);
     case DType::kU8:
-    case DType::kI8: return write(static_cast<std::uint8_t>(value), at);
-    case DType::kI16: return write(static_cast<std::uint16_t>(value), at);
-    case DType::kI32: return write(static_cast<std::uint32_t>(value), at);
-    case DType::kI64: return write(value, at);
-    default: return store_real(dtype, static_cast<double>(value), at);
+    case DType::kI8:
+      return write(static_cast<std::uint8_t>(value), at);
+    case DType::kI16:
+      return write(static_cast<std::uint16_t>(value), at);
+    case DType::kI32:
+      return write(static_cast<std::uint32_t>(value), at);
+    case DType::kI64:
+      return write(value, at);
+    default:
+      return store_real(dtype, static_cast<double>(value), at);
   }
 }
 
@@ -142,7 +155,8 @@ Numbers load(const Bytes& buffer, DType dtype, const View& view) {
   const auto at = indices(view);
   if (numbers.is_integer) {
     numbers.integer.reserve(at.size());
-    for (auto i : at) numbers.integer.push_back(load_integer(dtype, buffer.data() + static_cast<std::size_t>(i) * width));
+    for (auto i : at)
+      numbers.integer.push_back(load_integer(dtype, buffer.data() + static_cast<std::size_t>(i) * width));
   } else {
     numbers.real.reserve(at.size());
     for (auto i : at) numbers.real.push_back(load_real(dtype, buffer.data() + static_cast<std::size_t>(i) * width));

@@ -114,6 +114,30 @@ TEST(Reference, UnaryFunctions) {
   EXPECT_THAT(OneOp(OpKind::kLog).floats({1}, {1}).output(row(1)).run_floats(), ElementsAre(0));
 }
 
+TEST(Reference, BinaryFunctions) {
+  const Floats x = {-1.5f, 0.25f, 2.0f}, y = {2.0f, 0.5f, -3.0f};
+  const std::pair<OpKind, Floats> cases[] = {
+      {OpKind::kAdd, {0.5f, 0.75f, -1.0f}},        {OpKind::kSubtract, {-3.5f, -0.25f, 5.0f}},
+      {OpKind::kMultiply, {-3.0f, 0.125f, -6.0f}}, {OpKind::kDivide, {-0.75f, 0.5f, 2.0f / -3.0f}},
+      {OpKind::kMaximum, {2.0f, 0.5f, 2.0f}},      {OpKind::kMinimum, {-1.5f, 0.25f, -3.0f}},
+      {OpKind::kPower, {2.25f, 0.5f, 0.125f}},
+  };
+  for (const auto& [kind, wanted] : cases) {
+    EXPECT_THAT(OneOp(kind).floats({3}, x).floats({3}, y).output(row(3)).run_floats(), ElementsAreArray(wanted))
+        << name(kind);
+  }
+  const std::pair<OpKind, std::vector<std::uint8_t>> tests[] = {
+      {OpKind::kLess, {1, 0, 0}},         {OpKind::kLessEqual, {1, 0, 1}}, {OpKind::kGreater, {0, 1, 0}},
+      {OpKind::kGreaterEqual, {0, 1, 1}}, {OpKind::kEqual, {0, 0, 1}},     {OpKind::kNotEqual, {1, 1, 0}},
+      {OpKind::kLogicalAnd, {0, 0, 1}},   {OpKind::kLogicalOr, {1, 1, 1}},
+  };
+  for (const auto& [kind, wanted] : tests) {
+    OneOp op(kind);
+    op.floats({3}, {0, 5, 2}).floats({3}, {1, 0, 2}).output(row(3), DType::kBool);
+    EXPECT_THAT(values_of<std::uint8_t>(op.run()), ElementsAreArray(wanted)) << name(kind);
+  }
+}
+
 TEST(Reference, NanWinsInMaximum) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (OpKind kind : {OpKind::kMaximum, OpKind::kMinimum}) {
@@ -218,7 +242,9 @@ TEST(Reference, RowsGatheredScatteredConcatenatedUpdated) {
 
 TEST(Reference, BadIdsAreErrors) {
   OneOp gather(OpKind::kGatherRows);
-  gather.floats({2, 1}, {1, 2}).input(row(1), DType::kI64, std::vector<std::int64_t>{2}).output(View::contiguous({1, 1}));
+  gather.floats({2, 1}, {1, 2})
+      .input(row(1), DType::kI64, std::vector<std::int64_t>{2})
+      .output(View::contiguous({1, 1}));
   auto result = run_iteration(gather.program, gather.values, {});
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().message, "op 0 (gather_rows): id 2 is no row of 2");

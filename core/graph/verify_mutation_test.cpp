@@ -19,25 +19,53 @@ class Mutator {
   /// Changes one field; says which.
   std::string mutate(Program& p) {
     Op& op = p.ops[at(p.ops.size())];
-    Operand& operand = random_() % 3 == 0 || op.inputs.empty() ? op.outputs[at(op.outputs.size())]
-                                                               : op.inputs[at(op.inputs.size())];
+    Operand& operand =
+        random_() % 3 == 0 || op.inputs.empty() ? op.outputs[at(op.outputs.size())] : op.inputs[at(op.inputs.size())];
     switch (random_() % 16) {
-      case 0: change(operand.value); return "operand value";
-      case 1: change(operand.view.offset); return "offset";
-      case 2: return element(operand.view.sizes, "size");
-      case 3: return element(operand.view.strides, "stride");
-      case 4: change(p.values[at(p.values.size())].elements); return "elements";
-      case 5: p.values[at(p.values.size())].dtype = static_cast<DType>(random_() % 12); return "dtype";
-      case 6: change(p.values[at(p.values.size())].producer); return "producer";
-      case 7: p.values[at(p.values.size())].kind = static_cast<ValueKind>(random_() % 5); return "kind of value";
-      case 8: op.kind = static_cast<OpKind>(random_() % (kOpKindCount + 2)); return "kind of op";
-      case 9: return element(op.attributes.dims, "dims");
-      case 10: change(op.attributes.index); return "index";
-      case 11: return element(op.attributes.region.sizes, "region size");
-      case 12: change(op.attributes.region.offset); return "region offset";
-      case 13: change(p.states[at(p.states.size())].end); return "state end";
-      case 14: change(operand.scalar.slot); return "slot";
-      default: std::swap(p.ops[at(p.ops.size())], op); return "order of ops";
+      case 0:
+        change(operand.value);
+        return "operand value";
+      case 1:
+        change(operand.view.offset);
+        return "offset";
+      case 2:
+        return element(operand.view.sizes, "size");
+      case 3:
+        return element(operand.view.strides, "stride");
+      case 4:
+        change(p.values[at(p.values.size())].elements);
+        return "elements";
+      case 5:
+        p.values[at(p.values.size())].dtype = static_cast<DType>(random_() % 12);
+        return "dtype";
+      case 6:
+        change(p.values[at(p.values.size())].producer);
+        return "producer";
+      case 7:
+        p.values[at(p.values.size())].kind = static_cast<ValueKind>(random_() % 5);
+        return "kind of value";
+      case 8:
+        op.kind = static_cast<OpKind>(random_() % (kOpKindCount + 2));
+        return "kind of op";
+      case 9:
+        return element(op.attributes.dims, "dims");
+      case 10:
+        change(op.attributes.index);
+        return "index";
+      case 11:
+        return element(op.attributes.region.sizes, "region size");
+      case 12:
+        change(op.attributes.region.offset);
+        return "region offset";
+      case 13:
+        change(p.states[at(p.states.size())].end);
+        return "state end";
+      case 14:
+        change(operand.scalar.slot);
+        return "slot";
+      default:
+        std::swap(p.ops[at(p.ops.size())], op);
+        return "order of ops";
     }
   }
 

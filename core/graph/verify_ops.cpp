@@ -100,7 +100,8 @@ Result<void> check_elementwise(const Rule& rule, OpClass op_class) {
       if (rule.is_scalar(0)) return rule.broken("operand 0: the condition must be a tensor");
       if (rule.dtype(0) != DType::kBool) return rule.broken("operand 0: the condition is {}", name(rule.dtype(0)));
       break;
-    default: break;  // conversions take every dtype; the other classes are not element-wise
+    default:
+      break;  // conversions take every dtype; the other classes are not element-wise
   }
   return {};
 }
@@ -320,8 +321,8 @@ Result<void> check_unused_attributes(const Rule& rule) {
   if (!(uses & kUsesRegion) && a.region != fresh.region) return rule.broken("attribute region is not used");
   if (!(uses & kUsesWindow) && !same2(a.kernel, fresh.kernel)) return rule.broken("attribute kernel is not used");
   if (!(uses & kUsesGroups) && a.groups != fresh.groups) return rule.broken("attribute groups is not used");
-  if (!(uses & kUsesConvolution) && !(same2(a.stride, fresh.stride) && same2(a.padding, fresh.padding) &&
-                                      same2(a.dilation, fresh.dilation))) {
+  if (!(uses & kUsesConvolution) &&
+      !(same2(a.stride, fresh.stride) && same2(a.padding, fresh.padding) && same2(a.dilation, fresh.dilation))) {
     return rule.broken("attributes stride, padding and dilation are not used");
   }
   return {};
@@ -346,12 +347,18 @@ Result<void> verify_op(const Program& program, OpId index) {
     case OpClass::kTest:
     case OpClass::kComparison:
     case OpClass::kLogic:
-    case OpClass::kSelection: return check_elementwise(rule, op_class);
-    case OpClass::kGenerator: return check_generator(rule);
-    case OpClass::kReduction: return check_reduction(rule);
-    case OpClass::kIndexed: return check_indexed(rule);
-    case OpClass::kContraction: return check_contraction(rule);
-    case OpClass::kPooling: return check_pooling(rule);
+    case OpClass::kSelection:
+      return check_elementwise(rule, op_class);
+    case OpClass::kGenerator:
+      return check_generator(rule);
+    case OpClass::kReduction:
+      return check_reduction(rule);
+    case OpClass::kIndexed:
+      return check_indexed(rule);
+    case OpClass::kContraction:
+      return check_contraction(rule);
+    case OpClass::kPooling:
+      return check_pooling(rule);
   }
   return {};
 }

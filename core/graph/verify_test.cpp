@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <ostream>
 
 #include "core/graph/program.hpp"
 
@@ -33,6 +34,8 @@ struct Case {
   std::function<void(Program&)> corrupt;
   std::string message;
 };
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 Operand number(double real) {
   Operand o;
@@ -100,50 +103,63 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"sizes", [](Program& p) { p.ops[0].inputs[1].view = View::contiguous({3, 2}); },
              "operand 1 has sizes [3, 2], needs [2, 3]"},
         Case{"bool_sum", [](Program& p) { p.values[1].dtype = DType::kBool; }, "must not be bool"},
-        Case{"int_exp", [](Program& p) {
+        Case{"int_exp",
+             [](Program& p) {
                replaced(OpKind::kExp, {kX})(p);
                p.values[1].dtype = DType::kI64;
-             }, "must be floating-point, is i64"},
+             },
+             "must be floating-point, is i64"},
         Case{"comparison_result", replaced(OpKind::kLess, {kX, kX}), "the result must be bool, is f32"},
-        Case{"comparison_first", [](Program& p) {
+        Case{"comparison_first",
+             [](Program& p) {
                replaced(OpKind::kLess, {number(1), kX})(p);
                p.values[1].dtype = DType::kBool;
-             }, "operand 0: must be a tensor"},
+             },
+             "operand 0: must be a tensor"},
         Case{"condition", replaced(OpKind::kSelect, {kX, kX, kX}), "the condition is f32"},
         Case{"fill_tensor", replaced(OpKind::kFill, {kX}), "operand 0: must be a scalar"},
         Case{"coordinate_dims", replaced(OpKind::kCoordinate, {}), "dims has 0 entries, needs 1 to 1"},
         Case{"dims_range", [](Program& p) { p.ops[1].attributes.dims = {0, 2}; }, "names dimension 2 of 2"},
         Case{"dims_order", [](Program& p) { p.ops[1].attributes.dims = {1, 1}; }, "ascending without repetition"},
-        Case{"kept_dims", [](Program& p) { p.ops[1].attributes.dims = {0}; }, "the result has sizes [1, 1], needs [1, 3]"},
+        Case{"kept_dims", [](Program& p) { p.ops[1].attributes.dims = {0}; },
+             "the result has sizes [1, 1], needs [1, 3]"},
         Case{"unused_dims", [](Program& p) { p.ops[0].attributes.dims = {0}; }, "attribute dims is not used"},
         Case{"unused_alpha", [](Program& p) { p.ops[0].attributes.alpha = 2; }, "attribute alpha is not used"},
         Case{"unused_index", [](Program& p) { p.ops[0].attributes.index = 2; }, "attribute index is not used"},
         Case{"unused_groups", [](Program& p) { p.ops[0].attributes.groups = 2; }, "attribute groups is not used"},
         Case{"unused_stride", [](Program& p) { p.ops[0].attributes.stride[1] = 2; }, "stride, padding and dilation"},
         Case{"unused_kernel", [](Program& p) { p.ops[0].attributes.kernel[1] = 2; }, "attribute kernel is not used"},
-        Case{"unused_region", [](Program& p) { p.ops[0].attributes.region = View::contiguous({1}); }, "region is not used"},
+        Case{"unused_region", [](Program& p) { p.ops[0].attributes.region = View::contiguous({1}); },
+             "region is not used"},
         Case{"matmul_sizes", replaced(OpKind::kMatMul, {kX, kX}), "operand 1 has sizes [2, 3], needs [3, 3]"},
         Case{"gather_ids", replaced(OpKind::kGatherRows, {kX, kX}), "ids are f32"},
         Case{"update_base", replaced(OpKind::kUpdate, {kX, kX}), "the base must be read whole"},
         Case{"listed_twice", [](Program& p) { p.constants = {{0, 0}}; }, "constant 0: %0 is of another kind"},
         Case{"unlisted", [](Program& p) { p.inputs.clear(); }, "in no list"},
         Case{"input_blobs", [](Program& p) { p.inputs[0].blobs = {0, 1}; }, "has 2 blobs for 1 iterations"},
-        Case{"state_end", [](Program& p) {
+        Case{"state_end",
+             [](Program& p) {
                p.values[0].kind = ValueKind::kState;
                p.inputs.clear();
                p.states = {{0, 2, 0, 0}};
-             }, "start %0 is f32[6] but end %2 is f32[1]"},
-        Case{"state_ends_in_other", [](Program& p) {
+             },
+             "start %0 is f32[6] but end %2 is f32[1]"},
+        Case{"state_ends_in_other",
+             [](Program& p) {
                p.values.push_back({ValueKind::kState, DType::kF32, 6, "", kNone});
                p.states = {{3, 0, 0, 0}};
-             }, "must be the start itself or a temporary"},
-        Case{"shared_end", [](Program& p) {
+             },
+             "must be the start itself or a temporary"},
+        Case{"shared_end",
+             [](Program& p) {
                p.values.push_back({ValueKind::kState, DType::kF32, 6, "", kNone});
                p.values.push_back({ValueKind::kState, DType::kF32, 6, "", kNone});
                p.states = {{3, 1, 0, 0}, {4, 1, 0, 0}};
-             }, "end %1 ends another state too"},
+             },
+             "end %1 ends another state too"},
         Case{"slot_values", [](Program& p) { p.slots = {{"rate", {}}}; }, "slot 0 (rate): has 0 values for 1"},
-        Case{"output_size", [](Program& p) { p.outputs[0].operand = {1, View::contiguous({2, 3}), {}}; }, "has 6 elements"},
+        Case{"output_size", [](Program& p) { p.outputs[0].operand = {1, View::contiguous({2, 3}), {}}; },
+             "has 6 elements"},
         Case{"output_recorded", [](Program& p) { p.outputs[0].recorded.clear(); }, "0 recorded values for 1"},
         Case{"output_scalar", [](Program& p) { p.outputs[0].operand = number(1); }, "must be an element of a value"}),
     [](const auto& info) { return info.param.name; });

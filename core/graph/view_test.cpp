@@ -44,20 +44,28 @@ TEST(View, RandomViewsAgreeWithTheirIndices) {
     ASSERT_EQ(static_cast<std::int64_t>(at.size()), v.elements());
     EXPECT_EQ(last_index(v), *std::max_element(at.begin(), at.end()));
     const std::set<std::int64_t> distinct(at.begin(), at.end());
-    if (is_injective(v)) { EXPECT_EQ(distinct.size(), at.size()); }
+    if (is_injective(v)) {
+      EXPECT_EQ(distinct.size(), at.size());
+    }
     const bool dense = distinct.size() == at.size() && *distinct.begin() == 0 &&
                        *distinct.rbegin() == static_cast<std::int64_t>(at.size()) - 1;
     EXPECT_EQ(covers(v, v.elements()), dense);
     EXPECT_EQ(indices(normalized(v)), at);
-    for (const std::vector<std::int64_t>& sizes :
-         {std::vector<std::int64_t>{v.elements()}, {1, v.elements()}, {v.elements() / 2, 2}, {2, 2, v.elements() / 4}}) {
+    for (const std::vector<std::int64_t>& sizes : {std::vector<std::int64_t>{v.elements()},
+                                                   {1, v.elements()},
+                                                   {v.elements() / 2, 2},
+                                                   {2, 2, v.elements() / 4}}) {
       auto other = reshaped(v, sizes);
-      if (other) { EXPECT_EQ(indices(*other), at); }
+      if (other) {
+        EXPECT_EQ(indices(*other), at);
+      }
     }
     auto flat = reshaped(v, {v.elements()});
     bool even = true;  // a flat view exists exactly when the indices have one step
     for (std::size_t i = 2; i < at.size(); ++i) even = even && at[i] - at[i - 1] == at[1] - at[0];
-    if (flat) { EXPECT_TRUE(even); }
+    if (flat) {
+      EXPECT_TRUE(even);
+    }
   }
 }
 

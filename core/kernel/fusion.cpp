@@ -21,7 +21,7 @@ using graph::ValueId;
 using UnitId = std::uint32_t;
 
 constexpr std::size_t kMostMembers = 160;
-constexpr std::size_t kMostBuffers = 32;
+constexpr std::size_t kMostBuffers = 32, kMostSingles = 128;  // the second where every operand is one element
 constexpr std::int64_t kParallelElements = 32768;  // fewer are done by one thread anyway
 constexpr std::int64_t kFewItems = 4;
 
@@ -53,6 +53,7 @@ class Fuser {
       changed |= join_readers();
       if (!changed) break;
     }
+    join_singles();
     return ordered();
   }
 
@@ -106,6 +107,16 @@ class Fuser {
     return changed;
   }
 
+  /// Counters and other single numbers that have nothing to do with each other become one launch.
+  void join_singles() {
+    UnitId first = kNone;
+    for (UnitId u = 0; u < units_.size(); ++u) {
+      const Group& group = units_[u].group;
+      if (group.members.empty() || !group.sizes.empty()) continue;
+      if (first == kNone || !try_join(first, u)) first = u;
+    }
+  }
+
   bool try_join(UnitId a, UnitId b) {
     if (a == b || units_[a].group.members.empty() || units_[b].group.members.empty()) return false;
     const auto key = std::minmax(a, b);
@@ -126,7 +137,7 @@ class Fuser {
     if (first.elements() == 0 || second.elements() == 0) return std::nullopt;
     if (first.members.size() + second.members.size() > kMostMembers) return std::nullopt;
     auto merged = merge_groups(first, second);
-    if (!merged || buffer_count(*merged) > kMostBuffers) return std::nullopt;
+    if (!merged || buffer_count(*merged) > (merged->sizes.empty() ? kMostSingles : kMostBuffers)) return std::nullopt;
     // A large parallel loop must not become one of few items.
     const std::int64_t items = work_items(*merged);
     for (const Group* part : {&first, &second}) {

@@ -109,16 +109,23 @@ CRUCIBLE_FN double crucible_sigmoid_f64(double x) {
   double e = crucible_exp_f64(-crucible_abs_f64(x));
   return (x < 0.0 ? e : 1.0) / (1.0 + e);
 }
-/* 2 / sqrt(pi) e^(-x^2) x (1 + 2x^2/3 (1 + 2x^2/5 (1 + ...))): all terms positive */
+/* up to 3: 2 / sqrt(pi) e^(-x^2) x (1 + 2x^2/3 (1 + 2x^2/5 (1 + ...))), all terms positive; above: 1 - erfc by its
+   continued fraction e^(-x^2) / (x sqrt(pi)) / (1 + q / (1 + 2q / (1 + 3q / ...))), q = 1 / 2x^2 */
+CRUCIBLE_FN double crucible_exp_minus_square_f64_(double c) {
+  double h = c * c;
+  return crucible_exp_sum_f64_(-h, -__builtin_fma(c, c, -h));
+}
 CRUCIBLE_FN double crucible_erf_f64(double x) {
   double a = crucible_abs_f64(x);
-  double c = a > 6.0 ? 6.0 : a;
-  double h = c * c, l = __builtin_fma(c, c, -h), t = h + h;
-  double s = 1.0;
-  for (int k = 160; k > 0; --k) s = __builtin_fma(t * (1.0 / (2 * k + 1)), s, 1.0);
-  double r = 0x1.20dd750429b6dp0 * c * s * crucible_exp_sum_f64_(-h, -l);
-  r = r > 1.0 ? 1.0 : r;
-  return crucible_copysign_f64(r, x);
+  double c = a > 3.0 ? 3.0 : a, t = 2.0 * c * c, s = 1.0;
+  for (int k = 60; k > 0; --k) s = __builtin_fma(t * (1.0 / (2 * k + 1)), s, 1.0);
+  double low = 0x1.20dd750429b6dp0 * c * s * crucible_exp_minus_square_f64_(c);
+  double d = a > 6.0 ? 6.0 : a;
+  d = d < 3.0 ? 3.0 : d;
+  double q = 0.5 / (d * d), f = 1.0;
+  for (int k = 40; k > 0; --k) f = 1.0 + k * q / f;
+  double high = 1.0 - 0x1.20dd750429b6dp-1 * crucible_exp_minus_square_f64_(d) / (d * f);
+  return crucible_copysign_f64(a > 3.0 ? high : a != a ? a : low, x);
 }
 CRUCIBLE_FN double crucible_powabs_f64_(double a, double y) {
   crucible_log_parts_ parts = crucible_log_parts_f64_(a);

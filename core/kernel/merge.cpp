@@ -191,6 +191,7 @@ std::optional<Sizes> common_division(const Sizes& a, const Sizes& b) {
 }
 
 std::optional<Group> merge_groups(const Group& a, const Group& b) {
+  if (a.sizes.empty() && b.sizes.empty()) return join(a, b);  // single elements correspond in any case
   constexpr std::size_t kMostAttempts = 6;
   auto links = links_between(a, b);
   if (links.size() > kMostAttempts) links.resize(kMostAttempts);

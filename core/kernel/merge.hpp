@@ -10,6 +10,7 @@
 namespace crucible::kernel {
 
 /// One group that does the work of both, or nothing when no correspondence of dimensions holds for all shared values.
+/// Groups of a single element need no shared value.
 std::optional<Group> merge_groups(const Group& a, const Group& b);
 
 /// The finest common division of two lists of sizes with equal products, outermost first: [6, 4] and [3, 8] are

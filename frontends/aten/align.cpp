@@ -33,21 +33,28 @@ bool is_dropped(const trace::Trace& trace, const trace::Op& op) {
 
 std::string brief(const Arg& arg, const trace::Trace& trace) {
   switch (arg.kind) {
-    case Kind::kNone: return "None";
-    case Kind::kBool: return arg.integer ? "True" : "False";
-    case Kind::kInt: return fmt::format("{}", arg.integer);
-    case Kind::kDouble: return fmt::format("{}", arg.real);
+    case Kind::kNone:
+      return "None";
+    case Kind::kBool:
+      return arg.integer ? "True" : "False";
+    case Kind::kInt:
+      return fmt::format("{}", arg.integer);
+    case Kind::kDouble:
+      return fmt::format("{}", arg.real);
     case Kind::kTensor: {
       const trace::Tensor& t = trace.tensors[arg.tensor];
-      return fmt::format("{}[{}] with strides [{}]", name(t.dtype), fmt::join(t.sizes, ", "), fmt::join(t.strides, ", "));
+      return fmt::format("{}[{}] with strides [{}]", name(t.dtype), fmt::join(t.sizes, ", "),
+                         fmt::join(t.strides, ", "));
     }
     case Kind::kList: {
       std::string text;
       for (const Arg& item : arg.list) text += (text.empty() ? "" : ", ") + brief(item, trace);
       return "[" + text + "]";
     }
-    case Kind::kUndefinedTensor: return "no tensor";
-    default: return arg.text.empty() ? fmt::format("{}", arg.integer) : arg.text;
+    case Kind::kUndefinedTensor:
+      return "no tensor";
+    default:
+      return arg.text.empty() ? fmt::format("{}", arg.integer) : arg.text;
   }
 }
 
@@ -130,9 +137,12 @@ class Comparison {
       case Kind::kNone:
       case Kind::kUndefinedTensor:
       case Kind::kOpaque:
-      case Kind::kGenerator: return true;
-      case Kind::kComplex: return a.real == b.real && a.imaginary == b.imaginary;
-      case Kind::kTensor: return same_tensor(a.tensor, b.tensor);
+      case Kind::kGenerator:
+        return true;
+      case Kind::kComplex:
+        return a.real == b.real && a.imaginary == b.imaginary;
+      case Kind::kTensor:
+        return same_tensor(a.tensor, b.tensor);
       case Kind::kList:
         if (a.list.size() != b.list.size()) return false;
         for (std::size_t i = 0; i < a.list.size(); ++i) {
@@ -140,7 +150,8 @@ class Comparison {
           if (!same(a.list[i], b.list[i], item, may_differ)) return false;
         }
         return true;
-      default: return a.integer == b.integer && a.text == b.text;
+      default:
+        return a.integer == b.integer && a.text == b.text;
     }
   }
 

@@ -1,5 +1,5 @@
-// The recorded iterations side by side: which op of each stands at the same position, which storage plays the same part,
-// and at which arguments numbers differ. It knows nothing of what ops mean.
+// The recorded iterations side by side: which op of each stands at the same position, which storage plays the same
+// part, and at which arguments numbers differ. It knows nothing of what ops mean.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,11 @@ struct ArgumentPath {
 };
 
 struct Alignment {
-  std::vector<std::uint32_t> iterations;         // indices in Trace::iterations: complete and consecutive
-  std::vector<std::vector<std::uint32_t>> ops;   // per iteration, per position: index in Trace::ops
+  std::vector<std::uint32_t> iterations;        // indices in Trace::iterations: complete and consecutive
+  std::vector<std::vector<std::uint32_t>> ops;  // per iteration, per position: index in Trace::ops
   /// Per iteration: its storage -> the storage of iteration 0 that plays the same part, and back.
   std::vector<std::unordered_map<trace::StorageId, trace::StorageId>> to_first, from_first;
-  std::set<ArgumentPath> differing;              // numbers that are not the same in all iterations
+  std::set<ArgumentPath> differing;  // numbers that are not the same in all iterations
 
   std::size_t count() const { return iterations.size(); }
   /// The argument at `path` in iteration `i`.
@@ -34,8 +34,8 @@ struct Alignment {
 };
 
 /// Aligns all complete iterations. Profiler marks and ops that neither return nor write a tensor are left out.
-/// Errors: kBadInput when no iteration is complete, or when two differ in anything but numbers: the first differing op of
-/// both is named with its place.
+/// Errors: kBadInput when no iteration is complete, or when two differ in anything but numbers: the first differing op
+/// of both is named with its place.
 Result<Alignment> align(const trace::Trace& trace);
 
 /// Every tensor id among `args`, in order; kNone for undefined ones where `keep_undefined`.

@@ -16,10 +16,10 @@ Error bad(std::string message) { return Error{ErrorCode::kBadInput, std::move(me
 
 /// How a storage that the iteration reads before writing it came to hold its bytes, iteration by iteration.
 struct History {
-  bool carried = true;          // from the second iteration on it is what an earlier iteration left
+  bool carried = true;               // from the second iteration on it is what an earlier iteration left
   StorageId carrier = trace::kNone;  // the storage (of iteration 0) whose last content that is
-  bool always_given = true;     // every iteration has its bytes in the recording
-  bool same_storage = true;     // one storage in all iterations
+  bool always_given = true;          // every iteration has its bytes in the recording
+  bool same_storage = true;          // one storage in all iterations
   std::vector<trace::BlobId> blobs;  // of the iterations that have some, else kNone
 };
 
@@ -107,11 +107,13 @@ class Classifier {
       program_.inputs.push_back({entry.outside, blobs, false});
       return {};
     }
-    return bad(fmt::format(
-        "{} is carried from one iteration to the next in some iterations only: its bytes come from outside in {} of {}; "
-        "record with a larger --warmup",
-        describe(storage), h.blobs.size() - static_cast<std::size_t>(std::count(h.blobs.begin(), h.blobs.end(), trace::kNone)),
-        h.blobs.size()));
+    return bad(
+        fmt::format("{} is carried from one iteration to the next in some iterations only: its bytes come from outside "
+                    "in {} of {}; "
+                    "record with a larger --warmup",
+                    describe(storage),
+                    h.blobs.size() - static_cast<std::size_t>(std::count(h.blobs.begin(), h.blobs.end(), trace::kNone)),
+                    h.blobs.size()));
   }
 
   bool same_blob(trace::BlobId a, trace::BlobId b) const {
@@ -160,7 +162,8 @@ class Classifier {
   Result<void> add_carried(StorageId storage, const StorageMap::Entry& entry, StorageId carrier) {
     const auto* end = storages_.find(carrier);
     if (!end || end->value == graph::kNone || end->dtype != entry.dtype || end->elements != entry.elements) {
-      return bad(fmt::format("{} takes over a tensor of the iteration before whose value is not known", describe(storage)));
+      return bad(
+          fmt::format("{} takes over a tensor of the iteration before whose value is not known", describe(storage)));
     }
     return add_state(entry.outside, end->value, storage, carrier);
   }

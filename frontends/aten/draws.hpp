@@ -16,7 +16,8 @@ class Draws {
 
   /// True when result `k` of the op at `position` was drawn and recorded in iteration 0.
   bool has(std::uint32_t position, std::uint32_t k) const;
-  /// The drawn elements, dense and row-major, as an input of the program. Fails the emitter when an iteration lacks them.
+  /// The drawn elements, dense and row-major, as an input of the program. Fails the emitter when an iteration lacks
+  /// them.
   Term read(std::uint32_t position, std::uint32_t k, const trace::Tensor& tensor);
 
  private:

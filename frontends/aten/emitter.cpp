@@ -167,7 +167,8 @@ Term Emitter::permute(const Term& x, const std::vector<std::int64_t>& dims) {
 Term Emitter::transpose(const Term& x, std::int64_t a, std::int64_t b) {
   std::vector<std::int64_t> dims(static_cast<std::size_t>(x.rank()));
   std::iota(dims.begin(), dims.end(), 0);
-  std::swap(dims[static_cast<std::size_t>(wrap_dim(a, x.rank()))], dims[static_cast<std::size_t>(wrap_dim(b, x.rank()))]);
+  std::swap(dims[static_cast<std::size_t>(wrap_dim(a, x.rank()))],
+            dims[static_cast<std::size_t>(wrap_dim(b, x.rank()))]);
   return permute(x, dims);
 }
 

@@ -25,13 +25,13 @@ class Emitter {
   const std::string& failure() const { return failure_; }
 
   // Element-wise. Results are row-major; operands broadcast; numbers are allowed wherever a tensor is.
-  Term unary(graph::OpKind kind, const Term& x);                    // in x's dtype; bool for tests
-  Term binary(graph::OpKind kind, const Term& a, const Term& b);    // in promote({a, b}); bool for comparisons and logic
+  Term unary(graph::OpKind kind, const Term& x);                  // in x's dtype; bool for tests
+  Term binary(graph::OpKind kind, const Term& a, const Term& b);  // in promote({a, b}); bool for comparisons and logic
   Term select(const Term& condition, const Term& a, const Term& b);  // in promote({a, b})
-  Term cast(const Term& x, DType dtype);                            // the term itself when it has the dtype
+  Term cast(const Term& x, DType dtype);                             // the term itself when it has the dtype
   Term fill(const Term& number, const Sizes& sizes, DType dtype);
   Term coordinate(std::int64_t dim, const Sizes& sizes, DType dtype);
-  Term copy(const Term& x);                                         // to a row-major value of its own
+  Term copy(const Term& x);  // to a row-major value of its own
 
   // Reductions keep the dims with size 1; drop() removes them.
   Term sum(const Term& x, const std::vector<std::int64_t>& dims);
@@ -67,8 +67,8 @@ class Emitter {
 
   /// A new value that enters from outside.
   graph::ValueId outside_value(graph::ValueKind kind, DType dtype, std::int64_t elements, std::string name);
-  /// Makes the op that produced `term` write it through `layout` instead. False when that is not possible: the op stands
-  /// before `first_op`, the term is not its whole result, or something has read it since.
+  /// Makes the op that produced `term` write it through `layout` instead. False when that is not possible: the op
+  /// stands before `first_op`, the term is not its whole result, or something has read it since.
   bool relay(const Term& term, const graph::View& layout, graph::OpId first_op);
   graph::OpId next_op() const { return static_cast<graph::OpId>(program_.ops.size()); }
 

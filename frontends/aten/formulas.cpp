@@ -38,9 +38,7 @@ namespace {
 
 bool all_bool(const Term& a, const Term& b) { return promote({a, b}) == DType::kBool; }
 
-Term scaled(Emitter& e, const Term& x, const Term& factor) {
-  return is_fixed(factor, 1) ? x : multiply(e, x, factor);
-}
+Term scaled(Emitter& e, const Term& x, const Term& factor) { return is_fixed(factor, 1) ? x : multiply(e, x, factor); }
 
 /// The framework's scalar multiply keeps the tensor's dtype, whatever the number's.
 Term keep_dtype(Term number, const Term& like) {

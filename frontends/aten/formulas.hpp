@@ -10,7 +10,8 @@ namespace crucible::aten {
 Term widened(Emitter& e, const Term& x);
 /// As widened; integers and booleans become f32.
 Term as_floating(Emitter& e, const Term& x);
-/// A number as the framework takes it beside a tensor `like` of f16 or bf16 in sums and comparisons: rounded to its dtype.
+/// A number as the framework takes it beside a tensor `like` of f16 or bf16 in sums and comparisons: rounded to its
+/// dtype.
 Term rounded_like(Emitter& e, const Term& number, const Term& like);
 /// True for a fixed number equal to `value`.
 bool is_fixed(const Term& number, double value);

@@ -100,8 +100,8 @@ class Lowering {
     if (emitter_.failure().empty()) return {};
     const std::string module = module_of(trace_, op(position));
     return Error{ErrorCode::kBadInput,
-                 fmt::format("op {} ({}{}{} at {}): {}", position, call.full_name(), module.empty() ? "" : " in ", module,
-                             trace_.site_text(op(position).site), emitter_.failure())};
+                 fmt::format("op {} ({}{}{} at {}): {}", position, call.full_name(), module.empty() ? "" : " in ",
+                             module, trace_.site_text(op(position).site), emitter_.failure())};
   }
 
   const trace::Trace& trace_;

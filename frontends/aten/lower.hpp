@@ -8,9 +8,9 @@
 
 namespace crucible::aten {
 
-/// Lowers the recorded iterations to one program: the op sequence is the same in all of them, scalars that differ become
-/// slots, external tensors become states, inputs or constants, in-place writes and views are resolved.
-/// Errors: kBadInput when an op has no lowering (all such ops listed with count, module path and Python line), when two
+/// Lowers the recorded iterations to one program: the op sequence is the same in all of them, scalars that differ
+/// become slots, external tensors become states, inputs or constants, in-place writes and views are resolved. Errors:
+/// kBadInput when an op has no lowering (all such ops listed with count, module path and Python line), when two
 /// iterations differ (the first differing op of both is named), or when no complete iteration was recorded.
 Result<graph::Program> lower(const trace::Trace& trace);
 

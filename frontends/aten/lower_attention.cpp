@@ -27,9 +27,8 @@ Term scores(OpCall& c, const Term& query, const Term& key) {
   Term s = widened(e, e.matmul(query, e.transpose(key, -1, -2), scale_of(c, query)));
   if (c.has("attn_mask")) {
     const Term mask = c.tensor("attn_mask");
-    s = mask.dtype == DType::kBool
-            ? e.select(mask, s, Term::number(-std::numeric_limits<double>::infinity()))
-            : e.binary(OpKind::kAdd, s, widened(e, mask));
+    s = mask.dtype == DType::kBool ? e.select(mask, s, Term::number(-std::numeric_limits<double>::infinity()))
+                                   : e.binary(OpKind::kAdd, s, widened(e, mask));
   }
   return s;
 }

@@ -1,5 +1,5 @@
-// Lowering of _foreach_ ops: the same formula for every tensor of a list. An in-place variant returns nothing and writes
-// its list `self`; the other one returns a list.
+// Lowering of _foreach_ ops: the same formula for every tensor of a list. An in-place variant returns nothing and
+// writes its list `self`; the other one returns a list.
 #include "frontends/aten/formulas.hpp"
 #include "frontends/aten/lower_table.hpp"
 
@@ -24,7 +24,9 @@ class Argument {
     }
     one_ = !is_list;
   }
-  Term operator[](std::size_t i) const { return items_.empty() ? Term::number(0) : items_[one_ ? 0 : i % items_.size()]; }
+  Term operator[](std::size_t i) const {
+    return items_.empty() ? Term::number(0) : items_[one_ ? 0 : i % items_.size()];
+  }
 
  private:
   std::vector<Term> items_;

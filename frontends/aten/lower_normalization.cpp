@@ -150,11 +150,13 @@ void native_batch_norm_backward(OpCall& c) {
   const Sizes shape = channel_shape(x);
   const bool training = c.boolean("train");
   const Term mean = e.reshape(widened(e, c.tensor(training ? "save_mean" : "running_mean")), shape);
-  const Term scale = training ? e.reshape(widened(e, c.tensor("save_invstd")), shape)
-                              : inverse_deviation(e, e.reshape(widened(e, c.tensor("running_var")), shape), c.real("eps"));
+  const Term scale = training
+                         ? e.reshape(widened(e, c.tensor("save_invstd")), shape)
+                         : inverse_deviation(e, e.reshape(widened(e, c.tensor("running_var")), shape), c.real("eps"));
   const Term h = normalized(e, x, mean, scale);
   if (c.wants(0)) {
-    const Term weighted_scale = c.has("weight") ? multiply(e, scale, e.reshape(widened(e, c.tensor("weight")), shape)) : scale;
+    const Term weighted_scale =
+        c.has("weight") ? multiply(e, scale, e.reshape(widened(e, c.tensor("weight")), shape)) : scale;
     c.set(0, training ? normalization_backward(e, g, h, weighted_scale, dims) : multiply(e, g, weighted_scale));
   }
   if (c.wants(1)) c.set(1, e.reshape(e.sum(multiply(e, g, h), dims), {shape[1]}));

@@ -123,7 +123,8 @@ void gelu_backward(OpCall& c) {
     slope = e.binary(OpKind::kAdd, half_plus(e, t), right);
   } else {
     const double scale = 1 / std::sqrt(2 * std::numbers::pi);
-    const Term density = multiply(e, e.unary(OpKind::kExp, multiply(e, square, Term::number(-0.5))), Term::number(scale));
+    const Term density =
+        multiply(e, e.unary(OpKind::kExp, multiply(e, square, Term::number(-0.5))), Term::number(scale));
     slope = e.binary(OpKind::kAdd, gelu_cdf(e, x), multiply(e, x, density));
   }
   c.set(0, multiply(e, g, slope));
@@ -256,8 +257,6 @@ constexpr Entry kEntries[] = {
     {"aten::clamp_max", clamp},
     {"aten::clamp_max_", clamp},
     {"aten::where.self", where},
-    {"aten::where.ScalarSelf", where},
-    {"aten::where.ScalarOther", where},
     {"aten::masked_fill.Scalar", masked_fill},
     {"aten::masked_fill.Tensor", masked_fill},
     {"aten::masked_fill_.Scalar", masked_fill},

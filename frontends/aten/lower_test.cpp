@@ -97,8 +97,9 @@ TEST(Aliases, AViewTakenBeforeAWriteSeesIt) {
   const auto head = b.view(b.storage_of(w), {2});
   const auto sum = b.fresh({});
   b.external(b.storage_of(w), {1, 2, 3, 4}, trace::Role::kParameter, "w");
-  b.op("aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)",
-       {B::tensor(w), B::integer(0), B::integer(0), B::integer(2), B::integer(1)}, {B::tensor(head)});
+  b.op(
+      "aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)",
+      {B::tensor(w), B::integer(0), B::integer(0), B::integer(2), B::integer(1)}, {B::tensor(head)});
   b.op(kMulInPlace, {B::tensor(w), B::number(3)}, {B::tensor(w)});
   b.op(kSum, {B::tensor(head), B::none()}, {B::tensor(sum)});
   b.loss(sum, 9);
@@ -245,8 +246,9 @@ TEST(Inputs, DrawnValuesAreInputs) {
     const auto mask = b.fresh({2});
     if (i == 0) b.external(b.storage_of(w), {0, 0}, trace::Role::kParameter, "w");
     b.op("aten::empty.memory_format(SymInt[] size) -> Tensor", {B::integers({2})}, {B::tensor(mask)});
-    const auto op = b.op("aten::bernoulli_.float(Tensor(a!) self, float p=0.5, *, Generator? generator=None) -> Tensor(a!)",
-                         {B::tensor(mask), B::number(0.5), B::none()}, {B::tensor(mask)});
+    const auto op =
+        b.op("aten::bernoulli_.float(Tensor(a!) self, float p=0.5, *, Generator? generator=None) -> Tensor(a!)",
+             {B::tensor(mask), B::number(0.5), B::none()}, {B::tensor(mask)});
     b.draw(op, 0, {1, static_cast<float>(i)});
     b.op(kAddInPlace, {B::tensor(w), B::tensor(mask), B::integer(1)}, {B::tensor(w)});
     b.end_iteration();

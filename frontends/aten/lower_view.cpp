@@ -91,7 +91,6 @@ constexpr Entry kEntries[] = {
     {"aten::permute", alias},
     {"aten::expand", alias},
     {"aten::detach", alias},
-    {"aten::detach_", alias},
     {"aten::alias", alias},
     {"aten::select.int", alias},
     {"aten::slice.Tensor", alias},

@@ -56,7 +56,7 @@ Term OpCall::number(const trace::Arg& arg, const ArgumentPath& path, std::string
     return term;
   }
   if (!expect(arg.kind == Kind::kInt || arg.kind == Kind::kDouble, name, "a number")) return Term::number(0);
-  if (true) {
+  if (!alignment_.differing.contains(path)) {
     return arg.kind == Kind::kInt ? Term::integer(arg.integer) : Term::number(arg.real);
   }
   std::vector<double> values;

@@ -12,8 +12,9 @@ using testing::ElementsAre;
 TEST(Schema, ArgumentNames) {
   EXPECT_THAT(argument_names("aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"),
               ElementsAre("self", "other", "alpha"));
-  EXPECT_THAT(argument_names("aten::foo(Tensor(a!) self, SymInt[2] stride=[1, 1], str mode='a,b', int[]? dim=None) -> ()"),
-              ElementsAre("self", "stride", "mode", "dim"));
+  EXPECT_THAT(
+      argument_names("aten::foo(Tensor(a!) self, SymInt[2] stride=[1, 1], str mode='a,b', int[]? dim=None) -> ()"),
+      ElementsAre("self", "stride", "mode", "dim"));
   EXPECT_THAT(argument_names("aten::bar() -> Tensor"), testing::IsEmpty());
   EXPECT_THAT(argument_names("aten::bar"), testing::IsEmpty());
 }

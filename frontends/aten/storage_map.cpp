@@ -143,8 +143,8 @@ void StorageMap::write(trace::TensorId id, const Term& written, graph::OpId firs
   auto& values = emitter_.program().values;
   entry->written = true;
   if (graph::covers(view, entry->elements)) {
-    const bool same = graph::same_map(term.operand.view, view) &&
-                      values[term.operand.value].elements == entry->elements;
+    const bool same =
+        graph::same_map(term.operand.view, view) && values[term.operand.value].elements == entry->elements;
     if (!same && !emitter_.relay(term, view, first_op)) {
       term = emitter_.copy(term);
       emitter_.relay(term, view, emitter_.next_op() - 1);

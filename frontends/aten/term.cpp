@@ -53,10 +53,10 @@ DType promote(const std::vector<Term>& terms) {
   return result.dtype;
 }
 
-DType compute_dtype(DType dtype) {
-  return dtype == DType::kF16 || dtype == DType::kBF16 ? DType::kF32 : dtype;
-}
+DType compute_dtype(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16 ? DType::kF32 : dtype; }
 
-std::int64_t wrap_dim(std::int64_t dim, std::int64_t rank) { return dim < 0 ? dim + std::max<std::int64_t>(rank, 1) : dim; }
+std::int64_t wrap_dim(std::int64_t dim, std::int64_t rank) {
+  return dim < 0 ? dim + std::max<std::int64_t>(rank, 1) : dim;
+}
 
 }  // namespace crucible::aten

@@ -12,7 +12,7 @@ using Sizes = std::vector<std::int64_t>;
 
 struct Term {
   graph::Operand operand;
-  DType dtype = DType::kF32;      // of the value; for numbers what promotion takes them for (i64, f32 or bool)
+  DType dtype = DType::kF32;       // of the value; for numbers what promotion takes them for (i64, f32 or bool)
   bool is_wrapped_number = false;  // a 0-dim tensor that was a Python number: weak in promotion
 
   bool is_number() const { return operand.is_scalar(); }

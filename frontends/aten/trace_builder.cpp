@@ -124,8 +124,7 @@ void TraceBuilder::draw(std::uint32_t op, std::uint32_t output, const std::vecto
 void TraceBuilder::loss(trace::TensorId tensor, double value) { present_.losses.push_back({tensor, value}); }
 
 void TraceBuilder::final_state(trace::StorageId storage, const std::vector<float>& content, const std::string& name) {
-  trace_.final_states.push_back(
-      {storage, trace::Role::kUnknown, name, blobs_->add(std::as_bytes(std::span(content)))});
+  trace_.final_states.push_back({storage, trace::Role::kUnknown, name, blobs_->add(std::as_bytes(std::span(content)))});
 }
 
 void TraceBuilder::end_iteration(bool complete) {

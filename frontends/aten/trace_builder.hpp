@@ -18,8 +18,8 @@ class TraceBuilder {
   /// A new storage of `elements` elements.
   trace::StorageId storage(std::int64_t elements, DType dtype = DType::kF32);
   /// A view of a storage; without strides row-major.
-  trace::TensorId view(trace::StorageId storage, std::vector<std::int64_t> sizes, std::vector<std::int64_t> strides = {},
-                       std::int64_t offset = 0, DType dtype = DType::kF32);
+  trace::TensorId view(trace::StorageId storage, std::vector<std::int64_t> sizes,
+                       std::vector<std::int64_t> strides = {}, std::int64_t offset = 0, DType dtype = DType::kF32);
   /// A new storage and a row-major tensor that covers it.
   trace::TensorId fresh(std::vector<std::int64_t> sizes, DType dtype = DType::kF32);
   /// A Python number as the framework passes it: a 0-dim f64 tensor with bytes of its own.
@@ -60,8 +60,7 @@ class TraceBuilder {
 std::vector<float> floats(const graph::Bytes& bytes);
 
 // Schemas that the tests use.
-inline constexpr const char* kAdd =
-    "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor";
+inline constexpr const char* kAdd = "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor";
 inline constexpr const char* kAddInPlace =
     "aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)";
 inline constexpr const char* kMul = "aten::mul.Tensor(Tensor self, Tensor other) -> Tensor";

@@ -1,5 +1,5 @@
-// `crucible devices` and `crucible plugin list`: what is here. A plugin that cannot be used is shown with its reason, and
-// does not keep the others from being shown.
+// `crucible devices` and `crucible plugin list`: what is here. A plugin that cannot be used is shown with its reason,
+// and does not keep the others from being shown.
 #include <fmt/format.h>
 
 #include <memory>
@@ -44,9 +44,14 @@ std::vector<Inspected> inspect_all() {
   return plugins;
 }
 
-ordered_json device_json(const Inspected& plugin, const backend::DeviceInfo& info, const backend::Properties& properties) {
-  ordered_json device = {{"backend", plugin.found.name}, {"id", info.id},           {"name", info.name},
-                         {"kind", info.kind},            {"threads", info.threads}, {"memory_bytes", info.memory_bytes}};
+ordered_json device_json(const Inspected& plugin, const backend::DeviceInfo& info,
+                         const backend::Properties& properties) {
+  ordered_json device = {{"backend", plugin.found.name},
+                         {"id", info.id},
+                         {"name", info.name},
+                         {"kind", info.kind},
+                         {"threads", info.threads},
+                         {"memory_bytes", info.memory_bytes}};
   device["properties"] = ordered_json::object();
   for (const auto& [key, value] : properties) device["properties"][key] = value;
   return device;
@@ -57,7 +62,8 @@ void print_devices(const std::vector<Inspected>& plugins) {
   std::string notes;
   for (const Inspected& plugin : plugins) {
     for (const auto& [info, properties] : plugin.devices) {
-      rows.push_back({plugin.found.name, info.id, info.name, std::to_string(info.threads), format_bytes(info.memory_bytes)});
+      rows.push_back(
+          {plugin.found.name, info.id, info.name, std::to_string(info.threads), format_bytes(info.memory_bytes)});
       for (const auto& [key, value] : properties) notes += fmt::format("  {} {}: {}\n", info.id, key, value);
     }
     if (!plugin.problem.empty()) notes += fmt::format("  {} cannot be used: {}\n", plugin.found.name, plugin.problem);
@@ -69,7 +75,8 @@ Result<int> run_devices(bool json) {
   const std::vector<Inspected> plugins = inspect_all();
   ordered_json document = {{"devices", ordered_json::array()}, {"problems", ordered_json::array()}};
   for (const Inspected& plugin : plugins) {
-    for (const auto& [info, properties] : plugin.devices) document["devices"].push_back(device_json(plugin, info, properties));
+    for (const auto& [info, properties] : plugin.devices)
+      document["devices"].push_back(device_json(plugin, info, properties));
     if (!plugin.problem.empty()) {
       document["problems"].push_back(ordered_json{{"backend", plugin.found.name}, {"reason", plugin.problem}});
     }
@@ -110,14 +117,15 @@ Result<int> run_plugin_list(bool json) {
 
 void add_devices(Commands& commands) {
   auto json = std::make_shared<bool>(false);  // shared with the callbacks, which run after this function
-  CLI::App* devices = add_subcommand(commands.app, "devices", "The devices that can be replayed on, and what is missing.",
-                                     "crucible devices --json");
+  CLI::App* devices = add_subcommand(
+      commands.app, "devices", "The devices that can be replayed on, and what is missing.", "crucible devices --json");
   devices->add_flag("--json", *json, "One JSON document on standard output");
   devices->callback([&commands, json] { commands.run = [json] { return run_devices(*json); }; });
 
   CLI::App* plugin = add_subcommand(commands.app, "plugin", "About backend plugins.", "crucible plugin list");
   plugin->require_subcommand(1);
-  CLI::App* list = add_subcommand(*plugin, "list", "The plugins in the places that are searched.", "crucible plugin list --json");
+  CLI::App* list =
+      add_subcommand(*plugin, "list", "The plugins in the places that are searched.", "crucible plugin list --json");
   list->add_flag("--json", *json, "One JSON document on standard output");
   list->callback([&commands, json] { commands.run = [json] { return run_plugin_list(*json); }; });
 }

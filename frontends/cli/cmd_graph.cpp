@@ -38,8 +38,8 @@ Result<std::vector<Stage>> all_stages(const trace::Trace& trace) {
   const auto begin = std::chrono::steady_clock::now();
   CRUCIBLE_TRY(graph::Program program, aten::lower_without_passes(trace));
   stages.push_back({"lowered", "neutral ops in recorded order, aliases resolved", program, ns_since(begin)});
-  CRUCIBLE_TRY_VOID(graph::run_passes(
-      program, [&](const graph::Pass& pass, const graph::Program& after, std::uint64_t time_ns) {
+  CRUCIBLE_TRY_VOID(
+      graph::run_passes(program, [&](const graph::Pass& pass, const graph::Program& after, std::uint64_t time_ns) {
         stages.push_back({std::string(pass.name), std::string(pass.description), after, time_ns});
       }));
   return stages;

@@ -148,13 +148,13 @@ void add_replay(Commands& commands) {
   command
       ->add_option("--threads", options->device.threads,
                    "Threads of a CPU backend (default: $CRUCIBLE_THREADS, then all)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1u, 1000000u));
   command->add_option("--iterations", options->iterations, "Run only the first N iterations")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1u, 1000000u));
   command->add_option("--numerics", options->numerics, "fast; strict is not in this version")
       ->check(CLI::IsMember({"fast", "strict"}));
   command->add_option("--repeat", options->repeat, "Run the whole sequence N more times and report the median time")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1u, 1000000u));
   command->add_flag("--no-fuse", options->no_fuse, "One kernel per op");
   command->add_flag("--verify", options->verify,
                     "Compare each loss and the final state with the recorded ones; exit 1 when they differ");

@@ -5,6 +5,7 @@
 #include <ATen/core/jit_type.h>
 #include <ATen/core/stack.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/PyInterpreterHooks.h>
 #include <torch/library.h>
 
 #include <memory>
@@ -70,6 +71,30 @@ void encode_value(Encoder& e, const c10::IValue& value, const c10::Type& type, A
   e.opaque(value.tagKind());
 }
 
+/// What the framework shuts out while a handler of Python runs: all keys above Python's. It shuts ours out too where our
+/// key is above; then the ops that the handler calls would be lost, so we call the handler ourselves.
+c10::DispatchKeySet keys_above_python() {
+  using K = c10::DispatchKey;
+  const c10::DispatchKeySet from_python = c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, K::Python) | c10::DispatchKeySet(K::Python);
+  return (c10::DispatchKeySet(c10::DispatchKeySet::FULL) - from_python)
+      .remove(K::ZeroTensor)
+      .remove(K::Conjugate)
+      .remove(K::Negative)
+      .remove(K::Fake);
+}
+
+void pass_by(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  static const c10::DispatchKeySet above_python = keys_above_python();
+  const c10::DispatchKeySet below = keys & kKeysBelow;
+  c10::impl::PyInterpreter* interpreter = c10::impl::getGlobalPyInterpreter();
+  const bool is_ours_to_call = Recorder::instance().is_recording() && interpreter != nullptr &&
+                               below.highestPriorityTypeId() == c10::DispatchKey::Python &&
+                               !op.hasKernelForDispatchKey(c10::DispatchKey::Python);
+  if (!is_ours_to_call) return op.redispatchBoxed(below, stack);
+  const c10::impl::ExcludeDispatchKeyGuard guard(above_python);
+  (*interpreter)->dispatch(op, stack);
+}
+
 /// In inference mode composite operators arrive whole. They are run again with our key on, so that their parts are seen.
 bool is_undecomposed(const Operator& op, c10::DispatchKeySet below) {
   return op.composite && !op.handle.hasKernelForDispatchKey(below.highestPriorityTypeId());
@@ -77,7 +102,7 @@ bool is_undecomposed(const Operator& op, c10::DispatchKeySet below) {
 
 void boxed_kernel(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const c10::DispatchKeySet below = keys & kKeysBelow;
-  if (passes_by(keys)) return handle.redispatchBoxed(below, stack);
+  if (passes_by(keys)) return pass_by(handle, keys, stack);
   const Operator& op = Recorder::instance().operators().find_or_add(handle);
   if (op.control || is_undecomposed(op, below)) return handle.redispatchBoxed(below, stack);
   OpScope scope(op);
@@ -143,6 +168,11 @@ void install_per_op(Installed& kernels) {
 }
 
 }  // namespace
+
+const c10::BoxedKernel& passing_kernel() {
+  static const c10::BoxedKernel kernel = c10::BoxedKernel::makeFromFunction<&pass_by>();
+  return kernel;
+}
 
 std::string install_kernels(Path path) {
   uninstall_kernels();

@@ -110,9 +110,15 @@ class Builder {
 
   void add_ops() {
     const RecordReader::Intern intern_tensor = [this](trace::Tensor tensor) { return intern(std::move(tensor)); };
+    // A loss is the tensor that an op below autograd returned, where nothing requires a gradient yet.
+    const RecordReader::Intern intern_loss = [this](trace::Tensor tensor) {
+      tensor.requires_grad = false;
+      return intern(std::move(tensor));
+    };
     for (const Record& record : sorted_records()) {
-      RecordReader reader(record.words + kRecordWords, record.words + record.header.words, intern_tensor);
-      if (record.header.operator_id == kLossRecord) {
+      const bool is_loss = record.header.operator_id == kLossRecord;
+      RecordReader reader(record.words + kRecordWords, record.words + record.header.words, is_loss ? intern_loss : intern_tensor);
+      if (is_loss) {
         const trace::TensorId tensor = reader.read().tensor;
         losses_.emplace_back(record.header.sequence, trace::Loss{tensor, reader.read().real});
         continue;

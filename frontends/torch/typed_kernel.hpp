@@ -4,6 +4,8 @@
 
 #include <ATen/core/IListRef.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/core/boxing/BoxedKernel.h>
+#include <ATen/core/boxing/impl/boxing.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
@@ -112,13 +114,18 @@ inline bool passes_by(c10::DispatchKeySet keys) {
   return keys.has(c10::DispatchKey::Python) || !Recorder::instance().is_recording();
 }
 
+/// A kernel for ops that pass by: a subclass or mode of Python gets them with our key still on.
+const c10::BoxedKernel& passing_kernel();
+
 template <class Op, class Signature>
 struct TypedKernel;
 template <class Op, class Result, class... Arguments>
 struct TypedKernel<Op, Result(Arguments...)> {
   static Result call(c10::DispatchKeySet keys, Arguments... arguments) {
-    if (passes_by(keys)) [[unlikely]] return Op::redispatch(keys & kKeysBelow, arguments...);
     static const Operator& op = Recorder::instance().operators().find_or_add(Op::name, Op::overload_name);
+    if (passes_by(keys)) [[unlikely]] {
+      return c10::impl::BoxedKernelWrapper<Result(Arguments...)>::call(passing_kernel(), op.handle, keys, arguments...);
+    }
     OpScope scope(op);
     std::size_t index = 0;
     (encode_argument(scope, index++, arguments), ...);

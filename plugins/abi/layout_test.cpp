@@ -152,8 +152,9 @@ TEST(AbiLayout, HasEachRowOnce) {
 }
 
 TEST(AbiLayout, IsTheSameInC) {
-  const std::size_t sizes[] = {sizeof(crucible_op),           sizeof(crucible_library_desc), sizeof(crucible_view),
-                               sizeof(crucible_query_out),    sizeof(crucible_if_memory),    sizeof(crucible_if_plan),
+  const std::size_t sizes[] = {sizeof(crucible_op),           sizeof(crucible_library_desc),
+                               sizeof(crucible_view),         sizeof(crucible_query_out),
+                               sizeof(crucible_if_memory),    sizeof(crucible_if_plan),
                                sizeof(crucible_compile_info), sizeof(crucible_kv)};
   for (int i = 0; i < 8; ++i) EXPECT_EQ(crucible_abi_size_in_c(i), sizes[i]) << i;
 }

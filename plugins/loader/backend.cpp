@@ -1,4 +1,5 @@
-// Backend: one started plugin. Starting and stopping go through the registry of libraries, which outlives every Backend.
+// Backend: one started plugin. Starting and stopping go through the registry of libraries, which outlives every
+// Backend.
 #include "plugins/loader/backend.hpp"
 
 #include <fmt/format.h>
@@ -43,7 +44,8 @@ Result<std::shared_ptr<Backend>> Backend::load(const std::filesystem::path& path
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::canonical(path, error);
   if (error) {
-    return Error{ErrorCode::kUnavailable, fmt::format("plugin {} cannot be loaded: {}", path.string(), error.message())};
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("plugin {} cannot be loaded: {}", path.string(), error.message())};
   }
   std::shared_ptr<Backend> alive;  // outlives the lock: it may be the last owner when it goes
   const std::lock_guard lock(library_mutex());
@@ -84,7 +86,8 @@ Result<std::vector<DeviceInfo>> Backend::devices() const {
     }
     static_cast<std::vector<DeviceInfo>*>(user)->push_back(std::move(device));
   };
-  CRUCIBLE_TRY_VOID(to_result(device_table().enumerate(sink, &devices), fmt::format("listing the devices of {}", name_)));
+  CRUCIBLE_TRY_VOID(
+      to_result(device_table().enumerate(sink, &devices), fmt::format("listing the devices of {}", name_)));
   return devices;
 }
 
@@ -100,8 +103,8 @@ Result<std::shared_ptr<Device>> Backend::open(std::string_view device_id) {
     }
     known += fmt::format("{}{}", known.empty() ? "" : ", ", info.id);
   }
-  return Error{ErrorCode::kUnavailable, fmt::format("{} has no device '{}': it has {}", name_, device_id,
-                                                    known.empty() ? "none" : known)};
+  return Error{ErrorCode::kUnavailable,
+               fmt::format("{} has no device '{}': it has {}", name_, device_id, known.empty() ? "none" : known)};
 }
 
 const crucible_if_device& Backend::device_table() const { return state_->library->tables.device; }

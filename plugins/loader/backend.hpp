@@ -1,7 +1,7 @@
 // A loaded backend plugin and what is made from it, as owning C++ objects: the host's side of plugins/abi.
 //
-// load_backend() finds, loads and queries the shared object, copies every table that it hands out into a full-size local
-// one whose missing entries answer "unimplemented", and initialises it. Libraries are never unmapped.
+// load_backend() finds, loads and queries the shared object, copies every table that it hands out into a full-size
+// local one whose missing entries answer "unimplemented", and initialises it. Libraries are never unmapped.
 #pragma once
 
 #include <cstdint>
@@ -76,7 +76,8 @@ struct KernelText {
 
 class Module {
  public:
-  static Result<Module> compile(std::shared_ptr<Device> device, std::string_view prelude, std::span<const KernelText> kernels);
+  static Result<Module> compile(std::shared_ptr<Device> device, std::string_view prelude,
+                                std::span<const KernelText> kernels);
   Module(Module&& other) noexcept;
   Module& operator=(Module&& other) noexcept;
   ~Module();
@@ -99,8 +100,8 @@ class Plan {
   Plan& operator=(Plan&& other) noexcept;
   ~Plan();
   Result<void> set_slots(std::span<const double> values);
-  Result<void> replay();                                    // done on return
-  Result<std::vector<std::uint64_t>> profile();             // one replay; nanoseconds per op
+  Result<void> replay();                         // done on return
+  Result<std::vector<std::uint64_t>> profile();  // one replay; nanoseconds per op
 
  private:
   Plan() = default;
@@ -137,8 +138,10 @@ class Backend : public std::enable_shared_from_this<Backend> {
   std::filesystem::path path_;
 };
 
-/// Finds libcrucible_NAME.so: $CRUCIBLE_PLUGIN_PATH (folders, colon-separated), then the folder of this executable, then
-/// ../lib/crucible beside it; never the current directory. Errors: kUnavailable, listing every place that was looked at.
+/// Finds libcrucible_NAME.so: $CRUCIBLE_PLUGIN_PATH (folders, colon-separated), then the folder of this executable,
+/// then
+/// ../lib/crucible beside it; never the current directory. Errors: kUnavailable, listing every place that was looked
+/// at.
 Result<std::filesystem::path> find_backend(std::string_view name);
 
 struct FoundBackend {

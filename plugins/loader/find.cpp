@@ -39,7 +39,8 @@ std::vector<std::filesystem::path> search_folders() {
 
 /// "cpu" of "libcrucible_cpu.so"; "" of other names.
 std::string name_in(const std::string& file) {
-  if (!file.starts_with(kPrefix) || !file.ends_with(kSuffix) || file.size() <= kPrefix.size() + kSuffix.size()) return "";
+  if (!file.starts_with(kPrefix) || !file.ends_with(kSuffix) || file.size() <= kPrefix.size() + kSuffix.size())
+    return "";
   return file.substr(kPrefix.size(), file.size() - kPrefix.size() - kSuffix.size());
 }
 
@@ -49,7 +50,8 @@ std::vector<FoundBackend> list_backends() {
   std::map<std::string, std::filesystem::path> found;
   for (const std::filesystem::path& folder : search_folders()) {
     std::error_code error;
-    for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+         entry.increment(error)) {
       const std::string name = name_in(entry->path().filename().string());
       if (!name.empty() && exports_symbol(entry->path(), CRUCIBLE_QUERY_SYMBOL)) found.try_emplace(name, entry->path());
     }
@@ -61,7 +63,8 @@ std::vector<FoundBackend> list_backends() {
 
 Result<std::filesystem::path> find_backend(std::string_view name) {
   if (name.empty() || name.find('/') != std::string_view::npos) {
-    return Error{ErrorCode::kUsage, fmt::format("'{}' is not the name of a backend: names have letters, digits and '_'", name)};
+    return Error{ErrorCode::kUsage,
+                 fmt::format("'{}' is not the name of a backend: names have letters, digits and '_'", name)};
   }
   const std::string file = fmt::format("{}{}{}", kPrefix, name, kSuffix);
   std::string places;

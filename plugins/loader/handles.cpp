@@ -18,9 +18,9 @@ Properties& as_properties(void* user) { return *static_cast<Properties*>(user); 
 void collect(void* user, const crucible_kv* items, std::uint32_t count) {
   for (std::uint32_t i = 0; i < count; ++i) {
     const crucible_kv& item = items[i];
-    as_properties(user).emplace_back(std::string(item.key.data, item.key.size),
-                                     item.type == CRUCIBLE_V_STR ? std::string(item.s.data, item.s.size)
-                                                                 : std::to_string(item.u));
+    as_properties(user).emplace_back(
+        std::string(item.key.data, item.key.size),
+        item.type == CRUCIBLE_V_STR ? std::string(item.s.data, item.s.size) : std::to_string(item.u));
   }
 }
 
@@ -104,10 +104,10 @@ Result<Module> Module::compile(std::shared_ptr<Device> device, std::string_view 
   Module module;
   module.info_.struct_size = sizeof(module.info_);
   const auto count = static_cast<std::uint32_t>(kernels.size());
-  CRUCIBLE_TRY_VOID(to_result(device->backend().compile_table().compile(device->handle(), borrow(prelude), names.data(),
-                                                                        texts.data(), count, &module.handle_,
-                                                                        &module.info_),
-                              fmt::format("compiling {} kernels for device {}", count, device->info().id)));
+  CRUCIBLE_TRY_VOID(
+      to_result(device->backend().compile_table().compile(device->handle(), borrow(prelude), names.data(), texts.data(),
+                                                          count, &module.handle_, &module.info_),
+                fmt::format("compiling {} kernels for device {}", count, device->info().id)));
   module.device_ = std::move(device);
   return module;
 }
@@ -136,9 +136,9 @@ Result<crucible_kernel*> Module::kernel(std::string_view name) const {
 Result<Plan> Plan::build(std::shared_ptr<Device> device, std::span<const crucible_op> ops, std::uint32_t slot_count) {
   Plan plan;
   plan.op_count_ = static_cast<std::uint32_t>(ops.size());
-  CRUCIBLE_TRY_VOID(to_result(device->backend().plan_table().build(device->handle(), ops.data(), plan.op_count_, slot_count,
-                                                                   &plan.handle_),
-                              fmt::format("building a plan of {} ops", plan.op_count_)));
+  CRUCIBLE_TRY_VOID(to_result(
+      device->backend().plan_table().build(device->handle(), ops.data(), plan.op_count_, slot_count, &plan.handle_),
+      fmt::format("building a plan of {} ops", plan.op_count_)));
   plan.device_ = std::move(device);
   return plan;
 }
@@ -160,16 +160,17 @@ Plan::~Plan() {
 }
 
 Result<void> Plan::set_slots(std::span<const double> values) {
-  return to_result(device_->backend().plan_table().set_slots(handle_, values.data(), static_cast<std::uint32_t>(values.size())),
-                   "setting the slots of a plan");
+  return to_result(
+      device_->backend().plan_table().set_slots(handle_, values.data(), static_cast<std::uint32_t>(values.size())),
+      "setting the slots of a plan");
 }
 
 Result<void> Plan::replay() { return to_result(device_->backend().plan_table().replay(handle_), "replaying a plan"); }
 
 Result<std::vector<std::uint64_t>> Plan::profile() {
   std::vector<std::uint64_t> nanoseconds(op_count_);
-  CRUCIBLE_TRY_VOID(to_result(device_->backend().plan_table().profile(handle_, nanoseconds.data(), op_count_),
-                              "profiling a plan"));
+  CRUCIBLE_TRY_VOID(
+      to_result(device_->backend().plan_table().profile(handle_, nanoseconds.data(), op_count_), "profiling a plan"));
   return nanoseconds;
 }
 

@@ -52,7 +52,8 @@ std::optional<T> read_at(std::span<const std::byte> file, std::uint64_t offset) 
 }
 
 /// True when the symbols of section `symbols`, named in section `names`, define `wanted`.
-bool defines(std::span<const std::byte> file, const Elf64_Shdr& symbols, const Elf64_Shdr& names, const std::string& wanted) {
+bool defines(std::span<const std::byte> file, const Elf64_Shdr& symbols, const Elf64_Shdr& names,
+             const std::string& wanted) {
   if (names.sh_offset > file.size() || names.sh_size > file.size() - names.sh_offset) return false;
   const std::span<const std::byte> texts = file.subspan(names.sh_offset, names.sh_size);
   for (std::uint64_t i = 0; i < symbols.sh_size / sizeof(Elf64_Sym); ++i) {

@@ -69,12 +69,13 @@ Result<crucible_plugin_query_fn> load_query(const std::filesystem::path& path) {
   try {
     objects.push_back(std::make_unique<shared_library>(path, rtld_now | rtld_local));
   } catch (const std::exception& error) {
-    return Error{ErrorCode::kUnavailable, fmt::format("plugin {} cannot be loaded: {}", path.string(), loader_words(error.what()))};
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("plugin {} cannot be loaded: {}", path.string(), loader_words(error.what()))};
   }
   const shared_library& library = *objects.back();
   if (!library.has(CRUCIBLE_QUERY_SYMBOL)) {
-    return Error{ErrorCode::kBadInput, fmt::format("{} is not a Crucible plugin: it exports no {}", path.string(),
-                                                   CRUCIBLE_QUERY_SYMBOL)};
+    return Error{ErrorCode::kBadInput,
+                 fmt::format("{} is not a Crucible plugin: it exports no {}", path.string(), CRUCIBLE_QUERY_SYMBOL)};
   }
   try {
     return &library.get<int32_t(const crucible_query_in*, crucible_query_out*)>(CRUCIBLE_QUERY_SYMBOL);
@@ -96,16 +97,17 @@ Result<void> check_answer(const std::filesystem::path& path, std::int32_t code, 
                                                    path.string(), out.magic, CRUCIBLE_MAGIC)};
   }
   if (out.abi_major != CRUCIBLE_ABI_MAJOR) {
-    return Error{ErrorCode::kUnavailable,
-                 fmt::format("plugin {} speaks ABI {}.{}, this host {}.{}: major numbers must be equal, so use a plugin "
-                             "built for this host",
-                             path.string(), out.abi_major, out.abi_minor, CRUCIBLE_ABI_MAJOR, CRUCIBLE_ABI_MINOR)};
+    return Error{
+        ErrorCode::kUnavailable,
+        fmt::format("plugin {} speaks ABI {}.{}, this host {}.{}: major numbers must be equal, so use a plugin "
+                    "built for this host",
+                    path.string(), out.abi_major, out.abi_minor, CRUCIBLE_ABI_MAJOR, CRUCIBLE_ABI_MINOR)};
   }
   if (out.struct_size < offsetof(crucible_query_out, reject_reason) || out.api == nullptr || out.name.data == nullptr) {
-    return Error{ErrorCode::kBadInput, fmt::format("plugin {}: its query leaves name or table of functions empty "
-                                                   "({} bytes written, {} are the least)",
-                                                   path.string(), out.struct_size,
-                                                   offsetof(crucible_query_out, reject_reason))};
+    return Error{ErrorCode::kBadInput,
+                 fmt::format("plugin {}: its query leaves name or table of functions empty "
+                             "({} bytes written, {} are the least)",
+                             path.string(), out.struct_size, offsetof(crucible_query_out, reject_reason))};
   }
   return {};
 }

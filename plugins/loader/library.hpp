@@ -1,5 +1,5 @@
-// A plugin's shared object: loaded once per process, asked once who it is, never unmapped (code of a vendor's library may
-// still run in threads that we do not know of, and error objects point into it).
+// A plugin's shared object: loaded once per process, asked once who it is, never unmapped (code of a vendor's library
+// may still run in threads that we do not know of, and error objects point into it).
 #pragma once
 
 #include <deque>
@@ -22,10 +22,10 @@ struct Library {
   crucible_plugin_api api{};
   Tables tables{};
   crucible_host_api host{};
-  Options options;                   // of the Backend that is alive
-  std::deque<std::string> answers;   // what get_option has answered: lives as long as the process
-  std::weak_ptr<Backend> backend;    // the one that is alive, if any
-  const Backend* owner = nullptr;    // the one that started the plugin and has not stopped it yet
+  Options options;                  // of the Backend that is alive
+  std::deque<std::string> answers;  // what get_option has answered: lives as long as the process
+  std::weak_ptr<Backend> backend;   // the one that is alive, if any
+  const Backend* owner = nullptr;   // the one that started the plugin and has not stopped it yet
 };
 
 /// The library at the absolute `path`, loaded and queried now or earlier. It lives until the process ends.

@@ -12,13 +12,16 @@ namespace {
 ErrorCode error_code(crucible_code code) {
   switch (code) {
     case CRUCIBLE_E_UNSUPPORTED:
-    case CRUCIBLE_E_DATA_CORRUPT: return ErrorCode::kBadInput;
+    case CRUCIBLE_E_DATA_CORRUPT:
+      return ErrorCode::kBadInput;
     case CRUCIBLE_E_OUT_OF_MEMORY:
     case CRUCIBLE_E_INCOMPATIBLE:
     case CRUCIBLE_E_UNAVAILABLE:
     case CRUCIBLE_E_UNIMPLEMENTED:
-    case CRUCIBLE_E_DEVICE_LOST: return ErrorCode::kUnavailable;
-    default: return ErrorCode::kInternal;  // an open set of numbers: a newer plugin may have more of them
+    case CRUCIBLE_E_DEVICE_LOST:
+      return ErrorCode::kUnavailable;
+    default:
+      return ErrorCode::kInternal;  // an open set of numbers: a newer plugin may have more of them
   }
 }
 

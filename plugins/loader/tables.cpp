@@ -37,9 +37,10 @@ struct Stub<crucible_status (*)(Args...), Name> {
   static crucible_status call(Args...) { return unimplemented<Name>(); }
 };
 
-#define CRUCIBLE_FILL(table, entry)                                                                                  \
-  if ((table).entry == nullptr) {                                                                                    \
-    (table).entry = Stub<decltype((table).entry), "the plugin has no " #table "." #entry ": use a newer plugin">::call; \
+#define CRUCIBLE_FILL(table, entry)                                                                         \
+  if ((table).entry == nullptr) {                                                                           \
+    (table).entry =                                                                                         \
+        Stub<decltype((table).entry), "the plugin has no " #table "." #entry ": use a newer plugin">::call; \
   }
 
 void fill(crucible_if_device& device) {

@@ -1,6 +1,6 @@
-// crucible_reference FILE [--iterations N]: lowers a recording, replays it with the reference interpreter and prints how
-// far losses and final states are from the recorded ones, as JSON. With --names: every op that has a lowering.
-// The yardstick of tests/aten; not installed.
+// crucible_reference FILE [--iterations N]: lowers a recording, replays it with the reference interpreter and prints
+// how far losses and final states are from the recorded ones, as JSON. With --names: every op that has a lowering. The
+// yardstick of tests/aten; not installed.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -46,16 +46,20 @@ Result<Json> compare(const std::string& path, std::uint32_t iterations) {
   iterations = std::min(iterations, program.iterations);
   const auto begin = std::chrono::steady_clock::now();
   CRUCIBLE_TRY(const auto replay, graph::replay_reference(program, *trace.blob_store, iterations));
-  Json json{{"iterations", iterations},       {"ops", program.ops.size()},       {"slots", program.slots.size()},
-            {"inputs", program.inputs.size()}, {"constants", program.constants.size()}};
+  Json json{{"iterations", iterations},
+            {"ops", program.ops.size()},
+            {"slots", program.slots.size()},
+            {"inputs", program.inputs.size()},
+            {"constants", program.constants.size()}};
   json["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   json["losses"] = Json::array();
   for (std::uint32_t i = 0; i < iterations; ++i) {
     for (std::size_t k = 0; k < program.outputs.size(); ++k) {
       const double recorded = program.outputs[k].recorded[i], replayed = replay.outputs[i][k];
-      json["losses"].push_back({{"recorded", number(recorded)},
-                                {"replayed", number(replayed)},
-                                {"rel_diff", number(std::fabs(replayed - recorded) / std::max(std::fabs(recorded), 1e-30))}});
+      json["losses"].push_back(
+          {{"recorded", number(recorded)},
+           {"replayed", number(replayed)},
+           {"rel_diff", number(std::fabs(replayed - recorded) / std::max(std::fabs(recorded), 1e-30))}});
     }
   }
   json["states"] = Json::array();

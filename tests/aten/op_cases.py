@@ -198,8 +198,6 @@ for approximate in ("none", "tanh"):
 simple("silu_backward", f(5), f(5))
 simple("where.self", b(3, 4), f(4), f(3, 1))
 simple("where.self", b(4), i(4), f(4), variant="promotes")
-simple("where.ScalarSelf", b(4), 2.0, f(4))
-simple("where.ScalarOther", b(4), f(4), -1.0)
 
 # Reductions and products
 for variant, operand in [("", f(3, 4, 5)), ("strided", lambda d: d.f(5, 4, 3).permute(2, 1, 0)), *halves(3, 4, 5)]:
@@ -380,7 +378,6 @@ viewed("t", lambda x: aten.t.default(x))
 viewed("transpose.int", lambda x: aten.transpose.int(x, 0, 1))
 viewed("permute", lambda x: aten.permute.default(x.view(2, 2, 6), [2, 0, 1]))
 viewed("detach", lambda x: aten.detach.default(x))
-viewed("detach_", lambda x: aten.detach_.default(x))
 viewed("alias", lambda x: aten.alias.default(x))
 viewed("select.int", lambda x: aten.select.int(x, 1, -2))
 viewed("slice.Tensor", lambda x: aten.slice.Tensor(x, 1, 1, 6, 2))

@@ -1,5 +1,6 @@
 """The known pitfalls of recording below autograd, each with a small program."""
 
+import struct
 import unittest
 
 from support import LOOP, RecorderTest, floats, real
@@ -30,11 +31,9 @@ class Aliasing(RecorderTest):
         trace = self.recorded(loop_with("torch.zeros(8).as_strided((1, 2), (77, 1)).expm1()"))
         self.assertEqual(trace.tensor(trace.one("aten::expm1")["args"][0])["strides"], [77, 1])
 
-    def test_large_offsets(self):
-        trace = self.recorded(loop_with("big[2**32 + 5:][:2].expm1()", "big = torch.empty(2**33, dtype=torch.uint8, device='meta')\n"
-                                        "big = torch.zeros(4).as_strided((0,), (2**33,))"))
-        seen = trace.tensor(trace.one("aten::expm1")["args"][0])
-        self.assertEqual(seen["sizes"], [0])
+    def test_strides_beyond_32_bits(self):
+        trace = self.recorded(loop_with("torch.zeros(4).as_strided((1, 2), (2**33, 1)).expm1()"))
+        self.assertEqual(trace.tensor(trace.one("aten::expm1")["args"][0])["strides"], [2**33, 1])
 
     def test_set_data_and_resize(self):
         trace = self.recorded(loop_with("with torch.no_grad():\n    q = torch.full((3,), 2.0)\n    p = torch.zeros(3)\n    p.data = q\n    p.tan()\n"
@@ -66,13 +65,13 @@ with torch.no_grad():
 
 class Values(RecorderTest):
     def test_numbers_in_tensors(self):
-        trace = self.recorded(loop_with("with torch.no_grad():\n    torch.ones(2).mul(0.1 * step)\n    torch.ones(2) ** 3"))
+        trace = self.recorded(loop_with("with torch.no_grad():\n    torch.ones(2).mul(0.1 * step)\n    torch.ones(2) ** 3.5"))
         scaled = [op for op in trace.ops_named("aten::mul.Tensor", 0) if trace.tensor(op["args"][1])["wrapped"]][0]
         number = trace.externals_of(trace.storage(scaled["args"][1]))[0]
         self.assertEqual(trace.tensor(scaled["args"][1])["sizes"], [])
         self.assertEqual(trace.tensor(scaled["args"][1])["dtype"], "f64")
-        self.assertEqual(number["blob"]["hex"], (0.1 * 2).hex() and __import__("struct").pack("<d", 0.1 * 2).hex())
-        self.assertEqual(trace.one("aten::pow.Tensor_Scalar")["args"][1], 3)
+        self.assertEqual(number["blob"]["hex"], struct.pack("<d", 0.1 * 2).hex())
+        self.assertEqual([real(op["args"][1]) for op in trace.ops_named("aten::pow.Tensor_Scalar", 0) if isinstance(op["args"][1], dict)], [3.5])
 
     def test_value_that_leaves(self):
         trace = self.recorded(loop_with("value = torch.full((), 2.5).item()"))
@@ -119,7 +118,8 @@ class Outsiders(RecorderTest):
     def test_exception_inside_an_op(self):
         code = "try:\n    torch.empty(2, 3) @ torch.empty(2, 3)\nexcept RuntimeError:\n    pass\ntry:\n    torch.linalg.cholesky(-torch.eye(2))\nexcept RuntimeError:\n    pass\ntorch.eye(2).expm1()"
         trace = self.recorded(loop_with(code))
-        self.assertEqual(trace.ops_named("aten::mm"), [])
+        self.assertEqual([op for op in trace.ops_named("aten::mm") if trace.tensor(op["args"][0])["sizes"] == [2, 3]], [])
+        self.assertEqual(trace.ops_named("aten::linalg_cholesky_ex", 0) != [], True, "this one runs and reports the error later")
         self.assertEqual(len(trace.ops_named("aten::expm1")), 2, "recording goes on")
         self.assertEqual(trace.iterations[0]["op_count"], trace.iterations[1]["op_count"])
 

@@ -83,7 +83,7 @@ class ChangedOutside(RecorderTest):
         self.assertEqual(trace.not_recorded, [])
 
     def test_state_changed_through_numpy(self):
-        program = LOOP.replace("    optimizer.zero_grad()", "    model[2].bias.detach().numpy()[:] = step\n    optimizer.zero_grad()")
+        program = LOOP.replace("for step in range(10):\n", "array = model[2].bias.detach().numpy()\nfor step in range(10):\n    array[:] = step\n")
         trace = self.recorded(program, options=("--iterations", "3"))
         entered = [(external["iteration"], floats(external["blob"])) for external in trace.externals if external["name"] == "2.bias"]
         self.assertEqual(entered, [(0, [2.0]), (1, [3.0]), (2, [4.0])])

@@ -1,5 +1,5 @@
-// What the CPU plugin costs and reaches, through its ABI: a launch inside a plan, a replay's entry, matrix products, and
-// the convolutions of ResNet-18 (8 x 3 x 64 x 64) with the reorders that plain NCHW views need. Needs clang.
+// What the CPU plugin costs and reaches, through its ABI: a launch inside a plan, a replay's entry, matrix products,
+// and the convolutions of ResNet-18 (8 x 3 x 64 x 64) with the reorders that plain NCHW views need. Needs clang.
 #include <benchmark/benchmark.h>
 
 #include <bit>
@@ -55,8 +55,9 @@ void replay(benchmark::State& state, Plan& plan) {
 /// `range(0)` launches of `range(1)` floats each; the counter is the time of one launch.
 void launches(benchmark::State& state) {
   const std::vector<KernelText> kernels = {
-      {"k_add", "void k_add(void* const* b, const double* s, long begin, long end) {\n"
-                "  float* x = b[0]; for (long i = begin; i < end; ++i) x[i] += 1.0f;\n}\n"}};
+      {"k_add",
+       "void k_add(void* const* b, const double* s, long begin, long end) {\n"
+       "  float* x = b[0]; for (long i = begin; i < end; ++i) x[i] += 1.0f;\n}\n"}};
   const Module module = take(Module::compile(device(), "", kernels));
   const Buffer buffer = random_buffer(state.range(1));
   const std::uint64_t address = buffer.address();
@@ -71,10 +72,16 @@ void launches(benchmark::State& state) {
   const std::vector<crucible_op> ops(static_cast<std::size_t>(state.range(0)), op);
   Plan plan = take(Plan::build(device(), ops, 0));
   replay(state, plan);
-  state.counters["per_launch"] = benchmark::Counter(static_cast<double>(state.range(0)),
-                                                    benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+  state.counters["per_launch"] = benchmark::Counter(
+      static_cast<double>(state.range(0)), benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
-BENCHMARK(launches)->ArgNames({"launches", "floats"})->Args({100, 16})->Args({100, 4096})->Args({100, 65536})->Args({1, 16})->UseRealTime();
+BENCHMARK(launches)
+    ->ArgNames({"launches", "floats"})
+    ->Args({100, 16})
+    ->Args({100, 4096})
+    ->Args({100, 65536})
+    ->Args({1, 16})
+    ->UseRealTime();
 
 crucible_view view(const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& strides) {
   crucible_view result{};
@@ -101,7 +108,9 @@ std::int64_t count(const crucible_view& v) {
 /// Claims, builds and replays one library call.
 void library(benchmark::State& state, const crucible_library_desc& desc, double flops) {
   std::uint64_t scratch = 0;
-  if (const auto claimed = to_result(device()->backend().library_table().claim(device()->handle(), &desc, &scratch), "claim"); !claimed) {
+  if (const auto claimed =
+          to_result(device()->backend().library_table().claim(device()->handle(), &desc, &scratch), "claim");
+      !claimed) {
     state.SkipWithError(claimed.error().message.c_str());
     return;
   }
@@ -136,22 +145,31 @@ void sgemm(benchmark::State& state) {
 }
 BENCHMARK(sgemm)
     ->ArgNames({"batch", "m", "n", "k", "bt"})
-    ->Args({1, 32, 32, 32, 0})->Args({1, 64, 64, 64, 1})->Args({1, 64, 512, 256, 1})->Args({1, 64, 10, 512, 1})
-    ->Args({1, 512, 1024, 256, 1})->Args({1, 512, 256, 1024, 1})->Args({1, 512, 2048, 256, 1})->Args({1, 1024, 1024, 1024, 0})
-    ->Args({32, 128, 128, 32, 1})->Args({32, 128, 32, 128, 0})
+    ->Args({1, 32, 32, 32, 0})
+    ->Args({1, 64, 64, 64, 1})
+    ->Args({1, 64, 512, 256, 1})
+    ->Args({1, 64, 10, 512, 1})
+    ->Args({1, 512, 1024, 256, 1})
+    ->Args({1, 512, 256, 1024, 1})
+    ->Args({1, 512, 2048, 256, 1})
+    ->Args({1, 1024, 1024, 1024, 0})
+    ->Args({32, 128, 128, 32, 1})
+    ->Args({32, 128, 32, 128, 0})
     ->UseRealTime();
 
 struct Conv {
   std::int64_t in, out, size, kernel, stride, padding;
   int times;  // in one step of ResNet-18
 };
-constexpr Conv kResNet18[] = {{3, 64, 64, 7, 2, 3, 1},   {64, 64, 16, 3, 1, 1, 4},  {64, 128, 16, 3, 2, 1, 1}, {64, 128, 16, 1, 2, 0, 1},
-                              {128, 128, 8, 3, 1, 1, 3}, {128, 256, 8, 3, 2, 1, 1}, {128, 256, 8, 1, 2, 0, 1}, {256, 256, 4, 3, 1, 1, 3},
-                              {256, 512, 4, 3, 2, 1, 1}, {256, 512, 4, 1, 2, 0, 1}, {512, 512, 2, 3, 1, 1, 3}};
+constexpr Conv kResNet18[] = {{3, 64, 64, 7, 2, 3, 1},   {64, 64, 16, 3, 1, 1, 4},  {64, 128, 16, 3, 2, 1, 1},
+                              {64, 128, 16, 1, 2, 0, 1}, {128, 128, 8, 3, 1, 1, 3}, {128, 256, 8, 3, 2, 1, 1},
+                              {128, 256, 8, 1, 2, 0, 1}, {256, 256, 4, 3, 1, 1, 3}, {256, 512, 4, 3, 2, 1, 1},
+                              {256, 512, 4, 1, 2, 0, 1}, {512, 512, 2, 3, 1, 1, 3}};
 
 crucible_library_desc describe(const Conv& c, std::uint32_t kind) {
   const std::int64_t size = (c.size + 2 * c.padding - c.kernel) / c.stride + 1;
-  const crucible_view x = dense({8, c.in, c.size, c.size}), weight = dense({c.out, c.in, c.kernel, c.kernel}), y = dense({8, c.out, size, size});
+  const crucible_view x = dense({8, c.in, c.size, c.size}), weight = dense({c.out, c.in, c.kernel, c.kernel}),
+                      y = dense({8, c.out, size, size});
   crucible_library_desc desc{};
   desc.struct_size = sizeof(desc);
   desc.kind = kind;
@@ -172,11 +190,14 @@ constexpr const char* kKindNames[] = {"forward", "backward_input", "backward_wei
 
 void convolution(benchmark::State& state) {
   const Conv& c = kResNet18[state.range(1)];
-  state.SetLabel(std::string(kKindNames[state.range(0)]) + " " + std::to_string(c.in) + "->" + std::to_string(c.out) + " " +
-                 std::to_string(c.size) + "^2 k" + std::to_string(c.kernel) + " s" + std::to_string(c.stride));
+  state.SetLabel(std::string(kKindNames[state.range(0)]) + " " + std::to_string(c.in) + "->" + std::to_string(c.out) +
+                 " " + std::to_string(c.size) + "^2 k" + std::to_string(c.kernel) + " s" + std::to_string(c.stride));
   library(state, describe(c, static_cast<std::uint32_t>(CRUCIBLE_LIB_CONV2D + state.range(0))), flops_of(c));
 }
-BENCHMARK(convolution)->ArgNames({"kind", "shape"})->ArgsProduct({{0, 1, 2}, benchmark::CreateDenseRange(0, 10, 1)})->UseRealTime();
+BENCHMARK(convolution)
+    ->ArgNames({"kind", "shape"})
+    ->ArgsProduct({{0, 1, 2}, benchmark::CreateDenseRange(0, 10, 1)})
+    ->UseRealTime();
 
 /// All convolutions of one training step, one after the other, as one plan.
 void resnet18_convolutions(benchmark::State& state) {

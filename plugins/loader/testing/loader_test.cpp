@@ -67,8 +67,8 @@ TEST(Loader, OwnsBuffersAndMovesThem) {
   device.reset();  // the buffer keeps it
   std::vector<std::byte> read(8);
   ASSERT_TRUE(static_cast<bool>(b.read(0, read)));
-  EXPECT_EQ(read, (std::vector<std::byte>{std::byte{0}, std::byte{0}, std::byte{7}, std::byte{9}, std::byte{7}, std::byte{7},
-                                          std::byte{0}, std::byte{0}}));
+  EXPECT_EQ(read, (std::vector<std::byte>{std::byte{0}, std::byte{0}, std::byte{7}, std::byte{9}, std::byte{7},
+                                          std::byte{7}, std::byte{0}, std::byte{0}}));
   EXPECT_NE(b.address(), 0u);
 }
 
@@ -181,8 +181,8 @@ TEST(Loader, RefusesALibraryThatIsNoPlugin) {
 TEST(Loader, KeepsTheDynamicLoadersWords) {
   const Error undefined = load_error(fake("undefined"));
   EXPECT_EQ(undefined.code, ErrorCode::kUnavailable);
-  EXPECT_EQ(undefined.message, "plugin " + fake("undefined").string() + " cannot be loaded: " + fake("undefined").string() +
-                                   ": undefined symbol: a_function_that_no_library_has");
+  EXPECT_EQ(undefined.message, "plugin " + fake("undefined").string() + " cannot be loaded: " +
+                                   fake("undefined").string() + ": undefined symbol: a_function_that_no_library_has");
 
   const std::filesystem::path text = std::filesystem::path(testing::TempDir()) / "libcrucible_text.so";
   std::ofstream(text) << "this is a text that is long enough to be looked at as the header of a program\n";
@@ -221,7 +221,8 @@ TEST(FindBackend, ListsEveryPlaceAndNeverTheCurrentFolder) {
 TEST(ListBackends, TellsPluginsFromOtherLibrariesWithoutLoadingThem) {
   setenv("CRUCIBLE_PLUGIN_PATH", "/nonexistent:" CRUCIBLE_FAKE_FOLDER ":" CRUCIBLE_FAKE_FOLDER, 1);
   const std::filesystem::path text = std::filesystem::path(CRUCIBLE_FAKE_FOLDER) / "libcrucible_fake_text.so";
-  std::ofstream(text) << "\x7f" "ELF, it says, and is none";
+  std::ofstream(text) << "\x7f"
+                         "ELF, it says, and is none";
   std::vector<std::string> names;
   for (const FoundBackend& found : list_backends()) {
     if (found.path.parent_path() == CRUCIBLE_FAKE_FOLDER) names.push_back(found.name);
@@ -229,9 +230,9 @@ TEST(ListBackends, TellsPluginsFromOtherLibrariesWithoutLoadingThem) {
   std::filesystem::remove(text);
   unsetenv("CRUCIBLE_PLUGIN_PATH");
   // "undefined" cannot even be loaded, and is listed: it says that it is a plugin.
-  EXPECT_EQ(names, (std::vector<std::string>{"fake_empty_init_error", "fake_good", "fake_missing_table", "fake_newer_major",
-                                             "fake_null_entries", "fake_rejecting", "fake_short_tables", "fake_undefined",
-                                             "fake_wrong_magic"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"fake_empty_init_error", "fake_good", "fake_missing_table",
+                                             "fake_newer_major", "fake_null_entries", "fake_rejecting",
+                                             "fake_short_tables", "fake_undefined", "fake_wrong_magic"}));
 }
 
 TEST(FindBackend, RefusesNamesWithFolders) {

@@ -1,0 +1,126 @@
+// The verifier of the kernel IR must refuse each kind of broken kernel and take the sound ones.
+#include "core/kernel/kernel_verify.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/kernel/print_c.hpp"
+
+namespace crucible::kernel {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// y[i * stride] = x[i] + 1 for every item i.
+KernelIr copy_kernel(std::int64_t stride) {
+  IrBuilder b;
+  const BufferId x = b.add_buffer(DType::kF32, false), y = b.add_buffer(DType::kF32, true);
+  const ExprId i = b.open_grid(LoopMode::kVector);
+  const ExprId value = b.let(b.load(x, i));
+  b.store(y, b.multiply(i, stride), b.add(value, b.real(1, DType::kF32)));
+  b.close();
+  return b.finish();
+}
+
+std::string reason(const KernelIr& kernel, std::vector<std::int64_t> elements, std::int64_t grid) {
+  const auto verified = verify_kernel(kernel, elements, grid);
+  return verified ? "" : verified.error().message;
+}
+
+TEST(KernelVerify, TakesAccessesThatReachTheLastElement) {
+  EXPECT_EQ(reason(copy_kernel(1), {8, 8}, 8), "");
+  EXPECT_EQ(reason(copy_kernel(2), {8, 15}, 8), "");
+}
+
+TEST(KernelVerify, RefusesLoadsAndStoresOutsideTheirBuffer) {
+  EXPECT_THAT(reason(copy_kernel(1), {7, 8}, 8), HasSubstr("buffer 0 of 7 elements is reached at [0, 7]"));
+  EXPECT_THAT(reason(copy_kernel(2), {8, 14}, 8), HasSubstr("buffer 1 of 14 elements is reached at [0, 14]"));
+}
+
+TEST(KernelVerify, RefusesVariablesOutsideTheirBlock) {
+  IrBuilder b;
+  const BufferId y = b.add_buffer(DType::kF32, true);
+  const ExprId item = b.open_grid(LoopMode::kSerial);
+  b.open_for(b.integer(0), b.integer(4), LoopMode::kSerial);
+  const ExprId inner = b.let(b.convert(item, DType::kF32));
+  b.close();
+  b.store(y, item, inner);
+  b.close();
+  EXPECT_THAT(reason(b.finish(), {8}, 8), HasSubstr("used outside its block"));
+}
+
+TEST(KernelVerify, RefusesMixedTypes) {
+  IrBuilder b;
+  const BufferId x = b.add_buffer(DType::kF32, false), y = b.add_buffer(DType::kF32, true);
+  const ExprId i = b.open_grid(LoopMode::kVector);
+  b.store(y, i, b.binary(Operation::kAdd, b.let(b.load(x, i)), b.real(1, DType::kF64)));
+  b.close();
+  EXPECT_THAT(reason(b.finish(), {8, 8}, 8), HasSubstr("operands of types f32 and f64"));
+}
+
+TEST(KernelVerify, RefusesStoresOfAnotherType) {
+  IrBuilder b;
+  const BufferId y = b.add_buffer(DType::kF32, true);
+  const ExprId i = b.open_grid(LoopMode::kVector);
+  b.store(y, i, b.real(1, DType::kF64));
+  b.close();
+  EXPECT_THAT(reason(b.finish(), {8}, 8), HasSubstr("buffer 0 of f32 is stored to with f64"));
+}
+
+TEST(KernelVerify, RefusesStoresToBuffersThatAreOnlyRead) {
+  IrBuilder b;
+  const BufferId y = b.add_buffer(DType::kF32, false);
+  const ExprId i = b.open_grid(LoopMode::kVector);
+  b.store(y, i, b.real(1, DType::kF32));
+  b.close();
+  EXPECT_THAT(reason(b.finish(), {8}, 8), HasSubstr("not marked as written"));
+}
+
+TEST(KernelVerify, RefusesKernelsWithoutAGrid) {
+  IrBuilder b;
+  b.let(b.scalar(b.add_scalar(), DType::kF32));
+  EXPECT_THAT(reason(b.finish(), {}, 1), HasSubstr("has 0 grid loops, needs 1"));
+}
+
+TEST(KernelVerify, RefusesScratchOutOfBoundsAndSetsOfConstants) {
+  IrBuilder b;
+  const ArrayId a = b.add_array(DType::kF32, 4);
+  b.open_grid(LoopMode::kSerial);
+  const ExprId i = b.open_for(b.integer(0), b.integer(5), LoopMode::kVector);
+  b.store_element(a, i, b.real(0, DType::kF32));
+  b.close();
+  b.close();
+  EXPECT_THAT(reason(b.finish(), {}, 1), HasSubstr("array 0 of 4 elements is reached at [0, 4]"));
+  IrBuilder c;
+  c.open_grid(LoopMode::kSerial);
+  const ExprId fixed = c.let(c.scalar(c.add_scalar(), DType::kF32));
+  c.set(c.at(fixed).id, c.real(0, DType::kF32));
+  c.close();
+  EXPECT_THAT(reason(c.finish(), {}, 1), HasSubstr("not a mutable one in scope"));
+}
+
+TEST(KernelVerify, FollowsDivisionsRemaindersAndAssumptions) {
+  IrBuilder b;
+  const BufferId x = b.add_buffer(DType::kF32, false), ids = b.add_buffer(DType::kI64, false), y = b.add_buffer(DType::kF32, true);
+  const ExprId item = b.open_grid(LoopMode::kSerial);
+  const ExprId row = b.let(b.binary(Operation::kDivide, item, b.integer(4)));
+  const ExprId column = b.let(b.binary(Operation::kRemainder, item, b.integer(4)));
+  const ExprId id = b.let(b.load(ids, row));
+  const ExprId value = b.let(b.load(x, b.add(b.multiply(b.assume(id, 0, 9), 4), column)));
+  b.store(y, b.add(b.multiply(row, 4), column), value);
+  b.close();
+  const KernelIr kernel = b.finish();
+  EXPECT_EQ(reason(kernel, {40, 3, 12}, 12), "");
+  EXPECT_THAT(reason(kernel, {39, 3, 12}, 12), HasSubstr("buffer 0 of 39"));
+}
+
+TEST(PrintC, WritesOneFunctionWhoseTextHoldsNoSizeOfAFlatGrid) {
+  const std::string text = print_c(copy_kernel(1), "k");
+  EXPECT_THAT(text, HasSubstr("void k(void* const* buffers, const double* scalars, int64_t begin, int64_t end)"));
+  EXPECT_THAT(text, HasSubstr("for (int64_t v0 = begin; v0 < end; ++v0)"));
+  EXPECT_THAT(text, HasSubstr("b1[v0] = (v1 + 0x1p+0f);"));
+  EXPECT_EQ(text, print_c(copy_kernel(1), "k"));
+}
+
+}  // namespace
+}  // namespace crucible::kernel

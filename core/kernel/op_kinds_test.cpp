@@ -1,0 +1,235 @@
+// Every kind of op in every dtype that it takes, alone and fused with a neighbour, against the reference interpreter.
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "core/graph/op_table.hpp"
+#include "core/kernel/test_program.hpp"
+
+namespace crucible::kernel {
+namespace {
+
+using graph::OpClass;
+using graph::Operand;
+using graph::OpKind;
+
+constexpr DType kFloats[] = {DType::kF32, DType::kF64, DType::kF16, DType::kBF16};
+constexpr DType kNumbers[] = {DType::kF32, DType::kF64, DType::kF16, DType::kBF16, DType::kI64, DType::kI32, DType::kI16, DType::kI8, DType::kU8};
+constexpr DType kAll[] = {DType::kF32, DType::kF64, DType::kF16, DType::kBF16, DType::kI64, DType::kI32, DType::kI16, DType::kI8, DType::kU8, DType::kBool};
+
+void expect_agreement(const std::deque<TestProgram>& programs) {
+  if (HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
+  std::vector<const TestProgram*> list;
+  for (const TestProgram& program : programs) list.push_back(&program);
+  for (const std::string& failure : run_and_compare(list)) {
+    ADD_FAILURE() << failure;
+    return;
+  }
+}
+
+/// The range of operands for which the op is smooth, so that rounding cannot be magnified.
+std::pair<double, double> range_of(OpKind kind, DType dtype) {
+  if (dtype == DType::kU8) return {0, 12};
+  if (!is_floating(dtype)) return {-11, 12};
+  switch (kind) {
+    case OpKind::kLog:
+    case OpKind::kSqrt:
+    case OpKind::kReciprocalSqrt:
+    case OpKind::kReciprocal:
+    case OpKind::kDivide:
+    case OpKind::kPower: return {0.5, 2};
+    default: return {-3, 3};
+  }
+}
+
+TEST(OpKinds, UnaryAndBinaryInEveryDtype) {
+  std::deque<TestProgram> programs;
+  const Sizes sizes{5, 19};
+  for (int i = 0; i < graph::kOpKindCount; ++i) {
+    const auto kind = static_cast<OpKind>(i);
+    const graph::OpInfo& info = graph::info(kind);
+    const bool floating = info.op_class == OpClass::kFloating, arithmetic = info.op_class == OpClass::kArithmetic;
+    if (!floating && !arithmetic) continue;
+    TestProgram& t = programs.emplace_back(static_cast<std::uint64_t>(i));
+    for (DType dtype : kNumbers) {
+      if (floating && !is_floating(dtype)) continue;
+      const auto [low, high] = range_of(kind, dtype);
+      const Operand x = t.input(dtype, sizes, low, high);
+      std::vector<Operand> inputs{x};
+      if (info.min_inputs == 2) inputs.push_back(t.input(dtype, sizes, low, high));
+      const Operand y = t.op(kind, inputs, sizes, dtype);
+      t.keep(y);
+      t.keep(t.op(OpKind::kNegate, {y}, sizes, dtype));
+      if (info.min_inputs == 2) t.keep(t.op(kind, {x, t.scalar(2)}, sizes, dtype));
+    }
+  }
+  expect_agreement(programs);
+}
+
+TEST(OpKinds, ConversionsBetweenAllDtypes) {
+  std::deque<TestProgram> programs;
+  for (DType from : kAll) {
+    TestProgram& t = programs.emplace_back(3);
+    const Operand x = t.input(from, {67}, from == DType::kU8 ? 0 : -90, 90);
+    for (DType to : kAll) t.keep(t.op(OpKind::kCopy, {x}, {67}, to));
+  }
+  expect_agreement(programs);
+}
+
+TEST(OpKinds, ComparisonsLogicAndChoices) {
+  std::deque<TestProgram> programs;
+  for (DType dtype : kAll) {
+    TestProgram& t = programs.emplace_back(4);
+    const Operand x = t.input(dtype, {6, 11}, 0, 4), y = t.input(dtype, {6, 11}, 0, 4), other = t.input(DType::kI32, {6, 11}, 0, 4);
+    const Operand half = t.input(DType::kBool, {6, 11});
+    for (OpKind kind : {OpKind::kLess, OpKind::kLessEqual, OpKind::kGreater, OpKind::kGreaterEqual, OpKind::kEqual, OpKind::kNotEqual}) {
+      t.keep(t.op(kind, {x, y}, {6, 11}, DType::kBool));
+      if (dtype != DType::kBool) t.keep(t.op(kind, {x, t.scalar(2)}, {6, 11}, DType::kBool));
+    }
+    if (dtype != DType::kBool) t.keep(t.op(OpKind::kEqual, {other, t.op(OpKind::kCopy, {x}, {6, 11}, DType::kI32)}, {6, 11}, DType::kBool));
+    t.keep(t.op(OpKind::kLogicalAnd, {x, half}, {6, 11}, DType::kBool));
+    t.keep(t.op(OpKind::kLogicalOr, {x, half}, {6, 11}, DType::kBool));
+    t.keep(t.op(OpKind::kLogicalNot, {x}, {6, 11}, DType::kBool));
+    t.keep(t.op(OpKind::kIsNan, {x}, {6, 11}, DType::kBool));
+    t.keep(t.op(OpKind::kSelect, {half, x, y}, {6, 11}, dtype));
+    t.keep(t.op(OpKind::kFill, {t.scalar(1)}, {3, 4}, dtype));
+    graph::Attributes along;
+    along.dims = {1};
+    if (dtype != DType::kBool) t.keep(t.op(OpKind::kCoordinate, {}, {3, 4, 2}, dtype, along));
+  }
+  expect_agreement(programs);
+}
+
+TEST(OpKinds, ReductionsInEveryDtypeAndDirection) {
+  std::deque<TestProgram> programs;
+  for (DType dtype : kAll) {
+    TestProgram& t = programs.emplace_back(5);
+    const Operand x = t.input(dtype, {8, 20, 12}, dtype == DType::kU8 ? 0 : -2, 3);
+    for (const Sizes& dims : {Sizes{2}, Sizes{0}, Sizes{1}, Sizes{0, 2}, Sizes{0, 1, 2}}) {
+      t.keep(t.reduce(OpKind::kReduceMax, x, dims));
+      if (dtype != DType::kBool) t.keep(t.reduce(OpKind::kReduceSum, x, dims));
+    }
+  }
+  expect_agreement(programs);
+}
+
+TEST(OpKinds, MaximaKeepNanAndInfinities) {
+  std::deque<TestProgram> programs;
+  TestProgram& t = programs.emplace_back(6);
+  const Operand x = t.input(DType::kF32, {4, 40}), y = t.input(DType::kF32, {4, 40});
+  const double special[] = {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()};
+  for (int row = 0; row < 3; ++row) graph::store_real(DType::kF32, special[row], t.values[x.value].data() + (row * 40 + 17) * 4);
+  for (int i = 0; i < 40; ++i) graph::store_real(DType::kF32, special[2], t.values[x.value].data() + (3 * 40 + i) * 4);
+  t.keep(t.reduce(OpKind::kReduceMax, x, {1}));
+  t.keep(t.reduce(OpKind::kReduceMax, x, {0}));
+  t.keep(t.op(OpKind::kMaximum, {x, y}, {4, 40}));
+  t.keep(t.op(OpKind::kMinimum, {y, x}, {4, 40}));
+  expect_agreement(programs);
+}
+
+TEST(OpKinds, IndexedOps) {
+  std::deque<TestProgram> programs;
+  for (DType dtype : {DType::kF32, DType::kF64, DType::kI64}) {
+    for (DType ids_type : {DType::kI64, DType::kI32}) {
+      TestProgram& t = programs.emplace_back(7);
+      const Operand table = t.input(dtype, {30, 20}, 0, 9), ids = t.input(ids_type, {6, 4}, 0, 30), rows = t.input(dtype, {24, 20}, 0, 9);
+      const Operand gathered = t.op(OpKind::kGatherRows, {table, ids}, {6, 4, 20}, dtype);
+      t.keep(t.op(OpKind::kAdd, {gathered, reshaped(rows, {6, 4, 20})}, {6, 4, 20}, dtype));
+      for (const std::int64_t skipped : {-1, 3}) {
+        graph::Attributes attributes;
+        attributes.index = skipped;
+        t.keep(t.op(OpKind::kScatterAddRows, {rows, reshaped(ids, {24})}, {30, 20}, dtype, attributes));
+      }
+      const Operand narrow = t.input(dtype, {6, 3, 20}, 0, 9);
+      for (const std::int64_t dim : {0, 1, 2}) {
+        graph::Attributes attributes;
+        attributes.dims = {dim};
+        const Operand other = dim == 1 ? narrow : gathered;
+        Sizes sizes{6, 4, 20};
+        sizes[static_cast<std::size_t>(dim)] += other.view.sizes[static_cast<std::size_t>(dim)];
+        t.keep(t.op(OpKind::kConcat, {gathered, other}, sizes, dtype, attributes));
+      }
+      graph::Attributes region;
+      region.region = {21, {3, 4}, {40, 2}};
+      t.keep(t.op(OpKind::kUpdate, {reshaped(table, {600}), t.input(dtype, {3, 4}, 0, 9)}, {600}, dtype, region));
+    }
+  }
+  expect_agreement(programs);
+}
+
+TEST(OpKinds, MatrixProductsInEveryOrderOfOperands) {
+  std::deque<TestProgram> programs;
+  for (DType dtype : kFloats) {
+    TestProgram& t = programs.emplace_back(8);
+    const Operand a = t.input(dtype, {3, 14, 10}), b = t.input(dtype, {3, 10, 18});
+    const Operand a_turned = permuted(t.input(dtype, {3, 10, 14}), {0, 2, 1}), b_turned = permuted(t.input(dtype, {3, 18, 10}), {0, 2, 1});
+    graph::Attributes attributes;
+    attributes.alpha = 0.5;
+    for (const Operand& left : {a, a_turned}) {
+      for (const Operand& right : {b, b_turned}) t.keep(t.op(OpKind::kMatMul, {left, right}, {3, 14, 18}, dtype, attributes));
+    }
+    t.keep(t.op(OpKind::kMatMul, {t.input(dtype, {1, 7}), t.input(dtype, {7, 1})}, {1, 1}, dtype));
+  }
+  expect_agreement(programs);
+}
+
+TEST(OpKinds, ConvolutionsAndTheirGradients) {
+  std::deque<TestProgram> programs;
+  struct Shape {
+    std::int64_t groups, kernel, stride, padding, dilation;
+  };
+  for (const Shape& s : {Shape{1, 3, 1, 1, 1}, Shape{1, 3, 2, 1, 1}, Shape{2, 2, 1, 0, 2}, Shape{1, 1, 2, 0, 1}, Shape{4, 3, 3, 2, 1}, Shape{1, 5, 2, 4, 2}}) {
+    for (DType dtype : {DType::kF32, DType::kF64}) {
+      TestProgram& t = programs.emplace_back(9);
+      graph::Attributes a;
+      a.groups = s.groups;
+      for (int d = 0; d < 2; ++d) a.stride[d] = s.stride, a.padding[d] = s.padding, a.dilation[d] = s.dilation;
+      a.padding[1] = s.padding / 2;
+      const auto out = [&](int d, std::int64_t in) { return (in + 2 * a.padding[d] - a.dilation[d] * (s.kernel - 1) - 1) / s.stride + 1; };
+      const std::int64_t oh = out(0, 12), ow = out(1, 9);
+      const Operand x = t.input(dtype, {2, 4, 12, 9}), w = t.input(dtype, {8, 4 / s.groups, s.kernel, s.kernel}), dy = t.input(dtype, {2, 8, oh, ow});
+      t.keep(t.op(OpKind::kConv2d, {x, w}, {2, 8, oh, ow}, dtype, a));
+      t.keep(t.op(OpKind::kConv2dBackwardInput, {dy, w}, {2, 4, 12, 9}, dtype, a));
+      t.keep(t.op(OpKind::kConv2dBackwardWeight, {dy, x}, {8, 4 / s.groups, s.kernel, s.kernel}, dtype, a));
+    }
+  }
+  expect_agreement(programs);
+}
+
+TEST(OpKinds, MaxPoolingAndItsGradient) {
+  std::deque<TestProgram> programs;
+  struct Shape {
+    std::int64_t kernel, stride, padding, dilation, out;
+  };
+  for (const Shape& s : {Shape{3, 2, 1, 1, 6}, Shape{2, 2, 0, 1, 6}, Shape{3, 1, 1, 2, 10}, Shape{2, 3, 1, 1, 5}}) {
+    for (DType dtype : {DType::kF32, DType::kF64, DType::kI32, DType::kU8}) {
+      TestProgram& t = programs.emplace_back(10);
+      graph::Attributes a;
+      for (int d = 0; d < 2; ++d) a.kernel[d] = s.kernel, a.stride[d] = s.stride, a.padding[d] = s.padding, a.dilation[d] = s.dilation;
+      const Operand x = t.input(dtype, {2, 3, 12, 12}, dtype == DType::kU8 ? 0 : -4, 4);
+      if (dtype == DType::kF32) {  // a window of NaN and a plane of -inf
+        graph::store_real(dtype, std::numeric_limits<double>::quiet_NaN(), t.values[x.value].data() + 30 * 4);
+        for (int i = 144; i < 288; ++i) graph::store_real(dtype, -std::numeric_limits<double>::infinity(), t.values[x.value].data() + i * 4);
+      }
+      const Operand y = t.op(OpKind::kMaxPool2d, {x}, {2, 3, s.out, s.out}, dtype, a);
+      const Operand place = t.second_result({2, 3, s.out, s.out}, DType::kI64);
+      t.keep(y);
+      t.keep(place);
+      t.keep(t.op(OpKind::kMaxPool2dBackward, {t.input(dtype, {2, 3, s.out, s.out}, 0, 5), place}, {2, 3, 12, 12}, dtype));
+    }
+  }
+  expect_agreement(programs);
+}
+
+TEST(OpKinds, EmptyTensors) {
+  std::deque<TestProgram> programs;
+  TestProgram& t = programs.emplace_back(11);
+  const Operand none = t.input(DType::kF32, {0, 4});
+  const Operand more = t.op(OpKind::kAdd, {none, t.scalar(1)}, {0, 4});
+  t.keep(t.reduce(OpKind::kReduceSum, more, {0}));
+  t.keep(t.op(OpKind::kMatMul, {t.input(DType::kF32, {3, 0}), none}, {3, 4}));
+  expect_agreement(programs);
+}
+
+}  // namespace
+}  // namespace crucible::kernel

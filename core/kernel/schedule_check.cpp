@@ -1,0 +1,195 @@
+// Rules of a schedule, checked on its face: see schedule_check.hpp.
+#include "core/kernel/schedule_check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "core/graph/view.hpp"
+
+namespace crucible::kernel {
+namespace {
+
+using graph::kNone;
+using graph::Op;
+using graph::OpId;
+using graph::OpKind;
+using graph::Program;
+using graph::ValueId;
+using graph::ValueKind;
+
+using StepId = std::uint32_t;
+
+class Checker {
+ public:
+  Checker(const Program& program, const Schedule& schedule)
+      : program_(program), schedule_(schedule), step_of_(program.ops.size(), kNone), writer_(program.values.size(), kNone) {}
+
+  Result<void> run() {
+    for (StepId s = 0; s < schedule_.steps.size(); ++s) CRUCIBLE_TRY_VOID(check_step(s));
+    CRUCIBLE_TRY_VOID(check_completeness());
+    CRUCIBLE_TRY_VOID(check_materialized());
+    return check_in_place();
+  }
+
+ private:
+  template <class... Args>
+  Error broken(StepId step, fmt::format_string<Args...> text, Args&&... args) const {
+    return Error{ErrorCode::kCheckFailed, fmt::format("schedule check: step {}: {}", step, fmt::format(text, std::forward<Args>(args)...))};
+  }
+
+  bool is_generator(OpId op) const {
+    return op != kNone && (program_.ops[op].kind == OpKind::kFill || program_.ops[op].kind == OpKind::kCoordinate);
+  }
+
+  Result<void> check_step(StepId s) {
+    const Step& step = schedule_.steps[s];
+    if (step.kind == StepKind::kLaunch && step.kernel >= schedule_.kernels.size()) {
+      return broken(s, "names kernel {} of {}", step.kernel, schedule_.kernels.size());
+    }
+    if (step.grid < 0 || step.grain < 1) return broken(s, "grid is {} and grain {}", step.grid, step.grain);
+    for (const graph::Scalar& scalar : step.scalars) {
+      if (scalar.slot != kNone && scalar.slot >= program_.slots.size()) return broken(s, "names slot {} of {}", scalar.slot, program_.slots.size());
+    }
+    std::set<ValueId> seen;
+    for (const BufferArgument& argument : step.buffers) {
+      if (argument.value >= program_.values.size()) return broken(s, "names value {} of {}", argument.value, program_.values.size());
+      if (step.kind == StepKind::kLaunch && !seen.insert(argument.value).second) return broken(s, "names value {} twice", argument.value);
+      CRUCIBLE_TRY_VOID(argument.written ? check_written(s, argument.value) : check_read(s, argument.value));
+    }
+    for (OpId op : step.ops) CRUCIBLE_TRY_VOID(check_op(s, op));
+    return step.kind == StepKind::kLibrary ? check_library(s) : Result<void>();
+  }
+
+  Result<void> check_read(StepId s, ValueId value) const {
+    if (program_.values[value].kind != ValueKind::kTemporary || writer_[value] != kNone) return {};
+    return broken(s, "reads value {}, which no earlier step writes", value);
+  }
+
+  Result<void> check_written(StepId s, ValueId value) {
+    if (program_.values[value].kind != ValueKind::kTemporary) return broken(s, "writes value {}, which enters from outside", value);
+    if (writer_[value] != kNone) return broken(s, "writes value {}, which step {} has written", value, writer_[value]);
+    const auto& ops = schedule_.steps[s].ops;
+    if (!std::ranges::count(ops, program_.values[value].producer)) return broken(s, "writes value {} without its producer", value);
+    writer_[value] = s;
+    return {};
+  }
+
+  Result<void> check_op(StepId s, OpId id) {
+    if (id >= program_.ops.size()) return broken(s, "names op {} of {}", id, program_.ops.size());
+    if (step_of_[id] != kNone) return broken(s, "does op {}, which step {} has done", id, step_of_[id]);
+    step_of_[id] = s;
+    const Step& step = schedule_.steps[s];
+    for (const graph::Operand& input : program_.ops[id].inputs) {
+      if (input.is_scalar()) continue;
+      const OpId producer = program_.values[input.value].producer;
+      const bool bound = std::ranges::any_of(step.buffers, [&](const BufferArgument& b) { return b.value == input.value; });
+      const bool inside = producer != kNone && step_of_[producer] == s;
+      const bool in_place = step.kind == StepKind::kLaunch && is_generator(producer);
+      if (!bound && !inside && !in_place) return broken(s, "op {} reads value {}, which is neither bound nor made in the step", id, input.value);
+    }
+    return {};
+  }
+
+  Result<void> check_library(StepId s) const {
+    const Step& step = schedule_.steps[s];
+    if (step.buffers.size() != 3 || step.ops.size() != 1) return broken(s, "a library call has {} buffers and {} ops", step.buffers.size(), step.ops.size());
+    for (std::size_t i = 0; i < 3; ++i) {
+      const auto last = graph::last_index(step.library.views[i]);
+      const std::int64_t elements = program_.values[step.buffers[i].value].elements;
+      if (!last || *last >= elements) return broken(s, "operand {} leaves its {} elements", i, elements);
+    }
+    return {};
+  }
+
+  /// Backwards from what is wanted: whatever it depends on must be done, and be in memory where another step reads it.
+  Result<void> check_completeness() const {
+    std::vector<bool> wanted(program_.values.size(), false);
+    for (const auto& state : program_.states) wanted[state.end] = true;
+    for (const auto& output : program_.outputs) wanted[output.operand.value] = true;
+    for (ValueId value = 0; value < wanted.size(); ++value) {
+      if (wanted[value] && program_.values[value].kind == ValueKind::kTemporary && writer_[value] == kNone) {
+        return Error{ErrorCode::kCheckFailed, fmt::format("schedule check: value {} is wanted at the end, and no step writes it", value)};
+      }
+    }
+    for (OpId id = static_cast<OpId>(program_.ops.size()); id-- > 0;) {
+      const Op& op = program_.ops[id];
+      if (std::ranges::none_of(op.outputs, [&](const auto& output) { return wanted[output.value]; })) continue;
+      if (step_of_[id] == kNone && !is_generator(id)) {
+        return Error{ErrorCode::kCheckFailed, fmt::format("schedule check: op {} ({}) is done by no step", id, graph::name(op.kind))};
+      }
+      for (const auto& input : op.inputs) {
+        if (!input.is_scalar()) wanted[input.value] = true;
+      }
+    }
+    return {};
+  }
+
+  Result<void> check_materialized() const {
+    if (schedule_.materialized.size() != program_.values.size()) {
+      return Error{ErrorCode::kCheckFailed, fmt::format("schedule check: {} flags for {} values", schedule_.materialized.size(), program_.values.size())};
+    }
+    for (StepId s = 0; s < schedule_.steps.size(); ++s) {
+      for (const BufferArgument& argument : schedule_.steps[s].buffers) {
+        if (!schedule_.materialized[argument.value]) return broken(s, "value {} is bound but not marked as in memory", argument.value);
+      }
+    }
+    return {};
+  }
+
+  Result<void> check_in_place() const {
+    std::set<std::pair<StepId, ValueId>> joined;
+    for (const InPlace& pair : schedule_.in_place) {
+      if (pair.step >= schedule_.steps.size() || pair.operand >= program_.values.size() || pair.result >= program_.values.size()) {
+        return Error{ErrorCode::kCheckFailed, fmt::format("schedule check: an in-place pair of step {} names what does not exist", pair.step)};
+      }
+      if (!joined.emplace(pair.step, pair.operand).second || !joined.emplace(pair.step, pair.result).second) {
+        return broken(pair.step, "a value stands in two in-place pairs");
+      }
+      CRUCIBLE_TRY_VOID(check_pair(pair));
+    }
+    return {};
+  }
+
+  Result<void> check_pair(const InPlace& pair) const {
+    const graph::Value& operand = program_.values[pair.operand];
+    const graph::Value& result = program_.values[pair.result];
+    if (operand.elements != result.elements || size_bytes(operand.dtype) != size_bytes(result.dtype)) {
+      return broken(pair.step, "in place: values {} and {} differ in size", pair.operand, pair.result);
+    }
+    bool reads = false, writes = false;
+    for (const BufferArgument& argument : schedule_.steps[pair.step].buffers) {
+      reads |= argument.value == pair.operand && !argument.written;
+      writes |= argument.value == pair.result && argument.written;
+    }
+    if (!reads || !writes) return broken(pair.step, "in place: {} is not read or {} is not written", pair.operand, pair.result);
+    for (StepId later = pair.step + 1; later < schedule_.steps.size(); ++later) {
+      for (const BufferArgument& argument : schedule_.steps[later].buffers) {
+        if (argument.value == pair.operand) return broken(pair.step, "in place: value {} is used again in step {}", pair.operand, later);
+      }
+    }
+    for (const auto& output : program_.outputs) {
+      if (output.operand.value == pair.operand) return broken(pair.step, "in place: value {} is an output", pair.operand);
+    }
+    bool is_home = false;
+    for (const auto& state : program_.states) {
+      if (state.end == pair.operand) return broken(pair.step, "in place: value {} is a state's end", pair.operand);
+      is_home |= state.start == pair.operand && state.end == pair.result;
+    }
+    if (operand.kind != ValueKind::kTemporary && !is_home) return broken(pair.step, "in place: value {} must not be overwritten", pair.operand);
+    return {};
+  }
+
+  const Program& program_;
+  const Schedule& schedule_;
+  std::vector<StepId> step_of_;  // per op
+  std::vector<StepId> writer_;   // per value
+};
+
+}  // namespace
+
+Result<void> check_schedule(const Program& program, const Schedule& schedule) { return Checker(program, schedule).run(); }
+
+}  // namespace crucible::kernel

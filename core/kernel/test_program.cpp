@@ -1,0 +1,227 @@
+// Building and comparing test programs: see test_program.hpp.
+#include "core/kernel/test_program.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <deque>
+#include <utility>
+
+#include "core/graph/reference.hpp"
+#include "core/graph/view.hpp"
+#include "core/kernel/schedule_check.hpp"
+
+namespace crucible::kernel {
+
+using graph::Bytes;
+using graph::kNone;
+using graph::Operand;
+using graph::ValueId;
+using graph::View;
+
+double TestProgram::uniform() {
+  random_ = random_ * 6364136223846793005ull + 1442695040888963407ull;
+  return static_cast<double>(random_ >> 11) / 9007199254740992.0;
+}
+
+ValueId TestProgram::add_value(graph::ValueKind kind, DType dtype, std::int64_t elements, graph::OpId producer) {
+  program.values.push_back({kind, dtype, elements, "", producer});
+  values.emplace_back();
+  return static_cast<ValueId>(program.values.size() - 1);
+}
+
+Bytes TestProgram::random_bytes(DType dtype, std::int64_t elements, double low, double high) {
+  Bytes bytes(static_cast<std::size_t>(elements) * size_bytes(dtype));
+  for (std::int64_t i = 0; i < elements; ++i) {
+    const double number = dtype == DType::kBool ? static_cast<double>(uniform() < 0.5) : low + (high - low) * uniform();
+    std::byte* at = bytes.data() + static_cast<std::size_t>(i) * size_bytes(dtype);
+    is_floating(dtype) ? graph::store_real(dtype, number, at)
+                       : graph::store_integer(dtype, static_cast<std::int64_t>(std::floor(number)), at);
+  }
+  return bytes;
+}
+
+Operand TestProgram::input(DType dtype, const Sizes& sizes, double low, double high) {
+  const View view = View::contiguous(sizes);
+  const ValueId id = add_value(graph::ValueKind::kInput, dtype, view.elements(), kNone);
+  program.inputs.push_back({id, {0}, false});
+  values[id] = random_bytes(dtype, view.elements(), low, high);
+  return {id, view, {}};
+}
+
+Operand TestProgram::state(DType dtype, const Sizes& sizes, double low, double high) {
+  const View view = View::contiguous(sizes);
+  const ValueId id = add_value(graph::ValueKind::kState, dtype, view.elements(), kNone);
+  program.states.push_back({id, id, 0, 0});
+  values[id] = random_bytes(dtype, view.elements(), low, high);
+  return {id, view, {}};
+}
+
+void TestProgram::end_state(const Operand& start, const Operand& end) {
+  for (graph::State& state : program.states) {
+    if (state.start == start.value) state.end = end.value;
+  }
+}
+
+Operand TestProgram::scalar(double number) const {
+  Operand operand;
+  operand.scalar.real = number;
+  return operand;
+}
+
+Operand TestProgram::slot(double number) {
+  Operand operand;
+  operand.scalar.slot = static_cast<graph::SlotId>(program.slots.size());
+  program.slots.push_back({"slot", {number}});
+  slots.push_back(number);
+  return operand;
+}
+
+Operand TestProgram::op(graph::OpKind kind, std::vector<Operand> inputs, const Sizes& sizes, DType dtype, graph::Attributes attributes) {
+  const auto id = static_cast<graph::OpId>(program.ops.size());
+  const View view = View::contiguous(sizes);
+  const Operand result{add_value(graph::ValueKind::kTemporary, dtype, view.elements(), id), view, {}};
+  graph::Op op;
+  op.kind = kind;
+  op.inputs = std::move(inputs);
+  op.outputs = {result};
+  op.attributes = std::move(attributes);
+  program.ops.push_back(std::move(op));
+  return result;
+}
+
+Operand TestProgram::reduce(graph::OpKind kind, const Operand& x, const Sizes& dims) {
+  graph::Attributes attributes;
+  attributes.dims = dims;
+  Sizes sizes = x.view.sizes;
+  for (auto d : dims) sizes[static_cast<std::size_t>(d)] = 1;
+  const Operand result = op(kind, {x}, sizes, program.values[x.value].dtype, attributes);
+  for (auto d : dims) program.ops.back().outputs[0].view.strides[static_cast<std::size_t>(d)] = 0;
+  return result;
+}
+
+Operand TestProgram::second_result(const Sizes& sizes, DType dtype) {
+  const View view = View::contiguous(sizes);
+  const auto id = static_cast<graph::OpId>(program.ops.size() - 1);
+  program.ops.back().outputs.push_back({add_value(graph::ValueKind::kTemporary, dtype, view.elements(), id), view, {}});
+  return program.ops.back().outputs.back();
+}
+
+void TestProgram::keep(const Operand& operand) {
+  if (program.values[operand.value].elements == 0) return;
+  program.outputs.push_back({"kept", {operand.value, View::contiguous({}), {}}, {0}});
+}
+
+Operand expanded(Operand operand, const Sizes& sizes) {
+  operand.view = *graph::broadcast(operand.view, sizes);
+  return operand;
+}
+
+Operand permuted(const Operand& operand, const std::vector<std::size_t>& order) {
+  Operand result = operand;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    result.view.sizes[i] = operand.view.sizes[order[i]];
+    result.view.strides[i] = operand.view.strides[order[i]];
+  }
+  return result;
+}
+
+Operand reshaped(const Operand& operand, const Sizes& sizes) {
+  Operand result = operand;
+  result.view = *graph::reshaped(operand.view, sizes);
+  return result;
+}
+
+std::string difference(const graph::Program& program, ValueId v, const Bytes& got, const Bytes& want) {
+  const graph::Value& value = program.values[v];
+  const auto view = View::contiguous({value.elements});
+  const auto a = graph::load(got, value.dtype, view), b = graph::load(want, value.dtype, view);
+  double largest = 1e-3;
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    if (std::isfinite(b.as_real(i))) largest = std::max(largest, std::fabs(b.as_real(i)));
+  }
+  double unit = 2e-5;
+  if (value.dtype == DType::kF64) unit = 1e-9;
+  if (value.dtype == DType::kF16) unit = 1e-2;
+  if (value.dtype == DType::kBF16) unit = 5e-2;
+  const double bound = a.is_integer ? 0 : unit * largest;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double x = a.as_real(i), y = b.as_real(i);
+    if (x == y || (std::isnan(x) && std::isnan(y)) || std::fabs(x - y) <= bound) continue;
+    return fmt::format("value %{} ({}), element {} of {}: {} instead of {}", v, name(value.dtype), i, a.size(), x, y);
+  }
+  return "";
+}
+
+namespace {
+
+struct Case {
+  const TestProgram* test;
+  Schedule fused, plain;
+};
+
+void compare(const Case& entry, const Schedule& schedule, const HostKernels& kernels, const HostOptions& options,
+             const std::vector<Bytes>& want, const std::string& what, std::vector<std::string>& failures) {
+  const TestProgram& test = *entry.test;
+  auto got = run_on_host(test.program, schedule, kernels, test.values, test.slots, options);
+  if (!got) {
+    failures.push_back(what + ": " + got.error().message);
+    return;
+  }
+  const auto check = [&](ValueId v) {
+    if (std::string text = difference(test.program, v, (*got)[v], want[v]); !text.empty()) {
+      failures.push_back(fmt::format("{}: {}\n{}", what, text, graph::to_text(test.program)));
+    }
+  };
+  for (const auto& state : test.program.states) check(state.end);
+  for (const auto& output : test.program.outputs) check(output.operand.value);
+  if (options.in_place) return;  // inner values may have been overwritten
+  for (ValueId v = 0; v < want.size(); ++v) {
+    if (schedule.materialized[v]) check(v);
+  }
+}
+
+/// Schedules both ways; "" or why not.
+std::string make_schedules(Case& entry) {
+  const graph::Program& program = entry.test->program;
+  for (const bool fuse : {true, false}) {
+    auto made = schedule(program, {.claims = {}, .fuse = fuse});
+    if (!made) return made.error().message + "\n" + graph::to_text(program);
+    if (auto checked = check_schedule(program, *made); !checked) return checked.error().message + "\n" + graph::to_text(program);
+    (fuse ? entry.fused : entry.plain) = *std::move(made);
+  }
+  return "";
+}
+
+}  // namespace
+
+std::vector<std::string> run_and_compare(const std::vector<const TestProgram*>& programs, std::vector<std::size_t>* fused_steps) {
+  std::vector<std::string> failures;
+  std::deque<Case> cases;
+  std::vector<const Schedule*> schedules;
+  for (std::size_t i = 0; i < programs.size(); ++i) {
+    if (auto valid = graph::verify(programs[i]->program); !valid) return {fmt::format("program {}: {}", i, valid.error().message)};
+    Case& entry = cases.emplace_back(Case{programs[i], {}, {}});
+    if (const std::string reason = make_schedules(entry); !reason.empty()) return {fmt::format("program {}: {}", i, reason)};
+    schedules.push_back(&entry.fused);
+    schedules.push_back(&entry.plain);
+    if (fused_steps != nullptr) fused_steps->push_back(entry.fused.steps.size());
+  }
+  auto kernels = HostKernels::compile(schedules);
+  if (!kernels) return {kernels.error().message};
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const Case& entry = cases[i];
+    auto want = graph::run_iteration(entry.test->program, entry.test->values, entry.test->slots);
+    if (!want) return {fmt::format("program {}: {}", i, want.error().message)};
+    const std::string what = fmt::format("program {}, ", i);
+    compare(entry, entry.plain, *kernels, {}, *want, what + "one kernel per op", failures);
+    compare(entry, entry.plain, *kernels, {.in_place = true, .pieces = 2}, *want, what + "one kernel per op, in place", failures);
+    compare(entry, entry.fused, *kernels, {}, *want, what + "fused", failures);
+    compare(entry, entry.fused, *kernels, {.in_place = true, .pieces = 3}, *want, what + "fused, in place", failures);
+  }
+  return failures;
+}
+
+}  // namespace crucible::kernel

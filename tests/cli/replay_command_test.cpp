@@ -1,0 +1,267 @@
+// `crucible replay` and `crucible plan` as a user meets them, with a recording made by hand: output, exit codes,
+// messages. No Python and no torch anywhere; the plugin and its compiler are the real ones.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "core/trace/trace_file.hpp"
+#include "core/trace/trace_samples.hpp"
+#include "frontends/aten/trace_builder.hpp"
+
+namespace crucible {
+namespace {
+
+using aten::TraceBuilder;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct Outcome {
+  int code = -1;
+  std::string out, err;
+};
+
+/// What is wrong with the recording, on purpose.
+struct Faults {
+  bool frozen_rate = false;      // all iterations with the rate of the first
+  bool swapped_operand = false;  // x - w where w - x was meant
+  bool skipped_update = false;   // the update of w goes to a tensor of its own
+  bool unknown_op = false;
+};
+
+/// loss = sum((w - x) * w), then w += -rate * (w - x), three times. The recorded numbers are those of the loop without
+/// faults.
+trace::Trace recording(const Faults& faults = {}) {
+  constexpr const char* kSub = "aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor";
+  TraceBuilder b;
+  const trace::TensorId w = b.fresh({4});
+  std::vector<float> weights = {1, -2, 3, 0.5f};
+  for (int iteration = 0; iteration < 3; ++iteration) {
+    const std::vector<float> data = {0.5f * static_cast<float>(iteration), 1, -1, 2};
+    const double rate = 0.25 / (1 << iteration);
+    const trace::TensorId x = b.fresh({4}), far = b.fresh({4}), product = b.fresh({4}), sum = b.fresh({});
+    b.external(b.storage_of(x), data, trace::Role::kInput, "x");
+    if (iteration == 0) b.external(b.storage_of(w), weights, trace::Role::kParameter, "layer.weight");
+    const auto first = faults.swapped_operand ? x : w, second = faults.swapped_operand ? w : x;
+    b.op(kSub, {b.tensor(first), b.tensor(second), b.integer(1)}, {b.tensor(far)});
+    b.op(aten::kMul, {b.tensor(far), b.tensor(w)}, {b.tensor(product)});
+    b.op(aten::kSum, {b.tensor(product), b.none()}, {b.tensor(sum)});
+    if (faults.unknown_op) b.op("aten::frobnicate(Tensor self) -> Tensor", {b.tensor(sum)}, {b.tensor(b.fresh({}))});
+    const trace::TensorId target = faults.skipped_update ? b.fresh({4}) : w;
+    const auto alpha = b.number(faults.frozen_rate ? -0.25 : -rate);
+    const char* schema = faults.skipped_update ? aten::kAdd : aten::kAddInPlace;
+    b.op(schema, {b.tensor(w), b.tensor(far), alpha}, {b.tensor(target)}, trace::Phase::kOptimizer);
+    double loss = 0;
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      loss += (weights[i] - data[i]) * weights[i];
+      weights[i] -= static_cast<float>(rate) * (weights[i] - data[i]);
+    }
+    b.loss(sum, loss);
+    b.end_iteration();
+  }
+  b.final_state(b.storage_of(w), weights, "layer.weight");
+  return b.trace();
+}
+
+class ReplayCommand : public ::testing::Test {
+ protected:
+  ReplayCommand() : path_((folder_ / "a.crtrace").string()) {}
+
+  void write(const Faults& faults = {}) {
+    const Result<void> written = trace::write_file(recording(faults), path_);
+    ASSERT_TRUE(written) << written.error().message;
+  }
+
+  /// Runs with an environment of its own: no HOME, no settings of whoever runs the tests.
+  Outcome run(const std::string& arguments, const std::string& environment = "") {
+    const std::string err_path = (folder_ / "err").string();
+    const std::string line = "env -i PATH=/usr/bin CRUCIBLE_CACHE_DIR=" + (folder_ / "cache").string() + " " +
+                             environment + " " + CRUCIBLE_COMMAND + " " + arguments + " 2>" + err_path;
+    Outcome outcome;
+    FILE* const pipe = popen(line.c_str(), "r");
+    if (pipe == nullptr) return outcome;
+    char buffer[4096];
+    for (std::size_t size; (size = fread(buffer, 1, sizeof buffer, pipe)) > 0;) outcome.out.append(buffer, size);
+    const int status = pclose(pipe);
+    if (WIFEXITED(status)) outcome.code = WEXITSTATUS(status);
+    const std::vector<std::byte> err = trace::samples::read_bytes(err_path);
+    outcome.err.assign(reinterpret_cast<const char*>(err.data()), err.size());
+    return outcome;
+  }
+
+  trace::samples::Folder folder_;
+  std::string path_;
+};
+
+TEST_F(ReplayCommand, VerifiesAGoodRecording) {
+  write();
+  const Outcome outcome = run("replay " + path_ + " --verify");
+  EXPECT_EQ(outcome.code, 0) << outcome.err << outcome.out;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("verified  yes"), HasSubstr("backend   cpu"), HasSubstr("lower bound")));
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST_F(ReplayCommand, JsonHasItsKeys) {
+  write();
+  const std::string receipt = (folder_ / "receipt.json").string();
+  const Outcome outcome = run("replay " + path_ + " --verify --json --repeat 2 --profile --receipt " + receipt);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto document = nlohmann::json::parse(outcome.out);
+  for (const char* key : {"backend", "device", "iterations", "state", "verified", "time_ns_per_iteration", "peak_bytes",
+                          "planned_peak_bytes", "lower_bound_bytes", "compile_ns", "cache", "receipt",
+                          "ops_per_iteration", "steps", "profile"}) {
+    EXPECT_TRUE(document.contains(key)) << key;
+  }
+  ASSERT_EQ(document["iterations"].size(), 3u);
+  EXPECT_LT(document["iterations"][2]["rel_diff"], 1e-6);
+  EXPECT_NEAR(document["iterations"][0]["loss"], document["iterations"][0]["loss_recorded"], 1e-5);
+  EXPECT_EQ(document["verified"], true);
+  EXPECT_EQ(document["state"]["tensors"], 1);
+  EXPECT_EQ(document["state"]["worst"], "layer.weight");
+  EXPECT_EQ(document["peak_bytes"], document["planned_peak_bytes"]);
+  EXPECT_EQ(document["ops_per_iteration"], 4);
+  EXPECT_EQ(document["timed_iterations"], 6);
+  EXPECT_EQ(document["profile"].size(), document["steps"]);
+  std::ifstream file(receipt);
+  const auto kept = nlohmann::json::parse(file);
+  EXPECT_EQ(kept, document["receipt"]);
+  EXPECT_EQ(kept["numerics"], "fast");
+}
+
+TEST_F(ReplayCommand, WithoutVerifyItSaysSo) {
+  write();
+  const Outcome outcome = run("replay " + path_ + " --iterations 2 --json");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto document = nlohmann::json::parse(outcome.out);
+  EXPECT_TRUE(document["verified"].is_null());
+  EXPECT_EQ(document["iterations"].size(), 2u);
+}
+
+TEST_F(ReplayCommand, TheSecondRunComesFromTheCache) {
+  write();
+  EXPECT_EQ(nlohmann::json::parse(run("replay " + path_ + " --json").out)["cache"], "miss");
+  EXPECT_EQ(nlohmann::json::parse(run("replay " + path_ + " --json").out)["cache"], "hit");
+}
+
+TEST_F(ReplayCommand, PoisonThreadsAndFusionChangeNoLoss) {
+  write();
+  const auto losses = [&](const std::string& switches, const std::string& environment) {
+    const Outcome outcome = run("replay " + path_ + " --verify --json " + switches, environment);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    std::vector<double> found;
+    for (const auto& row : nlohmann::json::parse(outcome.out)["iterations"]) found.push_back(row["loss"]);
+    return found;
+  };
+  const std::vector<double> plain = losses("", "");
+  EXPECT_EQ(losses("", "CRUCIBLE_POISON=1"), plain);
+  EXPECT_EQ(losses("--threads 1", ""), plain);
+  EXPECT_EQ(losses("", "CRUCIBLE_THREADS=2"), plain);
+  EXPECT_EQ(losses("--no-fuse", "").size(), plain.size());
+}
+
+TEST_F(ReplayCommand, AFrozenRateIsNoticed) {
+  write({.frozen_rate = true});
+  const Outcome outcome = run("replay " + path_ + " --verify");
+  EXPECT_EQ(outcome.code, 1);
+  // The first update has the right rate; the loss of iteration 2 is the first that sees a wrong one.
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("verified  no: iteration 2: "), HasSubstr("layer.weight")));
+}
+
+TEST_F(ReplayCommand, ASwappedOperandIsNoticed) {
+  write({.swapped_operand = true});
+  const Outcome outcome = run("replay " + path_ + " --verify --json");
+  EXPECT_EQ(outcome.code, 1);
+  const auto document = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(document["verified"], false);
+  EXPECT_THAT(document["reason"].get<std::string>(), AllOf(HasSubstr("iteration 0: "), HasSubstr("layer.weight")));
+}
+
+TEST_F(ReplayCommand, ASkippedInPlaceUpdateIsNoticed) {
+  write({.skipped_update = true});
+  const Outcome outcome = run("replay " + path_ + " --verify");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("verified  no: iteration 1: "), HasSubstr("layer.weight")));
+}
+
+TEST_F(ReplayCommand, RefusesWhatItCannotDo) {
+  write();
+  const Outcome strict = run("replay " + path_ + " --numerics strict");
+  EXPECT_EQ(strict.code, 2);
+  EXPECT_THAT(strict.err, HasSubstr("--numerics fast works"));
+  const Outcome many = run("replay " + path_ + " --iterations 4");
+  EXPECT_EQ(many.code, 2);
+  EXPECT_THAT(many.err, HasSubstr("--iterations 4: the recording has 3 complete iterations"));
+  const Outcome few = run("replay " + path_ + " --iterations 2 --verify");
+  EXPECT_EQ(few.code, 2);
+  EXPECT_THAT(few.err, HasSubstr("leave out --iterations 2"));
+  const Outcome threads = run("replay " + path_, "CRUCIBLE_THREADS=many");
+  EXPECT_EQ(threads.code, 2);
+  EXPECT_THAT(threads.err, HasSubstr("CRUCIBLE_THREADS is 'many'"));
+}
+
+TEST_F(ReplayCommand, RefusesBadFiles) {
+  for (const char* command : {"replay ", "plan "}) {
+    const Outcome missing = run(command + path_ + ".not");
+    EXPECT_EQ(missing.code, 3);
+    EXPECT_THAT(missing.err, HasSubstr("a.crtrace.not"));
+  }
+  write({.unknown_op = true});
+  for (const char* command : {"replay ", "plan "}) {
+    const Outcome unknown = run(command + path_);
+    EXPECT_EQ(unknown.code, 3);
+    EXPECT_THAT(unknown.err, AllOf(HasSubstr("aten::frobnicate"), HasSubstr("train.py:4")));
+  }
+}
+
+TEST_F(ReplayCommand, NamesAMissingPluginDeviceOrCompiler) {
+  write();
+  const Outcome plugin = run("replay " + path_ + " --backend nowhere");
+  EXPECT_EQ(plugin.code, 4);
+  EXPECT_THAT(plugin.err, HasSubstr("libcrucible_nowhere.so"));
+  std::ofstream(folder_ / "libcrucible_broken.so") << "this is not a shared object";
+  const Outcome broken =
+      run("replay " + path_ + " --backend broken", "CRUCIBLE_PLUGIN_PATH=" + folder_.path().string());
+  EXPECT_EQ(broken.code, 4);
+  EXPECT_THAT(broken.err, HasSubstr("libcrucible_broken.so"));
+  const Outcome device = run("replay " + path_ + " --device cpu:7");
+  EXPECT_EQ(device.code, 4);
+  EXPECT_THAT(device.err, HasSubstr("cpu:7"));
+  const Outcome compiler = run("replay " + path_, "CRUCIBLE_CLANG=/nonexistent/clang");
+  EXPECT_EQ(compiler.code, 4);
+  EXPECT_THAT(compiler.err, AllOf(HasSubstr("/nonexistent/clang"), Not(HasSubstr("should not happen"))));
+}
+
+TEST_F(ReplayCommand, WorksWithoutTheLibrary) {
+  write();
+  const Outcome outcome = run("replay " + path_ + " --verify", "CRUCIBLE_LIBRARY=none");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+}
+
+TEST_F(ReplayCommand, PlanShowsBoundPeakAndWitness) {
+  write();
+  const std::string svg = (folder_ / "plan.svg").string();
+  const Outcome outcome = run("plan " + path_ + " --json --svg " + svg);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto document = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(document["optimal"], true);
+  EXPECT_EQ(document["peak_bytes"], document["lower_bound_bytes"]);
+  EXPECT_EQ(document["buffers"], document["table"].size());
+  EXPECT_TRUE(document["time_ns"].is_number());
+  std::uint64_t alive = 0;
+  for (const auto& buffer : document["witness"]) alive += (buffer["size_bytes"].get<std::uint64_t>() + 255) / 256 * 256;
+  EXPECT_EQ(alive, document["lower_bound_bytes"]);
+  std::ifstream file(svg);
+  const std::string picture{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(picture, AllOf(HasSubstr("<svg"), HasSubstr("layer.weight"), HasSubstr("</svg>")));
+  EXPECT_THAT(run("plan " + path_).out, AllOf(HasSubstr("the plan is optimal"), HasSubstr("layer.weight")));
+  EXPECT_THAT(run("plan " + path_ + " --backend none").out, HasSubstr("generated kernels only"));
+  EXPECT_EQ(run("plan " + path_ + " --backend nowhere").code, 4);
+}
+
+}  // namespace
+}  // namespace crucible
