@@ -10,7 +10,7 @@ venv=$cache/venv-torch-$torch_version
 packages=(
   build-essential cmake ninja-build pkg-config git
   clang-19 libclang-rt-19-dev
-  libboost-dev libboost-filesystem-dev libboost-system-dev
+  libboost-dev
   libbenchmark-dev libcli11-dev libdnnl-dev libfmt-dev libgtest-dev libgmock-dev
   libssl-dev libxxhash-dev libzstd-dev nlohmann-json3-dev
 )

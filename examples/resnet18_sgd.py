@@ -2,7 +2,11 @@
 
 The pictures are synthetic and made by the script, so it runs anywhere:
 
-    python resnet18_sgd.py --steps 12 --seed 0
+    python resnet18_sgd.py --steps 12 --seed 1
+
+Batch norm over few samples and ReLU make this training chaotic: the last bit of one activation near zero changes a
+gradient by percents. The default learning rate and seed are a run in which no ReLU is that close to zero for the first
+dozen steps, so that two correct implementations can be compared at the end (docs/replay.md, "Chaos").
 """
 
 import argparse
@@ -29,12 +33,12 @@ def synthetic_images(steps, seed):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=12, help="optimizer steps to run (default 12)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the parameters and of the data (default 0)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the parameters and of the data (default 1)")
     args = parser.parse_args()
 
     torch.manual_seed(args.seed)
     model = torchvision.models.resnet18(num_classes=CLASSES)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9, weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, step_size=5, gamma=0.5)
 
     batches = list(synthetic_images(args.steps, args.seed))

@@ -1,6 +1,6 @@
 // From a unit of the program (fusion.hpp) to a kernel in the IR with the buffers and scalars of its launch. One emitter
-// per kind of op: emit_group.cpp for fused nests, emit_indexed.cpp, emit_pool.cpp, emit_matmul.cpp and emit_conv.cpp for the
-// rest. They write IR only; printing, naming and the order of steps are schedule.cpp's.
+// per kind of op: emit_group.cpp for fused nests, emit_indexed.cpp, emit_pool.cpp, emit_matmul.cpp and emit_conv.cpp
+// for the rest. They write IR only; printing, naming and the order of steps are schedule.cpp's.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace crucible::kernel {
 
-/// A result that may be written over an operand: every read of the operand in the kernel is at the index that the result
-/// is written to, and not after that write.
+/// A result that may be written over an operand: every read of the operand in the kernel is at the index that the
+/// result is written to, and not after that write.
 struct AliasPair {
   graph::ValueId operand = graph::kNone;
   graph::ValueId result = graph::kNone;
@@ -28,7 +28,7 @@ struct Emitted {
   std::vector<graph::ValueId> values;  // per buffer of the IR
   std::vector<graph::Scalar> scalars;
   std::int64_t grid = 1;
-  double item_ns = 0;                  // estimated time of a work item
+  double item_ns = 0;  // estimated time of a work item
   std::uint64_t flops = 0;
   std::vector<AliasPair> aliases;
 };
@@ -62,7 +62,8 @@ ExprId load_value(IrBuilder& builder, BufferId buffer, ExprId index, std::size_t
 /// `value` (of the compute type) converted to what a buffer of `type` holds.
 ExprId storable(IrBuilder& builder, ExprId value, DType type);
 
-/// The result of an element-wise op from operands in their compute types, in the compute type of `out`, rounded to `out`.
+/// The result of an element-wise op from operands in their compute types, in the compute type of `out`, rounded to
+/// `out`.
 ExprId emit_elementwise(IrBuilder& builder, graph::OpKind kind, DType out, std::span<const ExprId> inputs);
 
 /// A fused group. `stored` are its values that others need.

@@ -1,5 +1,5 @@
-// Direct convolutions for backends whose library does not take them: one plane of the result per work item, vector loops
-// along the width. Taps in the padding are left out by loop bounds, not multiplied by zero.
+// Direct convolutions for backends whose library does not take them: one plane of the result per work item, vector
+// loops along the width. Taps in the padding are left out by loop bounds, not multiplied by zero.
 #include <algorithm>
 
 #include "core/kernel/emit.hpp"
@@ -15,14 +15,22 @@ using graph::View;
 /// Views of x, weight and y of a convolution, whichever of them the op computes, and what all three kernels need.
 class ConvEmitter {
  public:
-  ConvEmitter(const Program& program, const Op& op, const graph::Operand& x, const graph::Operand& weight, const graph::Operand& y)
-      : program_(program), binder_(program, b_), x_(x.view), weight_(weight.view), y_(y.view),
-        result_type_(program.values[op.outputs[0].value].dtype), type_(compute_type(result_type_)), groups_(op.attributes.groups),
-        outputs_per_group_(weight.view.sizes[0] / op.attributes.groups), inputs_per_group_(weight.view.sizes[1]),
-        rows_{op.attributes.stride[0], op.attributes.padding[0], op.attributes.dilation[0], weight.view.sizes[2],
-              x.view.sizes[2], y.view.sizes[2]},
-        columns_{op.attributes.stride[1], op.attributes.padding[1], op.attributes.dilation[1], weight.view.sizes[3],
-                 x.view.sizes[3], y.view.sizes[3]} {
+  ConvEmitter(const Program& program, const Op& op, const graph::Operand& x, const graph::Operand& weight,
+              const graph::Operand& y)
+      : program_(program),
+        binder_(program, b_),
+        x_(x.view),
+        weight_(weight.view),
+        y_(y.view),
+        result_type_(program.values[op.outputs[0].value].dtype),
+        type_(compute_type(result_type_)),
+        groups_(op.attributes.groups),
+        outputs_per_group_(weight.view.sizes[0] / op.attributes.groups),
+        inputs_per_group_(weight.view.sizes[1]),
+        rows_{op.attributes.stride[0], op.attributes.padding[0], op.attributes.dilation[0],
+              weight.view.sizes[2],    x.view.sizes[2],          y.view.sizes[2]},
+        columns_{op.attributes.stride[1], op.attributes.padding[1], op.attributes.dilation[1],
+                 weight.view.sizes[3],    x.view.sizes[3],          y.view.sizes[3]} {
     for (const auto& input : op.inputs) binder_.buffer(input.value, false);
     binder_.buffer(op.outputs[0].value, true);
     x_buffer_ = binder_.buffer(x.value, false);
@@ -63,17 +71,22 @@ class ConvEmitter {
     const auto at = split_index(b_, item, std::vector{x_.sizes[0], x_.sizes[1]});
     const ExprId group = group_of(at[1], inputs_per_group_);
     const ExprId first_output = b_.let(b_.multiply(group, outputs_per_group_));
-    const ExprId c = groups_ == 1 ? at[1] : b_.let(b_.binary(Operation::kRemainder, at[1], b_.integer(inputs_per_group_)));
+    const ExprId c =
+        groups_ == 1 ? at[1] : b_.let(b_.binary(Operation::kRemainder, at[1], b_.integer(inputs_per_group_)));
     const ArrayId sums = b_.add_array(type_, std::max<std::int64_t>(1, x_.sizes[3]));
-    // Row by row of dx: the outputs that reach row h through tap kh are those with oh * stride = h + padding - kh * dilation.
+    // Row by row of dx: the outputs that reach row h through tap kh are those with oh * stride = h + padding - kh *
+    // dilation.
     const ExprId h = serial(x_.sizes[2]);
     fill(sums, x_.sizes[3]);
     const ExprId kh = serial(rows_.taps);
-    const ExprId reach = b_.let(b_.binary(Operation::kSubtract, b_.add(h, b_.integer(rows_.padding)), b_.multiply(kh, rows_.dilation)));
+    const ExprId reach =
+        b_.let(b_.binary(Operation::kSubtract, b_.add(h, b_.integer(rows_.padding)), b_.multiply(kh, rows_.dilation)));
     ExprId meets = b_.binary(Operation::kLessEqual, b_.integer(0), reach);
-    meets = b_.binary(Operation::kAnd, meets, b_.binary(Operation::kLess, reach, b_.integer(rows_.output * rows_.stride)));
-    meets = b_.binary(Operation::kAnd, meets,
-                      b_.binary(Operation::kEqual, b_.binary(Operation::kRemainder, reach, b_.integer(rows_.stride)), b_.integer(0)));
+    meets =
+        b_.binary(Operation::kAnd, meets, b_.binary(Operation::kLess, reach, b_.integer(rows_.output * rows_.stride)));
+    meets = b_.binary(
+        Operation::kAnd, meets,
+        b_.binary(Operation::kEqual, b_.binary(Operation::kRemainder, reach, b_.integer(rows_.stride)), b_.integer(0)));
     b_.open_if(meets);
     const ExprId oh = b_.let(b_.assume(b_.binary(Operation::kDivide, reach, b_.integer(rows_.stride)), 0,
                                        std::max<std::int64_t>(0, rows_.output - 1)));

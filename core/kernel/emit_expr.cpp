@@ -14,31 +14,51 @@ bool is_comparison(OpKind kind) { return kind >= OpKind::kLess && kind <= OpKind
 
 Operation unary_operation(OpKind kind) {
   switch (kind) {
-    case OpKind::kNegate: return Operation::kNegate;
-    case OpKind::kAbsolute: return Operation::kAbsolute;
-    case OpKind::kExp: return Operation::kExp;
-    case OpKind::kLog: return Operation::kLog;
-    case OpKind::kSqrt: return Operation::kSqrt;
-    case OpKind::kReciprocalSqrt: return Operation::kReciprocalSqrt;
-    case OpKind::kReciprocal: return Operation::kReciprocal;
-    case OpKind::kTanh: return Operation::kTanh;
-    case OpKind::kErf: return Operation::kErf;
-    case OpKind::kSigmoid: return Operation::kSigmoid;
-    case OpKind::kSin: return Operation::kSin;
-    case OpKind::kCos: return Operation::kCos;
-    default: return Operation::kFloor;
+    case OpKind::kNegate:
+      return Operation::kNegate;
+    case OpKind::kAbsolute:
+      return Operation::kAbsolute;
+    case OpKind::kExp:
+      return Operation::kExp;
+    case OpKind::kLog:
+      return Operation::kLog;
+    case OpKind::kSqrt:
+      return Operation::kSqrt;
+    case OpKind::kReciprocalSqrt:
+      return Operation::kReciprocalSqrt;
+    case OpKind::kReciprocal:
+      return Operation::kReciprocal;
+    case OpKind::kTanh:
+      return Operation::kTanh;
+    case OpKind::kErf:
+      return Operation::kErf;
+    case OpKind::kSigmoid:
+      return Operation::kSigmoid;
+    case OpKind::kSin:
+      return Operation::kSin;
+    case OpKind::kCos:
+      return Operation::kCos;
+    default:
+      return Operation::kFloor;
   }
 }
 
 Operation binary_operation(OpKind kind) {
   switch (kind) {
-    case OpKind::kAdd: return Operation::kAdd;
-    case OpKind::kSubtract: return Operation::kSubtract;
-    case OpKind::kMultiply: return Operation::kMultiply;
-    case OpKind::kDivide: return Operation::kDivide;
-    case OpKind::kMaximum: return Operation::kMaximum;
-    case OpKind::kMinimum: return Operation::kMinimum;
-    default: return Operation::kPower;
+    case OpKind::kAdd:
+      return Operation::kAdd;
+    case OpKind::kSubtract:
+      return Operation::kSubtract;
+    case OpKind::kMultiply:
+      return Operation::kMultiply;
+    case OpKind::kDivide:
+      return Operation::kDivide;
+    case OpKind::kMaximum:
+      return Operation::kMaximum;
+    case OpKind::kMinimum:
+      return Operation::kMinimum;
+    default:
+      return Operation::kPower;
   }
 }
 
@@ -62,12 +82,18 @@ ExprId power(IrBuilder& b, ExprId base, ExprId exponent) {
 ExprId comparison(IrBuilder& b, OpKind kind, ExprId left, ExprId right) {
   right = b.convert(right, b.type(left));
   switch (kind) {
-    case OpKind::kLess: return b.binary(Operation::kLess, left, right);
-    case OpKind::kLessEqual: return b.binary(Operation::kLessEqual, left, right);
-    case OpKind::kGreater: return b.binary(Operation::kLess, right, left);
-    case OpKind::kGreaterEqual: return b.binary(Operation::kLessEqual, right, left);
-    case OpKind::kEqual: return b.binary(Operation::kEqual, left, right);
-    default: return b.binary(Operation::kNotEqual, left, right);
+    case OpKind::kLess:
+      return b.binary(Operation::kLess, left, right);
+    case OpKind::kLessEqual:
+      return b.binary(Operation::kLessEqual, left, right);
+    case OpKind::kGreater:
+      return b.binary(Operation::kLess, right, left);
+    case OpKind::kGreaterEqual:
+      return b.binary(Operation::kLessEqual, right, left);
+    case OpKind::kEqual:
+      return b.binary(Operation::kEqual, left, right);
+    default:
+      return b.binary(Operation::kNotEqual, left, right);
   }
 }
 
@@ -96,7 +122,8 @@ ExprId Binder::scalar(const graph::Scalar& scalar, DType type) {
 }
 
 ExprId rounded_to(IrBuilder& b, ExprId value, DType type) {
-  if (type == DType::kF16 || type == DType::kBF16) return b.convert(b.convert(b.convert(value, DType::kF32), type), DType::kF32);
+  if (type == DType::kF16 || type == DType::kBF16)
+    return b.convert(b.convert(b.convert(value, DType::kF32), type), DType::kF32);
   return b.convert(value, type);
 }
 
@@ -119,15 +146,22 @@ ExprId emit_elementwise(IrBuilder& b, OpKind kind, DType out, std::span<const Ex
     case OpKind::kCoordinate:
     case OpKind::kGatherRows:
     case OpKind::kReduceSum:
-    case OpKind::kReduceMax: return rounded_to(b, inputs[0], out);
+    case OpKind::kReduceMax:
+      return rounded_to(b, inputs[0], out);
     case OpKind::kIsNan:
       return is_floating(b.type(inputs[0])) ? b.unary(Operation::kIsNan, inputs[0]) : b.integer(0, DType::kBool);
-    case OpKind::kLogicalNot: return b.unary(Operation::kNot, truth(0));
-    case OpKind::kLogicalAnd: return b.binary(Operation::kAnd, truth(0), truth(1));
-    case OpKind::kLogicalOr: return b.binary(Operation::kOr, truth(0), truth(1));
-    case OpKind::kSelect: return rounded_to(b, b.select(truth(0), operand(1), operand(2)), out);
-    case OpKind::kPower: return rounded_to(b, power(b, operand(0), operand(1)), out);
-    default: break;
+    case OpKind::kLogicalNot:
+      return b.unary(Operation::kNot, truth(0));
+    case OpKind::kLogicalAnd:
+      return b.binary(Operation::kAnd, truth(0), truth(1));
+    case OpKind::kLogicalOr:
+      return b.binary(Operation::kOr, truth(0), truth(1));
+    case OpKind::kSelect:
+      return rounded_to(b, b.select(truth(0), operand(1), operand(2)), out);
+    case OpKind::kPower:
+      return rounded_to(b, power(b, operand(0), operand(1)), out);
+    default:
+      break;
   }
   if (inputs.size() == 1) return rounded_to(b, b.unary(unary_operation(kind), operand(0)), out);
   return rounded_to(b, b.binary(binary_operation(kind), operand(0), operand(1)), out);

@@ -1,5 +1,6 @@
 // Kernels of the indexed ops that are no nests: scatter of rows, concatenation, update of a region. Each result element
-// has one owner among the work items, and sums run in ascending order, so that nothing depends on the number of threads.
+// has one owner among the work items, and sums run in ascending order, so that nothing depends on the number of
+// threads.
 #include <algorithm>
 
 #include "core/kernel/emit.hpp"
@@ -72,7 +73,8 @@ Emitted emit_scatter_add_rows(const Program& program, const Op& op) {
   b.close();
   const ExprId i = b.open_for(b.integer(0), b.integer(count), LoopMode::kSerial);
   const ExprId id = b.let(b.convert(b.let(b.load(ids_buffer, view_index(b, ids, std::vector{i}))), DType::kI64));
-  ExprId mine = b.binary(Operation::kAnd, b.binary(Operation::kLessEqual, first, id), b.binary(Operation::kLess, id, last));
+  ExprId mine =
+      b.binary(Operation::kAnd, b.binary(Operation::kLessEqual, first, id), b.binary(Operation::kLess, id, last));
   if (op.attributes.index >= 0) {
     mine = b.binary(Operation::kAnd, mine, b.binary(Operation::kNotEqual, id, b.integer(op.attributes.index)));
   }
@@ -86,7 +88,8 @@ Emitted emit_scatter_add_rows(const Program& program, const Op& op) {
   for (int blocks = 0; blocks < 4; ++blocks) b.close();
 
   const double bytes = static_cast<double>((height + 2 * count) * width) * size_bytes(type);
-  return finished(b, binder, grid, bytes / kBytesPerNs + static_cast<double>(count * grid), static_cast<std::uint64_t>(count * width));
+  return finished(b, binder, grid, bytes / kBytesPerNs + static_cast<double>(count * grid),
+                  static_cast<std::uint64_t>(count * width));
 }
 
 /// Items walk the dimensions outside the joined one together with blocks of it; each copies its part of every piece.
@@ -118,7 +121,8 @@ Emitted emit_concat(const Program& program, const Op& op) {
     start += piece.sizes[dim];
   }
   b.close();
-  const double bytes = 2.0 * static_cast<double>(out.elements()) * size_bytes(program.values[op.outputs[0].value].dtype);
+  const double bytes =
+      2.0 * static_cast<double>(out.elements()) * size_bytes(program.values[op.outputs[0].value].dtype);
   return finished(b, binder, grid, bytes / kBytesPerNs + static_cast<double>(op.inputs.size()), 0);
 }
 
@@ -149,7 +153,8 @@ Emitted emit_update(const Program& program, const Op& op) {
     b.ir().buffers[base_buffer].may_alias = true;
     b.ir().buffers[out_buffer].may_alias = true;
   }
-  const double bytes = 2.0 * static_cast<double>(base.elements() + region.elements()) * size_bytes(program.values[op.outputs[0].value].dtype);
+  const double bytes = 2.0 * static_cast<double>(base.elements() + region.elements()) *
+                       size_bytes(program.values[op.outputs[0].value].dtype);
   Emitted emitted = finished(b, binder, 1, bytes / kBytesPerNs, 0);
   if (distinct) emitted.aliases.push_back({op.inputs[0].value, op.outputs[0].value});
   return emitted;

@@ -1,5 +1,5 @@
-// Matrix products for backends whose library does not take them: any strides, any float type. Row blocks by column blocks
-// with the columns vectorised, or dot products where both operands run along k.
+// Matrix products for backends whose library does not take them: any strides, any float type. Row blocks by column
+// blocks with the columns vectorised, or dot products where both operands run along k.
 #include <algorithm>
 
 #include "core/kernel/emit.hpp"
@@ -21,8 +21,16 @@ std::int64_t divisor_below(std::int64_t size, std::int64_t most) {
 class MatMulEmitter {
  public:
   MatMulEmitter(const Program& program, const Op& op)
-      : program_(program), op_(op), binder_(program, b_), a_(op.inputs[0].view), right_(op.inputs[1].view),
-        c_(op.outputs[0].view), rank_(c_.sizes.size()), m_(c_.sizes[rank_ - 2]), n_(c_.sizes[rank_ - 1]), k_(a_.sizes[rank_ - 1]),
+      : program_(program),
+        op_(op),
+        binder_(program, b_),
+        a_(op.inputs[0].view),
+        right_(op.inputs[1].view),
+        c_(op.outputs[0].view),
+        rank_(c_.sizes.size()),
+        m_(c_.sizes[rank_ - 2]),
+        n_(c_.sizes[rank_ - 1]),
+        k_(a_.sizes[rank_ - 1]),
         type_(compute_type(program.values[op.outputs[0].value].dtype)) {
     a_buffer_ = binder_.buffer(op.inputs[0].value, false);
     right_buffer_ = binder_.buffer(op.inputs[1].value, false);
@@ -30,8 +38,10 @@ class MatMulEmitter {
   }
 
   Emitted run() {
-    const bool dots = right_.strides[rank_ - 1] != 1 && right_.strides[rank_ - 2] == 1 && a_.strides[rank_ - 1] == 1 && k_ > 4;
-    const std::int64_t rows = dots ? 1 : divisor_below(m_, 4), columns = std::max<std::int64_t>(1, divisor_below(n_, 256));
+    const bool dots =
+        right_.strides[rank_ - 1] != 1 && right_.strides[rank_ - 2] == 1 && a_.strides[rank_ - 1] == 1 && k_ > 4;
+    const std::int64_t rows = dots ? 1 : divisor_below(m_, 4),
+                       columns = std::max<std::int64_t>(1, divisor_below(n_, 256));
     std::vector<std::int64_t> sizes(c_.sizes.begin(), c_.sizes.end() - 2);
     sizes.push_back(m_ / std::max<std::int64_t>(1, rows));
     sizes.push_back(n_ / columns);
@@ -39,7 +49,8 @@ class MatMulEmitter {
     for (auto size : sizes) grid *= size;
     const ExprId item = b_.open_grid(LoopMode::kSerial);
     point_ = split_index(b_, item, sizes);
-    const ExprId row = b_.let(b_.multiply(point_[rank_ - 2], rows)), column = b_.let(b_.multiply(point_[rank_ - 1], columns));
+    const ExprId row = b_.let(b_.multiply(point_[rank_ - 2], rows)),
+                 column = b_.let(b_.multiply(point_[rank_ - 1], columns));
     dots ? emit_dots(row, column, columns) : emit_block(row, rows, column, columns);
     b_.close();
 
@@ -64,8 +75,10 @@ class MatMulEmitter {
     auto point = point_;
     point[rank_ - 2] = i;
     point[rank_ - 1] = j;
-    const ExprId scaled = op_.attributes.alpha == 1 ? sum : b_.binary(Operation::kMultiply, sum, b_.real(op_.attributes.alpha, type_));
-    b_.store(c_buffer_, view_index(b_, c_, point), storable(b_, b_.let(scaled), program_.values[op_.outputs[0].value].dtype));
+    const ExprId scaled =
+        op_.attributes.alpha == 1 ? sum : b_.binary(Operation::kMultiply, sum, b_.real(op_.attributes.alpha, type_));
+    b_.store(c_buffer_, view_index(b_, c_, point),
+             storable(b_, b_.let(scaled), program_.values[op_.outputs[0].value].dtype));
   }
 
   void emit_block(ExprId row, std::int64_t rows, ExprId column, std::int64_t columns) {
@@ -87,7 +100,8 @@ class MatMulEmitter {
     b_.close();
     for (std::int64_t r = 0; r < rows; ++r) {
       j = b_.open_for(b_.integer(0), b_.integer(columns), LoopMode::kVector);
-      store(b_.add(row, b_.integer(r)), b_.add(column, j), b_.let(b_.element(sums, b_.add(j, b_.integer(r * columns)))));
+      store(b_.add(row, b_.integer(r)), b_.add(column, j),
+            b_.let(b_.element(sums, b_.add(j, b_.integer(r * columns)))));
       b_.close();
     }
   }
@@ -96,7 +110,8 @@ class MatMulEmitter {
     const ExprId j = b_.add(column, b_.open_for(b_.integer(0), b_.integer(columns), LoopMode::kSerial));
     const VariableId sum = b_.declare(b_.real(0, type_));
     const ExprId k = b_.open_for(b_.integer(0), b_.integer(k_), LoopMode::kVector);
-    const ExprId product = b_.binary(Operation::kMultiply, load(a_buffer_, a_, row, k), load(right_buffer_, right_, k, j));
+    const ExprId product =
+        b_.binary(Operation::kMultiply, load(a_buffer_, a_, row, k), load(right_buffer_, right_, k, j));
     b_.set(sum, b_.add(b_.variable(sum), product));
     b_.close();
     store(row, j, b_.variable(sum));

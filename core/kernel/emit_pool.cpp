@@ -14,17 +14,30 @@ using graph::View;
 namespace {
 
 /// The forward kernel, row of windows by row of windows. Each input row is copied into an array between margins of the
-/// lowest number, so that every tap is one vector loop over all windows with bounds known to the compiler. Best value and
-/// its place lie in arrays. The first maximum wins, and NaN wins over everything; the last NaN is its place.
+/// lowest number, so that every tap is one vector loop over all windows with bounds known to the compiler. Best value
+/// and its place lie in arrays. The first maximum wins, and NaN wins over everything; the last NaN is its place.
 class MaxPoolEmitter {
  public:
   MaxPoolEmitter(const Program& program, const Op& op)
-      : program_(program), op_(op), binder_(program, b_), x_(op.inputs[0].view), y_(op.outputs[0].view),
-        places_(op.outputs[1].view), type_(compute_type(program.values[op.inputs[0].value].dtype)),
-        rows_{op.attributes.stride[0], op.attributes.padding[0], op.attributes.dilation[0], op.attributes.kernel[0], x_.sizes[2],
+      : program_(program),
+        op_(op),
+        binder_(program, b_),
+        x_(op.inputs[0].view),
+        y_(op.outputs[0].view),
+        places_(op.outputs[1].view),
+        type_(compute_type(program.values[op.inputs[0].value].dtype)),
+        rows_{op.attributes.stride[0],
+              op.attributes.padding[0],
+              op.attributes.dilation[0],
+              op.attributes.kernel[0],
+              x_.sizes[2],
               y_.sizes[2]},
-        columns_{op.attributes.stride[1], op.attributes.padding[1], op.attributes.dilation[1], op.attributes.kernel[1],
-                 x_.sizes[3], y_.sizes[3]} {}
+        columns_{op.attributes.stride[1],
+                 op.attributes.padding[1],
+                 op.attributes.dilation[1],
+                 op.attributes.kernel[1],
+                 x_.sizes[3],
+                 y_.sizes[3]} {}
 
   Emitted run() {
     const BufferId x_buffer = binder_.buffer(op_.inputs[0].value, false);
@@ -47,7 +60,8 @@ class MaxPoolEmitter {
     b_.open_if(rows_.is_inside(b_, h));
     const ExprId inside = rows_.inside(b_, h);
     const ExprId w = b_.open_for(b_.integer(0), b_.integer(x_.sizes[3]), LoopMode::kVector);
-    const ExprId loaded = load_value(b_, x_buffer, view_index(b_, x_, std::vector{plane[0], plane[1], inside, w}), b_.depth());
+    const ExprId loaded =
+        load_value(b_, x_buffer, view_index(b_, x_, std::vector{plane[0], plane[1], inside, w}), b_.depth());
     b_.store_element(row_, b_.add(w, b_.integer(columns_.padding)), loaded);
     b_.close();
     compare_row(b_.let(b_.multiply(inside, x_.sizes[3])));
@@ -97,8 +111,10 @@ class MaxPoolEmitter {
   /// The first input index of the window of output `out` that lies inside the input.
   ExprId first_inside(const WindowAxis& axis, ExprId out) {
     const ExprId start = b_.binary(Operation::kSubtract, b_.multiply(out, axis.stride), b_.integer(axis.padding));
-    const ExprId missing = b_.binary(Operation::kMaximum, b_.binary(Operation::kSubtract, b_.integer(0), start), b_.integer(0));
-    const ExprId taps = b_.binary(Operation::kDivide, b_.add(missing, b_.integer(axis.dilation - 1)), b_.integer(axis.dilation));
+    const ExprId missing =
+        b_.binary(Operation::kMaximum, b_.binary(Operation::kSubtract, b_.integer(0), start), b_.integer(0));
+    const ExprId taps =
+        b_.binary(Operation::kDivide, b_.add(missing, b_.integer(axis.dilation - 1)), b_.integer(axis.dilation));
     return b_.add(start, b_.multiply(taps, axis.dilation));
   }
 
@@ -169,7 +185,8 @@ Emitted emit_max_pool_backward(const Program& program, const Op& op) {
   emitted.values = binder.values();
   emitted.grid = dx.sizes[0] * dx.sizes[1];
   emitted.flops = static_cast<std::uint64_t>(dy.elements());
-  emitted.item_ns = static_cast<double>(dy.sizes[2] * dy.sizes[3]) * 2 + static_cast<double>(dx.sizes[2] * dx.sizes[3]) * 0.5;
+  emitted.item_ns =
+      static_cast<double>(dy.sizes[2] * dy.sizes[3]) * 2 + static_cast<double>(dx.sizes[2] * dx.sizes[3]) * 0.5;
   emitted.ir = b.finish();
   return emitted;
 }

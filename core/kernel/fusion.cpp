@@ -22,7 +22,7 @@ using UnitId = std::uint32_t;
 
 constexpr std::size_t kMostMembers = 160;
 constexpr std::size_t kMostBuffers = 32, kMostSingles = 128;  // the second where every operand is one element
-constexpr std::int64_t kParallelElements = 32768;  // fewer are done by one thread anyway
+constexpr std::int64_t kParallelElements = 32768;             // fewer are done by one thread anyway
 constexpr std::int64_t kFewItems = 4;
 
 class Fuser {
@@ -141,7 +141,8 @@ class Fuser {
     // A large parallel loop must not become one of few items.
     const std::int64_t items = work_items(*merged);
     for (const Group* part : {&first, &second}) {
-      if (part->elements() >= kParallelElements && items < kFewItems && work_items(*part) >= kFewItems) return std::nullopt;
+      if (part->elements() >= kParallelElements && items < kFewItems && work_items(*part) >= kFewItems)
+        return std::nullopt;
     }
     return merged;
   }
@@ -202,8 +203,8 @@ class Fuser {
   }
 
   const Program& program_;
-  std::vector<Unit> units_;               // emptied when joined to another
-  std::vector<UnitId> unit_of_;           // per op
+  std::vector<Unit> units_;                 // emptied when joined to another
+  std::vector<UnitId> unit_of_;             // per op
   std::vector<std::vector<OpId>> readers_;  // per value, ascending
   std::vector<std::set<UnitId>> successors_;
   std::vector<std::uint32_t> visited_;

@@ -114,7 +114,8 @@ void plan_columns(LoopPlan& plan, std::size_t vector) {
   }
   auto loops = by_distance(plan.group, dimensions(plan.group, true));
   plan.unrolled = kNoDimension;
-  if (const std::size_t last = loops.back(); plan.group.sizes[last] % kColumnUnroll == 0 && plan.group.sizes[last] > 0) {
+  if (const std::size_t last = loops.back();
+      plan.group.sizes[last] % kColumnUnroll == 0 && plan.group.sizes[last] > 0) {
     split_dimension(plan.group, last, {plan.group.sizes[last] / kColumnUnroll, kColumnUnroll});
     if (vector > last) ++vector;
     for (auto& d : loops) d += d > last ? 1 : 0;
@@ -212,21 +213,30 @@ bool reduces(const graph::Program& program, const Group& group, const Member& me
 
 double cycles(OpKind kind) {
   switch (kind) {
-    case OpKind::kExp: return 14;
-    case OpKind::kLog: return 18;
+    case OpKind::kExp:
+      return 14;
+    case OpKind::kLog:
+      return 18;
     case OpKind::kTanh:
     case OpKind::kSigmoid:
-    case OpKind::kErf: return 30;
+    case OpKind::kErf:
+      return 30;
     case OpKind::kSin:
-    case OpKind::kCos: return 60;
-    case OpKind::kPower: return 80;
+    case OpKind::kCos:
+      return 60;
+    case OpKind::kPower:
+      return 80;
     case OpKind::kDivide:
     case OpKind::kReciprocal:
     case OpKind::kReciprocalSqrt:
-    case OpKind::kSqrt: return 8;
-    case OpKind::kReduceMax: return 5;
-    case OpKind::kGatherRows: return 4;
-    default: return 1;  // simple arithmetic, choices and copies
+    case OpKind::kSqrt:
+      return 8;
+    case OpKind::kReduceMax:
+      return 5;
+    case OpKind::kGatherRows:
+      return 4;
+    default:
+      return 1;  // simple arithmetic, choices and copies
   }
 }
 
@@ -266,10 +276,12 @@ PassPlan plan_passes(const graph::Program& program, const LoopPlan& loops, const
     const auto [value, pass] = stack.back();
     stack.pop_back();
     const Member* member = group.producer(value);
-    if (member == nullptr || member->over_rows || reduces(program, group, *member) || !seen.emplace(value, pass).second) continue;
+    if (member == nullptr || member->over_rows || reduces(program, group, *member) || !seen.emplace(value, pass).second)
+      continue;
     if (plan.pass[value] < pass && !leaves.contains(value)) {
       const std::int64_t bytes = scratch_elements(loops) * size_bytes(member->output.type);
-      if (!plan.kept.contains(value) && recompute.cost(value) > kRecomputeLimit && bytes <= kScratchBytes && bytes <= scratch_left) {
+      if (!plan.kept.contains(value) && recompute.cost(value) > kRecomputeLimit && bytes <= kScratchBytes &&
+          bytes <= scratch_left) {
         plan.kept.insert(value);
         scratch_left -= bytes;
         stack.emplace_back(value, plan.pass[value]);

@@ -21,11 +21,12 @@ enum class LoopForm : std::uint8_t {
 
 struct LoopPlan {
   LoopForm form = LoopForm::kFlat;
-  Group group;                     // collapsed and split; the dimensions below are its
-  std::vector<std::size_t> grid;   // dimensions of the work item, outermost first
-  std::vector<std::size_t> loops;  // dimensions looped over inside an item, outermost first; kMap, kRows: last is the vector
-  std::size_t lanes = 0;           // kColumns: the vector dimension
-  std::size_t unrolled = 0;        // kColumns: a reduced dimension of size kColumnUnroll, or kNoDimension
+  Group group;                    // collapsed and split; the dimensions below are its
+  std::vector<std::size_t> grid;  // dimensions of the work item, outermost first
+  std::vector<std::size_t>
+      loops;                 // dimensions looped over inside an item, outermost first; kMap, kRows: last is the vector
+  std::size_t lanes = 0;     // kColumns: the vector dimension
+  std::size_t unrolled = 0;  // kColumns: a reduced dimension of size kColumnUnroll, or kNoDimension
   std::int64_t items() const;
 };
 inline constexpr std::size_t kNoDimension = ~std::size_t{0};

@@ -83,9 +83,22 @@ Result<HostKernels> HostKernels::compile_text(const std::string& text) {
   if (mkdtemp(folder) == nullptr) return Error{ErrorCode::kUnavailable, "no temporary folder"};
   const std::filesystem::path base(folder);
   std::ofstream(base / "k.c") << math_prelude() << text;
-  const std::vector<std::string> arguments = {
-      compiler(), "-O2", "-march=native", "-mprefer-vector-width=512", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off",
-      "-Wall", "-Werror", "-Wno-unused", "-Wno-pass-failed", "-fPIC", "-shared", "-o", (base / "k.so").string(), (base / "k.c").string()};
+  const std::vector<std::string> arguments = {compiler(),
+                                              "-O2",
+                                              "-march=native",
+                                              "-mprefer-vector-width=512",
+                                              "-fno-math-errno",
+                                              "-fno-trapping-math",
+                                              "-ffp-contract=off",
+                                              "-Wall",
+                                              "-Werror",
+                                              "-Wno-unused",
+                                              "-Wno-pass-failed",
+                                              "-fPIC",
+                                              "-shared",
+                                              "-o",
+                                              (base / "k.so").string(),
+                                              (base / "k.c").string()};
   const int status = run_program(arguments, base / "log");
   HostKernels kernels;
   Result<HostKernels> result = Error{ErrorCode::kUnavailable, "clang failed:\n" + read_text(base / "log")};
@@ -114,14 +127,16 @@ HostKernels::~HostKernels() {
   if (handle_ != nullptr) dlclose(handle_);
 }
 
-Result<std::vector<graph::Bytes>> run_on_host(const graph::Program& program, const Schedule& schedule, const HostKernels& kernels,
-                                              std::vector<graph::Bytes> values, const std::vector<double>& slots,
-                                              const HostOptions& options) {
+Result<std::vector<graph::Bytes>> run_on_host(const graph::Program& program, const Schedule& schedule,
+                                              const HostKernels& kernels, std::vector<graph::Bytes> values,
+                                              const std::vector<double>& slots, const HostOptions& options) {
   values.resize(program.values.size());
   const auto root = shared_buffers(program, schedule, options.in_place);
   for (graph::ValueId v = 0; v < values.size(); ++v) {
-    const std::size_t bytes = static_cast<std::size_t>(program.values[v].elements) * size_bytes(program.values[v].dtype);
-    if (program.values[v].kind == graph::ValueKind::kTemporary && root[v] == v) values[v].assign(bytes, options.poison ? std::byte{0xa5} : std::byte{0});
+    const std::size_t bytes =
+        static_cast<std::size_t>(program.values[v].elements) * size_bytes(program.values[v].dtype);
+    if (program.values[v].kind == graph::ValueKind::kTemporary && root[v] == v)
+      values[v].assign(bytes, options.poison ? std::byte{0xa5} : std::byte{0});
   }
   for (const Step& step : schedule.steps) {
     if (step.kind != StepKind::kLaunch) return Error{ErrorCode::kInternal, "the host executor has no library"};

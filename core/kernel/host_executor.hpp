@@ -1,5 +1,5 @@
-// Test support: compiles the kernels of schedules with clang and runs the steps on plain host buffers, one thread, or the
-// grid cut into pieces. It has no plan, no plugin and no cache; library calls are not for it.
+// Test support: compiles the kernels of schedules with clang and runs the steps on plain host buffers, one thread, or
+// the grid cut into pieces. It has no plan, no plugin and no cache; library calls are not for it.
 #pragma once
 
 #include <map>
@@ -43,8 +43,8 @@ struct HostOptions {
 
 /// Runs one iteration. `values` as for graph::run_iteration. Returns all buffers.
 /// Errors: kInternal when a step is a library call or names what does not exist.
-Result<std::vector<graph::Bytes>> run_on_host(const graph::Program& program, const Schedule& schedule, const HostKernels& kernels,
-                                              std::vector<graph::Bytes> values, const std::vector<double>& slots,
-                                              const HostOptions& options);
+Result<std::vector<graph::Bytes>> run_on_host(const graph::Program& program, const Schedule& schedule,
+                                              const HostKernels& kernels, std::vector<graph::Bytes> values,
+                                              const std::vector<double>& slots, const HostOptions& options);
 
 }  // namespace crucible::kernel

@@ -42,7 +42,8 @@ ExprId IrBuilder::intern(const Expr& expr) {
   auto& bucket = interned_[hash_of(expr)];
   for (ExprId id : bucket) {
     // Compared by bits: 0.0 and -0.0 are different constants.
-    if (ir_.exprs[id] == expr && std::bit_cast<std::uint64_t>(ir_.exprs[id].real) == std::bit_cast<std::uint64_t>(expr.real)) {
+    if (ir_.exprs[id] == expr &&
+        std::bit_cast<std::uint64_t>(ir_.exprs[id].real) == std::bit_cast<std::uint64_t>(expr.real)) {
       return id;
     }
   }
@@ -68,11 +69,13 @@ ExprId IrBuilder::variable(VariableId id) {
 }
 
 ExprId IrBuilder::load(BufferId buffer, ExprId index) {
-  return intern({.operation = Operation::kLoad, .type = ir_.buffers[buffer].type, .in = {index, kNoId, kNoId}, .id = buffer});
+  return intern(
+      {.operation = Operation::kLoad, .type = ir_.buffers[buffer].type, .in = {index, kNoId, kNoId}, .id = buffer});
 }
 
 ExprId IrBuilder::element(ArrayId array, ExprId index) {
-  return intern({.operation = Operation::kElement, .type = ir_.arrays[array].type, .in = {index, kNoId, kNoId}, .id = array});
+  return intern(
+      {.operation = Operation::kElement, .type = ir_.arrays[array].type, .in = {index, kNoId, kNoId}, .id = array});
 }
 
 ExprId IrBuilder::convert(ExprId a, DType type) {
@@ -84,7 +87,8 @@ ExprId IrBuilder::convert(ExprId a, DType type) {
 }
 
 ExprId IrBuilder::assume(ExprId a, std::int64_t low, std::int64_t high) {
-  return intern({.operation = Operation::kAssume, .type = type(a), .in = {a, kNoId, kNoId}, .integer = low, .high = high});
+  return intern(
+      {.operation = Operation::kAssume, .type = type(a), .in = {a, kNoId, kNoId}, .integer = low, .high = high});
 }
 
 ExprId IrBuilder::unary(Operation operation, ExprId a) {
@@ -138,9 +142,11 @@ ExprId IrBuilder::binary(Operation operation, ExprId a, ExprId b) {
     case Operation::kMinimum:
       if (left_known && right_known) return integer(std::min(left, right));
       break;
-    default: break;  // the rest is left to the compiler
+    default:
+      break;  // the rest is left to the compiler
   }
-  return intern({.operation = operation, .type = is_comparison(operation) ? DType::kBool : type(a), .in = {a, b, kNoId}});
+  return intern(
+      {.operation = operation, .type = is_comparison(operation) ? DType::kBool : type(a), .in = {a, b, kNoId}});
 }
 
 ExprId IrBuilder::select(ExprId condition, ExprId if_true, ExprId if_false) {
@@ -154,7 +160,8 @@ VariableId IrBuilder::add_variable(DType type, bool is_mutable) {
 
 ExprId IrBuilder::let_at(std::size_t depth, ExprId value) {
   const Operation operation = at(value).operation;
-  if (operation == Operation::kVariable || operation == Operation::kInteger || operation == Operation::kReal) return value;
+  if (operation == Operation::kVariable || operation == Operation::kInteger || operation == Operation::kReal)
+    return value;
   const VariableId id = add_variable(type(value), false);
   open_[depth].body.push_back({.kind = StmtKind::kLet, .id = id, .a = value, .body = {}});
   return variable(id);

@@ -1,9 +1,10 @@
-// The kernel IR: one kernel as typed expressions and structured statements. Schedulers (emit_*.cpp) build it, the verifier
-// (kernel_verify.hpp) checks types, definitions and bounds, and a printer per dialect (print_c.hpp) writes it out.
+// The kernel IR: one kernel as typed expressions and structured statements. Schedulers (emit_*.cpp) build it, the
+// verifier (kernel_verify.hpp) checks types, definitions and bounds, and a printer per dialect (print_c.hpp) writes it
+// out.
 //
 // A kernel does the work items [begin, end) of a grid; items are independent. Expressions are pure and stand in one
-// array, operands before users; loads are bound to variables by statements, so that their order is explicit. The IR knows
-// buffers and scalars by position, no values, no addresses and no vendor.
+// array, operands before users; loads are bound to variables by statements, so that their order is explicit. The IR
+// knows buffers and scalars by position, no values, no addresses and no vendor.
 #pragma once
 
 #include <array>
@@ -31,14 +32,40 @@ enum class Operation : std::uint8_t {
   kLoad,      // buffer `id` at index in[0]
   kElement,   // array `id` at index in[0]
   // one operand
-  kConvert, kAssume,  // kAssume: in[0], which lies in [integer, high] for a reason that intervals cannot see
-  kNegate, kAbsolute, kSqrt, kFloor, kIsNan, kNot, kExp, kLog, kTanh, kErf, kSigmoid, kReciprocal, kReciprocalSqrt, kSin,
+  kConvert,
+  kAssume,  // kAssume: in[0], which lies in [integer, high] for a reason that intervals cannot see
+  kNegate,
+  kAbsolute,
+  kSqrt,
+  kFloor,
+  kIsNan,
+  kNot,
+  kExp,
+  kLog,
+  kTanh,
+  kErf,
+  kSigmoid,
+  kReciprocal,
+  kReciprocalSqrt,
+  kSin,
   kCos,
   kOrderKey,      // a float's rank as an integer of its width: NaN above +inf, -0 below +0
   kFromOrderKey,  // and back; `type` is the float
   // two operands of equal type
-  kAdd, kSubtract, kMultiply, kDivide, kRemainder, kMaximum, kMinimum, kPower,
-  kLess, kLessEqual, kEqual, kNotEqual, kAnd, kOr,
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kDivide,
+  kRemainder,
+  kMaximum,
+  kMinimum,
+  kPower,
+  kLess,
+  kLessEqual,
+  kEqual,
+  kNotEqual,
+  kAnd,
+  kOr,
   // three operands: condition, value if true, value if false
   kSelect,
 };

@@ -34,7 +34,10 @@ bool is_computable(DType type) {
 class Verifier {
  public:
   Verifier(const KernelIr& kernel, std::span<const std::int64_t> buffer_elements, std::int64_t grid)
-      : kernel_(kernel), buffer_elements_(buffer_elements), grid_(grid), defined_(kernel.variables.size(), false),
+      : kernel_(kernel),
+        buffer_elements_(buffer_elements),
+        grid_(grid),
+        defined_(kernel.variables.size(), false),
         range_(kernel.variables.size()) {}
 
   Result<void> run() {
@@ -60,8 +63,10 @@ class Verifier {
     if (e.operation == Operation::kSelect) operands = 3;
     if (e.operation == Operation::kLoad || e.operation == Operation::kElement) operands = 1;
     for (std::size_t i = 0; i < 3; ++i) {
-      if (i < operands && (e.in[i] == kNoId || e.in[i] >= id)) return broken(fmt::format("expression {} uses an operand that does not stand before it", id));
-      if (i >= operands && e.in[i] != kNoId) return broken(fmt::format("expression {} has more than {} operands", id, operands));
+      if (i < operands && (e.in[i] == kNoId || e.in[i] >= id))
+        return broken(fmt::format("expression {} uses an operand that does not stand before it", id));
+      if (i >= operands && e.in[i] != kNoId)
+        return broken(fmt::format("expression {} has more than {} operands", id, operands));
     }
     const auto wants = [&](bool fits, std::string_view rule) -> Result<void> {
       if (fits) return {};
@@ -69,7 +74,8 @@ class Verifier {
     };
     switch (e.operation) {
       case Operation::kVariable:
-        if (e.id >= kernel_.variables.size()) return broken(fmt::format("variable {} of {}", e.id, kernel_.variables.size()));
+        if (e.id >= kernel_.variables.size())
+          return broken(fmt::format("variable {} of {}", e.id, kernel_.variables.size()));
         return wants(e.type == kernel_.variables[e.id].type, "is not its variable's type");
       case Operation::kScalar:
         if (e.id >= kernel_.scalar_count) return broken(fmt::format("scalar {} of {}", e.id, kernel_.scalar_count));
@@ -82,18 +88,27 @@ class Verifier {
         if (e.id >= kernel_.arrays.size()) return broken(fmt::format("array {} of {}", e.id, kernel_.arrays.size()));
         CRUCIBLE_TRY_VOID(wants(e.type == kernel_.arrays[e.id].type, "is not its array's type"));
         return wants(at(e.in[0]).type == DType::kI64, "is indexed by something else than i64");
-      case Operation::kInteger: return wants(e.type == DType::kBool || is_integral(e.type), "an integer constant needs an integer type");
-      case Operation::kReal: return wants(e.type == DType::kF32 || e.type == DType::kF64, "a real constant needs f32 or f64");
-      case Operation::kConvert: return {};
-      case Operation::kAssume: return wants(e.type == DType::kI64 && at(e.in[0]).type == DType::kI64, "only i64 is assumed");
-      case Operation::kIsNan: return wants(is_floating(at(e.in[0]).type) && e.type == DType::kBool, "is a question about floats");
-      case Operation::kNot: return wants(at(e.in[0]).type == DType::kBool && e.type == DType::kBool, "needs bool");
-      case Operation::kOrderKey: return wants(e.type == order_key_type(at(e.in[0]).type) && is_floating(at(e.in[0]).type), "is no key type");
-      case Operation::kFromOrderKey: return wants(at(e.in[0]).type == order_key_type(e.type) && is_floating(e.type), "is no key's float");
+      case Operation::kInteger:
+        return wants(e.type == DType::kBool || is_integral(e.type), "an integer constant needs an integer type");
+      case Operation::kReal:
+        return wants(e.type == DType::kF32 || e.type == DType::kF64, "a real constant needs f32 or f64");
+      case Operation::kConvert:
+        return {};
+      case Operation::kAssume:
+        return wants(e.type == DType::kI64 && at(e.in[0]).type == DType::kI64, "only i64 is assumed");
+      case Operation::kIsNan:
+        return wants(is_floating(at(e.in[0]).type) && e.type == DType::kBool, "is a question about floats");
+      case Operation::kNot:
+        return wants(at(e.in[0]).type == DType::kBool && e.type == DType::kBool, "needs bool");
+      case Operation::kOrderKey:
+        return wants(e.type == order_key_type(at(e.in[0]).type) && is_floating(at(e.in[0]).type), "is no key type");
+      case Operation::kFromOrderKey:
+        return wants(at(e.in[0]).type == order_key_type(e.type) && is_floating(e.type), "is no key's float");
       case Operation::kSelect:
         return wants(at(e.in[0]).type == DType::kBool && at(e.in[1]).type == e.type && at(e.in[2]).type == e.type,
                      "a choice needs bool and two values of its type");
-      default: return check_arithmetic(id, operands);
+      default:
+        return check_arithmetic(id, operands);
     }
   }
 
@@ -102,17 +117,21 @@ class Verifier {
     const DType type = at(e.in[0]).type;
     if (!is_computable(type)) return broken(fmt::format("expression {} computes in {}", id, name(type)));
     if (operands == 2 && at(e.in[1]).type != type) {
-      return broken(fmt::format("expression {} has operands of types {} and {}", id, name(type), name(at(e.in[1]).type)));
+      return broken(
+          fmt::format("expression {} has operands of types {} and {}", id, name(type), name(at(e.in[1]).type)));
     }
     const bool logic = e.operation == Operation::kAnd || e.operation == Operation::kOr;
     const DType wanted = is_comparison(e.operation) || logic ? DType::kBool : type;
-    if (e.type != wanted) return broken(fmt::format("expression {} is {}, its operands make it {}", id, name(e.type), name(wanted)));
+    if (e.type != wanted)
+      return broken(fmt::format("expression {} is {}, its operands make it {}", id, name(e.type), name(wanted)));
     if (logic && type != DType::kBool) return broken(fmt::format("expression {} joins {} by logic", id, name(type)));
     const bool integers_too = is_comparison(e.operation) || logic || e.operation == Operation::kNegate ||
                               e.operation == Operation::kAbsolute ||
                               (e.operation >= Operation::kAdd && e.operation <= Operation::kMinimum);
-    if (!is_floating(type) && !integers_too) return broken(fmt::format("expression {} needs a float, has {}", id, name(type)));
-    if (e.operation == Operation::kRemainder && is_floating(type)) return broken(fmt::format("expression {}: remainder of floats", id));
+    if (!is_floating(type) && !integers_too)
+      return broken(fmt::format("expression {} needs a float, has {}", id, name(type)));
+    if (e.operation == Operation::kRemainder && is_floating(type))
+      return broken(fmt::format("expression {}: remainder of floats", id));
     return {};
   }
 
@@ -138,18 +157,23 @@ class Verifier {
     if (stmt.b != kNoId) CRUCIBLE_TRY_VOID(check_uses(stmt.b));
     switch (stmt.kind) {
       case StmtKind::kLet: {
-        if (stmt.id >= kernel_.variables.size()) return broken(fmt::format("variable {} of {}", stmt.id, kernel_.variables.size()));
+        if (stmt.id >= kernel_.variables.size())
+          return broken(fmt::format("variable {} of {}", stmt.id, kernel_.variables.size()));
         const Variable& variable = kernel_.variables[stmt.id];
-        if (variable.type != at(stmt.a).type) return broken(fmt::format("variable {} is {}, its value {}", stmt.id, name(variable.type), name(at(stmt.a).type)));
+        if (variable.type != at(stmt.a).type)
+          return broken(
+              fmt::format("variable {} is {}, its value {}", stmt.id, name(variable.type), name(at(stmt.a).type)));
         return define(stmt.id, variable.is_mutable ? Interval{} : interval(stmt.a), mine);
       }
       case StmtKind::kSet:
         if (stmt.id >= defined_.size() || !defined_[stmt.id] || !kernel_.variables[stmt.id].is_mutable) {
           return broken(fmt::format("variable {} is set but not a mutable one in scope", stmt.id));
         }
-        if (kernel_.variables[stmt.id].type != at(stmt.a).type) return broken(fmt::format("variable {} is set to another type", stmt.id));
+        if (kernel_.variables[stmt.id].type != at(stmt.a).type)
+          return broken(fmt::format("variable {} is set to another type", stmt.id));
         return {};
-      case StmtKind::kStore: return check_store(stmt);
+      case StmtKind::kStore:
+        return check_store(stmt);
       case StmtKind::kElement:
         if (stmt.id >= kernel_.arrays.size() || kernel_.arrays[stmt.id].type != at(stmt.b).type) {
           return broken(fmt::format("array {} is stored to with {}", stmt.id, name(at(stmt.b).type)));
@@ -180,10 +204,13 @@ class Verifier {
   }
 
   Result<void> check_store(const Stmt& stmt) {
-    if (stmt.id >= kernel_.buffers.size()) return broken(fmt::format("buffer {} of {}", stmt.id, kernel_.buffers.size()));
+    if (stmt.id >= kernel_.buffers.size())
+      return broken(fmt::format("buffer {} of {}", stmt.id, kernel_.buffers.size()));
     const IrBuffer& buffer = kernel_.buffers[stmt.id];
     if (!buffer.written) return broken(fmt::format("buffer {} is stored to but not marked as written", stmt.id));
-    if (buffer.type != at(stmt.b).type) return broken(fmt::format("buffer {} of {} is stored to with {}", stmt.id, name(buffer.type), name(at(stmt.b).type)));
+    if (buffer.type != at(stmt.b).type)
+      return broken(
+          fmt::format("buffer {} of {} is stored to with {}", stmt.id, name(buffer.type), name(at(stmt.b).type)));
     return check_index(stmt.a, buffer_elements_[stmt.id], fmt::format("buffer {}", stmt.id));
   }
 
@@ -196,12 +223,15 @@ class Verifier {
   /// Every variable in the expression is in scope, every load in bounds.
   Result<void> check_uses(ExprId id) {
     const Expr& e = at(id);
-    if (e.operation == Operation::kVariable && !defined_[e.id]) return broken(fmt::format("variable {} is used outside its block", e.id));
+    if (e.operation == Operation::kVariable && !defined_[e.id])
+      return broken(fmt::format("variable {} is used outside its block", e.id));
     for (ExprId in : e.in) {
       if (in != kNoId) CRUCIBLE_TRY_VOID(check_uses(in));
     }
-    if (e.operation == Operation::kLoad) return check_index(e.in[0], buffer_elements_[e.id], fmt::format("buffer {}", e.id));
-    if (e.operation == Operation::kElement) return check_index(e.in[0], kernel_.arrays[e.id].size, fmt::format("array {}", e.id));
+    if (e.operation == Operation::kLoad)
+      return check_index(e.in[0], buffer_elements_[e.id], fmt::format("buffer {}", e.id));
+    if (e.operation == Operation::kElement)
+      return check_index(e.in[0], kernel_.arrays[e.id].size, fmt::format("array {}", e.id));
     return {};
   }
 
@@ -220,21 +250,27 @@ class Verifier {
     const Interval a = interval(e.in[0]), b = interval(e.in[1]);
     const Wide al = a.low, ah = a.high, bl = b.low, bh = b.high;
     switch (e.operation) {
-      case Operation::kAdd: return clamped(al + bl, ah + bh);
-      case Operation::kSubtract: return clamped(al - bh, ah - bl);
+      case Operation::kAdd:
+        return clamped(al + bl, ah + bh);
+      case Operation::kSubtract:
+        return clamped(al - bh, ah - bl);
       case Operation::kMultiply: {
         if (std::max({al < 0 ? -al : al, ah, bl < 0 ? -bl : bl, bh}) > (Wide{1} << 62)) return {};
         const auto [low, high] = std::minmax({al * bl, al * bh, ah * bl, ah * bh});
         return clamped(low, high);
       }
-      case Operation::kDivide: return b.low == b.high && bl > 0 ? clamped(al / bl, ah / bl) : Interval{};
+      case Operation::kDivide:
+        return b.low == b.high && bl > 0 ? clamped(al / bl, ah / bl) : Interval{};
       case Operation::kRemainder:
         if (b.low != b.high || bl <= 0) return {};
         if (al >= 0 && ah < bl) return a;
         return al >= 0 ? clamped(0, bl - 1) : clamped(1 - bl, bl - 1);
-      case Operation::kMaximum: return clamped(std::max(al, bl), std::max(ah, bh));
-      case Operation::kMinimum: return clamped(std::min(al, bl), std::min(ah, bh));
-      default: return {};
+      case Operation::kMaximum:
+        return clamped(std::max(al, bl), std::max(ah, bh));
+      case Operation::kMinimum:
+        return clamped(std::min(al, bl), std::min(ah, bh));
+      default:
+        return {};
     }
   }
 

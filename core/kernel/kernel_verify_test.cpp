@@ -101,7 +101,8 @@ TEST(KernelVerify, RefusesScratchOutOfBoundsAndSetsOfConstants) {
 
 TEST(KernelVerify, FollowsDivisionsRemaindersAndAssumptions) {
   IrBuilder b;
-  const BufferId x = b.add_buffer(DType::kF32, false), ids = b.add_buffer(DType::kI64, false), y = b.add_buffer(DType::kF32, true);
+  const BufferId x = b.add_buffer(DType::kF32, false), ids = b.add_buffer(DType::kI64, false),
+                 y = b.add_buffer(DType::kF32, true);
   const ExprId item = b.open_grid(LoopMode::kSerial);
   const ExprId row = b.let(b.binary(Operation::kDivide, item, b.integer(4)));
   const ExprId column = b.let(b.binary(Operation::kRemainder, item, b.integer(4)));

@@ -1,5 +1,5 @@
-// The C text in front of every batch of kernels: types, conversions and float32 mathematics. Each function is scalar and
-// free of branches on data, so that clang vectorises the loops that call it; about 1 ulp, with NaN, infinities,
+// The C text in front of every batch of kernels: types, conversions and float32 mathematics. Each function is scalar
+// and free of branches on data, so that clang vectorises the loops that call it; about 1 ulp, with NaN, infinities,
 // subnormals and signed zeros right. float64 is in math_prelude_f64.cpp. Nothing here needs a header or a library.
 #include "core/kernel/math_prelude.hpp"
 

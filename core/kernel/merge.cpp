@@ -20,7 +20,8 @@ struct Walk {
 Walk walk_of(const Group& group, const Access& access) {
   Walk walk;
   for (std::size_t d = 0; d < group.sizes.size(); ++d) (access.strides[d] != 0 ? walk.moving : walk.still).push_back(d);
-  std::ranges::stable_sort(walk.moving, [&](std::size_t x, std::size_t y) { return access.strides[x] > access.strides[y]; });
+  std::ranges::stable_sort(walk.moving,
+                           [&](std::size_t x, std::size_t y) { return access.strides[x] > access.strides[y]; });
   return walk;
 }
 
@@ -35,7 +36,8 @@ std::int64_t product(const Sizes& sizes) {
 }
 
 /// Divides `dims` of the group as `parts` says and returns where each part now lies.
-std::vector<std::size_t> divide(Group& group, std::vector<std::vector<std::size_t>*> lists, const std::vector<Sizes>& parts) {
+std::vector<std::size_t> divide(Group& group, std::vector<std::vector<std::size_t>*> lists,
+                                const std::vector<Sizes>& parts) {
   // Per old dimension, its factors; parts[i] runs over all dimensions of lists[i] in that list's order.
   std::vector<Sizes> factors(group.sizes.size());
   std::vector<std::vector<std::pair<std::size_t, std::size_t>>> places(lists.size());  // (old dimension, factor)
@@ -140,13 +142,15 @@ std::optional<Group> join(Group a, Group b) {
 struct Link {
   const Access* a;
   const Access* b;
-  std::size_t still;   // standing dimensions: the fewer, the more the link says
-  bool passes;         // one group writes it, the other reads it
+  std::size_t still;  // standing dimensions: the fewer, the more the link says
+  bool passes;        // one group writes it, the other reads it
 };
 
 std::vector<Link> links_between(const Group& a, const Group& b) {
   std::vector<Link> links;
-  const auto still = [](const Access& access) { return static_cast<std::size_t>(std::ranges::count(access.strides, 0)); };
+  const auto still = [](const Access& access) {
+    return static_cast<std::size_t>(std::ranges::count(access.strides, 0));
+  };
   const auto for_each = [](const Group& group, auto visit) {
     for (const Member& member : group.members) {
       if (member.row_stride == 0) {
@@ -162,9 +166,8 @@ std::vector<Link> links_between(const Group& a, const Group& b) {
       links.push_back({&in_a, &in_b, still(in_a) + still(in_b), writes_a != writes_b});
     });
   });
-  std::ranges::stable_sort(links, [](const Link& x, const Link& y) {
-    return x.passes != y.passes ? x.passes : x.still < y.still;
-  });
+  std::ranges::stable_sort(
+      links, [](const Link& x, const Link& y) { return x.passes != y.passes ? x.passes : x.still < y.still; });
   return links;
 }
 

@@ -1,6 +1,6 @@
-// Joining two nests (nest.hpp) into one: find how the dimensions of one correspond to those of the other through a value
-// that both touch, then prove that every value passed inside the result is read where it is written. It decides only what
-// is possible; what is worth doing and what the order of ops allows is fusion.cpp's business.
+// Joining two nests (nest.hpp) into one: find how the dimensions of one correspond to those of the other through a
+// value that both touch, then prove that every value passed inside the result is read where it is written. It decides
+// only what is possible; what is worth doing and what the order of ops allows is fusion.cpp's business.
 #pragma once
 
 #include <optional>
@@ -15,6 +15,7 @@ std::optional<Group> merge_groups(const Group& a, const Group& b);
 
 /// The finest common division of two lists of sizes with equal products, outermost first: [6, 4] and [3, 8] are
 /// [3, 2, 4]. Nothing when a size of one does not divide as the other asks.
-std::optional<std::vector<std::int64_t>> common_division(const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b);
+std::optional<std::vector<std::int64_t>> common_division(const std::vector<std::int64_t>& a,
+                                                         const std::vector<std::int64_t>& b);
 
 }  // namespace crucible::kernel

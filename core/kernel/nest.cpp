@@ -9,8 +9,8 @@ namespace crucible::kernel {
 namespace {
 
 using graph::Op;
-using graph::OpKind;
 using graph::Operand;
+using graph::OpKind;
 
 template <class Visit>
 void for_each_access(Group& group, Visit visit) {
@@ -88,7 +88,9 @@ std::int64_t Group::rows() const {
   return count;
 }
 
-bool Group::has_reduction() const { return std::ranges::any_of(reduced, [](bool r) { return r; }); }
+bool Group::has_reduction() const {
+  return std::ranges::any_of(reduced, [](bool r) { return r; });
+}
 
 const Member* Group::producer(graph::ValueId value) const {
   const auto found = std::ranges::find_if(members, [&](const Member& member) { return member.output.value == value; });
@@ -129,7 +131,8 @@ std::optional<Group> make_group(const graph::Program& program, graph::OpId index
     }
   }
   if (op.kind == OpKind::kCoordinate) {
-    Access coordinate{.value = graph::kNone, .type = DType::kI64, .offset = 0, .strides = std::vector<std::int64_t>(rank, 0)};
+    Access coordinate{
+        .value = graph::kNone, .type = DType::kI64, .offset = 0, .strides = std::vector<std::int64_t>(rank, 0)};
     coordinate.strides[static_cast<std::size_t>(op.attributes.dims[0])] = 1;
     member.inputs.push_back(std::move(coordinate));
   } else if (op.kind == OpKind::kGatherRows) {

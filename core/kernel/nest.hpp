@@ -23,28 +23,28 @@ struct Access {
 
 struct Member {
   graph::OpId op = graph::kNone;
-  bool over_rows = false;         // runs over the kept dimensions only
-  std::vector<Access> inputs;     // in the op's order; kGatherRows: the table's strides along the row are 0, then the ids
+  bool over_rows = false;      // runs over the kept dimensions only
+  std::vector<Access> inputs;  // in the op's order; kGatherRows: the table's strides along the row are 0, then the ids
   /// Per input: the kFill or kCoordinate whose result it reads, computed in place instead of loaded; else kNone. A
   /// coordinate's access holds the index itself: offset + sum(index * stride).
   std::vector<graph::OpId> generators;
   Access output;
-  std::int64_t row_stride = 0;    // kGatherRows: elements between two rows of the table
+  std::int64_t row_stride = 0;  // kGatherRows: elements between two rows of the table
 };
 
 struct Group {
   std::vector<std::int64_t> sizes;
-  std::vector<bool> reduced;  // per dimension
+  std::vector<bool> reduced;    // per dimension
   std::vector<Member> members;  // in the program's order
 
   std::int64_t elements() const;
-  std::int64_t rows() const;       // product of the kept sizes
+  std::int64_t rows() const;  // product of the kept sizes
   bool has_reduction() const;
   const Member* producer(graph::ValueId value) const;  // null when no member writes it
 };
 
-/// The nest of one op, without dimensions of size 1; nothing for ops that are neither element-wise nor a reduction nor a
-/// row gather.
+/// The nest of one op, without dimensions of size 1; nothing for ops that are neither element-wise nor a reduction nor
+/// a row gather.
 std::optional<Group> make_group(const graph::Program& program, graph::OpId op);
 
 /// Replaces dimension `dim` by dimensions of the given sizes, whose product is its size, outermost first.

@@ -14,8 +14,10 @@ using graph::Operand;
 using graph::OpKind;
 
 constexpr DType kFloats[] = {DType::kF32, DType::kF64, DType::kF16, DType::kBF16};
-constexpr DType kNumbers[] = {DType::kF32, DType::kF64, DType::kF16, DType::kBF16, DType::kI64, DType::kI32, DType::kI16, DType::kI8, DType::kU8};
-constexpr DType kAll[] = {DType::kF32, DType::kF64, DType::kF16, DType::kBF16, DType::kI64, DType::kI32, DType::kI16, DType::kI8, DType::kU8, DType::kBool};
+constexpr DType kNumbers[] = {DType::kF32, DType::kF64, DType::kF16, DType::kBF16, DType::kI64,
+                              DType::kI32, DType::kI16, DType::kI8,  DType::kU8};
+constexpr DType kAll[] = {DType::kF32, DType::kF64, DType::kF16, DType::kBF16, DType::kI64,
+                          DType::kI32, DType::kI16, DType::kI8,  DType::kU8,   DType::kBool};
 
 void expect_agreement(const std::deque<TestProgram>& programs) {
   if (HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
@@ -37,8 +39,10 @@ std::pair<double, double> range_of(OpKind kind, DType dtype) {
     case OpKind::kReciprocalSqrt:
     case OpKind::kReciprocal:
     case OpKind::kDivide:
-    case OpKind::kPower: return {0.5, 2};
-    default: return {-3, 3};
+    case OpKind::kPower:
+      return {0.5, 2};
+    default:
+      return {-3, 3};
   }
 }
 
@@ -80,13 +84,16 @@ TEST(OpKinds, ComparisonsLogicAndChoices) {
   std::deque<TestProgram> programs;
   for (DType dtype : kAll) {
     TestProgram& t = programs.emplace_back(4);
-    const Operand x = t.input(dtype, {6, 11}, 0, 4), y = t.input(dtype, {6, 11}, 0, 4), other = t.input(DType::kI32, {6, 11}, 0, 4);
+    const Operand x = t.input(dtype, {6, 11}, 0, 4), y = t.input(dtype, {6, 11}, 0, 4),
+                  other = t.input(DType::kI32, {6, 11}, 0, 4);
     const Operand half = t.input(DType::kBool, {6, 11});
-    for (OpKind kind : {OpKind::kLess, OpKind::kLessEqual, OpKind::kGreater, OpKind::kGreaterEqual, OpKind::kEqual, OpKind::kNotEqual}) {
+    for (OpKind kind : {OpKind::kLess, OpKind::kLessEqual, OpKind::kGreater, OpKind::kGreaterEqual, OpKind::kEqual,
+                        OpKind::kNotEqual}) {
       t.keep(t.op(kind, {x, y}, {6, 11}, DType::kBool));
       if (dtype != DType::kBool) t.keep(t.op(kind, {x, t.scalar(2)}, {6, 11}, DType::kBool));
     }
-    if (dtype != DType::kBool) t.keep(t.op(OpKind::kEqual, {other, t.op(OpKind::kCopy, {x}, {6, 11}, DType::kI32)}, {6, 11}, DType::kBool));
+    if (dtype != DType::kBool)
+      t.keep(t.op(OpKind::kEqual, {other, t.op(OpKind::kCopy, {x}, {6, 11}, DType::kI32)}, {6, 11}, DType::kBool));
     t.keep(t.op(OpKind::kLogicalAnd, {x, half}, {6, 11}, DType::kBool));
     t.keep(t.op(OpKind::kLogicalOr, {x, half}, {6, 11}, DType::kBool));
     t.keep(t.op(OpKind::kLogicalNot, {x}, {6, 11}, DType::kBool));
@@ -117,8 +124,10 @@ TEST(OpKinds, MaximaKeepNanAndInfinities) {
   std::deque<TestProgram> programs;
   TestProgram& t = programs.emplace_back(6);
   const Operand x = t.input(DType::kF32, {4, 40}), y = t.input(DType::kF32, {4, 40});
-  const double special[] = {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()};
-  for (int row = 0; row < 3; ++row) graph::store_real(DType::kF32, special[row], t.values[x.value].data() + (row * 40 + 17) * 4);
+  const double special[] = {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(),
+                            -std::numeric_limits<double>::infinity()};
+  for (int row = 0; row < 3; ++row)
+    graph::store_real(DType::kF32, special[row], t.values[x.value].data() + (row * 40 + 17) * 4);
   for (int i = 0; i < 40; ++i) graph::store_real(DType::kF32, special[2], t.values[x.value].data() + (3 * 40 + i) * 4);
   t.keep(t.reduce(OpKind::kReduceMax, x, {1}));
   t.keep(t.reduce(OpKind::kReduceMax, x, {0}));
@@ -132,7 +141,8 @@ TEST(OpKinds, IndexedOps) {
   for (DType dtype : {DType::kF32, DType::kF64, DType::kI64}) {
     for (DType ids_type : {DType::kI64, DType::kI32}) {
       TestProgram& t = programs.emplace_back(7);
-      const Operand table = t.input(dtype, {30, 20}, 0, 9), ids = t.input(ids_type, {6, 4}, 0, 30), rows = t.input(dtype, {24, 20}, 0, 9);
+      const Operand table = t.input(dtype, {30, 20}, 0, 9), ids = t.input(ids_type, {6, 4}, 0, 30),
+                    rows = t.input(dtype, {24, 20}, 0, 9);
       const Operand gathered = t.op(OpKind::kGatherRows, {table, ids}, {6, 4, 20}, dtype);
       t.keep(t.op(OpKind::kAdd, {gathered, reshaped(rows, {6, 4, 20})}, {6, 4, 20}, dtype));
       for (const std::int64_t skipped : {-1, 3}) {
@@ -162,11 +172,13 @@ TEST(OpKinds, MatrixProductsInEveryOrderOfOperands) {
   for (DType dtype : kFloats) {
     TestProgram& t = programs.emplace_back(8);
     const Operand a = t.input(dtype, {3, 14, 10}), b = t.input(dtype, {3, 10, 18});
-    const Operand a_turned = permuted(t.input(dtype, {3, 10, 14}), {0, 2, 1}), b_turned = permuted(t.input(dtype, {3, 18, 10}), {0, 2, 1});
+    const Operand a_turned = permuted(t.input(dtype, {3, 10, 14}), {0, 2, 1}),
+                  b_turned = permuted(t.input(dtype, {3, 18, 10}), {0, 2, 1});
     graph::Attributes attributes;
     attributes.alpha = 0.5;
     for (const Operand& left : {a, a_turned}) {
-      for (const Operand& right : {b, b_turned}) t.keep(t.op(OpKind::kMatMul, {left, right}, {3, 14, 18}, dtype, attributes));
+      for (const Operand& right : {b, b_turned})
+        t.keep(t.op(OpKind::kMatMul, {left, right}, {3, 14, 18}, dtype, attributes));
     }
     t.keep(t.op(OpKind::kMatMul, {t.input(dtype, {1, 7}), t.input(dtype, {7, 1})}, {1, 1}, dtype));
   }
@@ -178,16 +190,20 @@ TEST(OpKinds, ConvolutionsAndTheirGradients) {
   struct Shape {
     std::int64_t groups, kernel, stride, padding, dilation;
   };
-  for (const Shape& s : {Shape{1, 3, 1, 1, 1}, Shape{1, 3, 2, 1, 1}, Shape{2, 2, 1, 0, 2}, Shape{1, 1, 2, 0, 1}, Shape{4, 3, 3, 2, 1}, Shape{1, 5, 2, 4, 2}}) {
+  for (const Shape& s : {Shape{1, 3, 1, 1, 1}, Shape{1, 3, 2, 1, 1}, Shape{2, 2, 1, 0, 2}, Shape{1, 1, 2, 0, 1},
+                         Shape{4, 3, 3, 2, 1}, Shape{1, 5, 2, 4, 2}}) {
     for (DType dtype : {DType::kF32, DType::kF64}) {
       TestProgram& t = programs.emplace_back(9);
       graph::Attributes a;
       a.groups = s.groups;
       for (int d = 0; d < 2; ++d) a.stride[d] = s.stride, a.padding[d] = s.padding, a.dilation[d] = s.dilation;
       a.padding[1] = s.padding / 2;
-      const auto out = [&](int d, std::int64_t in) { return (in + 2 * a.padding[d] - a.dilation[d] * (s.kernel - 1) - 1) / s.stride + 1; };
+      const auto out = [&](int d, std::int64_t in) {
+        return (in + 2 * a.padding[d] - a.dilation[d] * (s.kernel - 1) - 1) / s.stride + 1;
+      };
       const std::int64_t oh = out(0, 12), ow = out(1, 9);
-      const Operand x = t.input(dtype, {2, 4, 12, 9}), w = t.input(dtype, {8, 4 / s.groups, s.kernel, s.kernel}), dy = t.input(dtype, {2, 8, oh, ow});
+      const Operand x = t.input(dtype, {2, 4, 12, 9}), w = t.input(dtype, {8, 4 / s.groups, s.kernel, s.kernel}),
+                    dy = t.input(dtype, {2, 8, oh, ow});
       t.keep(t.op(OpKind::kConv2d, {x, w}, {2, 8, oh, ow}, dtype, a));
       t.keep(t.op(OpKind::kConv2dBackwardInput, {dy, w}, {2, 4, 12, 9}, dtype, a));
       t.keep(t.op(OpKind::kConv2dBackwardWeight, {dy, x}, {8, 4 / s.groups, s.kernel, s.kernel}, dtype, a));
@@ -205,17 +221,20 @@ TEST(OpKinds, MaxPoolingAndItsGradient) {
     for (DType dtype : {DType::kF32, DType::kF64, DType::kI32, DType::kU8}) {
       TestProgram& t = programs.emplace_back(10);
       graph::Attributes a;
-      for (int d = 0; d < 2; ++d) a.kernel[d] = s.kernel, a.stride[d] = s.stride, a.padding[d] = s.padding, a.dilation[d] = s.dilation;
+      for (int d = 0; d < 2; ++d)
+        a.kernel[d] = s.kernel, a.stride[d] = s.stride, a.padding[d] = s.padding, a.dilation[d] = s.dilation;
       const Operand x = t.input(dtype, {2, 3, 12, 12}, dtype == DType::kU8 ? 0 : -4, 4);
       if (dtype == DType::kF32) {  // a window of NaN and a plane of -inf
         graph::store_real(dtype, std::numeric_limits<double>::quiet_NaN(), t.values[x.value].data() + 30 * 4);
-        for (int i = 144; i < 288; ++i) graph::store_real(dtype, -std::numeric_limits<double>::infinity(), t.values[x.value].data() + i * 4);
+        for (int i = 144; i < 288; ++i)
+          graph::store_real(dtype, -std::numeric_limits<double>::infinity(), t.values[x.value].data() + i * 4);
       }
       const Operand y = t.op(OpKind::kMaxPool2d, {x}, {2, 3, s.out, s.out}, dtype, a);
       const Operand place = t.second_result({2, 3, s.out, s.out}, DType::kI64);
       t.keep(y);
       t.keep(place);
-      t.keep(t.op(OpKind::kMaxPool2dBackward, {t.input(dtype, {2, 3, s.out, s.out}, 0, 5), place}, {2, 3, 12, 12}, dtype));
+      t.keep(
+          t.op(OpKind::kMaxPool2dBackward, {t.input(dtype, {2, 3, s.out, s.out}, 0, 5), place}, {2, 3, 12, 12}, dtype));
     }
   }
   expect_agreement(programs);

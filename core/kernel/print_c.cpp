@@ -11,19 +11,30 @@ namespace {
 
 std::string_view c_type(DType type) {
   switch (type) {
-    case DType::kBool: return "_Bool";
-    case DType::kU8: return "uint8_t";
-    case DType::kI8: return "int8_t";
-    case DType::kI16: return "int16_t";
-    case DType::kI32: return "int32_t";
-    case DType::kI64: return "int64_t";
-    case DType::kF16: return "crucible_f16";
-    case DType::kBF16: return "crucible_bf16";
-    case DType::kF32: return "float";
-    case DType::kF64: return "double";
+    case DType::kBool:
+      return "_Bool";
+    case DType::kU8:
+      return "uint8_t";
+    case DType::kI8:
+      return "int8_t";
+    case DType::kI16:
+      return "int16_t";
+    case DType::kI32:
+      return "int32_t";
+    case DType::kI64:
+      return "int64_t";
+    case DType::kF16:
+      return "crucible_f16";
+    case DType::kBF16:
+      return "crucible_bf16";
+    case DType::kF32:
+      return "float";
+    case DType::kF64:
+      return "double";
     case DType::kC64:
     case DType::kC128:
-    case DType::kOther: return "void";  // refused by the verifier
+    case DType::kOther:
+      return "void";  // refused by the verifier
   }
   return "void";
 }
@@ -61,7 +72,8 @@ class Printer {
                           buffer.may_alias ? "" : "restrict ", i, constant, memory_type(buffer.type), i);
     }
     for (std::size_t i = 0; i < kernel_.arrays.size(); ++i) {
-      out_ += fmt::format("  _Alignas(64) {} a{}[{}];\n", memory_type(kernel_.arrays[i].type), i, kernel_.arrays[i].size);
+      out_ +=
+          fmt::format("  _Alignas(64) {} a{}[{}];\n", memory_type(kernel_.arrays[i].type), i, kernel_.arrays[i].size);
     }
     print_block(kernel_.body, 1);
     out_ += "}\n";
@@ -87,16 +99,26 @@ class Printer {
                                  expr(stmt.a)));
         return;
       }
-      case StmtKind::kSet: line(indent, fmt::format("v{} = {};", stmt.id, expr(stmt.a))); return;
-      case StmtKind::kStore: line(indent, fmt::format("b{}[{}] = {};", stmt.id, expr(stmt.a), expr(stmt.b))); return;
-      case StmtKind::kElement: line(indent, fmt::format("a{}[{}] = {};", stmt.id, expr(stmt.a), expr(stmt.b))); return;
+      case StmtKind::kSet:
+        line(indent, fmt::format("v{} = {};", stmt.id, expr(stmt.a)));
+        return;
+      case StmtKind::kStore:
+        line(indent, fmt::format("b{}[{}] = {};", stmt.id, expr(stmt.a), expr(stmt.b)));
+        return;
+      case StmtKind::kElement:
+        line(indent, fmt::format("a{}[{}] = {};", stmt.id, expr(stmt.a), expr(stmt.b)));
+        return;
       case StmtKind::kIf:
         line(indent, fmt::format("if ({}) {{", expr(stmt.a)));
         print_block(stmt.body, indent + 1);
         line(indent, "}");
         return;
-      case StmtKind::kFor: print_loop(stmt, expr(stmt.a), expr(stmt.b), indent); return;
-      case StmtKind::kGrid: print_loop(stmt, "begin", "end", indent); return;
+      case StmtKind::kFor:
+        print_loop(stmt, expr(stmt.a), expr(stmt.b), indent);
+        return;
+      case StmtKind::kGrid:
+        print_loop(stmt, "begin", "end", indent);
+        return;
     }
   }
 
@@ -154,48 +176,85 @@ class Printer {
   std::string expr(ExprId id) {
     const Expr& e = kernel_.exprs[id];
     switch (e.operation) {
-      case Operation::kInteger: return integer_text(e.integer);
-      case Operation::kReal: return real_text(e.real, e.type);
-      case Operation::kScalar: return fmt::format("({})scalars[{}]", c_type(e.type), e.id);
-      case Operation::kVariable: return fmt::format("v{}", e.id);
+      case Operation::kInteger:
+        return integer_text(e.integer);
+      case Operation::kReal:
+        return real_text(e.real, e.type);
+      case Operation::kScalar:
+        return fmt::format("({})scalars[{}]", c_type(e.type), e.id);
+      case Operation::kVariable:
+        return fmt::format("v{}", e.id);
       case Operation::kLoad: {
         const std::string text = fmt::format("b{}[{}]", e.id, expr(e.in[0]));
         return e.type == DType::kBool ? "(" + text + " != 0)" : text;
       }
-      case Operation::kElement: return fmt::format("a{}[{}]", e.id, expr(e.in[0]));
-      case Operation::kConvert: return convert(e);
-      case Operation::kAssume: return expr(e.in[0]);
-      case Operation::kNegate: return fmt::format("({})-{}", c_type(e.type), expr(e.in[0]));
-      case Operation::kNot: return fmt::format("(!{})", expr(e.in[0]));
-      case Operation::kIsNan: return fmt::format("({0} != {0})", expr(e.in[0]));
-      case Operation::kAbsolute: return call("abs", e);
-      case Operation::kSqrt: return call("sqrt", e);
-      case Operation::kFloor: return call("floor", e);
-      case Operation::kExp: return call("exp", e);
-      case Operation::kLog: return call("log", e);
-      case Operation::kTanh: return call("tanh", e);
-      case Operation::kErf: return call("erf", e);
-      case Operation::kSigmoid: return call("sigmoid", e);
-      case Operation::kReciprocal: return fmt::format("({} / {})", real_text(1, e.type), expr(e.in[0]));
-      case Operation::kReciprocalSqrt: return call("rsqrt", e);
-      case Operation::kSin: return call("sin", e);
-      case Operation::kCos: return call("cos", e);
-      case Operation::kOrderKey: return call("order_key", e);
-      case Operation::kFromOrderKey: return fmt::format("crucible_from_order_key_{}({})", name(e.type), expr(e.in[0]));
-      case Operation::kAdd: return infix("+", e);
-      case Operation::kSubtract: return infix("-", e);
-      case Operation::kMultiply: return infix("*", e);
-      case Operation::kDivide: return infix("/", e);
-      case Operation::kRemainder: return infix("%", e);
+      case Operation::kElement:
+        return fmt::format("a{}[{}]", e.id, expr(e.in[0]));
+      case Operation::kConvert:
+        return convert(e);
+      case Operation::kAssume:
+        return expr(e.in[0]);
+      case Operation::kNegate:
+        return fmt::format("({})-{}", c_type(e.type), expr(e.in[0]));
+      case Operation::kNot:
+        return fmt::format("(!{})", expr(e.in[0]));
+      case Operation::kIsNan:
+        return fmt::format("({0} != {0})", expr(e.in[0]));
+      case Operation::kAbsolute:
+        return call("abs", e);
+      case Operation::kSqrt:
+        return call("sqrt", e);
+      case Operation::kFloor:
+        return call("floor", e);
+      case Operation::kExp:
+        return call("exp", e);
+      case Operation::kLog:
+        return call("log", e);
+      case Operation::kTanh:
+        return call("tanh", e);
+      case Operation::kErf:
+        return call("erf", e);
+      case Operation::kSigmoid:
+        return call("sigmoid", e);
+      case Operation::kReciprocal:
+        return fmt::format("({} / {})", real_text(1, e.type), expr(e.in[0]));
+      case Operation::kReciprocalSqrt:
+        return call("rsqrt", e);
+      case Operation::kSin:
+        return call("sin", e);
+      case Operation::kCos:
+        return call("cos", e);
+      case Operation::kOrderKey:
+        return call("order_key", e);
+      case Operation::kFromOrderKey:
+        return fmt::format("crucible_from_order_key_{}({})", name(e.type), expr(e.in[0]));
+      case Operation::kAdd:
+        return infix("+", e);
+      case Operation::kSubtract:
+        return infix("-", e);
+      case Operation::kMultiply:
+        return infix("*", e);
+      case Operation::kDivide:
+        return infix("/", e);
+      case Operation::kRemainder:
+        return infix("%", e);
       case Operation::kMaximum:
-      case Operation::kMinimum: return extremum(e);
-      case Operation::kPower: return call("pow", e);
-      case Operation::kLess: return infix("<", e);
-      case Operation::kLessEqual: return infix("<=", e);
-      case Operation::kEqual: return infix("==", e);
-      case Operation::kNotEqual: return infix("!=", e);
-      case Operation::kAnd: return infix("&", e);
-      case Operation::kOr: return infix("|", e);
+      case Operation::kMinimum:
+        return extremum(e);
+      case Operation::kPower:
+        return call("pow", e);
+      case Operation::kLess:
+        return infix("<", e);
+      case Operation::kLessEqual:
+        return infix("<=", e);
+      case Operation::kEqual:
+        return infix("==", e);
+      case Operation::kNotEqual:
+        return infix("!=", e);
+      case Operation::kAnd:
+        return infix("&", e);
+      case Operation::kOr:
+        return infix("|", e);
       case Operation::kSelect:
         return fmt::format("({} ? {} : {})", expr(e.in[0]), expr(e.in[1]), expr(e.in[2]));
     }

@@ -1,5 +1,5 @@
-// The kernel IR as C for clang (GNU C11 with its loop pragmas): the text that the CPU plugin compiles. Functions and types
-// that it names are those of math_prelude(). It only prints: what is fast is decided where the IR is built.
+// The kernel IR as C for clang (GNU C11 with its loop pragmas): the text that the CPU plugin compiles. Functions and
+// types that it names are those of math_prelude(). It only prints: what is fast is decided where the IR is built.
 #pragma once
 
 #include <string>

@@ -32,11 +32,16 @@ constexpr double kWorthAThreadNs = 5000;
 
 std::optional<LibraryKind> library_kind(OpKind kind) {
   switch (kind) {
-    case OpKind::kMatMul: return LibraryKind::kMatMul;
-    case OpKind::kConv2d: return LibraryKind::kConv2d;
-    case OpKind::kConv2dBackwardInput: return LibraryKind::kConv2dBackwardInput;
-    case OpKind::kConv2dBackwardWeight: return LibraryKind::kConv2dBackwardWeight;
-    default: return std::nullopt;
+    case OpKind::kMatMul:
+      return LibraryKind::kMatMul;
+    case OpKind::kConv2d:
+      return LibraryKind::kConv2d;
+    case OpKind::kConv2dBackwardInput:
+      return LibraryKind::kConv2dBackwardInput;
+    case OpKind::kConv2dBackwardWeight:
+      return LibraryKind::kConv2dBackwardWeight;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -112,19 +117,30 @@ class Scheduler {
     const Op& op = program_.ops[unit.ops[0]];
     if (auto kind = library_kind(op.kind)) {
       const LibraryCall call = library_call(op, *kind);
-      if (options_.claims && op.outputs[0].view.elements() > 0 && options_.claims(call)) return add_library(op, call, unit.ops);
+      if (options_.claims && op.outputs[0].view.elements() > 0 && options_.claims(call))
+        return add_library(op, call, unit.ops);
     }
     switch (op.kind) {
-      case OpKind::kMatMul: return add_launch(emit_matmul(program_, op), unit.ops);
-      case OpKind::kConv2d: return add_launch(emit_conv2d(program_, op), unit.ops);
-      case OpKind::kConv2dBackwardInput: return add_launch(emit_conv2d_backward_input(program_, op), unit.ops);
-      case OpKind::kConv2dBackwardWeight: return add_launch(emit_conv2d_backward_weight(program_, op), unit.ops);
-      case OpKind::kScatterAddRows: return add_launch(emit_scatter_add_rows(program_, op), unit.ops);
-      case OpKind::kConcat: return add_launch(emit_concat(program_, op), unit.ops);
-      case OpKind::kUpdate: return add_launch(emit_update(program_, op), unit.ops);
-      case OpKind::kMaxPool2d: return add_launch(emit_max_pool(program_, op), unit.ops);
-      case OpKind::kMaxPool2dBackward: return add_launch(emit_max_pool_backward(program_, op), unit.ops);
-      default: return Error{ErrorCode::kBadInput, fmt::format("no kernel can be generated for {}", describe(unit.ops[0]))};
+      case OpKind::kMatMul:
+        return add_launch(emit_matmul(program_, op), unit.ops);
+      case OpKind::kConv2d:
+        return add_launch(emit_conv2d(program_, op), unit.ops);
+      case OpKind::kConv2dBackwardInput:
+        return add_launch(emit_conv2d_backward_input(program_, op), unit.ops);
+      case OpKind::kConv2dBackwardWeight:
+        return add_launch(emit_conv2d_backward_weight(program_, op), unit.ops);
+      case OpKind::kScatterAddRows:
+        return add_launch(emit_scatter_add_rows(program_, op), unit.ops);
+      case OpKind::kConcat:
+        return add_launch(emit_concat(program_, op), unit.ops);
+      case OpKind::kUpdate:
+        return add_launch(emit_update(program_, op), unit.ops);
+      case OpKind::kMaxPool2d:
+        return add_launch(emit_max_pool(program_, op), unit.ops);
+      case OpKind::kMaxPool2dBackward:
+        return add_launch(emit_max_pool_backward(program_, op), unit.ops);
+      default:
+        return Error{ErrorCode::kBadInput, fmt::format("no kernel can be generated for {}", describe(unit.ops[0]))};
     }
   }
 
@@ -133,7 +149,8 @@ class Scheduler {
     std::string text = fmt::format("op {} ({})", id, graph::name(op.kind));
     if (op.source < program_.sources.size()) {
       const graph::Source& source = program_.sources[op.source];
-      text += fmt::format(", {} in {} at {}", source.op, source.module.empty() ? "no module" : source.module, source.site);
+      text +=
+          fmt::format(", {} in {} at {}", source.op, source.module.empty() ? "no module" : source.module, source.site);
     }
     return text;
   }
@@ -166,9 +183,12 @@ class Scheduler {
     const auto& b = op.inputs[1].view.sizes;
     const std::int64_t out = op.outputs[0].view.elements();
     switch (op.kind) {
-      case OpKind::kMatMul: return static_cast<std::uint64_t>(2 * out * a.back());
-      case OpKind::kConv2d: return static_cast<std::uint64_t>(2 * out * b[1] * b[2] * b[3]);
-      case OpKind::kConv2dBackwardInput: return static_cast<std::uint64_t>(2 * op.inputs[0].view.elements() * b[1] * b[2] * b[3]);
+      case OpKind::kMatMul:
+        return static_cast<std::uint64_t>(2 * out * a.back());
+      case OpKind::kConv2d:
+        return static_cast<std::uint64_t>(2 * out * b[1] * b[2] * b[3]);
+      case OpKind::kConv2dBackwardInput:
+        return static_cast<std::uint64_t>(2 * op.inputs[0].view.elements() * b[1] * b[2] * b[3]);
       default: {
         const auto& weight = op.outputs[0].view.sizes;
         return static_cast<std::uint64_t>(2 * op.inputs[0].view.elements() * weight[1] * weight[2] * weight[3]);
@@ -184,10 +204,12 @@ class Scheduler {
     }
     Step step;
     step.kernel = kernel_index(emitted.ir);
-    for (std::size_t i = 0; i < emitted.values.size(); ++i) step.buffers.push_back({emitted.values[i], emitted.ir.buffers[i].written});
+    for (std::size_t i = 0; i < emitted.values.size(); ++i)
+      step.buffers.push_back({emitted.values[i], emitted.ir.buffers[i].written});
     step.scalars = std::move(emitted.scalars);
     step.grid = emitted.grid;
-    step.grain = static_cast<std::int64_t>(std::clamp(std::ceil(kWorthAThreadNs / std::max(emitted.item_ns, 1e-3)), 1.0, 1e9));
+    step.grain =
+        static_cast<std::int64_t>(std::clamp(std::ceil(kWorthAThreadNs / std::max(emitted.item_ns, 1e-3)), 1.0, 1e9));
     step.flops = emitted.flops;
     step.ops = ops;
     finish(std::move(step), emitted.aliases);

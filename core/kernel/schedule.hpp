@@ -42,14 +42,14 @@ struct BufferArgument {
 
 struct Step {
   StepKind kind = StepKind::kLaunch;
-  std::uint32_t kernel = graph::kNone;       // kLaunch: index in Schedule::kernels
-  LibraryCall library;                       // kLibrary
-  std::vector<BufferArgument> buffers;       // in the kernel's order; a buffer may be read and written (in place)
-  std::vector<graph::Scalar> scalars;        // kLaunch: the kernel's scalars, in order
-  std::int64_t grid = 1;                     // kLaunch: number of work items
-  std::int64_t grain = 1;                    // fewest work items that are worth a thread of their own
-  std::uint64_t flops = 0, bytes = 0;        // estimates, for reports
-  std::vector<graph::OpId> ops;              // what it computes
+  std::uint32_t kernel = graph::kNone;  // kLaunch: index in Schedule::kernels
+  LibraryCall library;                  // kLibrary
+  std::vector<BufferArgument> buffers;  // in the kernel's order; a buffer may be read and written (in place)
+  std::vector<graph::Scalar> scalars;   // kLaunch: the kernel's scalars, in order
+  std::int64_t grid = 1;                // kLaunch: number of work items
+  std::int64_t grain = 1;               // fewest work items that are worth a thread of their own
+  std::uint64_t flops = 0, bytes = 0;   // estimates, for reports
+  std::vector<graph::OpId> ops;         // what it computes
 };
 
 /// Two values that may share one buffer: `result` is written by a step that reads `operand` for the last time, at equal
@@ -62,13 +62,14 @@ struct InPlace {
 
 struct Schedule {
   std::vector<Kernel> kernels;
-  std::vector<Step> steps;        // in execution order
-  std::vector<InPlace> in_place;  // allowed reuses, best first
-  std::vector<bool> materialized; // per value of the program: it needs a buffer (fused-away temporaries do not)
+  std::vector<Step> steps;         // in execution order
+  std::vector<InPlace> in_place;   // allowed reuses, best first
+  std::vector<bool> materialized;  // per value of the program: it needs a buffer (fused-away temporaries do not)
 };
 
 struct Options {
-  /// True when the backend's library takes this call; what it declines becomes generated kernels. Null: it declines all.
+  /// True when the backend's library takes this call; what it declines becomes generated kernels. Null: it declines
+  /// all.
   std::function<bool(const LibraryCall&)> claims;
   bool fuse = true;  // false: one kernel per op, for debugging and for the tests that compare the two
 };

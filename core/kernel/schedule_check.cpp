@@ -25,7 +25,10 @@ using StepId = std::uint32_t;
 class Checker {
  public:
   Checker(const Program& program, const Schedule& schedule)
-      : program_(program), schedule_(schedule), step_of_(program.ops.size(), kNone), writer_(program.values.size(), kNone) {}
+      : program_(program),
+        schedule_(schedule),
+        step_of_(program.ops.size(), kNone),
+        writer_(program.values.size(), kNone) {}
 
   Result<void> run() {
     for (StepId s = 0; s < schedule_.steps.size(); ++s) CRUCIBLE_TRY_VOID(check_step(s));
@@ -37,7 +40,8 @@ class Checker {
  private:
   template <class... Args>
   Error broken(StepId step, fmt::format_string<Args...> text, Args&&... args) const {
-    return Error{ErrorCode::kCheckFailed, fmt::format("schedule check: step {}: {}", step, fmt::format(text, std::forward<Args>(args)...))};
+    return Error{ErrorCode::kCheckFailed,
+                 fmt::format("schedule check: step {}: {}", step, fmt::format(text, std::forward<Args>(args)...))};
   }
 
   bool is_generator(OpId op) const {
@@ -51,12 +55,15 @@ class Checker {
     }
     if (step.grid < 0 || step.grain < 1) return broken(s, "grid is {} and grain {}", step.grid, step.grain);
     for (const graph::Scalar& scalar : step.scalars) {
-      if (scalar.slot != kNone && scalar.slot >= program_.slots.size()) return broken(s, "names slot {} of {}", scalar.slot, program_.slots.size());
+      if (scalar.slot != kNone && scalar.slot >= program_.slots.size())
+        return broken(s, "names slot {} of {}", scalar.slot, program_.slots.size());
     }
     std::set<ValueId> seen;
     for (const BufferArgument& argument : step.buffers) {
-      if (argument.value >= program_.values.size()) return broken(s, "names value {} of {}", argument.value, program_.values.size());
-      if (step.kind == StepKind::kLaunch && !seen.insert(argument.value).second) return broken(s, "names value {} twice", argument.value);
+      if (argument.value >= program_.values.size())
+        return broken(s, "names value {} of {}", argument.value, program_.values.size());
+      if (step.kind == StepKind::kLaunch && !seen.insert(argument.value).second)
+        return broken(s, "names value {} twice", argument.value);
       CRUCIBLE_TRY_VOID(argument.written ? check_written(s, argument.value) : check_read(s, argument.value));
     }
     for (OpId op : step.ops) CRUCIBLE_TRY_VOID(check_op(s, op));
@@ -69,10 +76,12 @@ class Checker {
   }
 
   Result<void> check_written(StepId s, ValueId value) {
-    if (program_.values[value].kind != ValueKind::kTemporary) return broken(s, "writes value {}, which enters from outside", value);
+    if (program_.values[value].kind != ValueKind::kTemporary)
+      return broken(s, "writes value {}, which enters from outside", value);
     if (writer_[value] != kNone) return broken(s, "writes value {}, which step {} has written", value, writer_[value]);
     const auto& ops = schedule_.steps[s].ops;
-    if (!std::ranges::count(ops, program_.values[value].producer)) return broken(s, "writes value {} without its producer", value);
+    if (!std::ranges::count(ops, program_.values[value].producer))
+      return broken(s, "writes value {} without its producer", value);
     writer_[value] = s;
     return {};
   }
@@ -85,17 +94,20 @@ class Checker {
     for (const graph::Operand& input : program_.ops[id].inputs) {
       if (input.is_scalar()) continue;
       const OpId producer = program_.values[input.value].producer;
-      const bool bound = std::ranges::any_of(step.buffers, [&](const BufferArgument& b) { return b.value == input.value; });
+      const bool bound =
+          std::ranges::any_of(step.buffers, [&](const BufferArgument& b) { return b.value == input.value; });
       const bool inside = producer != kNone && step_of_[producer] == s;
       const bool in_place = step.kind == StepKind::kLaunch && is_generator(producer);
-      if (!bound && !inside && !in_place) return broken(s, "op {} reads value {}, which is neither bound nor made in the step", id, input.value);
+      if (!bound && !inside && !in_place)
+        return broken(s, "op {} reads value {}, which is neither bound nor made in the step", id, input.value);
     }
     return {};
   }
 
   Result<void> check_library(StepId s) const {
     const Step& step = schedule_.steps[s];
-    if (step.buffers.size() != 3 || step.ops.size() != 1) return broken(s, "a library call has {} buffers and {} ops", step.buffers.size(), step.ops.size());
+    if (step.buffers.size() != 3 || step.ops.size() != 1)
+      return broken(s, "a library call has {} buffers and {} ops", step.buffers.size(), step.ops.size());
     for (std::size_t i = 0; i < 3; ++i) {
       const auto last = graph::last_index(step.library.views[i]);
       const std::int64_t elements = program_.values[step.buffers[i].value].elements;
@@ -111,14 +123,16 @@ class Checker {
     for (const auto& output : program_.outputs) wanted[output.operand.value] = true;
     for (ValueId value = 0; value < wanted.size(); ++value) {
       if (wanted[value] && program_.values[value].kind == ValueKind::kTemporary && writer_[value] == kNone) {
-        return Error{ErrorCode::kCheckFailed, fmt::format("schedule check: value {} is wanted at the end, and no step writes it", value)};
+        return Error{ErrorCode::kCheckFailed,
+                     fmt::format("schedule check: value {} is wanted at the end, and no step writes it", value)};
       }
     }
     for (OpId id = static_cast<OpId>(program_.ops.size()); id-- > 0;) {
       const Op& op = program_.ops[id];
       if (std::ranges::none_of(op.outputs, [&](const auto& output) { return wanted[output.value]; })) continue;
       if (step_of_[id] == kNone && !is_generator(id)) {
-        return Error{ErrorCode::kCheckFailed, fmt::format("schedule check: op {} ({}) is done by no step", id, graph::name(op.kind))};
+        return Error{ErrorCode::kCheckFailed,
+                     fmt::format("schedule check: op {} ({}) is done by no step", id, graph::name(op.kind))};
       }
       for (const auto& input : op.inputs) {
         if (!input.is_scalar()) wanted[input.value] = true;
@@ -129,11 +143,13 @@ class Checker {
 
   Result<void> check_materialized() const {
     if (schedule_.materialized.size() != program_.values.size()) {
-      return Error{ErrorCode::kCheckFailed, fmt::format("schedule check: {} flags for {} values", schedule_.materialized.size(), program_.values.size())};
+      return Error{ErrorCode::kCheckFailed, fmt::format("schedule check: {} flags for {} values",
+                                                        schedule_.materialized.size(), program_.values.size())};
     }
     for (StepId s = 0; s < schedule_.steps.size(); ++s) {
       for (const BufferArgument& argument : schedule_.steps[s].buffers) {
-        if (!schedule_.materialized[argument.value]) return broken(s, "value {} is bound but not marked as in memory", argument.value);
+        if (!schedule_.materialized[argument.value])
+          return broken(s, "value {} is bound but not marked as in memory", argument.value);
       }
     }
     return {};
@@ -142,8 +158,10 @@ class Checker {
   Result<void> check_in_place() const {
     std::set<std::pair<StepId, ValueId>> joined;
     for (const InPlace& pair : schedule_.in_place) {
-      if (pair.step >= schedule_.steps.size() || pair.operand >= program_.values.size() || pair.result >= program_.values.size()) {
-        return Error{ErrorCode::kCheckFailed, fmt::format("schedule check: an in-place pair of step {} names what does not exist", pair.step)};
+      if (pair.step >= schedule_.steps.size() || pair.operand >= program_.values.size() ||
+          pair.result >= program_.values.size()) {
+        return Error{ErrorCode::kCheckFailed,
+                     fmt::format("schedule check: an in-place pair of step {} names what does not exist", pair.step)};
       }
       if (!joined.emplace(pair.step, pair.operand).second || !joined.emplace(pair.step, pair.result).second) {
         return broken(pair.step, "a value stands in two in-place pairs");
@@ -164,21 +182,25 @@ class Checker {
       reads |= argument.value == pair.operand && !argument.written;
       writes |= argument.value == pair.result && argument.written;
     }
-    if (!reads || !writes) return broken(pair.step, "in place: {} is not read or {} is not written", pair.operand, pair.result);
+    if (!reads || !writes)
+      return broken(pair.step, "in place: {} is not read or {} is not written", pair.operand, pair.result);
     for (StepId later = pair.step + 1; later < schedule_.steps.size(); ++later) {
       for (const BufferArgument& argument : schedule_.steps[later].buffers) {
-        if (argument.value == pair.operand) return broken(pair.step, "in place: value {} is used again in step {}", pair.operand, later);
+        if (argument.value == pair.operand)
+          return broken(pair.step, "in place: value {} is used again in step {}", pair.operand, later);
       }
     }
     for (const auto& output : program_.outputs) {
-      if (output.operand.value == pair.operand) return broken(pair.step, "in place: value {} is an output", pair.operand);
+      if (output.operand.value == pair.operand)
+        return broken(pair.step, "in place: value {} is an output", pair.operand);
     }
     bool is_home = false;
     for (const auto& state : program_.states) {
       if (state.end == pair.operand) return broken(pair.step, "in place: value {} is a state's end", pair.operand);
       is_home |= state.start == pair.operand && state.end == pair.result;
     }
-    if (operand.kind != ValueKind::kTemporary && !is_home) return broken(pair.step, "in place: value {} must not be overwritten", pair.operand);
+    if (operand.kind != ValueKind::kTemporary && !is_home)
+      return broken(pair.step, "in place: value {} must not be overwritten", pair.operand);
     return {};
   }
 
@@ -190,6 +212,8 @@ class Checker {
 
 }  // namespace
 
-Result<void> check_schedule(const Program& program, const Schedule& schedule) { return Checker(program, schedule).run(); }
+Result<void> check_schedule(const Program& program, const Schedule& schedule) {
+  return Checker(program, schedule).run();
+}
 
 }  // namespace crucible::kernel

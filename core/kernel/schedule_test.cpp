@@ -52,7 +52,8 @@ Operand layer_norm(TestProgram& t, const Operand& x, const Operand& gamma, const
   const Operand mean = t.op(OpKind::kMultiply, {t.reduce(OpKind::kReduceSum, x, {last}), t.scalar(1 / width)}, row);
   const Operand centred = t.op(OpKind::kSubtract, {x, expanded(mean, sizes)}, sizes);
   const Operand square = t.op(OpKind::kMultiply, {centred, centred}, sizes);
-  const Operand variance = t.op(OpKind::kMultiply, {t.reduce(OpKind::kReduceSum, square, {last}), t.scalar(1 / width)}, row);
+  const Operand variance =
+      t.op(OpKind::kMultiply, {t.reduce(OpKind::kReduceSum, square, {last}), t.scalar(1 / width)}, row);
   const Operand shifted = t.op(OpKind::kAdd, {variance, t.scalar(1e-5)}, row);
   const Operand scale = t.op(OpKind::kReciprocalSqrt, {shifted}, row);
   const Operand normal = t.op(OpKind::kMultiply, {centred, expanded(scale, sizes)}, sizes);
@@ -83,7 +84,8 @@ void add_row_patterns(std::deque<Pattern>& patterns) {
     t.keep(sum);
   }
   for (const std::int64_t dim : {0, 1, 2}) {
-    TestProgram& t = patterns.emplace_back(Pattern{fmt::format("softmax over dimension {}", dim), 1, TestProgram(2)}).test;
+    TestProgram& t =
+        patterns.emplace_back(Pattern{fmt::format("softmax over dimension {}", dim), 1, TestProgram(2)}).test;
     t.keep(softmax(t, t.input(DType::kF32, {16, 40, 24}, -20, 20), dim));
   }
   {
@@ -94,7 +96,8 @@ void add_row_patterns(std::deque<Pattern>& patterns) {
   {
     TestProgram& t = patterns.emplace_back(Pattern{"long rows of f64 and their maximum", 1, TestProgram(4)}).test;
     const Operand x = t.input(DType::kF64, {5, 20000});
-    const Operand centred = t.op(OpKind::kSubtract, {x, expanded(t.reduce(OpKind::kReduceMax, x, {1}), {5, 20000})}, {5, 20000}, DType::kF64);
+    const Operand centred = t.op(OpKind::kSubtract, {x, expanded(t.reduce(OpKind::kReduceMax, x, {1}), {5, 20000})},
+                                 {5, 20000}, DType::kF64);
     t.keep(t.reduce(OpKind::kReduceSum, centred, {1}));
   }
 }
@@ -129,7 +132,8 @@ void add_column_patterns(std::deque<Pattern>& patterns) {
 void add_map_patterns(std::deque<Pattern>& patterns) {
   {
     TestProgram& t = patterns.emplace_back(Pattern{"optimizer update", 1, TestProgram(8)}).test;
-    const Operand p = t.state(DType::kF32, {30, 50}), m = t.state(DType::kF32, {1500}), g = t.input(DType::kF32, {50, 30});
+    const Operand p = t.state(DType::kF32, {30, 50}), m = t.state(DType::kF32, {1500}),
+                  g = t.input(DType::kF32, {50, 30});
     const Operand clip = t.input(DType::kF32, {});
     const Operand clipped = t.op(OpKind::kMultiply, {permuted(g, {1, 0}), expanded(clip, {30, 50})}, {30, 50});
     const Operand decayed = t.op(OpKind::kMultiply, {m, t.slot(0.9)}, {1500});
@@ -151,7 +155,8 @@ void add_map_patterns(std::deque<Pattern>& patterns) {
     along.dims = {0};
     const Operand i = t.op(OpKind::kCoordinate, {}, {24}, DType::kI64, along);
     const Operand ones = t.op(OpKind::kFill, {t.scalar(-5)}, {24, 24});
-    const Operand mask = t.op(OpKind::kLessEqual, {expanded(i, {24, 24}), expanded(reshaped(i, {24, 1}), {24, 24})}, {24, 24}, DType::kBool);
+    const Operand mask = t.op(OpKind::kLessEqual, {expanded(i, {24, 24}), expanded(reshaped(i, {24, 1}), {24, 24})},
+                              {24, 24}, DType::kBool);
     const Operand x = t.input(DType::kF32, {24, 24});
     t.keep(t.op(OpKind::kSelect, {mask, x, ones}, {24, 24}));
   }

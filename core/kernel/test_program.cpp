@@ -79,7 +79,8 @@ Operand TestProgram::slot(double number) {
   return operand;
 }
 
-Operand TestProgram::op(graph::OpKind kind, std::vector<Operand> inputs, const Sizes& sizes, DType dtype, graph::Attributes attributes) {
+Operand TestProgram::op(graph::OpKind kind, std::vector<Operand> inputs, const Sizes& sizes, DType dtype,
+                        graph::Attributes attributes) {
   const auto id = static_cast<graph::OpId>(program.ops.size());
   const View view = View::contiguous(sizes);
   const Operand result{add_value(graph::ValueKind::kTemporary, dtype, view.elements(), id), view, {}};
@@ -189,7 +190,8 @@ std::string make_schedules(Case& entry) {
   for (const bool fuse : {true, false}) {
     auto made = schedule(program, {.claims = {}, .fuse = fuse});
     if (!made) return made.error().message + "\n" + graph::to_text(program);
-    if (auto checked = check_schedule(program, *made); !checked) return checked.error().message + "\n" + graph::to_text(program);
+    if (auto checked = check_schedule(program, *made); !checked)
+      return checked.error().message + "\n" + graph::to_text(program);
     (fuse ? entry.fused : entry.plain) = *std::move(made);
   }
   return "";
@@ -197,14 +199,17 @@ std::string make_schedules(Case& entry) {
 
 }  // namespace
 
-std::vector<std::string> run_and_compare(const std::vector<const TestProgram*>& programs, std::vector<std::size_t>* fused_steps) {
+std::vector<std::string> run_and_compare(const std::vector<const TestProgram*>& programs,
+                                         std::vector<std::size_t>* fused_steps) {
   std::vector<std::string> failures;
   std::deque<Case> cases;
   std::vector<const Schedule*> schedules;
   for (std::size_t i = 0; i < programs.size(); ++i) {
-    if (auto valid = graph::verify(programs[i]->program); !valid) return {fmt::format("program {}: {}", i, valid.error().message)};
+    if (auto valid = graph::verify(programs[i]->program); !valid)
+      return {fmt::format("program {}: {}", i, valid.error().message)};
     Case& entry = cases.emplace_back(Case{programs[i], {}, {}});
-    if (const std::string reason = make_schedules(entry); !reason.empty()) return {fmt::format("program {}: {}", i, reason)};
+    if (const std::string reason = make_schedules(entry); !reason.empty())
+      return {fmt::format("program {}: {}", i, reason)};
     schedules.push_back(&entry.fused);
     schedules.push_back(&entry.plain);
     if (fused_steps != nullptr) fused_steps->push_back(entry.fused.steps.size());
@@ -217,7 +222,8 @@ std::vector<std::string> run_and_compare(const std::vector<const TestProgram*>& 
     if (!want) return {fmt::format("program {}: {}", i, want.error().message)};
     const std::string what = fmt::format("program {}, ", i);
     compare(entry, entry.plain, *kernels, {}, *want, what + "one kernel per op", failures);
-    compare(entry, entry.plain, *kernels, {.in_place = true, .pieces = 2}, *want, what + "one kernel per op, in place", failures);
+    compare(entry, entry.plain, *kernels, {.in_place = true, .pieces = 2}, *want, what + "one kernel per op, in place",
+            failures);
     compare(entry, entry.fused, *kernels, {}, *want, what + "fused", failures);
     compare(entry, entry.fused, *kernels, {.in_place = true, .pieces = 3}, *want, what + "fused, in place", failures);
   }

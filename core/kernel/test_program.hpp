@@ -32,8 +32,8 @@ class TestProgram {
   graph::Operand slot(double number);
 
   /// Appends an op with one result of these sizes, contiguous, and returns it.
-  graph::Operand op(graph::OpKind kind, std::vector<graph::Operand> inputs, const Sizes& sizes, DType dtype = DType::kF32,
-                    graph::Attributes attributes = {});
+  graph::Operand op(graph::OpKind kind, std::vector<graph::Operand> inputs, const Sizes& sizes,
+                    DType dtype = DType::kF32, graph::Attributes attributes = {});
   /// A sum or maximum over `dims`, which the result keeps with size 1.
   graph::Operand reduce(graph::OpKind kind, const graph::Operand& x, const Sizes& dims);
   /// A second result of the last op.
@@ -54,11 +54,13 @@ graph::Operand permuted(const graph::Operand& operand, const std::vector<std::si
 graph::Operand reshaped(const graph::Operand& operand, const Sizes& sizes);
 
 /// "" when `got` holds what `want` holds, within a bound relative to the buffer's largest number; else what differs.
-std::string difference(const graph::Program& program, graph::ValueId value, const graph::Bytes& got, const graph::Bytes& want);
+std::string difference(const graph::Program& program, graph::ValueId value, const graph::Bytes& got,
+                       const graph::Bytes& want);
 
 /// Schedules the program with and without fusion, checks both schedules, runs them in several ways and compares the
 /// kept values and states with the interpreter: one failure text per difference. `fused_steps` gets the number of
 /// steps of the fused schedule. Programs are compiled together.
-std::vector<std::string> run_and_compare(const std::vector<const TestProgram*>& programs, std::vector<std::size_t>* fused_steps = nullptr);
+std::vector<std::string> run_and_compare(const std::vector<const TestProgram*>& programs,
+                                         std::vector<std::size_t>* fused_steps = nullptr);
 
 }  // namespace crucible::kernel

@@ -14,8 +14,8 @@ ExprId WindowAxis::is_inside(IrBuilder& b, ExprId in) const {
 }
 
 std::pair<ExprId, ExprId> WindowAxis::output_range(IrBuilder& b, ExprId tap) const {
-  // first = ceil((padding - tap * dilation) / stride), last = floor((input - 1 + padding - tap * dilation) / stride) + 1,
-  // both shifted by a multiple of the stride so that the division is of numbers that are not negative.
+  // first = ceil((padding - tap * dilation) / stride), last = floor((input - 1 + padding - tap * dilation) / stride) +
+  // 1, both shifted by a multiple of the stride so that the division is of numbers that are not negative.
   const std::int64_t shift = (taps * dilation) / stride + 1;
   const ExprId reach = b.binary(Operation::kSubtract, b.integer(padding + shift * stride), b.multiply(tap, dilation));
   const auto quotient = [&](std::int64_t more) {

@@ -1,5 +1,5 @@
-// One axis of a sliding window: which input index an output index and a tap meet, and which outputs stay inside. Shared by
-// the emitters of pooling and convolutions; index arithmetic only.
+// One axis of a sliding window: which input index an output index and a tap meet, and which outputs stay inside. Shared
+// by the emitters of pooling and convolutions; index arithmetic only.
 #pragma once
 
 #include <utility>

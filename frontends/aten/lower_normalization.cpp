@@ -109,6 +109,36 @@ Term running(OpCall& c, const char* name, const Term& now) {
   return e.reshape(result, {now.elements()});
 }
 
+struct BatchStatistics {
+  Term mean, variance, scale;  // keepdim; scale is 1 / sqrt(variance + epsilon)
+};
+
+/// Rounds where PyTorch's CPU kernel rounds: sums in f64, mean and variance to f32 once each, the square of a deviation
+/// to f32. A network with ReLU turns the last bit of an activation near zero into a different gradient, so equal bits
+/// here are what keeps a replay next to the recorded run for more than a few steps.
+BatchStatistics batch_statistics(Emitter& e, const Term& x, const Dims& dims, double epsilon) {
+  const DType dtype = x.dtype;
+  const Term mean = e.cast(e.mean(e.cast(x, DType::kF64), dims), dtype);
+  const Term deviation = e.binary(OpKind::kSubtract, x, mean);
+  const Term variance = e.cast(e.mean(e.cast(multiply(e, deviation, deviation), DType::kF64), dims), dtype);
+  const Term shifted = e.binary(OpKind::kAdd, e.cast(variance, DType::kF64), Term::number(epsilon));
+  return {mean, variance, e.cast(e.unary(OpKind::kReciprocal, e.unary(OpKind::kSqrt, shifted)), dtype)};
+}
+
+/// (x - mean) * scale * weight + bias as one product and one sum per element: x * a + b with a = scale * weight and
+/// b = bias - mean * a, each with a single rounding, as a fused multiply-add has.
+Term batch_normalized(OpCall& c, const Term& x, const BatchStatistics& s, const Sizes& shape) {
+  Emitter& e = c.emit();
+  const DType dtype = x.dtype;
+  const auto wide = [&](const Term& term) { return e.cast(term, DType::kF64); };
+  const auto row = [&](const char* name) { return e.reshape(widened(e, c.tensor(name)), shape); };
+  const Term a = c.has("weight") ? multiply(e, s.scale, row("weight")) : s.scale;
+  const Term product = multiply(e, wide(s.mean), wide(a));
+  const Term b = e.cast(c.has("bias") ? e.binary(OpKind::kSubtract, wide(row("bias")), product)
+                                      : e.unary(OpKind::kNegate, product), dtype);
+  return e.cast(e.binary(OpKind::kAdd, multiply(e, wide(x), wide(a)), wide(b)), dtype);
+}
+
 /// The op writes running_mean and running_var although its schema does not say so.
 void native_batch_norm(OpCall& c) {
   Emitter& e = c.emit();
@@ -130,11 +160,10 @@ void native_batch_norm(OpCall& c) {
     }
     return;
   }
-  const Statistics s = statistics(e, x, dims);
-  const Term scale = inverse_deviation(e, s.variance, epsilon);
-  c.set(0, scaled_and_shifted(c, normalized(e, x, s.mean, scale), &shape));
+  const BatchStatistics s = batch_statistics(e, x, dims, epsilon);
+  c.set(0, batch_normalized(c, x, s, shape));
   c.set(1, e.reshape(s.mean, {shape[1]}));
-  c.set(2, e.reshape(scale, {shape[1]}));
+  c.set(2, e.reshape(s.scale, {shape[1]}));
   if (c.has("running_mean")) c.write("running_mean", running(c, "running_mean", s.mean));
   if (c.has("running_var")) {
     const double count = static_cast<double>(x.elements()) / static_cast<double>(shape[1]);

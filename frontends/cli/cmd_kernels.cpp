@@ -24,10 +24,14 @@ struct KernelsOptions {
 
 std::string_view library_name(kernel::LibraryKind kind) {
   switch (kind) {
-    case kernel::LibraryKind::kMatMul: return "matmul";
-    case kernel::LibraryKind::kConv2d: return "conv2d";
-    case kernel::LibraryKind::kConv2dBackwardInput: return "conv2d_backward_input";
-    case kernel::LibraryKind::kConv2dBackwardWeight: return "conv2d_backward_weight";
+    case kernel::LibraryKind::kMatMul:
+      return "matmul";
+    case kernel::LibraryKind::kConv2d:
+      return "conv2d";
+    case kernel::LibraryKind::kConv2dBackwardInput:
+      return "conv2d_backward_input";
+    case kernel::LibraryKind::kConv2dBackwardWeight:
+      return "conv2d_backward_weight";
   }
   return "";
 }
@@ -83,7 +87,8 @@ nlohmann::ordered_json to_json(const graph::Program& program, const kernel::Sche
 }
 
 void print_table(const graph::Program& program, const kernel::Schedule& schedule, const std::string& library) {
-  std::vector<std::vector<std::string>> rows = {{"step", "name", "ops", "grid", "buffers", "bytes", "flops", "computes", "origin"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"step", "name", "ops", "grid", "buffers", "bytes", "flops", "computes", "origin"}};
   std::size_t launches = 0;
   for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
     const kernel::Step& step = schedule.steps[i];
@@ -92,24 +97,27 @@ void print_table(const graph::Program& program, const kernel::Schedule& schedule
     std::string summary = op_summary(program, step);
     if (summary.size() > 60) summary = summary.substr(0, 57) + "...";
     rows.push_back({std::to_string(i), step_name(schedule, step), std::to_string(step.ops.size()),
-                    launch ? std::to_string(step.grid) : "-", std::to_string(step.buffers.size()), format_bytes(step.bytes),
-                    fmt::format("{:.3g}", static_cast<double>(step.flops)), summary, origin(program, step)});
+                    launch ? std::to_string(step.grid) : "-", std::to_string(step.buffers.size()),
+                    format_bytes(step.bytes), fmt::format("{:.3g}", static_cast<double>(step.flops)), summary,
+                    origin(program, step)});
   }
   fmt::print("{}\n{} ops in {} steps: {} launches of {} kernels, {} library calls; {} values in memory. Library: {}.\n",
              format_table(rows), program.ops.size(), schedule.steps.size(), launches, schedule.kernels.size(),
-             schedule.steps.size() - launches, std::count(schedule.materialized.begin(), schedule.materialized.end(), true), library);
+             schedule.steps.size() - launches,
+             std::count(schedule.materialized.begin(), schedule.materialized.end(), true), library);
 }
 
 Result<int> show_step(const graph::Program& program, const kernel::Schedule& schedule, const KernelsOptions& options) {
   if (static_cast<std::size_t>(options.show) >= schedule.steps.size()) {
-    return Error{ErrorCode::kUsage, fmt::format("--show {}: {} has steps 0 to {}", options.show, options.file, schedule.steps.size() - 1)};
+    return Error{ErrorCode::kUsage,
+                 fmt::format("--show {}: {} has steps 0 to {}", options.show, options.file, schedule.steps.size() - 1)};
   }
   const kernel::Step& step = schedule.steps[static_cast<std::size_t>(options.show)];
   fmt::print("/* step {}: {} */\n", options.show, op_summary(program, step));
   for (std::size_t i = 0; i < step.buffers.size(); ++i) {
     const graph::Value& value = program.values[step.buffers[i].value];
-    fmt::print("/* b{}: {} %{} {}[{}] {} */\n", i, step.buffers[i].written ? "writes" : "reads ", step.buffers[i].value, name(value.dtype),
-               value.elements, value.name);
+    fmt::print("/* b{}: {} %{} {}[{}] {} */\n", i, step.buffers[i].written ? "writes" : "reads ", step.buffers[i].value,
+               name(value.dtype), value.elements, value.name);
   }
   if (step.kind == kernel::StepKind::kLaunch) fmt::print("{}", schedule.kernels[step.kernel].text);
   return 0;
@@ -142,8 +150,11 @@ Result<int> kernels(const KernelsOptions& options) {
     print_table(program, schedule, library);
     return 0;
   }
-  nlohmann::ordered_json document = {{"file", options.file}, {"ops", program.ops.size()}, {"library", library},
-                                     {"steps", schedule.steps.size()}, {"texts", schedule.kernels.size()},
+  nlohmann::ordered_json document = {{"file", options.file},
+                                     {"ops", program.ops.size()},
+                                     {"library", library},
+                                     {"steps", schedule.steps.size()},
+                                     {"texts", schedule.kernels.size()},
                                      {"kernels", nlohmann::ordered_json::array()}};
   for (std::size_t i = 0; i < schedule.steps.size(); ++i) document["kernels"].push_back(to_json(program, schedule, i));
   print_json(document);
@@ -154,12 +165,14 @@ Result<int> kernels(const KernelsOptions& options) {
 
 void add_kernels(Commands& commands) {
   auto options = std::make_shared<KernelsOptions>();  // shared with the callback, which runs after this function
-  CLI::App* command = add_subcommand(commands.app, "kernels", "The kernels and library calls that a recording becomes, and their text.",
-                                     "crucible kernels step.crtrace --show 12");
+  CLI::App* command =
+      add_subcommand(commands.app, "kernels", "The kernels and library calls that a recording becomes, and their text.",
+                     "crucible kernels step.crtrace --show 12");
   command->add_option("FILE", options->file, "the recording (.crtrace)")->required();
   command->add_option("--show", options->show, "print the C text of this step")->check(CLI::NonNegativeNumber);
   command->add_flag("--no-fuse", options->no_fuse, "one kernel per op");
-  command->add_option("--backend", options->device.backend, "whose library is asked (default cpu; none: generate everything)");
+  command->add_option("--backend", options->device.backend,
+                      "whose library is asked (default cpu; none: generate everything)");
   command->add_flag("--json", options->json, "print JSON");
   command->callback([options, &commands] { commands.run = [options] { return kernels(*options); }; });
 }

@@ -136,6 +136,10 @@ Json state_json(const runtime::Verification& verdict) {
   state["bit_equal"] =
       std::ranges::count_if(verdict.states, [](const auto& difference) { return difference.bit_equal; });
   if (!verdict.states_not_recorded.empty()) state["not_recorded"] = verdict.states_not_recorded;
+  state["differences"] = Json::object();
+  for (const runtime::StateDifference& difference : verdict.states) {
+    if (!difference.bit_equal) state["differences"][difference.name] = number(difference.max_rel_diff);
+  }
   return state;
 }
 

@@ -71,7 +71,7 @@ class Examples(Folder):
         recorded = self.record_example(example, trace, iterations)
         self.assertEqual(recorded.returncode, 0, recorded.stderr)
         self.assertEqual(plain.stdout, recorded.stdout, "recording changed what the script prints")
-        done = crucible("replay", trace, "--verify", "--json", env=clean_environment(CRUCIBLE_CACHE=str(self.folder)))
+        done = crucible("replay", trace, "--verify", "--json", env=clean_environment(CRUCIBLE_CACHE_DIR=str(self.folder)))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         replay = json.loads(done.stdout)
         self.assertIs(replay["verified"], True)
@@ -137,19 +137,21 @@ class Unavailable(Folder):
     def test_plugin_that_cannot_be_loaded(self):
         folder = self.folder / "plugins"
         folder.mkdir()
-        (folder / PLUGIN).write_text("this is no shared object")
+        (folder / PLUGIN).write_bytes(b"this is no shared object. " * 1000)
         environment = {**os.environ, "CRUCIBLE_PLUGIN_PATH": str(folder)}
         self.assert_refused(crucible("replay", self.trace, env=environment), 4, PLUGIN, "invalid ELF header")
 
     def test_no_compiler(self):
-        environment = clean_environment(CRUCIBLE_CLANG="/nonexistent/clang", CRUCIBLE_CACHE=str(self.folder / "empty"))
+        environment = clean_environment(CRUCIBLE_CLANG="/nonexistent/clang", CRUCIBLE_CACHE_DIR=str(self.folder / "empty"))
         self.assert_refused(crucible("replay", self.trace, env=environment), 4, "clang")
 
     def test_without_onednn_it_works_and_says_so(self):
-        environment = {**os.environ, "CRUCIBLE_ONEDNN": "none"}
+        environment = {**os.environ, "CRUCIBLE_LIBRARY": "none"}
         done = crucible("replay", self.trace, "--verify", "--json", env=environment)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertIn("none", json.dumps(json.loads(done.stdout)["receipt"]))
+        receipt = json.loads(done.stdout)["receipt"]
+        self.assertEqual(receipt["library_steps"], 0)
+        self.assertIn("none", receipt["device"]["properties"]["library"])
 
 
 class BadScripts(Folder):
@@ -177,11 +179,11 @@ class BadScripts(Folder):
             for step in range(6):
                 optimizer.zero_grad()
                 loss = model(torch.ones(3, 4)).sum()
-                if step == 3:
+                if step == 4:
                     sys.exit(7)
                 loss.backward()
                 optimizer.step()
-            """, "--warmup", 0, "--iterations", 5)
+            """, "--warmup", 1, "--iterations", 5)
         self.assertEqual(done.returncode, 7, done.stderr)
         info = json.loads(crucible("trace", "info", trace, "--json").stdout)
         self.assertEqual(info["iterations"], 3)

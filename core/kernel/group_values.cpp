@@ -1,0 +1,177 @@
+// Values of a group at a point of its loops: computed, loaded, read back or taken from scratch, and their stores. See
+// group_emitter.hpp.
+#include <algorithm>
+#include <tuple>
+
+#include "core/kernel/group_emitter.hpp"
+
+namespace crucible::kernel {
+
+using graph::OpKind;
+using graph::ValueId;
+
+ExprId GroupEmitter::index_of(const Access& access, std::size_t* level) {
+  ExprId index = b_.integer(access.offset);
+  *level = 0;
+  for (std::size_t d = 0; d < group_.sizes.size(); ++d) {
+    if (access.strides[d] == 0 || group_.sizes[d] == 1) continue;
+    index = b_.add(index, b_.multiply(index_[d], access.strides[d]));
+    *level = std::max(*level, level_[d]);
+  }
+  return index;
+}
+
+std::int64_t GroupEmitter::scratch_size() const {
+  std::int64_t size = 1;
+  for (auto d : scratch_dimensions()) size *= group_.sizes[d];
+  return size;
+}
+
+std::vector<std::size_t> GroupEmitter::scratch_dimensions() const {
+  auto dims = plan_.loops;
+  if (is_columns()) {
+    if (plan_.unrolled != kNoDimension) dims.push_back(plan_.unrolled);
+    dims.push_back(plan_.lanes);
+  }
+  return dims;
+}
+
+ExprId GroupEmitter::scratch_index() {
+  ExprId index = b_.integer(0);
+  for (auto d : scratch_dimensions()) index = b_.add(b_.multiply(index, group_.sizes[d]), index_[d]);
+  return index;
+}
+
+ExprId GroupEmitter::evaluate(const Access& access, bool over_rows) {
+  const Member* writer = group_.producer(access.value);
+  if (writer == nullptr) return load_external(access);
+  const ValueId value = access.value;
+  if (auto found = known_.find(value); found != known_.end()) return found->second.value;
+  if (is_row_value(*writer)) {
+    if (is_columns()) return remember(value, b_.element(row_arrays_.at(value), index_[plan_.lanes]), open_loops_);
+    if (auto found = row_values_.find(value); found != row_values_.end()) return found->second.value;
+    return compute(*writer, true);
+  }
+  if (!over_rows && passes_.pass.at(value) < pass_) {
+    if (stored_.contains(value)) return load_external(writer->output);
+    if (auto found = scratch_.find(value); found != scratch_.end()) {
+      return remember(value, b_.element(found->second, scratch_index()), open_loops_);
+    }
+  }
+  return compute(*writer, false);
+}
+
+ExprId GroupEmitter::remember(ValueId value, ExprId expr, std::size_t level) {
+  const ExprId bound = b_.let_at(depth_of(level), expr);
+  known_[value] = {bound, level};
+  return bound;
+}
+
+ExprId GroupEmitter::load_external(const Access& access) {
+  const auto key = std::make_tuple(access.value, access.offset, access.strides);
+  if (auto found = loads_.find(key);
+      found != loads_.end() && found->second.level <= open_loops_ && is_open(found->second)) {
+    return found->second.value;
+  }
+  std::size_t level = 0;
+  const ExprId index = index_of(access, &level);
+  const ExprId value = load_value(b_, binder_.buffer(access.value, false), index, depth_of(level));
+  loads_[key] = {value, level, level == 0 ? 0 : loop_stamp_};
+  reads_.push_back({access, time_});
+  return value;
+}
+
+std::size_t GroupEmitter::level_of(const Member& member, std::span<const ExprId> inputs) {
+  std::size_t level = 0;
+  for (std::size_t i = 0; i < inputs.size(); ++i) level = std::max(level, input_level(member.inputs[i]));
+  return level;
+}
+
+std::size_t GroupEmitter::input_level(const Access& access) {
+  const Member* writer = group_.producer(access.value);
+  std::size_t level = 0;
+  if (writer == nullptr || (stored_.contains(access.value) && !known_.contains(access.value))) {
+    for (std::size_t d = 0; d < group_.sizes.size(); ++d) {
+      if (access.strides[d] != 0 && group_.sizes[d] != 1 && d < level_.size()) level = std::max(level, level_[d]);
+    }
+    if (writer == nullptr) return level;
+  }
+  if (auto found = known_.find(access.value); found != known_.end()) return found->second.level;
+  return is_row_value(*writer) && !is_columns() ? 0 : level;
+}
+
+ExprId GroupEmitter::compute(const Member& member, bool as_row) {
+  const graph::Op& op = program_.ops[member.op];
+  std::vector<ExprId> inputs;
+  if (member.row_stride != 0) {
+    inputs.push_back(gathered(member, op));
+  } else {
+    for (std::size_t i = 0; i < member.inputs.size(); ++i) inputs.push_back(input(member, op, i));
+  }
+  std::size_t level = level_of(member, inputs);
+  if (member.row_stride != 0) level = std::max(level, input_level(member.inputs[1]));
+  const ExprId result =
+      b_.let_at(depth_of(level), emit_elementwise(b_, op.kind, program_.values[member.output.value].dtype, inputs));
+  if (as_row && !is_columns()) {
+    row_values_[member.output.value] = {result, 0};
+  } else {
+    known_[member.output.value] = {result, level};
+  }
+  return result;
+}
+
+ExprId GroupEmitter::input(const Member& member, const graph::Op& op, std::size_t i) {
+  const DType out = program_.values[member.output.value].dtype;
+  if (op.kind == OpKind::kCoordinate) {
+    std::size_t level = 0;
+    return index_of(member.inputs[0], &level);
+  }
+  const bool compares = op.kind >= OpKind::kLess && op.kind <= OpKind::kNotEqual;
+  const DType first = op.inputs[0].is_scalar() ? out : program_.values[op.inputs[0].value].dtype;
+  if (member.generators[i] != graph::kNone) return generated(member, i);
+  if (op.inputs[i].is_scalar()) {
+    const DType type = compute_type(compares ? first : out);
+    return binder_.scalar(op.inputs[i].scalar,
+                          op.kind == OpKind::kLogicalAnd || op.kind == OpKind::kLogicalOr ? DType::kBool : type);
+  }
+  ExprId value = evaluate(member.inputs[i], member.over_rows);
+  const DType own = member.inputs[i].type, wanted = compares ? first : out;
+  const bool narrows = (wanted == DType::kF16 || wanted == DType::kBF16) && own != wanted;
+  const bool selects = op.kind == OpKind::kSelect && i == 0;
+  return narrows && !selects ? rounded_to(b_, value, wanted) : value;
+}
+
+ExprId GroupEmitter::generated(const Member& member, std::size_t i) {
+  const graph::Op& generator = program_.ops[member.generators[i]];
+  const DType type = program_.values[generator.outputs[0].value].dtype;
+  if (generator.kind == OpKind::kFill)
+    return rounded_to(b_, binder_.scalar(generator.inputs[0].scalar, compute_type(type)), type);
+  std::size_t level = 0;
+  return rounded_to(b_, index_of(member.inputs[i], &level), type);
+}
+
+ExprId GroupEmitter::gathered(const Member& member, const graph::Op& op) {
+  const Access& table = member.inputs[0];
+  const ExprId id = b_.convert(load_external(member.inputs[1]), DType::kI64);
+  const ExprId row = b_.assume(id, 0, op.inputs[0].view.sizes[0] - 1);
+  std::size_t level = 0;
+  const ExprId index = b_.add(index_of(table, &level), b_.multiply(row, member.row_stride));
+  level = std::max(level, input_level(member.inputs[1]));
+  reads_.push_back({{.value = table.value, .type = table.type, .offset = -1, .strides = {}}, time_});
+  return load_value(b_, binder_.buffer(table.value, false), index, depth_of(level));
+}
+
+void GroupEmitter::queue_store(const Member& member, ExprId value) {
+  std::size_t level = 0;
+  const ExprId index = index_of(member.output, &level);
+  const DType type = program_.values[member.output.value].dtype;
+  pending_.push_back({binder_.buffer(member.output.value, true), index, storable(b_, value, type)});
+  writes_.push_back({member.output, time_});
+}
+
+void GroupEmitter::flush_stores() {
+  for (const PendingStore& store : pending_) b_.store(store.buffer, store.index, store.value);
+  pending_.clear();
+}
+
+}  // namespace crucible::kernel
