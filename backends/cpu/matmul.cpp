@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint32_t kF32 = 8;  // DType::kF32; the numbers are part of the ABI
 
-// Below these, waking other threads costs more than they save. Measured with crucible_cpu_bench.
+// Below these, waking other threads costs more than they save. An estimate: crucible_cpu_bench on an idle machine will tell.
 constexpr double kFlopsForThreads = 1e6;
 
 [[noreturn]] void decline(const std::string& reason) { throw Failure(CRUCIBLE_E_UNSUPPORTED, "matmul: " + reason); }
