@@ -144,13 +144,14 @@ std::uint32_t CallSites::module_of(PyObject* module, PyObject* outermost) {
   return tables_->modules.at(module);
 }
 
-CallSites::CodeKind CallSiteCache::kind_of(CallSites& shared, PyCodeObject* code) {
-  CodeEntry& entry = codes_[entry_of(code, 0, kEntries)];
-  if (entry.code != code) [[unlikely]] {
-    const WithPython python;
-    entry = {code, shared.kind_of(code)};
-  }
-  return entry.kind;
+inline CallSites::CodeKind CallSiteCache::kind_of(CallSites& shared, PyCodeObject* code) {
+  const CodeEntry& entry = codes_[entry_of(code, 0, kEntries)];
+  return entry.code == code ? entry.kind : learn_kind(shared, code);
+}
+
+CallSites::CodeKind CallSiteCache::learn_kind(CallSites& shared, PyCodeObject* code) {
+  const WithPython python;
+  return (codes_[entry_of(code, 0, kEntries)] = {code, shared.kind_of(code)}).kind;
 }
 
 std::uint32_t CallSiteCache::site_of(CallSites& shared, PyCodeObject* code, int instruction) {

@@ -68,6 +68,7 @@ class CallSiteCache {
   CallSite find_in_frames(CallSites& shared, bool want_module);
   CallSite find_with_api(CallSites& shared, bool want_module);
   CallSites::CodeKind kind_of(CallSites& shared, PyCodeObject* code);
+  CallSites::CodeKind learn_kind(CallSites& shared, PyCodeObject* code);
   std::uint32_t site_of(CallSites& shared, PyCodeObject* code, int instruction);
   std::uint32_t module_of(CallSites& shared, PyObject* module, void* frame);
 

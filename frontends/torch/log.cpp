@@ -1,13 +1,27 @@
 // Growth and reading of a thread's log; the hot path is in the header.
 #include "frontends/torch/log.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <new>
 
 namespace crucible::recorder {
 
 namespace {
 
-constexpr std::size_t kChunkWords = std::size_t{1} << 17;  // 1 MiB: some ten thousand ops
+// One huge page, some twenty thousand ops: a page fault for every few ops would cost more than writing them.
+constexpr std::size_t kHugePage = std::size_t{1} << 21;
+constexpr std::size_t kChunkWords = kHugePage / sizeof(std::uint64_t);
+
+/// Room for `words` words in whole huge pages, where the system has them.
+std::uint64_t* allocate_pages(std::size_t words) {
+  const std::size_t bytes = (words * sizeof(std::uint64_t) + kHugePage - 1) & ~(kHugePage - 1);
+  void* memory = std::aligned_alloc(kHugePage, bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  ::madvise(memory, bytes, MADV_HUGEPAGE);  // a wish: without huge pages it is only slower
+  return static_cast<std::uint64_t*>(memory);
+}
 
 }  // namespace
 
@@ -17,7 +31,7 @@ void Log::grow(std::size_t words) {
   const std::size_t partial = record_ == nullptr ? 0 : static_cast<std::size_t>(next_ - record_);
   Chunk chunk;
   chunk.capacity = std::max(kChunkWords, 2 * (partial + words + kSlack));
-  chunk.words = std::make_unique_for_overwrite<std::uint64_t[]>(chunk.capacity);
+  chunk.words.reset(allocate_pages(chunk.capacity));
   // The record that was begun moves along, so that it stays in one piece.
   if (partial > 0) std::memcpy(chunk.words.get(), record_, partial * sizeof(std::uint64_t));
   if (!chunks_.empty()) {

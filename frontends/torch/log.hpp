@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -99,8 +100,11 @@ class Log {
   static constexpr std::size_t kSlack = 256;
 
  private:
+  struct Free {
+    void operator()(std::uint64_t* words) const { std::free(words); }
+  };
   struct Chunk {
-    std::unique_ptr<std::uint64_t[]> words;
+    std::unique_ptr<std::uint64_t[], Free> words;
     std::size_t capacity = 0;
     std::size_t used = 0;  // valid for all chunks but the last
   };

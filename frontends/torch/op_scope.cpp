@@ -101,7 +101,8 @@ void Encoder::tensor(const at::Tensor& tensor, Access access) {
   const std::uint32_t id = access == Access::kResult ? recorder_.output_storage(storage)
                                                      : recorder_.input_storage(storage, access == Access::kWrite);
   const bool wide = all_bits >> 32 != 0;
-  const std::uint64_t flags = static_cast<std::uint64_t>((impl->requires_grad() ? kRequiresGrad : 0) |
+  const bool requires_grad = impl->autograd_meta() != nullptr && impl->requires_grad();
+  const std::uint64_t flags = static_cast<std::uint64_t>((requires_grad ? kRequiresGrad : 0) |
                                                          (impl->is_wrapped_number() ? kWrappedNumber : 0) |
                                                          (dense ? kDense : 0) | (offset != 0 ? kHasOffset : 0) | (wide ? kWide : 0));
   log_.reserve(2 + 2 * dimensions);
@@ -109,14 +110,27 @@ void Encoder::tensor(const at::Tensor& tensor, Access access) {
            static_cast<std::uint64_t>(dtype_of(c10::typeMetaToScalarType(impl->dtype()))) << 8 | flags << 16 |
            static_cast<std::uint64_t>(dimensions) << 24 | static_cast<std::uint64_t>(id) << 32);
   if (offset != 0) log_.put(offset);
-  const std::size_t numbers = dense ? dimensions : 2 * dimensions;
-  const auto number = [&](std::size_t i) { return static_cast<std::uint64_t>(i < dimensions ? sizes[i] : strides[i - dimensions]); };
+  const auto whole = [&](c10::IntArrayRef numbers) {
+    for (const std::int64_t number : numbers) log_.put(static_cast<std::uint64_t>(number));
+  };
   if (wide) {
-    for (std::size_t i = 0; i < numbers; ++i) log_.put(number(i));
-  } else {
-    for (std::size_t i = 0; i + 1 < numbers; i += 2) log_.put(number(i) | number(i + 1) << 32);
-    if (numbers % 2 != 0) log_.put(number(numbers - 1));
+    whole(sizes);
+    if (!dense) whole(strides);
+    return;
   }
+  // Halves of words in one row: the sizes, then the strides where they are not those of a dense tensor.
+  std::uint64_t low = 0;
+  bool is_half = false;
+  const auto halves = [&](c10::IntArrayRef numbers) {
+    for (const std::int64_t number : numbers) {
+      if (is_half) log_.put(low | static_cast<std::uint64_t>(number) << 32);
+      low = static_cast<std::uint64_t>(number);
+      is_half = !is_half;
+    }
+  };
+  halves(sizes);
+  if (!dense) halves(strides);
+  if (is_half) log_.put(low);
 }
 
 void Encoder::storage(const c10::Storage& storage, Access access) {

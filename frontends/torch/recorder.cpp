@@ -159,16 +159,14 @@ void Recorder::note_write(StorageRecord& record) {
 }
 
 void Recorder::keep_copy(StorageRecord& record) {
-  const std::uint64_t start = now_ns();
   StorageDetails& kept = details(record);
   const std::uint64_t size = record.impl->nbytes();
   if (kept.copy == nullptr || kept.copy_size != size) {
     kept.copy = std::make_unique_for_overwrite<std::byte[]>(size);
     kept.copy_size = size;
   }
-  copy_bytes(record.impl, kept.copy.get());
+  state_->snapshots.copy_into(kept.copy.get(), record.impl);
   kept.copied_iteration = iteration_;
-  state_->snapshots.add_copy_ns(now_ns() - start);
 }
 
 std::uint32_t Recorder::output_storage(c10::StorageImpl* impl) {

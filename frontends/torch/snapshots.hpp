@@ -18,9 +18,11 @@ class Snapshots {
  public:
   /// A copy of the whole storage; empty when it has no memory. Other devices are copied through the CPU.
   std::span<const std::byte> copy_storage(c10::StorageImpl* storage);
+  /// The same into memory of the caller's, as large as the storage.
+  void copy_into(std::byte* target, c10::StorageImpl* storage);
   /// The elements of a tensor, dense and row-major.
   std::span<const std::byte> copy_tensor(const at::Tensor& tensor);
-  /// Time spent copying so far, in nanoseconds: it is not part of the cost per op.
+  /// Time spent on copies above a few KiB so far, in nanoseconds: it is not part of the cost per op.
   std::uint64_t copy_ns() const { return copy_ns_; }
   void add_copy_ns(std::uint64_t ns) { copy_ns_ += ns; }
   void clear();

@@ -2,7 +2,8 @@
 
 A training step of many small ops (20 x Linear 32 + Tanh, AdamW foreach) runs in blocks: plain, recorded, under torch.profiler
 (CPU, shapes), under ExecutionTraceObserver, and again. The first steps of each block are not timed: there the recorder takes
-the bytes of parameters and states, and the others warm up. Cost per op is the difference of median step times over ops.
+the bytes of parameters and states, and the others warm up. Cost per op: in each round the median step time less the plain
+block's of the same round (machines change speed within seconds), over ops; of these differences the median and quartiles.
 """
 
 import argparse
@@ -110,13 +111,19 @@ def main():
     times = {name: [] for name in kinds}
     for _ in range(arguments.rounds):
         for name, block in kinds.items():
-            times[name] += block()
-    medians = {name: statistics.median(values) for name, values in times.items()}
+            times[name].append(statistics.median(block()))
     ops = measures["ops"]
+
+    def per_op(name):
+        """Lower quartile, median, upper quartile over the rounds, in ns per op."""
+        return statistics.quantiles([(with_it - without) / ops for with_it, without in zip(times[name], times["plain"])], n=4)
+
+    plain_ns = statistics.median(times["plain"])
     result = {
         "ops_per_step": ops,
-        "plain_ns_per_step": medians["plain"],
-        **{f"{name}_ns_per_op": (medians[name] - medians["plain"]) / ops for name in kinds if name != "plain"},
+        "plain_ns_per_step": plain_ns,
+        **{f"{name}_ns_per_op": per_op(name)[1] for name in kinds if name != "plain"},
+        **{f"{name}_ns_per_op_quartiles": per_op(name)[::2] for name in kinds if name != "plain"},
         "recorder_self_measured_ns_per_op": statistics.median(measures["self"]),
         "recorder_copying_ns_per_step": statistics.median(measures["copying"]),
         "recorder_boundary_ns_per_step": statistics.median(measures["boundary"]),
@@ -124,11 +131,12 @@ def main():
     if arguments.json:
         print(json.dumps(result, indent=2))
         return
-    print(f"torch {torch.__version__}, {ops:.0f} ops per step, plain step {medians['plain'] / 1e3:.0f} us, "
+    print(f"torch {torch.__version__}, {ops:.0f} ops per step, plain step {plain_ns / 1e3:.0f} us, "
           f"{arguments.rounds} x {arguments.steps} steps of each kind, alternating")
     for name in kinds:
         if name != "plain":
-            print(f"  {name:24s} {(medians[name] - medians['plain']) / ops:7.0f} ns per op")
+            low, middle, high = per_op(name)
+            print(f"  {name:24s} {middle:7.0f} ns per op (quartiles of the rounds: {low:.0f} and {high:.0f})")
     print(f"  of the recorder's: {result['recorder_self_measured_ns_per_op']:.0f} ns per op by its own clock, "
           f"{result['recorder_copying_ns_per_step'] / 1e3:.0f} us per step copying states before they are written, "
           f"{result['recorder_boundary_ns_per_step'] / 1e3:.0f} us per step at the boundary")
