@@ -91,19 +91,23 @@ class MaxPoolEmitter {
     b_.close();
   }
 
-  /// Every tap of the row in `row_` against the best so far; `first` is the place of the row's first element.
+  /// Every tap of the row in `row_` against the best so far; `first` is the place of the row's first element. Places
+  /// are computed in 32 bits, as wide as the values, so that both fit the same vectors.
   void compare_row(ExprId first) {
+    const auto narrow = [&](std::int64_t value) { return b_.integer(value, DType::kI32); };
+    const ExprId start = b_.let(b_.convert(first, DType::kI32));
     for (std::int64_t kw = 0; kw < columns_.taps; ++kw) {
       const ExprId column = b_.open_for(b_.integer(0), b_.integer(y_.sizes[3]), LoopMode::kVector);
-      const ExprId at = b_.add(b_.multiply(column, columns_.stride), b_.integer(kw * columns_.dilation));
-      const ExprId value = b_.let(b_.element(row_, at));
+      const std::int64_t shift = kw * columns_.dilation;
+      const ExprId value = b_.let(b_.element(row_, b_.add(b_.multiply(column, columns_.stride), b_.integer(shift))));
       const ExprId old = b_.let(b_.element(best_, column)), old_place = b_.let(b_.element(place_, column));
       ExprId wins = b_.binary(Operation::kLess, old, value);
       if (is_floating(type_)) wins = b_.binary(Operation::kOr, wins, b_.unary(Operation::kIsNan, value));
       wins = b_.let(wins);
-      const ExprId here = b_.binary(Operation::kSubtract, b_.add(first, at), b_.integer(columns_.padding));
+      const ExprId moved = b_.binary(Operation::kMultiply, b_.convert(column, DType::kI32), narrow(columns_.stride));
+      const ExprId here = b_.add(b_.add(start, narrow(shift - columns_.padding)), moved);
       b_.store_element(best_, column, b_.select(wins, value, old));
-      b_.store_element(place_, column, b_.select(wins, b_.let(b_.convert(here, DType::kI32)), old_place));
+      b_.store_element(place_, column, b_.select(wins, b_.let(here), old_place));
       b_.close();
     }
   }
