@@ -9,10 +9,10 @@ venv=$cache/venv-torch-$torch_version
 
 packages=(
   build-essential cmake ninja-build pkg-config git
-  clang-19 libclang-rt-19-dev
+  clang-19 libclang-rt-19-dev python3
   libboost-dev
   libbenchmark-dev libcli11-dev libdnnl-dev libfmt-dev libgtest-dev libgmock-dev
-  libssl-dev libxxhash-dev libzstd-dev nlohmann-json3-dev
+  libssl-dev libxxhash-dev libzstd-dev nlohmann-json3-dev libtomlplusplus-dev
 )
 
 say() { printf '%s\n' "$*" >&2; }

@@ -1,4 +1,5 @@
-/* The boundary between Crucible and a backend plugin: a C ABI, version 0.1. It is not frozen before 1.0.
+/* The boundary between Crucible and a backend plugin: a C ABI, version 0.2. It is not frozen before 1.0.
+ * Generated from abi.toml by gen/generate.py: change that. The reference with every rule is docs/abi-reference.md.
  *
  * A plugin is one shared object with one exported function, crucible_plugin_query. The host and the plugin exchange
  * tables of functions; neither links the other. This header compiles as C11 and as C++.
@@ -6,7 +7,8 @@
  * Rules: fixed-width integers only; every struct that may grow begins with struct_size and grows at its end only; a NULL
  * crucible_status is success, anything else is an error object that the receiver destroys; out-parameters are written
  * only on success; no exception, longjmp, abort or exit crosses the boundary.
- * Thread tags: [ANY] any thread at any time; [OBJ] the caller serialises calls on the first handle. */
+ * Thread tags: [ANY] any thread at any time; [OBJ] the caller serialises calls on the first handle; [CB] also from a
+ * callback of the host; [NB] never waits for the device. */
 #ifndef CRUCIBLE_PLUGIN_H_
 #define CRUCIBLE_PLUGIN_H_
 #include <stdint.h>
@@ -15,158 +17,341 @@ extern "C" {
 #endif
 
 #define CRUCIBLE_ABI_MAJOR 0u
-#define CRUCIBLE_ABI_MINOR 1u
-#define CRUCIBLE_MAGIC 0x31435243u /* "CRC1" */
+#define CRUCIBLE_ABI_MINOR 2u
+#define CRUCIBLE_MAGIC 0x31435243u
 #define CRUCIBLE_EXPORT __attribute__((visibility("default")))
 
-typedef struct crucible_str { const char* data; uint64_t size; } crucible_str;   /* borrowed, not NUL-terminated */
 
-/* ---- errors ---- */
+/* Error codes: (detail << 8) | category. A host that does not know the detail acts on the category. */
 typedef int32_t crucible_code;
-#define CRUCIBLE_OK 0
+#define CRUCIBLE_OK 0 /* success; never in an error object */
 #define CRUCIBLE_E_INVALID_ARGUMENT 1 /* the caller's fault */
-#define CRUCIBLE_E_UNSUPPORTED 2      /* this plugin or device can never do it */
-#define CRUCIBLE_E_UNIMPLEMENTED 3    /* the table entry is absent; made by the host's fill-in */
-#define CRUCIBLE_E_OUT_OF_MEMORY 4
-#define CRUCIBLE_E_INCOMPATIBLE 5     /* ABI, driver or binary mismatch */
-#define CRUCIBLE_E_UNAVAILABLE 6      /* a vendor library, driver, compiler or device is missing now */
-#define CRUCIBLE_E_DEVICE_LOST 7
-#define CRUCIBLE_E_EXEC_FAULT 8
-#define CRUCIBLE_E_DATA_CORRUPT 10
-#define CRUCIBLE_E_INTERNAL 12
+#define CRUCIBLE_E_UNSUPPORTED 2 /* this plugin or device can never do it */
+#define CRUCIBLE_E_UNIMPLEMENTED 3 /* the table entry is absent; made by the fill-in */
+#define CRUCIBLE_E_OUT_OF_MEMORY 4 /* payload requested, available */
+#define CRUCIBLE_E_INCOMPATIBLE 5 /* ABI, driver or binary mismatch; payload have, need */
+#define CRUCIBLE_E_UNAVAILABLE 6 /* a vendor library, driver, compiler or device is missing now */
+#define CRUCIBLE_E_DEVICE_LOST 7 /* sticky for the device until it is closed */
+#define CRUCIBLE_E_EXEC_FAULT 8 /* illegal address, trap or time-out in a kernel */
+#define CRUCIBLE_E_CANCELLED 9 /* given up at the caller's wish */
+#define CRUCIBLE_E_DATA_CORRUPT 10 /* checksum, ECC, damaged binary */
+#define CRUCIBLE_E_PERMISSION 11 /* performance counters and the like need rights */
+#define CRUCIBLE_E_INTERNAL 12 /* the plugin's own fault */
+
+/* Types of a crucible_kv. */
+#define CRUCIBLE_V_I64 1u /* u holds the two's complement */
+#define CRUCIBLE_V_U64 2u /* u */
+#define CRUCIBLE_V_F64_BITS 3u /* u holds the bits of a double */
+#define CRUCIBLE_V_STR 4u /* s */
+#define CRUCIBLE_V_TRISTATE 5u /* u: 0 no, 1 yes, 2 unknown; s: the reason */
+
+/* Levels of host.log. */
+#define CRUCIBLE_LOG_DEBUG 0u
+#define CRUCIBLE_LOG_INFO 1u
+#define CRUCIBLE_LOG_WARNING 2u /* shown */
+#define CRUCIBLE_LOG_ERROR 3u /* shown */
+
+/* Kinds of library calls; the views of each. */
+#define CRUCIBLE_LIB_MATMUL 0u /* a, b, c: c = alpha * a b, then the epilogue */
+#define CRUCIBLE_LIB_CONV2D 1u /* x, weight, y */
+#define CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT 2u /* dy, weight, dx */
+#define CRUCIBLE_LIB_CONV2D_BACKWARD_WEIGHT 3u /* dy, x, dweight */
+#define CRUCIBLE_LIB_ATTENTION 4u /* q, k, v; the fourth view is the result (since 0.2) */
+#define CRUCIBLE_LIB_REDUCE 5u /* x, nothing, y: sums over the sizes that y lacks (since 0.2) */
+
+/* What a MATMUL does to each element before it stores it. */
+#define CRUCIBLE_EPILOGUE_NONE 0u
+#define CRUCIBLE_EPILOGUE_BIAS 1u /* adds view 3, broadcast over rows */
+#define CRUCIBLE_EPILOGUE_BIAS_RELU 2u
+#define CRUCIBLE_EPILOGUE_BIAS_GELU 3u
+
+/* Kinds of ops in a list. */
+#define CRUCIBLE_OP_LAUNCH 1u /* kernel over `grid` work items */
+#define CRUCIBLE_OP_COPY 2u /* buffers[0] = destination, buffers[1] = source, `size` bytes; may not overlap */
+#define CRUCIBLE_OP_FILL 3u /* buffers[0], `size` bytes of value `pattern` */
+#define CRUCIBLE_OP_LIBRARY 4u /* buffers as in the description, then the scratch if it asked for some */
+
+/* Answers of binary.check. */
+#define CRUCIBLE_BINARY_OPTIMAL 0u
+#define CRUCIBLE_BINARY_RECOMPILE_ADVISED 1u /* runs, slower */
+#define CRUCIBLE_BINARY_NEEDS_RECOMPILE 2u
+#define CRUCIBLE_BINARY_NEVER 3u /* made by another plugin or device */
+
+/* Answers of health.state. */
+#define CRUCIBLE_STATE_OK 0u
+#define CRUCIBLE_STATE_DEGRADED 1u
+#define CRUCIBLE_STATE_LOST 2u
+
+/* A scalar that no slot patches. */
+#define CRUCIBLE_SLOT_NONE 0xffffffffu
+
+/* Limits. */
+#define CRUCIBLE_MAX_RANK 8u /* dimensions of a view */
+
+/* Objects; the plugin defines what they are. */
+typedef struct crucible_device crucible_device; /* An opened device. close after everything made from it is gone. */
+typedef struct crucible_buffer crucible_buffer; /* Memory on a device. */
+typedef struct crucible_module crucible_module; /* Compiled kernels on a device. */
+typedef struct crucible_kernel crucible_kernel; /* One kernel; borrowed from its module. */
+typedef struct crucible_plan crucible_plan; /* A list of ops, ready to be replayed. */
+typedef struct crucible_queue crucible_queue; /* Work of one device in the order of its submission (since 0.2). */
+typedef struct crucible_timeline crucible_timeline; /* A number that only grows; waiting for a value is the only way to wait (since 0.2). */
+
+/* Borrowed text, not NUL-terminated. */
+typedef struct crucible_str {
+  const char* data;
+  uint64_t size;
+} crucible_str;
+
 typedef struct crucible_error crucible_error;
+
+/* Every error carries its own functions, so that it outlives its plugin's tables. */
 typedef struct crucible_error_table {
   uint32_t struct_size, reserved;
-  void (*destroy)(crucible_error*);                 /* [ANY] */
-  crucible_code (*code)(const crucible_error*);     /* [ANY] */
-  crucible_str (*message)(const crucible_error*);   /* [ANY] valid until destroy; what, where, what to do */
+  void (*destroy)(crucible_error* self); /* [ANY] */
+  crucible_code (*code)(const crucible_error* self); /* [ANY] */
+  crucible_str (*message)(const crucible_error* self); /* [ANY] what, where, what to do; valid until destroy */
+  uint32_t (*payload)(const crucible_error* self, uint32_t index, crucible_str* out_key, crucible_str* out_value); /* [ANY] 1 and a pair, 0 past the end; keys vendor.code where hint retry kernel op requested available have need; since 0.2 */
 } crucible_error_table;
 struct crucible_error { const crucible_error_table* table; };
 typedef crucible_error* crucible_status;
 
-/* ---- typed key and value, for properties and statistics ---- */
-#define CRUCIBLE_V_U64 2u
-#define CRUCIBLE_V_STR 4u
-typedef struct crucible_kv { crucible_str key; uint32_t type, reserved; uint64_t u; crucible_str s; } crucible_kv;
-typedef void (*crucible_kv_sink)(void* user, const crucible_kv* items, uint32_t count); /* borrowed during the call */
+/* A typed key and value, for properties, options, capabilities and statistics. */
+typedef struct crucible_kv {
+  crucible_str key;
+  uint32_t type;
+  uint32_t reserved;
+  uint64_t u;
+  crucible_str s;
+} crucible_kv;
 
-typedef struct crucible_device crucible_device;
-typedef struct crucible_buffer crucible_buffer;
-typedef struct crucible_module crucible_module;
-typedef struct crucible_kernel crucible_kernel; /* borrowed from its module */
-typedef struct crucible_plan crucible_plan;
+/* A value of a timeline, to wait for or to signal. */
+typedef struct crucible_point {
+  crucible_timeline* timeline;
+  uint64_t value;
+} crucible_point;
 
-/* ---- services of the host ---- */
-typedef struct crucible_host_api {
-  uint32_t struct_size, abi_minor;
-  void* ctx;
-  void (*log)(void* ctx, uint32_t level, crucible_str component, crucible_str text); /* [ANY] 0 debug 1 info 2 warning 3 error */
-  uint32_t (*get_option)(void* ctx, crucible_str key, crucible_str* out);            /* [ANY] 1 when set; lives as long as the host */
-} crucible_host_api;
+/* What a compilation took. */
+typedef struct crucible_compile_info {
+  uint32_t struct_size;
+  uint32_t from_cache;
+  uint64_t compile_ns;
+  uint64_t binary_bytes;
+} crucible_compile_info;
 
-/* ---- interface tables ---- */
-#define CRUCIBLE_IF_DEVICE 0x0001u  /* mandatory */
-#define CRUCIBLE_IF_MEMORY 0x0002u  /* mandatory */
-#define CRUCIBLE_IF_COMPILE 0x0004u /* mandatory */
-#define CRUCIBLE_IF_PLAN 0x0005u    /* mandatory in 0.1 */
-#define CRUCIBLE_IF_LIBRARY 0x0006u /* optional: without it the host generates everything */
+/* One kernel: its serialised kernel IR, or its text in the device's dialect, or both; the plugin takes what it prefers. */
+typedef struct crucible_kernel_source {
+  uint32_t struct_size;
+  uint32_t reserved;
+  crucible_str name;
+  crucible_str text;
+  const void* ir;
+  uint64_t ir_size;
+} crucible_kernel_source;
 
-typedef struct crucible_if_device {
-  uint32_t struct_size, if_minor;
-  crucible_status (*enumerate)(crucible_kv_sink one_call_per_device, void* user); /* [ANY] opens nothing; keys id name kind (str) threads memory_bytes (u64) */
-  crucible_status (*open)(crucible_str device_id, crucible_device** out);         /* [ANY] options come through get_option: "threads" */
-  crucible_status (*close)(crucible_device*);                                     /* [OBJ] after everything made from it is gone */
-  crucible_status (*properties)(crucible_device*, crucible_kv_sink, void* user);  /* [ANY] also notes: what is missing and what that costs */
-} crucible_if_device;
-
-typedef struct crucible_if_memory {
-  uint32_t struct_size, if_minor;
-  crucible_status (*alloc)(crucible_device*, uint64_t size, uint64_t align, crucible_buffer** out); /* [ANY] zero-filled */
-  crucible_status (*free)(crucible_buffer*);                                                        /* [OBJ] */
-  crucible_status (*write)(crucible_buffer*, uint64_t offset, const void* data, uint64_t size);     /* [OBJ] host to device, done on return */
-  crucible_status (*read)(crucible_buffer*, uint64_t offset, void* data, uint64_t size);            /* [OBJ] device to host, done on return */
-  crucible_status (*fill)(crucible_buffer*, uint64_t offset, uint64_t size, uint8_t byte);          /* [OBJ] */
-  crucible_status (*address)(crucible_buffer*, uint64_t* out);                                      /* [ANY] device address of byte 0 */
-  crucible_status (*stats)(crucible_device*, crucible_kv_sink, void* user);                         /* [ANY] keys live_bytes peak_bytes */
-} crucible_if_memory;
-
-/* Text in a dialect that the plugin declares, to a loaded module. The CPU plugin's dialect is "c". */
-typedef struct crucible_compile_info { uint32_t struct_size, from_cache; uint64_t compile_ns, binary_bytes; } crucible_compile_info;
-typedef struct crucible_if_compile {
-  uint32_t struct_size, if_minor;
-  crucible_status (*dialect)(crucible_device*, crucible_str* out); /* [ANY] */
-  /* Compiles `count` kernels that share the text `prelude`; each `texts[i]` defines the function `names[i]`.
-   * Cached on disk by content (option "cache_dir"); the plugin may batch and use several processes. [ANY] */
-  crucible_status (*compile)(crucible_device*, crucible_str prelude, const crucible_str* names, const crucible_str* texts,
-                             uint32_t count, crucible_module** out, crucible_compile_info* info);
-  crucible_status (*kernel)(crucible_module*, crucible_str name, crucible_kernel** out); /* [ANY] */
-  crucible_status (*unload)(crucible_module*);                                           /* [OBJ] after plans that use it */
-} crucible_if_compile;
-
-/* ---- library calls ---- */
-#define CRUCIBLE_LIB_MATMUL 0u
-#define CRUCIBLE_LIB_CONV2D 1u
-#define CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT 2u
-#define CRUCIBLE_LIB_CONV2D_BACKWARD_WEIGHT 3u
-#define CRUCIBLE_MAX_RANK 8u
-typedef struct crucible_view { /* in elements; rank <= CRUCIBLE_MAX_RANK */
-  uint32_t rank, dtype; int64_t offset; int64_t sizes[CRUCIBLE_MAX_RANK]; int64_t strides[CRUCIBLE_MAX_RANK];
+/* A tensor's elements in a buffer, in elements; rank <= CRUCIBLE_MAX_RANK. */
+typedef struct crucible_view {
+  uint32_t rank;
+  uint32_t dtype;
+  int64_t offset;
+  int64_t sizes[8];
+  int64_t strides[8];
 } crucible_view;
-/* views: matmul a, b, c (c = alpha * a b); conv2d x, weight, y; backward input dy, weight, dx; backward weight dy, x, dweight */
+
+/* A call of a vendor's library. */
 typedef struct crucible_library_desc {
-  uint32_t struct_size, kind;
+  uint32_t struct_size;
+  uint32_t kind;
   crucible_view views[3];
   uint64_t alpha_f64_bits;
-  int64_t stride[2], padding[2], dilation[2], groups;
+  int64_t stride[2];
+  int64_t padding[2];
+  int64_t dilation[2];
+  int64_t groups;
+  uint32_t epilogue; /* since 0.2 */
+  uint32_t reserved; /* since 0.2 */
+  crucible_view extra; /* since 0.2 */
 } crucible_library_desc;
-typedef struct crucible_if_library {
-  uint32_t struct_size, if_minor;
-  /* NULL when the plugin takes the call, and out_scratch is the workspace it needs per call; UNSUPPORTED when not. [ANY] */
-  crucible_status (*claim)(crucible_device*, const crucible_library_desc*, uint64_t* out_scratch_bytes);
-} crucible_if_library;
 
-/* ---- plans: a list of ops, run in order by one call ---- */
-#define CRUCIBLE_OP_LAUNCH 1u
-#define CRUCIBLE_OP_COPY 2u    /* buffers[0] = destination, buffers[1] = source, `size` bytes; may not overlap */
-#define CRUCIBLE_OP_FILL 3u    /* buffers[0], `size` bytes of value `pattern` */
-#define CRUCIBLE_OP_LIBRARY 4u /* buffers as in the description, then the scratch if it asked for some */
-#define CRUCIBLE_SLOT_NONE 0xffffffffu
-typedef struct crucible_scalar { uint64_t f64_bits; uint32_t slot, reserved; } crucible_scalar; /* slot != NONE: patched */
+/* A number of a launch; slot != CRUCIBLE_SLOT_NONE: patched by plan.set_slots. */
+typedef struct crucible_scalar {
+  uint64_t f64_bits;
+  uint32_t slot;
+  uint32_t reserved;
+} crucible_scalar;
+
+/* One op of a list. */
 typedef struct crucible_op {
-  uint32_t struct_size, kind;
-  crucible_kernel* kernel;                 /* LAUNCH */
-  const crucible_library_desc* library;    /* LIBRARY */
-  const uint64_t* buffers;                 /* device addresses */
-  const crucible_scalar* scalars;          /* LAUNCH */
-  uint32_t buffer_count, scalar_count;
-  int64_t grid, grain;                     /* LAUNCH: work items; fewest that are worth a thread */
-  uint64_t size, scratch_bytes;
-  uint32_t pattern, reserved;
+  uint32_t struct_size;
+  uint32_t kind;
+  crucible_kernel* kernel;
+  const crucible_library_desc* library;
+  const uint64_t* buffers;
+  const crucible_scalar* scalars;
+  uint32_t buffer_count;
+  uint32_t scalar_count;
+  int64_t grid;
+  int64_t grain;
+  uint64_t size;
+  uint64_t scratch_bytes;
+  uint32_t pattern;
+  uint32_t reserved;
 } crucible_op;
+
+/* Called by the plugin during the call that it was given to; items are borrowed. */
+typedef void (*crucible_kv_sink)(void* user, const crucible_kv* items, uint32_t count);
+
+/* What the host gives to a plugin; valid from init until the process ends. */
+typedef struct crucible_host_api {
+  uint32_t struct_size, abi_minor;
+  void* ctx; /* the first argument of every service */
+  void (*log)(void* ctx, uint32_t level, crucible_str component, crucible_str text); /* [ANY] */
+  uint32_t (*get_option)(void* ctx, crucible_str key, crucible_str* out_value); /* [ANY] 1 when set; the text lives as long as the host */
+  void* (*alloc)(void* ctx, uint64_t size, uint64_t align); /* [ANY] host memory from the host's own allocator, or NULL; since 0.2 */
+  void (*free)(void* ctx, void* memory, uint64_t size, uint64_t align); /* [ANY]; since 0.2 */
+  void (*metric)(void* ctx, const crucible_kv* items, uint32_t count); /* [ANY] numbers for the run's receipt; since 0.2 */
+} crucible_host_api;
+
+/* Which devices there are, and opening them. */
+#define CRUCIBLE_IF_DEVICE 0x0001u /* mandatory */
+typedef struct crucible_if_device {
+  uint32_t struct_size, if_minor;
+  crucible_status (*enumerate)(crucible_kv_sink sink, void* user); /* [ANY] one call of the sink per device; opens nothing; keys id name kind uuid pci (str) threads memory_bytes emulated (u64) */
+  crucible_status (*open)(crucible_str device_id, crucible_device** out_device); /* [ANY] options come through host.get_option */
+  crucible_status (*close)(crucible_device* device); /* [OBJ] after everything made from it is gone */
+  crucible_status (*properties)(crucible_device* device, crucible_kv_sink sink, void* user); /* [ANY] also notes: what is missing and what that costs */
+  crucible_status (*capabilities)(crucible_str device_id, crucible_kv_sink sink, void* user); /* [ANY] yes, no or unknown with a reason, before anything is opened; keys queue binary library.matmul library.conv2d compile.ir compile.text f64 f16 bf16 profile health async; since 0.2 */
+  crucible_status (*score)(crucible_str device_id, const crucible_kv* workload, uint32_t count, uint64_t* out_score, crucible_kv_sink why, void* user); /* [ANY] 0 cannot run it; higher is faster, comparable between plugins: expected GFLOP/s or GB/s times 1000; workload keys ops flops bytes peak_bytes; since 0.2 */
+  crucible_status (*wait_idle)(crucible_device* device, uint64_t timeout_ns); /* [ANY] all queues empty; CANCELLED when the time is over; since 0.2 */
+  crucible_status (*self_test)(crucible_device* device, uint32_t level, crucible_kv_sink sink, void* user); /* [OBJ] asked by crucible doctor: a small computation, checked; since 0.2 */
+} crucible_if_device;
+
+/* Buffers, and copies that are done on return. */
+#define CRUCIBLE_IF_MEMORY 0x0002u /* mandatory */
+typedef struct crucible_if_memory {
+  uint32_t struct_size, if_minor;
+  crucible_status (*alloc)(crucible_device* device, uint64_t size, uint64_t align, crucible_buffer** out_buffer); /* [ANY] zero-filled */
+  crucible_status (*free)(crucible_buffer* buffer); /* [OBJ] */
+  crucible_status (*write)(crucible_buffer* buffer, uint64_t offset, const void* data, uint64_t size); /* [OBJ] host to device, done on return */
+  crucible_status (*read)(crucible_buffer* buffer, uint64_t offset, void* data, uint64_t size); /* [OBJ] device to host, done on return */
+  crucible_status (*fill)(crucible_buffer* buffer, uint64_t offset, uint64_t size, uint8_t byte); /* [OBJ] */
+  crucible_status (*address)(crucible_buffer* buffer, uint64_t* out_address); /* [ANY] device address of byte 0 */
+  crucible_status (*stats)(crucible_device* device, crucible_kv_sink sink, void* user); /* [ANY] keys live_bytes peak_bytes */
+} crucible_if_memory;
+
+/* Asynchronous work. Without it the host replays plans one after the other and says so. Since 0.2. */
+#define CRUCIBLE_IF_QUEUE 0x0003u /* optional */
+typedef struct crucible_if_queue {
+  uint32_t struct_size, if_minor;
+  crucible_status (*create)(crucible_device* device, crucible_queue** out_queue); /* [ANY] */
+  crucible_status (*destroy)(crucible_queue* queue); /* [OBJ] waits for what was submitted */
+  crucible_status (*timeline_create)(crucible_device* device, uint64_t initial, crucible_timeline** out_timeline); /* [ANY] */
+  crucible_status (*timeline_destroy)(crucible_timeline* timeline); /* [OBJ] */
+  crucible_status (*timeline_query)(crucible_timeline* timeline, uint64_t* out_value); /* [ANY][NB] answers the error of a failed timeline */
+  crucible_status (*timeline_signal)(crucible_timeline* timeline, uint64_t value); /* [ANY][CB] INVALID_ARGUMENT when the value does not grow */
+  crucible_status (*timeline_wait)(crucible_timeline* timeline, uint64_t value, uint64_t timeout_ns); /* [ANY] CANCELLED when the time is over */
+  crucible_status (*submit)(crucible_queue* queue, crucible_plan* plan, const crucible_point* waits, uint32_t wait_count, const crucible_point* signals, uint32_t signal_count); /* [OBJ][NB] replays the plan when all waits are reached, then signals; a failure poisons the signalled timelines */
+} crucible_if_queue;
+
+/* Kernels in a form that the device declares, to a loaded module. */
+#define CRUCIBLE_IF_COMPILE 0x0004u /* mandatory */
+typedef struct crucible_if_compile {
+  uint32_t struct_size, if_minor;
+  crucible_status (*dialect)(crucible_device* device, crucible_str* out_dialect); /* [ANY] of the texts that compile takes: c, opencl, cuda, hip, or the plugin's own */
+  crucible_status (*compile)(crucible_device* device, crucible_str prelude, const crucible_str* names, const crucible_str* texts, uint32_t count, crucible_module** out_module, crucible_compile_info* out_info); /* [ANY] kernels that share the text `prelude`; each texts[i] defines the function names[i]; cached on disk by content (option cache_dir) */
+  crucible_status (*kernel)(crucible_module* module, crucible_str name, crucible_kernel** out_kernel); /* [ANY] */
+  crucible_status (*unload)(crucible_module* module); /* [OBJ] after plans that use it */
+  crucible_status (*compile_sources)(crucible_device* device, crucible_str prelude, const crucible_kernel_source* sources, uint32_t count, crucible_module** out_module, crucible_compile_info* out_info); /* [ANY] as compile, from serialised kernel IR; UNSUPPORTED with payload kernel names one that the device refuses; since 0.2 */
+  crucible_status (*kernel_info)(crucible_kernel* kernel, crucible_kv_sink sink, void* user); /* [ANY] keys binary_bytes registers shared_bytes; since 0.2 */
+  crucible_status (*compile_log)(crucible_module* module, crucible_kv_sink sink, void* user); /* [ANY] the compiler's own words, key log; since 0.2 */
+} crucible_if_compile;
+
+/* A list of ops, run in order by one call. */
+#define CRUCIBLE_IF_PLAN 0x0005u /* mandatory */
 typedef struct crucible_if_plan {
   uint32_t struct_size, if_minor;
-  crucible_status (*build)(crucible_device*, const crucible_op*, uint32_t count, uint32_t slot_count, crucible_plan** out); /* [ANY] copies all it needs */
-  crucible_status (*set_slots)(crucible_plan*, const double* values, uint32_t count);  /* [OBJ] all of them, in order */
-  crucible_status (*replay)(crucible_plan*);                                           /* [OBJ] done on return */
-  crucible_status (*profile)(crucible_plan*, uint64_t* out_ns, uint32_t count);        /* [OBJ] one replay, nanoseconds per op */
-  crucible_status (*destroy)(crucible_plan*);                                          /* [OBJ] */
+  crucible_status (*build)(crucible_device* device, const crucible_op* ops, uint32_t count, uint32_t slot_count, crucible_plan** out_plan); /* [ANY] copies all that it needs */
+  crucible_status (*set_slots)(crucible_plan* plan, const double* values, uint32_t count); /* [OBJ] all of them, in order */
+  crucible_status (*replay)(crucible_plan* plan); /* [OBJ] done on return */
+  crucible_status (*profile)(crucible_plan* plan, uint64_t* out_ns, uint32_t count); /* [OBJ] one replay, nanoseconds per op */
+  crucible_status (*destroy)(crucible_plan* plan); /* [OBJ] */
+  crucible_status (*describe)(crucible_plan* plan, crucible_kv_sink sink, void* user); /* [ANY] keys form (native or list) ops; since 0.2 */
 } crucible_if_plan;
 
-/* ---- the plugin ---- */
+/* Calls of a vendor's library. Without it the host generates everything. */
+#define CRUCIBLE_IF_LIBRARY 0x0006u /* optional */
+typedef struct crucible_if_library {
+  uint32_t struct_size, if_minor;
+  crucible_status (*claim)(crucible_device* device, const crucible_library_desc* desc, uint64_t* out_scratch_bytes); /* [ANY] success: the plugin takes the call and needs so much workspace; UNSUPPORTED: it does not */
+} crucible_if_library;
+
+/* Compiled modules as bytes, to be kept and sent elsewhere. Since 0.2. */
+#define CRUCIBLE_IF_BINARY 0x0007u /* optional */
+typedef struct crucible_if_binary {
+  uint32_t struct_size, if_minor;
+  crucible_status (*compatibility_key)(crucible_str device_id, crucible_kv_sink sink, void* user); /* [ANY] everything that a binary's validity depends on */
+  crucible_status (*save)(crucible_module* module, crucible_kv_sink sink, void* user); /* [ANY] key binary (str: the bytes) */
+  crucible_status (*check)(crucible_str device_id, crucible_str binary, uint32_t* out_answer, crucible_kv_sink why, void* user); /* [ANY] opens nothing */
+  crucible_status (*load)(crucible_device* device, crucible_str binary, crucible_module** out_module); /* [ANY] DATA_CORRUPT, INCOMPATIBLE */
+} crucible_if_binary;
+
+/* The device's clock and counters. Since 0.2. */
+#define CRUCIBLE_IF_PROFILE 0x0010u /* optional */
+typedef struct crucible_if_profile {
+  uint32_t struct_size, if_minor;
+  crucible_status (*clock_pair)(crucible_device* device, uint64_t* out_device_ticks, uint64_t* out_host_ns, uint64_t* out_ticks_per_second); /* [ANY] */
+  crucible_status (*counters)(crucible_str device_id, crucible_kv_sink sink, void* user); /* [ANY] one item per counter: its name and what it counts */
+  crucible_status (*begin)(crucible_device* device, const crucible_str* counters, uint32_t count); /* [OBJ] UNSUPPORTED names the first that cannot be had */
+  crucible_status (*read)(crucible_device* device, crucible_kv_sink sink, void* user); /* [OBJ] since begin */
+  crucible_status (*end)(crucible_device* device); /* [OBJ] */
+} crucible_if_profile;
+
+/* How the device is. Since 0.2. */
+#define CRUCIBLE_IF_HEALTH 0x0011u /* optional */
+typedef struct crucible_if_health {
+  uint32_t struct_size, if_minor;
+  crucible_status (*sample)(crucible_str device_id, crucible_kv_sink sink, void* user); /* [ANY] keys temperature_celsius power_milliwatt clock_hz memory_used_bytes ecc_errors throttle_reason; only those that it can measure */
+  crucible_status (*state)(crucible_str device_id, uint32_t* out_state, crucible_kv_sink why, void* user); /* [ANY] */
+} crucible_if_health;
+
+/* What the query hands out. */
 typedef struct crucible_plugin_api {
   uint32_t struct_size, abi_minor;
-  crucible_status (*init)(const crucible_host_api*);  /* before anything below, and again only after shutdown */
-  crucible_status (*shutdown)(void);                  /* the end of what init began: no thread of the plugin runs */
-  const void* (*interface_table)(uint32_t id);        /* [ANY] static storage, or NULL */
+  crucible_status (*init)(const crucible_host_api* host); /* [OBJ] before anything below, and again only after shutdown */
+  crucible_status (*shutdown)(void); /* [OBJ] the end of what init began: no thread of the plugin runs */
+  const void* (*interface_table)(uint32_t id); /* [ANY] static storage, or NULL */
+  crucible_status (*describe_options)(crucible_kv_sink sink, void* user); /* [ANY] pure, before init: one call per option with keys name type (bool u64 str choice path) default choices min max help env; since 0.2 */
 } crucible_plugin_api;
-typedef struct crucible_query_in { uint32_t struct_size, magic, host_major, host_minor; } crucible_query_in;
+
+#define CRUCIBLE_IF_INTEROP 0x0013u /* reserved: no table yet */
+#define CRUCIBLE_IF_COLLECTIVES 0x0015u /* reserved: no table yet */
+
+/* What the host says of itself. */
+typedef struct crucible_query_in {
+  uint32_t struct_size;
+  uint32_t magic;
+  uint32_t host_major;
+  uint32_t host_minor;
+} crucible_query_in;
+
+/* What the plugin answers; it writes no more than the first struct_size bytes. */
 typedef struct crucible_query_out {
-  uint32_t struct_size, magic, abi_major, abi_minor;
-  crucible_str name, vendor, version;
+  uint32_t struct_size;
+  uint32_t magic;
+  uint32_t abi_major;
+  uint32_t abi_minor;
+  crucible_str name;
+  crucible_str vendor;
+  crucible_str version;
   const crucible_plugin_api* api;
-  char reject_reason[192];                            /* filled when the query returns non-zero */
+  char reject_reason[192];
+  crucible_str build_id; /* since 0.2 */
+  crucible_str needs; /* since 0.2 */
+  uint64_t feature_bits; /* since 0.2 */
 } crucible_query_out;
-/* The only exported symbol. Touches no vendor library, allocates nothing, starts no thread, reads no environment. */
+
+/* The only exported symbol. Touches no vendor library, allocates nothing, starts no thread, reads no environment.
+ * 0: `out` is filled; anything else: reject_reason says why not. */
 typedef int32_t (*crucible_plugin_query_fn)(const crucible_query_in*, crucible_query_out*);
 #define CRUCIBLE_QUERY_SYMBOL "crucible_plugin_query"
 CRUCIBLE_EXPORT int32_t crucible_plugin_query(const crucible_query_in*, crucible_query_out*);

@@ -155,7 +155,7 @@ TEST(Loader, RefusesAnotherMagic) {
 TEST(Loader, RefusesAnotherMajor) {
   const Error error = load_error(fake("newer_major"));
   EXPECT_EQ(error.code, ErrorCode::kUnavailable);
-  EXPECT_THAT(error.message, HasSubstr("speaks ABI 7.1, this host 0.1"));
+  EXPECT_THAT(error.message, HasSubstr("speaks ABI 7.2, this host 0.2"));
 }
 
 TEST(Loader, PassesOnWhyAPluginRefuses) {
