@@ -121,11 +121,12 @@ void add_devices(Commands& commands) {
       commands.app, "devices", "The devices that can be replayed on, and what is missing.", "crucible devices --json");
   devices->add_flag("--json", *json, "One JSON document on standard output");
   devices->callback([&commands, json] { commands.run = [json] { return run_devices(*json); }; });
+}
 
-  CLI::App* plugin = add_subcommand(commands.app, "plugin", "About backend plugins.", "crucible plugin list");
-  plugin->require_subcommand(1);
+void add_plugin_list(Commands& commands, CLI::App& plugin) {
+  auto json = std::make_shared<bool>(false);
   CLI::App* list =
-      add_subcommand(*plugin, "list", "The plugins in the places that are searched.", "crucible plugin list --json");
+      add_subcommand(plugin, "list", "The plugins in the places that are searched.", "crucible plugin list --json");
   list->add_flag("--json", *json, "One JSON document on standard output");
   list->callback([&commands, json] { commands.run = [json] { return run_plugin_list(*json); }; });
 }

@@ -17,18 +17,25 @@ MAY_INCLUDE = {
     "core/kernel": ["core/base", "core/graph", "core/kernel"],
     "core/runtime": ["core", "plugins/loader", "plugins/abi"],
     "plugins/abi": [],
-    "plugins/loader": ["core/base", "plugins/abi", "plugins/loader"],
-    "backends/cpu": ["plugins/abi", "backends/cpu"],
+    "plugins/loader": ["core/base", "plugins/abi", "plugins/layers", "plugins/loader"],
+    "plugins/sdk": ["plugins/abi", "plugins/sdk"],
+    "plugins/layers": ["plugins/abi", "plugins/layers"],
+    "plugins/conformance": ["core", "plugins/abi", "plugins/layers", "plugins/loader", "plugins/conformance"],
+    "backends/cpu": ["plugins/abi", "plugins/sdk", "backends/cpu"],
+    "backends/null": ["plugins/abi", "plugins/sdk", "backends/null"],
     "frontends/aten": ["core/base", "core/trace", "core/graph", "frontends/aten"],
     "frontends/torch": ["core/base", "core/trace", "frontends/torch"],
-    "frontends/cli": ["core", "plugins/loader", "frontends/aten", "frontends/cli"],
+    "frontends/config": ["core/base", "plugins/loader", "frontends/config"],
+    "frontends/cli": ["core", "plugins/loader", "plugins/conformance", "frontends/aten", "frontends/config", "frontends/cli"],
 }
 # foreign header prefix -> the only folder in which it may appear
 FOREIGN = {
     "torch/": "frontends/torch", "ATen/": "frontends/torch", "c10/": "frontends/torch", "Python.h": "frontends/torch",
     "oneapi/": "backends/cpu", "dnnl": "backends/cpu", "CLI/": "frontends/cli", "boost/": "plugins/loader",
+    "toml++/": "frontends/config",
 }
 LINES = {".hpp": 300, ".h": 300, ".cpp": 600, ".c": 600, ".py": 600}
+GENERATED = {"crucible_plugin.h", "stubs.hpp"}  # by plugins/abi/gen: whole in one file, so that it can be read at once
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 
@@ -54,7 +61,7 @@ def check_includes(path, text):
 def check(path, text):
     """Yields one sentence per rule that the file breaks. `path` is relative to the root."""
     lines = text.count("\n")
-    limit = LINES.get(path.suffix)
+    limit = None if path.name in GENERATED else LINES.get(path.suffix)
     if limit and lines > limit:
         yield f"{path}: {lines} lines, the limit is {limit}: split it where the concept splits"
     if UNFINISHED.search(text) and path.name != "tidy.py":
