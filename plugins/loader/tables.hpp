@@ -1,27 +1,17 @@
-// Full-size copies of a plugin's tables. An entry that the plugin does not have, because its table is older and shorter
-// or because it left it NULL, becomes a function that answers CRUCIBLE_E_UNIMPLEMENTED; so no caller tests versions.
+// The tables of a loaded plugin, copied to full size and checked: what is missing answers "unimplemented" (stubs.hpp).
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "core/base/result.hpp"
-#include "plugins/abi/crucible_plugin.h"
+#include "plugins/abi/stubs.hpp"
 
 namespace crucible::backend {
 
-struct Tables {
-  crucible_if_device device;
-  crucible_if_memory memory;
-  crucible_if_compile compile;
-  crucible_if_plan plan;
-  crucible_if_library library;
-};
+using Tables = abi::Tables;
 
-/// Every table full of "unimplemented".
-Tables unimplemented_tables();
-
-/// Copies what the plugin behind `api` has. Errors: kBadInput when a mandatory table is missing or too short to be one.
+/// Copies what the plugin behind `api` has. Errors: kBadInput when a mandatory table is missing, or a table says that it
+/// is too short to be one or longer than any can be.
 Result<Tables> copy_tables(const crucible_plugin_api& api, const std::string& plugin_name);
 
 /// `api` in full size: init and shutdown succeed and do nothing where the plugin lacks them.

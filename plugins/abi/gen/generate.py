@@ -11,6 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import header  # noqa: E402
 import layout  # noqa: E402
 import spec  # noqa: E402
+import stubs  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
@@ -19,6 +20,7 @@ def files(description):
     return {
         "plugins/abi/crucible_plugin.h": header.header(description),
         "plugins/abi/layout_rows.inc": layout.layout_rows(description),
+        "plugins/abi/stubs.hpp": stubs.stubs(description),
     }
 
 
