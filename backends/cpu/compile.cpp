@@ -19,17 +19,12 @@
 #include "backends/cpu/error.hpp"
 #include "backends/cpu/host.hpp"
 #include "backends/cpu/kernel.hpp"
+#include "backends/cpu/kv.hpp"
+#include "backends/cpu/module.hpp"
 #include "backends/cpu/process.hpp"
 #include "backends/cpu/sha256.hpp"
+#include "backends/cpu/sized_array.hpp"
 #include "backends/cpu/tables.hpp"
-
-struct crucible_module {
-  std::vector<void*> objects;  // dlopen handles
-  std::map<std::string, crucible_kernel, std::less<>> kernels;
-  ~crucible_module() {
-    for (void* object : objects) dlclose(object);
-  }
-};
 
 namespace crucible_cpu {
 namespace {
@@ -108,14 +103,17 @@ bool load_object(crucible_module& module, const std::filesystem::path& file, con
     problem = dlerror();
     return false;
   }
-  module.objects.push_back(handle);
+  module.objects.push_back({handle, file, {}, {}});
+  std::error_code error;
+  const std::uint64_t bytes = std::filesystem::file_size(file, error);
   for (const Text* text : texts) {
     void* symbol = dlsym(handle, text->name.c_str());
     if (symbol == nullptr) {
       problem = "it has no function " + text->name;
       return false;
     }
-    module.kernels[text->name] = crucible_kernel{reinterpret_cast<KernelFunction>(symbol), text->name};
+    module.objects.back().kernels.push_back(text->name);
+    module.kernels[text->name] = crucible_kernel{reinterpret_cast<KernelFunction>(symbol), text->name, error ? 0 : bytes};
   }
   return true;
 }
@@ -223,6 +221,8 @@ void compile_missing(crucible_module& module, const Compiler& compiler, KernelCa
     } else {
       stored = false;
     }
+    std::ifstream words(folder.path() / (std::to_string(i) + ".log"));
+    module.log.append(std::istreambuf_iterator<char>(words), {});
     std::string problem;
     if (!load_object(module, file, files[i], problem)) {
       folder.keep();
@@ -244,29 +244,71 @@ crucible_status dialect(crucible_device* device, crucible_str* out) {
   });
 }
 
+/// Checks, looks into the cache, compiles, loads. Errors: INVALID_ARGUMENT, UNAVAILABLE, INTERNAL.
+std::unique_ptr<crucible_module> make_module(const crucible_device& device, crucible_str prelude, const crucible_str* names,
+                                             const crucible_str* texts, std::uint32_t count, crucible_compile_info* info) {
+  const auto start = std::chrono::steady_clock::now();
+  const Compiler compiler = find_compiler(device.compiler);
+  const std::string prelude_text = to_string(prelude);
+  const std::vector<Text> all = read_texts(compiler, prelude_text, names, texts, count);
+  KernelCache cache(device.cache_dir);
+  auto module = std::make_unique<crucible_module>();
+  crucible_compile_info result = {};
+  const std::vector<const Text*> missing = load_cached(*module, cache, all, result.binary_bytes);
+  result.from_cache = missing.empty() ? 1 : 0;
+  if (!missing.empty()) compile_missing(*module, compiler, cache, prelude_text, missing, result.binary_bytes);
+  result.compile_ns = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
+  if (info != nullptr) {
+    result.struct_size = std::min<std::uint32_t>(info->struct_size, sizeof(result));
+    std::memcpy(static_cast<void*>(info), &result, result.struct_size);
+  }
+  return module;
+}
+
 crucible_status compile(crucible_device* device, crucible_str prelude, const crucible_str* names,
                         const crucible_str* texts, std::uint32_t count, crucible_module** out,
                         crucible_compile_info* info) {
   return guard([&] {
     require(device != nullptr && out != nullptr, "compile: no device or no place for the module");
     require(count == 0 || (names != nullptr && texts != nullptr), "compile: names or texts are missing");
-    const auto start = std::chrono::steady_clock::now();
-    const Compiler compiler = find_compiler(device->compiler);
-    const std::string prelude_text = to_string(prelude);
-    const std::vector<Text> all = read_texts(compiler, prelude_text, names, texts, count);
-    KernelCache cache(device->cache_dir);
-    auto module = std::make_unique<crucible_module>();
-    crucible_compile_info result = {};
-    const std::vector<const Text*> missing = load_cached(*module, cache, all, result.binary_bytes);
-    result.from_cache = missing.empty() ? 1 : 0;
-    if (!missing.empty()) compile_missing(*module, compiler, cache, prelude_text, missing, result.binary_bytes);
-    result.compile_ns = static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
-    if (info != nullptr) {
-      result.struct_size = std::min<std::uint32_t>(info->struct_size, sizeof(result));
-      std::memcpy(static_cast<void*>(info), &result, result.struct_size);
+    *out = make_module(*device, prelude, names, texts, count, info).release();
+  });
+}
+
+crucible_status compile_sources(crucible_device* device, crucible_str prelude, const crucible_kernel_source* sources,
+                                std::uint32_t count, crucible_module** out, crucible_compile_info* info) {
+  return guard([&] {
+    require(device != nullptr && out != nullptr, "compile_sources: no device or no place for the module");
+    require(count == 0 || sources != nullptr, "compile_sources: the sources are missing");
+    std::vector<crucible_str> names, texts;
+    SizedArray<crucible_kernel_source> all(sources);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const crucible_kernel_source source = all[i];
+      if (source.text.size == 0) {
+        throw Failure(CRUCIBLE_E_UNSUPPORTED, "the kernel " + to_string(source.name) + " has no text, and this device takes no kernel IR",
+                      {{"kernel", to_string(source.name)}});
+      }
+      names.push_back(source.name);
+      texts.push_back(source.text);
     }
-    *out = module.release();
+    *out = make_module(*device, prelude, names.data(), texts.data(), count, info).release();
+  });
+}
+
+crucible_status kernel_info(crucible_kernel* kernel, crucible_kv_sink sink, void* user) {
+  return guard([&] {
+    require(kernel != nullptr && sink != nullptr, "compile.kernel_info: no kernel or no function to report to");
+    const crucible_kv item = number_item("binary_bytes", kernel->binary_bytes);  // of the object that it shares with others
+    sink(user, &item, 1);
+  });
+}
+
+crucible_status compile_log(crucible_module* module, crucible_kv_sink sink, void* user) {
+  return guard([&] {
+    require(module != nullptr && sink != nullptr, "compile.compile_log: no module or no function to report to");
+    const crucible_kv item = text_item("log", module->log);
+    sink(user, &item, 1);
   });
 }
 
@@ -289,6 +331,7 @@ crucible_status unload(crucible_module* module) {
 }  // namespace
 
 const crucible_if_compile kCompileTable = {
-    sizeof(crucible_if_compile), CRUCIBLE_ABI_MINOR, dialect, compile, kernel, unload};
+    sizeof(crucible_if_compile), CRUCIBLE_ABI_MINOR, dialect, compile, kernel, unload, compile_sources, kernel_info,
+    compile_log};
 
 }  // namespace crucible_cpu

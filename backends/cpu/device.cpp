@@ -4,28 +4,22 @@
 #include <sys/sysinfo.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
+#include <cstdlib>
 #include <fstream>
 #include <vector>
 
 #include "backends/cpu/error.hpp"
 #include "backends/cpu/host.hpp"
+#include "backends/cpu/kv.hpp"
 #include "backends/cpu/library_onednn.hpp"
 #include "backends/cpu/tables.hpp"
 
 namespace crucible_cpu {
 namespace {
 
-constexpr std::string_view kDeviceId = "cpu:0";
 constexpr int kMostThreads = 1024;
-
-crucible_str borrow(std::string_view text) { return {text.data(), text.size()}; }
-crucible_kv text_item(std::string_view key, std::string_view value) {
-  return {borrow(key), CRUCIBLE_V_STR, 0, 0, borrow(value)};
-}
-crucible_kv number_item(std::string_view key, std::uint64_t value) {
-  return {borrow(key), CRUCIBLE_V_U64, 0, value, {nullptr, 0}};
-}
 
 /// Errors: UNSUPPORTED when the option is not a number of threads.
 int chosen_threads() {
@@ -56,7 +50,8 @@ crucible_status enumerate(crucible_kv_sink sink, void* user) {
     const std::string name = processor_name();
     const crucible_kv items[] = {text_item("id", kDeviceId), text_item("name", name), text_item("kind", "cpu"),
                                  number_item("threads", static_cast<std::uint64_t>(usable_cores())),
-                                 number_item("memory_bytes", machine_memory_bytes())};
+                                 number_item("memory_bytes", machine_memory_bytes()),
+                                 number_item("emulated", 0)};
     sink(user, items, std::size(items));
   });
 }
@@ -64,10 +59,7 @@ crucible_status enumerate(crucible_kv_sink sink, void* user) {
 crucible_status open(crucible_str device_id, crucible_device** out) {
   return guard([&] {
     require(out != nullptr, "device.open: no place for the device");
-    const std::string id = to_string(device_id);
-    if (!id.empty() && id != kDeviceId) {
-      throw Failure(CRUCIBLE_E_UNAVAILABLE, "there is no device '" + id + "', only " + std::string(kDeviceId));
-    }
+    require_device(device_id);
     auto device = std::make_unique<crucible_device>();
     device->threads = chosen_threads();
     device->compiler = option("compiler").value_or("");
@@ -94,7 +86,92 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
   });
 }
 
+/// Whether the library is there is known only once it was tried: "unknown", not a guess.
+crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void* user) {
+  return guard([&] {
+    require(sink != nullptr, "device.capabilities: no function to report to");
+    require_device(device_id);
+    constexpr std::string_view kLibrary = "by oneDNN, when libdnnl.so.2 is there";
+    const crucible_kv items[] = {
+        tristate_item("queue", 1, "one thread per queue; plans of one device take turns"),
+        tristate_item("async", 1, "submit returns at once"),
+        tristate_item("binary", 1, "for processors with the same instructions"),
+        tristate_item("compile.text", 1, "C, by clang"),
+        tristate_item("compile.ir", 0, "the host's C text is taken"),
+        tristate_item("library.matmul", 2, kLibrary),
+        tristate_item("library.conv2d", 2, kLibrary),
+        tristate_item("f64", 1, ""),
+        tristate_item("f16", 1, "stored; computed as f32"),
+        tristate_item("bf16", 1, "stored; computed as f32"),
+        tristate_item("profile", 1, "time per op; no counters"),
+        tristate_item("health", 1, ""),
+    };
+    sink(user, items, std::size(items));
+  });
+}
+
+std::uint64_t workload_number(const crucible_kv* workload, std::uint32_t count, std::string_view key) {
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (to_string(workload[i].key) == key) return workload[i].u;
+  }
+  return 0;
+}
+
+/// 16 multiply-adds of f32 a cycle and core are what AVX2 does; clock and cores are the machine's.
+crucible_status score(crucible_str device_id, const crucible_kv* workload, std::uint32_t count, std::uint64_t* out,
+                      crucible_kv_sink why, void* user) {
+  return guard([&] {
+    require(out != nullptr && (workload != nullptr || count == 0), "device.score: no place for the score or no workload");
+    require_device(device_id);
+    const std::string text = cpuinfo("cpu MHz");
+    const auto megahertz = static_cast<std::uint64_t>(std::max(1.0, std::strtod(text.c_str(), nullptr)));
+    std::uint64_t points = megahertz * 32 * static_cast<std::uint64_t>(usable_cores());  // GFLOP/s times 1000
+    std::string reason = std::to_string(usable_cores()) + " cores at " + std::to_string(megahertz) + " MHz, 32 operations a cycle";
+    if (const std::uint64_t peak = workload_number(workload, count, "peak_bytes"); peak > machine_memory_bytes()) {
+      points = 0;
+      reason = "the program needs " + std::to_string(peak) + " bytes, the machine has " + std::to_string(machine_memory_bytes());
+    }
+    const crucible_kv item = text_item("reason", reason);
+    if (why != nullptr) why(user, &item, 1);
+    *out = points;
+  });
+}
+
+crucible_status wait_idle(crucible_device* device, std::uint64_t timeout_ns) {
+  return guard([&] {
+    require(device != nullptr, "device.wait_idle: no device");
+    if (!wait_for_queues(*device, timeout_ns)) {
+      throw Failure(CRUCIBLE_E_CANCELLED, "device.wait_idle: the queues were not empty after " + std::to_string(timeout_ns) + " ns");
+    }
+  });
+}
+
+/// Level 0 asks for nothing but the team: every thread adds its number once.
+crucible_status self_test(crucible_device* device, std::uint32_t, crucible_kv_sink sink, void* user) {
+  return guard([&] {
+    require(device != nullptr && sink != nullptr, "device.self_test: no device or no function to report to");
+    std::atomic<int> sum{0};
+    {
+      const std::lock_guard lock(device->run_mutex);
+      device->team->run([](void* context, int index, int) { static_cast<std::atomic<int>*>(context)->fetch_add(index + 1); }, &sum);
+    }
+    const int expected = device->threads * (device->threads + 1) / 2;
+    if (sum != expected) {
+      throw Failure(CRUCIBLE_E_EXEC_FAULT, "self_test: the threads add up to " + std::to_string(sum) + ", not " + std::to_string(expected));
+    }
+    const crucible_kv items[] = {text_item("team", device->team->name()), number_item("threads", static_cast<std::uint64_t>(device->threads))};
+    sink(user, items, std::size(items));
+  });
+}
+
 }  // namespace
+
+void require_device(crucible_str device_id) {
+  const std::string id = to_string(device_id);
+  if (!id.empty() && id != kDeviceId) {
+    throw Failure(CRUCIBLE_E_UNAVAILABLE, "there is no device '" + id + "', only " + std::string(kDeviceId));
+  }
+}
 
 void MemoryCount::add(std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
@@ -130,6 +207,7 @@ std::string cpuinfo(const std::string& key) {
 }
 
 const crucible_if_device kDeviceTable = {
-    sizeof(crucible_if_device), CRUCIBLE_ABI_MINOR, enumerate, open, close, properties};
+    sizeof(crucible_if_device), CRUCIBLE_ABI_MINOR, enumerate, open, close, properties, capabilities, score,
+    wait_idle, self_test};
 
 }  // namespace crucible_cpu

@@ -6,6 +6,8 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "backends/cpu/team.hpp"
 #include "plugins/abi/crucible_plugin.h"
@@ -27,6 +29,14 @@ class MemoryCount {
   std::uint64_t live_ = 0, peak_ = 0;
 };
 
+inline constexpr std::string_view kDeviceId = "cpu:0";
+
+/// Errors: UNAVAILABLE when `device_id` names another device than the one there is; "" names it too.
+void require_device(crucible_str device_id);
+
+/// Waits until all queues of the device are empty. False when the time is over.
+bool wait_for_queues(crucible_device& device, std::uint64_t timeout_ns);
+
 /// First value of `key` in /proc/cpuinfo, or "".
 std::string cpuinfo(const std::string& key);
 
@@ -41,4 +51,6 @@ struct crucible_device {
   std::unique_ptr<crucible_cpu::Team> team;
   std::mutex run_mutex;  // the team has one caller at a time, whichever plan that is
   crucible_cpu::MemoryCount memory;
+  std::mutex queues_mutex;
+  std::vector<crucible_queue*> queues;  // those that live; each owns its thread
 };

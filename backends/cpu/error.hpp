@@ -7,25 +7,32 @@
 #include <new>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "plugins/abi/crucible_plugin.h"
 
 namespace crucible_cpu {
 
+using Payload = std::vector<std::pair<std::string, std::string>>;
+
 /// What failed and what to do next, with one of the CRUCIBLE_E_ codes.
 class Failure : public std::exception {
  public:
-  Failure(crucible_code code, std::string message) : code_(code), message_(std::move(message)) {}
+  /// `payload`: keys and values for programs, as the ABI's error_table.payload has them.
+  Failure(crucible_code code, std::string message, Payload payload = {})
+      : code_(code), message_(std::move(message)), payload_(std::move(payload)) {}
   const char* what() const noexcept override { return message_.c_str(); }
   crucible_code code() const { return code_; }
+  const Payload& payload() const { return payload_; }
 
  private:
   crucible_code code_;
   std::string message_;
+  Payload payload_;
 };
 
 /// A new error object. Owns: the receiver destroys it. Never throws: out of memory gives a static object.
-crucible_status make_status(crucible_code code, const char* message) noexcept;
+crucible_status make_status(crucible_code code, const char* message, const Payload& payload = {}) noexcept;
 
 /// Runs the body of an entry point and turns whatever it throws into an error object.
 template <class Body>
@@ -34,7 +41,7 @@ crucible_status guard(Body&& body) noexcept {
     body();
     return nullptr;
   } catch (const Failure& failure) {
-    return make_status(failure.code(), failure.what());
+    return make_status(failure.code(), failure.what(), failure.payload());
   } catch (const std::bad_alloc&) {
     return make_status(CRUCIBLE_E_OUT_OF_MEMORY, "the plugin itself has no memory left for its own tables");
   } catch (const std::exception& error) {

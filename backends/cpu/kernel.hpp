@@ -16,4 +16,5 @@ using KernelFunction = void (*)(void* const* buffers, const double* scalars, std
 struct crucible_kernel {
   crucible_cpu::KernelFunction function = nullptr;
   std::string name;
+  std::uint64_t binary_bytes = 0;  // of the object that has it
 };

@@ -8,6 +8,7 @@
 #include "backends/cpu/device.hpp"
 #include "backends/cpu/error.hpp"
 #include "backends/cpu/tables.hpp"
+#include "plugins/abi/stubs.hpp"
 
 namespace crucible_cpu {
 namespace {
@@ -70,10 +71,11 @@ crucible_status claim(crucible_device* device, const crucible_library_desc* desc
   return guard([&] {
     require(device != nullptr && desc != nullptr && out_scratch_bytes != nullptr,
             "library.claim: an argument is missing");
-    require(desc->struct_size >= sizeof(crucible_library_desc), "library.claim: the description is too short");
+    require(desc->struct_size >= kSmallestDescription, "library.claim: the description is too short");
     const std::lock_guard lock(device->run_mutex);  // oneDNN plans for the number of threads that the caller has
     const OpenMpThreads threads(device->threads);
-    *out_scratch_bytes = make_library_call(device->onednn, *desc)->scratch_bytes();
+    const auto whole = crucible::abi::copy_table<crucible_library_desc>(desc);
+    *out_scratch_bytes = make_library_call(device->onednn, whole)->scratch_bytes();
   });
 }
 
@@ -107,6 +109,7 @@ std::shared_ptr<const OneDnn> open_onednn(const std::string& wanted, std::string
 std::unique_ptr<LibraryCall> make_library_call(std::shared_ptr<const OneDnn> onednn,
                                                const crucible_library_desc& desc) {
   if (onednn == nullptr) throw Failure(CRUCIBLE_E_UNSUPPORTED, "there is no library on this device");
+  if (desc.epilogue != CRUCIBLE_EPILOGUE_NONE) throw Failure(CRUCIBLE_E_UNSUPPORTED, "epilogues of products are not taken");
 #ifdef CRUCIBLE_HAVE_ONEDNN
   switch (desc.kind) {
     case CRUCIBLE_LIB_MATMUL:

@@ -22,6 +22,9 @@ namespace crucible_cpu {
 
 class OneDnn;
 
+/// A description of ABI 0.1; the fields after it may be missing.
+inline constexpr std::size_t kSmallestDescription = offsetof(crucible_library_desc, epilogue);
+
 /// One claimed call, ready to run again and again on other addresses.
 class LibraryCall {
  public:

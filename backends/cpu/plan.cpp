@@ -7,10 +7,13 @@
 #include <atomic>
 #include <bit>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <string>
 
 #include "backends/cpu/error.hpp"
+#include "backends/cpu/kv.hpp"
+#include "backends/cpu/sized_array.hpp"
 #include "backends/cpu/tables.hpp"
 
 namespace crucible_cpu {
@@ -105,6 +108,9 @@ void run_library(const PlanOp& op, Team& team) {
   op.library->run(op.buffers.data(), scratch, team);
 }
 
+/// Of ABI 0.1: fields after these may be missing.
+constexpr std::uint32_t kSmallestOp = offsetof(crucible_op, reserved) + sizeof(std::uint32_t);
+
 std::string place(std::uint32_t index) { return "op " + std::to_string(index) + ": "; }
 
 /// Errors: INVALID_ARGUMENT naming the op and what is wrong with it.
@@ -137,11 +143,12 @@ void read_launch(crucible_plan& plan, std::uint32_t index, const crucible_op& op
 }
 
 void read_library(crucible_plan& plan, std::uint32_t index, const crucible_op& op, PlanOp& result) {
-  if (op.library == nullptr || op.library->struct_size < sizeof(crucible_library_desc)) {
+  if (op.library == nullptr || op.library->struct_size < kSmallestDescription) {
     invalid(index, "a library call without a whole description");
   }
   need_buffers(index, op, 3);
-  result.library = make_library_call(plan.device->onednn, *op.library);
+  result.library =
+      make_library_call(plan.device->onednn, crucible::abi::copy_table<crucible_library_desc>(op.library));
   const std::uint64_t needed = result.library->scratch_bytes();
   if (needed == 0) return;
   need_buffers(index, op, 4);
@@ -153,7 +160,6 @@ void read_library(crucible_plan& plan, std::uint32_t index, const crucible_op& o
 
 /// Copies one op of the host. Errors: INVALID_ARGUMENT, and those of the library.
 void read_op(crucible_plan& plan, std::uint32_t index, const crucible_op& op) {
-  if (op.struct_size < sizeof(crucible_op)) invalid(index, "its struct_size is too small");
   PlanOp& result = plan.ops.emplace_back();
   result.kind = op.kind;
   result.size = op.size;
@@ -190,7 +196,9 @@ crucible_status build(crucible_device* device, const crucible_op* ops, std::uint
     plan->device = device;
     plan->slot_count = slot_count;
     plan->ops.reserve(count);
-    for (std::uint32_t i = 0; i < count; ++i) read_op(*plan, i, ops[i]);
+    const SizedArray<crucible_op> all(ops);
+    if (count != 0 && all.stride() < kSmallestOp) invalid(0, "its struct_size is too small");
+    for (std::uint32_t i = 0; i < count; ++i) read_op(*plan, i, all[i]);
     *out = plan.release();
   });
 }
@@ -209,19 +217,15 @@ crucible_status set_slots(crucible_plan* plan, const double* values, std::uint32
 crucible_status replay(crucible_plan* plan) {
   return guard([&] {
     require(plan != nullptr, "plan.replay: no plan");
-    const std::lock_guard lock(plan->device->run_mutex);
-    const OpenMpThreads threads(plan->device->threads);
-    const FloatMode mode;
-    const PlanOp* const end = plan->ops.data() + plan->ops.size();
-    for (const PlanOp* op = plan->ops.data(); op != end;) {
-      if (op->kind == CRUCIBLE_OP_LIBRARY) {
-        run_library(*op++, *plan->device->team);
-        continue;
-      }
-      const PlanOp* const stop = std::find_if(op, end, [](const PlanOp& o) { return o.kind == CRUCIBLE_OP_LIBRARY; });
-      run_stretch(op, stop, *plan->device->team);
-      op = stop;
-    }
+    run_plan(*plan);
+  });
+}
+
+crucible_status describe(crucible_plan* plan, crucible_kv_sink sink, void* user) {
+  return guard([&] {
+    require(plan != nullptr && sink != nullptr, "plan.describe: no plan or no function to report to");
+    const crucible_kv items[] = {text_item("form", "list"), number_item("ops", plan->ops.size())};
+    sink(user, items, std::size(items));
   });
 }
 
@@ -258,7 +262,23 @@ crucible_status destroy(crucible_plan* plan) {
 
 }  // namespace
 
+void run_plan(crucible_plan& plan) {
+  const std::lock_guard lock(plan.device->run_mutex);
+  const OpenMpThreads threads(plan.device->threads);
+  const FloatMode mode;
+  const PlanOp* const end = plan.ops.data() + plan.ops.size();
+  for (const PlanOp* op = plan.ops.data(); op != end;) {
+    if (op->kind == CRUCIBLE_OP_LIBRARY) {
+      run_library(*op++, *plan.device->team);
+      continue;
+    }
+    const PlanOp* const stop = std::find_if(op, end, [](const PlanOp& o) { return o.kind == CRUCIBLE_OP_LIBRARY; });
+    run_stretch(op, stop, *plan.device->team);
+    op = stop;
+  }
+}
+
 const crucible_if_plan kPlanTable = {
-    sizeof(crucible_if_plan), CRUCIBLE_ABI_MINOR, build, set_slots, replay, profile, destroy};
+    sizeof(crucible_if_plan), CRUCIBLE_ABI_MINOR, build, set_slots, replay, profile, destroy, describe};
 
 }  // namespace crucible_cpu

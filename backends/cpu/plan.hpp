@@ -39,6 +39,15 @@ struct SlotUse {
 
 }  // namespace crucible_cpu
 
+struct crucible_plan;
+
+namespace crucible_cpu {
+
+/// One replay, done on return. Threads: any; plans of one device take turns. Errors: what its ops throw.
+void run_plan(crucible_plan& plan);
+
+}  // namespace crucible_cpu
+
 struct crucible_plan {
   crucible_device* device = nullptr;
   std::vector<crucible_cpu::PlanOp> ops;

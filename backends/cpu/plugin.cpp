@@ -1,12 +1,13 @@
 // The plugin's one exported symbol and what hangs on it: the query, start and stop, and the tables by number.
-#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
 #include "backends/cpu/error.hpp"
 #include "backends/cpu/host.hpp"
+#include "backends/cpu/options.hpp"
 #include "backends/cpu/tables.hpp"
 #include "backends/cpu/team.hpp"
+#include "plugins/abi/stubs.hpp"
 
 namespace crucible_cpu {
 namespace {
@@ -45,12 +46,24 @@ const void* interface_table(std::uint32_t id) {
       return &kPlanTable;
     case CRUCIBLE_IF_LIBRARY:
       return &kLibraryTable;
+    case CRUCIBLE_IF_QUEUE:
+      return &kQueueTable;
+    case CRUCIBLE_IF_BINARY:
+      return &kBinaryTable;
+    case CRUCIBLE_IF_PROFILE:
+      return &kProfileTable;
+    case CRUCIBLE_IF_HEALTH:
+      return &kHealthTable;
     default:
       return nullptr;  // an open set of numbers: a newer host may ask for more
   }
 }
 
-constexpr crucible_plugin_api kApi = {sizeof(crucible_plugin_api), CRUCIBLE_ABI_MINOR, init, shutdown, interface_table};
+constexpr crucible_plugin_api kApi = {sizeof(crucible_plugin_api), CRUCIBLE_ABI_MINOR, init, shutdown, interface_table,
+                                     describe_options};
+
+/// An answer of ABI 0.1.
+constexpr std::size_t kSmallestAnswer = offsetof(crucible_query_out, build_id);
 
 std::int32_t reject(crucible_query_out* out, const char* reason) {
   std::strncpy(out->reject_reason, reason, sizeof(out->reject_reason) - 1);
@@ -60,20 +73,17 @@ std::int32_t reject(crucible_query_out* out, const char* reason) {
 }  // namespace
 
 void set_host(const crucible_host_api* host) {
-  host_api = {};
-  if (host == nullptr) return;
-  std::memcpy(static_cast<void*>(&host_api), host, std::min<std::size_t>(host->struct_size, sizeof(host_api)));
+  host_api = host == nullptr ? crucible_host_api{} : crucible::abi::copy_table<crucible_host_api>(host);
+  crucible::abi::fill(host_api);
 }
 
 std::optional<std::string> option(std::string_view name) {
   crucible_str value = {};
-  if (host_api.get_option == nullptr) return std::nullopt;
   if (host_api.get_option(host_api.ctx, {name.data(), name.size()}, &value) == 0) return std::nullopt;
   return to_string(value);
 }
 
 void log(LogLevel level, std::string_view component, std::string_view text) {
-  if (host_api.log == nullptr) return;
   host_api.log(host_api.ctx, static_cast<std::uint32_t>(level), {component.data(), component.size()},
                {text.data(), text.size()});
 }
@@ -82,7 +92,7 @@ void log(LogLevel level, std::string_view component, std::string_view text) {
 
 extern "C" CRUCIBLE_EXPORT int32_t crucible_plugin_query(const crucible_query_in* in, crucible_query_out* out) {
   using namespace crucible_cpu;
-  if (out == nullptr || out->struct_size < sizeof(crucible_query_out)) return 2;
+  if (out == nullptr || out->struct_size < kSmallestAnswer) return 2;
   if (in == nullptr || in->struct_size < sizeof(crucible_query_in) || in->magic != CRUCIBLE_MAGIC) {
     return reject(out, "the host's query is not one of Crucible's (size or magic)");
   }
@@ -94,7 +104,12 @@ extern "C" CRUCIBLE_EXPORT int32_t crucible_plugin_query(const crucible_query_in
   out->abi_minor = CRUCIBLE_ABI_MINOR;
   out->name = literal("cpu");
   out->vendor = literal("Crucible");
-  out->version = literal("0.1.0");
+  out->version = literal("0.2.0");
   out->api = &kApi;
+  if (out->struct_size >= sizeof(crucible_query_out)) {  // an older host's answer ends before these
+    out->build_id = literal("gcc " __VERSION__);
+    out->needs = literal("clang");
+    out->feature_bits = 0;
+  }
   return 0;
 }

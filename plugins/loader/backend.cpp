@@ -107,6 +107,8 @@ Result<std::shared_ptr<Device>> Backend::open(std::string_view device_id) {
                fmt::format("{} has no device '{}': it has {}", name_, device_id, known.empty() ? "none" : known)};
 }
 
+const crucible_plugin_api& Backend::api() const { return state_->library->api; }
+const abi::Tables& Backend::tables() const { return state_->library->tables; }
 const crucible_if_device& Backend::device_table() const { return state_->library->tables.device; }
 const crucible_if_memory& Backend::memory_table() const { return state_->library->tables.memory; }
 const crucible_if_compile& Backend::compile_table() const { return state_->library->tables.compile; }

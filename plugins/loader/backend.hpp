@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "core/base/result.hpp"
-#include "plugins/abi/crucible_plugin.h"
+#include "plugins/abi/stubs.hpp"
 
 namespace crucible::backend {
 
@@ -124,6 +124,8 @@ class Backend : public std::enable_shared_from_this<Backend> {
   Result<std::shared_ptr<Device>> open(std::string_view device_id);  // "" opens the first one
 
   /// The plugin's tables, full size: an entry that the plugin lacks answers CRUCIBLE_E_UNIMPLEMENTED.
+  const abi::Tables& tables() const;
+  const crucible_plugin_api& api() const;
   const crucible_if_device& device_table() const;
   const crucible_if_memory& memory_table() const;
   const crucible_if_compile& compile_table() const;

@@ -1,0 +1,102 @@
+// Profile and health tables: the host's own clock, and what Linux says of the machine's memory and temperature. No counters:
+// they would need rights that a plugin should not ask for.
+#include <sys/sysinfo.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/device.hpp"
+#include "backends/cpu/error.hpp"
+#include "backends/cpu/kv.hpp"
+#include "backends/cpu/tables.hpp"
+
+namespace crucible_cpu {
+namespace {
+
+std::uint64_t now_ns() { return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()); }
+
+std::optional<std::uint64_t> read_number(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::uint64_t number = 0;
+  if (!(file >> number)) return std::nullopt;
+  return number;
+}
+
+/// The hottest of the machine's thermal zones, if it shows any.
+std::optional<std::uint64_t> temperature_celsius() {
+  std::optional<std::uint64_t> hottest;
+  std::error_code error;
+  for (std::filesystem::directory_iterator zone("/sys/class/thermal", error), end; !error && zone != end; zone.increment(error)) {
+    if (!zone->path().filename().string().starts_with("thermal_zone")) continue;
+    const auto millidegrees = read_number(zone->path() / "temp");
+    if (millidegrees && (!hottest || *millidegrees / 1000 > *hottest)) hottest = *millidegrees / 1000;
+  }
+  return hottest;
+}
+
+crucible_status clock_pair(crucible_device* device, std::uint64_t* out_device_ticks, std::uint64_t* out_host_ns,
+                           std::uint64_t* out_ticks_per_second) {
+  return guard([&] {
+    require(device != nullptr && out_device_ticks != nullptr && out_host_ns != nullptr && out_ticks_per_second != nullptr,
+            "profile.clock_pair: an argument is missing");
+    *out_device_ticks = *out_host_ns = now_ns();  // the device is the host
+    *out_ticks_per_second = 1'000'000'000;
+  });
+}
+
+crucible_status counters(crucible_str device_id, crucible_kv_sink sink, void* user) {
+  return guard([&] {
+    require(sink != nullptr, "profile.counters: no function to report to");
+    (void)user;
+    require_device(device_id);
+  });
+}
+
+crucible_status begin(crucible_device* device, const crucible_str* names, std::uint32_t count) {
+  return guard([&] {
+    require(device != nullptr && (names != nullptr || count == 0), "profile.begin: no device or no names");
+    if (count != 0) throw Failure(CRUCIBLE_E_UNSUPPORTED, "there is no counter '" + to_string(names[0]) + "': this device has none");
+  });
+}
+
+crucible_status read(crucible_device* device, crucible_kv_sink sink, void*) {
+  return guard([&] { require(device != nullptr && sink != nullptr, "profile.read: no device or no function to report to"); });
+}
+
+crucible_status end(crucible_device* device) {
+  return guard([&] { require(device != nullptr, "profile.end: no device"); });
+}
+
+crucible_status sample(crucible_str device_id, crucible_kv_sink sink, void* user) {
+  return guard([&] {
+    require(sink != nullptr, "health.sample: no function to report to");
+    require_device(device_id);
+    std::vector<crucible_kv> items;
+    struct sysinfo info = {};
+    if (sysinfo(&info) == 0) items.push_back(number_item("memory_used_bytes", (std::uint64_t{info.totalram} - info.freeram) * info.mem_unit));
+    if (const auto celsius = temperature_celsius()) items.push_back(number_item("temperature_celsius", *celsius));
+    if (const auto khz = read_number("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq")) items.push_back(number_item("clock_hz", *khz * 1000));
+    sink(user, items.data(), static_cast<std::uint32_t>(items.size()));
+  });
+}
+
+crucible_status state(crucible_str device_id, std::uint32_t* out, crucible_kv_sink why, void* user) {
+  return guard([&] {
+    require(out != nullptr, "health.state: no place for the answer");
+    require_device(device_id);
+    const crucible_kv item = text_item("reason", "a processor that runs this code is well");
+    if (why != nullptr) why(user, &item, 1);
+    *out = CRUCIBLE_STATE_OK;
+  });
+}
+
+}  // namespace
+
+const crucible_if_profile kProfileTable = {sizeof(crucible_if_profile), CRUCIBLE_ABI_MINOR, clock_pair, counters, begin, read, end};
+const crucible_if_health kHealthTable = {sizeof(crucible_if_health), CRUCIBLE_ABI_MINOR, sample, state};
+
+}  // namespace crucible_cpu

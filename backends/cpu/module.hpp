@@ -1,0 +1,37 @@
+// A compiled module: objects that were loaded, and the kernels in them.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/kernel.hpp"
+
+namespace crucible_cpu {
+
+struct LoadedObject {
+  void* handle = nullptr;
+  std::filesystem::path path;        // where its bytes are, when `bytes` is empty
+  std::vector<std::string> kernels;  // names
+  std::string bytes;                 // of objects that came from a binary
+};
+
+}  // namespace crucible_cpu
+
+struct crucible_module {
+  std::vector<crucible_cpu::LoadedObject> objects;
+  std::map<std::string, crucible_kernel, std::less<>> kernels;
+  std::string log;  // the compiler's words, when it said anything
+
+  crucible_module() = default;
+  crucible_module(const crucible_module&) = delete;
+  crucible_module& operator=(const crucible_module&) = delete;
+  ~crucible_module() {
+    for (const crucible_cpu::LoadedObject& object : objects) {
+      if (object.handle != nullptr) dlclose(object.handle);
+    }
+  }
+};
