@@ -320,7 +320,7 @@ typedef struct crucible_plugin_api {
   crucible_status (*init)(const crucible_host_api* host); /* [OBJ] before anything below, and again only after shutdown */
   crucible_status (*shutdown)(void); /* [OBJ] the end of what init began: no thread of the plugin runs */
   const void* (*interface_table)(uint32_t id); /* [ANY] static storage, or NULL */
-  crucible_status (*describe_options)(crucible_kv_sink sink, void* user); /* [ANY] pure, before init: one call per option with keys name type (bool u64 str choice path) default choices min max help env; since 0.2 */
+  crucible_status (*describe_options)(crucible_kv_sink sink, void* user); /* [ANY] pure, before init: one call per option with keys name type (bool u64 str choice path) default choices (words with spaces between) min max help env; all are texts; since 0.2 */
 } crucible_plugin_api;
 
 #define CRUCIBLE_IF_INTEROP 0x0013u /* reserved: no table yet */

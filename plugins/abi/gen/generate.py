@@ -11,6 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import header  # noqa: E402
 import layers  # noqa: E402
 import layout  # noqa: E402
+import reference  # noqa: E402
 import spec  # noqa: E402
 import stubs  # noqa: E402
 
@@ -21,6 +22,7 @@ def files(description):
     return {
         "plugins/abi/crucible_plugin.h": header.header(description),
         "plugins/abi/layout_rows.inc": layout.layout_rows(description),
+        "docs/abi-reference.md": reference.reference(description),
         "plugins/abi/stubs.hpp": stubs.stubs(description),
         "plugins/layers/wrapped_tables.inc": layers.wrapped(description),
     }
