@@ -16,7 +16,7 @@ MAY_INCLUDE = {
     "core/memory": ["core/base", "core/memory"],
     "core/kernel": ["core/base", "core/graph", "core/kernel"],
     "core/runtime": ["core", "plugins/loader", "plugins/abi"],
-    "plugins/abi": [],
+    "plugins/abi": ["plugins/abi"],
     "plugins/loader": ["core/base", "plugins/abi", "plugins/layers", "plugins/loader"],
     "plugins/sdk": ["plugins/abi", "plugins/sdk"],
     "plugins/layers": ["plugins/abi", "plugins/layers"],

@@ -8,7 +8,7 @@ import pathlib
 import re
 import sys
 
-PATTERN = re.compile(r"(abi_minor|if_minor|host_minor|ABI_MINOR)\s*(==|!=|<=?|>=?)|(==|!=|<=?|>=?)\s*(\w+(\.|->))*(abi_minor|if_minor|host_minor|CRUCIBLE_ABI_MINOR)")
+PATTERN = re.compile(r"(abi_minor|if_minor|host_minor|ABI_MINOR)\s*(==|!=|<=?|>=?)|(==|!=|<=?|(?<!-)>=?)\s*(\w+(\.|->))*(abi_minor|if_minor|host_minor|CRUCIBLE_ABI_MINOR)")
 FOLDERS = ("core", "plugins", "backends", "frontends")
 
 
