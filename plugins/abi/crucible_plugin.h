@@ -246,7 +246,7 @@ typedef struct crucible_if_queue {
   crucible_status (*create)(crucible_device* device, crucible_queue** out_queue); /* [ANY] */
   crucible_status (*destroy)(crucible_queue* queue); /* [OBJ] waits for what was submitted */
   crucible_status (*timeline_create)(crucible_device* device, uint64_t initial, crucible_timeline** out_timeline); /* [ANY] */
-  crucible_status (*timeline_destroy)(crucible_timeline* timeline); /* [OBJ] */
+  crucible_status (*timeline_destroy)(crucible_timeline* timeline); /* [OBJ] not while submitted work names it */
   crucible_status (*timeline_query)(crucible_timeline* timeline, uint64_t* out_value); /* [ANY][NB] answers the error of a failed timeline */
   crucible_status (*timeline_signal)(crucible_timeline* timeline, uint64_t value); /* [ANY][CB] INVALID_ARGUMENT when the value does not grow */
   crucible_status (*timeline_wait)(crucible_timeline* timeline, uint64_t value, uint64_t timeout_ns); /* [ANY] CANCELLED when the time is over */
@@ -274,7 +274,7 @@ typedef struct crucible_if_plan {
   crucible_status (*set_slots)(crucible_plan* plan, const double* values, uint32_t count); /* [OBJ] all of them, in order */
   crucible_status (*replay)(crucible_plan* plan); /* [OBJ] done on return */
   crucible_status (*profile)(crucible_plan* plan, uint64_t* out_ns, uint32_t count); /* [OBJ] one replay, nanoseconds per op */
-  crucible_status (*destroy)(crucible_plan* plan); /* [OBJ] */
+  crucible_status (*destroy)(crucible_plan* plan); /* [OBJ] not while submitted work names it */
   crucible_status (*describe)(crucible_plan* plan, crucible_kv_sink sink, void* user); /* [ANY] keys form (native or list) ops; since 0.2 */
 } crucible_if_plan;
 

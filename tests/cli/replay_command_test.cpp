@@ -154,7 +154,8 @@ TEST_F(ReplayCommand, PoisonThreadsAndFusionChangeNoLoss) {
     const Outcome outcome = run("replay " + path_ + " --verify --json " + switches, environment);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     std::vector<double> found;
-    for (const auto& row : nlohmann::json::parse(outcome.out)["iterations"]) found.push_back(row["loss"]);
+    const nlohmann::json document = nlohmann::json::parse(outcome.out);
+    for (const auto& row : document["iterations"]) found.push_back(row["loss"]);
     return found;
   };
   const std::vector<double> plain = losses("", "");

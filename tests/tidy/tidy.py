@@ -19,6 +19,7 @@ MAY_INCLUDE = {
     "plugins/abi": ["plugins/abi"],
     "plugins/loader": ["core/base", "plugins/abi", "plugins/layers", "plugins/loader"],
     "plugins/sdk": ["plugins/abi", "plugins/sdk"],
+    "plugins/fuzz": ["plugins/abi", "plugins/layers", "plugins/fuzz"],
     "plugins/layers": ["plugins/abi", "plugins/layers"],
     "plugins/conformance": ["core", "plugins/abi", "plugins/layers", "plugins/loader", "plugins/conformance"],
     "backends/cpu": ["plugins/abi", "plugins/sdk", "backends/cpu"],

@@ -8,6 +8,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import fuzz  # noqa: E402
 import header  # noqa: E402
 import layers  # noqa: E402
 import layout  # noqa: E402
@@ -23,6 +24,8 @@ def files(description):
         "plugins/abi/crucible_plugin.h": header.header(description),
         "plugins/abi/layout_rows.inc": layout.layout_rows(description),
         "docs/abi-reference.md": reference.reference(description),
+        "plugins/fuzz/random_calls.inc": fuzz.random_calls(description),
+        "plugins/fuzz/random_call_count.hpp": fuzz.call_count(description),
         "plugins/abi/stubs.hpp": stubs.stubs(description),
         "plugins/layers/wrapped_tables.inc": layers.wrapped(description),
     }
