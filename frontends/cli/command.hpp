@@ -30,6 +30,7 @@ void add_plan(Commands& commands);
 void add_graph(Commands& commands);
 void add_kernels(Commands& commands);
 void add_devices(Commands& commands);
+void add_doctor(Commands& commands);
 void add_plugin(Commands& commands);
 
 // Subcommands of `crucible plugin`, one per file cmd_plugin_NAME.cpp.

@@ -28,6 +28,7 @@ int run(int argc, char** argv) {
   add_graph(commands);
   add_kernels(commands);
   add_devices(commands);
+  add_doctor(commands);
   add_plugin(commands);
   try {
     commands.app.parse(argc, argv);

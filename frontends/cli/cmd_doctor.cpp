@@ -1,0 +1,200 @@
+// `crucible doctor`: what this machine has for recording and replaying, what is missing, and which package has it. Every
+// check is made, not guessed: devices test themselves and compile a kernel; libraries are looked up, never loaded here.
+#include <fmt/format.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+
+#include "frontends/cli/command.hpp"
+#include "frontends/cli/open_device.hpp"
+#include "plugins/loader/backend.hpp"
+
+namespace crucible::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+/// ok; missing: something that this machine could have and has not; failed: something that is needed and does not work.
+enum class Verdict : std::uint8_t { kOk, kMissing, kFailed };
+
+struct Check {
+  std::string name;
+  Verdict verdict = Verdict::kOk;
+  std::string detail, fix;
+};
+
+std::string_view word(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kOk: return "ok";
+    case Verdict::kMissing: return "missing";
+    case Verdict::kFailed: return "failed";
+  }
+  return "";
+}
+
+/// What a command prints on standard output, "" when it cannot be run or fails.
+std::string output_of(const std::string& command) {
+  std::string text;
+  std::FILE* const pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return "";
+  std::array<char, 4096> piece{};
+  for (std::size_t size = 0; (size = std::fread(piece.data(), 1, piece.size(), pipe)) > 0;) text.append(piece.data(), size);
+  return pclose(pipe) == 0 ? text : "";
+}
+
+/// A kernel of one line, compiled and looked up: that is what a replay needs. "" or what is wrong.
+std::string compile_something(const std::shared_ptr<backend::Device>& device) {
+  const std::vector<backend::KernelText> texts = {
+      {"doctor_probe", "void doctor_probe(void* const* b, const double* s, long begin, long end) {}\n"}};
+  const auto module = backend::Module::compile(device, "", texts);
+  if (!module) return module.error().message;
+  const auto kernel = module->kernel("doctor_probe");
+  return kernel ? "" : kernel.error().message;
+}
+
+std::string dialect_of(const backend::Device& device) {
+  crucible_str dialect = {};
+  if (!backend::to_result(device.backend().tables().compile.dialect(device.handle(), &dialect), "dialect")) return "";
+  return {dialect.data, dialect.size};
+}
+
+Check check_device(const std::string& plugin, const backend::DeviceInfo& info) {
+  Check check{fmt::format("device {}", info.id), Verdict::kOk, info.name, ""};
+  const auto device = open_device({plugin, info.id, 0});
+  if (!device) return {check.name, Verdict::kFailed, device.error().message, ""};
+  const auto ignore = [](void*, const crucible_kv*, std::uint32_t) {};
+  const crucible_if_device& table = (*device)->backend().tables().device;
+  if (const auto tested = backend::to_result(table.self_test((*device)->handle(), 0, ignore, nullptr), "self test");
+      !tested && tested.error().message.find("has no device.self_test") == std::string::npos) {
+    return {check.name, Verdict::kFailed, tested.error().message, ""};
+  }
+  if (dialect_of(**device) == "c") {
+    if (const std::string problem = compile_something(*device); !problem.empty()) return {check.name, Verdict::kFailed, problem, ""};
+    check.detail += "; tests itself, compiles";
+  }
+  if (const auto properties = (*device)->properties()) {
+    for (const auto& [key, value] : *properties) {
+      if (key == "library") check.detail += fmt::format("; {}", value);
+    }
+  }
+  return check;
+}
+
+void check_plugins(std::vector<Check>& checks) {
+  const std::vector<backend::FoundBackend> found = backend::list_backends();
+  if (found.empty()) {
+    checks.push_back({"plugins", Verdict::kFailed, "no plugin in the places that are searched",
+                      "build all of Crucible, or set CRUCIBLE_PLUGIN_PATH to the folder that has libcrucible_NAME.so"});
+  }
+  for (const backend::FoundBackend& plugin : found) {
+    const auto device = open_device({plugin.name, "", 0});
+    if (!device) {
+      checks.push_back({"plugin " + plugin.name, Verdict::kFailed, device.error().message, "crucible plugin explain " + plugin.name});
+      continue;
+    }
+    const backend::Backend& backend = (*device)->backend();
+    checks.push_back({"plugin " + plugin.name, Verdict::kOk, fmt::format("{} {} ({})", backend.name(), backend.version(), plugin.path.string()), ""});
+    const auto infos = backend.devices();
+    if (!infos) continue;
+    for (const backend::DeviceInfo& info : *infos) checks.push_back(check_device(plugin.name, info));
+  }
+}
+
+void check_recorder(std::vector<Check>& checks) {
+  std::error_code error;
+  const fs::path executable = fs::read_symlink("/proc/self/exe", error);
+  fs::path folder;
+  for (const fs::path& candidate : {executable.parent_path() / "python", executable.parent_path().parent_path() / "lib/crucible/python"}) {
+    if (fs::exists(candidate / "start/sitecustomize.py", error)) folder = candidate;
+  }
+  checks.push_back(folder.empty() ? Check{"recorder", Verdict::kMissing, "not built: replaying works, recording does not",
+                                          "configure with CRUCIBLE_PYTHON set to a Python that has torch, and build again"}
+                                  : Check{"recorder", Verdict::kOk, folder.string(), ""});
+  const std::string version = output_of("python3 -c 'import importlib.metadata as m; print(m.version(\"torch\"))' 2>/dev/null");
+  checks.push_back(version.empty() ? Check{"python3 with torch", Verdict::kMissing, "the python3 in PATH has no torch",
+                                           "record with the Python of an environment that has it: PyPI package torch"}
+                                   : Check{"python3 with torch", Verdict::kOk, "torch " + version.substr(0, version.find('\n')), ""});
+}
+
+void check_cache(std::vector<Check>& checks) {
+  const char* const set = std::getenv("CRUCIBLE_CACHE_DIR");
+  const char* const xdg = std::getenv("XDG_CACHE_HOME");
+  const char* const home = std::getenv("HOME");
+  const fs::path folder = set != nullptr ? fs::path(set) : xdg != nullptr ? fs::path(xdg) / "crucible"
+                          : home != nullptr ? fs::path(home) / ".cache/crucible" : fs::path("/tmp");
+  fs::path there = folder;
+  std::error_code error;
+  while (!there.empty() && !fs::exists(there, error) && there != there.root_path()) there = there.parent_path();
+  struct statvfs space = {};
+  if (access(there.c_str(), W_OK) != 0 || statvfs(there.c_str(), &space) != 0) {
+    checks.push_back({"cache folder", Verdict::kMissing, fmt::format("{} cannot be written: kernels are compiled every time", folder.string()),
+                      "set CRUCIBLE_CACHE_DIR to a folder of yours"});
+    return;
+  }
+  checks.push_back({"cache folder", Verdict::kOk,
+                    fmt::format("{}, {} free", folder.string(), format_bytes(std::uint64_t{space.f_bavail} * space.f_frsize)), ""});
+}
+
+/// Vendors' libraries that plugins open at run time: looked up in the dynamic loader's cache, not loaded.
+void check_vendor_libraries(std::vector<Check>& checks) {
+  static constexpr std::array<std::array<std::string_view, 3>, 6> kLibraries = {{
+      {"libdnnl.so.2", "oneDNN, for the CPU", "libdnnl2"},
+      {"libOpenCL.so.1", "OpenCL", "ocl-icd-libopencl1, and pocl-opencl-icd for a device on the CPU"},
+      {"libcuda.so.1", "NVIDIA's driver", "nvidia-driver (non-free)"},
+      {"libamdhip64.so.5", "AMD's HIP", "libamdhip64-5"},
+      {"libze_loader.so.1", "Intel's Level Zero", "libze1"},
+      {"libnvrtc.so.12", "NVIDIA's compiler", "PyPI package nvidia-cuda-nvrtc-cu12"},
+  }};
+  const std::string known = output_of("/sbin/ldconfig -p 2>/dev/null");
+  for (const auto& [file, what, package] : kLibraries) {
+    const std::size_t at = known.find(fmt::format("\t{} ", file));
+    if (at == std::string::npos) {
+      checks.push_back({std::string(file), Verdict::kMissing, std::string(what), fmt::format("install {}", package)});
+      continue;
+    }
+    const std::size_t arrow = known.find("=> ", at), end = known.find('\n', at);
+    checks.push_back({std::string(file), Verdict::kOk, fmt::format("{}: {}", what, known.substr(arrow + 3, end - arrow - 3)), ""});
+  }
+}
+
+Result<int> run_doctor(bool json) {
+  std::vector<Check> checks;
+  check_plugins(checks);
+  check_cache(checks);
+  check_recorder(checks);
+  check_vendor_libraries(checks);
+  const bool well = std::ranges::none_of(checks, [](const Check& check) { return check.verdict == Verdict::kFailed; });
+  if (json) {
+    ordered_json document = {{"well", well}, {"checks", ordered_json::array()}};
+    for (const Check& check : checks) {
+      document["checks"].push_back(ordered_json{{"name", check.name}, {"verdict", word(check.verdict)}, {"detail", check.detail}, {"fix", check.fix}});
+    }
+    print_json(document);
+    return well ? 0 : 1;
+  }
+  std::vector<std::vector<std::string>> rows = {{"check", "verdict", "detail"}};
+  std::string fixes;
+  for (const Check& check : checks) {
+    rows.push_back({check.name, std::string(word(check.verdict)), check.detail});
+    if (!check.fix.empty()) fixes += fmt::format("  {}: {}\n", check.name, check.fix);
+  }
+  fmt::print("{}{}", format_table(rows), fixes.empty() ? "" : "\nwhat would help:\n" + fixes);
+  return well ? 0 : 1;
+}
+
+}  // namespace
+
+void add_doctor(Commands& commands) {
+  auto json = std::make_shared<bool>(false);
+  CLI::App* doctor = add_subcommand(commands.app, "doctor", "What is here, what is missing, and which package has it.", "crucible doctor --json");
+  doctor->add_flag("--json", *json, "One JSON document on standard output");
+  doctor->callback([&commands, json] { commands.run = [json] { return run_doctor(*json); }; });
+}
+
+}  // namespace crucible::cli
