@@ -13,6 +13,7 @@
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <algorithm>
 #include <map>
 #include <unordered_map>
 #include <utility>
@@ -42,8 +43,22 @@ std::string text_of(PyObject* object) {
   return text == nullptr ? "?" : text;
 }
 
-std::size_t entry_of(const void* key, std::size_t salt, std::size_t entries) {
-  return ((reinterpret_cast<std::uintptr_t>(key) + salt * 0x85EBCA6Bull) * 0x9E3779B97F4A7C15ull >> 40) & (entries - 1);
+// A program has some hundred code objects and modules: with one place for each key two of them would keep throwing each
+// other out, at a thousand instructions a time, so every key has a set of places.
+constexpr std::size_t kWays = 4;
+
+/// The set of a key: its kWays entries.
+template <class Entry>
+Entry* set_of(std::vector<Entry>& entries, const void* key, std::size_t salt) {
+  const std::size_t sets = entries.size() / kWays;
+  return &entries[(((reinterpret_cast<std::uintptr_t>(key) + salt * 0x85EBCA6Bull) * 0x9E3779B97F4A7C15ull >> 40) & (sets - 1)) * kWays];
+}
+
+/// Puts an entry first in its set; the one that came first of all goes.
+template <class Entry>
+const Entry& remember(Entry* set, const Entry& entry) {
+  std::move_backward(set, set + kWays - 1, set + kWays);
+  return *set = entry;
 }
 
 }  // namespace
@@ -145,22 +160,25 @@ std::uint32_t CallSites::module_of(PyObject* module, PyObject* outermost) {
 }
 
 inline CallSites::CodeKind CallSiteCache::kind_of(CallSites& shared, PyCodeObject* code) {
-  const CodeEntry& entry = codes_[entry_of(code, 0, kEntries)];
-  return entry.code == code ? entry.kind : learn_kind(shared, code);
+  const CodeEntry* const set = set_of(codes_, code, 0);
+  for (std::size_t way = 0; way < kWays; ++way) {
+    if (set[way].code == code) return set[way].kind;
+  }
+  return learn_kind(shared, code);
 }
 
 CallSites::CodeKind CallSiteCache::learn_kind(CallSites& shared, PyCodeObject* code) {
   const WithPython python;
-  return (codes_[entry_of(code, 0, kEntries)] = {code, shared.kind_of(code)}).kind;
+  return remember(set_of(codes_, code, 0), CodeEntry{code, shared.kind_of(code)}).kind;
 }
 
 std::uint32_t CallSiteCache::site_of(CallSites& shared, PyCodeObject* code, int instruction) {
-  SiteEntry& entry = sites_[entry_of(code, static_cast<std::size_t>(instruction), kEntries)];
-  if (entry.code != code || entry.instruction != instruction) [[unlikely]] {
-    const WithPython python;
-    entry = {code, instruction, shared.site_of(code, instruction)};
+  SiteEntry* const set = set_of(sites_, code, static_cast<std::size_t>(instruction));
+  for (std::size_t way = 0; way < kWays; ++way) {
+    if (set[way].code == code && set[way].instruction == instruction) return set[way].site;
   }
-  return entry.site;
+  const WithPython python;
+  return remember(set, SiteEntry{code, instruction, shared.site_of(code, instruction)}).site;
 }
 
 CallSite CallSiteCache::find(CallSites& shared, bool want_module) {
@@ -186,17 +204,17 @@ PyObject* self_of(const _PyInterpreterFrame* frame) {
 }  // namespace
 
 std::uint32_t CallSiteCache::module_of(CallSites& shared, PyObject* module, void* frame) {
-  ModuleEntry& entry = modules_[entry_of(module, 0, kEntries)];
-  if (entry.module != module) [[unlikely]] {
-    PyObject* outermost = module;
-    for (auto* f = static_cast<_PyInterpreterFrame*>(frame); f != nullptr; f = f->previous) {
-      if (kind_of(shared, f->f_code) == CallSites::CodeKind::kModuleCall && self_of(f) != nullptr) outermost = self_of(f);
-    }
-    const WithPython python;
-    const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
-    entry = {module, shared.module_of(module, outermost)};
+  ModuleEntry* const set = set_of(modules_, module, 0);
+  for (std::size_t way = 0; way < kWays; ++way) {
+    if (set[way].module == module) return set[way].id;
   }
-  return entry.id;
+  PyObject* outermost = module;
+  for (auto* f = static_cast<_PyInterpreterFrame*>(frame); f != nullptr; f = f->previous) {
+    if (kind_of(shared, f->f_code) == CallSites::CodeKind::kModuleCall && self_of(f) != nullptr) outermost = self_of(f);
+  }
+  const WithPython python;
+  const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
+  return remember(set, ModuleEntry{module, shared.module_of(module, outermost)}).id;
 }
 
 CallSite CallSiteCache::find_in_frames(CallSites& shared, bool want_module) {

@@ -85,7 +85,7 @@ class CallSiteCache {
     PyObject* module = nullptr;
     std::uint32_t id = 0;
   };
-  static constexpr std::size_t kEntries = 1024;  // direct-mapped, each
+  static constexpr std::size_t kEntries = 1024;  // of each, in sets of a few
   std::uint32_t generation_ = 0;
   std::vector<CodeEntry> codes_;
   std::vector<SiteEntry> sites_;
