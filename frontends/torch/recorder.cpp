@@ -138,15 +138,15 @@ void Recorder::check_unchanged(StorageTable::Slot& slot) {
   StorageRecord& record = state_->storages.record(slot.id);
   const auto bytes = bytes_in_place(*slot.impl);
   if (bytes.empty()) return;
-  const std::uint64_t start = now_ns();
   bool changed = false;
   if (!record.written) {
     const auto before = state_->externals[record.last_external].bytes;
+    const CopyTimer timer(state_->snapshots, bytes.size());
     changed = before.size() != bytes.size() || std::memcmp(before.data(), bytes.data(), bytes.size()) != 0;
   } else if (record.details != kNothing && details(record).checksum_iteration == iteration_) {
+    const CopyTimer timer(state_->snapshots, bytes.size());
     changed = checksum64(bytes) != details(record).checksum;
   }
-  state_->snapshots.add_copy_ns(now_ns() - start);
   if (!changed) return;
   ++state_->outside_changes;
   take_external(slot);

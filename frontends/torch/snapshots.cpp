@@ -28,6 +28,14 @@ struct PlainOps {
 
 }  // namespace
 
+CopyTimer::CopyTimer(Snapshots& snapshots, std::size_t bytes) : snapshots_(bytes > kSmall ? &snapshots : nullptr) {
+  if (snapshots_ != nullptr) start_ns_ = now_ns();
+}
+
+CopyTimer::~CopyTimer() {
+  if (snapshots_ != nullptr) snapshots_->add_copy_ns(now_ns() - start_ns_);
+}
+
 std::byte* Snapshots::allocate(std::size_t size) {
   if (size > kSmall) {
     return blocks_.emplace_back(std::make_unique_for_overwrite<std::byte[]>(size)).get();
@@ -72,11 +80,8 @@ std::span<const std::byte> Snapshots::copy_storage(c10::StorageImpl* storage) {
 }
 
 void Snapshots::copy_into(std::byte* target, c10::StorageImpl* storage) {
-  // Reading the clock twice costs as much as copying a small storage: those are counted as the op's own overhead.
-  if (storage->nbytes() <= kSmall && storage->device().is_cpu()) return copy_bytes(storage, target);
-  const std::uint64_t start = now_ns();
+  const CopyTimer timer(*this, storage->device().is_cpu() ? storage->nbytes() : SIZE_MAX);
   copy_bytes(storage, target);
-  copy_ns_ += now_ns() - start;
 }
 
 std::span<const std::byte> Snapshots::copy_tensor(const at::Tensor& tensor) {

@@ -36,6 +36,20 @@ class Snapshots {
   std::uint64_t copy_ns_ = 0;
 };
 
+/// Adds the time of its life to the time spent copying, when `bytes` are many: reading the clock twice costs as much as
+/// copying a small storage, and those count as the op's own overhead.
+class CopyTimer {
+ public:
+  CopyTimer(Snapshots& snapshots, std::size_t bytes);
+  ~CopyTimer();
+  CopyTimer(const CopyTimer&) = delete;
+  CopyTimer& operator=(const CopyTimer&) = delete;
+
+ private:
+  Snapshots* snapshots_;  // null: not timed
+  std::uint64_t start_ns_ = 0;
+};
+
 /// The bytes of a storage in place when it is on the CPU; empty otherwise.
 std::span<const std::byte> bytes_in_place(const c10::StorageImpl& storage);
 
