@@ -19,6 +19,7 @@ MAY_INCLUDE = {
     "plugins/abi": ["plugins/abi"],
     "plugins/loader": ["core/base", "plugins/abi", "plugins/layers", "plugins/loader"],
     "plugins/sdk": ["plugins/abi", "plugins/sdk"],
+    "plugins/template": ["core/base", "plugins/template"],
     "plugins/layers": ["plugins/abi", "plugins/layers"],
     "plugins/conformance": ["core", "plugins/abi", "plugins/layers", "plugins/loader", "plugins/conformance"],
     "backends/cpu": ["plugins/abi", "plugins/sdk", "backends/cpu"],
@@ -26,7 +27,7 @@ MAY_INCLUDE = {
     "frontends/aten": ["core/base", "core/trace", "core/graph", "frontends/aten"],
     "frontends/torch": ["core/base", "core/trace", "frontends/torch"],
     "frontends/config": ["core/base", "plugins/loader", "frontends/config"],
-    "frontends/cli": ["core", "plugins/loader", "plugins/conformance", "frontends/aten", "frontends/config", "frontends/cli"],
+    "frontends/cli": ["core", "plugins/loader", "plugins/conformance", "plugins/template", "frontends/aten", "frontends/config", "frontends/cli"],
 }
 # foreign header prefix -> the only folder in which it may appear
 FOREIGN = {
