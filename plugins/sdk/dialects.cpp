@@ -55,6 +55,7 @@ constexpr std::string_view kOpenClPreamble =
     "typedef char int8_t; typedef short int16_t; typedef int int32_t; typedef long int64_t;\n"
     "typedef uchar uint8_t; typedef ushort uint16_t; typedef uint uint32_t; typedef ulong uint64_t;\n"
     "typedef half crucible_f16;\n"
+    "#define half half_\n"  // the prelude has variables of that name
     "typedef ushort crucible_bf16;\n"
     "#define CRUCIBLE_FN static inline\n" CRUCIBLE_SDK_BUILTINS("CRUCIBLE_FN")
     "#define __builtin_fmaf(a, b, c) fma(a, b, c)\n"
