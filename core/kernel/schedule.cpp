@@ -17,6 +17,7 @@
 #include "core/kernel/fusion.hpp"
 #include "core/kernel/kernel_verify.hpp"
 #include "core/kernel/print_c.hpp"
+#include "core/kernel/serialize_ir.hpp"
 
 namespace crucible::kernel {
 namespace {
@@ -221,7 +222,7 @@ class Scheduler {
     if (auto found = kernel_of_text_.find(text); found != kernel_of_text_.end()) return found->second;
     const std::string name = "k_" + sha256(std::as_bytes(std::span(text))).hex().substr(0, 16);
     const auto index = static_cast<std::uint32_t>(schedule_.kernels.size());
-    schedule_.kernels.push_back({name, print_c(ir, name)});
+    schedule_.kernels.push_back({name, print_c(ir, name), serialize_ir(ir)});
     kernel_of_text_.emplace(text, index);
     return index;
   }

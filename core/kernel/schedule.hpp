@@ -4,6 +4,7 @@
 // and prints it as C. A step names buffers by value; addresses come from the memory plan.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -20,6 +21,7 @@ namespace crucible::kernel {
 struct Kernel {
   std::string name;  // "k_" and the first 16 digits of the text's SHA-256
   std::string text;  // a C function without headers; may call the functions of math_prelude()
+  std::vector<std::byte> ir{};  // the same kernel, serialised (serialize_ir.hpp), for plugins that print it themselves
 };
 
 enum class StepKind : std::uint8_t { kLaunch, kLibrary };

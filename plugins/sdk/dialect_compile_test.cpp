@@ -1,0 +1,113 @@
+// What the dialects print is taken by a compiler of each language: clang checks the texts of many kernels and the prelude.
+// Nothing is run: there is no device here. CUDA and HIP are checked without their vendors' headers, against the few
+// declarations below; that the real ones agree is for a machine that has them.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "core/graph/random_program.hpp"
+#include "core/kernel/schedule.hpp"
+#include "plugins/sdk/c_dialect.hpp"
+
+namespace crucible::sdk {
+namespace {
+
+constexpr const char* kClang = "/usr/bin/clang-19";
+
+/// What cuda_fp16.h and the compiler's own headers declare, as far as the texts use it.
+constexpr std::string_view kCudaDeclarations = R"(
+#define __global__ __attribute__((global))
+#define __device__ __attribute__((device))
+#define __forceinline__ inline __attribute__((always_inline))
+struct crucible_index { unsigned x, y, z; };
+extern const __device__ crucible_index blockIdx, blockDim, gridDim, threadIdx;
+__device__ float fmaf(float, float, float); __device__ double fma(double, double, double);
+__device__ float sqrtf(float); __device__ double sqrt(double); __device__ float floorf(float); __device__ double floor(double);
+__device__ float nanf(const char*); __device__ double nan(const char*);
+__device__ float __int_as_float(int); __device__ double __longlong_as_double(long long);
+struct __half {
+  unsigned short bits;
+  __half() = default;
+  __device__ __half(float);
+  __device__ operator float() const;
+};
+)";
+constexpr std::string_view kHipDeclarations = R"(
+struct crucible_index { unsigned x, y, z; };
+extern const __attribute__((device)) crucible_index blockIdx, blockDim, gridDim, threadIdx;
+)";
+
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "crucible-dialect-test-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) std::abort();
+    path = name;
+  }
+  ~Folder() {
+    std::error_code error;
+    if (std::getenv("CRUCIBLE_KEEP_KERNELS") == nullptr) std::filesystem::remove_all(path, error);
+  }
+  std::filesystem::path path;
+};
+
+/// "" when clang takes the prelude and the kernels of some random programs; else its words.
+std::string check(const Dialect& dialect, const std::string& declarations, const std::string& flags) {
+  const Folder folder;
+  std::string text = adapt_prelude(kernel::math_prelude(), dialect);
+  std::set<std::string> names;
+  for (std::uint64_t seed = 200; seed < 215; ++seed) {
+    const graph::RandomProgram random = graph::random_program({.seed = seed});
+    const auto scheduled = kernel::schedule(random.program, {});
+    if (!scheduled) return scheduled.error().message;
+    for (const kernel::Kernel& kernel : scheduled->kernels) {
+      if (!names.insert(kernel.name).second) continue;
+      text += print_kernel(read_kernel(kernel.ir.data(), kernel.ir.size()), dialect, kernel.name);
+    }
+  }
+  if (names.size() < 50) return "too few kernels to mean anything";
+  std::ofstream(folder.path / "declarations.h") << declarations;
+  std::ofstream(folder.path / "cuda_fp16.h") << "";
+  std::ofstream(folder.path / "kernels.txt") << text;
+  const std::string log = (folder.path / "log").string();
+  const std::string command = std::string(kClang) + " " + flags + " -fsyntax-only -Wall -Werror -Wno-unused -I" +
+                              folder.path.string() + " -include " + (folder.path / "declarations.h").string() + " " +
+                              (folder.path / "kernels.txt").string() + " >" + log + " 2>&1";
+  if (std::system(command.c_str()) == 0) return "";
+  std::stringstream words;
+  words << std::ifstream(log).rdbuf();
+  return "clang does not take it: " + words.str().substr(0, 3000);
+}
+
+bool has_clang() { return access(kClang, X_OK) == 0; }
+
+TEST(SdkDialects, ClangTakesTheTextsInC) {
+  if (!has_clang()) GTEST_SKIP() << "no clang-19";
+  EXPECT_EQ(check(dialect_c(), "", "-x c -std=gnu17"), "");
+}
+
+TEST(SdkDialects, ClangTakesTheTextsInOpenCl) {
+  if (!has_clang()) GTEST_SKIP() << "no clang-19";
+  EXPECT_EQ(check(dialect_opencl(), "", "-x cl -cl-std=CL3.0 -target spir64 -Xclang -finclude-default-header"), "");
+  EXPECT_EQ(check(dialect_opencl(), "", "-x cl -cl-std=CL1.2 -target spir64 -Xclang -finclude-default-header"), "");
+}
+
+TEST(SdkDialects, ClangTakesTheTextsInCuda) {
+  if (!has_clang()) GTEST_SKIP() << "no clang-19";
+  EXPECT_EQ(check(dialect_cuda(), std::string(kCudaDeclarations),
+                  "-x cuda --cuda-device-only --cuda-gpu-arch=sm_70 -nocudainc -nocudalib -Wno-unknown-cuda-version"), "");
+}
+
+TEST(SdkDialects, ClangTakesTheTextsInHip) {
+  if (!has_clang()) GTEST_SKIP() << "no clang-19";
+  EXPECT_EQ(check(dialect_hip(), std::string(kHipDeclarations),
+                  "-x hip --cuda-device-only --offload-arch=gfx90a -nogpuinc -nogpulib"), "");
+}
+
+}  // namespace
+}  // namespace crucible::sdk

@@ -1,0 +1,174 @@
+// The four tables of spellings, and the prelude for them: see c_dialect.hpp.
+#include <string>
+
+#include "plugins/sdk/c_dialect.hpp"
+#include "plugins/sdk/error.hpp"
+
+namespace crucible::sdk {
+namespace {
+
+// Where the host's prelude has its own: the last line of its head.
+constexpr std::string_view kHeadEnd = "#define CRUCIBLE_FN ";
+
+// GNU C's builtins, which the prelude is written with, in terms of a language's own functions.
+#define CRUCIBLE_SDK_BUILTINS(qualifier)                                                       \
+  qualifier " void crucible_copy_bytes_(void* to, const void* from, int n) {\n"                \
+  "  for (int i = 0; i < n; ++i) ((unsigned char*)to)[i] = ((const unsigned char*)from)[i];\n" \
+  "}\n"                                                                                        \
+  "#define __builtin_memcpy(to, from, n) crucible_copy_bytes_(to, from, n)\n"                  \
+  "#define __builtin_fma(a, b, c) fma(a, b, c)\n"                                              \
+  "#define __builtin_sqrt(a) sqrt(a)\n"                                                        \
+  "#define __builtin_floor(a) floor(a)\n"
+
+#define CRUCIBLE_SDK_FLOAT_BUILTINS                     \
+  "#define __builtin_fmaf(a, b, c) fmaf(a, b, c)\n"     \
+  "#define __builtin_sqrtf(a) sqrtf(a)\n"               \
+  "#define __builtin_floorf(a) floorf(a)\n"             \
+  "#define __builtin_nanf(a) nanf(a)\n"                 \
+  "#define __builtin_nan(a) nan(a)\n"                   \
+  "#define __builtin_inff() __int_as_float(0x7f800000)\n" \
+  "#define __builtin_inf() __longlong_as_double(0x7ff0000000000000ll)\n"
+
+// The types of the C library on 64-bit Linux, so that a text that has them already agrees.
+#define CRUCIBLE_SDK_CXX_TYPES                                                                          \
+  "typedef signed char int8_t; typedef short int16_t; typedef int int32_t; typedef long int64_t;\n"     \
+  "typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned int uint32_t;\n"    \
+  "typedef unsigned long uint64_t;\n"
+
+constexpr std::string_view kCudaPreamble =
+    "#include <cuda_fp16.h>\n" CRUCIBLE_SDK_CXX_TYPES
+    "typedef __half crucible_f16;\n"
+    "typedef uint16_t crucible_bf16;\n"
+    "#define CRUCIBLE_FN static __device__ __forceinline__\n" CRUCIBLE_SDK_BUILTINS("CRUCIBLE_FN") CRUCIBLE_SDK_FLOAT_BUILTINS;
+
+// HIP's compiler is clang: the builtins are there.
+constexpr std::string_view kHipPreamble =
+    "#pragma clang fp contract(off)\n" CRUCIBLE_SDK_CXX_TYPES
+    "typedef _Float16 crucible_f16;\n"
+    "typedef uint16_t crucible_bf16;\n"
+    "#define CRUCIBLE_FN static __attribute__((device)) inline __attribute__((always_inline, unused))\n";
+
+constexpr std::string_view kOpenClPreamble =
+    "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
+    "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
+    "#pragma OPENCL FP_CONTRACT OFF\n"
+    "typedef char int8_t; typedef short int16_t; typedef int int32_t; typedef long int64_t;\n"
+    "typedef uchar uint8_t; typedef ushort uint16_t; typedef uint uint32_t; typedef ulong uint64_t;\n"
+    "typedef half crucible_f16;\n"
+    "#define half half_\n"  // the prelude has variables of that name
+    "typedef ushort crucible_bf16;\n"
+    "#define CRUCIBLE_FN static inline\n" CRUCIBLE_SDK_BUILTINS("CRUCIBLE_FN")
+    "#define __builtin_fmaf(a, b, c) fma(a, b, c)\n"
+    "#define __builtin_sqrtf(a) sqrt(a)\n"
+    "#define __builtin_floorf(a) floor(a)\n"
+    "#define __builtin_nanf(a) as_float(0x7fc00000u)\n"
+    "#define __builtin_nan(a) as_double(0x7ff8000000000000ul)\n"
+    "#define __builtin_inff() as_float(0x7f800000u)\n"
+    "#define __builtin_inf() as_double(0x7ff0000000000000ul)\n";
+
+constexpr Dialect kC = {
+    .name = "c",
+    .flags = "-ffp-contract=off",
+    .preamble = "",
+    .kernel = "void ",
+    .packed_arguments = true,
+    .global = "",
+    .restrict_ = "restrict ",
+    .bool_type = "_Bool",
+    .align_array = "_Alignas(64) ",
+    .first_item = "",
+    .item_step = "",
+    .vector_loop = "#pragma clang loop vectorize(assume_safety) interleave(enable)",
+    .wide_vector_loop = "#pragma clang loop vectorize(assume_safety) interleave(enable) vectorize_width(16)",
+    .unrolled_loop = "#pragma clang loop unroll(full)",
+    .nan_f32 = "__builtin_nanf(\"\")",
+    .nan_f64 = "__builtin_nan(\"\")",
+    .inf_f32 = "__builtin_inff()",
+    .inf_f64 = "__builtin_inf()",
+    .wide_suffix = "ll",
+};
+
+constexpr Dialect kCuda = {
+    .name = "cuda",
+    .flags = "-fmad=false",
+    .preamble = kCudaPreamble,
+    .kernel = "extern \"C\" __global__ void ",
+    .packed_arguments = false,
+    .global = "",
+    .restrict_ = "__restrict__ ",
+    .bool_type = "bool",
+    .align_array = "",
+    .first_item = "(int64_t)blockIdx.x * blockDim.x + threadIdx.x",
+    .item_step = "(int64_t)gridDim.x * blockDim.x",
+    .vector_loop = "",
+    .wide_vector_loop = "",
+    .unrolled_loop = "#pragma unroll",
+    .nan_f32 = "__int_as_float(0x7fc00000)",
+    .nan_f64 = "__longlong_as_double(0x7ff8000000000000ll)",
+    .inf_f32 = "__int_as_float(0x7f800000)",
+    .inf_f64 = "__longlong_as_double(0x7ff0000000000000ll)",
+    .wide_suffix = "ll",
+};
+
+constexpr Dialect make_hip() {
+  Dialect hip = kCuda;
+  hip.name = "hip";
+  hip.flags = "-ffp-contract=off";
+  hip.preamble = kHipPreamble;
+  hip.kernel = "extern \"C\" __attribute__((global)) void ";
+  hip.nan_f32 = "__builtin_nanf(\"\")";
+  hip.nan_f64 = "__builtin_nan(\"\")";
+  hip.inf_f32 = "__builtin_inff()";
+  hip.inf_f64 = "__builtin_inf()";
+  return hip;
+}
+constexpr Dialect kHip = make_hip();
+
+constexpr Dialect kOpenCl = {
+    .name = "opencl",
+    .flags = "-cl-fp32-correctly-rounded-divide-sqrt",
+    .preamble = kOpenClPreamble,
+    .kernel = "__kernel void ",
+    .packed_arguments = false,
+    .global = "__global ",
+    .restrict_ = "restrict ",
+    .bool_type = "bool",
+    .align_array = "",
+    .first_item = "(int64_t)get_global_id(0)",
+    .item_step = "(int64_t)get_global_size(0)",
+    .vector_loop = "",
+    .wide_vector_loop = "",
+    .unrolled_loop = "#pragma unroll",
+    .nan_f32 = "as_float(0x7fc00000u)",
+    .nan_f64 = "as_double(0x7ff8000000000000ul)",
+    .inf_f32 = "as_float(0x7f800000u)",
+    .inf_f64 = "as_double(0x7ff0000000000000ul)",
+    .wide_suffix = "l",
+};
+
+}  // namespace
+
+const Dialect& dialect_c() { return kC; }
+const Dialect& dialect_cuda() { return kCuda; }
+const Dialect& dialect_hip() { return kHip; }
+const Dialect& dialect_opencl() { return kOpenCl; }
+
+const Dialect* find_dialect(std::string_view name) {
+  for (const Dialect* dialect : {&kC, &kCuda, &kHip, &kOpenCl}) {
+    if (dialect->name == name) return dialect;
+  }
+  return nullptr;
+}
+
+std::string adapt_prelude(std::string_view prelude, const Dialect& dialect) {
+  if (dialect.preamble.empty()) return std::string(prelude);
+  const std::size_t mark = prelude.find(kHeadEnd);
+  const std::size_t line_end = mark == std::string_view::npos ? mark : prelude.find('\n', mark);
+  if (line_end == std::string_view::npos) {
+    throw Failure(CRUCIBLE_E_INCOMPATIBLE, "the host's prelude has no line " + std::string(kHeadEnd) +
+                                               "that its head could end with: use an SDK of the host's version");
+  }
+  return std::string(dialect.preamble) + std::string(prelude.substr(line_end + 1));
+}
+
+}  // namespace crucible::sdk

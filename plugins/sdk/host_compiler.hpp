@@ -1,0 +1,43 @@
+// Kernels as C text, compiled by the machine's C compiler and loaded into this process: what a plugin whose device is the
+// host runs, and what a new plugin runs until its own compiler is in place.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "plugins/abi/crucible_plugin.h"
+
+namespace crucible::sdk {
+
+/// A kernel in the dialect "c": does the work items [begin, end) of a launch; items are independent of each other.
+using HostKernel = void (*)(void* const* buffers, const double* scalars, std::int64_t begin, std::int64_t end);
+
+/// Functions of one compiled text. Unmapped with the object.
+class HostLibrary {
+ public:
+  /// Compiles a self-contained C text (prelude and kernels). `compiler` is a path or a name; "" looks for clang-19 and its
+  /// neighbours, then clang, cc and gcc in PATH. Threads: any.
+  /// Errors: UNAVAILABLE when there is no compiler or no place for its files; INTERNAL with the compiler's own words.
+  static std::unique_ptr<HostLibrary> compile(const std::string& text, const std::string& compiler = "");
+
+  HostLibrary(const HostLibrary&) = delete;
+  HostLibrary& operator=(const HostLibrary&) = delete;
+  ~HostLibrary();
+  /// Null when there is no such function.
+  HostKernel kernel(const std::string& name) const;
+  std::uint64_t binary_bytes() const { return binary_bytes_; }
+  /// What the compiler printed: warnings.
+  const std::string& log() const { return log_; }
+
+ private:
+  HostLibrary() = default;
+  void* handle_ = nullptr;
+  std::uint64_t binary_bytes_ = 0;
+  std::string log_;
+};
+
+/// True for a name that C takes: letters, digits and '_', not starting with a digit.
+bool is_c_name(std::string_view name);
+
+}  // namespace crucible::sdk

@@ -1,0 +1,175 @@
+// The plugin's reader and printer against the host's: the same kernels from the same bytes, the same text in C, and no
+// damaged kernel taken.
+#include "plugins/sdk/kernel_ir.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/graph/random_program.hpp"
+#include "core/kernel/kernel_ir.hpp"
+#include "core/kernel/schedule.hpp"
+#include "core/kernel/serialize_ir.hpp"
+#include "plugins/sdk/c_dialect.hpp"
+#include "plugins/sdk/error.hpp"
+
+namespace crucible::sdk {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// The numbers of both sides are those of the format.
+static_assert(static_cast<int>(Op::kSelect) == static_cast<int>(kernel::Operation::kSelect));
+static_assert(static_cast<int>(Op::kConvert) == static_cast<int>(kernel::Operation::kConvert));
+static_assert(static_cast<int>(Op::kFromOrderKey) == static_cast<int>(kernel::Operation::kFromOrderKey));
+static_assert(static_cast<int>(Op::kOr) == static_cast<int>(kernel::Operation::kOr));
+static_assert(static_cast<int>(StmtKind::kGrid) == static_cast<int>(kernel::StmtKind::kGrid));
+static_assert(static_cast<int>(LoopMode::kUnrolled) == static_cast<int>(kernel::LoopMode::kUnrolled));
+static_assert(static_cast<int>(Type::kF64) == static_cast<int>(DType::kF64));
+
+/// All kernels of some random programs.
+const std::vector<kernel::Kernel>& corpus() {
+  static const std::vector<kernel::Kernel> kernels = [] {
+    std::vector<kernel::Kernel> all;
+    for (std::uint64_t seed = 100; seed < 160; ++seed) {
+      const graph::RandomProgram random = graph::random_program({.seed = seed});
+      for (const bool fuse : {true, false}) {
+        const auto scheduled = kernel::schedule(random.program, {.claims = nullptr, .fuse = fuse});
+        EXPECT_TRUE(static_cast<bool>(scheduled));
+        all.insert(all.end(), scheduled->kernels.begin(), scheduled->kernels.end());
+      }
+    }
+    return all;
+  }();
+  return kernels;
+}
+
+/// y[i] = x[i] + s for every item i, where x and y may be one buffer.
+kernel::KernelIr small_kernel() {
+  kernel::IrBuilder b;
+  const auto x = b.add_buffer(DType::kF32, false), y = b.add_buffer(DType::kF32, true);
+  const auto scalar = b.add_scalar();
+  const auto i = b.open_grid(kernel::LoopMode::kVector);
+  b.store(y, i, b.add(b.load(x, i), b.scalar(scalar, DType::kF32)));
+  b.close();
+  return b.finish();
+}
+
+/// "" when the kernel is taken, else the code and the message.
+std::string refusal(const std::vector<std::byte>& bytes) {
+  try {
+    (void)read_kernel(bytes.data(), bytes.size());
+    return "";
+  } catch (const Failure& failure) {
+    return std::to_string(failure.code()) + " " + failure.what();
+  }
+}
+
+void seal(std::vector<std::byte>& bytes) {
+  std::uint64_t hash = 0xcbf29ce484222325ull;
+  for (std::size_t i = 0; i + 8 < bytes.size(); ++i) hash = (hash ^ std::to_integer<std::uint64_t>(bytes[i])) * 0x100000001b3ull;
+  for (std::size_t i = 0; i < 8; ++i) bytes[bytes.size() - 8 + i] = static_cast<std::byte>(hash >> (8 * i));
+}
+
+TEST(SdkKernelIr, PrintsInCWhatTheHostPrints) {
+  for (const kernel::Kernel& kernel : corpus()) {
+    const Kernel read = read_kernel(kernel.ir.data(), kernel.ir.size());
+    ASSERT_EQ(print_kernel(read, dialect_c(), kernel.name), kernel.text);
+  }
+  EXPECT_GT(corpus().size(), 500u);
+}
+
+TEST(SdkKernelIr, EveryChangedByteAndEveryCutIsRefused) {
+  const std::vector<std::byte> bytes = kernel::serialize_ir(small_kernel());
+  EXPECT_EQ(refusal(bytes), "");
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    std::vector<std::byte> changed = bytes;
+    changed[i] ^= std::byte{0x41};
+    EXPECT_NE(refusal(changed), "") << "byte " << i;
+    EXPECT_NE(refusal({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(i)}), "") << "cut at " << i;
+  }
+}
+
+/// What passes under a right checksum must be safe to print: nothing is out of range.
+TEST(SdkKernelIr, WhatIsTakenCanBePrinted) {
+  std::size_t taken = 0, refused = 0;
+  for (const kernel::Kernel& kernel : corpus()) {
+    if (kernel.ir.size() > 3000 || taken + refused > 60000) continue;
+    for (std::size_t i = 40; i + 8 < kernel.ir.size(); ++i) {
+      std::vector<std::byte> changed = kernel.ir;
+      changed[i] = static_cast<std::byte>(i * 37 + taken);
+      seal(changed);
+      try {
+        const Kernel read = read_kernel(changed.data(), changed.size());
+        for (const Dialect* dialect : {&dialect_c(), &dialect_opencl()}) EXPECT_NE(print_kernel(read, *dialect, "k"), "");
+        ++taken;
+      } catch (const Failure& failure) {
+        EXPECT_EQ(failure.code(), CRUCIBLE_E_DATA_CORRUPT);
+        ++refused;
+      }
+    }
+  }
+  EXPECT_GT(taken, 1000u);
+  EXPECT_GT(refused, 1000u);
+}
+
+TEST(SdkKernelIr, NamesWhatIsWrong) {
+  const std::vector<std::byte> good = kernel::serialize_ir(small_kernel());
+  EXPECT_THAT(refusal({}), HasSubstr("0 bytes, a kernel has at least 48"));
+  std::vector<std::byte> bytes = good;
+  bytes[4] = std::byte{3};
+  EXPECT_THAT(refusal(bytes), AllOf(HasSubstr("5 "), HasSubstr("the host writes version 3.0, this plugin reads 1.0")));
+  const auto broken = [](auto change) {
+    kernel::KernelIr ir = small_kernel();
+    change(ir);
+    return refusal(kernel::serialize_ir(ir));
+  };
+  EXPECT_THAT(broken([](auto& ir) { ir.buffers[1].written = false; }), HasSubstr("not marked as written"));
+  EXPECT_THAT(broken([](auto& ir) { ir.scalar_count = 0; }), HasSubstr("scalar 0 of 0"));
+  EXPECT_THAT(broken([](auto& ir) { ir.buffers[0].type = DType::kF64; }), HasSubstr("another type than its buffer"));
+  EXPECT_THAT(broken([](auto& ir) { ir.body.push_back(ir.body[0]); }), HasSubstr("2 grid loops, needs 1"));
+  EXPECT_THAT(broken([](auto& ir) { ir.body.clear(); }), HasSubstr("0 grid loops"));
+  EXPECT_THAT(broken([](auto& ir) { ir.body[0].body[0].id = 7; }), HasSubstr("buffer 7 of 2"));
+  EXPECT_THAT(broken([](auto& ir) { ir.body[0].body[0].a = 99; }), HasSubstr("expression 99 of"));
+  EXPECT_THAT(broken([](auto& ir) { ir.exprs.back().in[0] = 50; }), HasSubstr("does not stand before it"));
+  EXPECT_THAT(broken([](auto& ir) { ir.body.insert(ir.body.begin(), ir.body[0].body[0]); }), HasSubstr("used outside its block"));
+  EXPECT_THAT(broken([](auto& ir) { ir.arrays.push_back({DType::kF32, std::int64_t{1} << 40}); }), HasSubstr("an array of"));
+}
+
+/// An expression whose text would have 2^40 operands.
+TEST(SdkKernelIr, RefusesWhatWouldNotEndWhenPrinted) {
+  kernel::KernelIr ir = small_kernel();
+  const auto first = static_cast<kernel::ExprId>(ir.exprs.size());
+  ir.exprs.push_back({.operation = kernel::Operation::kReal, .type = DType::kF32});
+  for (kernel::ExprId i = first; i < first + 40; ++i) {
+    ir.exprs.push_back({.operation = kernel::Operation::kAdd, .type = DType::kF32, .in = {i, i, kernel::kNoId}});
+  }
+  EXPECT_THAT(refusal(kernel::serialize_ir(ir)), HasSubstr("too large to be written out"));
+}
+
+TEST(SdkDialects, SpellTheSameKernelForEachLanguage) {
+  const std::vector<std::byte> bytes = kernel::serialize_ir(small_kernel());
+  const Kernel kernel = read_kernel(bytes.data(), bytes.size());
+  EXPECT_THAT(print_kernel(kernel, dialect_cuda(), "k"),
+              HasSubstr("extern \"C\" __global__ void k(const float* __restrict__ b0, float* __restrict__ b1, double s0, int64_t "
+                        "begin, int64_t end) {\n  for (int64_t v0 = begin + (int64_t)blockIdx.x * blockDim.x + threadIdx.x; v0 "
+                        "< end; v0 += (int64_t)gridDim.x * blockDim.x) {\n    b1[v0] = (b0[v0] + (float)s0);\n  }\n}\n"));
+  EXPECT_THAT(print_kernel(kernel, dialect_hip(), "k"), HasSubstr("__attribute__((global)) void k(const float* __restrict__ b0"));
+  EXPECT_THAT(print_kernel(kernel, dialect_opencl(), "k"),
+              HasSubstr("__kernel void k(__global const float* restrict b0, __global float* restrict b1, double s0, int64_t begin"));
+  EXPECT_EQ(find_dialect("opencl"), &dialect_opencl());
+  EXPECT_EQ(find_dialect("fortran"), nullptr);
+}
+
+TEST(SdkDialects, ThePreludeGetsAnotherHead) {
+  for (const Dialect* dialect : {&dialect_cuda(), &dialect_hip(), &dialect_opencl()}) {
+    const std::string prelude = adapt_prelude(kernel::math_prelude(), *dialect);
+    EXPECT_THAT(prelude, AllOf(Not(HasSubstr("__INT8_TYPE__")), HasSubstr("crucible_exp_f32"))) << dialect->name;
+  }
+  EXPECT_EQ(adapt_prelude(kernel::math_prelude(), dialect_c()), kernel::math_prelude());
+  EXPECT_THROW((void)adapt_prelude("int x;\n", dialect_opencl()), Failure);
+}
+
+}  // namespace
+}  // namespace crucible::sdk

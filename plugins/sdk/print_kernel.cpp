@@ -1,0 +1,239 @@
+// Prints kernels in a dialect of C: see c_dialect.hpp. It only spells: nothing is decided here.
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "plugins/sdk/c_dialect.hpp"
+
+namespace crucible::sdk {
+namespace {
+
+std::string text(std::uint64_t number) { return std::to_string(number); }
+
+class Printer {
+ public:
+  Printer(const Kernel& kernel, const Dialect& dialect) : kernel_(kernel), dialect_(dialect) {}
+
+  std::string run(std::string_view name) {
+    out_ = std::string(dialect_.kernel) + std::string(name) + "(" + parameters() + ") {\n";
+    for (std::size_t i = 0; dialect_.packed_arguments && i < kernel_.buffers.size(); ++i) {
+      line(1, pointer(i) + "b" + text(i) + " = (" + pointee(i) + "*)buffers[" + text(i) + "];");
+    }
+    for (std::size_t i = 0; i < kernel_.arrays.size(); ++i) {
+      line(1, std::string(dialect_.align_array) + memory_type(kernel_.arrays[i].type) + " a" + text(i) + "[" +
+                  std::to_string(kernel_.arrays[i].size) + "];");
+    }
+    print_block(kernel_.body, 1);
+    return out_ + "}\n";
+  }
+
+ private:
+  std::string type_name(Type type) const {
+    switch (type) {
+      case Type::kBool: return std::string(dialect_.bool_type);
+      case Type::kU8: return "uint8_t";
+      case Type::kI8: return "int8_t";
+      case Type::kI16: return "int16_t";
+      case Type::kI32: return "int32_t";
+      case Type::kI64: return "int64_t";
+      case Type::kF16: return "crucible_f16";
+      case Type::kBF16: return "crucible_bf16";
+      case Type::kF32: return "float";
+      case Type::kF64: return "double";
+    }
+    return "void";
+  }
+  /// A bool lies in memory as one byte that may hold any non-zero value.
+  std::string memory_type(Type type) const { return type == Type::kBool ? "uint8_t" : type_name(type); }
+
+  std::string pointee(std::size_t i) const {
+    return (kernel_.buffers[i].written ? "" : "const ") + memory_type(kernel_.buffers[i].type);
+  }
+  std::string pointer(std::size_t i) const {
+    return pointee(i) + "* " + (kernel_.buffers[i].may_alias ? "" : std::string(dialect_.restrict_));
+  }
+
+  std::string parameters() const {
+    if (dialect_.packed_arguments) return "void* const* buffers, const double* scalars, int64_t begin, int64_t end";
+    std::string list;
+    for (std::size_t i = 0; i < kernel_.buffers.size(); ++i) list += std::string(dialect_.global) + pointer(i) + "b" + text(i) + ", ";
+    for (std::uint32_t i = 0; i < kernel_.scalar_count; ++i) list += "double s" + text(i) + ", ";
+    return list + "int64_t begin, int64_t end";
+  }
+
+  void line(int indent, std::string_view what) {
+    out_.append(static_cast<std::size_t>(indent) * 2, ' ');
+    out_ += what;
+    out_ += '\n';
+  }
+
+  void print_block(const std::vector<Stmt>& body, int indent) {
+    for (const Stmt& stmt : body) print_stmt(stmt, indent);
+  }
+
+  void print_stmt(const Stmt& stmt, int indent) {
+    switch (stmt.kind) {
+      case StmtKind::kLet: {
+        const VariableInfo& variable = kernel_.variables[stmt.id];
+        return line(indent, (variable.is_mutable ? "" : "const ") + type_name(variable.type) + " v" + text(stmt.id) + " = " + expr(stmt.a) + ";");
+      }
+      case StmtKind::kSet: return line(indent, "v" + text(stmt.id) + " = " + expr(stmt.a) + ";");
+      case StmtKind::kStore: return line(indent, "b" + text(stmt.id) + "[" + expr(stmt.a) + "] = " + expr(stmt.b) + ";");
+      case StmtKind::kElement: return line(indent, "a" + text(stmt.id) + "[" + expr(stmt.a) + "] = " + expr(stmt.b) + ";");
+      case StmtKind::kIf:
+        line(indent, "if (" + expr(stmt.a) + ") {");
+        print_block(stmt.body, indent + 1);
+        return line(indent, "}");
+      case StmtKind::kFor: return print_loop(stmt, expr(stmt.a), expr(stmt.b), "", indent);
+      case StmtKind::kGrid:
+        if (dialect_.first_item.empty()) return print_loop(stmt, "begin", "end", "", indent);
+        return print_loop(stmt, "begin + " + std::string(dialect_.first_item), "end", dialect_.item_step, indent);
+    }
+  }
+
+  void print_loop(const Stmt& stmt, const std::string& begin, const std::string& end, std::string_view step, int indent) {
+    std::string_view before;
+    if (stmt.mode == LoopMode::kVector) before = mixes_widths(stmt.body) ? dialect_.wide_vector_loop : dialect_.vector_loop;
+    if (stmt.mode == LoopMode::kUnrolled) before = dialect_.unrolled_loop;
+    if (!before.empty()) line(indent, before);
+    const std::string v = "v" + text(stmt.id);
+    const std::string next = step.empty() ? "++" + v : v + " += " + std::string(step);
+    line(indent, "for (int64_t " + v + " = " + begin + "; " + v + " < " + end + "; " + next + ") {");
+    print_block(stmt.body, indent + 1);
+    line(indent, "}");
+  }
+
+  /// 4-byte and 8-byte data in one loop: clang would then choose the width of the 8-byte data.
+  bool mixes_widths(const std::vector<Stmt>& body) const {
+    bool narrow = false, wide = false;
+    for (const Stmt& stmt : body) {
+      Type type = Type::kI64;
+      if (stmt.kind == StmtKind::kLet || stmt.kind == StmtKind::kSet) type = kernel_.variables[stmt.id].type;
+      if (stmt.kind == StmtKind::kStore) type = kernel_.buffers[stmt.id].type;
+      if (stmt.kind == StmtKind::kElement) type = kernel_.arrays[stmt.id].type;
+      narrow |= size_bytes(type) <= 4;
+      wide |= size_bytes(type) == 8;
+    }
+    return narrow && wide;
+  }
+
+  std::string integer(std::int64_t value) const {
+    const std::string suffix(dialect_.wide_suffix);
+    if (value == std::numeric_limits<std::int64_t>::min()) return "(-9223372036854775807" + suffix + " - 1)";
+    const std::string digits = std::to_string(value) + (value > 2147483647 || value < -2147483647 ? suffix : "");
+    return value < 0 ? "(" + digits + ")" : digits;
+  }
+
+  std::string real(double value, Type type) const {
+    const bool single = type == Type::kF32;
+    if (single) value = static_cast<double>(static_cast<float>(value));
+    if (std::isnan(value)) return std::string(single ? dialect_.nan_f32 : dialect_.nan_f64);
+    if (std::isinf(value)) {
+      return std::string("(") + (value < 0 ? "-" : "") + std::string(single ? dialect_.inf_f32 : dialect_.inf_f64) + ")";
+    }
+    char digits[64];
+    const auto [end, error] = std::to_chars(digits, digits + sizeof(digits), std::fabs(value), std::chars_format::hex);
+    const std::string magnitude = "0x" + std::string(digits, end) + (single ? "f" : "");
+    return std::signbit(value) ? "(-" + magnitude + ")" : magnitude;
+  }
+
+  Type operand_type(const Expr& e) const { return kernel_.exprs[e.in[0]].type; }
+
+  std::string call(std::string_view function, const Expr& e) const {
+    std::string result = "crucible_" + std::string(function) + "_" + std::string(name(operand_type(e))) + "(" + expr(e.in[0]);
+    if (e.in[1] != kNoId) result += ", " + expr(e.in[1]);
+    return result + ")";
+  }
+
+  /// Arithmetic on types narrower than int is cut back to its type.
+  std::string infix(std::string_view sign, const Expr& e) const {
+    const std::string result = "(" + expr(e.in[0]) + " " + std::string(sign) + " " + expr(e.in[1]) + ")";
+    const bool narrow = is_integer(e.type) && size_bytes(e.type) < 4;
+    return narrow ? "(" + type_name(e.type) + ")" + result : result;
+  }
+
+  std::string convert(const Expr& e) const {
+    const Type from = operand_type(e);
+    const std::string a = expr(e.in[0]);
+    if (e.type == Type::kBool) return "(" + a + " != 0)";
+    if (from == Type::kBF16) return "crucible_bf16_to_f32(" + a + ")";
+    if (e.type == Type::kBF16) return "crucible_f32_to_bf16(" + a + ")";
+    if (is_float(from) && is_integer(e.type)) return "(" + type_name(e.type) + ")crucible_" + std::string(name(from)) + "_to_i64(" + a + ")";
+    return "(" + type_name(e.type) + ")" + a;
+  }
+
+  std::string extremum(const Expr& e) const {
+    const bool is_max = e.op == Op::kMaximum;
+    if (is_float(e.type)) return call(is_max ? "max" : "min", e);
+    if (e.type == Type::kBool) return infix(is_max ? "|" : "&", e);
+    const std::string a = expr(e.in[0]), b = expr(e.in[1]);
+    return "(" + a + (is_max ? " > " : " < ") + b + " ? " + a + " : " + b + ")";
+  }
+
+  std::string expr(std::uint32_t id) const {
+    const Expr& e = kernel_.exprs[id];
+    switch (e.op) {
+      case Op::kInteger: return integer(e.integer);
+      case Op::kReal: return real(e.real, e.type);
+      case Op::kScalar:
+        return "(" + type_name(e.type) + ")" + (dialect_.packed_arguments ? "scalars[" + text(e.id) + "]" : "s" + text(e.id));
+      case Op::kVariable: return "v" + text(e.id);
+      case Op::kLoad: {
+        const std::string value = "b" + text(e.id) + "[" + expr(e.in[0]) + "]";
+        return e.type == Type::kBool ? "(" + value + " != 0)" : value;
+      }
+      case Op::kElement: return "a" + text(e.id) + "[" + expr(e.in[0]) + "]";
+      case Op::kConvert: return convert(e);
+      case Op::kAssume: return expr(e.in[0]);
+      case Op::kNegate: return "(" + type_name(e.type) + ")-" + expr(e.in[0]);
+      case Op::kNot: return "(!" + expr(e.in[0]) + ")";
+      case Op::kIsNan: {
+        const std::string a = expr(e.in[0]);
+        return "(" + a + " != " + a + ")";
+      }
+      case Op::kAbsolute: return call("abs", e);
+      case Op::kSqrt: return call("sqrt", e);
+      case Op::kFloor: return call("floor", e);
+      case Op::kExp: return call("exp", e);
+      case Op::kLog: return call("log", e);
+      case Op::kTanh: return call("tanh", e);
+      case Op::kErf: return call("erf", e);
+      case Op::kSigmoid: return call("sigmoid", e);
+      case Op::kReciprocal: return "(" + real(1, e.type) + " / " + expr(e.in[0]) + ")";
+      case Op::kReciprocalSqrt: return call("rsqrt", e);
+      case Op::kSin: return call("sin", e);
+      case Op::kCos: return call("cos", e);
+      case Op::kOrderKey: return call("order_key", e);
+      case Op::kFromOrderKey: return "crucible_from_order_key_" + std::string(name(e.type)) + "(" + expr(e.in[0]) + ")";
+      case Op::kAdd: return infix("+", e);
+      case Op::kSubtract: return infix("-", e);
+      case Op::kMultiply: return infix("*", e);
+      case Op::kDivide: return infix("/", e);
+      case Op::kRemainder: return infix("%", e);
+      case Op::kMaximum:
+      case Op::kMinimum: return extremum(e);
+      case Op::kPower: return call("pow", e);
+      case Op::kLess: return infix("<", e);
+      case Op::kLessEqual: return infix("<=", e);
+      case Op::kEqual: return infix("==", e);
+      case Op::kNotEqual: return infix("!=", e);
+      case Op::kAnd: return infix("&", e);
+      case Op::kOr: return infix("|", e);
+      case Op::kSelect: return "(" + expr(e.in[0]) + " ? " + expr(e.in[1]) + " : " + expr(e.in[2]) + ")";
+    }
+    return {};
+  }
+
+  const Kernel& kernel_;
+  const Dialect& dialect_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string print_kernel(const Kernel& kernel, const Dialect& dialect, std::string_view name) {
+  return Printer(kernel, dialect).run(name);
+}
+
+}  // namespace crucible::sdk

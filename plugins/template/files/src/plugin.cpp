@@ -1,0 +1,63 @@
+// The one exported function, and what hangs on it: the plugin's name, its options, start and stop, its tables.
+#include <crucible/sdk/error.hpp>
+#include <crucible/sdk/host.hpp>
+#include <crucible/sdk/query.hpp>
+
+#include "device.hpp"
+#include "tables.hpp"
+
+namespace acme {
+
+using namespace crucible;
+
+// (1) Who you are. The name is that of the file, libcrucible_acme.so, and what users write after --backend. The query must
+// stay pure: it runs in a probe before anything is loaded for real, so it may not touch your driver.
+constexpr sdk::Identity kIdentity = {.name = "acme", .vendor = "nobody yet", .version = "0.1.0"};
+
+// (2) What users may set: `--option`, crucible.toml and the environment are checked against this table by the host. Add
+// yours: a stream count, a precision, a path to your tools.
+constexpr sdk::OptionSpec kOptionSpecs[] = {
+    {.name = "compiler",
+     .type = sdk::OptionType::kPath,
+     .help = "C compiler of the kernels, a path or a name in PATH; by default clang, cc or gcc"},
+};
+constexpr sdk::Options kOptions(kOptionSpecs);
+
+const sdk::Options& options() { return kOptions; }
+
+namespace {
+
+crucible_status describe_options(crucible_kv_sink sink, void* user) { return kOptions.describe(sink, user); }
+
+// (3) Start and stop: open your driver or load your vendor's library here, and end every thread in shutdown. A machine
+// without your driver is no crash and no exception: throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, "what to install").
+crucible_status init(const crucible_host_api* host) {
+  return sdk::guard([&] {
+    sdk::require(host != nullptr, "init: the host's table is missing");
+    sdk::set_host(host);
+  });
+}
+
+crucible_status shutdown() {
+  return sdk::guard([] { sdk::set_host(nullptr); });
+}
+
+const void* interface_table(std::uint32_t id) {
+  switch (id) {
+    case CRUCIBLE_IF_DEVICE: return &kDeviceTable;
+    case CRUCIBLE_IF_MEMORY: return &kMemoryTable;
+    case CRUCIBLE_IF_COMPILE: return &kCompileTable;
+    case CRUCIBLE_IF_PLAN: return &kPlanTable;
+    default: return nullptr;  // (8) tables that you do not have yet: queue, library, binary, profile, health
+  }
+}
+
+constexpr crucible_plugin_api kApi = {sizeof(crucible_plugin_api), CRUCIBLE_ABI_MINOR, init, shutdown, interface_table,
+                                      describe_options};
+
+}  // namespace
+}  // namespace acme
+
+extern "C" CRUCIBLE_EXPORT int32_t crucible_plugin_query(const crucible_query_in* in, crucible_query_out* out) {
+  return crucible::sdk::answer_query(in, out, acme::kIdentity, &acme::kApi);
+}

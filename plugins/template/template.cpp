@@ -1,0 +1,84 @@
+// Writing a new plugin's project: see template.hpp.
+#include "plugins/template/template.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <system_error>
+
+namespace crucible::plugin_template {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kDialects[] = {"c", "opencl", "cuda", "hip", "own"};
+constexpr std::string_view kName = "acme", kDialectMark = "dialect_of_acme";
+constexpr std::size_t kLongestName = 40;
+
+bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+}
+
+Result<void> write_file(const fs::path& path, const std::string& text) {
+  std::error_code error;
+  fs::create_directories(path.parent_path(), error);
+  if (error) {
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("cannot make the folder {}: {}", path.parent_path().string(), error.message())};
+  }
+  std::ofstream stream(path, std::ios::binary);
+  stream << text;
+  stream.close();
+  if (!stream) return Error{ErrorCode::kUnavailable, fmt::format("cannot write {}: {}", path.string(), std::strerror(errno))};
+  return {};
+}
+
+}  // namespace
+
+std::span<const std::string_view> dialects() { return kDialects; }
+
+Result<void> check_name(std::string_view name) {
+  const bool fits = !name.empty() && name.size() <= kLongestName && is_lower(name[0]) &&
+                    std::ranges::all_of(name, [](char c) { return is_lower(c) || is_digit(c) || c == '_'; });
+  if (fits) return {};
+  return Error{ErrorCode::kUsage,
+               fmt::format("'{}' cannot be a plugin's name: use a small letter, then small letters, digits and '_', at most {}",
+                           name, kLongestName)};
+}
+
+std::string personalise(std::string_view text, std::string_view name, std::string_view dialect) {
+  std::string result(text);
+  replace_all(result, kDialectMark, fmt::format("dialect_{}", dialect));
+  replace_all(result, kName, name);
+  return result;
+}
+
+Result<std::vector<fs::path>> write_project(const fs::path& folder, std::string_view name, std::string_view dialect) {
+  CRUCIBLE_TRY_VOID(check_name(name));
+  if (std::ranges::find(kDialects, dialect) == std::end(kDialects)) {
+    return Error{ErrorCode::kUsage, fmt::format("there is no dialect '{}': use one of {}", dialect, fmt::join(kDialects, ", "))};
+  }
+  std::error_code error;
+  for (const File& file : files()) {
+    if (fs::exists(fs::symlink_status(folder / file.path, error))) {
+      return Error{ErrorCode::kUsage, fmt::format("{} is there already: nothing was written; give another folder with --folder",
+                                                  (folder / file.path).string())};
+    }
+  }
+  std::vector<fs::path> written;
+  for (const File& file : files()) {
+    CRUCIBLE_TRY_VOID(write_file(folder / file.path, personalise(file.text, name, dialect)));
+    written.push_back(folder / file.path);
+  }
+  return written;
+}
+
+}  // namespace crucible::plugin_template
