@@ -32,7 +32,7 @@ endif()
 
 install(TARGETS crucible_sdk crucible_plugin_abi EXPORT CrucibleTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
-install(DIRECTORY ${CRUCIBLE_PUBLIC_INCLUDE}/crucible DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
+install(DIRECTORY ${PROJECT_BINARY_DIR}/include/crucible DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
 install(EXPORT CrucibleTargets NAMESPACE Crucible:: DESTINATION ${CRUCIBLE_CMAKE_FOLDER} COMPONENT development)
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/package/CrucibleConfig.cmake.in
   ${PROJECT_BINARY_DIR}/package/CrucibleConfig.cmake INSTALL_DESTINATION ${CRUCIBLE_CMAKE_FOLDER})
