@@ -1,0 +1,292 @@
+// The SDK's small parts as a host meets them: error objects, hosts and queries of other sizes, options, the ledger, the host
+// compiler.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <map>
+#include <stdexcept>
+
+#include "plugins/sdk/error.hpp"
+#include "plugins/sdk/host.hpp"
+#include "plugins/sdk/host_compiler.hpp"
+#include "plugins/sdk/ledger.hpp"
+#include "plugins/sdk/options.hpp"
+#include "plugins/sdk/query.hpp"
+#include "plugins/sdk/text.hpp"
+
+namespace crucible::sdk {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+/// Code and message; destroys the error.
+std::pair<crucible_code, std::string> take(crucible_status status) {
+  if (status == nullptr) return {CRUCIBLE_OK, ""};
+  const std::pair<crucible_code, std::string> result = {status->table->code(status), to_string(status->table->message(status))};
+  status->table->destroy(status);
+  return result;
+}
+
+template <class Body>
+std::string message_of(Body&& body) {
+  return take(guard(body)).second;
+}
+
+/// A host with options and a log, as a test sees it.
+struct FakeHost {
+  std::map<std::string, std::string> options;
+  std::vector<std::string> lines;
+  std::vector<std::string> metrics;
+  std::uint64_t out = 0;
+  crucible_host_api api = {};
+
+  FakeHost() {
+    api.struct_size = sizeof(api);
+    api.abi_minor = CRUCIBLE_ABI_MINOR;
+    api.ctx = this;
+    api.log = [](void* ctx, std::uint32_t level, crucible_str component, crucible_str text) {
+      self(ctx).lines.push_back(std::to_string(level) + " " + to_string(component) + ": " + to_string(text));
+    };
+    api.get_option = [](void* ctx, crucible_str key, crucible_str* value) -> std::uint32_t {
+      const auto found = self(ctx).options.find(to_string(key));
+      if (found == self(ctx).options.end()) return 0;
+      return *value = borrow(found->second), 1;
+    };
+    api.alloc = [](void* ctx, std::uint64_t size, std::uint64_t) -> void* { return self(ctx).out += size, malloc(size); };
+    api.free = [](void* ctx, void* memory, std::uint64_t size, std::uint64_t) { self(ctx).out -= size, free(memory); };
+    api.metric = [](void* ctx, const crucible_kv* items, std::uint32_t count) {
+      for (std::uint32_t i = 0; i < count; ++i) self(ctx).metrics.push_back(to_string(items[i].key) + "=" + std::to_string(items[i].u));
+    };
+  }
+  ~FakeHost() { set_host(nullptr); }
+  static FakeHost& self(void* ctx) { return *static_cast<FakeHost*>(ctx); }
+};
+
+void collect(void* user, const crucible_kv* items, std::uint32_t count) {
+  for (std::uint32_t i = 0; i < count; ++i) {
+    static_cast<Pairs*>(user)->emplace_back(to_string(items[i].key), items[i].type == CRUCIBLE_V_U64 ? std::to_string(items[i].u) : to_string(items[i].s));
+  }
+}
+
+TEST(SdkError, GuardTurnsEverythingIntoAnErrorObject) {
+  EXPECT_EQ(guard([] {}), nullptr);
+  EXPECT_THAT(take(guard([] { throw Failure(CRUCIBLE_E_UNSUPPORTED, "no f64"); })), Pair(CRUCIBLE_E_UNSUPPORTED, "no f64"));
+  EXPECT_EQ(take(guard([] { throw std::bad_alloc(); })).first, CRUCIBLE_E_OUT_OF_MEMORY);
+  EXPECT_THAT(take(guard([] { throw std::runtime_error("x"); })), Pair(CRUCIBLE_E_INTERNAL, "x"));
+  EXPECT_EQ(take(guard([] { throw 7; })).first, CRUCIBLE_E_INTERNAL);
+  EXPECT_THAT(take(guard([] { require(false, "no device"); })), Pair(CRUCIBLE_E_INVALID_ARGUMENT, "no device"));
+  EXPECT_EQ(take(make_status(CRUCIBLE_OK, "none")).first, CRUCIBLE_E_INTERNAL);
+}
+
+TEST(SdkError, CarriesAPayload) {
+  const crucible_status status = make_status(CRUCIBLE_E_OUT_OF_MEMORY, "full", {{"requested", "99"}, {"available", "7"}});
+  crucible_str key = {}, value = {};
+  ASSERT_EQ(status->table->payload(status, 1, &key, &value), 1u);
+  EXPECT_EQ(view(key), "available");
+  EXPECT_EQ(view(value), "7");
+  EXPECT_EQ(status->table->payload(status, 2, &key, &value), 0u);
+  EXPECT_EQ(view(value), "7");  // untouched
+  status->table->destroy(status);
+}
+
+TEST(SdkHost, UsesWhatTheHostHas) {
+  FakeHost host;
+  set_host(&host.api);
+  host.options["threads"] = "3";
+  EXPECT_EQ(option("threads"), "3");
+  EXPECT_EQ(option("other"), std::nullopt);
+  log(LogLevel::kWarning, "memory", "low");
+  EXPECT_THAT(host.lines, ElementsAre("2 memory: low"));
+  metric("launches", 12);
+  EXPECT_THAT(host.metrics, ElementsAre("launches=12"));
+  void* memory = host_alloc(64, 16);
+  EXPECT_EQ(host.out, 64u);
+  host_free(memory, 64, 16);
+  EXPECT_EQ(host.out, 0u);
+  EXPECT_EQ(host_minor(), CRUCIBLE_ABI_MINOR);
+}
+
+/// A host of ABI 0.1 has a table without alloc, free and metric; what lies behind it in memory is not the SDK's business.
+TEST(SdkHost, AnOlderHostHasLess) {
+  FakeHost host;
+  host.api.struct_size = offsetof(crucible_host_api, alloc);
+  host.api.abi_minor = 1;
+  set_host(&host.api);
+  host.options["a"] = "b";
+  EXPECT_EQ(option("a"), "b");
+  metric("launches", 12);
+  EXPECT_TRUE(host.metrics.empty());
+  void* memory = host_alloc(100, 64);
+  ASSERT_NE(memory, nullptr);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory) % 64, 0u);
+  EXPECT_EQ(host.out, 0u);
+  host_free(memory, 100, 64);
+  EXPECT_EQ(host_alloc(UINT64_MAX - 10, 64), nullptr);
+}
+
+TEST(SdkHost, WithoutAHostNothingHappens) {
+  set_host(nullptr);
+  EXPECT_EQ(option("a"), std::nullopt);
+  log(LogLevel::kError, "x", "y");
+  metric("a", 1);
+  crucible_host_api junk = {};
+  junk.struct_size = 4;
+  EXPECT_THAT(message_of([&] { set_host(&junk); }), HasSubstr("too short"));
+}
+
+constexpr Identity kIdentity = {.name = "acme", .vendor = "Acme", .version = "1.2.3", .build_id = "b7", .needs = "libacme"};
+const crucible_plugin_api kApi = {};
+
+/// What a query writes into a struct that says it has `size` bytes, with canaries behind them.
+crucible_query_out ask(const crucible_query_in& in, std::uint32_t size, std::int32_t* code) {
+  crucible_query_out out = {};
+  std::memset(static_cast<void*>(&out), 0x5a, sizeof(out));
+  out.struct_size = size;
+  *code = answer_query(&in, &out, kIdentity, &kApi);
+  return out;
+}
+
+TEST(SdkQuery, WritesNoByteBehindTheHostsStruct) {
+  const crucible_query_in in = {sizeof(in), CRUCIBLE_MAGIC, CRUCIBLE_ABI_MAJOR, CRUCIBLE_ABI_MINOR};
+  std::int32_t code = -1;
+  crucible_query_out out = ask(in, sizeof(out), &code);
+  EXPECT_EQ(code, 0);
+  EXPECT_EQ(view(out.name), "acme");
+  EXPECT_EQ(view(out.needs), "libacme");
+  EXPECT_EQ(out.api, &kApi);
+  EXPECT_EQ(out.abi_minor, CRUCIBLE_ABI_MINOR);
+  out = ask(in, offsetof(crucible_query_out, build_id), &code);  // a host of ABI 0.1
+  EXPECT_EQ(code, 0);
+  EXPECT_EQ(view(out.version), "1.2.3");
+  EXPECT_EQ(out.struct_size, offsetof(crucible_query_out, build_id));
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(out.build_id.data), 0x5a5a5a5a5a5a5a5au);
+  out = ask(in, 8, &code);
+  EXPECT_EQ(code, 2);
+  EXPECT_EQ(out.magic, 0x5a5a5a5au);
+  EXPECT_EQ(answer_query(&in, nullptr, kIdentity, &kApi), 2);
+}
+
+TEST(SdkQuery, SaysWhyItRefuses) {
+  std::int32_t code = 0;
+  crucible_query_out out = ask({sizeof(crucible_query_in), 0x1badu, CRUCIBLE_ABI_MAJOR, 0}, sizeof(out), &code);
+  EXPECT_EQ(code, 1);
+  EXPECT_THAT(out.reject_reason, HasSubstr("not one of Crucible's"));
+  EXPECT_EQ(out.api, nullptr);
+  out = ask({sizeof(crucible_query_in), CRUCIBLE_MAGIC, CRUCIBLE_ABI_MAJOR + 7, 1}, sizeof(out), &code);
+  EXPECT_EQ(code, 1);
+  EXPECT_THAT(out.reject_reason, HasSubstr("the host speaks ABI 7.1"));
+  EXPECT_EQ(answer_query(nullptr, &out, kIdentity, &kApi), 1);
+}
+
+constexpr OptionSpec kSpecs[] = {
+    {.name = "fast", .type = OptionType::kBool, .default_value = "true", .help = "Be fast."},
+    {.name = "streams", .type = OptionType::kU64, .default_value = "2", .min = 1, .max = 8, .help = "How many.", .env = "ACME_STREAMS"},
+    {.name = "mode", .type = OptionType::kChoice, .default_value = "auto", .choices = "auto on off", .help = "Which."},
+    {.name = "tools", .type = OptionType::kPath, .help = "Where."},
+};
+constexpr Options kOptions(kSpecs);
+
+TEST(SdkOptions, DescribesEachOptionInOneCall) {
+  std::vector<Pairs> all;
+  const auto sink = [](void* user, const crucible_kv* items, std::uint32_t count) {
+    collect(&static_cast<std::vector<Pairs>*>(user)->emplace_back(), items, count);
+  };
+  EXPECT_EQ(kOptions.describe(sink, &all), nullptr);
+  ASSERT_EQ(all.size(), 4u);
+  EXPECT_THAT(all[1], ElementsAre(Pair("name", "streams"), Pair("type", "u64"), Pair("default", "2"), Pair("min", "1"),
+                                  Pair("max", "8"), Pair("help", "How many."), Pair("env", "ACME_STREAMS")));
+  EXPECT_THAT(all[2], ElementsAre(Pair("name", "mode"), Pair("type", "choice"), Pair("default", "auto"),
+                                  Pair("choices", "auto on off"), Pair("help", "Which.")));
+  EXPECT_EQ(take(kOptions.describe(nullptr, nullptr)).first, CRUCIBLE_E_INVALID_ARGUMENT);
+}
+
+TEST(SdkOptions, ChecksWhatTheUserSet) {
+  FakeHost host;
+  set_host(&host.api);
+  EXPECT_TRUE(kOptions.get_bool("fast"));
+  EXPECT_EQ(kOptions.get_u64("streams"), 2u);
+  EXPECT_EQ(kOptions.get_text("mode"), "auto");
+  EXPECT_FALSE(kOptions.has("tools"));
+  host.options = {{"fast", "off"}, {"streams", "8"}, {"mode", "on"}, {"tools", "/opt"}};
+  EXPECT_FALSE(kOptions.get_bool("fast"));
+  EXPECT_EQ(kOptions.get_u64("streams"), 8u);
+  EXPECT_EQ(kOptions.get_text("mode"), "on");
+  EXPECT_EQ(kOptions.get_text("tools"), "/opt");
+  EXPECT_TRUE(kOptions.has("tools"));
+  host.options = {{"fast", "maybe"}, {"streams", "9"}, {"mode", "o"}};
+  EXPECT_EQ(message_of([] { kOptions.get_bool("fast"); }), "option fast is 'maybe': give true or false");
+  EXPECT_EQ(message_of([] { kOptions.get_u64("streams"); }), "option streams is '9': give a number from 1 to 8");
+  EXPECT_EQ(message_of([] { kOptions.get_text("mode"); }), "option mode is 'o': give one of: auto on off");
+  host.options["streams"] = "2x";
+  EXPECT_NE(message_of([] { kOptions.get_u64("streams"); }), "");
+  EXPECT_THAT(message_of([] { kOptions.get_text("typo"); }), HasSubstr("did not declare"));
+  EXPECT_THAT(message_of([] { kOptions.get_u64("fast"); }), HasSubstr("as u64 and declared it as bool"));
+}
+
+TEST(SdkLedger, CountsAndTellsLeaks) {
+  FakeHost host;
+  set_host(&host.api);
+  Ledger ledger;
+  ledger.add("buffer", 60);
+  ledger.add("buffer", 40);
+  ledger.add("plan");
+  ledger.remove("buffer", 60);
+  EXPECT_EQ(ledger.of("buffer").live_bytes, 40u);
+  EXPECT_EQ(ledger.of("buffer").peak_bytes, 100u);
+  EXPECT_EQ(ledger.of("buffer").made, 2u);
+  EXPECT_EQ(ledger.leaks(), "1 buffer of 40 bytes, 1 plan");
+  EXPECT_FALSE(ledger.report_leaks("device"));
+  EXPECT_THAT(host.lines, ElementsAre("2 device: not given back before shutdown: 1 buffer of 40 bytes, 1 plan"));
+  Pairs stats;
+  ledger.stats("buffer", collect, &stats);
+  EXPECT_THAT(stats, ElementsAre(Pair("live_bytes", "40"), Pair("peak_bytes", "100"), Pair("live.buffer", "1"), Pair("live.plan", "1")));
+  EXPECT_THAT(message_of([&] { ledger.remove("module"); }), HasSubstr("that is not out"));
+  EXPECT_THAT(message_of([&] { ledger.remove("buffer", 41); }), HasSubstr("that is not out"));
+  ledger.remove("buffer", 40);
+  ledger.remove("plan");
+  EXPECT_TRUE(ledger.report_leaks("device"));
+}
+
+TEST(SdkText, SizedStructsOfOtherMinors) {
+  crucible_compile_info info;
+  std::memset(static_cast<void*>(&info), 0x5a, sizeof(info));
+  info.struct_size = offsetof(crucible_compile_info, binary_bytes);
+  write_sized(&info, {.struct_size = 0, .from_cache = 1, .compile_ns = 2, .binary_bytes = 3});
+  EXPECT_EQ(info.compile_ns, 2u);
+  EXPECT_EQ(info.binary_bytes, 0x5a5a5a5a5a5a5a5au);
+  const crucible_compile_info read = read_sized(&info);
+  EXPECT_EQ(read.from_cache, 1u);
+  EXPECT_EQ(read.binary_bytes, 0u);
+  write_sized<crucible_compile_info>(nullptr, {});
+}
+
+TEST(SdkHostCompiler, CompilesLoadsAndRuns) {
+  if (access("/usr/bin/clang-19", X_OK) != 0) GTEST_SKIP() << "no clang-19";
+  const auto library = HostLibrary::compile(
+      "typedef __INT64_TYPE__ int64_t;\nvoid twice(void* const* buffers, const double* scalars, int64_t begin, int64_t end) {\n"
+      "  for (int64_t i = begin; i < end; ++i) ((float*)buffers[0])[i] *= (float)scalars[0];\n}\n");
+  float values[] = {1, 2, 3};
+  void* buffers[] = {values};
+  const double scalars[] = {2};
+  ASSERT_NE(library->kernel("twice"), nullptr);
+  library->kernel("twice")(buffers, scalars, 1, 3);
+  EXPECT_THAT(values, ElementsAre(1, 4, 6));
+  EXPECT_EQ(library->kernel("thrice"), nullptr);
+  EXPECT_GT(library->binary_bytes(), 0u);
+}
+
+TEST(SdkHostCompiler, SaysWhatIsMissingOrWrong) {
+  EXPECT_THAT(take(guard([] { HostLibrary::compile("", "/no/such/compiler"); })),
+              Pair(CRUCIBLE_E_UNAVAILABLE, HasSubstr("/no/such/compiler is not a program")));
+  EXPECT_THAT(message_of([] { HostLibrary::compile("this is no C"); }), HasSubstr("ended with status"));
+  EXPECT_TRUE(is_c_name("k_1"));
+  for (const char* name : {"", "1k", "a b", "a;"}) EXPECT_FALSE(is_c_name(name));
+}
+
+}  // namespace
+}  // namespace crucible::sdk
