@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 #include <system_error>
+#include <utility>
 
 namespace crucible::plugin_template {
 namespace {
@@ -25,6 +26,14 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
   for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
     text.replace(at, from.size(), to);
   }
+}
+
+/// Where a file of the template goes in a project of this dialect; "" when it is another dialect's.
+std::string target(std::string_view path, std::string_view dialect) {
+  for (const auto& [ending, fits] : {std::pair<std::string_view, bool>{".own", dialect == "own"}, {".table", dialect != "own"}}) {
+    if (path.ends_with(ending)) return fits ? std::string(path.substr(0, path.size() - ending.size())) : "";
+  }
+  return std::string(path);
 }
 
 Result<void> write_file(const fs::path& path, const std::string& text) {
@@ -67,16 +76,20 @@ Result<std::vector<fs::path>> write_project(const fs::path& folder, std::string_
     return Error{ErrorCode::kUsage, fmt::format("there is no dialect '{}': use one of {}", dialect, fmt::join(kDialects, ", "))};
   }
   std::error_code error;
+  std::vector<std::pair<fs::path, const File*>> project;
   for (const File& file : files()) {
-    if (fs::exists(fs::symlink_status(folder / file.path, error))) {
+    const std::string path = target(file.path, dialect);
+    if (path.empty()) continue;
+    if (fs::exists(fs::symlink_status(folder / path, error))) {
       return Error{ErrorCode::kUsage, fmt::format("{} is there already: nothing was written; give another folder with --folder",
-                                                  (folder / file.path).string())};
+                                                  (folder / path).string())};
     }
+    project.emplace_back(folder / path, &file);
   }
   std::vector<fs::path> written;
-  for (const File& file : files()) {
-    CRUCIBLE_TRY_VOID(write_file(folder / file.path, personalise(file.text, name, dialect)));
-    written.push_back(folder / file.path);
+  for (const auto& [path, file] : project) {
+    CRUCIBLE_TRY_VOID(write_file(path, personalise(file->text, name, dialect)));
+    written.push_back(path);
   }
   return written;
 }

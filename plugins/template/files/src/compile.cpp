@@ -1,8 +1,7 @@
-// (6) Kernels: from text to something that the device runs. Replace build_module() by your compiler: the text is `prelude`
-// followed by every kernel, each a function
-//   void NAME(void* const* buffers, const double* scalars, int64_t begin, int64_t end)
-// that does the work items [begin, end) of a launch; items are independent of each other.
+// Compile table: collects what the host wants compiled, as C text or as kernel IR that is printed in this device's
+// dialect. The compiler is in build_module.cpp, the dialect in dialect.cpp.
 #include <crucible/sdk/error.hpp>
+#include <crucible/sdk/kernel_ir.hpp>
 #include <crucible/sdk/text.hpp>
 
 #include <chrono>
@@ -16,33 +15,60 @@ namespace acme {
 namespace {
 
 using namespace crucible;
+using Clock = std::chrono::steady_clock;
 
-constexpr std::string_view kDialect = "c";  // of the texts that compile() takes
+struct Source {
+  std::string text, host_text;  // in the device's dialect, in C
+  bool operator==(const Source&) const = default;
+};
+using Sources = std::map<std::string, Source>;
 
-/// Compiles `text` and looks up the kernels, which are in module.kernels by name already.
-void build_module(crucible_module& module, const std::string& text) {
-  module.library = sdk::HostLibrary::compile(text, module.device->compiler);
-  for (auto& [name, kernel] : module.kernels) {
-    kernel.function = module.library->kernel(name);
-    if (kernel.function == nullptr) throw sdk::Failure(CRUCIBLE_E_INVALID_ARGUMENT, "the text of kernel " + name + " defines no such function");
-  }
-}
+bool takes_c() { return dialect().name == sdk::dialect_c().name; }
 
 /// Each name once; a name that stands twice must stand for the same text.
-void add_kernel(crucible_module& module, std::map<std::string, std::string>& texts, crucible_str name, crucible_str text) {
-  const std::string key = sdk::to_string(name);
-  if (!sdk::is_c_name(key)) throw sdk::Failure(CRUCIBLE_E_INVALID_ARGUMENT, "'" + key + "' is not a C name");
-  const auto [known, is_new] = texts.try_emplace(key, sdk::to_string(text));
-  if (!is_new && known->second != sdk::view(text)) {
-    throw sdk::Failure(CRUCIBLE_E_INVALID_ARGUMENT, "two kernels with different texts are named " + key);
-  }
-  module.kernels[key].name = key;
+void add_source(Sources& sources, const std::string& name, Source source) {
+  if (!sdk::is_c_name(name)) throw sdk::Failure(CRUCIBLE_E_INVALID_ARGUMENT, "'" + name + "' is not a C name");
+  const auto [known, is_new] = sources.try_emplace(name, source);
+  if (is_new || known->second == source) return;
+  throw sdk::Failure(CRUCIBLE_E_INVALID_ARGUMENT, "two kernels with different texts are named " + name, {{"kernel", name}});
 }
 
-crucible_status dialect(crucible_device* device, crucible_str* out) {
+/// One kernel of compile_sources: its text where that is in our dialect, else its IR.
+Source read_source(const std::string& name, const crucible_kernel_source& theirs) {
+  const crucible_kernel_source source = sdk::read_sized(&theirs);
+  const std::string text = sdk::to_string(source.text);
+  if (takes_c() && !text.empty()) return {text, text};
+  if (source.ir == nullptr) {
+    throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "kernel " + name + " comes without kernel IR", {{"kernel", name}});
+  }
+  const sdk::Kernel kernel = sdk::read_kernel(source.ir, source.ir_size);
+  return {sdk::print_kernel(kernel, dialect(), name), sdk::print_kernel(kernel, sdk::dialect_c(), name)};
+}
+
+crucible_module* make_module(crucible_device* device, const std::string& prelude, const Sources& sources,
+                             Clock::time_point start, crucible_compile_info* info) {
+  auto module = std::make_unique<crucible_module>();
+  module->device = device;
+  std::string text = sdk::adapt_prelude(prelude, sources.empty() ? sdk::dialect_c() : dialect()) + "\n";
+  std::string host_text = prelude + "\n";
+  for (const auto& [name, source] : sources) {
+    module->kernels[name].name = name;
+    text += source.text + "\n";
+    host_text += source.host_text + "\n";
+  }
+  build_module(*module, text, host_text);
+  sdk::write_sized(info, {.struct_size = 0,
+                          .from_cache = 0,
+                          .compile_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(Clock::now() - start).count()),
+                          .binary_bytes = module->library->binary_bytes()});
+  device->ledger.add("module");
+  return module.release();
+}
+
+crucible_status get_dialect(crucible_device* device, crucible_str* out) {
   return sdk::guard([&] {
     sdk::require(device != nullptr && out != nullptr, "compile.dialect: no device or no place for the answer");
-    *out = sdk::borrow(kDialect);
+    *out = sdk::borrow(dialect().name);
   });
 }
 
@@ -51,21 +77,31 @@ crucible_status compile(crucible_device* device, crucible_str prelude, const cru
   return sdk::guard([&] {
     sdk::require(device != nullptr && out != nullptr, "compile: no device or no place for the module");
     sdk::require(count == 0 || (names != nullptr && texts != nullptr), "compile: names or texts are missing");
-    const auto start = std::chrono::steady_clock::now();
-    auto module = std::make_unique<crucible_module>();
-    module->device = device;
-    std::map<std::string, std::string> text_of;
-    for (std::uint32_t i = 0; i < count; ++i) add_kernel(*module, text_of, names[i], texts[i]);
-    std::string text = sdk::to_string(prelude) + "\n";
-    for (const auto& [name, body] : text_of) text += body + "\n";
-    build_module(*module, text);
-    const auto time = std::chrono::steady_clock::now() - start;
-    sdk::write_sized(info, {.struct_size = 0,
-                            .from_cache = 0,
-                            .compile_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(time).count()),
-                            .binary_bytes = module->library->binary_bytes()});
-    device->ledger.add("module");
-    *out = module.release();
+    if (!takes_c()) {
+      throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED,
+                         "the device takes kernel IR (compile_sources) and no text: its dialect is " + std::string(dialect().name));
+    }
+    const auto start = Clock::now();
+    Sources sources;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      add_source(sources, sdk::to_string(names[i]), {sdk::to_string(texts[i]), sdk::to_string(texts[i])});
+    }
+    *out = make_module(device, sdk::to_string(prelude), sources, start, info);
+  });
+}
+
+crucible_status compile_sources(crucible_device* device, crucible_str prelude, const crucible_kernel_source* kernels,
+                                std::uint32_t count, crucible_module** out, crucible_compile_info* info) {
+  return sdk::guard([&] {
+    sdk::require(device != nullptr && out != nullptr, "compile_sources: no device or no place for the module");
+    sdk::require(count == 0 || kernels != nullptr, "compile_sources: the sources are missing");
+    const auto start = Clock::now();
+    Sources sources;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const std::string name = sdk::to_string(sdk::read_sized(&kernels[i]).name);
+      add_source(sources, name, read_source(name, kernels[i]));
+    }
+    *out = make_module(device, sdk::to_string(prelude), sources, start, info);
   });
 }
 
@@ -99,7 +135,7 @@ crucible_status kernel_info(crucible_kernel* kernel, crucible_kv_sink sink, void
 crucible_status compile_log(crucible_module* module, crucible_kv_sink sink, void* user) {
   return sdk::guard([&] {
     sdk::require(module != nullptr && sink != nullptr, "compile.compile_log: no module or no function to report to");
-    sdk::report(sink, user, {sdk::text_item("log", module->library->log())});
+    sdk::report(sink, user, {sdk::text_item("log", module->library->log()), sdk::text_item("text", module->text)});
   });
 }
 
@@ -107,11 +143,11 @@ crucible_status compile_log(crucible_module* module, crucible_kv_sink sink, void
 
 const crucible_if_compile kCompileTable = {.struct_size = sizeof(crucible_if_compile),
                                            .if_minor = CRUCIBLE_ABI_MINOR,
-                                           .dialect = dialect,
+                                           .dialect = get_dialect,
                                            .compile = compile,
                                            .kernel = kernel,
                                            .unload = unload,
-                                           .compile_sources = nullptr,
+                                           .compile_sources = compile_sources,
                                            .kernel_info = kernel_info,
                                            .compile_log = compile_log};
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string_view>
 
+#include "kernel.hpp"
 #include "tables.hpp"
 
 namespace acme {
@@ -65,7 +66,8 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
   return sdk::guard([&] {
     sdk::require(device != nullptr && sink != nullptr, "device.properties: no device or no function to report to");
     // Also what is missing on this machine and what that costs: `crucible devices` shows it.
-    sdk::report(sink, user, {sdk::text_item("name", kDeviceName), sdk::text_item("note", "a template: one thread, no libraries")});
+    sdk::report(sink, user, {sdk::text_item("name", kDeviceName), sdk::text_item("dialect", dialect().name),
+                             sdk::text_item("note", "a template: host memory, one thread, no libraries")});
   });
 }
 
@@ -76,8 +78,9 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
     check_id(device_id);
     using sdk::Answer;
     sdk::report(sink, user,
-                {sdk::answer_item("compile.text", Answer::kYes, "a C compiler of the host"),
-                 sdk::answer_item("compile.ir", Answer::kNo, "not yet"),
+                {dialect().name == "c" ? sdk::answer_item("compile.text", Answer::kYes, "C, as the host prints it")
+                                       : sdk::answer_item("compile.text", Answer::kNo, "the host prints C alone"),
+                 sdk::answer_item("compile.ir", Answer::kYes, "printed in the device's dialect"),
                  sdk::answer_item("f64", Answer::kYes, "the host computes"),
                  sdk::answer_item("f16", Answer::kYes, "the host computes"),
                  sdk::answer_item("bf16", Answer::kYes, "the host computes"),

@@ -1,4 +1,4 @@
-// (7) Running one op: here on the calling thread, over the whole grid at once.
+// (8) Running one op: here on the calling thread, over the whole grid at once.
 #include <cstring>
 
 #include "plan.hpp"
