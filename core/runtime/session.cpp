@@ -50,7 +50,7 @@ Result<void> Session::State::compile() {
   std::vector<backend::KernelText> texts;
   for (const kernel::Kernel& kernel : schedule.kernels) {
     const auto same = [&](const backend::KernelText& text) { return text.name == kernel.name; };
-    if (std::ranges::none_of(texts, same)) texts.push_back({kernel.name, kernel.text});
+    if (std::ranges::none_of(texts, same)) texts.push_back({kernel.name, kernel.text, kernel.ir});
   }
   if (texts.empty()) return {};
   Result<backend::Module> compiled = backend::Module::compile(device, kernel::math_prelude(), texts);

@@ -70,8 +70,10 @@ class Buffer {
   std::uint64_t size_bytes_ = 0, address_ = 0;
 };
 
+/// A kernel as C text, and serialised (docs/kernel-ir.md) for plugins whose dialect is another.
 struct KernelText {
   std::string name, text;
+  std::vector<std::byte> ir{};
 };
 
 class Module {

@@ -11,6 +11,8 @@ namespace {
 
 void drop(crucible_status status) { (void)static_cast<bool>(to_result(status, "release")); }
 
+constexpr std::string_view kDialectOfTexts = "c";  // what the host's printer writes
+
 crucible_str borrow(std::string_view text) { return {text.data(), text.size()}; }
 
 Properties& as_properties(void* user) { return *static_cast<Properties*>(user); }
@@ -96,18 +98,32 @@ Result<void> Buffer::fill(std::uint64_t offset, std::uint64_t size, std::uint8_t
 
 Result<Module> Module::compile(std::shared_ptr<Device> device, std::string_view prelude,
                                std::span<const KernelText> kernels) {
-  std::vector<crucible_str> names, texts;
-  for (const KernelText& kernel : kernels) {
-    names.push_back(borrow(kernel.name));
-    texts.push_back(borrow(kernel.text));
-  }
+  const crucible_if_compile& table = device->backend().compile_table();
+  crucible_str dialect = {};
+  CRUCIBLE_TRY_VOID(to_result(table.dialect(device->handle(), &dialect),
+                              fmt::format("asking device {} for its dialect", device->info().id)));
   Module module;
   module.info_.struct_size = sizeof(module.info_);
   const auto count = static_cast<std::uint32_t>(kernels.size());
-  CRUCIBLE_TRY_VOID(
-      to_result(device->backend().compile_table().compile(device->handle(), borrow(prelude), names.data(), texts.data(),
-                                                          count, &module.handle_, &module.info_),
-                fmt::format("compiling {} kernels for device {}", count, device->info().id)));
+  const std::string what = fmt::format("compiling {} kernels for device {}", count, device->info().id);
+  if (dialect.data != nullptr && std::string_view(dialect.data, dialect.size) == kDialectOfTexts) {
+    std::vector<crucible_str> names, texts;
+    for (const KernelText& kernel : kernels) {
+      names.push_back(borrow(kernel.name));
+      texts.push_back(borrow(kernel.text));
+    }
+    CRUCIBLE_TRY_VOID(to_result(table.compile(device->handle(), borrow(prelude), names.data(), texts.data(), count,
+                                              &module.handle_, &module.info_),
+                                what));
+  } else {  // the plugin prints its own: it gets the kernels themselves
+    std::vector<crucible_kernel_source> sources;
+    for (const KernelText& kernel : kernels) {
+      sources.push_back({sizeof(crucible_kernel_source), 0, borrow(kernel.name), {}, kernel.ir.data(), kernel.ir.size()});
+    }
+    CRUCIBLE_TRY_VOID(to_result(table.compile_sources(device->handle(), borrow(prelude), sources.data(), count,
+                                                      &module.handle_, &module.info_),
+                                what));
+  }
   module.device_ = std::move(device);
   return module;
 }
