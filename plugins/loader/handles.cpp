@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "plugins/abi/stubs.hpp"
 #include "plugins/loader/backend.hpp"
 
 namespace crucible::backend {
@@ -12,6 +13,19 @@ namespace {
 void drop(crucible_status status) { (void)static_cast<bool>(to_result(status, "release")); }
 
 crucible_str borrow(std::string_view text) { return {text.data(), text.size()}; }
+
+/// Reads an error object without taking it.
+CompileRefusal refusal_in(crucible_status status) {
+  CompileRefusal refusal;
+  if (status == nullptr || status->table == nullptr) return refusal;
+  const crucible_error_table functions = abi::error_functions(status);
+  refusal.unsupported = functions.code(status) == CRUCIBLE_E_UNSUPPORTED;
+  crucible_str key = {}, value = {};
+  for (std::uint32_t i = 0; functions.payload(status, i, &key, &value) == 1; ++i) {
+    if (std::string_view(key.data, key.size) == "kernel") refusal.kernel.assign(value.data, value.size);
+  }
+  return refusal;
+}
 
 Properties& as_properties(void* user) { return *static_cast<Properties*>(user); }
 
@@ -95,7 +109,7 @@ Result<void> Buffer::fill(std::uint64_t offset, std::uint64_t size, std::uint8_t
 }
 
 Result<Module> Module::compile(std::shared_ptr<Device> device, std::string_view prelude,
-                               std::span<const KernelText> kernels) {
+                               std::span<const KernelText> kernels, CompileRefusal* refusal) {
   std::vector<crucible_str> names, texts;
   for (const KernelText& kernel : kernels) {
     names.push_back(borrow(kernel.name));
@@ -104,10 +118,10 @@ Result<Module> Module::compile(std::shared_ptr<Device> device, std::string_view 
   Module module;
   module.info_.struct_size = sizeof(module.info_);
   const auto count = static_cast<std::uint32_t>(kernels.size());
-  CRUCIBLE_TRY_VOID(
-      to_result(device->backend().compile_table().compile(device->handle(), borrow(prelude), names.data(), texts.data(),
-                                                          count, &module.handle_, &module.info_),
-                fmt::format("compiling {} kernels for device {}", count, device->info().id)));
+  const crucible_status status = device->backend().compile_table().compile(
+      device->handle(), borrow(prelude), names.data(), texts.data(), count, &module.handle_, &module.info_);
+  if (refusal != nullptr) *refusal = refusal_in(status);
+  CRUCIBLE_TRY_VOID(to_result(status, fmt::format("compiling {} kernels for device {}", count, device->info().id)));
   module.device_ = std::move(device);
   return module;
 }
