@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "core/runtime/library_calls.hpp"
@@ -27,20 +28,22 @@ Result<crucible_scalar> to_abi(const graph::Scalar& scalar) {
 
 Result<PlanOps> PlanOps::build(const graph::Program& program, const kernel::Schedule& schedule,
                                const Placement& placement, std::uint64_t arena_address, const FindKernel& find_kernel,
-                               bool poison) {
+                               bool poison, const StepRange& range) {
   PlanOps plan;
+  const std::uint32_t end = std::min(range.end, static_cast<std::uint32_t>(schedule.steps.size()));
   std::vector<std::vector<std::uint32_t>> dying(schedule.steps.size());  // per step: buffers whose life ends with it
   for (std::uint32_t buffer = 0; buffer < placement.buffers.size(); ++buffer) {
-    const std::uint32_t end = placement.buffers[buffer].end;
-    if (poison && end > 0 && end <= dying.size()) dying[end - 1].push_back(buffer);
+    const std::uint32_t death = placement.buffers[buffer].end;
+    if (poison && death > 0 && death <= dying.size()) dying[death - 1].push_back(buffer);
   }
-  for (std::uint32_t step = 0; step < schedule.steps.size(); ++step) {
+  for (std::uint32_t step = range.begin; step < end; ++step) {
     CRUCIBLE_TRY_VOID(plan.add_step(schedule, placement, step, arena_address, find_kernel));
     for (const std::uint32_t buffer : dying[step]) {
       plan.add_fill(arena_address + placement.plan.offsets[buffer], placement.buffers[buffer].size_bytes);
     }
   }
   for (const HomeCopy& copy : placement.home_copies) {
+    if (!range.homes) break;
     plan.add_copy(arena_address + placement.plan.offsets[copy.to], arena_address + placement.plan.offsets[copy.from],
                   copy.size_bytes);
   }

@@ -17,6 +17,12 @@ inline constexpr std::uint8_t kPoisonByte = 0xff;  // 0xffffffff is a NaN as f32
 /// Finds the loaded kernel of a name.
 using FindKernel = std::function<Result<crucible_kernel*>(std::string_view)>;
 
+/// Which part of a schedule becomes one list: the steps [begin, end), and the home copies behind them or not.
+struct StepRange {
+  std::uint32_t begin = 0, end = graph::kNone;  // kNone: to the last step
+  bool homes = true;
+};
+
 /// crucible_op entries and the arrays that they point into.
 class PlanOps {
  public:
@@ -25,10 +31,10 @@ class PlanOps {
   /// cannot hold, and for a kernel that is not in the module.
   static Result<PlanOps> build(const graph::Program& program, const kernel::Schedule& schedule,
                                const Placement& placement, std::uint64_t arena_address, const FindKernel& find_kernel,
-                               bool poison);
+                               bool poison, const StepRange& range = {});
 
   std::span<const crucible_op> ops() const { return ops_; }
-  /// Per step: the index of its op in ops().
+  /// Per step of the range: the index of its op in ops().
   const std::vector<std::uint32_t>& op_of_step() const { return op_of_step_; }
 
  private:

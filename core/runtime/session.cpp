@@ -1,5 +1,5 @@
-// The session: claims, schedule, placement, compile, one arena, one backend plan; then iteration by iteration inputs
-// and slots in, replay, outputs out. Verification of what came out is in verify.cpp.
+// The session: claims, schedule, placement, then iteration by iteration inputs and slots in, replay, outputs out.
+// Compiling and the backend's plans are in session_pieces.cpp, verification of what came out in verify.cpp.
 #include "core/runtime/session.hpp"
 
 #include <fmt/format.h>
@@ -46,36 +46,6 @@ Result<void> Session::State::make_schedule(bool fuse) {
   return {};
 }
 
-Result<void> Session::State::compile() {
-  std::vector<backend::KernelText> texts;
-  for (const kernel::Kernel& kernel : schedule.kernels) {
-    const auto same = [&](const backend::KernelText& text) { return text.name == kernel.name; };
-    if (std::ranges::none_of(texts, same)) texts.push_back({kernel.name, kernel.text, kernel.ir});
-  }
-  if (texts.empty()) return {};
-  Result<backend::Module> compiled = backend::Module::compile(device, kernel::math_prelude(), texts);
-  if (!compiled) return at_stage("compile", compiled.error());
-  module.emplace(*std::move(compiled));
-  return {};
-}
-
-Result<void> Session::State::build_plan() {
-  // An empty program still gets an arena: backends need not support allocations of nothing.
-  Result<backend::Buffer> allocated =
-      backend::Buffer::allocate(device, std::max(placement.plan.peak_bytes, kAlignment), kAlignment);
-  if (!allocated) return at_stage("arena", allocated.error());
-  arena.emplace(*std::move(allocated));
-  const FindKernel find = [this](std::string_view name) { return module->kernel(name); };
-  Result<PlanOps> listed = PlanOps::build(*program, schedule, placement, arena->address(), find, poison);
-  if (!listed) return at_stage("plan", listed.error());
-  op_of_step = listed->op_of_step();
-  Result<backend::Plan> built =
-      backend::Plan::build(device, listed->ops(), static_cast<std::uint32_t>(program->slots.size()));
-  if (!built) return at_stage("plan", built.error());
-  plan.emplace(*std::move(built));
-  return {};
-}
-
 std::uint64_t Session::State::offset_of(graph::ValueId value) const {
   return placement.plan.offsets[placement.buffer_of[value]];
 }
@@ -86,9 +56,12 @@ std::string Session::State::name_of(graph::ValueId value) const {
 }
 
 Result<void> Session::State::write_blob(graph::ValueId value, std::uint32_t blob) {
-  const std::uint64_t size = bytes_of(program->values[value]);
+  const std::uint64_t size = bytes_of(program->values[value]), offset = offset_of(value);
+  const bool is_twice = std::ranges::find(loaded_twice, value) != loaded_twice.end();
   if (blob == graph::kNone) {  // a state that the recording first saw being written starts as zeros
-    return size == 0 ? Result<void>() : arena->fill(offset_of(value), size, 0);
+    if (size == 0) return {};
+    if (is_twice) CRUCIBLE_TRY_VOID(second_arena->fill(offset, size, 0));
+    return arena->fill(offset, size, 0);
   }
   CRUCIBLE_TRY(const std::vector<std::byte> bytes, blobs->load(blob));
   if (bytes.size() != size) {
@@ -96,7 +69,8 @@ Result<void> Session::State::write_blob(graph::ValueId value, std::uint32_t blob
                                                    name_of(value), size, bytes.size(), blob)};
   }
   if (size == 0) return {};
-  return arena->write(offset_of(value), bytes);
+  if (is_twice) CRUCIBLE_TRY_VOID(second_arena->write(offset, bytes));
+  return arena->write(offset, bytes);
 }
 
 Result<void> Session::State::load_states() {
@@ -123,13 +97,15 @@ Result<void> Session::State::poison_transient() {
   for (const graph::Constant& constant : program->constants) carried[placement.buffer_of[constant.value]] = true;
   for (std::size_t buffer = 0; buffer < carried.size(); ++buffer) {
     if (carried[buffer] || placement.buffers[buffer].size_bytes == 0) continue;
-    CRUCIBLE_TRY_VOID(arena->fill(placement.plan.offsets[buffer], placement.buffers[buffer].size_bytes, kPoisonByte));
+    const std::uint64_t offset = placement.plan.offsets[buffer], size = placement.buffers[buffer].size_bytes;
+    CRUCIBLE_TRY_VOID(arena->fill(offset, size, kPoisonByte));
+    if (second_arena) CRUCIBLE_TRY_VOID(second_arena->fill(offset, size, kPoisonByte));
   }
   return {};
 }
 
 Result<void> Session::State::load_iteration(std::uint32_t index) {
-  if (poison) CRUCIBLE_TRY_VOID(poison_transient());
+  if (options.poison) CRUCIBLE_TRY_VOID(poison_transient());
   for (const graph::Input& input : program->inputs) {
     if (placement.buffer_of[input.value] == graph::kNone) continue;  // nothing reads it
     if (index >= input.blobs.size()) {
@@ -147,7 +123,8 @@ Result<void> Session::State::load_iteration(std::uint32_t index) {
     }
     numbers.push_back(slot.values[index]);
   }
-  return plan->set_slots(numbers);
+  for (Piece& piece : pieces) CRUCIBLE_TRY_VOID(piece.plan.set_slots(numbers));
+  return {};
 }
 
 Result<double> Session::State::read_output(const graph::Output& output) const {
@@ -179,7 +156,7 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const graph::Pr
   state.program = std::move(program);
   state.blobs = std::move(blobs);
   state.device = std::move(device);
-  state.poison = options.poison;
+  state.options = options;
   CRUCIBLE_TRY_VOID(state.make_schedule(options.fuse));
   CRUCIBLE_TRY_VOID(state.compile());
   CRUCIBLE_TRY_VOID(state.build_plan());
@@ -201,7 +178,7 @@ Result<IterationResult> Session::run(std::uint32_t index) {
   CRUCIBLE_TRY_VOID(state_->load_iteration(index));
   IterationResult result;
   const auto start = std::chrono::steady_clock::now();
-  const Result<void> replayed = state_->plan->replay();
+  const Result<void> replayed = state_->replay();
   const auto end = std::chrono::steady_clock::now();
   if (!replayed) return at_stage(fmt::format("iteration {}", index), replayed.error());
   result.time_ns =
@@ -229,17 +206,23 @@ Result<std::vector<std::uint64_t>> Session::profile() {
     return Error{ErrorCode::kUsage, "a program without iterations cannot be profiled"};
   // The inputs may have been overwritten in place or their memory reused: load those of the last iteration again.
   CRUCIBLE_TRY_VOID(state_->load_iteration(state_->next_iteration == 0 ? 0 : state_->next_iteration - 1));
-  CRUCIBLE_TRY(const std::vector<std::uint64_t> per_op, state_->plan->profile());
-  std::vector<std::uint64_t> per_step;
-  for (const std::uint32_t op : state_->op_of_step) per_step.push_back(op < per_op.size() ? per_op[op] : 0);
-  return per_step;
+  return state_->profile();
 }
 
 const kernel::Schedule& Session::schedule() const { return state_->schedule; }
 const Placement& Session::placement() const { return state_->placement; }
-std::uint64_t Session::compile_ns() const { return state_->module ? state_->module->compile_ns() : 0; }
-bool Session::compiled_from_cache() const { return state_->module && state_->module->from_cache(); }
+std::uint64_t Session::compile_ns() const {
+  return (state_->module ? state_->module->compile_ns() : 0) +
+         (state_->second_module ? state_->second_module->compile_ns() : 0);
+}
+bool Session::compiled_from_cache() const {
+  const bool is_compiled = state_->module || state_->second_module;
+  return is_compiled && (!state_->module || state_->module->from_cache()) &&
+         (!state_->second_module || state_->second_module->from_cache());
+}
 std::uint64_t Session::arena_bytes() const { return state_->arena->size_bytes(); }
 const std::string& Session::library_failure() const { return state_->library_failure; }
+
+const FallbackReport& Session::fallback() const { return state_->fallback; }
 
 }  // namespace crucible::runtime

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,9 +16,15 @@
 
 namespace crucible::runtime {
 
+/// What happens to a kernel that the device refuses: an error, or the second device runs it (with a word, or without).
+enum class Fallback : std::uint8_t { kForbid, kWarn, kAllow };
+
 struct Options {
   bool fuse = true;
   bool poison = false;  // overwrite every range of the arena when it dies (CRUCIBLE_POISON=1)
+  Fallback fallback = Fallback::kForbid;
+  /// Opens the device that runs refused kernels; called only when there are some. Null: there is none.
+  std::function<Result<std::shared_ptr<backend::Device>>()> open_second = nullptr;
 };
 
 /// Every offset is a multiple of this: a cache line, a vector, and what GPUs want for coalesced access. Units: bytes.
@@ -74,10 +81,27 @@ struct Verification {
   std::string reason;       // "" when verified; else names the iteration and the tensor
 };
 
+/// A step that the device refused and the second one runs.
+struct RefusedStep {
+  std::uint32_t step = 0;
+  std::string ops;     // kinds: "tanh, multiply"
+  std::string source;  // "train.py:31 (blocks.0.norm1)" of the first op that has one, else ""
+  std::string reason;  // the device's words
+};
+
+/// What ran elsewhere than on the session's device.
+struct FallbackReport {
+  std::shared_ptr<backend::Device> device;  // null: nothing did. Shared: see plugins/loader
+  std::vector<RefusedStep> steps;
+  std::uint32_t segments = 1;                            // pieces that run on the two devices in turn
+  std::uint64_t copies_per_iteration = 0, bytes_per_iteration = 0;  // between the two, both ways
+};
+
 class Session {
  public:
   /// Schedules, compiles, plans, allocates the arena and loads the starting state and the constants.
-  /// Errors: those of the stages, each naming its stage.
+  /// Errors: those of the stages, each naming its stage; kUnavailable when the device refuses a kernel and the fallback
+  /// is forbidden, naming the ops.
   static Result<std::unique_ptr<Session>> create(std::shared_ptr<const graph::Program> program,
                                                  std::shared_ptr<const trace::BlobStore> blobs,
                                                  std::shared_ptr<backend::Device> device, const Options& options);
@@ -99,6 +123,7 @@ class Session {
   std::uint64_t arena_bytes() const;
   /// What the backend's library said when it failed to answer a claim for another reason than "unsupported"; mostly "".
   const std::string& library_failure() const;
+  const FallbackReport& fallback() const;
 
  private:
   Session();

@@ -1,10 +1,13 @@
-// What a session owns; shared by session.cpp (running) and verify.cpp (judging), seen by nobody else.
+// What a session owns; shared by session.cpp (running), session_pieces.cpp (compiling, and running on one device or two)
+// and verify.cpp (judging), seen by nobody else.
 #pragma once
 
 #include <optional>
 #include <string>
 
+#include "core/runtime/refusals.hpp"
 #include "core/runtime/session.hpp"
+#include "core/runtime/split.hpp"
 
 namespace crucible::runtime {
 
@@ -14,18 +17,31 @@ struct Session::State {
   std::shared_ptr<backend::Device> device;        // shared: see plugins/loader
   kernel::Schedule schedule;
   Placement placement;
-  bool poison = false;
   std::string library_failure;
   std::uint32_t next_iteration = 0;
-  std::vector<std::uint32_t> op_of_step;  // index in the backend plan
-  // Destroyed in reverse: the plan before the arena and the module that it uses.
-  std::optional<backend::Module> module;
-  std::optional<backend::Buffer> arena;
-  std::optional<backend::Plan> plan;
+  Options options;
+  FallbackReport fallback;
+  /// A segment as a plan of its device. Without refused kernels there is one.
+  struct Piece {
+    Segment segment;
+    backend::Plan plan;
+    std::vector<std::uint32_t> op_of_step;  // index in the plan, per step of the segment
+  };
+  std::vector<bool> is_second_kernel;         // per kernel of the schedule
+  std::vector<graph::ValueId> loaded_twice;   // see Split
+  // Destroyed in reverse: the plans before the arenas and the modules that they use.
+  std::optional<backend::Module> module, second_module;
+  std::optional<backend::Buffer> arena, second_arena;
+  std::vector<Piece> pieces;
 
   Result<void> make_schedule(bool fuse);
   Result<void> compile();
+  Result<void> compile_refused(const std::vector<backend::KernelText>& texts, const std::vector<Refusal>& refused);
   Result<void> build_plan();
+  Result<void> build_piece(Segment segment);
+  Result<void> replay();
+  Result<std::vector<std::uint64_t>> profile();
+  Result<void> copy_into(const Segment& segment);
   Result<void> load_states();
   Result<void> load_constants();
   Result<void> load_iteration(std::uint32_t index);

@@ -6,6 +6,7 @@
 
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/open_device.hpp"
+#include "frontends/cli/plugin_access.hpp"
 #include "plugins/loader/backend.hpp"
 
 namespace crucible::cli {
@@ -21,25 +22,27 @@ struct Inspected {
 };
 
 /// Opens every device for what it says of itself: notes on what is missing are known only then.
-Result<void> inspect(Inspected& plugin) {
-  CRUCIBLE_TRY(const auto first, open_device({plugin.found.name, "", 0}));
-  plugin.vendor = first->backend().vendor();
-  plugin.version = first->backend().version();
-  CRUCIBLE_TRY(const auto infos, first->backend().devices());
+Result<void> inspect(config::Settings& settings, Inspected& plugin) {
+  settle_options(settings, plugin.found.name);
+  CRUCIBLE_TRY_VOID(settings.check());
+  CRUCIBLE_TRY(const std::shared_ptr<backend::Backend> backend, load_plugin(settings, plugin.found.name));
+  plugin.vendor = backend->vendor();
+  plugin.version = backend->version();
+  CRUCIBLE_TRY(const auto infos, backend->devices());
   for (const backend::DeviceInfo& info : infos) {
-    CRUCIBLE_TRY(const auto device, open_device({plugin.found.name, info.id, 0}));
+    CRUCIBLE_TRY(const auto device, backend->open(info.id));
     CRUCIBLE_TRY(auto properties, device->properties());
     plugin.devices.emplace_back(info, std::move(properties));
   }
   return {};
 }
 
-std::vector<Inspected> inspect_all() {
+std::vector<Inspected> inspect_all(config::Settings& settings) {
   std::vector<Inspected> plugins;
-  for (backend::FoundBackend& found : backend::list_backends()) {
+  for (backend::FoundBackend& found : list_plugins(settings)) {
     Inspected& plugin = plugins.emplace_back();
     plugin.found = std::move(found);
-    if (const Result<void> result = inspect(plugin); !result) plugin.problem = result.error().message;
+    if (const Result<void> result = inspect(settings, plugin); !result) plugin.problem = result.error().message;
   }
   return plugins;
 }
@@ -51,7 +54,10 @@ ordered_json device_json(const Inspected& plugin, const backend::DeviceInfo& inf
                          {"name", info.name},
                          {"kind", info.kind},
                          {"threads", info.threads},
-                         {"memory_bytes", info.memory_bytes}};
+                         {"memory_bytes", info.memory_bytes},
+                         {"emulated", info.emulated}};
+  if (!info.uuid.empty()) device["uuid"] = info.uuid;
+  if (!info.pci.empty()) device["pci"] = info.pci;
   device["properties"] = ordered_json::object();
   for (const auto& [key, value] : properties) device["properties"][key] = value;
   return device;
@@ -64,6 +70,9 @@ void print_devices(const std::vector<Inspected>& plugins) {
     for (const auto& [info, properties] : plugin.devices) {
       rows.push_back(
           {plugin.found.name, info.id, info.name, std::to_string(info.threads), format_bytes(info.memory_bytes)});
+      if (info.emulated) notes += fmt::format("  {} is emulated: --backend auto never chooses it\n", info.id);
+      if (!info.uuid.empty()) notes += fmt::format("  {} uuid: {}\n", info.id, info.uuid);
+      if (!info.pci.empty()) notes += fmt::format("  {} pci: {}\n", info.id, info.pci);
       for (const auto& [key, value] : properties) notes += fmt::format("  {} {}: {}\n", info.id, key, value);
     }
     if (!plugin.problem.empty()) notes += fmt::format("  {} cannot be used: {}\n", plugin.found.name, plugin.problem);
@@ -72,7 +81,8 @@ void print_devices(const std::vector<Inspected>& plugins) {
 }
 
 Result<int> run_devices(bool json) {
-  const std::vector<Inspected> plugins = inspect_all();
+  CRUCIBLE_TRY(config::Settings settings, load_settings({}));
+  const std::vector<Inspected> plugins = inspect_all(settings);
   ordered_json document = {{"devices", ordered_json::array()}, {"problems", ordered_json::array()}};
   for (const Inspected& plugin : plugins) {
     for (const auto& [info, properties] : plugin.devices)
@@ -93,7 +103,8 @@ Result<int> run_plugin_list(bool json) {
   ordered_json document = {{"plugins", ordered_json::array()}};
   std::vector<std::vector<std::string>> rows = {{"plugin", "version", "vendor", "devices", "path"}};
   std::string notes;
-  for (const Inspected& plugin : inspect_all()) {
+  CRUCIBLE_TRY(config::Settings settings, load_settings({}));
+  for (const Inspected& plugin : inspect_all(settings)) {
     document["plugins"].push_back(ordered_json{{"name", plugin.found.name},
                                                {"path", plugin.found.path.string()},
                                                {"vendor", plugin.vendor},

@@ -51,7 +51,7 @@ std::string output_of(const std::string& command) {
 /// A kernel of one line, compiled and looked up: that is what a replay needs. "" or what is wrong.
 std::string compile_something(const std::shared_ptr<backend::Device>& device) {
   const std::vector<backend::KernelText> texts = {
-      {"doctor_probe", "void doctor_probe(void* const* b, const double* s, long begin, long end) {}\n"}};
+      {"doctor_probe", "void doctor_probe(void* const* b, const double* s, long begin, long end) {}\n", {}}};
   const auto module = backend::Module::compile(device, "", texts);
   if (!module) return module.error().message;
   const auto kernel = module->kernel("doctor_probe");
@@ -64,21 +64,31 @@ std::string dialect_of(const backend::Device& device) {
   return {dialect.data, dialect.size};
 }
 
+/// That device and no other: what is asked for here is never replaced.
+Result<OpenedDevice> open_on(const std::string& plugin, const std::string& device) {
+  DeviceChoice choice;
+  choice.backend = plugin;
+  choice.device = device;
+  choice.fallback = "forbid";
+  return open_device(choice);
+}
+
 Check check_device(const std::string& plugin, const backend::DeviceInfo& info) {
   Check check{fmt::format("device {}", info.id), Verdict::kOk, info.name, ""};
-  const auto device = open_device({plugin, info.id, 0});
-  if (!device) return {check.name, Verdict::kFailed, device.error().message, ""};
+  const auto opened = open_on(plugin, info.id);
+  if (!opened) return {check.name, Verdict::kFailed, opened.error().message, ""};
+  const std::shared_ptr<backend::Device>& device = opened->device;
   const auto ignore = [](void*, const crucible_kv*, std::uint32_t) {};
-  const crucible_if_device& table = (*device)->backend().tables().device;
-  if (const auto tested = backend::to_result(table.self_test((*device)->handle(), 0, ignore, nullptr), "self test");
+  const crucible_if_device& table = device->backend().tables().device;
+  if (const auto tested = backend::to_result(table.self_test(device->handle(), 0, ignore, nullptr), "self test");
       !tested && tested.error().message.find("has no device.self_test") == std::string::npos) {
     return {check.name, Verdict::kFailed, tested.error().message, ""};
   }
-  if (dialect_of(**device) == "c") {
-    if (const std::string problem = compile_something(*device); !problem.empty()) return {check.name, Verdict::kFailed, problem, ""};
+  if (dialect_of(*device) == "c") {
+    if (const std::string problem = compile_something(device); !problem.empty()) return {check.name, Verdict::kFailed, problem, ""};
     check.detail += "; tests itself, compiles";
   }
-  if (const auto properties = (*device)->properties()) {
+  if (const auto properties = device->properties()) {
     for (const auto& [key, value] : *properties) {
       if (key == "library") check.detail += fmt::format("; {}", value);
     }
@@ -93,12 +103,12 @@ void check_plugins(std::vector<Check>& checks) {
                       "build all of Crucible, or set CRUCIBLE_PLUGIN_PATH to the folder that has libcrucible_NAME.so"});
   }
   for (const backend::FoundBackend& plugin : found) {
-    const auto device = open_device({plugin.name, "", 0});
-    if (!device) {
-      checks.push_back({"plugin " + plugin.name, Verdict::kFailed, device.error().message, "crucible plugin explain " + plugin.name});
+    const auto opened = open_on(plugin.name, "");
+    if (!opened) {
+      checks.push_back({"plugin " + plugin.name, Verdict::kFailed, opened.error().message, "crucible plugin explain " + plugin.name});
       continue;
     }
-    const backend::Backend& backend = (*device)->backend();
+    const backend::Backend& backend = opened->device->backend();
     checks.push_back({"plugin " + plugin.name, Verdict::kOk, fmt::format("{} {} ({})", backend.name(), backend.version(), plugin.path.string()), ""});
     const auto infos = backend.devices();
     if (!infos) continue;

@@ -11,6 +11,7 @@
 #include "frontends/aten/lower.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/open_device.hpp"
+#include "frontends/cli/workload.hpp"
 
 namespace crucible::cli {
 namespace {
@@ -124,15 +125,18 @@ Result<int> show_step(const graph::Program& program, const kernel::Schedule& sch
 }
 
 /// Opens the backend for its claims. One that the user named must be there; the default one may be missing.
-Result<std::shared_ptr<backend::Device>> open_for_claims(const KernelsOptions& options, std::string& library) {
+Result<std::shared_ptr<backend::Device>> open_for_claims(const KernelsOptions& options, const graph::Program& program,
+                                                         std::string& library) {
   library = "none, all kernels generated";
   if (options.device.backend == "none") return std::shared_ptr<backend::Device>();
-  Result<std::shared_ptr<backend::Device>> device = open_device(options.device);
-  if (device) {
-    library = fmt::format("as {} {} claims", (*device)->backend().name(), (*device)->backend().version());
-    return device;
+  Result<OpenedDevice> opened =
+      open_device(options.device, [&] { return workload_of(program, !options.no_fuse); });
+  if (opened) {
+    const backend::Backend& backend = opened->device->backend();
+    library = fmt::format("as {} {} claims", backend.name(), backend.version());
+    return std::move(opened->device);
   }
-  if (!options.device.backend.empty() || device.error().code != ErrorCode::kUnavailable) return device;
+  if (is_backend_named(options.device) || opened.error().code != ErrorCode::kUnavailable) return opened.error();
   return std::shared_ptr<backend::Device>();
 }
 
@@ -140,7 +144,7 @@ Result<int> kernels(const KernelsOptions& options) {
   CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(options.file));
   CRUCIBLE_TRY(const graph::Program program, aten::lower(trace));
   std::string library;
-  CRUCIBLE_TRY(const std::shared_ptr<backend::Device> device, open_for_claims(options, library));
+  CRUCIBLE_TRY(const std::shared_ptr<backend::Device> device, open_for_claims(options, program, library));
   runtime::LibraryClaims claims(device);
   kernel::Options schedule_options{.claims = nullptr, .fuse = !options.no_fuse};
   if (device) schedule_options.claims = [&](const kernel::LibraryCall& call) { return claims.takes(call); };
@@ -171,8 +175,8 @@ void add_kernels(Commands& commands) {
   command->add_option("FILE", options->file, "the recording (.crtrace)")->required();
   command->add_option("--show", options->show, "print the C text of this step")->check(CLI::NonNegativeNumber);
   command->add_flag("--no-fuse", options->no_fuse, "one kernel per op");
-  command->add_option("--backend", options->device.backend,
-                      "whose library is asked (default cpu; none: generate everything)");
+  add_device_switches(*command, options->device);
+  command->get_option("--backend")->description("whose library is asked (default as replay; none: generate everything)");
   command->add_flag("--json", options->json, "print JSON");
   command->callback([options, &commands] { commands.run = [options] { return kernels(*options); }; });
 }

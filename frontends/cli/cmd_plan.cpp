@@ -14,6 +14,7 @@
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/open_device.hpp"
 #include "frontends/cli/plan_report.hpp"
+#include "frontends/cli/workload.hpp"
 
 namespace crucible::cli {
 namespace {
@@ -26,18 +27,20 @@ struct PlanOptions {
 };
 
 /// Opens the backend for its claims. A backend that the user named must be there; the default one may be missing.
-Result<std::shared_ptr<backend::Device>> open_if_there(const PlanOptions& options, std::string& kernels) {
+Result<std::shared_ptr<backend::Device>> open_if_there(const PlanOptions& options, const graph::Program& program,
+                                                       std::string& kernels) {
   if (options.device.backend == "none") {
     kernels = "generated kernels only, as asked for";
     return std::shared_ptr<backend::Device>();
   }
-  Result<std::shared_ptr<backend::Device>> device = open_device(options.device);
-  if (device) {
-    kernels = fmt::format("{} {}, library calls and workspace as it claims them", (*device)->backend().name(),
-                          (*device)->backend().version());
-    return device;
+  Result<OpenedDevice> opened =
+      open_device(options.device, [&] { return workload_of(program, !options.no_fuse); });
+  if (opened) {
+    const backend::Backend& backend = opened->device->backend();
+    kernels = fmt::format("{} {}, library calls and workspace as it claims them", backend.name(), backend.version());
+    return std::move(opened->device);
   }
-  if (!options.device.backend.empty() || device.error().code != ErrorCode::kUnavailable) return device;
+  if (is_backend_named(options.device) || opened.error().code != ErrorCode::kUnavailable) return opened.error();
   kernels = fmt::format("generated kernels only: backend {} is not here", backend_name(options.device));
   return std::shared_ptr<backend::Device>();
 }
@@ -54,7 +57,7 @@ Result<int> plan(const PlanOptions& options) {
   PlanReport report{.file = options.file, .kernels = "", .buffers = {}, .plan = {}};
   CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(options.file));
   CRUCIBLE_TRY(const graph::Program program, aten::lower(trace));
-  CRUCIBLE_TRY(const std::shared_ptr<backend::Device> device, open_if_there(options, report.kernels));
+  CRUCIBLE_TRY(const std::shared_ptr<backend::Device> device, open_if_there(options, program, report.kernels));
   runtime::LibraryClaims claims(device);
   kernel::Options schedule_options{.claims = nullptr, .fuse = !options.no_fuse};
   if (device) schedule_options.claims = [&](const kernel::LibraryCall& call) { return claims.takes(call); };
@@ -89,8 +92,8 @@ void add_plan(Commands& commands) {
                                      "The memory plan of a recording: peak, lower bound, what is alive at the peak.",
                                      "crucible plan step.crtrace --svg plan.svg");
   command->add_option("file", options->file, "The recording (.crtrace)")->required();
-  command->add_option(
-      "--backend", options->device.backend,
+  add_device_switches(*command, options->device);
+  command->get_option("--backend")->description(
       "The plugin that is asked for library calls and workspace; none: generated kernels (default: as replay)");
   command->add_flag("--no-fuse", options->no_fuse, "One kernel per op");
   command->add_flag("--json", options->json, "One JSON document on standard output");

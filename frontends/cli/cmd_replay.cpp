@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 
 #include "core/trace/trace_file.hpp"
@@ -14,6 +15,7 @@
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/open_device.hpp"
 #include "frontends/cli/replay_report.hpp"
+#include "frontends/cli/workload.hpp"
 
 namespace crucible::cli {
 namespace {
@@ -22,7 +24,6 @@ struct ReplayOptions {
   std::string file;
   DeviceChoice device;
   std::uint32_t iterations = 0;  // 0: all
-  std::string numerics = "fast";
   std::uint32_t repeat = 0;
   bool no_fuse = false, verify = false, profile = false, json = false;
   std::string receipt;
@@ -76,13 +77,34 @@ Result<void> write_receipt(const std::string& path, const nlohmann::ordered_json
   return Error{ErrorCode::kBadInput, fmt::format("cannot write the receipt {}: {}", path, std::strerror(errno))};
 }
 
-Result<int> replay(const ReplayOptions& options) {
-  if (options.numerics == "strict") {
-    return Error{
-        ErrorCode::kUsage,
-        "--numerics strict (the same bits on every backend) is not in this version; --numerics fast works: vendor "
-        "libraries, results within a tolerance that --verify checks"};
+/// Errors: kUsage for what is not in this version.
+Result<void> check_numerics(const config::Settings& settings) {
+  if (settings.text("numerics") != "strict") return {};
+  return Error{ErrorCode::kUsage,
+               fmt::format("--numerics strict (the same bits on every backend; asked for by {}) is not in this version; "
+                           "--numerics fast works: vendor libraries, results within a tolerance that --verify checks",
+                           settings.find("numerics")->origin.text())};
+}
+
+runtime::Fallback fallback_of(const config::Settings& settings) {
+  const std::string text = settings.text("fallback");
+  return text == "allow" ? runtime::Fallback::kAllow : text == "warn" ? runtime::Fallback::kWarn : runtime::Fallback::kForbid;
+}
+
+/// One line per kind of op that runs elsewhere, where the policy is to warn.
+void warn_of_fallbacks(const runtime::FallbackReport& report) {
+  std::map<std::string, std::size_t> steps;
+  for (const runtime::RefusedStep& step : report.steps) ++steps[step.ops];
+  for (const auto& [ops, count] : steps) {
+    const auto first = std::ranges::find(report.steps, ops, &runtime::RefusedStep::ops);
+    fmt::print(stderr, "crucible: warning: {} ({} steps{}{}) runs on the CPU plugin: {}\n", ops, count,
+               first->source.empty() ? "" : ", first at ", first->source, first->reason);
   }
+}
+
+Result<int> replay(const ReplayOptions& options) {
+  CRUCIBLE_TRY(const config::Settings settings, load_settings(options.device));
+  CRUCIBLE_TRY_VOID(check_numerics(settings));
   Progress progress(options.json);
   progress.say("reading " + options.file);
   CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(options.file));
@@ -90,20 +112,26 @@ Result<int> replay(const ReplayOptions& options) {
   CRUCIBLE_TRY(graph::Program lowered, aten::lower(trace));
   const auto program = std::make_shared<const graph::Program>(std::move(lowered));
   CRUCIBLE_TRY_VOID(check_options(options, *program));
-  CRUCIBLE_TRY(const std::shared_ptr<backend::Device> device, open_device(options.device));
+  CRUCIBLE_TRY(OpenedDevice opened, open_device(options.device, [&] { return workload_of(*program, !options.no_fuse); }));
+  const std::shared_ptr<backend::Device>& device = opened.device;
   const char* poison = std::getenv("CRUCIBLE_POISON");
   const runtime::Options session_options{.fuse = !options.no_fuse,
-                                         .poison = poison != nullptr && std::string_view(poison) == "1"};
+                                         .poison = poison != nullptr && std::string_view(poison) == "1",
+                                         .fallback = fallback_of(opened.settings),
+                                         .open_second = [&] { return open_cpu_beside(opened.settings); }};
   progress.say("scheduling, planning and compiling");
   CRUCIBLE_TRY(const std::unique_ptr<runtime::Session> session,
                runtime::Session::create(program, trace.blob_store, device, session_options));
 
+  progress.say("");
+  if (session_options.fallback == runtime::Fallback::kWarn) warn_of_fallbacks(session->fallback());
   const std::uint32_t iterations = options.iterations == 0 ? program->iterations : options.iterations;
   ReplayReport report{.file = options.file,
                       .trace = trace,
                       .program = *program,
                       .device = *device,
                       .session = *session,
+                      .opened = opened,
                       .options = session_options};
   CRUCIBLE_TRY(report.results, run_all(*session, iterations, progress));
   if (options.verify) {
@@ -141,17 +169,14 @@ void add_replay(Commands& commands) {
       "Replays the recorded iterations from the recorded start, carrying parameters and optimizer state.",
       "crucible replay step.crtrace --verify");
   command->add_option("file", options->file, "The recording (.crtrace)")->required();
-  command->add_option("--backend", options->device.backend,
-                      "The plugin that runs it (default: $CRUCIBLE_BACKEND, then cpu)");
-  command->add_option("--device", options->device.device,
-                      "A device of the backend, see `crucible devices` (default: its first)");
+  add_device_switches(*command, options->device);
   command
       ->add_option("--threads", options->device.threads,
                    "Threads of a CPU backend (default: $CRUCIBLE_THREADS, then all)")
       ->check(CLI::Range(1u, 1000000u));
   command->add_option("--iterations", options->iterations, "Run only the first N iterations")
       ->check(CLI::Range(1u, 1000000u));
-  command->add_option("--numerics", options->numerics, "fast; strict is not in this version")
+  command->add_option("--numerics", options->device.numerics, "fast; strict is not in this version")
       ->check(CLI::IsMember({"fast", "strict"}));
   command->add_option("--repeat", options->repeat, "Run the whole sequence N more times and report the median time")
       ->check(CLI::Range(1u, 1000000u));

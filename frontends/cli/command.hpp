@@ -32,6 +32,7 @@ void add_kernels(Commands& commands);
 void add_devices(Commands& commands);
 void add_doctor(Commands& commands);
 void add_plugin(Commands& commands);
+void add_config(Commands& commands);
 
 // Subcommands of `crucible plugin`, one per file cmd_plugin_NAME.cpp.
 void add_plugin_list(Commands& commands, CLI::App& plugin);

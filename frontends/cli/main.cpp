@@ -30,6 +30,7 @@ int run(int argc, char** argv) {
   add_devices(commands);
   add_doctor(commands);
   add_plugin(commands);
+  add_config(commands);
   try {
     commands.app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

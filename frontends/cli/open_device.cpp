@@ -1,47 +1,221 @@
-// The environment of backends, in one place.
 #include "frontends/cli/open_device.hpp"
 
 #include <fmt/format.h>
 
-#include <charconv>
-#include <cstdlib>
-#include <cstring>
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+
+#include "frontends/cli/plugin_access.hpp"
 
 namespace crucible::cli {
 namespace {
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
+constexpr const char* kFallbackPlugin = "cpu";
+constexpr const char* kAuto = "auto";
+
+config::Requests requests_of(const DeviceChoice& choice) {
+  config::Requests requests;
+  const std::pair<const char*, const std::string*> switches[] = {{"backend", &choice.backend},
+                                                                 {"device", &choice.device},
+                                                                 {"fallback", &choice.fallback},
+                                                                 {"numerics", &choice.numerics}};
+  for (const auto& [key, text] : switches) {
+    if (!text->empty()) requests.switches.emplace_back(key, *text);
+  }
+  requests.sets = choice.sets;
+  return requests;
+}
+
+config::Layer layer_of(const config::Settings& settings, const std::string& key) {
+  return settings.is_said(key) ? settings.find(key)->origin.layer : config::Layer::kBuiltIn;
+}
+
+void say(std::string_view text) { fmt::print(stderr, "crucible: {}\n", text); }
+
+/// `--device acme:1` names a plugin too. The later layer wins; a device of a weaker one is told and left aside.
+/// Errors: kUsage when one layer names both and they contradict.
+Result<void> reconcile(const config::Settings& settings, std::string& plugin, DeviceAddress& address) {
+  if (address.kind != DeviceAddress::Kind::kIndex || address.plugin == plugin) return {};
+  const config::Layer device = layer_of(settings, "device"), backend = layer_of(settings, "backend");
+  const config::Setting& named = *settings.find("device");
+  if (device > backend) {
+    plugin = address.plugin;
+    return {};
+  }
+  if (plugin == kAuto) return {};
+  if (device == backend) {
+    return Error{ErrorCode::kUsage, fmt::format("device {} ({}) is not one of backend {} ({}): leave one of them out",
+                                                address.text, named.origin.place(), plugin,
+                                                settings.find("backend")->origin.place())};
+  }
+  say(fmt::format("device {} ({}) is not one of backend {}: the first device of {} is used", address.text,
+                  named.origin.place(), plugin, plugin));
+  address = {};
+  return {};
+}
+
+/// The id of the addressed device among those of one plugin; the text itself when there is none, for open() to refuse.
+/// Errors: kUnavailable when none has the uuid or the pci address, with those that there are.
+Result<std::string> find_device(const backend::Backend& backend, const std::string& plugin,
+                                const DeviceAddress& address) {
+  if (address.kind == DeviceAddress::Kind::kFirst) return std::string();
+  CRUCIBLE_TRY(const std::vector<backend::DeviceInfo> devices, backend.devices());
+  const auto exact = std::ranges::find(devices, address.text, &backend::DeviceInfo::id);
+  if (exact != devices.end()) return exact->id;
+  const bool by_uuid = address.kind == DeviceAddress::Kind::kUuid, by_pci = address.kind == DeviceAddress::Kind::kPci;
+  std::string known;
+  for (std::size_t index = 0; index < devices.size(); ++index) {
+    if (matches(address, plugin, devices[index], index)) return devices[index].id;
+    const std::string& mark = by_uuid ? devices[index].uuid : devices[index].pci;
+    known += fmt::format("{}{} {}", known.empty() ? "" : ", ", devices[index].id, mark.empty() ? "without one" : mark);
+  }
+  if (!by_uuid && !by_pci) return address.text;
+  return Error{ErrorCode::kUnavailable, fmt::format("{} has no device with {} {}: it has {}", plugin,
+                                                    by_uuid ? "uuid" : "pci address", address.text,
+                                                    known.empty() ? "none" : known)};
+}
+
+Result<std::shared_ptr<backend::Device>> open_named(config::Settings& settings, const std::string& plugin,
+                                                    const DeviceAddress& address) {
+  CRUCIBLE_TRY(const std::shared_ptr<backend::Backend> backend, load_plugin(settings, plugin));
+  CRUCIBLE_TRY(const std::string id, find_device(*backend, plugin, address));
+  return backend->open(id);
+}
+
+/// Opens the best candidate; one that does not open is refused and the next is tried.
+Result<std::shared_ptr<backend::Device>> open_best(std::vector<Candidate>& candidates, std::string& plugin) {
+  for (;;) {
+    const std::size_t best = best_candidate(candidates);
+    if (best == candidates.size()) {
+      return Error{ErrorCode::kUnavailable, "no device can be used:\n" + explain(candidates)};
+    }
+    Result<std::shared_ptr<backend::Device>> device = candidates[best].backend->open(candidates[best].device);
+    candidates[best].chosen = static_cast<bool>(device);
+    plugin = candidates[best].plugin;
+    if (device) return device;
+    candidates[best].eligible = false;
+    candidates[best].reason = device.error().message;
+  }
+}
+
+/// Settles the switch --threads and the other options of the plugin that is to be opened.
+void settle_chosen(config::Settings& settings, const DeviceChoice& choice, const std::string& plugin) {
+  if (choice.threads != 0) settings.request_option(plugin, "threads", std::to_string(choice.threads), "--threads");
+  settle_options(settings, plugin);
+}
+
+/// True when nobody but the choice among all devices can say which plugin it will be.
+bool is_open_choice(const config::Settings& settings, const std::string& plugin, const DeviceAddress& address) {
+  const bool by_mark = address.kind == DeviceAddress::Kind::kUuid || address.kind == DeviceAddress::Kind::kPci;
+  return plugin == kAuto || (by_mark && !settings.is_said("backend"));
+}
+
+Result<void> open_choice(OpenedDevice& opened, const DeviceAddress& address, const DeviceChoice& choice,
+                         const WorkloadSource& workload) {
+  Workload needed;
+  if (workload) {
+    CRUCIBLE_TRY(needed, workload());
+  }
+  if (choice.threads != 0) {
+    for (const backend::FoundBackend& found : list_plugins(opened.settings)) {
+      opened.settings.request_option(found.name, "threads", std::to_string(choice.threads), "--threads");
+    }
+  }
+  opened.candidates = judge_candidates(opened.settings, address, needed);
+  CRUCIBLE_TRY_VOID(opened.settings.check());
+  CRUCIBLE_TRY(opened.device, open_best(opened.candidates, opened.plugin));
+  for (Candidate& candidate : opened.candidates) candidate.backend.reset();  // those not chosen are stopped
+  return {};
+}
+
+Result<void> open_one(OpenedDevice& opened, const DeviceAddress& address) {
+  Result<std::shared_ptr<backend::Device>> device = open_named(opened.settings, opened.plugin, address);
+  if (device) {
+    opened.device = *std::move(device);
+    return {};
+  }
+  const ErrorCode code = device.error().code;
+  const bool replaceable = code == ErrorCode::kUnavailable || code == ErrorCode::kBadInput;
+  const std::string fallback = opened.settings.text("fallback");
+  if (!replaceable || fallback == "forbid" || opened.plugin == kFallbackPlugin) return device.error();
+  opened.asked_for = opened.plugin;
+  opened.asked_error = device.error().message;
+  say(fmt::format("{}: backend {} cannot be used, the CPU plugin takes its place: {}",
+                  fallback == "warn" ? "warning" : "note", opened.asked_for, opened.asked_error));
+  opened.plugin = kFallbackPlugin;
+  CRUCIBLE_TRY(opened.device, open_cpu_beside(opened.settings));
+  return {};
 }
 
 }  // namespace
 
-std::string backend_name(const DeviceChoice& choice) {
-  if (!choice.backend.empty()) return choice.backend;
-  const std::string configured = variable("CRUCIBLE_BACKEND");
-  return configured.empty() ? "cpu" : configured;
+void add_device_switches(CLI::App& command, DeviceChoice& choice) {
+  command.add_option("--backend", choice.backend,
+                     "The plugin that runs it, or auto (default: $CRUCIBLE_BACKEND, crucible.toml, then cpu)");
+  command.add_option("--device", choice.device,
+                     "PLUGIN:INDEX, uuid:... or pci:..., see `crucible devices` (default: the backend's first)");
+  command.add_option("--fallback", choice.fallback,
+                     "forbid, warn or allow: what happens when the backend, or an op on it, cannot be used");
+  command.add_option("--set", choice.sets, "KEY=VALUE of the configuration, for instance backend.cpu.threads=2")
+      ->take_all();
+  command.add_flag("--explain", choice.explain, "Say on standard error which devices there were and why this one");
 }
 
-Result<std::shared_ptr<backend::Device>> open_device(const DeviceChoice& choice) {
-  backend::Options options;
-  unsigned threads = choice.threads;
-  if (const std::string text = variable("CRUCIBLE_THREADS"); threads == 0 && !text.empty()) {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), threads);
-    if (error != std::errc() || end != text.data() + text.size() || threads == 0) {
-      return Error{ErrorCode::kUsage,
-                   fmt::format("CRUCIBLE_THREADS is '{}'; give a number of threads, 1 or more", text)};
-    }
+config::Settings load_unchecked_settings(const DeviceChoice& choice) {
+  config::Settings settings = config::Settings::load(config::process_surroundings(), requests_of(choice));
+  if (const std::string plugin = settings.text("backend"); plugin != kAuto) settle_chosen(settings, choice, plugin);
+  return settings;
+}
+
+Result<config::Settings> load_settings(const DeviceChoice& choice) {
+  config::Settings settings = config::Settings::load(config::process_surroundings(), requests_of(choice));
+  CRUCIBLE_TRY_VOID(settings.check());
+  return settings;
+}
+
+Result<OpenedDevice> open_device(const DeviceChoice& choice, const WorkloadSource& workload) {
+  OpenedDevice opened;
+  opened.settings = config::Settings::load(config::process_surroundings(), requests_of(choice));
+  for (const std::string& warning : opened.settings.warnings()) say("warning: " + warning);
+  DeviceAddress address = parse_device(opened.settings.text("device"));
+  opened.plugin = opened.settings.text("backend");
+  CRUCIBLE_TRY_VOID(reconcile(opened.settings, opened.plugin, address));
+  if (is_open_choice(opened.settings, opened.plugin, address)) {
+    CRUCIBLE_TRY_VOID(opened.settings.check());
+    CRUCIBLE_TRY_VOID(open_choice(opened, address, choice, workload));
+  } else {
+    // A mistake in plugins.* must be mended before anything is loaded under it; others are told with the options'.
+    const bool may_ask = std::ranges::none_of(opened.settings.problems(), [](const config::Problem& problem) {
+      return problem.message.find("plugins.") != std::string::npos;
+    });
+    if (may_ask) settle_chosen(opened.settings, choice, opened.plugin);
+    CRUCIBLE_TRY_VOID(opened.settings.check());
+    CRUCIBLE_TRY_VOID(open_one(opened, address));
   }
-  if (threads != 0) options["threads"] = std::to_string(threads);
-  static constexpr const char* kVariables[][2] = {
-      {"CRUCIBLE_CLANG", "compiler"}, {"CRUCIBLE_CACHE_DIR", "cache_dir"}, {"CRUCIBLE_LIBRARY", "library"}};
-  for (const auto& [name, option] : kVariables) {
-    if (const std::string value = variable(name); !value.empty()) options[option] = value;
+  if (choice.explain && !opened.candidates.empty()) fmt::print(stderr, "{}", explain(opened.candidates));
+  if (choice.explain && opened.candidates.empty()) {
+    say(fmt::format("device {} of {}: backend from {}, device from {}", opened.device->info().id, opened.plugin,
+                    opened.settings.find("backend")->origin.text(),
+                    opened.settings.is_said("device") ? opened.settings.find("device")->origin.text()
+                                                      : "nobody: the backend's first"));
   }
-  CRUCIBLE_TRY(const std::filesystem::path path, backend::find_backend(backend_name(choice)));
-  CRUCIBLE_TRY(const std::shared_ptr<backend::Backend> backend, backend::Backend::load(path, std::move(options)));
-  return backend->open(choice.device);
+  return opened;
+}
+
+Result<std::shared_ptr<backend::Device>> open_cpu_beside(config::Settings& settings) {
+  settle_options(settings, kFallbackPlugin);
+  CRUCIBLE_TRY_VOID(settings.check());
+  return open_named(settings, kFallbackPlugin, {});
+}
+
+std::string backend_name(const DeviceChoice& choice) {
+  return config::Settings::load(config::process_surroundings(), requests_of(choice)).text("backend");
+}
+
+bool is_backend_named(const DeviceChoice& choice) {
+  const auto settings = config::Settings::load(config::process_surroundings(), requests_of(choice));
+  return settings.is_said("backend") || settings.is_said("device");
 }
 
 }  // namespace crucible::cli

@@ -1,28 +1,58 @@
-// From the switches and the environment of a command to an opened device: which plugin, with which options. Shared by
-// the commands that need a backend.
+// From switches, files and environment to an opened device: the one way by which every command gets its backend.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/base/result.hpp"
+#include "frontends/cli/device_choice.hpp"
+#include "frontends/config/settings.hpp"
 #include "plugins/loader/backend.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace crucible::cli {
 
-/// What a user may say about the backend; "" and 0 mean: the environment decides, then the default.
+/// What the command line says about the backend; "" and 0: the other layers of the configuration decide.
 struct DeviceChoice {
-  std::string backend;   // --backend, CRUCIBLE_BACKEND, "cpu"
-  std::string device;    // --device, the backend's first one
-  unsigned threads = 0;  // --threads, CRUCIBLE_THREADS, the backend's choice
+  std::string backend, device, fallback, numerics;
+  unsigned threads = 0;
+  std::vector<std::string> sets;  // --set KEY=VALUE
+  bool explain = false;           // say on stderr which devices there were and why this one
 };
 
-/// The name of the backend that open_device() would load.
-std::string backend_name(const DeviceChoice& choice);
+/// Adds --backend, --device, --fallback, --set and --explain to a command.
+void add_device_switches(CLI::App& command, DeviceChoice& choice);
 
-/// Finds and loads the backend and opens the device. CRUCIBLE_CLANG, CRUCIBLE_CACHE_DIR and CRUCIBLE_LIBRARY go to the
-/// plugin as its options "compiler", "cache_dir" and "library".
-/// Errors: kUnavailable when plugin or device are missing; kUsage for CRUCIBLE_THREADS that is not a number.
-Result<std::shared_ptr<backend::Device>> open_device(const DeviceChoice& choice);
+/// A device, and how it came to be this one.
+struct OpenedDevice {
+  std::shared_ptr<backend::Device> device;
+  config::Settings settings;
+  std::string plugin;       // the name under which it was found
+  std::string asked_for;    // the plugin that could not be used and was replaced; mostly ""
+  std::string asked_error;  // why not
+  std::vector<Candidate> candidates;  // of a choice among several
+};
+
+/// The configuration that the switches are a layer of, checked. Errors: kBadInput, kUsage with every problem.
+Result<config::Settings> load_settings(const DeviceChoice& choice);
+/// The same with the options of the backend that would be opened settled, and without the check.
+config::Settings load_unchecked_settings(const DeviceChoice& choice);
+
+/// Finds and loads the backend and opens the device. With "auto" all devices are judged for `workload`. When the
+/// backend cannot be used, the fallback policy says whether the CPU plugin takes its place, with a line on stderr.
+/// Errors: kUnavailable and kBadInput when plugin or device cannot be used; those of the configuration.
+Result<OpenedDevice> open_device(const DeviceChoice& choice, const WorkloadSource& workload = nullptr);
+
+/// Opens the CPU plugin beside a device that refuses something. Errors: the loader's.
+Result<std::shared_ptr<backend::Device>> open_cpu_beside(config::Settings& settings);
+
+/// The backend that open_device() would use: a plugin's name or "auto".
+std::string backend_name(const DeviceChoice& choice);
+/// True when some layer names it: then it must be there.
+bool is_backend_named(const DeviceChoice& choice);
 
 }  // namespace crucible::cli

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <set>
 
 #include "frontends/cli/command.hpp"
+#include "frontends/cli/receipt.hpp"
 
 namespace crucible::cli {
 namespace {
@@ -24,88 +24,6 @@ double median(std::vector<std::uint64_t> values) {
   const std::size_t middle = values.size() / 2;
   return values.size() % 2 == 1 ? static_cast<double>(values[middle])
                                 : (static_cast<double>(values[middle - 1]) + static_cast<double>(values[middle])) / 2;
-}
-
-struct StepCounts {
-  std::size_t library = 0, generated = 0;
-  std::size_t generated_products = 0;  // contractions that no library took
-};
-
-bool is_contraction(graph::OpKind kind) {
-  return kind == graph::OpKind::kMatMul || kind == graph::OpKind::kConv2d ||
-         kind == graph::OpKind::kConv2dBackwardInput || kind == graph::OpKind::kConv2dBackwardWeight;
-}
-
-StepCounts count_steps(const ReplayReport& report) {
-  StepCounts counts;
-  for (const kernel::Step& step : report.session.schedule().steps) {
-    if (step.kind == kernel::StepKind::kLibrary) {
-      ++counts.library;
-      continue;
-    }
-    ++counts.generated;
-    for (const graph::OpId op : step.ops) counts.generated_products += is_contraction(report.program.ops[op].kind);
-  }
-  return counts;
-}
-
-std::size_t count_draws(const graph::Program& program) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(program.inputs, [](const graph::Input& input) { return input.is_draw; }));
-}
-
-/// The device's own words; nothing when it has none.
-backend::Properties properties_of(const ReplayReport& report) {
-  Result<backend::Properties> properties = report.device.properties();
-  return properties ? *std::move(properties) : backend::Properties{};
-}
-
-std::string property(const backend::Properties& properties, std::string_view name) {
-  for (const auto& [key, value] : properties) {
-    if (key == name) return value;
-  }
-  return "";
-}
-
-/// What does not run the way it was meant to, each with its cost.
-std::vector<std::string> fallbacks(const ReplayReport& report, const backend::Properties& properties) {
-  std::vector<std::string> notes;
-  const StepCounts counts = count_steps(report);
-  if (counts.generated_products > 0) {
-    const std::string library = property(properties, "library");
-    notes.push_back(fmt::format("{} matrix products and convolutions run as generated kernels{}",
-                                counts.generated_products, library.empty() ? "" : " (library " + library + ")"));
-  }
-  if (!report.session.library_failure().empty())
-    notes.push_back("the library failed: " + report.session.library_failure());
-  return notes;
-}
-
-Json receipt_json(const ReplayReport& report) {
-  const backend::Backend& backend = report.device.backend();
-  const backend::Properties properties = properties_of(report);
-  const StepCounts counts = count_steps(report);
-  Json receipt;
-  receipt["trace"] = report.file;
-  receipt["recorded_by"] = report.trace.metadata.frontend;
-  receipt["framework"] = report.trace.metadata.framework;
-  receipt["plugin"] = {{"name", backend.name()},
-                       {"vendor", backend.vendor()},
-                       {"version", backend.version()},
-                       {"path", backend.path().string()}};
-  receipt["device"] = {{"id", report.device.info().id}, {"name", report.device.info().name}};
-  for (const auto& [key, value] : properties) receipt["device"]["properties"][key] = value;
-  receipt["numerics"] = "fast";
-  const std::size_t draws = count_draws(report.program);
-  receipt["random"] = draws > 0 ? Json("recorded draws fed back") : Json("none");
-  receipt["draws_per_iteration"] = draws;
-  receipt["library_steps"] = counts.library;
-  receipt["generated_steps"] = counts.generated;
-  receipt["fallbacks"] = fallbacks(report, properties);
-  receipt["fused"] = report.options.fuse;
-  receipt["poisoned"] = report.options.poison;
-  if (!report.trace.metadata.incomplete_reason.empty()) receipt["incomplete"] = report.trace.metadata.incomplete_reason;
-  return receipt;
 }
 
 Json iterations_json(const ReplayReport& report) {
@@ -277,6 +195,12 @@ std::string ReplayReport::to_text(bool colour) const {
   std::string text = iteration_table(*this) + "\n";
   text += fmt::format("backend   {} {}, {} ({})\n", device.backend().name(), device.backend().version(),
                       device.info().name, device.info().id);
+  if (!opened.asked_for.empty()) text += fmt::format("instead   of {}: {}\n", opened.asked_for, opened.asked_error);
+  if (const runtime::FallbackReport& elsewhere = session.fallback(); elsewhere.device) {
+    text += fmt::format("fallback  {} of {} steps on {}, {} copies of {} per iteration\n", elsewhere.steps.size(),
+                        session.schedule().steps.size(), elsewhere.device->info().id, elsewhere.copies_per_iteration,
+                        format_bytes(elsewhere.bytes_per_iteration));
+  }
   text +=
       fmt::format("program   {} recorded ops, {} neutral ops, {} steps: {} library calls, {} launches of {} kernels\n",
                   trace.iterations.empty() ? 0u : trace.iterations[0].op_count, program.ops.size(),
@@ -290,7 +214,7 @@ std::string ReplayReport::to_text(bool colour) const {
   if (const std::size_t draws = count_draws(program); draws > 0) {
     text += fmt::format("random    recorded draws fed back ({} tensors per iteration)\n", draws);
   }
-  for (const std::string& note : fallbacks(*this, properties_of(*this))) text += fmt::format("note      {}\n", note);
+  for (const std::string& note : notes(*this)) text += fmt::format("note      {}\n", note);
   if (options.poison) text += "poison    dead ranges are overwritten; times are not representative\n";
   text += verification ? verification_text(*verification, colour) : "verified  not asked for (--verify)\n";
   if (!profile.empty()) text += profile_text(*this);

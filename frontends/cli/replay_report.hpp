@@ -8,6 +8,7 @@
 
 #include "core/runtime/session.hpp"
 #include "core/trace/trace.hpp"
+#include "frontends/cli/open_device.hpp"
 
 namespace crucible::cli {
 
@@ -18,6 +19,7 @@ struct ReplayReport {
   const graph::Program& program;
   const backend::Device& device;
   const runtime::Session& session;
+  const OpenedDevice& opened;
   runtime::Options options;
   std::vector<runtime::IterationResult> results = {};
   std::optional<runtime::Verification> verification = {};

@@ -81,6 +81,9 @@ Result<std::vector<DeviceInfo>> Backend::devices() const {
       if (key == "id") device.id = view(items[i].s);
       if (key == "name") device.name = view(items[i].s);
       if (key == "kind") device.kind = view(items[i].s);
+      if (key == "uuid") device.uuid = view(items[i].s);
+      if (key == "pci") device.pci = view(items[i].s);
+      if (key == "emulated") device.emulated = items[i].u != 0;
       if (key == "threads") device.threads = items[i].u;
       if (key == "memory_bytes") device.memory_bytes = items[i].u;
     }

@@ -25,8 +25,9 @@ using Options = std::map<std::string, std::string>;
 using Properties = std::vector<std::pair<std::string, std::string>>;
 
 struct DeviceInfo {
-  std::string id, name, kind;
+  std::string id, name, kind, uuid, pci;  // "" where the plugin does not say
   std::uint64_t threads = 0, memory_bytes = 0;
+  bool emulated = false;
 };
 
 class Backend;
@@ -76,10 +77,17 @@ struct KernelText {
   std::vector<std::byte> ir{};
 };
 
+/// What a failed compilation says to a caller that can run a kernel elsewhere.
+struct CompileRefusal {
+  bool unsupported = false;  // the device can never compile one of the kernels
+  std::string kernel;        // which one; "" when the plugin does not say (ABI 0.1)
+};
+
 class Module {
  public:
+  /// `refusal`, if given, is filled when it fails.
   static Result<Module> compile(std::shared_ptr<Device> device, std::string_view prelude,
-                                std::span<const KernelText> kernels);
+                                std::span<const KernelText> kernels, CompileRefusal* refusal = nullptr);
   Module(Module&& other) noexcept;
   Module& operator=(Module&& other) noexcept;
   ~Module();

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "plugins/abi/stubs.hpp"
 #include "plugins/loader/backend.hpp"
 
 namespace crucible::backend {
@@ -14,6 +15,19 @@ void drop(crucible_status status) { (void)static_cast<bool>(to_result(status, "r
 constexpr std::string_view kDialectOfTexts = "c";  // what the host's printer writes
 
 crucible_str borrow(std::string_view text) { return {text.data(), text.size()}; }
+
+/// Reads an error object without taking it.
+CompileRefusal refusal_in(crucible_status status) {
+  CompileRefusal refusal;
+  if (status == nullptr || status->table == nullptr) return refusal;
+  const crucible_error_table functions = abi::error_functions(status);
+  refusal.unsupported = functions.code(status) == CRUCIBLE_E_UNSUPPORTED;
+  crucible_str key = {}, value = {};
+  for (std::uint32_t i = 0; functions.payload(status, i, &key, &value) == 1; ++i) {
+    if (std::string_view(key.data, key.size) == "kernel") refusal.kernel.assign(value.data, value.size);
+  }
+  return refusal;
+}
 
 Properties& as_properties(void* user) { return *static_cast<Properties*>(user); }
 
@@ -97,7 +111,7 @@ Result<void> Buffer::fill(std::uint64_t offset, std::uint64_t size, std::uint8_t
 }
 
 Result<Module> Module::compile(std::shared_ptr<Device> device, std::string_view prelude,
-                               std::span<const KernelText> kernels) {
+                               std::span<const KernelText> kernels, CompileRefusal* refusal) {
   const crucible_if_compile& table = device->backend().compile_table();
   crucible_str dialect = {};
   CRUCIBLE_TRY_VOID(to_result(table.dialect(device->handle(), &dialect),
@@ -106,24 +120,23 @@ Result<Module> Module::compile(std::shared_ptr<Device> device, std::string_view 
   module.info_.struct_size = sizeof(module.info_);
   const auto count = static_cast<std::uint32_t>(kernels.size());
   const std::string what = fmt::format("compiling {} kernels for device {}", count, device->info().id);
+  crucible_status status = nullptr;
   if (dialect.data != nullptr && std::string_view(dialect.data, dialect.size) == kDialectOfTexts) {
     std::vector<crucible_str> names, texts;
     for (const KernelText& kernel : kernels) {
       names.push_back(borrow(kernel.name));
       texts.push_back(borrow(kernel.text));
     }
-    CRUCIBLE_TRY_VOID(to_result(table.compile(device->handle(), borrow(prelude), names.data(), texts.data(), count,
-                                              &module.handle_, &module.info_),
-                                what));
+    status = table.compile(device->handle(), borrow(prelude), names.data(), texts.data(), count, &module.handle_, &module.info_);
   } else {  // the plugin prints its own: it gets the kernels themselves
     std::vector<crucible_kernel_source> sources;
     for (const KernelText& kernel : kernels) {
       sources.push_back({sizeof(crucible_kernel_source), 0, borrow(kernel.name), {}, kernel.ir.data(), kernel.ir.size()});
     }
-    CRUCIBLE_TRY_VOID(to_result(table.compile_sources(device->handle(), borrow(prelude), sources.data(), count,
-                                                      &module.handle_, &module.info_),
-                                what));
+    status = table.compile_sources(device->handle(), borrow(prelude), sources.data(), count, &module.handle_, &module.info_);
   }
+  if (refusal != nullptr) *refusal = refusal_in(status);
+  CRUCIBLE_TRY_VOID(to_result(status, what));
   module.device_ = std::move(device);
   return module;
 }

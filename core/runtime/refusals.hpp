@@ -1,0 +1,30 @@
+// Which kernels a device refuses: it takes all that it can in one module, and the others are named with their reasons.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/result.hpp"
+#include "plugins/loader/backend.hpp"
+
+namespace crucible::runtime {
+
+struct Refusal {
+  std::string kernel, reason;
+};
+
+struct AcceptedKernels {
+  std::optional<backend::Module> module;  // nothing when no kernel was accepted
+  std::vector<Refusal> refused;
+};
+
+/// Compiles `kernels` (of distinct names) without those that the device answers UNSUPPORTED for. A plugin that does not
+/// say which kernel it means is asked for halves, down to single kernels. Errors: every other failure of the compiler.
+Result<AcceptedKernels> compile_accepted(const std::shared_ptr<backend::Device>& device, std::string_view prelude,
+                                         std::span<const backend::KernelText> kernels);
+
+}  // namespace crucible::runtime

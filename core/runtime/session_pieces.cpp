@@ -1,0 +1,174 @@
+// Compiling for a device that may refuse some kernels, and running the result: one plan, or several that run on two
+// devices in turn with copies between them.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/runtime/plan_ops.hpp"
+#include "core/runtime/refusals.hpp"
+#include "core/runtime/session_state.hpp"
+
+namespace crucible::runtime {
+namespace {
+
+Error at_stage(std::string_view stage, const Error& error) {
+  return {error.code, fmt::format("{}: {}", stage, error.message)};
+}
+
+/// "tanh, multiply": the kinds of a step's ops, each once, in their order.
+std::string kinds_of(const graph::Program& program, const kernel::Step& step) {
+  std::vector<std::string_view> kinds;
+  std::string text;
+  for (const graph::OpId op : step.ops) {
+    const std::string_view kind = graph::name(program.ops[op].kind);
+    if (std::ranges::find(kinds, kind) != kinds.end()) continue;
+    kinds.push_back(kind);
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", kind);
+  }
+  return text;
+}
+
+/// "train.py:31 (blocks.0.norm1)" of the first op that has a source.
+std::string source_of(const graph::Program& program, const kernel::Step& step) {
+  for (const graph::OpId op : step.ops) {
+    const std::uint32_t index = program.ops[op].source;
+    if (index >= program.sources.size()) continue;
+    const graph::Source& source = program.sources[index];
+    return source.module.empty() ? source.site : fmt::format("{} ({})", source.site, source.module);
+  }
+  return "";
+}
+
+/// "device acme:0 refuses 2 of 14 steps: ..." with the ops of each, ten at most.
+Error forbidden(const backend::Device& device, const std::vector<RefusedStep>& refused, std::size_t steps,
+                std::string_view advice) {
+  std::string text = fmt::format("device {} refuses {} of {} steps:", device.info().id, refused.size(), steps);
+  for (std::size_t i = 0; i < refused.size() && i < 10; ++i) {
+    text += fmt::format("\n  {}{}{}: {}", refused[i].ops, refused[i].source.empty() ? "" : " at ", refused[i].source,
+                        refused[i].reason);
+  }
+  if (refused.size() > 10) text += fmt::format("\n  and {} more", refused.size() - 10);
+  return {ErrorCode::kUnavailable, fmt::format("{}\n{}", text, advice)};
+}
+
+}  // namespace
+
+Result<void> Session::State::compile() {
+  std::vector<backend::KernelText> texts;
+  for (const kernel::Kernel& kernel : schedule.kernels) {
+    const auto same = [&](const backend::KernelText& text) { return text.name == kernel.name; };
+    if (std::ranges::none_of(texts, same)) texts.push_back({kernel.name, kernel.text, kernel.ir});
+  }
+  is_second_kernel.assign(schedule.kernels.size(), false);
+  Result<AcceptedKernels> accepted = compile_accepted(device, kernel::math_prelude(), texts);
+  if (!accepted) return at_stage("compile", accepted.error());
+  module = std::move(accepted->module);
+  return accepted->refused.empty() ? Result<void>() : compile_refused(texts, accepted->refused);
+}
+
+/// The second device takes what the first one refused, or the user hears what that was.
+Result<void> Session::State::compile_refused(const std::vector<backend::KernelText>& texts,
+                                             const std::vector<Refusal>& refused) {
+  const auto refusal_of = [&](const std::string& name) { return std::ranges::find(refused, name, &Refusal::kernel); };
+  for (std::size_t i = 0; i < schedule.kernels.size(); ++i) {
+    is_second_kernel[i] = refusal_of(schedule.kernels[i].name) != refused.end();
+  }
+  for (std::uint32_t index = 0; index < schedule.steps.size(); ++index) {
+    const kernel::Step& step = schedule.steps[index];
+    if (step.kind != kernel::StepKind::kLaunch || !is_second_kernel[step.kernel]) continue;
+    fallback.steps.push_back({index, kinds_of(*program, step), source_of(*program, step),
+                              refusal_of(schedule.kernels[step.kernel].name)->reason});
+  }
+  if (options.fallback == Fallback::kForbid || !options.open_second) {
+    return forbidden(*device, fallback.steps, schedule.steps.size(),
+                     "--fallback allow lets the CPU plugin run them, with copies between the devices");
+  }
+  Result<std::shared_ptr<backend::Device>> second = options.open_second();
+  if (!second) return at_stage("device for refused kernels", second.error());
+  fallback.device = *std::move(second);
+  std::vector<backend::KernelText> left;
+  for (const backend::KernelText& text : texts) {
+    if (refusal_of(text.name) != refused.end()) left.push_back(text);
+  }
+  Result<backend::Module> compiled = backend::Module::compile(fallback.device, kernel::math_prelude(), left);
+  if (!compiled) return at_stage("compile for the second device", compiled.error());
+  second_module.emplace(*std::move(compiled));
+  return {};
+}
+
+Result<void> Session::State::build_plan() {
+  // An empty program still gets an arena: backends need not support allocations of nothing.
+  const std::uint64_t size = std::max(placement.plan.peak_bytes, kAlignment);
+  Result<backend::Buffer> allocated = backend::Buffer::allocate(device, size, kAlignment);
+  if (!allocated) return at_stage("arena", allocated.error());
+  arena.emplace(*std::move(allocated));
+  std::vector<bool> on_second;
+  for (const kernel::Step& step : schedule.steps) {
+    on_second.push_back(step.kind == kernel::StepKind::kLaunch && step.kernel < is_second_kernel.size() &&
+                        is_second_kernel[step.kernel]);
+  }
+  Result<Split> cut = split(*program, schedule, placement, on_second);
+  if (!cut) return at_stage("plan", cut.error());
+  if (fallback.device) {
+    Result<backend::Buffer> other = backend::Buffer::allocate(fallback.device, size, kAlignment);
+    if (!other) return at_stage("arena of the second device", other.error());
+    second_arena.emplace(*std::move(other));
+  }
+  fallback.segments = static_cast<std::uint32_t>(cut->segments.size());
+  fallback.copies_per_iteration = cut->copies;
+  fallback.bytes_per_iteration = cut->bytes;
+  loaded_twice = std::move(cut->loaded_twice);
+  for (Segment& segment : cut->segments) {
+    Result<void> built = build_piece(std::move(segment));
+    if (!built) return at_stage("plan", built.error());
+  }
+  return {};
+}
+
+Result<void> Session::State::build_piece(Segment segment) {
+  const backend::Buffer& own_arena = segment.on_second ? *second_arena : *arena;
+  const std::optional<backend::Module>& own_module = segment.on_second ? second_module : module;
+  const FindKernel find = [&](std::string_view name) -> Result<crucible_kernel*> {
+    if (!own_module) return Error{ErrorCode::kInternal, fmt::format("kernel {} was not compiled", name)};
+    return own_module->kernel(name);
+  };
+  CRUCIBLE_TRY(const PlanOps listed, PlanOps::build(*program, schedule, placement, own_arena.address(), find,
+                                                    options.poison, {segment.begin, segment.end, segment.homes}));
+  CRUCIBLE_TRY(backend::Plan built, backend::Plan::build(segment.on_second ? fallback.device : device, listed.ops(),
+                                                         static_cast<std::uint32_t>(program->slots.size())));
+  pieces.push_back({std::move(segment), std::move(built), listed.op_of_step()});
+  return {};
+}
+
+/// Through the host: devices of two plugins know nothing of each other.
+Result<void> Session::State::copy_into(const Segment& segment) {
+  std::vector<std::byte> bytes;
+  backend::Buffer& to = segment.on_second ? *second_arena : *arena;
+  const backend::Buffer& from = segment.on_second ? *arena : *second_arena;
+  for (const CrossCopy& copy : segment.before) {
+    bytes.resize(copy.size_bytes);
+    CRUCIBLE_TRY_VOID(from.read(copy.offset_bytes, bytes));
+    CRUCIBLE_TRY_VOID(to.write(copy.offset_bytes, bytes));
+  }
+  return {};
+}
+
+Result<void> Session::State::replay() {
+  for (Piece& piece : pieces) {
+    CRUCIBLE_TRY_VOID(copy_into(piece.segment));
+    CRUCIBLE_TRY_VOID(piece.plan.replay());
+  }
+  return {};
+}
+
+Result<std::vector<std::uint64_t>> Session::State::profile() {
+  std::vector<std::uint64_t> per_step;
+  for (Piece& piece : pieces) {
+    CRUCIBLE_TRY_VOID(copy_into(piece.segment));
+    CRUCIBLE_TRY(const std::vector<std::uint64_t> per_op, piece.plan.profile());
+    for (const std::uint32_t op : piece.op_of_step) per_step.push_back(op < per_op.size() ? per_op[op] : 0);
+  }
+  return per_step;
+}
+
+}  // namespace crucible::runtime

@@ -1,0 +1,30 @@
+// The commands' way to the loader, under the policy of the configuration: which plugins there are, what they say of
+// themselves, and starting one.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/result.hpp"
+#include "frontends/config/settings.hpp"
+#include "plugins/loader/backend.hpp"
+#include "plugins/loader/facts.hpp"
+
+namespace crucible::cli {
+
+/// Every plugin in the folders that are searched, by name.
+std::vector<backend::FoundBackend> list_plugins(const config::Settings& settings);
+
+/// What the plugin says of itself without being started; nothing when it cannot be found or does not answer (loading it
+/// then says why).
+std::optional<backend::PluginFacts> plugin_facts(const config::Settings& settings, const std::string& name);
+
+/// Checks the plugin's options against its own schema and settles them in `settings`.
+void settle_options(config::Settings& settings, const std::string& name);
+
+/// Finds, loads and starts the plugin with its settled options. Errors: the loader's, with its record.
+Result<std::shared_ptr<backend::Backend>> load_plugin(const config::Settings& settings, const std::string& name);
+
+}  // namespace crucible::cli

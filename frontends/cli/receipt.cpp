@@ -1,0 +1,162 @@
+#include "frontends/cli/receipt.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/hash.hpp"
+#include "core/trace/mapped_file.hpp"
+#include "frontends/cli/plugin_access.hpp"
+
+namespace crucible::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+bool is_contraction(graph::OpKind kind) {
+  return kind == graph::OpKind::kMatMul || kind == graph::OpKind::kConv2d ||
+         kind == graph::OpKind::kConv2dBackwardInput || kind == graph::OpKind::kConv2dBackwardWeight;
+}
+
+/// The device's own words; nothing when it has none.
+backend::Properties properties_of(const backend::Device& device) {
+  Result<backend::Properties> properties = device.properties();
+  return properties ? *std::move(properties) : backend::Properties{};
+}
+
+std::string property(const backend::Properties& properties, std::string_view name) {
+  for (const auto& [key, value] : properties) {
+    if (key == name) return value;
+  }
+  return "";
+}
+
+/// Of the file as it is now; null when it cannot be read any more.
+Json digest_of(const std::filesystem::path& path) {
+  const Result<trace::MappedFile> file = trace::MappedFile::open(path);
+  return file ? Json(sha256(file->bytes()).hex()) : Json(nullptr);
+}
+
+Json plugin_json(const config::Settings& settings, const std::string& name, const backend::Backend& backend) {
+  const std::optional<backend::PluginFacts> facts = plugin_facts(settings, name);
+  Json plugin = {{"name", backend.name()}, {"vendor", backend.vendor()}, {"version", backend.version()}};
+  plugin["build_id"] = facts && !facts->build_id.empty() ? Json(facts->build_id) : Json(nullptr);
+  plugin["path"] = backend.path().string();
+  plugin["sha256"] = digest_of(backend.path());
+  return plugin;
+}
+
+Json device_json(const backend::Device& device) {
+  const backend::DeviceInfo& info = device.info();
+  const backend::Properties properties = properties_of(device);
+  Json json = {{"id", info.id}, {"name", info.name}, {"emulated", info.emulated}};
+  if (!info.uuid.empty()) json["uuid"] = info.uuid;
+  if (!info.pci.empty()) json["pci"] = info.pci;
+  const std::string driver = property(properties, "driver");
+  json["driver"] = driver.empty() ? Json(nullptr) : Json(driver);
+  for (const auto& [key, value] : properties) json["properties"][key] = value;
+  return json;
+}
+
+/// Steps that ran on the CPU plugin, and what crossed.
+Json elsewhere_json(const ReplayReport& report) {
+  const runtime::FallbackReport& elsewhere = report.session.fallback();
+  Json json = {{"policy", report.opened.settings.text("fallback")}};
+  json["instead_of"] = nullptr;
+  if (!report.opened.asked_for.empty()) {
+    json["instead_of"] = {{"backend", report.opened.asked_for}, {"reason", report.opened.asked_error}};
+  }
+  json["device"] = elsewhere.device ? Json(elsewhere.device->info().id) : Json(nullptr);
+  json["steps"] = Json::array();
+  for (const runtime::RefusedStep& step : elsewhere.steps) {
+    json["steps"].push_back(
+        {{"step", step.step}, {"ops", step.ops}, {"source", step.source}, {"reason", step.reason}});
+  }
+  json["copies_per_iteration"] = elsewhere.copies_per_iteration;
+  json["copied_bytes_per_iteration"] = elsewhere.bytes_per_iteration;
+  json["segments"] = elsewhere.segments;
+  return json;
+}
+
+Json candidates_json(const std::vector<Candidate>& candidates) {
+  Json rows = Json::array();
+  for (const Candidate& candidate : candidates) {
+    rows.push_back({{"plugin", candidate.plugin},
+                    {"device", candidate.device},
+                    {"score", candidate.scored ? Json(candidate.score) : Json(nullptr)},
+                    {"verdict", candidate.chosen ? "chosen" : candidate.eligible ? "possible" : "refused"},
+                    {"reason", candidate.reason}});
+  }
+  return rows;
+}
+
+Json config_json(const config::Settings& settings) {
+  Json values = Json::object();
+  for (const auto& [key, setting] : settings.all()) {
+    values[key] = {{"value", config::to_text(setting.value)}, {"from", setting.origin.text()}};
+  }
+  return values;
+}
+
+}  // namespace
+
+StepCounts count_steps(const ReplayReport& report) {
+  StepCounts counts;
+  for (const kernel::Step& step : report.session.schedule().steps) {
+    if (step.kind == kernel::StepKind::kLibrary) {
+      ++counts.library;
+      continue;
+    }
+    ++counts.generated;
+    for (const graph::OpId op : step.ops) counts.generated_products += is_contraction(report.program.ops[op].kind);
+  }
+  return counts;
+}
+
+std::size_t count_draws(const graph::Program& program) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(program.inputs, [](const graph::Input& input) { return input.is_draw; }));
+}
+
+std::vector<std::string> notes(const ReplayReport& report) {
+  std::vector<std::string> notes;
+  const StepCounts counts = count_steps(report);
+  if (counts.generated_products > 0) {
+    const std::string library = property(properties_of(report.device), "library");
+    notes.push_back(fmt::format("{} matrix products and convolutions run as generated kernels{}",
+                                counts.generated_products, library.empty() ? "" : " (library " + library + ")"));
+  }
+  if (!report.session.library_failure().empty())
+    notes.push_back("the library failed: " + report.session.library_failure());
+  return notes;
+}
+
+Json receipt_json(const ReplayReport& report) {
+  const StepCounts counts = count_steps(report);
+  Json receipt;
+  receipt["trace"] = report.file;
+  receipt["recorded_by"] = report.trace.metadata.frontend;
+  receipt["framework"] = report.trace.metadata.framework;
+  receipt["plugin"] = plugin_json(report.opened.settings, report.opened.plugin, report.device.backend());
+  receipt["device"] = device_json(report.device);
+  if (!report.opened.candidates.empty()) receipt["candidates"] = candidates_json(report.opened.candidates);
+  receipt["numerics"] = report.opened.settings.text("numerics");
+  const std::size_t draws = count_draws(report.program);
+  receipt["random"] = draws > 0 ? Json("recorded draws fed back") : Json("none");
+  receipt["draws_per_iteration"] = draws;
+  receipt["library_steps"] = counts.library;
+  receipt["generated_steps"] = counts.generated;
+  receipt["fallbacks"] = notes(report);
+  receipt["fallback"] = elsewhere_json(report);
+  receipt["cache"] = {{"kernels", report.session.schedule().kernels.size()},
+                      {"from_cache", report.session.compiled_from_cache()}};
+  receipt["time"] = "host clock (steady) around the replay call of each iteration, inputs and outputs left out" +
+                    std::string(report.session.fallback().device ? ", copies between the devices included" : "");
+  receipt["fused"] = report.options.fuse;
+  receipt["poisoned"] = report.options.poison;
+  receipt["config"] = config_json(report.opened.settings);
+  if (!report.trace.metadata.incomplete_reason.empty()) receipt["incomplete"] = report.trace.metadata.incomplete_reason;
+  return receipt;
+}
+
+}  // namespace crucible::cli

@@ -1,0 +1,56 @@
+// Which keys there are, what values they take, which variable of the environment sets them; and the check of a value
+// against its key. An option of a plugin is a key too, made from the plugin's own schema.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/result.hpp"
+#include "frontends/config/value.hpp"
+
+namespace crucible::config {
+
+enum class Type : std::uint8_t {
+  kText,
+  kChoice,    // one of `choices`
+  kBool,
+  kInteger,   // from `min` to `max`
+  kPath,      // relative to the file that says it, else to the working folder
+  kWord,      // as kPath when it has a slash, else a name to be looked up in PATH
+  kDigest,    // 64 hexadecimal digits
+  kTextList,  // of `choices`, unless that is empty
+  kPathList,
+};
+
+struct Key {
+  std::string name;  // dotted; a last part "*" stands for any name
+  Type type = Type::kText;
+  std::string built_in = {};  // as text; "" where nothing is set
+  std::string variable = {};  // of the environment; "" where there is none
+  std::string help = {};
+  std::vector<std::string> choices = {};
+  std::int64_t min = 0, max = std::numeric_limits<std::int64_t>::max();
+  /// True when what it names is a place in the file system; a privileged process takes none from its environment.
+  bool is_place() const { return type == Type::kPath || type == Type::kWord || type == Type::kPathList; }
+  /// What stands between the elements when a list is written as one text.
+  char separator() const { return type == Type::kPathList ? ':' : ','; }
+};
+
+/// Every key but the options of plugins, in the order in which they are shown.
+const std::vector<Key>& known_keys();
+/// The key that `name` is, patterns included; null when there is none.
+const Key* find_key(std::string_view name);
+/// All names of `keys`, for suggestions; patterns left out.
+std::vector<std::string> names_of(const std::vector<Key>& keys);
+
+/// `value` in the key's own type. With `from_text`, a text is read as what the key wants ("2", "true", "a,b"): that is
+/// how environment and command line write everything. Relative paths become absolute under `base`.
+/// Errors: a sentence about the value, without its place, kBadInput.
+Result<Value> convert(const Key& key, const Value& value, bool from_text, const std::filesystem::path& base);
+
+}  // namespace crucible::config

@@ -1,0 +1,27 @@
+#include "frontends/config/load_policy.hpp"
+
+#include <string_view>
+
+namespace crucible::config {
+
+backend::LoadPolicy load_policy(const Settings& settings) {
+  constexpr std::string_view kPins = "plugins.pins.";
+  backend::LoadPolicy policy;
+  for (const std::string& folder : settings.list("plugins.folders")) policy.folders.emplace_back(folder);
+  policy.allow = settings.list("plugins.allow");
+  policy.deny = settings.list("plugins.deny");
+  for (const auto& [key, setting] : settings.all()) {
+    if (key.starts_with(kPins)) policy.pins[key.substr(kPins.size())] = to_text(setting.value);
+  }
+  const std::string trust = settings.text("plugins.trust");
+  policy.trust = trust == "off"       ? backend::TrustPolicy::kOff
+                 : trust == "enforce" ? backend::TrustPolicy::kEnforce
+                                      : backend::TrustPolicy::kWarn;
+  policy.probe = settings.flag("plugins.probe");
+  policy.probe_time_limit = std::chrono::milliseconds(settings.number("plugins.probe_time_limit_ms"));
+  policy.layers = settings.list("plugins.layers");
+  policy.trace_file = settings.text("plugins.trace_file");
+  return policy;
+}
+
+}  // namespace crucible::config

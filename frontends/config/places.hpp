@@ -1,0 +1,40 @@
+// Which files the configuration is read from, and whether somebody else could have written them.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "frontends/config/value.hpp"
+
+namespace crucible::config {
+
+/// A variable's value, or nothing: the environment of this process, or that of a test.
+using Environment = std::function<std::optional<std::string>(const std::string& name)>;
+
+/// What a process is asked from; process_surroundings() is the real one.
+struct Surroundings {
+  std::filesystem::path system_file = "/etc/crucible/crucible.toml";
+  std::filesystem::path working_folder;
+  Environment environment;
+  bool privileged = false;  // more rights than its user (set-uid): nothing of the user's environment names a file
+};
+Surroundings process_surroundings();
+
+struct ConfigFile {
+  Layer layer = Layer::kSystem;
+  std::filesystem::path path;
+  std::string danger;  // "" or who else can write it, and what to do
+};
+
+/// The files that exist, weakest layer first. The user's is $XDG_CONFIG_HOME/crucible/crucible.toml or that under
+/// ~/.config. The project's is the first crucible.toml from the working folder upwards; the search ends at the folder
+/// that has .git, at the home folder and at the root. A privileged process reads the system's alone.
+std::vector<ConfigFile> find_files(const Surroundings& surroundings);
+
+/// The bytes of a file, 1 MiB at most: a configuration is not longer. nullopt when it cannot be read.
+std::optional<std::string> read_text(const std::filesystem::path& path);
+
+}  // namespace crucible::config

@@ -1,0 +1,101 @@
+// toml++ is used without exceptions: a file of a user is no exceptional thing.
+#include "frontends/config/toml_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#define TOML_EXCEPTIONS 0
+#define TOML_ENABLE_FORMATTERS 0
+#include <toml++/toml.h>
+
+namespace crucible::config {
+namespace {
+
+std::string kind_of(const toml::node& node) {
+  switch (node.type()) {
+    case toml::node_type::none: return "nothing";
+    case toml::node_type::table: return "a table";
+    case toml::node_type::array: return "a list of something else than texts";
+    case toml::node_type::string: return "a text";
+    case toml::node_type::integer: return "an integer";
+    case toml::node_type::floating_point: return "a float";
+    case toml::node_type::boolean: return "true or false";
+    case toml::node_type::date: return "a date";
+    case toml::node_type::time: return "a time";
+    case toml::node_type::date_time: return "a date with time";
+  }
+  return "something else";
+}
+
+Value value_of(const toml::node& node) {
+  if (const auto* flag = node.as_boolean()) return flag->get();
+  if (const auto* number = node.as_integer()) return std::int64_t{number->get()};
+  if (const auto* text = node.as_string()) return text->get();
+  if (const auto* array = node.as_array()) {
+    List list;
+    for (const toml::node& element : *array) {
+      const auto* text = element.as_string();
+      if (text == nullptr) return Foreign{kind_of(node)};
+      list.push_back(text->get());
+    }
+    return list;
+  }
+  return Foreign{kind_of(node)};
+}
+
+/// The place at which the part of a dotted key stands for itself: what toml++ knows of a key.
+Origin origin_of(const toml::source_region& region, Layer layer, const std::string& path) {
+  return {layer, path, region.begin.line, region.begin.column};
+}
+
+class Reader {
+ public:
+  Reader(FileContent& out, Layer layer, const std::string& path) : out_(out), layer_(layer), path_(path) {}
+
+  void walk(const toml::table& table, const std::string& prefix) {
+    for (const auto& [key, node] : table) {
+      const Origin origin = origin_of(key.source(), layer_, path_);
+      const std::string name = prefix + std::string(key.str());
+      const auto* inner = node.as_table();
+      if (inner != nullptr && !inner->empty()) {
+        walk(*inner, name + ".");
+      } else if (inner != nullptr) {
+        // An empty table says nothing; only its name can be wrong, and that is found when it holds something.
+      } else {
+        // `backend = "cpu"` and `[backend.cpu]` cannot stand in one file: TOML has one meaning per name.
+        out_.entries.push_back({name == "backend.name" ? "backend" : name, value_of(node), origin});
+      }
+    }
+  }
+
+ private:
+  FileContent& out_;
+  Layer layer_;
+  const std::string& path_;
+};
+
+}  // namespace
+
+FileContent read_toml(const std::string& text, Layer layer, const std::string& path) {
+  FileContent content;
+  const toml::parse_result parsed = toml::parse(std::string_view(text));
+  if (!parsed) {
+    const toml::parse_error& error = parsed.error();
+    std::string message = fmt::format("not TOML: {}", error.description());
+    if (message.find("redefine existing string 'backend'") != std::string::npos) {
+      message += "; where [backend.NAME] tables stand, write the name as [backend] name = \"...\"";
+    }
+    content.problems.push_back({origin_of(error.source(), layer, path), std::move(message)});
+    return content;
+  }
+  Reader(content, layer, path).walk(parsed.table(), "");
+  // toml++ keeps tables by name; people read files from the top.
+  std::ranges::stable_sort(content.entries, {}, [](const Entry& entry) {
+    return std::pair(entry.origin.line, entry.origin.column);
+  });
+  return content;
+}
+
+}  // namespace crucible::config

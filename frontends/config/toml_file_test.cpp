@@ -1,0 +1,112 @@
+// Reading TOML: kinds of values, places, damaged files; and the distance behind "did you mean".
+#include "frontends/config/toml_file.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "frontends/config/suggest.hpp"
+
+namespace crucible::config {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(TomlFile, KindsOfValues) {
+  const FileContent content = read_toml(
+      "t = \"x\"\nb = true\ni = -7\nl = [\"a\", \"b\"]\nf = 1.5\nd = 2020-01-01\nm = [1, \"a\"]\ne = []\n[deep.table]\nk = 1\n",
+      Layer::kUser, "f.toml");
+  ASSERT_TRUE(content.problems.empty());
+  ASSERT_EQ(content.entries.size(), 9u);
+  EXPECT_EQ(content.entries[0].value, Value("x"));
+  EXPECT_EQ(content.entries[1].value, Value(true));
+  EXPECT_EQ(content.entries[2].value, Value(std::int64_t{-7}));
+  EXPECT_EQ(content.entries[3].value, Value(List{"a", "b"}));
+  EXPECT_EQ(content.entries[4].value, Value(Foreign{"a float"}));
+  EXPECT_EQ(content.entries[5].value, Value(Foreign{"a date"}));
+  EXPECT_EQ(content.entries[6].value, Value(Foreign{"a list of something else than texts"}));
+  EXPECT_EQ(content.entries[7].value, Value(List{}));
+  EXPECT_EQ(content.entries[8].key, "deep.table.k");
+  EXPECT_EQ(content.entries[8].origin.place(), "f.toml:10:1");
+}
+
+TEST(TomlFile, TheNameOfTheBackendHasTwoSpellings) {
+  EXPECT_EQ(read_toml("backend = \"a\"\n", Layer::kUser, "").entries[0].key, "backend");
+  const FileContent content = read_toml("[backend]\nname = \"a\"\n[backend.a]\nthreads = 1\n", Layer::kUser, "");
+  ASSERT_EQ(content.entries.size(), 2u);
+  EXPECT_EQ(content.entries[0].key, "backend");
+  EXPECT_EQ(content.entries[1].key, "backend.a.threads");
+}
+
+TEST(TomlFile, ErrorsHaveLineAndColumn) {
+  const FileContent content = read_toml("a = 1\nb = [1,\n\nc = 2\n", Layer::kProject, "x.toml");
+  ASSERT_EQ(content.problems.size(), 1u);
+  EXPECT_TRUE(content.entries.empty());
+  EXPECT_GE(content.problems[0].origin.line, 2u);
+  EXPECT_GE(content.problems[0].origin.column, 1u);
+  EXPECT_THAT(content.problems[0].message, HasSubstr("not TOML: "));
+}
+
+/// Whatever the bytes: an answer, with a place for each thing that is said, and never entries beside a syntax error.
+void expect_sound(const std::string& text) {
+  const FileContent content = read_toml(text, Layer::kProject, "x.toml");
+  EXPECT_TRUE(content.problems.empty() || content.entries.empty());
+  for (const Entry& entry : content.entries) EXPECT_GE(entry.origin.line, 1u) << text;
+  for (const Problem& problem : content.problems) EXPECT_FALSE(problem.message.empty());
+}
+
+TEST(TomlFile, DamagedFilesAreAnsweredToo) {
+  const std::string good =
+      "backend = \"cpu\"\nfallback = 'allow'\n[plugins]\nfolders = [\"/a\", \"b\"]\npins.acme = \"00ff\"\n[[x]]\ny = "
+      "{a = 1, b = [2.5, 1979-05-27]}\n\"quoted key\" = \"\"\"many\nlines\"\"\"\n";
+  std::mt19937 random(7);
+  std::size_t refused = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::string text = good;
+    for (std::uint32_t edits = 1 + random() % 4; edits > 0 && !text.empty(); --edits) {
+      const std::size_t at = random() % text.size();
+      switch (random() % 4) {
+        case 0: text[at] = static_cast<char>(random() % 256); break;
+        case 1: text.erase(at, 1 + random() % 5); break;
+        case 2: text.insert(at, 1, "[]{}=.\"'\n#,0a"[random() % 13]); break;
+        default: text.insert(at, text.substr(random() % text.size(), random() % 20)); break;
+      }
+    }
+    expect_sound(text);
+    refused += read_toml(text, Layer::kProject, "").problems.size();
+  }
+  EXPECT_GT(refused, 1000u);   // the damage is damage
+  EXPECT_LT(refused, 20000u);  // and some of it is harmless
+}
+
+TEST(TomlFile, RandomBytesAreAnsweredToo) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 5000; ++round) {
+    std::string text(random() % 80, '\0');
+    for (char& c : text) c = static_cast<char>(random() % 3 == 0 ? random() % 256 : 32 + random() % 95);
+    expect_sound(text);
+  }
+  expect_sound(std::string(5000, '['));
+}
+
+TEST(Suggest, DistanceCountsEdits) {
+  EXPECT_EQ(edit_distance("", "abc"), 3u);
+  EXPECT_EQ(edit_distance("abc", "abc"), 0u);
+  EXPECT_EQ(edit_distance("thread", "threads"), 1u);
+  EXPECT_EQ(edit_distance("tarce", "trace"), 1u);  // neighbours swapped
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
+}
+
+TEST(Suggest, OnlyWhatIsCloseIsMeant) {
+  const std::vector<std::string> known = {"threads", "compiler", "cache_dir"};
+  EXPECT_EQ(closest("thread", known), "threads");
+  EXPECT_EQ(closest("cachedir", known), "cache_dir");
+  EXPECT_EQ(closest("colour", known), "");
+  EXPECT_EQ(closest("x", known), "");
+  EXPECT_EQ(closest("", known), "");
+  EXPECT_EQ(did_you_mean("compilr", known), "; did you mean 'compiler'?");
+}
+
+}  // namespace
+}  // namespace crucible::config
