@@ -32,7 +32,8 @@ void score(Candidate& candidate, const Workload& workload) {
     for (std::uint32_t i = 0; i < count; ++i) {
       const std::string value = kv[i].type == CRUCIBLE_V_STR ? std::string(kv[i].s.data, kv[i].s.size)
                                                              : std::to_string(kv[i].u);
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", std::string_view(kv[i].key.data, kv[i].key.size), value);
+      const std::string_view key(kv[i].key.data, kv[i].key.size);
+      text += fmt::format("{}{}{}", text.empty() ? "" : ", ", key == "reason" ? "" : fmt::format("{} ", key), value);
     }
   };
   const Result<void> asked =

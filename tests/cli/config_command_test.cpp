@@ -114,7 +114,9 @@ TEST_F(ConfigCommand, ExplainSaysWhereEachValueIsFromAndWhatItOverrode) {
   const auto document = nlohmann::json::parse(run("config --json --set plugins.probe=false", "CRUCIBLE_BACKEND=cpu").out);
   bool found = false;
   for (const auto& row : document["values"]) {
-    if (row["key"] == "plugins.probe") EXPECT_EQ(row["value"], false);
+    if (row["key"] == "plugins.probe") {
+      EXPECT_EQ(row["value"], false);
+    }
     if (row["key"] != "backend") continue;
     found = true;
     EXPECT_EQ(row["value"], "cpu");

@@ -127,10 +127,8 @@ static crucible_status compile(crucible_device* device, crucible_str prelude, co
 }
 
 /* ---- the plugin ---- */
-static crucible_status init(const crucible_host_api* given) {
-  host = given;
-  memset(&device_table, 0, sizeof(device_table));
-  memset(&compile_table, 0, sizeof(compile_table));
+/* The copy's tables with our entries in them; before the host looks at them, which is right behind the query. */
+static void fill_tables(void) {
   const crucible_if_device* device = target->interface_table(CRUCIBLE_IF_DEVICE);
   const crucible_if_compile* compiler = target->interface_table(CRUCIBLE_IF_COMPILE);
   memcpy(&device_table, device, device->struct_size < sizeof(device_table) ? device->struct_size : sizeof(device_table));
@@ -144,6 +142,10 @@ static crucible_status init(const crucible_host_api* given) {
   compile_table.compile = compile;
   compile_table.compile_sources = NULL; /* or it would take what compile refuses */
   compile_table.struct_size = sizeof(compile_table);
+}
+
+static crucible_status init(const crucible_host_api* given) {
+  host = given;
   return target->init(given);
 }
 static crucible_status shutdown_plugin(void) { return target->shutdown(); }
@@ -189,6 +191,7 @@ CRUCIBLE_EXPORT int32_t crucible_plugin_query(const crucible_query_in* in, cruci
     return 1;
   }
   target = out->api;
+  fill_tables();
   out->name = str("refusing");
   out->version = str("1.0.0");
   out->api = &api;
