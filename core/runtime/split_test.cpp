@@ -154,6 +154,44 @@ TEST(Split, AnEmptyProgramIsOneEmptySegment) {
   EXPECT_EQ(cut->segments[0].end, 0u);
 }
 
+/// Two steps write one value, here and there; each is read on the other side.
+TEST(Split, AValueThatIsWrittenAgainIsCopiedAgain) {
+  graph::Program program;
+  program.values.resize(1);
+  program.values[0].elements = 4;
+  kernel::Schedule schedule;
+  for (const bool written : {true, false, true, false}) {
+    kernel::Step step;
+    step.buffers = {{0, written}};
+    schedule.steps.push_back(step);
+  }
+  Placement placement;
+  placement.buffer_of = {0};
+  placement.plan.offsets = {512};
+  const auto cut = split(program, schedule, placement, {false, true, false, true});
+  ASSERT_TRUE(cut) << cut.error().message;
+  EXPECT_EQ(cut->copies, 2u);  // the second write has the first one's pieces in its own arena
+  EXPECT_EQ(cut->bytes, 32u);
+  const auto turned = split(program, schedule, placement, {false, false, true, false});
+  ASSERT_TRUE(turned) << turned.error().message;
+  EXPECT_EQ(turned->copies, 2u);  // the first pieces there, all of them back
+  EXPECT_EQ(turned->segments[1].before[0].offset_bytes, 512u);
+}
+
+TEST(Split, RefusesAReadOfWhatNobodyWrote) {
+  graph::Program program;
+  program.values.resize(1);
+  kernel::Schedule schedule;
+  schedule.steps.resize(1);
+  schedule.steps[0].buffers = {{0, false}};
+  Placement placement;
+  placement.buffer_of = {0};
+  placement.plan.offsets = {0};
+  const auto cut = split(program, schedule, placement, {true});
+  ASSERT_FALSE(cut);
+  EXPECT_EQ(cut.error().code, ErrorCode::kInternal);
+}
+
 TEST(Split, RefusesAnswersThatDoNotFit) {
   EXPECT_FALSE(split({}, {}, {}, {true}));
 }
