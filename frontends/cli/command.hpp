@@ -34,6 +34,7 @@ void add_doctor(Commands& commands);
 void add_plugin(Commands& commands);
 
 // Subcommands of `crucible plugin`, one per file cmd_plugin_NAME.cpp.
+void add_plugin_explain(Commands& commands, CLI::App& plugin);
 void add_plugin_list(Commands& commands, CLI::App& plugin);
 
 /// The exit code of an error's code: 1 check failed, 2 usage, 3 bad input, 4 unavailable, 5 our own fault.

@@ -114,7 +114,8 @@ void look_in(const Place& place, std::string_view wanted, std::vector<Candidate>
     if (!place.manifests) {
       std::error_code error;
       const std::string name = name_in(file.filename());
-      if (!name.empty() && std::filesystem::is_regular_file(file, error)) found.push_back({name, file, place.source, ""});
+      if (!name.empty() && std::filesystem::is_regular_file(file, error))
+        found.push_back({name, file, place.source, ""});
       continue;
     }
     if (file.extension() != ".json") continue;

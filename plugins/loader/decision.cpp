@@ -16,36 +16,50 @@ namespace crucible::backend {
 
 std::string_view step_name(Step step) {
   switch (step) {
-    case Step::kCandidate: return "candidate";
-    case Step::kLists: return "lists";
-    case Step::kTrust: return "trust";
-    case Step::kInspect: return "inspect";
-    case Step::kDependency: return "dependency";
-    case Step::kProbe: return "probe";
-    case Step::kLoad: return "load";
-    case Step::kQuery: return "query";
-    case Step::kFill: return "fill";
-    case Step::kCheck: return "check";
-    case Step::kInit: return "init";
+    case Step::kCandidate:
+      return "candidate";
+    case Step::kLists:
+      return "lists";
+    case Step::kTrust:
+      return "trust";
+    case Step::kInspect:
+      return "inspect";
+    case Step::kDependency:
+      return "dependency";
+    case Step::kProbe:
+      return "probe";
+    case Step::kLoad:
+      return "load";
+    case Step::kQuery:
+      return "query";
+    case Step::kFill:
+      return "fill";
+    case Step::kCheck:
+      return "check";
+    case Step::kInit:
+      return "init";
   }
   return "?";
 }
 
 std::string_view outcome_name(Outcome outcome) {
   switch (outcome) {
-    case Outcome::kPassed: return "passed";
-    case Outcome::kWarned: return "warned";
-    case Outcome::kRefused: return "refused";
-    case Outcome::kSkipped: return "skipped";
+    case Outcome::kPassed:
+      return "passed";
+    case Outcome::kWarned:
+      return "warned";
+    case Outcome::kRefused:
+      return "refused";
+    case Outcome::kSkipped:
+      return "skipped";
   }
   return "?";
 }
 
 std::string to_json_line(const Decision& decision) {
-  const nlohmann::ordered_json line = {
-      {"step", step_name(decision.step)}, {"outcome", outcome_name(decision.outcome)},
-      {"plugin", decision.plugin},        {"path", decision.path.string()},
-      {"reason", decision.reason},        {"time_ns", decision.time_ns}};
+  const nlohmann::ordered_json line = {{"step", step_name(decision.step)}, {"outcome", outcome_name(decision.outcome)},
+                                       {"plugin", decision.plugin},        {"path", decision.path.string()},
+                                       {"reason", decision.reason},        {"time_ns", decision.time_ns}};
   return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 

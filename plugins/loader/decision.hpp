@@ -1,5 +1,5 @@
-// What the loader decided about each candidate, step by step, and why. Nothing about loading is silent: every step leaves
-// a record, as JSON Lines for programs and in words for people (`crucible plugin explain`).
+// What the loader decided about each candidate, step by step, and why. Nothing about loading is silent: every step
+// leaves a record, as JSON Lines for programs and in words for people (`crucible plugin explain`).
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,8 @@ class DecisionLog {
   void add(Decision decision);
   std::vector<Decision> all() const;
   std::vector<Decision> of(std::string_view plugin) const;
-  /// From now on each decision is also appended to `file`, a line of JSON each. False, with errno: it cannot be written.
+  /// From now on each decision is also appended to `file`, a line of JSON each. False, with errno: it cannot be
+  /// written.
   bool append_to(const std::filesystem::path& file);
 
  private:
@@ -61,8 +62,8 @@ class DecisionLog {
   int descriptor_ = -1;  // of the file of append_to
 };
 
-/// The log of whoever gives none. It is written to the file that CRUCIBLE_DECISIONS names, unless the process has raised
-/// rights.
+/// The log of whoever gives none. It is written to the file that CRUCIBLE_DECISIONS names, unless the process has
+/// raised rights.
 DecisionLog& process_log();
 
 }  // namespace crucible::backend

@@ -76,12 +76,13 @@ std::vector<std::string> folders_of_variable() {
 
 std::string replace_origin(std::string folder, const std::filesystem::path& origin) {
   for (const std::string_view name : {"${ORIGIN}", "$ORIGIN"}) {
-    for (std::size_t at; (at = folder.find(name)) != std::string::npos;) folder.replace(at, name.size(), origin.string());
+    for (std::size_t at; (at = folder.find(name)) != std::string::npos;)
+      folder.replace(at, name.size(), origin.string());
   }
   return folder;
 }
 
-bool exists(const std::filesystem::path& path) {
+bool is_there(const std::filesystem::path& path) {
   std::error_code error;
   return std::filesystem::exists(path, error);
 }
@@ -95,9 +96,9 @@ std::vector<std::string> missing_libraries(const Inspection& inspection, const s
   const std::set<std::string> cached = cached_libraries();
   std::vector<std::string> missing;
   for (const std::string& library : inspection.needed) {
-    bool found = library.find('/') != std::string::npos ? exists(library) : cached.contains(library);
+    bool found = library.find('/') != std::string::npos ? is_there(library) : cached.contains(library);
     for (std::size_t i = 0; !found && i < folders.size(); ++i) {
-      found = exists(std::filesystem::path(folders[i]) / library);
+      found = is_there(std::filesystem::path(folders[i]) / library);
     }
     if (!found) missing.push_back(library);
   }

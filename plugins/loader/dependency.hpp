@@ -11,8 +11,8 @@
 
 namespace crucible::backend {
 
-/// The libraries of `inspection.needed` that are in none of the places in which the dynamic loader would look: the file's
-/// own RUNPATH ($ORIGIN is `folder`), LD_LIBRARY_PATH, the cache of ldconfig, the standard folders.
+/// The libraries of `inspection.needed` that are in none of the places in which the dynamic loader would look: the
+/// file's own RUNPATH ($ORIGIN is `folder`), LD_LIBRARY_PATH, the cache of ldconfig, the standard folders.
 std::vector<std::string> missing_libraries(const Inspection& inspection, const std::filesystem::path& folder);
 
 /// "libdnnl2" for "libdnnl.so.2": the package of Debian 12 that has it; "" when it is not known here.
@@ -21,8 +21,8 @@ std::string_view package_of(std::string_view library);
 /// "libdnnl.so.2 is missing (install libdnnl2)"; without the bracket when the package is not known.
 std::string describe_missing(std::string_view library);
 
-/// The library in a sentence of the dynamic loader such as "libx.so.1: cannot open shared object file: ..."; "" when the
-/// sentence is about something else.
+/// The library in a sentence of the dynamic loader such as "libx.so.1: cannot open shared object file: ..."; "" when
+/// the sentence is about something else.
 std::string library_in_message(std::string_view message);
 
 }  // namespace crucible::backend

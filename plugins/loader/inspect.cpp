@@ -29,13 +29,20 @@ constexpr Elf64_Half kMachine = EM_RISCV;
 
 std::string machine_name(Elf64_Half machine) {
   switch (machine) {
-    case EM_X86_64: return "x86-64";
-    case EM_AARCH64: return "AArch64";
-    case EM_386: return "x86 of 32 bits";
-    case EM_ARM: return "ARM of 32 bits";
-    case EM_RISCV: return "RISC-V";
-    case EM_PPC64: return "POWER";
-    default: return fmt::format("machine {}", machine);
+    case EM_X86_64:
+      return "x86-64";
+    case EM_AARCH64:
+      return "AArch64";
+    case EM_386:
+      return "x86 of 32 bits";
+    case EM_ARM:
+      return "ARM of 32 bits";
+    case EM_RISCV:
+      return "RISC-V";
+    case EM_PPC64:
+      return "POWER";
+    default:
+      return fmt::format("machine {}", machine);
   }
 }
 
@@ -146,7 +153,8 @@ Inspection inspect_file(int descriptor) {
   const auto headers = reader.items<Elf64_Ehdr>(0, 1);
   const auto magic = reader.read(0, SELFMAG);
   if (!magic || *magic != std::string_view(ELFMAG, SELFMAG)) return result.problem = "it is not an ELF file", result;
-  if (!headers) return result.problem = fmt::format("it is cut off after {} bytes: copy it again", reader.size()), result;
+  if (!headers)
+    return result.problem = fmt::format("it is cut off after {} bytes: copy it again", reader.size()), result;
   const Elf64_Ehdr& header = headers->front();
   result.problem = header_problem(reader, header);
   if (!result.problem.empty()) return result;

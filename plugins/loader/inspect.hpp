@@ -11,7 +11,7 @@ namespace crucible::backend {
 
 /// What the headers of one file say.
 struct Inspection {
-  std::string problem;               // why it can never be loaded here ("it is not an ELF file"); empty: nothing is wrong
+  std::string problem;  // why it can never be loaded here ("it is not an ELF file"); empty: nothing is wrong
   std::vector<std::string> exports;  // names that its dynamic symbol table defines for others
   std::vector<std::string> needed;   // the libraries that it needs, as it names them
   std::vector<std::string> folders;  // where it says that they are: RUNPATH or RPATH, $ORIGIN not yet replaced

@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "plugins/loader/backend.hpp"
@@ -16,7 +19,7 @@
 namespace crucible::backend {
 namespace {
 
-constexpr std::uint64_t kLongestText = 4096;       // of names and versions
+constexpr std::uint64_t kLongestText = 4096;        // of names and versions
 constexpr std::uint32_t kLargestTable = 64 * 1024;  // bytes; today's largest has 72
 constexpr std::size_t kMostOptions = 1024;
 constexpr unsigned char kGuard = 0xa5;
@@ -48,8 +51,9 @@ Result<void> check_answer(const std::filesystem::path& path, std::int32_t code, 
                                                       reason.empty() ? "it gave no reason" : reason)};
   }
   if (out.magic != CRUCIBLE_MAGIC) {
-    return nonsense(path, fmt::format("it answers magic {:#010x}, expected {:#010x}: it was built against another header",
-                                      out.magic, CRUCIBLE_MAGIC));
+    return nonsense(path,
+                    fmt::format("it answers magic {:#010x}, expected {:#010x}: it was built against another header",
+                                out.magic, CRUCIBLE_MAGIC));
   }
   if (out.abi_major != CRUCIBLE_ABI_MAJOR) {
     return Error{
@@ -71,8 +75,8 @@ Result<void> check_answer(const std::filesystem::path& path, std::int32_t code, 
 Result<void> check_table(const void* table, std::string_view name, const std::filesystem::path& path) {
   const auto address = reinterpret_cast<std::uintptr_t>(table);
   if (address % alignof(void*) != 0) {
-    return nonsense(path, fmt::format("its table '{}' is at {:#x}, which is no multiple of {}", name, address,
-                                      alignof(void*)));
+    return nonsense(
+        path, fmt::format("its table '{}' is at {:#x}, which is no multiple of {}", name, address, alignof(void*)));
   }
   std::uint32_t size = 0;
   std::memcpy(&size, table, sizeof(size));
@@ -88,14 +92,20 @@ Result<void> check_table(const void* table, std::string_view name, const std::fi
 std::vector<std::string> split_choices(std::string_view text) {
   std::vector<std::string> choices;
   while (!text.empty()) {
-    const std::size_t end = std::min(text.find_first_of(",|"), text.size());
-    std::string_view word = text.substr(0, end);
-    while (word.starts_with(' ')) word.remove_prefix(1);
-    while (word.ends_with(' ')) word.remove_suffix(1);
+    const std::size_t end = std::min(text.find_first_of(" ,|"), text.size());
+    const std::string_view word = text.substr(0, end);
     if (!word.empty()) choices.emplace_back(word);
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return choices;
+}
+
+/// The number that a text is; nothing when it is none.
+std::optional<std::uint64_t> number(const std::string& text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
 }
 
 struct OptionSink {
@@ -107,7 +117,8 @@ struct OptionSink {
 /// One call per option. Nothing is thrown through the plugin that calls this: what is wrong is kept for later.
 void take_option(void* user, const crucible_kv* items, std::uint32_t count) {
   auto& sink = *static_cast<OptionSink*>(user);
-  if (sink.options.size() >= kMostOptions) return void(sink.problem = fmt::format("it has more than {} options", kMostOptions));
+  if (sink.options.size() >= kMostOptions)
+    return void(sink.problem = fmt::format("it has more than {} options", kMostOptions));
   OptionSchema option;
   for (std::uint32_t i = 0; i < count; ++i) {
     const auto key = text_of(items[i].key, "option's key", sink.path);
@@ -120,14 +131,15 @@ void take_option(void* user, const crucible_kv* items, std::uint32_t count) {
     if (*key == "help") option.help = *text;
     if (*key == "env") option.env = *text;
     if (*key == "choices") option.choices = split_choices(*text);
-    if (*key == "min") option.min = items[i].u;
-    if (*key == "max") option.max = items[i].u;
+    if (*key == "min") option.min = number(*text);
+    if (*key == "max") option.max = number(*text);
   }
   static constexpr std::string_view kTypes[] = {"bool", "u64", "str", "choice", "path"};
   if (option.name.empty()) return void(sink.problem = "it has an option without a name");
   if (std::find(std::begin(kTypes), std::end(kTypes), option.type) == std::end(kTypes)) {
-    return void(sink.problem = fmt::format("its option '{}' has the type '{}', which is none of bool, u64, str, choice, path",
-                                           option.name, option.type));
+    return void(sink.problem =
+                    fmt::format("its option '{}' has the type '{}', which is none of bool, u64, str, choice, path",
+                                option.name, option.type));
   }
   sink.options.push_back(std::move(option));
 }
@@ -163,7 +175,8 @@ Result<QueryAnswer> ask(crucible_plugin_query_fn query, const std::filesystem::p
   out.struct_size = sizeof(out);
   std::int32_t code = 0;
   CRUCIBLE_TRY_VOID(guarded("query", path, [&] { code = query(&in, &out); }));
-  if (std::any_of(std::begin(answer.guard), std::end(answer.guard), [](unsigned char byte) { return byte != kGuard; })) {
+  if (std::any_of(std::begin(answer.guard), std::end(answer.guard),
+                  [](unsigned char byte) { return byte != kGuard; })) {
     return nonsense(path, fmt::format("its query wrote behind the {} bytes that it was given", sizeof(out)));
   }
   CRUCIBLE_TRY_VOID(check_answer(path, code, out));
@@ -180,16 +193,13 @@ Result<QueryAnswer> ask(crucible_plugin_query_fn query, const std::filesystem::p
 }
 
 Result<Tables> take_tables(const QueryAnswer& answer, const std::filesystem::path& path) {
-  static constexpr std::pair<std::uint32_t, std::string_view> kTables[] = {
-      {CRUCIBLE_IF_DEVICE, "device"}, {CRUCIBLE_IF_MEMORY, "memory"},   {CRUCIBLE_IF_QUEUE, "queue"},
-      {CRUCIBLE_IF_COMPILE, "compile"}, {CRUCIBLE_IF_PLAN, "plan"},     {CRUCIBLE_IF_LIBRARY, "library"},
-      {CRUCIBLE_IF_BINARY, "binary"}, {CRUCIBLE_IF_PROFILE, "profile"}, {CRUCIBLE_IF_HEALTH, "health"}};
   Result<void> checked;
   CRUCIBLE_TRY_VOID(guarded("interface_table", path, [&] {
-    for (const auto& [id, name] : kTables) {
+    Tables named{};  // for the numbers and names of the tables alone
+    abi::for_each_interface(named, [&](auto&, std::uint32_t id, const char* name, bool) {
       const void* const table = answer.api.interface_table(id);
       if (table != nullptr && checked) checked = check_table(table, name, path);
-    }
+    });
   }));
   CRUCIBLE_TRY_VOID(checked);
   return copy_tables(answer.api, answer.facts.name);
@@ -199,7 +209,8 @@ Result<std::vector<OptionSchema>> ask_options(const QueryAnswer& answer, const s
   OptionSink sink{path, {}, ""};
   if (answer.api.describe_options == nullptr) return std::move(sink.options);
   crucible_status status = nullptr;
-  CRUCIBLE_TRY_VOID(guarded("describe_options", path, [&] { status = answer.api.describe_options(take_option, &sink); }));
+  CRUCIBLE_TRY_VOID(
+      guarded("describe_options", path, [&] { status = answer.api.describe_options(take_option, &sink); }));
   if (is_unimplemented(status)) return std::move(sink.options);
   CRUCIBLE_TRY_VOID(to_result(status, fmt::format("plugin {}: describing its options", path.string())));
   if (!sink.problem.empty()) return nonsense(path, sink.problem);

@@ -20,16 +20,18 @@
 namespace crucible::backend {
 namespace {
 
-/// True when group `id` is our user's own: named like the user and with no other member. Debian gives each user one, and
-/// a umask that lets it write.
+/// True when group `id` is our user's own: named like the user and with no other member. Debian gives each user one,
+/// and a umask that lets it write.
 bool is_private_group(gid_t id) {
   std::array<char, 4096> user_space, group_space;
   passwd user_entry;
   passwd* user = nullptr;
   group group_entry;
   group* found = nullptr;
-  if (getpwuid_r(geteuid(), &user_entry, user_space.data(), user_space.size(), &user) != 0 || user == nullptr) return false;
-  if (getgrgid_r(id, &group_entry, group_space.data(), group_space.size(), &found) != 0 || found == nullptr) return false;
+  if (getpwuid_r(geteuid(), &user_entry, user_space.data(), user_space.size(), &user) != 0 || user == nullptr)
+    return false;
+  if (getgrgid_r(id, &group_entry, group_space.data(), group_space.size(), &found) != 0 || found == nullptr)
+    return false;
   if (user->pw_gid != id || std::strcmp(user->pw_name, found->gr_name) != 0) return false;
   for (char** member = found->gr_mem; *member != nullptr; ++member) {
     if (std::strcmp(*member, user->pw_name) != 0) return false;
@@ -62,7 +64,8 @@ Result<OpenFile> OpenFile::open(const std::filesystem::path& path) {
   OpenFile file;
   file.path_ = std::filesystem::canonical(path, error);
   if (error) {
-    return Error{ErrorCode::kUnavailable, fmt::format("plugin {} cannot be loaded: {}", path.string(), error.message())};
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("plugin {} cannot be loaded: {}", path.string(), error.message())};
   }
   // O_NONBLOCK: opening a pipe must not wait for somebody to write. O_NOFOLLOW: the links have been resolved.
   file.descriptor_ = ::open(file.path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
@@ -71,7 +74,8 @@ Result<OpenFile> OpenFile::open(const std::filesystem::path& path) {
                  fmt::format("plugin {} cannot be loaded: {}", file.path_.string(), std::strerror(errno))};
   }
   if (!S_ISREG(file.status_.st_mode)) {
-    return Error{ErrorCode::kBadInput, fmt::format("plugin {} cannot be loaded: it is not a file", file.path_.string())};
+    return Error{ErrorCode::kBadInput,
+                 fmt::format("plugin {} cannot be loaded: it is not a file", file.path_.string())};
   }
   return file;
 }
