@@ -47,8 +47,10 @@ Result<std::string> text_of(crucible_str text, std::string_view what, const std:
 Result<void> check_answer(const std::filesystem::path& path, std::int32_t code, const crucible_query_out& out) {
   if (code != 0) {
     const std::string_view reason(out.reject_reason, strnlen(out.reject_reason, sizeof(out.reject_reason)));
-    return Error{ErrorCode::kUnavailable, fmt::format("plugin {} refuses this host (code {}): {}", path.string(), code,
-                                                      reason.empty() ? "it gave no reason" : reason)};
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("plugin {} refuses this host (code {}): {}{}", path.string(), code,
+                             reason.empty() ? "it gave no reason" : reason,
+                             out.api == nullptr ? "" : " (and it had written its answer all the same)")};
   }
   if (out.magic != CRUCIBLE_MAGIC) {
     return nonsense(path,
