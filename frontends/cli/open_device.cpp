@@ -178,6 +178,7 @@ Result<OpenedDevice> open_device(const DeviceChoice& choice, const WorkloadSourc
   OpenedDevice opened;
   opened.settings = config::Settings::load(config::process_surroundings(), requests_of(choice));
   for (const std::string& warning : opened.settings.warnings()) say("warning: " + warning);
+  CRUCIBLE_TRY_VOID(keep_decisions(opened.settings));
   DeviceAddress address = parse_device(opened.settings.text("device"));
   opened.plugin = opened.settings.text("backend");
   CRUCIBLE_TRY_VOID(reconcile(opened.settings, opened.plugin, address));

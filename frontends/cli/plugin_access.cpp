@@ -1,12 +1,41 @@
 #include "frontends/cli/plugin_access.hpp"
 
+#include <algorithm>
+
+#include "frontends/cli/plugin_words.hpp"
+#include "frontends/config/load_policy.hpp"
 #include "frontends/config/plugin_keys.hpp"
+#include "plugins/loader/examine.hpp"
+#include "plugins/loader/inspect.hpp"
 
 namespace crucible::cli {
 
-std::vector<backend::FoundBackend> list_plugins(const config::Settings&) { return backend::list_backends(); }
+Result<void> keep_decisions(const config::Settings& settings) {
+  const config::Setting* setting = settings.find("plugins.decisions");
+  // What the variable names, the loader's log writes by itself.
+  if (setting == nullptr || setting->origin.layer == config::Layer::kEnvironment) return {};
+  return write_decisions(backend::process_log(), config::to_text(setting->value));
+}
 
-std::optional<backend::PluginFacts> plugin_facts(const config::Settings&, const std::string&) { return std::nullopt; }
+std::vector<backend::FoundBackend> list_plugins(const config::Settings& settings) {
+  backend::DecisionLog looking;  // what is only looked at is not decided: the log of the process gets what is loaded
+  std::vector<backend::FoundBackend> found;
+  for (const backend::Candidate& candidate : backend::find_candidates(config::load_policy(settings), looking)) {
+    if (backend::exports_symbol(candidate.path, CRUCIBLE_QUERY_SYMBOL)) found.push_back({candidate.name, candidate.path});
+  }
+  std::ranges::sort(found, {}, &backend::FoundBackend::name);
+  return found;
+}
+
+std::optional<backend::PluginFacts> plugin_facts(const config::Settings& settings, const std::string& name) {
+  backend::DecisionLog looking;
+  const backend::LoadPolicy policy = config::load_policy(settings);
+  const Result<backend::Candidate> candidate = backend::find_candidate(name, policy, looking);
+  if (!candidate) return std::nullopt;
+  const Result<backend::Examined> examined = backend::examine_candidate(*candidate, policy, looking);
+  if (!examined || !examined->probed) return std::nullopt;
+  return examined->facts;
+}
 
 void settle_options(config::Settings& settings, const std::string& name) {
   const std::optional<backend::PluginFacts> facts = plugin_facts(settings, name);
@@ -16,8 +45,7 @@ void settle_options(config::Settings& settings, const std::string& name) {
 }
 
 Result<std::shared_ptr<backend::Backend>> load_plugin(const config::Settings& settings, const std::string& name) {
-  CRUCIBLE_TRY(const std::filesystem::path path, backend::find_backend(name));
-  return backend::Backend::load(path, settings.plugin_options(name));
+  return backend::load(name, settings.plugin_options(name), config::load_policy(settings), backend::process_log());
 }
 
 Result<std::shared_ptr<backend::Device>> open_listed(config::Settings& settings, const std::string& name,

@@ -14,11 +14,14 @@
 
 namespace crucible::cli {
 
+/// Lets the file of plugins.decisions have the loader's decisions. Errors: kUsage when it cannot be written.
+Result<void> keep_decisions(const config::Settings& settings);
+
 /// Every plugin in the folders that are searched, by name.
 std::vector<backend::FoundBackend> list_plugins(const config::Settings& settings);
 
-/// What the plugin says of itself without being started; nothing when it cannot be found or does not answer (loading it
-/// then says why).
+/// What the plugin says of itself without being started; nothing when it cannot be found, is refused, does
+/// not answer (loading it then says why), or is not to be probed.
 std::optional<backend::PluginFacts> plugin_facts(const config::Settings& settings, const std::string& name);
 
 /// Checks the plugin's options against its own schema and settles them in `settings`.

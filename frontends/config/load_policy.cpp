@@ -7,7 +7,10 @@ namespace crucible::config {
 backend::LoadPolicy load_policy(const Settings& settings) {
   constexpr std::string_view kPins = "plugins.pins.";
   backend::LoadPolicy policy;
-  for (const std::string& folder : settings.list("plugins.folders")) policy.folders.emplace_back(folder);
+  const Setting* folders = settings.find("plugins.folders");
+  if (folders != nullptr && folders->origin.layer != Layer::kEnvironment) {  // the loader reads CRUCIBLE_PLUGIN_PATH itself
+    for (const std::string& folder : settings.list("plugins.folders")) policy.folders.emplace_back(folder);
+  }
   policy.allow = settings.list("plugins.allow");
   policy.deny = settings.list("plugins.deny");
   for (const auto& [key, setting] : settings.all()) {
