@@ -81,6 +81,7 @@ Result<int> run(const ConfigOptions& options) {
   config::Settings settings = load_unchecked_settings(options.choice);
   for (const std::string& plugin : settings.plugins_with_options()) {
     // Without its schema nothing is known to be wrong: say that nobody looked, rather than that all is well.
+    if (!settings.may_ask_plugins()) break;
     const bool is_there = plugin_facts(settings, plugin).has_value();
     settle_options(settings, plugin);
     if (!is_there) fmt::print(stderr, "crucible: note: options of {} are not checked: it cannot be asked\n", plugin);

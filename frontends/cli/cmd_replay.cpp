@@ -103,8 +103,9 @@ void warn_of_fallbacks(const runtime::FallbackReport& report) {
 }
 
 Result<int> replay(const ReplayOptions& options) {
-  CRUCIBLE_TRY(const config::Settings settings, load_settings(options.device));
-  CRUCIBLE_TRY_VOID(check_numerics(settings));
+  const config::Settings early = load_unchecked_settings(options.device);  // before a large file is read
+  CRUCIBLE_TRY_VOID(early.check());
+  CRUCIBLE_TRY_VOID(check_numerics(early));
   Progress progress(options.json);
   progress.say("reading " + options.file);
   CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(options.file));

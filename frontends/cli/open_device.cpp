@@ -164,12 +164,18 @@ void add_device_switches(CLI::App& command, DeviceChoice& choice) {
 
 config::Settings load_unchecked_settings(const DeviceChoice& choice) {
   config::Settings settings = config::Settings::load(config::process_surroundings(), requests_of(choice));
-  if (const std::string plugin = settings.text("backend"); plugin != kAuto) settle_chosen(settings, choice, plugin);
+  DeviceAddress address = parse_device(settings.text("device"));
+  std::string plugin = settings.text("backend");
+  if (address.kind == DeviceAddress::Kind::kIndex && layer_of(settings, "device") > layer_of(settings, "backend")) {
+    plugin = address.plugin;
+  }
+  if (settings.may_ask_plugins() && !is_open_choice(settings, plugin, address)) settle_chosen(settings, choice, plugin);
   return settings;
 }
 
 Result<config::Settings> load_settings(const DeviceChoice& choice) {
   config::Settings settings = config::Settings::load(config::process_surroundings(), requests_of(choice));
+  for (const std::string& warning : settings.warnings()) say("warning: " + warning);
   CRUCIBLE_TRY_VOID(settings.check());
   return settings;
 }
@@ -186,11 +192,7 @@ Result<OpenedDevice> open_device(const DeviceChoice& choice, const WorkloadSourc
     CRUCIBLE_TRY_VOID(opened.settings.check());
     CRUCIBLE_TRY_VOID(open_choice(opened, address, choice, workload));
   } else {
-    // A mistake in plugins.* must be mended before anything is loaded under it; others are told with the options'.
-    const bool may_ask = std::ranges::none_of(opened.settings.problems(), [](const config::Problem& problem) {
-      return problem.message.find("plugins.") != std::string::npos;
-    });
-    if (may_ask) settle_chosen(opened.settings, choice, opened.plugin);
+    if (opened.settings.may_ask_plugins()) settle_chosen(opened.settings, choice, opened.plugin);
     CRUCIBLE_TRY_VOID(opened.settings.check());
     CRUCIBLE_TRY_VOID(open_one(opened, address));
   }

@@ -116,7 +116,7 @@ void Settings::add_entry(Entry entry) {
     hint = did_you_mean(entry.key.substr(dot + 1), beside);
     if (hint.empty() && !beside.empty()) hint = fmt::format("; there are {}", fmt::join(beside, ", "));
   }
-  problems_.push_back({entry.origin, fmt::format("unknown key '{}'{}", entry.key, hint)});
+  problems_.push_back({entry.origin, fmt::format("unknown key '{}'{}", entry.key, hint), entry.key.find('.') != std::string::npos});
 }
 
 std::filesystem::path Settings::base_of(const Origin& origin) const {
@@ -128,7 +128,7 @@ void Settings::settle(const Key& key, Entry entry) {
   if (entry.origin.layer == Layer::kEnvironment) named.name = key.variable;
   Result<Value> value = convert(named, entry.value, !is_written(entry.origin), base_of(entry.origin));
   if (!value) {
-    problems_.push_back({entry.origin, value.error().message});
+    problems_.push_back({entry.origin, value.error().message, entry.key.starts_with("plugins.")});
     return;
   }
   const auto [place, is_new] = settings_.try_emplace(entry.key);
@@ -170,7 +170,7 @@ void Settings::add_plugin(const std::string& plugin, const std::vector<Key>* sch
       const std::vector<std::string> names = names_of(*schema);
       std::string hint = did_you_mean(name, names);
       if (hint.empty()) hint = names.empty() ? "; it has none" : fmt::format("; it has {}", fmt::join(names, ", "));
-      problems_.push_back({entry.origin, fmt::format("plugin {} has no option '{}'{}", plugin, name, hint)});
+      problems_.push_back({entry.origin, fmt::format("plugin {} has no option '{}'{}", plugin, name, hint), false});
     }
   };
   add(true);
@@ -244,6 +244,8 @@ Result<void> Settings::check() const {
   for (const Problem& problem : problems_) message += "\n  " + sentence(problem);
   return Error{code, std::move(message)};
 }
+
+bool Settings::may_ask_plugins() const { return std::ranges::none_of(problems_, &Problem::may_be_about_loading); }
 
 const Setting* Settings::find(const std::string& key) const {
   const auto found = settings_.find(key);

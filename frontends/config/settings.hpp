@@ -47,6 +47,8 @@ class Settings {
   /// Errors: kBadInput when a file is to blame, else kUsage; one line per problem, all of them.
   Result<void> check() const;
   const std::vector<Problem>& problems() const { return problems_; }
+  /// False while a rule about plugins may be among the problems: a plugin asked now would be asked without that rule.
+  bool may_ask_plugins() const;
   /// What is odd and was used all the same; one sentence each.
   const std::vector<std::string>& warnings() const { return warnings_; }
 

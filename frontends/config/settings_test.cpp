@@ -289,6 +289,17 @@ TEST_F(Layers, PluginOptionsAreCheckedAgainstThePluginsOwnSchema) {
                     HasSubstr("no option 'zzzzzz'; it has threads, compiler, mode, checks")));
 }
 
+TEST_F(Layers, NoPluginIsAskedWhileARuleAboutPluginsMayBeAmongTheMistakes) {
+  for (const char* text : {"backend = 1\n", "bakend = \"cpu\"\n", "numerics = \"x\"\n"}) {
+    write(Layer::kProject, text);
+    EXPECT_TRUE(load().may_ask_plugins()) << text;
+  }
+  for (const char* text : {"plugins.deny = 1\n", "plugin.deny = [\"cpu\"]\n", "[plugins\n", "plugins.dney = [\"cpu\"]\n"}) {
+    write(Layer::kProject, text);
+    EXPECT_FALSE(load().may_ask_plugins()) << text;
+  }
+}
+
 TEST_F(Layers, APluginThatCannotTellItsOptionsGetsThemAsTheyAre) {
   write(Layer::kProject, "[backend.old]\nanything = \"x\"\nthreads = 3\n");
   variables_["CRUCIBLE_LIBRARY"] = "none";

@@ -51,6 +51,7 @@ struct Entry {
 struct Problem {
   Origin origin;
   std::string message;
+  bool may_be_about_loading = true;  // what was meant could be a rule about plugins: none is asked before it is mended
 };
 
 }  // namespace crucible::config
