@@ -1,5 +1,5 @@
-// `crucible devices` and `crucible plugin list`: what is here. A plugin that cannot be used is shown with its reason,
-// and does not keep the others from being shown.
+// `crucible devices`: what is here. A plugin that cannot be used is shown with its reason, and does not keep the others
+// from being shown.
 #include <fmt/format.h>
 
 #include <memory>
@@ -99,31 +99,6 @@ Result<int> run_devices(bool json) {
   return document["devices"].empty() ? exit_code(ErrorCode::kUnavailable) : 0;
 }
 
-Result<int> run_plugin_list(bool json) {
-  ordered_json document = {{"plugins", ordered_json::array()}};
-  std::vector<std::vector<std::string>> rows = {{"plugin", "version", "vendor", "devices", "path"}};
-  std::string notes;
-  CRUCIBLE_TRY(config::Settings settings, load_settings({}));
-  for (const Inspected& plugin : inspect_all(settings)) {
-    document["plugins"].push_back(ordered_json{{"name", plugin.found.name},
-                                               {"path", plugin.found.path.string()},
-                                               {"vendor", plugin.vendor},
-                                               {"version", plugin.version},
-                                               {"devices", plugin.devices.size()},
-                                               {"usable", plugin.problem.empty()},
-                                               {"reason", plugin.problem}});
-    rows.push_back({plugin.found.name, plugin.version, plugin.vendor, std::to_string(plugin.devices.size()),
-                    plugin.found.path.string()});
-    if (!plugin.problem.empty()) notes += fmt::format("\n{} cannot be used: {}\n", plugin.found.name, plugin.problem);
-  }
-  if (json) {
-    print_json(document);
-  } else {
-    fmt::print("{}{}", format_table(rows), notes);
-  }
-  return 0;
-}
-
 }  // namespace
 
 void add_devices(Commands& commands) {
@@ -132,14 +107,6 @@ void add_devices(Commands& commands) {
       commands.app, "devices", "The devices that can be replayed on, and what is missing.", "crucible devices --json");
   devices->add_flag("--json", *json, "One JSON document on standard output");
   devices->callback([&commands, json] { commands.run = [json] { return run_devices(*json); }; });
-}
-
-void add_plugin_list(Commands& commands, CLI::App& plugin) {
-  auto json = std::make_shared<bool>(false);
-  CLI::App* list =
-      add_subcommand(plugin, "list", "The plugins in the places that are searched.", "crucible plugin list --json");
-  list->add_flag("--json", *json, "One JSON document on standard output");
-  list->callback([&commands, json] { commands.run = [json] { return run_plugin_list(*json); }; });
 }
 
 }  // namespace crucible::cli

@@ -7,7 +7,10 @@
 #include <mutex>
 #include <system_error>
 
+#include "plugins/layers/layers.hpp"
+#include "plugins/loader/debug_layers.hpp"
 #include "plugins/loader/library.hpp"
+#include "plugins/loader/stopwatch.hpp"
 
 namespace crucible::backend {
 namespace {
@@ -24,12 +27,12 @@ void stop(Library& library) {
   (void)static_cast<bool>(to_result(library.api.shutdown(), "shutdown"));
 }
 
-std::string_view view(crucible_str text) { return text.data == nullptr ? "" : std::string_view(text.data, text.size); }
-
 }  // namespace
 
 struct Backend::State {
   Library* library = nullptr;
+  Tables tables{};      // the library's, with the debug layers around them that were asked for
+  int layer_slot = -1;  // of those
 };
 
 Backend::Backend() : state_(std::make_unique<State>()) {}
@@ -38,18 +41,13 @@ Backend::~Backend() {
   if (state_->library == nullptr) return;  // never started; load() may hold the lock
   const std::lock_guard lock(library_mutex());
   if (state_->library->owner == this) stop(*state_->library);
+  layers::unwrap(state_->layer_slot);
 }
 
-Result<std::shared_ptr<Backend>> Backend::load(const std::filesystem::path& path, Options options) {
-  std::error_code error;
-  const std::filesystem::path absolute = std::filesystem::canonical(path, error);
-  if (error) {
-    return Error{ErrorCode::kUnavailable,
-                 fmt::format("plugin {} cannot be loaded: {}", path.string(), error.message())};
-  }
+Result<std::shared_ptr<Backend>> Backend::attach(const Examined& plugin, Options options, DecisionLog& log) {
   std::shared_ptr<Backend> alive;  // outlives the lock: it may be the last owner when it goes
   const std::lock_guard lock(library_mutex());
-  CRUCIBLE_TRY(Library * library, open_library(absolute));
+  CRUCIBLE_TRY(Library * library, open_library(plugin, log));
   alive = library->backend.lock();
   if (alive != nullptr) {
     if (library->options == options) return alive;
@@ -61,37 +59,47 @@ Result<std::shared_ptr<Backend>> Backend::load(const std::filesystem::path& path
   backend->name_ = library->name;
   backend->vendor_ = library->vendor;
   backend->version_ = library->version;
-  backend->path_ = absolute;
+  backend->path_ = plugin.file.path();
+  backend->state_->tables = library->tables;
+  CRUCIBLE_TRY(backend->state_->layer_slot, wrap_in_layers(backend->state_->tables, plugin));
+  backend->state_->library = library;
   // A Backend that another thread is destroying just now may not have stopped the plugin yet.
   if (library->owner != nullptr) stop(*library);
   library->options = std::move(options);
-  CRUCIBLE_TRY_VOID(to_result(library->api.init(&library->host), fmt::format("starting plugin {}", library->name)));
-  backend->state_->library = library;
-  library->owner = backend.get();
+  library->candidate = plugin.candidate.name;
+  library->log = &log;
   library->backend = backend;
   return backend;
 }
 
+Result<std::shared_ptr<Backend>> Backend::load(const std::filesystem::path& path, Options options) {
+  CRUCIBLE_TRY(std::shared_ptr<Backend> backend,
+               backend::load(explicit_candidate(path), std::move(options), LoadPolicy{}, process_log()));
+  CRUCIBLE_TRY_VOID(backend->start());
+  return backend;
+}
+
+Result<void> Backend::start() const {
+  const std::lock_guard lock(library_mutex());
+  Library& library = *state_->library;
+  if (library.owner == this) return {};
+  const Stopwatch time;
+  const std::string what = fmt::format("starting plugin {}", library.name);
+  Result<void> started;
+  try {
+    started = to_result(library.api.init(&library.host), what);
+  } catch (...) {
+    started = Error{ErrorCode::kBadInput, what + ": its init threw a C++ exception across the boundary"};
+  }
+  library.log->add({Step::kInit, started ? Outcome::kPassed : Outcome::kRefused, library.candidate, path_,
+                    started ? "started at its first use" : started.error().message, time.ns()});
+  if (started) library.owner = this;
+  return started;
+}
+
 Result<std::vector<DeviceInfo>> Backend::devices() const {
-  std::vector<DeviceInfo> devices;
-  const auto sink = [](void* user, const crucible_kv* items, std::uint32_t count) {
-    DeviceInfo device;
-    for (std::uint32_t i = 0; i < count; ++i) {
-      const std::string_view key = view(items[i].key);
-      if (key == "id") device.id = view(items[i].s);
-      if (key == "name") device.name = view(items[i].s);
-      if (key == "kind") device.kind = view(items[i].s);
-      if (key == "uuid") device.uuid = view(items[i].s);
-      if (key == "pci") device.pci = view(items[i].s);
-      if (key == "emulated") device.emulated = items[i].u != 0;
-      if (key == "threads") device.threads = items[i].u;
-      if (key == "memory_bytes") device.memory_bytes = items[i].u;
-    }
-    static_cast<std::vector<DeviceInfo>*>(user)->push_back(std::move(device));
-  };
-  CRUCIBLE_TRY_VOID(
-      to_result(device_table().enumerate(sink, &devices), fmt::format("listing the devices of {}", name_)));
-  return devices;
+  CRUCIBLE_TRY_VOID(start());
+  return enumerate_devices(device_table(), name_);
 }
 
 Result<std::shared_ptr<Device>> Backend::open(std::string_view device_id) {
@@ -111,11 +119,11 @@ Result<std::shared_ptr<Device>> Backend::open(std::string_view device_id) {
 }
 
 const crucible_plugin_api& Backend::api() const { return state_->library->api; }
-const abi::Tables& Backend::tables() const { return state_->library->tables; }
-const crucible_if_device& Backend::device_table() const { return state_->library->tables.device; }
-const crucible_if_memory& Backend::memory_table() const { return state_->library->tables.memory; }
-const crucible_if_compile& Backend::compile_table() const { return state_->library->tables.compile; }
-const crucible_if_plan& Backend::plan_table() const { return state_->library->tables.plan; }
-const crucible_if_library& Backend::library_table() const { return state_->library->tables.library; }
+const abi::Tables& Backend::tables() const { return state_->tables; }
+const crucible_if_device& Backend::device_table() const { return state_->tables.device; }
+const crucible_if_memory& Backend::memory_table() const { return state_->tables.memory; }
+const crucible_if_compile& Backend::compile_table() const { return state_->tables.compile; }
+const crucible_if_plan& Backend::plan_table() const { return state_->tables.plan; }
+const crucible_if_library& Backend::library_table() const { return state_->tables.library; }
 
 }  // namespace crucible::backend

@@ -31,6 +31,8 @@ struct DeviceInfo {
 };
 
 class Backend;
+class DecisionLog;
+struct Examined;
 
 /// Everything below keeps its Device, and a Device its Backend, alive. Not thread-safe: one caller at a time.
 class Device : public std::enable_shared_from_this<Device> {
@@ -122,9 +124,14 @@ class Plan {
 
 class Backend : public std::enable_shared_from_this<Backend> {
  public:
-  /// Loads the plugin at `path` (made absolute). Errors: kUnavailable with the dynamic loader's own words, or the
-  /// plugin's reason for refusing; kBadInput when the query answers nonsense.
+  /// Examines (examine.hpp), loads and starts the plugin at `path` under the default policy; decisions go to
+  /// process_log(). Errors: kUnavailable with the dynamic loader's own words, or the plugin's reason for refusing;
+  /// kBadInput when the query answers nonsense; kUsage when it runs with other options.
   static Result<std::shared_ptr<Backend>> load(const std::filesystem::path& path, Options options);
+  /// Loads what was examined; see load_examined(). Keeps `log` for the decision of its start.
+  static Result<std::shared_ptr<Backend>> attach(const Examined& plugin, Options options, DecisionLog& log);
+  /// Starts the plugin (init) if it does not run yet; devices() and open() do that by themselves.
+  Result<void> start() const;
   ~Backend();
   const std::string& name() const { return name_; }
   const std::string& vendor() const { return vendor_; }
@@ -150,10 +157,8 @@ class Backend : public std::enable_shared_from_this<Backend> {
   std::filesystem::path path_;
 };
 
-/// Finds libcrucible_NAME.so: $CRUCIBLE_PLUGIN_PATH (folders, colon-separated), then the folder of this executable,
-/// then
-/// ../lib/crucible beside it; never the current directory. Errors: kUnavailable, listing every place that was looked
-/// at.
+/// The file of the plugin called `name` (find_candidate() under the default policy). Errors: kUnavailable, listing
+/// every place that was looked at.
 Result<std::filesystem::path> find_backend(std::string_view name);
 
 struct FoundBackend {
@@ -161,9 +166,12 @@ struct FoundBackend {
   std::filesystem::path path;
 };
 
-/// Every plugin in the folders that find_backend() searches, by name; of two with one name the one that it would find.
+/// Every plugin in the places that find_backend() searches, by name; of two with one name the one that it would find.
 /// Nothing is loaded: whether a file is a plugin is read from its symbol table.
 std::vector<FoundBackend> list_backends();
+
+/// The devices that a started plugin has. Errors: the plugin's own.
+Result<std::vector<DeviceInfo>> enumerate_devices(const crucible_if_device& table, const std::string& plugin);
 
 /// A plugin's status as a Result; takes ownership of the error object. `what` says what was being done.
 Result<void> to_result(crucible_status status, std::string_view what);

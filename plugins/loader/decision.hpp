@@ -1,5 +1,5 @@
-// What the loader decided about each candidate, step by step, and why. Nothing about loading is silent: every step leaves
-// a record, as JSON Lines for programs and in words for people (`crucible plugin explain`).
+// What the loader decided about each candidate, step by step, and why. Nothing about loading is silent: every step
+// leaves a record, as JSON Lines for programs and in words for people (`crucible plugin explain`).
 #pragma once
 
 #include <cstdint>
@@ -45,13 +45,25 @@ std::string to_json_line(const Decision& decision);
 /// The decisions of one process, in order. Threads: any.
 class DecisionLog {
  public:
+  DecisionLog() = default;
+  DecisionLog(const DecisionLog&) = delete;
+  DecisionLog& operator=(const DecisionLog&) = delete;
+  ~DecisionLog();
   void add(Decision decision);
   std::vector<Decision> all() const;
   std::vector<Decision> of(std::string_view plugin) const;
+  /// From now on each decision is also appended to `file`, a line of JSON each. False, with errno: it cannot be
+  /// written.
+  bool append_to(const std::filesystem::path& file);
 
  private:
   mutable std::mutex mutex_;
   std::vector<Decision> decisions_;
+  int descriptor_ = -1;  // of the file of append_to
 };
+
+/// The log of whoever gives none. It is written to the file that CRUCIBLE_DECISIONS names, unless the process has
+/// raised rights.
+DecisionLog& process_log();
 
 }  // namespace crucible::backend

@@ -15,9 +15,9 @@ struct OptionSchema {
   std::string type;           // bool, u64, str, choice or path
   std::string default_value;  // as text; empty when the plugin gave none
   std::string help;
-  std::string env;                         // the variable that sets it, if any
-  std::vector<std::string> choices;        // of a choice
-  std::optional<std::uint64_t> min, max;   // of a u64
+  std::string env;                        // the variable that sets it, if any
+  std::vector<std::string> choices;       // of a choice
+  std::optional<std::uint64_t> min, max;  // of a u64
 };
 
 struct PluginFacts {

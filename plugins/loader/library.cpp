@@ -6,11 +6,14 @@
 
 #include <boost/dll/shared_library.hpp>
 #include <cstdio>
-#include <cstring>
 #include <exception>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "plugins/loader/mapped.hpp"
+#include "plugins/loader/query.hpp"
+#include "plugins/loader/stopwatch.hpp"
 
 namespace crucible::backend {
 namespace {
@@ -27,32 +30,6 @@ Registry& registry() {
   return *instance;
 }
 
-std::string_view view(crucible_str text) { return text.data == nullptr ? "" : std::string_view(text.data, text.size); }
-
-/// Only what the user should act upon: level 2 is a warning, 3 an error.
-void log_to_stderr(void* ctx, std::uint32_t level, crucible_str component, crucible_str text) {
-  if (level < 2) return;
-  const auto* library = static_cast<const Library*>(ctx);
-  const std::string line = fmt::format("crucible: {}: {} ({}): {}\n", level == 2 ? "warning" : "error", library->name,
-                                       view(component), view(text));
-  std::fwrite(line.data(), 1, line.size(), stderr);
-}
-
-std::uint32_t get_option(void* ctx, crucible_str key, crucible_str* out) {
-  auto* library = static_cast<Library*>(ctx);
-  const auto found = library->options.find(std::string(view(key)));
-  if (found == library->options.end() || found->second.empty()) return 0;
-  const std::string& value = found->second;
-  static std::mutex* const mutex = new std::mutex;  // devices may be opened by several threads
-  const std::lock_guard lock(*mutex);
-  for (const std::string& answer : library->answers) {
-    if (answer == value) return *out = {answer.data(), answer.size()}, 1;
-  }
-  const std::string& answer = library->answers.emplace_back(value);
-  *out = {answer.data(), answer.size()};
-  return 1;
-}
-
 /// What dlerror said, out of the sentence that Boost.DLL builds around it.
 std::string loader_words(const std::string& what) {
   constexpr std::string_view kStart = "(dlerror system message: ";
@@ -62,7 +39,12 @@ std::string loader_words(const std::string& what) {
 }
 
 /// Loads the object for good and finds the query. Errors: kUnavailable, kBadInput.
-Result<crucible_plugin_query_fn> load_query(const std::filesystem::path& path) {
+Result<crucible_plugin_query_fn> load_query(const OpenFile& file) {
+  const std::filesystem::path& path = file.path();
+  const Error changed = {
+      ErrorCode::kUnavailable,
+      fmt::format("plugin {} is another file now than when it was examined: load it again", path.string())};
+  if (!file.is_current()) return changed;
   using boost::dll::shared_library;
   using namespace boost::dll::load_mode;
   std::vector<std::unique_ptr<shared_library>>& objects = registry().objects;
@@ -78,67 +60,90 @@ Result<crucible_plugin_query_fn> load_query(const std::filesystem::path& path) {
                  fmt::format("{} is not a Crucible plugin: it exports no {}", path.string(), CRUCIBLE_QUERY_SYMBOL)};
   }
   try {
-    return &library.get<int32_t(const crucible_query_in*, crucible_query_out*)>(CRUCIBLE_QUERY_SYMBOL);
+    const crucible_plugin_query_fn query =
+        &library.get<int32_t(const crucible_query_in*, crucible_query_out*)>(CRUCIBLE_QUERY_SYMBOL);
+    if (!is_mapped_from(reinterpret_cast<const void*>(query), file.descriptor())) return changed;
+    return query;
   } catch (const std::exception& error) {
     return Error{ErrorCode::kUnavailable, fmt::format("plugin {}: {}", path.string(), error.what())};
   }
 }
 
-/// Everything that must hold before the answer's pointers may be followed. Errors: kBadInput, kUnavailable.
-Result<void> check_answer(const std::filesystem::path& path, std::int32_t code, const crucible_query_out& out) {
-  if (code != 0) {
-    const std::string_view reason(out.reject_reason, strnlen(out.reject_reason, sizeof(out.reject_reason)));
-    return Error{ErrorCode::kUnavailable, fmt::format("plugin {} refuses this host (code {}): {}", path.string(), code,
-                                                      reason.empty() ? "it gave no reason" : reason)};
+/// Writes the decisions of the steps that run in this process.
+class Decide {
+ public:
+  Decide(const Candidate& candidate, DecisionLog& log) : candidate_(candidate), log_(log) {}
+  void operator()(Step step, std::string reason, const Stopwatch& time) const {
+    log_.add({step, Outcome::kPassed, candidate_.name, candidate_.path, std::move(reason), time.ns()});
   }
-  if (out.magic != CRUCIBLE_MAGIC) {
-    return Error{ErrorCode::kBadInput, fmt::format("plugin {} answers magic {:#010x}, expected {:#010x}: it was built "
-                                                   "against another header",
-                                                   path.string(), out.magic, CRUCIBLE_MAGIC)};
+  Error operator()(Step step, const Error& error, const Stopwatch& time) const {
+    log_.add({step, Outcome::kRefused, candidate_.name, candidate_.path, error.message, time.ns()});
+    return error;
   }
-  if (out.abi_major != CRUCIBLE_ABI_MAJOR) {
-    return Error{
-        ErrorCode::kUnavailable,
-        fmt::format("plugin {} speaks ABI {}.{}, this host {}.{}: major numbers must be equal, so use a plugin "
-                    "built for this host",
-                    path.string(), out.abi_major, out.abi_minor, CRUCIBLE_ABI_MAJOR, CRUCIBLE_ABI_MINOR)};
-  }
-  if (out.struct_size < offsetof(crucible_query_out, reject_reason) || out.api == nullptr || out.name.data == nullptr) {
-    return Error{ErrorCode::kBadInput,
-                 fmt::format("plugin {}: its query leaves name or table of functions empty "
-                             "({} bytes written, {} are the least)",
-                             path.string(), out.struct_size, offsetof(crucible_query_out, reject_reason))};
-  }
-  return {};
-}
 
-Result<std::unique_ptr<Library>> query_library(const std::filesystem::path& path) {
-  CRUCIBLE_TRY(const crucible_plugin_query_fn query, load_query(path));
-  const crucible_query_in in = {sizeof(in), CRUCIBLE_MAGIC, CRUCIBLE_ABI_MAJOR, CRUCIBLE_ABI_MINOR};
-  crucible_query_out out{};
-  out.struct_size = sizeof(out);
-  const std::int32_t code = query(&in, &out);
-  CRUCIBLE_TRY_VOID(check_answer(path, code, out));
+ private:
+  const Candidate& candidate_;
+  DecisionLog& log_;
+};
+
+/// Loads the object and asks it. Errors: kUnavailable, kBadInput, with a decision for the step that failed.
+Result<std::unique_ptr<Library>> make_library(const Examined& plugin, const Decide& decide) {
+  const std::filesystem::path& path = plugin.file.path();
+  const Stopwatch loading;
+  const Result<crucible_plugin_query_fn> query = load_query(plugin.file);
+  if (!query) return decide(Step::kLoad, query.error(), loading);
+  decide(Step::kLoad, "loaded for good, all symbols bound, none visible to others", loading);
+  const Stopwatch asking;
+  const Result<QueryAnswer> answer = ask(*query, path);
+  if (!answer) return decide(Step::kQuery, answer.error(), asking);
+  const PluginFacts& facts = answer->facts;
+  decide(Step::kQuery, fmt::format("{} {}, ABI {}.{}", facts.name, facts.version, facts.abi_major, facts.abi_minor),
+         asking);
+  const Stopwatch filling;
+  const Result<Tables> tables = take_tables(*answer, path);
+  if (!tables) return decide(Step::kFill, tables.error(), filling);
+  decide(Step::kFill, "its tables are copied; what they lack answers \"unimplemented\"", filling);
+  const Stopwatch checking;
+  if (plugin.probed && (facts.name != plugin.facts.name || facts.version != plugin.facts.version)) {
+    return decide(Step::kCheck,
+                  Error{ErrorCode::kBadInput,
+                        fmt::format("plugin {} called itself {} {} when it was probed and {} {} now", path.string(),
+                                    plugin.facts.name, plugin.facts.version, facts.name, facts.version)},
+                  checking);
+  }
+  decide(Step::kCheck, "the mandatory tables are there, and it is what it was when it was probed", checking);
   auto library = std::make_unique<Library>();
   library->path = path;
-  library->name = view(out.name);
-  library->vendor = view(out.vendor);
-  library->version = view(out.version);
-  library->api = copy_api(out.api);
-  CRUCIBLE_TRY(library->tables, copy_tables(library->api, library->name));
-  library->host = {sizeof(crucible_host_api), CRUCIBLE_ABI_MINOR, library.get(), log_to_stderr, get_option};
+  library->name = facts.name;
+  library->vendor = facts.vendor;
+  library->version = facts.version;
+  library->api = answer->api;
+  library->tables = *tables;
+  library->host = host_services(library.get());
   return library;
+}
+
+/// Doubts that do not keep a plugin from being loaded are told once.
+void print_warnings(const Examined& plugin) {
+  for (const std::string& warning : plugin.warnings) {
+    const std::string line = fmt::format("crucible: warning: {}\n", warning);
+    std::fwrite(line.data(), 1, line.size(), stderr);
+  }
 }
 
 }  // namespace
 
 std::mutex& library_mutex() { return registry().mutex; }
 
-Result<Library*> open_library(const std::filesystem::path& path) {
-  std::unique_ptr<Library>& entry = registry().libraries[path];
-  if (entry == nullptr) {
-    CRUCIBLE_TRY(entry, query_library(path));
+Result<Library*> open_library(const Examined& plugin, DecisionLog& log) {
+  const Decide decide(plugin.candidate, log);
+  std::unique_ptr<Library>& entry = registry().libraries[plugin.file.path()];
+  if (entry != nullptr) {
+    log.add({Step::kLoad, Outcome::kSkipped, plugin.candidate.name, plugin.candidate.path, "loaded already", 0});
+    return entry.get();
   }
+  print_warnings(plugin);
+  CRUCIBLE_TRY(entry, make_library(plugin, decide));
   return entry.get();
 }
 

@@ -11,6 +11,7 @@
 
 #include "core/base/result.hpp"
 #include "plugins/loader/backend.hpp"
+#include "plugins/loader/examine.hpp"
 #include "plugins/loader/tables.hpp"
 
 namespace crucible::backend {
@@ -25,13 +26,20 @@ struct Library {
   Options options;                  // of the Backend that is alive
   std::deque<std::string> answers;  // what get_option has answered: lives as long as the process
   std::weak_ptr<Backend> backend;   // the one that is alive, if any
+  DecisionLog* log = nullptr;       // where its start is recorded: of the last load
+  std::string candidate;            // its name in the log
   const Backend* owner = nullptr;   // the one that started the plugin and has not stopped it yet
 };
 
-/// The library at the absolute `path`, loaded and queried now or earlier. It lives until the process ends.
+/// The library of an examined plugin, loaded and queried now or earlier. It lives until the process ends. Leaves the
+/// decisions from kLoad to kCheck, and prints the plugin's warnings when it is loaded now.
 /// Threads: the caller holds library_mutex().
-/// Errors: kUnavailable (the loader's words; a refusal), kBadInput (what it answers is nonsense).
-Result<Library*> open_library(const std::filesystem::path& path);
+/// Errors: kUnavailable (the loader's words; a refusal; another file than the examined one), kBadInput (what it answers
+/// is nonsense).
+Result<Library*> open_library(const Examined& plugin, DecisionLog& log);
+
+/// The table of services whose first argument is `library`.
+crucible_host_api host_services(Library* library);
 
 /// Guards the registry of libraries and their start and stop.
 std::mutex& library_mutex();

@@ -15,7 +15,7 @@ namespace crucible::backend {
 enum class TrustPolicy : std::uint8_t { kOff, kWarn, kEnforce };
 
 struct LoadPolicy {
-  std::vector<std::filesystem::path> folders;  // searched before all others; absolute
+  std::vector<std::filesystem::path> folders;  // searched after CRUCIBLE_PLUGIN_PATH, before all others; absolute
   std::vector<std::string> allow, deny;        // plugin names; an empty allow list allows all; deny wins
   std::map<std::string, std::string> pins;     // plugin name -> SHA-256 of its file, 64 hexadecimal digits
   TrustPolicy trust = TrustPolicy::kWarn;

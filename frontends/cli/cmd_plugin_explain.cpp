@@ -1,0 +1,102 @@
+// `crucible plugin explain NAME`: what the loader decided about one plugin, step by step, and why. The plugin is examined
+// and loaded as a command would load it; it is started in a child process only.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "frontends/cli/command.hpp"
+#include "frontends/cli/open_device.hpp"
+#include "frontends/cli/plugin_words.hpp"
+#include "frontends/config/load_policy.hpp"
+#include "plugins/loader/examine.hpp"
+
+namespace crucible::cli {
+namespace {
+
+using backend::Decision;
+using nlohmann::ordered_json;
+
+/// What each step asks, for a reader who has never heard of it.
+std::string_view question(backend::Step step) {
+  switch (step) {
+    case backend::Step::kCandidate: return "where is it";
+    case backend::Step::kLists: return "is it allowed";
+    case backend::Step::kTrust: return "who can change it";
+    case backend::Step::kInspect: return "is it a plugin for this machine";
+    case backend::Step::kDependency: return "is all there that it needs";
+    case backend::Step::kProbe: return "what does it answer, in a process of its own";
+    case backend::Step::kLoad: return "does it load here";
+    case backend::Step::kQuery: return "what does it answer here";
+    case backend::Step::kFill: return "are its tables whole";
+    case backend::Step::kCheck: return "is it what it said";
+    case backend::Step::kInit: return "does it start";
+  }
+  return "";
+}
+
+Result<backend::Candidate> candidate_of(const std::string& name, const backend::LoadPolicy& policy,
+                                        backend::DecisionLog& log) {
+  if (name.find('/') == std::string::npos && !name.ends_with(".so")) return backend::find_candidate(name, policy, log);
+  backend::Candidate candidate = backend::explicit_candidate(std::filesystem::absolute(name));
+  log.add({backend::Step::kCandidate, backend::Outcome::kPassed, candidate.name, candidate.path, candidate.source, 0});
+  return candidate;
+}
+
+/// All steps; the refusal, if any, is the last decision of the log.
+Result<void> go_through(const std::string& name, const backend::LoadPolicy& policy, backend::DecisionLog& log) {
+  CRUCIBLE_TRY(const backend::Candidate candidate, candidate_of(name, policy, log));
+  CRUCIBLE_TRY(const backend::Examined examined, backend::examine_candidate(candidate, policy, log));
+  CRUCIBLE_TRY(const auto loaded, backend::load_examined(examined, {}, log));
+  CRUCIBLE_TRY(const auto devices, backend::probe_devices(examined, policy, log));
+  return {};
+}
+
+void print_words(const std::string& name, const std::vector<Decision>& decisions, bool usable) {
+  fmt::print("plugin {}: {}\n", name, usable ? "usable" : "not usable");
+  int number = 0;
+  for (const Decision& decision : decisions) {
+    fmt::print("{:3}. {:<10} {:<8} {:>9}  {}?\n", ++number, step_name(decision.step), outcome_name(decision.outcome),
+               decision.time_ns == 0 ? "-" : format_ns(static_cast<double>(decision.time_ns)), question(decision.step));
+    fmt::print("     {}\n", decision.reason);
+  }
+}
+
+Result<int> run(const std::string& name, bool json, const std::string& decisions_file) {
+  backend::DecisionLog& log = backend::process_log();
+  CRUCIBLE_TRY_VOID(write_decisions(log, decisions_file));
+  CRUCIBLE_TRY(const config::Settings settings, load_settings({}));
+  const Result<void> result = go_through(name, config::load_policy(settings), log);
+  if (!result && result.error().code == ErrorCode::kUsage) return result.error();
+  const std::vector<Decision> decisions = log.all();
+  if (json) {
+    ordered_json document = {{"plugin", name},
+                             {"usable", result.has_value()},
+                             {"reason", result ? "" : result.error().message},
+                             {"decisions", ordered_json::array()}};
+    for (const Decision& decision : decisions) {
+      document["decisions"].push_back(ordered_json::parse(to_json_line(decision)));
+    }
+    print_json(document);
+  } else {
+    print_words(name, decisions, result.has_value());
+  }
+  return result ? 0 : exit_code(result.error().code);
+}
+
+}  // namespace
+
+void add_plugin_explain(Commands& commands, CLI::App& plugin) {
+  auto json = std::make_shared<bool>(false);
+  auto name = std::make_shared<std::string>();
+  auto decisions = std::make_shared<std::string>();
+  CLI::App* explain = add_subcommand(plugin, "explain", "What the loader decides about a plugin, step by step, and why.",
+                                     "crucible plugin explain cpu");
+  explain->add_option("NAME", *name, "The plugin's name, or the path of its file")->required();
+  explain->add_flag("--json", *json, "One JSON document on standard output");
+  explain->add_option("--decisions", *decisions, "Append every decision of the loader to this file, as JSON Lines");
+  explain->callback([&commands, json, name, decisions] {
+    commands.run = [json, name, decisions] { return run(*name, *json, *decisions); };
+  });
+}
+
+}  // namespace crucible::cli

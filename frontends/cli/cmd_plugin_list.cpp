@@ -1,0 +1,122 @@
+// `crucible plugin list`: every plugin in the places that are searched, one row each. A plugin that cannot be used is a
+// row with its reason, and keeps no other from being shown. Nothing of any plugin runs in this process: what is known of
+// it comes from the probe, and its devices from a child that starts it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "frontends/cli/command.hpp"
+#include "frontends/cli/open_device.hpp"
+#include "frontends/cli/plugin_words.hpp"
+#include "frontends/config/load_policy.hpp"
+#include "plugins/loader/examine.hpp"
+
+namespace crucible::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct Row {
+  backend::Candidate candidate;
+  backend::PluginFacts facts;
+  std::vector<backend::DeviceInfo> devices;
+  std::string problem;   // why it cannot be used
+  std::string warnings;  // why one may hesitate
+  bool is_plugin = true;
+};
+
+std::string abi_of(const backend::PluginFacts& facts) {
+  return facts.name.empty() ? "" : fmt::format("{}.{}", facts.abi_major, facts.abi_minor);
+}
+
+std::string state_of(const Row& row) {
+  if (!row.problem.empty()) return "broken: " + first_line(row.problem);
+  return row.warnings.empty() ? "usable" : "usable, with a warning: " + first_line(row.warnings);
+}
+
+void fill_row(Row& row, const backend::LoadPolicy& policy, backend::DecisionLog& log) {
+  const Result<backend::Examined> examined = backend::examine_candidate(row.candidate, policy, log);
+  if (!examined) {
+    // A library that has nothing of a plugin but the place and the shape of its name.
+    row.is_plugin = examined.error().message.find("is not a Crucible plugin") == std::string::npos;
+    row.problem = examined.error().message;
+    return;
+  }
+  row.facts = examined->facts;
+  for (const std::string& warning : examined->warnings) row.warnings += row.warnings.empty() ? warning : "; " + warning;
+  auto devices = backend::probe_devices(*examined, policy, log);
+  if (devices) {
+    row.devices = *std::move(devices);
+  } else {
+    row.problem = devices.error().message;
+  }
+}
+
+std::vector<Row> all_rows(const backend::LoadPolicy& policy, backend::DecisionLog& log) {
+  std::vector<Row> rows;
+  for (backend::Candidate& candidate : backend::find_candidates(policy, log)) {
+    rows.emplace_back().candidate = std::move(candidate);
+  }
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i; (i = next++) < rows.size();) fill_row(rows[i], policy, log);
+  };
+  // Twice the processors: one plugin that hangs until its time limit does not hold up the others.
+  const std::size_t wanted = std::min<std::size_t>(rows.size(), 2 * std::max(2u, std::thread::hardware_concurrency()));
+  std::vector<std::thread> threads;
+  for (std::size_t i = 1; i < wanted; ++i) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+  std::erase_if(rows, [](const Row& row) { return !row.is_plugin; });
+  std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.candidate.name < b.candidate.name; });
+  return rows;
+}
+
+ordered_json row_json(const Row& row) {
+  ordered_json devices = ordered_json::array();
+  for (const backend::DeviceInfo& device : row.devices) {
+    devices.push_back({{"id", device.id}, {"name", device.name}, {"kind", device.kind}});
+  }
+  return {{"name", row.candidate.name},     {"path", row.candidate.path.string()}, {"source", row.candidate.source},
+          {"vendor", row.facts.vendor},     {"version", row.facts.version},        {"abi", abi_of(row.facts)},
+          {"build_id", row.facts.build_id}, {"devices", devices},                  {"usable", row.problem.empty()},
+          {"reason", row.problem},          {"warning", row.warnings}};
+}
+
+Result<int> run(bool json, const std::string& decisions) {
+  CRUCIBLE_TRY(const config::Settings settings, load_settings({}));
+  const backend::LoadPolicy policy = config::load_policy(settings);
+  backend::DecisionLog& log = backend::process_log();
+  CRUCIBLE_TRY_VOID(write_decisions(log, decisions));
+  ordered_json document = {{"plugins", ordered_json::array()}};
+  std::vector<std::vector<std::string>> table = {{"plugin", "version", "vendor", "abi", "devices", "path", "state"}};
+  for (const Row& row : all_rows(policy, log)) {
+    document["plugins"].push_back(row_json(row));
+    table.push_back({row.candidate.name, row.facts.version, row.facts.vendor, abi_of(row.facts),
+                     row.problem.empty() ? std::to_string(row.devices.size()) : "", row.candidate.path.string(),
+                     state_of(row)});
+  }
+  if (json) {
+    print_json(document);
+  } else {
+    fmt::print("{}", format_table(table));
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_plugin_list(Commands& commands, CLI::App& plugin) {
+  auto json = std::make_shared<bool>(false);  // shared with the callbacks, which run after this function
+  auto decisions = std::make_shared<std::string>();
+  CLI::App* list =
+      add_subcommand(plugin, "list", "The plugins in the places that are searched.", "crucible plugin list --json");
+  list->add_flag("--json", *json, "One JSON document on standard output");
+  list->add_option("--decisions", *decisions, "Append every decision of the loader to this file, as JSON Lines");
+  list->callback([&commands, json, decisions] { commands.run = [json, decisions] { return run(*json, *decisions); }; });
+}
+
+}  // namespace crucible::cli

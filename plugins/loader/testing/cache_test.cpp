@@ -1,0 +1,149 @@
+// The memory of probes: what is remembered, and everything that makes it ask again.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "plugins/loader/examine.hpp"
+#include "plugins/loader/probe.hpp"
+#include "plugins/loader/testing/fixture.hpp"
+
+namespace crucible::backend {
+namespace {
+
+using std::filesystem::path;
+using testing::HasSubstr;
+
+class ProbeCache : public LoaderFiles {
+ protected:
+  /// True when the answer about `plugin` came from the cache.
+  bool is_remembered(const path& plugin) {
+    DecisionLog log;
+    (void)examine(plugin, policy(), log).has_value();
+    return log.all().back().reason.find("remembered") != std::string::npos;
+  }
+  path entry() const {
+    for (const auto& file : std::filesystem::directory_iterator(cache() / "probe")) return file.path();
+    return {};
+  }
+};
+
+TEST_F(ProbeCache, RemembersTheSameFileOnly) {
+  const path plugin = copy_plugin("sound");
+  EXPECT_FALSE(is_remembered(plugin));
+  EXPECT_TRUE(is_remembered(plugin));
+  DecisionLog log;
+  const auto facts = examine(plugin, policy(), log);
+  ASSERT_TRUE(facts.has_value());
+  EXPECT_EQ(facts->name, "sound");
+  EXPECT_EQ(facts->version, "1.0");
+  chmod(plugin.c_str(), 0700);  // the time of its last change of state
+  EXPECT_FALSE(is_remembered(plugin));
+  EXPECT_TRUE(is_remembered(plugin));
+  copy_plugin("sound");  // written anew
+  EXPECT_FALSE(is_remembered(plugin));
+}
+
+TEST_F(ProbeCache, AsksAgainWhenAnEntryIsDamaged) {
+  const path plugin = copy_plugin("sound");
+  EXPECT_FALSE(is_remembered(plugin));
+  const auto size = std::filesystem::file_size(entry());
+  std::string content(size, '\0');
+  std::ifstream(entry(), std::ios::binary).read(content.data(), static_cast<std::streamsize>(size));
+  for (std::size_t at : {std::size_t{0}, std::size_t{20}, content.size() / 2, content.size() - 2}) {
+    std::string damaged = content;
+    damaged[at] = static_cast<char>(damaged[at] ^ 1);
+    std::ofstream(entry(), std::ios::binary | std::ios::trunc) << damaged;
+    EXPECT_FALSE(is_remembered(plugin)) << at;
+    EXPECT_TRUE(is_remembered(plugin)) << at;
+  }
+  std::ofstream(entry(), std::ios::trunc) << content.substr(0, content.size() / 2);
+  EXPECT_FALSE(is_remembered(plugin));
+  std::ofstream(entry(), std::ios::trunc) << "";
+  EXPECT_FALSE(is_remembered(plugin));
+}
+
+TEST_F(ProbeCache, DoesNotBelieveAnEntryThatOthersCanWrite) {
+  const path plugin = copy_plugin("sound");
+  EXPECT_FALSE(is_remembered(plugin));
+  chmod(entry().c_str(), 0666);
+  EXPECT_FALSE(is_remembered(plugin));
+  EXPECT_TRUE(is_remembered(plugin));  // it was written anew
+}
+
+TEST_F(ProbeCache, RemembersRefusalsOfTheFileAlone) {
+  const path text = folder() / "libcrucible_text.so";
+  std::ofstream(text) << "no plugin";
+  EXPECT_FALSE(is_remembered(text));
+  EXPECT_TRUE(is_remembered(text));
+  const path crashing = copy_plugin("query_segfaults");  // a driver may be mended
+  EXPECT_FALSE(is_remembered(crashing));
+  EXPECT_FALSE(is_remembered(crashing));
+}
+
+TEST_F(ProbeCache, AFolderThatCannotBeWrittenIsNoError) {
+  const path plugin = copy_plugin("sound");
+  LoadPolicy policy = this->policy();
+  policy.cache_folder = "/proc/nowhere";
+  DecisionLog log;
+  EXPECT_TRUE(examine(plugin, policy, log).has_value());
+  EXPECT_TRUE(examine(plugin, policy, log).has_value());
+}
+
+TEST_F(ProbeCache, ManyMayProbeOneFileAtOnce) {
+  const path plugin = copy_plugin("sound");
+  std::vector<std::thread> threads;
+  std::atomic<int> good{0};
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      DecisionLog log;
+      good += examine(plugin, policy(), log).has_value() ? 1 : 0;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(good, 8);
+  EXPECT_TRUE(is_remembered(plugin));
+  int files = 0;
+  for ([[maybe_unused]] const auto& file : std::filesystem::directory_iterator(cache() / "probe")) ++files;
+  EXPECT_EQ(files, 1);  // no fresh ones are left
+}
+
+TEST_F(ProbeCache, WithoutAProbeTheFileIsInspectedHere) {
+  LoadPolicy policy = this->policy();
+  policy.probe = false;
+  DecisionLog log;
+  const auto examined = examine_candidate(explicit_candidate(copy_plugin("sound")), policy, log);
+  ASSERT_TRUE(examined.has_value());
+  EXPECT_FALSE(examined->probed);
+  EXPECT_EQ(log.all().back().step, Step::kProbe);
+  EXPECT_EQ(log.all().back().outcome, Outcome::kSkipped);
+  EXPECT_TRUE(load_examined(*examined, {}, log).has_value());
+}
+
+TEST_F(ProbeCache, APluginOfTheFirstMinorPassesAndRuns) {
+  const path plugin = copy(CRUCIBLE_OLD_PLUGIN, "cpu");
+  DecisionLog log;
+  const auto backend = load(explicit_candidate(plugin), {{"cache_dir", (folder() / "kernels").string()}}, policy(), log);
+  ASSERT_TRUE(backend.has_value()) << backend.error().message;
+  EXPECT_NE(log.all().back().step, Step::kInit);  // not started before its first use
+  const auto device = (*backend)->open("");
+  ASSERT_TRUE(device.has_value()) << device.error().message;
+  EXPECT_EQ(log.all().back().step, Step::kInit);
+  auto buffer = Buffer::allocate(*device, 64, 64);
+  ASSERT_TRUE(buffer.has_value()) << buffer.error().message;
+  std::vector<std::byte> data(64, std::byte{7}), back(64);
+  ASSERT_TRUE(buffer->write(0, data).has_value());
+  ASSERT_TRUE(buffer->read(0, back).has_value());
+  EXPECT_EQ(back, data);
+  // An error object with the first minor's shorter table keeps its words.
+  const auto outside = buffer->write(60, data);
+  ASSERT_FALSE(outside.has_value());
+  EXPECT_THAT(outside.error().message, HasSubstr("writing 64 bytes at 60 of a buffer of 64"));
+  EXPECT_EQ(outside.error().message.find("without a table"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace crucible::backend

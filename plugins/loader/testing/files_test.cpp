@@ -1,0 +1,326 @@
+// What the loader sees in files and folders: damaged files, who may write them, links that are swapped, names that come
+// twice, many plugins, manifests, pins and lists.
+#include <elf.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "plugins/loader/dependency.hpp"
+#include "plugins/loader/examine.hpp"
+#include "plugins/loader/testing/fixture.hpp"
+
+namespace crucible::backend {
+namespace {
+
+using std::filesystem::path;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+std::string read_file(const path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+}
+
+void write_file(const path& file, const std::string& content) {
+  std::filesystem::create_directories(file.parent_path());
+  std::ofstream(file, std::ios::binary | std::ios::trunc) << content;
+  chmod(file.c_str(), 0644);
+}
+
+class Files : public LoaderFiles {
+ protected:
+  /// The error of examining `file`; "" when it passes.
+  std::string problem(const path& file, const LoadPolicy& policy) {
+    const auto facts = examine(file, policy, log_);
+    return facts ? "" : facts.error().message;
+  }
+  std::string problem(const path& file) { return problem(file, policy()); }
+  Decision last() const { return log_.all().back(); }
+  Decision decision_of(Step step) const {
+    for (const Decision& decision : log_.all()) {
+      if (decision.step == step) return decision;
+    }
+    return {};
+  }
+  DecisionLog log_;
+};
+
+// ---- damaged files ----
+
+TEST_F(Files, DamagedOnesAreNamedAndNeverRun) {
+  const std::string whole = read_file(copy_plugin("sound"));
+  const auto changed = [&](std::size_t offset, char byte) {
+    std::string content = whole;
+    content[offset] = byte;
+    return content;
+  };
+  const struct {
+    std::string what, content, words;
+  } cases[] = {
+      {"text", "#!/bin/sh\necho this is a program of another kind\n", "it is not an ELF file"},
+      {"empty", "", "it is not an ELF file"},
+      {"machine", changed(offsetof(Elf64_Ehdr, e_machine), EM_S390), "it is built for machine 22, this host is"},
+      {"class", changed(EI_CLASS, ELFCLASS32), "it is a program of 32 bits"},
+      {"order", changed(EI_DATA, ELFDATA2MSB), "other byte order"},
+      {"type", changed(offsetof(Elf64_Ehdr, e_type), ET_REL), "it is not a shared object"},
+      {"headers", changed(offsetof(Elf64_Ehdr, e_phentsize), 3), "its headers are damaged"},
+      {"cut_early", whole.substr(0, 40), "it is cut off after 40 bytes"},
+      {"cut_half", whole.substr(0, whole.size() / 2), "it is cut off after"},
+      {"cut_late", whole.substr(0, whole.size() - 1), "it is cut off after"},
+  };
+  for (const auto& [what, content, words] : cases) {
+    const path file = folder() / ("libcrucible_" + what + ".so");
+    write_file(file, content);
+    EXPECT_THAT(problem(file), HasSubstr(words)) << what;
+    EXPECT_EQ(last().step, Step::kInspect) << what;
+    EXPECT_EQ(last().outcome, Outcome::kRefused) << what;
+  }
+  std::filesystem::create_directory(folder() / "libcrucible_folder.so");
+  EXPECT_THAT(problem(folder() / "libcrucible_folder.so"), HasSubstr("it is not a file"));
+  EXPECT_THAT(problem(folder() / "libcrucible_absent.so"), HasSubstr("No such file or directory"));
+}
+
+TEST_F(Files, EveryDamagedByteOfTheHeadersIsSurvived) {
+  const std::string whole = read_file(copy_plugin("sound"));
+  LoadPolicy policy = this->policy();
+  policy.probe = false;  // the inspection alone, in this process
+  const path file = folder() / "libcrucible_fuzzed.so";
+  for (std::size_t offset = 4; offset < sizeof(Elf64_Ehdr) + 4 * sizeof(Elf64_Phdr); ++offset) {
+    std::string content = whole;
+    content[offset] = static_cast<char>(content[offset] ^ 0xff);
+    write_file(file, content);
+    (void)problem(file, policy);
+  }
+  EXPECT_EQ(problem(copy_plugin("sound"), policy), "");
+}
+
+TEST_F(Files, AMissingLibraryIsNamedWithItsPackage) {
+  EXPECT_THAT(problem(copy(CRUCIBLE_NEEDING_PLUGIN, "needing")),
+              AllOf(HasSubstr("libvendor_driver.so.7 is missing (no package is known for it"),
+                    HasSubstr("libnvrtc.so.99 is missing (install nvidia-cuda-toolkit, in non-free)")));
+  EXPECT_EQ(last().step, Step::kDependency);
+  EXPECT_EQ(package_of("libdnnl.so.2"), "libdnnl2");
+  EXPECT_EQ(package_of("libOpenCL.so.1"), "ocl-icd-libopencl1");
+  EXPECT_EQ(package_of("libunheard.so"), "");
+  EXPECT_EQ(library_in_message("libx.so.1: cannot open shared object file: No such file or directory"), "libx.so.1");
+  EXPECT_EQ(library_in_message("undefined symbol: f"), "");
+}
+
+TEST_F(Files, AMissingLibraryThatComesBackIsNoticed) {
+  const path plugin = copy(CRUCIBLE_NEEDING_PLUGIN, "needing");
+  EXPECT_NE(problem(plugin), "");
+  setenv("LD_LIBRARY_PATH", CRUCIBLE_ABSENT_FOLDER, 1);
+  EXPECT_EQ(problem(plugin), "");
+  unsetenv("LD_LIBRARY_PATH");
+}
+
+// ---- trust ----
+
+TEST_F(Files, WhoMayWriteThemDecides) {
+  LoadPolicy policy = this->policy();
+  const path plugin = copy_plugin("sound");
+  EXPECT_EQ(problem(plugin, policy), "");
+  EXPECT_EQ(decision_of(Step::kTrust).outcome, Outcome::kPassed);
+
+  chmod(plugin.c_str(), 0757);
+  EXPECT_THAT(problem(plugin, policy), HasSubstr("all users can write the file"));
+  EXPECT_EQ(last().step, Step::kTrust);
+  policy.trust = TrustPolicy::kWarn;
+  const auto warned = examine_candidate(explicit_candidate(plugin), policy, log_);
+  ASSERT_TRUE(warned.has_value());
+  ASSERT_EQ(warned->warnings.size(), 1u);
+  EXPECT_THAT(warned->warnings[0], HasSubstr("can be changed by others: all users can write the file"));
+  policy.trust = TrustPolicy::kOff;
+  const auto ignored = examine_candidate(explicit_candidate(plugin), policy, log_);
+  ASSERT_TRUE(ignored.has_value());
+  EXPECT_TRUE(ignored->warnings.empty());
+}
+
+TEST_F(Files, AFolderThatAllCanWriteIsNotTrusted) {
+  const path plugin = copy_plugin("sound", "outer/inner");
+  chmod((folder() / "outer/inner").c_str(), 0777);
+  EXPECT_THAT(problem(plugin), HasSubstr("all users can write its folder " + (folder() / "outer/inner").string()));
+  chmod((folder() / "outer/inner").c_str(), 01777);  // sticky does not help here: anybody may put a new file beside it
+  EXPECT_THAT(problem(plugin), HasSubstr("all users can write its folder"));
+  chmod((folder() / "outer/inner").c_str(), 0755);
+  chmod((folder() / "outer").c_str(), 0777);
+  EXPECT_THAT(problem(plugin), HasSubstr("all users can write its folder " + (folder() / "outer").string()));
+  chmod((folder() / "outer").c_str(), 01777);
+  EXPECT_EQ(problem(plugin), "");
+}
+
+TEST_F(Files, AnotherOwnerIsNotTrusted) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
+  const path plugin = copy_plugin("sound");
+  ASSERT_EQ(chown(plugin.c_str(), 4321, 4321), 0);
+  EXPECT_THAT(problem(plugin), HasSubstr("the file belongs to user 4321, not to root or to user 0"));
+  ASSERT_EQ(chown(plugin.c_str(), 0, 4321), 0);
+  chmod(plugin.c_str(), 0775);
+  EXPECT_THAT(problem(plugin), HasSubstr("group 4321 can write the file"));
+}
+
+TEST_F(Files, APinIsKeptInEveryPolicy) {
+  const path plugin = copy_plugin("sound");
+  LoadPolicy policy = this->policy();
+  policy.trust = TrustPolicy::kOff;
+  policy.pins["sound"] = std::string(64, 'a');
+  const std::string words = problem(plugin, policy);
+  EXPECT_THAT(words, HasSubstr("it is pinned to aaaa"));
+  EXPECT_EQ(last().step, Step::kTrust);
+  const std::string digest = words.substr(words.find("SHA-256 ") + 8, 64);
+  policy.pins["sound"] = digest;
+  EXPECT_EQ(problem(plugin, policy), "");
+  std::ofstream(plugin, std::ios::app) << "x";
+  EXPECT_THAT(problem(plugin, policy), HasSubstr("it is pinned to " + digest));
+}
+
+TEST_F(Files, ListsComeBeforeEverything) {
+  const path plugin = folder() / "libcrucible_x.so";  // is not even there
+  LoadPolicy policy = this->policy();
+  policy.deny = {"x"};
+  policy.allow = {"x"};
+  EXPECT_THAT(problem(plugin, policy), HasSubstr("plugin x is on the deny list"));
+  policy.deny.clear();
+  policy.allow = {"y"};
+  EXPECT_THAT(problem(plugin, policy), HasSubstr("plugin x is not on the allow list, which has 1 name"));
+  EXPECT_EQ(log_.all().size(), 2u);
+  policy.allow = {"sound"};
+  EXPECT_EQ(problem(copy_plugin("sound"), policy), "");
+}
+
+// ---- swaps ----
+
+TEST_F(Files, ALinkThatIsSwappedLoadsWhatWasProbed) {
+  const path probed = copy_plugin("sound", "a"), other = copy_plugin("constructor_aborts", "b");
+  const path link = folder() / "libcrucible_link.so";
+  std::filesystem::create_symlink(probed, link);
+  const auto examined = examine_candidate(explicit_candidate(link), policy(), log_);
+  ASSERT_TRUE(examined.has_value()) << examined.error().message;
+  std::filesystem::remove(link);
+  std::filesystem::create_symlink(other, link);
+  const auto backend = load_examined(*examined, {}, log_);  // the other one would end this process
+  ASSERT_TRUE(backend.has_value()) << backend.error().message;
+  EXPECT_EQ((*backend)->path(), probed);
+}
+
+TEST_F(Files, AFileThatIsReplacedAfterTheProbeIsRefused) {
+  const path plugin = copy_plugin("swapped");
+  const auto examined = examine_candidate(explicit_candidate(plugin), policy(), log_);
+  ASSERT_TRUE(examined.has_value());
+  std::filesystem::rename(copy_plugin("constructor_aborts", "other"), plugin);
+  const auto backend = load_examined(*examined, {}, log_);
+  ASSERT_FALSE(backend.has_value());
+  EXPECT_THAT(backend.error().message, HasSubstr("is another file now than when it was examined"));
+  EXPECT_EQ(last().step, Step::kLoad);
+}
+
+TEST_F(Files, AFileThatIsOverwrittenInPlaceIsRefused) {
+  const path plugin = copy_plugin("overwritten");
+  const auto examined = examine_candidate(explicit_candidate(plugin), policy(), log_);
+  ASSERT_TRUE(examined.has_value());
+  std::ofstream(plugin, std::ios::app) << "more";
+  EXPECT_FALSE(load_examined(*examined, {}, log_).has_value());
+}
+
+// ---- candidates ----
+
+TEST_F(Files, TheFirstOfTwoNamesWins) {
+  const path first = copy_plugin("twin", "a"), second = copy_plugin("twin", "b");
+  LoadPolicy policy = this->policy();
+  policy.folders = {first.parent_path(), second.parent_path()};
+  const auto found = find_candidate("twin", policy, log_);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->path, first);
+  EXPECT_EQ(last().outcome, Outcome::kSkipped);
+  EXPECT_EQ(last().path, second);
+  EXPECT_EQ(last().reason, first.string() + " of the same name comes first");
+}
+
+TEST_F(Files, TheCurrentFolderIsNoPlace) {
+  const path plugin = copy_plugin("here");
+  const path before = std::filesystem::current_path();
+  std::filesystem::current_path(plugin.parent_path());
+  LoadPolicy policy = this->policy();
+  policy.folders = {".", ""};
+  EXPECT_FALSE(find_candidate("here", policy, log_).has_value());
+  std::filesystem::current_path(before);
+}
+
+TEST_F(Files, ManifestsNameAndPinAPlugin) {
+  const path plugin = copy_plugin("sound"), manifests = folder() / "config/crucible/plugins.d";
+  setenv("XDG_CONFIG_HOME", (folder() / "config").c_str(), 1);
+  write_file(manifests / "a.json", R"({"name": "acme", "path": ")" + plugin.string() + R"("})");
+  write_file(manifests / "b.json", R"({"name": "pinned", "sha256": "00", "path": ")" + plugin.string() + R"("})");
+  write_file(manifests / "c.json", R"({"name": "relative", "path": "libcrucible_sound.so"})");
+  write_file(manifests / "d.json", "{\"path\": ");
+  const auto acme = find_candidate("acme", policy(), log_);
+  ASSERT_TRUE(acme.has_value());
+  EXPECT_EQ(acme->path, plugin);
+  EXPECT_TRUE(examine_candidate(*acme, policy(), log_).has_value());
+  const auto pinned = find_candidate("pinned", policy(), log_);
+  ASSERT_TRUE(pinned.has_value());
+  EXPECT_THAT(examine_candidate(*pinned, policy(), log_).error().message, HasSubstr("it is pinned to 00"));
+  EXPECT_FALSE(find_candidate("relative", policy(), log_).has_value());
+  int refused = 0;
+  for (const Decision& decision : log_.all()) {
+    refused += decision.reason.find("it is not JSON with an absolute \"path\"") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_EQ(refused, 6);  // two of them, three times
+  unsetenv("XDG_CONFIG_HOME");
+}
+
+TEST_F(Files, TwoHundredPluginsAndOneBrokenAmongThem) {
+  for (int i = 0; i < 200; ++i) copy_plugin("number" + std::to_string(i));
+  copy_plugin("query_segfaults");
+  LoadPolicy policy = this->policy();
+  policy.folders = {folder() / "plugins"};
+  std::vector<Candidate> candidates;
+  for (Candidate& candidate : find_candidates(policy, log_)) {
+    if (candidate.path.parent_path() == policy.folders[0]) candidates.push_back(std::move(candidate));
+  }
+  ASSERT_EQ(candidates.size(), 201u);
+  const auto results = examine_all(candidates, policy, log_);
+  int passed = 0;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (results[i]) {
+      EXPECT_EQ(results[i]->facts.name, candidates[i].name);  // each has its own answer
+      ++passed;
+    } else {
+      EXPECT_EQ(candidates[i].name, "query_segfaults");
+    }
+  }
+  EXPECT_EQ(passed, 200);
+}
+
+// ---- the log ----
+
+TEST_F(Files, DecisionsAreLinesOfJson) {
+  const path file = folder() / "decisions.jsonl";
+  ASSERT_TRUE(log_.append_to(file));
+  EXPECT_EQ(problem(copy_plugin("sound")), "");
+  EXPECT_NE(problem(copy_plugin("rejects")), "");
+  std::ifstream stream(file);
+  std::vector<std::string> steps;
+  for (std::string line; std::getline(stream, line);) {
+    const auto document = nlohmann::json::parse(line);
+    EXPECT_TRUE(document.contains("path") && document.contains("time_ns"));
+    steps.push_back(document["plugin"].get<std::string>() + " " + document["step"].get<std::string>() + " " +
+                    document["outcome"].get<std::string>());
+  }
+  EXPECT_EQ(steps, (std::vector<std::string>{"sound lists passed", "sound trust passed", "sound inspect passed",
+                                             "sound dependency passed", "sound probe passed", "rejects lists passed",
+                                             "rejects trust passed", "rejects inspect passed",
+                                             "rejects dependency passed", "rejects probe refused"}));
+  EXPECT_FALSE(log_.append_to(folder() / "no/such/folder/x"));
+  EXPECT_EQ(log_.of("rejects").size(), 5u);
+}
+
+}  // namespace
+}  // namespace crucible::backend
