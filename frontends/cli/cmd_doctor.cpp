@@ -12,6 +12,7 @@
 
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/open_device.hpp"
+#include "frontends/cli/plugin_access.hpp"
 #include "plugins/loader/backend.hpp"
 
 namespace crucible::cli {
@@ -51,7 +52,7 @@ std::string output_of(const std::string& command) {
 /// A kernel of one line, compiled and looked up: that is what a replay needs. "" or what is wrong.
 std::string compile_something(const std::shared_ptr<backend::Device>& device) {
   const std::vector<backend::KernelText> texts = {
-      {"doctor_probe", "void doctor_probe(void* const* b, const double* s, long begin, long end) {}\n", {}}};
+      {"doctor_probe", "void doctor_probe(void* const* b, const double* s, long begin, long end) {}\n"}};
   const auto module = backend::Module::compile(device, "", texts);
   if (!module) return module.error().message;
   const auto kernel = module->kernel("doctor_probe");
@@ -64,31 +65,21 @@ std::string dialect_of(const backend::Device& device) {
   return {dialect.data, dialect.size};
 }
 
-/// That device and no other: what is asked for here is never replaced.
-Result<OpenedDevice> open_on(const std::string& plugin, const std::string& device) {
-  DeviceChoice choice;
-  choice.backend = plugin;
-  choice.device = device;
-  choice.fallback = "forbid";
-  return open_device(choice);
-}
-
-Check check_device(const std::string& plugin, const backend::DeviceInfo& info) {
+Check check_device(config::Settings& settings, const std::string& plugin, const backend::DeviceInfo& info) {
   Check check{fmt::format("device {}", info.id), Verdict::kOk, info.name, ""};
-  const auto opened = open_on(plugin, info.id);
-  if (!opened) return {check.name, Verdict::kFailed, opened.error().message, ""};
-  const std::shared_ptr<backend::Device>& device = opened->device;
+  const auto device = open_listed(settings, plugin, info.id);
+  if (!device) return {check.name, Verdict::kFailed, device.error().message, ""};
   const auto ignore = [](void*, const crucible_kv*, std::uint32_t) {};
-  const crucible_if_device& table = device->backend().tables().device;
-  if (const auto tested = backend::to_result(table.self_test(device->handle(), 0, ignore, nullptr), "self test");
+  const crucible_if_device& table = (*device)->backend().tables().device;
+  if (const auto tested = backend::to_result(table.self_test((*device)->handle(), 0, ignore, nullptr), "self test");
       !tested && tested.error().message.find("has no device.self_test") == std::string::npos) {
     return {check.name, Verdict::kFailed, tested.error().message, ""};
   }
-  if (dialect_of(*device) == "c") {
-    if (const std::string problem = compile_something(device); !problem.empty()) return {check.name, Verdict::kFailed, problem, ""};
+  if (dialect_of(**device) == "c") {
+    if (const std::string problem = compile_something(*device); !problem.empty()) return {check.name, Verdict::kFailed, problem, ""};
     check.detail += "; tests itself, compiles";
   }
-  if (const auto properties = device->properties()) {
+  if (const auto properties = (*device)->properties()) {
     for (const auto& [key, value] : *properties) {
       if (key == "library") check.detail += fmt::format("; {}", value);
     }
@@ -97,22 +88,26 @@ Check check_device(const std::string& plugin, const backend::DeviceInfo& info) {
 }
 
 void check_plugins(std::vector<Check>& checks) {
-  const std::vector<backend::FoundBackend> found = backend::list_backends();
+  config::Settings settings = load_unchecked_settings({});
+  if (const Result<void> sound = settings.check(); !sound) {
+    checks.push_back({"configuration", Verdict::kFailed, sound.error().message, "crucible config --explain"});
+  }
+  const std::vector<backend::FoundBackend> found = list_plugins(settings);
   if (found.empty()) {
     checks.push_back({"plugins", Verdict::kFailed, "no plugin in the places that are searched",
                       "build all of Crucible, or set CRUCIBLE_PLUGIN_PATH to the folder that has libcrucible_NAME.so"});
   }
   for (const backend::FoundBackend& plugin : found) {
-    const auto opened = open_on(plugin.name, "");
-    if (!opened) {
-      checks.push_back({"plugin " + plugin.name, Verdict::kFailed, opened.error().message, "crucible plugin explain " + plugin.name});
+    const auto device = open_listed(settings, plugin.name, "");
+    if (!device) {
+      checks.push_back({"plugin " + plugin.name, Verdict::kFailed, device.error().message, "crucible plugin explain " + plugin.name});
       continue;
     }
-    const backend::Backend& backend = opened->device->backend();
+    const backend::Backend& backend = (*device)->backend();
     checks.push_back({"plugin " + plugin.name, Verdict::kOk, fmt::format("{} {} ({})", backend.name(), backend.version(), plugin.path.string()), ""});
     const auto infos = backend.devices();
     if (!infos) continue;
-    for (const backend::DeviceInfo& info : *infos) checks.push_back(check_device(plugin.name, info));
+    for (const backend::DeviceInfo& info : *infos) checks.push_back(check_device(settings, plugin.name, info));
   }
 }
 

@@ -32,11 +32,12 @@ void score(Candidate& candidate, const Workload& workload) {
     for (std::uint32_t i = 0; i < count; ++i) {
       const std::string value = kv[i].type == CRUCIBLE_V_STR ? std::string(kv[i].s.data, kv[i].s.size)
                                                              : std::to_string(kv[i].u);
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", std::string_view(kv[i].key.data, kv[i].key.size), value);
+      const std::string_view key(kv[i].key.data, kv[i].key.size);
+      text += fmt::format("{}{}{}", text.empty() ? "" : ", ", key == "reason" ? "" : fmt::format("{} ", key), value);
     }
   };
   const Result<void> asked =
-      backend::to_result(candidate.backend->device_table().score(borrow(candidate.device), items.data(),
+      backend::to_result(candidate.backend->tables().device.score(borrow(candidate.device), items.data(),
                                                                  static_cast<std::uint32_t>(items.size()),
                                                                  &candidate.score, sink, &why),
                          "asking for a score");
@@ -55,7 +56,10 @@ void score(Candidate& candidate, const Workload& workload) {
 
 Candidate judge(const std::string& plugin, const std::shared_ptr<backend::Backend>& backend,
                 const backend::DeviceInfo& info, const Workload& workload, bool is_named) {
-  Candidate candidate = {.plugin = plugin, .device = info.id, .name = info.name};
+  Candidate candidate;
+  candidate.plugin = plugin;
+  candidate.device = info.id;
+  candidate.name = info.name;
   candidate.threads = info.threads;
   candidate.memory_bytes = info.memory_bytes;
   candidate.backend = backend;

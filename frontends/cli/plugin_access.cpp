@@ -39,4 +39,12 @@ Result<std::shared_ptr<backend::Backend>> load_plugin(const config::Settings& se
   return backend::load(name, settings.plugin_options(name), config::load_policy(settings), backend::process_log());
 }
 
+Result<std::shared_ptr<backend::Device>> open_listed(config::Settings& settings, const std::string& name,
+                                                     const std::string& device_id) {
+  settle_options(settings, name);
+  CRUCIBLE_TRY_VOID(settings.check());
+  CRUCIBLE_TRY(const std::shared_ptr<backend::Backend> backend, load_plugin(settings, name));
+  return backend->open(device_id);
+}
+
 }  // namespace crucible::cli

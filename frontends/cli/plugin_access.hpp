@@ -27,4 +27,9 @@ void settle_options(config::Settings& settings, const std::string& name);
 /// Finds, loads and starts the plugin with its settled options. Errors: the loader's, with its record.
 Result<std::shared_ptr<backend::Backend>> load_plugin(const config::Settings& settings, const std::string& name);
 
+/// One device of one plugin, whatever the configuration would choose; "" is the first. For commands that look at all of
+/// them. Errors: those of the plugin's options and the loader's.
+Result<std::shared_ptr<backend::Device>> open_listed(config::Settings& settings, const std::string& name,
+                                                     const std::string& device_id);
+
 }  // namespace crucible::cli

@@ -84,7 +84,7 @@ FileContent read_toml(const std::string& text, Layer layer, const std::string& p
   if (!parsed) {
     const toml::parse_error& error = parsed.error();
     std::string message = fmt::format("not TOML: {}", error.description());
-    if (message.find("redefine existing string 'backend'") != std::string::npos) {
+    if (message.find("redefine existing string 'backend") != std::string::npos) {
       message += "; where [backend.NAME] tables stand, write the name as [backend] name = \"...\"";
     }
     content.problems.push_back({origin_of(error.source(), layer, path), std::move(message)});
