@@ -34,6 +34,7 @@ void add_doctor(Commands& commands);
 void add_plugin(Commands& commands);
 
 // Subcommands of `crucible plugin`, one per file cmd_plugin_NAME.cpp.
+void add_plugin_check(Commands& commands, CLI::App& plugin);
 void add_plugin_list(Commands& commands, CLI::App& plugin);
 void add_plugin_new(Commands& commands, CLI::App& plugin);
 
