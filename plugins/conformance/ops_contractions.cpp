@@ -153,7 +153,9 @@ std::vector<OpsProgram> indexed_programs(const OpInfo& info, const std::vector<D
         } else if (info.kind == OpKind::kScatterAddRows) {
           Attributes attributes;
           attributes.index = count == 24 ? 3 : -1;
-          const Operand rows = w.input(dtype, Sizes{count, 13}, Pattern::kUnit);
+          // Narrow floats may be added up as they are stored: whole numbers, whose sums are exact in them.
+          const bool narrow = dtype == DType::kF16 || dtype == DType::kBF16;
+          const Operand rows = w.input(dtype, Sizes{count, 13}, narrow ? Pattern::kSmallWhole : Pattern::kUnit);
           w.op({rows, w.ids(ids_type, {count}, 10)}, {10, 13}, dtype, attributes);
           if (is_floating(dtype)) w.program.terms = 24, w.program.magnitude = 1;
         } else if (info.kind == OpKind::kUpdate) {
