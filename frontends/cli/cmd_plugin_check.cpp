@@ -88,7 +88,8 @@ Result<int> list_cases(const kit::CheckOptions& options, bool json) {
   if (json) {
     nlohmann::ordered_json document = {{"cases", nlohmann::ordered_json::array()}};
     for (const kit::Case& entry : cases)
-      document["cases"].push_back({{"name", entry.name}, {"tier", kit::tier_name(entry.tier)}, {"quick", entry.quick}, {"rule", entry.rule}});
+      document["cases"].push_back(
+          {{"name", entry.name}, {"tier", kit::tier_name(entry.tier)}, {"quick", entry.quick}, {"rule", entry.rule}});
     print_json(document);
   } else {
     std::vector<std::vector<std::string>> rows = {{"case", "quick", "rule"}};
@@ -136,27 +137,34 @@ void add_plugin_check(Commands& commands, CLI::App& plugin) {
                                      "crucible plugin check build/libcrucible_acme.so --junit acme.xml");
   auto switches = std::make_shared<Switches>();  // shared: the callback outlives this function
   command->add_option("path", switches->path, "the plugin's shared object");
-  command->add_option("--tier", switches->tiers, "tiers to run, separated by commas: static, negotiation, api, behaviour, claims, stress, faults, old, ops");
+  command->add_option(
+      "--tier", switches->tiers,
+      "tiers to run, separated by commas: static, negotiation, api, behaviour, claims, stress, faults, old, ops");
   command->add_flag("--quick", switches->quick, "the cheap tiers and samples of the others");
   command->add_option("--filter", switches->filter, "only cases whose name has a match of this regular expression");
   command->add_option("--device", switches->device, "the device's id (default: the first one)");
   command->add_option("--set", switches->options, "an option for the plugin, as option=value");
-  command->add_option("--exclude", switches->exclude, "a JSON file of cases that are expected to fail or to be skipped, with reasons");
+  command->add_option("--exclude", switches->exclude,
+                      "a JSON file of cases that are expected to fail or to be skipped, with reasons");
   command->add_option("--junit", switches->junit, "also write the results as JUnit XML");
   command->add_option("--certificate", switches->certificate, "also write a signed certificate of the results");
   command->add_option("--key", switches->key, "the private Ed25519 key (PEM) that signs the certificate");
   command->add_option("--make-key", switches->make_key, "make a new private key in this file");
   command->add_option("--jobs", switches->jobs, "cases at once (default: one per core)");
-  command->add_option("--time-factor", switches->time_factor, "multiplies every time limit, for slow machines and emulators")->check(CLI::PositiveNumber);
+  command
+      ->add_option("--time-factor", switches->time_factor,
+                   "multiplies every time limit, for slow machines and emulators")
+      ->check(CLI::PositiveNumber);
   command->add_flag("--list", switches->list, "list the cases and run none");
   command->add_flag("--json", switches->json, "print one JSON document");
   command->callback([&commands, switches] { commands.run = [switches] { return check(*switches); }; });
 
   CLI::App* one = plugin.add_subcommand("check-case", "Runs one case; `check` starts it.");
-  one->group("");  // hidden
+  one->group("");                                   // hidden
   auto argument = std::make_shared<std::string>();  // shared: as above
   one->add_option("task", *argument)->required();
-  one->callback([&commands, argument] { commands.run = [argument]() -> Result<int> { return kit::run_child(*argument); }; });
+  one->callback(
+      [&commands, argument] { commands.run = [argument]() -> Result<int> { return kit::run_child(*argument); }; });
 }
 
 }  // namespace crucible::cli

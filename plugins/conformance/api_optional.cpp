@@ -18,21 +18,25 @@ void queue_misuse(const Settings& settings) {
   no_queue.expect_untouched("queue.create without a device");
   expect_error(table.create(opened.device, nullptr), {kInvalid}, "queue.create without a place for it");
   Canary<crucible_timeline*> no_timeline;
-  expect_error(must(table.timeline_create, "queue.timeline_create")(nullptr, 0, no_timeline.out()), {kInvalid}, "queue.timeline_create without a device");
+  expect_error(must(table.timeline_create, "queue.timeline_create")(nullptr, 0, no_timeline.out()), {kInvalid},
+               "queue.timeline_create without a device");
   no_timeline.expect_untouched("queue.timeline_create without a device");
   crucible_queue* queue = nullptr;
   crucible_timeline* timeline = nullptr;
   expect_ok(table.create(opened.device, &queue), "queue.create");
   expect_ok(table.timeline_create(opened.device, 5, &timeline), "queue.timeline_create at 5");
   Canary<std::uint64_t> value;
-  expect_error(must(table.timeline_query, "queue.timeline_query")(nullptr, value.out()), {kInvalid}, "queue.timeline_query without a timeline");
+  expect_error(must(table.timeline_query, "queue.timeline_query")(nullptr, value.out()), {kInvalid},
+               "queue.timeline_query without a timeline");
   value.expect_untouched("queue.timeline_query without a timeline");
-  expect_error(table.timeline_query(timeline, nullptr), {kInvalid}, "queue.timeline_query without a place for the value");
+  expect_error(table.timeline_query(timeline, nullptr), {kInvalid},
+               "queue.timeline_query without a place for the value");
   const auto signal = must(table.timeline_signal, "queue.timeline_signal");
   expect_error(signal(timeline, 5), {kInvalid}, "queue.timeline_signal of the value that it has");
   expect_error(signal(timeline, 4), {kInvalid}, "queue.timeline_signal of a smaller value");
   expect_error(signal(nullptr, 9), {kInvalid}, "queue.timeline_signal without a timeline");
-  expect_error(must(table.timeline_wait, "queue.timeline_wait")(nullptr, 1, 0), {kInvalid}, "queue.timeline_wait without a timeline");
+  expect_error(must(table.timeline_wait, "queue.timeline_wait")(nullptr, 1, 0), {kInvalid},
+               "queue.timeline_wait without a timeline");
   OpList empty;
   {
     const Plan plan(opened, empty);
@@ -41,8 +45,10 @@ void queue_misuse(const Settings& settings) {
     expect_error(submit(nullptr, plan.handle(), nullptr, 0, &point, 1), {kInvalid}, "queue.submit without a queue");
     expect_error(submit(queue, nullptr, nullptr, 0, &point, 1), {kInvalid}, "queue.submit without a plan");
     expect_error(submit(queue, plan.handle(), nullptr, 1, &point, 1), {kInvalid}, "queue.submit with 1 wait at NULL");
-    expect_error(submit(queue, plan.handle(), nullptr, 0, nullptr, 1), {kInvalid}, "queue.submit with 1 signal at NULL");
-    expect_error(submit(queue, plan.handle(), &hole, 1, nullptr, 0), {kInvalid}, "queue.submit that waits for no timeline");
+    expect_error(submit(queue, plan.handle(), nullptr, 0, nullptr, 1), {kInvalid},
+                 "queue.submit with 1 signal at NULL");
+    expect_error(submit(queue, plan.handle(), &hole, 1, nullptr, 0), {kInvalid},
+                 "queue.submit that waits for no timeline");
     expect_ok(must(table.destroy, "queue.destroy")(queue), "queue.destroy");
   }
   expect_ok(must(table.timeline_destroy, "queue.timeline_destroy")(timeline), "queue.timeline_destroy");
@@ -56,16 +62,21 @@ void binary_misuse(const Settings& settings) {
   Canary<crucible_module*> module;
   const std::string junk = "not a binary at all";
   expect_error(table.load(nullptr, borrow(junk), module.out()), {kInvalid}, "binary.load without a device");
-  expect_error(table.load(opened.device, borrow(junk), nullptr), {kInvalid}, "binary.load without a place for the module");
-  expect_error(table.load(opened.device, {nullptr, 16}, module.out()), {kInvalid, CRUCIBLE_E_DATA_CORRUPT, CRUCIBLE_E_INCOMPATIBLE}, "binary.load of 16 bytes at NULL");
+  expect_error(table.load(opened.device, borrow(junk), nullptr), {kInvalid},
+               "binary.load without a place for the module");
+  expect_error(table.load(opened.device, {nullptr, 16}, module.out()),
+               {kInvalid, CRUCIBLE_E_DATA_CORRUPT, CRUCIBLE_E_INCOMPATIBLE}, "binary.load of 16 bytes at NULL");
   module.expect_untouched("a refused binary.load");
-  expect_error(must(table.save, "binary.save")(nullptr, items.sink(), items.user()), {kInvalid}, "binary.save without a module");
+  expect_error(must(table.save, "binary.save")(nullptr, items.sink(), items.user()), {kInvalid},
+               "binary.save without a module");
   Canary<std::uint32_t> answer;
   const std::string unknown = "no-such:99";
-  expect_error(must(table.check, "binary.check")(borrow(unknown), borrow(junk), answer.out(), items.sink(), items.user()),
-               {kInvalid, CRUCIBLE_E_UNAVAILABLE, CRUCIBLE_E_UNSUPPORTED}, "binary.check for an unknown device");
+  expect_error(
+      must(table.check, "binary.check")(borrow(unknown), borrow(junk), answer.out(), items.sink(), items.user()),
+      {kInvalid, CRUCIBLE_E_UNAVAILABLE, CRUCIBLE_E_UNSUPPORTED}, "binary.check for an unknown device");
   answer.expect_untouched("binary.check for an unknown device");
-  expect_error(must(table.compatibility_key, "binary.compatibility_key")(borrow(opened.id), nullptr, nullptr), {kInvalid}, "binary.compatibility_key without a sink");
+  expect_error(must(table.compatibility_key, "binary.compatibility_key")(borrow(opened.id), nullptr, nullptr),
+               {kInvalid}, "binary.compatibility_key without a sink");
 }
 
 void profile_misuse(const Settings& settings) {
@@ -77,7 +88,8 @@ void profile_misuse(const Settings& settings) {
   expect(a == 7 && b == 7 && c == 7, "profile.clock_pair writes nothing on an error", "it wrote");
   if (table.begin != nullptr) {
     const crucible_str unknown = borrow("no_such_counter");
-    expect_error(table.begin(opened.device, &unknown, 1), {CRUCIBLE_E_UNSUPPORTED, kInvalid}, "profile.begin of an unknown counter");
+    expect_error(table.begin(opened.device, &unknown, 1), {CRUCIBLE_E_UNSUPPORTED, kInvalid},
+                 "profile.begin of an unknown counter");
     expect_error(table.begin(opened.device, nullptr, 1), {kInvalid}, "profile.begin of 1 counter at NULL");
   }
 }
@@ -89,10 +101,11 @@ void health_misuse(const Settings& settings) {
   Canary<std::uint32_t> state;
   Items items;
   const std::string unknown = "no-such:99";
-  expect_error(table.state(borrow(unknown), state.out(), items.sink(), items.user()), {kInvalid, CRUCIBLE_E_UNAVAILABLE, CRUCIBLE_E_UNSUPPORTED},
-               "health.state of an unknown device");
+  expect_error(table.state(borrow(unknown), state.out(), items.sink(), items.user()),
+               {kInvalid, CRUCIBLE_E_UNAVAILABLE, CRUCIBLE_E_UNSUPPORTED}, "health.state of an unknown device");
   state.expect_untouched("health.state of an unknown device");
-  expect_error(table.state(borrow(opened.id), nullptr, items.sink(), items.user()), {kInvalid}, "health.state without a place for it");
+  expect_error(table.state(borrow(opened.id), nullptr, items.sink(), items.user()), {kInvalid},
+               "health.state without a place for it");
   if (table.sample != nullptr) {
     expect_error(table.sample(borrow(opened.id), nullptr, nullptr), {kInvalid}, "health.sample without a sink");
   }
@@ -125,14 +138,19 @@ void compile_sources_misuse(const Settings& settings) {
   crucible_kernel_source source{};
   source.struct_size = sizeof(source);
   source.name = borrow("ck_x");
-  const std::initializer_list<crucible_code> codes = {kInvalid, CRUCIBLE_E_UNSUPPORTED, CRUCIBLE_E_DATA_CORRUPT, CRUCIBLE_E_INTERNAL};
-  expect_error(compile(opened.device, {}, &source, 1, module.out(), nullptr), codes, "compile.compile_sources of a kernel with neither text nor IR");
+  const std::initializer_list<crucible_code> codes = {kInvalid, CRUCIBLE_E_UNSUPPORTED, CRUCIBLE_E_DATA_CORRUPT,
+                                                      CRUCIBLE_E_INTERNAL};
+  expect_error(compile(opened.device, {}, &source, 1, module.out(), nullptr), codes,
+               "compile.compile_sources of a kernel with neither text nor IR");
   const std::vector<std::byte> junk = noise(300, 5);
   source.ir = junk.data();
   source.ir_size = junk.size();
-  expect_error(compile(opened.device, {}, &source, 1, module.out(), nullptr), codes, "compile.compile_sources of 300 bytes of noise as IR");
-  expect_error(compile(opened.device, {}, nullptr, 1, module.out(), nullptr), {kInvalid}, "compile.compile_sources of 1 kernel at NULL");
-  expect_error(compile(nullptr, {}, &source, 1, module.out(), nullptr), {kInvalid}, "compile.compile_sources without a device");
+  expect_error(compile(opened.device, {}, &source, 1, module.out(), nullptr), codes,
+               "compile.compile_sources of 300 bytes of noise as IR");
+  expect_error(compile(opened.device, {}, nullptr, 1, module.out(), nullptr), {kInvalid},
+               "compile.compile_sources of 1 kernel at NULL");
+  expect_error(compile(nullptr, {}, &source, 1, module.out(), nullptr), {kInvalid},
+               "compile.compile_sources without a device");
   module.expect_untouched("a refused compile.compile_sources");
 }
 

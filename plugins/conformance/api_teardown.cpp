@@ -51,7 +51,8 @@ void two_devices(const Settings& settings) {
   expect_ok(free(a), "memory.free on the first");
   expect_ok(close(first), "device.close of the first");
   std::byte data[100] = {};
-  expect_ok(must(subject.tables.memory.read, "memory.read")(b, 0, data, 100), "memory.read on the second after the first is closed");
+  expect_ok(must(subject.tables.memory.read, "memory.read")(b, 0, data, 100),
+            "memory.read on the second after the first is closed");
   expect_ok(free(b), "memory.free on the second");
   expect_ok(close(second), "device.close of the second");
 }
@@ -61,19 +62,23 @@ void teardown_orders(const Settings& settings) {
   const auto& t = opened.tables;
   for (int order = 0; order < 2; ++order) {
     crucible_buffer* buffers[3] = {};
-    for (auto& buffer : buffers) expect_ok(must(t.memory.alloc, "memory.alloc")(opened.device, 256, 64, &buffer), "memory.alloc");
+    for (auto& buffer : buffers)
+      expect_ok(must(t.memory.alloc, "memory.alloc")(opened.device, 256, 64, &buffer), "memory.alloc");
     std::uint64_t address = 0;
     expect_ok(must(t.memory.address, "memory.address")(buffers[0], &address), "memory.address");
     OpList list;
     list.fill(address, 256, 1);
     crucible_plan* plans[2] = {};
-    for (auto& plan : plans) expect_ok(must(t.plan.build, "plan.build")(opened.device, list.data(), list.count(), 0, &plan), "plan.build");
+    for (auto& plan : plans)
+      expect_ok(must(t.plan.build, "plan.build")(opened.device, list.data(), list.count(), 0, &plan), "plan.build");
     expect_ok(must(t.plan.replay, "plan.replay")(plans[0]), "plan.replay");
     const auto destroy_plans = [&] {
-      for (int i = 0; i < 2; ++i) expect_ok(must(t.plan.destroy, "plan.destroy")(plans[order == 0 ? i : 1 - i]), "plan.destroy");
+      for (int i = 0; i < 2; ++i)
+        expect_ok(must(t.plan.destroy, "plan.destroy")(plans[order == 0 ? i : 1 - i]), "plan.destroy");
     };
     const auto free_buffers = [&] {
-      for (int i = 0; i < 3; ++i) expect_ok(must(t.memory.free, "memory.free")(buffers[order == 0 ? i : 2 - i]), "memory.free");
+      for (int i = 0; i < 3; ++i)
+        expect_ok(must(t.memory.free, "memory.free")(buffers[order == 0 ? i : 2 - i]), "memory.free");
     };
     // A plan that is not replayed again does not need its buffers.
     order == 0 ? (destroy_plans(), free_buffers()) : (free_buffers(), destroy_plans());
@@ -89,7 +94,8 @@ void module_orders(const Settings& settings) {
   list.launch(second->find("ck_count"), {memory.address()}, 1000);
   first.reset();  // the same kernels, another module
   run_once(opened, list);
-  expect(memory.values<std::int32_t>(1000) == std::vector<std::int32_t>(1000, 1), "a module works after another with the same kernels is unloaded", "wrong counts");
+  expect(memory.values<std::int32_t>(1000) == std::vector<std::int32_t>(1000, 1),
+         "a module works after another with the same kernels is unloaded", "wrong counts");
   second.reset();
 }
 
@@ -118,7 +124,8 @@ std::vector<Case> api_teardown_cases() {
       make("teardown.two_devices", "a device can be opened twice and closed in any order", two_devices),
       make("teardown.orders", "plans and buffers can be given back in any order", teardown_orders),
       make("teardown.modules", "modules with the same kernels do not depend on each other", module_orders),
-      make("teardown.process_as_before", "handlers, locale, floating-point mode and threads are as before", process_as_before),
+      make("teardown.process_as_before", "handlers, locale, floating-point mode and threads are as before",
+           process_as_before),
   };
 }
 

@@ -11,9 +11,10 @@ namespace {
 
 /// A kernel that writes `number`; with another number it is another kernel of the same name.
 std::vector<KernelText> writes(int number) {
-  return {{"ck_writes", fmt::format("void ck_writes(void* const* buffers, const double* scalars, int64_t begin, int64_t end) {{\n"
-                                    "  for (int64_t i = begin; i < end; ++i) ((int32_t*)buffers[0])[i] = {} + HELP;\n}}\n",
-                                    number)}};
+  return {{"ck_writes",
+           fmt::format("void ck_writes(void* const* buffers, const double* scalars, int64_t begin, int64_t end) {{\n"
+                       "  for (int64_t i = begin; i < end; ++i) ((int32_t*)buffers[0])[i] = {} + HELP;\n}}\n",
+                       number)}};
 }
 
 std::int32_t written_by(Opened& opened, crucible_kernel* kernel) {
@@ -30,10 +31,14 @@ void by_content(const Settings& settings) {
   Opened opened(settings);
   need_c_dialect(opened);
   for (int round = 0; round < 2; ++round) {  // the second round may come from a cache
-    const Kernels one(opened, prelude(0), writes(1)), two(opened, prelude(0), writes(2)), three(opened, prelude(20), writes(2));
-    expect_equal(static_cast<std::uint64_t>(written_by(opened, one.find("ck_writes"))), 1, "the result of the first kernel of this name");
-    expect_equal(static_cast<std::uint64_t>(written_by(opened, two.find("ck_writes"))), 2, "the result of another kernel of the same name");
-    expect_equal(static_cast<std::uint64_t>(written_by(opened, three.find("ck_writes"))), 22, "the result of the same text with another prelude");
+    const Kernels one(opened, prelude(0), writes(1)), two(opened, prelude(0), writes(2)),
+        three(opened, prelude(20), writes(2));
+    expect_equal(static_cast<std::uint64_t>(written_by(opened, one.find("ck_writes"))), 1,
+                 "the result of the first kernel of this name");
+    expect_equal(static_cast<std::uint64_t>(written_by(opened, two.find("ck_writes"))), 2,
+                 "the result of another kernel of the same name");
+    expect_equal(static_cast<std::uint64_t>(written_by(opened, three.find("ck_writes"))), 22,
+                 "the result of the same text with another prelude");
   }
 }
 
@@ -46,13 +51,16 @@ void info(const Settings& settings) {
   crucible_compile_info info{};
   info.struct_size = sizeof(info);
   crucible_module* module = nullptr;
-  expect_ok(must(opened.tables.compile.compile, "compile.compile")(opened.device, borrow(head), &name, &text, 1, &module, &info), "compile.compile with a place for info");
+  expect_ok(must(opened.tables.compile.compile, "compile.compile")(opened.device, borrow(head), &name, &text, 1,
+                                                                   &module, &info),
+            "compile.compile with a place for info");
   expect(info.from_cache <= 1, "from_cache is 0 or 1", fmt::format("{}", info.from_cache));
   expect(info.binary_bytes > 0, "binary_bytes tells the compiled size", "0");
   expect(info.struct_size <= sizeof(info), "struct_size does not grow", fmt::format("{}", info.struct_size));
   expect_ok(must(opened.tables.compile.unload, "compile.unload")(module), "compile.unload");
   module = nullptr;
-  expect_ok(opened.tables.compile.compile(opened.device, {}, nullptr, nullptr, 0, &module, nullptr), "compile.compile of no kernels");
+  expect_ok(opened.tables.compile.compile(opened.device, {}, nullptr, nullptr, 0, &module, nullptr),
+            "compile.compile of no kernels");
   expect_ok(opened.tables.compile.unload(module), "compile.unload of an empty module");
 }
 
@@ -72,7 +80,8 @@ void kernel_info(const Settings& settings) {
 std::string save(Opened& opened, crucible_module* module) {
   Items items;
   expect_ok(need(opened.tables.binary.save, "binary.save")(module, items.sink(), items.user()), "binary.save");
-  expect(items.has("binary") && !items.all["binary"].empty(), "binary.save gives the bytes under the key binary", "there are none");
+  expect(items.has("binary") && !items.all["binary"].empty(), "binary.save gives the bytes under the key binary",
+         "there are none");
   return items.all["binary"];
 }
 
@@ -87,12 +96,15 @@ void round_trip(const Settings& settings) {
   }
   std::uint32_t answer = 99;
   Items why;
-  expect_ok(must(opened.tables.binary.check, "binary.check")(borrow(opened.id), borrow(bytes), &answer, why.sink(), why.user()), "binary.check");
+  expect_ok(must(opened.tables.binary.check, "binary.check")(borrow(opened.id), borrow(bytes), &answer, why.sink(),
+                                                             why.user()),
+            "binary.check");
   expect_equal(answer, CRUCIBLE_BINARY_OPTIMAL, "binary.check of what this device has just made");
   crucible_module* module = nullptr;
   expect_ok(must(opened.tables.binary.load, "binary.load")(opened.device, borrow(bytes), &module), "binary.load");
   crucible_kernel* kernel = nullptr;
-  expect_ok(must(opened.tables.compile.kernel, "compile.kernel")(module, borrow("ck_writes"), &kernel), "compile.kernel of a loaded binary");
+  expect_ok(must(opened.tables.compile.kernel, "compile.kernel")(module, borrow("ck_writes"), &kernel),
+            "compile.kernel of a loaded binary");
   expect_equal(static_cast<std::uint64_t>(written_by(opened, kernel)), 43, "the result of a kernel from a binary");
   expect(save(opened, module) == bytes, "a loaded binary can be saved again, the same", "the bytes differ");
   expect_ok(opened.tables.compile.unload(module), "compile.unload of a loaded binary");
@@ -107,10 +119,13 @@ void stands_alone(const Settings& settings) {
     bytes = save(opened, kernels.module());
   }
   crucible_module* module = nullptr;
-  expect_ok(must(opened.tables.binary.load, "binary.load")(opened.device, borrow(bytes), &module), "binary.load after the module is unloaded");
+  expect_ok(must(opened.tables.binary.load, "binary.load")(opened.device, borrow(bytes), &module),
+            "binary.load after the module is unloaded");
   crucible_kernel* kernel = nullptr;
-  expect_ok(must(opened.tables.compile.kernel, "compile.kernel")(module, borrow("ck_writes"), &kernel), "compile.kernel");
-  expect_equal(static_cast<std::uint64_t>(written_by(opened, kernel)), 65, "the result of a kernel from a binary whose module is gone");
+  expect_ok(must(opened.tables.compile.kernel, "compile.kernel")(module, borrow("ck_writes"), &kernel),
+            "compile.kernel");
+  expect_equal(static_cast<std::uint64_t>(written_by(opened, kernel)), 65,
+               "the result of a kernel from a binary whose module is gone");
   expect_ok(must(opened.tables.compile.unload, "compile.unload")(module), "compile.unload");
 }
 
@@ -131,7 +146,8 @@ std::vector<Case> behaviour_binary_cases() {
     return Case{"behaviour." + std::move(name), Tier::kBehaviour, std::move(rule), quick, run, 90};
   };
   return {
-      make("compile.by_content", "a kernel is what its text and prelude say, whatever was compiled under its name before", by_content, true),
+      make("compile.by_content",
+           "a kernel is what its text and prelude say, whatever was compiled under its name before", by_content, true),
       make("compile.info", "compile tells what it took; no kernels are a module too", info, false),
       make("compile.kernel_info", "kernel_info tells a kernel's size", kernel_info, false),
       make("binary.round_trip", "a module saved, checked and loaded gives the same results", round_trip, true),

@@ -44,7 +44,8 @@ void odd_ranges(const Settings& settings) {
     return (state >> 33) % below;
   };
   for (std::uint32_t i = 0; i < 400; ++i) {
-    const std::uint64_t offset = random(kSize), most = i % 3 == 0 ? 9 : kSize, size = std::min(random(most) + 1, kSize - offset);
+    const std::uint64_t offset = random(kSize), most = i % 3 == 0 ? 9 : kSize,
+                        size = std::min(random(most) + 1, kSize - offset);
     if (i % 2 == 0) {
       const std::vector<std::byte> data = noise(size, i);
       memory.write(offset, data);
@@ -54,7 +55,8 @@ void odd_ranges(const Settings& settings) {
       std::fill_n(mirror.begin() + static_cast<std::ptrdiff_t>(offset), size, static_cast<std::byte>(i));
     }
     const std::uint64_t from = random(kSize), count = std::min(random(200) + 1, kSize - from);
-    expect_bytes(memory.read(from, count), std::span(mirror).subspan(from, count), fmt::format("bytes {} to {} after {} changes", from, from + count, i + 1));
+    expect_bytes(memory.read(from, count), std::span(mirror).subspan(from, count),
+                 fmt::format("bytes {} to {} after {} changes", from, from + count, i + 1));
   }
   expect_bytes(memory.read(0, kSize), mirror, "the whole buffer after 400 changes");
 }
@@ -66,12 +68,14 @@ void read_is_exact(const Settings& settings) {
   memory.write(0, data);
   for (const std::uint64_t size : {0ull, 1ull, 2ull, 15ull, 16ull, 17ull, 63ull, 64ull, 65ull, 999ull}) {
     std::vector<std::byte> host(1100, std::byte{0x5c});
-    expect_ok(must(opened.tables.memory.read, "memory.read")(memory.handle(), 1, host.data() + 50, size), "memory.read");
+    expect_ok(must(opened.tables.memory.read, "memory.read")(memory.handle(), 1, host.data() + 50, size),
+              "memory.read");
     const auto begin = host.begin() + 50, end = begin + static_cast<std::ptrdiff_t>(size);
     expect_bytes(std::span(begin, end), std::span(data).subspan(1, size), fmt::format("a read of {} bytes", size));
     const auto is_guard = [](std::byte byte) { return byte == std::byte{0x5c}; };
     expect(std::all_of(host.begin(), begin, is_guard) && std::all_of(end, host.end(), is_guard),
-           fmt::format("a read of {} bytes writes exactly those", size), "bytes beside them changed in the host's memory");
+           fmt::format("a read of {} bytes writes exactly those", size),
+           "bytes beside them changed in the host's memory");
   }
 }
 
@@ -80,7 +84,8 @@ void alignment(const Settings& settings) {
   for (std::uint64_t align = 1; align <= 1 << 21; align *= 2) {
     for (const std::uint64_t size : {1ull, 100ull, 5000ull}) {
       const Memory memory(opened, size, align);
-      expect(memory.address() % align == 0, fmt::format("a buffer of {} bytes at a multiple of {}", size, align), fmt::format("address {:#x}", memory.address()));
+      expect(memory.address() % align == 0, fmt::format("a buffer of {} bytes at a multiple of {}", size, align),
+             fmt::format("address {:#x}", memory.address()));
     }
   }
 }
@@ -92,7 +97,8 @@ void empty_buffers(const Settings& settings) {
   expect_equal(first.read(0, 0).size(), 0, "the bytes of an empty buffer");
   first.fill(0, 0, 1);
   std::byte byte{};
-  expect_error(must(opened.tables.memory.read, "memory.read")(first.handle(), 0, &byte, 1), {CRUCIBLE_E_INVALID_ARGUMENT}, "memory.read of 1 byte of an empty buffer");
+  expect_error(must(opened.tables.memory.read, "memory.read")(first.handle(), 0, &byte, 1),
+               {CRUCIBLE_E_INVALID_ARGUMENT}, "memory.read of 1 byte of an empty buffer");
 }
 
 void do_not_overlap(const Settings& settings) {
@@ -107,10 +113,13 @@ void do_not_overlap(const Settings& settings) {
   }
   std::ranges::sort(ranges);
   for (std::size_t i = 1; i < ranges.size(); ++i)
-    expect(ranges[i - 1].first + ranges[i - 1].second <= ranges[i].first, "buffers that are alive do not share addresses",
+    expect(ranges[i - 1].first + ranges[i - 1].second <= ranges[i].first,
+           "buffers that are alive do not share addresses",
            fmt::format("{:#x} with {} bytes and {:#x}", ranges[i - 1].first, ranges[i - 1].second, ranges[i].first));
   for (std::uint32_t i = 0; i < buffers.size(); ++i)
-    expect_bytes(buffers[i].read(0, buffers[i].size()), std::vector<std::byte>(buffers[i].size(), static_cast<std::byte>(i)), fmt::format("buffer {} of 300", i));
+    expect_bytes(buffers[i].read(0, buffers[i].size()),
+                 std::vector<std::byte>(buffers[i].size(), static_cast<std::byte>(i)),
+                 fmt::format("buffer {} of 300", i));
 }
 
 void big(const Settings& settings) {
@@ -118,7 +127,8 @@ void big(const Settings& settings) {
   const std::uint64_t size = (settings.quick ? 64ull << 20 : 512ull << 20) + 13;
   crucible_buffer* handle = nullptr;
   if (crucible_status status = must(opened.tables.memory.alloc, "memory.alloc")(opened.device, size, 64, &handle)) {
-    const PluginError error = expect_error(status, {CRUCIBLE_E_OUT_OF_MEMORY}, fmt::format("memory.alloc of {} bytes, if it fails,", size));
+    const PluginError error =
+        expect_error(status, {CRUCIBLE_E_OUT_OF_MEMORY}, fmt::format("memory.alloc of {} bytes, if it fails,", size));
     unsupported("the device has not so much memory: " + error.message);
   }
   expect_ok(must(opened.tables.memory.free, "memory.free")(handle), "memory.free");
@@ -131,27 +141,33 @@ void big(const Settings& settings) {
   expect_bytes(memory.read(size / 4, 5000), std::vector<std::byte>(5000), "bytes that nobody has written");
   memory.fill(0, size, 0xc3);
   for (const std::uint64_t offset : {std::uint64_t{0}, size / 3, size - 5000})
-    expect_bytes(memory.read(offset, 5000), std::vector<std::byte>(5000, std::byte{0xc3}), fmt::format("a big fill, at {}", offset));
+    expect_bytes(memory.read(offset, 5000), std::vector<std::byte>(5000, std::byte{0xc3}),
+                 fmt::format("a big fill, at {}", offset));
 }
 
 void counts(const Settings& settings) {
   Opened opened(settings);
   const auto stats = [&] {
     Items items;
-    expect_ok(must(opened.tables.memory.stats, "memory.stats")(opened.device, items.sink(), items.user()), "memory.stats");
-    expect(items.has("live_bytes") && items.has("peak_bytes"), "memory.stats has live_bytes and peak_bytes", "one is missing");
+    expect_ok(must(opened.tables.memory.stats, "memory.stats")(opened.device, items.sink(), items.user()),
+              "memory.stats");
+    expect(items.has("live_bytes") && items.has("peak_bytes"), "memory.stats has live_bytes and peak_bytes",
+           "one is missing");
     return std::pair(items.number("live_bytes"), items.number("peak_bytes"));
   };
   const auto [before, peak_before] = stats();
   {
     const Memory first(opened, 1 << 20);
-    expect(stats().first >= before + (1 << 20), "live_bytes counts a buffer of 1 MiB", fmt::format("{} became {}", before, stats().first));
+    expect(stats().first >= before + (1 << 20), "live_bytes counts a buffer of 1 MiB",
+           fmt::format("{} became {}", before, stats().first));
     const Memory second(opened, 2 << 20);
-    expect(stats().first >= before + (3 << 20), "live_bytes counts both buffers", fmt::format("{} became {}", before, stats().first));
+    expect(stats().first >= before + (3 << 20), "live_bytes counts both buffers",
+           fmt::format("{} became {}", before, stats().first));
   }
   const auto [after, peak] = stats();
   expect_equal(after, before, "live_bytes after everything was freed");
-  expect(peak >= peak_before && peak >= before + (3 << 20), "peak_bytes keeps the most that was alive", fmt::format("{}", peak));
+  expect(peak >= peak_before && peak >= before + (3 << 20), "peak_bytes keeps the most that was alive",
+         fmt::format("{}", peak));
 }
 
 }  // namespace

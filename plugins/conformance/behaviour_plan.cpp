@@ -1,5 +1,5 @@
-// What kernels and lists do: every work item once, scalars whole, slots per replay, order within a list, copies and fills,
-// the same bits at every replay.
+// What kernels and lists do: every work item once, scalars whole, slots per replay, order within a list, copies and
+// fills, the same bits at every replay.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +26,8 @@ void grids(const Settings& settings) {
       for (std::int64_t i = 0; i < grid + 16; ++i) {
         const std::int32_t wanted = i < grid ? 1 : 0;
         if (got[static_cast<std::size_t>(i)] != wanted)
-          fail(fmt::format("grid {}, grain {}: work item {} is done {} time(s)", grid, grain, i, wanted), fmt::format("{} times", got[static_cast<std::size_t>(i)]));
+          fail(fmt::format("grid {}, grain {}: work item {} is done {} time(s)", grid, grain, i, wanted),
+               fmt::format("{} times", got[static_cast<std::size_t>(i)]));
       }
     }
   }
@@ -42,17 +43,32 @@ void scalars(const Settings& settings) {
   Opened opened(settings);
   const Kernels kernels(opened);
   using Limits = std::numeric_limits<double>;
-  const std::vector<double> values = {0.0,          -0.0,         1.0,       -1.5, 0.1, 1e300, -1e-300, Limits::denorm_min(), Limits::max(),
-                                      Limits::min(), Limits::infinity(), -Limits::infinity(), std::bit_cast<double>(0x7ff8000000000123ull), 9007199254740993.0, 3.0 + Limits::epsilon() * 2};
+  const std::vector<double> values = {0.0,
+                                      -0.0,
+                                      1.0,
+                                      -1.5,
+                                      0.1,
+                                      1e300,
+                                      -1e-300,
+                                      Limits::denorm_min(),
+                                      Limits::max(),
+                                      Limits::min(),
+                                      Limits::infinity(),
+                                      -Limits::infinity(),
+                                      std::bit_cast<double>(0x7ff8000000000123ull),
+                                      9007199254740993.0,
+                                      3.0 + Limits::epsilon() * 2};
   std::vector<crucible_scalar> list_scalars;
   for (const double value : values) list_scalars.push_back(fixed(value));
   Memory out(opened, values.size() * 8);
   OpList list;
-  list.launch(kernels.find("ck_scalars"), {out.address()}, static_cast<std::int64_t>(values.size()), 1, list_scalars);
+  list.launch(kernels.find("ck_scalars"), {out.address()}, static_cast<std::int64_t>(values.size()), 1,
+              padded(list_scalars));
   run_once(opened, list);
   const auto got = bits(out.values<double>(values.size())), wanted = bits(values);
   for (std::size_t i = 0; i < wanted.size(); ++i)
-    expect(got[i] == wanted[i], fmt::format("scalar {} arrives as {:#018x}", i, wanted[i]), fmt::format("{:#018x}", got[i]));
+    expect(got[i] == wanted[i], fmt::format("scalar {} arrives as {:#018x}", i, wanted[i]),
+           fmt::format("{:#018x}", got[i]));
 }
 
 void slots(const Settings& settings) {
@@ -60,16 +76,18 @@ void slots(const Settings& settings) {
   const Kernels kernels(opened);
   Memory first(opened, 4 * 8), second(opened, 2 * 8);
   OpList list;
-  list.launch(kernels.find("ck_scalars"), {first.address()}, 4, 1, {slot(0), fixed(0.1), slot(2), slot(1)});
-  list.launch(kernels.find("ck_scalars"), {second.address()}, 2, 1, {slot(2), slot(0)});
+  list.launch(kernels.find("ck_scalars"), {first.address()}, 4, 1, padded({slot(0), fixed(0.1), slot(2), slot(1)}));
+  list.launch(kernels.find("ck_scalars"), {second.address()}, 2, 1, padded({slot(2), slot(0)}));
   Plan plan(opened, list, 3);
   for (int round = 0; round < 5; ++round) {
     const double a = 0.3 + round, b = -1e-9 * round, c = 1e9 / (round + 1);
     plan.set_slots({a, b, c});
     for (int again = 0; again < 2; ++again) {  // a replay keeps them
       plan.replay();
-      expect(bits(first.values<double>(4)) == bits({a, 0.1, c, b}), fmt::format("round {}: the first launch gets slots 0, 2 and 1", round), "other numbers");
-      expect(bits(second.values<double>(2)) == bits({c, a}), fmt::format("round {}: the second launch gets slots 2 and 0", round), "other numbers");
+      expect(bits(first.values<double>(4)) == bits({a, 0.1, c, b}),
+             fmt::format("round {}: the first launch gets slots 0, 2 and 1", round), "other numbers");
+      expect(bits(second.values<double>(2)) == bits({c, a}),
+             fmt::format("round {}: the second launch gets slots 2 and 0", round), "other numbers");
     }
   }
 }
@@ -97,13 +115,16 @@ void order(const Settings& settings) {
   std::vector<double> now = start;
   for (int step = 0; step < kSteps; ++step) {
     if (step % 10 == 4) continue;
-    for (std::int64_t i = 0; i < kCount; ++i) wanted[static_cast<std::size_t>(i)] = now[static_cast<std::size_t>(kCount - 1 - i)] + 1;
+    for (std::int64_t i = 0; i < kCount; ++i)
+      wanted[static_cast<std::size_t>(i)] = now[static_cast<std::size_t>(kCount - 1 - i)] + 1;
     now = wanted;
   }
   run_once(opened, list);
   const auto got = a.values<double>(kCount);
   const auto [x, y] = std::mismatch(got.begin(), got.end(), now.begin());
-  expect(x == got.end(), fmt::format("{} ops in order: element {} is {}", kSteps, x - got.begin(), x == got.end() ? 0 : *y), fmt::format("{}", x == got.end() ? 0 : *x));
+  expect(x == got.end(),
+         fmt::format("{} ops in order: element {} is {}", kSteps, x - got.begin(), x == got.end() ? 0 : *y),
+         fmt::format("{}", x == got.end() ? 0 : *x));
 }
 
 void buffers_in_order(const Settings& settings) {
@@ -113,11 +134,13 @@ void buffers_in_order(const Settings& settings) {
   std::vector<std::uint64_t> addresses;
   Memory out(opened, 5 * 8);
   addresses.push_back(out.address());
-  for (std::int64_t b = 1; b < 8; ++b) addresses.push_back(inputs.emplace_back(opened, std::vector<std::int64_t>(5, b)).address());
+  for (std::int64_t b = 1; b < 8; ++b)
+    addresses.push_back(inputs.emplace_back(opened, std::vector<std::int64_t>(5, b)).address());
   OpList list;
   list.launch(kernels.find("ck_sum8"), addresses, 5);
   run_once(opened, list);
-  expect(out.values<std::int64_t>(5) == std::vector<std::int64_t>(5, 1234567), "a kernel gets its eight buffers in order", fmt::format("{}", out.values<std::int64_t>(1)[0]));
+  expect(out.values<std::int64_t>(5) == std::vector<std::int64_t>(5, 1234567),
+         "a kernel gets its eight buffers in order", fmt::format("{}", out.values<std::int64_t>(1)[0]));
 }
 
 void offsets_in_buffers(const Settings& settings) {
@@ -167,7 +190,8 @@ void subnormals(const Settings& settings) {
   const std::vector<float> values = out.values<float>(kCount);
   for (const float got : values) {
     // Flushing is a device's right, but then for all work items alike.
-    expect((got == kept || got == 0) && got == values[0], "subnormal results are kept, or flushed in every thread", fmt::format("{:a}, the first is {:a}", got, values[0]));
+    expect((got == kept || got == 0) && got == values[0], "subnormal results are kept, or flushed in every thread",
+           fmt::format("{:a}, the first is {:a}", got, values[0]));
   }
 }
 
@@ -181,8 +205,10 @@ void replays(const Settings& settings) {
   list.copy(other.address(), memory.address(), kCount * 4);
   Plan plan(opened, list);
   for (std::int32_t round = 1; round <= 50; ++round) plan.replay();
-  expect(memory.values<std::int32_t>(kCount) == std::vector<std::int32_t>(kCount, 50), "50 replays run the list 50 times", fmt::format("{}", memory.values<std::int32_t>(1)[0]));
-  expect(other.values<std::int32_t>(kCount) == std::vector<std::int32_t>(kCount, 50), "a replay is done on return", fmt::format("{}", other.values<std::int32_t>(1)[0]));
+  expect(memory.values<std::int32_t>(kCount) == std::vector<std::int32_t>(kCount, 50),
+         "50 replays run the list 50 times", fmt::format("{}", memory.values<std::int32_t>(1)[0]));
+  expect(other.values<std::int32_t>(kCount) == std::vector<std::int32_t>(kCount, 50), "a replay is done on return",
+         fmt::format("{}", other.values<std::int32_t>(1)[0]));
 }
 
 void copies_arguments(const Settings& settings) {
@@ -190,7 +216,7 @@ void copies_arguments(const Settings& settings) {
   const Kernels kernels(opened);
   Memory out(opened, 4 * 8);
   auto list = std::make_unique<OpList>();
-  list->launch(kernels.find("ck_scalars"), {out.address()}, 4, 1, {fixed(1), fixed(2), fixed(3), fixed(4)});
+  list->launch(kernels.find("ck_scalars"), {out.address()}, 4, 1, padded({fixed(1), fixed(2), fixed(3), fixed(4)}));
   Plan plan(opened, *list);
   auto& op = list->at(0);
   for (std::uint32_t i = 0; i < 4; ++i) const_cast<crucible_scalar*>(op.scalars)[i] = fixed(99);
@@ -198,7 +224,8 @@ void copies_arguments(const Settings& settings) {
   op = {};
   list.reset();
   plan.replay();
-  expect(out.values<double>(4) == std::vector<double>({1, 2, 3, 4}), "plan.build copies ops, buffers and scalars", "the plan used the host's memory after build");
+  expect(out.values<double>(4) == std::vector<double>({1, 2, 3, 4}), "plan.build copies ops, buffers and scalars",
+         "the plan used the host's memory after build");
 }
 
 void empty_plan(const Settings& settings) {
@@ -207,7 +234,8 @@ void empty_plan(const Settings& settings) {
   Plan plan(opened, list, 2);
   plan.set_slots({1, 2});
   plan.replay();
-  expect_ok(must(opened.tables.plan.profile, "plan.profile")(plan.handle(), nullptr, 0), "plan.profile of an empty plan");
+  expect_ok(must(opened.tables.plan.profile, "plan.profile")(plan.handle(), nullptr, 0),
+            "plan.profile of an empty plan");
 }
 
 void many_plans(const Settings& settings) {
@@ -223,7 +251,8 @@ void many_plans(const Settings& settings) {
   for (Plan& plan : plans) plan.replay();
   const auto got = memory.values<std::int32_t>(1000);
   for (int i = 0; i < 1000; ++i)
-    expect_equal(static_cast<std::uint64_t>(got[static_cast<std::size_t>(i)]), static_cast<std::uint64_t>(49 - i / 20), fmt::format("the number of plans that reach item {}", i));
+    expect_equal(static_cast<std::uint64_t>(got[static_cast<std::size_t>(i)]), static_cast<std::uint64_t>(49 - i / 20),
+                 fmt::format("the number of plans that reach item {}", i));
 }
 
 /// The host's own mode is odd; kernels compute as always, and the host finds its mode again.
@@ -250,7 +279,8 @@ void profile_per_op(const Settings& settings) {
   const Plan plan(opened, list);
   std::vector<std::uint64_t> times(8, ~0ull);
   expect_ok(must(opened.tables.plan.profile, "plan.profile")(plan.handle(), times.data(), 8), "plan.profile of 8 ops");
-  for (const std::uint64_t time : times) expect(time < 60'000'000'000ull, "plan.profile gives nanoseconds for each op", fmt::format("{}", time));
+  for (const std::uint64_t time : times)
+    expect(time < 60'000'000'000ull, "plan.profile gives nanoseconds for each op", fmt::format("{}", time));
   expect(times[7] > 0, "800,000 rounds of arithmetic take time", "0 ns");
   expect(memory.read(7, 1)[0] != std::byte{6}, "plan.profile runs the list", "the last op's result is not there");
 }
@@ -274,7 +304,8 @@ std::vector<Case> behaviour_plan_cases() {
       make("plan.copies_arguments", "build copies all that it needs", copies_arguments, true),
       make("plan.empty", "a plan of no ops works", empty_plan, false),
       make("plan.many", "many plans live side by side", many_plans, false),
-      make("plan.keeps_process_state", "a replay leaves floating-point mode, handlers and locale as they were", process_state_is_kept, false),
+      make("plan.keeps_process_state", "a replay leaves floating-point mode, handlers and locale as they were",
+           process_state_is_kept, false),
       make("plan.profile", "profile runs the list and gives a time per op", profile_per_op, true),
   };
 }

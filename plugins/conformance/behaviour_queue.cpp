@@ -1,5 +1,5 @@
-// Queues and timelines: values that only grow, waits that end in time, signals neither early nor lost, and submitted work
-// that gives the bits of a replay.
+// Queues and timelines: values that only grow, waits that end in time, signals neither early nor lost, and submitted
+// work that gives the bits of a replay.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -14,7 +14,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::uint64_t elapsed_ns(Clock::time_point since) { return static_cast<std::uint64_t>(std::chrono::nanoseconds(Clock::now() - since).count()); }
+std::uint64_t elapsed_ns(Clock::time_point since) {
+  return static_cast<std::uint64_t>(std::chrono::nanoseconds(Clock::now() - since).count());
+}
 
 void timeline_grows(const Settings& settings) {
   Opened opened(settings);
@@ -25,8 +27,8 @@ void timeline_grows(const Settings& settings) {
     timeline.signal(value);
     expect_equal(timeline.value(), value, "the timeline after a signal from the host");
     for (const std::uint64_t smaller : {last, value, std::uint64_t{0}})
-      expect_error(must(opened.tables.queue.timeline_signal, "queue.timeline_signal")(timeline.handle(), smaller), {CRUCIBLE_E_INVALID_ARGUMENT},
-                   fmt::format("queue.timeline_signal of {} at {}", smaller, value));
+      expect_error(must(opened.tables.queue.timeline_signal, "queue.timeline_signal")(timeline.handle(), smaller),
+                   {CRUCIBLE_E_INVALID_ARGUMENT}, fmt::format("queue.timeline_signal of {} at {}", smaller, value));
     expect_equal(timeline.value(), value, "the timeline after a refused signal");
     last = value;
   }
@@ -35,12 +37,15 @@ void timeline_grows(const Settings& settings) {
 void wait_times_out(const Settings& settings) {
   Opened opened(settings);
   Timeline timeline(opened, 3);
-  for (const std::uint64_t reached : {0ull, 1ull, 3ull}) expect_ok(timeline.try_wait(reached, 0), "queue.timeline_wait for a value that is reached, no time,");
+  for (const std::uint64_t reached : {0ull, 1ull, 3ull})
+    expect_ok(timeline.try_wait(reached, 0), "queue.timeline_wait for a value that is reached, no time,");
   for (const std::uint64_t timeout : {std::uint64_t{0}, kSecond / 1000, kSecond / 5}) {
     const auto start = Clock::now();
-    expect_error(timeline.try_wait(4, timeout), {CRUCIBLE_E_CANCELLED}, fmt::format("queue.timeline_wait for a value that never comes, {} ns,", timeout));
+    expect_error(timeline.try_wait(4, timeout), {CRUCIBLE_E_CANCELLED},
+                 fmt::format("queue.timeline_wait for a value that never comes, {} ns,", timeout));
     const std::uint64_t took = elapsed_ns(start);
-    expect(took + kSecond / 100 >= timeout, fmt::format("a wait of {} ns lasts that long", timeout), fmt::format("{} ns", took));
+    expect(took + kSecond / 100 >= timeout, fmt::format("a wait of {} ns lasts that long", timeout),
+           fmt::format("{} ns", took));
     expect(took < timeout + 5 * kSecond, fmt::format("a wait of {} ns ends then", timeout), fmt::format("{} ns", took));
   }
   expect_equal(timeline.value(), 3, "the timeline after waits that ended without it");
@@ -72,7 +77,8 @@ void submit_runs(const Settings& settings) {
     if (round % 3 == 0) done.wait(round);
   }
   done.wait(20);
-  expect(memory.values<std::int32_t>(1000) == std::vector<std::int32_t>(1000, 20), "20 submissions run the list 20 times", fmt::format("{}", memory.values<std::int32_t>(1)[0]));
+  expect(memory.values<std::int32_t>(1000) == std::vector<std::int32_t>(1000, 20),
+         "20 submissions run the list 20 times", fmt::format("{}", memory.values<std::int32_t>(1)[0]));
   expect_equal(done.value(), 20, "the timeline after 20 submissions");
 }
 
@@ -109,7 +115,8 @@ void signal_is_not_early(const Settings& settings) {
     work.memory.fill(0, work.memory.size(), 0);
     queue.submit(work.spin.plan, {}, {done.at(round)});
     done.wait(round);
-    expect(work.finished(), "when the signal comes, the work is done and can be read", "results are missing: the signal came too early");
+    expect(work.finished(), "when the signal comes, the work is done and can be read",
+           "results are missing: the signal came too early");
   }
 }
 
@@ -120,10 +127,12 @@ void signal_keeps_to_its_value(const Settings& settings) {
   Timeline done(opened, 10);
   queue.submit(work.spin.plan, {}, {done.at(20)});
   const std::uint64_t early = done.value();
-  expect(early == 10 || (early == 20 && work.finished()), "the timeline is at 10 until the work is done", fmt::format("it is at {}", early));
+  expect(early == 10 || (early == 20 && work.finished()), "the timeline is at 10 until the work is done",
+         fmt::format("it is at {}", early));
   done.wait(15);
   expect_equal(done.value(), 20, "the timeline after the work");
-  expect_error(done.try_wait(21, kSecond / 100), {CRUCIBLE_E_CANCELLED}, "queue.timeline_wait for one more than was signalled");
+  expect_error(done.try_wait(21, kSecond / 100), {CRUCIBLE_E_CANCELLED},
+               "queue.timeline_wait for one more than was signalled");
 }
 
 void waits_are_kept(const Settings& settings) {
@@ -137,7 +146,8 @@ void waits_are_kept(const Settings& settings) {
   Queue queue(opened);
   queue.submit(plan, {go.at(2), also.at(1)}, {done.at(1)});
   for (int step = 0; step < 3; ++step) {
-    expect_error(done.try_wait(1, kSecond / 20), {CRUCIBLE_E_CANCELLED}, "queue.timeline_wait for work whose waits are not reached");
+    expect_error(done.try_wait(1, kSecond / 20), {CRUCIBLE_E_CANCELLED},
+                 "queue.timeline_wait for work whose waits are not reached");
     expect(memory.values<std::int32_t>(1)[0] == 0, "work does not start before its waits are reached", "it ran");
     if (step == 0) go.signal(1);
     if (step == 1) go.signal(2);
@@ -165,7 +175,8 @@ void queues_meet(const Settings& settings) {
     }
     pong.wait(20);
   }
-  expect(a.values<double>(kCount) == std::vector<double>(kCount, 40), "two queues that wait for each other take turns", fmt::format("{} instead of 40", a.values<double>(1)[0]));
+  expect(a.values<double>(kCount) == std::vector<double>(kCount, 40), "two queues that wait for each other take turns",
+         fmt::format("{} instead of 40", a.values<double>(1)[0]));
 }
 
 void destroy_waits(const Settings& settings) {

@@ -32,10 +32,12 @@ std::string to_hex(const unsigned char* bytes, std::size_t size) {
 
 Result<Key> read_key(const std::filesystem::path& file) {
   const File stream(std::fopen(file.c_str(), "re"), std::fclose);
-  if (stream == nullptr) return Error{ErrorCode::kBadInput, fmt::format("cannot read the key {}: {}", file.string(), std::strerror(errno))};
+  if (stream == nullptr)
+    return Error{ErrorCode::kBadInput, fmt::format("cannot read the key {}: {}", file.string(), std::strerror(errno))};
   Key key(PEM_read_PrivateKey(stream.get(), nullptr, nullptr, nullptr), EVP_PKEY_free);
   if (key == nullptr || EVP_PKEY_id(key.get()) != EVP_PKEY_ED25519) {
-    return Error{ErrorCode::kBadInput, fmt::format("{} is no Ed25519 private key in PEM: make one with --make-key", file.string())};
+    return Error{ErrorCode::kBadInput,
+                 fmt::format("{} is no Ed25519 private key in PEM: make one with --make-key", file.string())};
   }
   return key;
 }
@@ -44,7 +46,8 @@ std::string now_utc() {
   const std::time_t now = std::time(nullptr);
   std::tm parts = {};
   gmtime_r(&now, &parts);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
+                     parts.tm_hour, parts.tm_min, parts.tm_sec);
 }
 
 }  // namespace
@@ -53,9 +56,12 @@ Result<void> make_key(const std::filesystem::path& file) {
   const Key key(EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519"), EVP_PKEY_free);
   if (key == nullptr) return Error{ErrorCode::kUnavailable, "OpenSSL cannot make an Ed25519 key"};
   const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (descriptor < 0) return Error{ErrorCode::kBadInput, fmt::format("cannot make the key file {}: {}", file.string(), std::strerror(errno))};
+  if (descriptor < 0)
+    return Error{ErrorCode::kBadInput,
+                 fmt::format("cannot make the key file {}: {}", file.string(), std::strerror(errno))};
   const File stream(fdopen(descriptor, "w"), std::fclose);
-  if (stream == nullptr || PEM_write_PrivateKey(stream.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr) != 1 || std::fflush(stream.get()) != 0) {
+  if (stream == nullptr || PEM_write_PrivateKey(stream.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr) != 1 ||
+      std::fflush(stream.get()) != 0) {
     return Error{ErrorCode::kBadInput, fmt::format("cannot write the key {}", file.string())};
   }
   return {};
@@ -65,13 +71,20 @@ Result<std::string> make_certificate(const Report& report, const std::filesystem
   CRUCIBLE_TRY(const Key key, read_key(key_file));
   unsigned char public_key[32];
   std::size_t size = sizeof(public_key);
-  if (EVP_PKEY_get_raw_public_key(key.get(), public_key, &size) != 1) return Error{ErrorCode::kBadInput, "the key has no public half"};
+  if (EVP_PKEY_get_raw_public_key(key.get(), public_key, &size) != 1)
+    return Error{ErrorCode::kBadInput, "the key has no public half"};
   const Identity& who = report.identity;
   nlohmann::json document = {
       {"format", "crucible-certificate-1"},
-      {"plugin", {{"sha256", who.sha256}, {"name", who.name}, {"version", who.version}, {"build_id", who.build_id}, {"abi", fmt::format("{}.{}", who.abi_major, who.abi_minor)}}},
+      {"plugin",
+       {{"sha256", who.sha256},
+        {"name", who.name},
+        {"version", who.version},
+        {"build_id", who.build_id},
+        {"abi", fmt::format("{}.{}", who.abi_major, who.abi_minor)}}},
       {"host_version", kHostVersion},
-      {"device", {{"id", who.device_id}, {"name", who.device_name}, {"driver", who.driver}, {"emulated", who.emulated}}},
+      {"device",
+       {{"id", who.device_id}, {"name", who.device_name}, {"driver", who.driver}, {"emulated", who.emulated}}},
       {"quick", report.quick},
       {"conforms", report.passed()},
       {"date", now_utc()},
@@ -96,7 +109,8 @@ Result<std::string> make_certificate(const Report& report, const std::filesystem
   std::size_t signature_size = sizeof(signature);
   const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
   if (context == nullptr || EVP_DigestSignInit(context.get(), nullptr, nullptr, nullptr, key.get()) != 1 ||
-      EVP_DigestSign(context.get(), signature, &signature_size, reinterpret_cast<const unsigned char*>(message.data()), message.size()) != 1) {
+      EVP_DigestSign(context.get(), signature, &signature_size, reinterpret_cast<const unsigned char*>(message.data()),
+                     message.size()) != 1) {
     return Error{ErrorCode::kInternal, "signing the certificate failed"};
   }
   document["signature"] = to_hex(signature, signature_size);

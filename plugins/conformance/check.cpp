@@ -70,8 +70,8 @@ std::string_view tier_name(Tier tier) {
 
 std::vector<Case> all_cases() {
   std::vector<Case> all;
-  for (auto* list : {static_cases, negotiation_cases, api_cases, behaviour_cases, claims_cases, stress_cases, faults_cases,
-                     old_cases, ops_cases}) {
+  for (auto* list : {static_cases, negotiation_cases, api_cases, behaviour_cases, claims_cases, stress_cases,
+                     faults_cases, old_cases, ops_cases}) {
     for (Case& entry : list()) all.push_back(std::move(entry));
   }
   return all;
@@ -82,20 +82,23 @@ Result<std::vector<Case>> choose_cases(const CheckOptions& options) {
     bool known = false;
     for (int i = 0; i < kTierCount; ++i) known = known || tier_name(static_cast<Tier>(i)) == wanted;
     if (!known) {
-      return Error{ErrorCode::kUsage, fmt::format("there is no tier '{}': use static, negotiation, api, behaviour, claims, "
-                                                  "stress, faults, old or ops",
-                                                  wanted)};
+      return Error{ErrorCode::kUsage,
+                   fmt::format("there is no tier '{}': use static, negotiation, api, behaviour, claims, "
+                               "stress, faults, old or ops",
+                               wanted)};
     }
   }
   std::regex filter;
   try {
     filter.assign(options.filter);
   } catch (const std::regex_error& error) {
-    return Error{ErrorCode::kUsage, fmt::format("--filter '{}' is no regular expression: {}", options.filter, error.what())};
+    return Error{ErrorCode::kUsage,
+                 fmt::format("--filter '{}' is no regular expression: {}", options.filter, error.what())};
   }
   std::vector<Case> chosen;
   for (Case& entry : all_cases()) {
-    const bool in_tier = options.tiers.empty() || std::ranges::find(options.tiers, tier_name(entry.tier)) != options.tiers.end();
+    const bool in_tier =
+        options.tiers.empty() || std::ranges::find(options.tiers, tier_name(entry.tier)) != options.tiers.end();
     const bool in_filter = options.filter.empty() || std::regex_search(entry.name, filter);
     if (in_tier && in_filter && (entry.quick || !options.settings.quick)) chosen.push_back(std::move(entry));
   }
@@ -124,8 +127,8 @@ Result<Report> check_plugin(const CheckOptions& given) {
       run_cases(options.command, options.settings, {identify_case()}, options.limits, 1, [](const CaseResult&) {});
   if (identified[0].outcome != Outcome::kPassed) {
     return Error{ErrorCode::kUnavailable,
-                 fmt::format("{} cannot be used: expected that {}; {}{}", report.plugin, identified[0].expected, identified[0].got,
-                             identified[0].output.empty() ? "" : "\n" + identified[0].output)};
+                 fmt::format("{} cannot be used: expected that {}; {}{}", report.plugin, identified[0].expected,
+                             identified[0].got, identified[0].output.empty() ? "" : "\n" + identified[0].output)};
   }
   CRUCIBLE_TRY(report.identity, parse_identity(identified[0].facts));
   CRUCIBLE_TRY(report.identity.sha256, file_sha256(options.settings.plugin));
@@ -150,16 +153,18 @@ Result<Report> check_plugin(const CheckOptions& given) {
     const Exclusion* exclusion = find_exclusion(options.exclusions, result.name);
     if (exclusion != nullptr) apply(*exclusion, result);
   };
-  report.cases = run_cases(options.command, options.settings, to_run, options.limits, options.jobs, [&](const CaseResult& result) {
-    CaseResult shown = result;
-    judge(shown);
-    ++done;
-    if (options.progress) options.progress(shown, done, to_run.size());
-  });
+  report.cases =
+      run_cases(options.command, options.settings, to_run, options.limits, options.jobs, [&](const CaseResult& result) {
+        CaseResult shown = result;
+        judge(shown);
+        ++done;
+        if (options.progress) options.progress(shown, done, to_run.size());
+      });
   std::ranges::for_each(report.cases, judge);
   report.cases.insert(report.cases.end(), skipped.begin(), skipped.end());
   std::ranges::stable_sort(report.cases, {}, &CaseResult::tier);
-  report.time_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count());
+  report.time_ns =
+      static_cast<std::uint64_t>(std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count());
   return report;
 }
 

@@ -13,10 +13,10 @@
 namespace crucible::conformance {
 
 struct CheckOptions {
-  Command command;                       // starts a child: ends in run_child()
-  Settings settings;                     // plugin, device, options, quick; the folder is made here
-  std::vector<std::string> tiers;        // names; empty: all
-  std::string filter;                    // a regular expression, searched in the names of cases; "": all
+  Command command;                 // starts a child: ends in run_child()
+  Settings settings;               // plugin, device, options, quick; the folder is made here
+  std::vector<std::string> tiers;  // names; empty: all
+  std::string filter;              // a regular expression, searched in the names of cases; "": all
   std::vector<Exclusion> exclusions;
   Limits limits;
   unsigned jobs = 1;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <exception>
 #include <nlohmann/json.hpp>
 
 #include "plugins/conformance/opened.hpp"
@@ -16,12 +17,10 @@ constexpr int kVerdictDescriptor = 3;  // where the runner listens
 
 void identify(const Settings& settings) {
   Subject subject(settings);
-  nlohmann::json facts = {{"name", to_string(subject.answer.name)},
-                          {"vendor", to_string(subject.answer.vendor)},
-                          {"version", to_string(subject.answer.version)},
-                          {"build_id", to_string(subject.answer.build_id)},
-                          {"abi_major", subject.answer.abi_major},
-                          {"abi_minor", subject.answer.abi_minor}};
+  nlohmann::json facts = {
+      {"name", to_string(subject.answer.name)},       {"vendor", to_string(subject.answer.vendor)},
+      {"version", to_string(subject.answer.version)}, {"build_id", to_string(subject.answer.build_id)},
+      {"abi_major", subject.answer.abi_major},        {"abi_minor", subject.answer.abi_minor}};
   subject.start();
   Items items;
   expect_ok(must(subject.tables.device.enumerate, "device.enumerate")(items.sink(), items.user()), "device.enumerate");
@@ -35,7 +34,8 @@ void identify(const Settings& settings) {
     facts["device_kind"] = text("kind");
     facts["emulated"] = text("emulated") == "1";
   }
-  expect(facts.contains("device_id"), settings.device.empty() ? "the plugin has a device" : "the plugin has the device " + settings.device,
+  expect(facts.contains("device_id"),
+         settings.device.empty() ? "the plugin has a device" : "the plugin has the device " + settings.device,
          ids.empty() ? "it has none" : "it has " + ids);
   crucible_device* device = nullptr;
   if (subject.tables.device.open != nullptr && subject.tables.device.properties != nullptr) {
@@ -78,9 +78,9 @@ Result<Identity> parse_identity(const std::string& text) {
 }
 
 std::string child_argument(const Settings& settings, const std::string& case_name) {
-  const nlohmann::json document = {{"case", case_name},          {"plugin", settings.plugin.string()},
-                                   {"device", settings.device},  {"options", settings.options},
-                                   {"quick", settings.quick},    {"folder", settings.folder.string()}};
+  const nlohmann::json document = {{"case", case_name},         {"plugin", settings.plugin.string()},
+                                   {"device", settings.device}, {"options", settings.options},
+                                   {"quick", settings.quick},   {"folder", settings.folder.string()}};
   return document.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
@@ -113,7 +113,13 @@ int run_child(const std::string& argument) {
   cases.push_back(identify_case());
   for (const Case& entry : cases) {
     if (entry.name != task->case_name) continue;
-    entry.run(task->settings);
+    try {
+      entry.run(task->settings);
+    } catch (const std::exception& error) {
+      fail(entry.rule + "; no C++ exception crosses the boundary", std::string("an exception: ") + error.what());
+    } catch (...) {
+      fail(entry.rule + "; no C++ exception crosses the boundary", "an exception of an unknown type");
+    }
     pass();
     return 0;
   }

@@ -1,5 +1,5 @@
-// Reads the dynamic section the way the dynamic loader does: through program headers, not sections, which a stripped file
-// may lack. The number of symbols comes from the section headers or, without them, from the hash table.
+// Reads the dynamic section the way the dynamic loader does: through program headers, not sections, which a stripped
+// file may lack. The number of symbols comes from the section headers or, without them, from the hash table.
 #include "plugins/conformance/elf_facts.hpp"
 
 #include <elf.h>
@@ -123,7 +123,8 @@ void read_symbols(const Image& image, const Elf64_Ehdr& header, const Dynamic& d
     const std::string name = image.text(symbol->st_name);
     if (name.empty()) continue;
     if (symbol->st_shndx != SHN_UNDEF) {
-      const bool is_version = symbol->st_shndx == SHN_ABS && symbol->st_size == 0;  // the name of a version script's node
+      const bool is_version =
+          symbol->st_shndx == SHN_ABS && symbol->st_size == 0;  // the name of a version script's node
       if ((visibility == STV_DEFAULT || visibility == STV_PROTECTED) && !is_version) facts.exported.push_back(name);
       continue;
     }
@@ -168,7 +169,8 @@ Result<ElfFacts> read_elf(const std::filesystem::path& file) {
   facts.text_relocations = dynamic.text_relocations;
   for (const std::uint64_t offset : dynamic.needed) facts.needed.push_back(image.text(offset));
   for (const std::int64_t tag : {DT_RPATH, DT_RUNPATH}) {
-    if (const auto path = dynamic.values.find(tag); path != dynamic.values.end()) facts.search_path = image.text(path->second);
+    if (const auto path = dynamic.values.find(tag); path != dynamic.values.end())
+      facts.search_path = image.text(path->second);
   }
   read_symbols(image, *header, dynamic, facts);
   return facts;

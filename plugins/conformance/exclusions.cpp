@@ -31,19 +31,22 @@ bool matches(std::string_view pattern, std::string_view name) {
 Result<std::vector<Exclusion>> parse_exclusions(const std::string& json_text, const std::string& where) {
   const auto document = nlohmann::json::parse(json_text, nullptr, false);
   if (!document.is_array()) {
-    return Error{ErrorCode::kBadInput, fmt::format("{}: exclusions are a JSON list of objects with case, kind and reason", where)};
+    return Error{ErrorCode::kBadInput,
+                 fmt::format("{}: exclusions are a JSON list of objects with case, kind and reason", where)};
   }
   std::vector<Exclusion> result;
   for (const auto& entry : document) {
     const std::string place = fmt::format("{}: exclusion {}", where, result.size());
     Exclusion exclusion;
     for (const auto& [key, target] : {std::pair("case", &exclusion.pattern), {"reason", &exclusion.reason}}) {
-      if (!entry.is_object() || !entry.contains(key) || !entry[key].is_string() || entry[key].get<std::string>().empty()) {
+      if (!entry.is_object() || !entry.contains(key) || !entry[key].is_string() ||
+          entry[key].get<std::string>().empty()) {
         return Error{ErrorCode::kBadInput, fmt::format("{} has no text '{}'", place, key)};
       }
       *target = entry[key];
     }
-    const std::string kind = entry.contains("kind") && entry["kind"].is_string() ? entry["kind"].get<std::string>() : "";
+    const std::string kind =
+        entry.contains("kind") && entry["kind"].is_string() ? entry["kind"].get<std::string>() : "";
     if (kind != "expected-to-fail" && kind != "skip") {
       return Error{ErrorCode::kBadInput, fmt::format("{} has kind '{}': use expected-to-fail or skip", place, kind)};
     }

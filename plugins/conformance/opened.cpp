@@ -48,7 +48,10 @@ Memory::Memory(Opened& opened, std::uint64_t size, std::uint64_t align) : opened
 }
 
 Memory::Memory(Memory&& other) noexcept
-    : opened_(other.opened_), size_(other.size_), address_(other.address_), handle_(std::exchange(other.handle_, nullptr)) {}
+    : opened_(other.opened_),
+      size_(other.size_),
+      address_(other.address_),
+      handle_(std::exchange(other.handle_, nullptr)) {}
 
 Memory::~Memory() {
   if (handle_ != nullptr) expect_ok(must(opened_.tables.memory.free, "memory.free")(handle_), "memory.free");
@@ -71,15 +74,33 @@ void Memory::fill(std::uint64_t offset, std::uint64_t size, std::uint8_t byte) {
             fmt::format("memory.fill of {} bytes at {}", size, offset));
 }
 
-Kernels::Kernels(Opened& opened) : Kernels((need_c_dialect(opened), opened), "#include <stdint.h>\n", test_kernels()) {}
+Kernels::Kernels(Opened& opened) : Kernels(opened, "#include <stdint.h>\n", test_kernels()) {}
 
 Kernels::Kernels(Opened& opened, std::string_view prelude, const std::vector<KernelText>& texts) : opened_(opened) {
-  std::vector<crucible_str> names, bodies;
-  for (const KernelText& text : texts) names.push_back(borrow(text.name)), bodies.push_back(borrow(text.text));
-  expect_ok(must(opened.tables.compile.compile, "compile.compile")(opened.device, borrow(prelude), names.data(), bodies.data(),
-                                                                   static_cast<std::uint32_t>(texts.size()), &module_, nullptr),
-            fmt::format("compile.compile of {} kernels", texts.size()));
-  expect(module_ != nullptr, "compile.compile hands out a module", "NULL");
+  const std::string dialect = dialect_of(opened);
+  const auto count = static_cast<std::uint32_t>(texts.size());
+  const std::string what = fmt::format("compiling {} kernels", count);
+  if (dialect == "c") {
+    std::vector<crucible_str> names, bodies;
+    for (const KernelText& text : texts) names.push_back(borrow(text.name)), bodies.push_back(borrow(text.text));
+    expect_ok(must(opened.tables.compile.compile, "compile.compile")(opened.device, borrow(prelude), names.data(),
+                                                                     bodies.data(), count, &module_, nullptr),
+              what);
+  } else {
+    const auto compile = opened.tables.compile.compile_sources;
+    if (compile == nullptr)
+      unsupported(
+          fmt::format("the device takes texts in the dialect {} and no kernel IR; the kit has C and IR", dialect));
+    std::vector<crucible_kernel_source> sources;
+    for (const KernelText& text : texts) {
+      if (text.ir.empty())
+        unsupported(fmt::format("the kernel {} is there in C alone, and the device takes {}", text.name, dialect));
+      sources.push_back(
+          {sizeof(crucible_kernel_source), 0, borrow(text.name), {nullptr, 0}, text.ir.data(), text.ir.size()});
+    }
+    expect_ok(compile(opened.device, {nullptr, 0}, sources.data(), count, &module_, nullptr), what + " from kernel IR");
+  }
+  expect(module_ != nullptr, what + " hands out a module", "NULL");
 }
 
 Kernels::~Kernels() { expect_ok(must(opened_.tables.compile.unload, "compile.unload")(module_), "compile.unload"); }
@@ -92,12 +113,23 @@ crucible_kernel* Kernels::find(std::string_view name) const {
   return kernel;
 }
 
-void need_c_dialect(Opened& opened) {
+std::string dialect_of(Opened& opened) {
   crucible_str dialect{};
   expect_ok(must(opened.tables.compile.dialect, "compile.dialect")(opened.device, &dialect), "compile.dialect");
   const std::string name = to_string(dialect);
   expect(!name.empty(), "compile.dialect names the dialect of the device", "an empty name");
-  if (name != "c") unsupported(fmt::format("the device takes kernels in the dialect {}, and the kit's are in c", name));
+  return name;
+}
+
+void need_c_dialect(Opened& opened) {
+  const std::string name = dialect_of(opened);
+  if (name != "c")
+    unsupported(fmt::format("the device takes kernels in the dialect {}, and the kit has these in C alone", name));
+}
+
+std::vector<crucible_scalar> padded(std::vector<crucible_scalar> scalars) {
+  scalars.resize(std::max<std::size_t>(scalars.size(), kTestScalars), fixed(0));
+  return scalars;
 }
 
 crucible_op& OpList::add(std::uint32_t kind, std::vector<std::uint64_t> buffers) {
@@ -131,7 +163,8 @@ void OpList::fill(std::uint64_t destination, std::uint64_t size, std::uint32_t p
   op.pattern = pattern;
 }
 
-void OpList::library(const crucible_library_desc& desc, std::vector<std::uint64_t> buffers, std::uint64_t scratch_bytes) {
+void OpList::library(const crucible_library_desc& desc, std::vector<std::uint64_t> buffers,
+                     std::uint64_t scratch_bytes) {
   crucible_op& op = add(CRUCIBLE_OP_LIBRARY, std::move(buffers));
   op.library = &descs_.emplace_back(desc);
   op.scratch_bytes = scratch_bytes;
@@ -139,7 +172,8 @@ void OpList::library(const crucible_library_desc& desc, std::vector<std::uint64_
 
 Plan::Plan(Opened& opened, const OpList& list, std::uint32_t slots) : opened_(opened) {
   const std::string what = fmt::format("plan.build of {} ops", list.count());
-  expect_ok(must(opened.tables.plan.build, "plan.build")(opened.device, list.data(), list.count(), slots, &handle_), what);
+  expect_ok(must(opened.tables.plan.build, "plan.build")(opened.device, list.data(), list.count(), slots, &handle_),
+            what);
   expect(handle_ != nullptr, what + " hands out a plan", "NULL");
 }
 
@@ -150,7 +184,8 @@ Plan::~Plan() {
 }
 
 void Plan::set_slots(const std::vector<double>& values) {
-  expect_ok(must(opened_.tables.plan.set_slots, "plan.set_slots")(handle_, values.data(), static_cast<std::uint32_t>(values.size())),
+  expect_ok(must(opened_.tables.plan.set_slots, "plan.set_slots")(handle_, values.data(),
+                                                                  static_cast<std::uint32_t>(values.size())),
             fmt::format("plan.set_slots of {} values", values.size()));
 }
 

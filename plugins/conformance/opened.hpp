@@ -1,5 +1,5 @@
-// A started plugin with one opened device, and what cases make on it: memory, kernels, lists of ops, plans. Each call is
-// expected to succeed and fails the case when it does not; cases that want errors call the tables themselves.
+// A started plugin with one opened device, and what cases make on it: memory, kernels, lists of ops, plans. Each call
+// is expected to succeed and fails the case when it does not; cases that want errors call the tables themselves.
 #pragma once
 
 #include <bit>
@@ -68,13 +68,16 @@ class Memory {
 
 struct KernelText {
   std::string name, text;
+  std::vector<std::byte> ir{};  // the same kernel as serialised kernel IR; empty: there is none
 };
 
 /// Compiled kernels, unloaded at the end.
 class Kernels {
  public:
-  /// The kit's own kernels (test_kernels.cpp); unsupported when the device takes no C.
+  /// The kit's own kernels (test_kernels.cpp).
   explicit Kernels(Opened& opened);
+  /// As C text where the device takes that, else as kernel IR; unsupported when it takes neither, or a kernel has no
+  /// IR.
   Kernels(Opened& opened, std::string_view prelude, const std::vector<KernelText>& texts);
   Kernels(const Kernels&) = delete;
   Kernels& operator=(const Kernels&) = delete;
@@ -87,10 +90,17 @@ class Kernels {
   crucible_module* module_ = nullptr;
 };
 
+/// The dialect of the device's texts.
+std::string dialect_of(Opened& opened);
 /// Ends the case as unsupported unless the device takes kernels as C text.
 void need_c_dialect(Opened& opened);
-/// The kit's kernels in the dialect c; what each does stands beside it.
+
+inline constexpr std::uint32_t kTestScalars = 16;  // that ck_scalars is launched with, always
+/// The kit's kernels in the dialect c and as IR; what each does stands beside it.
 const std::vector<KernelText>& test_kernels();
+std::vector<std::byte> test_kernel_ir(std::string_view name);
+/// Scalars filled up to kTestScalars.
+std::vector<crucible_scalar> padded(std::vector<crucible_scalar> scalars);
 
 /// A list of ops with all that they point to; may be moved about freely.
 class OpList {

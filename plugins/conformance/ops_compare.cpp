@@ -67,27 +67,36 @@ bool is_near(double got, double want, double bound) {
   return got == want || (std::isnan(got) && std::isnan(want)) || std::fabs(got - want) <= bound;
 }
 
-bool same_number(double got, double want) { return (std::isnan(got) && std::isnan(want)) || (got == want && std::signbit(got) == std::signbit(want)); }
+bool same_number(double got, double want) {
+  return (std::isnan(got) && std::isnan(want)) || (got == want && std::signbit(got) == std::signbit(want));
+}
 
 }  // namespace
 
 double spacing(DType dtype, double value) {
   const FloatFormat format = format_of(dtype);
-  const int exponent = value == 0 || !std::isfinite(value) ? format.min_exponent : std::max(std::ilogb(value), format.min_exponent);
+  const int exponent =
+      value == 0 || !std::isfinite(value) ? format.min_exponent : std::max(std::ilogb(value), format.min_exponent);
   return std::ldexp(1, exponent - format.digits + 1);
 }
 
-std::string difference(const OpsProgram& program, graph::ValueId v, const graph::Bytes& got, const graph::Bytes& want, const graph::Bytes& flushed) {
+std::string difference(const OpsProgram& program, graph::ValueId v, const graph::Bytes& got, const graph::Bytes& want,
+                       const graph::Bytes& flushed) {
   const graph::Value& value = program.program.values[v];
   const auto view = graph::View::contiguous({value.elements});
-  const auto a = graph::load(got, value.dtype, view), b = graph::load(want, value.dtype, view), c = graph::load(flushed, value.dtype, view);
-  double largest = b.size() == 1 ? 1.0 : 1e-3;  // of a chain of ops; a single element is mostly a sum of others that cancel
+  const auto a = graph::load(got, value.dtype, view), b = graph::load(want, value.dtype, view),
+             c = graph::load(flushed, value.dtype, view);
+  double largest =
+      b.size() == 1 ? 1.0 : 1e-3;  // of a chain of ops; a single element is mostly a sum of others that cancel
   if (program.is_random) {
     for (std::size_t i = 0; i < b.size(); ++i) {
       if (std::isfinite(b.as_real(i))) largest = std::max(largest, std::fabs(b.as_real(i)));
     }
   }
-  const double chain = value.dtype == DType::kF64 ? 1e-9 : value.dtype == DType::kF16 ? 1e-2 : value.dtype == DType::kBF16 ? 5e-2 : 2e-5;
+  const double chain = value.dtype == DType::kF64    ? 1e-9
+                       : value.dtype == DType::kF16  ? 1e-2
+                       : value.dtype == DType::kBF16 ? 5e-2
+                                                     : 2e-5;
   const double smallest_normal = std::ldexp(1, format_of(value.dtype).min_exponent);
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (a.is_integer) {
@@ -99,11 +108,15 @@ std::string difference(const OpsProgram& program, graph::ValueId v, const graph:
       if (same_number(x, y)) continue;
       return fmt::format("element {} of {} is {:a} instead of {:a}, which is only to be moved", i, a.size(), x, y);
     }
-    double bound = program.is_random ? chain * largest : summation_bound(program, value.dtype) + allowed_ulp(program.kind, value.dtype) * spacing(value.dtype, y);
-    if (program.terms > 0 && (value.dtype == DType::kF16 || value.dtype == DType::kBF16)) bound += spacing(value.dtype, y);
+    double bound = program.is_random ? chain * largest
+                                     : summation_bound(program, value.dtype) +
+                                           allowed_ulp(program.kind, value.dtype) * spacing(value.dtype, y);
+    if (program.terms > 0 && (value.dtype == DType::kF16 || value.dtype == DType::kBF16))
+      bound += spacing(value.dtype, y);
     if (is_near(x, y, bound) || is_near(x, z, bound)) continue;
     if (x == 0 && std::fabs(y) < smallest_normal) continue;  // a subnormal result may be flushed
-    return fmt::format("element {} of {} is {:.17g} ({:a}) instead of {:.17g} ({:a}): {:.3g} away, {:.3g} are allowed", i, a.size(), x, x, y, y, std::fabs(x - y), bound);
+    return fmt::format("element {} of {} is {:.17g} ({:a}) instead of {:.17g} ({:a}): {:.3g} away, {:.3g} are allowed",
+                       i, a.size(), x, x, y, y, std::fabs(x - y), bound);
   }
   return "";
 }

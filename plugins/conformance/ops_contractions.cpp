@@ -23,11 +23,15 @@ struct Window {
 Attributes to_attributes(const Window& window) {
   Attributes a;
   a.groups = window.groups;
-  for (int d = 0; d < 2; ++d) a.kernel[d] = window.kernel, a.stride[d] = window.stride, a.padding[d] = window.padding, a.dilation[d] = window.dilation;
+  for (int d = 0; d < 2; ++d)
+    a.kernel[d] = window.kernel, a.stride[d] = window.stride, a.padding[d] = window.padding,
+    a.dilation[d] = window.dilation;
   return a;
 }
 
-std::int64_t out_side(const Window& w, std::int64_t in) { return (in + 2 * w.padding - w.dilation * (w.kernel - 1) - 1) / w.stride + 1; }
+std::int64_t out_side(const Window& w, std::int64_t in) {
+  return (in + 2 * w.padding - w.dilation * (w.kernel - 1) - 1) / w.stride + 1;
+}
 
 /// A product of [m, k] and [k, n], both orders of memory, batched, broadcast, with alpha.
 std::vector<OpsProgram> products(const OpInfo& info, const std::vector<DType>& dtypes, bool quick) {
@@ -46,7 +50,11 @@ std::vector<OpsProgram> products(const OpInfo& info, const std::vector<DType>& d
       {"[0, 3] x [3, 4]", View::contiguous({0, 3}), View::contiguous({3, 4}), {0, 4}, 1},
       {"[14, 10] x [10, 18], both turned", {0, {14, 10}, {1, 14}}, {0, {10, 18}, {1, 10}}, {14, 18}, 0.5},
       {"[3, 5, 7] x [3, 7, 6], b for all", View::contiguous({3, 5, 7}), {0, {3, 7, 6}, {0, 6, 1}}, {3, 5, 6}, 1},
-      {"[2, 3, 5, 7] x [2, 3, 7, 4], heads", {0, {2, 3, 5, 7}, {105, 7, 21, 1}}, {0, {2, 3, 7, 4}, {84, 28, 1, 7}}, {2, 3, 5, 4}, 0.25},
+      {"[2, 3, 5, 7] x [2, 3, 7, 4], heads",
+       {0, {2, 3, 5, 7}, {105, 7, 21, 1}},
+       {0, {2, 3, 7, 4}, {84, 28, 1, 7}},
+       {2, 3, 5, 4},
+       0.25},
   };
   std::uint64_t seed = 1;
   for (const DType dtype : dtypes) {
@@ -63,7 +71,8 @@ std::vector<OpsProgram> products(const OpInfo& info, const std::vector<DType>& d
     }
   }
   OpsWriter w(info.kind, "f32 [6, 20] x [20, 7] with NaN and infinities", ++seed);
-  const Operand a = w.input(DType::kF32, Sizes{6, 20}, Pattern::kUnit), b = w.input(DType::kF32, Sizes{20, 7}, Pattern::kUnit);
+  const Operand a = w.input(DType::kF32, Sizes{6, 20}, Pattern::kUnit),
+                b = w.input(DType::kF32, Sizes{20, 7}, Pattern::kUnit);
   w.set_number(a, 25, std::numeric_limits<double>::quiet_NaN());
   w.set_number(a, 65, std::numeric_limits<double>::infinity());
   w.op({a, b}, {6, 7}, DType::kF32);
@@ -77,13 +86,18 @@ std::vector<OpsProgram> convolutions(const OpInfo& info, const std::vector<DType
   std::uint64_t seed = 1;
   for (const DType dtype : dtypes) {
     if (dtype != DType::kF32 && dtype != DType::kF64) continue;
-    for (const Window& s : {Window{1, 3, 1, 1, 1}, Window{1, 3, 2, 1, 1}, Window{2, 2, 1, 0, 2}, Window{1, 1, 2, 0, 1}, Window{4, 3, 3, 2, 1}, Window{1, 5, 2, 4, 2}}) {
+    for (const Window& s : {Window{1, 3, 1, 1, 1}, Window{1, 3, 2, 1, 1}, Window{2, 2, 1, 0, 2}, Window{1, 1, 2, 0, 1},
+                            Window{4, 3, 3, 2, 1}, Window{1, 5, 2, 4, 2}}) {
       if ((quick || dtype == DType::kF64) && seed % 2 == 0 && seed > 1) {
         ++seed;
         continue;
       }
-      OpsWriter w(info.kind, fmt::format("{} {}x{} window, stride {}, padding {}, dilation {}, {} groups", name(dtype), s.kernel, s.kernel, s.stride, s.padding, s.dilation, s.groups), ++seed);
-      const Sizes x = {2, 4, 11, 9}, weight = {8, 4 / s.groups, s.kernel, s.kernel}, y = {2, 8, out_side(s, 11), out_side(s, 9)};
+      OpsWriter w(info.kind,
+                  fmt::format("{} {}x{} window, stride {}, padding {}, dilation {}, {} groups", name(dtype), s.kernel,
+                              s.kernel, s.stride, s.padding, s.dilation, s.groups),
+                  ++seed);
+      const Sizes x = {2, 4, 11, 9}, weight = {8, 4 / s.groups, s.kernel, s.kernel},
+                  y = {2, 8, out_side(s, 11), out_side(s, 9)};
       const Attributes a = [&] {
         Attributes attributes = to_attributes(s);
         for (int d = 0; d < 2; ++d) attributes.kernel[d] = 1;  // not a convolution's attribute
@@ -161,7 +175,9 @@ std::vector<OpsProgram> indexed_programs(const OpInfo& info, const std::vector<D
         } else if (info.kind == OpKind::kUpdate) {
           if (ids_type == DType::kI32) continue;  // it has no ids
           Attributes attributes;
-          attributes.region = count == 24 ? View{21, {3, 4}, {40, 2}} : count == 1 ? View{599, {1}, {1}} : View{0, {0}, {1}};
+          attributes.region = count == 24  ? View{21, {3, 4}, {40, 2}}
+                              : count == 1 ? View{599, {1}, {1}}
+                                           : View{0, {0}, {1}};
           const Operand base = w.input(dtype, Sizes{600}, Pattern::kAwkward);
           w.op({base, w.input(dtype, attributes.region.sizes, Pattern::kSmooth)}, {600}, dtype, attributes);
           w.program.same_bits = true;
@@ -183,9 +199,14 @@ std::vector<OpsProgram> pooling_programs(const OpInfo& info, const std::vector<D
   std::vector<OpsProgram> programs;
   std::uint64_t seed = 1;
   for (const DType dtype : dtypes) {
-    if (dtype != DType::kF32 && (quick || (dtype != DType::kF64 && dtype != DType::kI32 && dtype != DType::kU8))) continue;
-    for (const Window& s : {Window{1, 3, 2, 1, 1}, Window{1, 2, 2, 0, 1}, Window{1, 3, 1, 1, 2}, Window{1, 2, 3, 1, 1}}) {
-      OpsWriter w(info.kind, fmt::format("{} {}x{} window, stride {}, padding {}, dilation {}", name(dtype), s.kernel, s.kernel, s.stride, s.padding, s.dilation), ++seed);
+    if (dtype != DType::kF32 && (quick || (dtype != DType::kF64 && dtype != DType::kI32 && dtype != DType::kU8)))
+      continue;
+    for (const Window& s :
+         {Window{1, 3, 2, 1, 1}, Window{1, 2, 2, 0, 1}, Window{1, 3, 1, 1, 2}, Window{1, 2, 3, 1, 1}}) {
+      OpsWriter w(info.kind,
+                  fmt::format("{} {}x{} window, stride {}, padding {}, dilation {}", name(dtype), s.kernel, s.kernel,
+                              s.stride, s.padding, s.dilation),
+                  ++seed);
       const Sizes x = {2, 3, 12, 12}, y = {2, 3, out_side(s, 12), out_side(s, 12)};
       if (info.kind == OpKind::kMaxPool2d) {
         const Operand in = w.input(dtype, x, Pattern::kSmooth);

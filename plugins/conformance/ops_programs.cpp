@@ -39,7 +39,9 @@ Layout dense(const Sizes& sizes) {
 std::vector<Layout> layouts() {
   const View rows = View::contiguous({3, 5, 7});
   return {
-      {"[3, 5, 7] permuted, broadcast", {3, 5, 7}, {view(0, {3, 5, 7}, {1, 21, 3}), view(0, {3, 5, 7}, {0, 1, 0}), view(0, {3, 5, 7}, {1, 0, 0})}},
+      {"[3, 5, 7] permuted, broadcast",
+       {3, 5, 7},
+       {view(0, {3, 5, 7}, {1, 21, 3}), view(0, {3, 5, 7}, {0, 1, 0}), view(0, {3, 5, 7}, {1, 0, 0})}},
       dense({1}),
       dense({}),
       dense({0}),
@@ -47,7 +49,10 @@ std::vector<Layout> layouts() {
       dense({17}),
       {"[33] every third", {33}, {view(5, {33}, {3}), view(0, {33}, {2}), view(7, {33}, {1})}},
       {"[1025] and one number", {1025}, {View::contiguous({1025}), view(3, {1025}, {0}), View::contiguous({1025})}},
-      {"[2, 1, 3, 1, 2]", {2, 1, 3, 1, 2}, {view(0, {2, 1, 3, 1, 2}, {1, 5, 4, 9, 2}), View::contiguous({2, 1, 3, 1, 2}), View::contiguous({2, 1, 3, 1, 2})}},
+      {"[2, 1, 3, 1, 2]",
+       {2, 1, 3, 1, 2},
+       {view(0, {2, 1, 3, 1, 2}, {1, 5, 4, 9, 2}), View::contiguous({2, 1, 3, 1, 2}),
+        View::contiguous({2, 1, 3, 1, 2})}},
   };
 }
 
@@ -75,17 +80,24 @@ void for_each_layout(const std::vector<DType>& dtypes, bool quick, Make make) {
   }
 }
 
-bool moves_numbers(OpKind kind) { return kind == OpKind::kSelect || kind == OpKind::kNegate || kind == OpKind::kAbsolute; }
+bool moves_numbers(OpKind kind) {
+  return kind == OpKind::kSelect || kind == OpKind::kNegate || kind == OpKind::kAbsolute;
+}
 
 /// Element-wise ops whose operands are all of one dtype.
 std::vector<OpsProgram> elementwise(const OpInfo& info, const DtypeChoice& choice, bool quick) {
   std::vector<OpsProgram> programs;
-  const bool integers = info.op_class != OpClass::kFloating, with_bool = integers && info.op_class != OpClass::kArithmetic;
-  const bool truth = info.op_class == OpClass::kTest || info.op_class == OpClass::kComparison || info.op_class == OpClass::kLogic;
+  const bool integers = info.op_class != OpClass::kFloating,
+             with_bool = integers && info.op_class != OpClass::kArithmetic;
+  const bool truth =
+      info.op_class == OpClass::kTest || info.op_class == OpClass::kComparison || info.op_class == OpClass::kLogic;
   const bool selection = info.op_class == OpClass::kSelection;
   std::uint64_t seed = static_cast<std::uint64_t>(info.kind) * 1000;
   for_each_layout(allowed(choice, integers, with_bool), quick, [&](DType dtype, const Layout& layout, Pattern pattern) {
-    OpsWriter w(info.kind, fmt::format("{} {}{}", name(dtype), layout.name, pattern == Pattern::kAwkward ? ", awkward numbers" : ""), ++seed);
+    OpsWriter w(
+        info.kind,
+        fmt::format("{} {}{}", name(dtype), layout.name, pattern == Pattern::kAwkward ? ", awkward numbers" : ""),
+        ++seed);
     std::vector<Operand> inputs;
     if (selection) inputs.push_back(w.bools(layout.views[2]));
     for (std::size_t i = inputs.size(); i < static_cast<std::size_t>(info.min_inputs); ++i) {
@@ -117,7 +129,10 @@ std::vector<OpsProgram> conversions(const DtypeChoice& choice, bool quick) {
       // Between a float and an integer only numbers that both hold: what else becomes is nobody's promise.
       const bool both_float = is_floating(from) && is_floating(to), same = from == to;
       OpsWriter w(OpKind::kCopy, fmt::format("{} to {}", name(from), name(to)), ++seed);
-      w.op({w.input(from, Sizes{83}, both_float || same || (!is_floating(from) && !is_floating(to)) ? Pattern::kAwkward : Pattern::kSmallWhole)}, {83}, to);
+      w.op({w.input(from, Sizes{83},
+                    both_float || same || (!is_floating(from) && !is_floating(to)) ? Pattern::kAwkward
+                                                                                   : Pattern::kSmallWhole)},
+           {83}, to);
       w.program.same_bits = same;
       programs.push_back(std::move(w.program));
     }
@@ -166,18 +181,23 @@ std::vector<OpsProgram> reductions(const OpInfo& info, const DtypeChoice& choice
     Sizes sizes, dims;
     bool permuted;
   };
-  const Shape shapes[] = {{{6, 10, 9}, {1}, true},  {{1}, {0}, false},          {{33}, {0}, false},     {{6, 10, 9}, {2}, false},   {{6, 10, 9}, {0}, false},
-                          {{6, 10, 9}, {0, 2}, false}, {{6, 10, 9}, {0, 1, 2}, false}, {{5, 1, 3}, {1}, false}, {{4, 7}, {}, false}, {{3, 2000}, {1}, false},
-                          {{0, 4}, {1}, false},     {{0, 4}, {0}, false}};
+  const Shape shapes[] = {{{6, 10, 9}, {1}, true},        {{1}, {0}, false},        {{33}, {0}, false},
+                          {{6, 10, 9}, {2}, false},       {{6, 10, 9}, {0}, false}, {{6, 10, 9}, {0, 2}, false},
+                          {{6, 10, 9}, {0, 1, 2}, false}, {{5, 1, 3}, {1}, false},  {{4, 7}, {}, false},
+                          {{3, 2000}, {1}, false},        {{0, 4}, {1}, false},     {{0, 4}, {0}, false}};
   for (const DType dtype : allowed(choice, true, !is_sum)) {
     if (quick && dtype != DType::kF32) continue;
     for (const Shape& shape : shapes) {
       if (dtype != DType::kF32 && !shape.permuted && shape.dims.size() != 3) continue;
       Sizes kept = shape.sizes;
       double terms = 1;
-      for (const std::int64_t dim : shape.dims) terms *= static_cast<double>(kept[static_cast<std::size_t>(dim)]), kept[static_cast<std::size_t>(dim)] = 1;
+      for (const std::int64_t dim : shape.dims)
+        terms *= static_cast<double>(kept[static_cast<std::size_t>(dim)]), kept[static_cast<std::size_t>(dim)] = 1;
       if (!is_sum && terms == 0) continue;  // the maximum of nothing is not defined
-      OpsWriter w(info.kind, fmt::format("{} [{}] over [{}]{}", name(dtype), fmt::join(shape.sizes, ", "), fmt::join(shape.dims, ", "), shape.permuted ? " permuted" : ""), ++seed);
+      OpsWriter w(info.kind,
+                  fmt::format("{} [{}] over [{}]{}", name(dtype), fmt::join(shape.sizes, ", "),
+                              fmt::join(shape.dims, ", "), shape.permuted ? " permuted" : ""),
+                  ++seed);
       const View dense_view = View::contiguous(shape.sizes);
       const View read = shape.permuted ? view(0, shape.sizes, {1, 54, 6}) : dense_view;
       Attributes attributes;
@@ -188,13 +208,18 @@ std::vector<OpsProgram> reductions(const OpInfo& info, const DtypeChoice& choice
     }
     if (!is_floating(dtype)) continue;
     for (const bool inner : {true, false}) {
-      OpsWriter w(info.kind, fmt::format("{} [8, 40] {} with NaN and infinities", name(dtype), inner ? "rows" : "columns"), ++seed);
+      OpsWriter w(info.kind,
+                  fmt::format("{} [8, 40] {} with NaN and infinities", name(dtype), inner ? "rows" : "columns"),
+                  ++seed);
       const Operand x = w.input(dtype, inner ? View::contiguous({8, 40}) : view(0, {8, 40}, {1, 8}), Pattern::kUnit);
       const double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
-      const auto at = [&](std::int64_t row, std::int64_t column) { return inner ? row * 40 + column : column * 8 + row; };
+      const auto at = [&](std::int64_t row, std::int64_t column) {
+        return inner ? row * 40 + column : column * 8 + row;
+      };
       w.set_number(x, at(0, 17), nan), w.set_number(x, at(1, 39), infinity), w.set_number(x, at(2, 0), -infinity);
       w.set_number(x, at(3, 3), infinity), w.set_number(x, at(3, 30), -infinity);
-      for (std::int64_t column = 0; column < 40; ++column) w.set_number(x, at(4, column), -infinity), w.set_number(x, at(5, column), -0.0);
+      for (std::int64_t column = 0; column < 40; ++column)
+        w.set_number(x, at(4, column), -infinity), w.set_number(x, at(5, column), -0.0);
       Attributes attributes;
       attributes.dims = {1};
       w.op({x}, {8, 1}, dtype, attributes);

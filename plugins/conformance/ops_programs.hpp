@@ -1,5 +1,6 @@
-// Small programs for every kind of op, made from the op table: awkward shapes, awkward numbers, every dtype that the kind
-// takes. A kind that is added to the table gets its programs from its class; a class that nobody has thought of fails.
+// Small programs for every kind of op, made from the op table: awkward shapes, awkward numbers, every dtype that the
+// kind takes. A kind that is added to the table gets its programs from its class; a class that nobody has thought of
+// fails.
 #pragma once
 
 #include <cstdint>

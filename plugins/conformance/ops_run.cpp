@@ -70,14 +70,16 @@ crucible_scalar to_scalar(const graph::Scalar& scalar) {
   return scalar.slot == graph::kNone ? fixed(number) : slot(scalar.slot);
 }
 
-void add_steps(Opened& opened, const kernel::Schedule& schedule, const Kernels* kernels, OnDevice& device, OpList& list) {
+void add_steps(Opened& opened, const kernel::Schedule& schedule, const Kernels* kernels, OnDevice& device,
+               OpList& list) {
   for (const kernel::Step& step : schedule.steps) {
     std::vector<std::uint64_t> addresses;
     for (const kernel::BufferArgument& argument : step.buffers) addresses.push_back(device.address[argument.value]);
     if (step.kind == kernel::StepKind::kLibrary) {
       const Claimed claimed = claim(opened, step.library);
       const Result<crucible_library_desc> desc = runtime::describe(step.library);
-      if (claimed.scratch_bytes != 0) addresses.push_back(device.memory.emplace_back(opened, claimed.scratch_bytes).address());
+      if (claimed.scratch_bytes != 0)
+        addresses.push_back(device.memory.emplace_back(opened, claimed.scratch_bytes).address());
       list.library(*desc, addresses, claimed.scratch_bytes);
       continue;
     }
@@ -93,10 +95,14 @@ std::vector<Bytes> flushed(const OpsProgram& entry) {
   for (ValueId v = 0; v < values.size(); ++v) {
     const DType dtype = entry.program.values[v].dtype;
     if (!is_floating(dtype)) continue;
-    const double smallest = spacing(dtype, 0) * (dtype == DType::kF64 ? 0x1p52 : dtype == DType::kF32 ? 0x1p23 : dtype == DType::kF16 ? 0x1p10 : 0x1p7);
+    const double smallest = spacing(dtype, 0) * (dtype == DType::kF64   ? 0x1p52
+                                                 : dtype == DType::kF32 ? 0x1p23
+                                                 : dtype == DType::kF16 ? 0x1p10
+                                                                        : 0x1p7);
     for (std::size_t at = 0; at + size_bytes(dtype) <= values[v].size(); at += size_bytes(dtype)) {
       const double number = graph::load_real(dtype, values[v].data() + at);
-      if (number != 0 && std::fabs(number) < smallest) graph::store_real(dtype, std::copysign(0.0, number), values[v].data() + at);
+      if (number != 0 && std::fabs(number) < smallest)
+        graph::store_real(dtype, std::copysign(0.0, number), values[v].data() + at);
     }
   }
   return values;
@@ -104,7 +110,8 @@ std::vector<Bytes> flushed(const OpsProgram& entry) {
 
 std::vector<Bytes> reference(const OpsProgram& entry, std::vector<Bytes> values) {
   Result<std::vector<Bytes>> result = graph::run_iteration(entry.program, std::move(values), entry.slots);
-  if (!result) fail("the kit's own program " + entry.label + " runs on the reference interpreter", result.error().message);
+  if (!result)
+    fail("the kit's own program " + entry.label + " runs on the reference interpreter", result.error().message);
   return *std::move(result);
 }
 
@@ -123,33 +130,37 @@ std::string run_one(Opened& opened, const OpsProgram& entry, const kernel::Sched
     const Bytes all = device.of[v]->read(0, device.of[v]->size());
     const std::size_t size = all.size() - kGuardBytes;
     for (std::size_t i = size; i < all.size(); ++i) {
-      if (all[i] != std::byte{kGuard}) return fmt::format("byte {} behind the end of value %{} was written", i - size, v);
+      if (all[i] != std::byte{kGuard})
+        return fmt::format("byte {} behind the end of value %{} was written", i - size, v);
     }
     const Bytes got(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(size));
     if (value.kind != graph::ValueKind::kTemporary) {
       if (got != entry.values[v]) return fmt::format("the operand %{} was changed", v);
       continue;
     }
-    if (std::string text = difference(entry, v, got, want[v], other[v]); !text.empty()) return fmt::format("result %{} ({}): {}", v, name(value.dtype), text);
+    if (std::string text = difference(entry, v, got, want[v], other[v]); !text.empty())
+      return fmt::format("result %{} ({}): {}", v, name(value.dtype), text);
   }
   return "";
 }
 
 }  // namespace
 
-std::vector<std::string> run_programs(Opened& opened, const std::vector<OpsProgram>& programs, bool with_library, std::size_t* library_calls) {
+std::vector<std::string> run_programs(Opened& opened, const std::vector<OpsProgram>& programs, bool with_library,
+                                      std::size_t* library_calls) {
   std::vector<kernel::Schedule> schedules;
   std::vector<KernelText> texts;
   std::set<std::string> seen;
   const auto claims = [&](const kernel::LibraryCall& call) { return claim(opened, call).taken; };
   for (const OpsProgram& entry : programs) {
-    if (auto valid = graph::verify(entry.program); !valid) fail("the kit's own program " + entry.label + " is valid", valid.error().message);
+    if (auto valid = graph::verify(entry.program); !valid)
+      fail("the kit's own program " + entry.label + " is valid", valid.error().message);
     kernel::Options options;
     if (with_library) options.claims = claims;
     auto made = kernel::schedule(entry.program, options);
     if (!made) fail("kernels can be made for " + entry.label, made.error().message);
     for (const kernel::Kernel& kernel : made->kernels) {
-      if (seen.insert(kernel.name).second) texts.push_back({kernel.name, kernel.text});
+      if (seen.insert(kernel.name).second) texts.push_back({kernel.name, kernel.text, kernel.ir});
     }
     for (const kernel::Step& step : made->steps) {
       if (library_calls != nullptr && step.kind == kernel::StepKind::kLibrary) ++*library_calls;

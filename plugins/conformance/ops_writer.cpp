@@ -48,13 +48,18 @@ std::vector<double> awkward_numbers(DType dtype, OpKind kind) {
     // Doubles that are exact; the ends of 64 bits are as near as a double comes.
     const double high = is_signed ? std::ldexp(1, bits - 1) - (bits == 64 ? 1024 : 1) : std::ldexp(1, bits) - 1;
     const double low = is_signed ? -std::ldexp(1, bits - 1) : 0;
-    return {0, 1, is_signed ? -1.0 : 2.0, low, high, 2, 3, 7, 11, is_signed ? -7.0 : 13.0, 64, 100, 127, is_signed ? -128.0 : 200.0, 5, 10};
+    return {0,   1,   is_signed ? -1.0 : 2.0,     low, high, 2, 3, 7, 11, is_signed ? -7.0 : 13.0, 64,
+            100, 127, is_signed ? -128.0 : 200.0, 5,   10};
   }
   const FloatShape shape = shape_of(dtype);
   const double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
-  const double smallest_normal = std::ldexp(1, shape.min_exponent), subnormal = std::ldexp(1, shape.min_exponent - shape.digits + 1);
-  if (needs_moderate_numbers(kind)) return {nan, infinity, -infinity, 0.0, -0.0, subnormal, -subnormal, smallest_normal, 1, -1, 0.5, 3.140625, -100, 1000, 1.5, -2.5};
-  return {nan, infinity, -infinity, 0.0, -0.0, subnormal, -subnormal, smallest_normal, shape.largest, -shape.largest, 1, -1, 0.5, 2.5, -2.5, 3};
+  const double smallest_normal = std::ldexp(1, shape.min_exponent),
+               subnormal = std::ldexp(1, shape.min_exponent - shape.digits + 1);
+  if (needs_moderate_numbers(kind))
+    return {nan, infinity, -infinity, 0.0,      -0.0, subnormal, -subnormal, smallest_normal,
+            1,   -1,       0.5,       3.140625, -100, 1000,      1.5,        -2.5};
+  return {nan,           infinity,       -infinity, 0.0, -0.0, subnormal, -subnormal, smallest_normal,
+          shape.largest, -shape.largest, 1,         -1,  0.5,  2.5,       -2.5,       3};
 }
 
 OpsWriter::OpsWriter(OpKind kind, std::string label, std::uint64_t seed) : random_(seed * 2654435761u + 77) {
@@ -117,7 +122,8 @@ Operand OpsWriter::input(DType dtype, const View& view, Pattern pattern) {
   for (std::int64_t i = 0; i < elements; ++i) {
     std::byte* at = bytes.data() + static_cast<std::size_t>(i) * size_bytes(dtype);
     const double value = draw(dtype, pattern, index++);
-    is_floating(dtype) ? graph::store_real(dtype, value, at) : graph::store_integer(dtype, static_cast<std::int64_t>(value), at);
+    is_floating(dtype) ? graph::store_real(dtype, value, at)
+                       : graph::store_integer(dtype, static_cast<std::int64_t>(value), at);
   }
   return {id, view, {}};
 }
@@ -126,7 +132,8 @@ Operand OpsWriter::ids(DType dtype, const Sizes& sizes, std::int64_t below) {
   const Operand operand = input(dtype, sizes, Pattern::kSmallWhole);
   graph::Bytes& bytes = program.values[operand.value];
   for (std::int64_t i = 0; i < program.program.values[operand.value].elements; ++i)
-    graph::store_integer(dtype, static_cast<std::int64_t>(uniform() * static_cast<double>(below)), bytes.data() + static_cast<std::size_t>(i) * size_bytes(dtype));
+    graph::store_integer(dtype, static_cast<std::int64_t>(uniform() * static_cast<double>(below)),
+                         bytes.data() + static_cast<std::size_t>(i) * size_bytes(dtype));
   return operand;
 }
 
@@ -174,7 +181,8 @@ Operand OpsWriter::second_result(const Sizes& sizes, DType dtype) {
 
 void OpsWriter::set_number(const Operand& operand, std::int64_t index, double value) {
   const DType dtype = program.program.values[operand.value].dtype;
-  graph::store_real(dtype, value, program.values[operand.value].data() + static_cast<std::size_t>(index) * size_bytes(dtype));
+  graph::store_real(dtype, value,
+                    program.values[operand.value].data() + static_cast<std::size_t>(index) * size_bytes(dtype));
 }
 
 void OpsWriter::keep(const Operand& operand) {

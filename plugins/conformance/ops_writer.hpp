@@ -25,14 +25,17 @@ class OpsWriter {
 
   /// An input whose buffer is as large as `view` reaches, and the view of it.
   graph::Operand input(DType dtype, const graph::View& view, Pattern pattern);
-  graph::Operand input(DType dtype, const Sizes& sizes, Pattern pattern) { return input(dtype, graph::View::contiguous(sizes), pattern); }
+  graph::Operand input(DType dtype, const Sizes& sizes, Pattern pattern) {
+    return input(dtype, graph::View::contiguous(sizes), pattern);
+  }
   /// Whole numbers in [0, below).
   graph::Operand ids(DType dtype, const Sizes& sizes, std::int64_t below);
   graph::Operand bools(const graph::View& view);
   static graph::Operand number(double value);
   graph::Operand slot(double value);
   /// The op of the program's kind with one contiguous result that is kept.
-  graph::Operand op(std::vector<graph::Operand> inputs, const Sizes& sizes, DType dtype, graph::Attributes attributes = {});
+  graph::Operand op(std::vector<graph::Operand> inputs, const Sizes& sizes, DType dtype,
+                    graph::Attributes attributes = {});
   /// A result of the same op besides the first.
   graph::Operand second_result(const Sizes& sizes, DType dtype);
   void set_number(const graph::Operand& operand, std::int64_t index, double value);

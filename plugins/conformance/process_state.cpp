@@ -43,7 +43,8 @@ ProcessState process_state() {
   state.emplace_back("the floating-point control register (MXCSR)", fmt::format("{:#x}", _mm_getcsr() & ~0x3fu));
 #endif
   std::string environment;
-  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) environment += std::string(*variable) + "\n";
+  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable)
+    environment += std::string(*variable) + "\n";
   state.emplace_back("the environment", environment);
   std::error_code error;
   state.emplace_back("the current folder", std::filesystem::current_path(error).string());

@@ -15,18 +15,27 @@ class Timeline {
   }
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
-  ~Timeline() { expect_ok(must(opened_.tables.queue.timeline_destroy, "queue.timeline_destroy")(handle_), "queue.timeline_destroy"); }
+  ~Timeline() {
+    expect_ok(must(opened_.tables.queue.timeline_destroy, "queue.timeline_destroy")(handle_), "queue.timeline_destroy");
+  }
   std::uint64_t value() const {
     std::uint64_t value = 0;
-    expect_ok(must(opened_.tables.queue.timeline_query, "queue.timeline_query")(handle_, &value), "queue.timeline_query");
+    expect_ok(must(opened_.tables.queue.timeline_query, "queue.timeline_query")(handle_, &value),
+              "queue.timeline_query");
     return value;
   }
-  void signal(std::uint64_t value) { expect_ok(must(opened_.tables.queue.timeline_signal, "queue.timeline_signal")(handle_, value), "queue.timeline_signal"); }
+  void signal(std::uint64_t value) {
+    expect_ok(must(opened_.tables.queue.timeline_signal, "queue.timeline_signal")(handle_, value),
+              "queue.timeline_signal");
+  }
   /// Waits at most ten seconds.
   void wait(std::uint64_t value) {
-    expect_ok(must(opened_.tables.queue.timeline_wait, "queue.timeline_wait")(handle_, value, 10 * kSecond), "queue.timeline_wait for a signal that was submitted, 10 s,");
+    expect_ok(must(opened_.tables.queue.timeline_wait, "queue.timeline_wait")(handle_, value, 10 * kSecond),
+              "queue.timeline_wait for a signal that was submitted, 10 s,");
   }
-  crucible_status try_wait(std::uint64_t value, std::uint64_t timeout_ns) { return must(opened_.tables.queue.timeline_wait, "queue.timeline_wait")(handle_, value, timeout_ns); }
+  crucible_status try_wait(std::uint64_t value, std::uint64_t timeout_ns) {
+    return must(opened_.tables.queue.timeline_wait, "queue.timeline_wait")(handle_, value, timeout_ns);
+  }
   crucible_point at(std::uint64_t value) const { return {handle_, value}; }
   crucible_timeline* handle() const { return handle_; }
 
@@ -51,8 +60,9 @@ class Queue {
     handle_ = nullptr;
   }
   void submit(const Plan& plan, const std::vector<crucible_point>& waits, const std::vector<crucible_point>& signals) {
-    expect_ok(must(opened_.tables.queue.submit, "queue.submit")(handle_, plan.handle(), waits.data(), static_cast<std::uint32_t>(waits.size()), signals.data(),
-                                                                static_cast<std::uint32_t>(signals.size())),
+    expect_ok(must(opened_.tables.queue.submit, "queue.submit")(
+                  handle_, plan.handle(), waits.data(), static_cast<std::uint32_t>(waits.size()), signals.data(),
+                  static_cast<std::uint32_t>(signals.size())),
               "queue.submit");
   }
 

@@ -97,7 +97,8 @@ void drain(int& descriptor, std::string& text) {
 /// How the process ended, where that is the news; "" for an ordinary end.
 std::string ending(int status) {
   if (WIFSIGNALED(status)) {
-    return fmt::format("the process was ended by SIG{} ({})", sigabbrev_np(WTERMSIG(status)), strsignal(WTERMSIG(status)));
+    return fmt::format("the process was ended by SIG{} ({})", sigabbrev_np(WTERMSIG(status)),
+                       strsignal(WTERMSIG(status)));
   }
   if (WEXITSTATUS(status) != 0) return fmt::format("the process ended with exit code {}", WEXITSTATUS(status));
   return "";
@@ -199,7 +200,8 @@ std::vector<CaseResult> run_cases(const Command& command, const Settings& settin
         continue;
       }
       kill(-child.pid, SIGKILL);  // what it left behind
-      for (const auto& [descriptor, text] : {std::pair(&child.output, &child.output_text), {&child.verdict, &child.verdict_text}}) {
+      for (const auto& [descriptor, text] :
+           {std::pair(&child.output, &child.output_text), {&child.verdict, &child.verdict_text}}) {
         while (*descriptor >= 0) {
           pollfd rest = {*descriptor, POLLIN, 0};
           if (poll(&rest, 1, 0) != 1) break;

@@ -16,7 +16,7 @@ namespace crucible::conformance {
 using Command = std::vector<std::string>;
 
 struct Limits {
-  double time_factor = 1;         // on every case's own time limit
+  double time_factor = 1;          // on every case's own time limit
   std::uint64_t memory_bytes = 0;  // of the child's writable memory; 0: what the machine has
 };
 

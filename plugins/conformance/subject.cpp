@@ -28,8 +28,8 @@ void copy_table(const void* source, const Extent& extent, std::uint32_t minor, s
   if (source == nullptr) return;
   std::uint32_t size = 0;
   std::memcpy(&size, source, sizeof(size));
-  expect(size >= offsetof(crucible_if_device, enumerate), fmt::format("struct_size of the table {} covers its head", name),
-         fmt::format("struct_size is {}", size));
+  expect(size >= offsetof(crucible_if_device, enumerate),
+         fmt::format("struct_size of the table {} covers its head", name), fmt::format("struct_size is {}", size));
   std::memcpy(static_cast<void*>(&out), source, std::min<std::size_t>({size, sizeof(Table), extent.bytes(minor)}));
 }
 
@@ -40,8 +40,8 @@ void host_log(void*, std::uint32_t level, crucible_str component, crucible_str t
   static constexpr const char* kLevels[] = {"debug", "info", "warning", "error"};
   expect(level <= CRUCIBLE_LOG_ERROR, "host.log is called with a level from 0 to 3", fmt::format("level {}", level));
   if (level < CRUCIBLE_LOG_WARNING) return;
-  std::fprintf(stderr, "plugin says (%s, %.*s): %.*s\n", kLevels[level], static_cast<int>(component.size), component.data,
-               static_cast<int>(text.size), text.data);
+  std::fprintf(stderr, "plugin says (%s, %.*s): %.*s\n", kLevels[level], static_cast<int>(component.size),
+               component.data, static_cast<int>(text.size), text.data);
 }
 
 std::uint32_t host_get_option(void*, crucible_str key, crucible_str* out) {
@@ -74,12 +74,12 @@ std::int64_t host_live_bytes() { return live_bytes; }
 
 const crucible_host_api* host_services(const Settings& settings, std::uint32_t minor) {
   if (options == nullptr) options = new std::map<std::string, std::string>(settings.options);
-  const auto size = static_cast<std::uint32_t>(minor < 2 ? offsetof(crucible_host_api, alloc) : sizeof(crucible_host_api));
+  const auto size =
+      static_cast<std::uint32_t>(minor < 2 ? offsetof(crucible_host_api, alloc) : sizeof(crucible_host_api));
   // A copy of exactly the size that it claims, so that reading behind the end of an old host's table reads garbage.
   auto* bytes = static_cast<unsigned char*>(std::malloc(sizeof(crucible_host_api)));
   std::memset(bytes, 0xa5, sizeof(crucible_host_api));
-  const crucible_host_api whole = {size,       minor,     nullptr,     host_log, host_get_option,
-                                   host_alloc, host_free, host_metric};
+  const crucible_host_api whole = {size, minor, nullptr, host_log, host_get_option, host_alloc, host_free, host_metric};
   std::memcpy(bytes, &whole, size);
   return reinterpret_cast<const crucible_host_api*>(bytes);
 }
@@ -96,7 +96,8 @@ crucible_plugin_query_fn load_query(const Settings& settings) {
 }
 
 void missing_entry(std::string_view name) {
-  fail(fmt::format("the plugin has {}, which is mandatory since 0.1", name), "the entry is NULL or behind the end of its table");
+  fail(fmt::format("the plugin has {}, which is mandatory since 0.1", name),
+       "the entry is NULL or behind the end of its table");
 }
 
 void absent_entry(std::string_view name) { unsupported(fmt::format("the plugin has no {}", name)); }
@@ -115,9 +116,10 @@ Subject::Subject(const Settings& given, std::uint32_t host_minor) : settings(giv
   expect(answer.api->struct_size >= offsetof(crucible_plugin_api, describe_options),
          "the plugin's own table has init, shutdown and interface_table",
          fmt::format("struct_size is {}", answer.api->struct_size));
-  std::memcpy(static_cast<void*>(&api), answer.api,
-              std::min<std::size_t>({answer.api->struct_size, sizeof(api),
-                                     Extent{offsetof(crucible_plugin_api, describe_options), sizeof(api)}.bytes(minor)}));
+  std::memcpy(
+      static_cast<void*>(&api), answer.api,
+      std::min<std::size_t>({answer.api->struct_size, sizeof(api),
+                             Extent{offsetof(crucible_plugin_api, describe_options), sizeof(api)}.bytes(minor)}));
   expect(api.init != nullptr && api.shutdown != nullptr && api.interface_table != nullptr,
          "init, shutdown and interface_table are there", "one of them is NULL");
   const auto table = [&](std::uint32_t id) { return api.interface_table(id); };

@@ -1,5 +1,5 @@
-// The plugin under test inside the child process: loaded by dlopen, asked by its query, its tables copied into full-size
-// ones whose missing entries are NULL. It uses the raw C ABI and nothing of the loader.
+// The plugin under test inside the child process: loaded by dlopen, asked by its query, its tables copied into
+// full-size ones whose missing entries are NULL. It uses the raw C ABI and nothing of the loader.
 #pragma once
 
 #include <atomic>
@@ -37,9 +37,12 @@ const crucible_host_api* host_services(const Settings& settings, std::uint32_t m
 std::int64_t host_live_bytes();
 
 inline crucible_str borrow(std::string_view text) { return {text.data(), text.size()}; }
-inline std::string to_string(crucible_str text) { return text.data == nullptr ? "" : std::string(text.data, text.size); }
+inline std::string to_string(crucible_str text) {
+  return text.data == nullptr ? "" : std::string(text.data, text.size);
+}
 
-/// A plugin that has been loaded, queried, and whose tables have been copied. start() and stop() call init and shutdown.
+/// A plugin that has been loaded, queried, and whose tables have been copied. start() and stop() call init and
+/// shutdown.
 class Subject {
  public:
   /// As a host of ABI 0.`minor`, which knows the tables as they were then.

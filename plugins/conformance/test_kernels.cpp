@@ -1,11 +1,15 @@
-// The kit's own kernels, in the dialect c. Each shows one thing about how a plugin launches.
+// The kit's own kernels, in the dialect c; test_kernels_ir.cpp has them as kernel IR. Each shows one thing about how a
+// plugin launches.
 #include "plugins/conformance/opened.hpp"
 
 namespace crucible::conformance {
 namespace {
 
 KernelText kernel(const std::string& name, const std::string& body) {
-  return {name, "void " + name + "(void* const* buffers, const double* scalars, int64_t begin, int64_t end) {\n" + body + "}\n"};
+  return {
+      name,
+      "void " + name + "(void* const* buffers, const double* scalars, int64_t begin, int64_t end) {\n" + body + "}\n",
+      test_kernel_ir(name)};
 }
 
 }  // namespace
@@ -23,7 +27,8 @@ const std::vector<KernelText>& test_kernels() {
              "  double* out = buffers[0];\n  const double* in = buffers[1];\n  const int64_t n = (int64_t)scalars[0];\n"
              "  for (int64_t i = begin; i < end; ++i) out[i] = in[n - 1 - i] + 1;\n"),
       // the bits of the scalars as they arrive
-      kernel("ck_scalars", "  double* out = buffers[0];\n  for (int64_t i = begin; i < end; ++i) out[i] = scalars[i];\n"),
+      kernel("ck_scalars",
+             "  double* out = buffers[0];\n  for (int64_t i = begin; i < end; ++i) out[i] = scalars[i];\n"),
       // f32: in * 2^-10, so that the smallest normal numbers become subnormal
       kernel("ck_tiny",
              "  float* out = buffers[0];\n  const float* in = buffers[1];\n"

@@ -20,7 +20,8 @@ void device_enumerate(const Settings& settings) {
   expect(first.calls == second.calls, "device.enumerate gives the same twice", "it differs");
   for (const auto& call : first.calls) {
     for (const char* key : {"id", "name", "kind"})
-      expect(call.contains(key) && !call.at(key).empty(), fmt::format("every device has {}", key), "it is missing or empty");
+      expect(call.contains(key) && !call.at(key).empty(), fmt::format("every device has {}", key),
+             "it is missing or empty");
   }
   for (std::size_t i = 0; i < first.calls.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j)
@@ -34,7 +35,8 @@ void device_open(const Settings& settings) {
   subject.start();
   const auto open = must(subject.tables.device.open, "device.open");
   const std::string id = device_ids(subject).front();
-  for (const std::string& unknown : {std::string("no-such:99"), std::string(5000, 'x'), id + "0", id + std::string(1, '\0'), std::string("\xff\xfe")}) {
+  for (const std::string& unknown : {std::string("no-such:99"), std::string(5000, 'x'), id + "0",
+                                     id + std::string(1, '\0'), std::string("\xff\xfe")}) {
     Canary<crucible_device*> device;
     const std::string what = fmt::format("device.open of an unknown id of {} bytes", unknown.size());
     expect_error(open(borrow(unknown), device.out()), {kInvalid, CRUCIBLE_E_UNAVAILABLE, CRUCIBLE_E_UNSUPPORTED}, what);
@@ -63,16 +65,21 @@ void device_questions(const Settings& settings) {
   Items items;
   const std::string unknown = "no-such:99";
   const std::initializer_list<crucible_code> codes = {kInvalid, CRUCIBLE_E_UNAVAILABLE, CRUCIBLE_E_UNSUPPORTED};
-  expect_error(table.capabilities(borrow(unknown), items.sink(), items.user()), codes, "device.capabilities of an unknown device");
+  expect_error(table.capabilities(borrow(unknown), items.sink(), items.user()), codes,
+               "device.capabilities of an unknown device");
   expect(items.calls.empty(), "nothing is reported of an unknown device", "items came");
-  expect_error(table.capabilities(borrow(opened.id), nullptr, nullptr), {kInvalid}, "device.capabilities without a sink");
+  expect_error(table.capabilities(borrow(opened.id), nullptr, nullptr), {kInvalid},
+               "device.capabilities without a sink");
   if (table.score == nullptr) return;
   Canary<std::uint64_t> score;
-  expect_error(table.score(borrow(unknown), nullptr, 0, score.out(), items.sink(), items.user()), codes, "device.score of an unknown device");
+  expect_error(table.score(borrow(unknown), nullptr, 0, score.out(), items.sink(), items.user()), codes,
+               "device.score of an unknown device");
   score.expect_untouched("device.score of an unknown device");
-  expect_error(table.score(borrow(opened.id), nullptr, 3, score.out(), items.sink(), items.user()), {kInvalid}, "device.score with a workload of 3 items at NULL");
+  expect_error(table.score(borrow(opened.id), nullptr, 3, score.out(), items.sink(), items.user()), {kInvalid},
+               "device.score with a workload of 3 items at NULL");
   score.expect_untouched("device.score with a workload at NULL");
-  expect_error(table.score(borrow(opened.id), nullptr, 0, nullptr, items.sink(), items.user()), {kInvalid}, "device.score without a place for the score");
+  expect_error(table.score(borrow(opened.id), nullptr, 0, nullptr, items.sink(), items.user()), {kInvalid},
+               "device.score without a place for the score");
 }
 
 void memory_alloc(const Settings& settings) {
@@ -83,7 +90,8 @@ void memory_alloc(const Settings& settings) {
     expect_error(alloc(device, size, align, buffer.out()), {kInvalid}, what);
     buffer.expect_untouched(what);
   };
-  for (const std::uint64_t align : {0ull, 3ull, 12ull, 65ull, ~0ull}) refused(opened.device, 64, align, fmt::format("memory.alloc with alignment {}", align));
+  for (const std::uint64_t align : {0ull, 3ull, 12ull, 65ull, ~0ull})
+    refused(opened.device, 64, align, fmt::format("memory.alloc with alignment {}", align));
   refused(nullptr, 64, 64, "memory.alloc without a device");
   expect_error(alloc(opened.device, 64, 64, nullptr), {kInvalid}, "memory.alloc without a place for the buffer");
   if (const auto free = opened.tables.memory.free) {
@@ -94,9 +102,11 @@ void memory_alloc(const Settings& settings) {
 /// Calls with each range that is not inside a buffer of 100 bytes.
 template <class Call>
 void every_bad_range(const std::string& name, Call call) {
-  static constexpr std::pair<std::uint64_t, std::uint64_t> kRanges[] = {{0, 101}, {100, 1}, {101, 0}, {99, 2}, {1ull << 40, 1}, {~0ull, 1}, {1, ~0ull}, {~0ull, ~0ull}, {50, ~0ull - 49}};
+  static constexpr std::pair<std::uint64_t, std::uint64_t> kRanges[] = {
+      {0, 101}, {100, 1}, {101, 0}, {99, 2}, {1ull << 40, 1}, {~0ull, 1}, {1, ~0ull}, {~0ull, ~0ull}, {50, ~0ull - 49}};
   for (const auto& [offset, size] : kRanges) {
-    expect_error(call(offset, size), {kInvalid}, fmt::format("{} of {} bytes at {} of a buffer of 100", name, size, offset));
+    expect_error(call(offset, size), {kInvalid},
+                 fmt::format("{} of {} bytes at {} of a buffer of 100", name, size, offset));
   }
 }
 
@@ -107,9 +117,15 @@ void memory_ranges(const Settings& settings) {
   const std::vector<std::byte> before = noise(100, 1);
   buffer.write(0, before);
   std::vector<std::byte> host(256, std::byte{0x77});
-  every_bad_range("memory.write", [&](std::uint64_t offset, std::uint64_t size) { return must(table.write, "memory.write")(buffer.handle(), offset, host.data(), size); });
-  every_bad_range("memory.read", [&](std::uint64_t offset, std::uint64_t size) { return must(table.read, "memory.read")(buffer.handle(), offset, host.data(), size); });
-  every_bad_range("memory.fill", [&](std::uint64_t offset, std::uint64_t size) { return must(table.fill, "memory.fill")(buffer.handle(), offset, size, 9); });
+  every_bad_range("memory.write", [&](std::uint64_t offset, std::uint64_t size) {
+    return must(table.write, "memory.write")(buffer.handle(), offset, host.data(), size);
+  });
+  every_bad_range("memory.read", [&](std::uint64_t offset, std::uint64_t size) {
+    return must(table.read, "memory.read")(buffer.handle(), offset, host.data(), size);
+  });
+  every_bad_range("memory.fill", [&](std::uint64_t offset, std::uint64_t size) {
+    return must(table.fill, "memory.fill")(buffer.handle(), offset, size, 9);
+  });
   expect_bytes(buffer.read(0, 100), before, "the buffer after refused calls");
   expect_bytes(host, std::vector<std::byte>(256, std::byte{0x77}), "the host's memory after refused reads");
   expect_ok(table.write(buffer.handle(), 100, nullptr, 0), "memory.write of no bytes at the end");
@@ -128,11 +144,13 @@ void memory_nulls(const Settings& settings) {
   expect_error(table.read(buffer.handle(), 0, nullptr, 16), {kInvalid}, "memory.read of 16 bytes to NULL");
   expect_error(must(table.fill, "memory.fill")(nullptr, 0, 16, 0), {kInvalid}, "memory.fill without a buffer");
   Canary<std::uint64_t> address;
-  expect_error(must(table.address, "memory.address")(nullptr, address.out()), {kInvalid}, "memory.address without a buffer");
+  expect_error(must(table.address, "memory.address")(nullptr, address.out()), {kInvalid},
+               "memory.address without a buffer");
   address.expect_untouched("memory.address without a buffer");
   expect_error(table.address(buffer.handle(), nullptr), {kInvalid}, "memory.address without a place for it");
   Items items;
-  expect_error(must(table.stats, "memory.stats")(nullptr, items.sink(), items.user()), {kInvalid}, "memory.stats without a device");
+  expect_error(must(table.stats, "memory.stats")(nullptr, items.sink(), items.user()), {kInvalid},
+               "memory.stats without a device");
   expect_error(table.stats(opened.device, nullptr, nullptr), {kInvalid}, "memory.stats without a sink");
 }
 
@@ -149,9 +167,11 @@ void compile_misuse(const Settings& settings) {
   refused(compile(nullptr, {}, &name, &text, 1, module.out(), nullptr), "compile.compile without a device");
   refused(compile(opened.device, {}, nullptr, &text, 1, module.out(), nullptr), "compile.compile without names");
   refused(compile(opened.device, {}, &name, nullptr, 1, module.out(), nullptr), "compile.compile without texts");
-  refused(compile(opened.device, {}, &name, &text, 1, nullptr, nullptr), "compile.compile without a place for the module");
+  refused(compile(opened.device, {}, &name, &text, 1, nullptr, nullptr),
+          "compile.compile without a place for the module");
   crucible_str dialect;
-  expect_error(must(table.dialect, "compile.dialect")(nullptr, &dialect), {kInvalid}, "compile.dialect without a device");
+  expect_error(must(table.dialect, "compile.dialect")(nullptr, &dialect), {kInvalid},
+               "compile.dialect without a device");
   expect_error(table.dialect(opened.device, nullptr), {kInvalid}, "compile.dialect without a place for it");
 }
 
@@ -166,8 +186,9 @@ void compile_broken_text(const Settings& settings) {
   for (const auto& [what, body] : kBroken) {
     const crucible_str name = borrow("ck_bad"), text = borrow(body);
     Canary<crucible_module*> module;
-    const PluginError error = expect_error(compile(opened.device, borrow("#include <stdint.h>\n"), &name, &text, 1, module.out(), nullptr),
-                                           {kInvalid, CRUCIBLE_E_INTERNAL, CRUCIBLE_E_UNSUPPORTED}, "compile.compile of " + what);
+    const PluginError error =
+        expect_error(compile(opened.device, borrow("#include <stdint.h>\n"), &name, &text, 1, module.out(), nullptr),
+                     {kInvalid, CRUCIBLE_E_INTERNAL, CRUCIBLE_E_UNSUPPORTED}, "compile.compile of " + what);
     module.expect_untouched("compile.compile of " + what);
     expect(error.message.size() > 10, "the message of a failed compilation says something", "'" + error.message + "'");
   }
@@ -178,7 +199,8 @@ void compile_kernel_lookup(const Settings& settings) {
   Opened opened(settings);
   const Kernels kernels(opened);
   const auto find = must(opened.tables.compile.kernel, "compile.kernel");
-  for (const std::string& unknown : {std::string("no_such_kernel"), std::string(), std::string("ck_count\0", 9), std::string("main"), std::string("free")}) {
+  for (const std::string& unknown : {std::string("no_such_kernel"), std::string(), std::string("ck_count\0", 9),
+                                     std::string("main"), std::string("free")}) {
     Canary<crucible_kernel*> kernel;
     const std::string what = fmt::format("compile.kernel of the unknown name '{}'", unknown);
     expect_error(find(kernels.module(), borrow(unknown), kernel.out()), {kInvalid, CRUCIBLE_E_UNSUPPORTED}, what);
@@ -187,7 +209,8 @@ void compile_kernel_lookup(const Settings& settings) {
   Canary<crucible_kernel*> kernel;
   expect_error(find(nullptr, borrow("ck_count"), kernel.out()), {kInvalid}, "compile.kernel without a module");
   kernel.expect_untouched("compile.kernel without a module");
-  expect_error(find(kernels.module(), borrow("ck_count"), nullptr), {kInvalid}, "compile.kernel without a place for it");
+  expect_error(find(kernels.module(), borrow("ck_count"), nullptr), {kInvalid},
+               "compile.kernel without a place for it");
 }
 
 void plan_misuse(const Settings& settings) {
@@ -196,7 +219,8 @@ void plan_misuse(const Settings& settings) {
   const auto build = must(opened.tables.plan.build, "plan.build");
   const auto refused = [&](const OpList& list, std::uint32_t slots, const std::string& what) {
     Canary<crucible_plan*> plan;
-    expect_error(build(opened.device, list.data(), list.count(), slots, plan.out()), {kInvalid, CRUCIBLE_E_UNSUPPORTED}, "plan.build with " + what);
+    expect_error(build(opened.device, list.data(), list.count(), slots, plan.out()), {kInvalid, CRUCIBLE_E_UNSUPPORTED},
+                 "plan.build with " + what);
     plan.expect_untouched("plan.build with " + what);
   };
   const auto with = [&](auto change) {
@@ -231,10 +255,11 @@ void plan_launch_misuse(const Settings& settings) {
   const auto build = must(opened.tables.plan.build, "plan.build");
   const auto refused = [&](auto change, std::uint32_t slots, const std::string& what) {
     OpList list;
-    list.launch(kernels.find("ck_scalars"), {memory.address()}, 2, 1, {fixed(1), slot(1)});
+    list.launch(kernels.find("ck_scalars"), {memory.address()}, 2, 1, padded({fixed(1), slot(1)}));
     change(list.at(0));
     Canary<crucible_plan*> plan;
-    expect_error(build(opened.device, list.data(), list.count(), slots, plan.out()), {kInvalid}, "plan.build with " + what);
+    expect_error(build(opened.device, list.data(), list.count(), slots, plan.out()), {kInvalid},
+                 "plan.build with " + what);
     plan.expect_untouched("plan.build with " + what);
   };
   refused([](crucible_op& op) { op.grid = -1; }, 2, "a grid of -1 work items");
@@ -252,7 +277,8 @@ void plan_calls(const Settings& settings) {
   list.fill(memory.address(), 32, 8);
   const Plan plan(opened, list, 2);
   const double values[3] = {1, 2, 3};
-  expect_error(must(table.set_slots, "plan.set_slots")(plan.handle(), values, 1), {kInvalid}, "plan.set_slots of 1 value for 2 slots");
+  expect_error(must(table.set_slots, "plan.set_slots")(plan.handle(), values, 1), {kInvalid},
+               "plan.set_slots of 1 value for 2 slots");
   expect_error(table.set_slots(plan.handle(), values, 3), {kInvalid}, "plan.set_slots of 3 values for 2 slots");
   expect_error(table.set_slots(plan.handle(), nullptr, 2), {kInvalid}, "plan.set_slots of 2 values at NULL");
   expect_error(table.set_slots(nullptr, values, 2), {kInvalid}, "plan.set_slots without a plan");
@@ -281,7 +307,8 @@ void error_objects(const Settings& settings) {
   for (std::size_t i = 1; i < errors.size(); i += 2) take_error(errors[i], "memory.alloc without a device");
   for (std::size_t i = 0; i < errors.size(); i += 2) {
     const PluginError error = take_error(errors[i], "memory.alloc with alignment 3");
-    expect(error.message == first, "an error keeps its message until it is destroyed", "'" + error.message + "' instead of '" + first + "'");
+    expect(error.message == first, "an error keeps its message until it is destroyed",
+           "'" + error.message + "' instead of '" + first + "'");
   }
 }
 
@@ -311,7 +338,8 @@ std::vector<Case> api_cases() {
       make("memory.ranges", "write, read and fill refuse ranges beyond the end and change nothing", memory_ranges),
       make("memory.nulls", "the memory functions refuse NULL arguments", memory_nulls),
       make("compile.misuse", "compile refuses NULL arguments", compile_misuse),
-      make("compile.broken_text", "a kernel that does not compile is an error with the compiler's words", compile_broken_text),
+      make("compile.broken_text", "a kernel that does not compile is an error with the compiler's words",
+           compile_broken_text),
       make("compile.kernel", "kernel refuses names that are not in the module", compile_kernel_lookup),
       make("plan.build", "build refuses damaged ops", plan_misuse),
       make("plan.build_launch", "build refuses damaged launches", plan_launch_misuse),

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-
 #include <cmath>
 
 #include "plugins/conformance/opened.hpp"
@@ -15,7 +14,9 @@ namespace {
 /// The answer to one key: 0, 1 or 2. Unsupported when there is none.
 std::uint64_t answer(Opened& opened, const std::string& key) {
   Items items;
-  expect_ok(need(opened.tables.device.capabilities, "device.capabilities")(borrow(opened.id), items.sink(), items.user()), "device.capabilities");
+  expect_ok(
+      need(opened.tables.device.capabilities, "device.capabilities")(borrow(opened.id), items.sink(), items.user()),
+      "device.capabilities");
   const auto found = items.tristates.find(key);
   if (found == items.tristates.end()) unsupported("device.capabilities says nothing about " + key);
   if (found->second.first == 2) unsupported(fmt::format("{} is unknown: {}", key, found->second.second));
@@ -29,14 +30,18 @@ bool entry_fits(std::uint64_t yes, Function entry, const std::string& key, const
     expect(entry != nullptr, fmt::format("{} is 'yes', so {} is there", key, name), "the entry is absent");
     return true;
   }
-  if (entry != nullptr) expect_error(refused(), {CRUCIBLE_E_UNSUPPORTED, CRUCIBLE_E_UNIMPLEMENTED}, fmt::format("{}, because {} is 'no',", name, key));
+  if (entry != nullptr)
+    expect_error(refused(), {CRUCIBLE_E_UNSUPPORTED, CRUCIBLE_E_UNIMPLEMENTED},
+                 fmt::format("{}, because {} is 'no',", name, key));
   return false;
 }
 
 void queue(const Settings& settings) {
   Opened opened(settings);
   crucible_queue* none = nullptr;
-  if (!entry_fits(answer(opened, "queue"), opened.tables.queue.create, "queue", "queue.create", [&] { return opened.tables.queue.create(opened.device, &none); })) return;
+  if (!entry_fits(answer(opened, "queue"), opened.tables.queue.create, "queue", "queue.create",
+                  [&] { return opened.tables.queue.create(opened.device, &none); }))
+    return;
   OpList list;
   const Plan plan(opened, list);
   Queue work(opened);
@@ -65,9 +70,12 @@ void binary(const Settings& settings) {
   Items items;
   crucible_module* module = nullptr;
   const std::string empty;
-  if (!entry_fits(yes, table.load, "binary", "binary.load", [&] { return table.load(opened.device, borrow(empty), &module); })) return;
+  if (!entry_fits(yes, table.load, "binary", "binary.load",
+                  [&] { return table.load(opened.device, borrow(empty), &module); }))
+    return;
   const Kernels kernels(opened);
-  expect_ok(must(table.save, "binary.save")(kernels.module(), items.sink(), items.user()), "binary.save, because binary is 'yes',");
+  expect_ok(must(table.save, "binary.save")(kernels.module(), items.sink(), items.user()),
+            "binary.save, because binary is 'yes',");
   const std::string bytes = items.all["binary"];
   expect_ok(table.load(opened.device, borrow(bytes), &module), "binary.load");
   expect_ok(must(opened.tables.compile.unload, "compile.unload")(module), "compile.unload");
@@ -77,17 +85,20 @@ void compile_text(const Settings& settings) {
   Opened opened(settings);
   const std::uint64_t yes = answer(opened, "compile.text");
   if (yes == 1) {
-    expect(opened.tables.compile.compile != nullptr, "compile.text is 'yes', so compile.compile is there", "the entry is absent");
+    expect(opened.tables.compile.compile != nullptr, "compile.text is 'yes', so compile.compile is there",
+           "the entry is absent");
     const Kernels kernels(opened);
     return;
   }
   crucible_module* module = nullptr;
   const crucible_str name = borrow("ck_x"), text = borrow("x");
   if (const auto compile = opened.tables.compile.compile)
-    expect_error(compile(opened.device, {}, &name, &text, 1, &module, nullptr), {CRUCIBLE_E_UNSUPPORTED, CRUCIBLE_E_UNIMPLEMENTED}, "compile.compile, because compile.text is 'no',");
+    expect_error(compile(opened.device, {}, &name, &text, 1, &module, nullptr),
+                 {CRUCIBLE_E_UNSUPPORTED, CRUCIBLE_E_UNIMPLEMENTED}, "compile.compile, because compile.text is 'no',");
 }
 
-/// The kit has no serialised kernel IR of its own to give: that the entry is there, and refuses noise, is what it can see.
+/// The kit has no serialised kernel IR of its own to give: that the entry is there, and refuses noise, is what it can
+/// see.
 void compile_ir(const Settings& settings) {
   Opened opened(settings);
   const std::uint64_t yes = answer(opened, "compile.ir");
@@ -102,9 +113,11 @@ void compile_ir(const Settings& settings) {
   const auto call = [&] { return compile(opened.device, {}, &source, 1, &module, nullptr); };
   if (yes == 1) {
     expect(compile != nullptr, "compile.ir is 'yes', so compile.compile_sources is there", "the entry is absent");
-    expect_error(call(), {CRUCIBLE_E_INVALID_ARGUMENT, CRUCIBLE_E_DATA_CORRUPT, CRUCIBLE_E_UNSUPPORTED}, "compile.compile_sources of noise");
+    expect_error(call(), {CRUCIBLE_E_INVALID_ARGUMENT, CRUCIBLE_E_DATA_CORRUPT, CRUCIBLE_E_UNSUPPORTED},
+                 "compile.compile_sources of noise");
   } else if (compile != nullptr) {
-    expect_error(call(), {CRUCIBLE_E_UNSUPPORTED, CRUCIBLE_E_UNIMPLEMENTED, CRUCIBLE_E_INVALID_ARGUMENT}, "compile.compile_sources of IR, because compile.ir is 'no',");
+    expect_error(call(), {CRUCIBLE_E_UNSUPPORTED, CRUCIBLE_E_UNIMPLEMENTED, CRUCIBLE_E_INVALID_ARGUMENT},
+                 "compile.compile_sources of IR, because compile.ir is 'no',");
   }
 }
 
@@ -121,14 +134,17 @@ constexpr std::uint32_t kF32 = 8;  // DType::kF32
 
 std::vector<float> small_numbers(std::size_t count, int seed) {
   std::vector<float> values(count);
-  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>(static_cast<int>((i * 7 + static_cast<std::size_t>(seed)) % 11) - 5);
+  for (std::size_t i = 0; i < count; ++i)
+    values[i] = static_cast<float>(static_cast<int>((i * 7 + static_cast<std::size_t>(seed)) % 11) - 5);
   return values;
 }
 
 /// Small whole numbers: every order of summation gives the same, so the result must be exact.
-void run_library(Opened& opened, const crucible_library_desc& desc, const std::vector<float>& a, const std::vector<float>& b, const std::vector<float>& wanted, const std::string& key) {
+void run_library(Opened& opened, const crucible_library_desc& desc, const std::vector<float>& a,
+                 const std::vector<float>& b, const std::vector<float>& wanted, const std::string& key) {
   std::uint64_t scratch = 0;
-  expect_ok(opened.tables.library.claim(opened.device, &desc, &scratch), fmt::format("library.claim, because {} is 'yes',", key));
+  expect_ok(opened.tables.library.claim(opened.device, &desc, &scratch),
+            fmt::format("library.claim, because {} is 'yes',", key));
   const Memory x(opened, a), y(opened, b);
   Memory result(opened, wanted.size() * 4), workspace(opened, scratch + 1);
   OpList list;
@@ -151,12 +167,16 @@ void library_matmul(const Settings& settings) {
   for (int d = 0; d < 2; ++d) desc.stride[d] = desc.dilation[d] = 1;
   std::uint64_t scratch = 0;
   const auto claim = opened.tables.library.claim;
-  if (!entry_fits(answer(opened, "library.matmul"), claim, "library.matmul", "library.claim of a matrix product", [&] { return claim(opened.device, &desc, &scratch); })) return;
+  if (!entry_fits(answer(opened, "library.matmul"), claim, "library.matmul", "library.claim of a matrix product",
+                  [&] { return claim(opened.device, &desc, &scratch); }))
+    return;
   const std::vector<float> a = small_numbers(m * k, 1), b = small_numbers(k * n, 2);
   std::vector<float> wanted(m * n, 0);
   for (std::int64_t i = 0; i < m; ++i)
     for (std::int64_t j = 0; j < n; ++j)
-      for (std::int64_t l = 0; l < k; ++l) wanted[static_cast<std::size_t>(i * n + j)] += a[static_cast<std::size_t>(i * k + l)] * b[static_cast<std::size_t>(l * n + j)];
+      for (std::int64_t l = 0; l < k; ++l)
+        wanted[static_cast<std::size_t>(i * n + j)] +=
+            a[static_cast<std::size_t>(i * k + l)] * b[static_cast<std::size_t>(l * n + j)];
   run_library(opened, desc, a, b, wanted, "library.matmul");
 }
 
@@ -166,13 +186,16 @@ void library_conv2d(const Settings& settings) {
   desc.struct_size = sizeof(desc);
   desc.kind = CRUCIBLE_LIB_CONV2D;
   constexpr std::int64_t c = 3, h = 9, w = 8, o = 4, kernel = 3;
-  desc.views[0] = dense(kF32, {1, c, h, w}), desc.views[1] = dense(kF32, {o, c, kernel, kernel}), desc.views[2] = dense(kF32, {1, o, h - 2, w - 2});
+  desc.views[0] = dense(kF32, {1, c, h, w}), desc.views[1] = dense(kF32, {o, c, kernel, kernel}),
+  desc.views[2] = dense(kF32, {1, o, h - 2, w - 2});
   desc.alpha_f64_bits = std::bit_cast<std::uint64_t>(1.0);
   desc.groups = 1;
   for (int d = 0; d < 2; ++d) desc.stride[d] = desc.dilation[d] = 1;
   std::uint64_t scratch = 0;
   const auto claim = opened.tables.library.claim;
-  if (!entry_fits(answer(opened, "library.conv2d"), claim, "library.conv2d", "library.claim of a convolution", [&] { return claim(opened.device, &desc, &scratch); })) return;
+  if (!entry_fits(answer(opened, "library.conv2d"), claim, "library.conv2d", "library.claim of a convolution",
+                  [&] { return claim(opened.device, &desc, &scratch); }))
+    return;
   const std::vector<float> x = small_numbers(c * h * w, 1), weight = small_numbers(o * c * kernel * kernel, 2);
   std::vector<float> wanted;
   for (std::int64_t out = 0; out < o; ++out)
@@ -182,7 +205,8 @@ void library_conv2d(const Settings& settings) {
         for (std::int64_t in = 0; in < c; ++in)
           for (std::int64_t p = 0; p < kernel; ++p)
             for (std::int64_t q = 0; q < kernel; ++q)
-              sum += x[static_cast<std::size_t>((in * h + i + p) * w + j + q)] * weight[static_cast<std::size_t>(((out * c + in) * kernel + p) * kernel + q)];
+              sum += x[static_cast<std::size_t>((in * h + i + p) * w + j + q)] *
+                     weight[static_cast<std::size_t>(((out * c + in) * kernel + p) * kernel + q)];
         wanted.push_back(sum);
       }
   run_library(opened, desc, x, weight, wanted, "library.conv2d");
@@ -192,7 +216,9 @@ void profile(const Settings& settings) {
   Opened opened(settings);
   const auto& table = opened.tables.profile;
   std::uint64_t a = 0, b = 0, c = 0;
-  if (!entry_fits(answer(opened, "profile"), table.clock_pair, "profile", "profile.clock_pair", [&] { return table.clock_pair(opened.device, &a, &b, &c); })) return;
+  if (!entry_fits(answer(opened, "profile"), table.clock_pair, "profile", "profile.clock_pair",
+                  [&] { return table.clock_pair(opened.device, &a, &b, &c); }))
+    return;
   expect_ok(table.clock_pair(opened.device, &a, &b, &c), "profile.clock_pair, because profile is 'yes',");
 }
 
@@ -207,13 +233,16 @@ void health(const Settings& settings) {
 }
 
 /// Kernels that compute in the dtype: 0.1 + 0.2 in f64; narrow floats as storage.
-void floats(const Settings& settings, const std::string& key, const std::string& type, const std::vector<std::uint64_t>& wanted_bits, std::size_t bytes) {
+void floats(const Settings& settings, const std::string& key, const std::string& type,
+            const std::vector<std::uint64_t>& wanted_bits, std::size_t bytes) {
   Opened opened(settings);
   if (answer(opened, key) == 0) return;  // the ops tier does not ask it for such kernels
   need_c_dialect(opened);
   const Kernels kernels(opened, "#include <stdint.h>\n",
-                        {{"ck_dtype", "void ck_dtype(void* const* buffers, const double* scalars, int64_t begin, int64_t end) {\n"
-                                      "  for (int64_t i = begin; i < end; ++i) ((" + type + "*)buffers[0])[i] = (" + type + ")(scalars[0] + scalars[1]);\n}\n"}});
+                        {{"ck_dtype",
+                          "void ck_dtype(void* const* buffers, const double* scalars, int64_t begin, int64_t end) {\n"
+                          "  for (int64_t i = begin; i < end; ++i) ((" +
+                              type + "*)buffers[0])[i] = (" + type + ")(scalars[0] + scalars[1]);\n}\n"}});
   Memory out(opened, 8 * bytes);
   OpList list;
   list.launch(kernels.find("ck_dtype"), {out.address()}, 8, 1, {fixed(0.1), fixed(0.2)});
@@ -221,12 +250,14 @@ void floats(const Settings& settings, const std::string& key, const std::string&
   const std::vector<std::byte> got = out.read(0, bytes);
   std::uint64_t bits = 0;
   std::copy(got.begin(), got.end(), std::as_writable_bytes(std::span(&bits, 1)).begin());
-  expect(std::ranges::find(wanted_bits, bits) != wanted_bits.end(), fmt::format("{}: 0.1 + 0.2 is {:#x}", key, wanted_bits[0]), fmt::format("{:#x}", bits));
+  expect(std::ranges::find(wanted_bits, bits) != wanted_bits.end(),
+         fmt::format("{}: 0.1 + 0.2 is {:#x}", key, wanted_bits[0]), fmt::format("{:#x}", bits));
 }
 
 void f64(const Settings& settings) { floats(settings, "f64", "double", {0x3fd3333333333334ull}, 8); }
 void f16(const Settings& settings) { floats(settings, "f16", "_Float16", {0x34cd}, 2); }
-/// bf16 is not a type of every C compiler; its bits are stored by hand in the ops tier. Here it is enough that it is said.
+/// bf16 is not a type of every C compiler; its bits are stored by hand in the ops tier. Here it is enough that it is
+/// said.
 void bf16(const Settings& settings) {
   Opened opened(settings);
   answer(opened, "bf16");
@@ -241,8 +272,12 @@ void answers(const Settings& settings) {
   expect_ok(capabilities(borrow(opened.id), second.sink(), second.user()), "device.capabilities again");
   expect(first.tristates == second.tristates, "capabilities are the same twice", "they differ");
   for (const auto& [key, value] : first.tristates)
-    if (value.first != 1) expect(!value.second.empty(), fmt::format("the answer '{}' to {} has a reason", value.first == 0 ? "no" : "unknown", key), "it has none");
-  for (const char* key : {"queue", "binary", "library.matmul", "library.conv2d", "compile.ir", "compile.text", "f64", "f16", "bf16", "profile", "health", "async"})
+    if (value.first != 1)
+      expect(!value.second.empty(),
+             fmt::format("the answer '{}' to {} has a reason", value.first == 0 ? "no" : "unknown", key),
+             "it has none");
+  for (const char* key : {"queue", "binary", "library.matmul", "library.conv2d", "compile.ir", "compile.text", "f64",
+                          "f16", "bf16", "profile", "health", "async"})
     expect(first.tristates.contains(key), fmt::format("device.capabilities answers {}", key), "it does not");
 }
 
@@ -250,10 +285,12 @@ void answers(const Settings& settings) {
 
 std::vector<Case> claims_cases() {
   const auto make = [](std::string key, void (*run)(const Settings&)) {
-    return Case{"claims." + key, Tier::kClaims, "the device's answer to the capability " + key + " is true", false, run, 60};
+    return Case{"claims." + key, Tier::kClaims, "the device's answer to the capability " + key + " is true",
+                false,           run,           60};
   };
   return {
-      Case{"claims.answers", Tier::kClaims, "every capability is answered, with a reason where it is not yes", true, answers, 30},
+      Case{"claims.answers", Tier::kClaims, "every capability is answered, with a reason where it is not yes", true,
+           answers, 30},
       make("queue", queue),
       make("async", async),
       make("binary", binary),

@@ -1,4 +1,5 @@
-// What goes wrong in good plugins' lives: no memory, damaged binaries, waits that are given up. The device works afterwards.
+// What goes wrong in good plugins' lives: no memory, damaged binaries, waits that are given up. The device works
+// afterwards.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,12 +25,15 @@ void out_of_memory(const Settings& settings) {
   for (const std::uint64_t size : {1ull << 50, 1ull << 62, ~0ull >> 1, ~0ull - 4095, ~0ull}) {
     Canary<crucible_buffer*> buffer;
     const std::string what = fmt::format("memory.alloc of {} bytes", size);
-    const PluginError error = expect_error(alloc(opened.device, size, 64, buffer.out()), {CRUCIBLE_E_OUT_OF_MEMORY}, what);
+    const PluginError error =
+        expect_error(alloc(opened.device, size, 64, buffer.out()), {CRUCIBLE_E_OUT_OF_MEMORY}, what);
     buffer.expect_untouched(what);
-    expect(error.message.find(std::to_string(size)) != std::string::npos, what + ": the message names how much was asked for", error.message);
+    expect(error.message.find(std::to_string(size)) != std::string::npos,
+           what + ": the message names how much was asked for", error.message);
   }
   Items items;
-  expect_ok(must(opened.tables.memory.stats, "memory.stats")(opened.device, items.sink(), items.user()), "memory.stats");
+  expect_ok(must(opened.tables.memory.stats, "memory.stats")(opened.device, items.sink(), items.user()),
+            "memory.stats");
   expect_equal(items.number("live_bytes"), 0, "live_bytes after refused allocations");
   still_works(opened);
 }
@@ -46,14 +50,18 @@ std::string good_binary(Opened& opened) {
 void expect_refused(Opened& opened, const std::string& bytes, const std::string& what) {
   Canary<crucible_module*> module;
   expect_error(must(opened.tables.binary.load, "binary.load")(opened.device, borrow(bytes), module.out()),
-               {CRUCIBLE_E_DATA_CORRUPT, CRUCIBLE_E_INCOMPATIBLE, CRUCIBLE_E_INVALID_ARGUMENT}, "binary.load of " + what);
+               {CRUCIBLE_E_DATA_CORRUPT, CRUCIBLE_E_INCOMPATIBLE, CRUCIBLE_E_INVALID_ARGUMENT},
+               "binary.load of " + what);
   module.expect_untouched("binary.load of " + what);
   std::uint32_t answer = CRUCIBLE_BINARY_OPTIMAL;
   Items why;
-  if (crucible_status status = must(opened.tables.binary.check, "binary.check")(borrow(opened.id), borrow(bytes), &answer, why.sink(), why.user())) {
-    expect_error(status, {CRUCIBLE_E_DATA_CORRUPT, CRUCIBLE_E_INCOMPATIBLE, CRUCIBLE_E_INVALID_ARGUMENT}, "binary.check of " + what + ", if it fails,");
+  if (crucible_status status = must(opened.tables.binary.check, "binary.check")(borrow(opened.id), borrow(bytes),
+                                                                                &answer, why.sink(), why.user())) {
+    expect_error(status, {CRUCIBLE_E_DATA_CORRUPT, CRUCIBLE_E_INCOMPATIBLE, CRUCIBLE_E_INVALID_ARGUMENT},
+                 "binary.check of " + what + ", if it fails,");
   } else {
-    expect(answer == CRUCIBLE_BINARY_NEVER || answer == CRUCIBLE_BINARY_NEEDS_RECOMPILE, "binary.check of " + what + " says that it cannot be used", fmt::format("answer {}", answer));
+    expect(answer == CRUCIBLE_BINARY_NEVER || answer == CRUCIBLE_BINARY_NEEDS_RECOMPILE,
+           "binary.check of " + what + " says that it cannot be used", fmt::format("answer {}", answer));
   }
 }
 
@@ -74,8 +82,10 @@ void damaged_binaries(const Settings& settings) {
 void cut_binaries(const Settings& settings) {
   Opened opened(settings);
   const std::string good = good_binary(opened);
-  for (const std::size_t keep : {std::size_t{0}, std::size_t{1}, std::size_t{7}, std::size_t{64}, good.size() / 2, good.size() - 1}) {
-    expect_refused(opened, good.substr(0, keep), fmt::format("the first {} of {} bytes of a binary", keep, good.size()));
+  for (const std::size_t keep :
+       {std::size_t{0}, std::size_t{1}, std::size_t{7}, std::size_t{64}, good.size() / 2, good.size() - 1}) {
+    expect_refused(opened, good.substr(0, keep),
+                   fmt::format("the first {} of {} bytes of a binary", keep, good.size()));
   }
   expect_refused(opened, good + "x", "a binary with one byte too many");
   expect_refused(opened, std::string(1000, '\0'), "1000 zeros");
@@ -87,7 +97,8 @@ void cut_binaries(const Settings& settings) {
 void given_up_waits(const Settings& settings) {
   Opened opened(settings);
   Timeline timeline(opened);
-  for (int i = 0; i < 50; ++i) expect_error(timeline.try_wait(1, 100'000), {CRUCIBLE_E_CANCELLED}, "queue.timeline_wait that is given up");
+  for (int i = 0; i < 50; ++i)
+    expect_error(timeline.try_wait(1, 100'000), {CRUCIBLE_E_CANCELLED}, "queue.timeline_wait that is given up");
   timeline.signal(1);
   timeline.wait(1);
   still_works(opened);
@@ -97,11 +108,16 @@ void failed_compilations(const Settings& settings) {
   Opened opened(settings);
   need_c_dialect(opened);
   const crucible_str names[] = {borrow("ck_good"), borrow("ck_bad")};
-  const crucible_str texts[] = {borrow("void ck_good(void* const* b, const double* s, int64_t begin, int64_t end) {}\n"), borrow("void ck_bad( {\n")};
+  const crucible_str texts[] = {
+      borrow("void ck_good(void* const* b, const double* s, int64_t begin, int64_t end) {}\n"),
+      borrow("void ck_bad( {\n")};
   for (int i = 0; i < 3; ++i) {
     Canary<crucible_module*> module;
-    const PluginError error = expect_error(must(opened.tables.compile.compile, "compile.compile")(opened.device, borrow("#include <stdint.h>\n"), names, texts, 2, module.out(), nullptr),
-                                           {CRUCIBLE_E_INVALID_ARGUMENT, CRUCIBLE_E_INTERNAL, CRUCIBLE_E_UNSUPPORTED}, "compile.compile of a good and a broken kernel");
+    const PluginError error =
+        expect_error(must(opened.tables.compile.compile, "compile.compile")(
+                         opened.device, borrow("#include <stdint.h>\n"), names, texts, 2, module.out(), nullptr),
+                     {CRUCIBLE_E_INVALID_ARGUMENT, CRUCIBLE_E_INTERNAL, CRUCIBLE_E_UNSUPPORTED},
+                     "compile.compile of a good and a broken kernel");
     module.expect_untouched("compile.compile of a good and a broken kernel");
   }
   const Kernels kernels(opened);
@@ -119,7 +135,8 @@ void exhausted(const Settings& settings) {
     expect_error(alloc(opened.device, 1ull << 55, 64, &buffer), {CRUCIBLE_E_OUT_OF_MEMORY}, "memory.alloc of 32 PiB");
   }
   for (int i = 0; i < 20; ++i)
-    expect_bytes(alive[static_cast<std::size_t>(i)].read(0, 1000), std::vector<std::byte>(1000, static_cast<std::byte>(i)), "a buffer beside refused ones");
+    expect_bytes(alive[static_cast<std::size_t>(i)].read(0, 1000),
+                 std::vector<std::byte>(1000, static_cast<std::byte>(i)), "a buffer beside refused ones");
 }
 
 }  // namespace

@@ -30,12 +30,15 @@ struct Answer {
   void expect_guarded(std::string_view what) {
     for (std::size_t i = std::max<std::size_t>(size, 4); i < bytes.size(); ++i) {
       if (bytes[i] == kGuard) continue;
-      fail(fmt::format("{}: no more than the {} bytes of the host's struct are written", what, size), fmt::format("byte {} was written", i));
+      fail(fmt::format("{}: no more than the {} bytes of the host's struct are written", what, size),
+           fmt::format("byte {} was written", i));
     }
     expect(out()->struct_size <= std::max<std::uint32_t>(size, 4), fmt::format("{}: struct_size does not grow", what),
            fmt::format("{} became {}", size, out()->struct_size));
   }
-  std::string_view reason() { return {out()->reject_reason, strnlen(out()->reject_reason, sizeof(out()->reject_reason))}; }
+  std::string_view reason() {
+    return {out()->reject_reason, strnlen(out()->reject_reason, sizeof(out()->reject_reason))};
+  }
   std::vector<unsigned char> bytes;
   std::uint32_t size;
 };
@@ -59,17 +62,21 @@ void expect_accepted(std::int32_t code, Answer& answer, std::string_view what) {
 void expect_rejected(std::int32_t code, Answer& answer, std::string_view what) {
   answer.expect_guarded(what);
   expect(code != 0, fmt::format("{} is rejected", what), "the query answers 0");
-  if (answer.size >= kSize01) expect(!answer.reason().empty(), fmt::format("{}: reject_reason says why", what), "it is empty");
+  if (answer.size >= kSize01)
+    expect(!answer.reason().empty(), fmt::format("{}: reject_reason says why", what), "it is empty");
 }
 
-void ask(const Settings& settings, const crucible_query_in& in, std::uint32_t size, bool accepted, std::string_view what) {
+void ask(const Settings& settings, const crucible_query_in& in, std::uint32_t size, bool accepted,
+         std::string_view what) {
   const crucible_plugin_query_fn query = load_query(settings);
   Answer answer(size);
   const std::int32_t code = query(&in, answer.out());
   accepted ? expect_accepted(code, answer, what) : expect_rejected(code, answer, what);
 }
 
-void same_minor(const Settings& settings) { ask(settings, Question().in, sizeof(crucible_query_out), true, "a host of the same minor"); }
+void same_minor(const Settings& settings) {
+  ask(settings, Question().in, sizeof(crucible_query_out), true, "a host of the same minor");
+}
 
 void older_minor(const Settings& settings) {
   Question question;
@@ -158,9 +165,11 @@ void pure(const Settings& settings) {
   const std::int32_t code = query(&question.in, &out);
   const std::size_t heap_after = mallinfo2().uordblks;
   expect_equal(static_cast<std::uint64_t>(code), 0, "the query's answer");
-  expect(heap_after == heap, "the query allocates nothing", fmt::format("{} bytes more are allocated", heap_after - heap));
+  expect(heap_after == heap, "the query allocates nothing",
+         fmt::format("{} bytes more are allocated", heap_after - heap));
   expect(open_files() == files, "the query opens no file", "open files were:\n" + files + "and are:\n" + open_files());
-  expect(thread_count() == threads, "the query starts no thread", fmt::format("{} threads became {}", threads, thread_count()));
+  expect(thread_count() == threads, "the query starts no thread",
+         fmt::format("{} threads became {}", threads, thread_count()));
   expect_same_state(state, "after the query");
 }
 
@@ -176,24 +185,29 @@ void loading_is_quiet(const Settings& settings) {
   load_query(settings);
   expect_same_state(state, "after the plugin was loaded");
   expect_threads(threads, "after the plugin was loaded");
-  expect(open_files() == files, "loading leaves no file open", "open files were:\n" + files + "and are:\n" + open_files());
+  expect(open_files() == files, "loading leaves no file open",
+         "open files were:\n" + files + "and are:\n" + open_files());
 }
 
 void unknown_tables(const Settings& settings) {
   const Subject subject(settings);
   for (const std::uint32_t id : {0u, 0x00ffu, 0x1234u, 0x7fffffffu, 0xffffffffu}) {
-    expect(subject.api.interface_table(id) == nullptr, fmt::format("interface_table({:#x}) is NULL: there is no such table", id), "a table");
+    expect(subject.api.interface_table(id) == nullptr,
+           fmt::format("interface_table({:#x}) is NULL: there is no such table", id), "a table");
   }
 }
 
 void mandatory_tables(const Settings& settings) {
   const Subject subject(settings);
-  static constexpr std::pair<std::uint32_t, std::string_view> kMandatory[] = {
-      {CRUCIBLE_IF_DEVICE, "device"}, {CRUCIBLE_IF_MEMORY, "memory"}, {CRUCIBLE_IF_COMPILE, "compile"}, {CRUCIBLE_IF_PLAN, "plan"}};
+  static constexpr std::pair<std::uint32_t, std::string_view> kMandatory[] = {{CRUCIBLE_IF_DEVICE, "device"},
+                                                                              {CRUCIBLE_IF_MEMORY, "memory"},
+                                                                              {CRUCIBLE_IF_COMPILE, "compile"},
+                                                                              {CRUCIBLE_IF_PLAN, "plan"}};
   for (const auto& [id, name] : kMandatory) {
     const void* const table = subject.api.interface_table(id);
     expect(table != nullptr, fmt::format("the mandatory table {} is there", name), "interface_table answers NULL");
-    expect(subject.api.interface_table(id) == table, fmt::format("the table {} is in static storage", name), "a second question gives another address");
+    expect(subject.api.interface_table(id) == table, fmt::format("the table {} is in static storage", name),
+           "a second question gives another address");
   }
 }
 
@@ -205,9 +219,13 @@ void options_are_pure(const Settings& settings) {
   expect_ok(describe(items.sink(), items.user()), "describe_options before init");
   static constexpr std::string_view kTypes[] = {"bool", "u64", "str", "choice", "path"};
   for (const auto& option : items.calls) {
-    expect(option.contains("name") && option.contains("type"), "every option has name and type", "one of them is missing");
-    expect(std::ranges::find(kTypes, option.at("type")) != std::end(kTypes), fmt::format("the option {} has a known type", option.at("name")), option.at("type"));
-    if (option.at("type") == "choice") expect(option.contains("choices"), fmt::format("the choice {} lists its choices", option.at("name")), "no key choices");
+    expect(option.contains("name") && option.contains("type"), "every option has name and type",
+           "one of them is missing");
+    expect(std::ranges::find(kTypes, option.at("type")) != std::end(kTypes),
+           fmt::format("the option {} has a known type", option.at("name")), option.at("type"));
+    if (option.at("type") == "choice")
+      expect(option.contains("choices"), fmt::format("the choice {} lists its choices", option.at("name")),
+             "no key choices");
   }
   expect(open_files() == files, "describe_options opens no file", open_files());
   expect_error(describe(nullptr, nullptr), {CRUCIBLE_E_INVALID_ARGUMENT}, "describe_options without a sink");
@@ -228,7 +246,8 @@ std::vector<Case> negotiation_cases() {
       make("query.wrong_major", "a host of another major is rejected with a reason", wrong_major),
       make("query.wrong_magic", "a host with another magic is rejected with a reason", wrong_magic),
       make("query.short_question", "a question that is too short is rejected", short_question),
-      make("query.short_answer", "a host without room for the answer is rejected, and nothing is written behind its end", short_answer),
+      make("query.short_answer",
+           "a host without room for the answer is rejected, and nothing is written behind its end", short_answer),
       make("query.null_arguments", "NULL arguments are rejected", null_arguments),
       make("query.repeatable", "the query gives the same answer every time", repeatable),
       make("query.pure", "the query starts no thread, opens no file, allocates nothing", pure),

@@ -1,4 +1,5 @@
-// The same plugin under a host of ABI 0.1: its shorter tables, its shorter structs, its services without alloc and free.
+// The same plugin under a host of ABI 0.1: its shorter tables, its shorter structs, its services without alloc and
+// free.
 #include <fmt/format.h>
 
 #include <cstddef>
@@ -32,12 +33,13 @@ void plans(const Settings& settings) {
   const Kernels kernels(opened);
   Memory out(opened, 4 * 8), other(opened, 4 * 8);
   OpList list;
-  list.launch(kernels.find("ck_scalars"), {out.address()}, 4, 1, {slot(0), fixed(2), slot(1), fixed(4)});
+  list.launch(kernels.find("ck_scalars"), {out.address()}, 4, 1, padded({slot(0), fixed(2), slot(1), fixed(4)}));
   list.copy(other.address(), out.address(), 4 * 8);
   Plan plan(opened, list, 2);
   plan.set_slots({11, 33});
   plan.replay();
-  expect(other.values<double>(4) == std::vector<double>({11, 2, 33, 4}), "a plan under a host of 0.1 gives 11, 2, 33, 4", fmt::format("{}", other.values<double>(1)[0]));
+  expect(other.values<double>(4) == std::vector<double>({11, 2, 33, 4}),
+         "a plan under a host of 0.1 gives 11, 2, 33, 4", fmt::format("{}", other.values<double>(1)[0]));
 }
 
 /// A description as 0.1 had it: what lies behind its end is not the host's.
@@ -63,7 +65,8 @@ void library(const Settings& settings) {
   const auto* old = reinterpret_cast<const crucible_library_desc*>(bytes);
   std::uint64_t scratch = 0;
   if (crucible_status status = claim(opened.device, old, &scratch)) {
-    const PluginError error = expect_error(status, {CRUCIBLE_E_UNSUPPORTED}, "library.claim of a description of 0.1, if it fails,");
+    const PluginError error =
+        expect_error(status, {CRUCIBLE_E_UNSUPPORTED}, "library.claim of a description of 0.1, if it fails,");
     unsupported("the plugin does not take a product of 8x8 matrices of f32: " + error.message);
   }
   std::vector<float> a(64), identity(64, 0.0f);
@@ -81,7 +84,8 @@ void library(const Settings& settings) {
 void errors(const Settings& settings) {
   Opened opened(settings, kMinor);
   crucible_buffer* buffer = nullptr;
-  expect_error(must(opened.tables.memory.alloc, "memory.alloc")(opened.device, 1, 3, &buffer), {CRUCIBLE_E_INVALID_ARGUMENT}, "memory.alloc with alignment 3 under a host of 0.1");
+  expect_error(must(opened.tables.memory.alloc, "memory.alloc")(opened.device, 1, 3, &buffer),
+               {CRUCIBLE_E_INVALID_ARGUMENT}, "memory.alloc with alignment 3 under a host of 0.1");
 }
 
 }  // namespace

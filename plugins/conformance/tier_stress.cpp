@@ -24,7 +24,8 @@ void on_threads(Body body) {
 
 std::uint64_t live_bytes(Opened& opened) {
   Items items;
-  expect_ok(must(opened.tables.memory.stats, "memory.stats")(opened.device, items.sink(), items.user()), "memory.stats");
+  expect_ok(must(opened.tables.memory.stats, "memory.stats")(opened.device, items.sink(), items.user()),
+            "memory.stats");
   return items.number("live_bytes");
 }
 
@@ -50,8 +51,10 @@ void threads_questions(const Settings& settings) {
       Items items;
       const auto& device = opened.tables.device;
       expect_ok(must(device.enumerate, "device.enumerate")(items.sink(), items.user()), "device.enumerate");
-      expect_ok(must(device.properties, "device.properties")(opened.device, items.sink(), items.user()), "device.properties");
-      if (device.capabilities != nullptr) expect_ok(device.capabilities(borrow(opened.id), items.sink(), items.user()), "device.capabilities");
+      expect_ok(must(device.properties, "device.properties")(opened.device, items.sink(), items.user()),
+                "device.properties");
+      if (device.capabilities != nullptr)
+        expect_ok(device.capabilities(borrow(opened.id), items.sink(), items.user()), "device.capabilities");
       if (i % 10 != t) continue;
       crucible_device* other = nullptr;
       expect_ok(must(device.open, "device.open")(borrow(opened.id), &other), "device.open beside others");
@@ -66,11 +69,14 @@ void threads_errors(const Settings& settings) {
     for (std::uint64_t i = 0; i < 500; ++i) {
       const std::string id = fmt::format("no-such-{}-{}", t, i);
       Canary<crucible_device*> device;
-      const PluginError error = expect_error(must(opened.tables.device.open, "device.open")(borrow(id), device.out()),
-                                             {CRUCIBLE_E_INVALID_ARGUMENT, CRUCIBLE_E_UNAVAILABLE, CRUCIBLE_E_UNSUPPORTED}, "device.open of " + id);
+      const PluginError error = expect_error(
+          must(opened.tables.device.open, "device.open")(borrow(id), device.out()),
+          {CRUCIBLE_E_INVALID_ARGUMENT, CRUCIBLE_E_UNAVAILABLE, CRUCIBLE_E_UNSUPPORTED}, "device.open of " + id);
       device.expect_untouched("device.open of " + id);
       // A message that quotes an id must quote this thread's.
-      if (error.message.find("no-such-") != std::string::npos) expect(error.message.find(id) != std::string::npos, "the error of a thread speaks of its own call: " + id, error.message);
+      if (error.message.find("no-such-") != std::string::npos)
+        expect(error.message.find(id) != std::string::npos, "the error of a thread speaks of its own call: " + id,
+               error.message);
     }
   });
 }
@@ -84,7 +90,8 @@ void threads_plans(const Settings& settings) {
       OpList list;
       list.launch(kernels.find("ck_count"), {memory.address()}, 1000, 1 + t);
       run_once(opened, list);
-      expect_equal(static_cast<std::uint64_t>(memory.values<std::int32_t>(1000)[999]), static_cast<std::uint64_t>(i), fmt::format("thread {}: the count after replay {}", t, i));
+      expect_equal(static_cast<std::uint64_t>(memory.values<std::int32_t>(1000)[999]), static_cast<std::uint64_t>(i),
+                   fmt::format("thread {}: the count after replay {}", t, i));
     }
   });
 }
@@ -94,16 +101,19 @@ void threads_compile(const Settings& settings) {
   need_c_dialect(opened);
   on_threads([&](int t) {
     const std::string name = fmt::format("ck_thread_{}", t);
-    const Kernels own(opened, "#include <stdint.h>\n",
-                      {{name, fmt::format("void {}(void* const* buffers, const double* scalars, int64_t begin, int64_t end) {{\n"
-                                          "  for (int64_t i = begin; i < end; ++i) ((int32_t*)buffers[0])[i] = {};\n}}\n", name, 100 + t)}});
+    const Kernels own(
+        opened, "#include <stdint.h>\n",
+        {{name, fmt::format("void {}(void* const* buffers, const double* scalars, int64_t begin, int64_t end) {{\n"
+                            "  for (int64_t i = begin; i < end; ++i) ((int32_t*)buffers[0])[i] = {};\n}}\n",
+                            name, 100 + t)}});
     const Kernels shared(opened);
     Memory memory(opened, 40);
     OpList list;
     list.launch(own.find(name), {memory.address()}, 10);
     list.launch(shared.find("ck_count"), {memory.address()}, 10);
     run_once(opened, list);
-    expect_equal(static_cast<std::uint64_t>(memory.values<std::int32_t>(10)[3]), static_cast<std::uint64_t>(101 + t), fmt::format("thread {}'s result", t));
+    expect_equal(static_cast<std::uint64_t>(memory.values<std::int32_t>(10)[3]), static_cast<std::uint64_t>(101 + t),
+                 fmt::format("thread {}'s result", t));
   });
 }
 
@@ -120,7 +130,8 @@ void threads_timelines(const Settings& settings) {
     std::uint64_t last = 0;
     while (last < 2000) {
       const std::uint64_t floor = next, value = timeline.value();
-      expect(value >= last && value >= floor, "a timeline never goes back, for no thread", fmt::format("{} after {}", value, std::max(last, floor)));
+      expect(value >= last && value >= floor, "a timeline never goes back, for no thread",
+             fmt::format("{} after {}", value, std::max(last, floor)));
       last = value;
       if (last < 2000) timeline.wait(last + 1);
     }
@@ -144,9 +155,12 @@ void expect_no_growth(Opened& opened, int rounds, const std::string& what, Round
   expect_threads(threads, fmt::format("after {} times {}, as before", rounds, what));
   const auto heap_after = mallinfo2().uordblks;
   const auto per_round = static_cast<long long>(heap_after - heap) / rounds;
-  expect(per_round < 16, fmt::format("the heap does not grow by {} times {}", rounds, what), fmt::format("{} bytes more each time", per_round));
+  expect(per_round < 16, fmt::format("the heap does not grow by {} times {}", rounds, what),
+         fmt::format("{} bytes more each time", per_round));
   const auto grown = static_cast<long long>(resident_bytes() - resident);
-  expect(grown < (8ll << 20) || grown / rounds < 256, fmt::format("resident memory does not grow by {} times {}", rounds, what), fmt::format("{} bytes more", grown));
+  expect(grown < (8ll << 20) || grown / rounds < 256,
+         fmt::format("resident memory does not grow by {} times {}", rounds, what),
+         fmt::format("{} bytes more", grown));
 }
 
 int rounds(const Settings& settings, int full) { return settings.quick ? full / 10 + 1 : full; }
@@ -164,7 +178,8 @@ void leak_plans(const Settings& settings) {
   Memory memory(opened, 4096);
   OpList list;
   for (int i = 0; i < 10; ++i) list.fill(memory.address(), 4096, static_cast<std::uint32_t>(i));
-  expect_no_growth(opened, rounds(settings, 3000), "building, replaying and destroying a plan", [&] { run_once(opened, list); });
+  expect_no_growth(opened, rounds(settings, 3000), "building, replaying and destroying a plan",
+                   [&] { run_once(opened, list); });
 }
 
 void leak_replays(const Settings& settings) {
@@ -185,14 +200,16 @@ void leak_errors(const Settings& settings) {
   Opened opened(settings);
   expect_no_growth(opened, rounds(settings, 5000), "a call that fails", [&] {
     crucible_buffer* buffer = nullptr;
-    take_error(must(opened.tables.memory.alloc, "memory.alloc")(opened.device, 1, 3, &buffer), "memory.alloc with alignment 3");
+    take_error(must(opened.tables.memory.alloc, "memory.alloc")(opened.device, 1, 3, &buffer),
+               "memory.alloc with alignment 3");
   });
 }
 
 void leak_modules(const Settings& settings) {
   Opened opened(settings);
   need_c_dialect(opened);
-  expect_no_growth(opened, rounds(settings, 40), "compiling and unloading a module", [&] { const Kernels kernels(opened); });
+  expect_no_growth(opened, rounds(settings, 40), "compiling and unloading a module",
+                   [&] { const Kernels kernels(opened); });
 }
 
 void leak_queues(const Settings& settings) {
@@ -226,7 +243,8 @@ void host_memory(const Settings& settings) {
     list.fill(memory.address(), 100'000, 1);
     run_once(opened, list);
   }
-  expect(host_live_bytes() == 0, "everything that host.alloc gave has been given back after shutdown", fmt::format("{} bytes were not", host_live_bytes()));
+  expect(host_live_bytes() == 0, "everything that host.alloc gave has been given back after shutdown",
+         fmt::format("{} bytes were not", host_live_bytes()));
 }
 
 }  // namespace

@@ -56,9 +56,9 @@ void expect_equal(std::uint64_t got, std::uint64_t expected, std::string_view wh
 }
 
 std::string code_name(crucible_code code) {
-  static constexpr const char* kNames[] = {"OK",          "INVALID_ARGUMENT", "UNSUPPORTED",  "UNIMPLEMENTED", "OUT_OF_MEMORY",
-                                           "INCOMPATIBLE", "UNAVAILABLE",      "DEVICE_LOST",  "EXEC_FAULT",    "CANCELLED",
-                                           "DATA_CORRUPT", "PERMISSION",       "INTERNAL"};
+  static constexpr const char* kNames[] = {
+      "OK",          "INVALID_ARGUMENT", "UNSUPPORTED", "UNIMPLEMENTED", "OUT_OF_MEMORY", "INCOMPATIBLE", "UNAVAILABLE",
+      "DEVICE_LOST", "EXEC_FAULT",       "CANCELLED",   "DATA_CORRUPT",  "PERMISSION",    "INTERNAL"};
   const crucible_code category = code & 0xff;
   if (category >= 0 && category < static_cast<crucible_code>(std::size(kNames))) return kNames[category];
   return fmt::format("category {}", category);

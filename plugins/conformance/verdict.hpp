@@ -43,7 +43,8 @@ struct PluginError {
 PluginError take_error(crucible_status status, std::string_view what);
 
 /// Fails unless `status` is an error of one of these categories; returns it.
-PluginError expect_error(crucible_status status, std::initializer_list<crucible_code> categories, std::string_view what);
+PluginError expect_error(crucible_status status, std::initializer_list<crucible_code> categories,
+                         std::string_view what);
 
 /// "INVALID_ARGUMENT"
 std::string code_name(crucible_code code);

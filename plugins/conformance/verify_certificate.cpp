@@ -23,7 +23,8 @@ bool has_repeated_keys(const std::string& text) {
   const auto watch = [&](int, Json::parse_event_t event, Json& value) {
     if (event == Json::parse_event_t::object_start) open.emplace_back();
     if (event == Json::parse_event_t::object_end && !open.empty()) open.pop_back();
-    if (event == Json::parse_event_t::key && !open.empty()) repeated |= !open.back().insert(value.get<std::string>()).second;
+    if (event == Json::parse_event_t::key && !open.empty())
+      repeated |= !open.back().insert(value.get<std::string>()).second;
     return true;
   };
   const Json ignored = Json::parse(text, watch, false);
@@ -65,8 +66,8 @@ Certificate read_fields(const Json& document) {
   c.device_id = device.at("id"), c.device_name = device.at("name"), c.driver = device.at("driver");
   c.emulated = device.at("emulated"), c.quick = document.at("quick"), c.conforms = document.at("conforms");
   for (const Json& row : document.at("tiers")) {
-    c.tiers.push_back({row.at("tier"), row.at("passed"), row.at("failed"), row.at("unsupported"), row.at("expected_failures"),
-                       row.at("unexpected_passes"), row.at("skipped")});
+    c.tiers.push_back({row.at("tier"), row.at("passed"), row.at("failed"), row.at("unsupported"),
+                       row.at("expected_failures"), row.at("unexpected_passes"), row.at("skipped")});
   }
   c.date = document.at("date"), c.public_key = document.at("public_key");
   return c;
@@ -92,10 +93,12 @@ Result<Certificate> verify_certificate(const std::string& json_text, const std::
   const std::string key = from_hex(text("public_key"), 32), signature = from_hex(text("signature"), 64);
   if (key.empty() || signature.empty()) return not_one("its public key or its signature is damaged");
   if (!signature_holds(key, signature, message)) {
-    return Error{ErrorCode::kCheckFailed, "the certificate's signature does not fit its content: it was changed after it was signed"};
+    return Error{ErrorCode::kCheckFailed,
+                 "the certificate's signature does not fit its content: it was changed after it was signed"};
   }
   if (!trusted_key.empty() && trusted_key != text("public_key")) {
-    return Error{ErrorCode::kCheckFailed, "the certificate is signed by " + text("public_key") + ", not by " + trusted_key};
+    return Error{ErrorCode::kCheckFailed,
+                 "the certificate is signed by " + text("public_key") + ", not by " + trusted_key};
   }
   try {
     return read_fields(document);
