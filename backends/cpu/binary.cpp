@@ -79,8 +79,9 @@ std::string read_file(const std::filesystem::path& path) {
   return bytes;
 }
 
-crucible_status compatibility_key(crucible_str, crucible_kv_sink sink, void* user) {
+crucible_status compatibility_key(crucible_str device_id, crucible_kv_sink sink, void* user) {
   return guard([&] {
+    require_device(device_id);
     require(sink != nullptr, "binary.compatibility_key: no function to report to");
     const std::string text = compatibility_text();
     const crucible_kv items[] = {text_item("processor", text), text_item("format", kMagic.substr(0, kMagic.size() - 1))};
@@ -105,9 +106,10 @@ crucible_status save(crucible_module* module, crucible_kv_sink sink, void* user)
   });
 }
 
-crucible_status check(crucible_str, crucible_str binary, std::uint32_t* out, crucible_kv_sink why, void* user) {
+crucible_status check(crucible_str device_id, crucible_str binary, std::uint32_t* out, crucible_kv_sink why, void* user) {
   return guard([&] {
     require(out != nullptr, "binary.check: no place for the answer");
+    require_device(device_id);
     std::uint32_t answer = CRUCIBLE_BINARY_OPTIMAL;
     std::string reason = "made for this processor";
     try {

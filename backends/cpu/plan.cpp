@@ -197,8 +197,10 @@ crucible_status build(crucible_device* device, const crucible_op* ops, std::uint
     plan->slot_count = slot_count;
     plan->ops.reserve(count);
     const SizedArray<crucible_op> all(ops);
-    if (count != 0 && all.stride() < kSmallestOp) invalid(0, "its struct_size is too small");
-    for (std::uint32_t i = 0; i < count; ++i) read_op(*plan, i, all[i]);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      if (all.size_of(i) < kSmallestOp) invalid(i, "its struct_size is too small");
+      read_op(*plan, i, all[i]);
+    }
     *out = plan.release();
   });
 }

@@ -19,7 +19,12 @@ class SizedArray {
   }
   /// The element in our size; what a shorter one lacks is zero.
   Struct operator[](std::uint32_t i) const { return crucible::abi::copy_table<Struct>(first_ + std::size_t{i} * stride_); }
-  std::uint32_t stride() const { return stride_; }
+  /// What the element says its size is.
+  std::uint32_t size_of(std::uint32_t i) const {
+    std::uint32_t size = 0;
+    std::memcpy(&size, first_ + std::size_t{i} * stride_, sizeof(size));
+    return size;
+  }
 
  private:
   const std::byte* first_;

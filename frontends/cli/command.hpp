@@ -36,6 +36,7 @@ void add_config(Commands& commands);
 
 // Subcommands of `crucible plugin`, one per file cmd_plugin_NAME.cpp.
 void add_plugin_explain(Commands& commands, CLI::App& plugin);
+void add_plugin_check(Commands& commands, CLI::App& plugin);
 void add_plugin_list(Commands& commands, CLI::App& plugin);
 void add_plugin_new(Commands& commands, CLI::App& plugin);
 

@@ -40,9 +40,9 @@ struct Fake {
   }
 };
 
-class Layers : public testing::Test {
+class PluginLayers : public testing::Test {
  protected:
-  Layers() {
+  PluginLayers() {
     Fake::next_handle = 0;
     Fake::calls = 0;
     Fake::in_stats = [] {};
@@ -57,7 +57,7 @@ class Layers : public testing::Test {
     };
     tables.compile.kernel = [](crucible_module*, crucible_str, crucible_kernel** out) { return Fake::make(out); };
   }
-  ~Layers() override {
+  ~PluginLayers() override {
     if (slot >= 0) unwrap(slot);
   }
   void start(bool validate, bool trace, bool ledger) {
@@ -89,7 +89,7 @@ class Layers : public testing::Test {
   std::vector<std::string> lines, reports;
 };
 
-TEST_F(Layers, PassRightCallsOn) {
+TEST_F(PluginLayers, PassRightCallsOn) {
   start(true, false, true);
   crucible_device* const device = open();
   crucible_buffer* const buffer = alloc(device);
@@ -100,7 +100,7 @@ TEST_F(Layers, PassRightCallsOn) {
   EXPECT_EQ(unwrap(slot), 0u);
 }
 
-TEST_F(Layers, NameTheBrokenRule) {
+TEST_F(PluginLayers, NameTheBrokenRule) {
   start(true, false, false);
   crucible_device* const device = open();
   crucible_buffer* buffer = nullptr;
@@ -116,7 +116,7 @@ TEST_F(Layers, NameTheBrokenRule) {
   EXPECT_EQ(buffer, nullptr);
 }
 
-TEST_F(Layers, NameStaleAndForeignHandles) {
+TEST_F(PluginLayers, NameStaleAndForeignHandles) {
   start(true, false, false);
   crucible_device* const device = open();
   crucible_buffer* const buffer = alloc(device);
@@ -125,14 +125,14 @@ TEST_F(Layers, NameStaleAndForeignHandles) {
   expect_misuse(tables.memory.free(reinterpret_cast<crucible_buffer*>(device)), "a buffer is wanted, device #1 was given");
 }
 
-TEST_F(Layers, NameADeviceThatIsClosedTooEarly) {
+TEST_F(PluginLayers, NameADeviceThatIsClosedTooEarly) {
   start(true, false, false);
   crucible_device* const device = open();
   alloc(device);
   expect_misuse(tables.device.close(device), "device: 1 objects that were made from it live, the first is buffer #2 of memory.alloc");
 }
 
-TEST_F(Layers, NameCallsThatAreNotSerialised) {
+TEST_F(PluginLayers, NameCallsThatAreNotSerialised) {
   start(true, false, false);
   crucible_buffer* const buffer = alloc(open());
   std::latch inside(1), done(1);
@@ -149,20 +149,20 @@ TEST_F(Layers, NameCallsThatAreNotSerialised) {
   EXPECT_EQ(take(tables.memory.fill(buffer, 0, 1, 0)), "ok");
 }
 
-TEST_F(Layers, CatchWhatThePluginLetsOut) {
+TEST_F(PluginLayers, CatchWhatThePluginLetsOut) {
   tables.device.wait_idle = [](crucible_device*, std::uint64_t) -> crucible_status { throw std::runtime_error("oops"); };
   start(true, false, false);
   EXPECT_THAT(take(tables.device.wait_idle(open(), 0)), HasSubstr("device.wait_idle let the exception \"oops\" cross the boundary"));
 }
 
-TEST_F(Layers, RefuseErrorObjectsWithoutFunctions) {
+TEST_F(PluginLayers, RefuseErrorObjectsWithoutFunctions) {
   static crucible_error broken = {nullptr};
   tables.device.wait_idle = [](crucible_device*, std::uint64_t) -> crucible_status { return &broken; };
   start(true, false, false);
   EXPECT_THAT(take(tables.device.wait_idle(open(), 0)), HasSubstr("returned an error object without functions"));
 }
 
-TEST_F(Layers, CountLeaksByKindAndMaker) {
+TEST_F(PluginLayers, CountLeaksByKindAndMaker) {
   start(false, false, true);
   crucible_device* const device = open();
   alloc(device);
@@ -173,7 +173,7 @@ TEST_F(Layers, CountLeaksByKindAndMaker) {
                                    "plugin fake: leak: buffer #2 of memory.alloc was never destroyed"));
 }
 
-TEST_F(Layers, TraceEachCallAsJson) {
+TEST_F(PluginLayers, TraceEachCallAsJson) {
   start(false, true, false);
   crucible_device* const device = open();
   alloc(device);
@@ -190,7 +190,7 @@ TEST_F(Layers, TraceEachCallAsJson) {
   EXPECT_TRUE(third["time_ns"].is_number_unsigned());
 }
 
-TEST_F(Layers, TraceEscapesAndShortensTexts) {
+TEST_F(PluginLayers, TraceEscapesAndShortensTexts) {
   start(false, true, false);
   crucible_device* device = nullptr;
   const std::string name = "\"\\\n\xff" + std::string(500, 'x');

@@ -7,6 +7,8 @@
 #include <mutex>
 #include <system_error>
 
+#include "plugins/layers/layers.hpp"
+#include "plugins/loader/debug_layers.hpp"
 #include "plugins/loader/library.hpp"
 #include "plugins/loader/stopwatch.hpp"
 
@@ -29,6 +31,8 @@ void stop(Library& library) {
 
 struct Backend::State {
   Library* library = nullptr;
+  Tables tables{};      // the library's, with the debug layers around them that were asked for
+  int layer_slot = -1;  // of those
 };
 
 Backend::Backend() : state_(std::make_unique<State>()) {}
@@ -37,6 +41,7 @@ Backend::~Backend() {
   if (state_->library == nullptr) return;  // never started; load() may hold the lock
   const std::lock_guard lock(library_mutex());
   if (state_->library->owner == this) stop(*state_->library);
+  layers::unwrap(state_->layer_slot);
 }
 
 Result<std::shared_ptr<Backend>> Backend::attach(const Examined& plugin, Options options, DecisionLog& log) {
@@ -55,6 +60,8 @@ Result<std::shared_ptr<Backend>> Backend::attach(const Examined& plugin, Options
   backend->vendor_ = library->vendor;
   backend->version_ = library->version;
   backend->path_ = plugin.file.path();
+  backend->state_->tables = library->tables;
+  CRUCIBLE_TRY(backend->state_->layer_slot, wrap_in_layers(backend->state_->tables, plugin));
   backend->state_->library = library;
   // A Backend that another thread is destroying just now may not have stopped the plugin yet.
   if (library->owner != nullptr) stop(*library);
@@ -112,11 +119,11 @@ Result<std::shared_ptr<Device>> Backend::open(std::string_view device_id) {
 }
 
 const crucible_plugin_api& Backend::api() const { return state_->library->api; }
-const abi::Tables& Backend::tables() const { return state_->library->tables; }
-const crucible_if_device& Backend::device_table() const { return state_->library->tables.device; }
-const crucible_if_memory& Backend::memory_table() const { return state_->library->tables.memory; }
-const crucible_if_compile& Backend::compile_table() const { return state_->library->tables.compile; }
-const crucible_if_plan& Backend::plan_table() const { return state_->library->tables.plan; }
-const crucible_if_library& Backend::library_table() const { return state_->library->tables.library; }
+const abi::Tables& Backend::tables() const { return state_->tables; }
+const crucible_if_device& Backend::device_table() const { return state_->tables.device; }
+const crucible_if_memory& Backend::memory_table() const { return state_->tables.memory; }
+const crucible_if_compile& Backend::compile_table() const { return state_->tables.compile; }
+const crucible_if_plan& Backend::plan_table() const { return state_->tables.plan; }
+const crucible_if_library& Backend::library_table() const { return state_->tables.library; }
 
 }  // namespace crucible::backend

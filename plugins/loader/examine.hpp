@@ -22,6 +22,8 @@ struct Examined {
   PluginFacts facts;  // only the name when it was not probed
   bool probed = false;
   std::vector<std::string> warnings;  // doubts that did not keep it from being examined, in words for the user
+  std::vector<std::string> layers;    // debug layers that the policy wants around it
+  std::filesystem::path trace_file;   // of the layer "trace"
 };
 
 /// Examines one candidate. Threads: any. Errors: kUnavailable or kBadInput, with the reason of the refusing step.

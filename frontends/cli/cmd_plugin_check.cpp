@@ -1,0 +1,170 @@
+// `crucible plugin check`: the conformance kit on one plugin. `check-case` is what it starts for each case.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <ctime>
+#include <fstream>
+#include <memory>
+#include <regex>
+#include <thread>
+
+#include "frontends/cli/command.hpp"
+#include "plugins/conformance/certificate.hpp"
+#include "plugins/conformance/check.hpp"
+
+namespace crucible::cli {
+namespace {
+
+namespace kit = crucible::conformance;
+
+struct Switches {
+  std::string path, tiers, filter, device, junit, certificate, key, make_key, exclude;
+  std::vector<std::string> options;
+  bool quick = false, json = false, list = false;
+  unsigned jobs = 0;
+  double time_factor = 1;
+};
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts;
+  for (std::size_t start = 0; start < text.size();) {
+    const std::size_t end = std::min(text.find(',', start), text.size());
+    if (end > start) parts.push_back(text.substr(start, end - start));
+    start = end + 1;
+  }
+  return parts;
+}
+
+Result<std::string> own_path() {
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return Error{ErrorCode::kUnavailable, "cannot find this program's own file: is /proc mounted?"};
+  return path.string();
+}
+
+Result<void> write_file(const std::string& path, const std::string& text) {
+  std::ofstream stream(path, std::ios::binary);
+  stream << text;
+  if (!stream.flush()) return Error{ErrorCode::kBadInput, fmt::format("cannot write {}", path)};
+  return {};
+}
+
+Result<kit::CheckOptions> to_options(const Switches& switches) {
+  kit::CheckOptions options;
+  CRUCIBLE_TRY(const std::string self, own_path());
+  options.command = {self, "plugin", "check-case"};
+  options.settings.plugin = switches.path;
+  options.settings.device = switches.device;
+  options.settings.quick = switches.quick;
+  for (const std::string& option : switches.options) {
+    const std::size_t equal = option.find('=');
+    if (equal == std::string::npos || equal == 0) {
+      return Error{ErrorCode::kUsage, fmt::format("--set '{}': give option=value", option)};
+    }
+    options.settings.options[option.substr(0, equal)] = option.substr(equal + 1);
+  }
+  options.tiers = split(switches.tiers);
+  options.filter = switches.filter;
+  if (!switches.exclude.empty()) {
+    CRUCIBLE_TRY(options.exclusions, kit::read_exclusions(switches.exclude));
+  }
+  options.limits.time_factor = switches.time_factor;
+  options.jobs = switches.jobs != 0 ? switches.jobs : std::max(1u, std::thread::hardware_concurrency());
+  return options;
+}
+
+/// One line that is written over on a terminal; a line per failure elsewhere.
+void show_progress(const kit::CaseResult& result, std::size_t done, std::size_t total) {
+  const bool failed = result.outcome == kit::Outcome::kFailed || result.outcome == kit::Outcome::kUnexpectedPass;
+  const bool live = isatty(2) == 1;
+  if (live) fmt::print(stderr, "\r\033[K[{}/{}] {}", done, total, result.name);
+  if (failed) fmt::print(stderr, "{}{}: {}\n", live ? "\r\033[K" : "", kit::outcome_name(result.outcome), result.name);
+  if (live && done == total) fmt::print(stderr, "\r\033[K");
+}
+
+Result<int> list_cases(const kit::CheckOptions& options, bool json) {
+  CRUCIBLE_TRY(const std::vector<kit::Case> cases, kit::choose_cases(options));
+  if (json) {
+    nlohmann::ordered_json document = {{"cases", nlohmann::ordered_json::array()}};
+    for (const kit::Case& entry : cases)
+      document["cases"].push_back(
+          {{"name", entry.name}, {"tier", kit::tier_name(entry.tier)}, {"quick", entry.quick}, {"rule", entry.rule}});
+    print_json(document);
+  } else {
+    std::vector<std::vector<std::string>> rows = {{"case", "quick", "rule"}};
+    for (const kit::Case& entry : cases) rows.push_back({entry.name, entry.quick ? "quick" : "", entry.rule});
+    fmt::print("{}", format_table(rows));
+  }
+  return 0;
+}
+
+Result<int> check(const Switches& switches) {
+  if (!switches.make_key.empty()) {
+    CRUCIBLE_TRY_VOID(kit::make_key(switches.make_key));
+    if (switches.path.empty()) return 0;
+  }
+  CRUCIBLE_TRY(const kit::CheckOptions given, to_options(switches));
+  if (switches.list) return list_cases(given, switches.json);
+  if (switches.path.empty()) return Error{ErrorCode::kUsage, "which plugin? give the path of its shared object"};
+  if (switches.certificate.empty() != switches.key.empty()) {
+    return Error{ErrorCode::kUsage, "--certificate needs --key, and --key needs --certificate"};
+  }
+  if (!switches.certificate.empty() && !switches.filter.empty()) {
+    return Error{ErrorCode::kUsage, "a certificate is about whole tiers: leave out --filter"};
+  }
+  kit::CheckOptions options = given;
+  options.progress = show_progress;
+  CRUCIBLE_TRY(const kit::Report report, kit::check_plugin(options));
+  if (report.cases.empty()) return Error{ErrorCode::kUsage, "no case is left: --tier and --filter exclude all of them"};
+  if (!switches.junit.empty()) CRUCIBLE_TRY_VOID(write_file(switches.junit, kit::to_junit(report)));
+  if (!switches.certificate.empty()) {
+    CRUCIBLE_TRY(const std::string text, kit::make_certificate(report, switches.key));
+    CRUCIBLE_TRY_VOID(write_file(switches.certificate, text));
+  }
+  if (switches.json) {
+    print_json(kit::to_json(report));
+  } else {
+    fmt::print("{}", kit::to_text(report, "crucible plugin check"));
+  }
+  return report.passed() ? 0 : exit_code(ErrorCode::kCheckFailed);
+}
+
+}  // namespace
+
+void add_plugin_check(Commands& commands, CLI::App& plugin) {
+  CLI::App* command = add_subcommand(plugin, "check", "Tests whether a plugin conforms; needs nothing but its file.",
+                                     "crucible plugin check build/libcrucible_acme.so --junit acme.xml");
+  auto switches = std::make_shared<Switches>();  // shared: the callback outlives this function
+  command->add_option("path", switches->path, "the plugin's shared object");
+  command->add_option(
+      "--tier", switches->tiers,
+      "tiers to run, separated by commas: static, negotiation, api, behaviour, claims, stress, faults, old, ops");
+  command->add_flag("--quick", switches->quick, "the cheap tiers and samples of the others");
+  command->add_option("--filter", switches->filter, "only cases whose name has a match of this regular expression");
+  command->add_option("--device", switches->device, "the device's id (default: the first one)");
+  command->add_option("--set", switches->options, "an option for the plugin, as option=value");
+  command->add_option("--exclude", switches->exclude,
+                      "a JSON file of cases that are expected to fail or to be skipped, with reasons");
+  command->add_option("--junit", switches->junit, "also write the results as JUnit XML");
+  command->add_option("--certificate", switches->certificate, "also write a signed certificate of the results");
+  command->add_option("--key", switches->key, "the private Ed25519 key (PEM) that signs the certificate");
+  command->add_option("--make-key", switches->make_key, "make a new private key in this file");
+  command->add_option("--jobs", switches->jobs, "cases at once (default: one per core)");
+  command
+      ->add_option("--time-factor", switches->time_factor,
+                   "multiplies every time limit, for slow machines and emulators")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--list", switches->list, "list the cases and run none");
+  command->add_flag("--json", switches->json, "print one JSON document");
+  command->callback([&commands, switches] { commands.run = [switches] { return check(*switches); }; });
+
+  CLI::App* one = plugin.add_subcommand("check-case", "Runs one case; `check` starts it.");
+  one->group("");                                   // hidden
+  auto argument = std::make_shared<std::string>();  // shared: as above
+  one->add_option("task", *argument)->required();
+  one->callback(
+      [&commands, argument] { commands.run = [argument]() -> Result<int> { return kit::run_child(*argument); }; });
+}
+
+}  // namespace crucible::cli

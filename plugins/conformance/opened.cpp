@@ -1,0 +1,214 @@
+// What cases make on a device; every call goes through the raw tables and must succeed.
+#include "plugins/conformance/opened.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace crucible::conformance {
+
+std::vector<std::string> device_ids(const Subject& subject) {
+  Items items;
+  expect_ok(must(subject.tables.device.enumerate, "device.enumerate")(items.sink(), items.user()), "device.enumerate");
+  std::vector<std::string> ids;
+  for (const auto& call : items.calls) {
+    expect(call.contains("id"), "device.enumerate gives an id for each device", "a device without the key id");
+    ids.push_back(call.at("id"));
+  }
+  expect(!ids.empty(), "the plugin has a device to be tested on", "device.enumerate reports none");
+  return ids;
+}
+
+Opened::Opened(const Settings& settings, std::uint32_t minor) : subject(settings, minor), tables(subject.tables) {
+  subject.start();
+  id = settings.device.empty() ? device_ids(subject).front() : settings.device;
+  expect_ok(must(tables.device.open, "device.open")(borrow(id), &device), fmt::format("device.open of {}", id));
+  expect(device != nullptr, "device.open hands out a device", "NULL");
+}
+
+Opened::~Opened() {
+  expect_ok(must(tables.device.close, "device.close")(device), "device.close");
+  subject.stop();
+}
+
+bool Opened::may_have(const std::string& key) {
+  if (tables.device.capabilities == nullptr) return true;
+  Items items;
+  expect_ok(tables.device.capabilities(borrow(id), items.sink(), items.user()), "device.capabilities");
+  const auto found = items.tristates.find(key);
+  return found == items.tristates.end() || found->second.first != 0;
+}
+
+Memory::Memory(Opened& opened, std::uint64_t size, std::uint64_t align) : opened_(opened), size_(size) {
+  const std::string what = fmt::format("memory.alloc of {} bytes, alignment {}", size, align);
+  expect_ok(must(opened.tables.memory.alloc, "memory.alloc")(opened.device, size, align, &handle_), what);
+  expect(handle_ != nullptr, what + " hands out a buffer", "NULL");
+  expect_ok(must(opened.tables.memory.address, "memory.address")(handle_, &address_), "memory.address");
+}
+
+Memory::Memory(Memory&& other) noexcept
+    : opened_(other.opened_),
+      size_(other.size_),
+      address_(other.address_),
+      handle_(std::exchange(other.handle_, nullptr)) {}
+
+Memory::~Memory() {
+  if (handle_ != nullptr) expect_ok(must(opened_.tables.memory.free, "memory.free")(handle_), "memory.free");
+}
+
+void Memory::write(std::uint64_t offset, std::span<const std::byte> data) {
+  expect_ok(must(opened_.tables.memory.write, "memory.write")(handle_, offset, data.data(), data.size()),
+            fmt::format("memory.write of {} bytes at {}", data.size(), offset));
+}
+
+std::vector<std::byte> Memory::read(std::uint64_t offset, std::uint64_t size) const {
+  std::vector<std::byte> data(size, std::byte{0x5a});
+  expect_ok(must(opened_.tables.memory.read, "memory.read")(handle_, offset, data.data(), size),
+            fmt::format("memory.read of {} bytes at {}", size, offset));
+  return data;
+}
+
+void Memory::fill(std::uint64_t offset, std::uint64_t size, std::uint8_t byte) {
+  expect_ok(must(opened_.tables.memory.fill, "memory.fill")(handle_, offset, size, byte),
+            fmt::format("memory.fill of {} bytes at {}", size, offset));
+}
+
+Kernels::Kernels(Opened& opened) : Kernels(opened, "#include <stdint.h>\n", test_kernels()) {}
+
+Kernels::Kernels(Opened& opened, std::string_view prelude, const std::vector<KernelText>& texts) : opened_(opened) {
+  const std::string dialect = dialect_of(opened);
+  const auto count = static_cast<std::uint32_t>(texts.size());
+  const std::string what = fmt::format("compiling {} kernels", count);
+  if (dialect == "c") {
+    std::vector<crucible_str> names, bodies;
+    for (const KernelText& text : texts) names.push_back(borrow(text.name)), bodies.push_back(borrow(text.text));
+    expect_ok(must(opened.tables.compile.compile, "compile.compile")(opened.device, borrow(prelude), names.data(),
+                                                                     bodies.data(), count, &module_, nullptr),
+              what);
+  } else {
+    const auto compile = opened.tables.compile.compile_sources;
+    if (compile == nullptr)
+      unsupported(
+          fmt::format("the device takes texts in the dialect {} and no kernel IR; the kit has C and IR", dialect));
+    std::vector<crucible_kernel_source> sources;
+    for (const KernelText& text : texts) {
+      if (text.ir.empty())
+        unsupported(fmt::format("the kernel {} is there in C alone, and the device takes {}", text.name, dialect));
+      sources.push_back(
+          {sizeof(crucible_kernel_source), 0, borrow(text.name), {nullptr, 0}, text.ir.data(), text.ir.size()});
+    }
+    expect_ok(compile(opened.device, {nullptr, 0}, sources.data(), count, &module_, nullptr), what + " from kernel IR");
+  }
+  expect(module_ != nullptr, what + " hands out a module", "NULL");
+}
+
+Kernels::~Kernels() { expect_ok(must(opened_.tables.compile.unload, "compile.unload")(module_), "compile.unload"); }
+
+crucible_kernel* Kernels::find(std::string_view name) const {
+  crucible_kernel* kernel = nullptr;
+  expect_ok(must(opened_.tables.compile.kernel, "compile.kernel")(module_, borrow(name), &kernel),
+            fmt::format("compile.kernel of {}", name));
+  expect(kernel != nullptr, fmt::format("compile.kernel of {} hands out a kernel", name), "NULL");
+  return kernel;
+}
+
+std::string dialect_of(Opened& opened) {
+  crucible_str dialect{};
+  expect_ok(must(opened.tables.compile.dialect, "compile.dialect")(opened.device, &dialect), "compile.dialect");
+  const std::string name = to_string(dialect);
+  expect(!name.empty(), "compile.dialect names the dialect of the device", "an empty name");
+  return name;
+}
+
+void need_c_dialect(Opened& opened) {
+  const std::string name = dialect_of(opened);
+  if (name != "c")
+    unsupported(fmt::format("the device takes kernels in the dialect {}, and the kit has these in C alone", name));
+}
+
+std::vector<crucible_scalar> padded(std::vector<crucible_scalar> scalars) {
+  scalars.resize(std::max<std::size_t>(scalars.size(), kTestScalars), fixed(0));
+  return scalars;
+}
+
+crucible_op& OpList::add(std::uint32_t kind, std::vector<std::uint64_t> buffers) {
+  crucible_op& op = ops_.emplace_back();
+  op.struct_size = sizeof(op);
+  op.kind = kind;
+  const std::vector<std::uint64_t>& kept = buffers_.emplace_back(std::move(buffers));
+  op.buffers = kept.data();
+  op.buffer_count = static_cast<std::uint32_t>(kept.size());
+  return op;
+}
+
+void OpList::launch(crucible_kernel* kernel, std::vector<std::uint64_t> buffers, std::int64_t grid, std::int64_t grain,
+                    std::vector<crucible_scalar> scalars) {
+  crucible_op& op = add(CRUCIBLE_OP_LAUNCH, std::move(buffers));
+  op.kernel = kernel;
+  op.grid = grid;
+  op.grain = grain;
+  const std::vector<crucible_scalar>& kept = scalars_.emplace_back(std::move(scalars));
+  op.scalars = kept.data();
+  op.scalar_count = static_cast<std::uint32_t>(kept.size());
+}
+
+void OpList::copy(std::uint64_t destination, std::uint64_t source, std::uint64_t size) {
+  add(CRUCIBLE_OP_COPY, {destination, source}).size = size;
+}
+
+void OpList::fill(std::uint64_t destination, std::uint64_t size, std::uint32_t pattern) {
+  crucible_op& op = add(CRUCIBLE_OP_FILL, {destination});
+  op.size = size;
+  op.pattern = pattern;
+}
+
+void OpList::library(const crucible_library_desc& desc, std::vector<std::uint64_t> buffers,
+                     std::uint64_t scratch_bytes) {
+  crucible_op& op = add(CRUCIBLE_OP_LIBRARY, std::move(buffers));
+  op.library = &descs_.emplace_back(desc);
+  op.scratch_bytes = scratch_bytes;
+}
+
+Plan::Plan(Opened& opened, const OpList& list, std::uint32_t slots) : opened_(opened) {
+  const std::string what = fmt::format("plan.build of {} ops", list.count());
+  expect_ok(must(opened.tables.plan.build, "plan.build")(opened.device, list.data(), list.count(), slots, &handle_),
+            what);
+  expect(handle_ != nullptr, what + " hands out a plan", "NULL");
+}
+
+Plan::Plan(Plan&& other) noexcept : opened_(other.opened_), handle_(std::exchange(other.handle_, nullptr)) {}
+
+Plan::~Plan() {
+  if (handle_ != nullptr) expect_ok(must(opened_.tables.plan.destroy, "plan.destroy")(handle_), "plan.destroy");
+}
+
+void Plan::set_slots(const std::vector<double>& values) {
+  expect_ok(must(opened_.tables.plan.set_slots, "plan.set_slots")(handle_, values.data(),
+                                                                  static_cast<std::uint32_t>(values.size())),
+            fmt::format("plan.set_slots of {} values", values.size()));
+}
+
+void Plan::replay() { expect_ok(must(opened_.tables.plan.replay, "plan.replay")(handle_), "plan.replay"); }
+
+void run_once(Opened& opened, const OpList& list) { Plan(opened, list).replay(); }
+
+std::vector<std::byte> noise(std::size_t size, std::uint32_t seed) {
+  std::vector<std::byte> bytes(size);
+  std::uint64_t state = seed * 2654435761u + 12345;
+  for (std::byte& byte : bytes) {
+    state = state * 6364136223846793005ull + 1442695040888963407ull;
+    byte = static_cast<std::byte>(state >> 56);
+  }
+  return bytes;
+}
+
+void expect_bytes(std::span<const std::byte> got, std::span<const std::byte> wanted, std::string_view what) {
+  expect_equal(got.size(), wanted.size(), fmt::format("the number of bytes of {}", what));
+  const auto [a, b] = std::mismatch(got.begin(), got.end(), wanted.begin());
+  if (a == got.end()) return;
+  fail(fmt::format("{}: byte {} of {} is {:#04x}", what, a - got.begin(), got.size(), std::to_integer<int>(*b)),
+       fmt::format("{:#04x}", std::to_integer<int>(*a)));
+}
+
+}  // namespace crucible::conformance

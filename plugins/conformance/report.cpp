@@ -1,0 +1,179 @@
+// A report as text, JSON and JUnit XML.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "plugins/conformance/result.hpp"
+
+namespace crucible::conformance {
+namespace {
+
+constexpr std::string_view kOutcomeNames[kOutcomeCount] = {"passed",           "failed",          "unsupported",
+                                                           "expected failure", "unexpected pass", "skipped"};
+
+bool is_failure(Outcome outcome) { return outcome == Outcome::kFailed || outcome == Outcome::kUnexpectedPass; }
+
+std::string xml(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        result += "&amp;";
+        break;
+      case '<':
+        result += "&lt;";
+        break;
+      case '>':
+        result += "&gt;";
+        break;
+      case '"':
+        result += "&quot;";
+        break;
+      default:
+        // Control characters are not allowed in XML 1.0, and the output of a broken plugin may hold any byte.
+        result += static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' ? '?'
+                  : static_cast<unsigned char>(c) > 0x7e                         ? '?'
+                                                                                 : c;
+    }
+  }
+  return result;
+}
+
+std::string seconds(std::uint64_t time_ns) { return fmt::format("{:.3f}", static_cast<double>(time_ns) / 1e9); }
+
+std::string indented(std::string_view text) {
+  std::string result = "    | ";
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\n') {
+      result += text[i];
+    } else if (i + 1 < text.size()) {
+      result += "\n    | ";
+    }
+  }
+  return result + "\n";
+}
+
+}  // namespace
+
+std::string_view outcome_name(Outcome outcome) { return kOutcomeNames[static_cast<std::size_t>(outcome)]; }
+
+std::uint32_t Report::count(Tier tier, Outcome outcome) const {
+  std::uint32_t number = 0;
+  for (const CaseResult& entry : cases) number += entry.tier == tier && entry.outcome == outcome;
+  return number;
+}
+
+std::uint32_t Report::count(Outcome outcome) const {
+  std::uint32_t number = 0;
+  for (int tier = 0; tier < kTierCount; ++tier) number += count(static_cast<Tier>(tier), outcome);
+  return number;
+}
+
+bool Report::passed() const { return count(Outcome::kFailed) + count(Outcome::kUnexpectedPass) == 0; }
+
+nlohmann::ordered_json to_json(const Report& report) {
+  const Identity& who = report.identity;
+  nlohmann::ordered_json document;
+  document["plugin"] = {{"path", report.plugin},    {"name", who.name},
+                        {"vendor", who.vendor},     {"version", who.version},
+                        {"build_id", who.build_id}, {"abi", fmt::format("{}.{}", who.abi_major, who.abi_minor)},
+                        {"sha256", who.sha256}};
+  document["device"] = {{"id", who.device_id},
+                        {"name", who.device_name},
+                        {"kind", who.device_kind},
+                        {"driver", who.driver},
+                        {"emulated", who.emulated}};
+  document["quick"] = report.quick;
+  document["ok"] = report.passed();
+  for (int i = 0; i < kOutcomeCount; ++i) {
+    std::string key(kOutcomeNames[i]);
+    for (char& c : key) c = c == ' ' ? '_' : c;
+    document[key] = report.count(static_cast<Outcome>(i));
+  }
+  document["time_ns"] = report.time_ns;
+  document["tiers"] = nlohmann::ordered_json::array();
+  for (int tier = 0; tier < kTierCount; ++tier) {
+    nlohmann::ordered_json row = {{"tier", tier_name(static_cast<Tier>(tier))}};
+    for (int i = 0; i < kOutcomeCount; ++i) {
+      std::string key(kOutcomeNames[i]);
+      for (char& c : key) c = c == ' ' ? '_' : c;
+      row[key] = report.count(static_cast<Tier>(tier), static_cast<Outcome>(i));
+    }
+    document["tiers"].push_back(row);
+  }
+  document["cases"] = nlohmann::ordered_json::array();
+  for (const CaseResult& entry : report.cases) {
+    nlohmann::ordered_json row = {{"name", entry.name},
+                                  {"tier", tier_name(entry.tier)},
+                                  {"outcome", outcome_name(entry.outcome)},
+                                  {"time_ns", entry.time_ns}};
+    if (!entry.expected.empty()) row["expected"] = entry.expected;
+    if (!entry.got.empty()) row["got"] = entry.got;
+    if (is_failure(entry.outcome) && !entry.output.empty()) row["output"] = entry.output;
+    document["cases"].push_back(row);
+  }
+  return document;
+}
+
+std::string to_junit(const Report& report) {
+  std::string text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
+  text += fmt::format("<testsuites name=\"crucible plugin check {}\" tests=\"{}\" failures=\"{}\" time=\"{}\">\n",
+                      xml(report.identity.name), report.cases.size(),
+                      report.count(Outcome::kFailed) + report.count(Outcome::kUnexpectedPass), seconds(report.time_ns));
+  for (int i = 0; i < kTierCount; ++i) {
+    const auto tier = static_cast<Tier>(i);
+    std::string cases;
+    std::size_t count = 0, failures = 0, skipped = 0;
+    for (const CaseResult& entry : report.cases) {
+      if (entry.tier != tier) continue;
+      ++count;
+      cases += fmt::format("    <testcase classname=\"{}\" name=\"{}\" time=\"{}\">", tier_name(tier), xml(entry.name),
+                           seconds(entry.time_ns));
+      if (is_failure(entry.outcome)) {
+        ++failures;
+        cases += fmt::format("<failure message=\"{}\">expected: {}\ngot: {}\n{}</failure>", xml(entry.got),
+                             xml(entry.expected), xml(entry.got), xml(entry.output));
+      } else if (entry.outcome != Outcome::kPassed) {
+        ++skipped;
+        cases += fmt::format("<skipped message=\"{}: {}\"/>", outcome_name(entry.outcome), xml(entry.got));
+      }
+      cases += "</testcase>\n";
+    }
+    if (count == 0) continue;
+    text += fmt::format("  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" skipped=\"{}\">\n{}  </testsuite>\n",
+                        tier_name(tier), count, failures, skipped, cases);
+  }
+  return text + "</testsuites>\n";
+}
+
+std::string to_text(const Report& report, std::string_view command) {
+  const Identity& who = report.identity;
+  std::string text = fmt::format("{} {} (ABI {}.{}) on {}: {}{}\n\n", who.name, who.version, who.abi_major,
+                                 who.abi_minor, who.device_id, who.device_name, who.emulated ? " (emulated)" : "");
+  text += fmt::format("{:<12}{:>8}{:>8}{:>13}{:>19}{:>18}{:>9}\n", "tier", "passed", "failed", "unsupported",
+                      "expected failures", "unexpected passes", "skipped");
+  for (int i = 0; i < kTierCount; ++i) {
+    const auto tier = static_cast<Tier>(i);
+    const auto n = [&](Outcome outcome) { return report.count(tier, outcome); };
+    std::uint32_t all = 0;
+    for (int outcome = 0; outcome < kOutcomeCount; ++outcome) all += n(static_cast<Outcome>(outcome));
+    if (all == 0) continue;
+    text += fmt::format("{:<12}{:>8}{:>8}{:>13}{:>19}{:>18}{:>9}\n", tier_name(tier), n(Outcome::kPassed),
+                        n(Outcome::kFailed), n(Outcome::kUnsupported), n(Outcome::kExpectedFailure),
+                        n(Outcome::kUnexpectedPass), n(Outcome::kSkipped));
+  }
+  for (const CaseResult& entry : report.cases) {
+    if (!is_failure(entry.outcome)) continue;
+    text += fmt::format("\n{}: {}\n  rule:     {}\n  expected: {}\n  got:      {}\n  alone:    {} {} --filter '^{}$'\n",
+                        outcome_name(entry.outcome), entry.name, entry.rule, entry.expected, entry.got, command,
+                        report.plugin, entry.name);
+    if (!entry.output.empty()) text += "  its output:\n" + indented(entry.output);
+  }
+  text += fmt::format("\n{}: {} cases, {} passed, {} failed, {} unsupported, in {:.1f} s\n",
+                      report.passed() ? "PASSED" : "FAILED", report.cases.size(), report.count(Outcome::kPassed),
+                      report.count(Outcome::kFailed) + report.count(Outcome::kUnexpectedPass),
+                      report.count(Outcome::kUnsupported), static_cast<double>(report.time_ns) / 1e9);
+  return text;
+}
+
+}  // namespace crucible::conformance

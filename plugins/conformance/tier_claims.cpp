@@ -1,0 +1,309 @@
+// What a device says of itself must be so: each capability "yes" is used here and works, each "no" is absent or answers
+// UNSUPPORTED. "unknown" decides nothing.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "plugins/conformance/opened.hpp"
+#include "plugins/conformance/queue_objects.hpp"
+
+namespace crucible::conformance {
+namespace {
+
+/// The answer to one key: 0, 1 or 2. Unsupported when there is none.
+std::uint64_t answer(Opened& opened, const std::string& key) {
+  Items items;
+  expect_ok(
+      need(opened.tables.device.capabilities, "device.capabilities")(borrow(opened.id), items.sink(), items.user()),
+      "device.capabilities");
+  const auto found = items.tristates.find(key);
+  if (found == items.tristates.end()) unsupported("device.capabilities says nothing about " + key);
+  if (found->second.first == 2) unsupported(fmt::format("{} is unknown: {}", key, found->second.second));
+  return found->second.first;
+}
+
+/// The entry is there exactly when the device says yes; a "no" may also answer UNSUPPORTED.
+template <class Function, class Refused>
+bool entry_fits(std::uint64_t yes, Function entry, const std::string& key, const std::string& name, Refused refused) {
+  if (yes == 1) {
+    expect(entry != nullptr, fmt::format("{} is 'yes', so {} is there", key, name), "the entry is absent");
+    return true;
+  }
+  if (entry != nullptr)
+    expect_error(refused(), {CRUCIBLE_E_UNSUPPORTED, CRUCIBLE_E_UNIMPLEMENTED},
+                 fmt::format("{}, because {} is 'no',", name, key));
+  return false;
+}
+
+void queue(const Settings& settings) {
+  Opened opened(settings);
+  crucible_queue* none = nullptr;
+  if (!entry_fits(answer(opened, "queue"), opened.tables.queue.create, "queue", "queue.create",
+                  [&] { return opened.tables.queue.create(opened.device, &none); }))
+    return;
+  OpList list;
+  const Plan plan(opened, list);
+  Queue work(opened);
+  Timeline done(opened);
+  work.submit(plan, {}, {done.at(1)});
+  done.wait(1);
+}
+
+void async(const Settings& settings) {
+  Opened opened(settings);
+  if (answer(opened, "async") == 0) return;  // a plugin may wait inside submit; nothing is promised then
+  expect(opened.tables.queue.submit != nullptr, "async is 'yes', so queue.submit is there", "the entry is absent");
+  OpList list;
+  const Plan plan(opened, list);
+  Timeline go(opened), done(opened);
+  Queue work(opened);
+  work.submit(plan, {go.at(1)}, {done.at(1)});
+  go.signal(1);
+  done.wait(1);
+}
+
+void binary(const Settings& settings) {
+  Opened opened(settings);
+  const std::uint64_t yes = answer(opened, "binary");
+  const auto& table = opened.tables.binary;
+  Items items;
+  crucible_module* module = nullptr;
+  const std::string empty;
+  if (!entry_fits(yes, table.load, "binary", "binary.load",
+                  [&] { return table.load(opened.device, borrow(empty), &module); }))
+    return;
+  const Kernels kernels(opened);
+  expect_ok(must(table.save, "binary.save")(kernels.module(), items.sink(), items.user()),
+            "binary.save, because binary is 'yes',");
+  const std::string bytes = items.all["binary"];
+  expect_ok(table.load(opened.device, borrow(bytes), &module), "binary.load");
+  expect_ok(must(opened.tables.compile.unload, "compile.unload")(module), "compile.unload");
+}
+
+void compile_text(const Settings& settings) {
+  Opened opened(settings);
+  const std::uint64_t yes = answer(opened, "compile.text");
+  if (yes == 1) {
+    expect(opened.tables.compile.compile != nullptr, "compile.text is 'yes', so compile.compile is there",
+           "the entry is absent");
+    const Kernels kernels(opened);
+    return;
+  }
+  crucible_module* module = nullptr;
+  const crucible_str name = borrow("ck_x"), text = borrow("x");
+  if (const auto compile = opened.tables.compile.compile)
+    expect_error(compile(opened.device, {}, &name, &text, 1, &module, nullptr),
+                 {CRUCIBLE_E_UNSUPPORTED, CRUCIBLE_E_UNIMPLEMENTED}, "compile.compile, because compile.text is 'no',");
+}
+
+/// The kit has no serialised kernel IR of its own to give: that the entry is there, and refuses noise, is what it can
+/// see.
+void compile_ir(const Settings& settings) {
+  Opened opened(settings);
+  const std::uint64_t yes = answer(opened, "compile.ir");
+  const std::vector<std::byte> junk = noise(200, 3);
+  crucible_kernel_source source{};
+  source.struct_size = sizeof(source);
+  source.name = borrow("ck_x");
+  source.ir = junk.data();
+  source.ir_size = junk.size();
+  crucible_module* module = nullptr;
+  const auto compile = opened.tables.compile.compile_sources;
+  const auto call = [&] { return compile(opened.device, {}, &source, 1, &module, nullptr); };
+  if (yes == 1) {
+    expect(compile != nullptr, "compile.ir is 'yes', so compile.compile_sources is there", "the entry is absent");
+    expect_error(call(), {CRUCIBLE_E_INVALID_ARGUMENT, CRUCIBLE_E_DATA_CORRUPT, CRUCIBLE_E_UNSUPPORTED},
+                 "compile.compile_sources of noise");
+  } else if (compile != nullptr) {
+    expect_error(call(), {CRUCIBLE_E_UNSUPPORTED, CRUCIBLE_E_UNIMPLEMENTED, CRUCIBLE_E_INVALID_ARGUMENT},
+                 "compile.compile_sources of IR, because compile.ir is 'no',");
+  }
+}
+
+crucible_view dense(std::uint32_t dtype, std::initializer_list<std::int64_t> sizes) {
+  crucible_view view{};
+  view.dtype = dtype;
+  for (const std::int64_t size : sizes) view.sizes[view.rank++] = size;
+  std::int64_t stride = 1;
+  for (std::uint32_t d = view.rank; d-- > 0;) view.strides[d] = stride, stride *= view.sizes[d];
+  return view;
+}
+
+constexpr std::uint32_t kF32 = 8;  // DType::kF32
+
+std::vector<float> small_numbers(std::size_t count, int seed) {
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i)
+    values[i] = static_cast<float>(static_cast<int>((i * 7 + static_cast<std::size_t>(seed)) % 11) - 5);
+  return values;
+}
+
+/// Small whole numbers: every order of summation gives the same, so the result must be exact.
+void run_library(Opened& opened, const crucible_library_desc& desc, const std::vector<float>& a,
+                 const std::vector<float>& b, const std::vector<float>& wanted, const std::string& key) {
+  std::uint64_t scratch = 0;
+  expect_ok(opened.tables.library.claim(opened.device, &desc, &scratch),
+            fmt::format("library.claim, because {} is 'yes',", key));
+  const Memory x(opened, a), y(opened, b);
+  Memory result(opened, wanted.size() * 4), workspace(opened, scratch + 1);
+  OpList list;
+  list.library(desc, {x.address(), y.address(), result.address(), workspace.address()}, scratch);
+  run_once(opened, list);
+  const auto got = result.values<float>(wanted.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    expect(got[i] == wanted[i], fmt::format("{}: element {} is {}", key, i, wanted[i]), fmt::format("{}", got[i]));
+}
+
+void library_matmul(const Settings& settings) {
+  Opened opened(settings);
+  crucible_library_desc desc{};
+  desc.struct_size = sizeof(desc);
+  desc.kind = CRUCIBLE_LIB_MATMUL;
+  constexpr std::int64_t m = 24, k = 17, n = 40;
+  desc.views[0] = dense(kF32, {m, k}), desc.views[1] = dense(kF32, {k, n}), desc.views[2] = dense(kF32, {m, n});
+  desc.alpha_f64_bits = std::bit_cast<std::uint64_t>(1.0);
+  desc.groups = 1;
+  for (int d = 0; d < 2; ++d) desc.stride[d] = desc.dilation[d] = 1;
+  std::uint64_t scratch = 0;
+  const auto claim = opened.tables.library.claim;
+  if (!entry_fits(answer(opened, "library.matmul"), claim, "library.matmul", "library.claim of a matrix product",
+                  [&] { return claim(opened.device, &desc, &scratch); }))
+    return;
+  const std::vector<float> a = small_numbers(m * k, 1), b = small_numbers(k * n, 2);
+  std::vector<float> wanted(m * n, 0);
+  for (std::int64_t i = 0; i < m; ++i)
+    for (std::int64_t j = 0; j < n; ++j)
+      for (std::int64_t l = 0; l < k; ++l)
+        wanted[static_cast<std::size_t>(i * n + j)] +=
+            a[static_cast<std::size_t>(i * k + l)] * b[static_cast<std::size_t>(l * n + j)];
+  run_library(opened, desc, a, b, wanted, "library.matmul");
+}
+
+void library_conv2d(const Settings& settings) {
+  Opened opened(settings);
+  crucible_library_desc desc{};
+  desc.struct_size = sizeof(desc);
+  desc.kind = CRUCIBLE_LIB_CONV2D;
+  constexpr std::int64_t c = 3, h = 9, w = 8, o = 4, kernel = 3;
+  desc.views[0] = dense(kF32, {1, c, h, w}), desc.views[1] = dense(kF32, {o, c, kernel, kernel}),
+  desc.views[2] = dense(kF32, {1, o, h - 2, w - 2});
+  desc.alpha_f64_bits = std::bit_cast<std::uint64_t>(1.0);
+  desc.groups = 1;
+  for (int d = 0; d < 2; ++d) desc.stride[d] = desc.dilation[d] = 1;
+  std::uint64_t scratch = 0;
+  const auto claim = opened.tables.library.claim;
+  if (!entry_fits(answer(opened, "library.conv2d"), claim, "library.conv2d", "library.claim of a convolution",
+                  [&] { return claim(opened.device, &desc, &scratch); }))
+    return;
+  const std::vector<float> x = small_numbers(c * h * w, 1), weight = small_numbers(o * c * kernel * kernel, 2);
+  std::vector<float> wanted;
+  for (std::int64_t out = 0; out < o; ++out)
+    for (std::int64_t i = 0; i < h - 2; ++i)
+      for (std::int64_t j = 0; j < w - 2; ++j) {
+        float sum = 0;
+        for (std::int64_t in = 0; in < c; ++in)
+          for (std::int64_t p = 0; p < kernel; ++p)
+            for (std::int64_t q = 0; q < kernel; ++q)
+              sum += x[static_cast<std::size_t>((in * h + i + p) * w + j + q)] *
+                     weight[static_cast<std::size_t>(((out * c + in) * kernel + p) * kernel + q)];
+        wanted.push_back(sum);
+      }
+  run_library(opened, desc, x, weight, wanted, "library.conv2d");
+}
+
+void profile(const Settings& settings) {
+  Opened opened(settings);
+  const auto& table = opened.tables.profile;
+  std::uint64_t a = 0, b = 0, c = 0;
+  if (!entry_fits(answer(opened, "profile"), table.clock_pair, "profile", "profile.clock_pair",
+                  [&] { return table.clock_pair(opened.device, &a, &b, &c); }))
+    return;
+  expect_ok(table.clock_pair(opened.device, &a, &b, &c), "profile.clock_pair, because profile is 'yes',");
+}
+
+void health(const Settings& settings) {
+  Opened opened(settings);
+  const auto& table = opened.tables.health;
+  std::uint32_t state = 0;
+  Items why;
+  const auto call = [&] { return table.state(borrow(opened.id), &state, why.sink(), why.user()); };
+  if (!entry_fits(answer(opened, "health"), table.state, "health", "health.state", call)) return;
+  expect_ok(call(), "health.state, because health is 'yes',");
+}
+
+/// Kernels that compute in the dtype: 0.1 + 0.2 in f64; narrow floats as storage.
+void floats(const Settings& settings, const std::string& key, const std::string& type,
+            const std::vector<std::uint64_t>& wanted_bits, std::size_t bytes) {
+  Opened opened(settings);
+  if (answer(opened, key) == 0) return;  // the ops tier does not ask it for such kernels
+  need_c_dialect(opened);
+  const Kernels kernels(opened, "#include <stdint.h>\n",
+                        {{"ck_dtype",
+                          "void ck_dtype(void* const* buffers, const double* scalars, int64_t begin, int64_t end) {\n"
+                          "  for (int64_t i = begin; i < end; ++i) ((" +
+                              type + "*)buffers[0])[i] = (" + type + ")(scalars[0] + scalars[1]);\n}\n"}});
+  Memory out(opened, 8 * bytes);
+  OpList list;
+  list.launch(kernels.find("ck_dtype"), {out.address()}, 8, 1, {fixed(0.1), fixed(0.2)});
+  run_once(opened, list);
+  const std::vector<std::byte> got = out.read(0, bytes);
+  std::uint64_t bits = 0;
+  std::copy(got.begin(), got.end(), std::as_writable_bytes(std::span(&bits, 1)).begin());
+  expect(std::ranges::find(wanted_bits, bits) != wanted_bits.end(),
+         fmt::format("{}: 0.1 + 0.2 is {:#x}", key, wanted_bits[0]), fmt::format("{:#x}", bits));
+}
+
+void f64(const Settings& settings) { floats(settings, "f64", "double", {0x3fd3333333333334ull}, 8); }
+void f16(const Settings& settings) { floats(settings, "f16", "_Float16", {0x34cd}, 2); }
+/// bf16 is not a type of every C compiler; its bits are stored by hand in the ops tier. Here it is enough that it is
+/// said.
+void bf16(const Settings& settings) {
+  Opened opened(settings);
+  answer(opened, "bf16");
+}
+
+/// A device must not know keys in one call and not in the next, and must give a reason with every "no" and "unknown".
+void answers(const Settings& settings) {
+  Opened opened(settings);
+  const auto capabilities = need(opened.tables.device.capabilities, "device.capabilities");
+  Items first, second;
+  expect_ok(capabilities(borrow(opened.id), first.sink(), first.user()), "device.capabilities");
+  expect_ok(capabilities(borrow(opened.id), second.sink(), second.user()), "device.capabilities again");
+  expect(first.tristates == second.tristates, "capabilities are the same twice", "they differ");
+  for (const auto& [key, value] : first.tristates)
+    if (value.first != 1)
+      expect(!value.second.empty(),
+             fmt::format("the answer '{}' to {} has a reason", value.first == 0 ? "no" : "unknown", key),
+             "it has none");
+  for (const char* key : {"queue", "binary", "library.matmul", "library.conv2d", "compile.ir", "compile.text", "f64",
+                          "f16", "bf16", "profile", "health", "async"})
+    expect(first.tristates.contains(key), fmt::format("device.capabilities answers {}", key), "it does not");
+}
+
+}  // namespace
+
+std::vector<Case> claims_cases() {
+  const auto make = [](std::string key, void (*run)(const Settings&)) {
+    return Case{"claims." + key, Tier::kClaims, "the device's answer to the capability " + key + " is true",
+                false,           run,           60};
+  };
+  return {
+      Case{"claims.answers", Tier::kClaims, "every capability is answered, with a reason where it is not yes", true,
+           answers, 30},
+      make("queue", queue),
+      make("async", async),
+      make("binary", binary),
+      make("compile.text", compile_text),
+      make("compile.ir", compile_ir),
+      make("library.matmul", library_matmul),
+      make("library.conv2d", library_conv2d),
+      make("profile", profile),
+      make("health", health),
+      make("f64", f64),
+      make("f16", f16),
+      make("bf16", bf16),
+  };
+}
+
+}  // namespace crucible::conformance

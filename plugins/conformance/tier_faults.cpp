@@ -1,0 +1,158 @@
+// What goes wrong in good plugins' lives: no memory, damaged binaries, waits that are given up. The device works
+// afterwards.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "plugins/conformance/opened.hpp"
+#include "plugins/conformance/queue_objects.hpp"
+
+namespace crucible::conformance {
+namespace {
+
+void still_works(Opened& opened) {
+  Memory memory(opened, 5000);
+  OpList list;
+  list.fill(memory.address(), 5000, 0x3d);
+  run_once(opened, list);
+  expect_bytes(memory.read(0, 5000), std::vector<std::byte>(5000, std::byte{0x3d}), "a FILL after the fault");
+}
+
+void out_of_memory(const Settings& settings) {
+  Opened opened(settings);
+  const auto alloc = must(opened.tables.memory.alloc, "memory.alloc");
+  for (const std::uint64_t size : {1ull << 50, 1ull << 62, ~0ull >> 1, ~0ull - 4095, ~0ull}) {
+    Canary<crucible_buffer*> buffer;
+    const std::string what = fmt::format("memory.alloc of {} bytes", size);
+    const PluginError error =
+        expect_error(alloc(opened.device, size, 64, buffer.out()), {CRUCIBLE_E_OUT_OF_MEMORY}, what);
+    buffer.expect_untouched(what);
+    expect(error.message.find(std::to_string(size)) != std::string::npos,
+           what + ": the message names how much was asked for", error.message);
+  }
+  Items items;
+  expect_ok(must(opened.tables.memory.stats, "memory.stats")(opened.device, items.sink(), items.user()),
+            "memory.stats");
+  expect_equal(items.number("live_bytes"), 0, "live_bytes after refused allocations");
+  still_works(opened);
+}
+
+/// A binary of the kit's kernels.
+std::string good_binary(Opened& opened) {
+  const auto save = need(opened.tables.binary.save, "binary.save");
+  const Kernels kernels(opened);
+  Items items;
+  expect_ok(save(kernels.module(), items.sink(), items.user()), "binary.save");
+  return items.all["binary"];
+}
+
+void expect_refused(Opened& opened, const std::string& bytes, const std::string& what) {
+  Canary<crucible_module*> module;
+  expect_error(must(opened.tables.binary.load, "binary.load")(opened.device, borrow(bytes), module.out()),
+               {CRUCIBLE_E_DATA_CORRUPT, CRUCIBLE_E_INCOMPATIBLE, CRUCIBLE_E_INVALID_ARGUMENT},
+               "binary.load of " + what);
+  module.expect_untouched("binary.load of " + what);
+  std::uint32_t answer = CRUCIBLE_BINARY_OPTIMAL;
+  Items why;
+  if (crucible_status status = must(opened.tables.binary.check, "binary.check")(borrow(opened.id), borrow(bytes),
+                                                                                &answer, why.sink(), why.user())) {
+    expect_error(status, {CRUCIBLE_E_DATA_CORRUPT, CRUCIBLE_E_INCOMPATIBLE, CRUCIBLE_E_INVALID_ARGUMENT},
+                 "binary.check of " + what + ", if it fails,");
+  } else {
+    expect(answer == CRUCIBLE_BINARY_NEVER || answer == CRUCIBLE_BINARY_NEEDS_RECOMPILE,
+           "binary.check of " + what + " says that it cannot be used", fmt::format("answer {}", answer));
+  }
+}
+
+void damaged_binaries(const Settings& settings) {
+  Opened opened(settings);
+  const std::string good = good_binary(opened);
+  const std::size_t size = good.size();
+  // A bit of every region, the ends of each included.
+  for (std::size_t i = 0; i < 40; ++i) {
+    const std::size_t at = i < 10 ? i : i < 20 ? size - 1 - (i - 10) : size / 20 * (i - 19);
+    std::string bytes = good;
+    bytes[std::min(at, size - 1)] ^= static_cast<char>(1 << i % 8);
+    expect_refused(opened, bytes, fmt::format("a binary of {} bytes with a wrong bit in byte {}", size, at));
+  }
+  still_works(opened);
+}
+
+void cut_binaries(const Settings& settings) {
+  Opened opened(settings);
+  const std::string good = good_binary(opened);
+  for (const std::size_t keep :
+       {std::size_t{0}, std::size_t{1}, std::size_t{7}, std::size_t{64}, good.size() / 2, good.size() - 1}) {
+    expect_refused(opened, good.substr(0, keep),
+                   fmt::format("the first {} of {} bytes of a binary", keep, good.size()));
+  }
+  expect_refused(opened, good + "x", "a binary with one byte too many");
+  expect_refused(opened, std::string(1000, '\0'), "1000 zeros");
+  const std::vector<std::byte> junk = noise(5000, 9);
+  expect_refused(opened, std::string(reinterpret_cast<const char*>(junk.data()), junk.size()), "5000 bytes of noise");
+  still_works(opened);
+}
+
+void given_up_waits(const Settings& settings) {
+  Opened opened(settings);
+  Timeline timeline(opened);
+  for (int i = 0; i < 50; ++i)
+    expect_error(timeline.try_wait(1, 100'000), {CRUCIBLE_E_CANCELLED}, "queue.timeline_wait that is given up");
+  timeline.signal(1);
+  timeline.wait(1);
+  still_works(opened);
+}
+
+void failed_compilations(const Settings& settings) {
+  Opened opened(settings);
+  need_c_dialect(opened);
+  const crucible_str names[] = {borrow("ck_good"), borrow("ck_bad")};
+  const crucible_str texts[] = {
+      borrow("void ck_good(void* const* b, const double* s, int64_t begin, int64_t end) {}\n"),
+      borrow("void ck_bad( {\n")};
+  for (int i = 0; i < 3; ++i) {
+    Canary<crucible_module*> module;
+    const PluginError error =
+        expect_error(must(opened.tables.compile.compile, "compile.compile")(
+                         opened.device, borrow("#include <stdint.h>\n"), names, texts, 2, module.out(), nullptr),
+                     {CRUCIBLE_E_INVALID_ARGUMENT, CRUCIBLE_E_INTERNAL, CRUCIBLE_E_UNSUPPORTED},
+                     "compile.compile of a good and a broken kernel");
+    module.expect_untouched("compile.compile of a good and a broken kernel");
+  }
+  const Kernels kernels(opened);
+  still_works(opened);
+}
+
+void exhausted(const Settings& settings) {
+  Opened opened(settings);
+  const auto alloc = must(opened.tables.memory.alloc, "memory.alloc");
+  // Refused in the midst of others that are alive: those are not touched.
+  std::deque<Memory> alive;
+  for (int i = 0; i < 20; ++i) {
+    alive.emplace_back(opened, 1000).fill(0, 1000, static_cast<std::uint8_t>(i));
+    crucible_buffer* buffer = nullptr;
+    expect_error(alloc(opened.device, 1ull << 55, 64, &buffer), {CRUCIBLE_E_OUT_OF_MEMORY}, "memory.alloc of 32 PiB");
+  }
+  for (int i = 0; i < 20; ++i)
+    expect_bytes(alive[static_cast<std::size_t>(i)].read(0, 1000),
+                 std::vector<std::byte>(1000, static_cast<std::byte>(i)), "a buffer beside refused ones");
+}
+
+}  // namespace
+
+std::vector<Case> faults_cases() {
+  const auto make = [](std::string name, std::string rule, void (*run)(const Settings&)) {
+    return Case{"faults." + std::move(name), Tier::kFaults, std::move(rule), false, run, 60};
+  };
+  return {
+      make("memory.too_much", "impossible sizes are OUT_OF_MEMORY, with the number", out_of_memory),
+      make("memory.beside_others", "a refused allocation harms no other buffer", exhausted),
+      make("binary.damaged", "a binary with a wrong bit is refused by load and by check", damaged_binaries),
+      make("binary.cut", "a binary that is cut, longer, or none is refused", cut_binaries),
+      make("compile.failed", "a failed compilation leaves the device as it was", failed_compilations),
+      make("queue.given_up_waits", "waits that are given up do not disturb the timeline", given_up_waits),
+  };
+}
+
+}  // namespace crucible::conformance

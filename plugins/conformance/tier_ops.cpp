@@ -1,0 +1,71 @@
+// One case per kind of op in the table, so that the tier grows with it, and cases of random programs.
+#include <fmt/format.h>
+
+#include "core/graph/op_table.hpp"
+#include "plugins/conformance/ops_run.hpp"
+
+namespace crucible::conformance {
+namespace {
+
+using graph::OpKind;
+
+void expect_none(const std::vector<std::string>& failures, std::size_t programs) {
+  if (failures.empty()) return;
+  std::string text;
+  for (std::size_t i = 0; i < failures.size() && i < 5; ++i) text += (i == 0 ? "" : "\n            ") + failures[i];
+  if (failures.size() > 5) text += fmt::format("\n            and {} more", failures.size() - 5);
+  fail(fmt::format("all {} programs agree with the float64 reference", programs), text);
+}
+
+void run_kind(OpKind kind, const Settings& settings) {
+  Opened opened(settings);
+  const DtypeChoice choice = {opened.may_have("f64"), opened.may_have("f16"), opened.may_have("bf16")};
+  const std::vector<OpsProgram> programs = programs_of(kind, choice, settings.quick);
+  expect(!programs.empty(), fmt::format("the kit has programs for the op {}", graph::name(kind)),
+         "it has none: plugins/conformance/ops_programs.cpp does not know this op yet");
+  expect_none(run_programs(opened, programs, false), programs.size());
+}
+
+void run_claimed(OpKind kind, const Settings& settings) {
+  Opened opened(settings);
+  need(opened.tables.library.claim, "library.claim");
+  const std::vector<OpsProgram> programs =
+      programs_of(kind, {opened.may_have("f64"), opened.may_have("f16"), opened.may_have("bf16")}, settings.quick);
+  std::size_t calls = 0;
+  const std::vector<std::string> failures = run_programs(opened, programs, true, &calls);
+  if (calls == 0) unsupported(fmt::format("the plugin's library takes no {} of the kit's", graph::name(kind)));
+  expect_none(failures, programs.size());
+}
+
+void run_random(const Settings& settings) {
+  Opened opened(settings);
+  const std::vector<OpsProgram> programs = random_programs(settings.quick ? 5 : 40);
+  expect_none(run_programs(opened, programs, false), programs.size());
+}
+
+}  // namespace
+
+std::vector<Case> ops_cases() {
+  std::vector<Case> cases;
+  for (int i = 0; i < graph::kOpKindCount; ++i) {
+    const auto kind = static_cast<OpKind>(i);
+    const graph::OpInfo& info = graph::info(kind);
+    // The quick run samples: every fourth kind, and those that have a loop in their kernel.
+    const bool quick =
+        i % 4 == 0 || info.op_class == graph::OpClass::kReduction || kind == OpKind::kMatMul || kind == OpKind::kAdd;
+    cases.push_back(
+        {"ops." + std::string(info.name), Tier::kOps,
+         fmt::format("{} agrees with the float64 reference for every dtype, awkward shape and awkward number",
+                     info.name),
+         quick, [kind](const Settings& settings) { run_kind(kind, settings); }, 120});
+    if (info.op_class != graph::OpClass::kContraction) continue;
+    cases.push_back({"ops.library." + std::string(info.name), Tier::kOps,
+                     fmt::format("{} by the plugin's library agrees with the float64 reference", info.name), false,
+                     [kind](const Settings& settings) { run_claimed(kind, settings); }, 120});
+  }
+  cases.push_back({"ops.random_programs", Tier::kOps, "fused programs of many ops agree with the float64 reference",
+                   true, run_random, 180});
+  return cases;
+}
+
+}  // namespace crucible::conformance
