@@ -101,7 +101,13 @@ Result<std::shared_ptr<backend::Device>> open_best(std::vector<Candidate>& candi
 
 /// Settles the switch --threads and the other options of the plugin that is to be opened.
 void settle_chosen(config::Settings& settings, const DeviceChoice& choice, const std::string& plugin) {
-  if (choice.threads != 0) settings.request_option(plugin, "threads", std::to_string(choice.threads), "--threads");
+  if (choice.threads != 0) {
+    settings.request_option(plugin, "threads", std::to_string(choice.threads), "--threads");
+    // Whoever takes over, for one op or for all, gets as many.
+    if (plugin != kFallbackPlugin) {
+      settings.request_option(kFallbackPlugin, "threads", std::to_string(choice.threads), "--threads");
+    }
+  }
   settle_options(settings, plugin);
 }
 
