@@ -4,8 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
+#include <random>
 
 #include "core/trace/trace_samples.hpp"
 #include "frontends/config/load_policy.hpp"
@@ -230,6 +233,53 @@ TEST_F(Layers, FallbackFollowsWhoNamedABackend) {
   EXPECT_EQ(load().text("fallback"), "allow");
 }
 
+TEST_F(Layers, AFileOfSomebodyElseIsInDoubt) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  write(Layer::kProject, "backend = \"acme\"\n");
+  ASSERT_EQ(chown(path_of(Layer::kProject).c_str(), 12345, 12345), 0);
+  EXPECT_THAT(load().warnings(), ElementsAre(HasSubstr("it belongs to user 12345")));
+  requests_.sets = {"plugins.trust=enforce"};
+  EXPECT_THAT(error(), HasSubstr("refused (plugins.trust = enforce): it belongs to user 12345"));
+}
+
+/// Random values for the known keys and for words that are none: each is either in force or a problem with a place.
+TEST_F(Layers, RandomFilesAreSettledOrComplainedAbout) {
+  static constexpr const char* kValues[] = {"1",     "-1",          "true",   "\"warn\"", "\"fast\"",         "[]",
+                                            "[\"a\"]", "[\"validate\"]", "1.5",    "\"\"",      "99999999999",    "[1]",
+                                            "\"x:y\"", "{a = 1}",     "\"strict\"", "0x7f",    "1979-05-27", "[[\"a\"]]"};
+  std::mt19937 random(3);
+  std::size_t settled = 0, refused = 0;
+  for (int round = 0; round < 500; ++round) {
+    std::string text;
+    std::vector<std::string> names = names_of(known_keys());
+    names.insert(names.end(), {"plugins.pins.acme", "nonsense", "plugins.nonsense", "a.b.c.d", "\"\"", "backend"});
+    std::shuffle(names.begin() + 1, names.end(), random);
+    std::map<std::string, bool> used;
+    for (std::size_t i = 0; i < 1 + random() % 8; ++i) {
+      if (!used.emplace(names[i], true).second) continue;
+      text += names[i] + " = " + kValues[random() % std::size(kValues)] + "\n";
+    }
+    write(Layer::kProject, text);
+    const Settings settings = load();
+    std::size_t of_the_file = 0;
+    for (const auto& [name, setting] : settings.all()) {
+      const Key* key = find_key(name);
+      ASSERT_NE(key, nullptr) << name;
+      const Result<Value> again = convert(*key, setting.value, false, "/");
+      ASSERT_TRUE(again) << text << again.error().message;
+      EXPECT_EQ(*again, setting.value) << text;
+      of_the_file += setting.origin.layer == Layer::kProject;
+    }
+    for (const Problem& problem : settings.problems()) EXPECT_GE(problem.origin.line, 1u) << text << problem.message;
+    const auto inner = static_cast<std::size_t>(std::ranges::count(text, '{'));  // their key may be an option's
+    EXPECT_GE(of_the_file + settings.problems().size() + inner, used.size()) << text;
+    settled += of_the_file;
+    refused += settings.problems().size();
+  }
+  EXPECT_GT(settled, 100u);
+  EXPECT_GT(refused, 500u);
+}
+
 // ---- options of plugins ----
 
 backend::OptionSchema option(const std::string& name, const std::string& type, const std::string& variable = "") {
@@ -323,6 +373,11 @@ TEST_F(Layers, ThePolicyOfTheLoader) {
   EXPECT_EQ(policy.probe_time_limit.count(), 250);
   EXPECT_THAT(policy.pins, ElementsAre(std::pair("acme", std::string(64, 'a'))));
   EXPECT_THAT(policy.layers, ElementsAre("validate", "ledger"));
+  requests_.sets = {"plugins.folders=/a:/b"};
+  EXPECT_THAT(load_policy(load()).folders, ElementsAre("/a", "/b"));
+  requests_.sets.clear();
+  variables_["CRUCIBLE_PLUGIN_PATH"] = "/c";
+  EXPECT_TRUE(load_policy(load()).folders.empty());  // the loader reads this one itself
 }
 
 }  // namespace

@@ -285,6 +285,37 @@ TEST_F(ConfigCommand, AFileThatEverybodyCanWriteIsToldOrRefused) {
   EXPECT_THAT(run("replay " + trace_, "CRUCIBLE_TRUST=off").err, Not(HasSubstr("everybody")));
 }
 
+TEST_F(ConfigCommand, TheLoaderObeysTheConfiguration) {
+  write("[plugins]\ndeny = [\"refusing\"]\ndecisions = \"decided.jsonl\"\n");
+  const Outcome denied = run("replay " + trace_ + " --backend refusing");
+  EXPECT_EQ(denied.code, 4);
+  EXPECT_THAT(denied.err, HasSubstr("deny"));
+  std::ifstream file(folder_ / "work/decided.jsonl");
+  std::string line;
+  bool refused = false;
+  while (std::getline(file, line)) {
+    const auto decision = nlohmann::json::parse(line);
+    refused = refused || (decision["step"] == "lists" && decision["outcome"] == "refused" && decision["plugin"] == "refusing");
+  }
+  EXPECT_TRUE(refused);
+  const Outcome replaced = run("replay " + trace_ + " --backend refusing --fallback allow --verify");
+  EXPECT_EQ(replaced.code, 0) << replaced.err;
+  EXPECT_THAT(replaced.err, HasSubstr("note: backend refusing cannot be used"));
+  write("plugins.folders = [\"" + std::string(CRUCIBLE_REFUSING_FOLDER) + "\"]\n");
+  EXPECT_EQ(replay("--backend refusing", "CRUCIBLE_PLUGIN_PATH=")["backend"], "refusing");
+  write("plugins.pins.refusing = \"" + std::string(64, '0') + "\"\n");
+  EXPECT_EQ(run("replay " + trace_ + " --backend refusing").code, 4);
+}
+
+TEST_F(ConfigCommand, ThreadsGoToWhoeverRuns) {
+  const auto named = replay("--backend refusing --threads 1");
+  EXPECT_EQ(named["receipt"]["config"]["backend.refusing.threads"]["from"], "command line, --threads");
+  const auto replaced = replay("--backend nowhere --fallback allow --threads 1");
+  EXPECT_EQ(replaced["receipt"]["device"]["properties"]["threads"], "1");
+  const auto chosen = replay("--backend auto --threads 1");
+  EXPECT_EQ(chosen["receipt"]["device"]["properties"]["threads"], "1");
+}
+
 TEST_F(ConfigCommand, DevicesShowTheirMarks) {
   const auto document = nlohmann::json::parse(run("devices --json", "CRUCIBLE_TRUST=off").out);
   bool found = false;
