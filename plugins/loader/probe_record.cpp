@@ -44,8 +44,16 @@ ProbeStep step_from(const json& from) {
 }
 
 DeviceInfo device_from(const json& from) {
-  return {from.at("id").get<std::string>(), from.at("name").get<std::string>(), from.at("kind").get<std::string>(),
-          from.at("threads").get<std::uint64_t>(), from.at("memory_bytes").get<std::uint64_t>()};
+  DeviceInfo device;
+  from.at("id").get_to(device.id);
+  from.at("name").get_to(device.name);
+  from.at("kind").get_to(device.kind);
+  from.at("uuid").get_to(device.uuid);
+  from.at("pci").get_to(device.pci);
+  from.at("threads").get_to(device.threads);
+  from.at("memory_bytes").get_to(device.memory_bytes);
+  from.at("emulated").get_to(device.emulated);
+  return device;
 }
 
 }  // namespace
@@ -85,6 +93,9 @@ std::string device_line(const DeviceInfo& device) {
                 {{"id", device.id},
                  {"name", device.name},
                  {"kind", device.kind},
+                 {"uuid", device.uuid},
+                 {"pci", device.pci},
+                 {"emulated", device.emulated},
                  {"threads", device.threads},
                  {"memory_bytes", device.memory_bytes}}}});
 }
