@@ -95,9 +95,9 @@ std::string device_line(const DeviceInfo& device) {
                  {"kind", device.kind},
                  {"uuid", device.uuid},
                  {"pci", device.pci},
+                 {"emulated", device.emulated},
                  {"threads", device.threads},
-                 {"memory_bytes", device.memory_bytes},
-                 {"emulated", device.emulated}}}});
+                 {"memory_bytes", device.memory_bytes}}}});
 }
 
 std::string finished_line() { return dump({{"finished", true}}); }

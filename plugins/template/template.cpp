@@ -18,6 +18,16 @@ namespace fs = std::filesystem;
 constexpr std::string_view kDialects[] = {"c", "opencl", "cuda", "hip", "own"};
 constexpr std::string_view kName = "acme", kDialectMark = "dialect_of_acme";
 constexpr std::size_t kLongestName = 40;
+// A plugin's name is that of a C++ namespace, too.
+constexpr std::string_view kNotNames[] = {
+    "alignas",  "alignof",   "and",        "asm",      "auto",    "bool",     "break",    "case",     "catch",    "char",
+    "class",    "compl",     "concept",    "const",    "continue", "crucible", "default",  "delete",   "do",       "double",
+    "else",     "enum",      "explicit",   "export",   "extern",  "false",    "float",    "for",      "friend",   "goto",
+    "if",       "inline",    "int",        "linux",    "long",    "main",     "mutable",  "namespace", "new",     "noexcept",
+    "not",      "nullptr",   "operator",   "or",       "private", "protected", "public",  "register", "requires", "return",
+    "sdk",      "short",     "signed",     "sizeof",   "static",  "std",      "struct",   "switch",   "template", "this",
+    "throw",    "true",      "try",        "typedef",  "typeid",  "typename", "union",    "unix",     "unsigned", "using",
+    "virtual",  "void",      "volatile",   "while",    "xor"};
 
 bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -56,10 +66,11 @@ std::span<const std::string_view> dialects() { return kDialects; }
 
 Result<void> check_name(std::string_view name) {
   const bool fits = !name.empty() && name.size() <= kLongestName && is_lower(name[0]) &&
-                    std::ranges::all_of(name, [](char c) { return is_lower(c) || is_digit(c) || c == '_'; });
+                    std::ranges::all_of(name, [](char c) { return is_lower(c) || is_digit(c) || c == '_'; }) &&
+                    std::ranges::find(kNotNames, name) == std::end(kNotNames);
   if (fits) return {};
   return Error{ErrorCode::kUsage,
-               fmt::format("'{}' cannot be a plugin's name: use a small letter, then small letters, digits and '_', at most {}",
+               fmt::format("'{}' cannot be a plugin's name: use a small letter, then small letters, digits and '_', at most {}, and no word of C++",
                            name, kLongestName)};
 }
 

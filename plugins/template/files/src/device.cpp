@@ -1,5 +1,5 @@
-// (4) Which devices there are, and opening one. Replace the three functions on top by questions to your driver; the rest
-// checks arguments and stays.
+// (4) Which devices there are, and opening one. Replace what stands on top (id, name, memory) by questions to your driver,
+// open your context in open() and close it in close(), and say in capabilities() what the device can do.
 #include "device.hpp"
 
 #include <crucible/sdk/error.hpp>

@@ -14,8 +14,8 @@ using namespace crucible;
 // stay pure: it runs in a probe before anything is loaded for real, so it may not touch your driver.
 constexpr sdk::Identity kIdentity = {.name = "acme", .vendor = "nobody yet", .version = "0.1.0"};
 
-// (2) What users may set: `--option`, crucible.toml and the environment are checked against this table by the host. Add
-// yours: a stream count, a precision, a path to your tools.
+// (2) What users may set. The host checks their words against this table before your code sees them. Add yours: a number of
+// streams, a precision, a path to your tools.
 constexpr sdk::OptionSpec kOptionSpecs[] = {
     {.name = "compiler",
      .type = sdk::OptionType::kPath,

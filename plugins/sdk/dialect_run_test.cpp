@@ -1,0 +1,89 @@
+// The form of kernels that devices get, one call per thread, does what the C form does, bit by bit: the OpenCL and CUDA
+// texts of random programs run here as C, with a few macros for what a device has, under several numbers of threads.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "core/graph/random_program.hpp"
+#include "core/kernel/host_executor.hpp"
+#include "core/kernel/schedule.hpp"
+#include "plugins/sdk/c_dialect.hpp"
+
+namespace crucible::sdk {
+namespace {
+
+/// Makes the texts of a dialect C: the numbers of threads and of the current one are variables.
+constexpr std::string_view kOpenClAsC = R"(
+#define bool _Bool
+#define __kernel static
+#define __global
+static int64_t thread_, threads_;
+#define get_global_id(d) thread_
+#define get_global_size(d) threads_
+#define as_float(u) crucible_float(u)
+#define as_double(u) crucible_double(u)
+#define START_(thread, threads) thread_ = (thread); threads_ = (threads);
+)";
+constexpr std::string_view kCudaAsC = R"(
+#define bool _Bool
+static struct { int64_t x; } blockIdx, blockDim, gridDim, threadIdx;
+#define __int_as_float(u) crucible_float(u)
+#define __longlong_as_double(u) crucible_double(u)
+/* blocks of two threads */
+#define START_(thread, threads) blockDim.x = 2; gridDim.x = (threads) / 2; blockIdx.x = (thread) / 2; threadIdx.x = (thread) % 2;
+)";
+
+/// Without vector loops: those may sum in any order.
+Dialect plain_c() {
+  Dialect dialect = dialect_c();
+  dialect.vector_loop = dialect.wide_vector_loop = "";
+  return dialect;
+}
+
+/// The kernel in the thread form as "threads_NAME", and a function NAME of the C form that runs `threads` of them.
+std::string threaded(const kernel::Kernel& source, const Dialect& dialect, int threads) {
+  const Kernel kernel = read_kernel(source.ir.data(), source.ir.size());
+  std::string call;
+  for (std::size_t i = 0; i < kernel.buffers.size(); ++i) call += fmt::format("buffers[{}], ", i);
+  for (std::uint32_t i = 0; i < kernel.scalar_count; ++i) call += fmt::format("scalars[{}], ", i);
+  return print_kernel(kernel, dialect, "threads_" + source.name) +
+         fmt::format("void {0}(void* const* buffers, const double* scalars, int64_t begin, int64_t end) {{\n"
+                     "  for (int64_t t = 0; t < {1}; ++t) {{ START_(t, {1}) threads_{0}({2}begin, end); }}\n}}\n",
+                     source.name, threads, call);
+}
+
+void compare(const Dialect& dialect, std::string_view macros, std::uint64_t first_seed) {
+  if (kernel::HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
+  for (std::uint64_t seed = first_seed; seed < first_seed + 6; ++seed) {
+    const graph::RandomProgram random = graph::random_program({.seed = seed, .ops = 40});
+    const auto scheduled = kernel::schedule(random.program, {});
+    ASSERT_TRUE(scheduled) << scheduled.error().message;
+    std::string plain, device(macros);
+    for (const kernel::Kernel& kernel : scheduled->kernels) {
+      plain += print_kernel(read_kernel(kernel.ir.data(), kernel.ir.size()), plain_c(), kernel.name);
+      device += threaded(kernel, dialect, 6);
+    }
+    const auto expected_kernels = kernel::HostKernels::compile_text(plain);
+    ASSERT_TRUE(expected_kernels) << expected_kernels.error().message;
+    const auto device_kernels = kernel::HostKernels::compile_text(device);
+    ASSERT_TRUE(device_kernels) << device_kernels.error().message;
+    // In place, an item that is done twice shows.
+    const auto expected = kernel::run_on_host(random.program, *scheduled, *expected_kernels, random.values, random.slots, {.in_place = true});
+    ASSERT_TRUE(expected) << expected.error().message;
+    for (const int pieces : {1, 3}) {
+      const auto got = kernel::run_on_host(random.program, *scheduled, *device_kernels, random.values, random.slots, {.in_place = true, .pieces = pieces});
+      ASSERT_TRUE(got) << got.error().message;
+      EXPECT_EQ(*got, *expected) << "seed " << seed << " in " << pieces << " pieces";
+    }
+  }
+}
+
+TEST(SdkDialects, OpenClTextRunAsCComputesWhatTheCTextDoes) { compare(dialect_opencl(), kOpenClAsC, 300); }
+
+TEST(SdkDialects, CudaTextRunAsCComputesWhatTheCTextDoes) {
+  Dialect dialect = dialect_cuda();
+  dialect.kernel = "static void ";  // extern "C" __global__ is no C
+  compare(dialect, kCudaAsC, 310);
+}
+
+}  // namespace
+}  // namespace crucible::sdk
