@@ -30,12 +30,28 @@ bool is_written(const Origin& origin) {  // by a person in a file: typed already
 }  // namespace
 
 Settings Settings::load(const Surroundings& surroundings, const Requests& requests) {
+  std::vector<ConfigFile> files = find_files(surroundings);
+  Settings settings = put_together(surroundings, requests, files);
+  // A project's file may lie in a folder that somebody else prepared, and can name plugins to run: unlike the files of
+  // system and user it is not even used with a warning.
+  const auto doubtful = std::ranges::find_if(
+      files, [](const ConfigFile& file) { return file.layer == Layer::kProject && !file.danger.empty(); });
+  if (doubtful == files.end() || settings.trust_beyond_doubt() != "warn") return settings;
+  const std::string warning = fmt::format("{} is left out: {}", doubtful->path.string(), doubtful->danger);
+  files.erase(doubtful);
+  settings = put_together(surroundings, requests, files);
+  settings.warnings_.push_back(warning);
+  return settings;
+}
+
+Settings Settings::put_together(const Surroundings& surroundings, const Requests& requests,
+                                const std::vector<ConfigFile>& files) {
   Settings settings;
   settings.surroundings_ = surroundings;
   for (const Key& key : known_keys()) {
     if (!key.built_in.empty()) settings.settle(key, {key.name, key.built_in, {}});
   }
-  settings.files_ = find_files(surroundings);
+  settings.files_ = files;
   settings.add_files();
   settings.add_environment(known_keys(), "");
   settings.add_requests(requests);
@@ -197,20 +213,25 @@ void Settings::add_unchecked(const std::string& prefix, std::vector<Entry> entri
   }
 }
 
-/// A file that somebody else can write is told or refused, by the policy of the layers that are not in doubt.
-void Settings::judge_files() {
+/// The policy that the layers without doubtful files ask for: a file in doubt does not decide about itself.
+std::string Settings::trust_beyond_doubt() const {
   const auto doubtful = [this](const Origin& origin) {
     return std::ranges::any_of(files_, [&](const ConfigFile& file) {
       return !file.danger.empty() && is_file(origin.layer) && file.path.string() == origin.where;
     });
   };
-  std::string trust;
-  if (const Setting* setting = find("plugins.trust")) {
-    if (!doubtful(setting->origin)) trust = to_text(setting->value);
-    for (const Entry& entry : setting->overridden) {
-      if (trust.empty() && !doubtful(entry.origin)) trust = to_text(entry.value);
-    }
+  const Setting* setting = find("plugins.trust");
+  if (setting == nullptr) return "";
+  if (!doubtful(setting->origin)) return to_text(setting->value);
+  for (const Entry& entry : setting->overridden) {
+    if (!doubtful(entry.origin)) return to_text(entry.value);
   }
+  return "";
+}
+
+/// A file that somebody else can write is told or refused.
+void Settings::judge_files() {
+  const std::string trust = trust_beyond_doubt();
   for (const ConfigFile& file : files_) {
     if (file.danger.empty() || trust == "off") continue;
     if (trust == "enforce") {

@@ -71,6 +71,9 @@ class Settings {
   const std::vector<ConfigFile>& files() const { return files_; }
 
  private:
+  static Settings put_together(const Surroundings& surroundings, const Requests& requests,
+                               const std::vector<ConfigFile>& files);
+  std::string trust_beyond_doubt() const;
   void add_entry(Entry entry);
   void add_files();
   void add_environment(const std::vector<Key>& keys, const std::string& prefix);

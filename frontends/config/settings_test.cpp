@@ -237,9 +237,23 @@ TEST_F(Layers, AFileOfSomebodyElseIsInDoubt) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   write(Layer::kProject, "backend = \"acme\"\n");
   ASSERT_EQ(chown(path_of(Layer::kProject).c_str(), 12345, 12345), 0);
-  EXPECT_THAT(load().warnings(), ElementsAre(HasSubstr("it belongs to user 12345")));
+  EXPECT_THAT(load().warnings(), ElementsAre(AllOf(HasSubstr("is left out"), HasSubstr("it belongs to user 12345"))));
+  EXPECT_EQ(load().text("backend"), "cpu");
   requests_.sets = {"plugins.trust=enforce"};
   EXPECT_THAT(error(), HasSubstr("refused (plugins.trust = enforce): it belongs to user 12345"));
+  requests_.sets = {"plugins.trust=off"};
+  EXPECT_EQ(load().text("backend"), "acme");
+}
+
+TEST_F(Layers, AProjectThatEverybodyCanWriteIsLeftOut) {
+  write(Layer::kProject, "backend = \"acme\"\nplugins.trust = \"off\"\n");
+  ASSERT_EQ(chmod(path_of(Layer::kProject).c_str(), 0666), 0);
+  const Settings settings = load();
+  EXPECT_EQ(settings.text("backend"), "cpu");
+  EXPECT_EQ(settings.text("plugins.trust"), "warn");
+  EXPECT_THAT(settings.warnings(), ElementsAre(AllOf(HasSubstr("is left out"), HasSubstr("everybody can write it"))));
+  requests_.sets = {"plugins.trust=enforce"};
+  EXPECT_THAT(error(), HasSubstr("refused"));
 }
 
 /// Random values for the known keys and for words that are none: each is either in force or a problem with a place.

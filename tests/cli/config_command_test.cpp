@@ -232,7 +232,7 @@ TEST_F(ConfigCommand, AutoChoosesByScoreAndSaysWhy) {
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr("verdict"));
     const auto document = nlohmann::json::parse(outcome.out);
-    EXPECT_EQ(document["receipt"]["candidates"].size(), 2u);
+    EXPECT_GE(document["receipt"]["candidates"].size(), 2u);
     return document["backend"].get<std::string>();
   };
   EXPECT_EQ(chosen("--set backend.refusing.score=1000000000000000"), "refusing");
