@@ -1,5 +1,5 @@
-// `crucible plugin explain NAME`: what the loader decided about one plugin, step by step, and why. The plugin is examined
-// and loaded as a command would load it; it is started in a child process only.
+// `crucible plugin explain NAME`: what the loader decided about one plugin, step by step, and why. The plugin is
+// examined and loaded as a command would load it; it is started in a child process only.
 #include <fmt/format.h>
 
 #include <memory>
@@ -19,17 +19,28 @@ using nlohmann::ordered_json;
 /// What each step asks, for a reader who has never heard of it.
 std::string_view question(backend::Step step) {
   switch (step) {
-    case backend::Step::kCandidate: return "where is it";
-    case backend::Step::kLists: return "is it allowed";
-    case backend::Step::kTrust: return "who can change it";
-    case backend::Step::kInspect: return "is it a plugin for this machine";
-    case backend::Step::kDependency: return "is all there that it needs";
-    case backend::Step::kProbe: return "what does it answer, in a process of its own";
-    case backend::Step::kLoad: return "does it load here";
-    case backend::Step::kQuery: return "what does it answer here";
-    case backend::Step::kFill: return "are its tables whole";
-    case backend::Step::kCheck: return "is it what it said";
-    case backend::Step::kInit: return "does it start";
+    case backend::Step::kCandidate:
+      return "where is it";
+    case backend::Step::kLists:
+      return "is it allowed";
+    case backend::Step::kTrust:
+      return "who can change it";
+    case backend::Step::kInspect:
+      return "is it a plugin for this machine";
+    case backend::Step::kDependency:
+      return "is all there that it needs";
+    case backend::Step::kProbe:
+      return "what does it answer, in a process of its own";
+    case backend::Step::kLoad:
+      return "does it load here";
+    case backend::Step::kQuery:
+      return "what does it answer here";
+    case backend::Step::kFill:
+      return "are its tables whole";
+    case backend::Step::kCheck:
+      return "is it what it said";
+    case backend::Step::kInit:
+      return "does it start";
   }
   return "";
 }
@@ -89,8 +100,9 @@ void add_plugin_explain(Commands& commands, CLI::App& plugin) {
   auto json = std::make_shared<bool>(false);
   auto name = std::make_shared<std::string>();
   auto decisions = std::make_shared<std::string>();
-  CLI::App* explain = add_subcommand(plugin, "explain", "What the loader decides about a plugin, step by step, and why.",
-                                     "crucible plugin explain cpu");
+  CLI::App* explain =
+      add_subcommand(plugin, "explain", "What the loader decides about a plugin, step by step, and why.",
+                     "crucible plugin explain cpu");
   explain->add_option("NAME", *name, "The plugin's name, or the path of its file")->required();
   explain->add_flag("--json", *json, "One JSON document on standard output");
   explain->add_option("--decisions", *decisions, "Append every decision of the loader to this file, as JSON Lines");

@@ -1,6 +1,6 @@
 // `crucible plugin list`: every plugin in the places that are searched, one row each. A plugin that cannot be used is a
-// row with its reason, and keeps no other from being shown. Nothing of any plugin runs in this process: what is known of
-// it comes from the probe, and its devices from a child that starts it.
+// row with its reason, and keeps no other from being shown. Nothing of any plugin runs in this process: what is known
+// of it comes from the probe, and its devices from a child that starts it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,15 +33,16 @@ std::string abi_of(const backend::PluginFacts& facts) {
 }
 
 std::string state_of(const Row& row) {
-  if (!row.problem.empty()) return "broken: " + first_line(row.problem);
-  return row.warnings.empty() ? "usable" : "usable, with a warning: " + first_line(row.warnings);
+  if (!row.problem.empty()) return "broken: " + short_reason(row.problem, row.candidate.path);
+  return row.warnings.empty() ? "usable" : "usable, but " + short_reason(row.warnings, row.candidate.path);
 }
 
 void fill_row(Row& row, const backend::LoadPolicy& policy, backend::DecisionLog& log) {
   const Result<backend::Examined> examined = backend::examine_candidate(row.candidate, policy, log);
   if (!examined) {
-    // A library that has nothing of a plugin but the place and the shape of its name.
-    row.is_plugin = examined.error().message.find("is not a Crucible plugin") == std::string::npos;
+    // The runtime's own libraries are named like plugins; anywhere else a library without the query is a broken plugin.
+    row.is_plugin = !(row.candidate.beside_runtime && examined.error().code == ErrorCode::kBadInput &&
+                      log.of(row.candidate.name).back().step == backend::Step::kInspect);
     row.problem = examined.error().message;
     return;
   }
@@ -80,10 +81,12 @@ ordered_json row_json(const Row& row) {
   for (const backend::DeviceInfo& device : row.devices) {
     devices.push_back({{"id", device.id}, {"name", device.name}, {"kind", device.kind}});
   }
-  return {{"name", row.candidate.name},     {"path", row.candidate.path.string()}, {"source", row.candidate.source},
-          {"vendor", row.facts.vendor},     {"version", row.facts.version},        {"abi", abi_of(row.facts)},
-          {"build_id", row.facts.build_id}, {"devices", devices},                  {"usable", row.problem.empty()},
-          {"reason", row.problem},          {"warning", row.warnings}};
+  return {{"name", row.candidate.name},     {"path", row.candidate.path.string()},
+          {"source", row.candidate.source}, {"vendor", row.facts.vendor},
+          {"version", row.facts.version},   {"abi", abi_of(row.facts)},
+          {"build_id", row.facts.build_id}, {"devices", devices},
+          {"usable", row.problem.empty()},  {"reason", row.problem},
+          {"warning", row.warnings}};
 }
 
 Result<int> run(bool json, const std::string& decisions) {

@@ -12,6 +12,19 @@ Result<void> write_decisions(backend::DecisionLog& log, const std::string& file)
   return Error{ErrorCode::kUsage, fmt::format("--decisions {}: it cannot be written: {}", file, std::strerror(errno))};
 }
 
-std::string first_line(const std::string& reason) { return reason.substr(0, reason.find('\n')); }
+std::string short_reason(const std::string& reason, const std::filesystem::path& plugin) {
+  std::string text = reason.substr(0, reason.find('\n'));
+  const std::string path = plugin.string();
+  const auto remove_all = [&](const std::string& words, const std::string& instead) {
+    for (std::size_t at; !path.empty() && (at = text.find(words)) != std::string::npos;) {
+      text.replace(at, words.size(), instead);
+    }
+  };
+  remove_all("plugin " + path + ": ", "");
+  remove_all("plugin " + path, "it");
+  remove_all(path + ": ", "");
+  remove_all(path, "it");
+  return text;
+}
 
 }  // namespace crucible::cli

@@ -1,6 +1,8 @@
-// What the commands about plugins share: the record of decisions that the user asked for, and one line of a long reason.
+// What the commands about plugins share: the record of decisions that the user asked for, and one line of a long
+// reason.
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include "core/base/result.hpp"
@@ -12,7 +14,7 @@ namespace crucible::cli {
 /// Errors: kUsage when the file cannot be written.
 Result<void> write_decisions(backend::DecisionLog& log, const std::string& file);
 
-/// The first line of a reason.
-std::string first_line(const std::string& reason);
+/// A reason on one line, without the path of the plugin that stands beside it anyway.
+std::string short_reason(const std::string& reason, const std::filesystem::path& plugin);
 
 }  // namespace crucible::cli

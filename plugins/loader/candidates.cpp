@@ -32,6 +32,7 @@ struct Place {
   path folder;
   std::string source;
   bool manifests = false;  // it has NAME.json files that say where a plugin is, not plugins
+  bool runtime = false;    // the runtime's own libraries are here too
 };
 
 /// A variable of the environment; "" where it must not be believed.
@@ -65,7 +66,7 @@ std::vector<Place> search_places(const LoadPolicy& policy) {
   }
   places.push_back({"/etc/crucible/plugins.d", "a manifest of the system", true});
   for (const path& folder : runtime_folders()) {
-    places.push_back({folder, "the folder of the runtime"});
+    places.push_back({folder, "the folder of the runtime", false, true});
     places.push_back({folder.parent_path() / "lib" / "crucible", "lib/crucible beside the runtime"});
   }
   return places;
@@ -99,7 +100,7 @@ Result<Candidate> read_manifest(const path& file, const std::string& source) {
   std::string name = text("name");
   if (name.empty()) name = name_in(plugin.filename());
   if (name.empty()) name = file.stem();
-  return Candidate{name, plugin, fmt::format("{} ({})", source, file.string()), text("sha256")};
+  return Candidate{name, plugin, fmt::format("{} ({})", source, file.string()), text("sha256"), false};
 }
 
 /// The candidates of one place. `wanted` ("": all) is the only name that is looked for.
@@ -107,15 +108,18 @@ void look_in(const Place& place, std::string_view wanted, std::vector<Candidate>
   if (!place.manifests && !wanted.empty()) {
     const path file = place.folder / fmt::format("{}{}{}", kPrefix, wanted, kSuffix);
     std::error_code error;
-    if (std::filesystem::exists(file, error)) found.push_back({std::string(wanted), file, place.source, ""});
+    if (std::filesystem::exists(file, error)) {
+      found.push_back({std::string(wanted), file, place.source, "", place.runtime});
+    }
     return;
   }
   for (const path& file : files_in(place.folder)) {
     if (!place.manifests) {
       std::error_code error;
       const std::string name = name_in(file.filename());
-      if (!name.empty() && std::filesystem::is_regular_file(file, error))
-        found.push_back({name, file, place.source, ""});
+      if (!name.empty() && std::filesystem::is_regular_file(file, error)) {
+        found.push_back({name, file, place.source, "", place.runtime});
+      }
       continue;
     }
     if (file.extension() != ".json") continue;
@@ -196,7 +200,7 @@ Result<Candidate> find_candidate(std::string_view name, const LoadPolicy& policy
 
 Candidate explicit_candidate(const path& file) {
   const std::string name = name_in(file.filename());
-  return {name.empty() ? file.stem().string() : name, file, "the path that was given", ""};
+  return {name.empty() ? file.stem().string() : name, file, "the path that was given", "", false};
 }
 
 }  // namespace crucible::backend

@@ -15,10 +15,11 @@ namespace crucible::backend {
 
 /// A file that may be a plugin.
 struct Candidate {
-  std::string name;            // "cpu" of libcrucible_cpu.so, or what its manifest says
-  std::filesystem::path path;  // absolute
-  std::string source;          // which place it is from, in words
-  std::string pin;             // SHA-256 from its manifest, or empty
+  std::string name;             // "cpu" of libcrucible_cpu.so, or what its manifest says
+  std::filesystem::path path;   // absolute
+  std::string source;           // which place it is from, in words
+  std::string pin;              // SHA-256 from its manifest, or empty
+  bool beside_runtime = false;  // found where the runtime's own libraries are
 };
 
 /// Every candidate, the ones that are found first in front; of two with one name the first is kept and the log says so.

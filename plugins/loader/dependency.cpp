@@ -3,12 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iterator>
-#include <set>
 #include <system_error>
 
 namespace crucible::backend {
@@ -40,26 +38,20 @@ constexpr Package kPackages[] = {
     {"libstdc++.so", "libstdc++6"},
 };
 
-/// The names in /etc/ld.so.cache (format glibc-ld.so.cache1.1; offsets are checked). Empty when there is none.
-std::set<std::string> cached_libraries() {
-  std::set<std::string> names;
-  std::ifstream stream("/etc/ld.so.cache", std::ios::binary);
-  const std::string bytes((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
-  const std::size_t start = bytes.find("glibc-ld.so.cache1.1");
-  constexpr std::size_t kHeader = 48, kEntry = 24;
-  if (start == std::string::npos || bytes.size() - start < kHeader) return names;
-  const auto number = [&](std::size_t at) {
-    std::uint32_t value = 0;
-    if (at + sizeof(value) <= bytes.size()) std::memcpy(&value, bytes.data() + at, sizeof(value));
-    return value;
-  };
-  const std::uint32_t count = number(start + 20);
-  for (std::uint32_t i = 0; i < count && start + kHeader + (i + 1) * kEntry <= bytes.size(); ++i) {
-    const std::size_t name = start + number(start + kHeader + i * kEntry + 4);  // after the entry's flags
-    const std::size_t end = name < bytes.size() ? bytes.find('\0', name) : std::string::npos;
-    if (end != std::string::npos) names.insert(bytes.substr(name, end - name));
-  }
-  return names;
+/// The cache of ldconfig as it is: among its texts is the path of every library, which ends with "/NAME" and a zero.
+std::string library_cache() {
+  std::ifstream stream("/etc/ld.so.cache", std::ios::binary | std::ios::ate);
+  const std::streamoff size = stream ? static_cast<std::streamoff>(stream.tellg()) : 0;
+  std::string bytes(size > 0 ? static_cast<std::size_t>(size) : 0, '\0');
+  stream.seekg(0);
+  stream.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  return bytes;
+}
+
+bool is_cached(const std::string& cache, const std::string& library) {
+  std::string end = "/" + library;
+  end += '\0';
+  return memmem(cache.data(), cache.size(), end.data(), end.size()) != nullptr;
 }
 
 std::vector<std::string> folders_of_variable() {
@@ -93,10 +85,10 @@ std::vector<std::string> missing_libraries(const Inspection& inspection, const s
   std::vector<std::string> folders = folders_of_variable();
   for (const std::string& own : inspection.folders) folders.push_back(replace_origin(own, folder));
   for (const char* standard : {"/lib", "/usr/lib", "/lib64", "/usr/lib64"}) folders.emplace_back(standard);
-  const std::set<std::string> cached = cached_libraries();
+  const std::string cache = library_cache();
   std::vector<std::string> missing;
   for (const std::string& library : inspection.needed) {
-    bool found = library.find('/') != std::string::npos ? is_there(library) : cached.contains(library);
+    bool found = library.find('/') != std::string::npos ? is_there(library) : is_cached(cache, library);
     for (std::size_t i = 0; !found && i < folders.size(); ++i) {
       found = is_there(std::filesystem::path(folders[i]) / library);
     }

@@ -54,17 +54,18 @@ std::string end_in_words(const ChildResult& child, const LoadPolicy& policy) {
 }
 
 /// The step in which a probe ended that did not finish.
-Step step_of(const ProbeAnswer& answer) {
+Step step_of(const ProbeAnswer& answer, ProbeDepth depth) {
+  if (depth == ProbeDepth::kDevices) return Step::kInit;
   const auto has = [&](Step step) {
     return std::any_of(answer.steps.begin(), answer.steps.end(), [&](const ProbeStep& at) { return at.step == step; });
   };
-  if (has(Step::kProbe)) return Step::kInit;
   return has(Step::kDependency) ? Step::kProbe : has(Step::kInspect) ? Step::kDependency : Step::kInspect;
 }
 
-void add_unexpected_end(const OpenFile& file, const ChildResult& child, const LoadPolicy& policy, ProbeAnswer& answer) {
+void add_unexpected_end(const OpenFile& file, const ChildResult& child, const LoadPolicy& policy, ProbeDepth depth,
+                        ProbeAnswer& answer) {
   ProbeStep step;
-  step.step = step_of(answer);
+  step.step = step_of(answer, depth);
   step.outcome = Outcome::kRefused;
   step.reason = fmt::format("plugin {}: {} while the probe was {}", file.path().string(), end_in_words(child, policy),
                             answer.doing.empty() ? "starting" : answer.doing);
@@ -102,7 +103,7 @@ Result<ProbeAnswer> run_probe(const OpenFile& file, const LoadPolicy& policy, Pr
     take_line(std::string_view(child.answers).substr(start, end - start), answer);
   }
   if (!answer.finished) {
-    add_unexpected_end(file, child, policy, answer);
+    add_unexpected_end(file, child, policy, depth, answer);
     return answer;
   }
   // Words on a stream are harmless, except that standard output is where a command's results go.

@@ -168,7 +168,7 @@ void list_devices(const QueryAnswer& plugin, const Tables& tables, const std::fi
 }
 
 int run(const std::filesystem::path& path, const std::string& mode) {
-  look_at_file(path);
+  if (mode == "query") look_at_file(path);  // otherwise it has been looked at before
   const Stopwatch time;
   const Snapshot before = Snapshot::take();
   const crucible_plugin_query_fn query = load(path, time);

@@ -92,12 +92,14 @@ crucible_status enumerate(crucible_kv_sink, void*) {
   return is("devices_fail") ? &the_error : is("error_without_functions") ? &junk_error : nullptr;
 }
 
+crucible_status close_nothing(crucible_device*) { return nullptr; }
+
 /// One table with something behind its end, as a newer plugin would have.
 struct LongDevice {
   crucible_if_device table;
   void (*more[8])();
 };
-LongDevice device_table = {{sizeof(crucible_if_device), 1, enumerate}, {}};
+LongDevice device_table = {{sizeof(crucible_if_device), 1, enumerate, nullptr, close_nothing}, {}};
 alignas(16) unsigned char unaligned_space[sizeof(crucible_if_device) + 16];
 crucible_if_memory memory_table = {sizeof(memory_table), 1};
 crucible_if_compile compile_table = {sizeof(compile_table), 1};

@@ -1,0 +1,121 @@
+// `crucible plugin list` and `crucible plugin explain` as a user meets them: sound and broken plugins side by side.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace crucible {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct Outcome {
+  int code = -1;
+  std::string out;
+};
+
+class PluginCommand : public testing::Test {
+ protected:
+  PluginCommand() {
+    std::string name = testing::TempDir() + "crucible_plugin_XXXXXX";
+    if (mkdtemp(name.data()) == nullptr) std::abort();
+    folder_ = name;
+    std::filesystem::create_directories(folder_ / "plugins");
+    chmod((folder_ / "plugins").c_str(), 0755);
+    for (const char* kind : {"sound", "query_segfaults", "init_segfaults", "rejects"}) {
+      std::filesystem::copy_file(CRUCIBLE_BROKEN_PLUGIN, folder_ / "plugins" / ("libcrucible_" + std::string(kind) + ".so"));
+    }
+    std::ofstream(folder_ / "plugins/libcrucible_text.so") << "no library";
+  }
+  ~PluginCommand() override { std::filesystem::remove_all(folder_); }
+
+  /// Standard output and error together.
+  Outcome crucible(const std::string& arguments, const std::string& before = "") const {
+    const std::string command = "cd / && XDG_CACHE_HOME=" + (folder_ / "cache").string() +
+                                " CRUCIBLE_PLUGIN_PATH=" + (folder_ / "plugins").string() + " " + before +
+                                " " CRUCIBLE_COMMAND " plugin " + arguments + " 2>&1";
+    Outcome outcome;
+    std::FILE* const pipe = popen(command.c_str(), "r");
+    if (pipe == nullptr) return outcome;
+    char bytes[4096];
+    for (std::size_t got; (got = fread(bytes, 1, sizeof(bytes), pipe)) > 0;) outcome.out.append(bytes, got);
+    outcome.code = WEXITSTATUS(pclose(pipe));
+    return outcome;
+  }
+  std::filesystem::path folder_;
+};
+
+TEST_F(PluginCommand, ListHasARowForEveryPlugin) {
+  const Outcome outcome = crucible("list --json");
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  const auto document = nlohmann::json::parse(outcome.out);
+  std::map<std::string, nlohmann::json> rows;
+  for (const auto& row : document["plugins"]) rows[row["name"]] = row;
+  EXPECT_EQ(rows.count("core"), 0u);  // the runtime's own library
+  ASSERT_EQ(rows.count("sound"), 1u);
+  EXPECT_EQ(rows["sound"]["usable"], true);
+  EXPECT_EQ(rows["sound"]["vendor"], "nobody");
+  EXPECT_EQ(rows["sound"]["version"], "1.0");
+  EXPECT_EQ(rows["cpu"]["devices"].size(), 1u);
+  for (const auto& [name, words] : {std::pair("query_segfaults", "crashed with SIGSEGV"),
+                                    std::pair("init_segfaults", "while the probe was starting it"),
+                                    std::pair("rejects", "the moon is not full"), std::pair("text", "not an ELF file")}) {
+    EXPECT_EQ(rows[name]["usable"], false) << name;
+    EXPECT_THAT(rows[name]["reason"].get<std::string>(), HasSubstr(words));
+  }
+}
+
+TEST_F(PluginCommand, ListTellsTheReasonOnOneLineWithoutThePath) {
+  const Outcome outcome = crucible("list");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("libcrucible_text.so             broken: it cannot be loaded: it is not an ELF file\n"));
+}
+
+TEST_F(PluginCommand, ExplainNumbersTheSteps) {
+  const Outcome good = crucible("explain sound");
+  EXPECT_EQ(good.code, 0) << good.out;
+  EXPECT_THAT(good.out, AllOf(HasSubstr("plugin sound: usable"), HasSubstr("  1. candidate  passed"),
+                              HasSubstr(" 11. init       passed"), HasSubstr("found in CRUCIBLE_PLUGIN_PATH")));
+  const Outcome bad = crucible("explain query_segfaults");
+  EXPECT_EQ(bad.code, 4);
+  EXPECT_THAT(bad.out, AllOf(HasSubstr("not usable"), HasSubstr("  6. probe      refused"), Not(HasSubstr("  7. "))));
+  EXPECT_EQ(crucible("explain init_segfaults").code, 4);  // and the command lives
+  EXPECT_EQ(crucible("explain ../x/").code, 4);
+  EXPECT_EQ(crucible("explain absent").code, 4);
+  EXPECT_THAT(crucible("explain absent").out, HasSubstr("plugin absent was not found; looked for"));
+}
+
+TEST_F(PluginCommand, ExplainTakesAPath) {
+  const Outcome outcome = crucible("explain " + (folder_ / "plugins/libcrucible_sound.so").string() + " --json");
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  const auto document = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(document["usable"], true);
+  EXPECT_EQ(document["decisions"].size(), 11u);
+  EXPECT_EQ(document["decisions"][0]["reason"], "the path that was given");
+  EXPECT_EQ(document["decisions"][10]["step"], "init");
+}
+
+TEST_F(PluginCommand, DecisionsGoToAFileByOptionAndByVariable) {
+  const std::string file = (folder_ / "d.jsonl").string();
+  EXPECT_EQ(crucible("explain sound --decisions " + file).code, 0);
+  EXPECT_EQ(crucible("explain sound", "CRUCIBLE_DECISIONS=" + file).code, 0);
+  std::ifstream stream(file);
+  int lines = 0;
+  for (std::string line; std::getline(stream, line); ++lines) {
+    EXPECT_TRUE(nlohmann::json::parse(line).contains("outcome"));
+  }
+  EXPECT_EQ(lines, 22);
+  EXPECT_EQ(crucible("list --decisions /no/such/folder/x").code, 2);
+}
+
+}  // namespace
+}  // namespace crucible
