@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/kernel/schedule.hpp"
+
 namespace crucible::conformance {
 
 std::vector<std::string> device_ids(const Subject& subject) {
@@ -98,7 +100,8 @@ Kernels::Kernels(Opened& opened, std::string_view prelude, const std::vector<Ker
       sources.push_back(
           {sizeof(crucible_kernel_source), 0, borrow(text.name), {nullptr, 0}, text.ir.data(), text.ir.size()});
     }
-    expect_ok(compile(opened.device, {nullptr, 0}, sources.data(), count, &module_, nullptr), what + " from kernel IR");
+    expect_ok(compile(opened.device, borrow(kernel::math_prelude()), sources.data(), count, &module_, nullptr),
+              what + " from kernel IR");
   }
   expect(module_ != nullptr, what + " hands out a module", "NULL");
 }
