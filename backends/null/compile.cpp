@@ -58,9 +58,13 @@ crucible_status compile_sources(crucible_device* device, crucible_str, const cru
     sdk::require(device != nullptr && out != nullptr, "compile_sources: no device or no place for the module");
     sdk::require(count == 0 || sources != nullptr, "compile_sources: the sources are missing");
     auto module = std::make_unique<crucible_module>();
+    const sdk::SizedArray<crucible_kernel_source> all(sources);
     for (std::uint32_t i = 0; i < count; ++i) {
-      const crucible_kernel_source source = sdk::read_sized(&sources[i]);
+      const crucible_kernel_source source = all[i];
       const std::string name = sdk::to_string(source.name);
+      if (source.ir == nullptr && source.text.size == 0) {
+        throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "kernel " + name + " has neither text nor kernel IR", {{"kernel", name}});
+      }
       if (source.ir != nullptr) (void)sdk::read_kernel(source.ir, source.ir_size);
       module->kernels[name].name = name;
       counts().add(Count::kTextBytes, source.text.size);

@@ -73,7 +73,8 @@ crucible_status build(crucible_device* device, const crucible_op* ops, std::uint
     plan->device = device;
     plan->ops = count;
     plan->slots = slot_count;
-    for (std::uint32_t i = 0; i < count; ++i) add_op(*plan, i, ops[i]);
+    const sdk::SizedArray<crucible_op> all(ops);
+    for (std::uint32_t i = 0; i < count; ++i) add_op(*plan, i, all[i]);
     device->ledger.add("plan");
     counts().add(Count::kPlansBuilt);
     counts().add(Count::kOpsBuilt, count);

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -146,6 +147,15 @@ HostLibrary::~HostLibrary() {
 
 HostKernel HostLibrary::kernel(const std::string& name) const {
   return reinterpret_cast<HostKernel>(dlsym(handle_, name.c_str()));
+}
+
+std::uint64_t HostLibrary::kernel_bytes(const std::string& name) const {
+  Dl_info info = {};
+  const ElfW(Sym)* symbol = nullptr;
+  void* const address = dlsym(handle_, name.c_str());
+  if (address == nullptr) return 0;
+  const int found = dladdr1(address, &info, reinterpret_cast<void**>(const_cast<ElfW(Sym)**>(&symbol)), RTLD_DL_SYMENT);
+  return found == 0 || symbol == nullptr ? 0 : symbol->st_size;
 }
 
 bool is_c_name(std::string_view name) {

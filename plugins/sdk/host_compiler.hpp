@@ -26,6 +26,8 @@ class HostLibrary {
   ~HostLibrary();
   /// Null when there is no such function.
   HostKernel kernel(const std::string& name) const;
+  /// Bytes of a kernel's machine code; 0 when there is no such function.
+  std::uint64_t kernel_bytes(const std::string& name) const;
   std::uint64_t binary_bytes() const { return binary_bytes_; }
   /// What the compiler printed: warnings.
   const std::string& log() const { return log_; }

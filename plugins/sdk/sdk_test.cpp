@@ -4,13 +4,16 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <stdexcept>
 
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/host.hpp"
 #include "plugins/sdk/host_compiler.hpp"
+#include "plugins/sdk/host_queue.hpp"
 #include "plugins/sdk/ledger.hpp"
 #include "plugins/sdk/options.hpp"
 #include "plugins/sdk/query.hpp"
@@ -265,6 +268,62 @@ TEST(SdkText, SizedStructsOfOtherMinors) {
   write_sized<crucible_compile_info>(nullptr, {});
 }
 
+/// What a newer host hands over: each element is longer than ours.
+TEST(SdkText, ArraysOfLongerStructs) {
+  struct Longer {
+    crucible_compile_info info;
+    std::uint64_t more;
+  } items[2] = {};
+  for (std::uint32_t i = 0; i < 2; ++i) items[i] = {{sizeof(Longer), 0, 10 + i, 20 + i}, 99};
+  const SizedArray<crucible_compile_info> array(&items[0].info);
+  EXPECT_EQ(array[1].compile_ns, 11u);
+  EXPECT_EQ(array[1].binary_bytes, 21u);
+  EXPECT_EQ(array[1].struct_size, sizeof(crucible_compile_info));
+}
+
+TEST(SdkTimeline, OnlyGrowsAndKeepsItsFailure) {
+  HostTimeline timeline(5);
+  EXPECT_EQ(timeline.value(), 5u);
+  timeline.signal(6);
+  EXPECT_EQ(message_of([&] { timeline.signal(6); }), "the timeline is at 6 and cannot go to 6");
+  timeline.wait(6, 0);
+  EXPECT_THAT(take(guard([&] { timeline.wait(7, 1000000); })),
+              Pair(CRUCIBLE_E_CANCELLED, "the timeline did not reach 7 in 1000000 ns: it is at 6"));
+  timeline.poison(CRUCIBLE_E_DEVICE_LOST, "unplugged");
+  timeline.poison(CRUCIBLE_E_INTERNAL, "later");
+  EXPECT_THAT(take(guard([&] { timeline.wait(1, UINT64_MAX); })), Pair(CRUCIBLE_E_DEVICE_LOST, "unplugged"));
+  EXPECT_EQ(message_of([&] { (void)timeline.value(); }), "unplugged");
+  EXPECT_EQ(message_of([&] { timeline.signal(9); }), "unplugged");
+}
+
+TEST(SdkQueue, RunsInOrderAfterItsWaitsAndPoisonsOnFailure) {
+  const auto go = std::make_shared<HostTimeline>(0), done = std::make_shared<HostTimeline>(0);
+  std::vector<int> order;  // written by the queue's thread, read when `done` says so
+  HostQueue queue;
+  queue.submit([&] { order.push_back(1); }, {{go, 3}}, {{done, 1}});
+  queue.submit([&] { order.push_back(2); }, {}, {{done, 2}});
+  EXPECT_FALSE(queue.wait_idle(1000000));
+  EXPECT_EQ(done->value(), 0u);
+  go->signal(3);
+  done->wait(2, UINT64_MAX);
+  EXPECT_THAT(order, ElementsAre(1, 2));
+  EXPECT_TRUE(queue.wait_idle(UINT64_MAX));
+  const auto next = std::make_shared<HostTimeline>(0);
+  queue.submit([] { throw Failure(CRUCIBLE_E_EXEC_FAULT, "trap"); }, {}, {{done, 3}});
+  queue.submit([] {}, {{done, 3}}, {{next, 1}});  // inherits the failure
+  EXPECT_THAT(take(guard([&] { next->wait(1, UINT64_MAX); })), Pair(CRUCIBLE_E_EXEC_FAULT, "trap"));
+  EXPECT_EQ(message_of([&] { (void)done->value(); }), "trap");
+}
+
+TEST(SdkQueue, EndsOnlyWhenItsWorkIsDone) {
+  std::atomic<int> ran{0};
+  {
+    HostQueue queue;
+    for (int i = 0; i < 100; ++i) queue.submit([&] { ++ran; }, {}, {});
+  }
+  EXPECT_EQ(ran, 100);
+}
+
 TEST(SdkHostCompiler, CompilesLoadsAndRuns) {
   if (access("/usr/bin/clang-19", X_OK) != 0) GTEST_SKIP() << "no clang-19";
   const auto library = HostLibrary::compile(
@@ -277,7 +336,9 @@ TEST(SdkHostCompiler, CompilesLoadsAndRuns) {
   library->kernel("twice")(buffers, scalars, 1, 3);
   EXPECT_THAT(values, ElementsAre(1, 4, 6));
   EXPECT_EQ(library->kernel("thrice"), nullptr);
-  EXPECT_GT(library->binary_bytes(), 0u);
+  EXPECT_GT(library->binary_bytes(), library->kernel_bytes("twice"));
+  EXPECT_GT(library->kernel_bytes("twice"), 0u);
+  EXPECT_EQ(library->kernel_bytes("thrice"), 0u);
 }
 
 TEST(SdkHostCompiler, SaysWhatIsMissingOrWrong) {

@@ -51,6 +51,21 @@ Struct read_sized(const Struct* theirs) {
   return ours;
 }
 
+/// An array of sized structs of the caller: the first one's struct_size is the distance from one to the next.
+template <class Struct>
+class SizedArray {
+ public:
+  /// Borrows. Null is allowed when no element is asked for.
+  explicit SizedArray(const Struct* first) : first_(reinterpret_cast<const char*>(first)) {
+    if (first != nullptr) stride_ = first->struct_size;
+  }
+  Struct operator[](std::size_t i) const { return read_sized(reinterpret_cast<const Struct*>(first_ + i * stride_)); }
+
+ private:
+  const char* first_;
+  std::size_t stride_ = 0;
+};
+
 /// Fills in a sized out-parameter: no byte behind the caller's struct_size is written. Null is allowed.
 template <class Struct>
 void write_sized(Struct* theirs, Struct ours) {

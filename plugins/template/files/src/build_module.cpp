@@ -17,6 +17,7 @@ void build_module(crucible_module& module, const std::string& text, const std::s
   module.library = sdk::HostLibrary::compile(host_text, module.device->compiler);
   for (auto& [name, kernel] : module.kernels) {
     kernel.function = module.library->kernel(name);
+    kernel.binary_bytes = module.library->kernel_bytes(name);
     if (kernel.function != nullptr) continue;
     throw sdk::Failure(CRUCIBLE_E_INVALID_ARGUMENT, "the text of kernel " + name + " defines no such function", {{"kernel", name}});
   }

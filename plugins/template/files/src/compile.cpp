@@ -34,8 +34,7 @@ void add_source(Sources& sources, const std::string& name, Source source) {
 }
 
 /// One kernel of compile_sources: its text where that is in our dialect, else its IR.
-Source read_source(const std::string& name, const crucible_kernel_source& theirs) {
-  const crucible_kernel_source source = sdk::read_sized(&theirs);
+Source read_source(const std::string& name, const crucible_kernel_source& source) {
   const std::string text = sdk::to_string(source.text);
   if (takes_c() && !text.empty()) return {text, text};
   if (source.ir == nullptr) {
@@ -97,9 +96,10 @@ crucible_status compile_sources(crucible_device* device, crucible_str prelude, c
     sdk::require(count == 0 || kernels != nullptr, "compile_sources: the sources are missing");
     const auto start = Clock::now();
     Sources sources;
+    const sdk::SizedArray<crucible_kernel_source> all(kernels);  // of an older or newer host
     for (std::uint32_t i = 0; i < count; ++i) {
-      const std::string name = sdk::to_string(sdk::read_sized(&kernels[i]).name);
-      add_source(sources, name, read_source(name, kernels[i]));
+      const std::string name = sdk::to_string(all[i].name);
+      add_source(sources, name, read_source(name, all[i]));
     }
     *out = make_module(device, sdk::to_string(prelude), sources, start, info);
   });
@@ -128,7 +128,8 @@ crucible_status unload(crucible_module* module) {
 crucible_status kernel_info(crucible_kernel* kernel, crucible_kv_sink sink, void* user) {
   return sdk::guard([&] {
     sdk::require(kernel != nullptr && sink != nullptr, "compile.kernel_info: no kernel or no function to report to");
-    sdk::report(sink, user, {sdk::text_item("name", kernel->name)});  // add binary_bytes, registers, shared_bytes
+    // Add registers and shared_bytes where your compiler tells them.
+    sdk::report(sink, user, {sdk::text_item("name", kernel->name), sdk::number_item("binary_bytes", kernel->binary_bytes)});
   });
 }
 

@@ -84,13 +84,21 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
                  sdk::answer_item("f64", Answer::kYes, "the host computes"),
                  sdk::answer_item("f16", Answer::kYes, "the host computes"),
                  sdk::answer_item("bf16", Answer::kYes, "the host computes"),
-                 sdk::answer_item("queue", Answer::kNo, "no table yet"),
-                 sdk::answer_item("async", Answer::kNo, "plans are done on return"),
+                 sdk::answer_item("queue", Answer::kYes, "a thread of the host per queue"),
+                 sdk::answer_item("async", Answer::kYes, "submit does not wait"),
                  sdk::answer_item("library.matmul", Answer::kNo, "no library"),
                  sdk::answer_item("library.conv2d", Answer::kNo, "no library"),
                  sdk::answer_item("binary", Answer::kNo, "no table yet"),
                  sdk::answer_item("profile", Answer::kNo, "no table yet"),
                  sdk::answer_item("health", Answer::kNo, "no table yet")});
+  });
+}
+
+crucible_status wait_idle(crucible_device* device, std::uint64_t timeout_ns) {
+  return sdk::guard([&] {
+    sdk::require(device != nullptr, "device.wait_idle: no device");
+    if (wait_for_queues(*device, timeout_ns)) return;
+    throw sdk::Failure(CRUCIBLE_E_CANCELLED, "device.wait_idle: a queue had work after " + std::to_string(timeout_ns) + " ns");
   });
 }
 
@@ -104,7 +112,7 @@ const crucible_if_device kDeviceTable = {.struct_size = sizeof(crucible_if_devic
                                          .properties = properties,
                                          .capabilities = capabilities,
                                          .score = nullptr,
-                                         .wait_idle = nullptr,
+                                         .wait_idle = wait_idle,
                                          .self_test = nullptr};
 
 }  // namespace acme

@@ -13,6 +13,7 @@
 struct crucible_kernel {
   crucible::sdk::HostKernel function = nullptr;  // (7) your driver's handle of a kernel
   std::string name;
+  std::uint64_t binary_bytes = 0;  // of its machine code
 };
 
 struct crucible_module {

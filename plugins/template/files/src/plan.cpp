@@ -44,8 +44,7 @@ void read_launch(crucible_plan& plan, std::uint32_t index, const crucible_op& op
   }
 }
 
-void read_op(crucible_plan& plan, std::uint32_t index, const crucible_op& theirs) {
-  const crucible_op op = sdk::read_sized(&theirs);
+void read_op(crucible_plan& plan, std::uint32_t index, const crucible_op& op) {
   if (op.struct_size < sizeof(crucible_op)) {
     invalid(index, "its struct_size is " + std::to_string(op.struct_size) + ", it needs " + std::to_string(sizeof(crucible_op)));
   }
@@ -79,7 +78,8 @@ crucible_status build(crucible_device* device, const crucible_op* ops, std::uint
     auto plan = std::make_unique<crucible_plan>();
     plan->device = device;
     plan->slot_count = slot_count;
-    for (std::uint32_t i = 0; i < count; ++i) read_op(*plan, i, ops[i]);
+    const sdk::SizedArray<crucible_op> all(ops);  // of an older or newer host
+    for (std::uint32_t i = 0; i < count; ++i) read_op(*plan, i, all[i]);
     device->ledger.add("plan");
     *out = plan.release();
   });
@@ -99,8 +99,7 @@ crucible_status set_slots(crucible_plan* plan, const double* values, std::uint32
 crucible_status replay(crucible_plan* plan) {
   return sdk::guard([&] {
     sdk::require(plan != nullptr, "plan.replay: no plan");
-    const std::lock_guard lock(plan->device->run_mutex);
-    for (const PlanOp& op : plan->ops) run_op(*plan->device, op);
+    run_plan(*plan);
   });
 }
 
@@ -139,6 +138,11 @@ crucible_status describe(crucible_plan* plan, crucible_kv_sink sink, void* user)
 }
 
 }  // namespace
+
+void run_plan(crucible_plan& plan) {
+  const std::lock_guard lock(plan.device->run_mutex);
+  for (const PlanOp& op : plan.ops) run_op(*plan.device, op);
+}
 
 const crucible_if_plan kPlanTable = {
     sizeof(crucible_if_plan), CRUCIBLE_ABI_MINOR, build, set_slots, replay, profile, destroy, describe};

@@ -26,6 +26,9 @@ struct SlotUse {
 /// graph or a command list, build that in plan.cpp's build() and start it in replay().
 void run_op(crucible_device& device, const PlanOp& op);
 
+/// All ops in order, done on return. Threads: any.
+void run_plan(crucible_plan& plan);
+
 }  // namespace acme
 
 struct crucible_plan {

@@ -48,7 +48,8 @@ const void* interface_table(std::uint32_t id) {
     case CRUCIBLE_IF_MEMORY: return &kMemoryTable;
     case CRUCIBLE_IF_COMPILE: return &kCompileTable;
     case CRUCIBLE_IF_PLAN: return &kPlanTable;
-    default: return nullptr;  // (9) tables that you do not have yet: queue, library, binary, profile, health
+    case CRUCIBLE_IF_QUEUE: return &kQueueTable;
+    default: return nullptr;  // (10) tables that you do not have yet: library, binary, profile, health
   }
 }
 

@@ -9,5 +9,6 @@ extern const crucible_if_device kDeviceTable;    // device.cpp
 extern const crucible_if_memory kMemoryTable;    // memory.cpp
 extern const crucible_if_compile kCompileTable;  // compile.cpp
 extern const crucible_if_plan kPlanTable;        // plan.cpp
+extern const crucible_if_queue kQueueTable;      // queue.cpp
 
 }  // namespace acme
