@@ -1,6 +1,7 @@
 # What `cmake --install` puts under a prefix, and find_package(Crucible) for authors of plugins outside this tree.
 #
-#   bin/crucible  lib/libcrucible_core.so  lib/crucible/libcrucible_*.so  libexec/crucible/crucible-probe
+#   bin/crucible  lib/libcrucible_core.so  lib/crucible/libcrucible_*.so
+#   libexec/crucible/crucible-probe (plugins/loader/CMakeLists.txt)
 #   include/crucible/crucible_plugin.h  include/crucible/sdk/*.hpp  lib/libcrucible_sdk.a  lib/cmake/Crucible/*
 #
 # Plugins lie in lib/crucible whatever the library folder is called (lib/x86_64-linux-gnu under /usr on Debian): the loader
@@ -11,7 +12,6 @@ include(CMakePackageConfigHelpers)
 set(CRUCIBLE_PLUGIN_FOLDER lib/crucible)
 set(CRUCIBLE_CMAKE_FOLDER ${CMAKE_INSTALL_LIBDIR}/cmake/Crucible)
 file(RELATIVE_PATH crucible_bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
-file(RELATIVE_PATH crucible_libexec_to_lib ${CMAKE_INSTALL_FULL_LIBEXECDIR}/crucible ${CMAKE_INSTALL_FULL_LIBDIR})
 
 set_target_properties(crucible PROPERTIES INSTALL_RPATH "$ORIGIN/${crucible_bin_to_lib}")
 set_target_properties(crucible_core PROPERTIES INSTALL_RPATH "$ORIGIN")
@@ -25,10 +25,6 @@ foreach(plugin cpu null)
     install(TARGETS crucible_${plugin} LIBRARY DESTINATION ${CRUCIBLE_PLUGIN_FOLDER} COMPONENT runtime)
   endif()
 endforeach()
-if(TARGET crucible_probe)
-  set_target_properties(crucible_probe PROPERTIES INSTALL_RPATH "$ORIGIN/${crucible_libexec_to_lib}")
-  install(TARGETS crucible_probe RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/crucible COMPONENT runtime)
-endif()
 
 install(TARGETS crucible_sdk crucible_plugin_abi EXPORT CrucibleTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
