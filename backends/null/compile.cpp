@@ -63,7 +63,8 @@ crucible_status compile_sources(crucible_device* device, crucible_str, const cru
       const crucible_kernel_source source = all[i];
       const std::string name = sdk::to_string(source.name);
       if (source.ir == nullptr && source.text.size == 0) {
-        throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "kernel " + name + " has neither text nor kernel IR", {{"kernel", name}});
+        throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "kernel " + name + " has neither text nor kernel IR",
+                           {{"kernel", name}});
       }
       if (source.ir != nullptr) (void)sdk::read_kernel(source.ir, source.ir_size);
       module->kernels[name].name = name;

@@ -9,29 +9,52 @@ namespace crucible_null {
 
 std::string_view name(Count count) {
   switch (count) {
-    case Count::kDevicesOpened: return "devices_opened";
-    case Count::kBuffersMade: return "buffers_made";
-    case Count::kBytesAllocated: return "bytes_allocated";
-    case Count::kWrites: return "writes";
-    case Count::kBytesWritten: return "bytes_written";
-    case Count::kReads: return "reads";
-    case Count::kBytesRead: return "bytes_read";
-    case Count::kMemoryFills: return "memory_fills";
-    case Count::kBytesFilled: return "bytes_filled";
-    case Count::kCompilations: return "compilations";
-    case Count::kKernelsCompiled: return "kernels_compiled";
-    case Count::kTextBytes: return "text_bytes";
-    case Count::kIrBytes: return "ir_bytes";
-    case Count::kPlansBuilt: return "plans_built";
-    case Count::kOpsBuilt: return "ops_built";
-    case Count::kSlotsSet: return "slots_set";
-    case Count::kReplays: return "replays";
-    case Count::kLaunches: return "launches";
-    case Count::kWorkItems: return "work_items";
-    case Count::kCopies: return "copies";
-    case Count::kBytesCopied: return "bytes_copied";
-    case Count::kFills: return "fills";
-    case Count::kBytesPatterned: return "bytes_patterned";
+    case Count::kDevicesOpened:
+      return "devices_opened";
+    case Count::kBuffersMade:
+      return "buffers_made";
+    case Count::kBytesAllocated:
+      return "bytes_allocated";
+    case Count::kWrites:
+      return "writes";
+    case Count::kBytesWritten:
+      return "bytes_written";
+    case Count::kReads:
+      return "reads";
+    case Count::kBytesRead:
+      return "bytes_read";
+    case Count::kMemoryFills:
+      return "memory_fills";
+    case Count::kBytesFilled:
+      return "bytes_filled";
+    case Count::kCompilations:
+      return "compilations";
+    case Count::kKernelsCompiled:
+      return "kernels_compiled";
+    case Count::kTextBytes:
+      return "text_bytes";
+    case Count::kIrBytes:
+      return "ir_bytes";
+    case Count::kPlansBuilt:
+      return "plans_built";
+    case Count::kOpsBuilt:
+      return "ops_built";
+    case Count::kSlotsSet:
+      return "slots_set";
+    case Count::kReplays:
+      return "replays";
+    case Count::kLaunches:
+      return "launches";
+    case Count::kWorkItems:
+      return "work_items";
+    case Count::kCopies:
+      return "copies";
+    case Count::kBytesCopied:
+      return "bytes_copied";
+    case Count::kFills:
+      return "fills";
+    case Count::kBytesPatterned:
+      return "bytes_patterned";
   }
   return "";
 }

@@ -42,7 +42,8 @@ crucible_status close(crucible_device* device) {
   return sdk::guard([&] {
     sdk::require(device != nullptr, "device.close: no device");
     device->ledger.report_leaks("device");
-    for (std::size_t i = 0; i < kCounts; ++i) sdk::metric(name(static_cast<Count>(i)), counts().of(static_cast<Count>(i)));
+    for (std::size_t i = 0; i < kCounts; ++i)
+      sdk::metric(name(static_cast<Count>(i)), counts().of(static_cast<Count>(i)));
     delete device;
   });
 }
@@ -62,8 +63,8 @@ crucible_status capabilities(crucible_str id, crucible_kv_sink sink, void* user)
     for (const std::string_view key : {"compile.text", "compile.ir"}) {
       sdk::report(sink, user, {sdk::answer_item(key, sdk::Answer::kYes, "taken and dropped")});
     }
-    for (const std::string_view key : {"queue", "binary", "library.matmul", "library.conv2d", "f64", "f16", "bf16", "profile",
-                                       "health", "async"}) {
+    for (const std::string_view key :
+         {"queue", "binary", "library.matmul", "library.conv2d", "f64", "f16", "bf16", "profile", "health", "async"}) {
       sdk::report(sink, user, {sdk::answer_item(key, sdk::Answer::kNo, "nothing is computed")});
     }
   });
@@ -73,7 +74,8 @@ crucible_status capabilities(crucible_str id, crucible_kv_sink sink, void* user)
 crucible_status score(crucible_str id, const crucible_kv* workload, std::uint32_t count, std::uint64_t* out_score,
                       crucible_kv_sink why, void* user) {
   return sdk::guard([&] {
-    sdk::require(out_score != nullptr && (workload != nullptr || count == 0), "device.score: no place for the answer or no workload");
+    sdk::require(out_score != nullptr && (workload != nullptr || count == 0),
+                 "device.score: no place for the answer or no workload");
     check_id(id);
     if (why != nullptr) sdk::report(why, user, {sdk::text_item("why", "computes nothing")});
     *out_score = 0;

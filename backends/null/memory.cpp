@@ -28,7 +28,8 @@ crucible_status alloc(crucible_device* device, std::uint64_t size, std::uint64_t
     sdk::require(std::has_single_bit(align) && align <= (std::uint64_t{1} << 30),
                  "memory.alloc: the alignment must be a power of two up to 1 GiB");
     if (size > kMost) {
-      throw sdk::Failure(CRUCIBLE_E_OUT_OF_MEMORY, "cannot count " + std::to_string(size) + " bytes, at most " + std::to_string(kMost),
+      throw sdk::Failure(CRUCIBLE_E_OUT_OF_MEMORY,
+                         "cannot count " + std::to_string(size) + " bytes, at most " + std::to_string(kMost),
                          {{"requested", std::to_string(size)}, {"available", std::to_string(kMost)}});
     }
     auto buffer = std::make_unique<crucible_buffer>();

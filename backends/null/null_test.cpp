@@ -93,12 +93,14 @@ TEST_F(Null, RefusesWhatNoDeviceTakes) {
   const crucible_kernel_source source = {sizeof(source), 0, {"k", 1}, {}, broken[0].ir.data(), broken[0].ir.size()};
   crucible_module* module = nullptr;
   const auto compiled =
-      to_result(device_->backend().compile_table().compile_sources(device_->handle(), {}, &source, 1, &module, nullptr), "compiling");
+      to_result(device_->backend().compile_table().compile_sources(device_->handle(), {}, &source, 1, &module, nullptr),
+                "compiling");
   ASSERT_FALSE(compiled);
   EXPECT_THAT(compiled.error().message, HasSubstr("the first four bytes are not CKIR"));
   const crucible_kernel_source empty = {sizeof(empty), 0, {"k", 1}, {}, nullptr, 0};
   const auto refused =
-      to_result(device_->backend().compile_table().compile_sources(device_->handle(), {}, &empty, 1, &module, nullptr), "compiling");
+      to_result(device_->backend().compile_table().compile_sources(device_->handle(), {}, &empty, 1, &module, nullptr),
+                "compiling");
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("neither text nor kernel IR"));
   EXPECT_EQ(module, nullptr);

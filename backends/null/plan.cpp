@@ -34,7 +34,8 @@ void add_launch(crucible_plan& plan, std::uint32_t index, const crucible_op& op)
   if (op.scalar_count != 0 && op.scalars == nullptr) invalid(index, "its scalars are missing");
   for (std::uint32_t i = 0; i < op.scalar_count; ++i) {
     const std::uint32_t slot = op.scalars[i].slot;
-    if (slot != CRUCIBLE_SLOT_NONE && slot >= plan.slots) invalid(index, "slot " + std::to_string(slot) + " of " + std::to_string(plan.slots));
+    if (slot != CRUCIBLE_SLOT_NONE && slot >= plan.slots)
+      invalid(index, "slot " + std::to_string(slot) + " of " + std::to_string(plan.slots));
   }
   ++plan.launches;
   plan.work_items += static_cast<std::uint64_t>(op.grid);
@@ -57,7 +58,8 @@ void add_op(crucible_plan& plan, std::uint32_t index, const crucible_op& op) {
       plan.bytes_patterned += op.size;
       return;
     case CRUCIBLE_OP_LIBRARY:
-      throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "plan.build: op " + std::to_string(index) + " is a library call, and there is no library",
+      throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED,
+                         "plan.build: op " + std::to_string(index) + " is a library call, and there is no library",
                          {{"op", std::to_string(index)}});
     default:
       invalid(index, "kind " + std::to_string(op.kind) + " is not known");
@@ -112,10 +114,11 @@ crucible_status replay(crucible_plan* plan) {
 
 crucible_status profile(crucible_plan* plan, std::uint64_t* out_ns, std::uint32_t count) {
   return sdk::guard([&] {
-    sdk::require(plan != nullptr && (out_ns != nullptr || count == 0), "plan.profile: no plan or no place for the times");
+    sdk::require(plan != nullptr && (out_ns != nullptr || count == 0),
+                 "plan.profile: no plan or no place for the times");
     if (count != plan->ops) {
-      throw sdk::Failure(CRUCIBLE_E_INVALID_ARGUMENT, "plan.profile: places for " + std::to_string(count) + " times, the plan has " +
-                                                          std::to_string(plan->ops) + " ops");
+      throw sdk::Failure(CRUCIBLE_E_INVALID_ARGUMENT, "plan.profile: places for " + std::to_string(count) +
+                                                          " times, the plan has " + std::to_string(plan->ops) + " ops");
     }
     count_replay(*plan);
     for (std::uint32_t i = 0; i < count; ++i) out_ns[i] = 0;

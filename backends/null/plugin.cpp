@@ -30,16 +30,21 @@ crucible_status shutdown() {
 
 const void* interface_table(std::uint32_t id) {
   switch (id) {
-    case CRUCIBLE_IF_DEVICE: return &kDeviceTable;
-    case CRUCIBLE_IF_MEMORY: return &kMemoryTable;
-    case CRUCIBLE_IF_COMPILE: return &kCompileTable;
-    case CRUCIBLE_IF_PLAN: return &kPlanTable;
-    default: return nullptr;  // an open set of numbers: a newer host may ask for more
+    case CRUCIBLE_IF_DEVICE:
+      return &kDeviceTable;
+    case CRUCIBLE_IF_MEMORY:
+      return &kMemoryTable;
+    case CRUCIBLE_IF_COMPILE:
+      return &kCompileTable;
+    case CRUCIBLE_IF_PLAN:
+      return &kPlanTable;
+    default:
+      return nullptr;  // an open set of numbers: a newer host may ask for more
   }
 }
 
-constexpr crucible_plugin_api kApi = {sizeof(crucible_plugin_api), CRUCIBLE_ABI_MINOR, init, shutdown, interface_table,
-                                      describe_options};
+constexpr crucible_plugin_api kApi = {
+    sizeof(crucible_plugin_api), CRUCIBLE_ABI_MINOR, init, shutdown, interface_table, describe_options};
 
 }  // namespace
 }  // namespace crucible_null

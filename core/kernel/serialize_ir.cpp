@@ -1,5 +1,5 @@
-// Writing and reading the kernel IR: see serialize_ir.hpp. Records have fixed sizes, so the header's counts must add up to
-// the size of the whole before anything is allocated.
+// Writing and reading the kernel IR: see serialize_ir.hpp. Records have fixed sizes, so the header's counts must add up
+// to the size of the whole before anything is allocated.
 #include "core/kernel/serialize_ir.hpp"
 
 #include <fmt/format.h>
@@ -27,7 +27,8 @@ class Writer {
   template <class T>
   void put(T value) {
     auto bits = static_cast<std::make_unsigned_t<T>>(value);
-    for (std::size_t i = 0; i < sizeof(T); ++i) bytes_.push_back(static_cast<std::byte>(static_cast<std::uint64_t>(bits) >> (8 * i)));
+    for (std::size_t i = 0; i < sizeof(T); ++i)
+      bytes_.push_back(static_cast<std::byte>(static_cast<std::uint64_t>(bits) >> (8 * i)));
   }
   std::vector<std::byte> finish() {
     put(checksum(bytes_));
@@ -139,8 +140,10 @@ class Reader {
     const std::size_t end = bytes_.size() - kTrailerBytes;
     const std::uint64_t found = checksum(bytes_.first(end));
     std::uint64_t stored = 0;
-    for (std::size_t i = 0; i < kTrailerBytes; ++i) stored |= std::to_integer<std::uint64_t>(bytes_[end + i]) << (8 * i);
-    if (found != stored) return bad(fmt::format("its checksum is {:#x}, its bytes have {:#x}: it was changed", stored, found));
+    for (std::size_t i = 0; i < kTrailerBytes; ++i)
+      stored |= std::to_integer<std::uint64_t>(bytes_[end + i]) << (8 * i);
+    if (found != stored)
+      return bad(fmt::format("its checksum is {:#x}, its bytes have {:#x}: it was changed", stored, found));
     return counts;
   }
 
@@ -153,7 +156,8 @@ class Reader {
 
   Result<void> read_expr(KernelIr& kernel) {
     Expr expr;
-    CRUCIBLE_TRY(const std::uint8_t operation, read_below(static_cast<std::uint8_t>(Operation::kSelect) + 1, "an operation"));
+    CRUCIBLE_TRY(const std::uint8_t operation,
+                 read_below(static_cast<std::uint8_t>(Operation::kSelect) + 1, "an operation"));
     expr.operation = static_cast<Operation>(operation);
     CRUCIBLE_TRY(expr.type, read_dtype());
     get<std::uint16_t>();
@@ -172,8 +176,10 @@ class Reader {
       if (stmts_left_ == 0) return bad("a block has more statements than there are");
       --stmts_left_;
       Stmt stmt;
-      CRUCIBLE_TRY(const std::uint8_t kind, read_below(static_cast<std::uint8_t>(StmtKind::kGrid) + 1, "a statement's kind"));
-      CRUCIBLE_TRY(const std::uint8_t mode, read_below(static_cast<std::uint8_t>(LoopMode::kUnrolled) + 1, "a loop's mode"));
+      CRUCIBLE_TRY(const std::uint8_t kind,
+                   read_below(static_cast<std::uint8_t>(StmtKind::kGrid) + 1, "a statement's kind"));
+      CRUCIBLE_TRY(const std::uint8_t mode,
+                   read_below(static_cast<std::uint8_t>(LoopMode::kUnrolled) + 1, "a loop's mode"));
       stmt.kind = static_cast<StmtKind>(kind);
       stmt.mode = static_cast<LoopMode>(mode);
       get<std::uint16_t>();
@@ -199,9 +205,9 @@ std::vector<std::byte> serialize_ir(const KernelIr& kernel) {
   out.put(kIrMagic);
   out.put(kIrMajor);
   out.put(kIrMinor);
-  for (const std::size_t count : {kernel.buffers.size(), std::size_t{kernel.scalar_count}, kernel.arrays.size(),
-                                  kernel.variables.size(), kernel.exprs.size(), std::size_t{count_stmts(kernel.body)},
-                                  kernel.body.size()}) {
+  for (const std::size_t count :
+       {kernel.buffers.size(), std::size_t{kernel.scalar_count}, kernel.arrays.size(), kernel.variables.size(),
+        kernel.exprs.size(), std::size_t{count_stmts(kernel.body)}, kernel.body.size()}) {
     out.put(static_cast<std::uint32_t>(count));
   }
   out.put(std::uint32_t{0});

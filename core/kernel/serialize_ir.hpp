@@ -18,10 +18,10 @@ inline constexpr std::uint16_t kIrMajor = 1, kIrMinor = 0;
 /// Deterministic: equal kernels have equal bytes. Little-endian whatever the machine.
 std::vector<std::byte> serialize_ir(const KernelIr& kernel);
 
-/// The kernel that was written, field by field. Checks the form only: whether the kernel makes sense is verify_kernel()'s
-/// question, which must be asked of bytes that come from elsewhere.
-/// Errors: kBadInput naming what is wrong and both numbers, for bytes that are cut, changed, of another version, too
-/// large, or hold a number that no enumerator has.
+/// The kernel that was written, field by field. Checks the form only: whether the kernel makes sense is
+/// verify_kernel()'s question, which must be asked of bytes that come from elsewhere. Errors: kBadInput naming what is
+/// wrong and both numbers, for bytes that are cut, changed, of another version, too large, or hold a number that no
+/// enumerator has.
 Result<KernelIr> read_ir(std::span<const std::byte> bytes);
 
 }  // namespace crucible::kernel

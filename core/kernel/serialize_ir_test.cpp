@@ -1,5 +1,5 @@
-// The serialised kernel IR: every kernel of random programs comes back field by field, equal kernels have equal bytes, and
-// no changed, cut or lengthened text is taken.
+// The serialised kernel IR: every kernel of random programs comes back field by field, equal kernels have equal bytes,
+// and no changed, cut or lengthened text is taken.
 #include "core/kernel/serialize_ir.hpp"
 
 #include <gmock/gmock.h>
@@ -27,11 +27,13 @@ KernelIr example() {
   const ExprId bound = b.let(b.convert(b.scalar(scalar, DType::kF64), DType::kI64));
   const ExprId item = b.open_grid(LoopMode::kSerial);
   const VariableId sum = b.declare(b.real(-0.0, DType::kF64));
-  const ExprId k = b.open_for(b.integer(0), b.assume(bound, -3, std::numeric_limits<std::int64_t>::max()), LoopMode::kUnrolled);
+  const ExprId k =
+      b.open_for(b.integer(0), b.assume(bound, -3, std::numeric_limits<std::int64_t>::max()), LoopMode::kUnrolled);
   b.store_element(array, k, b.real(std::numeric_limits<double>::quiet_NaN(), DType::kF64));
   b.set(sum, b.add(b.variable(sum), b.element(array, k)));
   b.close();
-  b.open_if(b.unary(Operation::kNot, b.binary(Operation::kLess, item, b.integer(std::numeric_limits<std::int64_t>::min()))));
+  b.open_if(
+      b.unary(Operation::kNot, b.binary(Operation::kLess, item, b.integer(std::numeric_limits<std::int64_t>::min()))));
   b.store(y, item, b.binary(Operation::kLess, b.convert(b.load(x, item), DType::kF64), b.variable(sum)));
   b.close();
   b.close();
@@ -41,7 +43,8 @@ KernelIr example() {
 bool equal(const std::vector<Stmt>& a, const std::vector<Stmt>& b) {
   if (a.size() != b.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    if (a[i].kind != b[i].kind || a[i].id != b[i].id || a[i].a != b[i].a || a[i].b != b[i].b || a[i].mode != b[i].mode) return false;
+    if (a[i].kind != b[i].kind || a[i].id != b[i].id || a[i].a != b[i].a || a[i].b != b[i].b || a[i].mode != b[i].mode)
+      return false;
     if (!equal(a[i].body, b[i].body)) return false;
   }
   return true;
@@ -55,7 +58,8 @@ void expect_equal(const KernelIr& a, const KernelIr& b) {
                 a.buffers[i].may_alias == b.buffers[i].may_alias);
   }
   ASSERT_EQ(a.arrays.size(), b.arrays.size());
-  for (std::size_t i = 0; i < a.arrays.size(); ++i) EXPECT_TRUE(a.arrays[i].type == b.arrays[i].type && a.arrays[i].size == b.arrays[i].size);
+  for (std::size_t i = 0; i < a.arrays.size(); ++i)
+    EXPECT_TRUE(a.arrays[i].type == b.arrays[i].type && a.arrays[i].size == b.arrays[i].size);
   ASSERT_EQ(a.variables.size(), b.variables.size());
   for (std::size_t i = 0; i < a.variables.size(); ++i) {
     EXPECT_TRUE(a.variables[i].type == b.variables[i].type && a.variables[i].is_mutable == b.variables[i].is_mutable);
@@ -78,7 +82,8 @@ std::string refusal(std::span<const std::byte> bytes) {
 /// With the checksum made right again: what lies behind it must be refused or be a kernel.
 void seal(std::vector<std::byte>& bytes) {
   std::uint64_t hash = 0xcbf29ce484222325ull;
-  for (std::size_t i = 0; i + 8 < bytes.size(); ++i) hash = (hash ^ std::to_integer<std::uint64_t>(bytes[i])) * 0x100000001b3ull;
+  for (std::size_t i = 0; i + 8 < bytes.size(); ++i)
+    hash = (hash ^ std::to_integer<std::uint64_t>(bytes[i])) * 0x100000001b3ull;
   for (std::size_t i = 0; i < 8; ++i) bytes[bytes.size() - 8 + i] = static_cast<std::byte>(hash >> (8 * i));
 }
 

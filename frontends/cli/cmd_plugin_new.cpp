@@ -24,9 +24,10 @@ struct Arguments {
 Result<void> check_free(const std::string& name) {
   for (const backend::FoundBackend& found : backend::list_backends()) {
     if (found.name == name) {
-      return Error{ErrorCode::kUsage, fmt::format("there is a plugin {} already ({}): take another name, or --force if yours is "
-                                                  "to stand in for it",
-                                                  name, found.path.string())};
+      return Error{ErrorCode::kUsage,
+                   fmt::format("there is a plugin {} already ({}): take another name, or --force if yours is "
+                               "to stand in for it",
+                               name, found.path.string())};
     }
   }
   return {};
@@ -37,7 +38,9 @@ std::string prefix_to_tell() {
   std::error_code error;
   const fs::path bin = fs::read_symlink("/proc/self/exe", error).parent_path();
   const char* path = std::getenv("PATH");
-  if (error || fmt::format(":{}:", path == nullptr ? "" : path).find(fmt::format(":{}:", bin.string())) != std::string::npos) return "";
+  if (error ||
+      fmt::format(":{}:", path == nullptr ? "" : path).find(fmt::format(":{}:", bin.string())) != std::string::npos)
+    return "";
   return bin.parent_path().string();
 }
 
@@ -48,17 +51,19 @@ Result<int> run(const Arguments& arguments) {
   CRUCIBLE_TRY(const std::vector<fs::path> written,
                plugin_template::write_project(folder, arguments.name, arguments.dialect));
   if (arguments.json) {
-    nlohmann::ordered_json document = {{"name", arguments.name}, {"dialect", arguments.dialect}, {"folder", folder.string()}};
+    nlohmann::ordered_json document = {
+        {"name", arguments.name}, {"dialect", arguments.dialect}, {"folder", folder.string()}};
     document["files"] = nlohmann::ordered_json::array();
     for (const fs::path& path : written) document["files"].push_back(path.string());
     print_json(document);
     return 0;
   }
   const std::string prefix = prefix_to_tell();
-  fmt::print("wrote {} files into {}\n\n  cd {}\n  cmake --preset release{}\n  cmake --build --preset release\n"
-             "  crucible plugin check build/release/libcrucible_{}.so\n",
-             written.size(), folder.string(), folder.string(),
-             prefix.empty() ? "" : fmt::format(" -DCMAKE_PREFIX_PATH={}", prefix), arguments.name);
+  fmt::print(
+      "wrote {} files into {}\n\n  cd {}\n  cmake --preset release{}\n  cmake --build --preset release\n"
+      "  crucible plugin check build/release/libcrucible_{}.so\n",
+      written.size(), folder.string(), folder.string(),
+      prefix.empty() ? "" : fmt::format(" -DCMAKE_PREFIX_PATH={}", prefix), arguments.name);
   return 0;
 }
 
@@ -66,8 +71,9 @@ Result<int> run(const Arguments& arguments) {
 
 void add_plugin_new(Commands& commands, CLI::App& plugin) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = add_subcommand(plugin, "new", "Writes the project of a new plugin, to be built outside this tree.",
-                                     "crucible plugin new acme && cd acme && cmake --preset release && cmake --build --preset release");
+  CLI::App* command =
+      add_subcommand(plugin, "new", "Writes the project of a new plugin, to be built outside this tree.",
+                     "crucible plugin new acme && cd acme && cmake --preset release && cmake --build --preset release");
   command->add_option("NAME", arguments->name, "The plugin's name: small letters, digits and '_'.")->required();
   command->add_option("--dialect", arguments->dialect, "What its kernels are written in: c, opencl, cuda, hip or own.")
       ->capture_default_str();

@@ -15,13 +15,13 @@ struct Dialect {
   std::string_view flags;     // what a compiler needs so that roundings stay where the text has them
   std::string_view preamble;  // types and CRUCIBLE_FN, for adapt_prelude()
   std::string_view kernel;    // what stands before a kernel's name
-  // true: NAME(void* const* buffers, const double* scalars, int64_t begin, int64_t end), called once per share of the grid.
-  // false: NAME(T* b0, ..., double s0, ..., int64_t begin, int64_t end), started with any number of threads.
+  // true: NAME(void* const* buffers, const double* scalars, int64_t begin, int64_t end), called once per share of the
+  // grid. false: NAME(T* b0, ..., double s0, ..., int64_t begin, int64_t end), started with any number of threads.
   bool packed_arguments = false;
-  std::string_view global;      // address space of buffers, with a space behind it
-  std::string_view restrict_;   // keyword, with a space behind it
-  std::string_view bool_type;   // of values; in memory a bool is a byte
-  std::string_view align_array; // before a scratch array
+  std::string_view global;                 // address space of buffers, with a space behind it
+  std::string_view restrict_;              // keyword, with a space behind it
+  std::string_view bool_type;              // of values; in memory a bool is a byte
+  std::string_view align_array;            // before a scratch array
   std::string_view first_item, item_step;  // of a thread in the grid loop; "" for a plain loop from begin to end
   std::string_view vector_loop, wide_vector_loop, unrolled_loop;  // the line before such a loop, or ""
   std::string_view nan_f32, nan_f64, inf_f32, inf_f64;
@@ -35,8 +35,8 @@ const Dialect& dialect_opencl();
 /// Null when there is none of that name.
 const Dialect* find_dialect(std::string_view name);
 
-/// The function `name` for a kernel of read_kernel(). Deterministic, whatever the locale. In the dialect c the text is the
-/// one that the host prints itself. Threads: any.
+/// The function `name` for a kernel of read_kernel(). Deterministic, whatever the locale. In the dialect c the text is
+/// the one that the host prints itself. Threads: any.
 std::string print_kernel(const Kernel& kernel, const Dialect& dialect, std::string_view name);
 
 /// The prelude that the host hands over with its kernels, which is C, for `dialect`: its head is replaced by the

@@ -1,6 +1,6 @@
-// What the dialects print is taken by a compiler of each language: clang checks the texts of many kernels and the prelude.
-// Nothing is run: there is no device here. CUDA and HIP are checked without their vendors' headers, against the few
-// declarations below; that the real ones agree is for a machine that has them.
+// What the dialects print is taken by a compiler of each language: clang checks the texts of many kernels and the
+// prelude. Nothing is run: there is no device here. CUDA and HIP are checked without their vendors' headers, against
+// the few declarations below; that the real ones agree is for a machine that has them.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -100,13 +100,15 @@ TEST(SdkDialects, ClangTakesTheTextsInOpenCl) {
 TEST(SdkDialects, ClangTakesTheTextsInCuda) {
   if (!has_clang()) GTEST_SKIP() << "no clang-19";
   EXPECT_EQ(check(dialect_cuda(), std::string(kCudaDeclarations),
-                  "-x cuda --cuda-device-only --cuda-gpu-arch=sm_70 -nocudainc -nocudalib -Wno-unknown-cuda-version"), "");
+                  "-x cuda --cuda-device-only --cuda-gpu-arch=sm_70 -nocudainc -nocudalib -Wno-unknown-cuda-version"),
+            "");
 }
 
 TEST(SdkDialects, ClangTakesTheTextsInHip) {
   if (!has_clang()) GTEST_SKIP() << "no clang-19";
   EXPECT_EQ(check(dialect_hip(), std::string(kHipDeclarations),
-                  "-x hip --cuda-device-only --offload-arch=gfx90a -nogpuinc -nogpulib"), "");
+                  "-x hip --cuda-device-only --offload-arch=gfx90a -nogpuinc -nogpulib"),
+            "");
 }
 
 }  // namespace

@@ -46,9 +46,10 @@ std::string threaded(const kernel::Kernel& source, const Dialect& dialect, int t
   for (std::size_t i = 0; i < kernel.buffers.size(); ++i) call += fmt::format("buffers[{}], ", i);
   for (std::uint32_t i = 0; i < kernel.scalar_count; ++i) call += fmt::format("scalars[{}], ", i);
   return print_kernel(kernel, dialect, "threads_" + source.name) +
-         fmt::format("void {0}(void* const* buffers, const double* scalars, int64_t begin, int64_t end) {{\n"
-                     "  for (int64_t t = 0; t < {1}; ++t) {{ START_(t, {1}) threads_{0}({2}begin, end); }}\n}}\n",
-                     source.name, threads, call);
+         fmt::format(
+             "void {0}(void* const* buffers, const double* scalars, int64_t begin, int64_t end) {{\n"
+             "  for (int64_t t = 0; t < {1}; ++t) {{ START_(t, {1}) threads_{0}({2}begin, end); }}\n}}\n",
+             source.name, threads, call);
 }
 
 void compare(const Dialect& dialect, std::string_view macros, std::uint64_t first_seed) {
@@ -67,10 +68,12 @@ void compare(const Dialect& dialect, std::string_view macros, std::uint64_t firs
     const auto device_kernels = kernel::HostKernels::compile_text(device);
     ASSERT_TRUE(device_kernels) << device_kernels.error().message;
     // In place, an item that is done twice shows.
-    const auto expected = kernel::run_on_host(random.program, *scheduled, *expected_kernels, random.values, random.slots, {.in_place = true});
+    const auto expected = kernel::run_on_host(random.program, *scheduled, *expected_kernels, random.values,
+                                              random.slots, {.in_place = true});
     ASSERT_TRUE(expected) << expected.error().message;
     for (const int pieces : {1, 3}) {
-      const auto got = kernel::run_on_host(random.program, *scheduled, *device_kernels, random.values, random.slots, {.in_place = true, .pieces = pieces});
+      const auto got = kernel::run_on_host(random.program, *scheduled, *device_kernels, random.values, random.slots,
+                                           {.in_place = true, .pieces = pieces});
       ASSERT_TRUE(got) << got.error().message;
       EXPECT_EQ(*got, *expected) << "seed " << seed << " in " << pieces << " pieces";
     }

@@ -11,35 +11,37 @@ namespace {
 constexpr std::string_view kHeadEnd = "#define CRUCIBLE_FN ";
 
 // GNU C's builtins, which the prelude is written with, in terms of a language's own functions.
-#define CRUCIBLE_SDK_BUILTINS(qualifier)                                                       \
-  qualifier " void crucible_copy_bytes_(void* to, const void* from, int n) {\n"                \
-  "  for (int i = 0; i < n; ++i) ((unsigned char*)to)[i] = ((const unsigned char*)from)[i];\n" \
-  "}\n"                                                                                        \
-  "#define __builtin_memcpy(to, from, n) crucible_copy_bytes_(to, from, n)\n"                  \
-  "#define __builtin_fma(a, b, c) fma(a, b, c)\n"                                              \
-  "#define __builtin_sqrt(a) sqrt(a)\n"                                                        \
-  "#define __builtin_floor(a) floor(a)\n"
+#define CRUCIBLE_SDK_BUILTINS(qualifier)                                                           \
+  qualifier                                                                                        \
+      " void crucible_copy_bytes_(void* to, const void* from, int n) {\n"                          \
+      "  for (int i = 0; i < n; ++i) ((unsigned char*)to)[i] = ((const unsigned char*)from)[i];\n" \
+      "}\n"                                                                                        \
+      "#define __builtin_memcpy(to, from, n) crucible_copy_bytes_(to, from, n)\n"                  \
+      "#define __builtin_fma(a, b, c) fma(a, b, c)\n"                                              \
+      "#define __builtin_sqrt(a) sqrt(a)\n"                                                        \
+      "#define __builtin_floor(a) floor(a)\n"
 
-#define CRUCIBLE_SDK_FLOAT_BUILTINS                     \
-  "#define __builtin_fmaf(a, b, c) fmaf(a, b, c)\n"     \
-  "#define __builtin_sqrtf(a) sqrtf(a)\n"               \
-  "#define __builtin_floorf(a) floorf(a)\n"             \
-  "#define __builtin_nanf(a) nanf(a)\n"                 \
-  "#define __builtin_nan(a) nan(a)\n"                   \
+#define CRUCIBLE_SDK_FLOAT_BUILTINS                       \
+  "#define __builtin_fmaf(a, b, c) fmaf(a, b, c)\n"       \
+  "#define __builtin_sqrtf(a) sqrtf(a)\n"                 \
+  "#define __builtin_floorf(a) floorf(a)\n"               \
+  "#define __builtin_nanf(a) nanf(a)\n"                   \
+  "#define __builtin_nan(a) nan(a)\n"                     \
   "#define __builtin_inff() __int_as_float(0x7f800000)\n" \
   "#define __builtin_inf() __longlong_as_double(0x7ff0000000000000ll)\n"
 
 // The types of the C library on 64-bit Linux, so that a text that has them already agrees.
-#define CRUCIBLE_SDK_CXX_TYPES                                                                          \
-  "typedef signed char int8_t; typedef short int16_t; typedef int int32_t; typedef long int64_t;\n"     \
-  "typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned int uint32_t;\n"    \
+#define CRUCIBLE_SDK_CXX_TYPES                                                                       \
+  "typedef signed char int8_t; typedef short int16_t; typedef int int32_t; typedef long int64_t;\n"  \
+  "typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned int uint32_t;\n" \
   "typedef unsigned long uint64_t;\n"
 
 constexpr std::string_view kCudaPreamble =
     "#include <cuda_fp16.h>\n" CRUCIBLE_SDK_CXX_TYPES
     "typedef __half crucible_f16;\n"
     "typedef uint16_t crucible_bf16;\n"
-    "#define CRUCIBLE_FN static __device__ __forceinline__\n" CRUCIBLE_SDK_BUILTINS("CRUCIBLE_FN") CRUCIBLE_SDK_FLOAT_BUILTINS;
+    "#define CRUCIBLE_FN static __device__ __forceinline__\n" CRUCIBLE_SDK_BUILTINS("CRUCIBLE_FN")
+        CRUCIBLE_SDK_FLOAT_BUILTINS;
 
 // HIP's compiler is clang: the builtins are there.
 constexpr std::string_view kHipPreamble =

@@ -22,13 +22,17 @@ std::uint32_t payload(const crucible_error* error, std::uint32_t index, crucible
   return 1;
 }
 
-const crucible_error_table kTable = {
-    sizeof(crucible_error_table), 0, [](crucible_error* error) { delete static_cast<ErrorObject*>(error); },
-    [](const crucible_error* error) { return object(error).code; },
-    [](const crucible_error* error) { return borrow(object(error).message); }, payload};
+const crucible_error_table kTable = {sizeof(crucible_error_table),
+                                     0,
+                                     [](crucible_error* error) { delete static_cast<ErrorObject*>(error); },
+                                     [](const crucible_error* error) { return object(error).code; },
+                                     [](const crucible_error* error) { return borrow(object(error).message); },
+                                     payload};
 
 const crucible_error_table kNoMemoryTable = {
-    sizeof(crucible_error_table), 0, [](crucible_error*) {},
+    sizeof(crucible_error_table),
+    0,
+    [](crucible_error*) {},
     [](const crucible_error*) -> crucible_code { return CRUCIBLE_E_OUT_OF_MEMORY; },
     [](const crucible_error*) { return borrow("out of memory while an error was being reported"); },
     [](const crucible_error*, std::uint32_t, crucible_str*, crucible_str*) -> std::uint32_t { return 0; }};

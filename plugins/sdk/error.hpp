@@ -1,5 +1,5 @@
-// Errors inside a plugin and at its edge: thrown as Failure, turned into error objects of the C ABI by guard(). No exception
-// leaves an entry point that is written as `return guard([&] { ... });`.
+// Errors inside a plugin and at its edge: thrown as Failure, turned into error objects of the C ABI by guard(). No
+// exception leaves an entry point that is written as `return guard([&] { ... });`.
 #pragma once
 
 #include <exception>
@@ -13,8 +13,8 @@
 
 namespace crucible::sdk {
 
-/// Keys and values that a program reads from an error: vendor.code, where, hint, retry, kernel, op, requested, available,
-/// have, need.
+/// Keys and values that a program reads from an error: vendor.code, where, hint, retry, kernel, op, requested,
+/// available, have, need.
 using Payload = std::vector<std::pair<std::string, std::string>>;
 
 /// What failed and what to do next, with one of the CRUCIBLE_E_ codes.

@@ -12,8 +12,8 @@
 
 namespace crucible::sdk {
 
-/// Copies the host's table, as much as the host has of it; null forgets it. Threads: only while no other entry point runs.
-/// Errors: INVALID_ARGUMENT for a table that is too short to hold anything.
+/// Copies the host's table, as much as the host has of it; null forgets it. Threads: only while no other entry point
+/// runs. Errors: INVALID_ARGUMENT for a table that is too short to hold anything.
 void set_host(const crucible_host_api* host);
 
 /// Number of the host's ABI minor; 0 before init.

@@ -51,7 +51,8 @@ fs::path find_compiler(const std::string& wanted) {
   if (!wanted.empty()) {
     const fs::path path = wanted.find('/') != std::string::npos ? fs::path(wanted) : search(wanted);
     if (is_program(path)) return path;
-    throw Failure(CRUCIBLE_E_UNAVAILABLE, "the C compiler " + wanted + " is not a program: give a path or a name in PATH");
+    throw Failure(CRUCIBLE_E_UNAVAILABLE,
+                  "the C compiler " + wanted + " is not a program: give a path or a name in PATH");
   }
   for (const std::string_view name : kNames) {
     if (fs::path found = search(name); !found.empty()) return found;
@@ -120,12 +121,13 @@ std::unique_ptr<HostLibrary> HostLibrary::compile(const std::string& text, const
   std::ofstream stream(source, std::ios::binary);
   stream << text;
   stream.close();
-  if (!stream) throw Failure(CRUCIBLE_E_UNAVAILABLE, "cannot write " + source.string() + ": set TMPDIR to a folder with space");
+  if (!stream)
+    throw Failure(CRUCIBLE_E_UNAVAILABLE, "cannot write " + source.string() + ": set TMPDIR to a folder with space");
   // Every rounding stays where the text has it; -nostdlib: what the compiler makes of copies is found in this process.
-  const int status = run({program.string(), "-x", "c", "-std=gnu17", "-O2", "-march=native", "-fno-math-errno",
-                          "-fno-trapping-math", "-ffp-contract=off", "-fPIC", "-shared", "-nostdlib", "-w", "-o",
-                          object.string(), source.string()},
-                         log);
+  const int status =
+      run({program.string(), "-x", "c", "-std=gnu17", "-O2", "-march=native", "-fno-math-errno", "-fno-trapping-math",
+           "-ffp-contract=off", "-fPIC", "-shared", "-nostdlib", "-w", "-o", object.string(), source.string()},
+          log);
   std::error_code error;
   if (status != 0 || !fs::exists(object, error)) {
     throw Failure(CRUCIBLE_E_INTERNAL,

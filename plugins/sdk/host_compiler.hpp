@@ -1,5 +1,5 @@
-// Kernels as C text, compiled by the machine's C compiler and loaded into this process: what a plugin whose device is the
-// host runs, and what a new plugin runs until its own compiler is in place.
+// Kernels as C text, compiled by the machine's C compiler and loaded into this process: what a plugin whose device is
+// the host runs, and what a new plugin runs until its own compiler is in place.
 #pragma once
 
 #include <memory>
@@ -16,9 +16,9 @@ using HostKernel = void (*)(void* const* buffers, const double* scalars, std::in
 /// Functions of one compiled text. Unmapped with the object.
 class HostLibrary {
  public:
-  /// Compiles a self-contained C text (prelude and kernels). `compiler` is a path or a name; "" looks for clang-19 and its
-  /// neighbours, then clang, cc and gcc in PATH. Threads: any.
-  /// Errors: UNAVAILABLE when there is no compiler or no place for its files; INTERNAL with the compiler's own words.
+  /// Compiles a self-contained C text (prelude and kernels). `compiler` is a path or a name; "" looks for clang-19 and
+  /// its neighbours, then clang, cc and gcc in PATH. Threads: any. Errors: UNAVAILABLE when there is no compiler or no
+  /// place for its files; INTERNAL with the compiler's own words.
   static std::unique_ptr<HostLibrary> compile(const std::string& text, const std::string& compiler = "");
 
   HostLibrary(const HostLibrary&) = delete;

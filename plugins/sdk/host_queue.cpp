@@ -12,7 +12,8 @@ constexpr std::uint64_t kForEver = std::uint64_t{1} << 62;  // 146 years: more w
 
 /// False when the time is over.
 template <class Reached>
-bool wait_until(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, std::uint64_t timeout_ns, Reached reached) {
+bool wait_until(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, std::uint64_t timeout_ns,
+                Reached reached) {
   if (timeout_ns < kForEver) return changed.wait_for(lock, std::chrono::nanoseconds(timeout_ns), reached);
   changed.wait(lock, reached);
   return true;
@@ -51,7 +52,8 @@ void HostTimeline::poison(crucible_code code, const std::string& reason) {
 
 void HostTimeline::wait(std::uint64_t value, std::uint64_t timeout_ns) const {
   std::unique_lock lock(mutex_);
-  const bool reached = wait_until(changed_, lock, timeout_ns, [&] { return failed_ != CRUCIBLE_OK || value_ >= value; });
+  const bool reached =
+      wait_until(changed_, lock, timeout_ns, [&] { return failed_ != CRUCIBLE_OK || value_ >= value; });
   check();
   if (!reached) {
     throw Failure(CRUCIBLE_E_CANCELLED, "the timeline did not reach " + std::to_string(value) + " in " +

@@ -1,5 +1,5 @@
-// Queues and timelines on the host, for a device that has none of its own: one thread per queue does work in the order of
-// its submission, a timeline is a number under a mutex. A plugin's queue table is a thin layer over this.
+// Queues and timelines on the host, for a device that has none of its own: one thread per queue does work in the order
+// of its submission, a timeline is a number under a mutex. A plugin's queue table is a thin layer over this.
 #pragma once
 
 #include <condition_variable>
@@ -52,8 +52,8 @@ class HostQueue {
   HostQueue(const HostQueue&) = delete;
   HostQueue& operator=(const HostQueue&) = delete;
 
-  /// When all waits are reached, `work` runs on the queue's thread, then the signals are given; what fails poisons them.
-  /// Never waits. Threads: one caller at a time.
+  /// When all waits are reached, `work` runs on the queue's thread, then the signals are given; what fails poisons
+  /// them. Never waits. Threads: one caller at a time.
   void submit(std::function<void()> work, std::vector<Point> waits, std::vector<Point> signals);
   /// False when there is still work after that time. Threads: any.
   bool wait_idle(std::uint64_t timeout_ns) const;

@@ -1,5 +1,5 @@
-// What a kernel must satisfy before it may be walked or printed: see check_kernel() in kernel_ir.hpp. Types and scopes; the
-// host has also proved bounds, for which it knows the sizes.
+// What a kernel must satisfy before it may be walked or printed: see check_kernel() in kernel_ir.hpp. Types and scopes;
+// the host has also proved bounds, for which it knows the sizes.
 #include <algorithm>
 #include <string>
 
@@ -9,8 +9,8 @@
 namespace crucible::sdk {
 namespace {
 
-constexpr std::uint32_t kDeepestExpr = 1000;             // walkers recurse
-constexpr std::uint64_t kLargestTree = 1u << 20;         // shared operands are written out once per use
+constexpr std::uint32_t kDeepestExpr = 1000;                   // walkers recurse
+constexpr std::uint64_t kLargestTree = 1u << 20;               // shared operands are written out once per use
 constexpr std::int64_t kLargestArray = std::int64_t{1} << 24;  // elements of one work item's scratch
 
 [[noreturn]] void broken(const std::string& what) { throw Failure(CRUCIBLE_E_DATA_CORRUPT, "kernel IR: " + what); }
@@ -40,7 +40,8 @@ class Checker {
 
   void run() {
     for (const ArrayInfo& array : kernel_.arrays) {
-      if (array.size < 0 || array.size > kLargestArray) broken("an array of " + std::to_string(array.size) + " elements");
+      if (array.size < 0 || array.size > kLargestArray)
+        broken("an array of " + std::to_string(array.size) + " elements");
     }
     for (std::size_t i = 0; i < kernel_.exprs.size(); ++i) check_expr(i);
     check_block(kernel_.body, true);
@@ -72,9 +73,12 @@ class Checker {
 
   void check_types(std::size_t i, const Expr& e) {
     switch (e.op) {
-      case Op::kInteger: return need(e.type == Type::kBool || is_integer(e.type), i, "an integer needs an integer type");
-      case Op::kReal: return need(e.type == Type::kF32 || e.type == Type::kF64, i, "a real needs f32 or f64");
-      case Op::kScalar: return below(e.id, kernel_.scalar_count, "scalar");
+      case Op::kInteger:
+        return need(e.type == Type::kBool || is_integer(e.type), i, "an integer needs an integer type");
+      case Op::kReal:
+        return need(e.type == Type::kF32 || e.type == Type::kF64, i, "a real needs f32 or f64");
+      case Op::kScalar:
+        return below(e.id, kernel_.scalar_count, "scalar");
       case Op::kVariable:
         below(e.id, kernel_.variables.size(), "variable");
         return need(e.type == kernel_.variables[e.id].type, i, "it has another type than its variable");
@@ -86,15 +90,23 @@ class Checker {
         below(e.id, kernel_.arrays.size(), "array");
         need(in(e, 0) == Type::kI64, i, "an index must be i64");
         return need(e.type == kernel_.arrays[e.id].type, i, "it has another type than its array");
-      case Op::kConvert: return;
-      case Op::kAssume: return need(e.type == Type::kI64 && in(e, 0) == Type::kI64, i, "only i64 is assumed");
-      case Op::kIsNan: return need(e.type == Type::kBool && is_float(in(e, 0)), i, "it asks about a float");
-      case Op::kNot: return need(e.type == Type::kBool && in(e, 0) == Type::kBool, i, "it needs bool");
-      case Op::kOrderKey: return need(is_float(in(e, 0)) && e.type == key_type(in(e, 0)), i, "that is no key");
-      case Op::kFromOrderKey: return need(is_float(e.type) && in(e, 0) == key_type(e.type), i, "that is no key");
+      case Op::kConvert:
+        return;
+      case Op::kAssume:
+        return need(e.type == Type::kI64 && in(e, 0) == Type::kI64, i, "only i64 is assumed");
+      case Op::kIsNan:
+        return need(e.type == Type::kBool && is_float(in(e, 0)), i, "it asks about a float");
+      case Op::kNot:
+        return need(e.type == Type::kBool && in(e, 0) == Type::kBool, i, "it needs bool");
+      case Op::kOrderKey:
+        return need(is_float(in(e, 0)) && e.type == key_type(in(e, 0)), i, "that is no key");
+      case Op::kFromOrderKey:
+        return need(is_float(e.type) && in(e, 0) == key_type(e.type), i, "that is no key");
       case Op::kSelect:
-        return need(in(e, 0) == Type::kBool && in(e, 1) == e.type && in(e, 2) == e.type, i, "a choice needs bool and two values of its type");
-      default: return check_arithmetic(i, e);
+        return need(in(e, 0) == Type::kBool && in(e, 1) == e.type && in(e, 2) == e.type, i,
+                    "a choice needs bool and two values of its type");
+      default:
+        return check_arithmetic(i, e);
     }
   }
 
@@ -113,9 +125,11 @@ class Checker {
 
   /// Every variable of the expression is in scope.
   void check_use(std::uint32_t id) {
-    if (id >= kernel_.exprs.size()) broken("statement with expression " + std::to_string(id) + " of " + std::to_string(kernel_.exprs.size()));
+    if (id >= kernel_.exprs.size())
+      broken("statement with expression " + std::to_string(id) + " of " + std::to_string(kernel_.exprs.size()));
     const Expr& e = kernel_.exprs[id];
-    if (e.op == Op::kVariable && !defined_[e.id]) broken("variable " + std::to_string(e.id) + " is used outside its block");
+    if (e.op == Op::kVariable && !defined_[e.id])
+      broken("variable " + std::to_string(e.id) + " is used outside its block");
     for (std::size_t k = 0; k < operand_count(e.op); ++k) check_use(e.in[k]);
   }
 
@@ -152,23 +166,28 @@ class Checker {
       case StmtKind::kLet: {
         const Type type = type_of(stmt.a);
         below(stmt.id, kernel_.variables.size(), "variable");
-        if (kernel_.variables[stmt.id].type != type) broken("variable " + std::to_string(stmt.id) + " and its value have two types");
+        if (kernel_.variables[stmt.id].type != type)
+          broken("variable " + std::to_string(stmt.id) + " and its value have two types");
         return define(stmt.id, mine);
       }
       case StmtKind::kSet:
         below(stmt.id, kernel_.variables.size(), "variable");
-        if (!defined_[stmt.id] || !kernel_.variables[stmt.id].is_mutable || kernel_.variables[stmt.id].type != type_of(stmt.a)) {
+        if (!defined_[stmt.id] || !kernel_.variables[stmt.id].is_mutable ||
+            kernel_.variables[stmt.id].type != type_of(stmt.a)) {
           broken("variable " + std::to_string(stmt.id) + " is set but is not a mutable one of that type in scope");
         }
         return;
       case StmtKind::kStore:
         below(stmt.id, kernel_.buffers.size(), "buffer");
-        if (!kernel_.buffers[stmt.id].written) broken("buffer " + std::to_string(stmt.id) + " is stored to but not marked as written");
-        if (type_of(stmt.a) != Type::kI64 || type_of(stmt.b) != kernel_.buffers[stmt.id].type) broken("a store's index or value has the wrong type");
+        if (!kernel_.buffers[stmt.id].written)
+          broken("buffer " + std::to_string(stmt.id) + " is stored to but not marked as written");
+        if (type_of(stmt.a) != Type::kI64 || type_of(stmt.b) != kernel_.buffers[stmt.id].type)
+          broken("a store's index or value has the wrong type");
         return;
       case StmtKind::kElement:
         below(stmt.id, kernel_.arrays.size(), "array");
-        if (type_of(stmt.a) != Type::kI64 || type_of(stmt.b) != kernel_.arrays[stmt.id].type) broken("a store's index or value has the wrong type");
+        if (type_of(stmt.a) != Type::kI64 || type_of(stmt.b) != kernel_.arrays[stmt.id].type)
+          broken("a store's index or value has the wrong type");
         return;
       case StmtKind::kIf:
         if (type_of(stmt.a) != Type::kBool) broken("a condition is not bool");

@@ -65,24 +65,28 @@ class Reader {
 
   void read_header() {
     if (data_ == nullptr || size_ < kHeader + kTrailer) {
-      corrupt(std::to_string(data_ == nullptr ? 0 : size_) + " bytes, a kernel has at least " + std::to_string(kHeader + kTrailer));
+      corrupt(std::to_string(data_ == nullptr ? 0 : size_) + " bytes, a kernel has at least " +
+              std::to_string(kHeader + kTrailer));
     }
-    if (size_ > kMostBytes) corrupt(std::to_string(size_) + " bytes, at most " + std::to_string(kMostBytes) + " are read");
+    if (size_ > kMostBytes)
+      corrupt(std::to_string(size_) + " bytes, at most " + std::to_string(kMostBytes) + " are read");
     if (number<std::uint32_t>() != kMagic) corrupt("the first four bytes are not CKIR");
     const auto major = number<std::uint16_t>(), minor = number<std::uint16_t>();
     if (major != kMajor || minor != kMinor) {
       const std::string have = std::to_string(major) + "." + std::to_string(minor);
       const std::string need = std::to_string(kMajor) + "." + std::to_string(kMinor);
-      throw Failure(CRUCIBLE_E_INCOMPATIBLE, "kernel IR: the host writes version " + have + ", this plugin reads " + need,
+      throw Failure(CRUCIBLE_E_INCOMPATIBLE,
+                    "kernel IR: the host writes version " + have + ", this plugin reads " + need,
                     {{"have", have}, {"need", need}});
     }
     for (std::uint32_t* count : {&buffers_, &scalars_, &arrays_, &variables_, &exprs_, &stmts_, &top_}) {
       *count = number<std::uint32_t>();
     }
     at_ += 4;  // reserved
-    const std::uint64_t needed = kHeader + 2ull * buffers_ + 9ull * arrays_ + 2ull * variables_ + 44ull * exprs_ +
-                                 20ull * stmts_ + kTrailer;
-    if (needed != size_) corrupt("its counts need " + std::to_string(needed) + " bytes, there are " + std::to_string(size_));
+    const std::uint64_t needed =
+        kHeader + 2ull * buffers_ + 9ull * arrays_ + 2ull * variables_ + 44ull * exprs_ + 20ull * stmts_ + kTrailer;
+    if (needed != size_)
+      corrupt("its counts need " + std::to_string(needed) + " bytes, there are " + std::to_string(size_));
     std::uint64_t hash = 0xcbf29ce484222325ull, stored = 0;
     for (std::uint64_t i = 0; i < size_ - kTrailer; ++i) hash = (hash ^ data_[i]) * 0x100000001b3ull;
     for (std::uint64_t i = 0; i < kTrailer; ++i) stored |= std::uint64_t{data_[size_ - kTrailer + i]} << (8 * i);

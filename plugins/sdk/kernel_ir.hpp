@@ -25,11 +25,45 @@ constexpr bool is_integer(Type type) { return type >= Type::kU8 && type <= Type:
 
 /// What an expression does; docs/kernel-ir.md has a line for each. The numbers are those of the format.
 enum class Op : std::uint8_t {
-  kInteger, kReal, kScalar, kVariable, kLoad, kElement,
-  kConvert, kAssume, kNegate, kAbsolute, kSqrt, kFloor, kIsNan, kNot, kExp, kLog, kTanh, kErf, kSigmoid, kReciprocal,
-  kReciprocalSqrt, kSin, kCos, kOrderKey, kFromOrderKey,
-  kAdd, kSubtract, kMultiply, kDivide, kRemainder, kMaximum, kMinimum, kPower, kLess, kLessEqual, kEqual, kNotEqual,
-  kAnd, kOr,
+  kInteger,
+  kReal,
+  kScalar,
+  kVariable,
+  kLoad,
+  kElement,
+  kConvert,
+  kAssume,
+  kNegate,
+  kAbsolute,
+  kSqrt,
+  kFloor,
+  kIsNan,
+  kNot,
+  kExp,
+  kLog,
+  kTanh,
+  kErf,
+  kSigmoid,
+  kReciprocal,
+  kReciprocalSqrt,
+  kSin,
+  kCos,
+  kOrderKey,
+  kFromOrderKey,
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kDivide,
+  kRemainder,
+  kMaximum,
+  kMinimum,
+  kPower,
+  kLess,
+  kLessEqual,
+  kEqual,
+  kNotEqual,
+  kAnd,
+  kOr,
   kSelect,
 };
 
@@ -84,11 +118,11 @@ struct Kernel {
   std::vector<Stmt> body;
 };
 
-/// Reads and checks the bytes of one kernel; what comes back can be printed or walked without further questions: ids are
-/// in range, operands stand before their users and have the types that the operation wants, variables are used where they
-/// are defined, there is one grid loop, and no expression is larger than a compiler takes.
-/// Bounds of loads and stores depend on the sizes of buffers, which only the host knows and has checked.
-/// Errors: throws Failure, DATA_CORRUPT or (another version of the format) INCOMPATIBLE with have and need.
+/// Reads and checks the bytes of one kernel; what comes back can be printed or walked without further questions: ids
+/// are in range, operands stand before their users and have the types that the operation wants, variables are used
+/// where they are defined, there is one grid loop, and no expression is larger than a compiler takes. Bounds of loads
+/// and stores depend on the sizes of buffers, which only the host knows and has checked. Errors: throws Failure,
+/// DATA_CORRUPT or (another version of the format) INCOMPATIBLE with have and need.
 Kernel read_kernel(const void* data, std::uint64_t size);
 
 /// The second half of read_kernel(), for kernels made or changed here. Errors: throws Failure DATA_CORRUPT.

@@ -68,7 +68,8 @@ std::string refusal(const std::vector<std::byte>& bytes) {
 
 void seal(std::vector<std::byte>& bytes) {
   std::uint64_t hash = 0xcbf29ce484222325ull;
-  for (std::size_t i = 0; i + 8 < bytes.size(); ++i) hash = (hash ^ std::to_integer<std::uint64_t>(bytes[i])) * 0x100000001b3ull;
+  for (std::size_t i = 0; i + 8 < bytes.size(); ++i)
+    hash = (hash ^ std::to_integer<std::uint64_t>(bytes[i])) * 0x100000001b3ull;
   for (std::size_t i = 0; i < 8; ++i) bytes[bytes.size() - 8 + i] = static_cast<std::byte>(hash >> (8 * i));
 }
 
@@ -102,7 +103,8 @@ TEST(SdkKernelIr, WhatIsTakenCanBePrinted) {
       seal(changed);
       try {
         const Kernel read = read_kernel(changed.data(), changed.size());
-        for (const Dialect* dialect : {&dialect_c(), &dialect_opencl()}) EXPECT_NE(print_kernel(read, *dialect, "k"), "");
+        for (const Dialect* dialect : {&dialect_c(), &dialect_opencl()})
+          EXPECT_NE(print_kernel(read, *dialect, "k"), "");
         ++taken;
       } catch (const Failure& failure) {
         EXPECT_EQ(failure.code(), CRUCIBLE_E_DATA_CORRUPT);
@@ -133,8 +135,10 @@ TEST(SdkKernelIr, NamesWhatIsWrong) {
   EXPECT_THAT(broken([](auto& ir) { ir.body[0].body[0].id = 7; }), HasSubstr("buffer 7 of 2"));
   EXPECT_THAT(broken([](auto& ir) { ir.body[0].body[0].a = 99; }), HasSubstr("expression 99 of"));
   EXPECT_THAT(broken([](auto& ir) { ir.exprs.back().in[0] = 50; }), HasSubstr("does not stand before it"));
-  EXPECT_THAT(broken([](auto& ir) { ir.body.insert(ir.body.begin(), ir.body[0].body[0]); }), HasSubstr("used outside its block"));
-  EXPECT_THAT(broken([](auto& ir) { ir.arrays.push_back({DType::kF32, std::int64_t{1} << 40}); }), HasSubstr("an array of"));
+  EXPECT_THAT(broken([](auto& ir) { ir.body.insert(ir.body.begin(), ir.body[0].body[0]); }),
+              HasSubstr("used outside its block"));
+  EXPECT_THAT(broken([](auto& ir) { ir.arrays.push_back({DType::kF32, std::int64_t{1} << 40}); }),
+              HasSubstr("an array of"));
 }
 
 /// An expression whose text would have 2^40 operands.
@@ -151,13 +155,18 @@ TEST(SdkKernelIr, RefusesWhatWouldNotEndWhenPrinted) {
 TEST(SdkDialects, SpellTheSameKernelForEachLanguage) {
   const std::vector<std::byte> bytes = kernel::serialize_ir(small_kernel());
   const Kernel kernel = read_kernel(bytes.data(), bytes.size());
-  EXPECT_THAT(print_kernel(kernel, dialect_cuda(), "k"),
-              HasSubstr("extern \"C\" __global__ void k(const float* __restrict__ b0, float* __restrict__ b1, double s0, int64_t "
-                        "begin, int64_t end) {\n  for (int64_t v0 = begin + (int64_t)blockIdx.x * blockDim.x + threadIdx.x; v0 "
-                        "< end; v0 += (int64_t)gridDim.x * blockDim.x) {\n    b1[v0] = (b0[v0] + (float)s0);\n  }\n}\n"));
-  EXPECT_THAT(print_kernel(kernel, dialect_hip(), "k"), HasSubstr("__attribute__((global)) void k(const float* __restrict__ b0"));
-  EXPECT_THAT(print_kernel(kernel, dialect_opencl(), "k"),
-              HasSubstr("__kernel void k(__global const float* restrict b0, __global float* restrict b1, double s0, int64_t begin"));
+  EXPECT_THAT(
+      print_kernel(kernel, dialect_cuda(), "k"),
+      HasSubstr(
+          "extern \"C\" __global__ void k(const float* __restrict__ b0, float* __restrict__ b1, double s0, int64_t "
+          "begin, int64_t end) {\n  for (int64_t v0 = begin + (int64_t)blockIdx.x * blockDim.x + threadIdx.x; v0 "
+          "< end; v0 += (int64_t)gridDim.x * blockDim.x) {\n    b1[v0] = (b0[v0] + (float)s0);\n  }\n}\n"));
+  EXPECT_THAT(print_kernel(kernel, dialect_hip(), "k"),
+              HasSubstr("__attribute__((global)) void k(const float* __restrict__ b0"));
+  EXPECT_THAT(
+      print_kernel(kernel, dialect_opencl(), "k"),
+      HasSubstr(
+          "__kernel void k(__global const float* restrict b0, __global float* restrict b1, double s0, int64_t begin"));
   EXPECT_EQ(find_dialect("opencl"), &dialect_opencl());
   EXPECT_EQ(find_dialect("fortran"), nullptr);
 }

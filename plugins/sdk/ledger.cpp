@@ -25,8 +25,8 @@ void Ledger::remove(std::string_view kind, std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   const auto found = entries_.find(kind);
   if (found == entries_.end() || found->second.live == 0 || found->second.live_bytes < bytes) {
-    throw Failure(CRUCIBLE_E_INTERNAL, "a " + std::string(kind) + " of " + std::to_string(bytes) +
-                                           " bytes was given back that is not out");
+    throw Failure(CRUCIBLE_E_INTERNAL,
+                  "a " + std::string(kind) + " of " + std::to_string(bytes) + " bytes was given back that is not out");
   }
   --found->second.live;
   found->second.live_bytes -= bytes;

@@ -13,11 +13,16 @@ namespace {
 
 std::string_view type_name(OptionType type) {
   switch (type) {
-    case OptionType::kBool: return "bool";
-    case OptionType::kU64: return "u64";
-    case OptionType::kText: return "str";
-    case OptionType::kChoice: return "choice";
-    case OptionType::kPath: return "path";
+    case OptionType::kBool:
+      return "bool";
+    case OptionType::kU64:
+      return "u64";
+    case OptionType::kText:
+      return "str";
+    case OptionType::kChoice:
+      return "choice";
+    case OptionType::kPath:
+      return "path";
   }
   return "str";
 }
@@ -26,7 +31,8 @@ const OptionSpec& find(std::span<const OptionSpec> specs, std::string_view name)
   for (const OptionSpec& spec : specs) {
     if (spec.name == name) return spec;
   }
-  throw Failure(CRUCIBLE_E_INTERNAL, "the plugin reads the option '" + std::string(name) + "', which it did not declare");
+  throw Failure(CRUCIBLE_E_INTERNAL,
+                "the plugin reads the option '" + std::string(name) + "', which it did not declare");
 }
 
 const OptionSpec& find(std::span<const OptionSpec> specs, std::string_view name, OptionType type) {
@@ -37,9 +43,7 @@ const OptionSpec& find(std::span<const OptionSpec> specs, std::string_view name,
                                          std::string(type_name(spec.type)));
 }
 
-std::string value_of(const OptionSpec& spec) {
-  return option(spec.name).value_or(std::string(spec.default_value));
-}
+std::string value_of(const OptionSpec& spec) { return option(spec.name).value_or(std::string(spec.default_value)); }
 
 [[noreturn]] void refuse(const OptionSpec& spec, const std::string& value, const std::string& allowed) {
   throw Failure(CRUCIBLE_E_UNSUPPORTED, "option " + std::string(spec.name) + " is '" + value + "': give " + allowed);

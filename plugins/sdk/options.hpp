@@ -17,11 +17,11 @@ enum class OptionType : std::uint8_t { kBool, kU64, kText, kChoice, kPath };
 struct OptionSpec {
   std::string_view name;
   OptionType type = OptionType::kText;
-  std::string_view default_value = {};  // as the user would write it; "" for "the plugin decides"
-  std::string_view choices = {};        // kChoice: words separated by one space
+  std::string_view default_value = {};      // as the user would write it; "" for "the plugin decides"
+  std::string_view choices = {};            // kChoice: words separated by one space
   std::uint64_t min = 0, max = UINT64_MAX;  // kU64
-  std::string_view help = {};           // one sentence
-  std::string_view env = {};            // the variable that the host reads for it, or ""
+  std::string_view help = {};               // one sentence
+  std::string_view env = {};                // the variable that the host reads for it, or ""
 };
 
 class Options {

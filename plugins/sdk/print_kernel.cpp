@@ -31,16 +31,26 @@ class Printer {
  private:
   std::string type_name(Type type) const {
     switch (type) {
-      case Type::kBool: return std::string(dialect_.bool_type);
-      case Type::kU8: return "uint8_t";
-      case Type::kI8: return "int8_t";
-      case Type::kI16: return "int16_t";
-      case Type::kI32: return "int32_t";
-      case Type::kI64: return "int64_t";
-      case Type::kF16: return "crucible_f16";
-      case Type::kBF16: return "crucible_bf16";
-      case Type::kF32: return "float";
-      case Type::kF64: return "double";
+      case Type::kBool:
+        return std::string(dialect_.bool_type);
+      case Type::kU8:
+        return "uint8_t";
+      case Type::kI8:
+        return "int8_t";
+      case Type::kI16:
+        return "int16_t";
+      case Type::kI32:
+        return "int32_t";
+      case Type::kI64:
+        return "int64_t";
+      case Type::kF16:
+        return "crucible_f16";
+      case Type::kBF16:
+        return "crucible_bf16";
+      case Type::kF32:
+        return "float";
+      case Type::kF64:
+        return "double";
     }
     return "void";
   }
@@ -57,7 +67,8 @@ class Printer {
   std::string parameters() const {
     if (dialect_.packed_arguments) return "void* const* buffers, const double* scalars, int64_t begin, int64_t end";
     std::string list;
-    for (std::size_t i = 0; i < kernel_.buffers.size(); ++i) list += std::string(dialect_.global) + pointer(i) + "b" + text(i) + ", ";
+    for (std::size_t i = 0; i < kernel_.buffers.size(); ++i)
+      list += std::string(dialect_.global) + pointer(i) + "b" + text(i) + ", ";
     for (std::uint32_t i = 0; i < kernel_.scalar_count; ++i) list += "double s" + text(i) + ", ";
     return list + "int64_t begin, int64_t end";
   }
@@ -76,25 +87,32 @@ class Printer {
     switch (stmt.kind) {
       case StmtKind::kLet: {
         const VariableInfo& variable = kernel_.variables[stmt.id];
-        return line(indent, (variable.is_mutable ? "" : "const ") + type_name(variable.type) + " v" + text(stmt.id) + " = " + expr(stmt.a) + ";");
+        return line(indent, (variable.is_mutable ? "" : "const ") + type_name(variable.type) + " v" + text(stmt.id) +
+                                " = " + expr(stmt.a) + ";");
       }
-      case StmtKind::kSet: return line(indent, "v" + text(stmt.id) + " = " + expr(stmt.a) + ";");
-      case StmtKind::kStore: return line(indent, "b" + text(stmt.id) + "[" + expr(stmt.a) + "] = " + expr(stmt.b) + ";");
-      case StmtKind::kElement: return line(indent, "a" + text(stmt.id) + "[" + expr(stmt.a) + "] = " + expr(stmt.b) + ";");
+      case StmtKind::kSet:
+        return line(indent, "v" + text(stmt.id) + " = " + expr(stmt.a) + ";");
+      case StmtKind::kStore:
+        return line(indent, "b" + text(stmt.id) + "[" + expr(stmt.a) + "] = " + expr(stmt.b) + ";");
+      case StmtKind::kElement:
+        return line(indent, "a" + text(stmt.id) + "[" + expr(stmt.a) + "] = " + expr(stmt.b) + ";");
       case StmtKind::kIf:
         line(indent, "if (" + expr(stmt.a) + ") {");
         print_block(stmt.body, indent + 1);
         return line(indent, "}");
-      case StmtKind::kFor: return print_loop(stmt, expr(stmt.a), expr(stmt.b), "", indent);
+      case StmtKind::kFor:
+        return print_loop(stmt, expr(stmt.a), expr(stmt.b), "", indent);
       case StmtKind::kGrid:
         if (dialect_.first_item.empty()) return print_loop(stmt, "begin", "end", "", indent);
         return print_loop(stmt, "begin + " + std::string(dialect_.first_item), "end", dialect_.item_step, indent);
     }
   }
 
-  void print_loop(const Stmt& stmt, const std::string& begin, const std::string& end, std::string_view step, int indent) {
+  void print_loop(const Stmt& stmt, const std::string& begin, const std::string& end, std::string_view step,
+                  int indent) {
     std::string_view before;
-    if (stmt.mode == LoopMode::kVector) before = mixes_widths(stmt.body) ? dialect_.wide_vector_loop : dialect_.vector_loop;
+    if (stmt.mode == LoopMode::kVector)
+      before = mixes_widths(stmt.body) ? dialect_.wide_vector_loop : dialect_.vector_loop;
     if (stmt.mode == LoopMode::kUnrolled) before = dialect_.unrolled_loop;
     if (!before.empty()) line(indent, before);
     const std::string v = "v" + text(stmt.id);
@@ -130,7 +148,8 @@ class Printer {
     if (single) value = static_cast<double>(static_cast<float>(value));
     if (std::isnan(value)) return std::string(single ? dialect_.nan_f32 : dialect_.nan_f64);
     if (std::isinf(value)) {
-      return std::string("(") + (value < 0 ? "-" : "") + std::string(single ? dialect_.inf_f32 : dialect_.inf_f64) + ")";
+      return std::string("(") + (value < 0 ? "-" : "") + std::string(single ? dialect_.inf_f32 : dialect_.inf_f64) +
+             ")";
     }
     char digits[64];
     const auto [end, error] = std::to_chars(digits, digits + sizeof(digits), std::fabs(value), std::chars_format::hex);
@@ -141,7 +160,8 @@ class Printer {
   Type operand_type(const Expr& e) const { return kernel_.exprs[e.in[0]].type; }
 
   std::string call(std::string_view function, const Expr& e) const {
-    std::string result = "crucible_" + std::string(function) + "_" + std::string(name(operand_type(e))) + "(" + expr(e.in[0]);
+    std::string result =
+        "crucible_" + std::string(function) + "_" + std::string(name(operand_type(e))) + "(" + expr(e.in[0]);
     if (e.in[1] != kNoId) result += ", " + expr(e.in[1]);
     return result + ")";
   }
@@ -159,7 +179,8 @@ class Printer {
     if (e.type == Type::kBool) return "(" + a + " != 0)";
     if (from == Type::kBF16) return "crucible_bf16_to_f32(" + a + ")";
     if (e.type == Type::kBF16) return "crucible_f32_to_bf16(" + a + ")";
-    if (is_float(from) && is_integer(e.type)) return "(" + type_name(e.type) + ")crucible_" + std::string(name(from)) + "_to_i64(" + a + ")";
+    if (is_float(from) && is_integer(e.type))
+      return "(" + type_name(e.type) + ")crucible_" + std::string(name(from)) + "_to_i64(" + a + ")";
     return "(" + type_name(e.type) + ")" + a;
   }
 
@@ -174,53 +195,90 @@ class Printer {
   std::string expr(std::uint32_t id) const {
     const Expr& e = kernel_.exprs[id];
     switch (e.op) {
-      case Op::kInteger: return integer(e.integer);
-      case Op::kReal: return real(e.real, e.type);
+      case Op::kInteger:
+        return integer(e.integer);
+      case Op::kReal:
+        return real(e.real, e.type);
       case Op::kScalar:
-        return "(" + type_name(e.type) + ")" + (dialect_.packed_arguments ? "scalars[" + text(e.id) + "]" : "s" + text(e.id));
-      case Op::kVariable: return "v" + text(e.id);
+        return "(" + type_name(e.type) + ")" +
+               (dialect_.packed_arguments ? "scalars[" + text(e.id) + "]" : "s" + text(e.id));
+      case Op::kVariable:
+        return "v" + text(e.id);
       case Op::kLoad: {
         const std::string value = "b" + text(e.id) + "[" + expr(e.in[0]) + "]";
         return e.type == Type::kBool ? "(" + value + " != 0)" : value;
       }
-      case Op::kElement: return "a" + text(e.id) + "[" + expr(e.in[0]) + "]";
-      case Op::kConvert: return convert(e);
-      case Op::kAssume: return expr(e.in[0]);
-      case Op::kNegate: return "(" + type_name(e.type) + ")-" + expr(e.in[0]);
-      case Op::kNot: return "(!" + expr(e.in[0]) + ")";
+      case Op::kElement:
+        return "a" + text(e.id) + "[" + expr(e.in[0]) + "]";
+      case Op::kConvert:
+        return convert(e);
+      case Op::kAssume:
+        return expr(e.in[0]);
+      case Op::kNegate:
+        return "(" + type_name(e.type) + ")-" + expr(e.in[0]);
+      case Op::kNot:
+        return "(!" + expr(e.in[0]) + ")";
       case Op::kIsNan: {
         const std::string a = expr(e.in[0]);
         return "(" + a + " != " + a + ")";
       }
-      case Op::kAbsolute: return call("abs", e);
-      case Op::kSqrt: return call("sqrt", e);
-      case Op::kFloor: return call("floor", e);
-      case Op::kExp: return call("exp", e);
-      case Op::kLog: return call("log", e);
-      case Op::kTanh: return call("tanh", e);
-      case Op::kErf: return call("erf", e);
-      case Op::kSigmoid: return call("sigmoid", e);
-      case Op::kReciprocal: return "(" + real(1, e.type) + " / " + expr(e.in[0]) + ")";
-      case Op::kReciprocalSqrt: return call("rsqrt", e);
-      case Op::kSin: return call("sin", e);
-      case Op::kCos: return call("cos", e);
-      case Op::kOrderKey: return call("order_key", e);
-      case Op::kFromOrderKey: return "crucible_from_order_key_" + std::string(name(e.type)) + "(" + expr(e.in[0]) + ")";
-      case Op::kAdd: return infix("+", e);
-      case Op::kSubtract: return infix("-", e);
-      case Op::kMultiply: return infix("*", e);
-      case Op::kDivide: return infix("/", e);
-      case Op::kRemainder: return infix("%", e);
+      case Op::kAbsolute:
+        return call("abs", e);
+      case Op::kSqrt:
+        return call("sqrt", e);
+      case Op::kFloor:
+        return call("floor", e);
+      case Op::kExp:
+        return call("exp", e);
+      case Op::kLog:
+        return call("log", e);
+      case Op::kTanh:
+        return call("tanh", e);
+      case Op::kErf:
+        return call("erf", e);
+      case Op::kSigmoid:
+        return call("sigmoid", e);
+      case Op::kReciprocal:
+        return "(" + real(1, e.type) + " / " + expr(e.in[0]) + ")";
+      case Op::kReciprocalSqrt:
+        return call("rsqrt", e);
+      case Op::kSin:
+        return call("sin", e);
+      case Op::kCos:
+        return call("cos", e);
+      case Op::kOrderKey:
+        return call("order_key", e);
+      case Op::kFromOrderKey:
+        return "crucible_from_order_key_" + std::string(name(e.type)) + "(" + expr(e.in[0]) + ")";
+      case Op::kAdd:
+        return infix("+", e);
+      case Op::kSubtract:
+        return infix("-", e);
+      case Op::kMultiply:
+        return infix("*", e);
+      case Op::kDivide:
+        return infix("/", e);
+      case Op::kRemainder:
+        return infix("%", e);
       case Op::kMaximum:
-      case Op::kMinimum: return extremum(e);
-      case Op::kPower: return call("pow", e);
-      case Op::kLess: return infix("<", e);
-      case Op::kLessEqual: return infix("<=", e);
-      case Op::kEqual: return infix("==", e);
-      case Op::kNotEqual: return infix("!=", e);
-      case Op::kAnd: return infix("&", e);
-      case Op::kOr: return infix("|", e);
-      case Op::kSelect: return "(" + expr(e.in[0]) + " ? " + expr(e.in[1]) + " : " + expr(e.in[2]) + ")";
+      case Op::kMinimum:
+        return extremum(e);
+      case Op::kPower:
+        return call("pow", e);
+      case Op::kLess:
+        return infix("<", e);
+      case Op::kLessEqual:
+        return infix("<=", e);
+      case Op::kEqual:
+        return infix("==", e);
+      case Op::kNotEqual:
+        return infix("!=", e);
+      case Op::kAnd:
+        return infix("&", e);
+      case Op::kOr:
+        return infix("|", e);
+      case Op::kSelect:
+        return "(" + expr(e.in[0]) + " ? " + expr(e.in[1]) + " : " + expr(e.in[2]) + ")";
     }
     return {};
   }

@@ -11,7 +11,8 @@ namespace crucible::sdk {
 namespace {
 
 /// The query of ABI 0.1 ends here: no host has a shorter one.
-constexpr std::uint32_t kShortestOut = offsetof(crucible_query_out, reject_reason) + sizeof(crucible_query_out{}.reject_reason);
+constexpr std::uint32_t kShortestOut =
+    offsetof(crucible_query_out, reject_reason) + sizeof(crucible_query_out{}.reject_reason);
 
 }  // namespace
 
@@ -26,9 +27,10 @@ std::int32_t answer_query(const crucible_query_in* in, crucible_query_out* out, 
                   "the host's query is not one of Crucible's (size or magic)");
   } else if (in->host_major != CRUCIBLE_ABI_MAJOR) {
     code = 1;
-    std::snprintf(answer.reject_reason, sizeof(answer.reject_reason),
-                  "the host speaks ABI %u.%u, this plugin %u.%u: major numbers must be equal, so use a plugin built for the host",
-                  in->host_major, in->host_minor, CRUCIBLE_ABI_MAJOR, CRUCIBLE_ABI_MINOR);
+    std::snprintf(
+        answer.reject_reason, sizeof(answer.reject_reason),
+        "the host speaks ABI %u.%u, this plugin %u.%u: major numbers must be equal, so use a plugin built for the host",
+        in->host_major, in->host_minor, CRUCIBLE_ABI_MAJOR, CRUCIBLE_ABI_MINOR);
   } else {
     answer.magic = CRUCIBLE_MAGIC;
     answer.abi_major = CRUCIBLE_ABI_MAJOR;

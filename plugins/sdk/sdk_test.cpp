@@ -1,5 +1,5 @@
-// The SDK's small parts as a host meets them: error objects, hosts and queries of other sizes, options, the ledger, the host
-// compiler.
+// The SDK's small parts as a host meets them: error objects, hosts and queries of other sizes, options, the ledger, the
+// host compiler.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -30,7 +30,8 @@ using Pairs = std::vector<std::pair<std::string, std::string>>;
 /// Code and message; destroys the error.
 std::pair<crucible_code, std::string> take(crucible_status status) {
   if (status == nullptr) return {CRUCIBLE_OK, ""};
-  const std::pair<crucible_code, std::string> result = {status->table->code(status), to_string(status->table->message(status))};
+  const std::pair<crucible_code, std::string> result = {status->table->code(status),
+                                                        to_string(status->table->message(status))};
   status->table->destroy(status);
   return result;
 }
@@ -60,10 +61,13 @@ struct FakeHost {
       if (found == self(ctx).options.end()) return 0;
       return *value = borrow(found->second), 1;
     };
-    api.alloc = [](void* ctx, std::uint64_t size, std::uint64_t) -> void* { return self(ctx).out += size, malloc(size); };
+    api.alloc = [](void* ctx, std::uint64_t size, std::uint64_t) -> void* {
+      return self(ctx).out += size, malloc(size);
+    };
     api.free = [](void* ctx, void* memory, std::uint64_t size, std::uint64_t) { self(ctx).out -= size, free(memory); };
     api.metric = [](void* ctx, const crucible_kv* items, std::uint32_t count) {
-      for (std::uint32_t i = 0; i < count; ++i) self(ctx).metrics.push_back(to_string(items[i].key) + "=" + std::to_string(items[i].u));
+      for (std::uint32_t i = 0; i < count; ++i)
+        self(ctx).metrics.push_back(to_string(items[i].key) + "=" + std::to_string(items[i].u));
     };
   }
   ~FakeHost() { set_host(nullptr); }
@@ -72,13 +76,15 @@ struct FakeHost {
 
 void collect(void* user, const crucible_kv* items, std::uint32_t count) {
   for (std::uint32_t i = 0; i < count; ++i) {
-    static_cast<Pairs*>(user)->emplace_back(to_string(items[i].key), items[i].type == CRUCIBLE_V_U64 ? std::to_string(items[i].u) : to_string(items[i].s));
+    static_cast<Pairs*>(user)->emplace_back(
+        to_string(items[i].key), items[i].type == CRUCIBLE_V_U64 ? std::to_string(items[i].u) : to_string(items[i].s));
   }
 }
 
 TEST(SdkError, GuardTurnsEverythingIntoAnErrorObject) {
   EXPECT_EQ(guard([] {}), nullptr);
-  EXPECT_THAT(take(guard([] { throw Failure(CRUCIBLE_E_UNSUPPORTED, "no f64"); })), Pair(CRUCIBLE_E_UNSUPPORTED, "no f64"));
+  EXPECT_THAT(take(guard([] { throw Failure(CRUCIBLE_E_UNSUPPORTED, "no f64"); })),
+              Pair(CRUCIBLE_E_UNSUPPORTED, "no f64"));
   EXPECT_EQ(take(guard([] { throw std::bad_alloc(); })).first, CRUCIBLE_E_OUT_OF_MEMORY);
   EXPECT_THAT(take(guard([] { throw std::runtime_error("x"); })), Pair(CRUCIBLE_E_INTERNAL, "x"));
   EXPECT_EQ(take(guard([] { throw 7; })).first, CRUCIBLE_E_INTERNAL);
@@ -87,7 +93,8 @@ TEST(SdkError, GuardTurnsEverythingIntoAnErrorObject) {
 }
 
 TEST(SdkError, CarriesAPayload) {
-  const crucible_status status = make_status(CRUCIBLE_E_OUT_OF_MEMORY, "full", {{"requested", "99"}, {"available", "7"}});
+  const crucible_status status =
+      make_status(CRUCIBLE_E_OUT_OF_MEMORY, "full", {{"requested", "99"}, {"available", "7"}});
   crucible_str key = {}, value = {};
   ASSERT_EQ(status->table->payload(status, 1, &key, &value), 1u);
   EXPECT_EQ(view(key), "available");
@@ -114,7 +121,8 @@ TEST(SdkHost, UsesWhatTheHostHas) {
   EXPECT_EQ(host_minor(), CRUCIBLE_ABI_MINOR);
 }
 
-/// A host of ABI 0.1 has a table without alloc, free and metric; what lies behind it in memory is not the SDK's business.
+/// A host of ABI 0.1 has a table without alloc, free and metric; what lies behind it in memory is not the SDK's
+/// business.
 TEST(SdkHost, AnOlderHostHasLess) {
   FakeHost host;
   host.api.struct_size = offsetof(crucible_host_api, alloc);
@@ -142,7 +150,8 @@ TEST(SdkHost, WithoutAHostNothingHappens) {
   EXPECT_THAT(message_of([&] { set_host(&junk); }), HasSubstr("too short"));
 }
 
-constexpr Identity kIdentity = {.name = "acme", .vendor = "Acme", .version = "1.2.3", .build_id = "b7", .needs = "libacme"};
+constexpr Identity kIdentity = {
+    .name = "acme", .vendor = "Acme", .version = "1.2.3", .build_id = "b7", .needs = "libacme"};
 const crucible_plugin_api kApi = {};
 
 /// What a query writes into a struct that says it has `size` bytes, with canaries behind them.
@@ -188,7 +197,13 @@ TEST(SdkQuery, SaysWhyItRefuses) {
 
 constexpr OptionSpec kSpecs[] = {
     {.name = "fast", .type = OptionType::kBool, .default_value = "true", .help = "Be fast."},
-    {.name = "streams", .type = OptionType::kU64, .default_value = "2", .min = 1, .max = 8, .help = "How many.", .env = "ACME_STREAMS"},
+    {.name = "streams",
+     .type = OptionType::kU64,
+     .default_value = "2",
+     .min = 1,
+     .max = 8,
+     .help = "How many.",
+     .env = "ACME_STREAMS"},
     {.name = "mode", .type = OptionType::kChoice, .default_value = "auto", .choices = "auto on off", .help = "Which."},
     {.name = "tools", .type = OptionType::kPath, .help = "Where."},
 };
@@ -247,7 +262,8 @@ TEST(SdkLedger, CountsAndTellsLeaks) {
   EXPECT_THAT(host.lines, ElementsAre("2 device: not given back before shutdown: 1 buffer of 40 bytes, 1 plan"));
   Pairs stats;
   ledger.stats("buffer", collect, &stats);
-  EXPECT_THAT(stats, ElementsAre(Pair("live_bytes", "40"), Pair("peak_bytes", "100"), Pair("live.buffer", "1"), Pair("live.plan", "1")));
+  EXPECT_THAT(stats, ElementsAre(Pair("live_bytes", "40"), Pair("peak_bytes", "100"), Pair("live.buffer", "1"),
+                                 Pair("live.plan", "1")));
   EXPECT_THAT(message_of([&] { ledger.remove("module"); }), HasSubstr("that is not out"));
   EXPECT_THAT(message_of([&] { ledger.remove("buffer", 41); }), HasSubstr("that is not out"));
   ledger.remove("buffer", 40);
@@ -327,7 +343,8 @@ TEST(SdkQueue, EndsOnlyWhenItsWorkIsDone) {
 TEST(SdkHostCompiler, CompilesLoadsAndRuns) {
   if (access("/usr/bin/clang-19", X_OK) != 0) GTEST_SKIP() << "no clang-19";
   const auto library = HostLibrary::compile(
-      "typedef __INT64_TYPE__ int64_t;\nvoid twice(void* const* buffers, const double* scalars, int64_t begin, int64_t end) {\n"
+      "typedef __INT64_TYPE__ int64_t;\nvoid twice(void* const* buffers, const double* scalars, int64_t begin, int64_t "
+      "end) {\n"
       "  for (int64_t i = begin; i < end; ++i) ((float*)buffers[0])[i] *= (float)scalars[0];\n}\n");
   float values[] = {1, 2, 3};
   void* buffers[] = {values};

@@ -39,8 +39,8 @@ inline void report(crucible_kv_sink sink, void* user, std::initializer_list<cruc
   sink(user, items.begin(), static_cast<std::uint32_t>(items.size()));
 }
 
-/// A full-size copy of a sized struct of the caller, however short (older) or long (newer) that is; what it lacks is zero,
-/// and struct_size says how many bytes were the caller's. Null gives zeros.
+/// A full-size copy of a sized struct of the caller, however short (older) or long (newer) that is; what it lacks is
+/// zero, and struct_size says how many bytes were the caller's. Null gives zeros.
 template <class Struct>
 Struct read_sized(const Struct* theirs) {
   Struct ours = {};

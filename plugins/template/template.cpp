@@ -20,14 +20,15 @@ constexpr std::string_view kName = "acme", kDialectMark = "dialect_of_acme";
 constexpr std::size_t kLongestName = 40;
 // A plugin's name is that of a C++ namespace, too.
 constexpr std::string_view kNotNames[] = {
-    "alignas",  "alignof",   "and",        "asm",      "auto",    "bool",     "break",    "case",     "catch",    "char",
-    "class",    "compl",     "concept",    "const",    "continue", "crucible", "default",  "delete",   "do",       "double",
-    "else",     "enum",      "explicit",   "export",   "extern",  "false",    "float",    "for",      "friend",   "goto",
-    "if",       "inline",    "int",        "linux",    "long",    "main",     "mutable",  "namespace", "new",     "noexcept",
-    "not",      "nullptr",   "operator",   "or",       "private", "protected", "public",  "register", "requires", "return",
-    "sdk",      "short",     "signed",     "sizeof",   "static",  "std",      "struct",   "switch",   "template", "this",
-    "throw",    "true",      "try",        "typedef",  "typeid",  "typename", "union",    "unix",     "unsigned", "using",
-    "virtual",  "void",      "volatile",   "while",    "xor"};
+    "alignas",   "alignof",   "and",      "asm",      "auto",     "bool",     "break",    "case",    "catch",
+    "char",      "class",     "compl",    "concept",  "const",    "continue", "crucible", "default", "delete",
+    "do",        "double",    "else",     "enum",     "explicit", "export",   "extern",   "false",   "float",
+    "for",       "friend",    "goto",     "if",       "inline",   "int",      "linux",    "long",    "main",
+    "mutable",   "namespace", "new",      "noexcept", "not",      "nullptr",  "operator", "or",      "private",
+    "protected", "public",    "register", "requires", "return",   "sdk",      "short",    "signed",  "sizeof",
+    "static",    "std",       "struct",   "switch",   "template", "this",     "throw",    "true",    "try",
+    "typedef",   "typeid",    "typename", "union",    "unix",     "unsigned", "using",    "virtual", "void",
+    "volatile",  "while",     "xor"};
 
 bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -40,7 +41,8 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 
 /// Where a file of the template goes in a project of this dialect; "" when it is another dialect's.
 std::string target(std::string_view path, std::string_view dialect) {
-  for (const auto& [ending, fits] : {std::pair<std::string_view, bool>{".own", dialect == "own"}, {".table", dialect != "own"}}) {
+  for (const auto& [ending, fits] :
+       {std::pair<std::string_view, bool>{".own", dialect == "own"}, {".table", dialect != "own"}}) {
     if (path.ends_with(ending)) return fits ? std::string(path.substr(0, path.size() - ending.size())) : "";
   }
   return std::string(path);
@@ -56,7 +58,8 @@ Result<void> write_file(const fs::path& path, const std::string& text) {
   std::ofstream stream(path, std::ios::binary);
   stream << text;
   stream.close();
-  if (!stream) return Error{ErrorCode::kUnavailable, fmt::format("cannot write {}: {}", path.string(), std::strerror(errno))};
+  if (!stream)
+    return Error{ErrorCode::kUnavailable, fmt::format("cannot write {}: {}", path.string(), std::strerror(errno))};
   return {};
 }
 
@@ -69,9 +72,9 @@ Result<void> check_name(std::string_view name) {
                     std::ranges::all_of(name, [](char c) { return is_lower(c) || is_digit(c) || c == '_'; }) &&
                     std::ranges::find(kNotNames, name) == std::end(kNotNames);
   if (fits) return {};
-  return Error{ErrorCode::kUsage,
-               fmt::format("'{}' cannot be a plugin's name: use a small letter, then small letters, digits and '_', at most {}, and no word of C++",
-                           name, kLongestName)};
+  return Error{ErrorCode::kUsage, fmt::format("'{}' cannot be a plugin's name: use a small letter, then small letters, "
+                                              "digits and '_', at most {}, and no word of C++",
+                                              name, kLongestName)};
 }
 
 std::string personalise(std::string_view text, std::string_view name, std::string_view dialect) {
@@ -84,7 +87,8 @@ std::string personalise(std::string_view text, std::string_view name, std::strin
 Result<std::vector<fs::path>> write_project(const fs::path& folder, std::string_view name, std::string_view dialect) {
   CRUCIBLE_TRY_VOID(check_name(name));
   if (std::ranges::find(kDialects, dialect) == std::end(kDialects)) {
-    return Error{ErrorCode::kUsage, fmt::format("there is no dialect '{}': use one of {}", dialect, fmt::join(kDialects, ", "))};
+    return Error{ErrorCode::kUsage,
+                 fmt::format("there is no dialect '{}': use one of {}", dialect, fmt::join(kDialects, ", "))};
   }
   std::error_code error;
   std::vector<std::pair<fs::path, const File*>> project;
@@ -92,8 +96,9 @@ Result<std::vector<fs::path>> write_project(const fs::path& folder, std::string_
     const std::string path = target(file.path, dialect);
     if (path.empty()) continue;
     if (fs::exists(fs::symlink_status(folder / path, error))) {
-      return Error{ErrorCode::kUsage, fmt::format("{} is there already: nothing was written; give another folder with --folder",
-                                                  (folder / path).string())};
+      return Error{ErrorCode::kUsage,
+                   fmt::format("{} is there already: nothing was written; give another folder with --folder",
+                               (folder / path).string())};
     }
     project.emplace_back(folder / path, &file);
   }

@@ -1,5 +1,5 @@
-// From an installed Crucible to a plugin of one's own, as its author would do it: install, `crucible plugin new`, configure,
-// build, find it, run a kernel on it. And what `plugin new` refuses.
+// From an installed Crucible to a plugin of one's own, as its author would do it: install, `crucible plugin new`,
+// configure, build, find it, run a kernel on it. And what `plugin new` refuses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -40,7 +40,8 @@ class Installed : public ::testing::Test {
   /// Runs in the test's folder, with the installed (or, before install(), the built) crucible in PATH.
   Outcome run(const std::string& command) const {
     const std::string bin = fs::exists(prefix() / "bin") ? (prefix() / "bin").string() : CRUCIBLE_BUILD_FOLDER;
-    const std::string line = "cd " + folder_.string() + " && env -u CRUCIBLE_PLUGIN_PATH PATH=" + bin + ":$PATH " + command + " 2>&1";
+    const std::string line =
+        "cd " + folder_.string() + " && env -u CRUCIBLE_PLUGIN_PATH PATH=" + bin + ":$PATH " + command + " 2>&1";
     Outcome outcome;
     FILE* pipe = popen(line.c_str(), "r");
     if (pipe == nullptr) return outcome;
@@ -70,8 +71,9 @@ void scale_on(const fs::path& plugin) {
   std::vector<float> values = {1, 2, 3, 4, 5, 6, 7, 8};
   ASSERT_TRUE(buffer->write(0, std::as_bytes(std::span(values))));
   const std::vector<backend::KernelText> texts = {
-      {"scale", "void scale(void* const* b, const double* s, int64_t begin, int64_t end) {\n"
-                "  for (int64_t i = begin; i < end; ++i) ((float*)b[0])[i] *= (float)s[0];\n}\n"}};
+      {"scale",
+       "void scale(void* const* b, const double* s, int64_t begin, int64_t end) {\n"
+       "  for (int64_t i = begin; i < end; ++i) ((float*)b[0])[i] *= (float)s[0];\n}\n"}};
   auto module = backend::Module::compile(*device, "typedef __INT64_TYPE__ int64_t;\n", texts);
   ASSERT_TRUE(module) << module.error().message;
   const auto kernel = module->kernel("scale");
@@ -97,7 +99,8 @@ void scale_on(const fs::path& plugin) {
 }
 
 TEST_F(Installed, APluginIsWrittenBuiltFoundAndRun) {
-  ASSERT_NO_FATAL_FAILURE(must(std::string(CRUCIBLE_CMAKE) + " --install " CRUCIBLE_BUILD_FOLDER " --prefix " + prefix().string()));
+  ASSERT_NO_FATAL_FAILURE(
+      must(std::string(CRUCIBLE_CMAKE) + " --install " CRUCIBLE_BUILD_FOLDER " --prefix " + prefix().string()));
   // The prefix may be moved: nothing in it knows where it was made.
   fs::rename(prefix(), folder_ / "elsewhere");
   fs::rename(folder_ / "elsewhere", prefix());
@@ -120,7 +123,8 @@ TEST_F(Installed, APluginIsWrittenBuiltFoundAndRun) {
 }
 
 TEST_F(Installed, PluginNewRefusesWhatWouldNotWork) {
-  for (const char* name : {"Acme", "1st", "a-b", "\"\"", "a/b", "int", "crucible", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}) {
+  for (const char* name :
+       {"Acme", "1st", "a-b", "\"\"", "a/b", "int", "crucible", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}) {
     const Outcome outcome = run(std::string("crucible plugin new ") + name);
     EXPECT_EQ(outcome.code, 2) << name;
     EXPECT_THAT(outcome.output, HasSubstr("cannot be a plugin's name")) << name;
@@ -152,7 +156,8 @@ TEST_F(Installed, PluginNewOverwritesNothing) {
 
 TEST_F(Installed, PluginNewWritesEachDialectUnderItsName) {
   for (const char* dialect : {"c", "opencl", "cuda", "hip", "own"}) {
-    const Outcome outcome = run(std::string("crucible plugin new --force cpu --json --folder ") + dialect + " --dialect " + dialect);
+    const Outcome outcome =
+        run(std::string("crucible plugin new --force cpu --json --folder ") + dialect + " --dialect " + dialect);
     ASSERT_EQ(outcome.code, 0) << outcome.output;
     const auto document = nlohmann::json::parse(outcome.output);
     EXPECT_EQ(document.at("dialect"), dialect);

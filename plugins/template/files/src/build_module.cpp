@@ -19,7 +19,8 @@ void build_module(crucible_module& module, const std::string& text, const std::s
     kernel.function = module.library->kernel(name);
     kernel.binary_bytes = module.library->kernel_bytes(name);
     if (kernel.function != nullptr) continue;
-    throw sdk::Failure(CRUCIBLE_E_INVALID_ARGUMENT, "the text of kernel " + name + " defines no such function", {{"kernel", name}});
+    throw sdk::Failure(CRUCIBLE_E_INVALID_ARGUMENT, "the text of kernel " + name + " defines no such function",
+                       {{"kernel", name}});
   }
 }
 

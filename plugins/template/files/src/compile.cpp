@@ -1,10 +1,9 @@
 // Compile table: collects what the host wants compiled, as C text or as kernel IR that is printed in this device's
 // dialect. The compiler is in build_module.cpp, the dialect in dialect.cpp.
+#include <chrono>
 #include <crucible/sdk/error.hpp>
 #include <crucible/sdk/kernel_ir.hpp>
 #include <crucible/sdk/text.hpp>
-
-#include <chrono>
 #include <memory>
 #include <string>
 
@@ -30,7 +29,8 @@ void add_source(Sources& sources, const std::string& name, Source source) {
   if (!sdk::is_c_name(name)) throw sdk::Failure(CRUCIBLE_E_INVALID_ARGUMENT, "'" + name + "' is not a C name");
   const auto [known, is_new] = sources.try_emplace(name, source);
   if (is_new || known->second == source) return;
-  throw sdk::Failure(CRUCIBLE_E_INVALID_ARGUMENT, "two kernels with different texts are named " + name, {{"kernel", name}});
+  throw sdk::Failure(CRUCIBLE_E_INVALID_ARGUMENT, "two kernels with different texts are named " + name,
+                     {{"kernel", name}});
 }
 
 /// One kernel of compile_sources: its text where that is in our dialect, else its IR.
@@ -56,10 +56,11 @@ crucible_module* make_module(crucible_device* device, const std::string& prelude
     host_text += source.host_text + "\n";
   }
   build_module(*module, text, host_text);
-  sdk::write_sized(info, {.struct_size = 0,
-                          .from_cache = 0,
-                          .compile_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(Clock::now() - start).count()),
-                          .binary_bytes = module->library->binary_bytes()});
+  sdk::write_sized(info,
+                   {.struct_size = 0,
+                    .from_cache = 0,
+                    .compile_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(Clock::now() - start).count()),
+                    .binary_bytes = module->library->binary_bytes()});
   device->ledger.add("module");
   return module.release();
 }
@@ -71,14 +72,16 @@ crucible_status get_dialect(crucible_device* device, crucible_str* out) {
   });
 }
 
-crucible_status compile(crucible_device* device, crucible_str prelude, const crucible_str* names, const crucible_str* texts,
-                        std::uint32_t count, crucible_module** out, crucible_compile_info* info) {
+crucible_status compile(crucible_device* device, crucible_str prelude, const crucible_str* names,
+                        const crucible_str* texts, std::uint32_t count, crucible_module** out,
+                        crucible_compile_info* info) {
   return sdk::guard([&] {
     sdk::require(device != nullptr && out != nullptr, "compile: no device or no place for the module");
     sdk::require(count == 0 || (names != nullptr && texts != nullptr), "compile: names or texts are missing");
     if (!takes_c()) {
-      throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED,
-                         "the device takes kernel IR (compile_sources) and no text: its dialect is " + std::string(dialect().name));
+      throw sdk::Failure(
+          CRUCIBLE_E_UNSUPPORTED,
+          "the device takes kernel IR (compile_sources) and no text: its dialect is " + std::string(dialect().name));
     }
     const auto start = Clock::now();
     Sources sources;
@@ -129,7 +132,8 @@ crucible_status kernel_info(crucible_kernel* kernel, crucible_kv_sink sink, void
   return sdk::guard([&] {
     sdk::require(kernel != nullptr && sink != nullptr, "compile.kernel_info: no kernel or no function to report to");
     // Add registers and shared_bytes where your compiler tells them.
-    sdk::report(sink, user, {sdk::text_item("name", kernel->name), sdk::number_item("binary_bytes", kernel->binary_bytes)});
+    sdk::report(sink, user,
+                {sdk::text_item("name", kernel->name), sdk::number_item("binary_bytes", kernel->binary_bytes)});
   });
 }
 

@@ -1,12 +1,11 @@
-// (4) Which devices there are, and opening one. Replace what stands on top (id, name, memory) by questions to your driver,
-// open your context in open() and close it in close(), and say in capabilities() what the device can do.
+// (4) Which devices there are, and opening one. Replace what stands on top (id, name, memory) by questions to your
+// driver, open your context in open() and close it in close(), and say in capabilities() what the device can do.
 #include "device.hpp"
-
-#include <crucible/sdk/error.hpp>
-#include <crucible/sdk/text.hpp>
 
 #include <sys/sysinfo.h>
 
+#include <crucible/sdk/error.hpp>
+#include <crucible/sdk/text.hpp>
 #include <memory>
 #include <string_view>
 
@@ -66,8 +65,9 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
   return sdk::guard([&] {
     sdk::require(device != nullptr && sink != nullptr, "device.properties: no device or no function to report to");
     // Also what is missing on this machine and what that costs: `crucible devices` shows it.
-    sdk::report(sink, user, {sdk::text_item("name", kDeviceName), sdk::text_item("dialect", dialect().name),
-                             sdk::text_item("note", "a template: host memory, one thread, no libraries")});
+    sdk::report(sink, user,
+                {sdk::text_item("name", kDeviceName), sdk::text_item("dialect", dialect().name),
+                 sdk::text_item("note", "a template: host memory, one thread, no libraries")});
   });
 }
 
@@ -98,7 +98,8 @@ crucible_status wait_idle(crucible_device* device, std::uint64_t timeout_ns) {
   return sdk::guard([&] {
     sdk::require(device != nullptr, "device.wait_idle: no device");
     if (wait_for_queues(*device, timeout_ns)) return;
-    throw sdk::Failure(CRUCIBLE_E_CANCELLED, "device.wait_idle: a queue had work after " + std::to_string(timeout_ns) + " ns");
+    throw sdk::Failure(CRUCIBLE_E_CANCELLED,
+                       "device.wait_idle: a queue had work after " + std::to_string(timeout_ns) + " ns");
   });
 }
 

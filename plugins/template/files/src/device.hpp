@@ -3,7 +3,6 @@
 
 #include <crucible/sdk/ledger.hpp>
 #include <crucible/sdk/options.hpp>
-
 #include <cstdint>
 #include <mutex>
 #include <string>

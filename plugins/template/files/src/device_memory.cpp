@@ -1,7 +1,6 @@
 // (5) Memory of the device: here the host's own.
-#include <crucible/sdk/host.hpp>
-
 #include <algorithm>
+#include <crucible/sdk/host.hpp>
 #include <cstring>
 
 #include "memory.hpp"
@@ -18,8 +17,14 @@ void device_free(crucible_device&, void* memory, std::uint64_t size, std::uint64
   crucible::sdk::host_free(memory, std::max<std::uint64_t>(size, 1), std::max<std::uint64_t>(align, 64));
 }
 
-void device_write(crucible_device&, void* memory, const void* data, std::uint64_t size) { std::memcpy(memory, data, size); }
-void device_read(crucible_device&, const void* memory, void* data, std::uint64_t size) { std::memcpy(data, memory, size); }
-void device_fill(crucible_device&, void* memory, std::uint64_t size, std::uint8_t byte) { std::memset(memory, byte, size); }
+void device_write(crucible_device&, void* memory, const void* data, std::uint64_t size) {
+  std::memcpy(memory, data, size);
+}
+void device_read(crucible_device&, const void* memory, void* data, std::uint64_t size) {
+  std::memcpy(data, memory, size);
+}
+void device_fill(crucible_device&, void* memory, std::uint64_t size, std::uint8_t byte) {
+  std::memset(memory, byte, size);
+}
 
 }  // namespace acme

@@ -3,7 +3,6 @@
 
 #include <crucible/sdk/c_dialect.hpp>
 #include <crucible/sdk/host_compiler.hpp>
-
 #include <map>
 #include <memory>
 #include <string>
@@ -28,8 +27,8 @@ namespace acme {
 /// (6) How the device's language spells kernels: dialect.cpp.
 const crucible::sdk::Dialect& dialect();
 
-/// (7) Compiles the kernels that are in `module` by name already and sets their functions: build_module.cpp. `text` is in
-/// the device's dialect; `host_text` is the same in C for the host, which runs it until your compiler does.
+/// (7) Compiles the kernels that are in `module` by name already and sets their functions: build_module.cpp. `text` is
+/// in the device's dialect; `host_text` is the same in C for the host, which runs it until your compiler does.
 void build_module(crucible_module& module, const std::string& text, const std::string& host_text);
 
 }  // namespace acme

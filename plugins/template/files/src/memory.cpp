@@ -1,10 +1,9 @@
 // Memory table: checks what the host asks and counts what is out. The device's own calls are in device_memory.cpp.
 #include "memory.hpp"
 
+#include <bit>
 #include <crucible/sdk/error.hpp>
 #include <crucible/sdk/text.hpp>
-
-#include <bit>
 #include <memory>
 #include <string>
 

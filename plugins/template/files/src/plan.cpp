@@ -1,12 +1,12 @@
-// Plan table: reads and checks the host's list once, runs it in order as often as asked. Running an op is in run_op.cpp.
+// Plan table: reads and checks the host's list once, runs it in order as often as asked. Running an op is in
+// run_op.cpp.
 #include "plan.hpp"
-
-#include <crucible/sdk/error.hpp>
-#include <crucible/sdk/text.hpp>
 
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <crucible/sdk/error.hpp>
+#include <crucible/sdk/text.hpp>
 #include <memory>
 #include <string>
 
@@ -46,7 +46,8 @@ void read_launch(crucible_plan& plan, std::uint32_t index, const crucible_op& op
 
 void read_op(crucible_plan& plan, std::uint32_t index, const crucible_op& op) {
   if (op.struct_size < sizeof(crucible_op)) {
-    invalid(index, "its struct_size is " + std::to_string(op.struct_size) + ", it needs " + std::to_string(sizeof(crucible_op)));
+    invalid(index, "its struct_size is " + std::to_string(op.struct_size) + ", it needs " +
+                       std::to_string(sizeof(crucible_op)));
   }
   if (op.buffer_count != 0 && op.buffers == nullptr) invalid(index, "its buffers are missing");
   PlanOp& result = plan.ops.emplace_back();
@@ -63,8 +64,10 @@ void read_op(crucible_plan& plan, std::uint32_t index, const crucible_op& op) {
       result.pattern = static_cast<std::uint8_t>(op.pattern);
       return need_buffers(index, op, 1);
     case CRUCIBLE_OP_LIBRARY:
-      throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "plan.build: op " + std::to_string(index) + " is a library call, and this plugin has no library",
-                         {{"op", std::to_string(index)}});
+      throw sdk::Failure(
+          CRUCIBLE_E_UNSUPPORTED,
+          "plan.build: op " + std::to_string(index) + " is a library call, and this plugin has no library",
+          {{"op", std::to_string(index)}});
     default:
       invalid(index, "kind " + std::to_string(op.kind) + " is not known");
   }
@@ -105,10 +108,12 @@ crucible_status replay(crucible_plan* plan) {
 
 crucible_status profile(crucible_plan* plan, std::uint64_t* out_ns, std::uint32_t count) {
   return sdk::guard([&] {
-    sdk::require(plan != nullptr && (out_ns != nullptr || count == 0), "plan.profile: no plan or no place for the times");
+    sdk::require(plan != nullptr && (out_ns != nullptr || count == 0),
+                 "plan.profile: no plan or no place for the times");
     if (count != plan->ops.size()) {
       throw sdk::Failure(CRUCIBLE_E_INVALID_ARGUMENT, "plan.profile: places for " + std::to_string(count) +
-                                                          " times, the plan has " + std::to_string(plan->ops.size()) + " ops");
+                                                          " times, the plan has " + std::to_string(plan->ops.size()) +
+                                                          " ops");
     }
     const std::lock_guard lock(plan->device->run_mutex);
     std::vector<std::uint64_t> times;

@@ -22,8 +22,8 @@ struct SlotUse {
   std::uint32_t slot, op, scalar;
 };
 
-/// (8) One op on the device, done on return. Replace its body in run_op.cpp by your driver's launch, copy and fill; for a
-/// graph or a command list, build that in plan.cpp's build() and start it in replay().
+/// (8) One op on the device, done on return. Replace its body in run_op.cpp by your driver's launch, copy and fill; for
+/// a graph or a command list, build that in plan.cpp's build() and start it in replay().
 void run_op(crucible_device& device, const PlanOp& op);
 
 /// All ops in order, done on return. Threads: any.

@@ -10,12 +10,12 @@ namespace acme {
 
 using namespace crucible;
 
-// (1) Who you are. The name is that of the file, libcrucible_acme.so, and what users write after --backend. The query must
-// stay pure: it runs in a probe before anything is loaded for real, so it may not touch your driver.
+// (1) Who you are. The name is that of the file, libcrucible_acme.so, and what users write after --backend. The query
+// must stay pure: it runs in a probe before anything is loaded for real, so it may not touch your driver.
 constexpr sdk::Identity kIdentity = {.name = "acme", .vendor = "nobody yet", .version = "0.1.0"};
 
-// (2) What users may set. The host checks their words against this table before your code sees them. Add yours: a number of
-// streams, a precision, a path to your tools.
+// (2) What users may set. The host checks their words against this table before your code sees them. Add yours: a
+// number of streams, a precision, a path to your tools.
 constexpr sdk::OptionSpec kOptionSpecs[] = {
     {.name = "compiler",
      .type = sdk::OptionType::kPath,
@@ -44,17 +44,23 @@ crucible_status shutdown() {
 
 const void* interface_table(std::uint32_t id) {
   switch (id) {
-    case CRUCIBLE_IF_DEVICE: return &kDeviceTable;
-    case CRUCIBLE_IF_MEMORY: return &kMemoryTable;
-    case CRUCIBLE_IF_COMPILE: return &kCompileTable;
-    case CRUCIBLE_IF_PLAN: return &kPlanTable;
-    case CRUCIBLE_IF_QUEUE: return &kQueueTable;
-    default: return nullptr;  // (10) tables that you do not have yet: library, binary, profile, health
+    case CRUCIBLE_IF_DEVICE:
+      return &kDeviceTable;
+    case CRUCIBLE_IF_MEMORY:
+      return &kMemoryTable;
+    case CRUCIBLE_IF_COMPILE:
+      return &kCompileTable;
+    case CRUCIBLE_IF_PLAN:
+      return &kPlanTable;
+    case CRUCIBLE_IF_QUEUE:
+      return &kQueueTable;
+    default:
+      return nullptr;  // (10) tables that you do not have yet: library, binary, profile, health
   }
 }
 
-constexpr crucible_plugin_api kApi = {sizeof(crucible_plugin_api), CRUCIBLE_ABI_MINOR, init, shutdown, interface_table,
-                                      describe_options};
+constexpr crucible_plugin_api kApi = {
+    sizeof(crucible_plugin_api), CRUCIBLE_ABI_MINOR, init, shutdown, interface_table, describe_options};
 
 }  // namespace
 }  // namespace acme

@@ -1,9 +1,8 @@
-// (9) Asynchronous work. Here a thread of the host per queue; replace HostQueue by your driver's stream or command queue and
-// HostTimeline by its timeline semaphore. Without this table the host replays plans one after the other.
+// (9) Asynchronous work. Here a thread of the host per queue; replace HostQueue by your driver's stream or command
+// queue and HostTimeline by its timeline semaphore. Without this table the host replays plans one after the other.
+#include <algorithm>
 #include <crucible/sdk/error.hpp>
 #include <crucible/sdk/host_queue.hpp>
-
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -101,8 +100,8 @@ Points read_points(const crucible_point* points, std::uint32_t count) {
   return result;
 }
 
-crucible_status submit(crucible_queue* queue, crucible_plan* plan, const crucible_point* waits, std::uint32_t wait_count,
-                       const crucible_point* signals, std::uint32_t signal_count) {
+crucible_status submit(crucible_queue* queue, crucible_plan* plan, const crucible_point* waits,
+                       std::uint32_t wait_count, const crucible_point* signals, std::uint32_t signal_count) {
   return sdk::guard([&] {
     sdk::require(queue != nullptr && plan != nullptr, "queue.submit: no queue or no plan");
     Points before = read_points(waits, wait_count), after = read_points(signals, signal_count);
@@ -117,7 +116,8 @@ bool wait_for_queues(crucible_device& device, std::uint64_t timeout_ns) {
   return std::ranges::all_of(device.queues, [&](crucible_queue* queue) { return queue->host.wait_idle(timeout_ns); });
 }
 
-const crucible_if_queue kQueueTable = {sizeof(crucible_if_queue), CRUCIBLE_ABI_MINOR, create, destroy, timeline_create,
-                                       timeline_destroy, timeline_query, timeline_signal, timeline_wait, submit};
+const crucible_if_queue kQueueTable = {
+    sizeof(crucible_if_queue), CRUCIBLE_ABI_MINOR, create,          destroy,       timeline_create,
+    timeline_destroy,          timeline_query,     timeline_signal, timeline_wait, submit};
 
 }  // namespace acme
