@@ -211,6 +211,29 @@ void replays(const Settings& settings) {
          fmt::format("{}", other.values<std::int32_t>(1)[0]));
 }
 
+void same_bits(const Settings& settings) {
+  Opened opened(settings);
+  const Kernels kernels(opened);
+  constexpr std::int64_t kCount = 20'011;
+  std::vector<double> start(kCount);
+  for (std::size_t i = 0; i < start.size(); ++i) start[i] = 0.1 * static_cast<double>(i) - 7;
+  Memory a(opened, kCount * 8), b(opened, kCount * 8);
+  OpList list;
+  for (int i = 0; i < 4; ++i) {
+    list.launch(kernels.find("ck_scale"), {b.address(), a.address()}, kCount, 16, {fixed(1.0 / 3), fixed(0.7)});
+    list.launch(kernels.find("ck_reverse"), {a.address(), b.address()}, kCount, 100, {fixed(kCount)});
+  }
+  Plan plan(opened, list);
+  std::vector<std::byte> first;
+  for (int round = 0; round < 5; ++round) {
+    a.write(0, std::as_bytes(std::span(start)));
+    plan.replay();
+    const std::vector<std::byte> result = a.read(0, kCount * 8);
+    if (round == 0) first = result;
+    expect_bytes(result, first, fmt::format("replay {} of the same input", round + 1));
+  }
+}
+
 void copies_arguments(const Settings& settings) {
   Opened opened(settings);
   const Kernels kernels(opened);
@@ -301,6 +324,7 @@ std::vector<Case> behaviour_plan_cases() {
       make("plan.offsets", "ops may use any address inside a buffer", offsets_in_buffers, false),
       make("plan.copy_and_fill", "COPY and FILL do exactly their bytes", copy_and_fill, true),
       make("plan.replays", "a plan can be replayed again and again, and is done on return", replays, true),
+      make("plan.same_bits", "every replay of the same input gives the same bits", same_bits, true),
       make("plan.copies_arguments", "build copies all that it needs", copies_arguments, true),
       make("plan.empty", "a plan of no ops works", empty_plan, false),
       make("plan.many", "many plans live side by side", many_plans, false),
