@@ -183,6 +183,7 @@ Result<config::Settings> load_settings(const DeviceChoice& choice) {
   config::Settings settings = config::Settings::load(config::process_surroundings(), requests_of(choice));
   for (const std::string& warning : settings.warnings()) say("warning: " + warning);
   CRUCIBLE_TRY_VOID(settings.check());
+  CRUCIBLE_TRY_VOID(keep_decisions(settings));
   return settings;
 }
 

@@ -9,7 +9,8 @@ namespace crucible::cli {
 
 Result<void> write_decisions(backend::DecisionLog& log, const std::string& file) {
   if (file.empty() || log.append_to(file)) return {};
-  return Error{ErrorCode::kUsage, fmt::format("--decisions {}: it cannot be written: {}", file, std::strerror(errno))};
+  return Error{ErrorCode::kUsage,
+               fmt::format("the loader's decisions cannot be written to {}: {}", file, std::strerror(errno))};
 }
 
 std::string short_reason(const std::string& reason, const std::filesystem::path& plugin) {

@@ -32,7 +32,8 @@ class PluginCommand : public testing::Test {
     std::filesystem::create_directories(folder_ / "plugins");
     chmod((folder_ / "plugins").c_str(), 0755);
     for (const char* kind : {"sound", "query_segfaults", "init_segfaults", "rejects"}) {
-      std::filesystem::copy_file(CRUCIBLE_BROKEN_PLUGIN, folder_ / "plugins" / ("libcrucible_" + std::string(kind) + ".so"));
+      std::filesystem::copy_file(CRUCIBLE_BROKEN_PLUGIN,
+                                 folder_ / "plugins" / ("libcrucible_" + std::string(kind) + ".so"));
     }
     std::ofstream(folder_ / "plugins/libcrucible_text.so") << "no library";
   }
@@ -66,9 +67,10 @@ TEST_F(PluginCommand, ListHasARowForEveryPlugin) {
   EXPECT_EQ(rows["sound"]["vendor"], "nobody");
   EXPECT_EQ(rows["sound"]["version"], "1.0");
   EXPECT_EQ(rows["cpu"]["devices"].size(), 1u);
-  for (const auto& [name, words] : {std::pair("query_segfaults", "crashed with SIGSEGV"),
-                                    std::pair("init_segfaults", "while the probe was starting it"),
-                                    std::pair("rejects", "the moon is not full"), std::pair("text", "not an ELF file")}) {
+  for (const auto& [name, words] :
+       {std::pair("query_segfaults", "crashed with SIGSEGV"),
+        std::pair("init_segfaults", "while the probe was starting it"), std::pair("rejects", "the moon is not full"),
+        std::pair("text", "not an ELF file")}) {
     EXPECT_EQ(rows[name]["usable"], false) << name;
     EXPECT_THAT(rows[name]["reason"].get<std::string>(), HasSubstr(words));
   }
@@ -77,7 +79,8 @@ TEST_F(PluginCommand, ListHasARowForEveryPlugin) {
 TEST_F(PluginCommand, ListTellsTheReasonOnOneLineWithoutThePath) {
   const Outcome outcome = crucible("list");
   EXPECT_EQ(outcome.code, 0);
-  EXPECT_THAT(outcome.out, HasSubstr("libcrucible_text.so             broken: it cannot be loaded: it is not an ELF file\n"));
+  EXPECT_THAT(outcome.out,
+              HasSubstr("libcrucible_text.so             broken: it cannot be loaded: it is not an ELF file\n"));
 }
 
 TEST_F(PluginCommand, ExplainNumbersTheSteps) {

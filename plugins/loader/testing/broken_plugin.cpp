@@ -1,5 +1,6 @@
 // A plugin that is wrong in the way that its file name says: libcrucible_KIND.so. The tests build it once and copy it
-// under every name of the table in broken_kinds.hpp; under a name that is not there it is a sound plugin without devices.
+// under every name of the table in broken_kinds.hpp; under a name that is not there it is a sound plugin without
+// devices.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -160,7 +161,8 @@ extern "C" int32_t crucible_plugin_query(const crucible_query_in*, crucible_quer
   if (is("answer_short")) out->struct_size = 4;
   if (is("name_too_long")) out->name.size = ~std::uint64_t{0};
   if (is("name_at_nonsense")) out->name = {reinterpret_cast<const char*>(std::uintptr_t{8}), 5};
-  if (is("api_unaligned")) out->api = reinterpret_cast<const crucible_plugin_api*>(reinterpret_cast<const char*>(&api) + 2);
+  if (is("api_unaligned"))
+    out->api = reinterpret_cast<const crucible_plugin_api*>(reinterpret_cast<const char*>(&api) + 2);
   if (is("api_null_entries")) api = {sizeof(api), CRUCIBLE_ABI_MINOR, nullptr, nullptr, interface_table, nullptr};
   if (is("api_too_short")) api.struct_size = 3;
   if (is("writes_behind_answer")) std::memset(out + 1, 0, 64);

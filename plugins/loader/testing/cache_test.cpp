@@ -126,7 +126,8 @@ TEST_F(ProbeCache, WithoutAProbeTheFileIsInspectedHere) {
 TEST_F(ProbeCache, APluginOfTheFirstMinorPassesAndRuns) {
   const path plugin = copy(CRUCIBLE_OLD_PLUGIN, "cpu");
   DecisionLog log;
-  const auto backend = load(explicit_candidate(plugin), {{"cache_dir", (folder() / "kernels").string()}}, policy(), log);
+  const auto backend =
+      load(explicit_candidate(plugin), {{"cache_dir", (folder() / "kernels").string()}}, policy(), log);
   ASSERT_TRUE(backend.has_value()) << backend.error().message;
   EXPECT_NE(log.all().back().step, Step::kInit);  // not started before its first use
   const auto device = (*backend)->open("");

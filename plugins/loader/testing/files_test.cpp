@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdlib>
@@ -251,6 +252,24 @@ TEST_F(Files, TheCurrentFolderIsNoPlace) {
   policy.folders = {".", ""};
   EXPECT_FALSE(find_candidate("here", policy, log_).has_value());
   std::filesystem::current_path(before);
+}
+
+TEST_F(Files, RaisedRightsIgnoreTheEnvironmentAndEnforceTrust) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can take on another user's number";
+  const path plugin = copy_plugin("sound");
+  setenv("CRUCIBLE_PLUGIN_PATH", plugin.parent_path().c_str(), 1);
+  LoadPolicy policy = this->policy();
+  policy.trust = TrustPolicy::kOff;
+  chmod(plugin.c_str(), 0777);
+  EXPECT_TRUE(find_candidate("sound", policy, log_).has_value());
+  EXPECT_EQ(problem(plugin, policy), "");
+  ASSERT_EQ(seteuid(65534), 0);  // now the user and the effective user differ, as in a set-uid program
+  const bool found = find_candidate("sound", policy, log_).has_value();
+  const std::string refused = problem(plugin, policy);
+  ASSERT_EQ(seteuid(0), 0);
+  unsetenv("CRUCIBLE_PLUGIN_PATH");
+  EXPECT_FALSE(found);
+  EXPECT_THAT(refused, HasSubstr("all users can write the file"));
 }
 
 TEST_F(Files, ManifestsNameAndPinAPlugin) {

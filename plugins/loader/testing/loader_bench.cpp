@@ -101,8 +101,8 @@ BENCHMARK(ProbeColdOf50AtOnce)->Unit(benchmark::kMillisecond)->UseRealTime();
 void ListOf50Warm(benchmark::State& state) {
   const Folder folder(50);
   const std::string command = "CRUCIBLE_PLUGIN_PATH=" + folder.files()[0].parent_path().string() +
-                              " XDG_CACHE_HOME=" + folder.policy().cache_folder.string() + " " CRUCIBLE_COMMAND
-                              " plugin list > /dev/null";
+                              " XDG_CACHE_HOME=" + folder.policy().cache_folder.string() +
+                              " " CRUCIBLE_COMMAND " plugin list > /dev/null";
   if (std::system(command.c_str()) != 0) return state.SkipWithError("crucible plugin list failed: build it first");
   for (auto _ : state) {
     if (std::system(command.c_str()) != 0) return state.SkipWithError("crucible plugin list failed");
