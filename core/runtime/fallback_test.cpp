@@ -28,7 +28,7 @@ std::shared_ptr<backend::Device> open(const char* path, backend::Options options
 std::shared_ptr<backend::Device> open_cpu() { return open(CRUCIBLE_TEST_CPU_PLUGIN, {}); }
 
 struct Outcome {
-  std::vector<std::uint64_t> losses;            // their bits
+  std::vector<std::uint64_t> losses;  // their bits
   std::vector<std::pair<std::string, double>> states;
   bool verified = false;
   std::string error, reason;
@@ -39,7 +39,9 @@ struct Outcome {
 
 Outcome replay(const Recording& recording, const std::shared_ptr<backend::Device>& device, Options options) {
   Outcome outcome;
-  options.open_second = [&outcome]() -> Result<std::shared_ptr<backend::Device>> { return ++outcome.opened, open_cpu(); };
+  options.open_second = [&outcome]() -> Result<std::shared_ptr<backend::Device>> {
+    return ++outcome.opened, open_cpu();
+  };
   const auto program = std::make_shared<const graph::Program>(recording.program);
   auto session = Session::create(program, recording.blobs, device, options);
   if (!session) return outcome.error = session.error().message, outcome;
@@ -69,7 +71,8 @@ Outcome replay(const Recording& recording, const std::shared_ptr<backend::Device
 }
 
 Outcome on_refusing(const Recording& recording, const std::string& words, const Options& options, bool silent = false) {
-  return replay(recording, open(CRUCIBLE_TEST_REFUSING_PLUGIN, {{"words", words}, {"silent", silent ? "true" : "false"}}),
+  return replay(recording,
+                open(CRUCIBLE_TEST_REFUSING_PLUGIN, {{"words", words}, {"silent", silent ? "true" : "false"}}),
                 options);
 }
 
@@ -123,7 +126,8 @@ TEST(Fallback, RandomProgramsGiveTheSameBits) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     // Digits of loop bounds and names: an arbitrary half of the kernels.
     const Outcome alone = replay(recording, open_cpu(), with(Fallback::kForbid, false, true));
-    const Outcome split = on_refusing(recording, "exp,tanh,sqrt,b3,64", with(Fallback::kAllow, false, true), seed % 2 == 0);
+    const Outcome split =
+        on_refusing(recording, "exp,tanh,sqrt,b3,64", with(Fallback::kAllow, false, true), seed % 2 == 0);
     ASSERT_EQ(alone.error + split.error, "");
     EXPECT_EQ(split.losses, alone.losses);
     EXPECT_EQ(split.states, alone.states);
@@ -140,8 +144,9 @@ TEST(Fallback, ForbidNamesTheOpAndItsPlace) {
   }
   for (const bool silent : {true, false}) {
     const Outcome outcome = on_refusing(recording, "tanh", with(Fallback::kForbid, false), silent);
-    EXPECT_THAT(outcome.error, AllOf(HasSubstr("device refusing:0 refuses 1 of"), HasSubstr("tanh at train.py:12 (layers.1): "),
-                                     HasSubstr("this device has no such word"), HasSubstr("--fallback allow")));
+    EXPECT_THAT(outcome.error,
+                AllOf(HasSubstr("device refusing:0 refuses 1 of"), HasSubstr("tanh at train.py:12 (layers.1): "),
+                      HasSubstr("this device has no such word"), HasSubstr("--fallback allow")));
     EXPECT_EQ(outcome.opened, 0);
   }
 }
@@ -171,8 +176,9 @@ TEST(Fallback, AMissingSecondDeviceIsNamed) {
 
 TEST(Fallback, AFailingCompilerIsNoRefusal) {
   const Recording recording = record(training_step(), 1, 6);
-  const Outcome outcome = replay(recording, open(CRUCIBLE_TEST_REFUSING_PLUGIN, {{"words", ""}, {"compiler", "/nonexistent/cc"}}),
-                                 with(Fallback::kAllow));
+  const Outcome outcome =
+      replay(recording, open(CRUCIBLE_TEST_REFUSING_PLUGIN, {{"words", ""}, {"compiler", "/nonexistent/cc"}}),
+             with(Fallback::kAllow));
   EXPECT_THAT(outcome.error, AllOf(HasSubstr("compile: "), HasSubstr("/nonexistent/cc")));
   EXPECT_EQ(outcome.opened, 0);
 }

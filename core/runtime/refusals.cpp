@@ -7,7 +7,8 @@ namespace {
 
 class Asker {
  public:
-  Asker(const std::shared_ptr<backend::Device>& device, std::string_view prelude) : device_(device), prelude_(prelude) {}
+  Asker(const std::shared_ptr<backend::Device>& device, std::string_view prelude)
+      : device_(device), prelude_(prelude) {}
 
   /// Adds to `refused` every kernel of the span that is refused when it is alone.
   Result<void> find(std::span<const backend::KernelText> kernels, std::vector<Refusal>& refused) {

@@ -93,7 +93,7 @@ struct RefusedStep {
 struct FallbackReport {
   std::shared_ptr<backend::Device> device;  // null: nothing did. Shared: see plugins/loader
   std::vector<RefusedStep> steps;
-  std::uint32_t segments = 1;                            // pieces that run on the two devices in turn
+  std::uint32_t segments = 1;                                       // pieces that run on the two devices in turn
   std::uint64_t copies_per_iteration = 0, bytes_per_iteration = 0;  // between the two, both ways
 };
 

@@ -1,5 +1,5 @@
-// What a session owns; shared by session.cpp (running), session_pieces.cpp (compiling, and running on one device or two)
-// and verify.cpp (judging), seen by nobody else.
+// What a session owns; shared by session.cpp (running), session_pieces.cpp (compiling, and running on one device or
+// two) and verify.cpp (judging), seen by nobody else.
 #pragma once
 
 #include <optional>
@@ -27,8 +27,8 @@ struct Session::State {
     backend::Plan plan;
     std::vector<std::uint32_t> op_of_step;  // index in the plan, per step of the segment
   };
-  std::vector<bool> is_second_kernel;         // per kernel of the schedule
-  std::vector<graph::ValueId> loaded_twice;   // see Split
+  std::vector<bool> is_second_kernel;        // per kernel of the schedule
+  std::vector<graph::ValueId> loaded_twice;  // see Split
   // Destroyed in reverse: the plans before the arenas and the modules that they use.
   std::optional<backend::Module> module, second_module;
   std::optional<backend::Buffer> arena, second_arena;

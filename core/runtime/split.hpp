@@ -28,9 +28,10 @@ struct Segment {
 };
 
 struct Split {
-  std::vector<Segment> segments;            // at least one; the last one is on the first device
-  std::vector<graph::ValueId> loaded_twice; // never written and read by the second device: the host loads them into both
-  std::uint64_t copies = 0, bytes = 0;      // of one iteration
+  std::vector<Segment> segments;  // at least one; the last one is on the first device
+  std::vector<graph::ValueId>
+      loaded_twice;                     // never written and read by the second device: the host loads them into both
+  std::uint64_t copies = 0, bytes = 0;  // of one iteration
 };
 
 /// `on_second` has one entry per step. Errors: kInternal when a step reads a value that nobody wrote.

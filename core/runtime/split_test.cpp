@@ -38,7 +38,8 @@ class Arenas {
   void each(graph::ValueId value, const Function& function) const {
     if (placement_.buffer_of[value] == graph::kNone) return;
     const std::uint64_t from = placement_.plan.offsets[placement_.buffer_of[value]];
-    const auto size = static_cast<std::uint64_t>(program_.values[value].elements) * size_bytes(program_.values[value].dtype);
+    const auto size =
+        static_cast<std::uint64_t>(program_.values[value].elements) * size_bytes(program_.values[value].dtype);
     for (std::uint64_t at = from; at < from + size; at += kAlignment) function(at / kAlignment);
   }
 
@@ -140,7 +141,8 @@ TEST(Split, RandomCutsReadWhatTheyShouldAndCopyNothingElse) {
 TEST(Split, OneDeviceNeedsNoCopies) {
   const std::optional<Case> made = make_case(7);
   ASSERT_TRUE(made);
-  const auto cut = split(made->program, made->schedule, made->placement, std::vector<bool>(made->schedule.steps.size(), false));
+  const auto cut =
+      split(made->program, made->schedule, made->placement, std::vector<bool>(made->schedule.steps.size(), false));
   ASSERT_TRUE(cut) << cut.error().message;
   ASSERT_EQ(cut->segments.size(), 1u);
   EXPECT_TRUE(cut->segments[0].homes);
@@ -192,9 +194,7 @@ TEST(Split, RefusesAReadOfWhatNobodyWrote) {
   EXPECT_EQ(cut.error().code, ErrorCode::kInternal);
 }
 
-TEST(Split, RefusesAnswersThatDoNotFit) {
-  EXPECT_FALSE(split({}, {}, {}, {true}));
-}
+TEST(Split, RefusesAnswersThatDoNotFit) { EXPECT_FALSE(split({}, {}, {}, {true})); }
 
 }  // namespace
 }  // namespace crucible::runtime

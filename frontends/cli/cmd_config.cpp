@@ -69,8 +69,8 @@ std::string to_table(const config::Settings& settings, bool explain) {
     std::string overridden;
     for (const config::Entry& entry : setting.overridden) {
       const std::string weaker = config::to_text(entry.value);
-      overridden += fmt::format("{}{} ({})", overridden.empty() ? "" : "; ", weaker.empty() ? "-" : weaker,
-                                entry.origin.text());
+      overridden +=
+          fmt::format("{}{} ({})", overridden.empty() ? "" : "; ", weaker.empty() ? "-" : weaker, entry.origin.text());
     }
     rows.back().insert(rows.back().end(), {setting.origin.text(), overridden});
   }

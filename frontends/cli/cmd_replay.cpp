@@ -80,15 +80,18 @@ Result<void> write_receipt(const std::string& path, const nlohmann::ordered_json
 /// Errors: kUsage for what is not in this version.
 Result<void> check_numerics(const config::Settings& settings) {
   if (settings.text("numerics") != "strict") return {};
-  return Error{ErrorCode::kUsage,
-               fmt::format("--numerics strict (the same bits on every backend; asked for by {}) is not in this version; "
-                           "--numerics fast works: vendor libraries, results within a tolerance that --verify checks",
-                           settings.find("numerics")->origin.text())};
+  return Error{
+      ErrorCode::kUsage,
+      fmt::format("--numerics strict (the same bits on every backend; asked for by {}) is not in this version; "
+                  "--numerics fast works: vendor libraries, results within a tolerance that --verify checks",
+                  settings.find("numerics")->origin.text())};
 }
 
 runtime::Fallback fallback_of(const config::Settings& settings) {
   const std::string text = settings.text("fallback");
-  return text == "allow" ? runtime::Fallback::kAllow : text == "warn" ? runtime::Fallback::kWarn : runtime::Fallback::kForbid;
+  return text == "allow"  ? runtime::Fallback::kAllow
+         : text == "warn" ? runtime::Fallback::kWarn
+                          : runtime::Fallback::kForbid;
 }
 
 /// One line per kind of op that runs elsewhere, where the policy is to warn.
@@ -113,7 +116,8 @@ Result<int> replay(const ReplayOptions& options) {
   CRUCIBLE_TRY(graph::Program lowered, aten::lower(trace));
   const auto program = std::make_shared<const graph::Program>(std::move(lowered));
   CRUCIBLE_TRY_VOID(check_options(options, *program));
-  CRUCIBLE_TRY(OpenedDevice opened, open_device(options.device, [&] { return workload_of(*program, !options.no_fuse); }));
+  CRUCIBLE_TRY(OpenedDevice opened,
+               open_device(options.device, [&] { return workload_of(*program, !options.no_fuse); }));
   const std::shared_ptr<backend::Device>& device = opened.device;
   const char* poison = std::getenv("CRUCIBLE_POISON");
   const runtime::Options session_options{.fuse = !options.no_fuse,

@@ -20,31 +20,29 @@ bool equal_ignoring_case(const std::string& a, const std::string& b) {
 
 /// Asks the device how fast it would be. A plugin that cannot say leaves the candidate without a score.
 void score(Candidate& candidate, const Workload& workload) {
-  const std::pair<std::string, std::uint64_t> numbers[] = {{"ops", workload.ops},
-                                                           {"flops", workload.flops},
-                                                           {"bytes", workload.bytes},
-                                                           {"peak_bytes", workload.peak_bytes}};
+  const std::pair<std::string, std::uint64_t> numbers[] = {
+      {"ops", workload.ops}, {"flops", workload.flops}, {"bytes", workload.bytes}, {"peak_bytes", workload.peak_bytes}};
   std::vector<crucible_kv> items;
   for (const auto& [key, number] : numbers) items.push_back({borrow(key), CRUCIBLE_V_U64, 0, number, {nullptr, 0}});
   std::string why;
   const auto sink = [](void* user, const crucible_kv* kv, std::uint32_t count) {
     std::string& text = *static_cast<std::string*>(user);
     for (std::uint32_t i = 0; i < count; ++i) {
-      const std::string value = kv[i].type == CRUCIBLE_V_STR ? std::string(kv[i].s.data, kv[i].s.size)
-                                                             : std::to_string(kv[i].u);
+      const std::string value =
+          kv[i].type == CRUCIBLE_V_STR ? std::string(kv[i].s.data, kv[i].s.size) : std::to_string(kv[i].u);
       const std::string_view key(kv[i].key.data, kv[i].key.size);
       text += fmt::format("{}{}{}", text.empty() ? "" : ", ", key == "reason" ? "" : fmt::format("{} ", key), value);
     }
   };
-  const Result<void> asked =
-      backend::to_result(candidate.backend->tables().device.score(borrow(candidate.device), items.data(),
-                                                                 static_cast<std::uint32_t>(items.size()),
-                                                                 &candidate.score, sink, &why),
-                         "asking for a score");
+  const Result<void> asked = backend::to_result(
+      candidate.backend->tables().device.score(borrow(candidate.device), items.data(),
+                                               static_cast<std::uint32_t>(items.size()), &candidate.score, sink, &why),
+      "asking for a score");
   candidate.scored = static_cast<bool>(asked);
   if (!asked) {
     candidate.score = 0;
-    candidate.reason = fmt::format("unknown speed: {} threads, {}", candidate.threads, format_bytes(candidate.memory_bytes));
+    candidate.reason =
+        fmt::format("unknown speed: {} threads, {}", candidate.threads, format_bytes(candidate.memory_bytes));
     return;
   }
   candidate.reason = why;
@@ -90,13 +88,19 @@ DeviceAddress parse_device(const std::string& text) {
   return address;
 }
 
-bool matches(const DeviceAddress& address, const std::string& plugin, const backend::DeviceInfo& info, std::size_t index) {
+bool matches(const DeviceAddress& address, const std::string& plugin, const backend::DeviceInfo& info,
+             std::size_t index) {
   switch (address.kind) {
-    case DeviceAddress::Kind::kFirst: return true;
-    case DeviceAddress::Kind::kId: return info.id == address.text;
-    case DeviceAddress::Kind::kIndex: return info.id == address.text || (plugin == address.plugin && index == address.index);
-    case DeviceAddress::Kind::kUuid: return equal_ignoring_case(info.uuid, address.text);
-    case DeviceAddress::Kind::kPci: return equal_ignoring_case(info.pci, address.text);
+    case DeviceAddress::Kind::kFirst:
+      return true;
+    case DeviceAddress::Kind::kId:
+      return info.id == address.text;
+    case DeviceAddress::Kind::kIndex:
+      return info.id == address.text || (plugin == address.plugin && index == address.index);
+    case DeviceAddress::Kind::kUuid:
+      return equal_ignoring_case(info.uuid, address.text);
+    case DeviceAddress::Kind::kPci:
+      return equal_ignoring_case(info.pci, address.text);
   }
   return false;
 }
@@ -142,7 +146,9 @@ std::string explain(const std::vector<Candidate>& candidates) {
   for (const Candidate& candidate : candidates) {
     std::string why = candidate.reason.substr(0, candidate.reason.find('\n'));
     rows.push_back({candidate.plugin, candidate.device.empty() ? "-" : candidate.device,
-                    candidate.scored ? std::to_string(candidate.score) : candidate.eligible ? "unknown" : "-",
+                    candidate.scored     ? std::to_string(candidate.score)
+                    : candidate.eligible ? "unknown"
+                                         : "-",
                     candidate.chosen     ? "chosen"
                     : candidate.eligible ? "possible"
                                          : "refused",

@@ -25,7 +25,7 @@ struct Candidate {
   std::string plugin, device, name;
   bool eligible = false, scored = false, chosen = false;
   std::uint64_t score = 0, threads = 0, memory_bytes = 0;
-  std::string reason;  // why it is refused, or how its score came about
+  std::string reason;                         // why it is refused, or how its score came about
   std::shared_ptr<backend::Backend> backend;  // shared: kept until the choice is made
 };
 

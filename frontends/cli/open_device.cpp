@@ -45,9 +45,9 @@ Result<void> reconcile(const config::Settings& settings, std::string& plugin, De
   }
   if (plugin == kAuto) return {};
   if (device == backend) {
-    return Error{ErrorCode::kUsage, fmt::format("device {} ({}) is not one of backend {} ({}): leave one of them out",
-                                                address.text, named.origin.place(), plugin,
-                                                settings.find("backend")->origin.place())};
+    return Error{ErrorCode::kUsage,
+                 fmt::format("device {} ({}) is not one of backend {} ({}): leave one of them out", address.text,
+                             named.origin.place(), plugin, settings.find("backend")->origin.place())};
   }
   say(fmt::format("device {} ({}) is not one of backend {}: the first device of {} is used", address.text,
                   named.origin.place(), plugin, plugin));
@@ -71,9 +71,9 @@ Result<std::string> find_device(const backend::Backend& backend, const std::stri
     known += fmt::format("{}{} {}", known.empty() ? "" : ", ", devices[index].id, mark.empty() ? "without one" : mark);
   }
   if (!by_uuid && !by_pci) return address.text;
-  return Error{ErrorCode::kUnavailable, fmt::format("{} has no device with {} {}: it has {}", plugin,
-                                                    by_uuid ? "uuid" : "pci address", address.text,
-                                                    known.empty() ? "none" : known)};
+  return Error{ErrorCode::kUnavailable,
+               fmt::format("{} has no device with {} {}: it has {}", plugin, by_uuid ? "uuid" : "pci address",
+                           address.text, known.empty() ? "none" : known)};
 }
 
 Result<std::shared_ptr<backend::Device>> open_named(config::Settings& settings, const std::string& plugin,

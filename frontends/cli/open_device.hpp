@@ -31,9 +31,9 @@ void add_device_switches(CLI::App& command, DeviceChoice& choice);
 struct OpenedDevice {
   std::shared_ptr<backend::Device> device;
   config::Settings settings;
-  std::string plugin;       // the name under which it was found
-  std::string asked_for;    // the plugin that could not be used and was replaced; mostly ""
-  std::string asked_error;  // why not
+  std::string plugin;                 // the name under which it was found
+  std::string asked_for;              // the plugin that could not be used and was replaced; mostly ""
+  std::string asked_error;            // why not
   std::vector<Candidate> candidates;  // of a choice among several
 };
 

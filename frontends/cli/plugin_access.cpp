@@ -21,7 +21,8 @@ std::vector<backend::FoundBackend> list_plugins(const config::Settings& settings
   backend::DecisionLog looking;  // what is only looked at is not decided: the log of the process gets what is loaded
   std::vector<backend::FoundBackend> found;
   for (const backend::Candidate& candidate : backend::find_candidates(config::load_policy(settings), looking)) {
-    if (backend::exports_symbol(candidate.path, CRUCIBLE_QUERY_SYMBOL)) found.push_back({candidate.name, candidate.path});
+    if (backend::exports_symbol(candidate.path, CRUCIBLE_QUERY_SYMBOL))
+      found.push_back({candidate.name, candidate.path});
   }
   std::ranges::sort(found, {}, &backend::FoundBackend::name);
   return found;

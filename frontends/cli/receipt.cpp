@@ -69,8 +69,7 @@ Json elsewhere_json(const ReplayReport& report) {
   json["device"] = elsewhere.device ? Json(elsewhere.device->info().id) : Json(nullptr);
   json["steps"] = Json::array();
   for (const runtime::RefusedStep& step : elsewhere.steps) {
-    json["steps"].push_back(
-        {{"step", step.step}, {"ops", step.ops}, {"source", step.source}, {"reason", step.reason}});
+    json["steps"].push_back({{"step", step.step}, {"ops", step.ops}, {"source", step.source}, {"reason", step.reason}});
   }
   json["copies_per_iteration"] = elsewhere.copies_per_iteration;
   json["copied_bytes_per_iteration"] = elsewhere.bytes_per_iteration;
@@ -84,7 +83,9 @@ Json candidates_json(const std::vector<Candidate>& candidates) {
     rows.push_back({{"plugin", candidate.plugin},
                     {"device", candidate.device},
                     {"score", candidate.scored ? Json(candidate.score) : Json(nullptr)},
-                    {"verdict", candidate.chosen ? "chosen" : candidate.eligible ? "possible" : "refused"},
+                    {"verdict", candidate.chosen     ? "chosen"
+                                : candidate.eligible ? "possible"
+                                                     : "refused"},
                     {"reason", candidate.reason}});
   }
   return rows;

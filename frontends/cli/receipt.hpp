@@ -1,4 +1,5 @@
-// The receipt of a run: what ran, on what, how, under which configuration, and what did not run the way it was meant to.
+// The receipt of a run: what ran, on what, how, under which configuration, and what did not run the way it was meant
+// to.
 #pragma once
 
 #include <cstddef>

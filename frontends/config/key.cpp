@@ -14,19 +14,26 @@ namespace {
 
 std::string wanted(const Key& key) {
   switch (key.type) {
-    case Type::kText: return "a text";
-    case Type::kChoice: return fmt::format("one of {}", fmt::join(key.choices, ", "));
-    case Type::kBool: return "true or false";
+    case Type::kText:
+      return "a text";
+    case Type::kChoice:
+      return fmt::format("one of {}", fmt::join(key.choices, ", "));
+    case Type::kBool:
+      return "true or false";
     case Type::kInteger:
       return key.max == std::numeric_limits<std::int64_t>::max()
                  ? fmt::format("an integer, {} or more", key.min)
                  : fmt::format("an integer from {} to {}", key.min, key.max);
-    case Type::kPath: return "a path";
-    case Type::kWord: return "a name or a path";
-    case Type::kDigest: return "a SHA-256 of 64 hexadecimal digits";
+    case Type::kPath:
+      return "a path";
+    case Type::kWord:
+      return "a name or a path";
+    case Type::kDigest:
+      return "a SHA-256 of 64 hexadecimal digits";
     case Type::kTextList:
       return key.choices.empty() ? "a list of texts" : fmt::format("a list of {}", fmt::join(key.choices, ", "));
-    case Type::kPathList: return "a list of paths";
+    case Type::kPathList:
+      return "a list of paths";
   }
   return "";
 }
@@ -70,12 +77,14 @@ Value read_text(const Key& key, const std::string& text) {
       return number;
     }
     case Type::kTextList:
-    case Type::kPathList: return split(text, key.separator());
+    case Type::kPathList:
+      return split(text, key.separator());
     case Type::kText:
     case Type::kChoice:
     case Type::kPath:
     case Type::kWord:
-    case Type::kDigest: return text;
+    case Type::kDigest:
+      return text;
   }
   return text;
 }

@@ -17,7 +17,7 @@ namespace crucible::config {
 
 enum class Type : std::uint8_t {
   kText,
-  kChoice,    // one of `choices`
+  kChoice,  // one of `choices`
   kBool,
   kInteger,   // from `min` to `max`
   kPath,      // relative to the file that says it, else to the working folder

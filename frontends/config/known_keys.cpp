@@ -7,7 +7,10 @@ namespace crucible::config {
 
 const std::vector<Key>& known_keys() {
   static const std::vector<Key> keys = {
-      {.name = "backend", .built_in = "cpu", .variable = "CRUCIBLE_BACKEND", .help = "the plugin that runs it, or auto"},
+      {.name = "backend",
+       .built_in = "cpu",
+       .variable = "CRUCIBLE_BACKEND",
+       .help = "the plugin that runs it, or auto"},
       {.name = "device", .variable = "CRUCIBLE_DEVICE", .help = "PLUGIN:INDEX, uuid:... or pci:...; empty: the first"},
       {.name = "fallback",
        .type = Type::kChoice,

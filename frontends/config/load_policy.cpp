@@ -8,7 +8,8 @@ backend::LoadPolicy load_policy(const Settings& settings) {
   constexpr std::string_view kPins = "plugins.pins.";
   backend::LoadPolicy policy;
   const Setting* folders = settings.find("plugins.folders");
-  if (folders != nullptr && folders->origin.layer != Layer::kEnvironment) {  // the loader reads CRUCIBLE_PLUGIN_PATH itself
+  if (folders != nullptr &&
+      folders->origin.layer != Layer::kEnvironment) {  // the loader reads CRUCIBLE_PLUGIN_PATH itself
     for (const std::string& folder : settings.list("plugins.folders")) policy.folders.emplace_back(folder);
   }
   policy.allow = settings.list("plugins.allow");

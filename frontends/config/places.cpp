@@ -22,7 +22,7 @@ bool is_file(const std::filesystem::path& path) {
 
 /// Others must not be able to write it, and it must be root's or our own: whoever writes it chooses the code that runs.
 std::string danger_of(const std::filesystem::path& path) {
-  struct stat status {};
+  struct stat status{};
   if (stat(path.c_str(), &status) != 0) return "";
   if ((status.st_mode & S_IWOTH) != 0) return fmt::format("everybody can write it: chmod o-w {}", path.string());
   if (status.st_uid != 0 && status.st_uid != geteuid()) {
@@ -33,7 +33,8 @@ std::string danger_of(const std::filesystem::path& path) {
 
 std::filesystem::path home(const Surroundings& surroundings) {
   const auto variable = surroundings.environment("HOME");
-  return variable && variable->starts_with('/') ? std::filesystem::path(*variable).lexically_normal() : std::filesystem::path();
+  return variable && variable->starts_with('/') ? std::filesystem::path(*variable).lexically_normal()
+                                                : std::filesystem::path();
 }
 
 std::filesystem::path user_file(const Surroundings& surroundings) {
@@ -45,7 +46,8 @@ std::filesystem::path user_file(const Surroundings& surroundings) {
 
 std::filesystem::path project_file(const Surroundings& surroundings) {
   const std::filesystem::path end = home(surroundings);
-  for (std::filesystem::path folder = surroundings.working_folder; folder.is_absolute(); folder = folder.parent_path()) {
+  for (std::filesystem::path folder = surroundings.working_folder; folder.is_absolute();
+       folder = folder.parent_path()) {
     if (is_file(folder / kFileName)) return folder / kFileName;
     std::error_code error;
     if (folder == end || folder == folder.root_path() || std::filesystem::exists(folder / ".git", error)) break;

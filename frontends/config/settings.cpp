@@ -132,7 +132,8 @@ void Settings::add_entry(Entry entry) {
     hint = did_you_mean(entry.key.substr(dot + 1), beside);
     if (hint.empty() && !beside.empty()) hint = fmt::format("; there are {}", fmt::join(beside, ", "));
   }
-  problems_.push_back({entry.origin, fmt::format("unknown key '{}'{}", entry.key, hint), entry.key.find('.') != std::string::npos});
+  problems_.push_back(
+      {entry.origin, fmt::format("unknown key '{}'{}", entry.key, hint), entry.key.find('.') != std::string::npos});
 }
 
 std::filesystem::path Settings::base_of(const Origin& origin) const {
@@ -172,7 +173,8 @@ void Settings::add_plugin(const std::string& plugin, const std::vector<Key>* sch
     return;
   }
   for (const Key& option : *schema) {
-    if (!option.built_in.empty()) settle(option, {prefix + option.name, option.built_in, {Layer::kBuiltIn, "plugin " + plugin}});
+    if (!option.built_in.empty())
+      settle(option, {prefix + option.name, option.built_in, {Layer::kBuiltIn, "plugin " + plugin}});
   }
   const auto add = [&](bool wanted_files) {
     for (Entry& entry : entries) {
@@ -194,7 +196,8 @@ void Settings::add_plugin(const std::string& plugin, const std::vector<Key>* sch
   add(false);
 }
 
-/// An option without schema: those that have always been there have types, the others are texts for the plugin to judge.
+/// An option without schema: those that have always been there have types, the others are texts for the plugin to
+/// judge.
 void Settings::add_unchecked(const std::string& prefix, std::vector<Entry> entries) {
   const std::vector<Key>& known = keys_of_old_plugins();
   std::ranges::stable_sort(entries, {}, [](const Entry& entry) { return entry.origin.layer; });
@@ -235,7 +238,8 @@ void Settings::judge_files() {
   for (const ConfigFile& file : files_) {
     if (file.danger.empty() || trust == "off") continue;
     if (trust == "enforce") {
-      problems_.push_back({{file.layer, file.path.string()}, fmt::format("refused (plugins.trust = enforce): {}", file.danger)});
+      problems_.push_back(
+          {{file.layer, file.path.string()}, fmt::format("refused (plugins.trust = enforce): {}", file.danger)});
     } else {
       warnings_.push_back(fmt::format("{}: {}", file.path.string(), file.danger));
     }
@@ -254,7 +258,8 @@ void Settings::choose_fallback() {
 
 Result<void> Settings::check() const {
   if (problems_.empty()) return {};
-  const bool files = std::ranges::any_of(problems_, [](const Problem& problem) { return is_file(problem.origin.layer); });
+  const bool files =
+      std::ranges::any_of(problems_, [](const Problem& problem) { return is_file(problem.origin.layer); });
   const ErrorCode code = files ? ErrorCode::kBadInput : ErrorCode::kUsage;
   const auto sentence = [](const Problem& problem) {
     if (problem.origin.layer == Layer::kEnvironment) return problem.message;  // begins with the variable

@@ -40,8 +40,8 @@ class Settings {
   /// An option from a switch of its own ("--threads"); before add_plugin().
   void request_option(const std::string& plugin, const std::string& option, const std::string& text,
                       const std::string& where);
-  /// Settles the options of a plugin, once: `[backend.NAME]` of the files, the variables that its schema names, --set. With a
-  /// null schema (a plugin of an ABI without one) nothing can be checked: texts are handed on as they are.
+  /// Settles the options of a plugin, once: `[backend.NAME]` of the files, the variables that its schema names, --set.
+  /// With a null schema (a plugin of an ABI without one) nothing can be checked: texts are handed on as they are.
   void add_plugin(const std::string& plugin, const std::vector<Key>* schema);
 
   /// Errors: kBadInput when a file is to blame, else kUsage; one line per problem, all of them.
@@ -56,9 +56,9 @@ class Settings {
   const Setting* find(const std::string& key) const;
   /// "" when nothing is set; lists joined by ", ".
   std::string text(const std::string& key) const;
-  bool flag(const std::string& key) const;                 // false when nothing is set
-  std::int64_t number(const std::string& key) const;       // 0 when nothing is set
-  List list(const std::string& key) const;                 // empty when nothing is set
+  bool flag(const std::string& key) const;            // false when nothing is set
+  std::int64_t number(const std::string& key) const;  // 0 when nothing is set
+  List list(const std::string& key) const;            // empty when nothing is set
   /// True when somebody said it: a file, the environment, the command line, the API.
   bool is_said(const std::string& key) const;
   const std::map<std::string, Setting>& all() const { return settings_; }

@@ -10,9 +10,7 @@
 #include <fstream>
 #include <random>
 
-#include "core/trace/trace_samples.hpp"
-#include "frontends/config/load_policy.hpp"
-#include "frontends/config/plugin_keys.hpp"
+#include "frontends/config/testing.hpp"
 
 namespace crucible::config {
 namespace {
@@ -20,61 +18,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::Not;
-
-/// A file system and an environment of its own.
-class Layers : public ::testing::Test {
- protected:
-  Layers() {
-    surroundings_.system_file = folder_ / "etc/crucible.toml";
-    surroundings_.working_folder = folder_ / "home/project/deep";
-    variables_["HOME"] = (folder_ / "home").string();
-    surroundings_.environment = [this](const std::string& name) -> std::optional<std::string> {
-      const auto found = variables_.find(name);
-      return found == variables_.end() ? std::nullopt : std::optional<std::string>(found->second);
-    };
-    std::filesystem::create_directories(surroundings_.working_folder);
-  }
-
-  std::string path_of(Layer layer) {
-    switch (layer) {
-      case Layer::kSystem: return (folder_ / "etc/crucible.toml").string();
-      case Layer::kUser: return (folder_ / "home/.config/crucible/crucible.toml").string();
-      default: return (folder_ / "home/project/crucible.toml").string();
-    }
-  }
-
-  void write(Layer layer, const std::string& text) {
-    const std::filesystem::path path = path_of(layer);
-    std::filesystem::create_directories(path.parent_path());
-    std::ofstream(path) << text;
-  }
-
-  /// Lets one layer say `backend = NAME of the layer`.
-  void say(Layer layer) {
-    const std::string name = "by_" + std::to_string(static_cast<int>(layer));
-    switch (layer) {
-      case Layer::kBuiltIn: return;
-      case Layer::kSystem:
-      case Layer::kUser:
-      case Layer::kProject: return write(layer, "backend = \"" + name + "\"\n");
-      case Layer::kEnvironment: variables_["CRUCIBLE_BACKEND"] = name; return;
-      case Layer::kCommandLine: requests_.switches.emplace_back("backend", name); return;
-      case Layer::kApi: requests_.api["backend"] = name; return;
-    }
-  }
-
-  Settings load() { return Settings::load(surroundings_, requests_); }
-  std::string error() {
-    const Result<void> checked = load().check();
-    return checked ? "" : checked.error().message;
-  }
-
-  trace::samples::Folder folder_;
-  std::map<std::string, std::string> variables_;
-  Surroundings surroundings_;
-  Requests requests_;
-};
 
 class LayerPair : public Layers, public ::testing::WithParamInterface<std::pair<int, int>> {};
 
@@ -132,8 +75,9 @@ TEST_F(Layers, AllMistakesOfAFileAreListedAtOnceWithTheirPlaces) {
                     HasSubstr(file + ":7:1: plugins.deny is a list of something else than texts"),
                     HasSubstr(file + ":8:1: plugins.folders is 'here': it must be a list of paths"),
                     HasSubstr(file + ":9:6: plugins.pins.* is '12': it must be a SHA-256")));
-  EXPECT_THAT(checked.error().message, AllOf(HasSubstr(":10:1: plugins.layers has 'tarce'"), HasSubstr("did you mean 'trace'?"),
-                                             HasSubstr(":11:1: plugins.trace_file is a float: it must be a path")));
+  EXPECT_THAT(checked.error().message,
+              AllOf(HasSubstr(":10:1: plugins.layers has 'tarce'"), HasSubstr("did you mean 'trace'?"),
+                    HasSubstr(":11:1: plugins.trace_file is a float: it must be a path")));
 }
 
 TEST_F(Layers, MistakesBesideTheFilesAreTheCallers) {
@@ -143,10 +87,11 @@ TEST_F(Layers, MistakesBesideTheFilesAreTheCallers) {
   const Result<void> checked = load().check();
   ASSERT_FALSE(checked);
   EXPECT_EQ(checked.error().code, ErrorCode::kUsage);
-  EXPECT_THAT(checked.error().message,
-              AllOf(HasSubstr("CRUCIBLE_FALLBACK is 'alow': it must be one of forbid, warn, allow; did you mean 'allow'?"),
-                    HasSubstr("--set plugins.probe: write --set KEY=VALUE"), HasSubstr("unknown key 'nonsense'"),
-                    HasSubstr("--numerics: numerics is 'exact'")));
+  EXPECT_THAT(
+      checked.error().message,
+      AllOf(HasSubstr("CRUCIBLE_FALLBACK is 'alow': it must be one of forbid, warn, allow; did you mean 'allow'?"),
+            HasSubstr("--set plugins.probe: write --set KEY=VALUE"), HasSubstr("unknown key 'nonsense'"),
+            HasSubstr("--numerics: numerics is 'exact'")));
 }
 
 TEST_F(Layers, SyntaxErrorsHaveALine) {
@@ -258,9 +203,9 @@ TEST_F(Layers, AProjectThatEverybodyCanWriteIsLeftOut) {
 
 /// Random values for the known keys and for words that are none: each is either in force or a problem with a place.
 TEST_F(Layers, RandomFilesAreSettledOrComplainedAbout) {
-  static constexpr const char* kValues[] = {"1",     "-1",          "true",   "\"warn\"", "\"fast\"",         "[]",
-                                            "[\"a\"]", "[\"validate\"]", "1.5",    "\"\"",      "99999999999",    "[1]",
-                                            "\"x:y\"", "{a = 1}",     "\"strict\"", "0x7f",    "1979-05-27", "[[\"a\"]]"};
+  static constexpr const char* kValues[] = {
+      "1",    "-1",          "true", "\"warn\"", "\"fast\"", "[]",         "[\"a\"]", "[\"validate\"]", "1.5",
+      "\"\"", "99999999999", "[1]",  "\"x:y\"",  "{a = 1}",  "\"strict\"", "0x7f",    "1979-05-27",     "[[\"a\"]]"};
   std::mt19937 random(3);
   std::size_t settled = 0, refused = 0;
   for (int round = 0; round < 500; ++round) {
@@ -292,106 +237,6 @@ TEST_F(Layers, RandomFilesAreSettledOrComplainedAbout) {
   }
   EXPECT_GT(settled, 100u);
   EXPECT_GT(refused, 500u);
-}
-
-// ---- options of plugins ----
-
-backend::OptionSchema option(const std::string& name, const std::string& type, const std::string& variable = "") {
-  backend::OptionSchema made;
-  made.name = name;
-  made.type = type;
-  made.env = variable;
-  return made;
-}
-
-const std::vector<Key>& schema() {
-  static const std::vector<Key> keys = [] {
-    std::vector<backend::OptionSchema> options = {option("threads", "u64", "CRUCIBLE_THREADS"),
-                                                  option("compiler", "path", "CRUCIBLE_CLANG"),
-                                                  option("mode", "choice"), option("checks", "bool")};
-    options[0].default_value = "0";
-    options[0].min = 0, options[0].max = 64;
-    options[2].choices = {"quick", "exact"};
-    return keys_of(options);
-  }();
-  return keys;
-}
-
-TEST_F(Layers, PluginOptionsFollowTheSameLayers) {
-  write(Layer::kProject, "[backend.acme]\nthreads = 3\ncompiler = \"tools/cc\"\nchecks = true\n");
-  variables_["CRUCIBLE_THREADS"] = "4";
-  requests_.sets = {"backend.acme.mode=exact"};
-  Settings settings = load();
-  settings.add_plugin("acme", &schema());
-  ASSERT_TRUE(settings.check()) << settings.check().error().message;
-  EXPECT_THAT(settings.plugin_options("acme"),
-              ElementsAre(std::pair("checks", "true"), std::pair("compiler", (folder_ / "home/project/tools/cc").string()),
-                          std::pair("mode", "exact"), std::pair("threads", "4")));
-  const Setting& threads = *settings.find("backend.acme.threads");
-  EXPECT_EQ(threads.origin.text(), "environment, CRUCIBLE_THREADS");
-  ASSERT_EQ(threads.overridden.size(), 2u);
-  EXPECT_EQ(threads.overridden[0].origin.place(), path_of(Layer::kProject) + ":2:1");
-  EXPECT_EQ(threads.overridden[1].origin.text(), "built-in, plugin acme");
-  Settings stronger = load();
-  stronger.request_option("acme", "threads", "5", "--threads");
-  stronger.add_plugin("acme", &schema());
-  EXPECT_EQ(stronger.plugin_options("acme")["threads"], "5");
-}
-
-TEST_F(Layers, PluginOptionsAreCheckedAgainstThePluginsOwnSchema) {
-  write(Layer::kProject, "[backend.acme]\nthread = 3\nmode = \"exakt\"\nchecks = 1\nthreads = 65\nzzzzzz = 1\n");
-  Settings settings = load();
-  settings.add_plugin("acme", &schema());
-  const Result<void> checked = settings.check();
-  ASSERT_FALSE(checked);
-  EXPECT_EQ(checked.error().code, ErrorCode::kBadInput);
-  EXPECT_THAT(checked.error().message,
-              AllOf(HasSubstr("5 problems"), HasSubstr(":2:1: plugin acme has no option 'thread'; did you mean 'threads'?"),
-                    HasSubstr("mode is 'exakt': it must be one of quick, exact; did you mean 'exact'?"),
-                    HasSubstr("checks is 1: it must be true or false"),
-                    HasSubstr("threads is 65: it must be an integer from 0 to 64"),
-                    HasSubstr("no option 'zzzzzz'; it has threads, compiler, mode, checks")));
-}
-
-TEST_F(Layers, NoPluginIsAskedWhileARuleAboutPluginsMayBeAmongTheMistakes) {
-  for (const char* text : {"backend = 1\n", "bakend = \"cpu\"\n", "numerics = \"x\"\n"}) {
-    write(Layer::kProject, text);
-    EXPECT_TRUE(load().may_ask_plugins()) << text;
-  }
-  for (const char* text : {"plugins.deny = 1\n", "plugin.deny = [\"cpu\"]\n", "[plugins\n", "plugins.dney = [\"cpu\"]\n"}) {
-    write(Layer::kProject, text);
-    EXPECT_FALSE(load().may_ask_plugins()) << text;
-  }
-}
-
-TEST_F(Layers, APluginThatCannotTellItsOptionsGetsThemAsTheyAre) {
-  write(Layer::kProject, "[backend.old]\nanything = \"x\"\nthreads = 3\n");
-  variables_["CRUCIBLE_LIBRARY"] = "none";
-  requests_.sets = {"backend.old.threads=many"};
-  Settings settings = load();
-  settings.add_plugin("old", nullptr);
-  EXPECT_THAT(settings.plugin_options("old"),
-              ElementsAre(std::pair("anything", "x"), std::pair("library", "none"), std::pair("threads", "3")));
-  EXPECT_THAT(settings.check().error().message, HasSubstr("threads is 'many': it must be an integer, 1 or more"));
-}
-
-TEST_F(Layers, ThePolicyOfTheLoader) {
-  const std::string digest(64, 'A');
-  write(Layer::kSystem, "[plugins]\nallow = [\"cpu\", \"acme\"]\ndeny = [\"bad\"]\ntrust = \"enforce\"\nprobe = false\n"
-                        "probe_time_limit_ms = 250\npins.acme = \"" + digest + "\"\nlayers = [\"validate\", \"ledger\"]\n");
-  const backend::LoadPolicy policy = load_policy(load());
-  EXPECT_THAT(policy.allow, ElementsAre("cpu", "acme"));
-  EXPECT_THAT(policy.deny, ElementsAre("bad"));
-  EXPECT_EQ(policy.trust, backend::TrustPolicy::kEnforce);
-  EXPECT_FALSE(policy.probe);
-  EXPECT_EQ(policy.probe_time_limit.count(), 250);
-  EXPECT_THAT(policy.pins, ElementsAre(std::pair("acme", std::string(64, 'a'))));
-  EXPECT_THAT(policy.layers, ElementsAre("validate", "ledger"));
-  requests_.sets = {"plugins.folders=/a:/b"};
-  EXPECT_THAT(load_policy(load()).folders, ElementsAre("/a", "/b"));
-  requests_.sets.clear();
-  variables_["CRUCIBLE_PLUGIN_PATH"] = "/c";
-  EXPECT_TRUE(load_policy(load()).folders.empty());  // the loader reads this one itself
 }
 
 }  // namespace

@@ -15,16 +15,26 @@ namespace {
 
 std::string kind_of(const toml::node& node) {
   switch (node.type()) {
-    case toml::node_type::none: return "nothing";
-    case toml::node_type::table: return "a table";
-    case toml::node_type::array: return "a list of something else than texts";
-    case toml::node_type::string: return "a text";
-    case toml::node_type::integer: return "an integer";
-    case toml::node_type::floating_point: return "a float";
-    case toml::node_type::boolean: return "true or false";
-    case toml::node_type::date: return "a date";
-    case toml::node_type::time: return "a time";
-    case toml::node_type::date_time: return "a date with time";
+    case toml::node_type::none:
+      return "nothing";
+    case toml::node_type::table:
+      return "a table";
+    case toml::node_type::array:
+      return "a list of something else than texts";
+    case toml::node_type::string:
+      return "a text";
+    case toml::node_type::integer:
+      return "an integer";
+    case toml::node_type::floating_point:
+      return "a float";
+    case toml::node_type::boolean:
+      return "true or false";
+    case toml::node_type::date:
+      return "a date";
+    case toml::node_type::time:
+      return "a time";
+    case toml::node_type::date_time:
+      return "a date with time";
   }
   return "something else";
 }
@@ -92,9 +102,8 @@ FileContent read_toml(const std::string& text, Layer layer, const std::string& p
   }
   Reader(content, layer, path).walk(parsed.table(), "");
   // toml++ keeps tables by name; people read files from the top.
-  std::ranges::stable_sort(content.entries, {}, [](const Entry& entry) {
-    return std::pair(entry.origin.line, entry.origin.column);
-  });
+  std::ranges::stable_sort(content.entries, {},
+                           [](const Entry& entry) { return std::pair(entry.origin.line, entry.origin.column); });
   return content;
 }
 

@@ -15,7 +15,8 @@ using ::testing::HasSubstr;
 
 TEST(TomlFile, KindsOfValues) {
   const FileContent content = read_toml(
-      "t = \"x\"\nb = true\ni = -7\nl = [\"a\", \"b\"]\nf = 1.5\nd = 2020-01-01\nm = [1, \"a\"]\ne = []\n[deep.table]\nk = 1\n",
+      "t = \"x\"\nb = true\ni = -7\nl = [\"a\", \"b\"]\nf = 1.5\nd = 2020-01-01\nm = [1, \"a\"]\ne = "
+      "[]\n[deep.table]\nk = 1\n",
       Layer::kUser, "f.toml");
   ASSERT_TRUE(content.problems.empty());
   ASSERT_EQ(content.entries.size(), 9u);
@@ -67,10 +68,18 @@ TEST(TomlFile, DamagedFilesAreAnsweredToo) {
     for (std::uint32_t edits = 1 + random() % 4; edits > 0 && !text.empty(); --edits) {
       const std::size_t at = random() % text.size();
       switch (random() % 4) {
-        case 0: text[at] = static_cast<char>(random() % 256); break;
-        case 1: text.erase(at, 1 + random() % 5); break;
-        case 2: text.insert(at, 1, "[]{}=.\"'\n#,0a"[random() % 13]); break;
-        default: text.insert(at, text.substr(random() % text.size(), random() % 20)); break;
+        case 0:
+          text[at] = static_cast<char>(random() % 256);
+          break;
+        case 1:
+          text.erase(at, 1 + random() % 5);
+          break;
+        case 2:
+          text.insert(at, 1, "[]{}=.\"'\n#,0a"[random() % 13]);
+          break;
+        default:
+          text.insert(at, text.substr(random() % text.size(), random() % 20));
+          break;
       }
     }
     expect_sound(text);

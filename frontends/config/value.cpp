@@ -7,13 +7,20 @@ namespace crucible::config {
 
 std::string_view layer_name(Layer layer) {
   switch (layer) {
-    case Layer::kBuiltIn: return "built-in";
-    case Layer::kSystem: return "system";
-    case Layer::kUser: return "user";
-    case Layer::kProject: return "project";
-    case Layer::kEnvironment: return "environment";
-    case Layer::kCommandLine: return "command line";
-    case Layer::kApi: return "API";
+    case Layer::kBuiltIn:
+      return "built-in";
+    case Layer::kSystem:
+      return "system";
+    case Layer::kUser:
+      return "user";
+    case Layer::kProject:
+      return "project";
+    case Layer::kEnvironment:
+      return "environment";
+    case Layer::kCommandLine:
+      return "command line";
+    case Layer::kApi:
+      return "API";
   }
   return "";
 }

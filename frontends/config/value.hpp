@@ -21,7 +21,7 @@ bool is_file(Layer layer);
 /// Where a value was written.
 struct Origin {
   Layer layer = Layer::kBuiltIn;
-  std::string where;              // the file, the variable, the switch; "" when the layer says it all
+  std::string where;                   // the file, the variable, the switch; "" when the layer says it all
   std::uint32_t line = 0, column = 0;  // of a file, from 1; 0: not a file
   /// "crucible.toml:3:1", "CRUCIBLE_THREADS", "--set"; the layer's name when there is nothing closer.
   std::string place() const;

@@ -68,10 +68,10 @@ class ConfigCommand : public ::testing::Test {
   /// Runs in the folder "work", with an environment of its own; the refusing plugin is among the plugins.
   Outcome run(const std::string& arguments, const std::string& environment = "") {
     const std::string err_path = (folder_ / "err").string();
-    const std::string line = "cd " + (folder_ / "work").string() + " && env -i PATH=/usr/bin HOME=" + folder_.path().string() +
-                             " CRUCIBLE_CACHE_DIR=" + (folder_ / "cache").string() +
-                             " CRUCIBLE_PLUGIN_PATH=" + CRUCIBLE_REFUSING_FOLDER + " " + environment + " " +
-                             CRUCIBLE_COMMAND + " " + arguments + " 2>" + err_path;
+    const std::string line =
+        "cd " + (folder_ / "work").string() + " && env -i PATH=/usr/bin HOME=" + folder_.path().string() +
+        " CRUCIBLE_CACHE_DIR=" + (folder_ / "cache").string() + " CRUCIBLE_PLUGIN_PATH=" + CRUCIBLE_REFUSING_FOLDER +
+        " " + environment + " " + CRUCIBLE_COMMAND + " " + arguments + " 2>" + err_path;
     Outcome outcome;
     FILE* const pipe = popen(line.c_str(), "r");
     if (pipe == nullptr) return outcome;
@@ -111,7 +111,8 @@ TEST_F(ConfigCommand, ExplainSaysWhereEachValueIsFromAndWhatItOverrode) {
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("environment, CRUCIBLE_BACKEND"), HasSubstr("crucible.toml:4:1"),
                                  HasSubstr("cpu (built-in)")));
-  const auto document = nlohmann::json::parse(run("config --json --set plugins.probe=false", "CRUCIBLE_BACKEND=cpu").out);
+  const auto document =
+      nlohmann::json::parse(run("config --json --set plugins.probe=false", "CRUCIBLE_BACKEND=cpu").out);
   bool found = false;
   for (const auto& row : document["values"]) {
     if (row["key"] == "plugins.probe") {
@@ -130,7 +131,8 @@ TEST_F(ConfigCommand, ExplainSaysWhereEachValueIsFromAndWhatItOverrode) {
 
 TEST_F(ConfigCommand, MistakesInAFileAreBadInput) {
   write("bakend = \"cpu\"\n[plugins]\ntrust = \"of\"\n");
-  for (const std::string& command : {"replay " + trace_, std::string("config"), std::string("devices"), "plan " + trace_}) {
+  for (const std::string& command :
+       {"replay " + trace_, std::string("config"), std::string("devices"), "plan " + trace_}) {
     const Outcome outcome = run(command);
     EXPECT_EQ(outcome.code, 3) << command;
     EXPECT_THAT(outcome.err, AllOf(HasSubstr("crucible.toml:1:1: unknown key 'bakend'; did you mean 'backend'?"),
@@ -145,7 +147,8 @@ TEST_F(ConfigCommand, AMistypedOptionOfAPluginIsSuggested) {
   write("[backend.refusing]\nthread = 2\n");
   const Outcome file = run("replay " + trace_ + " --backend refusing");
   EXPECT_EQ(file.code, 3);
-  EXPECT_THAT(file.err, HasSubstr("crucible.toml:2:1: plugin refusing has no option 'thread'; did you mean 'threads'?"));
+  EXPECT_THAT(file.err,
+              HasSubstr("crucible.toml:2:1: plugin refusing has no option 'thread'; did you mean 'threads'?"));
   EXPECT_EQ(replay("--backend cpu")["backend"], "cpu");  // options of a plugin that is not used do not matter
   write("");
   const Outcome set = run("replay " + trace_ + " --set backend.cpu.threads=many");
@@ -166,11 +169,13 @@ TEST_F(ConfigCommand, AllowRunsTheOpOnTheCpuPluginAndTheReceiptListsIt) {
     for (const char* policy : {"allow", "warn"}) {
       const std::string receipt_path = (folder_ / "receipt.json").string();
       const Outcome outcome =
-          run("replay " + trace_ + " --no-fuse --verify --json --backend refusing --set backend.refusing.words=tanh --fallback " +
+          run("replay " + trace_ +
+                  " --no-fuse --verify --json --backend refusing --set backend.refusing.words=tanh --fallback " +
                   policy + " --set backend.refusing.silent=" + silent + " --receipt " + receipt_path,
               "CRUCIBLE_POISON=1");
       ASSERT_EQ(outcome.code, 0) << outcome.err;
-      EXPECT_EQ(std::string(policy) == "warn", outcome.err.find("warning: tanh (1 steps, first at train.py:") != std::string::npos)
+      EXPECT_EQ(std::string(policy) == "warn",
+                outcome.err.find("warning: tanh (1 steps, first at train.py:") != std::string::npos)
           << outcome.err;
       const auto document = nlohmann::json::parse(outcome.out);
       EXPECT_EQ(document["verified"], true);
@@ -202,7 +207,8 @@ TEST_F(ConfigCommand, AWholeBackendMayBeReplaced) {
   const auto document = replay(absent + " --fallback allow");
   EXPECT_EQ(document["backend"], "cpu");
   EXPECT_EQ(document["receipt"]["fallback"]["instead_of"]["backend"], "refusing");
-  EXPECT_THAT(document["receipt"]["fallback"]["instead_of"]["reason"].get<std::string>(), HasSubstr("the device is absent"));
+  EXPECT_THAT(document["receipt"]["fallback"]["instead_of"]["reason"].get<std::string>(),
+              HasSubstr("the device is absent"));
 }
 
 TEST_F(ConfigCommand, DevicesHaveThreeAddresses) {
@@ -212,7 +218,8 @@ TEST_F(ConfigCommand, DevicesHaveThreeAddresses) {
   EXPECT_EQ(replay("--backend refusing --device uuid:0a1b2c3d-0000-1111-2222-333344445555")["backend"], "refusing");
   const Outcome other = run("replay " + trace_ + " --backend refusing --device pci:0000:66:00.0");
   EXPECT_EQ(other.code, 4);
-  EXPECT_THAT(other.err, HasSubstr("refusing has no device with pci address 0000:66:00.0: it has refusing:0 0000:65:00.0"));
+  EXPECT_THAT(other.err,
+              HasSubstr("refusing has no device with pci address 0000:66:00.0: it has refusing:0 0000:65:00.0"));
   const Outcome none = run("replay " + trace_ + " --device refusing:1");
   EXPECT_EQ(none.code, 4);
   EXPECT_THAT(none.err, HasSubstr("refusing:1"));
@@ -238,20 +245,23 @@ TEST_F(ConfigCommand, AutoChoosesByScoreAndSaysWhy) {
   EXPECT_EQ(chosen("--set backend.refusing.score=1000000000000000"), "refusing");
   EXPECT_EQ(chosen("--set backend.refusing.score=1"), "cpu");
   EXPECT_EQ(chosen("--set backend.refusing.score=0"), "cpu");
-  const Outcome emulated =
-      run("replay " + trace_ + " --backend auto --explain --set backend.refusing.score=1000000000000000 --set backend.refusing.emulated=true");
+  const Outcome emulated = run(
+      "replay " + trace_ +
+      " --backend auto --explain --set backend.refusing.score=1000000000000000 --set backend.refusing.emulated=true");
   EXPECT_EQ(emulated.code, 0);
   EXPECT_THAT(emulated.err, HasSubstr("emulated: only used when it is named"));
   EXPECT_THAT(emulated.out, HasSubstr("backend   cpu"));
   const Outcome small =
-      run("replay " + trace_ + " --backend auto --explain --set backend.refusing.score=1000000000000000 --set backend.refusing.memory=256");
+      run("replay " + trace_ +
+          " --backend auto --explain --set backend.refusing.score=1000000000000000 --set backend.refusing.memory=256");
   EXPECT_THAT(small.err, HasSubstr("too small: the plan needs"));
   EXPECT_THAT(small.out, HasSubstr("backend   cpu"));
 }
 
 TEST_F(ConfigCommand, AutoSkipsWhatDoesNotOpen) {
-  const Outcome outcome = run("replay " + trace_ +
-                              " --backend auto --explain --set backend.refusing.score=1000000000000000 --set backend.refusing.absent=true");
+  const Outcome outcome =
+      run("replay " + trace_ +
+          " --backend auto --explain --set backend.refusing.score=1000000000000000 --set backend.refusing.absent=true");
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("the device is absent"));
   EXPECT_THAT(outcome.out, HasSubstr("backend   cpu"));
@@ -295,7 +305,8 @@ TEST_F(ConfigCommand, TheLoaderObeysTheConfiguration) {
   bool refused = false;
   while (std::getline(file, line)) {
     const auto decision = nlohmann::json::parse(line);
-    refused = refused || (decision["step"] == "lists" && decision["outcome"] == "refused" && decision["plugin"] == "refusing");
+    refused = refused ||
+              (decision["step"] == "lists" && decision["outcome"] == "refused" && decision["plugin"] == "refusing");
   }
   EXPECT_TRUE(refused);
   const Outcome replaced = run("replay " + trace_ + " --backend refusing --fallback allow --verify");

@@ -1,13 +1,11 @@
 /* A plugin for tests: the CPU plugin behind another name, which refuses the kernels whose text has one of some words.
  *
- * It loads a copy of the CPU plugin's file (REFUSING_TARGET), so that the copy has a life of its own beside the real one,
- * and hands out the copy's tables but for enumerate, open, score and compile. Options:
- *   words      comma-separated; a kernel that has one of them is UNSUPPORTED (default: none is refused)
- *   silent     true: the refusal does not name the kernel, as a plugin of ABI 0.1 answers
- *   emulated   true: the device says that it is emulated
- *   memory     bytes that the device says it has (default 1 TiB)
- *   score      what score answers; without it there is none
- *   absent     true: the device cannot be opened
+ * It loads a copy of the CPU plugin's file (REFUSING_TARGET), so that the copy has a life of its own beside the real
+ * one, and hands out the copy's tables but for enumerate, open, score and compile. Options: words      comma-separated;
+ * a kernel that has one of them is UNSUPPORTED (default: none is refused) silent     true: the refusal does not name
+ * the kernel, as a plugin of ABI 0.1 answers emulated   true: the device says that it is emulated memory     bytes that
+ * the device says it has (default 1 TiB) score      what score answers; without it there is none absent     true: the
+ * device cannot be opened
  */
 #include <dlfcn.h>
 #include <stddef.h>
@@ -53,8 +51,8 @@ static uint32_t error_payload(const crucible_error* error, uint32_t index, cruci
 }
 static const crucible_error_table full = {sizeof(full), 0, error_destroy, error_code, error_message, error_payload};
 /* As long as in ABI 0.1; what stands behind its end must not be called. */
-static const crucible_error_table shorter = {offsetof(crucible_error_table, payload), 0, error_destroy, error_code,
-                                             error_message, NULL};
+static const crucible_error_table shorter = {
+    offsetof(crucible_error_table, payload), 0, error_destroy, error_code, error_message, NULL};
 
 static crucible_status refuse(crucible_code code, const char* message, crucible_str kernel) {
   refusal* error = calloc(1, sizeof(*error));
@@ -120,7 +118,8 @@ static crucible_status compile(crucible_device* device, crucible_str prelude, co
                                const crucible_str* texts, uint32_t count, crucible_module** module,
                                crucible_compile_info* info) {
   for (uint32_t i = 0; i < count; ++i) {
-    if (has_word(texts[i], option("words"))) return refuse(CRUCIBLE_E_UNSUPPORTED, "this device has no such word", names[i]);
+    if (has_word(texts[i], option("words")))
+      return refuse(CRUCIBLE_E_UNSUPPORTED, "this device has no such word", names[i]);
   }
   const crucible_if_compile* table = target->interface_table(CRUCIBLE_IF_COMPILE);
   return table->compile(device, prelude, names, texts, count, module, info);
@@ -131,7 +130,8 @@ static crucible_status compile(crucible_device* device, crucible_str prelude, co
 static void fill_tables(void) {
   const crucible_if_device* device = target->interface_table(CRUCIBLE_IF_DEVICE);
   const crucible_if_compile* compiler = target->interface_table(CRUCIBLE_IF_COMPILE);
-  memcpy(&device_table, device, device->struct_size < sizeof(device_table) ? device->struct_size : sizeof(device_table));
+  memcpy(&device_table, device,
+         device->struct_size < sizeof(device_table) ? device->struct_size : sizeof(device_table));
   memcpy(&compile_table, compiler,
          compiler->struct_size < sizeof(compile_table) ? compiler->struct_size : sizeof(compile_table));
   device_table.enumerate = enumerate;
@@ -152,23 +152,26 @@ static crucible_status shutdown_plugin(void) { return target->shutdown(); }
 
 static const void* interface_table(uint32_t id) {
   switch (id) {
-    case CRUCIBLE_IF_DEVICE: return &device_table;
-    case CRUCIBLE_IF_COMPILE: return &compile_table;
+    case CRUCIBLE_IF_DEVICE:
+      return &device_table;
+    case CRUCIBLE_IF_COMPILE:
+      return &compile_table;
     case CRUCIBLE_IF_MEMORY:
     case CRUCIBLE_IF_PLAN:
-    case CRUCIBLE_IF_LIBRARY: return target->interface_table(id);
-    default: return NULL;
+    case CRUCIBLE_IF_LIBRARY:
+      return target->interface_table(id);
+    default:
+      return NULL;
   }
 }
 
 static crucible_status describe_options(crucible_kv_sink sink, void* user) {
-  static const char* const kOptions[][3] = {{"words", "str", ""},   {"silent", "bool", "false"},
-                                            {"emulated", "bool", "false"}, {"memory", "u64", ""},
-                                            {"score", "u64", ""},   {"absent", "bool", "false"},
-                                            {"threads", "u64", ""}, {"cache_dir", "path", ""},
-                                            {"library", "str", ""}, {"compiler", "path", ""}};
-  static const char* const kVariables[] = {"",  "", "", "", "", "", "CRUCIBLE_THREADS", "CRUCIBLE_CACHE_DIR",
-                                           "CRUCIBLE_LIBRARY", "CRUCIBLE_CLANG"};
+  static const char* const kOptions[][3] = {
+      {"words", "str", ""},   {"silent", "bool", "false"}, {"emulated", "bool", "false"}, {"memory", "u64", ""},
+      {"score", "u64", ""},   {"absent", "bool", "false"}, {"threads", "u64", ""},        {"cache_dir", "path", ""},
+      {"library", "str", ""}, {"compiler", "path", ""}};
+  static const char* const kVariables[] = {
+      "", "", "", "", "", "", "CRUCIBLE_THREADS", "CRUCIBLE_CACHE_DIR", "CRUCIBLE_LIBRARY", "CRUCIBLE_CLANG"};
   for (size_t i = 0; i < sizeof(kOptions) / sizeof(kOptions[0]); ++i) {
     const crucible_kv items[] = {{{"name", 4}, CRUCIBLE_V_STR, 0, 0, str(kOptions[i][0])},
                                  {{"type", 4}, CRUCIBLE_V_STR, 0, 0, str(kOptions[i][1])},
@@ -179,7 +182,8 @@ static crucible_status describe_options(crucible_kv_sink sink, void* user) {
   return NULL;
 }
 
-static const crucible_plugin_api api = {sizeof(api), CRUCIBLE_ABI_MINOR, init, shutdown_plugin, interface_table, describe_options};
+static const crucible_plugin_api api = {sizeof(api),     CRUCIBLE_ABI_MINOR, init,
+                                        shutdown_plugin, interface_table,    describe_options};
 
 CRUCIBLE_EXPORT int32_t crucible_plugin_query(const crucible_query_in* in, crucible_query_out* out) {
   void* library = dlopen(REFUSING_TARGET, RTLD_NOW | RTLD_LOCAL);
