@@ -24,7 +24,7 @@ function(crucible_add_plugin name)
 endfunction()
 
 # crucible_check_plugin(TARGET [OPTION...]): a CTest test that runs the conformance kit on a plugin of crucible_add_plugin;
-# the options are those of `crucible plugin check`, such as --tier quick.
+# the options are those of `crucible plugin check`, such as --quick.
 function(crucible_check_plugin target)
   add_test(NAME ${target}.conformance COMMAND Crucible::crucible plugin check $<TARGET_FILE:${target}> ${ARGN})
   set_tests_properties(${target}.conformance PROPERTIES TIMEOUT 600)

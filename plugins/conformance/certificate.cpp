@@ -14,7 +14,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "plugins/conformance/verify_certificate.hpp"
+#include "plugins/loader/verify_certificate.hpp"
 
 namespace crucible::conformance {
 namespace {

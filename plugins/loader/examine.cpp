@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "plugins/abi/crucible_plugin.h"
+#include "plugins/loader/certified.hpp"
 #include "plugins/loader/dependency.hpp"
 #include "plugins/loader/inspect.hpp"
 #include "plugins/loader/probe.hpp"
@@ -96,6 +97,10 @@ Result<void> check_trust(const Candidate& candidate, const OpenFile& file, const
     record.note(Step::kTrust, Outcome::kSkipped, fmt::format("switched off by the policy; {}", *pinned), time.ns());
     return {};
   }
+  const Result<std::optional<std::string>> certificate = certificate_beside(file);
+  if (!certificate && trust == TrustPolicy::kEnforce) return record.refuse(Step::kTrust, certificate.error(), time.ns());
+  if (!certificate) record.note(Step::kTrust, Outcome::kWarned, certificate.error().message, time.ns());
+  if (certificate && *certificate) record.note(Step::kTrust, Outcome::kPassed, **certificate, time.ns());
   std::string problems;
   for (const std::string& problem : trust_problems(file)) {
     problems += fmt::format("{}{}", problems.empty() ? "" : ", ", problem);

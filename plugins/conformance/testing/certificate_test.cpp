@@ -10,7 +10,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "plugins/conformance/verify_certificate.hpp"
+#include "plugins/loader/verify_certificate.hpp"
 
 namespace crucible::conformance {
 namespace {

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "plugins/conformance/certificate.hpp"
-#include "plugins/conformance/verify_certificate.hpp"
+#include "plugins/loader/verify_certificate.hpp"
 
 namespace crucible::conformance {
 namespace {

@@ -1,5 +1,5 @@
 // Verification of a certificate: see verify_certificate.hpp.
-#include "plugins/conformance/verify_certificate.hpp"
+#include "plugins/loader/verify_certificate.hpp"
 
 #include <openssl/evp.h>
 
