@@ -13,9 +13,8 @@
 
 #include "backends/cpu/compiler.hpp"
 #include "backends/cpu/device.hpp"
-#include "backends/cpu/error.hpp"
-#include "backends/cpu/kv.hpp"
 #include "backends/cpu/module.hpp"
+#include "backends/cpu/sdk.hpp"
 #include "backends/cpu/sha256.hpp"
 #include "backends/cpu/tables.hpp"
 

@@ -16,14 +16,11 @@
 #include "backends/cpu/cache.hpp"
 #include "backends/cpu/compiler.hpp"
 #include "backends/cpu/device.hpp"
-#include "backends/cpu/error.hpp"
-#include "backends/cpu/host.hpp"
 #include "backends/cpu/kernel.hpp"
-#include "backends/cpu/kv.hpp"
 #include "backends/cpu/module.hpp"
 #include "backends/cpu/process.hpp"
+#include "backends/cpu/sdk.hpp"
 #include "backends/cpu/sha256.hpp"
-#include "backends/cpu/sized_array.hpp"
 #include "backends/cpu/tables.hpp"
 
 namespace crucible_cpu {

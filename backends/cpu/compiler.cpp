@@ -12,8 +12,8 @@
 #include <system_error>
 
 #include "backends/cpu/device.hpp"
-#include "backends/cpu/error.hpp"
 #include "backends/cpu/process.hpp"
+#include "backends/cpu/sdk.hpp"
 
 namespace crucible_cpu {
 namespace {

@@ -1,6 +1,7 @@
 // Convolutions through oneDNN, forward and both gradients, on dense NCHW views. oneDNN chooses its own layouts; what it
 // chooses differently from the views is reordered on the way in and out, in scratch memory that the host's plan owns.
 #include "backends/cpu/library_onednn.hpp"
+#include "backends/cpu/sdk.hpp"
 
 #ifdef CRUCIBLE_HAVE_ONEDNN
 
@@ -8,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "backends/cpu/error.hpp"
 
 namespace crucible_cpu {
 namespace {

@@ -10,10 +10,8 @@
 #include <fstream>
 #include <vector>
 
-#include "backends/cpu/error.hpp"
-#include "backends/cpu/host.hpp"
-#include "backends/cpu/kv.hpp"
 #include "backends/cpu/library_onednn.hpp"
+#include "backends/cpu/sdk.hpp"
 #include "backends/cpu/tables.hpp"
 
 namespace crucible_cpu {
@@ -23,15 +21,8 @@ constexpr int kMostThreads = 1024;
 
 /// Errors: UNSUPPORTED when the option is not a number of threads.
 int chosen_threads() {
-  const std::optional<std::string> text = option("threads");
-  if (!text) return std::min(usable_cores(), kMostThreads);
-  int threads = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), threads);
-  if (error != std::errc() || end != text->data() + text->size() || threads < 1 || threads > kMostThreads) {
-    throw Failure(CRUCIBLE_E_UNSUPPORTED,
-                  "option threads is '" + *text + "': give a number from 1 to " + std::to_string(kMostThreads));
-  }
-  return threads;
+  if (!kOptions.has("threads")) return std::min(usable_cores(), kMostThreads);
+  return static_cast<int>(kOptions.get_u64("threads"));
 }
 
 std::uint64_t machine_memory_bytes() {
@@ -64,7 +55,7 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     device->threads = chosen_threads();
     device->compiler = option("compiler").value_or("");
     device->cache_dir = option("cache_dir").value_or("");
-    device->onednn = open_onednn(option("library").value_or("auto"), device->library_note);
+    device->onednn = open_onednn(kOptions.get_text("library"), device->library_note);
     if (device->onednn != nullptr) device->team = make_openmp_team(device->threads);
     if (device->team == nullptr) device->team = make_own_team(device->threads);
     *out = device.release();
@@ -93,18 +84,18 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
     require_device(device_id);
     constexpr std::string_view kLibrary = "by oneDNN, when libdnnl.so.2 is there";
     const crucible_kv items[] = {
-        tristate_item("queue", 1, "one thread per queue; plans of one device take turns"),
-        tristate_item("async", 1, "submit returns at once"),
-        tristate_item("binary", 1, "for processors with the same instructions"),
-        tristate_item("compile.text", 1, "C, by clang"),
-        tristate_item("compile.ir", 0, "the host's C text is taken"),
-        tristate_item("library.matmul", 2, kLibrary),
-        tristate_item("library.conv2d", 2, kLibrary),
-        tristate_item("f64", 1, ""),
-        tristate_item("f16", 1, "stored; computed as f32"),
-        tristate_item("bf16", 1, "stored; computed as f32"),
-        tristate_item("profile", 1, "time per op; no counters"),
-        tristate_item("health", 1, ""),
+        answer_item("queue", Answer::kYes, "one thread per queue; plans of one device take turns"),
+        answer_item("async", Answer::kYes, "submit returns at once"),
+        answer_item("binary", Answer::kYes, "for processors with the same instructions"),
+        answer_item("compile.text", Answer::kYes, "C, by clang"),
+        answer_item("compile.ir", Answer::kNo, "the host's C text is taken"),
+        answer_item("library.matmul", Answer::kUnknown, kLibrary),
+        answer_item("library.conv2d", Answer::kUnknown, kLibrary),
+        answer_item("f64", Answer::kYes, ""),
+        answer_item("f16", Answer::kYes, "stored; computed as f32"),
+        answer_item("bf16", Answer::kYes, "stored; computed as f32"),
+        answer_item("profile", Answer::kYes, "time per op; no counters"),
+        answer_item("health", Answer::kYes, ""),
     };
     sink(user, items, std::size(items));
   });

@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "backends/cpu/device.hpp"
-#include "backends/cpu/error.hpp"
-#include "backends/cpu/kv.hpp"
+#include "backends/cpu/sdk.hpp"
 #include "backends/cpu/tables.hpp"
 
 namespace crucible_cpu {

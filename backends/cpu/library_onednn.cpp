@@ -6,9 +6,8 @@
 #include <mutex>
 
 #include "backends/cpu/device.hpp"
-#include "backends/cpu/error.hpp"
+#include "backends/cpu/sdk.hpp"
 #include "backends/cpu/tables.hpp"
-#include "plugins/abi/stubs.hpp"
 
 namespace crucible_cpu {
 namespace {
@@ -74,7 +73,7 @@ crucible_status claim(crucible_device* device, const crucible_library_desc* desc
     require(desc->struct_size >= kSmallestDescription, "library.claim: the description is too short");
     const std::lock_guard lock(device->run_mutex);  // oneDNN plans for the number of threads that the caller has
     const OpenMpThreads threads(device->threads);
-    const auto whole = crucible::abi::copy_table<crucible_library_desc>(desc);
+    const auto whole = read_sized(desc);
     *out_scratch_bytes = make_library_call(device->onednn, whole)->scratch_bytes();
   });
 }

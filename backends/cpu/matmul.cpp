@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
-#include "backends/cpu/error.hpp"
 #include "backends/cpu/plan.hpp"
+#include "backends/cpu/sdk.hpp"
 
 namespace crucible_cpu {
 namespace {

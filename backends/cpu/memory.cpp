@@ -12,7 +12,7 @@
 #include <string>
 
 #include "backends/cpu/device.hpp"
-#include "backends/cpu/error.hpp"
+#include "backends/cpu/sdk.hpp"
 #include "backends/cpu/tables.hpp"
 
 #ifndef MADV_POPULATE_WRITE

@@ -11,9 +11,7 @@
 #include <cstring>
 #include <string>
 
-#include "backends/cpu/error.hpp"
-#include "backends/cpu/kv.hpp"
-#include "backends/cpu/sized_array.hpp"
+#include "backends/cpu/sdk.hpp"
 #include "backends/cpu/tables.hpp"
 
 namespace crucible_cpu {
@@ -148,7 +146,7 @@ void read_library(crucible_plan& plan, std::uint32_t index, const crucible_op& o
   }
   need_buffers(index, op, 3);
   result.library =
-      make_library_call(plan.device->onednn, crucible::abi::copy_table<crucible_library_desc>(op.library));
+      make_library_call(plan.device->onednn, read_sized(op.library));
   const std::uint64_t needed = result.library->scratch_bytes();
   if (needed == 0) return;
   need_buffers(index, op, 4);
@@ -198,8 +196,9 @@ crucible_status build(crucible_device* device, const crucible_op* ops, std::uint
     plan->ops.reserve(count);
     const SizedArray<crucible_op> all(ops);
     for (std::uint32_t i = 0; i < count; ++i) {
-      if (all.size_of(i) < kSmallestOp) invalid(i, "its struct_size is too small");
-      read_op(*plan, i, all[i]);
+      const crucible_op op = all[i];
+      if (op.struct_size < kSmallestOp) invalid(i, "its struct_size is too small");
+      read_op(*plan, i, op);
     }
     *out = plan.release();
   });

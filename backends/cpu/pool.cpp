@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "backends/cpu/error.hpp"
+#include "backends/cpu/sdk.hpp"
 #include "backends/cpu/team.hpp"
 
 namespace crucible_cpu {

@@ -1,5 +1,6 @@
 // posix_spawn, because the host may have many threads and much memory: no copy of the process is made.
 #include "backends/cpu/process.hpp"
+#include "backends/cpu/sdk.hpp"
 
 #include <fcntl.h>
 #include <spawn.h>
@@ -10,7 +11,6 @@
 #include <csignal>
 #include <cstring>
 
-#include "backends/cpu/error.hpp"
 
 namespace crucible_cpu {
 namespace {

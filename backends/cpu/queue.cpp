@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "backends/cpu/device.hpp"
-#include "backends/cpu/error.hpp"
 #include "backends/cpu/plan.hpp"
+#include "backends/cpu/sdk.hpp"
 #include "backends/cpu/tables.hpp"
 
 namespace crucible_cpu {
