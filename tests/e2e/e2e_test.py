@@ -139,7 +139,7 @@ class Unavailable(Folder):
         folder.mkdir()
         (folder / PLUGIN).write_bytes(b"this is no shared object. " * 1000)
         environment = {**os.environ, "CRUCIBLE_PLUGIN_PATH": str(folder)}
-        self.assert_refused(crucible("replay", self.trace, env=environment), 4, PLUGIN, "invalid ELF header")
+        self.assert_refused(crucible("replay", self.trace, env=environment), 4, PLUGIN, "it is not an ELF file")
 
     def test_no_compiler(self):
         environment = clean_environment(CRUCIBLE_CLANG="/nonexistent/clang", CRUCIBLE_CACHE_DIR=str(self.folder / "empty"))
