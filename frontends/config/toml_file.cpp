@@ -86,10 +86,47 @@ class Reader {
   const std::string& path_;
 };
 
+/// Where a byte beyond ASCII stands outside of quotes and comments, where TOML has no use for it. Asked first: toml++ 3.3
+/// runs into undefined behaviour on some of these (is_non_ascii_horizontal_whitespace).
+std::optional<toml::source_position> stray_character(std::string_view text) {
+  toml::source_position at{1, 1};
+  std::string_view quote;  // what ends the text that is open; "#" for a comment
+  for (std::size_t i = 0; i < text.size();) {
+    const auto starts = [&](std::string_view word) { return text.substr(i, word.size()) == word; };
+    std::size_t step = 1;
+    if (quote.empty()) {
+      if (static_cast<unsigned char>(text[i]) >= 0x80) return at;
+      for (const std::string_view opening : {"\"\"\"", "'''", "\"", "'", "#"}) {
+        if (!quote.empty() || !starts(opening)) continue;
+        quote = opening;
+        step = opening.size();
+      }
+    } else if (text[i] == '\n' && quote.size() == 1) {
+      quote = {};  // comments end here, and so do quotes that were forgotten
+    } else if (text[i] == '\\' && quote.front() == '"') {
+      step = 2;
+    } else if (quote != "#" && starts(quote)) {
+      step = quote.size();
+      quote = {};
+    }
+    for (std::size_t k = i; k < std::min(i + step, text.size()); ++k) {
+      const bool line = text[k] == '\n';
+      at = line ? toml::source_position{at.line + 1, 1} : toml::source_position{at.line, at.column + 1};
+    }
+    i += step;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 FileContent read_toml(const std::string& text, Layer layer, const std::string& path) {
   FileContent content;
+  if (const auto stray = stray_character(text)) {
+    content.problems.push_back({origin_of({*stray, *stray, nullptr}, layer, path),
+                                "not TOML: a character that is not ASCII stands outside of quotes and comments"});
+    return content;
+  }
   const toml::parse_result parsed = toml::parse(std::string_view(text));
   if (!parsed) {
     const toml::parse_error& error = parsed.error();

@@ -99,6 +99,20 @@ TEST(TomlFile, RandomBytesAreAnsweredToo) {
   expect_sound(std::string(5000, '['));
 }
 
+TEST(TomlFile, CharactersBeyondAsciiBelongIntoQuotesAndComments) {
+  const auto problem = [](const std::string& text) {
+    const FileContent content = read_toml(text, Layer::kUser, "u.toml");
+    return content.problems.empty() ? std::string() : content.problems.front().message;
+  };
+  const auto is_stray = testing::HasSubstr("not ASCII stands outside");
+  EXPECT_EQ(problem("device = \"caf\xc3\xa9\" # \xc3\xa9\nfallback = 'warn'\n"), "");
+  EXPECT_EQ(problem("device = \"a\\\"\xc3\xa9\"\n"), "");
+  EXPECT_EQ(problem("device = \"\"\"\n\xc3\xa9\n\"\"\"\n"), "");
+  EXPECT_THAT(problem("device = \"a\"\n\xc2\xa1 = 1\n"), is_stray);
+  EXPECT_THAT(problem("x = 'a' \xc3\xa9\n"), is_stray);
+  EXPECT_THAT(problem("x = \"forgotten\n\xc3\xa9\n"), is_stray);
+}
+
 TEST(Suggest, DistanceCountsEdits) {
   EXPECT_EQ(edit_distance("", "abc"), 3u);
   EXPECT_EQ(edit_distance("abc", "abc"), 0u);
