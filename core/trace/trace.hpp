@@ -139,6 +139,29 @@ struct FinalState {
   BlobId blob = kNone;
 };
 
+/// The state of a device's default generator when an iteration began: the framework's own bytes.
+struct GeneratorState {
+  std::uint32_t iteration = 0;
+  std::string device;
+  BlobId blob = kNone;
+};
+
+/// What an iteration of inference gave back: the elements of a tensor that its outermost module returned, dense and
+/// row-major, as they were then.
+struct Output {
+  std::uint32_t iteration = 0;
+  std::string name;  // "0", "logits", "past_key_values.0.1"
+  TensorId tensor = kNone;
+  BlobId blob = kNone;
+};
+
+/// A tensor that is not one strided view of one storage: what it consists of. Its own Tensor has storage kNone.
+struct CompoundTensor {
+  TensorId tensor = kNone;
+  std::string kind;  // "sparse_coo", "sparse_csr", "nested", "quantized_per_tensor", "conjugate", ...
+  std::vector<std::pair<std::string, Arg>> parts;  // ("indices", a tensor), ("scale", a double), ...
+};
+
 /// Something that the recorder saw and could not keep, with its count and the first line that caused it.
 struct NotRecorded {
   std::string what;
@@ -186,6 +209,13 @@ struct Trace {
   std::vector<Draw> draws;
   std::vector<FinalState> final_states;
   std::vector<NotRecorded> not_recorded;
+  std::vector<GeneratorState> generators;
+  std::vector<Output> outputs;
+  std::vector<CompoundTensor> compounds;
+  /// One list per op, or nothing at all when they were not taken: XXH3-64 (seed 0) of the dense row-major elements of each
+  /// tensor in its results, then of each tensor that it wrote in place, in the order of the schema with lists flattened;
+  /// 0 for an undefined tensor and for one whose elements cannot be read.
+  std::vector<std::vector<std::uint64_t>> op_hashes;
   std::vector<Blob> blobs;
   std::shared_ptr<const BlobStore> blob_store;  // shared: programs made from the trace load weights later
 
