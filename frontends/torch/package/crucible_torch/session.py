@@ -147,7 +147,7 @@ class Session:
 
     def _install(self):
         wanted = self._config.get("kernels", "typed")
-        for kernels in dict.fromkeys((wanted, "per_op")):
+        for kernels in dict.fromkeys((wanted, "per_op", "record_function")):
             installed = self._recorder.install(kernels)
             if self._recorder.self_test():
                 self._frontend = f"crucible {build_info.CRUCIBLE_VERSION}, {installed}"
