@@ -70,7 +70,12 @@ class Recorded(Trace):
 
     def compound(self, argument):
         """What a tensor consists of, or None for an ordinary one."""
-        return next((c for c in self.document.get("compounds", []) if c["tensor"] == argument["tensor"]), None)
+        return self.compounds_by_tensor().get(argument["tensor"])
+
+    def compounds_by_tensor(self):
+        """{"kind", "parts": by name} of each compound tensor."""
+        return {compound["tensor"]: {"kind": compound["kind"], "parts": {part["name"]: part["value"] for part in compound["parts"]}}
+                for compound in self.compounds}
 
     def unexplained_reads(self):
         """Ops that read a storage which neither an op before them made nor the outside gave: always empty."""

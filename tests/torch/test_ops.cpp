@@ -30,9 +30,9 @@ std::tuple<at::Tensor, std::vector<at::Tensor>> several(const at::Tensor& x, at:
 
 at::Tensor unbox(const at::Tensor& x, const c10::intrusive_ptr<Box>& box) { return at::mul(x, box->value); }
 
-at::Tensor sum_of(c10::Dict<std::string, at::Tensor> tensors) {
-  at::Tensor sum;
-  for (const auto& entry : tensors) sum = sum.defined() ? at::add(sum, entry.value()) : entry.value().clone();
+at::Tensor sum_of(const at::Tensor& first, c10::Dict<std::string, at::Tensor> tensors) {
+  at::Tensor sum = first.clone();
+  for (const auto& entry : tensors) sum = at::add(sum, entry.value());
   return sum;
 }
 
@@ -56,7 +56,7 @@ TORCH_LIBRARY(crucible_test, library) {
   library.def("accumulate_(Tensor(a!) x, Tensor y) -> Tensor(a!)");
   library.def("several(Tensor x, Tensor[] others, str name, int[]? sizes, Scalar number) -> (Tensor, Tensor[])");
   library.def("unbox(Tensor x, __torch__.torch.classes.crucible_test.Box box) -> Tensor");
-  library.def("sum_of(Dict(str, Tensor) tensors) -> Tensor");
+  library.def("sum_of(Tensor first, Dict(str, Tensor) tensors) -> Tensor");
   library.def("from_memory(float first) -> Tensor", &from_memory);
   library.def("switch_key(bool on) -> ()", &switch_key);
   library.def("use_count(Tensor x) -> int");
