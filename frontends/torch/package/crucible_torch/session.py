@@ -147,13 +147,18 @@ class Session:
 
     def _install(self):
         wanted = self._config.get("kernels", "typed")
+        reason = "the self test saw no op on any path"
         for kernels in dict.fromkeys((wanted, "per_op", "record_function")):
-            installed = self._recorder.install(kernels)
+            try:
+                installed = self._recorder.install(kernels)
+            except RuntimeError as error:  # the dispatcher refuses: the next path may need less of it
+                reason = str(error)
+                continue
             if self._recorder.self_test():
                 self._frontend = f"crucible {build_info.CRUCIBLE_VERSION}, {installed}"
                 return
             self._recorder.uninstall()
-        raise RuntimeError("the self test saw no op on any path")
+        raise RuntimeError(reason)
 
     # The end
 
