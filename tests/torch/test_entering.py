@@ -19,6 +19,7 @@ class Entering(SnippetTest):
         steady = torch.ones(3)
         written_by_numpy = torch.zeros(3)
         state_of_numpy = torch.zeros(3)
+        array_of_state = state_of_numpy.numpy()
         growing = torch.zeros(2)
         saved = torch.get_rng_state()
         memory = (ctypes.c_float * 3)()
@@ -47,7 +48,7 @@ class Entering(SnippetTest):
             written_by_numpy.numpy()[1] += 1
         """,
         "numpy_writes_a_state": """
-            state_of_numpy.numpy()[0] = 7 * step
+            array_of_state[0] = 7 * step
             with torch.no_grad():
                 state_of_numpy.add_(1)
         """,
