@@ -45,6 +45,7 @@ class Tools(SnippetTest):
         mesh = torch.distributed.init_device_mesh('cpu', (1,))
         sharded = distribute_tensor(torch.ones(4, 2), mesh, [Shard(0)])
         import torch.distributed._functional_collectives as functional
+        reduced, gathered = torch.ones(3), torch.zeros(3)
     """
     SNIPPETS = {
         "profiled": """
@@ -115,6 +116,8 @@ class Tools(SnippetTest):
             torch.distributed.broadcast(t, 0)
             torch.distributed.barrier()
             parts[0].tan()
+            torch.distributed.all_reduce(reduced)
+            torch.distributed.all_gather_into_tensor(gathered, t)
         """,
         "functional_collectives": """
             functional.all_reduce(torch.ones(2), 'sum', torch.distributed.group.WORLD).tan()
@@ -165,7 +168,7 @@ class Tools(SnippetTest):
         self.assertEqual(self.count("forward_mode", "aten::sin"), 1)
 
     def test_collectives(self):
-        reduce = self.one("collectives", "c10d::allreduce_")
+        reduce = [op for op in self.ops("collectives") if op["name"] == "c10d::allreduce_"][0]
         self.assertEqual(reduce["args"][1]["opaque"].rsplit(" rank ", 1)[1], "0 of 1")
         self.assertTrue(reduce["args"][1]["opaque"].startswith("process group '"))
         self.assertEqual(reduce["args"][2], "max")
@@ -175,6 +178,14 @@ class Tools(SnippetTest):
         gather = self.one("collectives", "c10d::allgather_")
         self.assertEqual(self.shared.storage(gather["args"][0][0][0]), self.shared.storage(self.one("collectives", "aten::tan")["args"][0]))
         self.assertIn("c10d::broadcast_", self.names("collectives"))
+
+    def test_collectives_write_without_saying_so(self):
+        kept = {state["storage"] for state in self.shared.final_states}
+        reduce = [op for op in self.ops("collectives") if op["name"] == "c10d::allreduce_"][1]
+        gather = self.one("collectives", "c10d::_allgather_base_")
+        self.assertIn(self.shared.storage(reduce["args"][0][0]), kept)
+        self.assertIn(self.shared.storage(gather["args"][0]), kept)
+        self.assertNotIn(self.shared.storage(gather["args"][1]), kept)
 
     def test_functional_collectives(self):
         reduce = self.one("functional_collectives", "_c10d_functional::all_reduce")

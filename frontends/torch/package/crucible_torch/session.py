@@ -12,7 +12,7 @@ import traceback
 import weakref
 
 from crucible_torch import build_info
-from crucible_torch.naming import Names
+from crucible_torch.naming import Names, framework_name
 from crucible_torch.report import Report
 
 OPTIMIZER_PHASE, FORWARD_PHASE = 2, 0
@@ -183,7 +183,7 @@ class Session:
         try:
             self._names.name_final()
             summary = self._recorder.write(
-                config["output"], f"torch {self._torch.__version__}", self._frontend, config["command"],
+                config["output"], framework_name(self._torch), self._frontend, config["command"],
                 datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), reason, config["warmup"])
             self._report.tell("written", bytes=os.path.getsize(config["output"]), incomplete=[reason] if reason else [],
                               path=config["output"], frontend=self._frontend, measures=self._recorder.measures(), **summary)
