@@ -111,6 +111,8 @@ void boxed_kernel(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, t
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     encode_value(scope.encoder(), values[i], *arguments[i].real_type(), scope.access(i));
   }
+  std::optional<OpHasher> hasher;
+  if (hashes_ops()) [[unlikely]] hasher.emplace(op).keep_written(values);
   scope.before_run();
   const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
   handle.redispatchBoxed(below, stack);
@@ -121,6 +123,7 @@ void boxed_kernel(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, t
     encode_value(scope.encoder(), results[i], *returns[i].real_type(), Access::kResult);
     if (results[i].isTensor()) scope.drawn(static_cast<std::uint32_t>(i), results[i].toTensor());
   }
+  if (hasher.has_value()) [[unlikely]] keep_hashes(scope, hasher->hash(results));
   scope.finish();
 }
 
