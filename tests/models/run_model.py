@@ -1,0 +1,62 @@
+"""Runs some steps of one model and prints what they gave: python run_model.py NAME [--steps N] [--threads N] [--output FILE]
+
+Alone it is the plain run; under `crucible record` it is the recorded one. It prints a JSON list with a text per step that
+holds every bit: the loss in hexadecimal, or the hash of the outputs.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import sys
+
+import numpy
+import torch
+
+SEED = 20
+
+
+def note(value, is_inference):
+    if not is_inference:
+        return value.item().hex()
+    return hashlib.sha256(value.contiguous().numpy().tobytes()).hexdigest()
+
+
+def run(name, steps):
+    """The notes of the first steps of a model, built anew."""
+    from zoo import MODELS
+    entry = MODELS[name]
+    random.seed(SEED)
+    numpy.random.seed(SEED)  # some libraries draw masks from it
+    torch.manual_seed(SEED)
+    _module, step = entry.build()
+    recording = sys.modules.get("crucible") if "crucible" in sys.modules else None
+    if entry.inference and "CRUCIBLE_MODEL_RECORDED" in os.environ:
+        import crucible as recording
+    notes = []
+    for _ in range(steps):
+        notes.append(note(step(), entry.inference))
+        if entry.inference and recording is not None:
+            recording.step()
+    return notes
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("name")
+    parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--output", help="a file for the list instead of the standard output")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    text = json.dumps(run(arguments.name, arguments.steps))
+    if arguments.output:
+        with open(arguments.output, "w", encoding="utf-8") as out:
+            out.write(text)
+    else:
+        print(text)
+
+
+if __name__ == "__main__":
+    main()
