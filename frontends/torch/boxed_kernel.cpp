@@ -116,14 +116,14 @@ void boxed_kernel(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, t
   scope.before_run();
   const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
   handle.redispatchBoxed(below, stack);
-  if (!scope.after_run()) return;
   const auto& returns = handle.schema().returns();
   const auto results = torch::jit::last(*stack, returns.size());
+  if (hasher.has_value()) [[unlikely]] keep_hashes(scope, hasher->hash(results));
+  if (!scope.after_run()) return;
   for (std::size_t i = 0; i < returns.size(); ++i) {
     encode_value(scope.encoder(), results[i], *returns[i].real_type(), Access::kResult);
     if (results[i].isTensor()) scope.drawn(static_cast<std::uint32_t>(i), results[i].toTensor());
   }
-  if (hasher.has_value()) [[unlikely]] keep_hashes(scope, hasher->hash(results));
   scope.finish();
 }
 

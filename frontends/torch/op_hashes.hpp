@@ -52,8 +52,7 @@ class OpHasher {
   template <class Result, class... Arguments>
   std::vector<std::uint64_t> hash(const Result& result, const Arguments&... arguments) {
     add(result);
-    hash_written(arguments...);
-    return std::move(hashes_);
+    return hash_written(arguments...);
   }
   template <class... Arguments>
   std::vector<std::uint64_t> hash_written(const Arguments&... arguments) {

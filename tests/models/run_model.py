@@ -7,7 +7,6 @@ holds every bit: the loss in hexadecimal, or the hash of the outputs.
 import argparse
 import hashlib
 import json
-import os
 import random
 import sys
 
@@ -31,14 +30,15 @@ def run(name, steps):
     numpy.random.seed(SEED)  # some libraries draw masks from it
     torch.manual_seed(SEED)
     _module, step = entry.build()
-    recording = sys.modules.get("crucible") if "crucible" in sys.modules else None
-    if entry.inference and "CRUCIBLE_MODEL_RECORDED" in os.environ:
-        import crucible as recording
+    recorder = sys.modules.get("crucible_torch._recorder")
+    if recorder is not None:
+        import crucible
+        recorder.snapshot_ops(True)
     notes = []
     for _ in range(steps):
         notes.append(note(step(), entry.inference))
-        if entry.inference and recording is not None:
-            recording.step()
+        if entry.inference and recorder is not None:
+            crucible.step()
     return notes
 
 
