@@ -74,6 +74,9 @@ class Iteration:
             self.ends.setdefault(index, []).append(storage)
         self.hashed = 0    # results compared by content
         self.unhashed = 0  # results with a hash of 0: nothing to compare
+        self.unmarked = 0  # wrapped numbers that were passed as plain tensors
+        self.values_left = sum(any(arg.kind in ("bool", "int", "double", "complex") for arg in trace.ops[index].outputs)
+                               for index in self.ops)
 
     # From the file to arguments
 
@@ -174,19 +177,8 @@ class Iteration:
         declared = operator._schema.arguments
         if len(declared) != len(op.args):
             raise Differs(f"{len(op.args)} arguments, the schema has {len(declared)}")
-        # In binary operators torch makes a 0-dim tensor marked as a wrapped number of a Python number; others have no such place.
-        accepts_numbers = torch._C._schema_accepts_numbers(operator) if hasattr(torch._C, "_schema_accepts_numbers") else True
-        positional, named = [], {}
-        for known, arg in zip(declared, op.args):
-            value = self.argument(arg, str(known.type), index, accepts_numbers)
-            if known.kwarg_only:
-                named[known.name] = value
-            else:
-                positional.append(value)
-        try:
-            results = operator(*positional, **named)
-        except Exception as error:  # any op may refuse: that is a difference, too
-            raise Differs(f"it refuses the arguments of the file: {str(error).splitlines()[0]}") from None
+        # Binary operators make a wrapped number of a Python number; for the others a 0-dim tensor is as near as one comes.
+        results = self.call(operator, declared, op, index, accepts_numbers=True)
         returns = operator._schema.returns
         if not returns:
             results = []
@@ -202,6 +194,23 @@ class Iteration:
         for number in self.ends.get(index, ()):
             if number in self.storages:
                 self.owners.pop(self.storages.pop(number)._cdata)
+
+    def call(self, operator, declared, op, index, accepts_numbers):
+        positional, named = [], {}
+        for known, arg in zip(declared, op.args):
+            value = self.argument(arg, str(known.type), index, accepts_numbers)
+            if known.kwarg_only:
+                named[known.name] = value
+            else:
+                positional.append(value)
+        try:
+            return operator(*positional, **named)
+        except Exception as error:  # any op may refuse: that is a difference, too
+            numbers = any(arg.kind == "tensor" and self.trace.tensors[arg.value].is_wrapped_number for arg in tensors_of(op.args))
+            if accepts_numbers and numbers:
+                self.unmarked += 1
+                return self.call(operator, declared, op, index, accepts_numbers=False)
+            raise Differs(f"it refuses the arguments of the file: {str(error).splitlines()[0]}") from None
 
     def put_draw(self, tensor, content):
         if tensor.numel() == 0:
@@ -276,7 +285,8 @@ def reexecute(path, iteration=0):
     except Differs as problem:
         difference = str(problem)
     return {"equal": difference == "", "ops": len(run.ops) if run else 0, "hashed": run.hashed if run else 0,
-            "unhashed": run.unhashed if run else 0, "difference": difference}
+            "unhashed": run.unhashed if run else 0, "unmarked": run.unmarked if run else 0,
+            "values_left": run.values_left if run else 0, "difference": difference}
 
 
 def main():

@@ -1,7 +1,7 @@
-"""Runs some steps of one model and prints what they gave: python run_model.py NAME [--steps N] [--threads N] [--output FILE]
+"""Runs some steps of models and tells what they gave: python run_model.py NAME... [--steps N] [--threads N] [--output FILE]
 
-Alone it is the plain run; under `crucible record` it is the recorded one. It prints a JSON list with a text per step that
-holds every bit: the loss in hexadecimal, or the hash of the outputs.
+Alone it is the plain run; under `crucible record` it is the recorded one. It prints a JSON object: for each name a list with
+a text per step that holds every bit: the loss in hexadecimal, or the hash of the outputs.
 """
 
 import argparse
@@ -44,13 +44,13 @@ def run(name, steps):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("name")
+    parser.add_argument("names", nargs="+")
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--output", help="a file for the list instead of the standard output")
+    parser.add_argument("--output", help="a file for the object instead of the standard output")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    text = json.dumps(run(arguments.name, arguments.steps))
+    text = json.dumps({name: run(name, arguments.steps) for name in arguments.names})
     if arguments.output:
         with open(arguments.output, "w", encoding="utf-8") as out:
             out.write(text)
