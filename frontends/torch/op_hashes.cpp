@@ -21,6 +21,10 @@ constexpr std::string_view kUninitialised[] = {
     "aten::new_empty_strided", "aten::resize_",        "aten::resize_as_",     "aten::_resize_output_",
 };
 
+/// Operators that return a workspace for their backward, not all of which they fill: its place among the results.
+constexpr std::pair<std::string_view, std::size_t> kScratch[] = {
+    {"aten::mkldnn_rnn_layer", 3}, {"aten::_cudnn_rnn", 3}, {"aten::miopen_rnn", 3}, {"aten::_cudnn_ctc_loss", 1}};
+
 /// Keys of tensors whose elements are not simply those at offset, sizes and strides.
 bool is_readable(const at::Tensor& tensor) {
   using K = c10::DispatchKey;
@@ -77,7 +81,11 @@ std::vector<std::uint64_t> OpHashTable::find(std::uint64_t sequence) const {
 
 OpHasher::OpHasher(const Operator& op)
     : written_(written_in_schema(op.handle.schema())),
-      leaves_memory_as_it_was_(std::find(std::begin(kUninitialised), std::end(kUninitialised), op.name) != std::end(kUninitialised)) {}
+      leaves_memory_as_it_was_(std::find(std::begin(kUninitialised), std::end(kUninitialised), op.name) != std::end(kUninitialised)) {
+  for (const auto& [name, place] : kScratch) {
+    if (op.name == name) scratch_ = place;
+  }
+}
 
 void OpHasher::keep_written(at::ArrayRef<at::IValue> arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -87,8 +95,13 @@ void OpHasher::keep_written(at::ArrayRef<at::IValue> arguments) {
 
 std::vector<std::uint64_t> OpHasher::hash(at::ArrayRef<at::IValue> results) {
   for (const at::IValue& result : results) add(result);
+  forget_scratch();
   for (const at::IValue& written : kept_) add(written);
   return std::move(hashes_);
+}
+
+void OpHasher::forget_scratch() {
+  if (scratch_ < hashes_.size()) hashes_[scratch_] = 0;
 }
 
 void OpHasher::add(const at::Tensor& tensor) { hashes_.push_back(leaves_memory_as_it_was_ ? 0 : hash_elements(tensor)); }

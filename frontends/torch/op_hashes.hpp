@@ -52,6 +52,7 @@ class OpHasher {
   template <class Result, class... Arguments>
   std::vector<std::uint64_t> hash(const Result& result, const Arguments&... arguments) {
     add(result);
+    forget_scratch();
     return hash_written(arguments...);
   }
   template <class... Arguments>
@@ -64,6 +65,7 @@ class OpHasher {
  private:
   bool writes(std::size_t argument) const { return argument < 64 && (written_ >> argument & 1) != 0; }
 
+  void forget_scratch();
   void add(const at::Tensor& tensor);
   void add(const at::IValue& value);
   void add(at::TensorList tensors);
@@ -82,6 +84,7 @@ class OpHasher {
 
   std::uint64_t written_ = 0;  // bit i: the schema says that argument i is written
   bool leaves_memory_as_it_was_ = false;
+  std::size_t scratch_ = SIZE_MAX;  // the result that is a workspace, not all of which is filled
   std::vector<std::uint64_t> hashes_;
   std::vector<at::IValue> kept_;
 };

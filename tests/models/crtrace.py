@@ -8,8 +8,7 @@ import dataclasses
 import hashlib
 import struct
 
-import xxhash
-import zstandard
+from codecs_of_c import unzstd, xxh3
 
 SECTIONS = {1: "metadata", 2: "schemas", 3: "sites", 4: "modules", 5: "storages", 6: "tensors", 7: "ops", 8: "iterations",
             9: "externals", 10: "draws", 11: "final_states", 12: "not_recorded", 13: "blob_index", 14: "blobs"}
@@ -203,7 +202,7 @@ RECORDS = {
 
 
 def _checked(data, checksum, what):
-    if xxhash.xxh3_64_intdigest(data) != checksum:
+    if xxh3(data) != checksum:
         raise BadFile(f"{what}: the checksum does not match")
     return data
 
@@ -212,11 +211,11 @@ def _unpacked(data, codec, size, what):
     if codec == 0:
         plain = data
     elif codec == 1:
-        plain = zstandard.ZstdDecompressor().decompress(data, max_output_size=size) if size else b""
+        plain = unzstd(data, size)
     else:
         raise BadFile(f"{what}: unknown codec {codec}")
-    if len(plain) != size:
-        raise BadFile(f"{what}: {len(plain)} bytes instead of {size}")
+    if plain is None or len(plain) != size:
+        raise BadFile(f"{what}: it does not unpack to {size} bytes")
     return plain
 
 

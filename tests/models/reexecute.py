@@ -11,9 +11,9 @@ import json
 import sys
 
 import torch
-import xxhash
 
 import crtrace
+from codecs_of_c import xxh3, xxh3_at
 
 DTYPES = {"bool": torch.bool, "u8": torch.uint8, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64,
           "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64, "c64": torch.complex64,
@@ -29,9 +29,9 @@ class Differs(Exception):
 def content_hash(tensor):
     """XXH3-64 of the elements, dense and row-major."""
     if tensor.numel() == 0:
-        return xxhash.xxh3_64_intdigest(b"")
-    plain = tensor.detach().contiguous().flatten().view(torch.uint8)
-    return xxhash.xxh3_64_intdigest(plain.numpy())
+        return xxh3(b"")
+    plain = tensor.detach().contiguous()
+    return xxh3_at(plain.data_ptr(), plain.numel() * plain.element_size())
 
 
 def tensors_of(args):
@@ -129,13 +129,16 @@ class Iteration:
     # Execution
 
     def run(self):
-        # Below autograd, as the ops were recorded: the derivative formulas are in the file as ops of their own.
-        with torch.no_grad(), torch._C._AutoDispatchBelowAutograd():
+        # Below autograd, as the ops were recorded: the derivative formulas are in the file as ops of their own. Few kernels
+        # ask for the gradient mode themselves (a recurrent layer keeps a workspace): it was on where training went forward.
+        trains = any(self.trace.ops[index].phase == "backward" for index in self.ops)
+        with torch._C._AutoDispatchBelowAutograd():
             for index in self.ops:
+                op = self.trace.ops[index]
                 try:
-                    self.step(index, self.trace.ops[index])
+                    with torch.set_grad_enabled(trains and op.phase == "forward"):
+                        self.step(index, op)
                 except Differs as problem:
-                    op = self.trace.ops[index]
                     raise Differs(f"op {index} {self.trace.op_name(op)} at {self.trace.site_text(op.site)}: {problem}") from None
         return self
 
@@ -178,7 +181,7 @@ class Iteration:
         if len(declared) != len(op.args):
             raise Differs(f"{len(op.args)} arguments, the schema has {len(declared)}")
         # Binary operators make a wrapped number of a Python number; for the others a 0-dim tensor is as near as one comes.
-        results = self.call(operator, declared, op, index, accepts_numbers=True)
+        results, passed = self.call(operator, declared, op, index, accepts_numbers=True)
         returns = operator._schema.returns
         if not returns:
             results = []
@@ -190,21 +193,18 @@ class Iteration:
             self.compare(result, recorded)
         for output, blob in self.draws.get(index, ()):
             self.put_draw(results[output], self.trace.blob(blob))
-        self.compare_content(index, op, declared)
+        self.compare_content(index, op, declared, passed)
         for number in self.ends.get(index, ()):
             if number in self.storages:
                 self.owners.pop(self.storages.pop(number)._cdata)
 
     def call(self, operator, declared, op, index, accepts_numbers):
-        positional, named = [], {}
-        for known, arg in zip(declared, op.args):
-            value = self.argument(arg, str(known.type), index, accepts_numbers)
-            if known.kwarg_only:
-                named[known.name] = value
-            else:
-                positional.append(value)
+        """The op's results, and the arguments as they were passed."""
+        passed = [self.argument(arg, str(known.type), index, accepts_numbers) for known, arg in zip(declared, op.args)]
+        positional = [value for known, value in zip(declared, passed) if not known.kwarg_only]
+        named = {known.name: value for known, value in zip(declared, passed) if known.kwarg_only}
         try:
-            return operator(*positional, **named)
+            return operator(*positional, **named), passed
         except Exception as error:  # any op may refuse: that is a difference, too
             numbers = any(arg.kind == "tensor" and self.trace.tensors[arg.value].is_wrapped_number for arg in tensors_of(op.args))
             if accepts_numbers and numbers:
@@ -250,28 +250,32 @@ class Iteration:
         else:
             self.bind(known.storage, storage)
 
-    def compare_content(self, index, op, declared):
+    def compare_content(self, index, op, declared, passed):
         if not self.trace.op_hashes:
             return
         wanted = self.trace.op_hashes[index]
-        written = [arg for known, arg in zip(declared, op.args) if known.alias_info is not None and known.alias_info.is_write]
-        holders = list(tensors_of(op.outputs)) + list(tensors_of(written))
+        # Results as the file has them; what was written as it is now: the op may have changed its sizes or strides.
+        holders = [(arg, self.view(arg.value, index) if arg.kind == "tensor" else None) for arg in tensors_of(op.outputs)]
+        writes = False
+        for known, arg, value in zip(declared, op.args, passed):
+            if known.alias_info is not None and known.alias_info.is_write:
+                writes = True
+                values = value if isinstance(value, list) else [value]
+                holders += list(zip(tensors_of([arg]), [each for each in values if each is not None or arg.kind == "undefined"]))
         if len(wanted) != len(holders):
             raise Differs(f"{len(wanted)} hashes in the file for {len(holders)} tensors")
-        for place, (arg, expected) in enumerate(zip(holders, wanted)):
+        for place, ((arg, tensor), expected) in enumerate(zip(holders, wanted)):
+            number = self.trace.tensors[arg.value].storage if arg.kind == "tensor" else None
             if expected == 0:
                 self.unhashed += 1
-                if arg.kind == "tensor":
-                    self.stale.add(self.trace.tensors[arg.value].storage)
-                continue
-            number = self.trace.tensors[arg.value].storage
-            if number in self.stale and not written:
+                self.stale.add(number)
+            elif number in self.stale and not writes:
                 self.unhashed += 1  # a view of memory that nothing has filled
-                continue
-            self.stale.discard(number)
-            self.hashed += 1
-            if content_hash(self.view(arg.value, index)) != expected:
-                raise Differs(f"the content of tensor {place} among its results and written arguments is another one")
+            else:
+                self.stale.discard(number)
+                self.hashed += 1
+                if content_hash(tensor) != expected:
+                    raise Differs(f"the content of tensor {place} among its results and written arguments is another one")
 
 
 def reexecute(path, iteration=0):
