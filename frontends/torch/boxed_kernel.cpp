@@ -55,12 +55,17 @@ void boxed_kernel(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, t
   const Operator& op = Recorder::instance().operators().find_or_add(handle);
   if (op.control || is_undecomposed(op, below)) return handle.redispatchBoxed(below, stack);
   OpScope scope(op);
-  encode_arguments(scope, handle.schema(), torch::jit::last(*stack, handle.schema().arguments().size()));
+  const auto values = torch::jit::last(*stack, handle.schema().arguments().size());
+  encode_arguments(scope, handle.schema(), values);
+  std::optional<OpHasher> hasher;
+  if (hashes_ops()) [[unlikely]] hasher.emplace(op).keep_written(values);
   scope.before_run();
   const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
   handle.redispatchBoxed(below, stack);
+  const auto results = torch::jit::last(*stack, handle.schema().returns().size());
+  if (hasher.has_value()) [[unlikely]] keep_hashes(scope, hasher->hash(results));
   if (!scope.after_run()) return;
-  encode_results(scope, handle.schema(), torch::jit::last(*stack, handle.schema().returns().size()));
+  encode_results(scope, handle.schema(), results);
   scope.finish();
 }
 

@@ -114,6 +114,8 @@ class OpScope {
   void drawn(std::uint32_t output, const at::Tensor& tensor) {
     if (op_.random) recorder_.add_draw(header_.sequence, output, tensor);
   }
+  /// The op's number in the order of all ops.
+  std::uint64_t sequence() const { return header_.sequence; }
   /// Keeps the record.
   void finish();
 

@@ -220,6 +220,13 @@ PyObject* write(PyObject*, PyObject* args) {
   });
 }
 
+PyObject* snapshot_ops(PyObject*, PyObject* on) {
+  const int wanted = PyObject_IsTrue(on);
+  if (wanted < 0) return nullptr;
+  Recorder::instance().hash_ops(wanted != 0);
+  Py_RETURN_NONE;
+}
+
 PyObject* measures(PyObject*, PyObject*) {
   return guarded([] {
     const Recorder& recorder = Recorder::instance();
@@ -249,6 +256,7 @@ PyMethodDef functions[] = {
     {"wrap_backward", wrap_backward, METH_O, "A stand-in for torch.autograd.backward that notes losses and the phase."},
     {"wrap_grad", wrap_grad, METH_O, "A stand-in for torch.autograd.grad that notes the phase."},
     {"write", write, METH_VARARGS, "write(path, framework, frontend, command, created, incomplete_reason, warmup): the file."},
+    {"snapshot_ops", snapshot_ops, METH_O, "snapshot_ops(bool): whether a hash of each op's results is kept from now on."},
     {"measures", measures, METH_NOARGS, "Counts and times so far."},
     {nullptr, nullptr, 0, nullptr},
 };

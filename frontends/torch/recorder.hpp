@@ -18,6 +18,7 @@
 #include "frontends/torch/biased_lock.hpp"
 #include "frontends/torch/call_site.hpp"
 #include "frontends/torch/log.hpp"
+#include "frontends/torch/op_hashes.hpp"
 #include "frontends/torch/operators.hpp"
 #include "frontends/torch/snapshots.hpp"
 #include "frontends/torch/storage_table.hpp"
@@ -81,6 +82,7 @@ struct RecordingState {
   Snapshots snapshots;
   std::vector<ExternalBytes> externals;
   std::vector<DrawnBytes> draws;
+  OpHashTable op_hashes;  // filled when hashes_ops()
   std::map<std::string, NotRecordedCount> not_recorded;
   std::vector<std::uint64_t> iteration_starts;  // sequence numbers; the last one ends the last complete iteration
   std::uint64_t next_sequence = 0;
@@ -105,6 +107,10 @@ class Recorder {
 
   void set_phase(trace::Phase phase) { phase_.store(static_cast<std::uint8_t>(phase), std::memory_order_relaxed); }
   trace::Phase phase() const { return static_cast<trace::Phase>(phase_.load(std::memory_order_relaxed)); }
+  /// Whether each op's results are hashed from now on; see op_hashes.hpp.
+  void hash_ops(bool on) { hashes_ops_.store(on, std::memory_order_relaxed); }
+  bool hashes_ops() const { return hashes_ops_.load(std::memory_order_relaxed); }
+  void add_hashes(std::uint64_t sequence, std::vector<std::uint64_t> hashes) { state_->op_hashes.keep(sequence, std::move(hashes)); }
   /// Notes a tensor on which backward is called, when it has one element.
   void add_loss(const at::Tensor& tensor);
   /// Says what a tensor's storage is to the program; `final` names hold for the end of the recording.
@@ -168,6 +174,7 @@ class Recorder {
   __attribute__((tls_model("initial-exec"))) static thread_local constinit ThisThread this_thread;
 
   std::atomic<bool> recording_{false};
+  std::atomic<bool> hashes_ops_{false};
   std::atomic<std::uint8_t> phase_{0};
   std::atomic<std::uint32_t> recording_number_{1};  // threads compare it to know that their state is stale
   std::uint32_t iteration_ = 0;

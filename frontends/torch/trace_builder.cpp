@@ -153,6 +153,7 @@ class Builder {
       while (!reader.take_outputs_mark() && !reader.at_end()) op.args.push_back(reader.read());
       while (!reader.at_end()) op.outputs.push_back(reader.read());
       note_hidden_draws(record, op);
+      if (!state_.op_hashes.empty()) trace_.op_hashes.push_back(state_.op_hashes.find(record.header.sequence));
       sequences_.push_back(record.header.sequence);
       trace_.ops.push_back(std::move(op));
     }

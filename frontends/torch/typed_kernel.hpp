@@ -120,6 +120,12 @@ inline bool passes_by(c10::DispatchKeySet keys) {
   return keys.has(c10::DispatchKey::Python) || !Recorder::instance().is_recording();
 }
 
+/// Whether the results of ops are hashed (op_hashes.hpp).
+inline bool hashes_ops() { return Recorder::instance().hashes_ops(); }
+inline void keep_hashes(const OpScope& scope, std::vector<std::uint64_t> hashes) {
+  Recorder::instance().add_hashes(scope.sequence(), std::move(hashes));
+}
+
 /// A kernel for ops that pass by: a subclass or mode of Python gets them with our key still on.
 const c10::BoxedKernel& passing_kernel();
 
@@ -142,9 +148,11 @@ class TypedKernel<Result(Arguments...)> final : public c10::OperatorKernel {
     const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
     if constexpr (std::is_void_v<Result>) {
       handle_.redispatch(keys & kKeysBelow, arguments...);
+      if (hashes_ops()) [[unlikely]] keep_hashes(scope, OpHasher(op_).hash_written(arguments...));
       if (scope.after_run()) scope.finish();
     } else {
       Result result = handle_.redispatch(keys & kKeysBelow, arguments...);
+      if (hashes_ops()) [[unlikely]] keep_hashes(scope, OpHasher(op_).hash(result, arguments...));
       if (scope.after_run()) {
         encode_results(scope, result);
         scope.finish();
