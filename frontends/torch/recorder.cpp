@@ -61,6 +61,9 @@ void Recorder::start() {
   state_->iteration_starts.push_back(state_->next_sequence);
   set_phase(trace::Phase::kForward);
   thread();  // the thread that starts is number 0
+  pauses_ = 0;
+  passing_over_ = false;
+  note_generators();
   recording_ = true;
   c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, true);
 }
@@ -76,6 +79,10 @@ void Recorder::clear() {
 }
 
 bool Recorder::end_iteration() {
+  if (passing_over_) {
+    passing_over_ = false;
+    resume();
+  }
   if (!is_key_on()) return false;
   const std::uint64_t start = now_ns();
   const std::lock_guard lock(lock_);
@@ -84,6 +91,7 @@ bool Recorder::end_iteration() {
   state_->storages.purge();
   // A program that changes its states behind our back in one iteration is expected to do so in every one.
   if (iteration_ == 1 || state_->outside_changes > 0) note_checksums();
+  note_generators();
   state_->boundary_ns += now_ns() - start;
   return true;
 }
@@ -91,13 +99,16 @@ bool Recorder::end_iteration() {
 void Recorder::note_checksums() {
   for (const std::uint32_t id : state_->storages.held()) {
     StorageRecord& record = state_->storages.record(id);
-    if (!record.external || !record.written) continue;
-    const auto bytes = bytes_in_place(*record.impl);
-    if (bytes.empty()) continue;
-    StorageDetails& kept = details(record);
-    kept.checksum = checksum64(bytes);
-    kept.checksum_iteration = iteration_;
+    if (record.external && record.written) note_checksum(record, iteration_);
   }
+}
+
+void Recorder::note_checksum(StorageRecord& record, std::uint32_t iteration) {
+  const auto bytes = bytes_in_place(*record.impl);
+  if (bytes.empty()) return;
+  StorageDetails& kept = details(record);
+  kept.checksum = checksum64(bytes);
+  kept.checksum_iteration = iteration;
 }
 
 StorageDetails& Recorder::details(StorageRecord& record) {
@@ -112,6 +123,8 @@ std::uint32_t Recorder::first_use(StorageTable::Slot* slot, c10::StorageImpl* im
   if (slot == nullptr) {
     slot = &state_->storages.insert(impl, iteration_);
     take_external(*slot);
+  } else if (slot->iteration == kAfterPause || slot->iteration == kTakeAgain) {
+    check_after_pause(*slot);
   } else if (slot->iteration != iteration_) {
     slot->iteration = iteration_;
     StorageRecord& record = state_->storages.record(slot->id);
@@ -155,7 +168,9 @@ void Recorder::check_unchanged(StorageTable::Slot& slot) {
 void Recorder::note_write(StorageRecord& record) {
   record.written = true;
   // Until an iteration is complete its writes may have to be undone: the final states are those of the last complete one.
-  if (record.born < iteration_ && (record.details == kNothing || details(record).copied_iteration != iteration_)) keep_copy(record);
+  if (record.born < iteration_ && (record.details == kNothing || details(record).copied_iteration != state_->kept_iterations())) {
+    keep_copy(record);
+  }
 }
 
 void Recorder::keep_copy(StorageRecord& record) {
@@ -166,7 +181,7 @@ void Recorder::keep_copy(StorageRecord& record) {
     kept.copy_size = size;
   }
   state_->snapshots.copy_into(kept.copy.get(), record.impl);
-  kept.copied_iteration = iteration_;
+  kept.copied_iteration = state_->kept_iterations();
 }
 
 std::uint32_t Recorder::output_storage(c10::StorageImpl* impl) {

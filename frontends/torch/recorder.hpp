@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/DispatchKeySet.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -64,9 +65,21 @@ struct DrawnBytes {
   std::uint32_t output = 0;
   std::span<const std::byte> bytes;
 };
+/// A tensor that an iteration of inference gave back, and the state of a default generator when an iteration began.
+struct OutputBytes {
+  std::uint32_t iteration = 0;
+  std::string name;
+  trace::Tensor tensor;  // with the recorder's storage id
+  std::span<const std::byte> bytes;
+};
+struct GeneratorBytes {
+  std::uint32_t iteration = 0;
+  std::string device;
+  std::span<const std::byte> bytes;
+};
 /// Beyond StorageRecord, for storages whose bytes matter.
 struct StorageDetails {
-  std::uint32_t copied_iteration = 0xffffffffu;  // `copy` holds the bytes from before this iteration's first write
+  std::uint32_t copied_iteration = 0xffffffffu;  // `copy` holds the bytes from when this many iterations were kept
   std::unique_ptr<std::byte[]> copy;
   std::uint64_t copy_size = 0;
   std::uint64_t checksum = 0;      // of its bytes when iteration checksum_iteration - 1 ended
@@ -88,12 +101,23 @@ struct RecordingState {
   Snapshots snapshots;
   std::vector<ExternalBytes> externals;
   std::vector<DrawnBytes> draws;
+  std::vector<OutputBytes> outputs;
+  std::vector<GeneratorBytes> generators;
   std::map<std::string, NotRecordedCount> not_recorded;
   std::vector<std::uint64_t> iteration_starts;  // sequence numbers; the last one ends the last complete iteration
   std::uint64_t next_sequence = 0;
   std::uint64_t outside_changes = 0;  // storages found changed by something that is not an op
   std::uint64_t boundary_ns = 0;      // time at iteration ends
+  std::vector<std::uint32_t> passed_over;  // numbers of iterations that are left out, ascending
   std::uint32_t complete_iterations() const { return static_cast<std::uint32_t>(iteration_starts.size()) - 1; }
+  bool is_passed_over(std::uint32_t iteration) const {
+    return std::binary_search(passed_over.begin(), passed_over.end(), iteration);
+  }
+  /// Complete iterations that go into the file.
+  std::uint32_t kept_iterations() const {
+    const auto end = std::lower_bound(passed_over.begin(), passed_over.end(), complete_iterations());
+    return complete_iterations() - static_cast<std::uint32_t>(end - passed_over.begin());
+  }
 };
 
 class Recorder {
@@ -116,6 +140,19 @@ class Recorder {
   void add_loss(const at::Tensor& tensor);
   /// Says what a tensor's storage is to the program; `final` names hold for the end of the recording.
   void name_tensor(const at::Tensor& tensor, std::string name, trace::Role role, bool final);
+
+  /// Lets ops pass unseen until resume(), on all threads. What they change is taken again when an op reads it (compared on
+  /// the CPU only); the states are copied first, since their writes are not seen. Nests.
+  void pause();
+  void resume();
+  /// Pauses, and leaves the present iteration out of the file. The next end_iteration() ends both.
+  void pass_over();
+  /// Keeps an output of the present iteration with its elements. Tensors without plain elements are counted instead.
+  void add_output(std::string name, const at::Tensor& tensor);
+  /// Records the calling thread too, from now on; the kernels must stay installed until leave_thread().
+  void join_thread();
+  void leave_thread();
+  std::uint32_t joined_threads() const { return joined_threads_.load(); }
 
   bool is_recording() const { return recording_.load(std::memory_order_relaxed); }
   Operators& operators() { return operators_; }
@@ -150,12 +187,18 @@ class Recorder {
   void note_write(StorageRecord& record);
   void keep_copy(StorageRecord& record);
   void note_checksums();
+  void note_checksum(StorageRecord& record, std::uint32_t iteration);
+  void note_generators();
+  void check_after_pause(StorageTable::Slot& slot);
   StorageDetails& details(StorageRecord& record);
 
   std::atomic<bool> recording_{false};
   std::atomic<std::uint8_t> phase_{0};
   std::atomic<std::uint32_t> recording_number_{0};  // threads compare it to know that their state is stale
+  std::atomic<std::uint32_t> joined_threads_{0};
   std::uint32_t iteration_ = 0;
+  std::uint32_t pauses_ = 0;
+  bool passing_over_ = false;
   SpinLock lock_;
   Operators operators_;
   CallSites call_sites_;

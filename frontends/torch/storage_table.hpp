@@ -13,6 +13,8 @@ namespace crucible::recorder {
 
 inline constexpr std::uint32_t kNothing = 0xffffffffu;
 inline constexpr std::uint32_t kNeverUsed = 0xffffffffu;
+inline constexpr std::uint32_t kAfterPause = 0xfffffffeu;  // ops that were not seen may have changed it: compare
+inline constexpr std::uint32_t kTakeAgain = 0xfffffffdu;   // what the file knows of it is older than its bytes
 
 /// One storage, alive or not; its index is its id.
 struct StorageRecord {
@@ -32,7 +34,7 @@ class StorageTable {
   struct Slot {
     c10::StorageImpl* impl = nullptr;
     std::uint32_t id = 0;
-    std::uint32_t iteration = 0;  // last iteration in which an op used it, or kNeverUsed
+    std::uint32_t iteration = 0;  // last iteration in which an op used it, or one of the three above
   };
 
   StorageTable();

@@ -46,6 +46,8 @@ class Builder {
     add_iterations();
     add_externals();
     add_draws();
+    add_generators();
+    add_outputs();
     add_final_states();
     add_not_recorded();
     trace_.metadata.overhead_ns_per_op = recorder_.overhead_ns_per_op();
@@ -56,6 +58,14 @@ class Builder {
 
  private:
   std::uint64_t end_sequence() const { return state_.iteration_starts.back(); }
+
+  /// True for ops of complete iterations that were not passed over.
+  bool is_kept(std::uint64_t sequence) const {
+    if (sequence >= end_sequence()) return false;
+    if (state_.passed_over.empty()) return true;
+    const auto& starts = state_.iteration_starts;
+    return !state_.is_passed_over(static_cast<std::uint32_t>(std::upper_bound(starts.begin(), starts.end(), sequence) - starts.begin()) - 1);
+  }
 
   void add_tables() {
     for (const SourceLine& line : recorder_.call_sites().sites()) trace_.sites.push_back({line.file, line.line, line.function});
@@ -72,7 +82,7 @@ class Builder {
           record.words = &words[at];
           record.thread = thread->number;
           at += record.header.words;
-          if (record.header.sequence < end_sequence()) records.push_back(record);
+          if (is_kept(record.header.sequence)) records.push_back(record);
         }
       }
     }
@@ -156,7 +166,9 @@ class Builder {
   }
 
   void add_iterations() {
-    for (std::size_t i = 0; i + 1 < state_.iteration_starts.size(); ++i) {
+    for (std::uint32_t i = 0; i < state_.complete_iterations(); ++i) {
+      kept_number_.push_back(static_cast<std::uint32_t>(trace_.iterations.size()));
+      if (state_.is_passed_over(i)) continue;
       trace::Iteration iteration;
       iteration.first_op = op_at(state_.iteration_starts[i]);
       iteration.op_count = op_at(state_.iteration_starts[i + 1]) - iteration.first_op;
@@ -174,6 +186,7 @@ class Builder {
 
   void add_externals() {
     for (const ExternalBytes& taken : state_.externals) {
+      if (state_.is_passed_over(taken.iteration)) continue;
       const std::uint32_t op = op_at(taken.sequence);
       // An op that threw may have been the only reader: then nobody needs the bytes.
       if (op >= trace_.ops.size() || !storages_.contains(taken.storage)) continue;
@@ -201,9 +214,27 @@ class Builder {
     }
   }
 
+  void add_generators() {
+    for (const GeneratorBytes& state : state_.generators) {
+      if (!is_kept_iteration(state.iteration)) continue;
+      trace_.generators.push_back({kept_number_[state.iteration], state.device, blobs_->add(state.bytes)});
+    }
+  }
+
+  void add_outputs() {
+    for (const OutputBytes& output : state_.outputs) {
+      if (!is_kept_iteration(output.iteration)) continue;
+      trace_.outputs.push_back({kept_number_[output.iteration], output.name, intern(output.tensor), blobs_->add(output.bytes)});
+    }
+  }
+
+  bool is_kept_iteration(std::uint32_t iteration) const {
+    return iteration < state_.complete_iterations() && !state_.is_passed_over(iteration);
+  }
+
   /// A storage's bytes at the end of the last complete iteration, or nothing when they are gone.
   std::vector<std::byte> final_bytes(const StorageRecord& record, const StorageDetails* known) const {
-    if (known != nullptr && known->copied_iteration == state_.complete_iterations()) {
+    if (known != nullptr && known->copied_iteration == state_.kept_iterations()) {
       return {known->copy.get(), known->copy.get() + known->copy_size};
     }
     if (record.impl == nullptr || !StorageTable::is_alive(record.impl)) return {};
@@ -254,13 +285,14 @@ class Builder {
   std::vector<std::uint64_t> sequences_;  // of each op of the trace
   std::vector<std::pair<std::uint64_t, trace::Loss>> losses_;
   std::map<std::string, NotRecordedCount> hidden_draws_;
+  std::vector<std::uint32_t> kept_number_;  // by the recorder's number of an iteration: the file's
   std::uint64_t lost_states_ = 0;
 };
 
 }  // namespace
 
 Result<trace::Trace> build_trace(const Recorder& recorder, trace::Metadata metadata) {
-  if (recorder.state().iteration_starts.size() < 2) {
+  if (recorder.state().iteration_starts.size() < 2 || recorder.state().kept_iterations() == 0) {
     return Error{ErrorCode::kBadInput, "no iteration was recorded whole; there is nothing to write"};
   }
   return Builder(recorder, std::move(metadata)).build();

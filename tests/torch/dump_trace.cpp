@@ -50,7 +50,7 @@ ordered_json to_json(const std::vector<Arg>& args) {
 ordered_json blob(const trace::Trace& trace, trace::BlobId number) {
   const trace::Blob& known = trace.blobs[number];
   ordered_json document = {{"hash", known.hash.hex()}, {"size", known.size_bytes}};
-  if (known.size_bytes <= 4096) {
+  if (known.size_bytes <= 8192) {
     const auto bytes = trace.blob_store->load(number);
     if (!bytes) return {{"error", bytes.error().message}};
     std::string text;
@@ -86,7 +86,7 @@ ordered_json dump(const trace::Trace& trace) {
     document["iterations"].push_back({{"first_op", iteration.first_op}, {"op_count", iteration.op_count},
                                       {"complete", iteration.complete}, {"losses", losses}});
   }
-  for (const char* key : {"externals", "draws", "final_states", "not_recorded"}) document[key] = ordered_json::array();
+  for (const char* key : {"externals", "draws", "final_states", "not_recorded", "generators", "outputs"}) document[key] = ordered_json::array();
   for (const auto& external : trace.externals) {
     document["externals"].push_back({{"storage", external.storage}, {"iteration", external.iteration}, {"op", external.op},
                                      {"role", static_cast<int>(external.role)}, {"name", external.name}, {"blob", blob(trace, external.blob)}});
@@ -98,6 +98,13 @@ ordered_json dump(const trace::Trace& trace) {
   }
   for (const auto& item : trace.not_recorded) {
     document["not_recorded"].push_back({{"what", item.what}, {"count", item.count}, {"site", trace.site_text(item.site)}});
+  }
+  for (const auto& state : trace.generators) {
+    document["generators"].push_back({{"iteration", state.iteration}, {"device", state.device}, {"blob", blob(trace, state.blob)}});
+  }
+  for (const auto& output : trace.outputs) {
+    document["outputs"].push_back({{"iteration", output.iteration}, {"name", output.name}, {"tensor", output.tensor},
+                                   {"blob", blob(trace, output.blob)}});
   }
   return document;
 }
