@@ -133,7 +133,7 @@ class LateOperators final : public c10::OpRegistrationListener {
 };
 
 struct Installed {
-  std::unique_ptr<torch::Library> typed;
+  TypedKernels typed;
   std::vector<c10::RegistrationHandleRAII> handles;
   LateOperators* late = nullptr;  // owned by the dispatcher; null where the fallback covers every operator
 };
@@ -142,10 +142,6 @@ std::unique_ptr<Installed>& installed() {
   return *holder;
 }
 
-void install_typed(Installed& kernels) {
-  kernels.typed = std::make_unique<torch::Library>(torch::Library::IMPL, "aten", c10::DispatchKey::Fake, __FILE__, __LINE__);
-  register_typed_kernels(*kernels.typed);
-}
 
 void install_for(const std::vector<c10::OperatorName>& names, Installed& kernels) {
   auto& dispatcher = c10::Dispatcher::singleton();
@@ -169,6 +165,19 @@ void install_per_op(Installed& kernels) {
 
 }  // namespace
 
+const Operator* TypedKernels::find(std::string_view name) {
+  const std::size_t dot = name.find('.');
+  const c10::OperatorName full("aten::" + std::string(name.substr(0, dot)),
+                               dot == std::string_view::npos ? "" : std::string(name.substr(dot + 1)));
+  const auto op = c10::Dispatcher::singleton().findSchema(full);
+  return op.has_value() ? &Recorder::instance().operators().find_or_add(*op) : nullptr;
+}
+
+void TypedKernels::put(const Operator& op, c10::KernelFunction kernel) {
+  handles_.push_back(c10::Dispatcher::singleton().registerImpl(op.handle.operator_name(), c10::DispatchKey::Fake, std::move(kernel),
+                                                               std::nullopt, nullptr, "crucible recorder"));
+}
+
 const c10::BoxedKernel& passing_kernel() {
   static const c10::BoxedKernel kernel = c10::BoxedKernel::makeFromFunction<&pass_by>();
   return kernel;
@@ -187,7 +196,7 @@ std::string install_kernels(Path path) {
       path = Path::kPerOp;  // a newer framework uses the key itself
     }
   }
-  if (path != Path::kBoxed) install_typed(*kernels);
+  if (path != Path::kBoxed) register_typed_kernels(kernels->typed);
   if (path == Path::kPerOp) {
     install_per_op(*kernels);
     fallback = "a boxed kernel per operator on the Fake key";

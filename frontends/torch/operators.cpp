@@ -72,10 +72,6 @@ const Operator& Operators::find_or_add(const c10::OperatorHandle& handle) {
   return *place->second;
 }
 
-const Operator& Operators::find_or_add(const char* name, const char* overload) {
-  return find_or_add(c10::Dispatcher::singleton().findSchemaOrThrow(name, overload));
-}
-
 const Operator& Operators::operator[](std::uint32_t id) const {
   const std::lock_guard lock(mutex_);
   return operators_[id];
