@@ -140,7 +140,8 @@ Result<void> check_ranges(std::span<const std::byte> file, const Container& cont
 std::string section_name(std::uint32_t id) {
   static constexpr const char* kNames[] = {"metadata",     "schemas",      "sites",      "modules",   "storages",
                                            "tensors",      "ops",          "iterations", "externals", "draws",
-                                           "final_states", "not_recorded", "blob_index", "blobs"};
+                                           "final_states", "not_recorded", "blob_index", "blobs",     "generators",
+                                           "outputs",      "compounds",    "op_hashes"};
   static_assert(std::size(kNames) == kSectionCount);
   if (id >= 1 && id <= kSectionCount) return kNames[id - 1];
   return fmt::format("number {}", id);

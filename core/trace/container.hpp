@@ -2,6 +2,7 @@
 // bytes. It knows neither what is in a section (sections.cpp) nor how files are opened (mapped_file, output_file).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -34,8 +35,23 @@ enum class SectionId : std::uint32_t {
   kNotRecorded,
   kBlobIndex,
   kBlobs,
+  // since 1.1, and only in files where they are not empty:
+  kGenerators,
+  kOutputs,
+  kCompounds,
+  kOpHashes,
 };
-inline constexpr std::uint32_t kSectionCount = 14;  // known ids are 1 .. kSectionCount
+inline constexpr std::uint32_t kSectionCount = 18;  // known ids are 1 .. kSectionCount
+
+/// The sections that are tables of records, in the order in which they are written: all but the blobs and their index.
+inline constexpr std::array kTableSections = {
+    SectionId::kMetadata, SectionId::kSchemas,    SectionId::kSites,       SectionId::kModules,
+    SectionId::kStorages, SectionId::kTensors,    SectionId::kOps,         SectionId::kIterations,
+    SectionId::kExternals, SectionId::kDraws,     SectionId::kFinalStates, SectionId::kNotRecorded,
+    SectionId::kGenerators, SectionId::kOutputs,  SectionId::kCompounds,   SectionId::kOpHashes};
+
+/// True for a section that a file may lack.
+constexpr bool is_optional(SectionId id) { return id >= SectionId::kGenerators; }
 
 /// "ops"; "number 99" for an id that this version does not know.
 std::string section_name(std::uint32_t id);

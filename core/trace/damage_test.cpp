@@ -132,7 +132,7 @@ TEST_F(DamagedTrace, WrongContentHashIsFoundByCheck) {
 TEST_F(DamagedTrace, NewerMajorVersion) {
   const auto newer = with_container(good(samples::small_trace()), [](Container& it) { it.major = 2; });
   EXPECT_TRUE(has(refusal(newer),
-                  "header: format version 2.0 is newer than 1.0, which this crucible reads; use a newer crucible"));
+                  "header: format version 2.1 is newer than 1.1, which this crucible reads; use a newer crucible"));
 }
 
 TEST_F(DamagedTrace, NewerMinorVersionWithAnUnknownSectionIsRead) {
@@ -187,6 +187,29 @@ TEST_F(DamagedTrace, MissingSection) {
   EXPECT_TRUE(has(refusal(bytes), "section 'draws' is missing"));
 }
 
+TEST_F(DamagedTrace, SectionsOfTheNextMinorVersionMayBeMissing) {
+  const std::vector<std::byte> bytes = good(samples::small_trace());
+  for (const SectionId id : kTableSections) {
+    const auto without = with_container(bytes, [&](Container& it) {
+      std::ranges::find(it.sections, static_cast<std::uint32_t>(id), &SectionEntry::id)->id = 77;
+    });
+    const std::string text = refusal(without);
+    EXPECT_EQ(text == "", id >= SectionId::kGenerators) << text;
+    EXPECT_EQ(has(text, "section '" + section_name(id) + "' is missing"), id < SectionId::kGenerators) << text;
+  }
+}
+
+TEST_F(DamagedTrace, SectionThatIsThereTwice) {
+  const std::vector<std::byte> bytes = good(samples::small_trace());
+  for (const SectionId id : {SectionId::kDraws, SectionId::kOpHashes}) {
+    const auto twice = with_container(bytes, [&](Container& it) {
+      std::ranges::find(it.sections, static_cast<std::uint32_t>(SectionId::kOutputs), &SectionEntry::id)->id =
+          static_cast<std::uint32_t>(id);
+    });
+    EXPECT_TRUE(has(refusal(twice), "section '" + section_name(id) + "' is damaged: it is in the section table twice"));
+  }
+}
+
 TEST_F(DamagedTrace, FalseSizesAllocateNothing) {
   const std::vector<std::byte> bytes = good(samples::random_trace(5, 500));
   const auto with_entry = [&](SectionId id, auto change) {
@@ -211,8 +234,9 @@ TEST_F(DamagedTrace, FalseSizesAllocateNothing) {
 
 TEST_F(DamagedTrace, FalseCountsAllocateNothing) {
   const std::vector<std::byte> bytes = good(samples::small_trace());
-  for (std::uint32_t number = 1; number <= static_cast<std::uint32_t>(SectionId::kBlobIndex); ++number) {
+  for (std::uint32_t number = 1; number <= kSectionCount; ++number) {
     const SectionId id = static_cast<SectionId>(number);
+    if (id == SectionId::kBlobs) continue;
     ByteWriter out;
     out.varint(1ull << 59);
     const std::string text = refusal(samples::rebuild(bytes, {{id, out.take()}}));
@@ -223,8 +247,9 @@ TEST_F(DamagedTrace, FalseCountsAllocateNothing) {
 
 TEST_F(DamagedTrace, BytesAfterTheLastRecord) {
   const std::vector<std::byte> bytes = good(samples::small_trace());
-  for (std::uint32_t number = 1; number <= static_cast<std::uint32_t>(SectionId::kBlobIndex); ++number) {
+  for (std::uint32_t number = 1; number <= kSectionCount; ++number) {
     const SectionId id = static_cast<SectionId>(number);
+    if (id == SectionId::kBlobs) continue;
     std::vector<std::byte> content = samples::content_of(bytes, id);
     content.push_back(std::byte{0});
     const std::string text = refusal(samples::rebuild(bytes, {{id, content}}));

@@ -50,6 +50,26 @@ TEST(TraceFile, RoundTripsAnEmptyTrace) {
   EXPECT_EQ(describe(*read), describe(Trace{}));
 }
 
+TEST(TraceFile, WritesTheTablesOfVersionOnePointOneOnlyWhereTheyAreNotEmpty) {
+  const Folder folder;
+  const auto sections = [&](const Trace& trace) {
+    EXPECT_TRUE(write_file(trace, folder / "a.crtrace"));
+    std::string names;
+    const auto layout = read_layout(folder / "a.crtrace");
+    for (const auto& section : layout->sections) names += section.name + " ";
+    return names;
+  };
+  const std::string always =
+      "blobs blob_index metadata schemas sites modules storages tensors ops iterations externals draws final_states "
+      "not_recorded ";
+  EXPECT_EQ(sections(Trace{}), always);
+  Trace trace = samples::small_trace();
+  EXPECT_EQ(sections(trace), always + "generators outputs compounds op_hashes ");
+  trace.outputs.clear();
+  EXPECT_EQ(sections(trace), always + "generators compounds op_hashes ");
+  EXPECT_EQ(describe(*read_file(folder / "a.crtrace")), describe(trace));
+}
+
 TEST(TraceFile, KeepsTheMappingWhileTheBlobStoreLives) {
   const Folder folder;
   const Trace written = samples::small_trace();

@@ -24,11 +24,14 @@ bool is_row_major(const Tensor& tensor) {
   return true;
 }
 
-std::string list_text(const Trace& trace, const std::vector<Arg>& list) {
+std::string arg_text(const Trace& trace, const Arg& arg, bool with_parts);
+std::string tensor_text(const Trace& trace, TensorId id, bool with_parts);
+
+std::string list_text(const Trace& trace, const std::vector<Arg>& list, bool with_parts) {
   std::string text = "[";
   for (std::size_t i = 0; i < list.size(); ++i) {
     if (i > 0) text += ", ";
-    text += arg_text(trace, list[i]);
+    text += arg_text(trace, list[i], with_parts);
   }
   return text + "]";
 }
@@ -61,31 +64,32 @@ std::string declared_name(std::string_view declaration) {
   return found == "*" ? "" : std::string(found);
 }
 
-}  // namespace
-
-std::string printable(std::string_view text) {
-  const bool is_clean =
-      std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f; });
-  return is_clean ? std::string(text) : fmt::format("{:?}", text);
+/// "sparse_coo(indices=i64[2, 3]@5, values=f32[3]@6)", or "none" for a tensor of which nothing is known. Parts that are
+/// compound themselves come without their own.
+std::string compound_text(const Trace& trace, TensorId id, bool with_parts) {
+  const auto found = std::ranges::find(trace.compounds, id, &CompoundTensor::tensor);
+  if (found == trace.compounds.end()) return "none";
+  std::string text = printable(found->kind);
+  if (!with_parts) return text;
+  text += "(";
+  for (const auto& [name, part] : found->parts) {
+    if (text.back() != '(') text += ", ";
+    text += printable(name) + "=" + arg_text(trace, part, false);
+  }
+  return text + ")";
 }
 
-std::string double_text(double number) {
-  std::string text = fmt::format("{}", number);
-  if (text.find_first_of(".en") == std::string::npos) text += ".0";
-  return text;
-}
-
-std::string tensor_text(const Trace& trace, TensorId id) {
+std::string tensor_text(const Trace& trace, TensorId id, bool with_parts) {
   if (id >= trace.tensors.size()) return "?";
   const Tensor& tensor = trace.tensors[id];
   std::string text = fmt::format("{}[{}]", name(tensor.dtype), numbers_text(tensor.sizes));
   if (!is_row_major(tensor)) text += fmt::format("{{{}}}", numbers_text(tensor.strides));
-  text += tensor.storage == kNone ? "@none" : fmt::format("@{}", tensor.storage);
+  text += "@" + (tensor.storage == kNone ? compound_text(trace, id, with_parts) : std::to_string(tensor.storage));
   if (tensor.offset != 0) text += fmt::format("{:+}", tensor.offset);
   return text;
 }
 
-std::string arg_text(const Trace& trace, const Arg& arg) {
+std::string arg_text(const Trace& trace, const Arg& arg, bool with_parts) {
   switch (arg.kind) {
     case Arg::Kind::kNone:
       return "none";
@@ -110,16 +114,34 @@ std::string arg_text(const Trace& trace, const Arg& arg) {
     case Arg::Kind::kGenerator:
       return fmt::format("generator({})", printable(arg.text));
     case Arg::Kind::kTensor:
-      return tensor_text(trace, arg.tensor);
+      return tensor_text(trace, arg.tensor, with_parts);
     case Arg::Kind::kUndefinedTensor:
       return "undefined";
     case Arg::Kind::kList:
-      return list_text(trace, arg.list);
+      return list_text(trace, arg.list, with_parts);
     case Arg::Kind::kOpaque:
       return fmt::format("<{}>", printable(arg.text));
   }
   return "?";
 }
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  const bool is_clean =
+      std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f; });
+  return is_clean ? std::string(text) : fmt::format("{:?}", text);
+}
+
+std::string double_text(double number) {
+  std::string text = fmt::format("{}", number);
+  if (text.find_first_of(".en") == std::string::npos) text += ".0";
+  return text;
+}
+
+std::string tensor_text(const Trace& trace, TensorId id) { return tensor_text(trace, id, true); }
+
+std::string arg_text(const Trace& trace, const Arg& arg) { return arg_text(trace, arg, true); }
 
 std::vector<std::string> argument_names(std::string_view schema_text) {
   const std::size_t open = schema_text.find('(');

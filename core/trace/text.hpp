@@ -10,7 +10,8 @@
 namespace crucible::trace {
 
 /// "f32[4, 128]@17": type, sizes and storage; "{1, 4}" after the sizes when not row-major, "+8" after the storage when
-/// it does not start at its beginning. "?" for an id that does not exist.
+/// it does not start at its beginning. A compound tensor names its kind and parts instead of a storage:
+/// "f32[3, 4]@sparse_coo(indices=i64[2, 3]@5, values=f32[3]@6)". "?" for an id that does not exist.
 std::string tensor_text(const Trace& trace, TensorId id);
 
 /// "0.1", "true", "[1, 2]", "f32[4]@3", "none": doubles so that reading them gives the same number, with a point.

@@ -39,6 +39,17 @@ TEST(TraceText, TensorThatIsNotRowMajorShowsStrides) {
   EXPECT_EQ(tensor_text(trace, 3), "?");
 }
 
+TEST(TraceText, CompoundTensorShowsKindAndParts) {
+  Trace trace = samples::small_trace();
+  EXPECT_EQ(tensor_text(trace, 2), "other[0, 5]{5, -1}@sparse_coo(indices=i64[]@1-3, values=[f32[2, 2]@0])+1");
+  trace.tensors.push_back(trace.tensors[2]);
+  Arg inner;
+  inner.kind = Arg::Kind::kTensor;
+  inner.tensor = 2;
+  trace.compounds.push_back({3, "nes\nted", {{"of", inner}}});
+  EXPECT_EQ(tensor_text(trace, 3), "other[0, 5]{5, -1}@\"nes\\nted\"(of=other[0, 5]{5, -1}@sparse_coo+1)+1");
+}
+
 TEST(TraceText, ArgumentNamesOfSchemas) {
   using Names = std::vector<std::string>;
   EXPECT_EQ(argument_names("aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"),

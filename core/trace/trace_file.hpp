@@ -13,7 +13,7 @@
 namespace crucible::trace {
 
 inline constexpr std::uint16_t kFormatMajor = 1;
-inline constexpr std::uint16_t kFormatMinor = 0;
+inline constexpr std::uint16_t kFormatMinor = 1;
 
 /// Writes `trace` (its blobs through trace.blob_store) to a temporary name beside `path`, syncs and renames it.
 /// Errors: kBadInput when the disk is full, the folder is missing or another recording holds `path` (a lock file

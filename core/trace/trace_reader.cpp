@@ -89,13 +89,15 @@ Result<Opened> decode(MappedFile file, const std::string& name) {
   Opened opened;
   CRUCIBLE_TRY(opened.container, decode_container(file.bytes()));
   for (std::uint32_t number = 1; number <= kSectionCount; ++number) {
-    if (opened.container.find(static_cast<SectionId>(number)) == nullptr) {
+    const SectionId id = static_cast<SectionId>(number);
+    if (opened.container.find(id) == nullptr && !is_optional(id)) {
       return Error{ErrorCode::kBadInput, fmt::format("section '{}' is missing", section_name(number))};
     }
   }
-  for (std::uint32_t number = 1; number < static_cast<std::uint32_t>(SectionId::kBlobIndex); ++number) {
-    const SectionId id = static_cast<SectionId>(number);
-    CRUCIBLE_TRY(const std::vector<std::byte> content, load_section(file.bytes(), *opened.container.find(id)));
+  for (const SectionId id : kTableSections) {
+    const SectionEntry* const entry = opened.container.find(id);
+    if (entry == nullptr) continue;
+    CRUCIBLE_TRY(const std::vector<std::byte> content, load_section(file.bytes(), *entry));
     CRUCIBLE_TRY_VOID(decode_section(content, id, opened.trace));
   }
   CRUCIBLE_TRY(const std::vector<std::byte> index,

@@ -2,6 +2,7 @@
 #include "core/trace/trace_samples.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <stdlib.h>
 
 #include <algorithm>
@@ -97,6 +98,7 @@ class RandomTrace {
                        random_()};
     fill_tables(ops);
     fill_ops(ops);
+    fill_later_tables();
     return std::move(trace_);
   }
 
@@ -201,6 +203,25 @@ class RandomTrace {
     }
   }
 
+  void fill_later_tables() {  // those of version 1.1: sometimes there, sometimes not
+    for (std::uint64_t i = below(4); i > 0; --i) {
+      trace_.generators.push_back({id(2), text(), id(trace_.blobs.size())});
+      trace_.outputs.push_back({id(2), text(), id(trace_.tensors.size()), id(trace_.blobs.size())});
+    }
+    const bool has_compounds = below(2) == 0, has_hashes = below(2) == 0;
+    for (TensorId tensor = 0; has_compounds && tensor < trace_.tensors.size(); ++tensor) {
+      if (trace_.tensors[tensor].storage != kNone) continue;
+      CompoundTensor& compound = trace_.compounds.emplace_back(tensor, text());
+      // Parts before this one, so that none contains itself, and none is deeper than the others by more than one.
+      for (std::uint64_t n = below(3); n > 0; --n) compound.parts.emplace_back(text(), arg(Arg::Kind::kInt, number()));
+      if (trace_.compounds.size() < 12 && tensor > 0) compound.parts.emplace_back("before", list({tensor_arg(tensor - 1)}));
+    }
+    for (std::size_t i = 0; has_hashes && i < trace_.ops.size(); ++i) {
+      std::vector<std::uint64_t>& hashes = trace_.op_hashes.emplace_back();
+      for (std::uint64_t n = below(4); n > 0; --n) hashes.push_back(random_());
+    }
+  }
+
   std::mt19937_64 random_;
   Trace trace_;
 };
@@ -260,6 +281,16 @@ std::string describe(const Trace& trace) {
     text += fmt::format("final {}|{}|{}|{}\n", it.storage, static_cast<int>(it.role), it.name, it.blob);
   }
   for (const NotRecorded& it : trace.not_recorded) text += fmt::format("not {}|{}|{}\n", it.what, it.count, it.site);
+  for (const GeneratorState& it : trace.generators)
+    text += fmt::format("generator {}|{}|{}\n", it.iteration, it.device, it.blob);
+  for (const Output& it : trace.outputs)
+    text += fmt::format("output {}|{}|{}|{}\n", it.iteration, it.name, it.tensor, it.blob);
+  for (const CompoundTensor& it : trace.compounds) {
+    text += fmt::format("compound {}|{}", it.tensor, it.kind);
+    for (const auto& [name, part] : it.parts) text += fmt::format("|{}={}", name, describe(part));
+    text += "\n";
+  }
+  for (const auto& it : trace.op_hashes) text += fmt::format("hashes {:x}\n", fmt::join(it, ","));
   for (BlobId id = 0; id < trace.blobs.size(); ++id) {
     const auto content = trace.blob_store->load(id);
     text += fmt::format("blob {}|{}|{}\n", trace.blobs[id].hash.hex(), trace.blobs[id].size_bytes,
@@ -311,6 +342,10 @@ Trace small_trace() {
   trace.draws = {{0, 0, zeros}, {2, 1, nothing}};
   trace.final_states = {{0, Role::kOptimizerState, "exp_avg of weight", weights}};
   trace.not_recorded = {{"an op on another thread", 18446744073709551615ull, 0}, {"graph break", 1, kNone}};
+  trace.generators = {{0, "cpu", weights}, {1, "cuda:0", nothing}};
+  trace.outputs = {{1, "logits", 0, weights}};
+  trace.compounds = {{2, "sparse_coo", {{"indices", tensor_arg(1)}, {"values", list({tensor_arg(0)})}}}};
+  trace.op_hashes = {{0x0123456789abcdefull, 0}, {}, {~0ull}};
   trace.blobs = store->blobs();
   trace.blob_store = store;
   return trace;

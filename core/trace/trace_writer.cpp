@@ -67,9 +67,10 @@ Result<void> write_all(const Trace& trace, const std::filesystem::path& path) {
   std::vector<BlobPlace> places;
   CRUCIBLE_TRY_VOID(write_blobs(trace, file, container, places));
   CRUCIBLE_TRY_VOID(write_table(SectionId::kBlobIndex, encode_blob_index(trace.blobs, places), file, container));
-  for (std::uint32_t number = 1; number < static_cast<std::uint32_t>(SectionId::kBlobIndex); ++number) {
-    const SectionId id = static_cast<SectionId>(number);
-    CRUCIBLE_TRY_VOID(write_table(id, encode_section(trace, id), file, container));
+  for (const SectionId id : kTableSections) {
+    const std::vector<std::byte> content = encode_section(trace, id);
+    if (is_optional(id) && content.size() == 1) continue;  // no records
+    CRUCIBLE_TRY_VOID(write_table(id, content, file, container));
   }
   container.file_bytes = file.offset();
   CRUCIBLE_TRY_VOID(file.overwrite_start(encode_container(container)));

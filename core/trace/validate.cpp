@@ -1,9 +1,10 @@
-// One function per table; each names its section and record.
+// One function per record; each says what is wrong in words, the caller names section and record.
 #include "core/trace/validate.hpp"
 
 #include <fmt/format.h>
 
-#include "core/trace/container.hpp"
+#include <algorithm>
+
 #include "core/trace/sections.hpp"
 
 namespace crucible::trace {
@@ -25,104 +26,155 @@ std::string first_of(std::initializer_list<std::string> problems) {
   return "";
 }
 
-std::string check_tensor(const Trace& trace, const Tensor& tensor) {
+}  // namespace
+
+Result<void> RecordChecker::check_sizes() const {
+  // Ids have 32 bits, and the last one means "none".
+  if (sizes_.ops >= kNone || sizes_.tensors >= kNone || sizes_.storages >= kNone) {
+    return Error{ErrorCode::kBadInput,
+                 fmt::format("the recording is too large: {} ops, {} tensors, {} storages, fewer than {} are allowed",
+                             sizes_.ops, sizes_.tensors, sizes_.storages, kNone)};
+  }
+  if (sizes_.op_hashes != 0 && sizes_.op_hashes != sizes_.ops) {
+    return Error{ErrorCode::kBadInput,
+                 fmt::format("section 'op_hashes' is inconsistent: it has {} records and there are {} ops",
+                             sizes_.op_hashes, sizes_.ops)};
+  }
+  return {};
+}
+
+std::string RecordChecker::check(const Tensor& tensor) {
+  has_storage_.push_back(tensor.storage != kNone);
   if (tensor.sizes.size() != tensor.strides.size()) {
     return fmt::format("it has {} sizes and {} strides", tensor.sizes.size(), tensor.strides.size());
   }
   for (const std::int64_t size : tensor.sizes) {
     if (size < 0) return fmt::format("a size is negative: {}", size);
   }
-  return check_id("storage", tensor.storage, trace.storages.size(), true);
+  return check_id("storage", tensor.storage, sizes_.storages, true);
 }
 
-std::string check_arg(const Trace& trace, const Arg& arg, int depth) {
-  if (arg.kind == Arg::Kind::kTensor) return check_id("tensor", arg.tensor, trace.tensors.size(), false);
+std::string RecordChecker::check_arg(const Arg& arg, int depth) const {
+  if (arg.kind == Arg::Kind::kTensor) return check_id("tensor", arg.tensor, sizes_.tensors, false);
   if (arg.kind != Arg::Kind::kList) return "";
   if (depth == kMaxListDepth) return fmt::format("lists are nested deeper than {}", kMaxListDepth);
   for (const Arg& element : arg.list) {
-    if (std::string problem = check_arg(trace, element, depth + 1); !problem.empty()) return problem;
+    if (std::string problem = check_arg(element, depth + 1); !problem.empty()) return problem;
   }
   return "";
 }
 
-std::string check_op(const Trace& trace, const Op& op) {
-  std::string problem = first_of({check_id("schema", op.schema, trace.schemas.size(), false),
-                                  check_id("site", op.site, trace.sites.size(), true),
-                                  check_id("module", op.module, trace.modules.size(), true)});
+std::string RecordChecker::check(const Op& op) {
+  output_count_.push_back(static_cast<std::uint16_t>(std::min<std::size_t>(op.outputs.size(), 0xffff)));
+  std::string problem = first_of({check_id("schema", op.schema, sizes_.schemas, false),
+                                  check_id("site", op.site, sizes_.sites, true),
+                                  check_id("module", op.module, sizes_.modules, true)});
   for (const auto* args : {&op.args, &op.outputs}) {
-    for (std::size_t i = 0; i < args->size() && problem.empty(); ++i) problem = check_arg(trace, (*args)[i], 0);
+    for (std::size_t i = 0; i < args->size() && problem.empty(); ++i) problem = check_arg((*args)[i], 0);
   }
   return problem;
 }
 
-std::string check_iteration(const Trace& trace, const Iteration& iteration, std::uint64_t& free_from) {
+std::string RecordChecker::check(const Iteration& iteration) {
   const std::uint64_t end = std::uint64_t{iteration.first_op} + iteration.op_count;
-  if (iteration.first_op < free_from || end > trace.ops.size()) {
-    return fmt::format("its ops {} to {} are not inside {} to {}", iteration.first_op, end, free_from,
-                       trace.ops.size());
+  if (iteration.first_op < free_from_ || end > sizes_.ops) {
+    return fmt::format("its ops {} to {} are not inside {} to {}", iteration.first_op, end, free_from_, sizes_.ops);
   }
-  free_from = end;
+  free_from_ = end;
   for (const Loss& loss : iteration.losses) {
-    if (std::string problem = check_id("tensor", loss.tensor, trace.tensors.size(), false); !problem.empty())
-      return problem;
+    if (std::string problem = check_id("tensor", loss.tensor, sizes_.tensors, false); !problem.empty()) return problem;
   }
   return "";
 }
 
-std::string check_external(const Trace& trace, const External& external) {
-  return first_of({check_id("storage", external.storage, trace.storages.size(), false),
-                   check_id("iteration", external.iteration, trace.iterations.size(), false),
-                   check_id("op", external.op, trace.ops.size(), false),
-                   check_id("blob", external.blob, trace.blobs.size(), false)});
+std::string RecordChecker::check(const External& external) const {
+  return first_of({check_id("storage", external.storage, sizes_.storages, false),
+                   check_id("iteration", external.iteration, sizes_.iterations, false),
+                   check_id("op", external.op, sizes_.ops, false),
+                   check_id("blob", external.blob, sizes_.blobs, false)});
 }
 
-std::string check_draw(const Trace& trace, const Draw& draw) {
-  std::string problem = first_of(
-      {check_id("op", draw.op, trace.ops.size(), false), check_id("blob", draw.blob, trace.blobs.size(), false)});
+std::string RecordChecker::check(const Draw& draw) const {
+  std::string problem =
+      first_of({check_id("op", draw.op, sizes_.ops, false), check_id("blob", draw.blob, sizes_.blobs, false)});
   if (!problem.empty()) return problem;
-  return check_id("output", draw.output, trace.ops[draw.op].outputs.size(), false);
+  if (draw.op >= output_count_.size()) return fmt::format("op {} was not seen before its draw", draw.op);
+  return check_id("output", draw.output, output_count_[draw.op], false);
 }
 
-std::string check_final_state(const Trace& trace, const FinalState& state) {
-  return first_of({check_id("storage", state.storage, trace.storages.size(), false),
-                   check_id("blob", state.blob, trace.blobs.size(), false)});
+std::string RecordChecker::check(const FinalState& state) const {
+  return first_of({check_id("storage", state.storage, sizes_.storages, false),
+                   check_id("blob", state.blob, sizes_.blobs, false)});
 }
 
-template <class Record, class Check>
-Result<void> check_table(SectionId section, const std::vector<Record>& records, Check check) {
-  for (std::size_t i = 0; i < records.size(); ++i) {
-    if (const std::string problem = check(records[i]); !problem.empty()) {
+std::string RecordChecker::check(const NotRecorded& item) const {
+  return check_id("site", item.site, sizes_.sites, true);
+}
+
+std::string RecordChecker::check(const GeneratorState& state) const {
+  return first_of({check_id("iteration", state.iteration, sizes_.iterations, false),
+                   check_id("blob", state.blob, sizes_.blobs, false)});
+}
+
+std::string RecordChecker::check(const Output& output) const {
+  return first_of({check_id("iteration", output.iteration, sizes_.iterations, false),
+                   check_id("tensor", output.tensor, sizes_.tensors, false),
+                   check_id("blob", output.blob, sizes_.blobs, false)});
+}
+
+/// Raises `height` to that of the highest compound tensor in `arg`, and notes the tensors that are none.
+std::string RecordChecker::check_parts(const Arg& arg, int& height) {
+  for (const Arg& element : arg.list) {
+    if (std::string problem = check_parts(element, height); !problem.empty()) return problem;
+  }
+  if (arg.kind != Arg::Kind::kTensor) return "";
+  const auto found = heights_.find(arg.tensor);
+  if (found == heights_.end())
+    plain_parts_.insert(arg.tensor);
+  else
+    height = std::max(height, found->second);
+  return height < kMaxListDepth ? "" : fmt::format("compound tensors are nested deeper than {}", kMaxListDepth);
+}
+
+std::string RecordChecker::check(const CompoundTensor& compound) {
+  if (std::string problem = check_id("tensor", compound.tensor, sizes_.tensors, false); !problem.empty())
+    return problem;
+  if (compound.tensor < has_storage_.size() && has_storage_[compound.tensor])
+    return fmt::format("tensor {} has a storage, so it is not compound", compound.tensor);
+  if (heights_.contains(compound.tensor)) return fmt::format("tensor {} is there twice", compound.tensor);
+  int height = 0;
+  for (const auto& [name, part] : compound.parts) {
+    std::string problem = check_arg(part, 0);
+    if (problem.empty()) problem = check_parts(part, height);
+    if (!problem.empty()) return fmt::format("part '{}': {}", name, problem);
+  }
+  // A part that is compound comes first, so that nothing can contain itself.
+  if (plain_parts_.contains(compound.tensor))
+    return fmt::format("tensor {} is part of itself or of an earlier record", compound.tensor);
+  heights_[compound.tensor] = height + 1;
+  return "";
+}
+
+Result<void> validate(const Trace& trace) {
+  RecordChecker checker({trace.schemas.size(), trace.sites.size(), trace.modules.size(), trace.storages.size(),
+                         trace.tensors.size(), trace.ops.size(), trace.iterations.size(), trace.op_hashes.size(),
+                         trace.blobs.size()});
+  CRUCIBLE_TRY_VOID(checker.check_sizes());
+  for (const SectionId id : kTableSections) {
+    std::string problem;
+    std::size_t number = 0;
+    visit_table(id, trace, [&](const auto& records) {
+      for (number = 0; number < records.size(); ++number) {
+        problem = checker.check(records[number]);
+        if (!problem.empty()) return;
+      }
+    });
+    if (!problem.empty()) {
       return Error{ErrorCode::kBadInput,
-                   fmt::format("section '{}' is inconsistent: record {}: {}", section_name(section), i, problem)};
+                   fmt::format("section '{}' is inconsistent: record {}: {}", section_name(id), number, problem)};
     }
   }
   return {};
-}
-
-}  // namespace
-
-Result<void> validate(const Trace& trace) {
-  // Ids have 32 bits, and the last one means "none".
-  if (trace.ops.size() >= kNone || trace.tensors.size() >= kNone || trace.storages.size() >= kNone) {
-    return Error{ErrorCode::kBadInput,
-                 fmt::format("the recording is too large: {} ops, {} tensors, {} storages, fewer than {} are allowed",
-                             trace.ops.size(), trace.tensors.size(), trace.storages.size(), kNone)};
-  }
-  CRUCIBLE_TRY_VOID(check_table(SectionId::kTensors, trace.tensors,
-                                [&](const Tensor& tensor) { return check_tensor(trace, tensor); }));
-  CRUCIBLE_TRY_VOID(check_table(SectionId::kOps, trace.ops, [&](const Op& op) { return check_op(trace, op); }));
-  std::uint64_t free_from = 0;
-  CRUCIBLE_TRY_VOID(check_table(SectionId::kIterations, trace.iterations, [&](const Iteration& iteration) {
-    return check_iteration(trace, iteration, free_from);
-  }));
-  CRUCIBLE_TRY_VOID(check_table(SectionId::kExternals, trace.externals,
-                                [&](const External& external) { return check_external(trace, external); }));
-  CRUCIBLE_TRY_VOID(
-      check_table(SectionId::kDraws, trace.draws, [&](const Draw& draw) { return check_draw(trace, draw); }));
-  CRUCIBLE_TRY_VOID(check_table(SectionId::kFinalStates, trace.final_states,
-                                [&](const FinalState& state) { return check_final_state(trace, state); }));
-  return check_table(SectionId::kNotRecorded, trace.not_recorded,
-                     [&](const NotRecorded& item) { return check_id("site", item.site, trace.sites.size(), true); });
 }
 
 }  // namespace crucible::trace

@@ -72,6 +72,56 @@ TEST(Validate, ShapesAndRanges) {
             "section 'iterations' is inconsistent: record 1: its ops 2 to 4294967297 are not inside 2 to 3");
 }
 
+TEST(Validate, TablesOfVersionOnePointOne) {
+  EXPECT_EQ(refusal([](Trace& it) { it.generators[1].iteration = 2; }),
+            "section 'generators' is inconsistent: record 1: iteration 2 does not exist: there are 2");
+  EXPECT_EQ(refusal([](Trace& it) { it.generators[0].blob = 3; }),
+            "section 'generators' is inconsistent: record 0: blob 3 does not exist: there are 3");
+  EXPECT_EQ(refusal([](Trace& it) { it.outputs[0].iteration = kNone; }),
+            "section 'outputs' is inconsistent: record 0: it has no iteration");
+  EXPECT_EQ(refusal([](Trace& it) { it.outputs[0].tensor = 3; }),
+            "section 'outputs' is inconsistent: record 0: tensor 3 does not exist: there are 3");
+  EXPECT_EQ(refusal([](Trace& it) { it.outputs[0].blob = kNone; }),
+            "section 'outputs' is inconsistent: record 0: it has no blob");
+  EXPECT_EQ(refusal([](Trace& it) { it.op_hashes.pop_back(); }),
+            "section 'op_hashes' is inconsistent: it has 2 records and there are 3 ops");
+  EXPECT_EQ(refusal([](Trace& it) { it.compounds[0].tensor = 3; }),
+            "section 'compounds' is inconsistent: record 0: tensor 3 does not exist: there are 3");
+  EXPECT_EQ(refusal([](Trace& it) { it.compounds[0].tensor = 0; }),
+            "section 'compounds' is inconsistent: record 0: tensor 0 has a storage, so it is not compound");
+  EXPECT_EQ(refusal([](Trace& it) { it.compounds.push_back(it.compounds[0]); }),
+            "section 'compounds' is inconsistent: record 1: tensor 2 is there twice");
+  EXPECT_EQ(refusal([](Trace& it) { it.compounds[0].parts[1].second.list[0].tensor = 9; }),
+            "section 'compounds' is inconsistent: record 0: part 'values': tensor 9 does not exist: there are 3");
+}
+
+TEST(Validate, CompoundTensorsDoNotContainThemselves) {
+  EXPECT_EQ(refusal([](Trace& it) { it.compounds[0].parts[1].second.list[0].tensor = 2; }),
+            "section 'compounds' is inconsistent: record 0: tensor 2 is part of itself or of an earlier record");
+  EXPECT_EQ(refusal([](Trace& it) {
+              it.tensors.push_back(it.tensors[2]);
+              it.compounds.push_back({3, "nested", {{"values", it.compounds[0].parts[0].second}}});
+              it.compounds[0].parts[0].second.tensor = 3;  // stands after what it is part of
+            }),
+            "section 'compounds' is inconsistent: record 1: tensor 3 is part of itself or of an earlier record");
+  const auto deep = [](int levels) {
+    Trace trace = samples::small_trace();
+    for (int i = 1; i < levels; ++i) {
+      Arg inner;
+      inner.kind = Arg::Kind::kTensor;
+      inner.tensor = trace.compounds.back().tensor;
+      trace.tensors.push_back(trace.tensors[2]);
+      trace.compounds.push_back({static_cast<TensorId>(trace.tensors.size() - 1), "nested", {{"of", inner}}});
+    }
+    return trace;
+  };
+  EXPECT_TRUE(validate(deep(kMaxListDepth)));
+  const auto refused = validate(deep(kMaxListDepth + 1));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message,
+            "section 'compounds' is inconsistent: record 16: part 'of': compound tensors are nested deeper than 16");
+}
+
 TEST(Validate, DepthOfLists) {
   EXPECT_EQ(refusal([](Trace& it) {
               Arg deep;

@@ -54,7 +54,7 @@ TEST_F(TraceCommand, InfoSaysWhatIsInIt) {
         "slots", "not_recorded", "incomplete_reason", "command", "warmup_iterations", "file_bytes", "externals"}) {
     EXPECT_TRUE(document.contains(key)) << key;
   }
-  EXPECT_EQ(document["format_version"], "1.0");
+  EXPECT_EQ(document["format_version"], "1.1");
   EXPECT_EQ(document["iterations"], 3);
   EXPECT_EQ(document["ops"], 3);
   EXPECT_EQ(document["slots"], 1);
@@ -103,14 +103,14 @@ TEST_F(TraceCommand, CheckOfAGoodFile) {
   ASSERT_TRUE(write_file(samples::small_trace(), path_));
   const Outcome outcome = run("check " + path_);
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(outcome.out, "ok: 14 sections, 3 blobs, " + std::to_string(std::filesystem::file_size(path_)) + " bytes\n");
+  EXPECT_EQ(outcome.out, "ok: 18 sections, 3 blobs, " + std::to_string(std::filesystem::file_size(path_)) + " bytes\n");
 }
 
 TEST_F(TraceCommand, BadFilesAreExitThree) {
   ASSERT_TRUE(write_file(samples::small_trace(), path_));
   const std::vector<std::byte> good = samples::read_bytes(path_);
   std::vector<std::byte> flipped = good;
-  flipped[800] ^= std::byte{1};  // in the first blob
+  flipped[980] ^= std::byte{1};  // in the first blob
   samples::write_bytes(path_, flipped);
   const Outcome damaged = run("check " + path_);
   EXPECT_EQ(damaged.code, 3);
@@ -121,7 +121,7 @@ TEST_F(TraceCommand, BadFilesAreExitThree) {
     samples::write_bytes(path_, std::span(good).first(good.size() - 1));
     const Outcome cut = run(command + path_);
     EXPECT_EQ(cut.code, 3) << command;
-    EXPECT_THAT(cut.err, HasSubstr("section 'not_recorded' is truncated")) << command;
+    EXPECT_THAT(cut.err, HasSubstr("section 'op_hashes' is truncated")) << command;
     samples::write_bytes(path_, {});
     EXPECT_THAT(run(command + path_).err, HasSubstr("the file is empty (0 bytes)")) << command;
     const Outcome missing = run(command + path_ + ".none --json");

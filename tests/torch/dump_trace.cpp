@@ -86,7 +86,8 @@ ordered_json dump(const trace::Trace& trace) {
     document["iterations"].push_back({{"first_op", iteration.first_op}, {"op_count", iteration.op_count},
                                       {"complete", iteration.complete}, {"losses", losses}});
   }
-  for (const char* key : {"externals", "draws", "final_states", "not_recorded", "generators", "outputs"}) document[key] = ordered_json::array();
+  for (const char* key : {"externals", "draws", "final_states", "not_recorded", "generators", "outputs", "compounds"})
+    document[key] = ordered_json::array();
   for (const auto& external : trace.externals) {
     document["externals"].push_back({{"storage", external.storage}, {"iteration", external.iteration}, {"op", external.op},
                                      {"role", static_cast<int>(external.role)}, {"name", external.name}, {"blob", blob(trace, external.blob)}});
@@ -104,7 +105,18 @@ ordered_json dump(const trace::Trace& trace) {
   }
   for (const auto& output : trace.outputs) {
     document["outputs"].push_back({{"iteration", output.iteration}, {"name", output.name}, {"tensor", output.tensor},
-                                   {"blob", blob(trace, output.blob)}});
+                                    {"blob", blob(trace, output.blob)}});
+  }
+  for (const auto& compound : trace.compounds) {
+    ordered_json parts = ordered_json::array();
+    for (const auto& [name, part] : compound.parts) parts.push_back({{"name", name}, {"value", to_json(part)}});
+    document["compounds"].push_back({{"tensor", compound.tensor}, {"kind", compound.kind}, {"parts", parts}});
+  }
+  document["op_hashes"] = ordered_json::array();
+  for (const auto& hashes : trace.op_hashes) {
+    ordered_json texts = ordered_json::array();
+    for (const std::uint64_t hash : hashes) texts.push_back(fmt::format("{:016x}", hash));
+    document["op_hashes"].push_back(texts);
   }
   return document;
 }

@@ -1,0 +1,109 @@
+// One record of each table of a .crtrace file: its bytes, and back. docs/crtrace.md has the description.
+// Tables and sections are made of them in sections.cpp (whole) and stream_writer.cpp (one at a time); ids are not
+// compared with the sizes of tables here (validate.hpp).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/trace/byte_stream.hpp"
+#include "core/trace/container.hpp"
+#include "core/trace/trace.hpp"
+
+namespace crucible::trace {
+
+inline constexpr int kMaxListDepth = 16;  // lists in lists; the frameworks' own schemas reach 2
+
+/// What the results of one op hashed to: a record of the section 'op_hashes'.
+using OpHashes = std::vector<std::uint64_t>;
+
+// Appends one record.
+void encode(ByteWriter& out, const Schema& schema);
+void encode(ByteWriter& out, const Site& site);
+void encode(ByteWriter& out, const std::string& module_path);
+void encode(ByteWriter& out, const Storage& storage);
+void encode(ByteWriter& out, const Tensor& tensor);
+void encode(ByteWriter& out, const Arg& arg);
+void encode(ByteWriter& out, const Op& op);
+void encode(ByteWriter& out, const Iteration& iteration);
+void encode(ByteWriter& out, const External& external);
+void encode(ByteWriter& out, const Draw& draw);
+void encode(ByteWriter& out, const FinalState& state);
+void encode(ByteWriter& out, const NotRecorded& item);
+void encode(ByteWriter& out, const GeneratorState& state);
+void encode(ByteWriter& out, const Output& output);
+void encode(ByteWriter& out, const CompoundTensor& compound);
+void encode(ByteWriter& out, const OpHashes& hashes);
+
+// Fills a record that is as it was made. When the bytes do not fit, `in.ok()` is false and the record is anything.
+void decode(ByteReader& in, Schema& schema);
+void decode(ByteReader& in, Site& site);
+void decode(ByteReader& in, std::string& module_path);
+void decode(ByteReader& in, Storage& storage);
+void decode(ByteReader& in, Tensor& tensor);
+void decode(ByteReader& in, Op& op);
+void decode(ByteReader& in, Iteration& iteration);
+void decode(ByteReader& in, External& external);
+void decode(ByteReader& in, Draw& draw);
+void decode(ByteReader& in, FinalState& state);
+void decode(ByteReader& in, NotRecorded& item);
+void decode(ByteReader& in, GeneratorState& state);
+void decode(ByteReader& in, Output& output);
+void decode(ByteReader& in, CompoundTensor& compound);
+void decode(ByteReader& in, OpHashes& hashes);
+
+/// The least that a record can take, which bounds what a false count can cost.
+template <class Record>
+inline constexpr std::size_t kMinRecordBytes = 1;
+template <>
+inline constexpr std::size_t kMinRecordBytes<Schema> = 3;
+template <>
+inline constexpr std::size_t kMinRecordBytes<Site> = 3;
+template <>
+inline constexpr std::size_t kMinRecordBytes<Storage> = 2;
+template <>
+inline constexpr std::size_t kMinRecordBytes<Tensor> = 5;
+template <>
+inline constexpr std::size_t kMinRecordBytes<Op> = 7;
+template <>
+inline constexpr std::size_t kMinRecordBytes<Iteration> = 4;
+template <>
+inline constexpr std::size_t kMinRecordBytes<External> = 6;
+template <>
+inline constexpr std::size_t kMinRecordBytes<Draw> = 3;
+template <>
+inline constexpr std::size_t kMinRecordBytes<FinalState> = 4;
+template <>
+inline constexpr std::size_t kMinRecordBytes<NotRecorded> = 3;
+template <>
+inline constexpr std::size_t kMinRecordBytes<GeneratorState> = 3;
+template <>
+inline constexpr std::size_t kMinRecordBytes<Output> = 4;
+template <>
+inline constexpr std::size_t kMinRecordBytes<CompoundTensor> = 3;
+
+/// Where a blob lies in the section 'blobs'.
+struct BlobPlace {
+  std::uint64_t offset = 0;  // from the start of that section
+  std::uint64_t stored_bytes = 0;
+  Codec codec = Codec::kRaw;   // kRaw or kZstd
+  std::uint64_t checksum = 0;  // XXH3-64 of the stored bytes
+};
+
+/// A record of the section 'blob_index'.
+struct BlobEntry {
+  Blob blob;
+  BlobPlace place;
+};
+void encode(ByteWriter& out, const BlobEntry& entry);
+void decode(ByteReader& in, BlobEntry& entry);
+template <>
+inline constexpr std::size_t kMinRecordBytes<BlobEntry> = 32 + 3 + 1 + 8;
+
+/// The metadata, which is one record: pairs of name and text, so that a reader passes over names that it does not know.
+void encode(ByteWriter& out, const Metadata& metadata);
+void decode(ByteReader& in, Metadata& metadata);
+
+}  // namespace crucible::trace
