@@ -150,7 +150,7 @@ class Training(InProcessTest):
             optimizers[parameter].zero_grad()
 
         for parameter in net.parameters():
-            parameter.register_post_accumulate_grad_hook(step)
+            self.addCleanup(parameter.register_post_accumulate_grad_hook(step).remove)  # it would keep the optimizers alive
         with self.block():
             for _ in range(7):
                 loss = net(batch()).square().mean()
