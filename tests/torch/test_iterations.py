@@ -193,12 +193,16 @@ class Training(InProcessTest):
         optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in (net, unused)]
         with self.block(iterations=2):
             for _ in range(19):
-                net(batch()).sum().backward()
+                unused(net(batch())).sum().backward()
                 optimizers[0].step()
         self.assertEqual(len(self.trace().iterations), 2)
         with self.assertRaisesRegex(crucible.RecordError, r"an optimizer of the program \(SGD\) never stepped"), self.block():
             for _ in range(8):
-                net(batch()).sum().backward()
+                unused(net(batch())).sum().backward()
+                optimizers[0].step()
+        with self.block(iterations=2):
+            for _ in range(5):
+                net(batch()).sum().backward()  # the other's parameters are not in use
                 optimizers[0].step()
 
     def test_order_that_changes_later(self):

@@ -68,9 +68,10 @@ class Pattern:
         self.repeats, self._position = divmod(matched + best, best) if known else (0, 0)
 
 
-def unstepped_optimizers(torch, stepped):
-    """Optimizers of the program that have not stepped and hold parameters that no stepped one holds."""
+def unstepped_optimizers(torch, stepped, modules):
+    """Class names of optimizers that have not stepped, and hold parameters of `modules` that no stepped one holds."""
     base = torch.optim.Optimizer
+    in_use = {id(p) for module in modules for p in module.parameters()}
     covered = {id(p) for optimizer in stepped for group in optimizer.param_groups for p in group["params"]}
     found = []
     for candidate in gc.get_objects():
@@ -80,7 +81,7 @@ def unstepped_optimizers(torch, stepped):
         if any(candidate is optimizer for optimizer in stepped):
             continue
         own = {id(p) for group in vars(candidate)["param_groups"] for p in group["params"]}
-        if own - covered:
+        if own & in_use - covered:
             found.append(type(candidate).__name__)
     return found
 
@@ -90,14 +91,18 @@ class Boundaries:
 
     PATIENCE = 16  # steps for which an optimizer that exists and has not stepped is waited for
 
-    def __init__(self, torch, choice, in_block=False):
+    MOST_MODULES = 64  # that are remembered
+
+    def __init__(self, torch, choice, in_block=False, may_be_inference=True):
         self._torch = torch
         self._in_block = in_block  # of crucible.record(): the program says itself what is worth recording
+        self._may_be_inference = may_be_inference
         self.choice = choice
         self.kind = None if choice == "auto" else choice
         self.passed = 0  # whole iterations so far
         self.waits_for = []  # class names of optimizers that have not stepped
         self._pattern = Pattern()
+        self._called = {}  # by id: weak references to outermost modules
         self._stepped = []  # weak references to optimizers
         self._events = 0
         self._settled_until = 0  # number of events up to which the answer of `settled` holds
@@ -121,12 +126,13 @@ class Boundaries:
 
     @property
     def settled(self):
-        """Whether the pattern may be trusted: every optimizer of the program has stepped, or had its time to."""
+        """Whether the pattern may be trusted: every optimizer whose parameters are in use has stepped, or had its time to."""
         if self.kind != "optimizer" or self._events >= self.PATIENCE * max(self._pattern.length, 1):
             return True
         if self._events >= self._settled_until or not self.waits_for:
             stepped = [optimizer for optimizer in (reference() for reference in self._stepped) if optimizer is not None]
-            self.waits_for = unstepped_optimizers(self._torch, stepped)
+            modules = [module for module in (reference() for reference in self._called.values()) if module is not None]
+            self.waits_for = unstepped_optimizers(self._torch, stepped, modules)
             self._settled_until = 2 * self._events  # the search costs milliseconds
         return not self.waits_for
 
@@ -176,7 +182,9 @@ class Boundaries:
 
     def module_called(self, module):
         """An outermost module call has returned."""
-        if self.choice == "auto" and self.kind is None:
+        if id(module) not in self._called and len(self._called) < self.MOST_MODULES:
+            self._called[id(module)] = weakref.ref(module)
+        if self.choice == "auto" and self.kind is None and self._may_be_inference:
             if self.backward_seen or not self._in_block and has_optimizers(self._torch):
                 return Verdict.NOTHING
             self.kind = "module"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import sys
 import threading
@@ -96,6 +97,7 @@ class Recording:
 
         if crucible_torch.current() is not None:
             raise RecordError("this process is being recorded already; one recording at a time")
+        gc.collect()  # optimizers of an earlier run of a notebook's cell are not this block's
         self._lock = PathLock(self._wanted_path)
         self._report = LocalReport(self._written)
         session = Session(self._config, torch, self._report)

@@ -35,7 +35,7 @@ class Session:
         self._report = report
         self._recorder = None
         self.state = "waiting"  # waiting, recording, writing, off
-        self._boundaries = Boundaries(torch, config.get("end_of_iteration", "auto"), "status" not in config)
+        self._boundaries = Boundaries(torch, config.get("end_of_iteration", "auto"), "status" not in config, config["warmup"] > 0)
         self._watch = None
         self._names = None
         self._frontend = ""
@@ -171,6 +171,7 @@ class Session:
                 self._start()
         elif self.state == "recording":
             self._passing_over = False
+            self._kind = self._kind or self._boundaries.kind
             self._after_recorded_iteration(self._recorder.end_iteration())
 
     def _count_no_grad_calls(self):
