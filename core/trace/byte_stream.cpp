@@ -12,6 +12,10 @@ void ByteWriter::fixed(std::uint64_t number, int width) {
   for (int i = 0; i < width; ++i) u8(static_cast<std::uint8_t>(number >> (8 * i)));
 }
 
+void ByteWriter::overwrite_u64(std::size_t offset, std::uint64_t number) {
+  for (std::size_t i = 0; i < 8; ++i) bytes_[offset + i] = static_cast<std::byte>(number >> (8 * i));
+}
+
 void ByteWriter::varint(std::uint64_t number) {
   while (number >= 0x80) {
     u8(static_cast<std::uint8_t>(number | 0x80));

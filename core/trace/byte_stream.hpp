@@ -37,6 +37,12 @@ class ByteWriter {
   /// Zero bytes until the size is `size`.
   void pad_to(std::size_t size) { bytes_.resize(size); }
 
+  /// Overwrites 8 bytes that were written at `offset`.
+  void overwrite_u64(std::size_t offset, std::uint64_t number);
+  /// Forgets what was written; the memory stays for what comes.
+  void clear() { bytes_.clear(); }
+  std::size_t capacity() const { return bytes_.capacity(); }
+
   std::size_t size() const { return bytes_.size(); }
   std::span<const std::byte> bytes() const { return bytes_; }
   std::vector<std::byte> take() { return std::move(bytes_); }

@@ -5,6 +5,7 @@
 #include <zstd.h>
 
 #include <algorithm>
+#include <memory>
 
 namespace crucible::trace {
 
@@ -13,8 +14,6 @@ namespace {
 constexpr int kLevel = 1;
 constexpr std::size_t kSampleBytes = 32 << 10;
 constexpr std::size_t kSamples = 4;
-
-bool worth_it(std::size_t packed, std::size_t raw) { return packed < raw - raw / 20; }
 
 Result<std::vector<std::byte>> compress(std::span<const std::byte> data) {
   std::vector<std::byte> frame(ZSTD_compressBound(data.size()));
@@ -29,6 +28,8 @@ Result<std::vector<std::byte>> compress(std::span<const std::byte> data) {
 
 }  // namespace
 
+bool is_worth_compressing(std::uint64_t packed, std::uint64_t raw) { return raw >= 64 && packed < raw - raw / 20; }
+
 Result<std::vector<std::byte>> compress_if_smaller(std::span<const std::byte> data) {
   if (data.size() < 64) return std::vector<std::byte>{};
   if (data.size() > 2 * kSamples * kSampleBytes) {
@@ -38,11 +39,37 @@ Result<std::vector<std::byte>> compress_if_smaller(std::span<const std::byte> da
       CRUCIBLE_TRY(const auto frame, compress(data.subspan(start, kSampleBytes)));
       packed += frame.size();
     }
-    if (!worth_it(packed, kSamples * kSampleBytes)) return std::vector<std::byte>{};
+    if (!is_worth_compressing(packed, kSamples * kSampleBytes)) return std::vector<std::byte>{};
   }
   CRUCIBLE_TRY(auto frame, compress(data));
-  if (!worth_it(frame.size(), data.size())) frame.clear();
+  if (!is_worth_compressing(frame.size(), data.size())) frame.clear();
   return frame;
+}
+
+Result<void> compress_pieces(std::span<const std::span<const std::byte>> pieces,
+                             const std::function<Result<void>(std::span<const std::byte>)>& sink) {
+  const std::unique_ptr<ZSTD_CCtx, std::size_t (*)(ZSTD_CCtx*)> context(ZSTD_createCCtx(), ZSTD_freeCCtx);
+  if (context == nullptr) return Error{ErrorCode::kBadInput, "not enough memory for zstd"};
+  std::uint64_t total = 0;
+  for (const auto piece : pieces) total += piece.size();
+  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_compressionLevel, kLevel);
+  ZSTD_CCtx_setPledgedSrcSize(context.get(), total);
+  std::vector<std::byte> part(ZSTD_CStreamOutSize());
+  for (std::size_t i = 0; i <= pieces.size(); ++i) {  // once more at the end, which closes the frame
+    const bool is_end = i == pieces.size();
+    ZSTD_inBuffer in{is_end ? nullptr : pieces[i].data(), is_end ? 0 : pieces[i].size(), 0};
+    for (bool done = false; !done;) {
+      ZSTD_outBuffer out{part.data(), part.size(), 0};
+      const std::size_t left = ZSTD_compressStream2(context.get(), &out, &in, is_end ? ZSTD_e_end : ZSTD_e_continue);
+      if (ZSTD_isError(left)) {
+        return Error{ErrorCode::kInternal,
+                     fmt::format("zstd could not compress {} bytes: {}", total, ZSTD_getErrorName(left))};
+      }
+      if (out.pos > 0) CRUCIBLE_TRY_VOID(sink(std::span(part).first(out.pos)));
+      done = is_end ? left == 0 : in.pos == in.size;
+    }
+  }
+  return {};
 }
 
 Result<std::vector<std::byte>> decompress(std::span<const std::byte> frame, std::uint64_t raw_bytes) {

@@ -14,6 +14,8 @@ class MappedFile {
  public:
   /// Errors: kBadInput when the file is missing, unreadable or not a regular file, naming the path.
   static Result<MappedFile> open(const std::filesystem::path& path);
+  /// Maps nothing.
+  static MappedFile none() { return MappedFile(); }
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();

@@ -12,28 +12,11 @@
 #include <utility>
 
 #include "core/trace/container.hpp"
+#include "core/trace/write_whole.hpp"
 
 namespace crucible::trace {
 
 namespace {
-
-const char* advice(int reason) {
-  switch (reason) {
-    case ENOSPC:
-    case EDQUOT:
-      return "free some space or write to another disk";
-    case EFBIG:
-      return "raise the file size limit (ulimit -f) or write fewer iterations";
-    case ENOENT:
-      return "create the folder first";
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return "choose a folder that you may write to";
-    default:
-      return "choose another path";
-  }
-}
 
 /// Makes a rename durable; not every file system can do it, and the file is complete either way.
 void sync_folder(const std::filesystem::path& folder) {
@@ -48,10 +31,16 @@ void sync_folder(const std::filesystem::path& folder) {
 Error OutputFile::cannot_write(int reason) const {
   return {ErrorCode::kBadInput,
           fmt::format("cannot write {} after {} bytes: {}; {} (nothing was changed under that name)", path_.string(),
-                      offset_, std::strerror(reason), advice(reason))};
+                      offset_, std::strerror(reason), write_advice(reason))};
 }
 
 Result<OutputFile> OutputFile::create(const std::filesystem::path& path) {
+  std::filesystem::path temporary = path;
+  temporary += fmt::format(".{}-{}.tmp", getpid(), gettid());
+  return create(path, temporary);
+}
+
+Result<OutputFile> OutputFile::create(const std::filesystem::path& path, const std::filesystem::path& temporary) {
   OutputFile file;
   file.path_ = path;
   struct stat status{};
@@ -59,13 +48,24 @@ Result<OutputFile> OutputFile::create(const std::filesystem::path& path) {
     return Error{ErrorCode::kBadInput, fmt::format("cannot write {}: it is {}; choose another path", path.string(),
                                                    S_ISDIR(status.st_mode) ? "a directory" : "not a regular file")};
   }
-  std::filesystem::path temporary = path;
-  temporary += fmt::format(".{}-{}.tmp", getpid(), gettid());
-  // A temporary of this name is left over from a process that was killed and had our number.
+  // A temporary of this name is left over from a process that was killed.
   (void)unlink(temporary.c_str());
   file.descriptor_ = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (file.descriptor_ < 0) return file.cannot_write(errno);
-  file.temporary_ = std::move(temporary);
+  file.temporary_ = temporary;
+  return file;
+}
+
+Result<OutputFile> OutputFile::reopen(const std::filesystem::path& path, const std::filesystem::path& temporary,
+                                      std::uint64_t offset) {
+  OutputFile file;
+  file.path_ = path;
+  file.offset_ = offset;
+  file.keep_ = true;
+  file.descriptor_ = ::open(temporary.c_str(), O_WRONLY | O_CLOEXEC);
+  if (file.descriptor_ < 0) return file.cannot_write(errno);
+  file.temporary_ = temporary;
+  CRUCIBLE_TRY_VOID(file.truncate(offset));
   return file;
 }
 
@@ -73,21 +73,16 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, -1)),
       path_(std::move(other.path_)),
       temporary_(std::exchange(other.temporary_, {})),
-      offset_(other.offset_) {}
+      offset_(other.offset_),
+      keep_(other.keep_) {}
 
 OutputFile::~OutputFile() {
   if (descriptor_ >= 0) close(descriptor_);
-  if (!temporary_.empty()) unlink(temporary_.c_str());
+  if (!temporary_.empty() && !keep_) unlink(temporary_.c_str());
 }
 
 Result<void> OutputFile::write_at(std::span<const std::byte> bytes, std::uint64_t offset) {
-  while (!bytes.empty()) {
-    const ssize_t written = pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return cannot_write(errno);
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-    offset += static_cast<std::uint64_t>(written);
-  }
+  if (const int reason = write_whole(descriptor_, bytes, offset); reason != 0) return cannot_write(reason);
   return {};
 }
 
@@ -103,6 +98,12 @@ Result<void> OutputFile::align() {
 }
 
 Result<void> OutputFile::overwrite_start(std::span<const std::byte> bytes) { return write_at(bytes, 0); }
+
+Result<void> OutputFile::truncate(std::uint64_t offset) {
+  if (ftruncate(descriptor_, static_cast<off_t>(offset)) != 0) return cannot_write(errno);
+  offset_ = offset;
+  return {};
+}
 
 Result<void> OutputFile::commit() {
   if (fsync(descriptor_) != 0) return cannot_write(errno);

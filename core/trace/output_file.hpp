@@ -10,12 +10,18 @@
 
 namespace crucible::trace {
 
-/// Writes to PATH.PID-TID.tmp until commit(). Destroyed before that, the temporary is removed and PATH is as it was.
-/// Threads: one caller at a time; a forked child must not use it.
+/// Writes to a temporary name until commit(). Destroyed before that, the temporary is removed, unless it is kept, and
+/// PATH is as it was. Threads: one caller at a time; a forked child must not use it.
 class OutputFile {
  public:
   /// Errors: kBadInput when the folder is missing or not writable, or PATH is something else than a file.
+  /// The temporary is PATH.PID-TID.tmp.
   static Result<OutputFile> create(const std::filesystem::path& path);
+  /// The same with a temporary of the caller's choice; what lies under its name is replaced.
+  static Result<OutputFile> create(const std::filesystem::path& path, const std::filesystem::path& temporary);
+  /// Goes on with a temporary that is there, from `offset` on; what lies behind is cut off. It is kept.
+  static Result<OutputFile> reopen(const std::filesystem::path& path, const std::filesystem::path& temporary,
+                                   std::uint64_t offset);
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;
   ~OutputFile();
@@ -26,6 +32,10 @@ class OutputFile {
   Result<void> align();
   /// Overwrites the first bytes, which were appended before.
   Result<void> overwrite_start(std::span<const std::byte> bytes);
+  /// Goes back to `offset`, at most offset(): what lies behind is cut off. Errors: as append.
+  Result<void> truncate(std::uint64_t offset);
+  /// From now on the destructor leaves the temporary where it is (or removes it again).
+  void keep_temporary(bool keep) { keep_ = keep; }
   /// Syncs, closes and renames over PATH, then syncs the folder. Errors: as append.
   Result<void> commit();
   std::uint64_t offset() const { return offset_; }
@@ -37,6 +47,7 @@ class OutputFile {
   int descriptor_ = -1;
   std::filesystem::path path_, temporary_;
   std::uint64_t offset_ = 0;
+  bool keep_ = false;
 };
 
 }  // namespace crucible::trace

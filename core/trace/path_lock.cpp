@@ -9,10 +9,12 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <system_error>
 #include <utility>
 
 #include "core/trace/trace_file.hpp"
+#include "core/trace/write_whole.hpp"
 
 namespace crucible::trace {
 
@@ -63,7 +65,7 @@ Result<PathLock> PathLock::acquire(const std::filesystem::path& path) {
       continue;  // the previous holder removed it between our open and our lock
     }
     const std::string number = fmt::format("{}\n", getpid());
-    if (ftruncate(descriptor, 0) == 0) (void)!pwrite(descriptor, number.data(), number.size(), 0);
+    if (ftruncate(descriptor, 0) == 0) (void)write_whole(descriptor, std::as_bytes(std::span(number)), 0);
     return lock;
   }
 }

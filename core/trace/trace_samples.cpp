@@ -299,6 +299,36 @@ std::string describe(const Trace& trace) {
   return text;
 }
 
+void stream(const Trace& trace, StreamWriter& writer, bool end_last) {
+  for (const Schema& it : trace.schemas) writer.add(it);
+  for (const Site& it : trace.sites) writer.add(it);
+  for (const std::string& it : trace.modules) writer.add_module(it);
+  for (const Storage& it : trace.storages) writer.add(it);
+  for (const Tensor& it : trace.tensors) writer.add(it);
+  for (const CompoundTensor& it : trace.compounds) writer.add(it);
+  std::size_t op = 0;
+  BlobId blob = 0;
+  const auto add_ops = [&](std::size_t end) {
+    for (; op < end; ++op) {
+      writer.add(trace.ops[op]);
+      if (!trace.op_hashes.empty()) writer.add_op_hashes(trace.op_hashes[op]);
+    }
+  };
+  for (const Iteration& it : trace.iterations) {
+    add_ops(it.first_op + it.op_count);
+    if (blob < trace.blobs.size()) writer.add_blob(*trace.blob_store->load(blob++));
+    if (end_last || &it != &trace.iterations.back()) (void)writer.end_iteration(it);
+  }
+  add_ops(trace.ops.size());
+  while (blob < trace.blobs.size()) writer.add_blob(*trace.blob_store->load(blob++));
+  for (const External& it : trace.externals) writer.add(it);
+  for (const Draw& it : trace.draws) writer.add(it);
+  for (const FinalState& it : trace.final_states) writer.add(it);
+  for (const GeneratorState& it : trace.generators) writer.add(it);
+  for (const Output& it : trace.outputs) writer.add(it);
+  writer.set_not_recorded(trace.not_recorded);
+}
+
 Folder::Folder() {
   std::string name = (std::filesystem::temp_directory_path() / "crucible-test-XXXXXX").string();
   if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make a temporary folder: " + name);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/trace/container.hpp"
+#include "core/trace/stream_writer.hpp"
 #include "core/trace/trace.hpp"
 
 namespace crucible::trace::samples {
@@ -44,6 +45,10 @@ Trace scalar_trace(const std::vector<double>& scalars);
 
 /// Every field of every table and every blob's bytes as text, doubles as their bits.
 std::string describe(const Trace& trace);
+
+/// Puts the tables of `trace` into `writer` as a recorder would: an iteration's ops and blobs, then its end; with
+/// `end_last` false the last iteration stays unfinished. Tables that name iterations come after the last one.
+void stream(const Trace& trace, StreamWriter& writer, bool end_last = true);
 
 std::vector<std::byte> read_bytes(const std::filesystem::path& path);
 void write_bytes(const std::filesystem::path& path, std::span<const std::byte> bytes);

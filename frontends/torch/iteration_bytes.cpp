@@ -24,7 +24,7 @@ bool has_plain_elements(const at::Tensor& tensor) {
 void Recorder::add_output(std::string name, const at::Tensor& tensor) {
   if (!is_recording() || !tensor.defined()) return;
   if (!has_plain_elements(tensor)) {
-    const std::lock_guard lock(lock_);
+    const Locked locked(lock_, thread());
     return count_not_recorded("outputs that are no plain tensors", kNoSite);
   }
   OutputBytes output;
@@ -34,8 +34,10 @@ void Recorder::add_output(std::string name, const at::Tensor& tensor) {
   output.tensor.offset = tensor.storage_offset();
   output.tensor.sizes = tensor.sizes().vec();
   output.tensor.strides = tensor.strides().vec();
-  const std::lock_guard lock(lock_);
-  output.tensor.storage = output_storage(tensor.storage().unsafeGetStorageImpl());
+  const Locked locked(lock_, thread());
+  const StorageTable::Slot* slot = state_->storages.find(tensor.storage().unsafeGetStorageImpl());
+  // What no recorded op has used has no storage in the file; its bytes are there all the same.
+  output.tensor.storage = slot == nullptr || slot->size_bytes == kUntold ? kNothing : slot->id;
   output.bytes = state_->snapshots.copy_tensor(tensor);
   state_->outputs.push_back(std::move(output));
 }

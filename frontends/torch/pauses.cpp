@@ -2,31 +2,31 @@
 // whatever they may have changed is looked at again before an op reads it. Also the threads of the program that join.
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <cstring>
+
 #include "core/base/hash.hpp"
 #include "frontends/torch/recorder.hpp"
 
 namespace crucible::recorder {
 
+void Recorder::set_aside(StorageTable::Slot& slot, std::uint32_t mark) {
+  if (slot.iteration == kNeverUsed || slot.iteration == kTakeAgain) return;
+  StorageDetails& known = details(slot);
+  if (slot.written == iteration_) known.written = true;
+  slot.iteration = mark;
+  if (known.external && !known.written) return;  // its bytes were copied when they entered: they are compared with those
+  const auto bytes = bytes_in_place(*slot.impl);
+  if (bytes.empty()) return;
+  known.checksum = checksum64(bytes);
+  known.checksum_iteration = kAfterPause;
+}
+
 void Recorder::pause() {
   if (pauses_++ > 0) return;
   recording_ = false;
   c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, false);
-  const std::lock_guard lock(lock_);
-  state_->storages.purge();
-  for (const std::uint32_t id : state_->storages.held()) {
-    StorageRecord& record = state_->storages.record(id);
-    StorageTable::Slot* slot = state_->storages.find(record.impl);
-    if (slot->iteration == kNeverUsed || slot->iteration == kTakeAgain) continue;
-    if (record.external && !record.written) {
-      slot->iteration = kAfterPause;  // its bytes were copied when they entered: they are compared with those
-      continue;
-    }
-    // Its writes are not seen, and the final states must not have them: as before any write that is seen.
-    const bool is_copied = record.details != kNothing && details(record).copied_iteration == state_->kept_iterations();
-    if (record.external && record.born < iteration_ && !is_copied) keep_copy(record);
-    note_checksum(record, kAfterPause);
-    slot->iteration = kAfterPause;
-  }
+  const Locked locked(lock_, thread());
+  state_->storages.remove_dead([this](StorageTable::Slot& slot) { set_aside(slot, kAfterPause); });
 }
 
 void Recorder::resume() {
@@ -38,34 +38,42 @@ void Recorder::resume() {
 void Recorder::pass_over() {
   if (passing_over_) return;
   {
-    const std::lock_guard lock(lock_);
+    const Locked locked(lock_, thread());
     state_->passed_over.push_back(iteration_);
     // What the ops of this iteration wrote is not in the file, and what they brought in is not either.
-    state_->storages.purge();
-    for (const std::uint32_t id : state_->storages.held()) {
-      StorageRecord& record = state_->storages.record(id);
-      StorageTable::Slot* slot = state_->storages.find(record.impl);
-      if (slot->iteration != iteration_) continue;
-      if (record.external && record.born < iteration_ &&
-          (record.details == kNothing || details(record).copied_iteration != state_->kept_iterations())) {
-        keep_copy(record);
-      }
-      slot->iteration = kTakeAgain;
-    }
+    state_->storages.remove_dead([this](StorageTable::Slot& slot) {
+      if (slot.iteration == iteration_) set_aside(slot, kTakeAgain);
+    });
   }
   passing_over_ = true;
   pause();
 }
 
 void Recorder::check_after_pause(StorageTable::Slot& slot) {
-  StorageRecord& record = state_->storages.record(slot.id);
-  const bool take = slot.iteration == kTakeAgain;
+  const bool take = slot.iteration == kTakeAgain || state_->changed_in_pause(slot);
   slot.iteration = iteration_;
-  if (take) return take_external(slot);
-  if (record.external && !record.written) return check_unchanged(slot);
+  if (take) take_external(slot);
+}
+
+bool RecordingState::changed_in_pause(const StorageTable::Slot& slot) const {
   const auto bytes = bytes_in_place(*slot.impl);
-  if (bytes.empty() || record.details == kNothing || details(record).checksum_iteration != kAfterPause) return;
-  if (checksum64(bytes) != details(record).checksum) take_external(slot);
+  if (bytes.empty() || slot.details == kNothing) return false;
+  const StorageDetails& known = details[slot.details];
+  if (!known.external || known.written) return known.checksum_iteration == kAfterPause && checksum64(bytes) != known.checksum;
+  const auto before = externals[known.last_external].bytes;
+  return before.size() != bytes.size() || std::memcmp(before.data(), bytes.data(), bytes.size()) != 0;
+}
+
+bool RecordingState::is_as_kept(const StorageTable::Slot& slot) const {
+  std::uint32_t last = complete_iterations();
+  do {
+    if (last == 0) return false;
+    --last;
+  } while (is_passed_over(last));
+  if (slot.written != kNeverUsed && slot.written > last) return false;
+  if (slot.iteration == kAfterPause || slot.iteration == kTakeAgain) return !changed_in_pause(slot);
+  const StorageDetails& known = details[slot.details];
+  return !known.external || externals[known.last_external].iteration <= last;
 }
 
 void Recorder::join_thread() {

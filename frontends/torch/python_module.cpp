@@ -66,8 +66,8 @@ PyObject* self_test(PyObject*, PyObject*) {
 
 PyObject* start(PyObject*, PyObject* args) {
   PyObject *module_call = nullptr, *folders = nullptr, *name_modules = nullptr;
-  int read_frames = 1;
-  if (PyArg_ParseTuple(args, "OO!Op", &module_call, &PyList_Type, &folders, &name_modules, &read_frames) == 0) return nullptr;
+  int way = 1;
+  if (PyArg_ParseTuple(args, "OO!Oi", &module_call, &PyList_Type, &folders, &name_modules, &way) == 0) return nullptr;
   std::vector<std::string> framework_folders;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(folders); ++i) {
     const char* folder = PyUnicode_AsUTF8(PyList_GET_ITEM(folders, i));
@@ -76,7 +76,8 @@ PyObject* start(PyObject*, PyObject* args) {
   }
   return guarded([&] {
     Recorder& recorder = Recorder::instance();
-    recorder.call_sites().start(module_call, std::move(framework_folders), name_modules, read_frames != 0);
+    recorder.call_sites().start(module_call, std::move(framework_folders), name_modules,
+                                way == 0 ? CallSites::Way::kPublicApi : way == 1 ? CallSites::Way::kInPlace : CallSites::Way::kNot);
     recorder.start();
     return none();
   });
@@ -231,7 +232,8 @@ PyMethodDef functions[] = {
     {"install", install, METH_VARARGS, "install('typed' | 'boxed' | 'per_op'): registers the kernels; returns what was installed."},
     {"uninstall", uninstall, METH_NOARGS, "Takes the kernels back."},
     {"self_test", self_test, METH_NOARGS, "Whether an op with the key on is seen; the kernels must be installed."},
-    {"start", start, METH_VARARGS, "start(Module.__call__, framework folders, name_modules, read_frames): the first iteration begins."},
+    {"start", start, METH_VARARGS, "start(Module.__call__, framework folders, name_modules, how call sites are read: 0 public API, 1 in place, 2 not at all):\n"
+     "the first iteration begins."},
     {"end_iteration", end_iteration, METH_NOARGS, "The next iteration begins. False: recording was switched off meanwhile."},
     {"stop", stop, METH_NOARGS, "Switches recording off."},
     {"clear", clear, METH_NOARGS, "Forgets what was recorded."},

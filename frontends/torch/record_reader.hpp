@@ -15,8 +15,10 @@ class RecordReader {
  public:
   /// `intern` turns a tensor (with the recorder's storage id) into an id of the trace.
   using Intern = std::function<trace::TensorId(trace::Tensor)>;
-  RecordReader(const std::uint64_t* position, const std::uint64_t* end, const Intern& intern)
-      : position_(position), end_(end), intern_(intern) {}
+  /// `learn` is told of a storage (the recorder's id) that is new or has grown, before `intern` is given a tensor of it.
+  using Learn = std::function<void(std::uint32_t storage, std::uint64_t size_bytes, const std::string& device)>;
+  RecordReader(const std::uint64_t* position, const std::uint64_t* end, const Intern& intern, const Learn& learn)
+      : position_(position), end_(end), intern_(intern), learn_(learn) {}
 
   bool at_end() const { return position_ == end_; }
   /// True and one word on when results begin here.
@@ -32,6 +34,7 @@ class RecordReader {
   const std::uint64_t* position_;
   const std::uint64_t* end_;
   const Intern& intern_;
+  const Learn& learn_;
 };
 
 }  // namespace crucible::recorder

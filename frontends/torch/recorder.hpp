@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/trace/trace.hpp"
+#include "frontends/torch/biased_lock.hpp"
 #include "frontends/torch/call_site.hpp"
 #include "frontends/torch/log.hpp"
 #include "frontends/torch/operators.hpp"
@@ -27,22 +28,10 @@ namespace crucible::recorder {
 /// The keys below ours: where a kernel goes on. Never a stored number: the order of keys differs between versions.
 inline const c10::DispatchKeySet kKeysBelow{c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::Fake};
 
-/// Held for the few hundred nanoseconds in which an op looks up its storages; taken by all recording threads.
-class SpinLock {
- public:
-  void lock() {
-    while (held_.exchange(true, std::memory_order_acquire)) wait();
-  }
-  void unlock() { held_.store(false, std::memory_order_release); }
-
- private:
-  void wait() const;
-  std::atomic<bool> held_{false};
-};
-
 /// One recording thread. Threads: its own, but for `log`, which is read after recording.
 struct ThreadState {
   std::uint32_t number = 0;  // in the order in which threads first recorded
+  std::uint64_t key() const { return reinterpret_cast<std::uintptr_t>(this); }  // who it is to the lock
   Log log;
   CallSiteCache call_sites;
   std::uint32_t until_sample = 1;  // ops until the next one that is timed
@@ -51,8 +40,22 @@ struct ThreadState {
   std::uint64_t sampled_ns = 0;
 };
 
+/// Holds the lock as one thread.
+class Locked {
+ public:
+  Locked(BiasedLock& lock, const ThreadState& thread) : lock_(lock) { lock_.lock(thread.key()); }
+  ~Locked() { lock_.unlock(); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+
+ private:
+  BiasedLock& lock_;
+};
+
 /// operator_id of a record that is a loss: its tensor, then its value as kDouble; its sequence is the next op's.
 inline constexpr std::uint32_t kLossRecord = 0xffffffffu;
+/// operator_id of a record that is no op: one that threw, kept for the sizes of storages that it made known.
+inline constexpr std::uint32_t kDroppedRecord = 0xfffffffeu;
 
 /// Bytes that entered or were drawn; `sequence` is that of the op that is about to run or has just run.
 struct ExternalBytes {
@@ -77,13 +80,15 @@ struct GeneratorBytes {
   std::string device;
   std::span<const std::byte> bytes;
 };
-/// Beyond StorageRecord, for storages whose bytes matter.
+/// Beyond its slot in the table, for storages that entered, have a name or outlive an iteration.
 struct StorageDetails {
-  std::uint32_t copied_iteration = 0xffffffffu;  // `copy` holds the bytes from when this many iterations were kept
-  std::unique_ptr<std::byte[]> copy;
-  std::uint64_t copy_size = 0;
-  std::uint64_t checksum = 0;      // of its bytes when iteration checksum_iteration - 1 ended
-  std::uint32_t checksum_iteration = 0xffffffffu;
+  std::uint32_t id = 0;
+  std::uint32_t born = kNeverUsed;         // iteration in which an op used it first
+  bool external = false;                   // its bytes were recorded when an op first read it
+  bool written = false;                    // an op wrote it
+  std::uint32_t last_external = kNothing;  // its latest entry in RecordingState::externals
+  std::uint64_t checksum = 0;              // of its bytes when iteration checksum_iteration - 1 ended
+  std::uint32_t checksum_iteration = 0xffffffffu;  // kAfterPause: taken when a pause began
   std::string start_name, final_name;  // what Python called it at first, and at the end
   trace::Role start_role = trace::Role::kUnknown, final_role = trace::Role::kUnknown;
 };
@@ -118,6 +123,10 @@ struct RecordingState {
     const auto end = std::lower_bound(passed_over.begin(), passed_over.end(), complete_iterations());
     return complete_iterations() - static_cast<std::uint32_t>(end - passed_over.begin());
   }
+  /// Whether what the storage holds is what it held at the end of the last iteration that goes into the file.
+  bool is_as_kept(const StorageTable::Slot& slot) const;
+  /// Whether the storage was changed since the pause began from which on it was not looked at.
+  bool changed_in_pause(const StorageTable::Slot& slot) const;
 };
 
 class Recorder {
@@ -142,7 +151,7 @@ class Recorder {
   void name_tensor(const at::Tensor& tensor, std::string name, trace::Role role, bool final);
 
   /// Lets ops pass unseen until resume(), on all threads. What they change is taken again when an op reads it (compared on
-  /// the CPU only); the states are copied first, since their writes are not seen. Nests.
+  /// the CPU only). Nests. Threads: the one that started, as for the next two.
   void pause();
   void resume();
   /// Pauses, and leaves the present iteration out of the file. The next end_iteration() ends both.
@@ -163,17 +172,31 @@ class Recorder {
   /// Recorder's own nanoseconds per op, sampled, without the copying of bytes. 0: nothing was sampled.
   std::uint64_t overhead_ns_per_op() const;
 
-  // For OpScope and Encoder, which hold the lock around each of these but thread().
-  SpinLock& lock() { return lock_; }
-  ThreadState& thread();
-  /// The id of a storage that an op is about to read (and write, if `written`). Takes its bytes when they are unknown.
-  std::uint32_t input_storage(c10::StorageImpl* impl, bool written) {
-    StorageTable::Slot* slot = state_->storages.find(impl);
-    if (slot == nullptr || slot->iteration != iteration_ || written) [[unlikely]] return first_use(slot, impl, written);
-    return slot->id;
+  /// The calling thread's state in the present recording.
+  ThreadState& thread() {
+    if (this_thread.state != nullptr && this_thread.recording == recording_number_.load(std::memory_order_relaxed)) [[likely]] {
+      return *this_thread.state;
+    }
+    return enter_thread();
   }
-  /// The id of a storage that an op has returned: a new generation unless it is known.
-  std::uint32_t output_storage(c10::StorageImpl* impl);
+
+  // For OpScope and Encoder, which hold the lock around each of these.
+  BiasedLock& lock() { return lock_; }
+  /// The slot of a storage that an op is about to read (and write, if `written`). Takes its bytes when they are unknown.
+  StorageTable::Slot& input_storage(c10::StorageImpl* impl, bool written) {
+    StorageTable::Slot* slot = state_->storages.find(impl);
+    if (slot == nullptr || slot->iteration != iteration_ || (written && slot->written != iteration_)) [[unlikely]] {
+      return first_use(slot, impl, written);
+    }
+    return *slot;
+  }
+  /// The slot of a storage that an op has returned: a new generation unless it is known.
+  StorageTable::Slot& output_storage(c10::StorageImpl* impl) {
+    StorageTable::Slot* slot = state_->storages.find(impl);
+    if (slot == nullptr) return state_->storages.insert(impl, iteration_);
+    if (slot->iteration != iteration_) [[unlikely]] first_return(*slot);
+    return *slot;
+  }
   /// The next op's number; it names the op that is about to run until the next call.
   std::uint64_t take_sequence() { return state_->next_sequence++; }
   void add_draw(std::uint64_t sequence, std::uint32_t output, const at::Tensor& tensor);
@@ -181,25 +204,34 @@ class Recorder {
 
  private:
   Recorder() = default;
-  std::uint32_t first_use(StorageTable::Slot* slot, c10::StorageImpl* impl, bool written);
+  ThreadState& enter_thread();
+  StorageTable::Slot& first_use(StorageTable::Slot* slot, c10::StorageImpl* impl, bool written);
+  void first_return(StorageTable::Slot& slot);
   void take_external(StorageTable::Slot& slot);
   void check_unchanged(StorageTable::Slot& slot);
-  void note_write(StorageRecord& record);
-  void keep_copy(StorageRecord& record);
-  void note_checksums();
-  void note_checksum(StorageRecord& record, std::uint32_t iteration);
   void note_generators();
   void check_after_pause(StorageTable::Slot& slot);
-  StorageDetails& details(StorageRecord& record);
+  void set_aside(StorageTable::Slot& slot, std::uint32_t mark);
+  void end_of_iteration_for(StorageTable::Slot& slot, bool checksum);
+  StorageDetails& details(StorageTable::Slot& slot);
+
+  struct ThisThread {
+    ThreadState* state = nullptr;
+    std::uint32_t recording = 0;
+  };
+  // Initial-exec: one load instead of a call into the dynamic linker per op; the few bytes fit into the reserve that the
+  // C library keeps for libraries loaded later.
+  __attribute__((tls_model("initial-exec"))) static thread_local constinit ThisThread this_thread;
 
   std::atomic<bool> recording_{false};
   std::atomic<std::uint8_t> phase_{0};
-  std::atomic<std::uint32_t> recording_number_{0};  // threads compare it to know that their state is stale
+  std::atomic<std::uint32_t> recording_number_{1};  // threads compare it to know that their state is stale
   std::atomic<std::uint32_t> joined_threads_{0};
   std::uint32_t iteration_ = 0;
   std::uint32_t pauses_ = 0;
   bool passing_over_ = false;
-  SpinLock lock_;
+  BiasedLock lock_;
+  std::mutex threads_mutex_;  // guards state_->threads while threads enter
   Operators operators_;
   CallSites call_sites_;
   std::unique_ptr<RecordingState> state_ = std::make_unique<RecordingState>();

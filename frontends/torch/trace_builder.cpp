@@ -82,7 +82,7 @@ class Builder {
           record.words = &words[at];
           record.thread = thread->number;
           at += record.header.words;
-          if (is_kept(record.header.sequence)) records.push_back(record);
+          if (record.header.sequence < end_sequence()) records.push_back(record);
         }
       }
     }
@@ -95,11 +95,16 @@ class Builder {
   trace::StorageId storage(std::uint32_t recorded) {
     if (recorded == kNothing) return kNone;
     const auto [place, is_new] = storages_.try_emplace(recorded, static_cast<trace::StorageId>(trace_.storages.size()));
-    if (is_new) {
-      const StorageRecord& record = state_.storages.records()[recorded];
-      trace_.storages.push_back({record.size_bytes, record.device.str()});
-    }
+    if (is_new) trace_.storages.push_back(known_storages_[recorded]);
     return place->second;
+  }
+
+  /// A storage is new or has grown.
+  void learn(std::uint32_t recorded, std::uint64_t size_bytes, const std::string& device) {
+    trace::Storage& known = known_storages_[recorded];
+    known.size_bytes = std::max(known.size_bytes, size_bytes);
+    known.device = device;
+    if (const auto place = storages_.find(recorded); place != storages_.end()) trace_.storages[place->second].size_bytes = known.size_bytes;
   }
 
   trace::TensorId intern(trace::Tensor tensor) {
@@ -125,9 +130,18 @@ class Builder {
       tensor.requires_grad = false;
       return intern(std::move(tensor));
     };
+    const RecordReader::Learn learn_size = [this](std::uint32_t storage, std::uint64_t size_bytes, const std::string& device) {
+      learn(storage, size_bytes, device);
+    };
+    const RecordReader::Intern intern_nothing = [](const trace::Tensor&) { return kNone; };
     for (const Record& record : sorted_records()) {
+      if (record.header.operator_id == kDroppedRecord || !is_kept(record.header.sequence)) {
+        RecordReader reader(record.words + kRecordWords, record.words + record.header.words, intern_nothing, learn_size);
+        while (!reader.at_end()) (void)reader.read();
+        continue;
+      }
       const bool is_loss = record.header.operator_id == kLossRecord;
-      RecordReader reader(record.words + kRecordWords, record.words + record.header.words, is_loss ? intern_loss : intern_tensor);
+      RecordReader reader(record.words + kRecordWords, record.words + record.header.words, is_loss ? intern_loss : intern_tensor, learn_size);
       if (is_loss) {
         const trace::TensorId tensor = reader.read().tensor;
         losses_.emplace_back(record.header.sequence, trace::Loss{tensor, reader.read().real});
@@ -179,23 +193,19 @@ class Builder {
     }
   }
 
-  const StorageDetails* details(std::uint32_t recorded) const {
-    const std::uint32_t index = state_.storages.records()[recorded].details;
-    return index == kNothing ? nullptr : &state_.details[index];
-  }
-
   void add_externals() {
+    std::unordered_map<std::uint32_t, const StorageDetails*> details;
+    for (const StorageDetails& known : state_.details) details[known.id] = &known;
     for (const ExternalBytes& taken : state_.externals) {
       if (state_.is_passed_over(taken.iteration)) continue;
       const std::uint32_t op = op_at(taken.sequence);
       // An op that threw may have been the only reader: then nobody needs the bytes.
       if (op >= trace_.ops.size() || !storages_.contains(taken.storage)) continue;
       trace::External external{storages_.at(taken.storage), iteration_of(op), op, trace::Role::kUnknown, "", blobs_->add(taken.bytes)};
-      if (const StorageDetails* known = details(taken.storage); known != nullptr) {
-        const bool at_start = !known->start_name.empty();
-        external.name = at_start ? known->start_name : known->final_name;
-        external.role = at_start ? known->start_role : known->final_role;
-      }
+      const StorageDetails& known = *details.at(taken.storage);
+      const bool at_start = !known.start_name.empty();
+      external.name = at_start ? known.start_name : known.final_name;
+      external.role = at_start ? known.start_role : known.final_role;
       trace_.externals.push_back(std::move(external));
     }
   }
@@ -232,36 +242,32 @@ class Builder {
     return iteration < state_.complete_iterations() && !state_.is_passed_over(iteration);
   }
 
-  /// A storage's bytes at the end of the last complete iteration, or nothing when they are gone.
-  std::vector<std::byte> final_bytes(const StorageRecord& record, const StorageDetails* known) const {
-    if (known != nullptr && known->copied_iteration == state_.kept_iterations()) {
-      return {known->copy.get(), known->copy.get() + known->copy_size};
-    }
-    if (record.impl == nullptr || !StorageTable::is_alive(record.impl)) return {};
-    std::vector<std::byte> bytes(record.impl->nbytes());
-    copy_bytes(record.impl, bytes.data());
-    return bytes;
-  }
-
+  /// Reads the states where they are: they are those of the last complete iteration, but for what an unfinished one wrote.
   void add_final_states() {
-    const auto& records = state_.storages.records();
-    for (std::uint32_t id = 0; id < records.size(); ++id) {
-      const StorageDetails* known = details(id);
-      const bool named = known != nullptr && known->final_role != trace::Role::kUnknown;
-      if (!storages_.contains(id) || !(named || (records[id].external && records[id].written))) continue;
-      if (records[id].born >= state_.complete_iterations()) continue;
-      std::vector<std::byte> bytes = final_bytes(records[id], known);
-      if (bytes.empty()) {
+    std::unordered_map<std::uint32_t, const StorageTable::Slot*> alive;  // by place in `details`
+    state_.storages.for_each_alive([&alive](const StorageTable::Slot& slot) {
+      if (slot.details != kNothing) alive[slot.details] = &slot;
+    });
+    for (std::uint32_t place = 0; place < state_.details.size(); ++place) {
+      const StorageDetails& known = state_.details[place];
+      const bool named = known.final_role != trace::Role::kUnknown;
+      if (!storages_.contains(known.id) || !(named || (known.external && known.written))) continue;
+      if (known.born >= state_.complete_iterations()) continue;
+      const auto slot = alive.find(place);
+      if (slot == alive.end()) {
         // A number or a temporary that entered, was written and died is no state.
         if (named) ++lost_states_;
         continue;
       }
-      trace::FinalState final_state{storages_.at(id), trace::Role::kUnknown, "", blobs_->add(std::move(bytes))};
-      if (known != nullptr) {
-        final_state.role = named ? known->final_role : known->start_role;
-        final_state.name = known->final_name.empty() ? known->start_name : known->final_name;
+      if (!state_.is_as_kept(*slot->second)) {
+        ++overwritten_states_;
+        continue;
       }
-      trace_.final_states.push_back(std::move(final_state));
+      std::vector<std::byte> bytes(slot->second->impl->nbytes());
+      copy_bytes(slot->second->impl, bytes.data());
+      if (bytes.empty()) continue;
+      trace_.final_states.push_back({storages_.at(known.id), named ? known.final_role : known.start_role,
+                                     known.final_name.empty() ? known.start_name : known.final_name, blobs_->add(std::move(bytes))});
     }
   }
 
@@ -272,6 +278,7 @@ class Builder {
     for (const auto& [what, entry] : state_.not_recorded) add(what, entry.count, entry.site);
     for (const auto& [what, entry] : hidden_draws_) add(what, entry.count, entry.site);
     add("final bytes of a state that was freed before the file was written", lost_states_, kNoSite);
+    add("final bytes of a state that the unfinished last iteration had begun to change", overwritten_states_, kNoSite);
     add("changes of a storage by something that is not an op (its bytes were taken again)", state_.outside_changes, kNoSite);
   }
 
@@ -279,6 +286,7 @@ class Builder {
   const RecordingState& state_;
   trace::Trace trace_;
   std::shared_ptr<trace::MemoryBlobStore> blobs_ = std::make_shared<trace::MemoryBlobStore>();
+  std::unordered_map<std::uint32_t, trace::Storage> known_storages_;     // by the recorder's id, as the log tells it
   std::unordered_map<std::uint32_t, trace::StorageId> storages_;
   std::unordered_map<trace::Tensor, trace::TensorId, TensorHash> tensors_;
   std::unordered_map<std::uint32_t, trace::SchemaId> schemas_;
@@ -286,7 +294,7 @@ class Builder {
   std::vector<std::pair<std::uint64_t, trace::Loss>> losses_;
   std::map<std::string, NotRecordedCount> hidden_draws_;
   std::vector<std::uint32_t> kept_number_;  // by the recorder's number of an iteration: the file's
-  std::uint64_t lost_states_ = 0;
+  std::uint64_t lost_states_ = 0, overwritten_states_ = 0;
 };
 
 }  // namespace
