@@ -361,6 +361,7 @@ void add_trace(Commands& commands) {
   add_file_command(*parent, options, commands, "check",
                    "Reads the whole file and compares every checksum and content hash.",
                    "crucible trace check step.crtrace", run_check);
+  add_trace_recover(commands, *parent);
 }
 
 }  // namespace crucible::cli

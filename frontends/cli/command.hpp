@@ -34,6 +34,9 @@ void add_doctor(Commands& commands);
 void add_plugin(Commands& commands);
 void add_config(Commands& commands);
 
+// Subcommands of `crucible trace`, one per file cmd_trace_NAME.cpp.
+void add_trace_recover(Commands& commands, CLI::App& trace);
+
 // Subcommands of `crucible plugin`, one per file cmd_plugin_NAME.cpp.
 void add_plugin_explain(Commands& commands, CLI::App& plugin);
 void add_plugin_check(Commands& commands, CLI::App& plugin);
