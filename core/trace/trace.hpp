@@ -213,8 +213,9 @@ struct Trace {
   std::vector<Output> outputs;
   std::vector<CompoundTensor> compounds;
   /// One list per op, or nothing at all when they were not taken: XXH3-64 (seed 0) of the dense row-major elements of each
-  /// tensor in its results, then of each tensor that it wrote in place, in the order of the schema with lists flattened;
-  /// 0 for an undefined tensor and for one whose elements cannot be read.
+  /// tensor in its results, then of each tensor that it wrote in place, in the order of the schema with lists flattened, all
+  /// as they are after the op. 0: nothing to compare (an undefined tensor, elements that cannot be read, memory that the op
+  /// returned without filling it).
   std::vector<std::vector<std::uint64_t>> op_hashes;
   std::vector<Blob> blobs;
   std::shared_ptr<const BlobStore> blob_store;  // shared: programs made from the trace load weights later

@@ -1,8 +1,6 @@
 // The kernel for operators without a typed one: the arguments stand on the interpreter's stack and the schema says what
-// they are. It writes the same records as typed_kernel.hpp. Registration of both is here.
+// they are (boxed_values.cpp). It writes the same records as typed_kernel.hpp. Registration of every path is here.
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/core/ivalue.h>
-#include <ATen/core/jit_type.h>
 #include <ATen/core/stack.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/PyInterpreterHooks.h>
@@ -13,63 +11,14 @@
 #include <utility>
 #include <vector>
 
+#include "frontends/torch/boxed_values.hpp"
 #include "frontends/torch/kernels.hpp"
+#include "frontends/torch/record_function.hpp"
 #include "frontends/torch/typed_kernel.hpp"
 
 namespace crucible::recorder {
 
 namespace {
-
-void encode_value(Encoder& e, const c10::IValue& value, const c10::Type& type, Access access);
-
-void encode_elements(Encoder& e, const c10::IValue& value, const c10::Type& element, Access access) {
-  if (value.isIntList()) {
-    const auto integers = value.toIntVector();
-    return e.integers(integers);
-  }
-  if (value.isTensorList()) {
-    const auto tensors = value.toTensorList();
-    e.list(tensors.size());
-    for (std::size_t i = 0; i < tensors.size(); ++i) e.tensor(tensors.get(i), access);
-    return;
-  }
-  const auto values = value.toListRef();
-  const bool all_integers = !values.empty() && element.kind() == c10::TypeKind::SymIntType;
-  if (all_integers || (values.empty() && (element.kind() == c10::TypeKind::SymIntType || element.kind() == c10::TypeKind::IntType))) {
-    std::vector<c10::SymInt> integers;
-    for (const c10::IValue& item : values) integers.push_back(item.toSymInt());
-    return e.symbolic_list(integers);
-  }
-  e.list(values.size());
-  for (const c10::IValue& item : values) encode_value(e, item, element, access);
-}
-
-void encode_value(Encoder& e, const c10::IValue& value, const c10::Type& type, Access access) {
-  if (value.isNone()) return e.none();
-  switch (type.kind()) {
-    case c10::TypeKind::OptionalType: return encode_value(e, value, *type.castRaw<c10::OptionalType>()->getElementType(), access);
-    case c10::TypeKind::ListType:
-      if (value.isList()) return encode_elements(e, value, *type.castRaw<c10::ListType>()->getElementType(), access);
-      break;
-    case c10::TypeKind::TensorType:
-      if (value.isTensor()) return e.tensor(value.toTensor(), access);
-      break;
-    case c10::TypeKind::BoolType: return e.boolean(value.toBool());
-    case c10::TypeKind::FloatType: return value.isDouble() ? e.real(value.toDouble()) : e.scalar(value.toScalar());
-    case c10::TypeKind::IntType:
-    case c10::TypeKind::SymIntType: return e.symbolic(value.toSymInt());
-    case c10::TypeKind::NumberType: return e.scalar(value.toScalar());
-    case c10::TypeKind::ScalarTypeType: return e.dtype(value.toScalarType());
-    case c10::TypeKind::LayoutType: return encode(e, value.toLayout(), access);
-    case c10::TypeKind::MemoryFormatType: return encode(e, value.toMemoryFormat(), access);
-    case c10::TypeKind::DeviceObjType: return e.device(value.toDevice());
-    case c10::TypeKind::GeneratorType: return e.generator(value.toGenerator());
-    case c10::TypeKind::StringType: return e.string(value.toStringRef());
-    case c10::TypeKind::StorageType: return e.storage(value.toStorage(), access);
-    default: break;
-  }
-  e.opaque(value.tagKind());
-}
 
 /// What the framework shuts out while a handler of Python runs: all keys above Python's. It shuts ours out too where our
 /// key is above; then the ops that the handler calls would be lost, so we call the handler ourselves.
@@ -106,21 +55,17 @@ void boxed_kernel(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, t
   const Operator& op = Recorder::instance().operators().find_or_add(handle);
   if (op.control || is_undecomposed(op, below)) return handle.redispatchBoxed(below, stack);
   OpScope scope(op);
-  const auto& arguments = handle.schema().arguments();
-  const auto values = torch::jit::last(*stack, arguments.size());
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    encode_value(scope.encoder(), values[i], *arguments[i].real_type(), scope.access(i));
-  }
+  const auto values = torch::jit::last(*stack, handle.schema().arguments().size());
+  encode_arguments(scope, handle.schema(), values);
+  std::optional<OpHasher> hasher;
+  if (hashes_ops()) [[unlikely]] hasher.emplace(op).keep_written(values);
   scope.before_run();
   const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
   handle.redispatchBoxed(below, stack);
+  const auto results = torch::jit::last(*stack, handle.schema().returns().size());
+  if (hasher.has_value()) [[unlikely]] keep_hashes(scope, hasher->hash(results));
   if (!scope.after_run()) return;
-  const auto& returns = handle.schema().returns();
-  const auto results = torch::jit::last(*stack, returns.size());
-  for (std::size_t i = 0; i < returns.size(); ++i) {
-    encode_value(scope.encoder(), results[i], *returns[i].real_type(), Access::kResult);
-    if (results[i].isTensor()) scope.drawn(static_cast<std::uint32_t>(i), results[i].toTensor());
-  }
+  encode_results(scope, handle.schema(), results);
   scope.finish();
 }
 
@@ -133,7 +78,7 @@ class LateOperators final : public c10::OpRegistrationListener {
 };
 
 struct Installed {
-  std::unique_ptr<torch::Library> typed;
+  TypedKernels typed;
   std::vector<c10::RegistrationHandleRAII> handles;
   LateOperators* late = nullptr;  // owned by the dispatcher; null where the fallback covers every operator
 };
@@ -142,10 +87,6 @@ std::unique_ptr<Installed>& installed() {
   return *holder;
 }
 
-void install_typed(Installed& kernels) {
-  kernels.typed = std::make_unique<torch::Library>(torch::Library::IMPL, "aten", c10::DispatchKey::Fake, __FILE__, __LINE__);
-  register_typed_kernels(*kernels.typed);
-}
 
 void install_for(const std::vector<c10::OperatorName>& names, Installed& kernels) {
   auto& dispatcher = c10::Dispatcher::singleton();
@@ -169,6 +110,19 @@ void install_per_op(Installed& kernels) {
 
 }  // namespace
 
+const Operator* TypedKernels::find(std::string_view name) {
+  const std::size_t dot = name.find('.');
+  const c10::OperatorName full("aten::" + std::string(name.substr(0, dot)),
+                               dot == std::string_view::npos ? "" : std::string(name.substr(dot + 1)));
+  const auto op = c10::Dispatcher::singleton().findSchema(full);
+  return op.has_value() ? &Recorder::instance().operators().find_or_add(*op) : nullptr;
+}
+
+void TypedKernels::put(const Operator& op, c10::KernelFunction kernel) {
+  handles_.push_back(c10::Dispatcher::singleton().registerImpl(op.handle.operator_name(), c10::DispatchKey::Fake, std::move(kernel),
+                                                               std::nullopt, nullptr, "crucible recorder"));
+}
+
 const c10::BoxedKernel& passing_kernel() {
   static const c10::BoxedKernel kernel = c10::BoxedKernel::makeFromFunction<&pass_by>();
   return kernel;
@@ -176,7 +130,12 @@ const c10::BoxedKernel& passing_kernel() {
 
 std::string install_kernels(Path path) {
   uninstall_kernels();
+  use_observers(path == Path::kRecordFunction);
   auto kernels = std::make_unique<Installed>();
+  if (path == Path::kRecordFunction) {
+    installed() = std::move(kernels);
+    return "RecordFunction observers, which only look on";
+  }
   auto& dispatcher = c10::Dispatcher::singleton();
   std::string fallback = "the boxed fallback on the Fake key";
   if (path != Path::kPerOp) {
@@ -187,7 +146,7 @@ std::string install_kernels(Path path) {
       path = Path::kPerOp;  // a newer framework uses the key itself
     }
   }
-  if (path != Path::kBoxed) install_typed(*kernels);
+  if (path != Path::kBoxed) register_typed_kernels(kernels->typed);
   if (path == Path::kPerOp) {
     install_per_op(*kernels);
     fallback = "a boxed kernel per operator on the Fake key";

@@ -43,24 +43,6 @@ std::string text_of(PyObject* object) {
   return text == nullptr ? "?" : text;
 }
 
-// A program has some hundred code objects and modules: with one place for each key two of them would keep throwing each
-// other out, at a thousand instructions a time, so every key has a set of places.
-constexpr std::size_t kWays = 4;
-
-/// The set of a key: its kWays entries.
-template <class Entry>
-Entry* set_of(std::vector<Entry>& entries, const void* key, std::size_t salt) {
-  const std::size_t sets = entries.size() / kWays;
-  return &entries[(((reinterpret_cast<std::uintptr_t>(key) + salt * 0x85EBCA6Bull) * 0x9E3779B97F4A7C15ull >> 40) & (sets - 1)) * kWays];
-}
-
-/// Puts an entry first in its set; the one that came first of all goes.
-template <class Entry>
-const Entry& remember(Entry* set, const Entry& entry) {
-  std::move_backward(set, set + kWays - 1, set + kWays);
-  return *set = entry;
-}
-
 }  // namespace
 
 struct CallSites::Tables {
@@ -72,13 +54,12 @@ struct CallSites::Tables {
   std::unordered_map<PyObject*, std::uint32_t> modules;
 };
 
-void CallSites::start(PyObject* module_call, std::vector<std::string> framework_folders, PyObject* name_modules,
-                      bool read_frames) {
+void CallSites::start(PyObject* module_call, std::vector<std::string> framework_folders, PyObject* name_modules, Way way) {
   stop();
   sites_.clear();
   modules_.clear();
   ++generation_;
-  read_frames_ = read_frames && CRUCIBLE_READS_FRAMES;
+  way_ = way == Way::kInPlace && !CRUCIBLE_READS_FRAMES ? Way::kPublicApi : way;
   tables_ = new Tables;
   PyObject* code = PyObject_GetAttrString(module_call, "__code__");
   if (code == nullptr || !PyCode_Check(code)) {
@@ -160,35 +141,39 @@ std::uint32_t CallSites::module_of(PyObject* module, PyObject* outermost) {
 }
 
 inline CallSites::CodeKind CallSiteCache::kind_of(CallSites& shared, PyCodeObject* code) {
-  const CodeEntry* const set = set_of(codes_, code, 0);
-  for (std::size_t way = 0; way < kWays; ++way) {
-    if (set[way].code == code) return set[way].kind;
-  }
-  return learn_kind(shared, code);
+  const std::uint32_t* known = codes_.find(code);
+  return known != nullptr ? static_cast<CallSites::CodeKind>(*known) : learn_kind(shared, code);
 }
 
 CallSites::CodeKind CallSiteCache::learn_kind(CallSites& shared, PyCodeObject* code) {
   const WithPython python;
-  return remember(set_of(codes_, code, 0), CodeEntry{code, shared.kind_of(code)}).kind;
+  const CallSites::CodeKind kind = shared.kind_of(code);
+  codes_.remember(code, static_cast<std::uint32_t>(kind));
+  return kind;
 }
 
-std::uint32_t CallSiteCache::site_of(CallSites& shared, PyCodeObject* code, int instruction) {
-  SiteEntry* const set = set_of(sites_, code, static_cast<std::size_t>(instruction));
-  for (std::size_t way = 0; way < kWays; ++way) {
-    if (set[way].code == code && set[way].instruction == instruction) return set[way].site;
-  }
-  const WithPython python;
-  return remember(set, SiteEntry{code, instruction, shared.site_of(code, instruction)}).site;
+inline std::uint32_t CallSiteCache::site_of(CallSites& shared, PyCodeObject* code, const void* instruction) {
+  const std::uint32_t* known = sites_.find(instruction);
+  return known != nullptr ? *known : learn_site(shared, code, instruction);
 }
 
 CallSite CallSiteCache::find(CallSites& shared, bool want_module) {
   if (generation_ != shared.generation()) [[unlikely]] {
     generation_ = shared.generation();
-    codes_.assign(kEntries, {});
-    sites_.assign(kEntries, {});
-    modules_.assign(kEntries, {});
+    forget();
   }
-  return shared.reads_frames() ? find_in_frames(shared, want_module) : find_with_api(shared, want_module);
+  switch (shared.way()) {
+    case CallSites::Way::kInPlace: return find_in_frames(shared, want_module);
+    case CallSites::Way::kPublicApi: return find_with_api(shared, want_module);
+    case CallSites::Way::kNot: break;
+  }
+  return {};
+}
+
+void CallSiteCache::forget() {
+  codes_.clear();
+  sites_.clear();
+  modules_.clear();
 }
 
 #if CRUCIBLE_READS_FRAMES
@@ -203,23 +188,26 @@ PyObject* self_of(const _PyInterpreterFrame* frame) {
 
 }  // namespace
 
+std::uint32_t CallSiteCache::learn_site(CallSites& shared, PyCodeObject* code, const void* instruction) {
+  const WithPython python;
+  const auto offset = static_cast<const _Py_CODEUNIT*>(instruction) - _PyCode_CODE(code);
+  return sites_.remember(instruction, shared.site_of(code, static_cast<int>(offset) * static_cast<int>(sizeof(_Py_CODEUNIT))));
+}
+
 std::uint32_t CallSiteCache::module_of(CallSites& shared, PyObject* module, void* frame) {
-  ModuleEntry* const set = set_of(modules_, module, 0);
-  for (std::size_t way = 0; way < kWays; ++way) {
-    if (set[way].module == module) return set[way].id;
-  }
+  if (const std::uint32_t* known = modules_.find(module); known != nullptr) return *known;
   PyObject* outermost = module;
   for (auto* f = static_cast<_PyInterpreterFrame*>(frame); f != nullptr; f = f->previous) {
     if (kind_of(shared, f->f_code) == CallSites::CodeKind::kModuleCall && self_of(f) != nullptr) outermost = self_of(f);
   }
   const WithPython python;
   const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
-  return remember(set, ModuleEntry{module, shared.module_of(module, outermost)}).id;
+  return modules_.remember(module, shared.module_of(module, outermost));
 }
 
 CallSite CallSiteCache::find_in_frames(CallSites& shared, bool want_module) {
   CallSite found;
-  const PyThreadState* thread = PyGILState_GetThisThreadState();
+  const PyThreadState* thread = python_thread_ != nullptr ? python_thread_ : PyGILState_GetThisThreadState();
   if (thread == nullptr || thread->cframe == nullptr) return found;  // a thread of the framework: no Python below
   for (_PyInterpreterFrame* frame = thread->cframe->current_frame; frame != nullptr; frame = frame->previous) {
     switch (kind_of(shared, frame->f_code)) {
@@ -229,7 +217,7 @@ CallSite CallSiteCache::find_in_frames(CallSites& shared, bool want_module) {
         if (PyObject* self = self_of(frame); self != nullptr) found.module = module_of(shared, self, frame);
         break;
       case CallSites::CodeKind::kUser:
-        if (found.site == kNoSite) found.site = site_of(shared, frame->f_code, _PyInterpreterFrame_LASTI(frame) * static_cast<int>(sizeof(_Py_CODEUNIT)));
+        if (found.site == kNoSite) found.site = site_of(shared, frame->f_code, frame->prev_instr);
         break;
     }
     if (found.site != kNoSite && (found.module != kNoSite || !want_module)) break;
@@ -239,6 +227,7 @@ CallSite CallSiteCache::find_in_frames(CallSites& shared, bool want_module) {
 
 #else
 
+std::uint32_t CallSiteCache::learn_site(CallSites&, PyCodeObject*, const void*) { return kNoSite; }
 std::uint32_t CallSiteCache::module_of(CallSites&, PyObject*, void*) { return kNoSite; }
 CallSite CallSiteCache::find_in_frames(CallSites&, bool) { return {}; }
 

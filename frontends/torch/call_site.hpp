@@ -29,16 +29,17 @@ struct SourceLine {
 /// tables, so that their addresses stay theirs. Threads: the GIL guards all of it.
 class CallSites {
  public:
+  /// How a thread's frames are read: in place where this Python's layout is known, through the public API, not at all.
+  enum class Way : std::uint8_t { kPublicApi, kInPlace, kNot };
   /// `module_call` is nn.Module.__call__; code in one of `framework_folders` is not a site. `name_modules` is called with
   /// the outermost running module when a module is met that has no name yet; it returns a list of (module, name).
-  void start(PyObject* module_call, std::vector<std::string> framework_folders, PyObject* name_modules, bool read_frames);
+  void start(PyObject* module_call, std::vector<std::string> framework_folders, PyObject* name_modules, Way way);
   /// Gives all references back. Sites and module names stay readable until the next start.
   void stop();
 
   const std::vector<SourceLine>& sites() const { return sites_; }
   const std::vector<std::string>& modules() const { return modules_; }
-  /// True when frames are read in place.
-  bool reads_frames() const { return read_frames_; }
+  Way way() const { return way_; }
   /// Grows with each start: threads compare it to know that their caches are stale.
   std::uint32_t generation() const { return generation_; }
 
@@ -54,7 +55,7 @@ class CallSites {
   std::vector<SourceLine> sites_;
   std::vector<std::string> modules_;
   std::uint32_t generation_ = 0;
-  bool read_frames_ = false;
+  Way way_ = Way::kNot;
 };
 
 /// One thread's way to its call site. Threads: its own.
@@ -63,33 +64,54 @@ class CallSiteCache {
   /// The call site of the op that this thread is about to run. The module is searched beyond the site's frame only when
   /// `want_module`. Takes the GIL only for code that this thread has not met yet.
   CallSite find(CallSites& shared, bool want_module);
+  /// Says that the calling thread holds the GIL and runs Python code for as long as the recording lasts.
+  void stays_in_python() { python_thread_ = PyThreadState_Get(); }
 
  private:
   CallSite find_in_frames(CallSites& shared, bool want_module);
   CallSite find_with_api(CallSites& shared, bool want_module);
+  void forget();
   CallSites::CodeKind kind_of(CallSites& shared, PyCodeObject* code);
   CallSites::CodeKind learn_kind(CallSites& shared, PyCodeObject* code);
-  std::uint32_t site_of(CallSites& shared, PyCodeObject* code, int instruction);
+  std::uint32_t site_of(CallSites& shared, PyCodeObject* code, const void* instruction);
+  std::uint32_t learn_site(CallSites& shared, PyCodeObject* code, const void* instruction);
   std::uint32_t module_of(CallSites& shared, PyObject* module, void* frame);
 
-  struct CodeEntry {
-    PyCodeObject* code = nullptr;
-    CallSites::CodeKind kind = CallSites::CodeKind::kUser;
+  /// Addresses with a number each, in sets of two places. The address 0 is the empty place.
+  class AddressMap {
+   public:
+    explicit AddressMap(std::size_t places) : entries_(places), mask_(places - 1) {}
+    /// The place with the number of `address`, or null.
+    const std::uint32_t* find(const void* address) const {
+      const std::size_t at = place(address);
+      if (entries_[at].address == address) [[likely]] return &entries_[at].number;
+      return entries_[at ^ 1].address == address ? &entries_[at ^ 1].number : nullptr;
+    }
+    std::uint32_t remember(const void* address, std::uint32_t number) {
+      const std::size_t at = place(address);
+      if (entries_[at].address != nullptr) entries_[at ^ 1] = entries_[at];
+      entries_[at] = {address, number};
+      return number;
+    }
+    void clear() { entries_.assign(entries_.size(), {}); }
+
+   private:
+    struct Entry {
+      const void* address = nullptr;
+      std::uint32_t number = 0;
+    };
+    std::size_t place(const void* address) const {
+      return (reinterpret_cast<std::uintptr_t>(address) * 0x9E3779B97F4A7C15ull >> 40) & mask_;
+    }
+    std::vector<Entry> entries_;
+    std::size_t mask_;
   };
-  struct SiteEntry {
-    PyCodeObject* code = nullptr;
-    int instruction = 0;
-    std::uint32_t site = 0;
-  };
-  struct ModuleEntry {
-    PyObject* module = nullptr;
-    std::uint32_t id = 0;
-  };
-  static constexpr std::size_t kEntries = 1024;  // of each, in sets of a few
+
   std::uint32_t generation_ = 0;
-  std::vector<CodeEntry> codes_;
-  std::vector<SiteEntry> sites_;
-  std::vector<ModuleEntry> modules_;
+  PyThreadState* python_thread_ = nullptr;  // of the thread that started recording: it outlives the recording
+  AddressMap codes_{2048};                  // code object -> kind
+  AddressMap sites_{2048};                  // address of the instruction in its code object -> site
+  AddressMap modules_{1024};                // module object -> module
 };
 
 }  // namespace crucible::recorder

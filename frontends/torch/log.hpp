@@ -33,6 +33,7 @@ enum class Tag : std::uint8_t {
   kIntList,         // bits 8..: elements, each a word
   kOpaque,          // bits 8..: bytes of a type name, then as kString
   kOutputs,         // between arguments and results of an op
+  kCompound,        // bits 8..: parts; then as compound_tensor.hpp says
 };
 
 /// Flags of a tensor item. Sizes, strides and offset are 32-bit halves of words unless kWide says whole words.
@@ -42,6 +43,8 @@ enum TensorFlag : std::uint8_t {
   kDense = 4,      // strides are those of a fresh row-major tensor: not written
   kHasOffset = 8,  // a word with the storage offset follows
   kWide = 16,
+  kNewSize = 32,   // a word with the storage's bytes (low 48 bits) and its device (as in kDevice, bits 48..) follows: the
+                   // storage is met for the first time, or has grown
 };
 
 /// First words of a record; `kRecordWords` of them.
@@ -50,11 +53,11 @@ struct RecordHeader {
   std::uint32_t words = 0;  // of the whole record
   std::uint32_t site = 0;
   std::uint32_t module = 0;
-  std::uint64_t sequence = 0;
-  std::uint64_t phase = 0;
+  std::uint64_t sequence : 56 = 0;
+  std::uint64_t phase : 8 = 0;
 
   static RecordHeader read(const std::uint64_t* words) {
-    std::array<std::uint64_t, 4> bits{};
+    std::array<std::uint64_t, 3> bits{};
     std::memcpy(bits.data(), words, sizeof bits);
     return std::bit_cast<RecordHeader>(bits);
   }
@@ -88,6 +91,9 @@ class Log {
   void reserve(std::size_t words) {
     if (static_cast<std::size_t>(end_ - next_) < words + kSlack) [[unlikely]] grow(words);
   }
+  /// Where the next word goes, for who reserved room and writes several words at once; written() says up to where.
+  std::uint64_t* next() { return next_; }
+  void written(std::uint64_t* end) { next_ = end; }
   void put(std::uint64_t word) { *next_++ = word; }
   void put(Tag tag, std::uint64_t payload = 0) { put(static_cast<std::uint64_t>(tag) | payload << 8); }
   void put_bytes(Tag tag, const char* data, std::size_t size);

@@ -3,24 +3,85 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <c10/core/Layout.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+
+#include "frontends/torch/compound_tensor.hpp"
 
 namespace crucible::recorder {
 
 namespace {
 
-/// Tensors whose values are not simply those at their offset, sizes and strides.
+/// Tensors whose values are not simply those at their offset, sizes and strides, or that have none (meta tensors).
 std::uint64_t unusual_keys() {
   using K = c10::DispatchKey;
-  std::uint64_t keys = 0;
+  c10::DispatchKeySet keys(c10::BackendComponent::MetaBit);
   for (const K key : {K::Sparse, K::SparseCsr, K::NestedTensor, K::Quantized, K::Conjugate, K::Negative, K::ZeroTensor}) {
-    keys |= c10::DispatchKeySet(key).raw_repr();
+    keys = keys | c10::DispatchKeySet(key);
   }
-  return keys;
+  return keys.raw_repr();
 }
 
 const std::uint64_t kUnusualKeys = unusual_keys();
+
+/// dtype_of as a table, for the hot path.
+constexpr std::array<std::uint8_t, static_cast<std::size_t>(c10::ScalarType::NumOptions)> kDTypes = [] {
+  std::array<std::uint8_t, static_cast<std::size_t>(c10::ScalarType::NumOptions)> table{};
+  for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<std::uint8_t>(dtype_of(static_cast<c10::ScalarType>(i)));
+  return table;
+}();
+
+/// A storage's bytes and device in one word, as kNewSize says.
+std::uint64_t size_word(const c10::StorageImpl& storage, std::uint64_t size_bytes) {
+  const c10::Device device = storage.device();
+  return (size_bytes & 0xffffffffffffull) | static_cast<std::uint64_t>(static_cast<std::uint8_t>(device.type())) << 48 |
+         static_cast<std::uint64_t>(static_cast<std::uint8_t>(device.index() + 1)) << 56;
+}
+
+/// Whether numbers, joined by or, all are non-negative and below 2^32.
+bool fits(std::int64_t numbers) { return static_cast<std::uint64_t>(numbers) >> 32 == 0; }
+
+/// Sizes, and strides where they are not those of a dense tensor; adds to `flags` how. Returns where the next word goes.
+std::uint64_t* put_shape(std::uint64_t* next, c10::IntArrayRef sizes, c10::IntArrayRef strides, std::uint64_t& flags) {
+  const std::size_t dimensions = sizes.size();
+  std::int64_t all_bits = 0, expected = 1;
+  bool dense = true;
+  for (std::size_t i = dimensions; i-- > 0;) {
+    dense &= strides[i] == expected;
+    all_bits |= sizes[i] | strides[i];
+    expected *= sizes[i] == 0 ? 1 : sizes[i];
+  }
+  flags |= dense ? kDense : 0;
+  if (!fits(all_bits)) {
+    flags |= kWide;
+    for (const std::int64_t number : sizes) *next++ = static_cast<std::uint64_t>(number);
+    if (dense) return next;
+    for (const std::int64_t number : strides) *next++ = static_cast<std::uint64_t>(number);
+    return next;
+  }
+  // Halves of words in one row.
+  std::size_t halves = 0;
+  const auto put = [next, &halves](std::int64_t number) {
+    if (halves % 2 == 0) {
+      next[halves / 2] = static_cast<std::uint64_t>(number);
+    } else {
+      next[halves / 2] |= static_cast<std::uint64_t>(number) << 32;
+    }
+    ++halves;
+  };
+  for (const std::int64_t number : sizes) put(number);
+  if (!dense) {
+    for (const std::int64_t number : strides) put(number);
+  }
+  return next + (halves + 1) / 2;
+}
+
+bool requires_grad(const c10::TensorImpl& impl) {
+  // The one class of the framework that implements the interface: called directly, it is a load.
+  const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(impl.autograd_meta());
+  return meta != nullptr && meta->torch::autograd::AutogradMeta::requires_grad();
+}
 
 std::uint64_t device_word(const c10::Device& device) {
   return static_cast<std::uint64_t>(static_cast<std::uint8_t>(device.type())) |
@@ -29,108 +90,63 @@ std::uint64_t device_word(const c10::Device& device) {
 
 }  // namespace
 
-DType dtype_of(c10::ScalarType type) {
-  switch (type) {
-    case c10::ScalarType::Bool: return DType::kBool;
-    case c10::ScalarType::Byte: return DType::kU8;
-    case c10::ScalarType::Char: return DType::kI8;
-    case c10::ScalarType::Short: return DType::kI16;
-    case c10::ScalarType::Int: return DType::kI32;
-    case c10::ScalarType::Long: return DType::kI64;
-    case c10::ScalarType::Half: return DType::kF16;
-    case c10::ScalarType::BFloat16: return DType::kBF16;
-    case c10::ScalarType::Float: return DType::kF32;
-    case c10::ScalarType::Double: return DType::kF64;
-    case c10::ScalarType::ComplexFloat: return DType::kC64;
-    case c10::ScalarType::ComplexDouble: return DType::kC128;
-    default: return DType::kOther;
-  }
-}
-
-void Encoder::unusual_tensor(const at::Tensor& tensor) {
-  const auto keys = tensor.key_set();
-  if (keys.has(c10::DispatchKey::NestedTensor)) {
-    unusual_ = "nested tensors";
-  } else if (tensor.layout() != c10::kStrided) {
-    unusual_ = "sparse tensors";
-  } else if (keys.has(c10::DispatchKey::Quantized)) {
-    unusual_ = "quantized tensors";
-  } else if (tensor.is_conj() || tensor.is_neg() || tensor._is_zerotensor()) {
-    unusual_ = "conjugate, negative or zero tensors";
-  } else {
-    unusual_ = "tensors without a storage";
-  }
-  const bool has_sizes = !keys.has(c10::DispatchKey::NestedTensor);
-  const std::size_t dimensions = has_sizes ? static_cast<std::size_t>(tensor.dim()) : 0;
-  log_.reserve(1 + 2 * dimensions);
-  const std::uint64_t flags = static_cast<std::uint64_t>(tensor.requires_grad() ? kRequiresGrad : 0) | kWide;
-  log_.put(static_cast<std::uint64_t>(Tag::kTensor) | static_cast<std::uint64_t>(dtype_of(tensor.scalar_type())) << 8 |
-           flags << 16 | static_cast<std::uint64_t>(dimensions) << 24 | static_cast<std::uint64_t>(kNothing) << 32);
-  for (std::size_t i = 0; i < dimensions; ++i) log_.put(static_cast<std::uint64_t>(tensor.size(static_cast<std::int64_t>(i))));
-  for (std::size_t i = 0; i < dimensions; ++i) log_.put(0);
-}
-
-void Encoder::tensor(const at::Tensor& tensor, Access access) {
+void Encoder::other_tensor(const at::Tensor& tensor, Access access) {
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   if (impl == c10::UndefinedTensorImpl::singleton()) {
     log_.reserve(1);
     log_.put(Tag::kUndefinedTensor);
-    return;
-  }
-  if (impl->is_meta() || impl->has_symbolic_sizes_strides()) [[unlikely]] {
+  } else if (impl->is_meta() || impl->has_symbolic_sizes_strides()) {
     is_abstract_ = true;
-    return;
+  } else {
+    unusual_ = encode_compound(*this, tensor, access);
   }
-  if ((impl->key_set().raw_repr() & kUnusualKeys) != 0 || !impl->has_storage()) [[unlikely]] {
-    unusual_tensor(tensor);
-    return;
+}
+
+void Encoder::tensor(const at::Tensor& tensor, Access access) {
+  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
+  const std::uint64_t keys = impl->key_set().raw_repr();
+  if (storage == nullptr || keys == 0 || (keys & kUnusualKeys) != 0 || impl->has_symbolic_sizes_strides()) [[unlikely]] {
+    return other_tensor(tensor, access);
   }
+  StorageTable::Slot& slot = access == Access::kResult ? recorder_.output_storage(storage)
+                                                       : recorder_.input_storage(storage, access == Access::kWrite);
   const auto sizes = impl->sizes();
   const auto strides = impl->strides();
   const std::size_t dimensions = sizes.size();
-  const std::uint64_t offset = static_cast<std::uint64_t>(impl->storage_offset());
-  std::uint64_t all_bits = 0, expected = 1;
-  bool dense = true;
-  for (std::size_t i = dimensions; i-- > 0;) {
-    const std::uint64_t size = static_cast<std::uint64_t>(sizes[i]), stride = static_cast<std::uint64_t>(strides[i]);
-    dense &= stride == expected;
-    all_bits |= size | stride;
-    expected *= std::max<std::uint64_t>(size, 1);
+  log_.reserve(3 + 2 * dimensions);
+  std::uint64_t* const head = log_.next();
+  std::uint64_t* next = head + 1;
+  std::uint64_t flags = (requires_grad(*impl) ? kRequiresGrad : 0) | (impl->is_wrapped_number() ? kWrappedNumber : 0);
+  if (const std::uint64_t offset = static_cast<std::uint64_t>(impl->storage_offset()); offset != 0) {
+    flags |= kHasOffset;
+    *next++ = offset;
   }
-  c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
-  const std::uint32_t id = access == Access::kResult ? recorder_.output_storage(storage)
-                                                     : recorder_.input_storage(storage, access == Access::kWrite);
-  const bool wide = all_bits >> 32 != 0;
-  const bool requires_grad = impl->autograd_meta() != nullptr && impl->requires_grad();
-  const std::uint64_t flags = static_cast<std::uint64_t>((requires_grad ? kRequiresGrad : 0) |
-                                                         (impl->is_wrapped_number() ? kWrappedNumber : 0) |
-                                                         (dense ? kDense : 0) | (offset != 0 ? kHasOffset : 0) | (wide ? kWide : 0));
-  log_.reserve(2 + 2 * dimensions);
-  log_.put(static_cast<std::uint64_t>(Tag::kTensor) |
-           static_cast<std::uint64_t>(dtype_of(c10::typeMetaToScalarType(impl->dtype()))) << 8 | flags << 16 |
-           static_cast<std::uint64_t>(dimensions) << 24 | static_cast<std::uint64_t>(id) << 32);
-  if (offset != 0) log_.put(offset);
-  const auto whole = [&](c10::IntArrayRef numbers) {
-    for (const std::int64_t number : numbers) log_.put(static_cast<std::uint64_t>(number));
-  };
-  if (wide) {
-    whole(sizes);
-    if (!dense) whole(strides);
-    return;
-  }
-  // Halves of words in one row: the sizes, then the strides where they are not those of a dense tensor.
-  std::uint64_t low = 0;
-  bool is_half = false;
-  const auto halves = [&](c10::IntArrayRef numbers) {
-    for (const std::int64_t number : numbers) {
-      if (is_half) log_.put(low | static_cast<std::uint64_t>(number) << 32);
-      low = static_cast<std::uint64_t>(number);
-      is_half = !is_half;
+  if (slot.size_bytes == kUntold || may_grow_) {
+    const std::uint64_t size_bytes = storage->nbytes();
+    if (slot.size_bytes == kUntold || size_bytes > slot.size_bytes) {
+      flags |= kNewSize;
+      slot.size_bytes = size_bytes;
+      has_news_ = true;
+      *next++ = size_word(*storage, size_bytes);
     }
-  };
-  halves(sizes);
-  if (!dense) halves(strides);
-  if (is_half) log_.put(low);
+  }
+  const std::int64_t* const size = sizes.data();
+  const std::int64_t* const stride = strides.data();
+  // Most tensors have one or two dimensions, are dense and small: one word.
+  if (dimensions == 2 && stride[1] == 1 && stride[0] == (size[1] == 0 ? 1 : size[1]) && fits(size[0] | size[1])) {
+    flags |= kDense;
+    *next++ = static_cast<std::uint64_t>(size[0]) | static_cast<std::uint64_t>(size[1]) << 32;
+  } else if (dimensions == 1 && stride[0] == 1 && fits(size[0])) {
+    flags |= kDense;
+    *next++ = static_cast<std::uint64_t>(size[0]);
+  } else {
+    next = put_shape(next, sizes, strides, flags);
+  }
+  *head = static_cast<std::uint64_t>(Tag::kTensor) |
+          static_cast<std::uint64_t>(kDTypes[static_cast<std::size_t>(c10::typeMetaToScalarType(impl->dtype()))]) << 8 |
+          flags << 16 | static_cast<std::uint64_t>(dimensions) << 24 | static_cast<std::uint64_t>(slot.id) << 32;
+  log_.written(next);
 }
 
 void Encoder::storage(const c10::Storage& storage, Access access) {
@@ -141,11 +157,14 @@ void Encoder::storage(const c10::Storage& storage, Access access) {
     is_abstract_ = true;
     return;
   }
-  const std::uint64_t id = recorder_.input_storage(impl, access == Access::kWrite);
-  log_.reserve(2);
+  StorageTable::Slot& slot = recorder_.input_storage(impl, access == Access::kWrite);
+  log_.reserve(3);
   log_.put(static_cast<std::uint64_t>(Tag::kTensor) | static_cast<std::uint64_t>(DType::kU8) << 8 |
-           static_cast<std::uint64_t>(kDense | kWide) << 16 | std::uint64_t{1} << 24 | id << 32);
-  log_.put(impl->nbytes());
+           static_cast<std::uint64_t>(kDense | kWide | kNewSize) << 16 | std::uint64_t{1} << 24 | std::uint64_t{slot.id} << 32);
+  slot.size_bytes = impl->nbytes();
+  has_news_ = true;
+  log_.put(size_word(*impl, slot.size_bytes));
+  log_.put(slot.size_bytes);
 }
 
 void Encoder::scalar(const c10::Scalar& value) {
@@ -194,35 +213,31 @@ void Encoder::symbolic_list(c10::ArrayRef<c10::SymInt> values) {
 }
 
 OpScope::OpScope(const Operator& op)
-    : recorder_(Recorder::instance()), op_(op), thread_(recorder_.thread()), encoder_(recorder_, thread_.log) {
-  if (--thread_.until_sample == 0) [[unlikely]] {
-    sampled_ = true;
-    started_ns_ = now_ns();
-    copied_before_ns_ = recorder_.state().snapshots.copy_ns();
-  }
+    : recorder_(Recorder::instance()), op_(op), thread_(recorder_.thread()), encoder_(recorder_, thread_.log, op.written_arguments != 0) {
+  if (--thread_.until_sample == 0) [[unlikely]] begin_sample();
   const trace::Phase phase = recorder_.phase();
   const CallSite call = thread_.call_sites.find(recorder_.call_sites(), phase == trace::Phase::kForward);
   header_.operator_id = op.id;
   header_.site = call.site;
   header_.module = call.module;
   header_.phase = static_cast<std::uint64_t>(phase);
-  recorder_.lock().lock();
+  recorder_.lock().lock(thread_.key());
   locked_ = true;
   header_.sequence = recorder_.take_sequence();
   thread_.log.begin_record();
 }
 
 void OpScope::before_run() {
-  if (encoder_.is_abstract()) return abandon();
+  if (encoder_.is_abstract()) [[unlikely]] return abandon();
   recorder_.lock().unlock();
   locked_ = false;
   if (sampled_) [[unlikely]] spent_ns_ = now_ns() - started_ns_;
 }
 
 bool OpScope::after_run() {
-  if (!open_) return false;
+  if (!open_) [[unlikely]] return false;
   if (sampled_) [[unlikely]] started_ns_ = now_ns();
-  recorder_.lock().lock();
+  recorder_.lock().lock(thread_.key());
   locked_ = true;
   thread_.log.reserve(1);
   thread_.log.put(Tag::kOutputs);
@@ -230,24 +245,41 @@ bool OpScope::after_run() {
 }
 
 void OpScope::finish() {
-  if (encoder_.is_abstract()) return abandon();
+  if (encoder_.is_abstract()) [[unlikely]] return abandon();
   if (encoder_.unusual() != nullptr) [[unlikely]] {
-    recorder_.count_not_recorded(std::string(encoder_.unusual()) + " in " + op_.full_name(), header_.site);
+    recorder_.count_not_recorded(std::string(encoder_.unusual()) + " in " + op_.full_name() + " (kept as their parts; not replayed)", header_.site);
   }
   thread_.log.finish_record(header_);
   recorder_.lock().unlock();
   open_ = locked_ = false;
-  if (!sampled_) return;
+  if (sampled_) [[unlikely]] end_sample();
+}
+
+void OpScope::begin_sample() {
+  sampled_ = true;
+  started_ns_ = now_ns();
+  copied_before_ns_ = recorder_.state().snapshots.copy_ns();
+}
+
+void OpScope::end_sample() {
   const std::uint64_t copying_ns = recorder_.state().snapshots.copy_ns() - copied_before_ns_;
   const std::uint64_t all_ns = spent_ns_ + now_ns() - started_ns_;
   thread_.sampled_ns += all_ns - std::min(all_ns, copying_ns);
   ++thread_.sampled_ops;
   thread_.random ^= thread_.random << 13, thread_.random ^= thread_.random >> 7, thread_.random ^= thread_.random << 17;
-  thread_.until_sample = 8 + static_cast<std::uint32_t>(thread_.random & 15);
+  thread_.until_sample = 32 + static_cast<std::uint32_t>(thread_.random & 63);
 }
 
 void OpScope::abandon() {
-  thread_.log.drop_record();
+  if (encoder_.has_news()) {
+    // The storages that it made known stay known: their sizes are read from here.
+    header_.operator_id = kDroppedRecord;
+    if (!locked_) recorder_.lock().lock(thread_.key());
+    locked_ = true;
+    thread_.log.finish_record(header_);
+  } else {
+    thread_.log.drop_record();
+  }
   if (locked_) recorder_.lock().unlock();
   open_ = locked_ = false;
   if (sampled_) thread_.until_sample = 1;

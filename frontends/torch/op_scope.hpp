@@ -23,14 +23,31 @@
 namespace crucible::recorder {
 
 /// The project's number for an element type of the framework.
-DType dtype_of(c10::ScalarType type);
+constexpr DType dtype_of(c10::ScalarType type) {
+  switch (type) {
+    case c10::ScalarType::Bool: return DType::kBool;
+    case c10::ScalarType::Byte: return DType::kU8;
+    case c10::ScalarType::Char: return DType::kI8;
+    case c10::ScalarType::Short: return DType::kI16;
+    case c10::ScalarType::Int: return DType::kI32;
+    case c10::ScalarType::Long: return DType::kI64;
+    case c10::ScalarType::Half: return DType::kF16;
+    case c10::ScalarType::BFloat16: return DType::kBF16;
+    case c10::ScalarType::Float: return DType::kF32;
+    case c10::ScalarType::Double: return DType::kF64;
+    case c10::ScalarType::ComplexFloat: return DType::kC64;
+    case c10::ScalarType::ComplexDouble: return DType::kC128;
+    default: return DType::kOther;
+  }
+}
 
 /// Writes items into a thread's log. Threads: one, holding the recorder's lock.
 class Encoder {
  public:
   enum class Access : std::uint8_t { kRead, kWrite, kResult };
 
-  Encoder(Recorder& recorder, Log& log) : recorder_(recorder), log_(log) {}
+  /// `may_grow`: storages may have become larger since they were last seen, as an op that writes can make them.
+  Encoder(Recorder& recorder, Log& log, bool may_grow) : recorder_(recorder), log_(log), may_grow_(may_grow) {}
 
   void tensor(const at::Tensor& tensor, Access access);
   void storage(const c10::Storage& storage, Access access);
@@ -60,14 +77,18 @@ class Encoder {
   Log& log() { return log_; }
   /// True once a tensor of the meta device, or one without real sizes, was met: the op computes nothing.
   bool is_abstract() const { return is_abstract_; }
-  /// What cannot be kept exactly, met since the start: named with `count_unusual` by the scope.
+  /// What replay cannot take, met since the start: counted and named by the scope.
   const char* unusual() const { return unusual_; }
+  /// True once a storage's size was written that the log did not have.
+  bool has_news() const { return has_news_; }
 
  private:
-  void unusual_tensor(const at::Tensor& tensor);
+  void other_tensor(const at::Tensor& tensor, Access access);
   Recorder& recorder_;
   Log& log_;
+  bool may_grow_ = false;
   bool is_abstract_ = false;
+  bool has_news_ = false;
   const char* unusual_ = nullptr;
 };
 
@@ -93,11 +114,15 @@ class OpScope {
   void drawn(std::uint32_t output, const at::Tensor& tensor) {
     if (op_.random) recorder_.add_draw(header_.sequence, output, tensor);
   }
+  /// The op's number in the order of all ops.
+  std::uint64_t sequence() const { return header_.sequence; }
   /// Keeps the record.
   void finish();
 
  private:
   void abandon();
+  void begin_sample();
+  void end_sample();
   static std::uint64_t now_ns() {
     return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
   }

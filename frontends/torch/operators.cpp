@@ -1,5 +1,5 @@
 // Reads schemas. Names appear here only where a schema does not say what an operator does: batch norms write their
-// running statistics without an annotation, and older versions have no tag for random operators.
+// running statistics and collectives their tensors without an annotation, older versions have no tag for random operators.
 #include "frontends/torch/operators.hpp"
 
 #include <ATen/core/enum_tag.h>
@@ -20,8 +20,19 @@ constexpr std::string_view kRandom[] = {
     "aten::randperm",       "aten::rrelu_with_noise", "aten::rrelu_with_noise_", "aten::uniform_",
 };
 
+/// What a collective writes: its outputs where it has any, else the tensors that it works in.
+std::uint64_t written_by_collective(const c10::FunctionSchema& schema) {
+  if (!schema.name().starts_with("c10d::") || !schema.name().ends_with('_')) return 0;
+  std::uint64_t outputs = 0;
+  const auto& arguments = schema.arguments();
+  for (std::size_t i = 0; i < arguments.size() && i < 64; ++i) {
+    if (arguments[i].name().starts_with("output")) outputs |= std::uint64_t{1} << i;
+  }
+  return outputs != 0 ? outputs : 1;
+}
+
 std::uint64_t written_arguments(const c10::FunctionSchema& schema) {
-  std::uint64_t written = 0;
+  std::uint64_t written = written_by_collective(schema);
   const auto& arguments = schema.arguments();
   for (std::size_t i = 0; i < arguments.size() && i < 64; ++i) {
     const bool annotated = arguments[i].alias_info() != nullptr && arguments[i].alias_info()->isWrite();
@@ -70,10 +81,6 @@ const Operator& Operators::find_or_add(const c10::OperatorHandle& handle) {
     place->second = &entry;
   }
   return *place->second;
-}
-
-const Operator& Operators::find_or_add(const char* name, const char* overload) {
-  return find_or_add(c10::Dispatcher::singleton().findSchemaOrThrow(name, overload));
 }
 
 const Operator& Operators::operator[](std::uint32_t id) const {

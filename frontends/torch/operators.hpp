@@ -31,8 +31,6 @@ struct Operator {
 class Operators {
  public:
   const Operator& find_or_add(const c10::OperatorHandle& handle);
-  /// The entry of a typed kernel's operator. Throws c10::Error when the operator does not exist.
-  const Operator& find_or_add(const char* name, const char* overload);
   const Operator& operator[](std::uint32_t id) const;
   std::size_t size() const;
 

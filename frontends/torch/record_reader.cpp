@@ -68,6 +68,10 @@ Arg RecordReader::read_tensor(std::uint64_t head) {
   tensor.requires_grad = (flags & kRequiresGrad) != 0;
   tensor.is_wrapped_number = (flags & kWrappedNumber) != 0;
   if ((flags & kHasOffset) != 0) tensor.offset = static_cast<std::int64_t>(*position_++);
+  if ((flags & kNewSize) != 0) {
+    const std::uint64_t word = *position_++;
+    learn_(tensor.storage, word & 0xffffffffffffull, device_text((word >> 48 & 0xff) | (word >> 56) << 8));
+  }
   const std::size_t numbers = (flags & kDense) != 0 ? dimensions : 2 * dimensions;
   std::vector<std::int64_t> values(numbers);
   for (std::size_t i = 0; i < numbers; ++i) {
@@ -121,6 +125,7 @@ Arg RecordReader::read() {
     case Tag::kList: return read_list(payload, false);
     case Tag::kIntList: return read_list(payload, true);
     case Tag::kOpaque: return text_arg(Arg::Kind::kOpaque, read_text(payload));
+    case Tag::kCompound: return compound_(*this, payload);
   }
   return {};
 }

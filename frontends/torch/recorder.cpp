@@ -6,52 +6,37 @@
 
 #include <chrono>
 #include <cstring>
-#include <thread>
+#include <mutex>
 #include <utility>
 
 #include "core/base/hash.hpp"
 #include "frontends/torch/op_scope.hpp"
+#include "frontends/torch/record_function.hpp"
 
 namespace crucible::recorder {
 
 namespace {
 
-struct ThisThread {
-  ThreadState* state = nullptr;
-  std::uint32_t recording = 0;
-};
-
-// Initial-exec: one load instead of a call into the dynamic linker per op; the few bytes fit into the reserve that the
-// C library keeps for libraries loaded later.
-__attribute__((tls_model("initial-exec"))) thread_local ThisThread this_thread;
-
 std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
-bool is_key_on() { return c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake); }
 
 }  // namespace
 
-void SpinLock::wait() const {
-  for (int spins = 0; held_.load(std::memory_order_relaxed); ++spins) {
-    if (spins > 100) std::this_thread::yield();
-  }
-}
+thread_local constinit Recorder::ThisThread Recorder::this_thread;
 
 Recorder& Recorder::instance() {
   static Recorder* recorder = new Recorder;  // never destroyed: threads may still hold logs when the process ends
   return *recorder;
 }
 
-ThreadState& Recorder::thread() {
-  const std::uint32_t recording = recording_number_.load(std::memory_order_relaxed);
-  if (this_thread.state != nullptr && this_thread.recording == recording) [[likely]] return *this_thread.state;
+ThreadState& Recorder::enter_thread() {
   auto state = std::make_unique<ThreadState>();
-  const std::lock_guard lock(lock_);
+  const std::lock_guard lock(threads_mutex_);
   state->number = static_cast<std::uint32_t>(state_->threads.size());
   state->random += state->number;
-  this_thread = {state.get(), recording};
+  this_thread = {state.get(), recording_number_.load(std::memory_order_relaxed)};
   state_->threads.push_back(std::move(state));
   return *this_thread.state;
 }
@@ -60,14 +45,19 @@ void Recorder::start() {
   iteration_ = 0;
   state_->iteration_starts.push_back(state_->next_sequence);
   set_phase(trace::Phase::kForward);
-  thread();  // the thread that starts is number 0
+  ThreadState& first = thread();  // number 0, and most often the only one
+  lock_.bias(first.key());
+  first.call_sites.stays_in_python();
+  pauses_ = 0;
+  passing_over_ = false;
+  note_generators();
   recording_ = true;
-  c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, true);
+  switch_thread(true);
 }
 
 void Recorder::stop() {
   recording_ = false;
-  c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, false);
+  switch_thread(false);
 }
 
 void Recorder::clear() {
@@ -76,107 +66,92 @@ void Recorder::clear() {
 }
 
 bool Recorder::end_iteration() {
-  if (!is_key_on()) return false;
+  if (passing_over_) {
+    passing_over_ = false;
+    resume();
+  }
+  if (!is_thread_on()) return false;
   const std::uint64_t start = now_ns();
-  const std::lock_guard lock(lock_);
+  const Locked locked(lock_, thread());
   state_->iteration_starts.push_back(state_->next_sequence);
   ++iteration_;
-  state_->storages.purge();
   // A program that changes its states behind our back in one iteration is expected to do so in every one.
-  if (iteration_ == 1 || state_->outside_changes > 0) note_checksums();
+  const bool checksums = iteration_ == 1 || state_->outside_changes > 0;
+  state_->storages.remove_dead([&](StorageTable::Slot& slot) { end_of_iteration_for(slot, checksums); });
+  note_generators();
   state_->boundary_ns += now_ns() - start;
   return true;
 }
 
-void Recorder::note_checksums() {
-  for (const std::uint32_t id : state_->storages.held()) {
-    StorageRecord& record = state_->storages.record(id);
-    if (!record.external || !record.written) continue;
-    const auto bytes = bytes_in_place(*record.impl);
-    if (bytes.empty()) continue;
-    StorageDetails& kept = details(record);
-    kept.checksum = checksum64(bytes);
-    kept.checksum_iteration = iteration_;
-  }
+void Recorder::end_of_iteration_for(StorageTable::Slot& slot, bool checksum) {
+  if (slot.iteration >= kTakeAgain) return;
+  StorageDetails& kept = details(slot);
+  if (slot.written == iteration_ - 1) kept.written = true;
+  if (!checksum || !kept.external || !kept.written) return;
+  const auto bytes = bytes_in_place(*slot.impl);
+  if (bytes.empty()) return;
+  kept.checksum = checksum64(bytes);
+  kept.checksum_iteration = iteration_;
 }
 
-StorageDetails& Recorder::details(StorageRecord& record) {
-  if (record.details == kNothing) {
-    record.details = static_cast<std::uint32_t>(state_->details.size());
-    state_->details.emplace_back();
+StorageDetails& Recorder::details(StorageTable::Slot& slot) {
+  if (slot.details == kNothing) {
+    slot.details = static_cast<std::uint32_t>(state_->details.size());
+    StorageDetails& added = state_->details.emplace_back();
+    added.id = slot.id;
+    added.born = slot.iteration;
   }
-  return state_->details[record.details];
+  return state_->details[slot.details];
 }
 
-std::uint32_t Recorder::first_use(StorageTable::Slot* slot, c10::StorageImpl* impl, bool written) {
+StorageTable::Slot& Recorder::first_use(StorageTable::Slot* slot, c10::StorageImpl* impl, bool written) {
   if (slot == nullptr) {
     slot = &state_->storages.insert(impl, iteration_);
     take_external(*slot);
+  } else if (slot->iteration == kAfterPause || slot->iteration == kTakeAgain) {
+    check_after_pause(*slot);
   } else if (slot->iteration != iteration_) {
     slot->iteration = iteration_;
-    StorageRecord& record = state_->storages.record(slot->id);
-    if (record.born == kNeverUsed) {
-      record.born = iteration_;
+    StorageDetails& known = details(*slot);
+    if (known.born == kNeverUsed) {
+      known.born = iteration_;
       take_external(*slot);
-    } else if (record.external) {
+    } else if (known.external) {
       check_unchanged(*slot);
     }
   }
-  if (written) note_write(state_->storages.record(slot->id));
-  return slot->id;
+  if (written) slot->written = iteration_;
+  return *slot;
+}
+
+void Recorder::first_return(StorageTable::Slot& slot) {
+  slot.iteration = iteration_;
+  if (StorageDetails& known = details(slot); known.born == kNeverUsed) known.born = iteration_;
 }
 
 void Recorder::take_external(StorageTable::Slot& slot) {
-  StorageRecord& record = state_->storages.record(slot.id);
-  record.size_bytes = slot.impl->nbytes();
-  record.external = true;
-  record.last_external = static_cast<std::uint32_t>(state_->externals.size());
+  StorageDetails& known = details(slot);
+  known.external = true;
+  known.last_external = static_cast<std::uint32_t>(state_->externals.size());
   state_->externals.push_back({slot.id, iteration_, state_->next_sequence - 1, state_->snapshots.copy_storage(slot.impl)});
 }
 
 void Recorder::check_unchanged(StorageTable::Slot& slot) {
-  StorageRecord& record = state_->storages.record(slot.id);
+  const StorageDetails& known = details(slot);
   const auto bytes = bytes_in_place(*slot.impl);
   if (bytes.empty()) return;
   bool changed = false;
-  if (!record.written) {
-    const auto before = state_->externals[record.last_external].bytes;
+  if (!known.written) {
+    const auto before = state_->externals[known.last_external].bytes;
     const CopyTimer timer(state_->snapshots, bytes.size());
     changed = before.size() != bytes.size() || std::memcmp(before.data(), bytes.data(), bytes.size()) != 0;
-  } else if (record.details != kNothing && details(record).checksum_iteration == iteration_) {
+  } else if (known.checksum_iteration == iteration_) {
     const CopyTimer timer(state_->snapshots, bytes.size());
-    changed = checksum64(bytes) != details(record).checksum;
+    changed = checksum64(bytes) != known.checksum;
   }
   if (!changed) return;
   ++state_->outside_changes;
   take_external(slot);
-}
-
-void Recorder::note_write(StorageRecord& record) {
-  record.written = true;
-  // Until an iteration is complete its writes may have to be undone: the final states are those of the last complete one.
-  if (record.born < iteration_ && (record.details == kNothing || details(record).copied_iteration != iteration_)) keep_copy(record);
-}
-
-void Recorder::keep_copy(StorageRecord& record) {
-  StorageDetails& kept = details(record);
-  const std::uint64_t size = record.impl->nbytes();
-  if (kept.copy == nullptr || kept.copy_size != size) {
-    kept.copy = std::make_unique_for_overwrite<std::byte[]>(size);
-    kept.copy_size = size;
-  }
-  state_->snapshots.copy_into(kept.copy.get(), record.impl);
-  kept.copied_iteration = iteration_;
-}
-
-std::uint32_t Recorder::output_storage(c10::StorageImpl* impl) {
-  StorageTable::Slot* slot = state_->storages.find(impl);
-  if (slot == nullptr) return state_->storages.insert(impl, iteration_).id;
-  slot->iteration = iteration_;
-  StorageRecord& record = state_->storages.record(slot->id);
-  if (record.born == kNeverUsed) record.born = iteration_;
-  record.size_bytes = std::max<std::uint64_t>(record.size_bytes, impl->nbytes());  // resize_ lets it grow
-  return slot->id;
 }
 
 void Recorder::add_draw(std::uint64_t sequence, std::uint32_t output, const at::Tensor& tensor) {
@@ -189,7 +164,7 @@ void Recorder::count_not_recorded(const std::string& what, std::uint32_t site) {
 }
 
 void Recorder::add_loss(const at::Tensor& tensor) {
-  if (!is_recording() || !is_key_on() || !tensor.defined() || tensor.numel() != 1 || !tensor.has_storage() ||
+  if (!is_recording() || !is_thread_on() || !tensor.defined() || tensor.numel() != 1 || !tensor.has_storage() ||
       !at::isFloatingType(tensor.scalar_type()) || tensor.is_meta()) {
     return;
   }
@@ -199,8 +174,8 @@ void Recorder::add_loss(const at::Tensor& tensor) {
     value = tensor.detach().item<double>();
   }
   ThreadState& state = thread();
-  const std::lock_guard lock(lock_);
-  Encoder encoder(*this, state.log);
+  const Locked locked(lock_, state);
+  Encoder encoder(*this, state.log, false);
   state.log.begin_record();
   encoder.tensor(tensor, Encoder::Access::kResult);
   state.log.reserve(2);
@@ -214,13 +189,13 @@ void Recorder::add_loss(const at::Tensor& tensor) {
 void Recorder::name_tensor(const at::Tensor& tensor, std::string name, trace::Role role, bool final) {
   if (!tensor.defined() || !tensor.has_storage() || tensor.is_meta()) return;
   c10::StorageImpl* impl = tensor.storage().unsafeGetStorageImpl();
-  const std::lock_guard lock(lock_);
+  const Locked locked(lock_, thread());
   StorageTable::Slot* slot = state_->storages.find(impl);
   if (slot == nullptr) {
     if (final) return;  // no recorded op ever used it
     slot = &state_->storages.insert(impl, kNeverUsed);
   }
-  StorageDetails& kept = details(state_->storages.record(slot->id));
+  StorageDetails& kept = details(*slot);
   std::string& place = final ? kept.final_name : kept.start_name;
   if (!place.empty()) return;  // tied tensors: the first name stays
   place = std::move(name);

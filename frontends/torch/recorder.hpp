@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/DispatchKeySet.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -15,8 +16,10 @@
 #include <vector>
 
 #include "core/trace/trace.hpp"
+#include "frontends/torch/biased_lock.hpp"
 #include "frontends/torch/call_site.hpp"
 #include "frontends/torch/log.hpp"
+#include "frontends/torch/op_hashes.hpp"
 #include "frontends/torch/operators.hpp"
 #include "frontends/torch/snapshots.hpp"
 #include "frontends/torch/storage_table.hpp"
@@ -26,22 +29,10 @@ namespace crucible::recorder {
 /// The keys below ours: where a kernel goes on. Never a stored number: the order of keys differs between versions.
 inline const c10::DispatchKeySet kKeysBelow{c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::Fake};
 
-/// Held for the few hundred nanoseconds in which an op looks up its storages; taken by all recording threads.
-class SpinLock {
- public:
-  void lock() {
-    while (held_.exchange(true, std::memory_order_acquire)) wait();
-  }
-  void unlock() { held_.store(false, std::memory_order_release); }
-
- private:
-  void wait() const;
-  std::atomic<bool> held_{false};
-};
-
 /// One recording thread. Threads: its own, but for `log`, which is read after recording.
 struct ThreadState {
   std::uint32_t number = 0;  // in the order in which threads first recorded
+  std::uint64_t key() const { return reinterpret_cast<std::uintptr_t>(this); }  // who it is to the lock
   Log log;
   CallSiteCache call_sites;
   std::uint32_t until_sample = 1;  // ops until the next one that is timed
@@ -50,8 +41,22 @@ struct ThreadState {
   std::uint64_t sampled_ns = 0;
 };
 
+/// Holds the lock as one thread.
+class Locked {
+ public:
+  Locked(BiasedLock& lock, const ThreadState& thread) : lock_(lock) { lock_.lock(thread.key()); }
+  ~Locked() { lock_.unlock(); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+
+ private:
+  BiasedLock& lock_;
+};
+
 /// operator_id of a record that is a loss: its tensor, then its value as kDouble; its sequence is the next op's.
 inline constexpr std::uint32_t kLossRecord = 0xffffffffu;
+/// operator_id of a record that is no op: one that threw, kept for the sizes of storages that it made known.
+inline constexpr std::uint32_t kDroppedRecord = 0xfffffffeu;
 
 /// Bytes that entered or were drawn; `sequence` is that of the op that is about to run or has just run.
 struct ExternalBytes {
@@ -64,13 +69,27 @@ struct DrawnBytes {
   std::uint32_t output = 0;
   std::span<const std::byte> bytes;
 };
-/// Beyond StorageRecord, for storages whose bytes matter.
+/// A tensor that an iteration of inference gave back, and the state of a default generator when an iteration began.
+struct OutputBytes {
+  std::uint32_t iteration = 0;
+  std::string name;
+  trace::Tensor tensor;  // with the recorder's storage id
+  std::span<const std::byte> bytes;
+};
+struct GeneratorBytes {
+  std::uint32_t iteration = 0;
+  std::string device;
+  std::span<const std::byte> bytes;
+};
+/// Beyond its slot in the table, for storages that entered, have a name or outlive an iteration.
 struct StorageDetails {
-  std::uint32_t copied_iteration = 0xffffffffu;  // `copy` holds the bytes from before this iteration's first write
-  std::unique_ptr<std::byte[]> copy;
-  std::uint64_t copy_size = 0;
-  std::uint64_t checksum = 0;      // of its bytes when iteration checksum_iteration - 1 ended
-  std::uint32_t checksum_iteration = 0xffffffffu;
+  std::uint32_t id = 0;
+  std::uint32_t born = kNeverUsed;         // iteration in which an op used it first
+  bool external = false;                   // its bytes were recorded when an op first read it
+  bool written = false;                    // an op wrote it
+  std::uint32_t last_external = kNothing;  // its latest entry in RecordingState::externals
+  std::uint64_t checksum = 0;              // of its bytes when iteration checksum_iteration - 1 ended
+  std::uint32_t checksum_iteration = 0xffffffffu;  // kAfterPause: taken when a pause began
   std::string start_name, final_name;  // what Python called it at first, and at the end
   trace::Role start_role = trace::Role::kUnknown, final_role = trace::Role::kUnknown;
 };
@@ -88,12 +107,28 @@ struct RecordingState {
   Snapshots snapshots;
   std::vector<ExternalBytes> externals;
   std::vector<DrawnBytes> draws;
+  OpHashTable op_hashes;  // filled when hashes_ops()
+  std::vector<OutputBytes> outputs;
+  std::vector<GeneratorBytes> generators;
   std::map<std::string, NotRecordedCount> not_recorded;
   std::vector<std::uint64_t> iteration_starts;  // sequence numbers; the last one ends the last complete iteration
   std::uint64_t next_sequence = 0;
   std::uint64_t outside_changes = 0;  // storages found changed by something that is not an op
   std::uint64_t boundary_ns = 0;      // time at iteration ends
+  std::vector<std::uint32_t> passed_over;  // numbers of iterations that are left out, ascending
   std::uint32_t complete_iterations() const { return static_cast<std::uint32_t>(iteration_starts.size()) - 1; }
+  bool is_passed_over(std::uint32_t iteration) const {
+    return std::binary_search(passed_over.begin(), passed_over.end(), iteration);
+  }
+  /// Complete iterations that go into the file.
+  std::uint32_t kept_iterations() const {
+    const auto end = std::lower_bound(passed_over.begin(), passed_over.end(), complete_iterations());
+    return complete_iterations() - static_cast<std::uint32_t>(end - passed_over.begin());
+  }
+  /// Whether what the storage holds is what it held at the end of the last iteration that goes into the file.
+  bool is_as_kept(const StorageTable::Slot& slot) const;
+  /// Whether the storage was changed since the pause began from which on it was not looked at.
+  bool changed_in_pause(const StorageTable::Slot& slot) const;
 };
 
 class Recorder {
@@ -112,10 +147,27 @@ class Recorder {
 
   void set_phase(trace::Phase phase) { phase_.store(static_cast<std::uint8_t>(phase), std::memory_order_relaxed); }
   trace::Phase phase() const { return static_cast<trace::Phase>(phase_.load(std::memory_order_relaxed)); }
+  /// Whether each op's results are hashed from now on; see op_hashes.hpp.
+  void hash_ops(bool on) { hashes_ops_.store(on, std::memory_order_relaxed); }
+  bool hashes_ops() const { return hashes_ops_.load(std::memory_order_relaxed); }
+  void add_hashes(std::uint64_t sequence, std::vector<std::uint64_t> hashes) { state_->op_hashes.keep(sequence, std::move(hashes)); }
   /// Notes a tensor on which backward is called, when it has one element.
   void add_loss(const at::Tensor& tensor);
   /// Says what a tensor's storage is to the program; `final` names hold for the end of the recording.
   void name_tensor(const at::Tensor& tensor, std::string name, trace::Role role, bool final);
+
+  /// Lets ops pass unseen until resume(), on all threads. What they change is taken again when an op reads it (compared on
+  /// the CPU only). Nests. Threads: the one that started, as for the next two.
+  void pause();
+  void resume();
+  /// Pauses, and leaves the present iteration out of the file. The next end_iteration() ends both.
+  void pass_over();
+  /// Keeps an output of the present iteration with its elements. Tensors without plain elements are counted instead.
+  void add_output(std::string name, const at::Tensor& tensor);
+  /// Records the calling thread too, from now on; the kernels must stay installed until leave_thread().
+  void join_thread();
+  void leave_thread();
+  std::uint32_t joined_threads() const { return joined_threads_.load(); }
 
   bool is_recording() const { return recording_.load(std::memory_order_relaxed); }
   Operators& operators() { return operators_; }
@@ -126,17 +178,31 @@ class Recorder {
   /// Recorder's own nanoseconds per op, sampled, without the copying of bytes. 0: nothing was sampled.
   std::uint64_t overhead_ns_per_op() const;
 
-  // For OpScope and Encoder, which hold the lock around each of these but thread().
-  SpinLock& lock() { return lock_; }
-  ThreadState& thread();
-  /// The id of a storage that an op is about to read (and write, if `written`). Takes its bytes when they are unknown.
-  std::uint32_t input_storage(c10::StorageImpl* impl, bool written) {
-    StorageTable::Slot* slot = state_->storages.find(impl);
-    if (slot == nullptr || slot->iteration != iteration_ || written) [[unlikely]] return first_use(slot, impl, written);
-    return slot->id;
+  /// The calling thread's state in the present recording.
+  ThreadState& thread() {
+    if (this_thread.state != nullptr && this_thread.recording == recording_number_.load(std::memory_order_relaxed)) [[likely]] {
+      return *this_thread.state;
+    }
+    return enter_thread();
   }
-  /// The id of a storage that an op has returned: a new generation unless it is known.
-  std::uint32_t output_storage(c10::StorageImpl* impl);
+
+  // For OpScope and Encoder, which hold the lock around each of these.
+  BiasedLock& lock() { return lock_; }
+  /// The slot of a storage that an op is about to read (and write, if `written`). Takes its bytes when they are unknown.
+  StorageTable::Slot& input_storage(c10::StorageImpl* impl, bool written) {
+    StorageTable::Slot* slot = state_->storages.find(impl);
+    if (slot == nullptr || slot->iteration != iteration_ || (written && slot->written != iteration_)) [[unlikely]] {
+      return first_use(slot, impl, written);
+    }
+    return *slot;
+  }
+  /// The slot of a storage that an op has returned: a new generation unless it is known.
+  StorageTable::Slot& output_storage(c10::StorageImpl* impl) {
+    StorageTable::Slot* slot = state_->storages.find(impl);
+    if (slot == nullptr) return state_->storages.insert(impl, iteration_);
+    if (slot->iteration != iteration_) [[unlikely]] first_return(*slot);
+    return *slot;
+  }
   /// The next op's number; it names the op that is about to run until the next call.
   std::uint64_t take_sequence() { return state_->next_sequence++; }
   void add_draw(std::uint64_t sequence, std::uint32_t output, const at::Tensor& tensor);
@@ -144,19 +210,35 @@ class Recorder {
 
  private:
   Recorder() = default;
-  std::uint32_t first_use(StorageTable::Slot* slot, c10::StorageImpl* impl, bool written);
+  ThreadState& enter_thread();
+  StorageTable::Slot& first_use(StorageTable::Slot* slot, c10::StorageImpl* impl, bool written);
+  void first_return(StorageTable::Slot& slot);
   void take_external(StorageTable::Slot& slot);
   void check_unchanged(StorageTable::Slot& slot);
-  void note_write(StorageRecord& record);
-  void keep_copy(StorageRecord& record);
-  void note_checksums();
-  StorageDetails& details(StorageRecord& record);
+  void note_generators();
+  void check_after_pause(StorageTable::Slot& slot);
+  void set_aside(StorageTable::Slot& slot, std::uint32_t mark);
+  void end_of_iteration_for(StorageTable::Slot& slot, bool checksum);
+  StorageDetails& details(StorageTable::Slot& slot);
+
+  struct ThisThread {
+    ThreadState* state = nullptr;
+    std::uint32_t recording = 0;
+  };
+  // Initial-exec: one load instead of a call into the dynamic linker per op; the few bytes fit into the reserve that the
+  // C library keeps for libraries loaded later.
+  __attribute__((tls_model("initial-exec"))) static thread_local constinit ThisThread this_thread;
 
   std::atomic<bool> recording_{false};
+  std::atomic<bool> hashes_ops_{false};
   std::atomic<std::uint8_t> phase_{0};
-  std::atomic<std::uint32_t> recording_number_{0};  // threads compare it to know that their state is stale
+  std::atomic<std::uint32_t> recording_number_{1};  // threads compare it to know that their state is stale
+  std::atomic<std::uint32_t> joined_threads_{0};
   std::uint32_t iteration_ = 0;
-  SpinLock lock_;
+  std::uint32_t pauses_ = 0;
+  bool passing_over_ = false;
+  BiasedLock lock_;
+  std::mutex threads_mutex_;  // guards state_->threads while threads enter
   Operators operators_;
   CallSites call_sites_;
   std::unique_ptr<RecordingState> state_ = std::make_unique<RecordingState>();

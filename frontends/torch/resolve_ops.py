@@ -1,82 +1,91 @@
-"""Writes the sources of the typed kernels: resolve_ops.py OPS_TXT OUT_PREFIX PARTS
+"""Writes the sources of the typed kernels: resolve_ops.py all|OPS_TXT OUT_PREFIX PARTS
 
-Writes OUT_PREFIX0.cpp ... and OUT_PREFIXall.cpp. Each operator of the list that the installed torch has, and that is not composite, becomes one line in one of PARTS
-sources. Operators that this torch lacks are left out: the boxed fallback records them. Composite operators are left
-out too: below autograd they appear only in inference mode, where the fallback runs them again with the key on.
+Writes OUT_PREFIX0.cpp ... and OUT_PREFIXall.cpp. Operators of one C++ signature share one instantiation of the template in
+typed_kernel.hpp, so a part holds signatures, each with the operators that have it. With `all` every ATen operator of the
+installed torch gets a typed kernel that is not composite and not an `out` variant; with a file only those listed in it that
+this torch has. The boxed fallback records the rest: `out` variants are rare, and composite operators appear below autograd
+only in inference mode, where the fallback runs them again with the key on.
 """
 
 import os
+import re
 import sys
 
 import torch
 
-
-def cpp_struct(name, overload):
-    """The name of the operator's struct in at::_ops."""
-    return f"{name}_{overload}" if overload else name
+STRUCT = re.compile(r"struct TORCH_API (\w+) \{\s*using schema = (.*?);")
 
 
-def header_of(include, name, struct):
-    """The header that declares at::_ops::struct, or None; in-place operators share the header of the others."""
-    for base in dict.fromkeys([name, name.rstrip("_")]):
-        path = os.path.join(include, "ATen", "ops", f"{base}_ops.h")
-        if os.path.exists(path) and f"struct TORCH_API {struct} {{" in open(path).read():
-            return f"ATen/ops/{base}_ops.h"
-    return None
-
-
-def resolve(lines):
-    include = os.path.join(os.path.dirname(torch.__file__), "include")
-    found = []
-    for line in lines:
-        line = line.strip()
-        if not line or line.startswith("#"):
-            continue
-        name, _, overload = line.removeprefix("aten::").partition(".")
-        qualified = f"aten::{name}" + (f".{overload}" if overload else "")
-        try:
-            composite = torch._C._dispatch_has_kernel_for_dispatch_key(qualified, "CompositeImplicitAutograd")
-        except RuntimeError:
-            continue
-        struct = cpp_struct(name, overload)
-        header = header_of(include, name, struct)
-        if header and not composite:
-            found.append((line, name + (f".{overload}" if overload else ""), struct, header))
+def signatures():
+    """The C++ signature of each struct in at::_ops."""
+    folder = os.path.join(os.path.dirname(torch.__file__), "include", "ATen", "ops")
+    found = {}
+    for name in os.listdir(folder):
+        if name.endswith("_ops.h"):
+            with open(os.path.join(folder, name)) as source:
+                found.update(STRUCT.findall(source.read()))
     return found
 
 
-def write_part(path, index, ops):
+def names(choice):
+    """Names with overloads, "add.Tensor", of the operators that are wanted."""
+    if choice == "all":
+        everything = torch._C._dispatch_get_all_op_names()
+        wanted = [name for name in everything if name.startswith("aten::") and "out" not in name.partition(".")[2]]
+    else:
+        with open(choice) as source:
+            wanted = [line.strip() for line in source if line.strip() and not line.startswith("#")]
+    return sorted(name.removeprefix("aten::").removesuffix(".") for name in wanted)
+
+
+def is_composite(name):
+    """True, too, for an operator that this torch does not have."""
+    try:
+        return torch._C._dispatch_has_kernel_for_dispatch_key("aten::" + name, "CompositeImplicitAutograd")
+    except RuntimeError:
+        return True
+
+
+def resolve(choice):
+    """{C++ signature: [names]}"""
+    known = signatures()
+    found = {}
+    for name in names(choice):
+        signature = known.get(name.replace(".", "_"))
+        if signature is not None and not is_composite(name):
+            found.setdefault(signature, []).append(name)
+    return found
+
+
+def write_part(path, index, resolved):
     with open(path, "w") as out:
-        out.write("// Written by resolve_ops.py from ops.txt; one typed kernel per line.\n")
-        out.write('#include "frontends/torch/typed_kernel.hpp"\n\n')  # first: the others count on its includes
-        for header in sorted({op[3] for op in ops}):
-            out.write(f"#include <{header}>\n")
-        out.write("\nnamespace crucible::recorder {\n\n")
-        out.write(f"void register_typed_part_{index}(torch::Library& library) {{\n")
-        for _, name, struct, _ in ops:
-            out.write(f'  register_typed<at::_ops::{struct}>(library, "{name}");\n')
+        out.write("// Written by resolve_ops.py: signatures, and the operators that have them.\n")
+        out.write('#include "frontends/torch/typed_kernel.hpp"\n\nnamespace crucible::recorder {\n\n')
+        out.write(f"void register_typed_part_{index}(TypedKernels& kernels) {{\n")
+        for signature, operators in resolved:
+            listed = ", ".join(f'"{name}"' for name in operators)
+            out.write(f"  kernels.add<{signature}>({{{listed}}});\n")
         out.write("}\n\n}  // namespace crucible::recorder\n")
 
 
 def write_index(path, parts):
-    names = [f"register_typed_part_{index}" for index in range(parts)]
+    functions = [f"register_typed_part_{index}" for index in range(parts)]
     with open(path, "w") as out:
         out.write("// Written by resolve_ops.py: calls the parts.\n")
         out.write('#include "frontends/torch/typed_kernel.hpp"\n\nnamespace crucible::recorder {\n\n')
-        out.writelines(f"void {name}(torch::Library& library);\n" for name in names)
-        out.write("\nvoid register_typed_kernels(torch::Library& library) {\n")
-        out.writelines(f"  {name}(library);\n" for name in names)
+        out.writelines(f"void {name}(TypedKernels& kernels);\n" for name in functions)
+        out.write("\nvoid register_typed_kernels(TypedKernels& kernels) {\n")
+        out.writelines(f"  {name}(kernels);\n" for name in functions)
         out.write("}\n\n}  // namespace crucible::recorder\n")
 
 
 def main():
-    list_path, prefix, parts = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    with open(list_path) as source:
-        ops = resolve(source)
+    choice, prefix, parts = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    resolved = sorted(resolve(choice).items())
     for index in range(parts):
-        write_part(f"{prefix}{index}.cpp", index, ops[index::parts])
+        write_part(f"{prefix}{index}.cpp", index, resolved[index::parts])
     write_index(f"{prefix}all.cpp", parts)
-    print(f"{len(ops)} typed kernels for torch {torch.__version__}")
+    print(f"{sum(len(ops) for _, ops in resolved)} typed kernels of {len(resolved)} signatures for torch {torch.__version__}")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "core/trace/memory_blob_store.hpp"
+#include "frontends/torch/compound_tensor.hpp"
+#include "frontends/torch/record_function.hpp"
 #include "frontends/torch/record_reader.hpp"
 
 namespace crucible::recorder {
@@ -46,6 +48,8 @@ class Builder {
     add_iterations();
     add_externals();
     add_draws();
+    add_generators();
+    add_outputs();
     add_final_states();
     add_not_recorded();
     trace_.metadata.overhead_ns_per_op = recorder_.overhead_ns_per_op();
@@ -56,6 +60,14 @@ class Builder {
 
  private:
   std::uint64_t end_sequence() const { return state_.iteration_starts.back(); }
+
+  /// True for ops of complete iterations that were not passed over.
+  bool is_kept(std::uint64_t sequence) const {
+    if (sequence >= end_sequence()) return false;
+    if (state_.passed_over.empty()) return true;
+    const auto& starts = state_.iteration_starts;
+    return !state_.is_passed_over(static_cast<std::uint32_t>(std::upper_bound(starts.begin(), starts.end(), sequence) - starts.begin()) - 1);
+  }
 
   void add_tables() {
     for (const SourceLine& line : recorder_.call_sites().sites()) trace_.sites.push_back({line.file, line.line, line.function});
@@ -85,11 +97,16 @@ class Builder {
   trace::StorageId storage(std::uint32_t recorded) {
     if (recorded == kNothing) return kNone;
     const auto [place, is_new] = storages_.try_emplace(recorded, static_cast<trace::StorageId>(trace_.storages.size()));
-    if (is_new) {
-      const StorageRecord& record = state_.storages.records()[recorded];
-      trace_.storages.push_back({record.size_bytes, record.device.str()});
-    }
+    if (is_new) trace_.storages.push_back(known_storages_[recorded]);
     return place->second;
+  }
+
+  /// A storage is new or has grown.
+  void learn(std::uint32_t recorded, std::uint64_t size_bytes, const std::string& device) {
+    trace::Storage& known = known_storages_[recorded];
+    known.size_bytes = std::max(known.size_bytes, size_bytes);
+    known.device = device;
+    if (const auto place = storages_.find(recorded); place != storages_.end()) trace_.storages[place->second].size_bytes = known.size_bytes;
   }
 
   trace::TensorId intern(trace::Tensor tensor) {
@@ -115,9 +132,23 @@ class Builder {
       tensor.requires_grad = false;
       return intern(std::move(tensor));
     };
+    const RecordReader::Learn learn_size = [this](std::uint32_t storage, std::uint64_t size_bytes, const std::string& device) {
+      learn(storage, size_bytes, device);
+    };
+    const RecordReader::Intern intern_nothing = [](const trace::Tensor&) { return kNone; };
+    const RecordReader::Compound read_compound = [this](RecordReader& reader, std::uint64_t parts) {
+      return compounds_.read(reader, parts, trace_);
+    };
+    const RecordReader::Compound skip_compound = CompoundTensors::skip;
     for (const Record& record : sorted_records()) {
+      if (record.header.operator_id == kDroppedRecord || !is_kept(record.header.sequence)) {
+        RecordReader reader(record.words + kRecordWords, record.words + record.header.words, intern_nothing, learn_size, skip_compound);
+        while (!reader.at_end()) (void)reader.read();
+        continue;
+      }
       const bool is_loss = record.header.operator_id == kLossRecord;
-      RecordReader reader(record.words + kRecordWords, record.words + record.header.words, is_loss ? intern_loss : intern_tensor);
+      RecordReader reader(record.words + kRecordWords, record.words + record.header.words, is_loss ? intern_loss : intern_tensor, learn_size,
+                          read_compound);
       if (is_loss) {
         const trace::TensorId tensor = reader.read().tensor;
         losses_.emplace_back(record.header.sequence, trace::Loss{tensor, reader.read().real});
@@ -132,6 +163,7 @@ class Builder {
       while (!reader.take_outputs_mark() && !reader.at_end()) op.args.push_back(reader.read());
       while (!reader.at_end()) op.outputs.push_back(reader.read());
       note_hidden_draws(record, op);
+      if (!state_.op_hashes.empty()) trace_.op_hashes.push_back(state_.op_hashes.find(record.header.sequence));
       sequences_.push_back(record.header.sequence);
       trace_.ops.push_back(std::move(op));
     }
@@ -156,7 +188,9 @@ class Builder {
   }
 
   void add_iterations() {
-    for (std::size_t i = 0; i + 1 < state_.iteration_starts.size(); ++i) {
+    for (std::uint32_t i = 0; i < state_.complete_iterations(); ++i) {
+      kept_number_.push_back(static_cast<std::uint32_t>(trace_.iterations.size()));
+      if (state_.is_passed_over(i)) continue;
       trace::Iteration iteration;
       iteration.first_op = op_at(state_.iteration_starts[i]);
       iteration.op_count = op_at(state_.iteration_starts[i + 1]) - iteration.first_op;
@@ -167,22 +201,19 @@ class Builder {
     }
   }
 
-  const StorageDetails* details(std::uint32_t recorded) const {
-    const std::uint32_t index = state_.storages.records()[recorded].details;
-    return index == kNothing ? nullptr : &state_.details[index];
-  }
-
   void add_externals() {
+    std::unordered_map<std::uint32_t, const StorageDetails*> details;
+    for (const StorageDetails& known : state_.details) details[known.id] = &known;
     for (const ExternalBytes& taken : state_.externals) {
+      if (state_.is_passed_over(taken.iteration)) continue;
       const std::uint32_t op = op_at(taken.sequence);
       // An op that threw may have been the only reader: then nobody needs the bytes.
       if (op >= trace_.ops.size() || !storages_.contains(taken.storage)) continue;
       trace::External external{storages_.at(taken.storage), iteration_of(op), op, trace::Role::kUnknown, "", blobs_->add(taken.bytes)};
-      if (const StorageDetails* known = details(taken.storage); known != nullptr) {
-        const bool at_start = !known->start_name.empty();
-        external.name = at_start ? known->start_name : known->final_name;
-        external.role = at_start ? known->start_role : known->final_role;
-      }
+      const StorageDetails& known = *details.at(taken.storage);
+      const bool at_start = !known.start_name.empty();
+      external.name = at_start ? known.start_name : known.final_name;
+      external.role = at_start ? known.start_role : known.final_role;
       trace_.externals.push_back(std::move(external));
     }
   }
@@ -201,36 +232,50 @@ class Builder {
     }
   }
 
-  /// A storage's bytes at the end of the last complete iteration, or nothing when they are gone.
-  std::vector<std::byte> final_bytes(const StorageRecord& record, const StorageDetails* known) const {
-    if (known != nullptr && known->copied_iteration == state_.complete_iterations()) {
-      return {known->copy.get(), known->copy.get() + known->copy_size};
+  void add_generators() {
+    for (const GeneratorBytes& state : state_.generators) {
+      if (!is_kept_iteration(state.iteration)) continue;
+      trace_.generators.push_back({kept_number_[state.iteration], state.device, blobs_->add(state.bytes)});
     }
-    if (record.impl == nullptr || !StorageTable::is_alive(record.impl)) return {};
-    std::vector<std::byte> bytes(record.impl->nbytes());
-    copy_bytes(record.impl, bytes.data());
-    return bytes;
   }
 
+  void add_outputs() {
+    for (const OutputBytes& output : state_.outputs) {
+      if (!is_kept_iteration(output.iteration)) continue;
+      trace_.outputs.push_back({kept_number_[output.iteration], output.name, intern(output.tensor), blobs_->add(output.bytes)});
+    }
+  }
+
+  bool is_kept_iteration(std::uint32_t iteration) const {
+    return iteration < state_.complete_iterations() && !state_.is_passed_over(iteration);
+  }
+
+  /// Reads the states where they are: they are those of the last complete iteration, but for what an unfinished one wrote.
   void add_final_states() {
-    const auto& records = state_.storages.records();
-    for (std::uint32_t id = 0; id < records.size(); ++id) {
-      const StorageDetails* known = details(id);
-      const bool named = known != nullptr && known->final_role != trace::Role::kUnknown;
-      if (!storages_.contains(id) || !(named || (records[id].external && records[id].written))) continue;
-      if (records[id].born >= state_.complete_iterations()) continue;
-      std::vector<std::byte> bytes = final_bytes(records[id], known);
-      if (bytes.empty()) {
+    std::unordered_map<std::uint32_t, const StorageTable::Slot*> alive;  // by place in `details`
+    state_.storages.for_each_alive([&alive](const StorageTable::Slot& slot) {
+      if (slot.details != kNothing) alive[slot.details] = &slot;
+    });
+    for (std::uint32_t place = 0; place < state_.details.size(); ++place) {
+      const StorageDetails& known = state_.details[place];
+      const bool named = known.final_role != trace::Role::kUnknown;
+      if (!storages_.contains(known.id) || !(named || (known.external && known.written))) continue;
+      if (known.born >= state_.complete_iterations()) continue;
+      const auto slot = alive.find(place);
+      if (slot == alive.end()) {
         // A number or a temporary that entered, was written and died is no state.
         if (named) ++lost_states_;
         continue;
       }
-      trace::FinalState final_state{storages_.at(id), trace::Role::kUnknown, "", blobs_->add(std::move(bytes))};
-      if (known != nullptr) {
-        final_state.role = named ? known->final_role : known->start_role;
-        final_state.name = known->final_name.empty() ? known->start_name : known->final_name;
+      if (!state_.is_as_kept(*slot->second)) {
+        ++overwritten_states_;
+        continue;
       }
-      trace_.final_states.push_back(std::move(final_state));
+      std::vector<std::byte> bytes(slot->second->impl->nbytes());
+      copy_bytes(slot->second->impl, bytes.data());
+      if (bytes.empty()) continue;
+      trace_.final_states.push_back({storages_.at(known.id), named ? known.final_role : known.start_role,
+                                     known.final_name.empty() ? known.start_name : known.final_name, blobs_->add(std::move(bytes))});
     }
   }
 
@@ -239,8 +284,10 @@ class Builder {
       if (count > 0) trace_.not_recorded.push_back({what, count, site == kNoSite ? kNone : site});
     };
     for (const auto& [what, entry] : state_.not_recorded) add(what, entry.count, entry.site);
+    if (const char* unseen = unseen_by_observers(); unseen != nullptr) add(unseen, 1, kNoSite);
     for (const auto& [what, entry] : hidden_draws_) add(what, entry.count, entry.site);
     add("final bytes of a state that was freed before the file was written", lost_states_, kNoSite);
+    add("final bytes of a state that the unfinished last iteration had begun to change", overwritten_states_, kNoSite);
     add("changes of a storage by something that is not an op (its bytes were taken again)", state_.outside_changes, kNoSite);
   }
 
@@ -248,19 +295,22 @@ class Builder {
   const RecordingState& state_;
   trace::Trace trace_;
   std::shared_ptr<trace::MemoryBlobStore> blobs_ = std::make_shared<trace::MemoryBlobStore>();
+  std::unordered_map<std::uint32_t, trace::Storage> known_storages_;     // by the recorder's id, as the log tells it
   std::unordered_map<std::uint32_t, trace::StorageId> storages_;
   std::unordered_map<trace::Tensor, trace::TensorId, TensorHash> tensors_;
   std::unordered_map<std::uint32_t, trace::SchemaId> schemas_;
+  CompoundTensors compounds_;
   std::vector<std::uint64_t> sequences_;  // of each op of the trace
   std::vector<std::pair<std::uint64_t, trace::Loss>> losses_;
   std::map<std::string, NotRecordedCount> hidden_draws_;
-  std::uint64_t lost_states_ = 0;
+  std::vector<std::uint32_t> kept_number_;  // by the recorder's number of an iteration: the file's
+  std::uint64_t lost_states_ = 0, overwritten_states_ = 0;
 };
 
 }  // namespace
 
 Result<trace::Trace> build_trace(const Recorder& recorder, trace::Metadata metadata) {
-  if (recorder.state().iteration_starts.size() < 2) {
+  if (recorder.state().iteration_starts.size() < 2 || recorder.state().kept_iterations() == 0) {
     return Error{ErrorCode::kBadInput, "no iteration was recorded whole; there is nothing to write"};
   }
   return Builder(recorder, std::move(metadata)).build();

@@ -1,13 +1,19 @@
-// One kernel template for every operator that at::_ops declares: records the arguments, runs the operator below our key,
-// records the results. Instantiated by the sources that resolve_ops.py writes. The boxed kernel does the same for the rest.
+// One kernel template per C++ signature: records the arguments, runs the operator below our key, records the results.
+// Instantiated by the sources that resolve_ops.py writes. The boxed kernel does the same for the rest.
 #pragma once
 
 #include <ATen/core/IListRef.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/boxing/BoxedKernel.h>
+#include <ATen/core/boxing/KernelFunction.h>
 #include <ATen/core/boxing/impl/boxing.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <torch/library.h>
+
+#include <initializer_list>
+#include <memory>
+#include <string_view>
+#include <vector>
 
 #include "frontends/torch/op_scope.hpp"
 
@@ -114,28 +120,39 @@ inline bool passes_by(c10::DispatchKeySet keys) {
   return keys.has(c10::DispatchKey::Python) || !Recorder::instance().is_recording();
 }
 
+/// Whether the results of ops are hashed (op_hashes.hpp).
+inline bool hashes_ops() { return Recorder::instance().hashes_ops(); }
+inline void keep_hashes(const OpScope& scope, std::vector<std::uint64_t> hashes) {
+  Recorder::instance().add_hashes(scope.sequence(), std::move(hashes));
+}
+
 /// A kernel for ops that pass by: a subclass or mode of Python gets them with our key still on.
 const c10::BoxedKernel& passing_kernel();
 
-template <class Op, class Signature>
-struct TypedKernel;
-template <class Op, class Result, class... Arguments>
-struct TypedKernel<Op, Result(Arguments...)> {
-  static Result call(c10::DispatchKeySet keys, Arguments... arguments) {
-    static const Operator& op = Recorder::instance().operators().find_or_add(Op::name, Op::overload_name);
+/// A kernel of one signature, for one operator. Threads: any.
+template <class Signature>
+class TypedKernel;
+template <class Result, class... Arguments>
+class TypedKernel<Result(Arguments...)> final : public c10::OperatorKernel {
+ public:
+  explicit TypedKernel(const Operator& op) : op_(op), handle_(op.handle.typed<Result(Arguments...)>()) {}
+
+  Result operator()(c10::DispatchKeySet keys, Arguments... arguments) {
     if (passes_by(keys)) [[unlikely]] {
-      return c10::impl::BoxedKernelWrapper<Result(Arguments...)>::call(passing_kernel(), op.handle, keys, arguments...);
+      return c10::impl::BoxedKernelWrapper<Result(Arguments...)>::call(passing_kernel(), handle_, keys, arguments...);
     }
-    OpScope scope(op);
+    OpScope scope(op_);
     std::size_t index = 0;
     (encode_argument(scope, index++, arguments), ...);
     scope.before_run();
     const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
     if constexpr (std::is_void_v<Result>) {
-      Op::redispatch(keys & kKeysBelow, arguments...);
+      handle_.redispatch(keys & kKeysBelow, arguments...);
+      if (hashes_ops()) [[unlikely]] keep_hashes(scope, OpHasher(op_).hash_written(arguments...));
       if (scope.after_run()) scope.finish();
     } else {
-      Result result = Op::redispatch(keys & kKeysBelow, arguments...);
+      Result result = handle_.redispatch(keys & kKeysBelow, arguments...);
+      if (hashes_ops()) [[unlikely]] keep_hashes(scope, OpHasher(op_).hash(result, arguments...));
       if (scope.after_run()) {
         encode_results(scope, result);
         scope.finish();
@@ -143,14 +160,35 @@ struct TypedKernel<Op, Result(Arguments...)> {
       return result;
     }
   }
+
+ private:
+  const Operator& op_;
+  c10::TypedOperatorHandle<Result(Arguments...)> handle_;
+};
+
+/// Registrations of typed kernels, taken back when it is destroyed.
+class TypedKernels {
+ public:
+  /// A kernel for each operator of `names` ("add.Tensor"), all of one signature. One that this process lacks is left to
+  /// the boxed kernel. Errors: c10::Error when an operator has another signature than the library was built for.
+  template <class Signature>
+  void add(std::initializer_list<const char*> names) {
+    for (const char* name : names) {
+      const Operator* op = find(name);
+      if (op != nullptr) {
+        put(*op, c10::KernelFunction::makeFromUnboxedFunctor<false, TypedKernel<Signature>>(
+                     std::make_unique<TypedKernel<Signature>>(*op)));
+      }
+    }
+  }
+
+ private:
+  static const Operator* find(std::string_view name);
+  void put(const Operator& op, c10::KernelFunction kernel);
+  std::vector<c10::RegistrationHandleRAII> handles_;
 };
 
 /// Registers every typed kernel; written by resolve_ops.py.
-void register_typed_kernels(torch::Library& library);
-
-template <class Op>
-void register_typed(torch::Library& library, const char* name) {
-  library.impl(name, TORCH_FN((TypedKernel<Op, typename Op::schema>::call)));
-}
+void register_typed_kernels(TypedKernels& kernels);
 
 }  // namespace crucible::recorder

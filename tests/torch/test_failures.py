@@ -136,20 +136,22 @@ class TwoAtOnce(RecorderTest):
 class RaisingProgram(RecorderTest):
     PROGRAM = LOOP.replace("    optimizer.step()", """    if step == 5:
         with torch.no_grad():
-            model[0].weight.mul_(100)  # a write of the incomplete iteration must not show in the final state
+            model[0].weight.mul_(100)  # its bytes are those of no complete iteration: no final state
         raise ValueError('planted')
     optimizer.step()
     if step == 4:
-        print(model[0].weight.detach().numpy().tobytes().hex())""")
+        print(model[2].weight.detach().numpy().tobytes().hex())""")
 
     def check_trace(self, done):
         trace = self.trace()
         self.assertEqual(len(trace.iterations), 3)
         self.assertTrue(all(iteration["complete"] for iteration in trace.iterations))
         self.assertEqual(sum(iteration["op_count"] for iteration in trace.iterations), len(trace.ops))
-        weight = [state for state in trace.final_states if state["name"] == "0.weight"]
-        self.assertEqual(len(weight), 1)
-        self.assertEqual(weight[0]["blob"]["hex"], done.stdout.strip())
+        weights = {state["name"]: state["blob"]["hex"] for state in trace.final_states}
+        self.assertNotIn("0.weight", weights)
+        self.assertEqual(weights["2.weight"], done.stdout.strip())
+        lost = [item for item in trace.not_recorded if item["what"].startswith("final bytes of a state that the unfinished")]
+        self.assertEqual([item["count"] for item in lost], [1])
         return trace
 
     def test_complete_iterations_are_kept(self):

@@ -3,6 +3,14 @@
 ROLE_UNKNOWN, ROLE_PARAMETER, ROLE_BUFFER, ROLE_OPTIMIZER_STATE = 0, 1, 2, 3
 
 
+def framework_name(torch):
+    """Version and vendor of a torch: a build for AMD calls its devices "cuda" too, so the device does not tell."""
+    version = torch.version
+    vendor = (f"AMD ROCm {version.hip}" if getattr(version, "hip", None) else f"NVIDIA CUDA {version.cuda}" if version.cuda
+              else f"Intel XPU {version.xpu}" if getattr(version, "xpu", None) else "the CPU")
+    return f"torch {torch.__version__}, built for {vendor}"
+
+
 class Names:
     """Everything that was met, kept alive while recording so that names and bytes are there at its end."""
 
@@ -12,9 +20,15 @@ class Names:
         self._roots = []  # (module, prefix of its members, name of itself)
         self._optimizers = []
         self._parameter_names = {}
+        self._known = {}  # by the id of a root, which is kept alive: what add_root returned
 
     def add_root(self, root):
         """A module that no other recorded module was running; returns (module, name) of it and all below it."""
+        if id(root) not in self._known:
+            self._known[id(root)] = self._add_root(root)
+        return self._known[id(root)]
+
+    def _add_root(self, root):
         label = type(root).__name__
         taken = sum(known_label.partition("#")[0] == label for _, _, known_label in self._roots)
         if taken:

@@ -1,0 +1,42 @@
+// `crucible trace check FILE`: whether the file is whole: every checksum and every content hash.
+#include <fmt/format.h>
+
+#include "core/trace/trace_file.hpp"
+#include "frontends/cli/trace_command.hpp"
+
+namespace crucible::cli {
+
+namespace {
+
+using nlohmann::ordered_json;
+using trace::Trace;
+
+Result<int> run_check(const FileOptions& options) {
+  CRUCIBLE_TRY_VOID(trace::check_file(options.file));
+  CRUCIBLE_TRY(const trace::FileLayout layout, trace::read_layout(options.file));
+  CRUCIBLE_TRY(const Trace trace, trace::read_file(options.file));
+  if (options.json) {
+    ordered_json document = {
+        {"file", options.file}, {"ok", true}, {"blobs", trace.blobs.size()}, {"file_bytes", layout.file_bytes}};
+    document["sections"] = ordered_json::array();
+    for (const auto& section : layout.sections) {
+      document["sections"].push_back(
+          {{"name", section.name}, {"stored_bytes", section.stored_bytes}, {"raw_bytes", section.raw_bytes}});
+    }
+    print_json(document);
+  } else {
+    print_text(fmt::format("ok: {}, {}, {} bytes\n", plural(layout.sections.size(), "section"),
+                           plural(trace.blobs.size(), "blob"), layout.file_bytes));
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_trace_check(Commands& commands, CLI::App& trace) {
+  add_file_command(trace, commands, std::make_shared<FileOptions>(), "check",
+                   "Reads the whole file and compares every checksum and content hash.",
+                   "crucible trace check step.crtrace", run_check);
+}
+
+}  // namespace crucible::cli
