@@ -21,6 +21,7 @@ void add_trace(Commands& commands) {
   add_trace_info(commands, *trace);
   add_trace_ops(commands, *trace);
   add_trace_check(commands, *trace);
+  add_trace_recover(commands, *trace);
 }
 
 }  // namespace crucible::cli

@@ -38,6 +38,7 @@ void add_config(Commands& commands);
 void add_trace_check(Commands& commands, CLI::App& trace);
 void add_trace_info(Commands& commands, CLI::App& trace);
 void add_trace_ops(Commands& commands, CLI::App& trace);
+void add_trace_recover(Commands& commands, CLI::App& trace);
 
 // Subcommands of `crucible plugin`, one per file cmd_plugin_NAME.cpp.
 void add_plugin_explain(Commands& commands, CLI::App& plugin);
