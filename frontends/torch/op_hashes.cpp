@@ -4,8 +4,6 @@
 #include <ATen/Functions.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include <algorithm>
-#include <iterator>
 #include <span>
 #include <string_view>
 
@@ -14,12 +12,6 @@
 namespace crucible::recorder {
 
 namespace {
-
-/// Operators whose results are memory as it was found: their content is no result, and differs from run to run.
-constexpr std::string_view kUninitialised[] = {
-    "aten::empty",          "aten::empty_like",        "aten::empty_permuted", "aten::empty_strided", "aten::new_empty",
-    "aten::new_empty_strided", "aten::resize_",        "aten::resize_as_",     "aten::_resize_output_",
-};
 
 /// Operators that return a workspace for their backward, not all of which they fill: its place among the results.
 constexpr std::pair<std::string_view, std::size_t> kScratch[] = {
@@ -80,8 +72,7 @@ std::vector<std::uint64_t> OpHashTable::find(std::uint64_t sequence) const {
 }
 
 OpHasher::OpHasher(const Operator& op)
-    : written_(written_in_schema(op.handle.schema())),
-      leaves_memory_as_it_was_(std::find(std::begin(kUninitialised), std::end(kUninitialised), op.name) != std::end(kUninitialised)) {
+    : written_(written_in_schema(op.handle.schema())), unfilled_(op.unfilled) {
   for (const auto& [name, place] : kScratch) {
     if (op.name == name) scratch_ = place;
   }
@@ -104,7 +95,7 @@ void OpHasher::forget_scratch() {
   if (scratch_ < hashes_.size()) hashes_[scratch_] = 0;
 }
 
-void OpHasher::add(const at::Tensor& tensor) { hashes_.push_back(leaves_memory_as_it_was_ ? 0 : hash_elements(tensor)); }
+void OpHasher::add(const at::Tensor& tensor) { hashes_.push_back(unfilled_ ? 0 : hash_elements(tensor)); }
 
 void OpHasher::add(const at::IValue& value) {
   if (value.isTensor()) return add(value.toTensor());

@@ -83,7 +83,7 @@ class OpHasher {
   void add(const T&) {}  // a number: no content of its own
 
   std::uint64_t written_ = 0;  // bit i: the schema says that argument i is written
-  bool leaves_memory_as_it_was_ = false;
+  bool unfilled_ = false;  // its results are memory as it was found: their content is no result
   std::size_t scratch_ = SIZE_MAX;  // the result that is a workspace, not all of which is filled
   std::vector<std::uint64_t> hashes_;
   std::vector<at::IValue> kept_;

@@ -146,6 +146,7 @@ class Iteration:
         for number, blob in self.externals.get(index, ()):
             content = self.trace.blob(blob)
             size = self.trace.storages[number][0]
+            self.stale.discard(number)
             if len(content) not in (0, size):
                 raise Differs(f"storage {number} has {size} bytes and {len(content)} enter")
             storage = self.storages.get(number)
