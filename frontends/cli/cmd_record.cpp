@@ -294,7 +294,7 @@ void add_record(Commands& commands) {
       ->check(CLI::Range(1u, 1000000000u));
   command->add_option("--kernels", options->kernels, "How ops are intercepted (docs/recording.md)")
       ->capture_default_str()
-      ->check(CLI::IsMember({"typed", "boxed", "per_op"}));
+      ->check(CLI::IsMember({"typed", "boxed", "per_op", "record_function"}));
   command->add_flag("--json", options->json, "Print one JSON document; the program's output goes to standard error");
   command->add_option("command", options->command, "The program and its arguments, after --");
   command->callback([&commands, options] { commands.run = [options] { return record(*options); }; });

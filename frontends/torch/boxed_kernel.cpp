@@ -1,8 +1,6 @@
 // The kernel for operators without a typed one: the arguments stand on the interpreter's stack and the schema says what
-// they are. It writes the same records as typed_kernel.hpp. Registration of both is here.
+// they are (boxed_values.cpp). It writes the same records as typed_kernel.hpp. Registration of every path is here.
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/core/ivalue.h>
-#include <ATen/core/jit_type.h>
 #include <ATen/core/stack.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/PyInterpreterHooks.h>
@@ -13,63 +11,14 @@
 #include <utility>
 #include <vector>
 
+#include "frontends/torch/boxed_values.hpp"
 #include "frontends/torch/kernels.hpp"
+#include "frontends/torch/record_function.hpp"
 #include "frontends/torch/typed_kernel.hpp"
 
 namespace crucible::recorder {
 
 namespace {
-
-void encode_value(Encoder& e, const c10::IValue& value, const c10::Type& type, Access access);
-
-void encode_elements(Encoder& e, const c10::IValue& value, const c10::Type& element, Access access) {
-  if (value.isIntList()) {
-    const auto integers = value.toIntVector();
-    return e.integers(integers);
-  }
-  if (value.isTensorList()) {
-    const auto tensors = value.toTensorList();
-    e.list(tensors.size());
-    for (std::size_t i = 0; i < tensors.size(); ++i) e.tensor(tensors.get(i), access);
-    return;
-  }
-  const auto values = value.toListRef();
-  const bool all_integers = !values.empty() && element.kind() == c10::TypeKind::SymIntType;
-  if (all_integers || (values.empty() && (element.kind() == c10::TypeKind::SymIntType || element.kind() == c10::TypeKind::IntType))) {
-    std::vector<c10::SymInt> integers;
-    for (const c10::IValue& item : values) integers.push_back(item.toSymInt());
-    return e.symbolic_list(integers);
-  }
-  e.list(values.size());
-  for (const c10::IValue& item : values) encode_value(e, item, element, access);
-}
-
-void encode_value(Encoder& e, const c10::IValue& value, const c10::Type& type, Access access) {
-  if (value.isNone()) return e.none();
-  switch (type.kind()) {
-    case c10::TypeKind::OptionalType: return encode_value(e, value, *type.castRaw<c10::OptionalType>()->getElementType(), access);
-    case c10::TypeKind::ListType:
-      if (value.isList()) return encode_elements(e, value, *type.castRaw<c10::ListType>()->getElementType(), access);
-      break;
-    case c10::TypeKind::TensorType:
-      if (value.isTensor()) return e.tensor(value.toTensor(), access);
-      break;
-    case c10::TypeKind::BoolType: return e.boolean(value.toBool());
-    case c10::TypeKind::FloatType: return value.isDouble() ? e.real(value.toDouble()) : e.scalar(value.toScalar());
-    case c10::TypeKind::IntType:
-    case c10::TypeKind::SymIntType: return e.symbolic(value.toSymInt());
-    case c10::TypeKind::NumberType: return e.scalar(value.toScalar());
-    case c10::TypeKind::ScalarTypeType: return e.dtype(value.toScalarType());
-    case c10::TypeKind::LayoutType: return encode(e, value.toLayout(), access);
-    case c10::TypeKind::MemoryFormatType: return encode(e, value.toMemoryFormat(), access);
-    case c10::TypeKind::DeviceObjType: return e.device(value.toDevice());
-    case c10::TypeKind::GeneratorType: return e.generator(value.toGenerator());
-    case c10::TypeKind::StringType: return e.string(value.toStringRef());
-    case c10::TypeKind::StorageType: return e.storage(value.toStorage(), access);
-    default: break;
-  }
-  e.opaque(value.tagKind());
-}
 
 /// What the framework shuts out while a handler of Python runs: all keys above Python's. It shuts ours out too where our
 /// key is above; then the ops that the handler calls would be lost, so we call the handler ourselves.
@@ -106,24 +55,17 @@ void boxed_kernel(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, t
   const Operator& op = Recorder::instance().operators().find_or_add(handle);
   if (op.control || is_undecomposed(op, below)) return handle.redispatchBoxed(below, stack);
   OpScope scope(op);
-  const auto& arguments = handle.schema().arguments();
-  const auto values = torch::jit::last(*stack, arguments.size());
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    encode_value(scope.encoder(), values[i], *arguments[i].real_type(), scope.access(i));
-  }
+  const auto arguments = torch::jit::last(*stack, handle.schema().arguments().size());
+  encode_arguments(scope, handle.schema(), arguments);
   std::optional<OpHasher> hasher;
-  if (hashes_ops()) [[unlikely]] hasher.emplace(op).keep_written(values);
+  if (hashes_ops()) [[unlikely]] hasher.emplace(op).keep_written(arguments);
   scope.before_run();
   const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
   handle.redispatchBoxed(below, stack);
-  const auto& returns = handle.schema().returns();
-  const auto results = torch::jit::last(*stack, returns.size());
+  const auto results = torch::jit::last(*stack, handle.schema().returns().size());
   if (hasher.has_value()) [[unlikely]] keep_hashes(scope, hasher->hash(results));
   if (!scope.after_run()) return;
-  for (std::size_t i = 0; i < returns.size(); ++i) {
-    encode_value(scope.encoder(), results[i], *returns[i].real_type(), Access::kResult);
-    if (results[i].isTensor()) scope.drawn(static_cast<std::uint32_t>(i), results[i].toTensor());
-  }
+  encode_results(scope, handle.schema(), results);
   scope.finish();
 }
 
@@ -188,7 +130,12 @@ const c10::BoxedKernel& passing_kernel() {
 
 std::string install_kernels(Path path) {
   uninstall_kernels();
+  use_observers(path == Path::kRecordFunction);
   auto kernels = std::make_unique<Installed>();
+  if (path == Path::kRecordFunction) {
+    installed() = std::move(kernels);
+    return "RecordFunction observers, which only look on";
+  }
   auto& dispatcher = c10::Dispatcher::singleton();
   std::string fallback = "the boxed fallback on the Fake key";
   if (path != Path::kPerOp) {

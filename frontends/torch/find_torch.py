@@ -18,6 +18,7 @@ if not os.path.exists(os.path.join(include, "Python.h")):
     sys.exit(f"{include}/Python.h is missing: install the development files of Python {sys.version.split()[0]}")
 print(f"version={torch.__version__}")
 print(f"cxx11_abi={int(torch._C._GLIBCXX_USE_CXX11_ABI)}")
+print(f"has_c10d={int(torch.distributed.is_available())}")
 print(f"torch_include={root}/include;{root}/include/torch/csrc/api/include")
 print(f"torch_lib={root}/lib")
 print(f"python_include={include}")

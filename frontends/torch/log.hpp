@@ -33,6 +33,7 @@ enum class Tag : std::uint8_t {
   kIntList,         // bits 8..: elements, each a word
   kOpaque,          // bits 8..: bytes of a type name, then as kString
   kOutputs,         // between arguments and results of an op
+  kCompound,        // bits 8..: parts; then as compound_tensor.hpp says
 };
 
 /// Flags of a tensor item. Sizes, strides and offset are 32-bit halves of words unless kWide says whole words.

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "frontends/torch/compound_tensor.hpp"
+
 namespace crucible::recorder {
 
 namespace {
@@ -88,29 +90,6 @@ std::uint64_t device_word(const c10::Device& device) {
 
 }  // namespace
 
-void Encoder::unusual_tensor(const at::Tensor& tensor) {
-  const auto keys = tensor.key_set();
-  if (keys.has(c10::DispatchKey::NestedTensor)) {
-    unusual_ = "nested tensors";
-  } else if (tensor.layout() != c10::kStrided) {
-    unusual_ = "sparse tensors";
-  } else if (keys.has(c10::DispatchKey::Quantized)) {
-    unusual_ = "quantized tensors";
-  } else if (tensor.is_conj() || tensor.is_neg() || tensor._is_zerotensor()) {
-    unusual_ = "conjugate, negative or zero tensors";
-  } else {
-    unusual_ = "tensors without a storage";
-  }
-  const bool has_sizes = !keys.has(c10::DispatchKey::NestedTensor);
-  const std::size_t dimensions = has_sizes ? static_cast<std::size_t>(tensor.dim()) : 0;
-  log_.reserve(1 + 2 * dimensions);
-  const std::uint64_t flags = static_cast<std::uint64_t>(tensor.requires_grad() ? kRequiresGrad : 0) | kWide;
-  log_.put(static_cast<std::uint64_t>(Tag::kTensor) | static_cast<std::uint64_t>(dtype_of(tensor.scalar_type())) << 8 |
-           flags << 16 | static_cast<std::uint64_t>(dimensions) << 24 | static_cast<std::uint64_t>(kNothing) << 32);
-  for (std::size_t i = 0; i < dimensions; ++i) log_.put(static_cast<std::uint64_t>(tensor.size(static_cast<std::int64_t>(i))));
-  for (std::size_t i = 0; i < dimensions; ++i) log_.put(0);
-}
-
 void Encoder::other_tensor(const at::Tensor& tensor, Access access) {
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   if (impl == c10::UndefinedTensorImpl::singleton()) {
@@ -119,8 +98,7 @@ void Encoder::other_tensor(const at::Tensor& tensor, Access access) {
   } else if (impl->is_meta() || impl->has_symbolic_sizes_strides()) {
     is_abstract_ = true;
   } else {
-    (void)access;
-    unusual_tensor(tensor);
+    unusual_ = encode_compound(*this, tensor, access);
   }
 }
 
@@ -269,7 +247,7 @@ bool OpScope::after_run() {
 void OpScope::finish() {
   if (encoder_.is_abstract()) [[unlikely]] return abandon();
   if (encoder_.unusual() != nullptr) [[unlikely]] {
-    recorder_.count_not_recorded(std::string(encoder_.unusual()) + " in " + op_.full_name(), header_.site);
+    recorder_.count_not_recorded(std::string(encoder_.unusual()) + " in " + op_.full_name() + " (kept as their parts; not replayed)", header_.site);
   }
   thread_.log.finish_record(header_);
   recorder_.lock().unlock();

@@ -77,14 +77,13 @@ class Encoder {
   Log& log() { return log_; }
   /// True once a tensor of the meta device, or one without real sizes, was met: the op computes nothing.
   bool is_abstract() const { return is_abstract_; }
-  /// What cannot be kept exactly, met since the start: named with `count_unusual` by the scope.
+  /// What replay cannot take, met since the start: counted and named by the scope.
   const char* unusual() const { return unusual_; }
   /// True once a storage's size was written that the log did not have.
   bool has_news() const { return has_news_; }
 
  private:
   void other_tensor(const at::Tensor& tensor, Access access);
-  void unusual_tensor(const at::Tensor& tensor);
   Recorder& recorder_;
   Log& log_;
   bool may_grow_ = false;

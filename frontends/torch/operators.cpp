@@ -1,5 +1,6 @@
 // Reads schemas. Names appear here only where a schema does not say what an operator does: batch norms write their
-// running statistics without an annotation, older versions have no tag for random operators, and none tells of empty memory.
+// running statistics and collectives their tensors without an annotation, older versions have no tag for random operators,
+// and nothing tells of memory that is returned as it was found.
 #include "frontends/torch/operators.hpp"
 
 #include <ATen/core/enum_tag.h>
@@ -34,8 +35,19 @@ std::uint64_t viewed_arguments(const c10::FunctionSchema& schema) {
   return viewed;
 }
 
+/// What a collective writes: its outputs where it has any, else the tensors that it works in.
+std::uint64_t written_by_collective(const c10::FunctionSchema& schema) {
+  if (!schema.name().starts_with("c10d::") || !schema.name().ends_with('_')) return 0;
+  std::uint64_t outputs = 0;
+  const auto& arguments = schema.arguments();
+  for (std::size_t i = 0; i < arguments.size() && i < 64; ++i) {
+    if (arguments[i].name().starts_with("output")) outputs |= std::uint64_t{1} << i;
+  }
+  return outputs != 0 ? outputs : 1;
+}
+
 std::uint64_t written_arguments(const c10::FunctionSchema& schema) {
-  std::uint64_t written = 0;
+  std::uint64_t written = written_by_collective(schema);
   const auto& arguments = schema.arguments();
   for (std::size_t i = 0; i < arguments.size() && i < 64; ++i) {
     const bool annotated = arguments[i].alias_info() != nullptr && arguments[i].alias_info()->isWrite();

@@ -125,6 +125,7 @@ Arg RecordReader::read() {
     case Tag::kList: return read_list(payload, false);
     case Tag::kIntList: return read_list(payload, true);
     case Tag::kOpaque: return text_arg(Arg::Kind::kOpaque, read_text(payload));
+    case Tag::kCompound: return compound_(*this, payload);
   }
   return {};
 }

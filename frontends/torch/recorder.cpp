@@ -11,6 +11,7 @@
 
 #include "core/base/hash.hpp"
 #include "frontends/torch/op_scope.hpp"
+#include "frontends/torch/record_function.hpp"
 
 namespace crucible::recorder {
 
@@ -31,8 +32,6 @@ class Locked {
  private:
   BiasedLock& lock_;
 };
-
-bool is_key_on() { return c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake); }
 
 }  // namespace
 
@@ -61,12 +60,12 @@ void Recorder::start() {
   lock_.bias(first.key());
   first.call_sites.stays_in_python();
   recording_ = true;
-  c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, true);
+  switch_thread(true);
 }
 
 void Recorder::stop() {
   recording_ = false;
-  c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, false);
+  switch_thread(false);
 }
 
 void Recorder::clear() {
@@ -75,7 +74,7 @@ void Recorder::clear() {
 }
 
 bool Recorder::end_iteration() {
-  if (!is_key_on()) return false;
+  if (!is_thread_on()) return false;
   const std::uint64_t start = now_ns();
   const Locked locked(lock_, thread());
   state_->iteration_starts.push_back(state_->next_sequence);
@@ -191,7 +190,7 @@ void Recorder::count_not_recorded(const std::string& what, std::uint32_t site) {
 }
 
 void Recorder::add_loss(const at::Tensor& tensor) {
-  if (!is_recording() || !is_key_on() || !tensor.defined() || tensor.numel() != 1 || !tensor.has_storage() ||
+  if (!is_recording() || !is_thread_on() || !tensor.defined() || tensor.numel() != 1 || !tensor.has_storage() ||
       !at::isFloatingType(tensor.scalar_type()) || tensor.is_meta()) {
     return;
   }

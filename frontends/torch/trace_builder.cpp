@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "core/trace/memory_blob_store.hpp"
+#include "frontends/torch/compound_tensor.hpp"
+#include "frontends/torch/record_function.hpp"
 #include "frontends/torch/record_reader.hpp"
 
 namespace crucible::recorder {
@@ -124,14 +126,19 @@ class Builder {
       learn(storage, size_bytes, device);
     };
     const RecordReader::Intern intern_nothing = [](const trace::Tensor&) { return kNone; };
+    const RecordReader::Compound read_compound = [this](RecordReader& reader, std::uint64_t parts) {
+      return compounds_.read(reader, parts, trace_);
+    };
+    const RecordReader::Compound skip_compound = CompoundTensors::skip;
     for (const Record& record : sorted_records()) {
       if (record.header.operator_id == kDroppedRecord) {
-        RecordReader reader(record.words + kRecordWords, record.words + record.header.words, intern_nothing, learn_size);
+        RecordReader reader(record.words + kRecordWords, record.words + record.header.words, intern_nothing, learn_size, skip_compound);
         while (!reader.at_end()) (void)reader.read();
         continue;
       }
       const bool is_loss = record.header.operator_id == kLossRecord;
-      RecordReader reader(record.words + kRecordWords, record.words + record.header.words, is_loss ? intern_loss : intern_tensor, learn_size);
+      RecordReader reader(record.words + kRecordWords, record.words + record.header.words, is_loss ? intern_loss : intern_tensor, learn_size,
+                          read_compound);
       if (is_loss) {
         const trace::TensorId tensor = reader.read().tensor;
         losses_.emplace_back(record.header.sequence, trace::Loss{tensor, reader.read().real});
@@ -246,6 +253,7 @@ class Builder {
       if (count > 0) trace_.not_recorded.push_back({what, count, site == kNoSite ? kNone : site});
     };
     for (const auto& [what, entry] : state_.not_recorded) add(what, entry.count, entry.site);
+    if (const char* unseen = unseen_by_observers(); unseen != nullptr) add(unseen, 1, kNoSite);
     for (const auto& [what, entry] : hidden_draws_) add(what, entry.count, entry.site);
     add("final bytes of a state that was freed before the file was written", lost_states_, kNoSite);
     add("final bytes of a state that the unfinished last iteration had begun to change", overwritten_states_, kNoSite);
@@ -260,6 +268,7 @@ class Builder {
   std::unordered_map<std::uint32_t, trace::StorageId> storages_;
   std::unordered_map<trace::Tensor, trace::TensorId, TensorHash> tensors_;
   std::unordered_map<std::uint32_t, trace::SchemaId> schemas_;
+  CompoundTensors compounds_;
   std::vector<std::uint64_t> sequences_;  // of each op of the trace
   std::vector<std::pair<std::uint64_t, trace::Loss>> losses_;
   std::map<std::string, NotRecordedCount> hidden_draws_;

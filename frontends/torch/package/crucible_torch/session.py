@@ -12,7 +12,7 @@ import traceback
 import weakref
 
 from crucible_torch import build_info
-from crucible_torch.naming import Names
+from crucible_torch.naming import Names, framework_name
 from crucible_torch.report import Report
 
 OPTIMIZER_PHASE, FORWARD_PHASE = 2, 0
@@ -147,13 +147,18 @@ class Session:
 
     def _install(self):
         wanted = self._config.get("kernels", "typed")
-        for kernels in dict.fromkeys((wanted, "per_op")):
-            installed = self._recorder.install(kernels)
+        reason = "the self test saw no op on any path"
+        for kernels in dict.fromkeys((wanted, "per_op", "record_function")):
+            try:
+                installed = self._recorder.install(kernels)
+            except RuntimeError as error:  # the dispatcher refuses: the next path may need less of it
+                reason = str(error)
+                continue
             if self._recorder.self_test():
                 self._frontend = f"crucible {build_info.CRUCIBLE_VERSION}, {installed}"
                 return
             self._recorder.uninstall()
-        raise RuntimeError("the self test saw no op on any path")
+        raise RuntimeError(reason)
 
     # The end
 
@@ -178,7 +183,7 @@ class Session:
         try:
             self._names.name_final()
             summary = self._recorder.write(
-                config["output"], f"torch {self._torch.__version__}", self._frontend, config["command"],
+                config["output"], framework_name(self._torch), self._frontend, config["command"],
                 datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), reason, config["warmup"])
             self._report.tell("written", bytes=os.path.getsize(config["output"]), incomplete=[reason] if reason else [],
                               path=config["output"], frontend=self._frontend, measures=self._recorder.measures(), **summary)
