@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/base/hash.hpp"
+#include "frontends/torch/recorder.hpp"
 
 namespace crucible::recorder {
 
@@ -71,8 +72,24 @@ std::vector<std::uint64_t> OpHashTable::find(std::uint64_t sequence) const {
   return found == hashes_.end() ? std::vector<std::uint64_t>{} : found->second;
 }
 
+void OpHashTable::set_filled(std::uint32_t storage, bool filled) {
+  const std::lock_guard lock(mutex_);
+  if (filled) {
+    unfilled_.erase(storage);
+  } else {
+    unfilled_.insert(storage);
+  }
+}
+
+bool OpHashTable::is_filled(std::uint32_t storage) const {
+  const std::lock_guard lock(mutex_);
+  return !unfilled_.contains(storage);
+}
+
 OpHasher::OpHasher(const Operator& op)
-    : written_(written_in_schema(op.handle.schema())), unfilled_(op.unfilled) {
+    : written_(written_in_schema(op.handle.schema())),
+      is_view_(op.viewed_arguments != 0 && op.written_arguments == 0),
+      unfilled_(op.unfilled) {
   for (const auto& [name, place] : kScratch) {
     if (op.name == name) scratch_ = place;
   }
@@ -87,6 +104,7 @@ void OpHasher::keep_written(at::ArrayRef<at::IValue> arguments) {
 std::vector<std::uint64_t> OpHasher::hash(at::ArrayRef<at::IValue> results) {
   for (const at::IValue& result : results) add(result);
   forget_scratch();
+  written_part_ = true;
   for (const at::IValue& written : kept_) add(written);
   return std::move(hashes_);
 }
@@ -95,7 +113,14 @@ void OpHasher::forget_scratch() {
   if (scratch_ < hashes_.size()) hashes_[scratch_] = 0;
 }
 
-void OpHasher::add(const at::Tensor& tensor) { hashes_.push_back(unfilled_ ? 0 : hash_elements(tensor)); }
+void OpHasher::add(const at::Tensor& tensor) {
+  Recorder& recorder = Recorder::instance();
+  const bool nothing = unfilled_ || (is_view_ && !recorder.is_filled(tensor));
+  hashes_.push_back(nothing ? 0 : hash_elements(tensor));
+  if (written_part_ && tensor.defined() && tensor.has_storage() && tensor.nbytes() == tensor.storage().nbytes()) {
+    recorder.note_filled(tensor);
+  }
+}
 
 void OpHasher::add(const at::IValue& value) {
   if (value.isTensor()) return add(value.toTensor());

@@ -146,7 +146,23 @@ void Recorder::note_unfilled(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.has_storage()) return;
   StorageTable::Slot* slot = state_->storages.find(tensor.storage().unsafeGetStorageImpl());
   // Only a storage that this op has made: resize_ keeps what there was.
-  if (slot != nullptr && slot->details == kNothing && slot->written != iteration_) slot->iteration = kUnfilled;
+  if (slot != nullptr && slot->details == kNothing && slot->written != iteration_) {
+    slot->iteration = kUnfilled;
+    if (hashes_ops()) state_->op_hashes.set_filled(slot->id, false);
+  }
+}
+
+bool Recorder::is_filled(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.has_storage()) return true;
+  const Locked locked(lock_, thread());
+  const StorageTable::Slot* slot = state_->storages.find(tensor.storage().unsafeGetStorageImpl());
+  return slot == nullptr || state_->op_hashes.is_filled(slot->id);
+}
+
+void Recorder::note_filled(const at::Tensor& tensor) {
+  const Locked locked(lock_, thread());
+  const StorageTable::Slot* slot = state_->storages.find(tensor.storage().unsafeGetStorageImpl());
+  if (slot != nullptr) state_->op_hashes.set_filled(slot->id, true);
 }
 
 void Recorder::first_return(StorageTable::Slot& slot) {

@@ -111,6 +111,9 @@ class Recorder {
   void hash_ops(bool on) { hashes_ops_.store(on, std::memory_order_relaxed); }
   bool hashes_ops() const { return hashes_ops_.load(std::memory_order_relaxed); }
   void add_hashes(std::uint64_t sequence, std::vector<std::uint64_t> hashes) { state_->op_hashes.keep(sequence, std::move(hashes)); }
+  /// Whether all memory of a tensor's storage was filled by ops, as far as hash_ops() goes; `note_filled`: from now on.
+  bool is_filled(const at::Tensor& tensor);
+  void note_filled(const at::Tensor& tensor);
   /// Notes a tensor on which backward is called, when it has one element.
   void add_loss(const at::Tensor& tensor);
   /// Says what a tensor's storage is to the program; `final` names hold for the end of the recording.
