@@ -1,10 +1,9 @@
 // `crucible record -- python script.py ...`: runs the program as it is, with our start folder in front of PYTHONPATH, and
 // tells at the end what was recorded. The recording itself happens inside the program (frontends/torch); this side only
-// starts it, passes signals on, keeps its exit code and reads the report that it leaves.
+// starts it (run_program.hpp) and reads the reports that it leaves (record_report.hpp).
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,12 +13,15 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "core/trace/trace_file.hpp"
 #include "frontends/cli/command.hpp"
+#include "frontends/cli/record_report.hpp"
+#include "frontends/cli/run_program.hpp"
 
 namespace crucible::cli {
 
@@ -32,7 +34,14 @@ struct RecordOptions {
   std::string output = "trace.crtrace";
   std::uint32_t iterations = 4;
   std::uint32_t warmup = 2;
+  std::uint32_t start_step = 0;  // 0: after the warm-up
+  int on_signal = 0;
+  std::uint64_t max_bytes = 0;
+  std::vector<std::string> exclude_modules;
+  std::string end_of_iteration = "auto";
+  std::string snapshot;
   std::string kernels = "typed";
+  bool children = false;
   bool json = false;
   std::vector<std::string> command;
 };
@@ -107,140 +116,30 @@ int lock_descriptor(const fs::path& output) {
   return -1;
 }
 
-volatile sig_atomic_t child_process = 0;
-
-/// Passes a signal on that was sent to us alone; one from the terminal has reached the program already.
-void pass_on(int signal, siginfo_t* information, void*) {
-  if (information->si_code <= 0 && child_process > 0 && information->si_pid != child_process) kill(static_cast<pid_t>(child_process), signal);
-}
-
-constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
-
-void handle_signals() {
-  for (const int signal : kSignals) {
-    struct sigaction present {};
-    if (sigaction(signal, nullptr, &present) != 0 || present.sa_handler == SIG_IGN) continue;
-    struct sigaction action {};
-    action.sa_sigaction = pass_on;
-    action.sa_flags = SA_SIGINFO | SA_RESTART;
-    sigemptyset(&action.sa_mask);
-    sigaction(signal, &action, nullptr);
-  }
-}
-
-struct Launch {
-  const RecordOptions* options = nullptr;
-  std::string start_folder;  // goes in front of PYTHONPATH
-  std::string config;        // what start/sitecustomize.py reads
-  int lock = -1;
-  int lock_in_child = -1;
-};
-
-/// In the child: becomes the program, or writes errno into `failed` and ends.
-[[noreturn]] void become_program(const Launch& launch, int failed) {
-  if (launch.options->json) dup2(STDERR_FILENO, STDOUT_FILENO);
-  if (launch.lock >= 0) dup2(launch.lock, launch.lock_in_child);
-  const char* present = std::getenv("PYTHONPATH");
-  const std::string path = present == nullptr || *present == '\0' ? launch.start_folder : launch.start_folder + ":" + present;
-  setenv("PYTHONPATH", path.c_str(), 1);
-  setenv("CRUCIBLE_RECORDING", launch.config.c_str(), 1);
-  std::vector<char*> words;
-  for (const std::string& word : launch.options->command) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  execvp(words[0], words.data());
-  const int reason = errno;
-  (void)!write(failed, &reason, sizeof reason);
-  _exit(127);
-}
-
-/// Runs the program to its end; its exit code, or 128 + the number of the signal that ended it, as shells say it.
-Result<int> run_program(const Launch& launch) {
-  int failed[2];
-  if (pipe2(failed, O_CLOEXEC) != 0) return Error{ErrorCode::kInternal, fmt::format("cannot make a pipe: {}", std::strerror(errno))};
-  sigset_t all, before;
-  sigfillset(&all);
-  sigprocmask(SIG_BLOCK, &all, &before);  // until the handler knows whom to pass signals to
-  const pid_t child = fork();
-  if (child == 0) {
-    sigprocmask(SIG_SETMASK, &before, nullptr);
-    become_program(launch, failed[1]);
-  }
-  const int fork_reason = errno;
-  child_process = child;
-  if (child > 0) handle_signals();
-  sigprocmask(SIG_SETMASK, &before, nullptr);
-  close(failed[1]);
-  int reason = 0;
-  const bool not_started = child > 0 && read(failed[0], &reason, sizeof reason) == sizeof reason;
-  close(failed[0]);
-  if (child < 0) return Error{ErrorCode::kBadInput, fmt::format("cannot start a process: {}", std::strerror(fork_reason))};
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  child_process = 0;
-  if (not_started) {
-    return Error{ErrorCode::kBadInput, fmt::format("cannot run '{}': {}; give the command as you would type it after --",
-                                                   launch.options->command[0], std::strerror(reason))};
-  }
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-/// Why there is no file, in words; "" when there is one.
-std::string why_nothing(const ordered_json& report, const RecordOptions& options) {
-  const std::string state = report.value("state", "");
-  if (state == "written") return "";
-  if (state == "refused" || state == "failed") return report.value("message", "the recorder gave no reason");
-  if (state == "recording") return "the program ended while it was recorded, without running its exit handlers";
-  if (state == "python") return "the program never imported torch";
-  if (state != "waiting") {
-    return fmt::format("no Python that reads PYTHONPATH was started by '{}' (one with -I, -E or -S does not)", options.command[0]);
-  }
-  const std::uint64_t steps = report.value("steps", std::uint64_t{0});
-  if (!report.value("ended", false)) return "the program ended before the recording began, without running its exit handlers";
-  if (steps == 0) return "no optimizer step was seen; call crucible.step() at the end of each iteration (import crucible)";
-  return fmt::format("the program made {} steps and the warm-up takes {}; run at least {} steps, or lower --warmup", steps,
-                     options.warmup, options.warmup + 1);
-}
-
-std::string ops_text(const ordered_json& report) {
-  const auto counts = report.value("ops_per_iteration", std::vector<std::uint64_t>{});
-  if (counts.empty()) return "0 ops";
-  const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
-  return *least == *most ? fmt::format("{} ops each", *least) : fmt::format("{} to {} ops each", *least, *most);
-}
-
-void print_summary(const ordered_json& report, const RecordOptions& options) {
-  const std::uint64_t iterations = report.value("iterations", std::uint64_t{0});
-  fmt::print(stderr, "crucible: recorded {} iteration{}, {}, {} -> {}\n", iterations, iterations == 1 ? "" : "s", ops_text(report),
-             format_bytes(report.value("bytes", std::uint64_t{0})), options.output);
-  for (const auto& reason : report.value("incomplete", ordered_json::array())) {
-    fmt::print(stderr, "crucible: incomplete: {}\n", reason.get<std::string>());
-  }
-  for (const auto& item : report.value("not_recorded", ordered_json::array())) {
-    fmt::print(stderr, "crucible: not recorded: {}, {} times, first at {}\n", item.value("what", ""), item.value("count", std::uint64_t{0}),
-               item.value("site", "?"));
-  }
-}
-
-void print_document(const ordered_json& report, const RecordOptions& options, const std::string& problem, int program_code) {
-  ordered_json document;
-  document["iterations"] = report.value("iterations", std::uint64_t{0});
-  document["ops"] = report.value("ops", std::uint64_t{0});
-  document["ops_per_iteration"] = report.value("ops_per_iteration", ordered_json::array());
-  document["bytes"] = report.value("bytes", std::uint64_t{0});
-  document["incomplete"] = problem.empty() ? report.value("incomplete", ordered_json::array()) : ordered_json::array({problem});
-  document["not_recorded"] = report.value("not_recorded", ordered_json::array());
-  document["overhead_ns_per_op"] = report.value("overhead_ns_per_op", std::uint64_t{0});
-  document["frontend"] = report.value("frontend", "");
-  document["path"] = problem.empty() ? ordered_json(options.output) : ordered_json(nullptr);
-  document["exit_code"] = program_code;
-  print_json(document);
-}
-
 std::string join(const std::vector<std::string>& words) {
   std::string line;
   for (const std::string& word : words) line += (line.empty() ? "" : " ") + word;
   return line;
+}
+
+/// What start/sitecustomize.py and package/crucible_torch/session.py read.
+ordered_json config_of(const RecordOptions& options, const fs::path& output, const fs::path& status, int lock_in_child) {
+  const char* python_path = std::getenv("PYTHONPATH");
+  return {{"output", output.string()},
+          {"iterations", options.iterations},
+          {"warmup", options.warmup},
+          {"start_step", options.start_step},
+          {"on_signal", options.on_signal},
+          {"max_bytes", options.max_bytes},
+          {"exclude_modules", options.exclude_modules},
+          {"end_of_iteration", options.end_of_iteration},
+          {"snapshot", options.snapshot},
+          {"children", options.children},
+          {"status", status.string()},
+          {"command", join(options.command)},
+          {"kernels", options.kernels},
+          {"lock_descriptor", lock_in_child},
+          {"pythonpath", python_path == nullptr ? ordered_json(nullptr) : ordered_json(python_path)}};
 }
 
 Result<int> record(RecordOptions options) {
@@ -252,28 +151,25 @@ Result<int> record(RecordOptions options) {
   const fs::path output = fs::absolute(options.output);
   CRUCIBLE_TRY(const trace::PathLock lock, trace::PathLock::acquire(output));
   CRUCIBLE_TRY(const TemporaryFolder folder, TemporaryFolder::create());
-  const fs::path status = folder.path() / "report.json";
+  const fs::path status = folder.path() / "report";
 
   Launch launch;
-  launch.options = &options;
+  launch.command = options.command;
   launch.start_folder = (python / "start").string();
+  launch.output_to_error = options.json;
   launch.lock = lock_descriptor(output);
   launch.lock_in_child = launch.lock < 0 ? -1 : fcntl(launch.lock, F_DUPFD_CLOEXEC, 200);  // high: the program's numbers stay
-  const char* python_path = std::getenv("PYTHONPATH");
-  const ordered_json config = {
-      {"output", output.string()}, {"iterations", options.iterations}, {"warmup", options.warmup}, {"status", status.string()},
-      {"command", join(options.command)}, {"kernels", options.kernels}, {"lock_descriptor", launch.lock_in_child},
-      {"pythonpath", python_path == nullptr ? ordered_json(nullptr) : ordered_json(python_path)}};
-  launch.config = config.dump(-1, ' ', true, ordered_json::error_handler_t::replace);
+  launch.config = config_of(options, output, status, launch.lock_in_child).dump(-1, ' ', true, ordered_json::error_handler_t::replace);
   CRUCIBLE_TRY(const int program_code, run_program(launch));
 
-  std::ifstream source(status);
-  const ordered_json read = ordered_json::parse(source, nullptr, false);
-  const ordered_json report = read.is_object() ? read : ordered_json::object();
-  const std::string problem = why_nothing(report, options);
-  if (options.json) print_document(report, options, problem, program_code);
+  const RecordReport report = RecordReport::read(status);
+  const bool has_start = options.start_step > 0;
+  const RecordRequest request{options.command[0], options.output, has_start ? options.start_step : options.warmup + 1,
+                              has_start ? "--start-step" : "--warmup"};
+  const std::string problem = report.why_nothing(request);
+  if (options.json) print_json(report.document(request, program_code));
   if (problem.empty()) {
-    if (!options.json) print_summary(report, options);
+    if (!options.json) report.print_summary(request);
     return program_code;
   }
   if (program_code == 0) return Error{ErrorCode::kBadInput, fmt::format("nothing was recorded: {}", problem)};
@@ -281,20 +177,41 @@ Result<int> record(RecordOptions options) {
   return program_code;
 }
 
+const std::map<std::string, int> kStartSignals = {{"SIGHUP", SIGHUP}, {"SIGUSR1", SIGUSR1}, {"SIGUSR2", SIGUSR2}};
+
 }  // namespace
 
 void add_record(Commands& commands) {
   auto options = std::make_shared<RecordOptions>();
-  CLI::App* command = add_subcommand(commands.app, "record", "Run a program and record what its training iterations execute",
-                                     "crucible record -o step.crtrace --iterations 8 -- python train.py --epochs 1");
+  CLI::App* command = add_subcommand(commands.app, "record", "Run a program and record what its iterations execute",
+                                     "crucible record -o step.crtrace --iterations 8 -- python train.py --epochs 1\n"
+                                     "  crucible record --start-step 1000 --max-bytes 2G -- python train.py\n"
+                                     "  crucible record --on-signal SIGUSR1 -- python train.py     (then: kill -USR1 its process)\n"
+                                     "  crucible record -o step.crtrace -- torchrun --nproc_per_node=2 train.py");
   command->add_option("-o,--output", options->output, "File to write")->capture_default_str();
   command->add_option("--iterations", options->iterations, "Iterations to record")->capture_default_str()->check(CLI::Range(1u, 100000u));
-  command->add_option("--warmup", options->warmup, "Iterations to let pass first; the first steps allocate state")
+  auto* warmup = command->add_option("--warmup", options->warmup, "Iterations to let pass first; the first steps allocate state");
+  warmup->capture_default_str()->check(CLI::Range(1u, 1000000000u));
+  command->add_option("--start-step", options->start_step, "Number of the first iteration to record, counted from 1, instead of --warmup")
+      ->check(CLI::Range(2u, 1000000000u))
+      ->excludes(warmup);
+  command->add_option("--on-signal", options->on_signal, "Begin only after this signal has come: SIGUSR1, SIGUSR2 or SIGHUP")
+      ->transform(CLI::CheckedTransformer(kStartSignals, CLI::ignore_case));
+  command->add_option("--max-bytes", options->max_bytes, "Stop recording, not the program, when the recording has taken this much memory (500M, 2G)")
+      ->transform(CLI::AsSizeValue(false));
+  command->add_option("--exclude-module", options->exclude_modules,
+                      "Leave out what modules of these paths do (a pattern as \"encoder.*\"); they must run without gradients")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->add_option("--end-of-iteration", options->end_of_iteration, "What ends an iteration (docs/recording.md)")
       ->capture_default_str()
-      ->check(CLI::Range(1u, 1000000000u));
+      ->check(CLI::IsMember({"auto", "optimizer", "step", "module", "period"}));
+  command->add_option("--snapshot", options->snapshot, "\"ops\": keep a hash of every op's results, to find the first difference")
+      ->check(CLI::IsMember({"ops"}));
   command->add_option("--kernels", options->kernels, "How ops are intercepted (docs/recording.md)")
       ->capture_default_str()
       ->check(CLI::IsMember({"typed", "boxed", "per_op", "record_function"}));
+  command->add_flag("--children", options->children, "Record child processes too, each into a file of its own");
   command->add_flag("--json", options->json, "Print one JSON document; the program's output goes to standard error");
   command->add_option("command", options->command, "The program and its arguments, after --");
   command->callback([&commands, options] { commands.run = [options] { return record(*options); }; });

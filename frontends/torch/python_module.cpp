@@ -10,7 +10,9 @@
 #include <string>
 
 #include "core/trace/trace_file.hpp"
+#include "frontends/torch/interrupts.hpp"
 #include "frontends/torch/kernels.hpp"
+#include "frontends/torch/python_hooks.hpp"
 #include "frontends/torch/recorder.hpp"
 #include "frontends/torch/trace_builder.hpp"
 
@@ -116,8 +118,9 @@ PyObject* set_phase(PyObject*, PyObject* const* args, Py_ssize_t count) {
     if (PyErr_Occurred() == nullptr) PyErr_SetString(PyExc_ValueError, "a phase is 0 (forward), 1 (backward) or 2 (optimizer)");
     return nullptr;
   }
+  const trace::Phase before = Recorder::instance().phase();
   Recorder::instance().set_phase(static_cast<trace::Phase>(phase));
-  Py_RETURN_NONE;
+  return PyLong_FromLong(static_cast<long>(before));
 }
 
 PyObject* name_tensor(PyObject*, PyObject* args) {
@@ -133,50 +136,45 @@ PyObject* name_tensor(PyObject*, PyObject* args) {
   });
 }
 
-void add_losses(PyObject* tensors) {
-  if (tensors == nullptr) return;
-  if (THPVariable_Check(tensors)) return Recorder::instance().add_loss(THPVariable_Unpack(tensors));
-  if (!PyTuple_Check(tensors) && !PyList_Check(tensors)) return;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(tensors); ++i) {
-    PyObject* element = PySequence_Fast_GET_ITEM(tensors, i);
-    if (THPVariable_Check(element)) Recorder::instance().add_loss(THPVariable_Unpack(element));
-  }
-}
-
-/// Stands in for torch.autograd.backward; a C function leaves no line in the program's tracebacks.
-PyObject* recorded_backward(PyObject* original, PyObject* args, PyObject* keywords) {
-  Recorder& recorder = Recorder::instance();
-  const trace::Phase before = recorder.phase();
-  PyObject* result = guarded([&] {
-    PyObject* tensors = PyTuple_GET_SIZE(args) > 0 ? PyTuple_GET_ITEM(args, 0) : nullptr;
-    if (tensors == nullptr && keywords != nullptr) tensors = PyDict_GetItemString(keywords, "tensors");
-    add_losses(tensors);
-    recorder.set_phase(trace::Phase::kBackward);
-    return PyObject_Call(original, args, keywords);
+/// pause(), resume(), pass_over(), join_thread(), leave_thread(): calls the recorder's method of that name.
+template <void (Recorder::*kMethod)()>
+PyObject* call_recorder(PyObject*, PyObject*) {
+  return guarded([] {
+    (Recorder::instance().*kMethod)();
+    return none();
   });
-  recorder.set_phase(before);
-  return result;
 }
 
-/// The same for torch.autograd.grad, whose outputs are no losses.
-PyObject* recorded_grad(PyObject* original, PyObject* args, PyObject* keywords) {
-  Recorder& recorder = Recorder::instance();
-  const trace::Phase before = recorder.phase();
-  recorder.set_phase(trace::Phase::kBackward);
-  PyObject* result = PyObject_Call(original, args, keywords);
-  recorder.set_phase(before);
-  return result;
+PyObject* joined_threads(PyObject*, PyObject*) { return PyLong_FromUnsignedLong(Recorder::instance().joined_threads()); }
+
+PyObject* add_output(PyObject*, PyObject* args) {
+  PyObject* tensor = nullptr;
+  const char* name = nullptr;
+  if (PyArg_ParseTuple(args, "sO", &name, &tensor) == 0) return nullptr;
+  return guarded([&] {
+    if (THPVariable_Check(tensor)) Recorder::instance().add_output(name, THPVariable_Unpack(tensor));
+    return none();
+  });
 }
 
-PyCFunction with_keywords(PyCFunctionWithKeywords function) {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+PyObject* watch(PyObject*, PyObject* args) {
+  int signal = 0, replace_default = 0;
+  if (PyArg_ParseTuple(args, "ip", &signal, &replace_default) == 0) return nullptr;
+  return PyBool_FromLong(watch_signal(signal, replace_default != 0) ? 1 : 0);
 }
 
-PyMethodDef backward_method{"backward", with_keywords(recorded_backward), METH_VARARGS | METH_KEYWORDS, nullptr};
-PyMethodDef grad_method{"grad", with_keywords(recorded_grad), METH_VARARGS | METH_KEYWORDS, nullptr};
+PyObject* arrived(PyObject*, PyObject* signal) {
+  const long number = PyLong_AsLong(signal);
+  if (number == -1 && PyErr_Occurred() != nullptr) return nullptr;
+  return PyBool_FromLong(signal_arrived(static_cast<int>(number)) ? 1 : 0);
+}
 
-PyObject* wrap_backward(PyObject*, PyObject* original) { return PyCFunction_New(&backward_method, original); }
-PyObject* wrap_grad(PyObject*, PyObject* original) { return PyCFunction_New(&grad_method, original); }
+PyObject* unwatch(PyObject*, PyObject* signal) {
+  const long number = PyLong_AsLong(signal);
+  if (number == -1 && PyErr_Occurred() != nullptr) return nullptr;
+  unwatch_signal(static_cast<int>(number));
+  Py_RETURN_NONE;
+}
 
 /// {"iterations", "ops", "ops_per_iteration", "overhead_ns_per_op", "not_recorded"} of a written trace.
 PyObject* summary_of(const trace::Trace& trace) {
@@ -232,12 +230,14 @@ PyObject* measures(PyObject*, PyObject*) {
     const Recorder& recorder = Recorder::instance();
     std::size_t log_bytes = 0;
     for (const auto& thread : recorder.state().threads) log_bytes += thread->log.size_bytes();
-    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:n,s:i}", "ops", static_cast<unsigned long long>(recorder.state().next_sequence),
+    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:n,s:n,s:i,s:i}", "ops", static_cast<unsigned long long>(recorder.state().next_sequence),
                          "overhead_ns_per_op", static_cast<unsigned long long>(recorder.overhead_ns_per_op()), "copy_ns",
                          static_cast<unsigned long long>(recorder.state().snapshots.copy_ns()), "boundary_ns",
                          static_cast<unsigned long long>(recorder.state().boundary_ns), "log_bytes",
-                         static_cast<Py_ssize_t>(log_bytes), "complete_iterations",
-                         recorder.state().iteration_starts.empty() ? 0 : static_cast<int>(recorder.state().complete_iterations()));
+                         static_cast<Py_ssize_t>(log_bytes), "copied_bytes",
+                         static_cast<Py_ssize_t>(recorder.state().snapshots.size_bytes()), "complete_iterations",
+                         recorder.state().iteration_starts.empty() ? 0 : static_cast<int>(recorder.state().kept_iterations()),
+                         "passed_over", static_cast<int>(recorder.state().passed_over.size()));
   });
 }
 
@@ -251,10 +251,18 @@ PyMethodDef functions[] = {
     {"stop", stop, METH_NOARGS, "Switches recording off."},
     {"clear", clear, METH_NOARGS, "Forgets what was recorded."},
     {"set_phase", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(set_phase)), METH_FASTCALL,
-     "set_phase(0 forward | 1 backward | 2 optimizer)"},
+     "set_phase(0 forward | 1 backward | 2 optimizer): returns what it was."},
     {"name_tensor", name_tensor, METH_VARARGS, "name_tensor(tensor, name, role, final): what its storage is to the program."},
-    {"wrap_backward", wrap_backward, METH_O, "A stand-in for torch.autograd.backward that notes losses and the phase."},
-    {"wrap_grad", wrap_grad, METH_O, "A stand-in for torch.autograd.grad that notes the phase."},
+    {"pause", call_recorder<&Recorder::pause>, METH_NOARGS, "Ops pass unseen until resume()."},
+    {"resume", call_recorder<&Recorder::resume>, METH_NOARGS, "Ends a pause."},
+    {"pass_over", call_recorder<&Recorder::pass_over>, METH_NOARGS, "The present iteration is left out of the file."},
+    {"join_thread", call_recorder<&Recorder::join_thread>, METH_NOARGS, "Records the calling thread too."},
+    {"leave_thread", call_recorder<&Recorder::leave_thread>, METH_NOARGS, "Ends that."},
+    {"joined_threads", joined_threads, METH_NOARGS, "How many threads have joined and not left."},
+    {"add_output", add_output, METH_VARARGS, "add_output(name, tensor): what the present iteration gave back."},
+    {"watch_signal", watch, METH_VARARGS, "watch_signal(number, replace_default): notes it; the handler that was there is called."},
+    {"signal_arrived", arrived, METH_O, "Whether a watched signal has arrived."},
+    {"unwatch_signal", unwatch, METH_O, "Puts the former handler back."},
     {"write", write, METH_VARARGS, "write(path, framework, frontend, command, created, incomplete_reason, warmup): the file."},
     {"snapshot_ops", snapshot_ops, METH_O, "snapshot_ops(bool): whether a hash of each op's results is kept from now on."},
     {"measures", measures, METH_NOARGS, "Counts and times so far."},
@@ -271,6 +279,7 @@ PyModuleDef module_definition{PyModuleDef_HEAD_INIT, "crucible_torch._recorder",
 
 PyMODINIT_FUNC PyInit__recorder() {
   PyObject* module = PyModule_Create(&crucible::recorder::module_definition);
+  if (module != nullptr) PyModule_AddFunctions(module, crucible::recorder::hook_functions);
   if (module != nullptr) PyModule_AddStringConstant(module, "built_for_torch", CRUCIBLE_TORCH_VERSION);
   return module;
 }

@@ -21,17 +21,6 @@ std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
-/// Holds the lock as one thread.
-class Locked {
- public:
-  Locked(BiasedLock& lock, const ThreadState& thread) : lock_(lock) { lock_.lock(thread.key()); }
-  ~Locked() { lock_.unlock(); }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
-
- private:
-  BiasedLock& lock_;
-};
 
 }  // namespace
 
@@ -59,6 +48,9 @@ void Recorder::start() {
   ThreadState& first = thread();  // number 0, and most often the only one
   lock_.bias(first.key());
   first.call_sites.stays_in_python();
+  pauses_ = 0;
+  passing_over_ = false;
+  note_generators();
   recording_ = true;
   switch_thread(true);
 }
@@ -74,6 +66,10 @@ void Recorder::clear() {
 }
 
 bool Recorder::end_iteration() {
+  if (passing_over_) {
+    passing_over_ = false;
+    resume();
+  }
   if (!is_thread_on()) return false;
   const std::uint64_t start = now_ns();
   const Locked locked(lock_, thread());
@@ -82,12 +78,13 @@ bool Recorder::end_iteration() {
   // A program that changes its states behind our back in one iteration is expected to do so in every one.
   const bool checksums = iteration_ == 1 || state_->outside_changes > 0;
   state_->storages.remove_dead([&](StorageTable::Slot& slot) { end_of_iteration_for(slot, checksums); });
+  note_generators();
   state_->boundary_ns += now_ns() - start;
   return true;
 }
 
 void Recorder::end_of_iteration_for(StorageTable::Slot& slot, bool checksum) {
-  if (slot.iteration == kNeverUsed || slot.iteration == kUnfilled) return;
+  if (slot.iteration >= kUnfilled) return;
   StorageDetails& kept = details(slot);
   if (slot.written == iteration_ - 1) kept.written = true;
   if (!checksum || !kept.external || !kept.written) return;
@@ -113,6 +110,8 @@ StorageTable::Slot& Recorder::first_use(StorageTable::Slot* slot, c10::StorageIm
     take_external(*slot);
   } else if (slot->iteration == kUnfilled) {
     use_unfilled(*slot, written, read);
+  } else if (slot->iteration == kAfterPause || slot->iteration == kTakeAgain) {
+    check_after_pause(*slot);
   } else if (slot->iteration != iteration_) {
     slot->iteration = iteration_;
     StorageDetails& known = details(*slot);

@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/DispatchKeySet.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -40,6 +41,18 @@ struct ThreadState {
   std::uint64_t sampled_ns = 0;
 };
 
+/// Holds the lock as one thread.
+class Locked {
+ public:
+  Locked(BiasedLock& lock, const ThreadState& thread) : lock_(lock) { lock_.lock(thread.key()); }
+  ~Locked() { lock_.unlock(); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+
+ private:
+  BiasedLock& lock_;
+};
+
 /// operator_id of a record that is a loss: its tensor, then its value as kDouble; its sequence is the next op's.
 inline constexpr std::uint32_t kLossRecord = 0xffffffffu;
 /// operator_id of a record that is no op: one that threw, kept for the sizes of storages that it made known.
@@ -56,6 +69,18 @@ struct DrawnBytes {
   std::uint32_t output = 0;
   std::span<const std::byte> bytes;
 };
+/// A tensor that an iteration of inference gave back, and the state of a default generator when an iteration began.
+struct OutputBytes {
+  std::uint32_t iteration = 0;
+  std::string name;
+  trace::Tensor tensor;  // with the recorder's storage id
+  std::span<const std::byte> bytes;
+};
+struct GeneratorBytes {
+  std::uint32_t iteration = 0;
+  std::string device;
+  std::span<const std::byte> bytes;
+};
 /// Beyond its slot in the table, for storages that entered, have a name or outlive an iteration.
 struct StorageDetails {
   std::uint32_t id = 0;
@@ -64,7 +89,7 @@ struct StorageDetails {
   bool written = false;                    // an op wrote it
   std::uint32_t last_external = kNothing;  // its latest entry in RecordingState::externals
   std::uint64_t checksum = 0;              // of its bytes when iteration checksum_iteration - 1 ended
-  std::uint32_t checksum_iteration = 0xffffffffu;
+  std::uint32_t checksum_iteration = 0xffffffffu;  // kAfterPause: taken when a pause began
   std::string start_name, final_name;  // what Python called it at first, and at the end
   trace::Role start_role = trace::Role::kUnknown, final_role = trace::Role::kUnknown;
 };
@@ -83,12 +108,27 @@ struct RecordingState {
   std::vector<ExternalBytes> externals;
   std::vector<DrawnBytes> draws;
   OpHashTable op_hashes;  // filled when hashes_ops()
+  std::vector<OutputBytes> outputs;
+  std::vector<GeneratorBytes> generators;
   std::map<std::string, NotRecordedCount> not_recorded;
   std::vector<std::uint64_t> iteration_starts;  // sequence numbers; the last one ends the last complete iteration
   std::uint64_t next_sequence = 0;
   std::uint64_t outside_changes = 0;  // storages found changed by something that is not an op
   std::uint64_t boundary_ns = 0;      // time at iteration ends
+  std::vector<std::uint32_t> passed_over;  // numbers of iterations that are left out, ascending
   std::uint32_t complete_iterations() const { return static_cast<std::uint32_t>(iteration_starts.size()) - 1; }
+  bool is_passed_over(std::uint32_t iteration) const {
+    return std::binary_search(passed_over.begin(), passed_over.end(), iteration);
+  }
+  /// Complete iterations that go into the file.
+  std::uint32_t kept_iterations() const {
+    const auto end = std::lower_bound(passed_over.begin(), passed_over.end(), complete_iterations());
+    return complete_iterations() - static_cast<std::uint32_t>(end - passed_over.begin());
+  }
+  /// Whether what the storage holds is what it held at the end of the last iteration that goes into the file.
+  bool is_as_kept(const StorageTable::Slot& slot) const;
+  /// Whether the storage was changed since the pause began from which on it was not looked at.
+  bool changed_in_pause(const StorageTable::Slot& slot) const;
 };
 
 class Recorder {
@@ -118,6 +158,19 @@ class Recorder {
   void add_loss(const at::Tensor& tensor);
   /// Says what a tensor's storage is to the program; `final` names hold for the end of the recording.
   void name_tensor(const at::Tensor& tensor, std::string name, trace::Role role, bool final);
+
+  /// Lets ops pass unseen until resume(), on all threads. What they change is taken again when an op reads it (compared on
+  /// the CPU only). Nests. Threads: the one that started, as for the next two.
+  void pause();
+  void resume();
+  /// Pauses, and leaves the present iteration out of the file. The next end_iteration() ends both.
+  void pass_over();
+  /// Keeps an output of the present iteration with its elements. Tensors without plain elements are counted instead.
+  void add_output(std::string name, const at::Tensor& tensor);
+  /// Records the calling thread too, from now on; the kernels must stay installed until leave_thread().
+  void join_thread();
+  void leave_thread();
+  std::uint32_t joined_threads() const { return joined_threads_.load(); }
 
   bool is_recording() const { return recording_.load(std::memory_order_relaxed); }
   Operators& operators() { return operators_; }
@@ -169,6 +222,9 @@ class Recorder {
   void first_return(StorageTable::Slot& slot);
   void take_external(StorageTable::Slot& slot);
   void check_unchanged(StorageTable::Slot& slot);
+  void note_generators();
+  void check_after_pause(StorageTable::Slot& slot);
+  void set_aside(StorageTable::Slot& slot, std::uint32_t mark);
   void end_of_iteration_for(StorageTable::Slot& slot, bool checksum);
   StorageDetails& details(StorageTable::Slot& slot);
 
@@ -184,7 +240,10 @@ class Recorder {
   std::atomic<bool> hashes_ops_{false};
   std::atomic<std::uint8_t> phase_{0};
   std::atomic<std::uint32_t> recording_number_{1};  // threads compare it to know that their state is stale
+  std::atomic<std::uint32_t> joined_threads_{0};
   std::uint32_t iteration_ = 0;
+  std::uint32_t pauses_ = 0;
+  bool passing_over_ = false;
   BiasedLock lock_;
   std::mutex threads_mutex_;  // guards state_->threads while threads enter
   Operators operators_;

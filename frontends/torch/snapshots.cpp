@@ -37,6 +37,7 @@ CopyTimer::~CopyTimer() {
 }
 
 std::byte* Snapshots::allocate(std::size_t size) {
+  size_bytes_ += size;
   if (size > kSmall) {
     return blocks_.emplace_back(std::make_unique_for_overwrite<std::byte[]>(size)).get();
   }
@@ -101,6 +102,7 @@ void Snapshots::clear() {
   next_ = nullptr;
   left_ = 0;
   copy_ns_ = 0;
+  size_bytes_ = 0;
 }
 
 }  // namespace crucible::recorder

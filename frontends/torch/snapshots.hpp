@@ -25,6 +25,8 @@ class Snapshots {
   /// Time spent on copies above a few KiB so far, in nanoseconds: it is not part of the cost per op.
   std::uint64_t copy_ns() const { return copy_ns_; }
   void add_copy_ns(std::uint64_t ns) { copy_ns_ += ns; }
+  /// Bytes handed out so far.
+  std::size_t size_bytes() const { return size_bytes_; }
   void clear();
 
  private:
@@ -34,6 +36,7 @@ class Snapshots {
   std::byte* next_ = nullptr;  // small copies share blocks
   std::size_t left_ = 0;
   std::uint64_t copy_ns_ = 0;
+  std::size_t size_bytes_ = 0;
 };
 
 /// Adds the time of its life to the time spent copying, when `bytes` are many: reading the clock twice costs as much as

@@ -48,6 +48,8 @@ class Builder {
     add_iterations();
     add_externals();
     add_draws();
+    add_generators();
+    add_outputs();
     add_final_states();
     add_not_recorded();
     trace_.metadata.overhead_ns_per_op = recorder_.overhead_ns_per_op();
@@ -58,6 +60,14 @@ class Builder {
 
  private:
   std::uint64_t end_sequence() const { return state_.iteration_starts.back(); }
+
+  /// True for ops of complete iterations that were not passed over.
+  bool is_kept(std::uint64_t sequence) const {
+    if (sequence >= end_sequence()) return false;
+    if (state_.passed_over.empty()) return true;
+    const auto& starts = state_.iteration_starts;
+    return !state_.is_passed_over(static_cast<std::uint32_t>(std::upper_bound(starts.begin(), starts.end(), sequence) - starts.begin()) - 1);
+  }
 
   void add_tables() {
     for (const SourceLine& line : recorder_.call_sites().sites()) trace_.sites.push_back({line.file, line.line, line.function});
@@ -131,7 +141,7 @@ class Builder {
     };
     const RecordReader::Compound skip_compound = CompoundTensors::skip;
     for (const Record& record : sorted_records()) {
-      if (record.header.operator_id == kDroppedRecord) {
+      if (record.header.operator_id == kDroppedRecord || !is_kept(record.header.sequence)) {
         RecordReader reader(record.words + kRecordWords, record.words + record.header.words, intern_nothing, learn_size, skip_compound);
         while (!reader.at_end()) (void)reader.read();
         continue;
@@ -178,7 +188,9 @@ class Builder {
   }
 
   void add_iterations() {
-    for (std::size_t i = 0; i + 1 < state_.iteration_starts.size(); ++i) {
+    for (std::uint32_t i = 0; i < state_.complete_iterations(); ++i) {
+      kept_number_.push_back(static_cast<std::uint32_t>(trace_.iterations.size()));
+      if (state_.is_passed_over(i)) continue;
       trace::Iteration iteration;
       iteration.first_op = op_at(state_.iteration_starts[i]);
       iteration.op_count = op_at(state_.iteration_starts[i + 1]) - iteration.first_op;
@@ -193,6 +205,7 @@ class Builder {
     std::unordered_map<std::uint32_t, const StorageDetails*> details;
     for (const StorageDetails& known : state_.details) details[known.id] = &known;
     for (const ExternalBytes& taken : state_.externals) {
+      if (state_.is_passed_over(taken.iteration)) continue;
       const std::uint32_t op = op_at(taken.sequence);
       // An op that threw may have been the only reader: then nobody needs the bytes.
       if (op >= trace_.ops.size() || !storages_.contains(taken.storage)) continue;
@@ -219,6 +232,24 @@ class Builder {
     }
   }
 
+  void add_generators() {
+    for (const GeneratorBytes& state : state_.generators) {
+      if (!is_kept_iteration(state.iteration)) continue;
+      trace_.generators.push_back({kept_number_[state.iteration], state.device, blobs_->add(state.bytes)});
+    }
+  }
+
+  void add_outputs() {
+    for (const OutputBytes& output : state_.outputs) {
+      if (!is_kept_iteration(output.iteration)) continue;
+      trace_.outputs.push_back({kept_number_[output.iteration], output.name, intern(output.tensor), blobs_->add(output.bytes)});
+    }
+  }
+
+  bool is_kept_iteration(std::uint32_t iteration) const {
+    return iteration < state_.complete_iterations() && !state_.is_passed_over(iteration);
+  }
+
   /// Reads the states where they are: they are those of the last complete iteration, but for what an unfinished one wrote.
   void add_final_states() {
     std::unordered_map<std::uint32_t, const StorageTable::Slot*> alive;  // by place in `details`
@@ -236,7 +267,7 @@ class Builder {
         if (named) ++lost_states_;
         continue;
       }
-      if (slot->second->written == state_.complete_iterations()) {
+      if (!state_.is_as_kept(*slot->second)) {
         ++overwritten_states_;
         continue;
       }
@@ -272,13 +303,14 @@ class Builder {
   std::vector<std::uint64_t> sequences_;  // of each op of the trace
   std::vector<std::pair<std::uint64_t, trace::Loss>> losses_;
   std::map<std::string, NotRecordedCount> hidden_draws_;
+  std::vector<std::uint32_t> kept_number_;  // by the recorder's number of an iteration: the file's
   std::uint64_t lost_states_ = 0, overwritten_states_ = 0;
 };
 
 }  // namespace
 
 Result<trace::Trace> build_trace(const Recorder& recorder, trace::Metadata metadata) {
-  if (recorder.state().iteration_starts.size() < 2) {
+  if (recorder.state().iteration_starts.size() < 2 || recorder.state().kept_iterations() == 0) {
     return Error{ErrorCode::kBadInput, "no iteration was recorded whole; there is nothing to write"};
   }
   return Builder(recorder, std::move(metadata)).build();

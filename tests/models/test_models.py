@@ -26,9 +26,7 @@ CRUCIBLE = os.path.join(BUILD, "crucible")
 MODELS = ("vae", "dqn", "lstm")
 
 UNFILLED = """
-import sys
 import torch
-sys.modules["crucible_torch._recorder"].snapshot_ops(True) if "crucible_torch._recorder" in sys.modules else None
 torch.set_num_threads(1)
 model = torch.nn.Linear(4, 5)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -101,7 +99,7 @@ class Recorded(unittest.TestCase):
     def test_boxed_kernels_write_the_same_results(self):
         """Typed and boxed kernels hash the same tensors in the same order."""
         boxed = os.path.join(self.folder, "boxed.crtrace")
-        subprocess.run([CRUCIBLE, "record", "-o", boxed, "--kernels", "boxed", "--iterations", "3", "--warmup", "2", "--", sys.executable,
+        subprocess.run([CRUCIBLE, "record", "-o", boxed, "--kernels", "boxed", "--iterations", "3", "--warmup", "2", "--snapshot", "ops", "--", sys.executable,
                         os.path.join(HERE, "run_model.py"), "vae", "--output", os.devnull], check=True, capture_output=True)
         one, other = crtrace.read(self.path("vae")), crtrace.read(boxed)
         self.assertEqual(one.ops, other.ops)
@@ -180,7 +178,7 @@ class Recorded(unittest.TestCase):
         program = os.path.join(self.folder, "unfilled.py")
         with open(program, "w", encoding="utf-8") as out:
             out.write(UNFILLED)
-        subprocess.run([CRUCIBLE, "record", "-o", path, "--iterations", "2", "--warmup", "1", "--", sys.executable, program], check=True,
+        subprocess.run([CRUCIBLE, "record", "-o", path, "--iterations", "2", "--warmup", "1", "--snapshot", "ops", "--", sys.executable, program], check=True,
                        capture_output=True)
         result = reexecute.reexecute(path)
         self.assertEqual(result["difference"], "")

@@ -50,7 +50,7 @@ ordered_json to_json(const std::vector<Arg>& args) {
 ordered_json blob(const trace::Trace& trace, trace::BlobId number) {
   const trace::Blob& known = trace.blobs[number];
   ordered_json document = {{"hash", known.hash.hex()}, {"size", known.size_bytes}};
-  if (known.size_bytes <= 4096) {
+  if (known.size_bytes <= 8192) {
     const auto bytes = trace.blob_store->load(number);
     if (!bytes) return {{"error", bytes.error().message}};
     std::string text;

@@ -1,14 +1,148 @@
-"""What a training script may say to Crucible. All of it does nothing unless the script runs under `crucible record`."""
+"""What a program may say to Crucible, and how a program or notebook records itself.
 
+Under `crucible record` everything is there already; in a program started plainly this package's folder must be on
+PYTHONPATH. All functions do nothing, and cost next to nothing, while nothing is recorded.
+
+    import crucible
+
+    with crucible.record("step.crtrace", iterations=4) as recording:
+        for batch in loader:
+            train(batch)          # an optimizer's step ends an iteration
+    print(recording.path, recording.summary["ops"])
+"""
+
+from __future__ import annotations
+
+import os
 import sys
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Sequence
+
+if TYPE_CHECKING:
+    from crucible_torch.recording import Recording
+
+__all__ = ["RecordError", "is_recording", "phase", "record", "record_thread", "step"]
+
+_PHASES = {"forward": 0, "backward": 1, "optimizer": 2, "evaluation": None}
 
 
-def step():
-    """Marks the end of one training iteration.
+class RecordError(Exception):
+    """Nothing could be recorded; the text says what, where and what to do."""
 
-    Only programs whose iterations are not one `optimizer.step()` each need it (several optimizers, gradient accumulation,
-    no torch.optim at all). Once it is called, optimizer steps are no longer taken for iteration ends.
+
+def _session() -> Any:
+    frontend = sys.modules.get("crucible_torch")
+    return None if frontend is None else frontend.current()
+
+
+def step() -> None:
+    """Marks the end of one iteration.
+
+    For programs whose iterations are not what repeats in their optimizers' steps or module calls. From the first call on,
+    only these calls count.
     """
-    recording = sys.modules.get("crucible_torch")
-    if recording is not None:
-        recording.explicit_step()
+    session = _session()
+    if session is not None:
+        session.explicit_step()
+
+
+def is_recording() -> bool:
+    """Whether ops of this process are being recorded right now (not during the warm-up, nor in a pause)."""
+    session = _session()
+    return session is not None and session.state == "recording" and not session.paused
+
+
+class phase(AbstractContextManager[None]):
+    """Says what the program does inside the block: "forward", "backward", "optimizer" or "evaluation".
+
+    The first three are what `torch.autograd` and `torch.optim` tell by themselves; say so where the program does it by hand.
+    The ops of an evaluation are left out, and what they changed is taken again. Blocks may be nested.
+    Errors: ValueError for another name.
+    """
+
+    def __init__(self, name: str) -> None:
+        if name not in _PHASES:
+            raise ValueError(f"a phase is one of {', '.join(_PHASES)}, not {name!r}")
+        self._phase = _PHASES[name]
+        self._session: Any = None
+        self._before: int | None = None
+
+    def __enter__(self) -> None:
+        session = _session()
+        if session is None:
+            return
+        if self._phase is None:
+            self._session = session if session.pause() else None
+        else:
+            self._before = session.set_phase(self._phase)
+            self._session = session if self._before is not None else None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        session, self._session = self._session, None
+        if session is None:
+            return
+        if self._phase is None:
+            session.resume()
+        else:
+            session.set_phase(self._before)
+
+
+class record_thread(AbstractContextManager[None]):
+    """Records the calling thread too, for as long as the block lasts; its ops have a thread number of their own.
+
+    The thread that steps or calls modules is recorded anyway, and so are autograd's. Others the program has to name: what
+    they compute enters as bytes from outside otherwise. The block may be entered before recording begins.
+    """
+
+    def __init__(self) -> None:
+        self._session: Any = None
+
+    def __enter__(self) -> None:
+        session = _session()
+        self._session = session if session is not None and session.join_thread() else None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.leave_thread()
+
+
+def record(
+    path: str | os.PathLike[str],
+    *,
+    iterations: int = 4,
+    warmup: int = 2,
+    end_of_iteration: str = "auto",
+    max_bytes: int = 0,
+    exclude_modules: Sequence[str] = (),
+    snapshot: str = "",
+    kernels: str = "typed",
+) -> Recording:
+    """Records `iterations` iterations of what the with-block does into the file `path`, after `warmup` have passed.
+
+    The file is written when they are complete, or when the block ends with fewer; the block goes on meanwhile. With
+    warmup=0 the block itself is the start of the first iteration. `end_of_iteration` is auto, optimizer, step, module or
+    period; `max_bytes` stops the recording when it has taken that much memory, 0 is no limit; `exclude_modules` are
+    patterns of module paths to leave out; all as docs/recording.md says of the options of `crucible record`.
+
+    The object that the block gives has `path` and `summary` once the file is there.
+
+    Threads: the block's own thread is recorded; one recording per process at a time.
+    Errors: RecordError when the recorder does not fit this torch or Python, when `path` is being written by another
+    recording, and at the block's end when nothing could be recorded. An exception of the block's own goes first.
+    """
+    from crucible_torch.recording import Recording
+
+    return Recording(
+        os.fspath(path),
+        {
+            "iterations": iterations,
+            "warmup": warmup,
+            "end_of_iteration": end_of_iteration,
+            "max_bytes": max_bytes,
+            "exclude_modules": list(exclude_modules),
+            "snapshot": snapshot,
+            "kernels": kernels,
+        },
+    )

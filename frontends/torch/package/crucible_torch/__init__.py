@@ -1,19 +1,43 @@
-"""The Python side of the recorder. Loaded by start/sitecustomize.py as soon as torch is imported; programs use `crucible`."""
+"""The Python side of the recorder, one session at a time. Loaded by start/sitecustomize.py as soon as torch is imported, or
+by crucible.record(); programs use the package `crucible`."""
+
+import atexit
+import os
 
 _session = None
+_at_fork_registered = False
 
 
 def begin(config, torch):
-    """Called once, right after torch was imported: gets ready to record as `config` (a dict, see report.py) says."""
-    global _session
-    from crucible_torch.session import Session
+    """Called once, right after torch was imported: gets ready to record as `config` (a dict, see session.py) says."""
+    from crucible_torch.report import Report
+    from crucible_torch.session import Refusal, Session
 
-    session = Session(config, torch)
-    if session.prepare():
-        _session = session
+    session = Session(config, torch, Report(config["status"], config.get("several", False)))
+    try:
+        if start(session):
+            atexit.register(session.end)
+    except Refusal:
+        raise SystemExit(3) from None  # before it has done anything: it was started to be recorded
 
 
-def explicit_step():
-    """crucible.step() was called."""
+def start(session):
+    """Makes `session` the process's. False when it has nothing to do here."""
+    global _session, _at_fork_registered
+    if not session.prepare():
+        return False
+    _session = session
+    if not _at_fork_registered:
+        os.register_at_fork(after_in_child=_forget_in_child)
+        _at_fork_registered = True
+    return True
+
+
+def current():
+    """The session that is waiting or recording in this process, or None."""
+    return _session if _session is not None and _session.state != "off" else None
+
+
+def _forget_in_child():
     if _session is not None:
-        _session.explicit_step()
+        _session.forget_in_child()

@@ -20,9 +20,15 @@ class Names:
         self._roots = []  # (module, prefix of its members, name of itself)
         self._optimizers = []
         self._parameter_names = {}
+        self._known = {}  # by the id of a root, which is kept alive: what add_root returned
 
     def add_root(self, root):
         """A module that no other recorded module was running; returns (module, name) of it and all below it."""
+        if id(root) not in self._known:
+            self._known[id(root)] = self._add_root(root)
+        return self._known[id(root)]
+
+    def _add_root(self, root):
         label = type(root).__name__
         taken = sum(known_label.partition("#")[0] == label for _, _, known_label in self._roots)
         if taken:

@@ -1,7 +1,8 @@
-"""What the recorded process tells `crucible record`, through one small JSON file that the command reads at the end.
+"""What recorded processes tell `crucible record`, each through one small JSON file that the command reads at the end.
 
-The command's side is frontends/cli/cmd_record.cpp. Keys: "state" is one of STATES; "message" goes with refused and failed;
-"steps" and "ended" (the exit handlers ran) with waiting; the summary of the file with written.
+The command's side is frontends/cli/record_report.cpp. Keys: "state" is one of STATES; "process" is the number of the claim;
+"message" goes with refused and failed; "steps" and "ended" (the exit handlers ran) with waiting; the summary of the file
+with written. An interpreter that has not imported torch yet leaves {"state": "python"} under the plain name.
 """
 
 import json
@@ -10,28 +11,74 @@ import os
 # python: the interpreter started; waiting: torch was imported, the warm-up runs; recording: iterations are recorded;
 # written: the file is there; failed: it could not be written; refused: this torch or this program cannot be recorded.
 STATES = ("python", "waiting", "recording", "written", "failed", "refused")
+MOST_PROCESSES = 4096
 
 
 class Report:
-    """One process's right to tell, and its telling."""
+    """One process's right to tell, and its telling. `several`: more than one process may be recorded."""
 
-    def __init__(self, path):
-        self.path = path
+    def __init__(self, path, several=False):
+        self._path = path
+        self._several = several
+        self.process = None
 
     def claim(self):
-        """True for the first process that asks: a command may start several interpreters, one is recorded."""
+        """True for the first process that asks, and for later ones where there may be several."""
+        for number in range(MOST_PROCESSES if self._several else 1):
+            try:
+                os.close(os.open(f"{self._path}.{number}.claim", os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+            except FileExistsError:
+                continue
+            except OSError:
+                return False
+            self.process = number
+            return True
+        return False
+
+    def tell(self, state, **details):
+        assert state in STATES
+        place = f"{self._path}.{self.process}.report"
+        partial = f"{place}.{os.getpid()}"
         try:
-            os.close(os.open(self.path + ".claim", os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+            with open(partial, "w", encoding="utf-8") as out:
+                json.dump({"state": state, "process": self.process, **details}, out)
+            os.replace(partial, place)
         except OSError:
-            return False
+            pass  # the command has gone away; the program goes on
+
+
+class LocalReport:
+    """The same for a recording that the program itself asked for. `written` is called with the summary of the file."""
+
+    process = 0
+
+    def __init__(self, written):
+        self._written = written
+        self._state = ""
+        self._details = {}
+
+    def claim(self):
         return True
 
     def tell(self, state, **details):
         assert state in STATES
-        partial = f"{self.path}.{os.getpid()}"
-        try:
-            with open(partial, "w", encoding="utf-8") as out:
-                json.dump({"state": state, **details}, out)
-            os.replace(partial, self.path)
-        except OSError:
-            pass  # the command has gone away; the program goes on
+        self._state, self._details = state, details
+        if state == "written":
+            self._written(details)
+
+    def why_nothing(self, config):
+        """In the words of `crucible record`, but for what is an option there and an argument here."""
+        details = self._details
+        if self._state in ("refused", "failed"):
+            return details["message"]
+        if not details.get("events"):
+            return "no optimizer step was seen; call crucible.step() at the end of each iteration (import crucible)"
+        if details.get("waits_for"):
+            return (f"an optimizer of the program ({details['waits_for'][0]}) never stepped, so what repeats was not certain after "
+                    f"{details['steps']} steps; run more steps, or call crucible.step() at the end of each iteration")
+        if not details["steps"]:
+            return ("the optimizers' steps do not repeat in any order; call crucible.step() at the end of each iteration "
+                    "(import crucible)")
+        what = "module calls" if details.get("kind") == "module" else "steps"
+        return (f"the program made {details['steps']} {what} and the warm-up takes {config['warmup']}; run at least "
+                f"{config['warmup'] + 1} {what}, or lower warmup")

@@ -1,124 +1,222 @@
-"""One recording inside the recorded process: when it starts, what an iteration is, what is written and told at the end.
+"""One recording inside the recorded process: when it starts, what it keeps, what is written and told at its end.
 
-Boundaries are optimizer steps or crucible.step(). During the warm-up there is one counter per step and nothing else;
-the kernels, the hooks and the dispatch key exist only while iterations are recorded.
+Where iterations end is decided in iterations.py from what watch.py sees. During the warm-up there are a few stand-ins and
+nothing else; the kernels and the dispatch key exist only while iterations are recorded.
 """
 
-import atexit
 import datetime
+import fnmatch
 import os
+import signal
 import sys
+import threading
 import traceback
-import weakref
 
-from crucible_torch import build_info
+from crucible_torch import build_info, processes
+from crucible_torch.iterations import Boundaries, Verdict
 from crucible_torch.naming import Names, framework_name
-from crucible_torch.report import Report
+from crucible_torch.outputs import named_tensors
+from crucible_torch.versions import mismatch
+from crucible_torch.watch import Watch
 
-OPTIMIZER_PHASE, FORWARD_PHASE = 2, 0
+MOST_RESTARTS = 8
+
+
+class Refusal(Exception):
+    """This torch, this Python or this program cannot be recorded; the text says why."""
 
 
 class Session:
-    """`config`: output, iterations, warmup, status (path), command, kernels, lock_descriptor."""
+    """`config`: what cmd_record.cpp or crucible.record() says; `report`: whom to tell (report.py)."""
 
-    def __init__(self, config, torch):
+    def __init__(self, config, torch, report):
         self._config = config
         self._torch = torch
-        self._report = Report(config["status"])
+        self._report = report
         self._recorder = None
-        self._state = "waiting"
-        self._steps = 0
-        self._explicit = False
-        self._owner = None  # weak reference to the optimizer whose steps are boundaries
-        self._step_hook = None
-        self._hooks = []
-        self._wrapped = {}
+        self.state = "waiting"  # waiting, recording, writing, off
+        self._boundaries = Boundaries(torch, config.get("end_of_iteration", "auto"), "status" not in config, config["warmup"] > 0)
+        self._watch = None
         self._names = None
         self._frontend = ""
-        self._pid = os.getpid()
+        self._thread = None  # the one that is recorded
+        self._passed = 0  # iterations before the first recorded one
+        self._kind = None  # what the boundaries were when recording began
+        self._restarts = 0
+        self._no_grad_calls = 0  # of outermost modules in this iteration
+        self._usual_no_grad_calls = None  # the fewest of an iteration
+        self._counted_for = None  # what ended iterations when they were counted
+        self._passing_over = False
+        self._pauses = 0
+        self._looked_for_excluded = {}
+        self._globs_that_matched = set()
+        self._notes = []
+        self._rank, self._world = None, 1
+        self._output = config["output"]
+        self.process_id = os.getpid()
 
     def prepare(self):
-        """Checks that this interpreter can be recorded and waits for steps. False: another process is recorded."""
+        """Checks that this interpreter can be recorded and begins to watch. False: another process is recorded."""
         if not self._report.claim():
             return False
-        self._refuse_other_versions()
-        try:
-            from crucible_torch import _recorder
-        except ImportError as error:
-            self._refuse(f"the recorder library cannot be loaded: {error}; build it again for this Python and torch")
+        problem = mismatch(self._torch)
+        if not problem:
+            try:
+                from crucible_torch import _recorder
+            except ImportError as error:
+                problem = f"the recorder library cannot be loaded: {error}; build it again for this Python and torch"
+        if problem:
+            self.state = "off"
+            self._report.tell("refused", message=problem)
+            raise Refusal(problem)
         self._recorder = _recorder
-        from torch.optim.optimizer import register_optimizer_step_post_hook
-
-        self._step_hook = register_optimizer_step_post_hook(self._after_optimizer_step)
-        os.register_at_fork(after_in_child=self._forget_in_child)
-        atexit.register(self._at_exit)
+        self._recorder.clear()  # a forked child has what its parent recorded
+        if self._config.get("on_signal"):
+            self._recorder.watch_signal(self._config["on_signal"], True)
+        self._watch = Watch(_recorder, self._torch, self)
+        self._watch.install()
         self._report.tell("waiting", steps=0, ended=False)
         return True
 
+    def begin_in_block(self, thread):
+        """The block of crucible.record() begins on this thread; without a warm-up, so does the first iteration."""
+        self._thread = thread
+        if self._config["warmup"] == 0:
+            self._start()
+
+    # What the program does
+
     def explicit_step(self):
-        if self._state not in ("waiting", "recording"):
+        if self.state in ("waiting", "recording") and self._is_ours():
+            self._judge(self._boundaries.explicit_step())
+
+    def optimizer_steps(self, optimizer):
+        if self._names is not None:
+            self._names.add_optimizer(optimizer)
+
+    def optimizer_stepped(self, optimizer, in_backward):
+        if in_backward or self._is_ours():
+            self._judge(self._boundaries.optimizer_stepped(optimizer, in_backward))
+
+    def backward_ended(self):
+        if self._is_ours():
+            self._judge(self._boundaries.backward_ended())
+
+    def module_entered(self, module, gradients_on):
+        if not self._is_ours():
             return
-        if not self._explicit:
-            # Until now optimizer steps were counted; what they began is begun anew from here.
-            self._explicit = True
-            self._steps = 0
-            if self._state == "recording":
-                self._leave()
-                self._recorder.clear()
-                self._state = "waiting"
-        self._boundary()
+        if not gradients_on:
+            self._no_grad_calls += 1
+        if self.state != "recording":
+            return
+        if self._config.get("exclude_modules") and id(module) not in self._looked_for_excluded:
+            self._look_for_excluded(module)
+        if not gradients_on and self._is_evaluation():
+            self._passing_over = True
+            self._recorder.pass_over()
 
-    # Versions
+    def module_left(self, module, result):
+        if not self._is_ours():
+            return
+        if self.state == "recording" and self._boundaries.kind == "module":
+            self._add_outputs(module, result)
+        self._judge(self._boundaries.module_called(module))
 
-    def _refuse_other_versions(self):
-        python = f"{sys.version_info.major}.{sys.version_info.minor}"
-        fix = (f"build it for {sys.executable}: cmake -B {build_info.BUILD_FOLDER} -DCRUCIBLE_PYTHON={sys.executable} "
-               f"&& cmake --build {build_info.BUILD_FOLDER}")
-        if python != build_info.PYTHON_VERSION:
-            self._refuse(f"the recorder was built for Python {build_info.PYTHON_VERSION}, the program runs Python {python}; {fix}")
-        if self._torch.__version__ != build_info.TORCH_VERSION:
-            self._refuse(f"the recorder was built for torch {build_info.TORCH_VERSION}, the program runs torch "
-                         f"{self._torch.__version__}; {fix}")
+    def excluded_runs(self, module):
+        name = dict((id(known), name) for known, name in self._names.add_root(module)).get(id(module), type(module).__name__)
+        for modules in self._looked_for_excluded.values():
+            name = modules.get(id(module), name)
+        self._give_up(f"the module {name} matches --exclude-module and runs with gradients, so its backward would be recorded "
+                      "without its forward; run it under torch.no_grad() or do not exclude it")
 
-    def _refuse(self, message):
-        """Ends the program before it has done anything: it was started to be recorded."""
-        self._state = "off"
-        self._report.tell("refused", message=message)
-        raise SystemExit(3)
+    def _is_ours(self):
+        """Whether the calling thread is the one that is recorded: the first that did something we look for."""
+        thread = threading.get_ident()
+        if self._thread is None:
+            self._thread = thread
+        return self._thread == thread
+
+    def _is_evaluation(self):
+        """A module called without gradients where the usual iteration calls none, or fewer."""
+        return (self._boundaries.backward_seen and self._boundaries.kind in ("optimizer", "step") and not self._passing_over
+                and self._usual_no_grad_calls is not None and self._no_grad_calls > self._usual_no_grad_calls)
+
+    def _look_for_excluded(self, root):
+        found = {}
+        self._looked_for_excluded[id(root)] = found
+        for module, name in self._names.add_root(root):
+            for glob in self._config["exclude_modules"]:
+                if fnmatch.fnmatchcase(name, glob):
+                    found[id(module)] = name
+                    self._globs_that_matched.add(glob)
+                    self._recorder.exclude(module)
+
+    def _add_outputs(self, module, result):
+        prefix = "" if self._boundaries.length == 1 else type(module).__name__ + "."
+        for name, tensor in named_tensors(result, self._torch):
+            self._recorder.add_output(prefix + name, tensor)
 
     # Iterations
 
-    def _after_optimizer_step(self, optimizer, args, kwargs):
-        if self._state == "recording":
-            self._recorder.set_phase(FORWARD_PHASE)
-        if self._explicit:
-            return
-        owner = self._owner() if self._owner is not None else None
-        if owner is None:
-            self._owner = weakref.ref(optimizer)
-        elif owner is not optimizer:
-            return  # with several optimizers, an iteration ends with the step of the one that stepped first
-        self._boundary()
+    def _judge(self, verdict):
+        if self.state == "recording" and verdict == Verdict.BROKEN:
+            self._begin_anew()
+        if verdict == Verdict.END or verdict == Verdict.BROKEN and self._boundaries.at_end:
+            self._end_iteration()
 
-    def _before_optimizer_step(self, optimizer, args, kwargs):
-        self._recorder.set_phase(OPTIMIZER_PHASE)
-        self._names.add_optimizer(optimizer)
-
-    def _boundary(self):
-        if self._state == "waiting":
-            self._steps += 1
-            if self._steps == self._config["warmup"]:
+    def _end_iteration(self):
+        self._count_no_grad_calls()
+        if self.state == "waiting":
+            if self._is_time():
                 self._start()
-        elif self._state == "recording":
-            kept = self._recorder.end_iteration()
-            done = self._recorder.measures()["complete_iterations"]
-            if not kept:
-                self._finish(f"recording was switched off inside iteration {done} by code that restores the thread's state")
-            elif self._runs_compiled_code():
-                self._give_up("the program runs kernels that torch.compile made, which are not operators; "
-                              "record it without torch.compile or with backend='eager'")
-            elif done == self._config["iterations"]:
-                self._finish("")
+        elif self.state == "recording":
+            self._passing_over = False
+            self._kind = self._kind or self._boundaries.kind
+            self._after_recorded_iteration(self._recorder.end_iteration())
+
+    def _count_no_grad_calls(self):
+        if self._counted_for != self._boundaries.kind:
+            self._counted_for, self._usual_no_grad_calls = self._boundaries.kind, None  # where this iteration began is not known
+        elif self._usual_no_grad_calls is None or self._no_grad_calls < self._usual_no_grad_calls:
+            self._usual_no_grad_calls = self._no_grad_calls
+        self._no_grad_calls = 0
+
+    def _is_time(self):
+        first = self._config.get("start_step") or self._config["warmup"] + 1
+        signal_number = self._config.get("on_signal")
+        return (self._boundaries.passed >= first - 1 and self._boundaries.settled
+                and (not signal_number or self._recorder.signal_arrived(signal_number)))
+
+    def _after_recorded_iteration(self, kept):
+        measures = self._recorder.measures()
+        done, wanted = measures["complete_iterations"], self._config["iterations"]
+        if not kept:
+            self._finish(f"recording was switched off inside iteration {done} by code that restores the thread's state")
+        elif self._runs_compiled_code():
+            self._give_up("the program runs kernels that torch.compile made, which are not operators; "
+                          "record it without torch.compile or with backend='eager'")
+        elif done == wanted:
+            self._finish("")
+        elif self._recorder.signal_arrived(signal.SIGINT):
+            self._finish_early("the program was interrupted (SIGINT) and went on")
+        elif self._is_too_large(measures):
+            self._finish_early(f"the recording has reached --max-bytes {self._config['max_bytes']}")
+
+    def _is_too_large(self, measures):
+        limit = self._config.get("max_bytes")
+        return bool(limit) and measures["log_bytes"] + measures["copied_bytes"] > limit
+
+    def _begin_anew(self):
+        """What was recorded are no iterations: forgets it, unless it held for some of them."""
+        done = self._recorder.measures()["complete_iterations"]
+        if self._kind == self._boundaries.kind and (done >= 2 or self._restarts == MOST_RESTARTS):
+            return self._finish_early("the order of what repeats changed after them")
+        self._leave()
+        self._recorder.clear()
+        self._restarts += 1
+        self._names = None
+        self._passing_over = False
+        self.state = "waiting"
 
     def _runs_compiled_code(self):
         cache = sys.modules.get("torch._inductor.codecache")
@@ -130,22 +228,28 @@ class Session:
         except RuntimeError as error:
             self._give_up(f"the recorder's kernels cannot be registered: {error}")
             return
+        self._name_output()
         self._names = Names(self._recorder, self._torch)
-        from torch.optim.optimizer import register_optimizer_step_pre_hook
-
-        self._hooks.append(register_optimizer_step_pre_hook(self._before_optimizer_step))
-        autograd = self._torch.autograd
-        for name, wrap in (("backward", self._recorder.wrap_backward), ("grad", self._recorder.wrap_grad)):
-            original = getattr(autograd, name)
-            self._wrapped[name] = (original, wrap(original))
-            setattr(autograd, name, self._wrapped[name][1])
-        folders = [os.path.dirname(self._torch.__file__) + os.sep, os.path.dirname(os.path.abspath(__file__)) + os.sep]
+        self._looked_for_excluded.clear()
+        self._watch.watch_phases()
+        self._pauses = 0
+        self._kind, self._passed = self._boundaries.kind, self._boundaries.passed
+        self._recorder.watch_signal(signal.SIGINT, False)
         self._report.tell("recording")
-        self._state = "recording"
-        self._recorder.start(self._torch.nn.Module.__call__, folders, self._names.add_root,
-                             self._config.get("read_frames", True))
+        self.state = "recording"
+        folders = [os.path.dirname(self._torch.__file__) + os.sep, os.path.dirname(os.path.abspath(__file__)) + os.sep]
+        self._recorder.snapshot_ops(self._config.get("snapshot") == "ops")
+        self._recorder.start(self._watch.module_call, folders, self._names.add_root, self._config.get("read_frames", True))
+
+    def _name_output(self):
+        self._rank, self._world = processes.rank_and_world(self._torch)
+        if self._config.get("several"):
+            part = f"rank{self._rank}" if self._rank is not None else f"process{self._report.process}" if self._report.process else ""
+            self._output = processes.name_of_part(self._config["output"], part) if part else self._config["output"]
 
     def _install(self):
+        if self._recorder.joined_threads() > 0:
+            return  # a thread that waits to be recorded has installed them
         wanted = self._config.get("kernels", "typed")
         reason = "the self test saw no op on any path"
         for kernels in dict.fromkeys((wanted, "per_op", "record_function")):
@@ -160,69 +264,124 @@ class Session:
             self._recorder.uninstall()
         raise RuntimeError(reason)
 
+    # Threads and phases of the program's own
+
+    def join_thread(self):
+        """Records the calling thread as well. True when it did."""
+        if self.state not in ("waiting", "recording") or threading.get_ident() == self._thread:
+            return False
+        if self.state == "waiting" and self._recorder.joined_threads() == 0:
+            self._install()  # ops pass by until recording starts
+        self._recorder.join_thread()
+        return True
+
+    def leave_thread(self):
+        self._recorder.leave_thread()
+        if self.state == "off" and self._recorder.joined_threads() == 0:
+            self._recorder.uninstall()
+
+    def set_phase(self, phase):
+        """Says what runs now; returns what ran before."""
+        return self._recorder.set_phase(phase) if self.state == "recording" else None
+
+    def pause(self):
+        if self.state != "recording" or not self._is_ours():
+            return False
+        self._recorder.pause()
+        self._pauses += 1
+        return True
+
+    def resume(self):
+        if self.state == "recording" and self._pauses > 0:
+            self._pauses -= 1
+            self._recorder.resume()
+
+    @property
+    def paused(self):
+        return self._pauses > 0 or self._passing_over
+
     # The end
 
     def _leave(self):
-        """Switches everything off that a recording has switched on."""
+        """Switches everything off that recording has switched on; the watch stays."""
         self._recorder.stop()
-        self._recorder.uninstall()
-        for hook in self._hooks:
-            hook.remove()
-        self._hooks.clear()
-        for name, (original, ours) in self._wrapped.items():
-            if getattr(self._torch.autograd, name) is ours:
-                setattr(self._torch.autograd, name, original)
-        self._wrapped.clear()
+        self._recorder.unwatch_signal(signal.SIGINT)
+        if self._recorder.joined_threads() == 0:
+            self._recorder.uninstall()  # a thread with the key on and no kernels could not run a single op
+        self._watch.leave_phases()
+
+    def _leave_for_good(self):
+        self._leave()
+        self._watch.remove()
+        if self._config.get("on_signal"):
+            self._recorder.unwatch_signal(self._config["on_signal"])
+
+    def _finish_early(self, why):
+        done, wanted = self._recorder.measures()["complete_iterations"], self._config["iterations"]
+        if done > 0:
+            self._finish(f"recorded {done} of {wanted} iterations: {why}")
+        else:
+            self._give_up(f"no iteration was recorded whole: {why}")
 
     def _finish(self, reason):
         """Writes the complete iterations; `reason` says why some are missing."""
-        self._leave()
-        self._step_hook.remove()
-        self._state = "off"
+        self.state = "writing"
+        self._leave_for_good()
         config = self._config
         try:
             self._names.name_final()
+            measures = self._recorder.measures()
             summary = self._recorder.write(
-                config["output"], framework_name(self._torch), self._frontend, config["command"],
-                datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), reason, config["warmup"])
-            self._report.tell("written", bytes=os.path.getsize(config["output"]), incomplete=[reason] if reason else [],
-                              path=config["output"], frontend=self._frontend, measures=self._recorder.measures(), **summary)
+                self._output, framework_name(self._torch), self._frontend, config["command"],
+                datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), reason, self._passed)
+            self._add_notes(measures)
+            told = {"bytes": os.path.getsize(self._output), "incomplete": [reason] if reason else [], "path": self._output,
+                    "frontend": self._frontend, "measures": measures, "notes": self._notes, "rank": self._rank,
+                    "world_size": self._world, "end_of_iteration": self._kind, **summary}
+            self._report.tell("written", **told)
         except (RuntimeError, OSError, MemoryError) as error:
             self._report.tell("failed", message=str(error))
-        finally:
-            self._recorder.clear()
-            self._names = None
-            self._close_lock()
+        self._forget()
+
+    def _add_notes(self, measures):
+        if measures["passed_over"]:
+            count = measures["passed_over"]
+            self._notes.append(f"{count} iteration{'s' if count > 1 else ''} with an evaluation inside passed over")
+        for glob in self._config.get("exclude_modules", ()):
+            if glob not in self._globs_that_matched:
+                self._notes.append(f"no module matched --exclude-module {glob}")
 
     def _give_up(self, message):
-        self._leave()
-        self._step_hook.remove()
-        self._state = "off"
+        self._leave_for_good()
+        self._report.tell("refused", message=message)
+        self._forget()
+
+    def _forget(self):
+        self.state = "off"
         self._recorder.clear()
         self._names = None
-        self._report.tell("refused", message=message)
-        self._close_lock()
-
-    def _close_lock(self):
         descriptor = self._config.get("lock_descriptor", -1)
         if descriptor >= 0:
+            self._config["lock_descriptor"] = -1
             try:
                 os.close(descriptor)
             except OSError:
                 pass
 
-    def _at_exit(self):
-        if os.getpid() != self._pid:
+    def end(self, why=None):
+        """The program or the block ends: writes what is complete. `why`: in words; by default how the program ended."""
+        if os.getpid() != self.process_id:
             return
-        if self._state == "waiting":
-            self._report.tell("waiting", steps=self._steps, ended=True)
-        elif self._state == "recording":
-            done, wanted = self._recorder.measures()["complete_iterations"], self._config["iterations"]
-            reason = f"recorded {done} of {wanted} iterations: {self._how_it_ended()}"
-            if done > 0:
-                self._finish(reason)
-            else:
-                self._give_up(f"no iteration was recorded whole: {self._how_it_ended()}")
+        if self.state == "waiting":
+            boundaries = self._boundaries
+            self._leave_for_good()
+            self._report.tell("waiting", steps=boundaries.passed, ended=True, events=boundaries.events, kind=boundaries.kind,
+                              waits_for=boundaries.waits_for, backward=boundaries.backward_seen,
+                              signal_missing=bool(self._config.get("on_signal")) and
+                              not self._recorder.signal_arrived(self._config["on_signal"]))
+            self.state = "off"
+        elif self.state in ("recording", "writing"):
+            self._finish_early(why or self._how_it_ended())
 
     @staticmethod
     def _how_it_ended():
@@ -231,10 +390,13 @@ class Session:
             return "the program ended"
         where = traceback.extract_tb(getattr(sys, "last_traceback", None))
         line = f" at {os.path.basename(where[-1].filename)}:{where[-1].lineno}" if where else ""
-        return f"the program ended with {type(error).__name__}: {error}{line}"
+        said = f": {error}" if str(error) else ""
+        return f"the program ended with {type(error).__name__}{said}{line}"
 
-    def _forget_in_child(self):
+    def forget_in_child(self):
         """A forked worker (of a DataLoader, say) must neither record nor write."""
-        if self._state == "recording":
+        if self.state == "recording":
             self._recorder.stop()
-        self._state = "off"
+        if self.state != "off" and self._watch is not None:
+            self._watch.remove()
+        self.state = "off"

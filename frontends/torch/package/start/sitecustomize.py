@@ -1,7 +1,8 @@
 """First code of ours in a recorded interpreter: `crucible record` puts this folder in front of PYTHONPATH.
 
 It puts everything back as it was (PYTHONPATH, sys.path, the user's own sitecustomize), so that the program and its children
-see nothing of it, and leaves one import hook: as soon as torch is imported, the recorder gets ready.
+see nothing of it, and leaves one import hook: as soon as torch is imported, the recorder gets ready. In a launcher of ranks
+(torchrun), and with --children, it leaves the environment as it is and so comes to each process that is started.
 """
 
 import importlib.machinery
@@ -52,7 +53,12 @@ class _AfterTorch:
 
 
 def _restore_environment(config):
-    if config["pythonpath"] is None:
+    if config["several"]:
+        # The ranks and children that this process starts see what it has seen, but for what only one process may hold.
+        os.environ["CRUCIBLE_RECORDING"] = json.dumps({**config, "lock_descriptor": -1})
+        folder = os.path.dirname(os.path.abspath(__file__))
+        os.environ["PYTHONPATH"] = folder if config["pythonpath"] in (None, "") else f"{folder}:{config['pythonpath']}"
+    elif config["pythonpath"] is None:
         os.environ.pop("PYTHONPATH", None)
     else:
         os.environ["PYTHONPATH"] = config["pythonpath"]
@@ -82,15 +88,26 @@ def _load_other_sitecustomize(folder):
         spec.loader.exec_module(module)
 
 
+def _is_launcher(packages):
+    spec = importlib.util.spec_from_file_location("processes", os.path.join(packages, "crucible_torch", "processes.py"))
+    processes = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(processes)
+    return processes.is_launcher(sys.orig_argv)
+
+
 def _main():
     folder = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [p for p in sys.path if os.path.abspath(p) != folder]
     text = os.environ.pop("CRUCIBLE_RECORDING", None)
     if text is not None:
         config = json.loads(text)
+        packages = os.path.dirname(folder)
+        launches = _is_launcher(packages)
+        config["several"] = bool(config.get("several") or config.get("children") or launches)
         _restore_environment(config)
         _tell_started(config)
-        packages = os.path.dirname(folder)
+        if launches:
+            return _load_other_sitecustomize(folder)
         sys.meta_path[:0] = [_AfterTorch(config), _Packages(packages, ("crucible_torch",))]
         sys.meta_path.append(_Packages(packages, ("crucible",)))
     _load_other_sitecustomize(folder)

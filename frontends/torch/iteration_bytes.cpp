@@ -1,0 +1,52 @@
+// What an iteration has beyond its ops: the outputs that a module gave back, and the generators' states at its start.
+#include <ATen/CPUGeneratorImpl.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <mutex>
+#include <utility>
+
+#include "frontends/torch/op_scope.hpp"
+#include "frontends/torch/recorder.hpp"
+
+namespace crucible::recorder {
+
+namespace {
+
+/// True for tensors whose elements can be copied by plain ops: strided, of one storage, no subclass.
+bool has_plain_elements(const at::Tensor& tensor) {
+  return tensor.layout() == c10::kStrided && tensor.has_storage() && !tensor.is_meta() && !tensor.is_quantized() &&
+         !tensor.is_conj() && !tensor.is_neg() && !tensor._is_zerotensor() && !tensor.unsafeGetTensorImpl()->is_python_dispatch() &&
+         !tensor.key_set().has(c10::DispatchKey::NestedTensor);
+}
+
+}  // namespace
+
+void Recorder::add_output(std::string name, const at::Tensor& tensor) {
+  if (!is_recording() || !tensor.defined()) return;
+  if (!has_plain_elements(tensor)) {
+    const Locked locked(lock_, thread());
+    return count_not_recorded("outputs that are no plain tensors", kNoSite);
+  }
+  OutputBytes output;
+  output.iteration = iteration_;
+  output.name = std::move(name);
+  output.tensor.dtype = dtype_of(tensor.scalar_type());
+  output.tensor.offset = tensor.storage_offset();
+  output.tensor.sizes = tensor.sizes().vec();
+  output.tensor.strides = tensor.strides().vec();
+  const Locked locked(lock_, thread());
+  const StorageTable::Slot* slot = state_->storages.find(tensor.storage().unsafeGetStorageImpl());
+  // What no recorded op has used has no storage in the file; its bytes are there all the same.
+  output.tensor.storage = slot == nullptr || slot->size_bytes == kUntold ? kNothing : slot->id;
+  output.bytes = state_->snapshots.copy_tensor(tensor);
+  state_->outputs.push_back(std::move(output));
+}
+
+void Recorder::note_generators() {
+  const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard held(generator.mutex());
+  state_->generators.push_back({iteration_, "cpu", state_->snapshots.copy_tensor(generator.get_state())});
+}
+
+}  // namespace crucible::recorder

@@ -1,0 +1,90 @@
+"""The places at which the session learns what the program does: optimizer steps, backward passes, module calls.
+
+Installed from the import of torch until the recording is over. All stand-ins are C functions of the extension module, which
+leave no line in tracebacks; all are taken back.
+"""
+
+import sys
+
+OPTIMIZER_PHASE, BACKWARD_PHASE, FORWARD_PHASE = 2, 1, 0
+# Where torch.compile keeps what nn.Module.__call__ is, to know whether a program replaced it.
+COMPILER_MODULES = ("torch._dynamo.utils", "torch._dynamo.variables.nn_module")
+
+
+class Watch:
+    def __init__(self, recorder, torch, session):
+        self._recorder = recorder
+        self._torch = torch
+        self._session = session
+        self._hooks = []
+        self._wrapped = []  # (owner, name, original, ours)
+        self._stepping = []  # ids of the optimizers whose step is running
+
+    def install(self):
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+
+        recorder, session, autograd = self._recorder, self._session, self._torch.autograd
+        self._hooks.append(register_optimizer_step_post_hook(self._after_optimizer_step))
+        self._wrap(autograd, "backward", recorder.wrap_backward)
+        self._wrap(autograd, "grad", recorder.wrap_grad)
+        self.module_call = self._torch.nn.Module.__call__
+        self._wrap(self._torch.nn.Module, "__call__", recorder.wrap_module_call)
+        self._tell_compiler()
+        recorder.listen(session.backward_ended, session.module_entered, session.module_left, session.excluded_runs)
+
+    def watch_phases(self):
+        """From now on optimizers' ops are told from others."""
+        from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+        self._stepping.clear()
+        self._hooks.append(register_optimizer_step_pre_hook(self._before_optimizer_step))
+
+    def leave_phases(self):
+        while len(self._hooks) > 1:
+            self._hooks.pop().remove()
+
+    def remove(self):
+        self._recorder.listen(None, None, None, None)
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks.clear()
+        for owner, name, original, ours in self._wrapped:
+            if owner.__dict__.get(name) is ours:
+                setattr(owner, name, original)
+        self._wrapped.clear()
+        self._tell_compiler()
+
+    def _wrap(self, owner, name, wrap):
+        original = owner.__dict__[name]
+        ours = wrap(original)
+        setattr(owner, name, ours)
+        self._wrapped.append((owner, name, original, ours))
+
+    def _tell_compiler(self):
+        present = self._torch.nn.Module.__call__
+        for name in COMPILER_MODULES:
+            module = sys.modules.get(name)
+            if module is not None and hasattr(module, "unpatched_nn_module_call"):
+                module.unpatched_nn_module_call = present
+
+    # Optimizers
+
+    def _before_optimizer_step(self, optimizer, args, kwargs):
+        if id(optimizer) in self._stepping:
+            del self._stepping[self._stepping.index(id(optimizer)):]  # its last step raised
+        self._stepping.append(id(optimizer))
+        self._recorder.set_phase(OPTIMIZER_PHASE)
+        self._session.optimizer_steps(optimizer)
+        # What a closure computes is forward and backward, not the optimizer.
+        if len(args) > 1 and callable(args[1]):
+            return (args[0], self._recorder.wrap_closure(args[1]), *args[2:]), kwargs
+        if callable(kwargs.get("closure")):
+            return args, {**kwargs, "closure": self._recorder.wrap_closure(kwargs["closure"])}
+        return None
+
+    def _after_optimizer_step(self, optimizer, args, kwargs):
+        in_backward = self._recorder.in_backward()
+        if id(optimizer) in self._stepping:
+            del self._stepping[self._stepping.index(id(optimizer)):]
+            self._recorder.set_phase(OPTIMIZER_PHASE if self._stepping else BACKWARD_PHASE if in_backward else FORWARD_PHASE)
+        self._session.optimizer_stepped(optimizer, in_backward)

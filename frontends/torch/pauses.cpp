@@ -1,0 +1,90 @@
+// Recording that stands still for a while: inside an excluded module, during an evaluation. Ops pass unseen meanwhile, so
+// whatever they may have changed is looked at again before an op reads it. Also the threads of the program that join.
+
+#include <cstring>
+
+#include "core/base/hash.hpp"
+#include "frontends/torch/record_function.hpp"
+#include "frontends/torch/recorder.hpp"
+
+namespace crucible::recorder {
+
+void Recorder::set_aside(StorageTable::Slot& slot, std::uint32_t mark) {
+  if (slot.iteration == kNeverUsed || slot.iteration == kTakeAgain || slot.iteration == kUnfilled) return;
+  StorageDetails& known = details(slot);
+  if (slot.written == iteration_) known.written = true;
+  slot.iteration = mark;
+  if (known.external && !known.written) return;  // its bytes were copied when they entered: they are compared with those
+  const auto bytes = bytes_in_place(*slot.impl);
+  if (bytes.empty()) return;
+  known.checksum = checksum64(bytes);
+  known.checksum_iteration = kAfterPause;
+}
+
+void Recorder::pause() {
+  if (pauses_++ > 0) return;
+  recording_ = false;
+  switch_thread(false);
+  const Locked locked(lock_, thread());
+  state_->storages.remove_dead([this](StorageTable::Slot& slot) { set_aside(slot, kAfterPause); });
+}
+
+void Recorder::resume() {
+  if (pauses_ == 0 || --pauses_ > 0) return;
+  recording_ = true;
+  switch_thread(true);
+}
+
+void Recorder::pass_over() {
+  if (passing_over_) return;
+  {
+    const Locked locked(lock_, thread());
+    state_->passed_over.push_back(iteration_);
+    // What the ops of this iteration wrote is not in the file, and what they brought in is not either.
+    state_->storages.remove_dead([this](StorageTable::Slot& slot) {
+      if (slot.iteration == iteration_) set_aside(slot, kTakeAgain);
+      if (slot.iteration == kUnfilled && slot.details != kNothing) details(slot).external = false;
+    });
+  }
+  passing_over_ = true;
+  pause();
+}
+
+void Recorder::check_after_pause(StorageTable::Slot& slot) {
+  const bool take = slot.iteration == kTakeAgain || state_->changed_in_pause(slot);
+  slot.iteration = iteration_;
+  if (take) take_external(slot);
+}
+
+bool RecordingState::changed_in_pause(const StorageTable::Slot& slot) const {
+  const auto bytes = bytes_in_place(*slot.impl);
+  if (bytes.empty() || slot.details == kNothing) return false;
+  const StorageDetails& known = details[slot.details];
+  if (!known.external || known.written) return known.checksum_iteration == kAfterPause && checksum64(bytes) != known.checksum;
+  const auto before = externals[known.last_external].bytes;
+  return before.size() != bytes.size() || std::memcmp(before.data(), bytes.data(), bytes.size()) != 0;
+}
+
+bool RecordingState::is_as_kept(const StorageTable::Slot& slot) const {
+  std::uint32_t last = complete_iterations();
+  do {
+    if (last == 0) return false;
+    --last;
+  } while (is_passed_over(last));
+  if (slot.written != kNeverUsed && slot.written > last) return false;
+  if (slot.iteration == kAfterPause || slot.iteration == kTakeAgain) return !changed_in_pause(slot);
+  const StorageDetails& known = details[slot.details];
+  return !known.external || externals[known.last_external].iteration <= last;
+}
+
+void Recorder::join_thread() {
+  ++joined_threads_;
+  switch_thread(true);
+}
+
+void Recorder::leave_thread() {
+  switch_thread(false);
+  --joined_threads_;
+}
+
+}  // namespace crucible::recorder
