@@ -10,7 +10,7 @@
 namespace crucible::recorder {
 
 void Recorder::set_aside(StorageTable::Slot& slot, std::uint32_t mark) {
-  if (slot.iteration == kNeverUsed || slot.iteration == kTakeAgain) return;
+  if (slot.iteration == kNeverUsed || slot.iteration == kTakeAgain || slot.iteration == kUnfilled) return;
   StorageDetails& known = details(slot);
   if (slot.written == iteration_) known.written = true;
   slot.iteration = mark;
@@ -43,6 +43,7 @@ void Recorder::pass_over() {
     // What the ops of this iteration wrote is not in the file, and what they brought in is not either.
     state_->storages.remove_dead([this](StorageTable::Slot& slot) {
       if (slot.iteration == iteration_) set_aside(slot, kTakeAgain);
+      if (slot.iteration == kUnfilled && slot.details != kNothing) details(slot).external = false;
     });
   }
   passing_over_ = true;

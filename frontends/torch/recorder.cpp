@@ -132,7 +132,7 @@ void Recorder::stream_to(std::shared_ptr<TraceStream> stream) {
 }
 
 void Recorder::end_of_iteration_for(StorageTable::Slot& slot, bool checksum) {
-  if (slot.iteration >= kTakeAgain) return;
+  if (slot.iteration >= kUnfilled) return;
   StorageDetails& kept = details(slot);
   if (slot.written == iteration_ - 1) kept.written = true;
   if (!checksum || !kept.external || !kept.written) return;
@@ -147,15 +147,17 @@ StorageDetails& Recorder::details(StorageTable::Slot& slot) {
     slot.details = static_cast<std::uint32_t>(state_->details.size());
     StorageDetails& added = state_->details.emplace_back();
     added.id = slot.id;
-    added.born = slot.iteration;
+    added.born = slot.iteration == kUnfilled ? iteration_ : slot.iteration;
   }
   return state_->details[slot.details];
 }
 
-StorageTable::Slot& Recorder::first_use(StorageTable::Slot* slot, c10::StorageImpl* impl, bool written) {
+StorageTable::Slot& Recorder::first_use(StorageTable::Slot* slot, c10::StorageImpl* impl, bool written, bool read) {
   if (slot == nullptr) {
     slot = &state_->storages.insert(impl, iteration_);
     take_external(*slot);
+  } else if (slot->iteration == kUnfilled) {
+    use_unfilled(*slot, written, read);
   } else if (slot->iteration == kAfterPause || slot->iteration == kTakeAgain) {
     check_after_pause(*slot);
   } else if (slot->iteration != iteration_) {
@@ -172,7 +174,46 @@ StorageTable::Slot& Recorder::first_use(StorageTable::Slot* slot, c10::StorageIm
   return *slot;
 }
 
+void Recorder::use_unfilled(StorageTable::Slot& slot, bool written, bool read) {
+  if (!written && !read) return;
+  slot.iteration = iteration_;
+  if (written) return;  // from here on as any other
+  const StorageDetails& known = details(slot);
+  const auto bytes = bytes_in_place(*slot.impl);
+  bool changed = !known.external;
+  if (known.external) {
+    const auto before = state_->externals[known.last_external].bytes;
+    changed = before.size() != bytes.size() || std::memcmp(before.data(), bytes.data(), bytes.size()) != 0;
+  }
+  if (changed) take_external(slot);
+  slot.iteration = kUnfilled;  // it may be filled again, and no op would tell
+}
+
+void Recorder::note_unfilled(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.has_storage()) return;
+  StorageTable::Slot* slot = state_->storages.find(tensor.storage().unsafeGetStorageImpl());
+  // Only a storage that this op has made: resize_ keeps what there was.
+  if (slot != nullptr && slot->details == kNothing && slot->written != iteration_) {
+    slot->iteration = kUnfilled;
+    if (hashes_ops()) state_->op_hashes.set_filled(slot->id, false);
+  }
+}
+
+bool Recorder::is_filled(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.has_storage()) return true;
+  const Locked locked(lock_, thread());
+  const StorageTable::Slot* slot = state_->storages.find(tensor.storage().unsafeGetStorageImpl());
+  return slot == nullptr || state_->op_hashes.is_filled(slot->id);
+}
+
+void Recorder::note_filled(const at::Tensor& tensor) {
+  const Locked locked(lock_, thread());
+  const StorageTable::Slot* slot = state_->storages.find(tensor.storage().unsafeGetStorageImpl());
+  if (slot != nullptr) state_->op_hashes.set_filled(slot->id, true);
+}
+
 void Recorder::first_return(StorageTable::Slot& slot) {
+  if (slot.iteration == kUnfilled) return;
   slot.iteration = iteration_;
   if (StorageDetails& known = details(slot); known.born == kNeverUsed) known.born = iteration_;
 }

@@ -129,6 +129,9 @@ class Recorder {
   void hash_ops(bool on) { hashes_ops_.store(on, std::memory_order_relaxed); }
   bool hashes_ops() const { return hashes_ops_.load(std::memory_order_relaxed); }
   void add_hashes(std::uint64_t sequence, std::vector<std::uint64_t> hashes) { state_->op_hashes.keep(sequence, std::move(hashes)); }
+  /// Whether all memory of a tensor's storage was filled by ops, as far as hash_ops() goes; `note_filled`: from now on.
+  bool is_filled(const at::Tensor& tensor);
+  void note_filled(const at::Tensor& tensor);
   /// Notes a tensor on which backward is called, when it has one element.
   void add_loss(const at::Tensor& tensor);
   /// Says what a tensor's storage is to the program; `final` names hold for the end of the recording.
@@ -166,11 +169,12 @@ class Recorder {
 
   // For OpScope and Encoder, which hold the lock around each of these.
   BiasedLock& lock() { return lock_; }
-  /// The slot of a storage that an op is about to read (and write, if `written`). Takes its bytes when they are unknown.
-  StorageTable::Slot& input_storage(c10::StorageImpl* impl, bool written) {
+  /// The slot of a storage that an op is about to use (and write, if `written`; without `read` its elements do not matter).
+  /// Takes its bytes when they are unknown.
+  StorageTable::Slot& input_storage(c10::StorageImpl* impl, bool written, bool read) {
     StorageTable::Slot* slot = state_->storages.find(impl);
     if (slot == nullptr || slot->iteration != iteration_ || (written && slot->written != iteration_)) [[unlikely]] {
-      return first_use(slot, impl, written);
+      return first_use(slot, impl, written, read);
     }
     return *slot;
   }
@@ -183,13 +187,16 @@ class Recorder {
   }
   /// The next op's number; it names the op that is about to run until the next call.
   std::uint64_t take_sequence() { return state_->next_sequence++; }
+  /// `empty` has returned it: whoever fills it without an op is seen when an op reads it.
+  void note_unfilled(const at::Tensor& tensor);
   void add_draw(std::uint64_t sequence, std::uint32_t output, const at::Tensor& tensor);
   void count_not_recorded(const std::string& what, std::uint32_t site);
 
  private:
   Recorder() = default;
   ThreadState& enter_thread();
-  StorageTable::Slot& first_use(StorageTable::Slot* slot, c10::StorageImpl* impl, bool written);
+  StorageTable::Slot& first_use(StorageTable::Slot* slot, c10::StorageImpl* impl, bool written, bool read);
+  void use_unfilled(StorageTable::Slot& slot, bool written, bool read);
   void first_return(StorageTable::Slot& slot);
   void take_external(StorageTable::Slot& slot);
   void check_unchanged(StorageTable::Slot& slot);

@@ -247,6 +247,7 @@ class Session:
         self._report.tell("recording")
         self.state = "recording"
         folders = [os.path.dirname(self._torch.__file__) + os.sep, os.path.dirname(os.path.abspath(__file__)) + os.sep]
+        self._recorder.snapshot_ops(self._config.get("snapshot") == "ops")
         self._recorder.start(self._watch.module_call, folders, self._names.add_root, self._config.get("read_frames", True))
 
     def _name_output(self):
