@@ -41,6 +41,7 @@ PyObject* install(PyObject*, PyObject* args) {
     const Path chosen = path == "boxed"             ? Path::kBoxed
                         : path == "per_op"          ? Path::kPerOp
                         : path == "record_function" ? Path::kRecordFunction
+                        : path == "scout"           ? Path::kScout
                                                     : Path::kTyped;
     return PyUnicode_FromString(install_kernels(chosen).c_str());
   });
