@@ -1,10 +1,12 @@
 // read_file, read_layout, check_file, and the store whose blobs are read from the mapped file when they are asked for.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
 #include "core/base/hash.hpp"
+#include "core/trace/blob_folder.hpp"
 #include "core/trace/compression.hpp"
 #include "core/trace/container.hpp"
 #include "core/trace/mapped_file.hpp"
@@ -20,12 +22,13 @@ namespace {
 class FileBlobStore final : public BlobStore {
  public:
   FileBlobStore(MappedFile file, const SectionEntry& area, std::string name, std::vector<Blob> blobs,
-                std::vector<BlobPlace> places)
+                std::vector<BlobPlace> places, BlobFolder folder)
       : file_(std::move(file)),
         area_(file_.bytes().subspan(area.offset, area.stored_bytes)),
         name_(std::move(name)),
         blobs_(std::move(blobs)),
-        places_(std::move(places)) {}
+        places_(std::move(places)),
+        folder_(std::move(folder)) {}
 
   Result<std::vector<std::byte>> load(BlobId id) const override {
     if (id >= places_.size()) {
@@ -43,6 +46,7 @@ class FileBlobStore final : public BlobStore {
     std::uint64_t previous_end = 0;
     for (BlobId id = 0; id < places_.size(); ++id) {
       CRUCIBLE_TRY(const std::vector<std::byte> content, load(id));
+      if (places_[id].codec == Codec::kFolder) continue;  // compared with its hash when it was loaded
       if (sha256(content) != blobs_[id].hash) {
         return damaged(fmt::format("blob {}: its content is not the one with SHA-256 {}", id, blobs_[id].hash.hex()));
       }
@@ -60,6 +64,12 @@ class FileBlobStore final : public BlobStore {
  private:
   Result<std::vector<std::byte>> load_place(BlobId id) const {
     const BlobPlace& place = places_[id];
+    if (place.codec == Codec::kFolder) {
+      auto content = folder_.load(blobs_[id].hash, blobs_[id].size_bytes);
+      if (!content)
+        return Error{content.error().code, fmt::format("{}: blob {}: {}", name_, id, content.error().message)};
+      return content;
+    }
     const auto stored = area_.subspan(place.offset, place.stored_bytes);
     if (checksum64(stored) != place.checksum) return damaged(fmt::format("blob {}: its checksum does not match", id));
     if (place.codec == Codec::kRaw) return std::vector<std::byte>(stored.begin(), stored.end());
@@ -77,6 +87,7 @@ class FileBlobStore final : public BlobStore {
   std::string name_;
   std::vector<Blob> blobs_;
   std::vector<BlobPlace> places_;
+  BlobFolder folder_;  // for places of codec kFolder
 };
 
 struct Opened {
@@ -84,6 +95,14 @@ struct Opened {
   std::shared_ptr<const FileBlobStore> store;
   Container container;
 };
+
+/// The folder that the metadata name; an error when blobs lie in one and they name none.
+Result<BlobFolder> folder_of(const Trace& trace, const std::vector<BlobPlace>& places, const std::string& name) {
+  const bool needs_folder = std::ranges::any_of(places, [](const BlobPlace& it) { return it.codec == Codec::kFolder; });
+  if (needs_folder && trace.metadata.blob_folder.empty())
+    return section_error(SectionId::kBlobIndex, "blobs are in the blob folder, and the metadata name none");
+  return BlobFolder(std::filesystem::path(name).parent_path() / trace.metadata.blob_folder);
+}
 
 Result<Opened> decode(MappedFile file, const std::string& name) {
   Opened opened;
@@ -105,8 +124,9 @@ Result<Opened> decode(MappedFile file, const std::string& name) {
   const SectionEntry area = *opened.container.find(SectionId::kBlobs);
   CRUCIBLE_TRY(auto places, decode_blob_index(index, area.stored_bytes, opened.trace.blobs));
   CRUCIBLE_TRY_VOID(validate(opened.trace));
-  opened.store =
-      std::make_shared<const FileBlobStore>(std::move(file), area, name, opened.trace.blobs, std::move(places));
+  CRUCIBLE_TRY(BlobFolder folder, folder_of(opened.trace, places, name));
+  opened.store = std::make_shared<const FileBlobStore>(std::move(file), area, name, opened.trace.blobs,
+                                                       std::move(places), std::move(folder));
   opened.trace.blob_store = opened.store;
   return opened;
 }

@@ -200,7 +200,10 @@ PyObject* summary_of(const trace::Trace& trace) {
 PyObject* write(PyObject*, PyObject* args) {
   const char *path = nullptr, *framework = nullptr, *frontend = nullptr, *command = nullptr, *created = nullptr, *reason = nullptr;
   unsigned int warmup = 0;
-  if (PyArg_ParseTuple(args, "ssssssI", &path, &framework, &frontend, &command, &created, &reason, &warmup) == 0) return nullptr;
+  int rank = -1, world_size = 1;
+  if (PyArg_ParseTuple(args, "ssssssIii", &path, &framework, &frontend, &command, &created, &reason, &warmup, &rank, &world_size) == 0) {
+    return nullptr;
+  }
   return guarded([&]() -> PyObject* {
     trace::Metadata metadata;
     metadata.framework = framework;
@@ -209,6 +212,10 @@ PyObject* write(PyObject*, PyObject* args) {
     metadata.created = created;
     metadata.incomplete_reason = reason;
     metadata.warmup_iterations = warmup;
+    if (rank >= 0) {
+      metadata.rank = static_cast<std::uint32_t>(rank);
+      metadata.world_size = static_cast<std::uint32_t>(world_size);
+    }
     const Result<trace::Trace> trace = build_trace(Recorder::instance(), std::move(metadata));
     const Result<void> written = trace ? trace::write_file(*trace, path) : Result<void>(trace.error());
     if (!written) {
@@ -264,7 +271,7 @@ PyMethodDef functions[] = {
     {"watch_signal", watch, METH_VARARGS, "watch_signal(number, replace_default): notes it; the handler that was there is called."},
     {"signal_arrived", arrived, METH_O, "Whether a watched signal has arrived."},
     {"unwatch_signal", unwatch, METH_O, "Puts the former handler back."},
-    {"write", write, METH_VARARGS, "write(path, framework, frontend, command, created, incomplete_reason, warmup): the file."},
+    {"write", write, METH_VARARGS, "write(path, framework, frontend, command, created, incomplete_reason, warmup, rank or -1, world size): the file."},
     {"snapshot_ops", snapshot_ops, METH_O, "snapshot_ops(bool): whether a hash of each op's results is kept from now on."},
     {"measures", measures, METH_NOARGS, "Counts and times so far."},
     {nullptr, nullptr, 0, nullptr},

@@ -274,6 +274,8 @@ class Session:
         self._pauses = 0
         self._kind, self._passed = self._boundaries.kind, self._boundaries.passed
         self._recorder.watch_signal(signal.SIGINT, False)
+        if self._config.get("snapshot") == "ops":
+            self._recorder.snapshot_ops(True)
         self._report.tell("recording")
         self.state = "recording"
         folders = [os.path.dirname(self._torch.__file__) + os.sep, os.path.dirname(os.path.abspath(__file__)) + os.sep]
@@ -374,7 +376,8 @@ class Session:
             measures = self._recorder.measures()
             summary = self._recorder.write(
                 self._output, framework_name(self._torch), self._frontend, config["command"],
-                datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), reason, self._passed)
+                datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), reason, self._passed,
+                -1 if self._rank is None else self._rank, self._world)
             self._add_notes(measures)
             told = {"bytes": os.path.getsize(self._output), "incomplete": [reason] if reason else [], "path": self._output,
                     "frontend": self._frontend, "measures": measures, "notes": self._notes, "rank": self._rank,
