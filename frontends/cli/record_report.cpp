@@ -101,9 +101,11 @@ std::string RecordReport::why_nothing(const RecordRequest& request) const {
   return fmt::format("no Python that reads PYTHONPATH was started by '{}' (one with -I, -E or -S does not)", request.program);
 }
 
-std::vector<fs::path> RecordReport::files() const {
-  std::vector<fs::path> files;
-  for (const ordered_json& report : written_) files.emplace_back(report.value("path", ""));
+std::vector<std::string> RecordReport::files_of_ranks() const {
+  std::vector<std::string> files;
+  for (const ordered_json& report : written_) {
+    if (!owner(report).empty()) files.push_back(report.value("path", ""));
+  }
   return files;
 }
 
