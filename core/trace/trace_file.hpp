@@ -2,8 +2,10 @@
 // docs/crtrace.md is the format's description.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,6 +36,10 @@ Result<void> write_file(const Trace& trace, const std::filesystem::path& path, c
 /// Errors: kBadInput naming the section that is truncated, damaged, too large, inconsistent or of a newer major
 /// version.
 Result<Trace> read_file(const std::filesystem::path& path);
+
+/// The same from a file's bytes in memory, of which it takes a copy. Errors: as read_file, with "bytes in memory" for the
+/// path.
+Result<Trace> read_bytes(std::span<const std::byte> file);
 
 /// Reads the file whole: every blob too, hash and checksum compared. Errors: as read_file, naming the blob.
 Result<void> check_file(const std::filesystem::path& path);

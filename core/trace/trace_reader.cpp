@@ -18,13 +18,19 @@ namespace crucible::trace {
 
 namespace {
 
-/// Blobs of a mapped file; the mapping lives as long as the store.
+/// A file's bytes and whoever keeps them.
+struct FileBytes {
+  std::shared_ptr<const void> owner;  // shared with the blob store: a mapping, or a copy in memory
+  std::span<const std::byte> bytes;
+};
+
+/// Blobs of a file; its bytes live as long as the store.
 class FileBlobStore final : public BlobStore {
  public:
-  FileBlobStore(MappedFile file, const SectionEntry& area, std::string name, std::vector<Blob> blobs,
+  FileBlobStore(FileBytes file, const SectionEntry& area, std::string name, std::vector<Blob> blobs,
                 std::vector<BlobPlace> places, BlobFolder folder)
       : file_(std::move(file)),
-        area_(file_.bytes().subspan(area.offset, area.stored_bytes)),
+        area_(file_.bytes.subspan(area.offset, area.stored_bytes)),
         name_(std::move(name)),
         blobs_(std::move(blobs)),
         places_(std::move(places)),
@@ -82,7 +88,7 @@ class FileBlobStore final : public BlobStore {
     return {ErrorCode::kBadInput, fmt::format("{}: {}", name_, section_error(SectionId::kBlobs, what).message)};
   }
 
-  MappedFile file_;
+  FileBytes file_;
   std::span<const std::byte> area_;  // of file_
   std::string name_;
   std::vector<Blob> blobs_;
@@ -104,9 +110,9 @@ Result<BlobFolder> folder_of(const Trace& trace, const std::vector<BlobPlace>& p
   return BlobFolder(std::filesystem::path(name).parent_path() / trace.metadata.blob_folder);
 }
 
-Result<Opened> decode(MappedFile file, const std::string& name) {
+Result<Opened> decode(FileBytes file, const std::string& name) {
   Opened opened;
-  CRUCIBLE_TRY(opened.container, decode_container(file.bytes()));
+  CRUCIBLE_TRY(opened.container, decode_container(file.bytes));
   for (std::uint32_t number = 1; number <= kSectionCount; ++number) {
     const SectionId id = static_cast<SectionId>(number);
     if (opened.container.find(id) == nullptr && !is_optional(id)) {
@@ -116,11 +122,11 @@ Result<Opened> decode(MappedFile file, const std::string& name) {
   for (const SectionId id : kTableSections) {
     const SectionEntry* const entry = opened.container.find(id);
     if (entry == nullptr) continue;
-    CRUCIBLE_TRY(const std::vector<std::byte> content, load_section(file.bytes(), *entry));
+    CRUCIBLE_TRY(const std::vector<std::byte> content, load_section(file.bytes, *entry));
     CRUCIBLE_TRY_VOID(decode_section(content, id, opened.trace));
   }
   CRUCIBLE_TRY(const std::vector<std::byte> index,
-               load_section(file.bytes(), *opened.container.find(SectionId::kBlobIndex)));
+               load_section(file.bytes, *opened.container.find(SectionId::kBlobIndex)));
   const SectionEntry area = *opened.container.find(SectionId::kBlobs);
   CRUCIBLE_TRY(auto places, decode_blob_index(index, area.stored_bytes, opened.trace.blobs));
   CRUCIBLE_TRY_VOID(validate(opened.trace));
@@ -131,23 +137,32 @@ Result<Opened> decode(MappedFile file, const std::string& name) {
   return opened;
 }
 
-Result<Opened> open(const std::filesystem::path& path) {
+Result<Opened> decode_named(FileBytes file, const std::string& name) {
   try {
-    CRUCIBLE_TRY(MappedFile file, MappedFile::open(path));
-    auto opened = decode(std::move(file), path.string());
-    if (!opened)
-      return Error{opened.error().code, fmt::format("cannot read {}: {}", path.string(), opened.error().message)};
+    auto opened = decode(std::move(file), name);
+    if (!opened) return Error{opened.error().code, fmt::format("cannot read {}: {}", name, opened.error().message)};
     return opened;
   } catch (const std::bad_alloc&) {
-    return Error{ErrorCode::kBadInput,
-                 fmt::format("cannot read {}: not enough memory for what it announces", path.string())};
+    return Error{ErrorCode::kBadInput, fmt::format("cannot read {}: not enough memory for what it announces", name)};
   }
+}
+
+Result<Opened> open(const std::filesystem::path& path) {
+  CRUCIBLE_TRY(MappedFile mapped, MappedFile::open(path));
+  const auto file = std::make_shared<const MappedFile>(std::move(mapped));
+  return decode_named({file, file->bytes()}, path.string());
 }
 
 }  // namespace
 
 Result<Trace> read_file(const std::filesystem::path& path) {
   CRUCIBLE_TRY(Opened opened, open(path));
+  return std::move(opened.trace);
+}
+
+Result<Trace> read_bytes(std::span<const std::byte> file) {
+  const auto copy = std::make_shared<const std::vector<std::byte>>(file.begin(), file.end());
+  CRUCIBLE_TRY(Opened opened, decode_named({copy, *copy}, "bytes in memory"));
   return std::move(opened.trace);
 }
 

@@ -39,6 +39,7 @@ void add_trace(Commands& commands) {
   add_trace_info(commands, *trace);
   add_trace_ops(commands, *trace);
   add_trace_check(commands, *trace);
+  add_trace_recover(commands, *trace);
   add_trace_diff(commands, *trace);
   add_trace_trim(commands, *trace);
   add_trace_optimize(commands, *trace);

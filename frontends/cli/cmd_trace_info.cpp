@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/trace/content_hash.hpp"
 #include "core/trace/summary.hpp"
 #include "core/trace/text.hpp"
 #include "core/trace/trace_file.hpp"
@@ -97,6 +98,9 @@ ordered_json info_json(const FileOptions& options, const Trace& trace, const tra
     const auto& of_role = summary.externals[static_cast<std::size_t>(role)];
     document["externals"][std::string(name(role))] = {{"count", of_role.count}, {"bytes", of_role.size_bytes}};
   }
+  const trace::ContentHashes hashes = hash_content(trace);
+  document["program_hash"] = hashes.program.hex();
+  document["content_hash"] = hashes.content.hex();
   document["overhead_ns_per_op"] = trace.metadata.overhead_ns_per_op;
   document["not_recorded"] = ordered_json::array();
   for (const trace::NotRecorded& item : trace.not_recorded) {
@@ -193,6 +197,9 @@ std::string info_text(const FileOptions& options, const Trace& trace, const trac
   }
   line("draws", trace.draws.empty() ? "" : plural(trace.draws.size(), "random result"));
   line("final states", std::to_string(trace.final_states.size()));
+  const trace::ContentHashes hashes = hash_content(trace);
+  line("program hash", hashes.program.hex());
+  line("content hash", hashes.content.hex());
   add_newer_text(trace, line);
   if (metadata.overhead_ns_per_op > 0) line("overhead", fmt::format("{} ns per op", metadata.overhead_ns_per_op));
   line("not recorded", trace.not_recorded.empty() ? "nothing" : "");

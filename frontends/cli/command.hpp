@@ -41,6 +41,7 @@ void add_trace_export(Commands& commands, CLI::App& trace);
 void add_trace_info(Commands& commands, CLI::App& trace);
 void add_trace_merge(Commands& commands, CLI::App& trace);
 void add_trace_ops(Commands& commands, CLI::App& trace);
+void add_trace_recover(Commands& commands, CLI::App& trace);
 void add_trace_optimize(Commands& commands, CLI::App& trace);
 void add_trace_trim(Commands& commands, CLI::App& trace);
 

@@ -56,10 +56,10 @@ void boxed_kernel(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, t
   const Operator& op = Recorder::instance().operators().find_or_add(handle);
   if (op.control || is_undecomposed(op, below)) return handle.redispatchBoxed(below, stack);
   OpScope scope(op);
-  const auto values = torch::jit::last(*stack, handle.schema().arguments().size());
-  encode_arguments(scope, handle.schema(), values);
+  const auto arguments = torch::jit::last(*stack, handle.schema().arguments().size());
+  encode_arguments(scope, handle.schema(), arguments);
   std::optional<OpHasher> hasher;
-  if (hashes_ops()) [[unlikely]] hasher.emplace(op).keep_written(values);
+  if (hashes_ops()) [[unlikely]] hasher.emplace(op).keep_written(arguments);
   scope.before_run();
   const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
   handle.redispatchBoxed(below, stack);

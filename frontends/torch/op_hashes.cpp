@@ -4,22 +4,15 @@
 #include <ATen/Functions.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include <algorithm>
-#include <iterator>
 #include <span>
 #include <string_view>
 
 #include "core/base/hash.hpp"
+#include "frontends/torch/recorder.hpp"
 
 namespace crucible::recorder {
 
 namespace {
-
-/// Operators whose results are memory as it was found: their content is no result, and differs from run to run.
-constexpr std::string_view kUninitialised[] = {
-    "aten::empty",          "aten::empty_like",        "aten::empty_permuted", "aten::empty_strided", "aten::new_empty",
-    "aten::new_empty_strided", "aten::resize_",        "aten::resize_as_",     "aten::_resize_output_",
-};
 
 /// Operators that return a workspace for their backward, not all of which they fill: its place among the results.
 constexpr std::pair<std::string_view, std::size_t> kScratch[] = {
@@ -79,9 +72,24 @@ std::vector<std::uint64_t> OpHashTable::find(std::uint64_t sequence) const {
   return found == hashes_.end() ? std::vector<std::uint64_t>{} : found->second;
 }
 
+void OpHashTable::set_filled(std::uint32_t storage, bool filled) {
+  const std::lock_guard lock(mutex_);
+  if (filled) {
+    unfilled_.erase(storage);
+  } else {
+    unfilled_.insert(storage);
+  }
+}
+
+bool OpHashTable::is_filled(std::uint32_t storage) const {
+  const std::lock_guard lock(mutex_);
+  return !unfilled_.contains(storage);
+}
+
 OpHasher::OpHasher(const Operator& op)
     : written_(written_in_schema(op.handle.schema())),
-      leaves_memory_as_it_was_(std::find(std::begin(kUninitialised), std::end(kUninitialised), op.name) != std::end(kUninitialised)) {
+      is_view_(op.viewed_arguments != 0 && op.written_arguments == 0),
+      unfilled_(op.unfilled) {
   for (const auto& [name, place] : kScratch) {
     if (op.name == name) scratch_ = place;
   }
@@ -96,6 +104,7 @@ void OpHasher::keep_written(at::ArrayRef<at::IValue> arguments) {
 std::vector<std::uint64_t> OpHasher::hash(at::ArrayRef<at::IValue> results) {
   for (const at::IValue& result : results) add(result);
   forget_scratch();
+  written_part_ = true;
   for (const at::IValue& written : kept_) add(written);
   return std::move(hashes_);
 }
@@ -104,7 +113,14 @@ void OpHasher::forget_scratch() {
   if (scratch_ < hashes_.size()) hashes_[scratch_] = 0;
 }
 
-void OpHasher::add(const at::Tensor& tensor) { hashes_.push_back(leaves_memory_as_it_was_ ? 0 : hash_elements(tensor)); }
+void OpHasher::add(const at::Tensor& tensor) {
+  Recorder& recorder = Recorder::instance();
+  const bool nothing = unfilled_ || (is_view_ && !recorder.is_filled(tensor));
+  hashes_.push_back(nothing ? 0 : hash_elements(tensor));
+  if (written_part_ && tensor.defined() && tensor.has_storage() && tensor.nbytes() == tensor.storage().nbytes()) {
+    recorder.note_filled(tensor);
+  }
+}
 
 void OpHasher::add(const at::IValue& value) {
   if (value.isTensor()) return add(value.toTensor());

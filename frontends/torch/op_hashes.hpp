@@ -14,6 +14,7 @@
 #include <optional>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -25,16 +26,21 @@ namespace crucible::recorder {
 /// quantized, conjugate or negative views, no memory). Other devices are copied to the CPU. Threads: any.
 std::uint64_t hash_elements(const at::Tensor& tensor);
 
-/// The hashes of the ops of a recording, by sequence number. Threads: any.
+/// The hashes of the ops of a recording, by sequence number, and which storages have memory that no op has filled: a view of
+/// them is not hashed, for it would differ from run to run. Threads: any.
 class OpHashTable {
  public:
   void keep(std::uint64_t sequence, std::vector<std::uint64_t> hashes);
   bool empty() const;
   /// Those of one op; none when it was not hashed. Call after recording.
   std::vector<std::uint64_t> find(std::uint64_t sequence) const;
+  /// `storage` is the recorder's id.
+  void set_filled(std::uint32_t storage, bool filled);
+  bool is_filled(std::uint32_t storage) const;
 
  private:
-  mutable std::mutex mutex_;  // guards hashes_
+  mutable std::mutex mutex_;  // guards both
+  std::unordered_set<std::uint32_t> unfilled_;
   std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> hashes_;
 };
 
@@ -58,6 +64,7 @@ class OpHasher {
   template <class... Arguments>
   std::vector<std::uint64_t> hash_written(const Arguments&... arguments) {
     std::size_t index = 0;
+    written_part_ = true;
     ((writes(index++) ? add(arguments) : void()), ...);
     return std::move(hashes_);
   }
@@ -83,7 +90,9 @@ class OpHasher {
   void add(const T&) {}  // a number: no content of its own
 
   std::uint64_t written_ = 0;  // bit i: the schema says that argument i is written
-  bool leaves_memory_as_it_was_ = false;
+  bool is_view_ = false;   // its results are views of arguments
+  bool written_part_ = false;  // what is added now are written arguments
+  bool unfilled_ = false;  // its results are memory as it was found: their content is no result
   std::size_t scratch_ = SIZE_MAX;  // the result that is a workspace, not all of which is filled
   std::vector<std::uint64_t> hashes_;
   std::vector<at::IValue> kept_;

@@ -110,7 +110,7 @@ void Encoder::tensor(const at::Tensor& tensor, Access access) {
     return other_tensor(tensor, access);
   }
   StorageTable::Slot& slot = access == Access::kResult ? recorder_.output_storage(storage)
-                                                       : recorder_.input_storage(storage, access == Access::kWrite);
+                                                       : recorder_.input_storage(storage, access == Access::kWrite, access == Access::kRead);
   const auto sizes = impl->sizes();
   const auto strides = impl->strides();
   const std::size_t dimensions = sizes.size();
@@ -157,7 +157,7 @@ void Encoder::storage(const c10::Storage& storage, Access access) {
     is_abstract_ = true;
     return;
   }
-  StorageTable::Slot& slot = recorder_.input_storage(impl, access == Access::kWrite);
+  StorageTable::Slot& slot = recorder_.input_storage(impl, access == Access::kWrite, access == Access::kRead);
   log_.reserve(3);
   log_.put(static_cast<std::uint64_t>(Tag::kTensor) | static_cast<std::uint64_t>(DType::kU8) << 8 |
            static_cast<std::uint64_t>(kDense | kWide | kNewSize) << 16 | std::uint64_t{1} << 24 | std::uint64_t{slot.id} << 32);

@@ -44,7 +44,7 @@ constexpr DType dtype_of(c10::ScalarType type) {
 /// Writes items into a thread's log. Threads: one, holding the recorder's lock.
 class Encoder {
  public:
-  enum class Access : std::uint8_t { kRead, kWrite, kResult };
+  enum class Access : std::uint8_t { kRead, kView, kWrite, kResult };  // kView: the elements are not read
 
   /// `may_grow`: storages may have become larger since they were last seen, as an op that writes can make them.
   Encoder(Recorder& recorder, Log& log, bool may_grow) : recorder_(recorder), log_(log), may_grow_(may_grow) {}
@@ -104,15 +104,16 @@ class OpScope {
 
   Encoder& encoder() { return encoder_; }
   Encoder::Access access(std::size_t argument) const {
-    return op_.writes(argument) ? Encoder::Access::kWrite : Encoder::Access::kRead;
+    return op_.writes(argument) ? Encoder::Access::kWrite : op_.views(argument) ? Encoder::Access::kView : Encoder::Access::kRead;
   }
   /// All arguments are written: the op may run.
   void before_run();
   /// The op has run: results may be written, unless false comes back.
   bool after_run();
-  /// Notes what a random op drew, as result number `output`.
+  /// Notes what a random op drew, as result number `output`, and memory that was returned without being filled.
   void drawn(std::uint32_t output, const at::Tensor& tensor) {
     if (op_.random) recorder_.add_draw(header_.sequence, output, tensor);
+    if (op_.unfilled) recorder_.note_unfilled(tensor);
   }
   /// The op's number in the order of all ops.
   std::uint64_t sequence() const { return header_.sequence; }

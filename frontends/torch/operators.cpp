@@ -1,5 +1,6 @@
 // Reads schemas. Names appear here only where a schema does not say what an operator does: batch norms write their
-// running statistics and collectives their tensors without an annotation, older versions have no tag for random operators.
+// running statistics and collectives their tensors without an annotation, older versions have no tag for random operators,
+// and nothing tells of memory that is returned as it was found.
 #include "frontends/torch/operators.hpp"
 
 #include <ATen/core/enum_tag.h>
@@ -19,6 +20,20 @@ constexpr std::string_view kRandom[] = {
     "aten::randint",        "aten::randint_like",  "aten::randn",           "aten::randn_like",  "aten::random_",
     "aten::randperm",       "aten::rrelu_with_noise", "aten::rrelu_with_noise_", "aten::uniform_",
 };
+
+constexpr std::string_view kUnfilled[] = {
+    "aten::empty",           "aten::empty_like", "aten::empty_permuted", "aten::empty_strided", "aten::new_empty",
+    "aten::new_empty_strided", "aten::resize_",  "aten::resize_as_",     "aten::_resize_output_",
+};
+
+std::uint64_t viewed_arguments(const c10::FunctionSchema& schema) {
+  std::uint64_t viewed = 0;
+  const auto& arguments = schema.arguments();
+  for (std::size_t i = 0; i < arguments.size() && i < 64; ++i) {
+    if (arguments[i].alias_info() != nullptr && !arguments[i].alias_info()->isWrite()) viewed |= std::uint64_t{1} << i;
+  }
+  return viewed;
+}
 
 /// What a collective writes: its outputs where it has any, else the tensors that it works in.
 std::uint64_t written_by_collective(const c10::FunctionSchema& schema) {
@@ -53,6 +68,8 @@ void describe(Operator& entry) {
   entry.overload = schema.overload_name();
   entry.text = c10::toString(schema);
   entry.written_arguments = written_arguments(schema);
+  entry.viewed_arguments = viewed_arguments(schema);
+  entry.unfilled = std::find(std::begin(kUnfilled), std::end(kUnfilled), schema.name()) != std::end(kUnfilled);
   const bool seeded = entry.handle.hasTag(at::Tag::nondeterministic_seeded) ||
                       std::find(std::begin(kRandom), std::end(kRandom), schema.name()) != std::end(kRandom);
   entry.draws_inside = seeded && has_argument(schema, "dropout_p");

@@ -17,6 +17,8 @@ struct Operator {
   c10::OperatorHandle handle;
   std::uint32_t id = 0;
   std::uint64_t written_arguments = 0;  // bit i: argument i is written in place
+  std::uint64_t viewed_arguments = 0;   // bit i: a result is a view of argument i, whose elements are not read
+  bool unfilled = false;                // it returns memory as it was found (empty)
   bool random = false;                  // its results are drawn values
   bool draws_inside = false;            // it draws values that are not among its results (attention with dropout)
   bool control = false;                 // profiler marks and the like: never recorded
@@ -24,6 +26,7 @@ struct Operator {
   std::string name, overload;           // "aten::add", "Tensor"
   std::string text;                     // the whole schema
   std::string full_name() const { return overload.empty() ? name : name + "." + overload; }
+  bool views(std::size_t argument) const { return argument < 64 && (viewed_arguments >> argument & 1) != 0; }
   bool writes(std::size_t argument) const { return argument < 64 && (written_arguments >> argument & 1) != 0; }
 };
 

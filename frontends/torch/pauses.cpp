@@ -10,7 +10,7 @@
 namespace crucible::recorder {
 
 void Recorder::set_aside(StorageTable::Slot& slot, std::uint32_t mark) {
-  if (slot.iteration == kNeverUsed || slot.iteration == kTakeAgain) return;
+  if (slot.iteration == kNeverUsed || slot.iteration == kTakeAgain || slot.iteration == kUnfilled) return;
   StorageDetails& known = details(slot);
   if (slot.written == iteration_) known.written = true;
   slot.iteration = mark;
@@ -43,6 +43,7 @@ void Recorder::pass_over() {
     // What the ops of this iteration wrote is not in the file, and what they brought in is not either.
     state_->storages.remove_dead([this](StorageTable::Slot& slot) {
       if (slot.iteration == iteration_) set_aside(slot, kTakeAgain);
+      if (slot.iteration == kUnfilled && slot.details != kNothing) details(slot).external = false;
     });
   }
   passing_over_ = true;
@@ -60,7 +61,7 @@ bool RecordingState::changed_in_pause(const StorageTable::Slot& slot) const {
   if (bytes.empty() || slot.details == kNothing) return false;
   const StorageDetails& known = details[slot.details];
   if (!known.external || known.written) return known.checksum_iteration == kAfterPause && checksum64(bytes) != known.checksum;
-  const auto before = externals[known.last_external].bytes;
+  const auto before = known.taken;
   return before.size() != bytes.size() || std::memcmp(before.data(), bytes.data(), bytes.size()) != 0;
 }
 
@@ -73,7 +74,7 @@ bool RecordingState::is_as_kept(const StorageTable::Slot& slot) const {
   if (slot.written != kNeverUsed && slot.written > last) return false;
   if (slot.iteration == kAfterPause || slot.iteration == kTakeAgain) return !changed_in_pause(slot);
   const StorageDetails& known = details[slot.details];
-  return !known.external || externals[known.last_external].iteration <= last;
+  return !known.external || known.taken_iteration <= last;
 }
 
 void Recorder::join_thread() {

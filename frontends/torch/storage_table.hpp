@@ -16,6 +16,7 @@ inline constexpr std::uint32_t kNothing = 0xffffffffu;
 inline constexpr std::uint32_t kNeverUsed = 0xffffffffu;
 inline constexpr std::uint32_t kAfterPause = 0xfffffffeu;  // ops that were not seen may have changed it: compare
 inline constexpr std::uint32_t kTakeAgain = 0xfffffffdu;   // what the file knows of it is older than its bytes
+inline constexpr std::uint32_t kUnfilled = 0xfffffffcu;    // no op has written it since `empty` returned it
 inline constexpr std::uint64_t kUntold = ~std::uint64_t{0};
 
 /// Owns: a weak reference per entry. Threads: one at a time (the recorder's lock).
@@ -24,7 +25,7 @@ class StorageTable {
   struct Slot {
     c10::StorageImpl* impl = nullptr;
     std::uint32_t id = 0;
-    std::uint32_t iteration = 0;           // last iteration in which an op used it, or one of the three above
+    std::uint32_t iteration = 0;           // last iteration in which an op used it, or one of the four above
     std::uint32_t written = kNeverUsed;    // last iteration in which an op wrote it
     std::uint32_t details = kNothing;      // what is known beyond this, for storages that outlive an iteration or entered
     std::uint64_t size_bytes = kUntold;    // as last told to the log

@@ -54,7 +54,6 @@ class Iteration:
         self.ops = range(first, first + count)
         self.storages = {}  # id in the file -> UntypedStorage
         self.owners = {}    # address of a StorageImpl -> id in the file
-        self.stale = set()  # storages whose content is memory as it was found
         self.externals, self.draws = {}, {}
         for storage, iteration, op, _, _, blob in trace.externals:
             if iteration == number:
@@ -256,23 +255,16 @@ class Iteration:
         wanted = self.trace.op_hashes[index]
         # Results as the file has them; what was written as it is now: the op may have changed its sizes or strides.
         holders = [(arg, self.view(arg.value, index) if arg.kind == "tensor" else None) for arg in tensors_of(op.outputs)]
-        writes = False
         for known, arg, value in zip(declared, op.args, passed):
             if known.alias_info is not None and known.alias_info.is_write:
-                writes = True
                 values = value if isinstance(value, list) else [value]
                 holders += list(zip(tensors_of([arg]), [each for each in values if each is not None or arg.kind == "undefined"]))
         if len(wanted) != len(holders):
             raise Differs(f"{len(wanted)} hashes in the file for {len(holders)} tensors")
-        for place, ((arg, tensor), expected) in enumerate(zip(holders, wanted)):
-            number = self.trace.tensors[arg.value].storage if arg.kind == "tensor" else None
+        for place, ((_, tensor), expected) in enumerate(zip(holders, wanted)):
             if expected == 0:
                 self.unhashed += 1
-                self.stale.add(number)
-            elif number in self.stale and not writes:
-                self.unhashed += 1  # a view of memory that nothing has filled
             else:
-                self.stale.discard(number)
                 self.hashed += 1
                 if content_hash(tensor) != expected:
                     raise Differs(f"the content of tensor {place} among its results and written arguments is another one")

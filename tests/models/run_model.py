@@ -33,7 +33,6 @@ def run(name, steps):
     recorder = sys.modules.get("crucible_torch._recorder")
     if recorder is not None:
         import crucible
-        recorder.snapshot_ops(True)
     notes = []
     for _ in range(steps):
         notes.append(note(step(), entry.inference))

@@ -5,6 +5,7 @@ import copy
 import dataclasses
 import os
 import random
+import struct
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,26 @@ import run_model  # noqa: E402
 BUILD = os.environ.get("CRUCIBLE_BUILD") or sys.exit("set CRUCIBLE_BUILD to the build folder")
 CRUCIBLE = os.path.join(BUILD, "crucible")
 MODELS = ("vae", "dqn", "lstm")
+
+UNFILLED = """
+import torch
+torch.set_num_threads(1)
+model = torch.nn.Linear(4, 5)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(4):
+    optimizer.zero_grad()
+    filled = torch.empty(3)
+    filled.numpy()[:] = step + 1
+    loss = filled.sum()
+    filled.numpy()[:] = step + 11
+    plain = torch.empty(3)
+    plain[1:] = 4
+    plain[:1].fill_(5)
+    x = model(torch.ones(6, 2, 4)).log_softmax(2)
+    loss = loss + torch.nn.functional.ctc_loss(x, torch.ones(2, 2, dtype=torch.long), [6, 6], [2, 2]) + (filled * plain).sum()
+    loss.backward()
+    optimizer.step()
+"""
 
 
 class Recorded(unittest.TestCase):
@@ -78,7 +99,7 @@ class Recorded(unittest.TestCase):
     def test_boxed_kernels_write_the_same_results(self):
         """Typed and boxed kernels hash the same tensors in the same order."""
         boxed = os.path.join(self.folder, "boxed.crtrace")
-        subprocess.run([CRUCIBLE, "record", "-o", boxed, "--kernels", "boxed", "--iterations", "3", "--warmup", "2", "--", sys.executable,
+        subprocess.run([CRUCIBLE, "record", "-o", boxed, "--kernels", "boxed", "--iterations", "3", "--warmup", "2", "--snapshot", "ops", "--", sys.executable,
                         os.path.join(HERE, "run_model.py"), "vae", "--output", os.devnull], check=True, capture_output=True)
         one, other = crtrace.read(self.path("vae")), crtrace.read(boxed)
         self.assertEqual(one.ops, other.ops)
@@ -150,6 +171,25 @@ class Recorded(unittest.TestCase):
         result = reexecute.reexecute(path)
         self.assertFalse(result["equal"])
         self.assertIn("no hashes", result["difference"])
+
+    def test_memory_that_no_op_filled(self):
+        """Content that comes into a storage after `empty` without an op: from numpy, and from C++ inside the framework."""
+        path = os.path.join(self.folder, "unfilled.crtrace")
+        program = os.path.join(self.folder, "unfilled.py")
+        with open(program, "w", encoding="utf-8") as out:
+            out.write(UNFILLED)
+        subprocess.run([CRUCIBLE, "record", "-o", path, "--iterations", "2", "--warmup", "1", "--snapshot", "ops", "--", sys.executable, program], check=True,
+                       capture_output=True)
+        result = reexecute.reexecute(path)
+        self.assertEqual(result["difference"], "")
+        trace = crtrace.read(path)
+        born = {trace.tensors[op.outputs[0].value].storage for op in trace.ops if trace.op_name(op).startswith("aten::empty.")}
+        entered = {(iteration, trace.blob(blob)) for storage, iteration, _, _, _, blob in trace.externals if storage in born}
+        self.assertEqual(len(born), 6)  # per iteration `filled`, `plain` and one inside ctc_loss
+        for iteration in (0, 1):
+            for numbers in ([iteration + 2.0] * 3, [iteration + 12.0] * 3, [2.0, 2.0]):
+                self.assertIn((iteration, struct.pack(f"<{len(numbers)}f", *numbers)), entered)
+        self.assertEqual(len(entered), 6)  # `plain` is filled by an op: its memory never enters
 
     def test_damage_is_refused(self):
         """Any flipped byte that `trace check` refuses, the page's reader refuses too."""

@@ -14,14 +14,10 @@ import crtrace  # noqa: E402
 
 # Convolution, batch norm, dropout, attention, sorting and index ops, backward on them, an optimizer with a schedule.
 PROGRAM = """
-import os
 import sys
 import torch
 
 torch.set_num_threads(int(sys.argv[1]))
-recorder = sys.modules.get("crucible_torch._recorder")
-if recorder is not None:
-    recorder.snapshot_ops(True)
 torch.manual_seed(3)
 body = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.Flatten(2))
 mixer = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.2, batch_first=True)
@@ -68,8 +64,8 @@ class Determinism(RecorderTest):
         """A recording of PROGRAM under a key; returns its path."""
         path = os.path.join(self.folder, f"{key}.crtrace")
         program = self.script(PROGRAM)
-        done = self.run_command([*prefix, CRUCIBLE, "record", "-o", path, "--iterations", "2", "--warmup", "1", "--", sys.executable,
-                                 program, str(threads)], env={**os.environ, "PYTHONHASHSEED": seed})
+        done = self.run_command([*prefix, CRUCIBLE, "record", "-o", path, "--iterations", "2", "--warmup", "1", "--snapshot", "ops", "--",
+                                 sys.executable,                                 program, str(threads)], env={**os.environ, "PYTHONHASHSEED": seed})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return path, done.stdout.strip()
 

@@ -236,6 +236,8 @@ class Session:
         elif self._runs_compiled_code():
             self._give_up("the program runs kernels that torch.compile made, which are not operators; "
                           "record it without torch.compile or with backend='eager'")
+        elif measures["failure"]:
+            self._finish_early(measures["failure"])
         elif done == wanted:
             self._finish("")
         elif self._recorder.signal_arrived(signal.SIGINT):
@@ -276,12 +278,18 @@ class Session:
         self._watch.watch_phases()
         self._pauses = 0
         self._kind, self._passed = self._boundaries.kind, self._boundaries.passed
+        try:
+            self._recorder.stream_to(*self._file_arguments(""))  # each iteration is on disk when it is complete
+        except RuntimeError as error:
+            self._leave_for_good()
+            self._report.tell("failed", message=str(error))
+            self._forget()
+            return
         self._recorder.watch_signal(signal.SIGINT, False)
-        if self._config.get("snapshot") == "ops":
-            self._recorder.snapshot_ops(True)
         self._report.tell("recording")
         self.state = "recording"
         folders = [os.path.dirname(self._torch.__file__) + os.sep, os.path.dirname(os.path.abspath(__file__)) + os.sep]
+        self._recorder.snapshot_ops(self._config.get("snapshot") == "ops")
         self._recorder.start(self._watch.module_call, folders, self._names.add_root, self._config.get("read_frames", True))
 
     def _name_output(self):
@@ -377,10 +385,7 @@ class Session:
         try:
             self._names.name_final()
             measures = self._recorder.measures()
-            summary = self._recorder.write(
-                self._output, framework_name(self._torch), self._frontend, config["command"],
-                datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), reason, self._passed,
-                -1 if self._rank is None else self._rank, self._world)
+            summary = self._recorder.write(*self._file_arguments(reason))
             self._add_notes(measures)
             told = {"bytes": os.path.getsize(self._output), "incomplete": [reason] if reason else [], "path": self._output,
                     "frontend": self._frontend, "measures": measures, "notes": self._notes, "rank": self._rank,
@@ -389,6 +394,12 @@ class Session:
         except (RuntimeError, OSError, MemoryError) as error:
             self._report.tell("failed", message=str(error))
         self._forget()
+
+    def _file_arguments(self, reason):
+        """What the extension wants to know of a file: its path and metadata."""
+        return (self._output, framework_name(self._torch), self._frontend, self._config["command"],
+                datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), reason, self._passed,
+                -1 if self._rank is None else self._rank, self._world)
 
     def _add_notes(self, measures):
         if measures["passed_over"]:
