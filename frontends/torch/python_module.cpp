@@ -303,7 +303,8 @@ PyMethodDef functions[] = {
     {"signal_arrived", arrived, METH_O, "Whether a watched signal has arrived."},
     {"unwatch_signal", unwatch, METH_O, "Puts the former handler back."},
     {"stream_to", stream_to, METH_VARARGS,
-     "stream_to(path, framework, frontend, command, created, incomplete_reason, warmup, rank or -1, world size): writes from now on, at each iteration's end."},
+     "stream_to(path, framework, frontend, command, created, incomplete_reason, warmup, "
+      "rank or -1, world size): writes from now on, at each iteration's end."},
     {"write", write, METH_VARARGS, "write(path, framework, frontend, command, created, incomplete_reason, warmup, rank or -1, world size): the file."},
     {"snapshot_ops", snapshot_ops, METH_O, "snapshot_ops(bool): whether a hash of each op's results is kept from now on."},
     {"measures", measures, METH_NOARGS, "Counts and times so far."},

@@ -4,6 +4,8 @@ Where iterations end is decided in iterations.py from what watch.py sees. During
 nothing else; the kernels and the dispatch key exist only while iterations are recorded.
 """
 
+from __future__ import annotations
+
 import datetime
 import fnmatch
 import os
@@ -11,6 +13,7 @@ import signal
 import sys
 import threading
 import traceback
+from typing import Any
 
 from crucible_torch import build_info, processes
 from crucible_torch.iterations import Boundaries, Verdict
@@ -29,7 +32,7 @@ class Refusal(Exception):
 class Session:
     """`config`: what cmd_record.cpp or crucible.record() says; `report`: whom to tell (report.py)."""
 
-    def __init__(self, config, torch, report):
+    def __init__(self, config: dict[str, Any], torch: Any, report: Any) -> None:
         self._config = config
         self._torch = torch
         self._report = report
@@ -82,10 +85,10 @@ class Session:
             self._scout()
         return True
 
-    def begin_in_block(self, thread):
+    def begin_in_block(self, thread: int) -> None:
         """The block of crucible.record() begins on this thread; without a warm-up, so does the first iteration."""
         self._thread = thread
-        if self._config["warmup"] == 0:
+        if self._config["warmup"] == 0 and self._boundaries.choice != "period":
             self._start()
 
     # What the program does
@@ -283,8 +286,6 @@ class Session:
             self._forget()
             return
         self._recorder.watch_signal(signal.SIGINT, False)
-        if self._config.get("snapshot") == "ops":
-            self._recorder.snapshot_ops(True)
         self._report.tell("recording")
         self.state = "recording"
         folders = [os.path.dirname(self._torch.__file__) + os.sep, os.path.dirname(os.path.abspath(__file__)) + os.sep]
@@ -425,7 +426,7 @@ class Session:
             except OSError:
                 pass
 
-    def end(self, why=None):
+    def end(self, why: str | None = None) -> None:
         """The program or the block ends: writes what is complete. `why`: in words; by default how the program ended."""
         if os.getpid() != self.process_id:
             return
