@@ -203,7 +203,7 @@ bool parse_metadata(PyObject* args, const char*& path, trace::Metadata& metadata
   const char *framework = nullptr, *frontend = nullptr, *command = nullptr, *created = nullptr, *reason = nullptr;
   unsigned int warmup = 0;
   int rank = -1, world_size = 1;
-  if (PyArg_ParseTuple(args, "ssssssIii", &path, &framework, &frontend, &command, &created, &reason, &warmup, &rank, &world_size) == 0) {
+  if (PyArg_ParseTuple(args, "ssssssI|ii", &path, &framework, &frontend, &command, &created, &reason, &warmup, &rank, &world_size) == 0) {
     return false;
   }
   metadata.framework = framework;
