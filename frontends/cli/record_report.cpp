@@ -62,7 +62,10 @@ std::string why_waiting(const ordered_json& report, const RecordRequest& request
 std::string why_not(const ordered_json& report, const RecordRequest& request) {
   const std::string state = report.value("state", "");
   if (state == "refused" || state == "failed") return report.value("message", "the recorder gave no reason");
-  if (state == "recording") return "the program ended while it was recorded, without running its exit handlers; what was complete by then comes from: crucible trace recover FILE";
+  if (state == "recording") {
+    return fmt::format("the program ended while it was recorded, without running its exit handlers; crucible trace recover {} "
+                       "makes a file of the iterations that were complete", request.output);
+  }
   return why_waiting(report, request);
 }
 
