@@ -56,16 +56,12 @@ def first_difference(one, other):
 
 
 class Determinism(RecorderTest):
-    @classmethod
-    def setUpClass(cls):
-        cls.recordings = {}
-
     def recording(self, key, threads, prefix=(), seed="0"):
         """A recording of PROGRAM under a key; returns its path."""
         path = os.path.join(self.folder, f"{key}.crtrace")
         program = self.script(PROGRAM)
         done = self.run_command([*prefix, CRUCIBLE, "record", "-o", path, "--iterations", "2", "--warmup", "1", "--snapshot", "ops", "--",
-                                 sys.executable,                                 program, str(threads)], env={**os.environ, "PYTHONHASHSEED": seed})
+                                 sys.executable, program, str(threads)], env={**os.environ, "PYTHONHASHSEED": seed})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return path, done.stdout.strip()
 
