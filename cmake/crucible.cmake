@@ -26,6 +26,11 @@ elseif(CRUCIBLE_SANITIZER)
   message(FATAL_ERROR "CRUCIBLE_SANITIZER is '${CRUCIBLE_SANITIZER}': use address or thread")
 endif()
 
+if(CRUCIBLE_FUZZERS)
+  target_compile_options(crucible_settings INTERFACE -fsanitize=fuzzer-no-link,address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+  target_link_options(crucible_settings INTERFACE -fsanitize=address,undefined)
+endif()
+
 # crucible_add_module(NAME SOURCES ... LINKS ...): one module of core/ as a static library crucible_NAME, for tests
 # and the recorder. The objects of all modules together are the shared library crucible_core (core/CMakeLists.txt).
 function(crucible_add_module name)

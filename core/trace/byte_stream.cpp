@@ -9,19 +9,21 @@
 namespace crucible::trace {
 
 void ByteWriter::fixed(std::uint64_t number, int width) {
-  for (int i = 0; i < width; ++i) u8(static_cast<std::uint8_t>(number >> (8 * i)));
+  std::byte bytes[8];
+  for (int i = 0; i < 8; ++i) bytes[i] = static_cast<std::byte>(number >> (8 * i));
+  bytes_.insert(bytes_.end(), bytes, bytes + width);
 }
 
 void ByteWriter::overwrite_u64(std::size_t offset, std::uint64_t number) {
   for (std::size_t i = 0; i < 8; ++i) bytes_[offset + i] = static_cast<std::byte>(number >> (8 * i));
 }
 
-void ByteWriter::varint(std::uint64_t number) {
-  while (number >= 0x80) {
-    u8(static_cast<std::uint8_t>(number | 0x80));
-    number >>= 7;
-  }
-  u8(static_cast<std::uint8_t>(number));
+void ByteWriter::long_varint(std::uint64_t number) {
+  std::byte bytes[10];
+  int size = 0;
+  for (; number >= 0x80; number >>= 7) bytes[size++] = static_cast<std::byte>(number | 0x80);
+  bytes[size++] = static_cast<std::byte>(number);
+  bytes_.insert(bytes_.end(), bytes, bytes + size);
 }
 
 void ByteWriter::zigzag(std::int64_t number) {

@@ -24,7 +24,10 @@ class ByteWriter {
   void u32(std::uint32_t number) { fixed(number, 4); }
   void u64(std::uint64_t number) { fixed(number, 8); }
   /// Seven bits per byte, lowest first, the top bit says that more follow (LEB128): 1 to 10 bytes.
-  void varint(std::uint64_t number);
+  void varint(std::uint64_t number) {
+    if (number < 0x80) return u8(static_cast<std::uint8_t>(number));  // nearly all of them
+    long_varint(number);
+  }
   /// A varint of 2n for n >= 0 and of -2n - 1 below: small magnitudes stay short.
   void zigzag(std::int64_t number);
   /// An id as varint(id + 1); kNone is 0.
@@ -49,6 +52,7 @@ class ByteWriter {
 
  private:
   void fixed(std::uint64_t number, int width);
+  void long_varint(std::uint64_t number);
   std::vector<std::byte> bytes_;
 };
 

@@ -11,13 +11,12 @@ namespace crucible::trace {
 
 namespace {
 
-constexpr int kLevel = 1;
 constexpr std::size_t kSampleBytes = 32 << 10;
 constexpr std::size_t kSamples = 4;
 
-Result<std::vector<std::byte>> compress(std::span<const std::byte> data) {
+Result<std::vector<std::byte>> compress(std::span<const std::byte> data, int level) {
   std::vector<std::byte> frame(ZSTD_compressBound(data.size()));
-  const std::size_t size = ZSTD_compress(frame.data(), frame.size(), data.data(), data.size(), kLevel);
+  const std::size_t size = ZSTD_compress(frame.data(), frame.size(), data.data(), data.size(), level);
   if (ZSTD_isError(size)) {
     return Error{ErrorCode::kInternal,
                  fmt::format("zstd could not compress {} bytes: {}", data.size(), ZSTD_getErrorName(size))};
@@ -30,29 +29,29 @@ Result<std::vector<std::byte>> compress(std::span<const std::byte> data) {
 
 bool is_worth_compressing(std::uint64_t packed, std::uint64_t raw) { return raw >= 64 && packed < raw - raw / 20; }
 
-Result<std::vector<std::byte>> compress_if_smaller(std::span<const std::byte> data) {
+Result<std::vector<std::byte>> compress_if_smaller(std::span<const std::byte> data, int level) {
   if (data.size() < 64) return std::vector<std::byte>{};
   if (data.size() > 2 * kSamples * kSampleBytes) {
     std::size_t packed = 0;
     for (std::size_t i = 0; i < kSamples; ++i) {
       const std::size_t start = (data.size() - kSampleBytes) / (kSamples - 1) * i;
-      CRUCIBLE_TRY(const auto frame, compress(data.subspan(start, kSampleBytes)));
+      CRUCIBLE_TRY(const auto frame, compress(data.subspan(start, kSampleBytes), level));
       packed += frame.size();
     }
     if (!is_worth_compressing(packed, kSamples * kSampleBytes)) return std::vector<std::byte>{};
   }
-  CRUCIBLE_TRY(auto frame, compress(data));
+  CRUCIBLE_TRY(auto frame, compress(data, level));
   if (!is_worth_compressing(frame.size(), data.size())) frame.clear();
   return frame;
 }
 
 Result<void> compress_pieces(std::span<const std::span<const std::byte>> pieces,
-                             const std::function<Result<void>(std::span<const std::byte>)>& sink) {
+                             const std::function<Result<void>(std::span<const std::byte>)>& sink, int level) {
   const std::unique_ptr<ZSTD_CCtx, std::size_t (*)(ZSTD_CCtx*)> context(ZSTD_createCCtx(), ZSTD_freeCCtx);
   if (context == nullptr) return Error{ErrorCode::kBadInput, "not enough memory for zstd"};
   std::uint64_t total = 0;
   for (const auto piece : pieces) total += piece.size();
-  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_compressionLevel, kLevel);
+  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_compressionLevel, level);
   ZSTD_CCtx_setPledgedSrcSize(context.get(), total);
   std::vector<std::byte> part(ZSTD_CStreamOutSize());
   for (std::size_t i = 0; i <= pieces.size(); ++i) {  // once more at the end, which closes the frame

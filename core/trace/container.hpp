@@ -61,6 +61,7 @@ enum class Codec : std::uint32_t {
   kRaw = 0,
   kZstd = 1,
   kIndexed = 2,  // the blob area: each blob has its own codec and checksum in the blob index
+  kFolder = 3,   // of a blob: it is not in the file but in the folder that the metadata name (blob_folder.hpp)
 };
 
 struct SectionEntry {

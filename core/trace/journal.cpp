@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/base/hash.hpp"
 #include "core/trace/trace_file.hpp"
@@ -141,7 +140,7 @@ Error not_a_journal(std::string why) { return {ErrorCode::kBadInput, std::move(w
 
 Result<void> check_start(std::span<const std::byte> journal) {
   const std::size_t known = std::min(journal.size(), kMagic.size());
-  if (std::memcmp(journal.data(), kMagic.data(), known) != 0)
+  if (!std::ranges::equal(journal.first(known), std::as_bytes(std::span(kMagic)).first(known)))
     return not_a_journal("it is not the journal of a recording: it does not start with CRJOURN");
   if (journal.size() < kStartBytes) {
     return not_a_journal(

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <type_traits>
 
 #include "core/trace/sections.hpp"
@@ -86,7 +87,7 @@ Result<void> check_blob_index(const JournalContent& content, JournalTables& tabl
   tables.blob_index = index.take();
   std::vector<Blob> blobs;
   CRUCIBLE_TRY(const auto places, decode_blob_index(tables.blob_index, ~std::uint64_t{0} / 2, blobs));
-  if (!places.empty()) tables.blob_bytes = places.back().offset + places.back().stored_bytes;
+  for (const BlobPlace& place : places) tables.blob_bytes = std::max(tables.blob_bytes, place.offset + place.stored_bytes);
   return {};
 }
 

@@ -98,7 +98,7 @@ void read_args(ByteReader& in, std::vector<Arg>& args) {
 }  // namespace
 
 void encode(ByteWriter& out, const Metadata& metadata) {
-  const std::pair<std::string_view, std::string> pairs[] = {
+  std::vector<std::pair<std::string_view, std::string>> pairs = {
       {"framework", metadata.framework},
       {"frontend", metadata.frontend},
       {"device", metadata.device},
@@ -108,7 +108,10 @@ void encode(ByteWriter& out, const Metadata& metadata) {
       {"warmup_iterations", std::to_string(metadata.warmup_iterations)},
       {"overhead_ns_per_op", std::to_string(metadata.overhead_ns_per_op)},
   };
-  out.varint(std::size(pairs));
+  if (metadata.rank) pairs.emplace_back("rank", std::to_string(*metadata.rank));
+  if (metadata.world_size) pairs.emplace_back("world_size", std::to_string(*metadata.world_size));
+  if (!metadata.blob_folder.empty()) pairs.emplace_back("blob_folder", metadata.blob_folder);
+  out.varint(pairs.size());
   for (const auto& [name, text] : pairs) {
     out.text(name);
     out.text(text);
@@ -137,6 +140,12 @@ void decode(ByteReader& in, Metadata& metadata) {
       read_number(in, name, text, metadata.warmup_iterations);
     else if (name == "overhead_ns_per_op")
       read_number(in, name, text, metadata.overhead_ns_per_op);
+    else if (name == "rank")
+      read_number(in, name, text, metadata.rank.emplace());
+    else if (name == "world_size")
+      read_number(in, name, text, metadata.world_size.emplace());
+    else if (name == "blob_folder")
+      metadata.blob_folder = std::move(text);
   }
 }
 
@@ -404,7 +413,8 @@ void decode(ByteReader& in, BlobEntry& entry) {
   entry.blob.size_bytes = in.varint();
   entry.place.offset = in.varint();
   entry.place.stored_bytes = in.varint();
-  entry.place.codec = read_enum(in, Codec::kZstd, "codec");
+  entry.place.codec = read_enum(in, Codec::kFolder, "codec");
+  if (entry.place.codec == Codec::kIndexed) in.fail("codec 2 is not one of a blob");
   entry.place.checksum = in.u64();
 }
 

@@ -14,14 +14,15 @@ namespace crucible::trace {
 
 SectionWriter::SectionWriter(OutputFile file) : file_(std::move(file)), container_{kFormatMajor, kFormatMinor, 0, {}} {}
 
-Result<SectionWriter> SectionWriter::begin(OutputFile file) {
+Result<SectionWriter> SectionWriter::begin(OutputFile file, int zstd_level) {
   SectionWriter writer(std::move(file));
+  writer.zstd_level_ = zstd_level;
   CRUCIBLE_TRY_VOID(writer.file_.append(std::vector<std::byte>(kBlobAreaStart)));
   return writer;
 }
 
 Result<BlobPlace> SectionWriter::add_blob(std::span<const std::byte> content) {
-  CRUCIBLE_TRY(const std::vector<std::byte> packed, compress_if_smaller(content));
+  CRUCIBLE_TRY(const std::vector<std::byte> packed, compress_if_smaller(content, zstd_level_));
   const std::span<const std::byte> stored = packed.empty() ? content : std::span<const std::byte>(packed);
   CRUCIBLE_TRY_VOID(file_.align());
   const BlobPlace place{file_.offset() - kBlobAreaStart, stored.size(), packed.empty() ? Codec::kRaw : Codec::kZstd,
@@ -56,7 +57,7 @@ Result<void> SectionWriter::add_section(SectionId id, std::span<const std::span<
       checksum.update(part);
       return file_.append(part);
     };
-    if (codec == Codec::kZstd) return compress_pieces(pieces, sink);
+    if (codec == Codec::kZstd) return compress_pieces(pieces, sink, zstd_level_);
     for (const auto piece : pieces) CRUCIBLE_TRY_VOID(sink(piece));
     return {};
   };

@@ -21,8 +21,8 @@ inline constexpr std::uint64_t kBlobAreaStart = align_up(kHeaderBytes + kSection
 /// Threads: one caller at a time. Errors of all functions: kBadInput (disk full, ...), naming the path and what to do.
 class SectionWriter {
  public:
-  /// A new file: room for the header is written.
-  static Result<SectionWriter> begin(OutputFile file);
+  /// A new file: room for the header is written. `zstd_level` is from 1 (fast) to 19 (small).
+  static Result<SectionWriter> begin(OutputFile file, int zstd_level = 1);
   /// A file whose blobs are there already, up to its offset.
   static SectionWriter resume(OutputFile file) { return SectionWriter(std::move(file)); }
 
@@ -44,6 +44,7 @@ class SectionWriter {
   explicit SectionWriter(OutputFile file);
   OutputFile file_;
   Container container_;
+  int zstd_level_ = 1;
 };
 
 }  // namespace crucible::trace

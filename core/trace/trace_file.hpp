@@ -2,8 +2,10 @@
 // docs/crtrace.md is the format's description.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,10 +23,23 @@ inline constexpr std::uint16_t kFormatMinor = 1;
 /// then, and an older file there is kept.
 Result<void> write_file(const Trace& trace, const std::filesystem::path& path);
 
+/// How a file is written, where that is a choice.
+struct WriteOptions {
+  int zstd_level = 1;                 // 1 (fast) to 19 (small)
+  std::filesystem::path blob_folder;  // not empty: the blobs go there (blob_folder.hpp), not into the file
+};
+
+/// The same with a choice. The metadata's blob_folder is set or emptied to fit.
+Result<void> write_file(const Trace& trace, const std::filesystem::path& path, const WriteOptions& options);
+
 /// Maps the file and reads everything but the blobs' bytes, which are read on demand.
 /// Errors: kBadInput naming the section that is truncated, damaged, too large, inconsistent or of a newer major
 /// version.
 Result<Trace> read_file(const std::filesystem::path& path);
+
+/// The same from a file's bytes in memory, of which it takes a copy. Errors: as read_file, with "bytes in memory" for the
+/// path.
+Result<Trace> read_bytes(std::span<const std::byte> file);
 
 /// Reads the file whole: every blob too, hash and checksum compared. Errors: as read_file, naming the blob.
 Result<void> check_file(const std::filesystem::path& path);

@@ -1,13 +1,18 @@
-// `crucible trace info FILE`: what is in a recording, as a table of labels or as JSON.
+// `crucible trace info FILE`: what is in a recording, or in a manifest of ranks, as a table of labels or as JSON.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/trace/content_hash.hpp"
 #include "core/trace/summary.hpp"
 #include "core/trace/text.hpp"
 #include "core/trace/trace_file.hpp"
+#include "core/trace/values_left.hpp"
+#include "frontends/cli/rank_manifest.hpp"
 #include "frontends/cli/trace_command.hpp"
 
 namespace crucible::cli {
@@ -16,6 +21,51 @@ namespace {
 
 using nlohmann::ordered_json;
 using trace::Trace;
+
+/// How many compound tensors there are of each kind.
+std::map<std::string, std::size_t> count_compounds(const Trace& trace) {
+  std::map<std::string, std::size_t> counts;
+  for (const trace::CompoundTensor& compound : trace.compounds) ++counts[compound.kind];
+  return counts;
+}
+
+/// Names of `records`, each once, in the order in which they first occur.
+template <class Record>
+std::vector<std::string> unique_names(const std::vector<Record>& records, std::string Record::* name) {
+  std::vector<std::string> names;
+  for (const Record& record : records) {
+    if (std::ranges::find(names, record.*name) == names.end()) names.push_back(record.*name);
+  }
+  return names;
+}
+
+template <class T>
+ordered_json or_null(const std::optional<T>& value) {
+  return value ? ordered_json(*value) : ordered_json(nullptr);
+}
+
+/// The keys that version 1.1 of the format brought.
+void add_newer_json(const Trace& trace, ordered_json& document) {
+  const trace::ValuesLeft left = trace::values_left(trace);
+  document["values_left"] = ordered_json::array();
+  for (const trace::ValueLeft& line : left.lines) {
+    document["values_left"].push_back({{"schema", line.schema},
+                                       {"site", trace.site_text(line.site)},
+                                       {"phase", name(line.phase)},
+                                       {"count", line.count},
+                                       {"values_differ", or_null(line.values_differ)}});
+  }
+  document["sequence_depends"] = or_null(left.sequence_depends);
+  document["sequence_reason"] = left.reason;
+  document["compounds"] = ordered_json::object();
+  for (const auto& [kind, count] : count_compounds(trace)) document["compounds"][kind] = count;
+  document["outputs"] = trace.outputs.size();
+  document["generators"] = unique_names(trace.generators, &trace::GeneratorState::device);
+  document["op_hashes"] = !trace.op_hashes.empty();
+  document["rank"] = or_null(trace.metadata.rank);
+  document["world_size"] = or_null(trace.metadata.world_size);
+  document["blob_folder"] = trace.metadata.blob_folder;
+}
 
 ordered_json info_json(const FileOptions& options, const Trace& trace, const trace::FileLayout& layout) {
   const trace::Summary summary = trace::summarize(trace);
@@ -48,12 +98,16 @@ ordered_json info_json(const FileOptions& options, const Trace& trace, const tra
     const auto& of_role = summary.externals[static_cast<std::size_t>(role)];
     document["externals"][std::string(name(role))] = {{"count", of_role.count}, {"bytes", of_role.size_bytes}};
   }
+  const trace::ContentHashes hashes = hash_content(trace);
+  document["program_hash"] = hashes.program.hex();
+  document["content_hash"] = hashes.content.hex();
   document["overhead_ns_per_op"] = trace.metadata.overhead_ns_per_op;
   document["not_recorded"] = ordered_json::array();
   for (const trace::NotRecorded& item : trace.not_recorded) {
     document["not_recorded"].push_back(
         {{"what", item.what}, {"count", item.count}, {"site", trace.site_text(item.site)}});
   }
+  add_newer_json(trace, document);
   return document;
 }
 
@@ -63,6 +117,54 @@ std::string ops_text(const std::vector<std::uint32_t>& counts) {
   if (std::ranges::count(counts, counts.front()) == static_cast<std::ptrdiff_t>(counts.size()))
     return fmt::format("{} per iteration", counts.front());
   return fmt::format("{} per iteration", fmt::join(counts, ", "));
+}
+
+/// `text` in at most `width` characters, its middle left out.
+std::string fit(const std::string& text, std::size_t width) {
+  if (text.size() <= width) return text;
+  const std::size_t end = (width - 3) / 2;
+  return text.substr(0, width - 3 - end) + "..." + text.substr(text.size() - end);
+}
+
+/// One row per line that values left at, 66 characters wide: behind a label the table has 80.
+std::vector<std::string> values_left_rows(const Trace& trace, const trace::ValuesLeft& left) {
+  std::vector<std::string> rows;
+  for (const trace::ValueLeft& line : left.lines) {
+    const std::string differ = !line.values_differ ? "" : *line.values_differ ? "differ" : "same";
+    rows.push_back(fmt::format("{:<25} {:>5}  {:<16} {:<9} {}", fit(trace::printable(line.schema), 25), line.count,
+                               fit(trace::printable(trace.site_text(line.site)), 16), name(line.phase), differ));
+  }
+  return rows;
+}
+
+/// "a, b, c" of at most three names.
+std::string few(const std::vector<std::string>& names) {
+  const std::size_t shown = std::min<std::size_t>(names.size(), 3);
+  std::string text;
+  for (std::size_t i = 0; i < shown; ++i) text += (i == 0 ? "" : ", ") + fit(trace::printable(names[i]), 14);
+  return names.size() > shown ? text + ", ..." : text;
+}
+
+template <class Line>
+void add_newer_text(const Trace& trace, Line line) {
+  std::string kinds;
+  for (const auto& [kind, count] : count_compounds(trace))
+    kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", count, kind);
+  line("compounds", kinds);
+  if (!trace.outputs.empty())
+    line("outputs", fmt::format("{} ({})", trace.outputs.size(), few(unique_names(trace.outputs, &trace::Output::name))));
+  if (!trace.generators.empty())
+    line("generators", fmt::format("{} (of {})", plural(trace.generators.size(), "state"),
+                                   few(unique_names(trace.generators, &trace::GeneratorState::device))));
+  if (!trace.op_hashes.empty()) line("hashes", "of the results of every op");
+  if (trace.metadata.rank && trace.metadata.world_size)
+    line("rank", fmt::format("{} of {}", *trace.metadata.rank, *trace.metadata.world_size));
+  line("blob folder", trace.metadata.blob_folder);
+  const trace::ValuesLeft left = trace::values_left(trace);
+  const std::vector<std::string> rows = values_left_rows(trace, left);
+  line("values left", rows.empty() ? "none" : rows.front());
+  for (std::size_t i = 1; i < rows.size(); ++i) line("", rows[i]);
+  if (!rows.empty()) line("", left.reason);
 }
 
 std::string info_text(const FileOptions& options, const Trace& trace, const trace::FileLayout& layout) {
@@ -95,6 +197,10 @@ std::string info_text(const FileOptions& options, const Trace& trace, const trac
   }
   line("draws", trace.draws.empty() ? "" : plural(trace.draws.size(), "random result"));
   line("final states", std::to_string(trace.final_states.size()));
+  const trace::ContentHashes hashes = hash_content(trace);
+  line("program hash", hashes.program.hex());
+  line("content hash", hashes.content.hex());
+  add_newer_text(trace, line);
   if (metadata.overhead_ns_per_op > 0) line("overhead", fmt::format("{} ns per op", metadata.overhead_ns_per_op));
   line("not recorded", trace.not_recorded.empty() ? "nothing" : "");
   for (const trace::NotRecorded& item : trace.not_recorded) {
@@ -104,7 +210,37 @@ std::string info_text(const FileOptions& options, const Trace& trace, const trac
   return text;
 }
 
+Result<int> run_ranks_info(const FileOptions& options) {
+  CRUCIBLE_TRY(const RankManifest manifest, read_manifest(options.file));
+  if (options.json) {
+    ordered_json document = {{"file", options.file},
+                             {"world_size", manifest.ranks.size()},
+                             {"iterations", manifest.iterations},
+                             {"ranks", ordered_json::array()}};
+    for (const RankManifest::Rank& rank : manifest.ranks) {
+      document["ranks"].push_back({{"rank", rank.rank},
+                                   {"file", rank.file},
+                                   {"sha256", rank.sha256},
+                                   {"file_bytes", rank.file_bytes},
+                                   {"ops", rank.ops},
+                                   {"content_hash", rank.content_hash}});
+    }
+    print_json(document);
+    return 0;
+  }
+  print_text(fmt::format("{}: {}, {}\n", trace::printable(options.file), plural(manifest.ranks.size(), "rank"),
+                         plural(manifest.iterations, "iteration")));
+  std::vector<std::vector<std::string>> rows = {{"rank", "ops", "bytes", "sha256", "file"}};
+  for (const RankManifest::Rank& rank : manifest.ranks) {
+    rows.push_back({std::to_string(rank.rank), std::to_string(rank.ops), std::to_string(rank.file_bytes),
+                    rank.sha256.substr(0, 12), fit(trace::printable(rank.file), 40)});
+  }
+  print_text(format_table(rows));
+  return 0;
+}
+
 Result<int> run_info(const FileOptions& options) {
+  if (is_manifest(options.file)) return run_ranks_info(options);
   CRUCIBLE_TRY(const trace::FileLayout layout, trace::read_layout(options.file));
   CRUCIBLE_TRY(const Trace trace, trace::read_file(options.file));
   if (options.json)
@@ -117,7 +253,7 @@ Result<int> run_info(const FileOptions& options) {
 }  // namespace
 
 void add_trace_info(Commands& commands, CLI::App& trace) {
-  add_file_command(trace, commands, std::make_shared<FileOptions>(), "info", "What is in a recording.",
+  add_file_command(trace, commands, std::make_shared<FileOptions>(), "info", "What is in a recording, or in a manifest of ranks (.crtraces).",
                    "crucible trace info step.crtrace --json", run_info);
 }
 

@@ -36,8 +36,14 @@ void add_config(Commands& commands);
 
 // Subcommands of `crucible trace`, one per file cmd_trace_NAME.cpp.
 void add_trace_check(Commands& commands, CLI::App& trace);
+void add_trace_diff(Commands& commands, CLI::App& trace);
+void add_trace_export(Commands& commands, CLI::App& trace);
 void add_trace_info(Commands& commands, CLI::App& trace);
+void add_trace_merge(Commands& commands, CLI::App& trace);
 void add_trace_ops(Commands& commands, CLI::App& trace);
+void add_trace_recover(Commands& commands, CLI::App& trace);
+void add_trace_optimize(Commands& commands, CLI::App& trace);
+void add_trace_trim(Commands& commands, CLI::App& trace);
 
 // Subcommands of `crucible plugin`, one per file cmd_plugin_NAME.cpp.
 void add_plugin_explain(Commands& commands, CLI::App& plugin);

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
 
+#include "core/trace/trace.hpp"
 #include "frontends/cli/command.hpp"
 
 namespace crucible::cli {
@@ -28,6 +30,21 @@ CLI::App* add_file_command(CLI::App& trace, Commands& commands, const std::share
   command->callback([&commands, options, run] { commands.run = [options, run] { return run(*options); }; });
   return command;
 }
+
+/// The arguments of a subcommand that writes a file.
+struct OutputOptions : FileOptions {
+  std::string output;
+  bool force = false;
+};
+
+/// Adds `-o OUT` and `--force`.
+void add_output_options(CLI::App& command, OutputOptions& options);
+
+/// Errors: kUsage when there is something under that name already and `force` is not set.
+Result<void> check_output(const std::filesystem::path& output, bool force);
+
+/// The folder that the blobs of `file`, read as `trace`, lie in; empty when they are in the file.
+std::filesystem::path blob_folder_of(const std::filesystem::path& file, const trace::Trace& trace);
 
 /// Writes to standard output.
 void print_text(std::string_view text);

@@ -20,7 +20,35 @@ ordered_json number_json(double number) {
   return trace::double_text(number);
 }
 
-ordered_json arg_json(const Trace& trace, const Arg& arg) {
+namespace {
+
+constexpr int kDeepest = 32;  // compound tensors of a damaged file could contain themselves
+
+ordered_json value_json(const Trace& trace, const Arg& arg, const TensorDetail* detail, int depth);
+
+ordered_json tensor_json(const Trace& trace, trace::TensorId id, const TensorDetail* detail, int depth) {
+  const trace::Tensor& tensor = trace.tensors[id];
+  const bool has_storage = tensor.storage != trace::kNone;
+  ordered_json document = {{"tensor", id},
+                           {"dtype", name(tensor.dtype)},
+                           {"sizes", tensor.sizes},
+                           {"strides", tensor.strides},
+                           {"offset", tensor.offset},
+                           {"storage", has_storage ? ordered_json(tensor.storage) : ordered_json(nullptr)}};
+  if (detail == nullptr) return document;
+  document["requires_grad"] = tensor.requires_grad;
+  document["is_wrapped_number"] = tensor.is_wrapped_number;
+  document["device"] = has_storage ? ordered_json(trace.storages[tensor.storage].device) : ordered_json(nullptr);
+  document["storage_bytes"] = has_storage ? ordered_json(trace.storages[tensor.storage].size_bytes) : ordered_json(nullptr);
+  const trace::CompoundTensor* compound = detail->compound(id);
+  if (compound == nullptr || depth > kDeepest) return document;
+  ordered_json parts = ordered_json::object();
+  for (const auto& [part, value] : compound->parts) parts[part] = value_json(trace, value, detail, depth + 1);
+  document["compound"] = {{"kind", compound->kind}, {"parts", std::move(parts)}};
+  return document;
+}
+
+ordered_json value_json(const Trace& trace, const Arg& arg, const TensorDetail* detail, int depth) {
   switch (arg.kind) {
     case Arg::Kind::kNone:
     case Arg::Kind::kUndefinedTensor:
@@ -42,22 +70,33 @@ ordered_json arg_json(const Trace& trace, const Arg& arg) {
     case Arg::Kind::kGenerator:
     case Arg::Kind::kOpaque:
       return trace::arg_text(trace, arg);
-    case Arg::Kind::kTensor: {
-      const trace::Tensor& tensor = trace.tensors[arg.tensor];
-      ordered_json storage = tensor.storage == trace::kNone ? ordered_json(nullptr) : ordered_json(tensor.storage);
-      return {{"tensor", arg.tensor},      {"dtype", name(tensor.dtype)}, {"sizes", tensor.sizes},
-              {"strides", tensor.strides}, {"offset", tensor.offset},     {"storage", std::move(storage)}};
-    }
+    case Arg::Kind::kTensor:
+      return tensor_json(trace, arg.tensor, detail, depth);
     case Arg::Kind::kList: {
       ordered_json list = ordered_json::array();
-      for (const Arg& element : arg.list) list.push_back(arg_json(trace, element));
+      for (const Arg& element : arg.list) list.push_back(value_json(trace, element, detail, depth + 1));
       return list;
     }
   }
   return nullptr;
 }
 
-ordered_json op_json(const Trace& trace, std::size_t iteration, std::uint32_t index) {
+}  // namespace
+
+TensorDetail::TensorDetail(const Trace& trace) : trace_(trace), compound_of_(trace.tensors.size(), trace::kNone) {
+  for (std::size_t i = 0; i < trace.compounds.size(); ++i)
+    compound_of_[trace.compounds[i].tensor] = static_cast<std::uint32_t>(i);
+}
+
+const trace::CompoundTensor* TensorDetail::compound(trace::TensorId tensor) const {
+  return compound_of_[tensor] == trace::kNone ? nullptr : &trace_.compounds[compound_of_[tensor]];
+}
+
+ordered_json arg_json(const Trace& trace, const Arg& arg, const TensorDetail* detail) {
+  return value_json(trace, arg, detail, 0);
+}
+
+ordered_json op_json(const Trace& trace, std::size_t iteration, std::uint32_t index, const TensorDetail* detail) {
   const Op& op = trace.ops[index];
   const trace::Schema& schema = trace.schemas[op.schema];
   const std::vector<std::string> names = trace::argument_names(schema.text);
@@ -70,10 +109,10 @@ ordered_json op_json(const Trace& trace, std::size_t iteration, std::uint32_t in
                            {"schema", schema.full_name()}};
   document["args"] = ordered_json::array();
   for (std::size_t i = 0; i < op.args.size(); ++i) {
-    document["args"].push_back({{"name", i < names.size() ? names[i] : ""}, {"value", arg_json(trace, op.args[i])}});
+    document["args"].push_back({{"name", i < names.size() ? names[i] : ""}, {"value", arg_json(trace, op.args[i], detail)}});
   }
   document["outputs"] = ordered_json::array();
-  for (const Arg& output : op.outputs) document["outputs"].push_back(arg_json(trace, output));
+  for (const Arg& output : op.outputs) document["outputs"].push_back(arg_json(trace, output, detail));
   return document;
 }
 

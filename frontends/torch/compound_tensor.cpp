@@ -182,7 +182,7 @@ trace::Arg CompoundTensors::skip(RecordReader& reader, std::uint64_t parts) {
   return {};
 }
 
-trace::Arg CompoundTensors::read(RecordReader& reader, std::uint64_t parts, trace::Trace& trace) {
+trace::Arg CompoundTensors::read(RecordReader& reader, std::uint64_t parts, TensorSink& sink) {
   trace::CompoundTensor compound;
   compound.kind = reader.read().text;
   trace::Tensor own;
@@ -201,15 +201,14 @@ trace::Arg CompoundTensors::read(RecordReader& reader, std::uint64_t parts, trac
   arg.kind = trace::Arg::Kind::kTensor;
   const auto [first, last] = known_.equal_range(hash);
   for (auto known = first; known != last; ++known) {
-    const trace::CompoundTensor& other = trace.compounds[known->second];
-    if (other.kind != compound.kind || other.parts != compound.parts || trace.tensors[other.tensor] != own) continue;
+    const auto& [other_own, other] = known->second;
+    if (other.kind != compound.kind || other.parts != compound.parts || other_own != own) continue;
     arg.tensor = other.tensor;
     return arg;
   }
-  arg.tensor = compound.tensor = static_cast<trace::TensorId>(trace.tensors.size());
-  trace.tensors.push_back(std::move(own));
-  known_.emplace(hash, trace.compounds.size());
-  trace.compounds.push_back(std::move(compound));
+  arg.tensor = compound.tensor = sink.add(own);
+  sink.add(compound);
+  known_.emplace(hash, Known{std::move(own), std::move(compound)});
   return arg;
 }
 

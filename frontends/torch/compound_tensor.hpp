@@ -20,16 +20,28 @@ class RecordReader;
 /// and per part its name and value. Returns what people call such tensors: "sparse_coo tensors". Never runs an op.
 const char* encode_compound(Encoder& encoder, const at::Tensor& tensor, Encoder::Access access);
 
+/// Where new tensors go.
+class TensorSink {
+ public:
+  virtual ~TensorSink() = default;
+  virtual trace::TensorId add(const trace::Tensor& tensor) = 0;
+  virtual void add(const trace::CompoundTensor& compound) = 0;
+};
+
 /// The compound tensors of one trace: the same parts are the same tensor. Threads: one.
 class CompoundTensors {
  public:
-  /// Reads the item whose first word, with the number of `parts`, has been taken. Adds it to `trace` when it is new.
-  trace::Arg read(RecordReader& reader, std::uint64_t parts, trace::Trace& trace);
+  /// Reads the item whose first word, with the number of `parts`, has been taken. Adds it to `sink` when it is new.
+  trace::Arg read(RecordReader& reader, std::uint64_t parts, TensorSink& sink);
   /// Reads the item of an op that is not kept, which may lack its end.
   static trace::Arg skip(RecordReader& reader, std::uint64_t parts);
 
  private:
-  std::unordered_multimap<std::uint64_t, std::size_t> known_;  // hash of an entry of Trace::compounds -> its index
+  struct Known {
+    trace::Tensor own;
+    trace::CompoundTensor compound;
+  };
+  std::unordered_multimap<std::uint64_t, Known> known_;  // by the hash of both
 };
 
 }  // namespace crucible::recorder

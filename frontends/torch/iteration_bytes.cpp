@@ -28,7 +28,6 @@ void Recorder::add_output(std::string name, const at::Tensor& tensor) {
     return count_not_recorded("outputs that are no plain tensors", kNoSite);
   }
   OutputBytes output;
-  output.iteration = iteration_;
   output.name = std::move(name);
   output.tensor.dtype = dtype_of(tensor.scalar_type());
   output.tensor.offset = tensor.storage_offset();
@@ -39,14 +38,14 @@ void Recorder::add_output(std::string name, const at::Tensor& tensor) {
   // What no recorded op has used has no storage in the file; its bytes are there all the same.
   output.tensor.storage = slot == nullptr || slot->size_bytes == kUntold ? kNothing : slot->id;
   output.bytes = state_->snapshots.copy_tensor(tensor);
-  state_->outputs.push_back(std::move(output));
+  state_->open.outputs.push_back(std::move(output));
 }
 
 void Recorder::note_generators() {
   const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   const std::lock_guard held(generator.mutex());
-  state_->generators.push_back({iteration_, "cpu", state_->snapshots.copy_tensor(generator.get_state())});
+  state_->open.generators.push_back({"cpu", state_->snapshots.copy_tensor(generator.get_state())});
 }
 
 }  // namespace crucible::recorder

@@ -64,9 +64,17 @@ struct RecordHeader {
 };
 inline constexpr std::size_t kRecordWords = sizeof(RecordHeader) / 8;
 
-/// Owns: its chunks. Threads: one writer; read only after the writer has stopped.
+/// Owns: the chunk it writes to; full ones and those that were cut are shared with who reads them, and used again after
+/// that. Threads: one writer; cut() and words_written() by anybody while the writer is between ops or inside one that runs.
 class Log {
  public:
+  using Chunk = std::shared_ptr<std::uint64_t[]>;
+  /// Whole records, and what keeps them in memory.
+  struct Piece {
+    Chunk chunk;
+    std::span<const std::uint64_t> words;
+  };
+
   Log();
   /// Starts a record; the header is written by finish_record.
   void begin_record() {
@@ -98,28 +106,26 @@ class Log {
   void put(Tag tag, std::uint64_t payload = 0) { put(static_cast<std::uint64_t>(tag) | payload << 8); }
   void put_bytes(Tag tag, const char* data, std::size_t size);
 
-  /// Words of the records so far, chunk by chunk. Call between records.
-  std::vector<std::span<const std::uint64_t>> contents() const;
-  /// Memory held, in bytes.
-  std::size_t size_bytes() const;
+  /// The records that were finished since the last cut, in order. One that is open stays for the next.
+  std::vector<Piece> cut();
+  /// Words of all records so far, cut or not.
+  std::uint64_t words_written() const { return words_left_behind_ + static_cast<std::uint64_t>(next_ - chunk_.get()); }
+  /// Chunks that were made, not taken back from readers, by all logs of the process.
+  static std::uint64_t chunks_made();
 
   static constexpr std::size_t kSlack = 256;
 
  private:
-  struct Free {
-    void operator()(std::uint64_t* words) const { std::free(words); }
-  };
-  struct Chunk {
-    std::unique_ptr<std::uint64_t[], Free> words;
-    std::size_t capacity = 0;
-    std::size_t used = 0;  // valid for all chunks but the last
-  };
   void grow(std::size_t words);
+  std::uint64_t* finished_end() const { return record_ == nullptr ? next_ : record_; }
 
-  std::vector<Chunk> chunks_;
+  Chunk chunk_;
+  std::uint64_t* uncut_ = nullptr;   // what was not cut begins here
   std::uint64_t* record_ = nullptr;  // start of the record being written
   std::uint64_t* next_ = nullptr;
   std::uint64_t* end_ = nullptr;
+  std::vector<Piece> full_;  // of chunks that are full, not cut yet
+  std::uint64_t words_left_behind_ = 0;  // in chunks before the present one
 };
 
 }  // namespace crucible::recorder

@@ -61,7 +61,7 @@ bool RecordingState::changed_in_pause(const StorageTable::Slot& slot) const {
   if (bytes.empty() || slot.details == kNothing) return false;
   const StorageDetails& known = details[slot.details];
   if (!known.external || known.written) return known.checksum_iteration == kAfterPause && checksum64(bytes) != known.checksum;
-  const auto before = externals[known.last_external].bytes;
+  const auto before = known.taken;
   return before.size() != bytes.size() || std::memcmp(before.data(), bytes.data(), bytes.size()) != 0;
 }
 
@@ -74,7 +74,7 @@ bool RecordingState::is_as_kept(const StorageTable::Slot& slot) const {
   if (slot.written != kNeverUsed && slot.written > last) return false;
   if (slot.iteration == kAfterPause || slot.iteration == kTakeAgain) return !changed_in_pause(slot);
   const StorageDetails& known = details[slot.details];
-  return !known.external || externals[known.last_external].iteration <= last;
+  return !known.external || known.taken_iteration <= last;
 }
 
 void Recorder::join_thread() {

@@ -9,12 +9,11 @@
 #include <exception>
 #include <string>
 
-#include "core/trace/trace_file.hpp"
 #include "frontends/torch/interrupts.hpp"
 #include "frontends/torch/kernels.hpp"
 #include "frontends/torch/python_hooks.hpp"
 #include "frontends/torch/recorder.hpp"
-#include "frontends/torch/trace_builder.hpp"
+#include "frontends/torch/trace_stream.hpp"
 
 namespace crucible::recorder {
 
@@ -41,6 +40,7 @@ PyObject* install(PyObject*, PyObject* args) {
     const Path chosen = path == "boxed"             ? Path::kBoxed
                         : path == "per_op"          ? Path::kPerOp
                         : path == "record_function" ? Path::kRecordFunction
+                        : path == "scout"           ? Path::kScout
                                                     : Path::kTyped;
     return PyUnicode_FromString(install_kernels(chosen).c_str());
   });
@@ -64,7 +64,7 @@ PyObject* self_test(PyObject*, PyObject*) {
     } catch (const std::exception&) {  // a kernel of somebody else's on our key: the op is not seen
     }
     recorder.stop();
-    const bool seen = recorder.state().next_sequence > 0 && recorder.state().externals.size() == 1;
+    const bool seen = recorder.state().next_sequence > 0 && recorder.state().open.externals.size() == 1;
     recorder.clear();
     return PyBool_FromLong(seen ? 1 : 0);
   });
@@ -176,45 +176,82 @@ PyObject* unwatch(PyObject*, PyObject* signal) {
   Py_RETURN_NONE;
 }
 
-/// {"iterations", "ops", "ops_per_iteration", "overhead_ns_per_op", "not_recorded"} of a written trace.
-PyObject* summary_of(const trace::Trace& trace) {
+/// {"iterations", "ops", "ops_per_iteration", "overhead_ns_per_op", "not_recorded"} of a written file.
+PyObject* summary_of(const Written& written, std::uint64_t overhead_ns_per_op) {
   PyObject* counts = PyList_New(0);
-  for (const trace::Iteration& iteration : trace.iterations) {
-    PyObject* count = PyLong_FromUnsignedLong(iteration.op_count);
+  unsigned long long ops = 0;
+  for (const std::uint64_t in_iteration : written.ops_per_iteration) {
+    PyObject* count = PyLong_FromUnsignedLongLong(in_iteration);
     PyList_Append(counts, count);
     Py_XDECREF(count);
+    ops += in_iteration;
   }
   PyObject* not_recorded = PyList_New(0);
-  for (const trace::NotRecorded& item : trace.not_recorded) {
+  for (const Written::NotRecorded& item : written.not_recorded) {
     PyObject* entry = Py_BuildValue("{s:s,s:K,s:s}", "what", item.what.c_str(), "count", static_cast<unsigned long long>(item.count),
-                                    "site", trace.site_text(item.site).c_str());
+                                    "site", item.site.c_str());
     if (entry != nullptr) PyList_Append(not_recorded, entry);
     Py_XDECREF(entry);
   }
-  return Py_BuildValue("{s:n,s:n,s:N,s:K,s:N}", "iterations", static_cast<Py_ssize_t>(trace.iterations.size()), "ops",
-                       static_cast<Py_ssize_t>(trace.ops.size()), "ops_per_iteration", counts, "overhead_ns_per_op",
-                       static_cast<unsigned long long>(trace.metadata.overhead_ns_per_op), "not_recorded", not_recorded);
+  return Py_BuildValue("{s:n,s:K,s:N,s:K,s:N}", "iterations", static_cast<Py_ssize_t>(written.ops_per_iteration.size()), "ops", ops,
+                       "ops_per_iteration", counts, "overhead_ns_per_op", static_cast<unsigned long long>(overhead_ns_per_op),
+                       "not_recorded", not_recorded);
 }
 
-PyObject* write(PyObject*, PyObject* args) {
-  const char *path = nullptr, *framework = nullptr, *frontend = nullptr, *command = nullptr, *created = nullptr, *reason = nullptr;
+/// What write() and stream_to() are called with; false when an exception is set.
+bool parse_metadata(PyObject* args, const char*& path, trace::Metadata& metadata) {
+  const char *framework = nullptr, *frontend = nullptr, *command = nullptr, *created = nullptr, *reason = nullptr;
   unsigned int warmup = 0;
-  if (PyArg_ParseTuple(args, "ssssssI", &path, &framework, &frontend, &command, &created, &reason, &warmup) == 0) return nullptr;
+  int rank = -1, world_size = 1;
+  if (PyArg_ParseTuple(args, "ssssssI|ii", &path, &framework, &frontend, &command, &created, &reason, &warmup, &rank, &world_size) == 0) {
+    return false;
+  }
+  metadata.framework = framework;
+  metadata.frontend = frontend;
+  metadata.command = command;
+  metadata.created = created;
+  metadata.incomplete_reason = reason;
+  metadata.warmup_iterations = warmup;
+  if (rank >= 0) {
+    metadata.rank = static_cast<std::uint32_t>(rank);
+    metadata.world_size = static_cast<std::uint32_t>(world_size);
+  }
+  return true;
+}
+
+PyObject* stream_to(PyObject*, PyObject* args) {
+  const char* path = nullptr;
+  trace::Metadata metadata;
+  if (!parse_metadata(args, path, metadata)) return nullptr;
   return guarded([&]() -> PyObject* {
-    trace::Metadata metadata;
-    metadata.framework = framework;
-    metadata.frontend = frontend;
-    metadata.command = command;
-    metadata.created = created;
-    metadata.incomplete_reason = reason;
-    metadata.warmup_iterations = warmup;
-    const Result<trace::Trace> trace = build_trace(Recorder::instance(), std::move(metadata));
-    const Result<void> written = trace ? trace::write_file(*trace, path) : Result<void>(trace.error());
+    Recorder& recorder = Recorder::instance();
+    Result<std::unique_ptr<TraceStream>> stream = TraceStream::create(recorder, path, metadata);
+    if (!stream) {
+      PyErr_SetString(PyExc_RuntimeError, stream.error().message.c_str());
+      return nullptr;
+    }
+    recorder.stream_to(std::move(*stream));
+    return none();
+  });
+}
+
+PyObject* write(PyObject* self, PyObject* args) {
+  const char* path = nullptr;
+  trace::Metadata metadata;
+  if (!parse_metadata(args, path, metadata)) return nullptr;
+  Recorder& recorder = Recorder::instance();
+  if (recorder.stream() == nullptr) {
+    PyObject* opened = stream_to(self, args);
+    if (opened == nullptr) return nullptr;
+    Py_DECREF(opened);
+  }
+  return guarded([&]() -> PyObject* {
+    const Result<Written> written = recorder.stream()->finish(std::move(metadata));
     if (!written) {
       PyErr_SetString(PyExc_RuntimeError, written.error().message.c_str());
       return nullptr;
     }
-    return summary_of(*trace);
+    return summary_of(*written, recorder.overhead_ns_per_op());
   });
 }
 
@@ -229,15 +266,17 @@ PyObject* measures(PyObject*, PyObject*) {
   return guarded([] {
     const Recorder& recorder = Recorder::instance();
     std::size_t log_bytes = 0;
-    for (const auto& thread : recorder.state().threads) log_bytes += thread->log.size_bytes();
-    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:n,s:n,s:i,s:i}", "ops", static_cast<unsigned long long>(recorder.state().next_sequence),
+    for (const auto& thread : recorder.state().threads) log_bytes += thread->log.words_written() * sizeof(std::uint64_t);
+    const std::optional<std::string> failure = recorder.stream() == nullptr ? std::nullopt : recorder.stream()->failure();
+    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:n,s:n,s:i,s:i,s:z}", "ops", static_cast<unsigned long long>(recorder.state().next_sequence),
                          "overhead_ns_per_op", static_cast<unsigned long long>(recorder.overhead_ns_per_op()), "copy_ns",
                          static_cast<unsigned long long>(recorder.state().snapshots.copy_ns()), "boundary_ns",
                          static_cast<unsigned long long>(recorder.state().boundary_ns), "log_bytes",
                          static_cast<Py_ssize_t>(log_bytes), "copied_bytes",
                          static_cast<Py_ssize_t>(recorder.state().snapshots.size_bytes()), "complete_iterations",
                          recorder.state().iteration_starts.empty() ? 0 : static_cast<int>(recorder.state().kept_iterations()),
-                         "passed_over", static_cast<int>(recorder.state().passed_over.size()));
+                         "passed_over", static_cast<int>(recorder.state().passed_over.size()), "failure",
+                         failure.has_value() ? failure->c_str() : nullptr);
   });
 }
 
@@ -263,7 +302,10 @@ PyMethodDef functions[] = {
     {"watch_signal", watch, METH_VARARGS, "watch_signal(number, replace_default): notes it; the handler that was there is called."},
     {"signal_arrived", arrived, METH_O, "Whether a watched signal has arrived."},
     {"unwatch_signal", unwatch, METH_O, "Puts the former handler back."},
-    {"write", write, METH_VARARGS, "write(path, framework, frontend, command, created, incomplete_reason, warmup): the file."},
+    {"stream_to", stream_to, METH_VARARGS,
+     "stream_to(path, framework, frontend, command, created, incomplete_reason, warmup, "
+      "rank or -1, world size): writes from now on, at each iteration's end."},
+    {"write", write, METH_VARARGS, "write(path, framework, frontend, command, created, incomplete_reason, warmup, rank or -1, world size): the file."},
     {"snapshot_ops", snapshot_ops, METH_O, "snapshot_ops(bool): whether a hash of each op's results is kept from now on."},
     {"measures", measures, METH_NOARGS, "Counts and times so far."},
     {nullptr, nullptr, 0, nullptr},

@@ -11,6 +11,7 @@
 
 #include "core/base/hash.hpp"
 #include "frontends/torch/op_scope.hpp"
+#include "frontends/torch/trace_stream.hpp"
 #include "frontends/torch/record_function.hpp"
 
 namespace crucible::recorder {
@@ -61,6 +62,15 @@ void Recorder::stop() {
 }
 
 void Recorder::clear() {
+  if (stream_ != nullptr) {
+    // A forked child has its parent's stream without the thread, and must leave the files alone: its copy is never freed.
+    if (stream_->is_of_this_process()) {
+      stream_->drop();
+    } else {
+      new std::shared_ptr<TraceStream>(stream_);
+    }
+  }
+  stream_.reset();
   ++recording_number_;
   state_ = std::make_unique<RecordingState>();
 }
@@ -72,15 +82,53 @@ bool Recorder::end_iteration() {
   }
   if (!is_thread_on()) return false;
   const std::uint64_t start = now_ns();
+  Batch batch = end_locked();
+  state_->boundary_ns += now_ns() - start;
+  if (stream_ != nullptr) {
+    stream_->give(std::move(batch));
+  } else {
+    state_->complete.push_back(std::move(batch));
+  }
+  return true;
+}
+
+Batch Recorder::end_locked() {
   const Locked locked(lock_, thread());
+  Batch batch = take_batch(!state_->is_passed_over(iteration_));
   state_->iteration_starts.push_back(state_->next_sequence);
   ++iteration_;
   // A program that changes its states behind our back in one iteration is expected to do so in every one.
   const bool checksums = iteration_ == 1 || state_->outside_changes > 0;
   state_->storages.remove_dead([&](StorageTable::Slot& slot) { end_of_iteration_for(slot, checksums); });
   note_generators();
-  state_->boundary_ns += now_ns() - start;
-  return true;
+  return batch;
+}
+
+Batch Recorder::take_batch(bool is_kept) {
+  Batch batch = std::exchange(state_->open, {});
+  batch.end_sequence = state_->next_sequence;
+  batch.is_kept = is_kept;
+  for (ExternalBytes& external : batch.externals) {
+    const StorageDetails& known = state_->details[external.details];
+    external.name = known.start_name;
+    external.role = known.start_role;
+  }
+  {
+    const std::lock_guard lock(threads_mutex_);
+    for (const auto& thread : state_->threads) batch.records.push_back({thread->number, thread->log.cut()});
+  }
+  const auto& sites = call_sites_.sites();
+  batch.sites.assign(sites.begin() + static_cast<std::ptrdiff_t>(state_->sites_given), sites.end());
+  state_->sites_given = sites.size();
+  const auto& modules = call_sites_.modules();
+  batch.modules.assign(modules.begin() + static_cast<std::ptrdiff_t>(state_->modules_given), modules.end());
+  state_->modules_given = modules.size();
+  return batch;
+}
+
+void Recorder::stream_to(std::shared_ptr<TraceStream> stream) {
+  stream_ = std::move(stream);
+  for (Batch& batch : std::exchange(state_->complete, {})) stream_->give(std::move(batch));
 }
 
 void Recorder::end_of_iteration_for(StorageTable::Slot& slot, bool checksum) {
@@ -134,7 +182,7 @@ void Recorder::use_unfilled(StorageTable::Slot& slot, bool written, bool read) {
   const auto bytes = bytes_in_place(*slot.impl);
   bool changed = !known.external;
   if (known.external) {
-    const auto before = state_->externals[known.last_external].bytes;
+    const auto before = known.taken;
     changed = before.size() != bytes.size() || std::memcmp(before.data(), bytes.data(), bytes.size()) != 0;
   }
   if (changed) take_external(slot);
@@ -173,8 +221,9 @@ void Recorder::first_return(StorageTable::Slot& slot) {
 void Recorder::take_external(StorageTable::Slot& slot) {
   StorageDetails& known = details(slot);
   known.external = true;
-  known.last_external = static_cast<std::uint32_t>(state_->externals.size());
-  state_->externals.push_back({slot.id, iteration_, state_->next_sequence - 1, state_->snapshots.copy_storage(slot.impl)});
+  known.taken = state_->snapshots.copy_storage(slot.impl);
+  known.taken_iteration = iteration_;
+  state_->open.externals.push_back({slot.id, state_->next_sequence - 1, known.taken, slot.details, {}, trace::Role::kUnknown});
 }
 
 void Recorder::check_unchanged(StorageTable::Slot& slot) {
@@ -183,7 +232,7 @@ void Recorder::check_unchanged(StorageTable::Slot& slot) {
   if (bytes.empty()) return;
   bool changed = false;
   if (!known.written) {
-    const auto before = state_->externals[known.last_external].bytes;
+    const auto before = known.taken;
     const CopyTimer timer(state_->snapshots, bytes.size());
     changed = before.size() != bytes.size() || std::memcmp(before.data(), bytes.data(), bytes.size()) != 0;
   } else if (known.checksum_iteration == iteration_) {
@@ -196,7 +245,7 @@ void Recorder::check_unchanged(StorageTable::Slot& slot) {
 }
 
 void Recorder::add_draw(std::uint64_t sequence, std::uint32_t output, const at::Tensor& tensor) {
-  state_->draws.push_back({sequence, output, state_->snapshots.copy_tensor(tensor)});
+  state_->open.draws.push_back({sequence, output, state_->snapshots.copy_tensor(tensor)});
 }
 
 void Recorder::count_not_recorded(const std::string& what, std::uint32_t site) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/trace/trace.hpp"
+#include "frontends/torch/batch.hpp"
 #include "frontends/torch/biased_lock.hpp"
 #include "frontends/torch/call_site.hpp"
 #include "frontends/torch/log.hpp"
@@ -58,45 +59,18 @@ inline constexpr std::uint32_t kLossRecord = 0xffffffffu;
 /// operator_id of a record that is no op: one that threw, kept for the sizes of storages that it made known.
 inline constexpr std::uint32_t kDroppedRecord = 0xfffffffeu;
 
-/// Bytes that entered or were drawn; `sequence` is that of the op that is about to run or has just run.
-struct ExternalBytes {
-  std::uint32_t storage = 0, iteration = 0;
-  std::uint64_t sequence = 0;
-  std::span<const std::byte> bytes;
-};
-struct DrawnBytes {
-  std::uint64_t sequence = 0;
-  std::uint32_t output = 0;
-  std::span<const std::byte> bytes;
-};
-/// A tensor that an iteration of inference gave back, and the state of a default generator when an iteration began.
-struct OutputBytes {
-  std::uint32_t iteration = 0;
-  std::string name;
-  trace::Tensor tensor;  // with the recorder's storage id
-  std::span<const std::byte> bytes;
-};
-struct GeneratorBytes {
-  std::uint32_t iteration = 0;
-  std::string device;
-  std::span<const std::byte> bytes;
-};
 /// Beyond its slot in the table, for storages that entered, have a name or outlive an iteration.
 struct StorageDetails {
   std::uint32_t id = 0;
   std::uint32_t born = kNeverUsed;         // iteration in which an op used it first
   bool external = false;                   // its bytes were recorded when an op first read it
   bool written = false;                    // an op wrote it
-  std::uint32_t last_external = kNothing;  // its latest entry in RecordingState::externals
+  std::span<const std::byte> taken;        // its bytes when they were recorded last
+  std::uint32_t taken_iteration = 0;       // and when that was
   std::uint64_t checksum = 0;              // of its bytes when iteration checksum_iteration - 1 ended
   std::uint32_t checksum_iteration = 0xffffffffu;  // kAfterPause: taken when a pause began
   std::string start_name, final_name;  // what Python called it at first, and at the end
   trace::Role start_role = trace::Role::kUnknown, final_role = trace::Role::kUnknown;
-};
-
-struct NotRecordedCount {
-  std::uint64_t count = 0;
-  std::uint32_t site = kNoSite;
 };
 
 /// Everything that one recording has gathered.
@@ -105,11 +79,10 @@ struct RecordingState {
   StorageTable storages;
   std::vector<StorageDetails> details;
   Snapshots snapshots;
-  std::vector<ExternalBytes> externals;
-  std::vector<DrawnBytes> draws;
+  Batch open;                   // of the iteration that is running: its bytes; the records are in the logs
+  std::vector<Batch> complete;  // iterations that no stream has taken
+  std::size_t sites_given = 0, modules_given = 0;
   OpHashTable op_hashes;  // filled when hashes_ops()
-  std::vector<OutputBytes> outputs;
-  std::vector<GeneratorBytes> generators;
   std::map<std::string, NotRecordedCount> not_recorded;
   std::vector<std::uint64_t> iteration_starts;  // sequence numbers; the last one ends the last complete iteration
   std::uint64_t next_sequence = 0;
@@ -131,6 +104,8 @@ struct RecordingState {
   bool changed_in_pause(const StorageTable::Slot& slot) const;
 };
 
+class TraceStream;
+
 class Recorder {
  public:
   /// The process's only one: kernels are called by the dispatcher without a context of ours.
@@ -142,8 +117,11 @@ class Recorder {
   bool end_iteration();
   /// Switches recording off; what was recorded stays.
   void stop();
-  /// Forgets what was recorded.
+  /// Forgets what was recorded; drops the stream unless it was finished.
   void clear();
+  /// Writes to `stream` from now on: what is complete at once, each iteration at its end.
+  void stream_to(std::shared_ptr<TraceStream> stream);
+  TraceStream* stream() const { return stream_.get(); }
 
   void set_phase(trace::Phase phase) { phase_.store(static_cast<std::uint8_t>(phase), std::memory_order_relaxed); }
   trace::Phase phase() const { return static_cast<trace::Phase>(phase_.load(std::memory_order_relaxed)); }
@@ -227,6 +205,8 @@ class Recorder {
   void set_aside(StorageTable::Slot& slot, std::uint32_t mark);
   void end_of_iteration_for(StorageTable::Slot& slot, bool checksum);
   StorageDetails& details(StorageTable::Slot& slot);
+  Batch end_locked();
+  Batch take_batch(bool is_kept);
 
   struct ThisThread {
     ThreadState* state = nullptr;
@@ -249,6 +229,7 @@ class Recorder {
   Operators operators_;
   CallSites call_sites_;
   std::unique_ptr<RecordingState> state_ = std::make_unique<RecordingState>();
+  std::shared_ptr<TraceStream> stream_;  // shared only because its type is incomplete here; null: nothing is written yet
 };
 
 }  // namespace crucible::recorder

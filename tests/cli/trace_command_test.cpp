@@ -51,10 +51,13 @@ TEST_F(TraceCommand, InfoSaysWhatIsInIt) {
   const auto document = nlohmann::json::parse(outcome.out);
   for (const char* key :
        {"format_version", "framework", "device", "iterations", "ops", "unique_ops", "tensors", "external_bytes",
-        "slots", "not_recorded", "incomplete_reason", "command", "warmup_iterations", "file_bytes", "externals"}) {
+        "slots", "not_recorded", "incomplete_reason", "command", "warmup_iterations", "file_bytes", "externals", "program_hash",
+        "content_hash"}) {
     EXPECT_TRUE(document.contains(key)) << key;
   }
   EXPECT_EQ(document["format_version"], "1.1");
+  EXPECT_EQ(document["program_hash"].get<std::string>().size(), 64u);
+  EXPECT_NE(document["program_hash"], document["content_hash"]);
   EXPECT_EQ(document["iterations"], 3);
   EXPECT_EQ(document["ops"], 3);
   EXPECT_EQ(document["slots"], 1);

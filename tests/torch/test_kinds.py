@@ -151,6 +151,8 @@ class Compounds(SnippetTest):
         self.addCleanup(test.doCleanups)
         test.OPTIONS = ("--iterations", "2", "--kernels", "boxed")
         boxed, _ = test.record_once()
+        for ours, theirs in zip(self.shared.ops, boxed.ops):
+            self.assertEqual(ours, theirs)
         self.assertEqual(self.shared.content(), boxed.content())
 
 

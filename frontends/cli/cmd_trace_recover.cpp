@@ -1,0 +1,56 @@
+// `crucible trace recover FILE`: makes a recording of what one left whose process was ended before it was finished.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "core/trace/recover.hpp"
+#include "frontends/cli/command.hpp"
+
+namespace crucible::cli {
+
+namespace {
+
+struct RecoverOptions {
+  std::string file, output;
+  bool json = false;
+};
+
+Result<int> run_recover(const RecoverOptions& options) {
+  CRUCIBLE_TRY(const trace::RecoverReport report, trace::recover_file(options.file, options.output));
+  const std::string& output = options.output.empty() ? options.file : options.output;
+  if (options.json) {
+    print_json({{"file", output},
+                {"iterations", report.iterations},
+                {"ops", report.ops},
+                {"file_bytes", report.file_bytes},
+                {"lost_ops", report.lost_ops},
+                {"damage", report.damage},
+                {"was_finished", report.was_finished}});
+    return 0;
+  }
+  std::string text = fmt::format("recovered {}: {} complete iteration{}, {} ops, {}\n", output, report.iterations,
+                                 report.iterations == 1 ? "" : "s", report.ops, format_bytes(report.file_bytes));
+  if (report.was_finished) text += "nothing is missing: the recorder was ended while it wrote the last bytes\n";
+  if (report.lost_ops > 0) text += fmt::format("lost: {} ops of an unfinished iteration\n", report.lost_ops);
+  if (!report.damage.empty()) text += fmt::format("reading ended early: {}\n", report.damage);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return 0;
+}
+
+}  // namespace
+
+void add_trace_recover(Commands& commands, CLI::App& trace) {
+  const auto options = std::make_shared<RecoverOptions>();  // shared: the parser's callbacks outlive this function
+  CLI::App* command = add_subcommand(trace, "recover",
+                                     "Makes FILE of the complete iterations in FILE.journal and FILE.partial, which a "
+                                     "recording leaves whose process was ended (kill -9, a crash, a full disk).",
+                                     "crucible trace recover step.crtrace");
+  command->add_option("FILE", options->file, "the file that the recording would have become")->required();
+  command->add_option("-o,--output", options->output, "write this file instead (default: FILE)");
+  command->add_flag("--json", options->json, "print one JSON document");
+  command->callback([&commands, options] { commands.run = [options] { return run_recover(*options); }; });
+}
+
+}  // namespace crucible::cli

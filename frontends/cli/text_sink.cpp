@@ -1,0 +1,54 @@
+// Both kinds of output behind one buffer.
+#include "frontends/cli/text_sink.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <span>
+#include <utility>
+
+namespace crucible::cli {
+
+namespace {
+
+constexpr std::size_t kBufferBytes = 1 << 18;
+
+}  // namespace
+
+Result<TextSink> TextSink::open(const std::filesystem::path& path) {
+  TextSink sink;
+  if (!path.empty()) {
+    CRUCIBLE_TRY(trace::OutputFile file, trace::OutputFile::create(path));
+    sink.file_.emplace(std::move(file));
+  }
+  return sink;
+}
+
+void TextSink::append(std::string_view text) {
+  buffer_ += text;
+  if (buffer_.size() >= kBufferBytes) flush();
+}
+
+void TextSink::flush() {
+  if (!error_ && file_) {
+    const auto written = file_->append(std::as_bytes(std::span(buffer_)));
+    if (!written) error_ = written.error();
+  } else if (!error_) {
+    const bool is_written = std::fwrite(buffer_.data(), 1, buffer_.size(), stdout) == buffer_.size();
+    if (!is_written || std::fflush(stdout) != 0) {
+      error_ = Error{ErrorCode::kBadInput, fmt::format("cannot write to standard output: {}; write to a file with -o",
+                                                       std::strerror(errno))};
+    }
+  }
+  buffer_.clear();
+}
+
+Result<void> TextSink::finish() {
+  flush();
+  if (error_) return *error_;
+  return file_ ? file_->commit() : Result<void>();
+}
+
+}  // namespace crucible::cli

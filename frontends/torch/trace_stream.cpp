@@ -1,0 +1,332 @@
+// The background thread's work, iteration by iteration, and what finish() adds.
+#include "frontends/torch/trace_stream.hpp"
+
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <utility>
+
+#include "core/trace/records.hpp"
+#include "frontends/torch/record_function.hpp"
+#include "frontends/torch/recorder.hpp"
+
+namespace crucible::recorder {
+
+namespace {
+
+using trace::kNone;
+
+struct Record {
+  RecordHeader header;
+  const std::uint64_t* words = nullptr;
+  std::uint32_t thread = 0;
+};
+
+std::vector<Record> sorted_records(const Batch& batch) {
+  std::vector<Record> records;
+  for (const Batch::Records& thread : batch.records) {
+    for (const Log::Piece& piece : thread.pieces) {
+      for (std::size_t at = 0; at < piece.words.size();) {
+        const RecordHeader header = RecordHeader::read(&piece.words[at]);
+        records.push_back({header, &piece.words[at], thread.thread});
+        at += header.words;
+      }
+    }
+  }
+  // A loss has the number of the op after it and comes before it: the sort is stable and a thread's log is in order.
+  std::stable_sort(records.begin(), records.end(),
+                   [](const Record& a, const Record& b) { return a.header.sequence < b.header.sequence; });
+  return records;
+}
+
+trace::SiteId id_or_none(std::uint32_t recorded) { return recorded == kNoSite ? kNone : recorded; }
+
+/// The thread that calls it gives way to the program's.
+void give_way() { setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 10); }
+
+}  // namespace
+
+Result<std::unique_ptr<TraceStream>> TraceStream::create(const Recorder& recorder, const std::filesystem::path& path,
+                                                         const trace::Metadata& metadata) {
+  CRUCIBLE_TRY(std::unique_ptr<trace::StreamWriter> writer, trace::StreamWriter::create(path, metadata));
+  return std::unique_ptr<TraceStream>(new TraceStream(recorder, std::move(writer)));
+}
+
+TraceStream::TraceStream(const Recorder& recorder, std::unique_ptr<trace::StreamWriter> writer)
+    : recorder_(recorder), owner_(getpid()), writer_(std::move(writer)), thread_([this] { run(); }) {}
+
+TraceStream::~TraceStream() { stop_thread(); }
+
+void TraceStream::give(Batch batch) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return waiting_bytes_ <= kMostWaiting; });
+  waiting_bytes_ += batch.log_bytes();
+  waiting_.push_back(std::move(batch));
+  changed_.notify_all();
+}
+
+void TraceStream::run() {
+  give_way();
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return ends_ || !waiting_.empty(); });
+    if (waiting_.empty()) return;
+    const Batch batch = std::move(waiting_.front());
+    waiting_.pop_front();
+    lock.unlock();
+    std::optional<std::string> failed;
+    try {
+      write(batch);
+      if (writer_->failure().has_value()) failed = writer_->failure()->message;
+    } catch (const std::exception& error) {
+      failed = error.what();
+    }
+    disk_bytes_.store(writer_->disk_bytes(), std::memory_order_relaxed);
+    lock.lock();
+    if (!failure_.has_value()) failure_ = std::move(failed);
+    waiting_bytes_ -= batch.log_bytes();
+    changed_.notify_all();
+  }
+}
+
+void TraceStream::stop_thread() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+std::optional<std::string> TraceStream::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void TraceStream::write(const Batch& batch) {
+  for (const SourceLine& line : batch.sites) {
+    const trace::Site site{line.file, line.line, line.function};
+    writer_->add(site);
+    site_texts_.push_back(std::filesystem::path(line.file).filename().string() + ":" + std::to_string(line.line));
+  }
+  for (const std::string& module : batch.modules) writer_->add_module(module);
+  trace::Iteration iteration;
+  iteration.first_op = static_cast<std::uint32_t>(writer_->count(trace::SectionId::kOps));
+  write_ops(batch, iteration.losses);
+  if (!batch.is_kept) return;
+  iteration.op_count = static_cast<std::uint32_t>(sequences_.size());
+  write_bytes(batch, static_cast<std::uint32_t>(ops_per_iteration_.size()), iteration.first_op);
+  ops_per_iteration_.push_back(iteration.op_count);
+  (void)writer_->end_iteration(iteration);  // failure() has it
+}
+
+void TraceStream::write_ops(const Batch& batch, std::vector<trace::Loss>& losses) {
+  const RecordReader::Intern intern_tensor = [this](trace::Tensor tensor) { return intern(std::move(tensor)); };
+  // A loss is the tensor that an op below autograd returned, where nothing requires a gradient yet.
+  const RecordReader::Intern intern_loss = [this](trace::Tensor tensor) {
+    tensor.requires_grad = false;
+    return intern(std::move(tensor));
+  };
+  const RecordReader::Intern intern_nothing = [](const trace::Tensor&) { return kNone; };
+  const RecordReader::Learn learn_size = [this](std::uint32_t storage, std::uint64_t size_bytes, const std::string& device) {
+    learn(storage, size_bytes, device);
+  };
+  const RecordReader::Compound read_compound = [this](RecordReader& reader, std::uint64_t parts) {
+    return compounds_.read(reader, parts, *this);
+  };
+  const RecordReader::Compound skip_compound = CompoundTensors::skip;
+  sequences_.clear();
+  trace::Op op;
+  for (const Record& record : sorted_records(batch)) {
+    const bool is_dropped = record.header.operator_id == kDroppedRecord || !batch.is_kept;
+    const bool is_loss = record.header.operator_id == kLossRecord;
+    RecordReader reader(record.words + kRecordWords, record.words + record.header.words,
+                        is_dropped ? intern_nothing : is_loss ? intern_loss : intern_tensor, learn_size,
+                        is_dropped ? skip_compound : read_compound);
+    if (is_dropped) {
+      while (!reader.at_end()) (void)reader.read();
+      continue;
+    }
+    if (is_loss) {
+      const trace::TensorId tensor = reader.read().tensor;
+      losses.push_back({tensor, reader.read().real});
+      continue;
+    }
+    op.schema = schema(record.header.operator_id);
+    op.site = id_or_none(record.header.site);
+    op.module = id_or_none(record.header.module);
+    op.phase = static_cast<trace::Phase>(record.header.phase);
+    op.thread = record.thread;
+    op.args.clear();
+    op.outputs.clear();
+    while (!reader.take_outputs_mark() && !reader.at_end()) op.args.push_back(reader.read());
+    while (!reader.at_end()) op.outputs.push_back(reader.read());
+    note_hidden_draws(record.header, op);
+    if (!recorder_.state().op_hashes.empty()) writer_->add_op_hashes(recorder_.state().op_hashes.find(record.header.sequence));
+    sequences_.push_back(record.header.sequence);
+    writer_->add(op);
+  }
+}
+
+void TraceStream::write_bytes(const Batch& batch, std::uint32_t iteration, std::uint32_t first_op) {
+  const auto place_of = [this](std::uint64_t sequence) {
+    return static_cast<std::uint32_t>(std::lower_bound(sequences_.begin(), sequences_.end(), sequence) - sequences_.begin());
+  };
+  std::vector<ExternalBytes> taken = std::exchange(left_externals_, {});
+  taken.insert(taken.end(), batch.externals.begin(), batch.externals.end());
+  for (ExternalBytes& external : taken) {
+    const std::uint32_t place = place_of(external.sequence);
+    if (place == sequences_.size() || !storages_.contains(external.storage)) {
+      left_externals_.push_back(std::move(external));
+      continue;
+    }
+    const trace::External record{storages_.at(external.storage), iteration, first_op + place, external.role, external.name,
+                                 writer_->add_blob(external.bytes)};
+    externals_.emplace_back(writer_->add(record), external.storage);
+  }
+  for (const DrawnBytes& drawn : batch.draws) {
+    const std::uint32_t place = place_of(drawn.sequence);
+    if (place == sequences_.size() || sequences_[place] != drawn.sequence) continue;
+    writer_->add(trace::Draw{first_op + place, drawn.output, writer_->add_blob(drawn.bytes)});
+  }
+  for (const GeneratorBytes& state : batch.generators) {
+    writer_->add(trace::GeneratorState{iteration, state.device, writer_->add_blob(state.bytes)});
+  }
+  for (const OutputBytes& output : batch.outputs) {
+    writer_->add(trace::Output{iteration, output.name, intern(output.tensor), writer_->add_blob(output.bytes)});
+  }
+}
+
+void TraceStream::learn(std::uint32_t recorded, std::uint64_t size_bytes, const std::string& device) {
+  trace::Storage& known = known_storages_[recorded];
+  known.device = device;
+  if (size_bytes <= known.size_bytes) return;
+  known.size_bytes = size_bytes;
+  if (const auto place = storages_.find(recorded); place != storages_.end()) writer_->set_storage_bytes(place->second, size_bytes);
+}
+
+trace::StorageId TraceStream::storage(std::uint32_t recorded) {
+  if (recorded == kNothing) return kNone;
+  if (const auto known = storages_.find(recorded); known != storages_.end()) return known->second;
+  const trace::Storage& storage = known_storages_[recorded];
+  if (device_.empty()) device_ = storage.device;
+  return storages_[recorded] = writer_->add(storage);
+}
+
+trace::TensorId TraceStream::intern(trace::Tensor tensor) {
+  tensor.storage = storage(tensor.storage);
+  trace::ByteWriter bytes;
+  trace::encode(bytes, tensor);
+  const auto content = bytes.bytes();
+  const auto [place, is_new] = tensors_.try_emplace(std::string(reinterpret_cast<const char*>(content.data()), content.size()), kNone);
+  if (is_new) place->second = writer_->add(tensor);
+  return place->second;
+}
+
+trace::SchemaId TraceStream::schema(std::uint32_t operator_id) {
+  const auto [place, is_new] = schemas_.try_emplace(operator_id, kNone);
+  if (is_new) {
+    const Operator& op = recorder_.operators()[operator_id];
+    place->second = writer_->add(trace::Schema{op.name, op.overload, op.text});
+  }
+  return place->second;
+}
+
+void TraceStream::note_hidden_draws(const RecordHeader& header, const trace::Op& op) {
+  const Operator& known = recorder_.operators()[header.operator_id];
+  if (!known.draws_inside) return;
+  const auto& arguments = known.handle.schema().arguments();
+  for (std::size_t i = 0; i < arguments.size() && i < op.args.size(); ++i) {
+    if (arguments[i].name() != "dropout_p" || op.args[i].real == 0) continue;
+    NotRecordedCount& entry = hidden_draws_["random numbers inside " + known.full_name()];
+    if (entry.count++ == 0) entry.site = header.site;
+  }
+}
+
+/// Reads the states where they are: they are those of the last complete iteration, but for what an unfinished one wrote.
+void TraceStream::write_final_states() {
+  const RecordingState& state = recorder_.state();
+  std::unordered_map<std::uint32_t, const StorageTable::Slot*> alive;  // by place in `details`
+  state.storages.for_each_alive([&alive](const StorageTable::Slot& slot) {
+    if (slot.details != kNothing) alive[slot.details] = &slot;
+  });
+  std::unordered_map<std::uint32_t, const StorageDetails*> by_storage;
+  for (std::uint32_t place = 0; place < state.details.size(); ++place) {
+    const StorageDetails& known = state.details[place];
+    by_storage[known.id] = &known;
+    const bool named = known.final_role != trace::Role::kUnknown;
+    if (!storages_.contains(known.id) || !(named || (known.external && known.written))) continue;
+    if (known.born >= state.complete_iterations()) continue;
+    const auto slot = alive.find(place);
+    if (slot == alive.end()) {
+      // A number or a temporary that entered, was written and died is no state.
+      if (named) ++lost_states_;
+      continue;
+    }
+    if (!state.is_as_kept(*slot->second)) {
+      ++overwritten_states_;
+      continue;
+    }
+    std::vector<std::byte> bytes(slot->second->impl->nbytes());
+    copy_bytes(slot->second->impl, bytes.data());
+    if (bytes.empty()) continue;
+    writer_->add(trace::FinalState{storages_.at(known.id), named ? known.final_role : known.start_role,
+                                   known.final_name.empty() ? known.start_name : known.final_name, writer_->add_blob(bytes)});
+  }
+  for (const auto& [number, recorded] : externals_) {
+    const StorageDetails& known = *by_storage.at(recorded);
+    if (known.start_name.empty() && !known.final_name.empty()) writer_->name_external(number, known.final_role, known.final_name);
+  }
+}
+
+void TraceStream::write_not_recorded(std::vector<Written::NotRecorded>& written) {
+  std::vector<trace::NotRecorded> items;
+  const auto add = [&items](const std::string& what, std::uint64_t count, std::uint32_t site) {
+    if (count > 0) items.push_back({what, count, id_or_none(site)});
+  };
+  for (const auto& [what, entry] : recorder_.state().not_recorded) add(what, entry.count, entry.site);
+  if (const char* unseen = unseen_by_observers(); unseen != nullptr) add(unseen, 1, kNoSite);
+  for (const auto& [what, entry] : hidden_draws_) add(what, entry.count, entry.site);
+  add("final bytes of a state that was freed before the file was written", lost_states_, kNoSite);
+  add("final bytes of a state that the unfinished last iteration had begun to change", overwritten_states_, kNoSite);
+  add("changes of a storage by something that is not an op (its bytes were taken again)", recorder_.state().outside_changes, kNoSite);
+  for (trace::NotRecorded& item : items) {
+    if (item.site >= site_texts_.size()) item.site = kNone;  // first met after the last complete iteration
+    written.push_back({item.what, item.count, item.site == kNone ? "?" : site_texts_[item.site]});
+  }
+  writer_->set_not_recorded(items);
+}
+
+Result<Written> TraceStream::finish(trace::Metadata metadata) {
+  stop_thread();
+  Written written;
+  if (failure_.has_value() && ops_per_iteration_.empty()) {
+    writer_->drop();
+    return Error{ErrorCode::kBadInput, *failure_};
+  }
+  if (ops_per_iteration_.empty()) {
+    writer_->drop();
+    return Error{ErrorCode::kBadInput, "no iteration was recorded whole; there is nothing to write"};
+  }
+  if (!failure_.has_value()) write_final_states();
+  write_not_recorded(written.not_recorded);
+  metadata.device = device_;
+  metadata.overhead_ns_per_op = recorder_.overhead_ns_per_op();
+  is_finished_ = true;
+  CRUCIBLE_TRY(written.file_bytes, writer_->finish(metadata));
+  written.ops_per_iteration = std::move(ops_per_iteration_);
+  return written;
+}
+
+bool TraceStream::is_of_this_process() const { return owner_ == getpid(); }
+
+void TraceStream::drop() {
+  stop_thread();
+  if (!is_finished_) writer_->drop();
+}
+
+}  // namespace crucible::recorder
