@@ -78,9 +78,9 @@ std::uint64_t* put_shape(std::uint64_t* next, c10::IntArrayRef sizes, c10::IntAr
 }
 
 bool requires_grad(const c10::TensorImpl& impl) {
-  // The one class of the framework that implements the interface: called directly, it is a load.
+  // The framework's own class, whose fields are the answer but for views: those ask their base, through the interface.
   const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(impl.autograd_meta());
-  return meta != nullptr && meta->torch::autograd::AutogradMeta::requires_grad();
+  return meta != nullptr && (meta->requires_grad_ || meta->grad_fn_ != nullptr || (meta->is_view_ && meta->requires_grad()));
 }
 
 std::uint64_t device_word(const c10::Device& device) {
