@@ -20,6 +20,7 @@
 
 #include "core/trace/trace_file.hpp"
 #include "frontends/cli/command.hpp"
+#include "frontends/cli/rank_manifest.hpp"
 #include "frontends/cli/record_report.hpp"
 #include "frontends/cli/run_program.hpp"
 
@@ -142,6 +143,17 @@ ordered_json config_of(const RecordOptions& options, const fs::path& output, con
           {"pythonpath", python_path == nullptr ? ordered_json(nullptr) : ordered_json(python_path)}};
 }
 
+/// Writes the manifest of a program's ranks, step.crtraces beside step.rank0.crtrace; its path, or "" when there are no ranks.
+Result<std::string> join_ranks(const RecordReport& report, const fs::path& output) {
+  const std::vector<std::string> files = report.files_of_ranks();
+  if (files.empty()) return std::string();
+  fs::path path = output;
+  path.replace_extension(".crtraces");
+  CRUCIBLE_TRY(const RankManifest manifest, merge_ranks(files, path));
+  CRUCIBLE_TRY_VOID(write_manifest(manifest, path));
+  return path.string();
+}
+
 Result<int> record(RecordOptions options) {
   if (auto exact = command_after_dashes(); !exact.empty()) options.command = std::move(exact);
   if (options.command.empty()) {
@@ -167,9 +179,16 @@ Result<int> record(RecordOptions options) {
   const RecordRequest request{options.command[0], options.output, has_start ? options.start_step : options.warmup + 1,
                               has_start ? "--start-step" : "--warmup"};
   const std::string problem = report.why_nothing(request);
-  if (options.json) print_json(report.document(request, program_code));
+  const Result<std::string> joined = problem.empty() ? join_ranks(report, output) : Result<std::string>(std::string());
+  if (options.json) {
+    ordered_json document = report.document(request, program_code);
+    document["manifest"] = joined && !joined->empty() ? ordered_json(*joined) : ordered_json(nullptr);
+    print_json(document);
+  }
   if (problem.empty()) {
     if (!options.json) report.print_summary(request);
+    if (!joined) fmt::print(stderr, "crucible: the ranks were not joined: {}\n", joined.error().message);
+    if (joined && !joined->empty() && !options.json) fmt::print(stderr, "crucible: ranks joined -> {}\n", *joined);
     return program_code;
   }
   if (program_code == 0) return Error{ErrorCode::kBadInput, fmt::format("nothing was recorded: {}", problem)};

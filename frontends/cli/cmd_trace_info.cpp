@@ -222,7 +222,8 @@ Result<int> run_ranks_info(const FileOptions& options) {
                                    {"file", rank.file},
                                    {"sha256", rank.sha256},
                                    {"file_bytes", rank.file_bytes},
-                                   {"ops", rank.ops}});
+                                   {"ops", rank.ops},
+                                   {"content_hash", rank.content_hash}});
     }
     print_json(document);
     return 0;

@@ -11,6 +11,7 @@
 
 #include "core/base/hash.hpp"
 #include "core/trace/collectives.hpp"
+#include "core/trace/content_hash.hpp"
 #include "core/trace/mapped_file.hpp"
 #include "core/trace/output_file.hpp"
 #include "core/trace/trace_file.hpp"
@@ -114,7 +115,8 @@ Result<RankManifest> merge_ranks(const std::vector<std::string>& files, const fs
   RankManifest manifest;
   manifest.iterations = static_cast<std::uint32_t>(ranks[0].trace.iterations.size());
   for (const RankFile& it : ranks) {
-    RankManifest::Rank rank{*it.trace.metadata.rank, relative_name(it.file, path), "", 0, it.trace.ops.size()};
+    RankManifest::Rank rank{*it.trace.metadata.rank, relative_name(it.file, path), "", 0, it.trace.ops.size(),
+                            trace::hash_content(it.trace).content.hex()};
     CRUCIBLE_TRY(rank.sha256, hash_of_file(it.file, rank.file_bytes));
     manifest.ranks.push_back(std::move(rank));
   }
@@ -132,7 +134,8 @@ Result<void> write_manifest(const RankManifest& manifest, const fs::path& path) 
                                  {"file", rank.file},
                                  {"sha256", rank.sha256},
                                  {"file_bytes", rank.file_bytes},
-                                 {"ops", rank.ops}});
+                                 {"ops", rank.ops},
+                                 {"content_hash", rank.content_hash}});
   }
   const std::string text = document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
   CRUCIBLE_TRY(trace::OutputFile file, trace::OutputFile::create(path));
@@ -174,8 +177,9 @@ Result<RankManifest> read_manifest(const fs::path& path) {
       return true;
     };
     if (!it.is_object() || !number(it, "rank", rank.rank) || !number(it, "file_bytes", rank.file_bytes) ||
-        !number(it, "ops", rank.ops) || !text_of("file", rank.file) || !text_of("sha256", rank.sha256))
-      return refuse(fmt::format("its entry {} lacks rank, file, sha256, file_bytes or ops", manifest.ranks.size()));
+        !number(it, "ops", rank.ops) || !text_of("file", rank.file) || !text_of("sha256", rank.sha256) ||
+        !text_of("content_hash", rank.content_hash))
+      return refuse(fmt::format("its entry {} lacks rank, file, sha256, file_bytes, ops or content_hash", manifest.ranks.size()));
     if (rank.rank != manifest.ranks.size()) return refuse(fmt::format("its entry {} is rank {}", manifest.ranks.size(), rank.rank));
     manifest.ranks.push_back(std::move(rank));
   }

@@ -18,7 +18,8 @@ struct RankManifest {
     std::string file;    // relative to the manifest's folder
     std::string sha256;  // of the file's bytes
     std::uint64_t file_bytes = 0;
-    std::uint64_t ops = 0;  // in all iterations
+    std::uint64_t ops = 0;     // in all iterations
+    std::string content_hash;  // of what it ran and on what (core/trace/content_hash.hpp)
   };
   std::uint32_t iterations = 0;  // of every rank
   std::vector<Rank> ranks;       // 0, 1, ...; their number is the world size

@@ -62,7 +62,10 @@ std::string why_waiting(const ordered_json& report, const RecordRequest& request
 std::string why_not(const ordered_json& report, const RecordRequest& request) {
   const std::string state = report.value("state", "");
   if (state == "refused" || state == "failed") return report.value("message", "the recorder gave no reason");
-  if (state == "recording") return "the program ended while it was recorded, without running its exit handlers";
+  if (state == "recording") {
+    return fmt::format("the program ended while it was recorded, without running its exit handlers; crucible trace recover {} "
+                       "makes a file of the iterations that were complete", request.output);
+  }
   return why_waiting(report, request);
 }
 
@@ -101,9 +104,11 @@ std::string RecordReport::why_nothing(const RecordRequest& request) const {
   return fmt::format("no Python that reads PYTHONPATH was started by '{}' (one with -I, -E or -S does not)", request.program);
 }
 
-std::vector<fs::path> RecordReport::files() const {
-  std::vector<fs::path> files;
-  for (const ordered_json& report : written_) files.emplace_back(report.value("path", ""));
+std::vector<std::string> RecordReport::files_of_ranks() const {
+  std::vector<std::string> files;
+  for (const ordered_json& report : written_) {
+    if (!owner(report).empty()) files.push_back(report.value("path", ""));
+  }
   return files;
 }
 

@@ -25,8 +25,8 @@ class RecordReport {
 
   /// Why there is no file, in words; "" when there is one.
   std::string why_nothing(const RecordRequest& request) const;
-  /// The files that were written, by rank or process.
-  std::vector<std::filesystem::path> files() const;
+  /// The files of ranks that were written, by rank; none when the program had no ranks.
+  std::vector<std::string> files_of_ranks() const;
   /// One line per file, and what is missing in it, on standard error.
   void print_summary(const RecordRequest& request) const;
   /// The JSON document.

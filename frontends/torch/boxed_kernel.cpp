@@ -14,6 +14,7 @@
 #include "frontends/torch/boxed_values.hpp"
 #include "frontends/torch/kernels.hpp"
 #include "frontends/torch/record_function.hpp"
+#include "frontends/torch/scout.hpp"
 #include "frontends/torch/typed_kernel.hpp"
 
 namespace crucible::recorder {
@@ -67,6 +68,18 @@ void boxed_kernel(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, t
   if (!scope.after_run()) return;
   encode_results(scope, handle.schema(), results);
   scope.finish();
+}
+
+/// For programs whose iterations have to be found: the scout looks at each op first, and may begin or end an iteration.
+void scouting_kernel(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const c10::DispatchKeySet below = keys & kKeysBelow;
+  if (keys.has(c10::DispatchKey::Python)) return pass_by(handle, keys, stack);
+  const Operator& op = Recorder::instance().operators().find_or_add(handle);
+  if (op.control || is_undecomposed(op, below)) return handle.redispatchBoxed(below, stack);
+  Scout::instance().before_op(op, *stack);
+  if (Recorder::instance().is_recording()) return boxed_kernel(handle, keys, stack);
+  const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
+  handle.redispatchBoxed(below, stack);
 }
 
 /// Collects operators that are registered during a recording; the dispatcher's lock is held while it is told.
@@ -138,6 +151,12 @@ std::string install_kernels(Path path) {
   }
   auto& dispatcher = c10::Dispatcher::singleton();
   std::string fallback = "the boxed fallback on the Fake key";
+  if (path == Path::kScout) {
+    kernels->handles.push_back(dispatcher.registerFallback(
+        c10::DispatchKey::Fake, c10::KernelFunction::makeFromBoxedFunction<&scouting_kernel>(), "crucible recorder"));
+    installed() = std::move(kernels);
+    return fallback;
+  }
   if (path != Path::kPerOp) {
     try {
       kernels->handles.push_back(dispatcher.registerFallback(

@@ -10,6 +10,7 @@ enum class Path {
   kTyped,   // typed kernels for the listed operators, the boxed fallback for all others
   kBoxed,   // the boxed fallback for every operator; slower, the same records
   kPerOp,   // a boxed kernel per operator: where something else owns the fallback of the key
+  kScout,   // as kBoxed, but the scout is asked before each op, recorded or not (scout.hpp)
   kRecordFunction,  // the framework's observers: where the key cannot be used at all (record_function.hpp)
 };
 

@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "frontends/torch/recorder.hpp"
+#include "frontends/torch/scout.hpp"
 
 namespace crucible::recorder {
 
@@ -67,7 +68,7 @@ PyObject* call_in_phase(trace::Phase phase, PyObject* original, PyObject* args, 
 }
 
 PyObject* call_backward(PyObject* original, PyObject* args, PyObject* keywords) {
-  ++backward_depth;
+  if (backward_depth++ == 0) Scout::instance().note_backward();
   PyObject* result = call_in_phase(trace::Phase::kBackward, original, args, keywords);
   --backward_depth;
   if (backward_depth == 0 && result != nullptr && !tell(listener().backward_ended)) Py_CLEAR(result);
@@ -163,6 +164,18 @@ PyObject* exclude(PyObject*, PyObject* module) {
   Py_RETURN_NONE;
 }
 
+PyObject* scout(PyObject*, PyObject* args) {
+  PyObject* tell = nullptr;
+  unsigned long long passed = 0;
+  if (PyArg_ParseTuple(args, "OK", &tell, &passed) == 0) return nullptr;
+  if (tell == Py_None) {
+    Scout::instance().stop();
+  } else {
+    Scout::instance().start(tell, passed);
+  }
+  Py_RETURN_NONE;
+}
+
 PyObject* in_backward(PyObject*, PyObject*) { return PyBool_FromLong(backward_depth > 0 ? 1 : 0); }
 
 }  // namespace
@@ -175,6 +188,8 @@ PyMethodDef hook_functions[] = {
     {"listen", listen, METH_VARARGS,
      "listen(backward_ended, module_entered, module_left, excluded_runs): whom the stand-ins tell; four times None: nobody."},
     {"exclude", exclude, METH_O, "exclude(module): recording pauses inside its calls. The caller keeps it alive until listen()."},
+    {"scout", scout, METH_VARARGS,
+     "scout(tell, passed): looks at this thread's ops for what repeats; tell('boundary' or 'broken'). scout(None, 0): no longer."},
     {"in_backward", in_backward, METH_NOARGS, "Whether this thread is inside backward or grad."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -40,6 +40,7 @@ PyObject* install(PyObject*, PyObject* args) {
     const Path chosen = path == "boxed"             ? Path::kBoxed
                         : path == "per_op"          ? Path::kPerOp
                         : path == "record_function" ? Path::kRecordFunction
+                        : path == "scout"           ? Path::kScout
                                                     : Path::kTyped;
     return PyUnicode_FromString(install_kernels(chosen).c_str());
   });
@@ -201,7 +202,8 @@ PyObject* summary_of(const Written& written, std::uint64_t overhead_ns_per_op) {
 bool parse_metadata(PyObject* args, const char*& path, trace::Metadata& metadata) {
   const char *framework = nullptr, *frontend = nullptr, *command = nullptr, *created = nullptr, *reason = nullptr;
   unsigned int warmup = 0;
-  if (PyArg_ParseTuple(args, "ssssssI", &path, &framework, &frontend, &command, &created, &reason, &warmup) == 0) {
+  int rank = -1, world_size = 1;
+  if (PyArg_ParseTuple(args, "ssssssI|ii", &path, &framework, &frontend, &command, &created, &reason, &warmup, &rank, &world_size) == 0) {
     return false;
   }
   metadata.framework = framework;
@@ -210,6 +212,10 @@ bool parse_metadata(PyObject* args, const char*& path, trace::Metadata& metadata
   metadata.created = created;
   metadata.incomplete_reason = reason;
   metadata.warmup_iterations = warmup;
+  if (rank >= 0) {
+    metadata.rank = static_cast<std::uint32_t>(rank);
+    metadata.world_size = static_cast<std::uint32_t>(world_size);
+  }
   return true;
 }
 
@@ -297,8 +303,9 @@ PyMethodDef functions[] = {
     {"signal_arrived", arrived, METH_O, "Whether a watched signal has arrived."},
     {"unwatch_signal", unwatch, METH_O, "Puts the former handler back."},
     {"stream_to", stream_to, METH_VARARGS,
-     "stream_to(path, framework, frontend, command, created, incomplete_reason, warmup): writes from now on, at each iteration's end."},
-    {"write", write, METH_VARARGS, "write(path, framework, frontend, command, created, incomplete_reason, warmup): the file."},
+     "stream_to(path, framework, frontend, command, created, incomplete_reason, warmup, "
+      "rank or -1, world size): writes from now on, at each iteration's end."},
+    {"write", write, METH_VARARGS, "write(path, framework, frontend, command, created, incomplete_reason, warmup, rank or -1, world size): the file."},
     {"snapshot_ops", snapshot_ops, METH_O, "snapshot_ops(bool): whether a hash of each op's results is kept from now on."},
     {"measures", measures, METH_NOARGS, "Counts and times so far."},
     {nullptr, nullptr, 0, nullptr},

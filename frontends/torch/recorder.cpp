@@ -182,7 +182,7 @@ void Recorder::use_unfilled(StorageTable::Slot& slot, bool written, bool read) {
   const auto bytes = bytes_in_place(*slot.impl);
   bool changed = !known.external;
   if (known.external) {
-    const auto before = state_->externals[known.last_external].bytes;
+    const auto before = known.taken;
     changed = before.size() != bytes.size() || std::memcmp(before.data(), bytes.data(), bytes.size()) != 0;
   }
   if (changed) take_external(slot);

@@ -306,6 +306,7 @@ TEST_F(TraceTools, RanksAreMergedListedAndChecked) {
   EXPECT_EQ(document["world_size"], 2);
   EXPECT_EQ(document["ranks"][1]["file"], "r1.crtrace");
   EXPECT_EQ(document["ranks"][1]["rank"], 1);
+  EXPECT_EQ(document["ranks"][1]["content_hash"].get<std::string>().size(), 64u);
   EXPECT_THAT(run("check " + in("m.crtraces")).out, HasSubstr("ok: 2 ranks"));
   EXPECT_EQ(json("info " + in("r1.crtrace"))["rank"], 1);
   write_rank("r1.crtrace", 1, 2, 33);
@@ -355,7 +356,7 @@ TEST_F(TraceTools, ManifestsThatAreNone) {
   EXPECT_THAT(refusal(start + "\"format_version\": 1}"), HasSubstr("it has no iterations or no ranks"));
   EXPECT_THAT(refusal(start + "\"format_version\": 1, \"iterations\": 1, \"ranks\": [7]}"), HasSubstr("its entry 0 lacks rank"));
   EXPECT_THAT(refusal(start + "\"format_version\": 1, \"iterations\": 1, \"ranks\": [{\"rank\": 1, \"file\": \"a\", "
-                              "\"sha256\": \"b\", \"file_bytes\": 1, \"ops\": 1}]}"),
+                              "\"sha256\": \"b\", \"file_bytes\": 1, \"ops\": 1, \"content_hash\": \"c\"}]}"),
               HasSubstr("its entry 0 is rank 1"));
 }
 

@@ -168,8 +168,8 @@ train()
 import sys
 import crucible_torch.session as session
 original = session.Session.__init__
-def patched(self, config, torch):
-    original(self, dict(config, read_frames=False), torch)
+def patched(self, config, *others):
+    original(self, dict(config, read_frames=False), *others)
 session.Session.__init__ = patched
 """
         in_place = self.recorded(self.PROGRAM)

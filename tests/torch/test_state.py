@@ -3,7 +3,13 @@
 import unittest
 
 from support import LOOP, RecorderTest, floats
-from test_pitfalls import loop_with
+
+
+def loop_with(code, before=""):
+    """LOOP with `code` at the end of each step's forward part (it sees `step`) and `before` ahead of the loop."""
+    indented = "".join(f"    {line}\n" for line in code.strip("\n").splitlines())
+    return LOOP.replace("for step in range(10):\n", before + "\nfor step in range(10):\n").replace(
+        "    loss.backward()\n", indented + "    loss.backward()\n")
 
 
 class Carried(RecorderTest):

@@ -3,8 +3,9 @@ by crucible.record(); programs use the package `crucible`."""
 
 import atexit
 import os
+from typing import Any
 
-_session = None
+_session: Any = None
 _at_fork_registered = False
 
 
@@ -21,7 +22,7 @@ def begin(config, torch):
         raise SystemExit(3) from None  # before it has done anything: it was started to be recorded
 
 
-def start(session):
+def start(session: Any) -> bool:
     """Makes `session` the process's. False when it has nothing to do here."""
     global _session, _at_fork_registered
     if not session.prepare():
@@ -33,7 +34,7 @@ def start(session):
     return True
 
 
-def current():
+def current() -> Any:
     """The session that is waiting or recording in this process, or None."""
     return _session if _session is not None and _session.state != "off" else None
 

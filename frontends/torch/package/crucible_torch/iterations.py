@@ -112,17 +112,17 @@ class Boundaries:
     @property
     def length(self):
         """How many steps or calls make one iteration; 0 while that is not known."""
-        return 1 if self.kind == "step" else self._pattern.length
+        return 1 if self.kind in ("step", "period") else self._pattern.length
 
     @property
     def at_end(self):
         """Whether an iteration has ended with what happened last."""
-        return self.kind == "step" or self._pattern.is_whole
+        return self.kind == "step" or self.kind == "optimizer" and self._pattern.is_whole
 
     @property
     def events(self):
         """Steps or calls that have counted."""
-        return self.passed if self.kind == "step" else self._events
+        return self.passed if self.kind in ("step", "period") else self._events
 
     @property
     def settled(self):
@@ -155,8 +155,15 @@ class Boundaries:
         self.passed += 1
         return Verdict.BROKEN if changed else Verdict.END
 
+    def may_have_no_marks(self, backwards):
+        """Whether a program after so many backward passes looks as if nothing in it will say where iterations end."""
+        if self.choice != "auto" or self.kind is not None:
+            return False
+        # In a block optimizers of earlier code may exist: what counts is that none has stepped so far.
+        return backwards >= 3 if self._in_block else not has_optimizers(self._torch)
+
     def optimizer_stepped(self, optimizer, in_backward):
-        if self.kind not in (None, "optimizer", "module") or self.choice not in ("auto", "optimizer"):
+        if self.kind == "step" or self.choice not in ("auto", "optimizer"):
             return Verdict.NOTHING
         changed = self._become("optimizer")
         if not any(reference() is optimizer for reference in self._stepped):
@@ -179,6 +186,15 @@ class Boundaries:
             self.passed, self._pattern = 0, Pattern()
             return Verdict.BROKEN
         return Verdict.NOTHING
+
+    def period_ended(self, passed):
+        """The ops have repeated, and the next one begins an iteration; `passed` went by before the first such."""
+        if self.kind != "period":
+            if self.kind is not None:
+                return Verdict.NOTHING
+            self.kind = "period"
+        self.passed = max(self.passed + 1, passed)
+        return Verdict.END
 
     def module_called(self, module):
         """An outermost module call has returned."""

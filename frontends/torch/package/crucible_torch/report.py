@@ -7,6 +7,7 @@ with written. An interpreter that has not imported torch yet leaves {"state": "p
 
 import json
 import os
+from typing import Any, Callable
 
 # python: the interpreter started; waiting: torch was imported, the warm-up runs; recording: iterations are recorded;
 # written: the file is there; failed: it could not be written; refused: this torch or this program cannot be recorded.
@@ -52,10 +53,10 @@ class LocalReport:
 
     process = 0
 
-    def __init__(self, written):
+    def __init__(self, written: Callable[[dict[str, Any]], None]) -> None:
         self._written = written
         self._state = ""
-        self._details = {}
+        self._details: dict[str, Any] = {}
 
     def claim(self):
         return True
@@ -66,11 +67,14 @@ class LocalReport:
         if state == "written":
             self._written(details)
 
-    def why_nothing(self, config):
+    def why_nothing(self, config: dict[str, Any]) -> str:
         """In the words of `crucible record`, but for what is an option there and an argument here."""
         details = self._details
         if self._state in ("refused", "failed"):
-            return details["message"]
+            return str(details["message"])
+        if not details.get("events") and details.get("backward"):
+            return ("no optimizer step was seen, and what repeats was not found; call crucible.step() at the end of each iteration "
+                    "(import crucible)")
         if not details.get("events"):
             return "no optimizer step was seen; call crucible.step() at the end of each iteration (import crucible)"
         if details.get("waits_for"):

@@ -4,6 +4,8 @@ Where iterations end is decided in iterations.py from what watch.py sees. During
 nothing else; the kernels and the dispatch key exist only while iterations are recorded.
 """
 
+from __future__ import annotations
+
 import datetime
 import fnmatch
 import os
@@ -11,6 +13,7 @@ import signal
 import sys
 import threading
 import traceback
+from typing import Any
 
 from crucible_torch import build_info, processes
 from crucible_torch.iterations import Boundaries, Verdict
@@ -29,7 +32,7 @@ class Refusal(Exception):
 class Session:
     """`config`: what cmd_record.cpp or crucible.record() says; `report`: whom to tell (report.py)."""
 
-    def __init__(self, config, torch, report):
+    def __init__(self, config: dict[str, Any], torch: Any, report: Any) -> None:
         self._config = config
         self._torch = torch
         self._report = report
@@ -43,6 +46,8 @@ class Session:
         self._passed = 0  # iterations before the first recorded one
         self._kind = None  # what the boundaries were when recording began
         self._restarts = 0
+        self._scouting = False
+        self._backwards = 0
         self._no_grad_calls = 0  # of outermost modules in this iteration
         self._usual_no_grad_calls = None  # the fewest of an iteration
         self._counted_for = None  # what ended iterations when they were counted
@@ -76,12 +81,14 @@ class Session:
         self._watch = Watch(_recorder, self._torch, self)
         self._watch.install()
         self._report.tell("waiting", steps=0, ended=False)
+        if self._boundaries.choice == "period":
+            self._scout()
         return True
 
-    def begin_in_block(self, thread):
+    def begin_in_block(self, thread: int) -> None:
         """The block of crucible.record() begins on this thread; without a warm-up, so does the first iteration."""
         self._thread = thread
-        if self._config["warmup"] == 0:
+        if self._config["warmup"] == 0 and self._boundaries.choice != "period":
             self._start()
 
     # What the program does
@@ -99,8 +106,12 @@ class Session:
             self._judge(self._boundaries.optimizer_stepped(optimizer, in_backward))
 
     def backward_ended(self):
-        if self._is_ours():
-            self._judge(self._boundaries.backward_ended())
+        if not self._is_ours():
+            return
+        self._judge(self._boundaries.backward_ended())
+        self._backwards += 1
+        if self.state == "waiting" and not self._scouting and self._boundaries.may_have_no_marks(self._backwards):
+            self._scout()
 
     def module_entered(self, module, gradients_on):
         if not self._is_ours():
@@ -158,7 +169,34 @@ class Session:
 
     # Iterations
 
+    def _scout(self):
+        """Nothing says where iterations end: looks for what repeats in the ops themselves."""
+        try:
+            self._frontend = f"crucible {build_info.CRUCIBLE_VERSION}, {self._recorder.install('scout')}"
+        except RuntimeError:
+            return  # something else owns the fallback
+        self._scouting = True
+        self._recorder.scout(self._scouted, self._first_iteration() - 1)
+
+    def _scouted(self, event):
+        """Called from inside the op that comes next."""
+        if event == "boundary":
+            self._judge(self._boundaries.period_ended(self._first_iteration() - 1))
+        elif self.state == "recording":
+            self._begin_anew()
+
+    def _stop_scouting(self):
+        if self._scouting:
+            self._scouting = False
+            self._recorder.scout(None, 0)
+            if self.state != "recording":
+                self._recorder.uninstall()
+
     def _judge(self, verdict):
+        if self._scouting and self._boundaries.kind not in (None, "period"):
+            if self.state == "recording":
+                self._begin_anew()
+            self._stop_scouting()
         if self.state == "recording" and verdict == Verdict.BROKEN:
             self._begin_anew()
         if verdict == Verdict.END or verdict == Verdict.BROKEN and self._boundaries.at_end:
@@ -181,8 +219,11 @@ class Session:
             self._usual_no_grad_calls = self._no_grad_calls
         self._no_grad_calls = 0
 
+    def _first_iteration(self):
+        return self._config.get("start_step") or self._config["warmup"] + 1
+
     def _is_time(self):
-        first = self._config.get("start_step") or self._config["warmup"] + 1
+        first = self._first_iteration()
         signal_number = self._config.get("on_signal")
         return (self._boundaries.passed >= first - 1 and self._boundaries.settled
                 and (not signal_number or self._recorder.signal_arrived(signal_number)))
@@ -211,7 +252,8 @@ class Session:
     def _begin_anew(self):
         """What was recorded are no iterations: forgets it, unless it held for some of them."""
         done = self._recorder.measures()["complete_iterations"]
-        if self._kind == self._boundaries.kind and (done >= 2 or self._restarts == MOST_RESTARTS):
+        enough = 1 if self._kind == "period" else 2
+        if self._kind == self._boundaries.kind and (done >= enough or self._restarts == MOST_RESTARTS):
             return self._finish_early("the order of what repeats changed after them")
         self._leave()
         self._recorder.clear()
@@ -257,8 +299,8 @@ class Session:
             self._output = processes.name_of_part(self._config["output"], part) if part else self._config["output"]
 
     def _install(self):
-        if self._recorder.joined_threads() > 0:
-            return  # a thread that waits to be recorded has installed them
+        if self._recorder.joined_threads() > 0 or self._scouting:
+            return  # a thread that waits to be recorded has installed them, or the scout
         wanted = self._config.get("kernels", "typed")
         reason = "the self test saw no op on any path"
         for kernels in dict.fromkeys((wanted, "per_op", "record_function")):
@@ -315,11 +357,14 @@ class Session:
         """Switches everything off that recording has switched on; the watch stays."""
         self._recorder.stop()
         self._recorder.unwatch_signal(signal.SIGINT)
-        if self._recorder.joined_threads() == 0:
+        if self._recorder.joined_threads() == 0 and not self._scouting:
             self._recorder.uninstall()  # a thread with the key on and no kernels could not run a single op
         self._watch.leave_phases()
 
     def _leave_for_good(self):
+        if self._scouting:
+            self._scouting = False
+            self._recorder.scout(None, 0)
         self._leave()
         self._watch.remove()
         if self._config.get("on_signal"):
@@ -353,7 +398,8 @@ class Session:
     def _file_arguments(self, reason):
         """What the extension wants to know of a file: its path and metadata."""
         return (self._output, framework_name(self._torch), self._frontend, self._config["command"],
-                datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), reason, self._passed)
+                datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), reason, self._passed,
+                -1 if self._rank is None else self._rank, self._world)
 
     def _add_notes(self, measures):
         if measures["passed_over"]:
@@ -380,7 +426,7 @@ class Session:
             except OSError:
                 pass
 
-    def end(self, why=None):
+    def end(self, why: str | None = None) -> None:
         """The program or the block ends: writes what is complete. `why`: in words; by default how the program ended."""
         if os.getpid() != self.process_id:
             return
@@ -407,6 +453,8 @@ class Session:
 
     def forget_in_child(self):
         """A forked worker (of a DataLoader, say) must neither record nor write."""
+        if self._scouting:
+            self._recorder.scout(None, 0)
         if self.state == "recording":
             self._recorder.stop()
         if self.state != "off" and self._watch is not None:

@@ -1,0 +1,80 @@
+"""Programs of several processes: who is recorded, who is left alone, what the others see."""
+
+import json
+import os
+import sys
+import unittest
+
+from support import CRUCIBLE, LOOP, RecorderTest
+
+LOOK = "import os; print('child', os.environ.get('CRUCIBLE_RECORDING'), os.environ.get('PYTHONPATH'))"
+
+
+class Children(RecorderTest):
+    def test_spawned_children_see_nothing(self):
+        program = LOOP + f"    if step == 3: import subprocess; subprocess.run([sys.executable, '-c', {LOOK!r}], check=True)\n"
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        done = self.record(program, env=environment)
+        self.assertEqual((done.returncode, done.stdout), (0, "child None None\n"), done.stderr)
+        self.assertEqual(len(self.trace().iterations), 4)
+
+    def test_forked_children_record_and_write_nothing(self):
+        program = "import os, multiprocessing\n" + LOOP + """
+    if step == 4:
+        def work(queue):
+            import crucible
+            out = torch.nn.Linear(2, 2)(torch.ones(2)).tan()
+            queue.put((crucible.is_recording(), torch._C._dispatch_tls_is_dispatch_key_included("Fake"), tuple(out.shape)))
+        context = multiprocessing.get_context("fork")
+        queue = context.SimpleQueue()
+        child = context.Process(target=work, args=(queue,))
+        child.start(); print(queue.get()); child.join()
+        pid = os.fork()
+        if pid == 0:
+            for _ in range(5):  # steps of the child's own
+                optimizer.zero_grad(); model(data[0]).sum().backward(); optimizer.step()
+            sys.exit(0)  # runs the exit handlers
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+        done = self.record(program)
+        self.assertEqual((done.returncode, done.stdout), (0, "(False, False, (2,))\n0\n"), done.stderr)
+        trace = self.trace()
+        self.assertEqual(len(trace.iterations), 4)
+        self.assertEqual(len({iteration["op_count"] for iteration in trace.iterations}), 1)
+        self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("out")], ["out.crtrace"])
+
+    def test_children_option_records_each_into_a_file_of_its_own(self):
+        child = self.script(LOOP, "child.py")
+        program = LOOP + f"import subprocess\nprint(subprocess.run([sys.executable, {child!r}]).returncode)\n"
+        done = self.record(program, options=("--children", "--iterations", "2", "--json"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        document = json.loads(done.stdout)
+        self.assertEqual([os.path.basename(file["path"]) for file in document["files"]], ["out.crtrace", "out.process1.crtrace"])
+        self.assertIsNone(document["manifest"])
+        for file in document["files"]:
+            self.assertEqual(len(self.trace(file["path"]).iterations), 2)
+
+    def test_child_that_fails_is_told_of(self):
+        child = self.script(LOOP.replace("range(10):\n    opt", "range(3):\n    opt").replace("    loss.backward()", "    if step == 2: break\n    loss.backward()"), "child.py")
+        program = LOOP + f"import subprocess\nsubprocess.run([sys.executable, {child!r}])\n"
+        done = self.record(program, options=("--children",))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("process 1 was not recorded: no iteration was recorded whole: the program ended", done.stderr)
+
+
+class Launchers(unittest.TestCase):
+    def test_what_is_a_launcher(self):
+        sys.path.insert(0, os.path.join(os.environ["CRUCIBLE_BUILD"], "python"))
+        from crucible_torch.processes import is_launcher, name_of_part
+
+        for words in (["python", "/venv/bin/torchrun", "train.py"], ["python", "-m", "torch.distributed.run", "x.py"],
+                      ["python", "-u", "-X", "dev", "-m", "torch.distributed.launch"], ["python", "/bin/accelerate", "launch"]):
+            self.assertTrue(is_launcher(words), words)
+        for words in (["python", "train.py", "torchrun"], ["python", "-c", "torchrun"], ["python", "-m", "train"], ["python"],
+                      ["python", "-m"], ["python", "-"]):
+            self.assertFalse(is_launcher(words), words)
+        self.assertEqual(name_of_part("/a.b/step.crtrace", "rank1"), "/a.b/step.rank1.crtrace")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
