@@ -3,7 +3,6 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <c10/core/impl/PyInterpreterHooks.h>
 #include <torch/library.h>
 
 #include <memory>
@@ -16,6 +15,15 @@
 #include "frontends/torch/record_function.hpp"
 #include "frontends/torch/scout.hpp"
 #include "frontends/torch/typed_kernel.hpp"
+
+#if __has_include(<c10/core/impl/PyInterpreterHooks.h>)
+#include <c10/core/impl/PyInterpreterHooks.h>
+inline c10::impl::PyInterpreter* python_interpreter() { return c10::impl::getGlobalPyInterpreter(); }
+#else
+// torch 2.6 declares it in a header of its Python library that brings in much else.
+__attribute__((visibility("default"))) c10::impl::PyInterpreter* getPyInterpreter();
+inline c10::impl::PyInterpreter* python_interpreter() { return getPyInterpreter(); }
+#endif
 
 namespace crucible::recorder {
 
@@ -36,7 +44,7 @@ c10::DispatchKeySet keys_above_python() {
 void pass_by(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   static const c10::DispatchKeySet above_python = keys_above_python();
   const c10::DispatchKeySet below = keys & kKeysBelow;
-  c10::impl::PyInterpreter* interpreter = c10::impl::getGlobalPyInterpreter();
+  c10::impl::PyInterpreter* interpreter = python_interpreter();
   const bool is_ours_to_call = Recorder::instance().is_recording() && interpreter != nullptr &&
                                below.highestPriorityTypeId() == c10::DispatchKey::Python &&
                                !op.hasKernelForDispatchKey(c10::DispatchKey::Python);

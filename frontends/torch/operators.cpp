@@ -86,6 +86,14 @@ void describe(Operator& entry) {
 
 const Operator& Operators::find_or_add(const c10::OperatorHandle& handle) {
   const c10::OperatorName& name = handle.operator_name();
+  {
+    // The dispatcher keeps each name in one place, until its library is unloaded: then another may come to lie there.
+    const std::lock_guard lock(mutex_);
+    const auto known = by_address_.find(&name);
+    if (known != by_address_.end() && known->second->name == name.name && known->second->overload == name.overload_name) {
+      return *known->second;
+    }
+  }
   std::string key = name.name;
   key += '.';
   key += name.overload_name;
@@ -97,6 +105,7 @@ const Operator& Operators::find_or_add(const c10::OperatorHandle& handle) {
     describe(entry);
     place->second = &entry;
   }
+  by_address_[&name] = place->second;
   return *place->second;
 }
 

@@ -38,9 +38,10 @@ class Operators {
   std::size_t size() const;
 
  private:
-  mutable std::mutex mutex_;  // guards both
+  mutable std::mutex mutex_;  // guards the three
   std::deque<Operator> operators_;
   std::unordered_map<std::string, const Operator*> by_name_;
+  std::unordered_map<const c10::OperatorName*, const Operator*> by_address_;  // without building a text per op
 };
 
 }  // namespace crucible::recorder

@@ -32,13 +32,16 @@ class Recording:
         from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
         self.recorder.install("typed")
         names = self.names(self.recorder, torch)
-        self.hooks = [register_optimizer_step_pre_hook(lambda *_: self.recorder.set_phase(2)),
-                      register_optimizer_step_post_hook(lambda *_: self.recorder.set_phase(0))]
+        self.hooks = [register_optimizer_step_pre_hook(lambda *_: self.set_phase(2)),
+                      register_optimizer_step_post_hook(lambda *_: self.set_phase(0))]
         self.backward = torch.autograd.backward
         torch.autograd.backward = self.recorder.wrap_backward(self.backward)
         folders = [os.path.dirname(torch.__file__) + os.sep, os.path.abspath(self.package) + os.sep]
         self.recorder.start(torch.nn.Module.__call__, folders, names.add_root, True)
         return self
+
+    def set_phase(self, phase):
+        self.recorder.set_phase(phase)  # a hook must return nothing
 
     def end_step(self):
         self.recorder.end_iteration()

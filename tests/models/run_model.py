@@ -36,8 +36,8 @@ def run(name, steps):
     notes = []
     for _ in range(steps):
         notes.append(note(step(), entry.inference))
-        if entry.inference and recorder is not None:
-            crucible.step()
+        if recorder is not None:
+            crucible.step()  # an iteration is one step here, whatever the model calls while it is built
     return notes
 
 

@@ -9,6 +9,7 @@ import textwrap
 from support import LOOP, RecorderTest, Trace
 
 PROGRAM = LOOP.replace("for step in range(10):", "{definitions}\nfor step in range({steps}):").replace("    loss.backward()\n", "{calls}    loss.backward()\n")
+PROGRAM = PROGRAM.replace("import torch\n", "import crucible\nimport torch\n", 1) + "    crucible.step()\n"  # snippets may have optimizers of their own
 
 
 def program(snippets, before="", steps=10):
