@@ -284,6 +284,32 @@ TEST(StreamWriter, FullDiskKeepsTheCompleteIterations) {
   EXPECT_TRUE(check_file(path));
 }
 
+TEST(StreamWriter, FullDiskGivesTheRoomOfTheUnfinishedIterationBack) {
+  const Folder folder;
+  const auto path = folder / "a.crtrace";
+  // Ops fill the journal; a blob has reached the partial file before.
+  EXPECT_EQ(with_file_limit(400'000,
+                            [&] {
+                              const auto writer = open_writer(path);
+                              add_tables(*writer);
+                              writer->add(op_with(1));
+                              if (!writer->end_iteration({0, 1, true, {}})) return 1;
+                              const auto journal_bytes = std::filesystem::file_size(journal_path(path));
+                              const auto partial_bytes = std::filesystem::file_size(partial_path(path));
+                              writer->add_blob(noise(20'000, 1));
+                              for (int i = 0; i < 100'000 && !writer->failure(); ++i) writer->add(op_with(2));
+                              if (!writer->failure()) return 2;
+                              if (std::filesystem::file_size(journal_path(path)) != journal_bytes) return 3;
+                              if (std::filesystem::file_size(partial_path(path)) != partial_bytes) return 4;
+                              return writer->finish({}) ? 0 : 5;
+                            }),
+            0);
+  const auto read = read_file(path);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->ops.size(), 1u);
+  EXPECT_TRUE(read->blobs.empty());
+}
+
 TEST(StreamWriter, FullDiskAtTheEndLeavesWhatRecoverNeeds) {
   const Folder folder;
   const auto path = folder / "a.crtrace";
