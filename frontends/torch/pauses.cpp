@@ -12,9 +12,8 @@ namespace crucible::recorder {
 void Recorder::set_aside(StorageTable::Slot& slot, std::uint32_t mark) {
   if (slot.iteration == kNeverUsed || slot.iteration == kTakeAgain || slot.iteration == kUnfilled) return;
   StorageDetails& known = details(slot);
-  if (slot.written == iteration_) known.written = true;
   slot.iteration = mark;
-  if (known.external && !known.written) return;  // its bytes were copied when they entered: they are compared with those
+  if (known.external && slot.written == kNeverUsed) return;  // its bytes were copied when they entered: they are compared with those
   const auto bytes = bytes_in_place(*slot.impl);
   if (bytes.empty()) return;
   known.checksum = checksum64(bytes);
@@ -60,7 +59,7 @@ bool RecordingState::changed_in_pause(const StorageTable::Slot& slot) const {
   const auto bytes = bytes_in_place(*slot.impl);
   if (bytes.empty() || slot.details == kNothing) return false;
   const StorageDetails& known = details[slot.details];
-  if (!known.external || known.written) return known.checksum_iteration == kAfterPause && checksum64(bytes) != known.checksum;
+  if (!known.external || slot.written != kNeverUsed) return known.checksum_iteration == kAfterPause && checksum64(bytes) != known.checksum;
   const auto before = known.taken;
   return before.size() != bytes.size() || std::memcmp(before.data(), bytes.data(), bytes.size()) != 0;
 }

@@ -98,8 +98,9 @@ Batch Recorder::end_locked() {
   state_->iteration_starts.push_back(state_->next_sequence);
   ++iteration_;
   // A program that changes its states behind our back in one iteration is expected to do so in every one.
-  const bool checksums = iteration_ == 1 || state_->outside_changes > 0;
-  state_->storages.remove_dead([&](StorageTable::Slot& slot) { end_of_iteration_for(slot, checksums); });
+  if (iteration_ == 1 || state_->outside_changes > 0) {
+    state_->storages.remove_dead([this](StorageTable::Slot& slot) { note_checksum(slot); });
+  }
   note_generators();
   return batch;
 }
@@ -131,11 +132,10 @@ void Recorder::stream_to(std::shared_ptr<TraceStream> stream) {
   for (Batch& batch : std::exchange(state_->complete, {})) stream_->give(std::move(batch));
 }
 
-void Recorder::end_of_iteration_for(StorageTable::Slot& slot, bool checksum) {
-  if (slot.iteration >= kUnfilled) return;
+void Recorder::note_checksum(StorageTable::Slot& slot) {
+  if (slot.iteration >= kUnfilled || slot.details == kNothing || slot.written == kNeverUsed) return;
   StorageDetails& kept = details(slot);
-  if (slot.written == iteration_ - 1) kept.written = true;
-  if (!checksum || !kept.external || !kept.written) return;
+  if (!kept.external) return;
   const auto bytes = bytes_in_place(*slot.impl);
   if (bytes.empty()) return;
   kept.checksum = checksum64(bytes);
@@ -161,8 +161,8 @@ StorageTable::Slot& Recorder::first_use(StorageTable::Slot* slot, c10::StorageIm
   } else if (slot->iteration == kAfterPause || slot->iteration == kTakeAgain) {
     check_after_pause(*slot);
   } else if (slot->iteration != iteration_) {
+    StorageDetails& known = details(*slot);  // says when it was born: ask before that is overwritten
     slot->iteration = iteration_;
-    StorageDetails& known = details(*slot);
     if (known.born == kNeverUsed) {
       known.born = iteration_;
       take_external(*slot);
@@ -214,8 +214,8 @@ void Recorder::note_filled(const at::Tensor& tensor) {
 
 void Recorder::first_return(StorageTable::Slot& slot) {
   if (slot.iteration == kUnfilled) return;
-  slot.iteration = iteration_;
   if (StorageDetails& known = details(slot); known.born == kNeverUsed) known.born = iteration_;
+  slot.iteration = iteration_;
 }
 
 void Recorder::take_external(StorageTable::Slot& slot) {
@@ -231,7 +231,7 @@ void Recorder::check_unchanged(StorageTable::Slot& slot) {
   const auto bytes = bytes_in_place(*slot.impl);
   if (bytes.empty()) return;
   bool changed = false;
-  if (!known.written) {
+  if (slot.written == kNeverUsed) {
     const auto before = known.taken;
     const CopyTimer timer(state_->snapshots, bytes.size());
     changed = before.size() != bytes.size() || std::memcmp(before.data(), bytes.data(), bytes.size()) != 0;

@@ -36,7 +36,7 @@ struct ThreadState {
   std::uint64_t key() const { return reinterpret_cast<std::uintptr_t>(this); }  // who it is to the lock
   Log log;
   CallSiteCache call_sites;
-  std::uint32_t until_sample = 1;  // ops until the next one that is timed
+  std::uint32_t until_sample = 16;  // ops until the next one that is timed
   std::uint64_t random = 0x9E3779B97F4A7C15ull;
   std::uint64_t sampled_ops = 0;
   std::uint64_t sampled_ns = 0;
@@ -64,7 +64,6 @@ struct StorageDetails {
   std::uint32_t id = 0;
   std::uint32_t born = kNeverUsed;         // iteration in which an op used it first
   bool external = false;                   // its bytes were recorded when an op first read it
-  bool written = false;                    // an op wrote it
   std::span<const std::byte> taken;        // its bytes when they were recorded last
   std::uint32_t taken_iteration = 0;       // and when that was
   std::uint64_t checksum = 0;              // of its bytes when iteration checksum_iteration - 1 ended
@@ -203,7 +202,7 @@ class Recorder {
   void note_generators();
   void check_after_pause(StorageTable::Slot& slot);
   void set_aside(StorageTable::Slot& slot, std::uint32_t mark);
-  void end_of_iteration_for(StorageTable::Slot& slot, bool checksum);
+  void note_checksum(StorageTable::Slot& slot);
   StorageDetails& details(StorageTable::Slot& slot);
   Batch end_locked();
   Batch take_batch(bool is_kept);

@@ -259,12 +259,12 @@ void TraceStream::write_final_states() {
     const StorageDetails& known = state.details[place];
     by_storage[known.id] = &known;
     const bool named = known.final_role != trace::Role::kUnknown;
-    if (!storages_.contains(known.id) || !(named || (known.external && known.written))) continue;
-    if (known.born >= state.complete_iterations()) continue;
     const auto slot = alive.find(place);
+    // A storage that entered without a name is a state when an op of a complete iteration wrote it last.
+    const bool is_state = named || (known.external && slot != alive.end() && slot->second->written < state.complete_iterations());
+    if (!is_state || !storages_.contains(known.id) || known.born >= state.complete_iterations()) continue;
     if (slot == alive.end()) {
-      // A number or a temporary that entered, was written and died is no state.
-      if (named) ++lost_states_;
+      ++lost_states_;
       continue;
     }
     if (!state.is_as_kept(*slot->second)) {

@@ -63,14 +63,17 @@ def plain():
 measures = {}
 
 
+def says_phase(phase):
+    _recorder.set_phase(phase)  # a hook must return nothing
+
+
 def recorded(kernels="typed", way=1):
     """With all that a recording does per iteration: hooks, phases, boundaries. `way`: 1 with call sites, 2 without."""
     from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
     _recorder.install(kernels)
     names = Names(_recorder, torch)
-    hooks = [register_optimizer_step_pre_hook(lambda *_: _recorder.set_phase(2) and None),
-             register_optimizer_step_post_hook(lambda *_: _recorder.set_phase(0) and None)]
+    hooks = [register_optimizer_step_pre_hook(lambda *_: says_phase(2)), register_optimizer_step_post_hook(lambda *_: says_phase(0))]
     original = torch.autograd.backward
     torch.autograd.backward = _recorder.wrap_backward(original)
     folders = [os.path.dirname(torch.__file__) + os.sep, os.path.abspath(arguments.package) + os.sep]
