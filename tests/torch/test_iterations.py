@@ -390,6 +390,22 @@ class Inference(InProcessTest):
         self.assertEqual([self.names(trace, i).count("aten::addmm") for i in range(3)], [3] * 3)
         self.assertEqual(sorted(self.outputs(trace, 1)), ["Linear.0", "Sequential.0"])
 
+    def test_parametrizations_called_while_a_model_is_built_are_no_inference(self):
+        program = """
+            import torch
+            net = torch.nn.Sequential(*[torch.nn.Linear(4, 4) for _ in range(6)])
+            torch.nn.utils.parametrizations.weight_norm(net[0])
+            lengths = [net[0].weight.norm().item() for _ in range(8)]  # each look at the weight calls a module
+            optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+            for step in range(6):
+                optimizer.zero_grad()
+                net(torch.randn(5, 4)).square().mean().backward()
+                optimizer.step()
+        """
+        trace = self.recorded(program)
+        self.assertGreater(min(self.op_counts(trace)), 50)
+        self.assertEqual([len(iteration["losses"]) for iteration in trace.iterations], [1, 1])
+
     def test_loss_functions_before_training_are_no_inference(self):
         net, losses = model(), []
         optimizer = torch.optim.SGD(net.parameters(), lr=0.1)

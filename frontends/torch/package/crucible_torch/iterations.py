@@ -200,6 +200,8 @@ class Boundaries:
         """An outermost module call has returned."""
         if id(module) not in self._called and len(self._called) < self.MOST_MODULES:
             self._called[id(module)] = weakref.ref(module)
+        if self.choice == "auto" and type(module).__module__.startswith("torch.nn.utils."):
+            return Verdict.NOTHING  # a parametrization: each look at the weight calls it, also while its model is built
         if self.choice == "auto" and self.kind is None and self._may_be_inference:
             if self.backward_seen or not self._in_block and has_optimizers(self._torch):
                 return Verdict.NOTHING
