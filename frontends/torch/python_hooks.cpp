@@ -4,8 +4,10 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <structmember.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <cstddef>
 #include <unordered_set>
 
 #include "frontends/torch/recorder.hpp"
@@ -128,18 +130,59 @@ PyCFunction as_function(PyCFunctionWithKeywords function) {
 PyMethodDef backward_method{"backward", as_function(recorded_backward), METH_VARARGS | METH_KEYWORDS, nullptr};
 PyMethodDef grad_method{"grad", as_function(recorded_grad), METH_VARARGS | METH_KEYWORDS, nullptr};
 PyMethodDef closure_method{"closure", as_function(recorded_closure), METH_VARARGS | METH_KEYWORDS, nullptr};
-PyMethodDef call_method{"__call__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(recorded_module_call)),
-                        METH_FASTCALL | METH_KEYWORDS, nullptr};
 
 PyObject* wrap_backward(PyObject*, PyObject* original) { return PyCFunction_New(&backward_method, original); }
 PyObject* wrap_grad(PyObject*, PyObject* original) { return PyCFunction_New(&grad_method, original); }
 PyObject* wrap_closure(PyObject*, PyObject* original) { return PyCFunction_New(&closure_method, original); }
 
+/// What stands in for nn.Module.__call__: it binds the module as a function of Python does, is itself when it is looked up in
+/// the class (tracers take it from there, put something else and put it back), and shows the original's name and code.
+struct ModuleCall {
+  PyObject_HEAD
+  vectorcallfunc call;
+  PyObject* original;
+};
+
+PyObject* call_module_call(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
+  return recorded_module_call(reinterpret_cast<ModuleCall*>(self)->original, args, PyVectorcall_NARGS(count), names);
+}
+
+PyObject* bind_module_call(PyObject* self, PyObject* module, PyObject*) {
+  return module == nullptr || module == Py_None ? Py_NewRef(self) : PyMethod_New(self, module);
+}
+
+PyObject* attribute_of_module_call(PyObject* self, PyObject* name) {
+  PyObject* found = PyObject_GetAttr(reinterpret_cast<ModuleCall*>(self)->original, name);
+  if (found != nullptr || PyErr_ExceptionMatches(PyExc_AttributeError) == 0) return found;
+  PyErr_Clear();
+  return PyObject_GenericGetAttr(self, name);
+}
+
+void free_module_call(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  Py_DECREF(reinterpret_cast<ModuleCall*>(self)->original);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
 PyObject* wrap_module_call(PyObject*, PyObject* original) {
-  PyObject* function = PyCFunction_New(&call_method, original);
-  PyObject* method = function == nullptr ? nullptr : PyInstanceMethod_New(function);  // binds the module, as a def does
-  Py_XDECREF(function);
-  return method;
+  static PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(ModuleCall, call), READONLY, nullptr},
+                                  {nullptr, 0, 0, 0, nullptr}};
+  static PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                                {Py_tp_descr_get, reinterpret_cast<void*>(bind_module_call)},
+                                {Py_tp_getattro, reinterpret_cast<void*>(attribute_of_module_call)},
+                                {Py_tp_dealloc, reinterpret_cast<void*>(free_module_call)},
+                                {Py_tp_members, members},
+                                {0, nullptr}};
+  static PyType_Spec spec{"crucible_torch._recorder.ModuleCall", sizeof(ModuleCall), 0,
+                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR, slots};
+  static PyTypeObject* const type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  if (type == nullptr) return nullptr;
+  auto* made = PyObject_New(ModuleCall, type);
+  if (made == nullptr) return nullptr;
+  made->call = call_module_call;
+  made->original = Py_NewRef(original);
+  return reinterpret_cast<PyObject*>(made);
 }
 
 void replace(PyObject*& place, PyObject* value) {

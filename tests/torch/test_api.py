@@ -23,6 +23,27 @@ def train(net, optimizer, steps, rows=5, before=lambda step: None):
     return losses
 
 
+class ModuleCall(InProcessTest):
+    def test_who_replaces_and_restores_it_does_no_harm(self):
+        # As torch.fx does while it traces: takes it from the class, puts its own there, puts back what it took.
+        net = model()
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        plain = torch.nn.Module.__call__
+        with self.block(iterations=2):
+            self.assertEqual(torch.nn.Module.__call__.__name__, plain.__name__)
+            self.assertIs(torch.nn.Module.__call__.__code__, plain.__code__)
+            taken = torch.nn.Module.__call__
+            torch.nn.Module.__call__ = lambda module, *args, **keywords: taken(module, *args, **keywords)
+            train(net, optimizer, 1)
+            torch.nn.Module.__call__ = taken
+            train(net, optimizer, 4)
+            traced = torch.fx.symbolic_trace(net)
+            self.assertEqual(traced(torch.ones(2, 4)).shape, (2, 1))
+        self.assertEqual(len(self.trace().iterations), 2)
+        self.assertIs(torch.nn.Module.__call__, plain)
+        del net, optimizer
+
+
 class Record(InProcessTest):
     def setUp(self):
         super().setUp()
