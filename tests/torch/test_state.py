@@ -12,6 +12,14 @@ def loop_with(code, before=""):
         "    loss.backward()\n", indented + "    loss.backward()\n")
 
 
+class Strides(RecorderTest):
+    def test_rows_with_a_pitch_are_not_dense(self):
+        trace = self.recorded(loop_with("torch.ones(3, 4)[:, :2].tan()\ntorch.ones(6)[::2].tan()"))
+        rows, column = trace.ops_named("aten::tan", 0)
+        self.assertEqual(trace.tensor(rows["args"][0])["strides"], [4, 1])
+        self.assertEqual(trace.tensor(column["args"][0])["strides"], [2])
+
+
 class Carried(RecorderTest):
     def test_state_enters_once(self):
         trace = self.recorded(LOOP, options=("--iterations", "3"))
