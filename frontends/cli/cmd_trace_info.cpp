@@ -216,15 +216,7 @@ Result<int> run_ranks_info(const FileOptions& options) {
     ordered_json document = {{"file", options.file},
                              {"world_size", manifest.ranks.size()},
                              {"iterations", manifest.iterations},
-                             {"ranks", ordered_json::array()}};
-    for (const RankManifest::Rank& rank : manifest.ranks) {
-      document["ranks"].push_back({{"rank", rank.rank},
-                                   {"file", rank.file},
-                                   {"sha256", rank.sha256},
-                                   {"file_bytes", rank.file_bytes},
-                                   {"ops", rank.ops},
-                                   {"content_hash", rank.content_hash}});
-    }
+                             {"ranks", ranks_json(manifest)}};
     print_json(document);
     return 0;
   }

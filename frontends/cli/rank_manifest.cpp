@@ -123,20 +123,25 @@ Result<RankManifest> merge_ranks(const std::vector<std::string>& files, const fs
   return manifest;
 }
 
+ordered_json ranks_json(const RankManifest& manifest) {
+  ordered_json ranks = ordered_json::array();
+  for (const RankManifest::Rank& rank : manifest.ranks) {
+    ranks.push_back({{"rank", rank.rank},
+                     {"file", rank.file},
+                     {"sha256", rank.sha256},
+                     {"file_bytes", rank.file_bytes},
+                     {"ops", rank.ops},
+                     {"content_hash", rank.content_hash}});
+  }
+  return ranks;
+}
+
 Result<void> write_manifest(const RankManifest& manifest, const fs::path& path) {
   ordered_json document = {{"format", kFormat},
                            {"format_version", kVersion},
                            {"world_size", manifest.ranks.size()},
                            {"iterations", manifest.iterations},
-                           {"ranks", ordered_json::array()}};
-  for (const RankManifest::Rank& rank : manifest.ranks) {
-    document["ranks"].push_back({{"rank", rank.rank},
-                                 {"file", rank.file},
-                                 {"sha256", rank.sha256},
-                                 {"file_bytes", rank.file_bytes},
-                                 {"ops", rank.ops},
-                                 {"content_hash", rank.content_hash}});
-  }
+                           {"ranks", ranks_json(manifest)}};
   const std::string text = document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
   CRUCIBLE_TRY(trace::OutputFile file, trace::OutputFile::create(path));
   CRUCIBLE_TRY_VOID(file.append(std::as_bytes(std::span(text))));

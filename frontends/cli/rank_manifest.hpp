@@ -2,6 +2,8 @@
 // docs/trace-tools.md has its keys. `crucible trace merge` writes it, `info` and `check` read it.
 #pragma once
 
+#include <nlohmann/json.hpp>
+
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -32,6 +34,9 @@ bool is_manifest(const std::filesystem::path& path);
 /// collectives. `manifest` is where the manifest is going to lie.
 /// Errors: kBadInput for a file that cannot be read or is no rank; kCheckFailed when the ranks do not fit together.
 Result<RankManifest> merge_ranks(const std::vector<std::string>& files, const std::filesystem::path& manifest);
+
+/// The list of ranks as the manifest and `trace info --json` show it.
+nlohmann::ordered_json ranks_json(const RankManifest& manifest);
 
 /// Errors: kBadInput, as OutputFile.
 Result<void> write_manifest(const RankManifest& manifest, const std::filesystem::path& path);
