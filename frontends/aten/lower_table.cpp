@@ -26,8 +26,9 @@ const std::map<std::string_view, Entry>& table() {
 
 std::vector<std::span<const Entry>> entry_lists() {
   return {
-      attention_entries(), convolution_entries(),   creation_entries(),  foreach_entries(),   indexing_entries(),
-      loss_entries(),      normalization_entries(), pointwise_entries(), reduction_entries(), view_entries(),
+      attention_entries(),   convolution_entries(), creation_entries(),      distance_entries(),  foreach_entries(),
+      group_norm_entries(),  indexing_entries(),    loss_entries(),          normalization_entries(), pointwise_entries(),
+      recurrent_entries(),   reduction_entries(),   sorting_entries(),       statistics_entries(), view_entries(),
   };
 }
 
