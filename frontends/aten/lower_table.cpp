@@ -10,7 +10,7 @@ std::map<std::string_view, LowerFunction> make_table() {
   std::map<std::string_view, LowerFunction> table;
   for (const auto entries :
        {attention_entries(), convolution_entries(), creation_entries(), foreach_entries(), indexing_entries(),
-        loss_entries(), normalization_entries(), pointwise_entries(), reduction_entries(), view_entries()}) {
+        loss_entries(), max_pool_entries(), normalization_entries(), pointwise_entries(), reduction_entries(), view_entries()}) {
     for (const Entry& entry : entries) table.emplace(entry.name, entry.lower);
   }
   return table;

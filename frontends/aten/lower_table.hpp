@@ -23,6 +23,7 @@ std::span<const Entry> creation_entries();
 std::span<const Entry> foreach_entries();
 std::span<const Entry> indexing_entries();
 std::span<const Entry> loss_entries();
+std::span<const Entry> max_pool_entries();
 std::span<const Entry> normalization_entries();
 std::span<const Entry> pointwise_entries();
 std::span<const Entry> reduction_entries();

@@ -8,6 +8,8 @@ import sys
 
 import torch
 
+import spatial_cases
+
 aten = torch.ops.aten
 CASES = []  # (name of the op as the recording spells it, variant, function)
 
@@ -537,6 +539,9 @@ def slot_matrix(d):
 @case("fill_.Scalar", "integer slot")
 def slot_fill(d):
     return d.i(4).clone().fill_(d.step)
+
+
+spatial_cases.add_cases(case, simple)
 
 
 def flat(results):
