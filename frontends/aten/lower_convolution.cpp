@@ -46,9 +46,9 @@ Convolution read_convolution(OpCall& c, const Term& x) {
   p.dilation = per_side(c, "dilation", sides, 1);
   p.output_padding = per_side(c, "output_padding", sides, 0);
   if (c.has("groups")) p.groups = c.integer("groups");
-  const bool depthwise = c.full_name().find("conv_depthwise") != std::string::npos;  // has no argument for it
+  const bool depthwise = c.entry_name().find("conv_depthwise") != std::string_view::npos;  // has no argument for it
   if (depthwise) p.groups = x.size(1);
-  const bool named = c.full_name().find("transpose") != std::string::npos;
+  const bool named = c.entry_name().find("transpose") != std::string_view::npos;
   p.transposed = c.has("transposed") ? c.boolean("transposed") : named;
   return p;
 }

@@ -67,7 +67,7 @@ void variance(OpCall& c) {
   const Term squares = e.sum(multiply(e, centered, centered), dims);
   const double correction = c.has("correction") ? c.real("correction") : 1.0;
   Term result = e.binary(OpKind::kDivide, squares, Term::number(std::max(count - correction, 0.0)));
-  if (c.full_name().starts_with("aten::std")) result = e.unary(OpKind::kSqrt, result);
+  if (c.entry_name().starts_with("aten::std")) result = e.unary(OpKind::kSqrt, result);
   c.set(0, kept_or_dropped(c, result, dims));
 }
 

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import unittest
 
-from spatial_cases import DEVICE_ONLY
+from device_only import DEVICE_ONLY
 
 HERE = pathlib.Path(__file__).resolve().parent
 EXAMPLES = HERE.parents[1] / "examples"
