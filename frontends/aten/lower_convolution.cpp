@@ -5,7 +5,7 @@
 
 #include "frontends/aten/formulas.hpp"
 #include "frontends/aten/lower_table.hpp"
-#include "frontends/aten/windows.hpp"
+#include "frontends/aten/pool_window.hpp"
 
 namespace crucible::aten {
 namespace {
@@ -20,19 +20,6 @@ struct Convolution {
 
   std::size_t sides() const { return stride.size(); }
 };
-
-/// A list with one entry per side; a single entry stands for all of them.
-Sizes per_side(OpCall& c, std::string_view name, std::size_t sides, std::int64_t otherwise) {
-  if (!c.has(name)) return Sizes(sides, otherwise);
-  Sizes list = c.integers(name);
-  if (list.empty()) list = {otherwise};
-  if (list.size() == 1) list.assign(sides, list.front());
-  if (list.size() != sides) {
-    c.emit().fail(fmt::format("argument {} has {} entries for {} sides", name, list.size(), sides));
-    list.assign(sides, otherwise);
-  }
-  return list;
-}
 
 Convolution read_convolution(OpCall& c, const Term& x) {
   Convolution p;

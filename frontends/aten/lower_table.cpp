@@ -26,9 +26,10 @@ const std::map<std::string_view, Entry>& table() {
 
 std::vector<std::span<const Entry>> entry_lists() {
   return {
-      attention_entries(), convolution_entries(), creation_entries(),      foreach_entries(),
-      indexing_entries(),  loss_entries(),        max_pool_entries(),      normalization_entries(),
-      pointwise_entries(), reduction_entries(),   view_entries(),
+      attention_entries(), average_pool_entries(), convolution_entries(),   creation_entries(),
+      foreach_entries(),   indexing_entries(),     loss_entries(),          max_pool_entries(),
+      nearest_entries(),   normalization_entries(), pointwise_entries(),    reduction_entries(),
+      unfold_entries(),    view_entries(),
   };
 }
 

@@ -10,6 +10,8 @@ import torch
 
 import cases_basic  # noqa: F401: its cases
 import cases_convolution  # noqa: F401
+import cases_image  # noqa: F401
+import cases_pool  # noqa: F401
 from case_support import CASES, Data, flat
 
 
