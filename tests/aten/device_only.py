@@ -9,4 +9,13 @@ DEVICE_ONLY = {
     "aten::cudnn_convolution_add_relu", "aten::miopen_convolution", "aten::miopen_convolution_transpose",
     "aten::miopen_depthwise_convolution", "aten::miopen_convolution_relu", "aten::miopen_convolution_add_relu",
     "aten::_conv_depthwise2d", "aten::conv_depthwise3d",
+    "aten::_scaled_dot_product_flash_attention", "aten::_scaled_dot_product_flash_attention_backward",
+    "aten::_scaled_dot_product_efficient_attention", "aten::_scaled_dot_product_efficient_attention_backward",
+    "aten::_scaled_dot_product_cudnn_attention", "aten::_scaled_dot_product_cudnn_attention_backward",
+    "aten::_scaled_dot_product_fused_attention_overrideable",
+    "aten::_scaled_dot_product_fused_attention_overrideable_backward",
+    "aten::_cudnn_attention_forward", "aten::_cudnn_attention_backward",
+    "aten::_flash_attention_forward", "aten::_flash_attention_backward",
+    "aten::_efficient_attention_forward", "aten::_efficient_attention_backward",
+    "aten::_scaled_dot_product_attention_math", "aten::_scaled_dot_product_attention_math_for_mps",
 }
