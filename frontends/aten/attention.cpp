@@ -105,9 +105,10 @@ AttentionResult attend(Emitter& e, const Attention& a) {
   if (may_be_empty) {
     total = e.select(e.binary(OpKind::kEqual, total, Term::number(0)), Term::number(1), total);
   }
-  const Term probabilities = e.binary(OpKind::kDivide, powers, total);
+  const Term probabilities = e.binary(OpKind::kDivide, powers, total);  // dead where nobody asks for them
   const Term log_sum = e.binary(OpKind::kAdd, top, e.unary(OpKind::kLog, total));
-  const Term output = e.matmul(e.cast(probabilities, a.value.dtype), g.value);
+  const Term rounded = widened(e, e.cast(powers, a.value.dtype));
+  const Term output = e.binary(OpKind::kDivide, e.matmul(rounded, widened(e, g.value)), total);
   const Sizes rows{a.query.size(0), a.query.size(1), a.query.size(2)};
   return {ungrouped(e, output), e.reshape(log_sum, rows), ungrouped(e, probabilities)};
 }

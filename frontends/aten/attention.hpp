@@ -30,8 +30,8 @@ struct AttentionGradient {
   Term mask;  // of an added mask, before it was broadcast: [batch, heads, queries, keys]
 };
 
-/// Scores and the softmax are computed in f32 or better; the probabilities are rounded to the values' dtype for the
-/// product, as the framework's fused kernels do it.
+/// Scores, the softmax and sums are in f32 or better. As in the framework's fused kernels, exp(score - largest) is rounded
+/// to the values' dtype for the product, which is divided by the sum afterwards.
 AttentionResult attend(Emitter& e, const Attention& a);
 
 /// `output` and `log_sum` are those of attend(); `gradient` is that of the output.
