@@ -26,7 +26,7 @@ const std::map<std::string_view, Entry>& table() {
 
 std::vector<std::span<const Entry>> entry_lists() {
   return {
-      attention_entries(), average_pool_entries(), convolution_entries(),   creation_entries(),
+      attention_entries(), average_pool_entries(), batch_norm_entries(), convolution_entries(),   creation_entries(),
       foreach_entries(),   indexing_entries(),     loss_entries(),          max_pool_entries(),
       nearest_entries(),   normalization_entries(), pointwise_entries(),    reduction_entries(),
       unfold_entries(),    view_entries(),

@@ -18,4 +18,9 @@ DEVICE_ONLY = {
     "aten::_flash_attention_forward", "aten::_flash_attention_backward",
     "aten::_efficient_attention_forward", "aten::_efficient_attention_backward",
     "aten::_scaled_dot_product_attention_math", "aten::_scaled_dot_product_attention_math_for_mps",
+    "aten::cudnn_batch_norm", "aten::cudnn_batch_norm_backward",
+    "aten::miopen_batch_norm", "aten::miopen_batch_norm_backward",
+    "aten::batch_norm_stats", "aten::batch_norm_elemt", "aten::batch_norm_gather_stats",
+    "aten::batch_norm_gather_stats_with_counts", "aten::batch_norm_backward_reduce", "aten::batch_norm_backward_elemt",
+    "aten::_fused_rms_norm", "aten::_fused_rms_norm_backward",
 }
