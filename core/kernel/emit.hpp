@@ -1,6 +1,6 @@
 // From a unit of the program (fusion.hpp) to a kernel in the IR with the buffers and scalars of its launch. One emitter
-// per kind of op: emit_group.cpp for fused nests, emit_indexed.cpp, emit_pool.cpp, emit_matmul.cpp and emit_conv.cpp
-// for the rest. They write IR only; printing, naming and the order of steps are schedule.cpp's.
+// per kind of op: emit_group.cpp for fused nests, emit_indexed.cpp, emit_put.cpp, emit_pool.cpp, emit_matmul.cpp and
+// emit_conv.cpp for the rest. They write IR only; printing, naming and the order of steps are schedule.cpp's.
 #pragma once
 
 #include <cstdint>
@@ -72,6 +72,7 @@ Emitted emit_group(const graph::Program& program, const Group& group, const std:
 Emitted emit_scatter_add_rows(const graph::Program& program, const graph::Op& op);
 Emitted emit_concat(const graph::Program& program, const graph::Op& op);
 Emitted emit_update(const graph::Program& program, const graph::Op& op);
+Emitted emit_put(const graph::Program& program, const graph::Op& op);
 Emitted emit_max_pool(const graph::Program& program, const graph::Op& op);
 Emitted emit_max_pool_backward(const graph::Program& program, const graph::Op& op);
 Emitted emit_matmul(const graph::Program& program, const graph::Op& op);

@@ -234,6 +234,7 @@ double cycles(OpKind kind) {
     case OpKind::kReduceMax:
       return 5;
     case OpKind::kGatherRows:
+    case OpKind::kTake:
       return 4;
     default:
       return 1;  // simple arithmetic, choices and copies
