@@ -83,7 +83,16 @@ enum class OpKind : std::uint8_t {
   kFill,        // (scalar)
   kCoordinate,  // the index along `dims[0]`, as the result's dtype
   // reductions over `dims`; the result's view keeps those dims with size 1 (stride 0)
-  kReduceSum, kReduceMax,   // max: NaN if any element is NaN; sums of f32 accumulate in f32 or better
+  // max and min: NaN if any element is NaN; sums and products of f32 accumulate in f32 or better
+  kReduceSum, kReduceMax, kReduceMin, kReduceProduct,
+  // along dims[0]; the result keeps that dim with size 1
+  kArgMax, kArgMin,         // x -> i64 index of the first largest (smallest) element, or of the first NaN
+  // along dims[0]; results of x's sizes
+  kScanSum, kScanProduct,   // x -> sum (product) of the elements so far; floats accumulate in f32 or better
+  kScanMax, kScanMin,       // x -> largest (smallest) element so far, i64 index of its last occurrence; from the first
+                            // NaN on NaN, and the index of the last one
+  kSortAscending,           // x -> elements in ascending order, NaN last; i64 indices where they stood; stable
+  kSortDescending,          // the same in descending order, NaN first; stable, too
   // indexed
   kGatherRows,      // (table [r, w], ids [...]) -> [..., w]; ids outside [0, r) are the caller's fault
   kScatterAddRows,  // (rows [n, w], ids [n]) -> [r, w], zero where no id points; rows whose id is `index` are skipped (-1: none)

@@ -108,6 +108,8 @@ class GroupEmitter {
                         const std::vector<const Member*>& kept);
 
   // ---- accumulators ----
+  bool is_extremum(const Member& member) const;
+  ExprId negated_for_minimum(const Member& member, ExprId value);
   DType accumulator_type(const Member& member) const;
   ExprId identity(const Member& member);
   ExprId combined(const Member& member, ExprId a, ExprId b);

@@ -232,6 +232,7 @@ double cycles(OpKind kind) {
     case OpKind::kSqrt:
       return 8;
     case OpKind::kReduceMax:
+    case OpKind::kReduceMin:
       return 5;
     case OpKind::kGatherRows:
     case OpKind::kTake:

@@ -115,13 +115,66 @@ TEST(OpKinds, ReductionsInEveryDtypeAndDirection) {
     const Operand x = t.input(dtype, {8, 20, 12}, dtype == DType::kU8 ? 0 : -2, 3);
     for (const Sizes& dims : {Sizes{2}, Sizes{0}, Sizes{1}, Sizes{0, 2}, Sizes{0, 1, 2}}) {
       t.keep(t.reduce(OpKind::kReduceMax, x, dims));
+      t.keep(t.reduce(OpKind::kReduceMin, x, dims));
       if (dtype != DType::kBool) t.keep(t.reduce(OpKind::kReduceSum, x, dims));
     }
   }
   expect_agreement(programs);
 }
 
-TEST(OpKinds, MaximaKeepNanAndInfinities) {
+TEST(OpKinds, ProductsInEveryDirection) {
+  std::deque<TestProgram> programs;
+  for (DType dtype : kNumbers) {
+    TestProgram& t = programs.emplace_back(51);
+    const Operand x = is_floating(dtype) ? t.input(dtype, {8, 20, 12}, 0.99, 1.01)
+                                         : t.input(dtype, {8, 20, 12}, dtype == DType::kU8 ? 0 : -2, 3);
+    for (const Sizes& dims : {Sizes{2}, Sizes{0}, Sizes{0, 2}, Sizes{0, 1, 2}})
+      t.keep(t.reduce(OpKind::kReduceProduct, x, dims));
+  }
+  expect_agreement(programs);
+}
+
+/// Lines of many lengths in every direction, with equal elements, and with NaN, infinities and zeros of both signs.
+TEST(OpKinds, AlongOneDimension) {
+  std::deque<TestProgram> programs;
+  for (DType dtype : kAll) {
+    TestProgram& t = programs.emplace_back(52);
+    for (const Sizes& sizes : {Sizes{3, 37, 5}, Sizes{1, 1}, Sizes{64, 2}, Sizes{129}, Sizes{2, 0}}) {
+      if (dtype != DType::kF32 && sizes.size() != 3) continue;  // the index arithmetic is the same
+      const Operand x = t.input(dtype, sizes, dtype == DType::kU8 ? 0 : -3, 4);
+      if (is_floating(dtype) && sizes.size() == 3) {
+        const double special[] = {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(),
+                                  -std::numeric_limits<double>::infinity(), 0.0, -0.0};
+        for (std::size_t i = 0; i < 400; i += 11)
+          graph::store_real(dtype, special[i % 5], t.values[x.value].data() + i * size_bytes(dtype));
+      }
+      for (std::size_t dim = 0; dim < sizes.size(); ++dim) {
+        graph::Attributes along;
+        along.dims = {static_cast<std::int64_t>(dim)};
+        Sizes kept = sizes;
+        kept[dim] = 1;
+        for (OpKind kind : {OpKind::kArgMax, OpKind::kArgMin})
+          if (sizes[dim] > 0) t.keep(t.op(kind, {x}, kept, DType::kI64, along));
+        for (OpKind kind : {OpKind::kScanMax, OpKind::kScanMin, OpKind::kSortAscending, OpKind::kSortDescending}) {
+          const Operand values = t.op(kind, {x}, sizes, dtype, along);
+          t.keep(t.second_result(sizes, DType::kI64));
+          t.keep(values);
+        }
+        if (dtype == DType::kBool) continue;
+        t.keep(t.op(OpKind::kScanSum, {x}, sizes, dtype, along));
+        if (!is_floating(dtype)) t.keep(t.op(OpKind::kScanProduct, {x}, sizes, dtype, along));
+      }
+    }
+    if (is_floating(dtype)) {
+      graph::Attributes along;
+      along.dims = {1};
+      t.keep(t.op(OpKind::kScanProduct, {t.input(dtype, {5, 30}, 0.98, 1.02)}, {5, 30}, dtype, along));
+    }
+  }
+  expect_agreement(programs);
+}
+
+TEST(OpKinds, ExtremaKeepNanAndInfinities) {
   std::deque<TestProgram> programs;
   TestProgram& t = programs.emplace_back(6);
   const Operand x = t.input(DType::kF32, {4, 40}), y = t.input(DType::kF32, {4, 40});
@@ -132,6 +185,8 @@ TEST(OpKinds, MaximaKeepNanAndInfinities) {
   for (int i = 0; i < 40; ++i) graph::store_real(DType::kF32, special[2], t.values[x.value].data() + (3 * 40 + i) * 4);
   t.keep(t.reduce(OpKind::kReduceMax, x, {1}));
   t.keep(t.reduce(OpKind::kReduceMax, x, {0}));
+  t.keep(t.reduce(OpKind::kReduceMin, x, {1}));
+  t.keep(t.reduce(OpKind::kReduceMin, x, {0}));
   t.keep(t.op(OpKind::kMaximum, {x, y}, {4, 40}));
   t.keep(t.op(OpKind::kMinimum, {y, x}, {4, 40}));
   expect_agreement(programs);

@@ -130,6 +130,17 @@ class Scheduler {
         return add_launch(emit_conv2d_backward_input(program_, op), unit.ops);
       case OpKind::kConv2dBackwardWeight:
         return add_launch(emit_conv2d_backward_weight(program_, op), unit.ops);
+      case OpKind::kArgMax:
+      case OpKind::kArgMin:
+        return add_launch(emit_arg_reduction(program_, op), unit.ops);
+      case OpKind::kScanSum:
+      case OpKind::kScanProduct:
+      case OpKind::kScanMax:
+      case OpKind::kScanMin:
+        return add_launch(emit_scan(program_, op), unit.ops);
+      case OpKind::kSortAscending:
+      case OpKind::kSortDescending:
+        return add_launch(emit_sort(program_, op), unit.ops);
       case OpKind::kScatterAddRows:
         return add_launch(emit_scatter_add_rows(program_, op), unit.ops);
       case OpKind::kConcat:
