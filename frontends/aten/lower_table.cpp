@@ -28,6 +28,7 @@ std::vector<std::span<const Entry>> entry_lists() {
   return {
       attention_entries(), convolution_entries(),   creation_entries(),  foreach_entries(),   indexing_entries(),
       loss_entries(),      normalization_entries(), pointwise_entries(), reduction_entries(), view_entries(),
+      bag_entries(),       index_entries(),         move_entries(),      scatter_entries(),
   };
 }
 

@@ -18,14 +18,18 @@ struct Entry {
 };
 
 std::span<const Entry> attention_entries();
+std::span<const Entry> bag_entries();
 std::span<const Entry> convolution_entries();
 std::span<const Entry> creation_entries();
 std::span<const Entry> foreach_entries();
+std::span<const Entry> index_entries();
 std::span<const Entry> indexing_entries();
 std::span<const Entry> loss_entries();
+std::span<const Entry> move_entries();
 std::span<const Entry> normalization_entries();
 std::span<const Entry> pointwise_entries();
 std::span<const Entry> reduction_entries();
+std::span<const Entry> scatter_entries();
 std::span<const Entry> view_entries();
 
 /// All of the lists above.

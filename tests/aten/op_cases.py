@@ -9,6 +9,7 @@ import sys
 import torch
 
 import cases_basic  # noqa: F401: its cases
+import cases_index  # noqa: F401
 from case_support import CASES, Data, flat
 
 
