@@ -60,6 +60,12 @@ constexpr std::array<OpInfo, kOpKindCount> kTable = {{
     {K::kScatterAddRows, "scatter_add_rows", C::kIndexed, 2, 2, 1, kUsesIndex},
     {K::kConcat, "concat", C::kIndexed, 1, -1, 1, kUsesDims},
     {K::kUpdate, "update", C::kIndexed, 2, 2, 1, kUsesRegion},
+    {K::kTake, "take", C::kIndexed, 2, 2, 1, kNoAttributes},
+    {K::kPutSet, "put_set", C::kIndexed, 3, 3, 1, kNoAttributes},
+    {K::kPutAdd, "put_add", C::kIndexed, 3, 3, 1, kNoAttributes},
+    {K::kPutMultiply, "put_multiply", C::kIndexed, 3, 3, 1, kNoAttributes},
+    {K::kPutMax, "put_max", C::kIndexed, 3, 3, 1, kNoAttributes},
+    {K::kPutMin, "put_min", C::kIndexed, 3, 3, 1, kNoAttributes},
     {K::kMatMul, "matmul", C::kContraction, 2, 2, 1, kUsesAlpha},
     {K::kConv2d, "conv2d", C::kContraction, 2, 2, 1, kUsesConvolution | kUsesGroups},
     {K::kConv2dBackwardInput, "conv2d_backward_input", C::kContraction, 2, 2, 1, kUsesConvolution | kUsesGroups},
@@ -85,6 +91,8 @@ bool is_known(OpKind kind) { return static_cast<int>(kind) < kOpKindCount; }
 std::string_view name(OpKind kind) { return is_known(kind) ? info(kind).name : "unknown"; }
 
 bool is_elementwise(OpKind kind) { return kind <= OpKind::kCoordinate; }
+
+bool is_put(OpKind kind) { return kind >= OpKind::kPutSet && kind <= OpKind::kPutMin; }
 
 bool is_reduction(OpKind kind) { return kind >= OpKind::kReduceSum && kind <= OpKind::kReduceProduct; }
 

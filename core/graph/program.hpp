@@ -99,6 +99,11 @@ enum class OpKind : std::uint8_t {
   kConcat,          // (pieces...) along dims[0]
   kUpdate,          // (base, source) attr `region`: a copy of base (read whole as [elements], written whole as [elements])
                     // in which the elements of the view `region` are source's; all of one dtype
+  kTake,            // (x [n], index S) -> S: the element of x at each index, 0 where the index is outside [0, n)
+  kPutSet, kPutAdd, kPutMultiply, kPutMax, kPutMin,
+                    // (base [n], index S, source S) -> [n]: base, in which each element that an index names is set to
+                    // source's, or joined with it (rounded each time; max and min: NaN wins), in row-major order of S;
+                    // indices outside [0, n) are skipped. All of one dtype; add and multiply not bool
   // contractions
   kMatMul,          // ([batch..., m, k], [batch..., k, n]) -> [batch..., m, n], times `alpha`
   kConv2d,                // (x [n, c, h, w], weight [o, c / groups, kh, kw]) -> [n, o, oh, ow]; no bias
@@ -189,6 +194,7 @@ struct Program {
 std::string_view name(OpKind kind);  // "add", "reduce_sum", "matmul"
 bool is_elementwise(OpKind kind);    // kCopy .. kCoordinate
 bool is_reduction(OpKind kind);
+bool is_put(OpKind kind);  // kPutSet .. kPutMin
 
 /// Checks everything that the comments above promise: definitions before uses, each value written once, views inside
 /// their values, sizes that agree, dtypes, attributes, scalars within slots. Errors: kInternal, naming op, operand and

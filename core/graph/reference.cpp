@@ -11,6 +11,7 @@
 #include "core/graph/op_table.hpp"
 #include "core/graph/reference_along.hpp"
 #include "core/graph/reference_contract.hpp"
+#include "core/graph/reference_indexed.hpp"
 #include "core/graph/view.hpp"
 
 namespace crucible::graph {
@@ -427,6 +428,15 @@ Result<void> run_op(Frame& frame) {
     case OpClass::kIndexed:
       if (frame.op.kind == OpKind::kGatherRows) return run_gather(frame);
       if (frame.op.kind == OpKind::kScatterAddRows) return run_scatter(frame);
+      if (frame.op.kind == OpKind::kTake) {
+        frame.output(0, reference_take(frame.input(0), frame.input(1)));
+        return {};
+      }
+      if (is_put(frame.op.kind)) {
+        frame.output(0,
+                     reference_put(frame.op.kind, frame.out_dtype(), frame.input(0), frame.input(1), frame.input(2)));
+        return {};
+      }
       frame.op.kind == OpKind::kConcat ? run_concat(frame) : run_update(frame);
       return {};
     case OpClass::kContraction:

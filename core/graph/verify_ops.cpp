@@ -220,11 +220,36 @@ Result<void> check_update(const Rule& rule) {
   return expect_sizes(rule, "operand 1", rule.sizes(1), region.sizes);
 }
 
+Result<void> check_take(const Rule& rule) {
+  CRUCIBLE_TRY_VOID(expect_rank(rule, 0, 1));
+  CRUCIBLE_TRY_VOID(expect_ids(rule, 1));
+  if (rule.dtype(0) != rule.out_dtype()) {
+    return rule.broken("operand 0: is {}, the result is {}", name(rule.dtype(0)), name(rule.out_dtype()));
+  }
+  return expect_sizes(rule, "the result", rule.out_sizes(), rule.sizes(1));
+}
+
+Result<void> check_put(const Rule& rule) {
+  CRUCIBLE_TRY_VOID(expect_rank(rule, 0, 1));
+  CRUCIBLE_TRY_VOID(expect_ids(rule, 1));
+  for (const std::size_t i : {std::size_t{0}, std::size_t{2}}) {
+    if (rule.dtype(i) != rule.out_dtype()) {
+      return rule.broken("operand {}: is {}, the result is {}", i, name(rule.dtype(i)), name(rule.out_dtype()));
+    }
+  }
+  const bool arithmetic = rule.op.kind == OpKind::kPutAdd || rule.op.kind == OpKind::kPutMultiply;
+  if (arithmetic && rule.out_dtype() == DType::kBool) return rule.broken("the result must not be bool");
+  CRUCIBLE_TRY_VOID(expect_sizes(rule, "operand 2", rule.sizes(2), rule.sizes(1)));
+  return expect_sizes(rule, "the result", rule.out_sizes(), rule.sizes(0));
+}
+
 Result<void> check_indexed(const Rule& rule) {
   CRUCIBLE_TRY_VOID(all_tensors(rule));
   if (rule.op.kind == OpKind::kGatherRows) return check_gather(rule);
   if (rule.op.kind == OpKind::kScatterAddRows) return check_scatter(rule);
   if (rule.op.kind == OpKind::kConcat) return check_concat(rule);
+  if (rule.op.kind == OpKind::kTake) return check_take(rule);
+  if (is_put(rule.op.kind)) return check_put(rule);
   return check_update(rule);
 }
 

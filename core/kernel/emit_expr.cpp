@@ -145,6 +145,7 @@ ExprId emit_elementwise(IrBuilder& b, OpKind kind, DType out, std::span<const Ex
     case OpKind::kFill:
     case OpKind::kCoordinate:
     case OpKind::kGatherRows:
+    case OpKind::kTake:
     case OpKind::kReduceSum:
     case OpKind::kReduceMax:
     case OpKind::kReduceMin:

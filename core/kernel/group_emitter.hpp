@@ -84,6 +84,7 @@ class GroupEmitter {
   /// The result of a fill or a coordinate at the present point, in its compute type.
   ExprId generated(const Member& member, std::size_t i);
   ExprId gathered(const Member& member, const graph::Op& op);
+  ExprId taken(const Member& member, const graph::Op& op);
 
   // ---- stores ----
   struct PendingStore {

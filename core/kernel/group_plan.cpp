@@ -235,6 +235,7 @@ double cycles(OpKind kind) {
     case OpKind::kReduceMin:
       return 5;
     case OpKind::kGatherRows:
+    case OpKind::kTake:
       return 4;
     default:
       return 1;  // simple arithmetic, choices and copies

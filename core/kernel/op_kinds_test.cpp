@@ -1,4 +1,5 @@
 // Every kind of op in every dtype that it takes, alone and fused with a neighbour, against the reference interpreter.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -220,6 +221,59 @@ TEST(OpKinds, IndexedOps) {
     }
   }
   expect_agreement(programs);
+}
+
+/// A table in a view, indices inside and outside, in memory and computed, and elements that several indices name.
+TEST(OpKinds, TakesAndPutsInEveryDtype) {
+  std::deque<TestProgram> programs;
+  for (DType dtype : kAll) {
+    const double low = dtype == DType::kU8 || dtype == DType::kBool ? 0 : -4;
+    for (DType ids_type : {DType::kI64, DType::kI32}) {
+      if (ids_type == DType::kI32 && dtype != DType::kF32) continue;
+      TestProgram& t = programs.emplace_back(12);
+      const Operand store = t.input(dtype, {40, 2}, low, 5), index = t.input(ids_type, {7, 9}, -3, 43),
+                    source = t.input(dtype, {7, 9}, low, 5);
+      const Operand table = {store.value, {1, {40}, {2}}, {}};
+      const Operand taken = t.op(OpKind::kTake, {table, index}, {7, 9}, dtype);
+      t.keep(taken);
+      t.keep(t.op(OpKind::kSelect, {t.op(OpKind::kEqual, {taken, source}, {7, 9}, DType::kBool), taken, source}, {7, 9},
+                  dtype));
+      graph::Attributes along;
+      along.dims = {1};
+      const Operand column = t.op(OpKind::kCoordinate, {}, {7, 9}, DType::kI64, along);
+      const Operand moved = t.op(OpKind::kMultiply, {column, t.scalar(5)}, {7, 9}, DType::kI64);
+      const Operand again = t.op(OpKind::kTake, {table, moved}, {7, 9}, dtype);
+      t.keep(t.reduce(OpKind::kReduceMax, again, {1}));
+      t.keep(t.op(OpKind::kTake, {table, column}, {7, 9}, dtype));
+      t.keep(t.op(OpKind::kTake, {t.input(dtype, {0}), index}, {7, 9}, dtype));
+      for (OpKind kind : {OpKind::kPutSet, OpKind::kPutAdd, OpKind::kPutMultiply, OpKind::kPutMax, OpKind::kPutMin}) {
+        const bool arithmetic = kind == OpKind::kPutAdd || kind == OpKind::kPutMultiply;
+        if (arithmetic && dtype == DType::kBool) continue;
+        t.keep(t.op(kind, {table, index, source}, {40}, dtype));
+        t.keep(t.op(kind, {table, permuted(index, {1, 0}), reshaped(source, {9, 7})}, {40}, dtype));
+        const Operand wide = t.input(dtype, {1000}, low, 5);
+        t.keep(t.op(kind, {wide, moved, source}, {1000}, dtype));
+        t.keep(t.op(kind, {t.op(OpKind::kCopy, {wide}, {1000}, dtype), index, taken}, {1000}, dtype));
+        t.keep(t.op(kind, {wide, t.input(ids_type, {0}), t.input(dtype, {0})}, {1000}, dtype));
+      }
+    }
+  }
+  expect_agreement(programs);
+}
+
+/// Products of the index, the take and what follows are one kernel.
+TEST(OpKinds, ATakeFusesWithItsIndexAndItsReaders) {
+  std::deque<TestProgram> programs;
+  TestProgram& t = programs.emplace_back(13);
+  const Operand table = t.input(DType::kF32, {300}), index = t.input(DType::kI64, {20, 30}, 0, 100);
+  const Operand place = t.op(OpKind::kMultiply, {index, t.scalar(2)}, {20, 30}, DType::kI64);
+  const Operand taken = t.op(OpKind::kTake, {table, place}, {20, 30});
+  const Operand half = t.op(OpKind::kMultiply, {taken, t.scalar(0.5)}, {20, 30});
+  t.keep(t.reduce(OpKind::kReduceSum, half, {1}));
+  if (HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
+  std::vector<std::size_t> steps;
+  EXPECT_THAT(run_and_compare({&t}, &steps), testing::IsEmpty());
+  EXPECT_EQ(steps, std::vector<std::size_t>{1});
 }
 
 TEST(OpKinds, MatrixProductsInEveryOrderOfOperands) {

@@ -147,6 +147,12 @@ class Scheduler {
         return add_launch(emit_concat(program_, op), unit.ops);
       case OpKind::kUpdate:
         return add_launch(emit_update(program_, op), unit.ops);
+      case OpKind::kPutSet:
+      case OpKind::kPutAdd:
+      case OpKind::kPutMultiply:
+      case OpKind::kPutMax:
+      case OpKind::kPutMin:
+        return add_launch(emit_put(program_, op), unit.ops);
       case OpKind::kMaxPool2d:
         return add_launch(emit_max_pool(program_, op), unit.ops);
       case OpKind::kMaxPool2dBackward:

@@ -159,20 +159,18 @@ void count_below(OpCall& c, const Term& boundaries, const Term& values, bool rig
 void search_sorted(OpCall& c) {
   if (c.has("sorter")) return c.emit().fail("searchsorted with a sorter is not supported");
   const bool right = c.boolean("right") || c.text("side") == "right";
-  const bool scalar = c.full_name() == "aten::searchsorted.Scalar";
+  const bool scalar = c.entry_name() == "aten::searchsorted.Scalar";
   count_below(c, c.tensor("sorted_sequence"), scalar ? c.operand("self") : c.tensor("self"), right);
 }
 
 void bucketize(OpCall& c) {
-  const bool scalar = c.full_name() == "aten::bucketize.Scalar";
+  const bool scalar = c.entry_name() == "aten::bucketize.Scalar";
   count_below(c, c.tensor("boundaries"), scalar ? c.operand("self") : c.tensor("self"), c.boolean("right"));
 }
 
 constexpr Entry kEntries[] = {
     {"aten::cumsum", total_so_far<OpKind::kScanSum>},
-    {"aten::cumsum_", total_so_far<OpKind::kScanSum>},
     {"aten::cumprod", total_so_far<OpKind::kScanProduct>},
-    {"aten::cumprod_", total_so_far<OpKind::kScanProduct>},
     {"aten::cummax", extremum_so_far<OpKind::kScanMax>},
     {"aten::cummin", extremum_so_far<OpKind::kScanMin>},
     {"aten::sort", sort},

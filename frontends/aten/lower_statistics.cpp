@@ -25,7 +25,7 @@ void variance(OpCall& c) {
   const Term squares = e.sum(multiply(e, centered, centered), dims);
   const double correction = c.has("correction") ? c.real("correction") : 1.0;
   Term result = e.binary(OpKind::kDivide, squares, Term::number(std::max(count - correction, 0.0)));
-  if (c.full_name().starts_with("aten::std")) result = e.unary(OpKind::kSqrt, result);
+  if (c.entry_name().starts_with("aten::std")) result = e.unary(OpKind::kSqrt, result);
   c.set(0, kept_or_dropped(c, result, dims));
   if (c.result_count() > 1) c.set(1, kept_or_dropped(c, mean, dims));
 }
@@ -35,7 +35,7 @@ void norm(OpCall& c) {
   Emitter& e = c.emit();
   const Term x = e.cast(c.tensor("self"), compute_dtype(c.result(0).dtype));
   const Dims dims = dims_of(c, x);
-  const char* name = c.full_name() == "aten::linalg_vector_norm" ? "ord" : "p";
+  const char* name = c.entry_name() == "aten::linalg_vector_norm" ? "ord" : "p";
   c.set(0, kept_or_dropped(c, vector_norm(e, x, c.has(name) ? c.real(name) : 2, dims), dims));
 }
 
@@ -132,7 +132,6 @@ constexpr Entry kEntries[] = {
     {"aten::_logcumsumexp", log_cumulative_sum_exp},
     {"aten::logcumsumexp", log_cumulative_sum_exp},
     {"aten::renorm", renorm},
-    {"aten::renorm_", renorm},
     {"aten::_weight_norm_interface", weight_norm},
     {"aten::_weight_norm_interface_backward", weight_norm_backward},
 };

@@ -33,10 +33,13 @@ std::span<const Entry> sorting_entries();
 std::span<const Entry> statistics_entries();
 std::span<const Entry> view_entries();
 
-/// The lowering of an op, or null. Threads: any.
-LowerFunction find_lowering(std::string_view full_name);
+/// All of the lists above.
+std::vector<std::span<const Entry>> entry_lists();
 
-/// Every name in the table, sorted.
+/// The entry of an op, or null: its own, else that of its functional form (op_variants.hpp). Threads: any.
+const Entry* find_entry(std::string_view full_name);
+
+/// Every name in the table, sorted. Variants that find_entry derives are not among them.
 std::vector<std::string_view> lowered_names();
 
 }  // namespace crucible::aten

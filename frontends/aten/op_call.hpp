@@ -22,6 +22,9 @@ class OpCall {
   Emitter& emit() { return emitter_; }
   const trace::Op& op() const { return op_; }
   const std::string& full_name() const { return full_name_; }
+  /// The name of the entry that lowers the op: of its functional form where the op is in place or has an out argument.
+  std::string_view entry_name() const { return entry_name_; }
+  void set_entry_name(std::string_view name) { entry_name_ = name; }
 
   /// True when the argument exists and is neither None nor an undefined tensor.
   bool has(std::string_view name) const;
@@ -73,6 +76,7 @@ class OpCall {
   Draws& draws_;
   const trace::Op& op_;
   std::string full_name_;
+  std::string_view entry_name_;
   std::vector<std::string> names_;
   std::vector<trace::TensorId> results_;
   std::vector<std::pair<trace::TensorId, Term>> writes_;

@@ -257,7 +257,8 @@ std::vector<OpsProgram> programs_of(OpKind kind, const DtypeChoice& dtypes, bool
     case OpClass::kSort:
       return along_programs(info, allowed(dtypes, true, true), quick);
     case OpClass::kIndexed:
-      return indexed_programs(info, allowed(dtypes, true, false), quick);
+      return indexed_programs(
+          info, allowed(dtypes, true, info.kind == graph::OpKind::kTake || graph::is_put(info.kind)), quick);
     case OpClass::kContraction:
       return contraction_programs(info, allowed(dtypes, false, false), quick);
     case OpClass::kPooling:
