@@ -26,10 +26,26 @@ const std::map<std::string_view, Entry>& table() {
 
 std::vector<std::span<const Entry>> entry_lists() {
   return {
-      attention_entries(),     convolution_entries(), creation_entries(),  distance_entries(), foreach_entries(),
-      group_norm_entries(),    indexing_entries(),    loss_entries(),      normalization_entries(),
-      pointwise_entries(),     recurrent_entries(),   reduction_entries(), sorting_entries(),
-      statistics_entries(),    view_entries(),
+      attention_entries(),
+      average_pool_entries(),
+      batch_norm_entries(),
+      convolution_entries(),
+      creation_entries(),
+      distance_entries(),
+      foreach_entries(),
+      group_norm_entries(),
+      indexing_entries(),
+      loss_entries(),
+      max_pool_entries(),
+      nearest_entries(),
+      normalization_entries(),
+      pointwise_entries(),
+      recurrent_entries(),
+      reduction_entries(),
+      sorting_entries(),
+      statistics_entries(),
+      unfold_entries(),
+      view_entries(),
   };
 }
 

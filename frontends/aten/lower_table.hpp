@@ -18,6 +18,8 @@ struct Entry {
 };
 
 std::span<const Entry> attention_entries();
+std::span<const Entry> average_pool_entries();
+std::span<const Entry> batch_norm_entries();
 std::span<const Entry> convolution_entries();
 std::span<const Entry> creation_entries();
 std::span<const Entry> distance_entries();
@@ -25,12 +27,15 @@ std::span<const Entry> foreach_entries();
 std::span<const Entry> group_norm_entries();
 std::span<const Entry> indexing_entries();
 std::span<const Entry> loss_entries();
+std::span<const Entry> max_pool_entries();
+std::span<const Entry> nearest_entries();
 std::span<const Entry> normalization_entries();
 std::span<const Entry> pointwise_entries();
 std::span<const Entry> recurrent_entries();
 std::span<const Entry> reduction_entries();
 std::span<const Entry> sorting_entries();
 std::span<const Entry> statistics_entries();
+std::span<const Entry> unfold_entries();
 std::span<const Entry> view_entries();
 
 /// All of the lists above.
