@@ -143,6 +143,28 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"unused_region", [](Program& p) { p.ops[0].attributes.region = View::contiguous({1}); },
              "region is not used"},
         Case{"matmul_sizes", replaced(OpKind::kMatMul, {kX, kX}), "operand 1 has sizes [2, 3], needs [3, 3]"},
+        Case{"along_dims", replaced(OpKind::kScanProduct, {kX}), "dims has 0 entries, needs 1 to 1"},
+        Case{"scan_dtype",
+             [](Program& p) {
+               replaced(OpKind::kScanSum, {kX})(p);
+               p.ops[0].attributes.dims = {1};
+               p.values[1].dtype = DType::kF64;
+             },
+             "operand 0: is f32, the result is f64"},
+        Case{"scan_sizes",
+             [](Program& p) {
+               replaced(OpKind::kScanSum, {{0, View::contiguous({6}), {}}})(p);
+               p.ops[0].attributes.dims = {0};
+             },
+             "result 0 has sizes [2, 3], needs [6]"},
+        Case{"place_dtype",
+             [](Program& p) {
+               replaced(OpKind::kArgMax, {kX})(p);
+               p.ops[0].attributes.dims = {1};
+             },
+             "the index is i64"},
+        Case{"minimum_dtype", [](Program& p) { p.ops[1].kind = OpKind::kReduceMin, p.values[1].dtype = DType::kF64; },
+             "operand 0: is f64, the result is f32"},
         Case{"gather_ids", replaced(OpKind::kGatherRows, {kX, kX}), "ids are f32"},
         Case{"take_table", replaced(OpKind::kTake, {kX, kX}), "operand 0: has 2 dimensions, needs 1"},
         Case{"take_ids", replaced(OpKind::kTake, {kFlat, kX}), "ids are f32"},
