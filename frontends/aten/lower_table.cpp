@@ -26,6 +26,7 @@ const std::map<std::string_view, Entry>& table() {
 
 std::vector<std::span<const Entry>> entry_lists() {
   return {
+      adaptive_pool_entries(),
       attention_entries(),
       average_pool_entries(),
       batch_norm_entries(),
@@ -33,8 +34,10 @@ std::vector<std::span<const Entry>> entry_lists() {
       creation_entries(),
       distance_entries(),
       foreach_entries(),
+      grid_sample_entries(),
       group_norm_entries(),
       indexing_entries(),
+      interpolate_entries(),
       loss_entries(),
       max_pool_entries(),
       nearest_entries(),
@@ -42,6 +45,7 @@ std::vector<std::span<const Entry>> entry_lists() {
       pointwise_entries(),
       recurrent_entries(),
       reduction_entries(),
+      reflection_entries(),
       sorting_entries(),
       statistics_entries(),
       unfold_entries(),

@@ -17,6 +17,7 @@ struct Entry {
   LowerFunction lower;
 };
 
+std::span<const Entry> adaptive_pool_entries();
 std::span<const Entry> attention_entries();
 std::span<const Entry> average_pool_entries();
 std::span<const Entry> batch_norm_entries();
@@ -24,8 +25,10 @@ std::span<const Entry> convolution_entries();
 std::span<const Entry> creation_entries();
 std::span<const Entry> distance_entries();
 std::span<const Entry> foreach_entries();
+std::span<const Entry> grid_sample_entries();
 std::span<const Entry> group_norm_entries();
 std::span<const Entry> indexing_entries();
+std::span<const Entry> interpolate_entries();
 std::span<const Entry> loss_entries();
 std::span<const Entry> max_pool_entries();
 std::span<const Entry> nearest_entries();
@@ -33,6 +36,7 @@ std::span<const Entry> normalization_entries();
 std::span<const Entry> pointwise_entries();
 std::span<const Entry> recurrent_entries();
 std::span<const Entry> reduction_entries();
+std::span<const Entry> reflection_entries();
 std::span<const Entry> sorting_entries();
 std::span<const Entry> statistics_entries();
 std::span<const Entry> unfold_entries();
