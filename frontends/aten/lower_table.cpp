@@ -26,6 +26,7 @@ const std::map<std::string_view, Entry>& table() {
 
 std::vector<std::span<const Entry>> entry_lists() {
   return {
+      adaptive_pool_entries(),
       attention_entries(),
       average_pool_entries(),
       bag_entries(),
@@ -34,9 +35,11 @@ std::vector<std::span<const Entry>> entry_lists() {
       creation_entries(),
       distance_entries(),
       foreach_entries(),
+      grid_sample_entries(),
       group_norm_entries(),
       index_entries(),
       indexing_entries(),
+      interpolate_entries(),
       loss_entries(),
       max_pool_entries(),
       move_entries(),
@@ -45,6 +48,7 @@ std::vector<std::span<const Entry>> entry_lists() {
       pointwise_entries(),
       recurrent_entries(),
       reduction_entries(),
+      reflection_entries(),
       scatter_entries(),
       sorting_entries(),
       statistics_entries(),

@@ -17,6 +17,7 @@ struct Entry {
   LowerFunction lower;
 };
 
+std::span<const Entry> adaptive_pool_entries();
 std::span<const Entry> attention_entries();
 std::span<const Entry> average_pool_entries();
 std::span<const Entry> bag_entries();
@@ -25,9 +26,11 @@ std::span<const Entry> convolution_entries();
 std::span<const Entry> creation_entries();
 std::span<const Entry> distance_entries();
 std::span<const Entry> foreach_entries();
+std::span<const Entry> grid_sample_entries();
 std::span<const Entry> group_norm_entries();
 std::span<const Entry> index_entries();
 std::span<const Entry> indexing_entries();
+std::span<const Entry> interpolate_entries();
 std::span<const Entry> loss_entries();
 std::span<const Entry> max_pool_entries();
 std::span<const Entry> move_entries();
@@ -36,6 +39,7 @@ std::span<const Entry> normalization_entries();
 std::span<const Entry> pointwise_entries();
 std::span<const Entry> recurrent_entries();
 std::span<const Entry> reduction_entries();
+std::span<const Entry> reflection_entries();
 std::span<const Entry> scatter_entries();
 std::span<const Entry> sorting_entries();
 std::span<const Entry> statistics_entries();
