@@ -29,6 +29,7 @@ std::vector<std::span<const Entry>> entry_lists() {
       attention_entries(),
       average_pool_entries(),
       batch_norm_entries(),
+      cell_entries(),
       convolution_entries(),
       creation_entries(),
       distance_entries(),
