@@ -31,6 +31,7 @@ std::vector<std::span<const Entry>> entry_lists() {
       average_pool_entries(),
       bag_entries(),
       batch_norm_entries(),
+      cell_entries(),
       convolution_entries(),
       creation_entries(),
       distance_entries(),
