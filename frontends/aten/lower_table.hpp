@@ -18,6 +18,7 @@ struct Entry {
 };
 
 std::span<const Entry> adaptive_pool_entries();
+std::span<const Entry> antialias_entries();
 std::span<const Entry> attention_entries();
 std::span<const Entry> average_pool_entries();
 std::span<const Entry> bag_entries();
