@@ -47,7 +47,7 @@ class Lowering {
   const trace::Op& op(std::uint32_t position) const { return trace_.ops[alignment_.ops[0][position]]; }
 
   bool is_known(std::uint32_t position) const {
-    if (find_lowering(trace_.schemas[op(position).schema].full_name())) return true;
+    if (find_entry(trace_.schemas[op(position).schema].full_name())) return true;
     const auto results = tensors_in(op(position).outputs, true);
     for (std::uint32_t k = 0; k < results.size(); ++k) {
       if (results[k] != trace::kNone && !draws_.has(position, k)) return false;
@@ -94,8 +94,9 @@ class Lowering {
     add_source(position);
     if (op(position).phase == trace::Phase::kBackward) losses_.read_present(storages_);
     OpCall call(trace_, alignment_, position, emitter_, storages_, draws_);
-    if (const auto lowering = find_lowering(call.full_name())) {
-      lowering(call);
+    if (const Entry* entry = find_entry(call.full_name())) {
+      call.set_entry_name(entry->name);
+      entry->lower(call);
     } else {
       for (std::size_t k = 0; k < call.result_count(); ++k) call.set(k, call.drawn(k));
       call.ignore_numbers();
@@ -127,7 +128,7 @@ Result<graph::Program> lower_without_passes(const trace::Trace& trace) {
 
 Result<graph::Program> lower(const trace::Trace& trace) {
   CRUCIBLE_TRY(graph::Program program, lower_without_passes(trace));
-  CRUCIBLE_TRY_VOID(graph::run_passes(program));
+  CRUCIBLE_TRY_VOID(graph::run_passes(program, {.blobs = trace.blob_store.get()}));
   return program;
 }
 

@@ -183,6 +183,7 @@ TEST_F(ReplayCommand, PoisonThreadsAndFusionChangeNoLoss) {
     return found;
   };
   const std::vector<double> plain = losses("", "");
+  ASSERT_EQ(plain.size(), 3u);
   EXPECT_EQ(losses("", "CRUCIBLE_POISON=1"), plain);
   EXPECT_EQ(losses("--threads 1", ""), plain);
   EXPECT_EQ(losses("", "CRUCIBLE_THREADS=2"), plain);
@@ -304,8 +305,11 @@ TEST_F(ReplayCommand, NamesAMissingPluginDeviceOrCompiler) {
 
 TEST_F(ReplayCommand, WorksWithoutTheLibrary) {
   write();
-  const Outcome outcome = run("replay " + path_ + " --verify", "CRUCIBLE_LIBRARY=none");
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = run("replay " + path_ + " --verify --json", "CRUCIBLE_LIBRARY=none");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto document = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(document["verified"], true);
+  EXPECT_THAT(document["receipt"]["device"]["properties"]["library"].get<std::string>(), HasSubstr("none"));
 }
 
 TEST_F(ReplayCommand, PlanShowsBoundPeakAndWitness) {

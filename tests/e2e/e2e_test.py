@@ -3,6 +3,7 @@
 Environment: CRUCIBLE (the executable). Run by CTest; the interpreter that runs it has torch.
 """
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -92,6 +93,7 @@ class Examples(Folder):
         _, replay = self.verify("gpt_adamw", 8)
         self.assertIn("recorded", replay["receipt"]["random"])
 
+    @unittest.skipIf(importlib.util.find_spec("torchvision") is None, "torchvision is not installed")
     def test_resnet18_sgd(self):
         self.verify("resnet18_sgd", 4)
 
