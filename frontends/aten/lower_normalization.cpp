@@ -134,8 +134,9 @@ Term batch_normalized(OpCall& c, const Term& x, const BatchStatistics& s, const 
   const auto row = [&](const char* name) { return e.reshape(widened(e, c.tensor(name)), shape); };
   const Term a = c.has("weight") ? multiply(e, s.scale, row("weight")) : s.scale;
   const Term product = multiply(e, wide(s.mean), wide(a));
-  const Term b = e.cast(c.has("bias") ? e.binary(OpKind::kSubtract, wide(row("bias")), product)
-                                      : e.unary(OpKind::kNegate, product), dtype);
+  const Term b = e.cast(
+      c.has("bias") ? e.binary(OpKind::kSubtract, wide(row("bias")), product) : e.unary(OpKind::kNegate, product),
+      dtype);
   return e.cast(e.binary(OpKind::kAdd, multiply(e, wide(x), wide(a)), wide(b)), dtype);
 }
 

@@ -26,8 +26,10 @@ const std::map<std::string_view, Entry>& table() {
 
 std::vector<std::span<const Entry>> entry_lists() {
   return {
-      attention_entries(), convolution_entries(),   creation_entries(),  foreach_entries(),   indexing_entries(),
-      loss_entries(),      normalization_entries(), pointwise_entries(), reduction_entries(), view_entries(),
+      activation_entries(), attention_entries(), binary_entries(),     convolution_entries(), creation_entries(),
+      foreach_entries(),    indexing_entries(),  likelihood_entries(), loss_entries(),        normalization_entries(),
+      optimizer_entries(),  pointwise_entries(), reduction_entries(),  softmax_entries(),     unary_entries(),
+      view_copy_entries(),  view_entries(),
   };
 }
 

@@ -17,15 +17,22 @@ struct Entry {
   LowerFunction lower;
 };
 
+std::span<const Entry> activation_entries();
 std::span<const Entry> attention_entries();
+std::span<const Entry> binary_entries();
 std::span<const Entry> convolution_entries();
 std::span<const Entry> creation_entries();
 std::span<const Entry> foreach_entries();
 std::span<const Entry> indexing_entries();
+std::span<const Entry> likelihood_entries();
 std::span<const Entry> loss_entries();
 std::span<const Entry> normalization_entries();
+std::span<const Entry> optimizer_entries();
 std::span<const Entry> pointwise_entries();
 std::span<const Entry> reduction_entries();
+std::span<const Entry> softmax_entries();
+std::span<const Entry> unary_entries();
+std::span<const Entry> view_copy_entries();
 std::span<const Entry> view_entries();
 
 /// All of the lists above.

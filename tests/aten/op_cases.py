@@ -9,6 +9,8 @@ import sys
 import torch
 
 import cases_basic  # noqa: F401: its cases
+import cases_elementwise  # noqa: F401
+import cases_training  # noqa: F401
 from case_support import CASES, Data, flat
 
 
