@@ -363,7 +363,9 @@ class Generator {
       return;
     }
     const Operand rows{t.operand.value, *table, {}};
-    if (integer(0, 2) == 0) {
+    if (integer(0, 1) == 0) {
+      places(t);
+    } else if (integer(0, 2) == 0) {
       const std::int64_t count = integer(1, 12);
       pool_.push_back(
           {emit(OpKind::kGatherRows, {rows, ids(count, table->sizes[0])}, {count, width}), t.bound, t.exact});
@@ -381,6 +383,37 @@ class Generator {
       pool_.push_back({emit(OpKind::kConcat, {rows, head, rows}, {2 * table->sizes[0] + 1, width}, DType::kF32, a),
                        t.bound, t.exact});
     }
+  }
+
+  /// Elements at places some of which are outside, read or written.
+  void places(const Tensor& t) {
+    const std::int64_t elements = t.operand.view.elements();
+    const auto flat = reshaped(t.operand.view, {elements});
+    if (!flat) return;
+    const Operand row{t.operand.value, *flat, {}};
+    const Sizes sizes = {integer(1, 5), integer(1, 5)};
+    Operand index = ids(sizes[0] * sizes[1], elements + 2);
+    index.view = View::contiguous(sizes);
+    if (integer(0, 1) == 0) {  // computed, so that it fuses
+      index = emit(OpKind::kSubtract, {index, scalar_integer(1)}, sizes, DType::kI64);
+    }
+    if (integer(0, 1) == 0) {
+      pool_.push_back({emit(OpKind::kTake, {row, index}, sizes), t.bound, t.exact});
+      return;
+    }
+    constexpr OpKind kKinds[] = {OpKind::kPutSet, OpKind::kPutAdd, OpKind::kPutMax, OpKind::kPutMin};
+    const OpKind kind = kKinds[integer(0, 3)];
+    const Tensor source = matching(sizes);
+    const double bound = t.bound + source.bound * (kind == OpKind::kPutAdd ? 25 : 1);
+    pool_.push_back({emit(kind, {row, index, source.operand}, {elements}), bound,
+                     kind != OpKind::kPutAdd && t.exact && source.exact});
+  }
+
+  static Operand scalar_integer(std::int64_t number) {
+    Operand o;
+    o.scalar.is_integer = true;
+    o.scalar.integer = number;
+    return o;
   }
 
   /// Writes a random tensor into a random region of another one's buffer.

@@ -123,7 +123,7 @@ Result<graph::Program> lower_without_passes(const trace::Trace& trace) {
 
 Result<graph::Program> lower(const trace::Trace& trace) {
   CRUCIBLE_TRY(graph::Program program, lower_without_passes(trace));
-  CRUCIBLE_TRY_VOID(graph::run_passes(program));
+  CRUCIBLE_TRY_VOID(graph::run_passes(program, {.blobs = trace.blob_store.get()}));
   return program;
 }
 

@@ -9,6 +9,7 @@
 
 #include "core/graph/passes.hpp"
 #include "core/graph/print.hpp"
+#include "core/graph/program_hash.hpp"
 #include "core/trace/trace_file.hpp"
 #include "frontends/aten/lower.hpp"
 #include "frontends/cli/command.hpp"
@@ -28,6 +29,12 @@ struct Stage {
   std::uint64_t time_ns = 0;
 };
 
+ContentHash hash_of(const graph::Program& program, const trace::Trace& trace) {
+  std::vector<ContentHash> blobs;
+  for (const trace::Blob& blob : trace.blobs) blobs.push_back(blob.hash);
+  return graph::program_hash(program, blobs);
+}
+
 std::uint64_t ns_since(std::chrono::steady_clock::time_point begin) {
   const auto time = std::chrono::steady_clock::now() - begin;
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
@@ -39,7 +46,7 @@ Result<std::vector<Stage>> all_stages(const trace::Trace& trace) {
   CRUCIBLE_TRY(graph::Program program, aten::lower_without_passes(trace));
   stages.push_back({"lowered", "neutral ops in recorded order, aliases resolved", program, ns_since(begin)});
   CRUCIBLE_TRY_VOID(
-      graph::run_passes(program, [&](const graph::Pass& pass, const graph::Program& after, std::uint64_t time_ns) {
+      graph::run_passes(program, {.blobs = trace.blob_store.get()}, [&](const graph::Pass& pass, const graph::Program& after, std::uint64_t time_ns) {
         stages.push_back({std::string(pass.name), std::string(pass.description), after, time_ns});
       }));
   return stages;
@@ -54,20 +61,22 @@ std::uint64_t temporary_bytes(const graph::Program& program) {
   return total;
 }
 
-void print_stages(const std::vector<Stage>& stages, bool json) {
+void print_stages(const std::vector<Stage>& stages, const trace::Trace& trace, bool json) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  std::vector<std::vector<std::string>> rows = {{"stage", "ops", "values", "temporaries", "time", "what it does"}};
+  std::vector<std::vector<std::string>> rows = {{"stage", "ops", "values", "temporaries", "time", "hash", "what it does"}};
   for (const Stage& stage : stages) {
     const std::uint64_t bytes = temporary_bytes(stage.program);
+    const std::string hash = hash_of(stage.program, trace).hex();
     list.push_back({{"stage", stage.name},
                     {"ops", stage.program.ops.size()},
                     {"values", stage.program.values.size()},
                     {"temporary_bytes", bytes},
                     {"time_ns", stage.time_ns},
+                    {"hash", hash},
                     {"description", stage.description}});
     rows.push_back({stage.name, fmt::format("{}", stage.program.ops.size()),
                     fmt::format("{}", stage.program.values.size()), format_bytes(bytes),
-                    format_ns(static_cast<double>(stage.time_ns)), stage.description});
+                    format_ns(static_cast<double>(stage.time_ns)), hash.substr(0, 12), stage.description});
   }
   if (json) return print_json(nlohmann::ordered_json{{"stages", list}});
   std::fputs(format_table(rows).c_str(), stdout);
@@ -78,7 +87,7 @@ Result<int> graph_command(const GraphOptions& options) {
   CRUCIBLE_TRY(const std::vector<Stage> stages, all_stages(trace));
   const bool json = options.json || options.format == "json";
   if (options.list_stages) {
-    print_stages(stages, json);
+    print_stages(stages, trace, json);
     return 0;
   }
   const Stage* chosen = options.stage.empty() ? &stages.back() : nullptr;

@@ -6,6 +6,7 @@ import re
 import torch
 
 aten = torch.ops.aten
+F32, F64, BF16 = torch.float32, torch.float64, torch.bfloat16
 CHOSEN = os.environ.get("CRUCIBLE_CASES", "")  # a regular expression on names of ops; while one works on some of them
 CASES = []  # (name of the op as the recording spells it, variant, function)
 
@@ -59,6 +60,11 @@ class Data:
 
     def special(self):
         return self.keep(lambda: torch.tensor([0.0, -0.0, float("inf"), -float("inf"), float("nan"), 1.5, -2.5]))
+
+
+def like(d, y, dtype=None):
+    """A gradient of y's sizes, the same in every run."""
+    return d.keep(lambda: torch.randn(y.shape, generator=torch.Generator().manual_seed(1)).to(dtype or y.dtype))
 
 
 def copied(value):
