@@ -1,4 +1,5 @@
-// Lowering of activations and their gradients. Gradients at the kinks are those of the framework's CPU kernels.
+// Lowering of activations and their gradients. Gradients at the kinks and at NaN are those of the framework's vectorised
+// CPU kernels (its loop for the rest of a row takes some NaN for numbers).
 #include "frontends/aten/algebra.hpp"
 #include "frontends/aten/lower_table.hpp"
 
@@ -12,14 +13,14 @@ void hardtanh(OpCall& c) { c.set(0, smaller(larger(wide(c, "self"), c.operand("m
 
 void hardtanh_backward(OpCall& c) {
   const Expression x = wide(c, "self");
-  c.set(0, choose((x <= c.operand("min_val")) || (x >= c.operand("max_val")), 0, wide(c, "grad_output")));
+  c.set(0, choose((x > c.operand("min_val")) && (x < c.operand("max_val")), wide(c, "grad_output"), 0));
 }
 
 void hardsigmoid(OpCall& c) { c.set(0, smaller(larger(wide(c, "self") + 3, 0), 6) / 6.0); }
 
 void hardsigmoid_backward(OpCall& c) {
   const Expression x = wide(c, "self"), g = wide(c, "grad_output");
-  c.set(0, choose((x > -3) && (x < 3), g * (1.0 / 6), 0));
+  c.set(0, choose((x > -3) && (x < 3), g * static_cast<double>(1.0f / 6.0f), 0));
 }
 
 void hardswish(OpCall& c) {
@@ -29,7 +30,7 @@ void hardswish(OpCall& c) {
 
 void hardswish_backward(OpCall& c) {
   const Expression x = wide(c, "self"), g = wide(c, "grad_output");
-  c.set(0, choose(x <= -3, 0, choose(x < 3, g * (x / 3.0 + 0.5), g)));
+  c.set(0, choose(x <= -3, 0, choose(x >= 3, g, g * (x / 3.0 + 0.5))));
 }
 
 void leaky_relu(OpCall& c) {
@@ -56,7 +57,7 @@ void elu_backward(OpCall& c) {
   const Expression x = wide(c, "self_or_result"), g = wide(c, "grad_output");
   const Expression slope =
       c.boolean("is_result") ? g * inner * (x + negative) : g * (inner * negative) * exp(x * inner);
-  c.set(0, choose(x <= 0, slope, g * positive));
+  c.set(0, choose(x > 0, g * positive, slope));
 }
 
 void prelu(OpCall& c) {
@@ -79,7 +80,7 @@ void hardshrink(OpCall& c) {
 void hardshrink_backward(OpCall& c) {
   const Expression x = wide(c, "self");
   const double edge = c.real("lambd");
-  c.set(0, choose((x >= -edge) && (x <= edge), 0, wide(c, c.has("grad_out") ? "grad_out" : "grad_output")));
+  c.set(0, choose((x < -edge) || (x > edge), wide(c, c.has("grad_out") ? "grad_out" : "grad_output"), 0));
 }
 
 void softshrink(OpCall& c) {

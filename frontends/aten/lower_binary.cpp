@@ -34,6 +34,9 @@ Pair operands(OpCall& c, bool floating = false) {
   return {brought(e, a, b, dtype), brought(e, b, a, dtype), dtype};
 }
 
+/// An intermediate result where the framework's kernel has one of this dtype.
+Expression rounded(const Expression& x, DType dtype) { return x.cast(dtype).cast(compute_dtype(dtype)); }
+
 template <OpKind kind>
 void floating(OpCall& c) {
   const Pair p = operands(c, true);
@@ -68,7 +71,7 @@ void divide_by_mode(OpCall& c) {
   if (mode.empty()) return c.set(0, divide(c.emit(), c.operand("self"), c.operand("other")));
   const Pair p = operands(c);
   if (!is_floating(p.dtype)) return c.set(0, p.a.binary(OpKind::kDivideInteger, p.b));
-  c.set(0, (p.a / p.b).unary(OpKind::kTruncate));
+  c.set(0, rounded(p.a / p.b, p.dtype).unary(OpKind::kTruncate));
 }
 
 /// The rest with the sign of the dividend.
@@ -154,7 +157,7 @@ void log_add(OpCall& c) {
 template <bool plus_1>
 void x_log_y(OpCall& c) {
   const Pair p = operands(c, true);
-  const Expression product = p.a * (plus_1 ? log_plus_1(p.b) : log(p.b));
+  const Expression product = p.a * rounded(plus_1 ? log_plus_1(p.b) : log(p.b), p.dtype);
   c.set(0, choose(is_nan(p.b), p.b, choose(p.a == 0, 0, product)));
 }
 

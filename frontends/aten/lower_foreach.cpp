@@ -173,6 +173,14 @@ void norm(OpCall& c) {
   });
 }
 
+void maximum_of_all(OpCall& c) {
+  for_each(c, [&](std::size_t, const Term& x) {
+    std::vector<std::int64_t> dims;
+    for (std::int64_t d = 0; d < x.rank(); ++d) dims.push_back(d);
+    return c.emit().drop(c.emit().max(x, dims), dims);
+  });
+}
+
 constexpr Entry kEntries[] = {
     {"aten::_foreach_add.Scalar", add},
     {"aten::_foreach_add.List", add},
@@ -244,6 +252,7 @@ constexpr Entry kEntries[] = {
     {"aten::_foreach_pow.ScalarList", power_all},
     {"aten::_foreach_addcmul.Tensor", add_combined<add_product>},
     {"aten::_foreach_addcdiv.Tensor", add_combined<add_quotient>},
+    {"aten::_foreach_max", maximum_of_all},
     {"aten::_foreach_zero", zero},
     {"aten::_foreach_copy", copy},
     {"aten::_foreach_norm.Scalar", norm},

@@ -13,10 +13,10 @@ using graph::OpKind;
 class Step {
  public:
   explicit Step(OpCall& c) : c_(c), e_(c.emit()), parameters_(c.tensors("self")), gradients_(c.tensors("grads")) {
-    if (c.has("grad_scale")) scale_ = c.tensor("grad_scale");
-    if (c.has("found_inf")) found_inf_ = c.tensor("found_inf");
+    if (c.has("grad_scale")) scale_ = e_.reshape(c.tensor("grad_scale"), {});
+    if (c.has("found_inf")) found_inf_ = e_.reshape(c.tensor("found_inf"), {});
     learning_rate_ = c.operand("lr");
-    if (!learning_rate_.is_number()) learning_rate_ = e_.cast(learning_rate_, DType::kF64);
+    if (!learning_rate_.is_number()) learning_rate_ = e_.reshape(e_.cast(learning_rate_, DType::kF64), {});
   }
 
   std::size_t count() const { return parameters_.size(); }
@@ -137,7 +137,7 @@ void adagrad(OpCall& c) {
 /// found_inf becomes 1 when any gradient has an infinity or a NaN; the gradients lose their scale.
 void check_and_unscale(OpCall& c) {
   Emitter& e = c.emit();
-  const Term scale = c.tensor("inv_scale");
+  const Term scale = e.reshape(c.tensor("inv_scale"), {});
   Expression found(e, c.tensor("found_inf"));
   const auto gradients = c.tensors("self");
   for (std::size_t i = 0; i < gradients.size(); ++i) {

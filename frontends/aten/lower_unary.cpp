@@ -81,7 +81,8 @@ void logit(OpCall& c) {
 void logit_backward(OpCall& c) {
   const Expression x = self(c), g(c.emit(), widened(c.emit(), c.tensor("grad_output")));
   const double eps = c.has("eps") ? c.real("eps") : -1, low = eps < 0 ? 0 : eps;
-  c.set(0, choose((x < low) || (x > 1 - low), eps < 0 ? kNan : 0.0, g / (x * (1 - x))));
+  const Expression slope = g / (x * (1 - x));
+  c.set(0, choose((x < low) || (x > 1 - low), eps < 0 ? kNan : 0.0, slope));
 }
 
 template <bool to_degrees>
@@ -92,7 +93,8 @@ void angle_unit(OpCall& c) {
 /// The angle of a real number in the complex plane.
 void angle(OpCall& c) {
   const Expression x = real_self(c);
-  c.set(0, choose(is_nan(x), x, choose(x < 0, std::numbers::pi, 0.0)).cast(x.term().dtype));
+  const Term half_turn = c.emit().fill(Term::number(std::numbers::pi), {}, x.term().dtype);
+  c.set(0, choose(is_nan(x), x, choose(x < 0, half_turn, 0)));
 }
 
 double largest(DType dtype) {

@@ -30,7 +30,7 @@ for reduction, number in REDUCTIONS:
 
             def forward(d, number=number, ignore=ignore, weighted=weighted):
                 weight = d.pos(5) if weighted else None
-                results = aten.nll_loss2d_forward.default(d.f(3, 5, 2, 4), d.i(3, 2, 4, high=5), weight, number, ignore)
+                results = aten.nll_loss2d_forward.default(-d.pos(3, 5, 2, 4), d.i(3, 2, 4, high=5), weight, number, ignore)
                 return results[:1] if number == 0 else results
 
             def backward(d, number=number, ignore=ignore, weighted=weighted):
@@ -41,7 +41,7 @@ for reduction, number in REDUCTIONS:
 
             def rows(d, number=number, ignore=ignore, weighted=weighted):
                 weight = d.pos(5) if weighted else None
-                results = aten.nll_loss_forward.default(d.f(6, 5), d.i(6, high=5), weight, number, ignore)
+                results = aten.nll_loss_forward.default(-d.pos(6, 5), d.i(6, high=5), weight, number, ignore)
                 return results[:1] if number == 0 else results
 
             variant = f"{reduction} {ignore}{' weighted' if weighted else ''}"
@@ -173,6 +173,6 @@ def as_strided_in_place(d):
     return aten.as_strided_.default(d.f(12).clone(), [3, 2], [4, 1], 1).clone()
 
 
-@case("to.dtype_layout")
+@case("_to_copy", "layout")
 def to_dtype_layout(d):
     return aten.to.dtype_layout(d.f(3, 4), dtype=torch.float64)

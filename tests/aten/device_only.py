@@ -1,4 +1,4 @@
-"""Ops of the lowering table that only a build of the framework for a device runs.
+"""Ops of the lowering table that only a build of the framework for a device runs, or only inference mode.
 
 frontends/aten has them in traces written by hand and compares them with what the CPU build runs.
 """
@@ -23,4 +23,5 @@ DEVICE_ONLY = {
     "aten::batch_norm_stats", "aten::batch_norm_elemt", "aten::batch_norm_gather_stats",
     "aten::batch_norm_gather_stats_with_counts", "aten::batch_norm_backward_reduce", "aten::batch_norm_backward_elemt",
     "aten::_fused_rms_norm", "aten::_fused_rms_norm_backward",
+    "aten::to.dtype_layout",
 }
