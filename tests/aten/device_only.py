@@ -24,4 +24,5 @@ DEVICE_ONLY = {
     "aten::batch_norm_gather_stats_with_counts", "aten::batch_norm_backward_reduce", "aten::batch_norm_backward_elemt",
     "aten::_fused_rms_norm", "aten::_fused_rms_norm_backward",
     "aten::to.dtype_layout",
+    "aten::cudnn_grid_sampler", "aten::cudnn_grid_sampler_backward", "aten::cudnn_affine_grid_generator",
 }

@@ -231,7 +231,7 @@ Result<int> check(const std::string& path, const std::string& plugin) {
 int main(int argc, char** argv) {
   if (argc == 2 && std::string(argv[1]) == "--lowered") {
     for (std::string name; std::getline(std::cin, name);) {
-      if (crucible::aten::find_lowering(name)) fmt::print("{}\n", name);
+      if (crucible::aten::find_entry(name)) fmt::print("{}\n", name);
     }
     return 0;
   }
