@@ -78,19 +78,20 @@ struct IterationResult {
 
 struct StateDifference {
   std::string name;
-  double max_rel_diff = 0;  // largest |a - b| over the largest |b| of the tensor
+  double max_rel_diff = 0;  // largest |a - b| over the largest |b| of the tensor, elements of noise left out (noise.hpp)
   bool bit_equal = false;
 };
 
 struct Verification {
   bool verified = false;
-  double loss_tolerance = 1e-5, state_tolerance = 1e-4;
+  double loss_tolerance = 1e-5, state_tolerance = 1e-4;  // of f32 and f64; larger for narrower dtypes (noise.hpp)
   std::uint32_t first_bad_iteration = graph::kNone;
   std::size_t losses_compared = 0;
   double max_loss_rel_diff = 0;
   std::vector<StateDifference> states;  // worst first
   std::vector<std::string>
       states_not_recorded;  // changed by the iteration, but the recording has no final bytes of them
+  std::size_t noise_elements = 0, noise_parameters = 0;  // compared by their size alone: see noise.hpp
   std::size_t outputs_compared = 0;             // tensors, of all iterations
   std::vector<OutputDifference> outputs;        // those that are not bit-equal, the one furthest beyond its tolerance first
   std::vector<std::string> outputs_left_out;    // recorded, but the program cannot give them; each with the reason

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "core/runtime/noise.hpp"
 #include "core/runtime/refusals.hpp"
 #include "core/runtime/session.hpp"
 #include "core/runtime/split.hpp"
@@ -50,7 +51,7 @@ struct Session::State {
   Result<double> read_output(const graph::Output& output) const;
   Result<std::vector<std::byte>> read_tensor(const graph::Output& output) const;
   Result<OutputDifference> compare_output(const graph::Output& output, std::uint32_t iteration) const;
-  Result<StateDifference> compare_state(const graph::State& state) const;
+  Result<StateDifference> compare_state(const graph::State& state, const Noise& noise) const;
   std::uint64_t offset_of(graph::ValueId value) const;
   std::string name_of(graph::ValueId value) const;
   static std::uint64_t bytes_of(const graph::Value& value);

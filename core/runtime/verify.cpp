@@ -73,7 +73,7 @@ void judge_states(Verification& verdict, std::uint32_t last_iteration) {
 
 }  // namespace
 
-Result<StateDifference> Session::State::compare_state(const graph::State& state) const {
+Result<StateDifference> Session::State::compare_state(const graph::State& state, const Noise& noise) const {
   CRUCIBLE_TRY(const std::vector<std::byte> expected, blobs->load(state.final_blob));
   const graph::Value& value = program->values[state.start];
   std::vector<std::byte> actual(bytes_of(value));
@@ -83,7 +83,10 @@ Result<StateDifference> Session::State::compare_state(const graph::State& state)
     return Error{difference.error().code,
                  fmt::format("final {}: {}", name_of(state.start), difference.error().message)};
   }
-  return StateDifference{name_of(state.start), difference->max_rel_diff, difference->bit_equal};
+  const double far = difference->bit_equal || noise.elements(value.name).empty()
+                         ? difference->max_rel_diff
+                         : noise.difference(value.name, value.dtype, actual, expected);
+  return StateDifference{name_of(state.start), far, difference->bit_equal};
 }
 
 Result<Verification> Session::verify(const std::vector<IterationResult>& results) const {
@@ -99,6 +102,12 @@ Result<Verification> Session::verify(const std::vector<IterationResult>& results
                                                 tensors, results[iteration].outputs.size())};
   }
   Verification verdict;
+  const Tolerances tolerances = tolerances_of(program);
+  verdict.loss_tolerance = tolerances.loss;
+  verdict.state_tolerance = tolerances.state;
+  CRUCIBLE_TRY(const Noise noise, Noise::find(program, *state_->blobs, tolerances.noise));
+  verdict.noise_elements = noise.count();
+  verdict.noise_parameters = noise.parameters();
   verdict.outputs_left_out = program.left_out;
   judge_losses(program, results, verdict);
   judge_outputs(results, verdict);
@@ -106,7 +115,7 @@ Result<Verification> Session::verify(const std::vector<IterationResult>& results
   for (const graph::State& state : program.states) {
     is_changed |= state.end != state.start;
     if (state.final_blob != graph::kNone) {
-      CRUCIBLE_TRY(StateDifference difference, state_->compare_state(state));
+      CRUCIBLE_TRY(StateDifference difference, state_->compare_state(state, noise));
       verdict.states.push_back(std::move(difference));
     } else if (state.end != state.start) {
       verdict.states_not_recorded.push_back(state_->name_of(state.start));

@@ -53,6 +53,7 @@ Json state_json(const runtime::Verification& verdict) {
   state["worst"] = verdict.states.empty() ? Json(nullptr) : Json(verdict.states[0].name);
   state["bit_equal"] =
       std::ranges::count_if(verdict.states, [](const auto& difference) { return difference.bit_equal; });
+  state["noise"] = {{"elements", verdict.noise_elements}, {"parameters", verdict.noise_parameters}};
   if (!verdict.states_not_recorded.empty()) state["not_recorded"] = verdict.states_not_recorded;
   state["differences"] = Json::object();
   for (const runtime::StateDifference& difference : verdict.states) {
@@ -191,6 +192,10 @@ std::string verification_text(const runtime::Verification& verdict, bool colour)
     text +=
         fmt::format("states    {} compared, {} bit-equal, worst {:.2g}: {} (tolerance {:g})\n", verdict.states.size(),
                     equal, verdict.states[0].max_rel_diff, verdict.states[0].name, verdict.state_tolerance);
+  }
+  if (verdict.noise_elements > 0) {
+    text += fmt::format("noise     {} elements of {} parameters have gradients of rounding noise: compared by size alone\n",
+                        verdict.noise_elements, verdict.noise_parameters);
   }
   if (!verdict.states_not_recorded.empty()) {
     text += fmt::format("states    {} changed but have no recorded end: {}\n", verdict.states_not_recorded.size(),

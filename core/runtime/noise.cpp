@@ -1,0 +1,128 @@
+// Elements whose gradient is rounding noise: see noise.hpp.
+#include "core/runtime/noise.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "core/runtime/compare.hpp"
+
+namespace crucible::runtime {
+namespace {
+
+constexpr std::array<std::string_view, 2> kSecondMoments = {"exp_avg_sq", "square_avg"};
+
+/// "exp_avg_sq of blocks.0.weight" as its two parts; the first is empty for a parameter's own name.
+std::pair<std::string_view, std::string_view> parts_of(std::string_view name) {
+  const auto at = name.find(" of ");
+  if (at == std::string_view::npos) return {"", name};
+  return {name.substr(0, at), name.substr(at + 4)};
+}
+
+bool is_second_moment(std::string_view kind) { return std::ranges::find(kSecondMoments, kind) != kSecondMoments.end(); }
+
+std::vector<double> elements_of(DType dtype, std::span<const std::byte> bytes) {
+  const std::size_t width = size_bytes(dtype);
+  std::vector<double> elements;
+  if (width == 0) return elements;
+  elements.reserve(bytes.size() / width);
+  for (std::size_t at = 0; at + width <= bytes.size(); at += width) {
+    elements.push_back(element_as_double(dtype, bytes.subspan(at, width)));
+  }
+  return elements;
+}
+
+double largest_of(const std::vector<double>& elements) {
+  double largest = 0;
+  for (const double element : elements) {
+    if (std::isfinite(element)) largest = std::max(largest, std::fabs(element));
+  }
+  return largest;
+}
+
+}  // namespace
+
+Tolerances tolerances_of(const graph::Program& program) {
+  bool has_f16 = false;
+  for (const graph::Value& value : program.values) {
+    if (value.elements <= 1) continue;
+    if (value.dtype == DType::kBF16) return {1e-2, 6e-2, 1e-2};
+    has_f16 = has_f16 || value.dtype == DType::kF16;
+  }
+  return has_f16 ? Tolerances{1e-3, 8e-3, 2e-3} : Tolerances{};
+}
+
+Result<Noise> Noise::find(const graph::Program& program, const trace::BlobStore& blobs, double share) {
+  Noise noise;
+  noise.share_ = share;
+  std::map<std::string, std::vector<double>, std::less<>> sizes;  // of the gradient's elements, by parameter
+  for (const graph::State& state : program.states) {
+    const graph::Value& value = program.values[state.start];
+    const auto [kind, parameter] = parts_of(value.name);
+    if (!is_second_moment(kind) || state.final_blob == graph::kNone || !is_floating(value.dtype)) continue;
+    CRUCIBLE_TRY(const auto bytes, blobs.load(state.final_blob));
+    std::vector<double> gradient = elements_of(value.dtype, bytes);
+    for (double& element : gradient) element = std::sqrt(element);
+    noise.largest_gradient_ = std::max(noise.largest_gradient_, largest_of(gradient));
+    sizes[std::string(parameter)] = std::move(gradient);
+  }
+  for (const auto& [parameter, gradient] : sizes) {
+    std::vector<bool> mask(gradient.size());
+    std::size_t found = 0;
+    for (std::size_t i = 0; i < gradient.size(); ++i) {
+      mask[i] = gradient[i] <= share * noise.largest_gradient_;
+      found += mask[i];
+    }
+    if (found == 0) continue;
+    noise.count_ += found;
+    noise.masks_.emplace(parameter, std::move(mask));
+  }
+  if (noise.masks_.empty()) return noise;
+  for (const graph::State& state : program.states) {  // how far parameters went
+    const graph::Value& value = program.values[state.start];
+    const bool has_both = state.initial_blob != graph::kNone && state.final_blob != graph::kNone;
+    if (!has_both || !sizes.contains(value.name) || !is_floating(value.dtype)) continue;
+    CRUCIBLE_TRY(const auto before, blobs.load(state.initial_blob));
+    CRUCIBLE_TRY(const auto after, blobs.load(state.final_blob));
+    const auto a = elements_of(value.dtype, before), b = elements_of(value.dtype, after);
+    for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+      if (std::isfinite(a[i] - b[i])) noise.largest_move_ = std::max(noise.largest_move_, std::fabs(a[i] - b[i]));
+    }
+  }
+  return noise;
+}
+
+const std::vector<bool>& Noise::elements(std::string_view name) const {
+  static const std::vector<bool> kNone;
+  const auto found = masks_.find(parts_of(name).second);
+  return found == masks_.end() ? kNone : found->second;
+}
+
+double Noise::difference(std::string_view name, DType dtype, std::span<const std::byte> actual, std::span<const std::byte> expected) const {
+  constexpr double kFar = std::numeric_limits<double>::infinity();
+  const std::vector<bool>& mask = elements(name);
+  const auto a = elements_of(dtype, actual), b = elements_of(dtype, expected);
+  if (a.size() != b.size() || (!mask.empty() && mask.size() != b.size())) return kFar;
+  const std::string_view kind = parts_of(name).first;
+  // Ten times: noise of other roundings may be larger than the recorded one, not of another order.
+  const double gradient = 10 * share_ * largest_gradient_;
+  const double allowed = is_second_moment(kind) ? gradient * gradient : gradient;
+  double largest = std::numeric_limits<float>::min(), far = 0;
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    if (std::isfinite(b[i])) largest = std::max(largest, std::fabs(b[i]));
+  }
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
+    if (!std::isfinite(a[i]) || !std::isfinite(b[i])) return kFar;
+    const double distance = std::fabs(a[i] - b[i]);
+    if (mask.empty() || !mask[i]) {
+      far = std::max(far, distance);
+    } else if (kind.empty() ? distance > 2 * largest_move_ : std::fabs(a[i]) > allowed) {
+      return kFar;
+    }
+  }
+  return far / largest;
+}
+
+}  // namespace crucible::runtime

@@ -1,0 +1,54 @@
+// Elements of parameters whose gradient is rounding noise, found in the recording alone. A bias before a normalisation, or
+// of attention's keys, has no effect on the loss: its true gradient is zero and the recorded one is what rounding left.
+// Optimizers that divide by the gradient's size (Adam, RMSprop) move such an element by the learning rate in a direction
+// that no arithmetic determines: eager PyTorch does not repeat it with another number of threads either. Verification
+// compares these elements by their size, and everything else as it is.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/dtype.hpp"
+#include "core/base/result.hpp"
+#include "core/graph/program.hpp"
+#include "core/trace/trace.hpp"
+
+namespace crucible::runtime {
+
+/// What the precision of a program lets a replay promise. f32 and better: sums in another order; f16 and bf16: roundings at
+/// other places, which every layer hands on.
+struct Tolerances {
+  double loss = 1e-5, state = 1e-4;
+  double noise = 1e-5;  // a gradient below this share of the largest one is noise
+};
+
+/// By the narrowest floating-point dtype among the program's values.
+Tolerances tolerances_of(const graph::Program& program);
+
+class Noise {
+ public:
+  /// Reads the optimizer's recorded second moments ("exp_avg_sq of NAME", "square_avg of NAME"). Errors: of the store.
+  static Result<Noise> find(const graph::Program& program, const trace::BlobStore& blobs, double share);
+
+  /// Which elements of the state called `name` are noise; empty when none is.
+  const std::vector<bool>& elements(std::string_view name) const;
+  /// Elements of parameters, and the parameters that have some.
+  std::size_t count() const { return count_; }
+  std::size_t parameters() const { return masks_.size(); }
+
+  /// The largest difference of the elements that are not noise, over the tensor's largest recorded element; infinite when
+  /// an element that is noise has become larger than noise can be: a moment beyond the noise of its kind, a parameter
+  /// further from its recorded value than parameters moved in all the recorded iterations.
+  double difference(std::string_view name, DType dtype, std::span<const std::byte> actual, std::span<const std::byte> expected) const;
+
+ private:
+  std::map<std::string, std::vector<bool>, std::less<>> masks_;  // by parameter
+  std::size_t count_ = 0;
+  double largest_gradient_ = 0, share_ = 0, largest_move_ = 0;
+};
+
+}  // namespace crucible::runtime

@@ -1,0 +1,95 @@
+// Elements of noise: which they are, and that they may differ only as noise may.
+#include "core/runtime/noise.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace crucible::runtime {
+namespace {
+
+std::vector<std::byte> bytes_of(const std::vector<float>& numbers) {
+  const auto bytes = std::as_bytes(std::span(numbers));
+  return {bytes.begin(), bytes.end()};
+}
+
+struct Blobs : trace::BlobStore {
+  std::vector<std::vector<std::byte>> bytes;
+  Result<std::vector<std::byte>> load(trace::BlobId id) const override {
+    if (id >= bytes.size()) return Error{ErrorCode::kBadInput, "no such blob"};
+    return bytes[id];
+  }
+};
+
+/// "weight" moves by 1e-3; the gradient of its second element is 1e-8 of the first one's.
+struct Recording {
+  graph::Program program;
+  Blobs blobs;
+
+  Recording() {
+    blobs.bytes = {bytes_of({1, 2}), bytes_of({1.001F, 2.0005F}), bytes_of({1, 1e-16F}), bytes_of({0.5F, 1e-9F})};
+    const auto add = [&](std::string name, std::uint32_t initial, std::uint32_t final_blob) {
+      const auto id = static_cast<graph::ValueId>(program.values.size());
+      program.values.push_back({graph::ValueKind::kState, DType::kF32, 2, std::move(name), graph::kNone});
+      program.states.push_back({id, id, initial, final_blob});
+    };
+    add("weight", 0, 1);
+    add("exp_avg_sq of weight", graph::kNone, 2);
+    add("exp_avg of weight", graph::kNone, 3);
+    add("other", 0, 1);
+  }
+
+  double difference(std::string_view name, const std::vector<float>& actual, std::size_t expected) const {
+    const auto noise = Noise::find(program, blobs, 1e-5);
+    EXPECT_TRUE(noise);
+    return noise->difference(name, DType::kF32, bytes_of(actual), blobs.bytes[expected]);
+  }
+};
+
+TEST(Noise, IsFoundByTheSecondMoment) {
+  const Recording recording;
+  const auto noise = Noise::find(recording.program, recording.blobs, 1e-5);
+  ASSERT_TRUE(noise);
+  EXPECT_EQ(noise->count(), 1u);
+  EXPECT_EQ(noise->elements("weight"), (std::vector<bool>{false, true}));
+  EXPECT_EQ(noise->elements("exp_avg of weight"), (std::vector<bool>{false, true}));
+  EXPECT_TRUE(noise->elements("other").empty());
+}
+
+TEST(Noise, AParameterMayGoAnotherWayButNoFurther) {
+  const Recording recording;
+  EXPECT_EQ(recording.difference("weight", {1.001F, 1.9995F}, 1), 0);
+  EXPECT_TRUE(std::isinf(recording.difference("weight", {1.001F, 1.99F}, 1)));
+  EXPECT_NEAR(recording.difference("weight", {1.011F, 2.0005F}, 1), 0.005, 1e-4) << "an element that is determined";
+}
+
+TEST(Noise, MomentsStayNoise) {
+  const Recording recording;
+  EXPECT_EQ(recording.difference("exp_avg of weight", {0.5F, -3e-8F}, 3), 0);
+  EXPECT_TRUE(std::isinf(recording.difference("exp_avg of weight", {0.5F, 2e-4F}, 3)));
+  EXPECT_EQ(recording.difference("exp_avg_sq of weight", {1, 9e-17F}, 2), 0);
+  EXPECT_TRUE(std::isinf(recording.difference("exp_avg_sq of weight", {1, 2e-8F}, 2)));
+  EXPECT_TRUE(std::isinf(recording.difference("exp_avg of weight", {0.5F, std::nanf("")}, 3)));
+}
+
+TEST(Noise, OthersAreComparedAsTheyAre) {
+  EXPECT_NEAR(Recording().difference("other", {1.001F, 2.0105F}, 1), 0.005, 1e-4);
+}
+
+TEST(Noise, AMissingBlobIsAnError) {
+  Recording recording;
+  recording.program.states[1].final_blob = 9;
+  EXPECT_FALSE(Noise::find(recording.program, recording.blobs, 1e-5));
+}
+
+TEST(Tolerances, FollowTheNarrowestDtype) {
+  graph::Program program = Recording().program;
+  EXPECT_EQ(tolerances_of(program).loss, 1e-5);
+  program.values[3].dtype = DType::kF16;
+  EXPECT_EQ(tolerances_of(program).loss, 1e-3);
+  program.values[2].dtype = DType::kBF16;
+  EXPECT_EQ(tolerances_of(program).state, 6e-2);
+}
+
+}  // namespace
+}  // namespace crucible::runtime
