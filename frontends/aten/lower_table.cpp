@@ -45,6 +45,7 @@ std::vector<std::span<const Entry>> entry_lists() {
       move_entries(),
       nearest_entries(),
       normalization_entries(),
+      pattern_entries(),
       pointwise_entries(),
       recurrent_entries(),
       reduction_entries(),
