@@ -121,8 +121,6 @@ constexpr Entry kEntries[] = {
     {"aten::split.Tensor", alias},
     {"aten::split_with_sizes", alias},
     {"aten::unbind.int", alias},
-    {"aten::unsafe_split.Tensor", alias},
-    {"aten::unsafe_split_with_sizes", alias},
     {"aten::squeeze", alias},
     {"aten::squeeze.dim", alias},
     {"aten::squeeze.dims", alias},
