@@ -45,6 +45,7 @@ simple("index.Tensor", f(3, 7, 4), picks(None, i(5, low=-7, high=7)), variant="m
 simple("index.Tensor", f(3, 7, 4, 2), picks(None, i(5, high=7), i(2, 1, high=4)), variant="neighbours")
 simple("index.Tensor", f(3, 7, 4, 2), picks(i(5, high=3), None, i(2, 5, high=4)), variant="apart")
 simple("index.Tensor", f(3, 7, 4), picks(None, i(5, high=7), None), variant="trailing none")
+simple("index.Tensor", f(2, 3, 5, 4), picks(None, i(6, high=3), None, i(6, high=4)), variant="apart, behind a none")
 simple("index.Tensor", lambda d: d.f(4, 6, 3).transpose(0, 1), picks(i(5, high=6), i(5, high=4)), variant="strided")
 simple("index.Tensor", f(5, 4), picks(b(5)), variant="mask of rows")
 simple("index.Tensor", f(5, 4), picks(b(5, 4)), variant="mask of all")
@@ -66,6 +67,8 @@ for accumulate in (False, True):
     simple("index_put", i(7, 4), picks(rows), i(count, 1), accumulate, variant=f"{word} integers")
     simple("index_put", f(3, 7, 4), picks(None, rows), f(count, 4), accumulate, variant=f"{word} middle")
     simple("index_put", f(3, 5, 4), picks(distinct(3, high=3), None, distinct(3, high=4)), f(3, 5), accumulate, variant=f"{word} apart")
+    simple("index_put", f(2, 3, 5, 4), picks(None, distinct(3, high=3), None, distinct(3, high=4)), f(3, 2, 5), accumulate,
+           variant=f"{word} apart, behind a none")
     simple("index_put", f(5, 4), picks(b(5)), f(4), accumulate, variant=f"{word} mask, broadcast")
     simple("index_put", f(5, 4), picks(b(5, 4)), f(), accumulate, variant=f"{word} mask, one")
     simple("index_put", f(2, 4, 3), picks(None, numbers(True, False, True, True, dtype=torch.bool)), f(2, 3, 3), accumulate, variant=f"{word} mask, each")
