@@ -291,6 +291,21 @@ TEST(OpKinds, ATakeFusesWithItsIndexAndItsReaders) {
   EXPECT_EQ(steps, std::vector<std::size_t>{1});
 }
 
+/// A table that the program computes must be finished before its first element is looked up.
+TEST(OpKinds, ATakeDoesNotFuseWithWhatMakesItsTable) {
+  if (HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
+  for (const std::int64_t size : {600, 1}) {
+    TestProgram t(14);
+    const Operand x = t.input(DType::kF32, {size}), index = t.input(DType::kI64, {size}, 0, 1);
+    const Operand table = t.op(OpKind::kMultiply, {x, t.scalar(3)}, {size});
+    const Operand taken = t.op(OpKind::kTake, {table, index}, {size});
+    t.keep(t.op(OpKind::kAdd, {taken, x}, {size}));
+    std::vector<std::size_t> steps;
+    EXPECT_THAT(run_and_compare({&t}, &steps), testing::IsEmpty());
+    EXPECT_EQ(steps, std::vector<std::size_t>{2});
+  }
+}
+
 TEST(OpKinds, MatrixProductsInEveryOrderOfOperands) {
   std::deque<TestProgram> programs;
   for (DType dtype : kFloats) {

@@ -51,6 +51,7 @@ std::vector<std::span<const Entry>> entry_lists() {
       nearest_entries(),
       normalization_entries(),
       optimizer_entries(),
+      pattern_entries(),
       pointwise_entries(),
       recurrent_entries(),
       reduction_entries(),

@@ -42,6 +42,7 @@ std::span<const Entry> move_entries();
 std::span<const Entry> nearest_entries();
 std::span<const Entry> normalization_entries();
 std::span<const Entry> optimizer_entries();
+std::span<const Entry> pattern_entries();
 std::span<const Entry> pointwise_entries();
 std::span<const Entry> recurrent_entries();
 std::span<const Entry> reduction_entries();

@@ -62,12 +62,30 @@ void scatter_view(OpCall& c, const graph::View& region) {
   c.set(0, e.reshape(flat, c.result(0).sizes));
 }
 
+/// The gradient of a view along `dim` whose start differs between iterations; `drops`: the view has not that dimension.
+void moving_backward(OpCall& c, std::int64_t dim, const Term& start, std::int64_t step, bool drops) {
+  Emitter& e = c.emit();
+  const Sizes& sizes = c.result(0).sizes;
+  Term gradient = c.tensor("grad_output");
+  if (drops) gradient = e.unsqueeze(gradient, dim);
+  std::vector<Term> indices;
+  for (std::int64_t d = 0; d < gradient.rank(); ++d) indices.push_back(e.position(d, gradient.sizes()));
+  Term& along = indices[static_cast<std::size_t>(dim)];
+  const Term first = e.fill(e.wrapped(start, sizes[static_cast<std::size_t>(dim)]), {}, DType::kI64);
+  along = e.binary(graph::OpKind::kAdd, e.binary(graph::OpKind::kMultiply, along, Term::integer(step)), first);
+  const Term zeros = e.fill(Term::integer(0), sizes, gradient.dtype);
+  const Term place = e.expand(e.linear_index(sizes, indices), gradient.sizes());
+  c.set(0, e.put(graph::OpKind::kPutSet, zeros, place, gradient));
+}
+
 void select_backward(OpCall& c) {
   graph::View region = graph::View::contiguous(c.result(0).sizes);
   const auto rank = static_cast<std::int64_t>(region.sizes.size());
   const auto dim = wrap_dim(c.integer("dim"), rank);
   const auto at = region.sizes.begin() + dim;
-  const auto index = c.integer("index");
+  const Term given = c.operand("index");
+  if (given.operand.scalar.slot != graph::kNone) return moving_backward(c, dim, given, 1, true);
+  const std::int64_t index = given.operand.scalar.integer;
   region.offset += region.strides[static_cast<std::size_t>(dim)] * (index < 0 ? index + *at : index);
   region.sizes.erase(at);
   region.strides.erase(region.strides.begin() + dim);
@@ -77,8 +95,13 @@ void select_backward(OpCall& c) {
 void slice_backward(OpCall& c) {
   graph::View region = graph::View::contiguous(c.result(0).sizes);
   const auto dim = static_cast<std::size_t>(wrap_dim(c.integer("dim"), static_cast<std::int64_t>(region.sizes.size())));
-  const auto start = c.integer("start"), step = c.integer("step");
-  const auto size = region.sizes[dim];
+  const auto step = c.integer("step"), size = region.sizes[dim];
+  const Term given = c.operand("start");
+  if (given.operand.scalar.slot != graph::kNone) {
+    c.operand("end");
+    return moving_backward(c, static_cast<std::int64_t>(dim), given, step, false);
+  }
+  const std::int64_t start = given.operand.scalar.integer;
   const auto first = start < 0 ? start + size : start;
   region.offset += region.strides[dim] * std::min(std::max<std::int64_t>(first, 0), size);
   region.sizes = c.tensor("grad_output").sizes();
@@ -106,14 +129,6 @@ constexpr Entry kEntries[] = {
     {"aten::diagonal", alias},
     {"aten::unfold", alias},
     {"aten::lift_fresh", alias},
-    {"aten::as_strided_", alias},
-    {"aten::t_", alias},
-    {"aten::transpose_", alias},
-    {"aten::squeeze_", alias},
-    {"aten::squeeze_.dim", alias},
-    {"aten::squeeze_.dims", alias},
-    {"aten::unsqueeze_", alias},
-    {"aten::detach_", alias},
     {"aten::view", reshape},
     {"aten::_unsafe_view", reshape},
     {"aten::_reshape_alias", reshape},

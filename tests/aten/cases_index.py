@@ -45,6 +45,7 @@ simple("index.Tensor", f(3, 7, 4), picks(None, i(5, low=-7, high=7)), variant="m
 simple("index.Tensor", f(3, 7, 4, 2), picks(None, i(5, high=7), i(2, 1, high=4)), variant="neighbours")
 simple("index.Tensor", f(3, 7, 4, 2), picks(i(5, high=3), None, i(2, 5, high=4)), variant="apart")
 simple("index.Tensor", f(3, 7, 4), picks(None, i(5, high=7), None), variant="trailing none")
+simple("index.Tensor", f(2, 3, 5, 4), picks(None, i(6, high=3), None, i(6, high=4)), variant="apart, behind a none")
 simple("index.Tensor", lambda d: d.f(4, 6, 3).transpose(0, 1), picks(i(5, high=6), i(5, high=4)), variant="strided")
 simple("index.Tensor", f(5, 4), picks(b(5)), variant="mask of rows")
 simple("index.Tensor", f(5, 4), picks(b(5, 4)), variant="mask of all")
@@ -66,6 +67,8 @@ for accumulate in (False, True):
     simple("index_put", i(7, 4), picks(rows), i(count, 1), accumulate, variant=f"{word} integers")
     simple("index_put", f(3, 7, 4), picks(None, rows), f(count, 4), accumulate, variant=f"{word} middle")
     simple("index_put", f(3, 5, 4), picks(distinct(3, high=3), None, distinct(3, high=4)), f(3, 5), accumulate, variant=f"{word} apart")
+    simple("index_put", f(2, 3, 5, 4), picks(None, distinct(3, high=3), None, distinct(3, high=4)), f(3, 2, 5), accumulate,
+           variant=f"{word} apart, behind a none")
     simple("index_put", f(5, 4), picks(b(5)), f(4), accumulate, variant=f"{word} mask, broadcast")
     simple("index_put", f(5, 4), picks(b(5, 4)), f(), accumulate, variant=f"{word} mask, one")
     simple("index_put", f(2, 4, 3), picks(None, numbers(True, False, True, True, dtype=torch.bool)), f(2, 3, 3), accumulate, variant=f"{word} mask, each")
@@ -83,8 +86,6 @@ simple("nonzero", lambda d: d.b(4, 5).float() * d.f(4, 5))
 simple("nonzero", b(2, 3, 4), variant="bool")
 simple("nonzero_static", b(4, 5), size=25, fill_value=-7)
 simple("nonzero_static", b(4, 5), size=3, variant="fewer")
-simple("bincount", i(20, high=6), None, 9)
-simple("bincount", i(20, high=6), f(20), variant="weights")
 
 # Along one dimension
 for dim in (0, 1, -1):
@@ -132,11 +133,7 @@ simple("select_scatter", f(3, 4, 2), f(3, 2), 1, -1)
 simple("slice_scatter", f(3, 7), f(3, 2), 1, -5, 6, 2)
 simple("diagonal_scatter", f(4, 5), f(4), 1)
 simple("as_strided_scatter", f(4, 5), f(2, 3), [2, 3], [6, 2], 1)
-simple("unfold_backward", f(2, 3, 4), [2, 8], 1, 4, 2)
-simple("unfold_backward", f(2, 5, 3), [2, 7], 1, 3, 1, variant="overlapping")
 simple("diag_embed", f(2, 3), 1, 0, 2)
-simple("trace", f(4, 5))
-simple("trace", i(4, 3), variant="integers")
 simple("select_copy.int", f(3, 4), 1, -2)
 simple("slice_copy.Tensor", f(3, 7), 1, 1, 6, 2)
 simple("diagonal_copy", f(3, 4), -1)
@@ -173,6 +170,20 @@ reshaped_in_place("unsqueeze_", f(4), 0)
 reshaped_in_place("detach_", f(4))
 
 
+# Patterns and counts
+simple("eye", 3)
+simple("eye.m", 3, 5, dtype=torch.int64)
+simple("linspace", -1.5, 2.25, 7)
+simple("linspace", 0, 10, 4, dtype=torch.int64, variant="integers")
+simple("linspace", 2, 10, 1, dtype=torch.float64, variant="one")
+simple("tril_indices", 4, 3, -1)
+simple("triu_indices", 3, 5, 1)
+simple("block_diag", lambda d: [d.f(2, 3), d.f(4), d.f(), d.f(1, 2)])
+simple("repeat_interleave.Tensor", numbers(2, 0, 3, 1))
+simple("unsafe_split.Tensor", f(5, 4), 2)
+simple("unsafe_split_with_sizes", f(5, 4), [1, 3], 1)
+
+
 # Views whose place differs between iterations
 @case("select.int", "moving")
 def moving_select(d):
@@ -182,6 +193,16 @@ def moving_select(d):
 @case("slice.Tensor", "moving")
 def moving_slice(d):
     return d.f(6, 9)[:, d.step : d.step + 3] + 1
+
+
+@case("select_backward", "moving")
+def moving_select_backward(d):
+    return aten.select_backward(d.f(6, 4), [6, 5, 4], 1, d.step)
+
+
+@case("slice_backward", "moving")
+def moving_slice_backward(d):
+    return aten.slice_backward(d.f(6, 3), [6, 11], 1, d.step - 11, d.step + 6, 2)
 
 
 @case("copy_", "moving")
