@@ -213,6 +213,23 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"output_size", [](Program& p) { p.outputs[0].operand = {1, View::contiguous({2, 3}), {}}; },
              "has 6 elements"},
         Case{"output_recorded", [](Program& p) { p.outputs[0].recorded.clear(); }, "0 recorded values for 1"},
+        Case{"number_behind_a_tensor",
+             [](Program& p) {
+               p.outputs.insert(p.outputs.begin(), {"y", {1, View::contiguous({2, 3}), {}}, {}, {0}});
+             },
+             "output 1 (loss): a number stands behind a tensor"},
+        Case{"tensor_blobs", [](Program& p) { p.outputs.push_back({"y", {1, View::contiguous({6}), {}}, {}, {0, 0}}); },
+             "2 recorded tensors for 1 iterations"},
+        Case{"tensor_numbers", [](Program& p) { p.outputs.push_back({"y", {1, View::contiguous({6}), {}}, {1}, {0}}); },
+             "a tensor has recorded numbers"},
+        Case{"tensor_of_a_changed_state",
+             [](Program& p) {
+               p.values[0].kind = ValueKind::kState;
+               p.inputs.clear();
+               p.states = {{0, 1, 0, 0}};
+               p.outputs.push_back({"x", {0, View::contiguous({6}), {}}, {}, {0}});
+             },
+             "%0 is a state that the iteration changes"},
         Case{"output_scalar", [](Program& p) { p.outputs[0].operand = number(1); }, "must be an element of a value"}),
     [](const auto& info) { return info.param.name; });
 

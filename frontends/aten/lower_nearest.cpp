@@ -1,5 +1,6 @@
 // Lowering of nearest-neighbour resampling over one to three dimensions and its gradient. Whole factors are views;
 // other patterns look elements up by an index that follows the framework's rounding.
+#include "frontends/aten/axis_index.hpp"
 #include "frontends/aten/formulas.hpp"
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/pool_window.hpp"
@@ -10,16 +11,7 @@ namespace {
 
 using graph::OpKind;
 
-/// The scale factors that the user gave, one per side: arguments scales, or scales_d, scales_h, scales_w.
-std::vector<std::optional<double>> given_factors(OpCall& c, std::size_t sides) {
-  static constexpr const char* kNames[] = {"scales_d", "scales_h", "scales_w"};
-  std::vector<std::optional<double>> factors(sides);
-  for (std::size_t i = 0; i < sides; ++i) {
-    const char* name = sides == 1 ? "scales" : kNames[3 - sides + i];
-    if (c.has(name)) factors[i] = c.real(name);
-  }
-  return factors;
-}
+bool is_exact(const OpCall& c) { return c.entry_name().find("exact") != std::string_view::npos; }
 
 struct Side {
   std::int64_t dim = 0, input = 0, output = 0;
@@ -31,7 +23,7 @@ struct Side {
 std::vector<Side> sides_of(OpCall& c, const Sizes& input, const Sizes& output) {
   const std::size_t count = sides_by_name(c);
   c.integers("output_size");
-  const bool exact = c.entry_name().find("exact") != std::string_view::npos;
+  const bool exact = is_exact(c);
   const auto factors = given_factors(c, count);
   std::vector<Side> sides;
   for (std::size_t i = 0; i < count; ++i) {
@@ -41,6 +33,20 @@ std::vector<Side> sides_of(OpCall& c, const Sizes& input, const Sizes& output) {
     sides.push_back(std::move(side));
   }
   return sides;
+}
+
+/// nearest_sources() as arithmetic on coordinates, with the same roundings: [output].
+Term source_index(Emitter& e, const Side& side, bool exact) {
+  const Term scale = Term::number(static_cast<double>(nearest_scale(side.input, side.output, side.factor)));
+  Term place;
+  if (exact) {
+    const Term centre = e.binary(OpKind::kAdd, e.coordinate(0, {side.output}, DType::kF64), Term::number(0.5));
+    place = e.cast(e.binary(OpKind::kMultiply, centre, scale), DType::kF32);
+  } else {
+    place = e.binary(OpKind::kMultiply, e.coordinate(0, {side.output}, DType::kF32), scale);
+  }
+  const Term whole = e.cast(e.unary(OpKind::kFloor, place), DType::kI64);
+  return e.binary(OpKind::kMinimum, whole, Term::integer(side.input - 1));
 }
 
 void nearest(OpCall& c) {
@@ -59,7 +65,7 @@ void nearest(OpCall& c) {
       sizes[static_cast<std::size_t>(side.dim)] = side.output;
       x = e.reshape(wide, sizes);
     } else {
-      return e.fail("resampling by a factor that is no whole number is not supported");
+      x = take_along(e, x, side.dim, source_index(e, side, is_exact(c)));
     }
   }
   c.set(0, x);
@@ -78,7 +84,7 @@ void nearest_backward(OpCall& c) {
       sizes.insert(sizes.begin() + side.dim + 1, *times);
       g = e.drop(e.sum(e.reshape(g, sizes), {side.dim + 1}), {side.dim + 1});
     } else {
-      return e.fail("resampling by a factor that is no whole number is not supported");
+      g = add_along(e, g, side.dim, source_index(e, side, is_exact(c)), side.input);
     }
   }
   c.set(0, g);

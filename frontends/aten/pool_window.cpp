@@ -22,6 +22,16 @@ std::vector<std::int64_t> last_dims(std::int64_t rank, std::size_t sides) {
   return dims;
 }
 
+std::vector<std::optional<double>> given_factors(OpCall& c, std::size_t sides) {
+  static constexpr const char* kNames[] = {"scales_d", "scales_h", "scales_w"};
+  std::vector<std::optional<double>> factors(sides);
+  for (std::size_t i = 0; i < sides; ++i) {
+    const char* name = sides == 1 ? "scales" : kNames[3 - sides + i];
+    if (c.has(name)) factors[i] = c.real(name);
+  }
+  return factors;
+}
+
 std::size_t sides_by_name(OpCall& c) {
   const std::string& name = c.full_name();
   for (std::size_t sides = 1; sides <= 3; ++sides) {

@@ -1,6 +1,7 @@
 // The windows of a pooling op, as its arguments give them.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "frontends/aten/op_call.hpp"
@@ -21,5 +22,9 @@ std::vector<Axis> pool_axes(OpCall& c, const Sizes& input, const Sizes& output);
 
 /// How many sides an op has by its name: "aten::avg_pool2d_backward" 2; nothing of the kind fails.
 std::size_t sides_by_name(OpCall& c);
+
+/// The scale factors that the user of a resampling op gave, one per side: arguments scales, or scales_d, scales_h,
+/// scales_w.
+std::vector<std::optional<double>> given_factors(OpCall& c, std::size_t sides);
 
 }  // namespace crucible::aten

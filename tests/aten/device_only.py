@@ -26,4 +26,5 @@ DEVICE_ONLY = {
     "aten::_thnn_fused_lstm_cell", "aten::_thnn_fused_lstm_cell_backward_impl", "aten::_thnn_fused_gru_cell",
     "aten::_thnn_fused_gru_cell_backward",
     "aten::_fused_rms_norm", "aten::_fused_rms_norm_backward",
+    "aten::cudnn_grid_sampler", "aten::cudnn_grid_sampler_backward", "aten::cudnn_affine_grid_generator",
 }
