@@ -171,11 +171,13 @@ struct Constant {
   std::uint32_t blob = kNone;
 };
 
-/// A result that the user watches: one element of a value.
+/// A result that the user watches: a number (a loss), or a tensor that the iteration gives back. Numbers stand first.
 struct Output {
-  std::string name;              // "loss"
-  Operand operand;               // a 0-dim or one-element view
-  std::vector<double> recorded;  // one per recorded iteration
+  std::string name;                       // "loss", "logits"
+  Operand operand;                        // of a number: a view of one element; of a tensor: any view
+  std::vector<double> recorded = {};      // of a number: one per recorded iteration
+  std::vector<std::uint32_t> blobs = {};  // of a tensor: its elements, dense and row-major, one per recorded iteration
+  bool is_tensor() const { return !blobs.empty(); }
 };
 
 /// Ops stand in an order that respects definitions before uses. Blob numbers are those of the trace's BlobStore.
@@ -188,6 +190,7 @@ struct Program {
   std::vector<Input> inputs;
   std::vector<Constant> constants;
   std::vector<Output> outputs;
+  std::vector<std::string> left_out;  // recorded outputs that the program cannot give, each with the reason
   std::uint32_t iterations = 0;
 };
 

@@ -165,7 +165,7 @@ class Generator {
   }
 
   void step() {
-    switch (integer(0, 11)) {
+    switch (integer(0, 12)) {
       case 0:
       case 1:
         unary();
@@ -192,6 +192,9 @@ class Generator {
         break;
       case 10:
         options_.indexed ? indexed() : unary();
+        break;
+      case 11:
+        options_.indexed ? along() : reduce();
         break;
       default:
         options_.indexed ? update() : select();
@@ -292,7 +295,8 @@ class Generator {
   }
 
   void reduce() {
-    pool_.push_back(reduced(integer(0, 2) == 0 ? OpKind::kReduceMax : OpKind::kReduceSum, tamed(viewed(pick()))));
+    constexpr OpKind kKinds[] = {OpKind::kReduceSum, OpKind::kReduceSum, OpKind::kReduceMax, OpKind::kReduceMin};
+    pool_.push_back(reduced(kKinds[integer(0, 3)], tamed(viewed(pick()))));
   }
 
   /// exp(x - max(x)) / sum(exp(x - max(x))): the shape of softmax and of every normalisation.
@@ -351,6 +355,35 @@ class Generator {
     store(numbers, DType::kI64, view, result_.values[id]);
     result_.program.inputs.push_back({id, {0}, false});
     return {id, view, {}};
+  }
+
+  /// Running sums; of exact numbers also running maxima, sorting, and where elements stood.
+  void along() {
+    const bool sums = integer(0, 1) == 0;
+    const Tensor t = sums ? tamed(viewed(pick())) : exact_tensor();
+    Sizes sizes = t.operand.view.sizes;
+    Attributes a;
+    a.dims = {integer(0, static_cast<std::int64_t>(sizes.size()) - 1)};
+    auto& length = sizes[static_cast<std::size_t>(a.dims[0])];
+    const auto count = static_cast<double>(length);
+    if (sums) {
+      pool_.push_back({emit(OpKind::kScanSum, {t.operand}, sizes, DType::kF32, a), t.bound * count, false});
+      return;
+    }
+    constexpr OpKind kKinds[] = {OpKind::kScanMax, OpKind::kScanMin, OpKind::kSortAscending, OpKind::kSortDescending};
+    Operand places;
+    if (integer(0, 2) == 0) {
+      length = 1;
+      places = emit(OpKind::kArgMax, {t.operand}, sizes, DType::kI64, a);
+    } else {
+      pool_.push_back({emit(kKinds[integer(0, 3)], {t.operand}, sizes, DType::kF32, a), t.bound, true});
+      const View view = View::contiguous(sizes);
+      places = {value(ValueKind::kTemporary, DType::kI64, view.elements()), view, {}};
+      Program& program = result_.program;
+      program.values[places.value].producer = static_cast<OpId>(program.ops.size() - 1);
+      program.ops.back().outputs.push_back(places);
+    }
+    pool_.push_back({emit(OpKind::kCopy, {places}, sizes), count, true});
   }
 
   void indexed() {

@@ -479,4 +479,15 @@ double read_output(const Program& program, const Output& output, const std::vect
   return load(values[v], program.values[v].dtype, output.operand.view).as_real(0);
 }
 
+Bytes read_tensor(const Program& program, const Output& output, const std::vector<Bytes>& values) {
+  const ValueId v = output.operand.value;
+  const std::size_t size = size_bytes(program.values[v].dtype);
+  Bytes dense;
+  for (const std::int64_t index : indices(output.operand.view)) {
+    const auto from = values[v].begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(index) * size);
+    dense.insert(dense.end(), from, from + static_cast<std::ptrdiff_t>(size));
+  }
+  return dense;
+}
+
 }  // namespace crucible::graph

@@ -143,6 +143,28 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"unused_region", [](Program& p) { p.ops[0].attributes.region = View::contiguous({1}); },
              "region is not used"},
         Case{"matmul_sizes", replaced(OpKind::kMatMul, {kX, kX}), "operand 1 has sizes [2, 3], needs [3, 3]"},
+        Case{"along_dims", replaced(OpKind::kScanProduct, {kX}), "dims has 0 entries, needs 1 to 1"},
+        Case{"scan_dtype",
+             [](Program& p) {
+               replaced(OpKind::kScanSum, {kX})(p);
+               p.ops[0].attributes.dims = {1};
+               p.values[1].dtype = DType::kF64;
+             },
+             "operand 0: is f32, the result is f64"},
+        Case{"scan_sizes",
+             [](Program& p) {
+               replaced(OpKind::kScanSum, {{0, View::contiguous({6}), {}}})(p);
+               p.ops[0].attributes.dims = {0};
+             },
+             "result 0 has sizes [2, 3], needs [6]"},
+        Case{"place_dtype",
+             [](Program& p) {
+               replaced(OpKind::kArgMax, {kX})(p);
+               p.ops[0].attributes.dims = {1};
+             },
+             "the index is i64"},
+        Case{"minimum_dtype", [](Program& p) { p.ops[1].kind = OpKind::kReduceMin, p.values[1].dtype = DType::kF64; },
+             "operand 0: is f64, the result is f32"},
         Case{"gather_ids", replaced(OpKind::kGatherRows, {kX, kX}), "ids are f32"},
         Case{"take_table", replaced(OpKind::kTake, {kX, kX}), "operand 0: has 2 dimensions, needs 1"},
         Case{"take_ids", replaced(OpKind::kTake, {kFlat, kX}), "ids are f32"},
@@ -191,6 +213,23 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"output_size", [](Program& p) { p.outputs[0].operand = {1, View::contiguous({2, 3}), {}}; },
              "has 6 elements"},
         Case{"output_recorded", [](Program& p) { p.outputs[0].recorded.clear(); }, "0 recorded values for 1"},
+        Case{"number_behind_a_tensor",
+             [](Program& p) {
+               p.outputs.insert(p.outputs.begin(), {"y", {1, View::contiguous({2, 3}), {}}, {}, {0}});
+             },
+             "output 1 (loss): a number stands behind a tensor"},
+        Case{"tensor_blobs", [](Program& p) { p.outputs.push_back({"y", {1, View::contiguous({6}), {}}, {}, {0, 0}}); },
+             "2 recorded tensors for 1 iterations"},
+        Case{"tensor_numbers", [](Program& p) { p.outputs.push_back({"y", {1, View::contiguous({6}), {}}, {1}, {0}}); },
+             "a tensor has recorded numbers"},
+        Case{"tensor_of_a_changed_state",
+             [](Program& p) {
+               p.values[0].kind = ValueKind::kState;
+               p.inputs.clear();
+               p.states = {{0, 1, 0, 0}};
+               p.outputs.push_back({"x", {0, View::contiguous({6}), {}}, {}, {0}});
+             },
+             "%0 is a state that the iteration changes"},
         Case{"output_scalar", [](Program& p) { p.outputs[0].operand = number(1); }, "must be an element of a value"}),
     [](const auto& info) { return info.param.name; });
 

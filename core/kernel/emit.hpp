@@ -1,6 +1,7 @@
 // From a unit of the program (fusion.hpp) to a kernel in the IR with the buffers and scalars of its launch. One emitter
-// per kind of op: emit_group.cpp for fused nests, emit_indexed.cpp, emit_along.cpp, emit_put.cpp, emit_pool.cpp, emit_matmul.cpp and
-// emit_conv.cpp for the rest. They write IR only; printing, naming and the order of steps are schedule.cpp's.
+// per kind of op: emit_group.cpp for fused nests, emit_indexed.cpp, emit_put.cpp, emit_along.cpp, emit_pool.cpp,
+// emit_matmul.cpp and emit_conv.cpp for the rest. They write IR only; printing, naming and the order of steps are
+// schedule.cpp's.
 #pragma once
 
 #include <cstdint>

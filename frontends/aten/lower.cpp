@@ -10,6 +10,7 @@
 #include "frontends/aten/boundary.hpp"
 #include "frontends/aten/draws.hpp"
 #include "frontends/aten/lower_table.hpp"
+#include "frontends/aten/outputs.hpp"
 
 namespace crucible::aten {
 namespace {
@@ -26,14 +27,17 @@ class Lowering {
         emitter_(program_),
         storages_(trace, alignment, emitter_),
         draws_(trace, alignment, emitter_),
-        losses_(trace, alignment) {}
+        losses_(trace, alignment),
+        outputs_(trace, alignment) {}
 
   Result<graph::Program> run() {
     program_.iterations = static_cast<std::uint32_t>(alignment_.count());
     CRUCIBLE_TRY_VOID(refuse_unknown_ops());
     for (std::uint32_t p = 0; p < alignment_.ops[0].size(); ++p) CRUCIBLE_TRY_VOID(lower_op(p));
+    outputs_.read(storages_);
     CRUCIBLE_TRY_VOID(losses_.finish(storages_, program_));
     CRUCIBLE_TRY_VOID(classify(trace_, alignment_, storages_, emitter_));
+    outputs_.finish(emitter_);
     auto verified = graph::verify(program_);
     if (!verified) return verified.error();
     return std::move(program_);
@@ -112,6 +116,7 @@ class Lowering {
   StorageMap storages_;
   Draws draws_;
   Losses losses_;
+  Outputs outputs_;
 };
 
 }  // namespace

@@ -170,9 +170,7 @@ void bucketize(OpCall& c) {
 
 constexpr Entry kEntries[] = {
     {"aten::cumsum", total_so_far<OpKind::kScanSum>},
-    {"aten::cumsum_", total_so_far<OpKind::kScanSum>},
     {"aten::cumprod", total_so_far<OpKind::kScanProduct>},
-    {"aten::cumprod_", total_so_far<OpKind::kScanProduct>},
     {"aten::cummax", extremum_so_far<OpKind::kScanMax>},
     {"aten::cummin", extremum_so_far<OpKind::kScanMin>},
     {"aten::sort", sort},

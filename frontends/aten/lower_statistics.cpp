@@ -132,7 +132,6 @@ constexpr Entry kEntries[] = {
     {"aten::_logcumsumexp", log_cumulative_sum_exp},
     {"aten::logcumsumexp", log_cumulative_sum_exp},
     {"aten::renorm", renorm},
-    {"aten::renorm_", renorm},
     {"aten::_weight_norm_interface", weight_norm},
     {"aten::_weight_norm_interface_backward", weight_norm_backward},
 };

@@ -1,6 +1,7 @@
 // What a lowering function sees of one recorded op: arguments by their names in the schema, results by position.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -30,6 +31,8 @@ class OpCall {
   bool has(std::string_view name) const;
   Term tensor(std::string_view name);
   std::vector<Term> tensors(std::string_view name);
+  /// As tensors(), nothing where an item is None.
+  std::vector<std::optional<Term>> optional_tensors(std::string_view name);
   /// A number that may differ between iterations, or a tensor where the schema allows one.
   Term operand(std::string_view name);
   std::vector<Term> operands(std::string_view name);

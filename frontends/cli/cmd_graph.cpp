@@ -2,9 +2,11 @@
 // It shows what the library functions made; no stage exists only here.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/graph/passes.hpp"
@@ -18,7 +20,7 @@ namespace crucible::cli {
 namespace {
 
 struct GraphOptions {
-  std::string file, stage, format = "text";
+  std::string file, stage, format = "text", module, phase;
   bool list_stages = false, json = false;
 };
 
@@ -82,6 +84,27 @@ void print_stages(const std::vector<Stage>& stages, const trace::Trace& trace, b
   std::fputs(format_table(rows).c_str(), stdout);
 }
 
+Result<int> print_module(const GraphOptions& options, const graph::Program& program) {
+  if (options.json || options.format != "text") {
+    return Error{ErrorCode::kUsage, "--module and --phase choose what the text shows: leave --format and --json away"};
+  }
+  graph::ModuleText what{options.module, std::nullopt};
+  if (!options.phase.empty()) {
+    what.phase = options.phase == "forward"    ? graph::Phase::kForward
+                 : options.phase == "backward" ? graph::Phase::kBackward
+                                               : graph::Phase::kOptimizer;
+  }
+  const std::string text = graph::module_text(program, what);
+  if (text.empty()) {
+    const auto names = graph::module_names(program);
+    return Error{ErrorCode::kUsage, fmt::format("no op came from the module '{}'{}; the modules are {}", options.module,
+                                                options.phase.empty() ? "" : " in the phase " + options.phase,
+                                                fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(names.size(), 40)), ", "))};
+  }
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return 0;
+}
+
 Result<int> graph_command(const GraphOptions& options) {
   CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(options.file));
   CRUCIBLE_TRY(const std::vector<Stage> stages, all_stages(trace));
@@ -99,6 +122,7 @@ Result<int> graph_command(const GraphOptions& options) {
   if (chosen == nullptr) {
     return Error{ErrorCode::kUsage, fmt::format("there is no stage '{}'; the stages are {}", options.stage, names)};
   }
+  if (!options.module.empty() || !options.phase.empty()) return print_module(options, chosen->program);
   const std::string text = json                      ? graph::to_json(chosen->program) + "\n"
                            : options.format == "dot" ? graph::to_dot(chosen->program)
                                                      : graph::to_text(chosen->program);
@@ -117,6 +141,9 @@ void add_graph(Commands& commands) {
   command->add_flag("--stages", options->list_stages, "Lists the stages with sizes and times");
   command->add_option("--format", options->format, "text, json or dot (default text)")
       ->check(CLI::IsMember({"text", "json", "dot"}));
+  command->add_option("--module", options->module, "Shows only the ops of this module and those inside, for people to read");
+  command->add_option("--phase", options->phase, "Shows only this phase: forward, backward or optimizer")
+      ->check(CLI::IsMember({"forward", "backward", "optimizer"}));
   command->add_flag("--json", options->json, "The same as --format json");
   command->callback([&commands, options] { commands.run = [options] { return graph_command(*options); }; });
 }
