@@ -12,6 +12,7 @@ enum class OpClass : std::uint8_t {
   kConversion,  // copy: any dtype to any dtype
   kArithmetic,  // in the result's dtype, integers included
   kFloating,    // in the result's dtype, which must be floating-point
+  kInteger,     // in the result's dtype, which must be an integer
   kTest,        // one operand, result bool
   kComparison,  // in the first operand's dtype, result bool
   kLogic,       // operands as truth values, result bool

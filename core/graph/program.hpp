@@ -73,9 +73,19 @@ enum class OpKind : std::uint8_t {
   // element-wise, one operand
   kCopy,        // also converts between dtypes
   kNegate, kAbsolute, kExp, kLog, kSqrt, kReciprocalSqrt, kReciprocal, kTanh, kErf, kSigmoid, kSin, kCos, kFloor,
+  kCeil, kTruncate, kRound,   // round: half to even
+  kExp2, kExpm1, kLog1p, kLog2, kLog10, kTan, kAsin, kAcos, kAtan, kSinh, kCosh, kAsinh, kAcosh, kAtanh,
+  kErfc, kErfInverse, kLogGamma, kDigamma,   // log_gamma: of the magnitude of gamma; digamma of -0 is inf, of 0 -inf
+  kBitNot,      // integers
   kIsNan, kLogicalNot,   // result bool
   // element-wise, two operands
-  kAdd, kSubtract, kMultiply, kDivide, kMaximum, kMinimum, kPower,   // maximum and minimum: NaN if any operand is NaN
+  kAdd, kSubtract, kMultiply, kDivide, kMaximum, kMinimum,   // maximum and minimum: NaN if any operand is NaN
+  kPower,       // integers too: they wrap; a negative exponent gives 0 but for bases 1 and -1
+  kAtan2,       // (y, x): the angle of the point (x, y), signed zeros and infinities as IEEE 754 has them
+  kRemainder,   // a - b * (a / b rounded towards zero), exact, with a's sign; of integers by zero 0
+  kDivideInteger,   // integers: a / b rounded towards zero; by zero 0
+  kBitAnd, kBitOr, kBitXor,   // integers
+  kShiftLeft, kShiftRight,    // integers; right keeps the sign. By less than 0 or all bits: 0, a negative number right -1
   kLess, kLessEqual, kGreater, kGreaterEqual, kEqual, kNotEqual, kLogicalAnd, kLogicalOr,   // result bool
   // element-wise, three operands
   kSelect,      // (condition, if_true, if_false)

@@ -206,14 +206,15 @@ class Generator {
     const Tensor t = tamed(viewed(pick()));
     const Sizes& sizes = t.operand.view.sizes;
     constexpr OpKind kExactKinds[] = {OpKind::kCopy, OpKind::kNegate, OpKind::kAbsolute};
-    constexpr OpKind kBoundedKinds[] = {OpKind::kTanh, OpKind::kErf, OpKind::kSigmoid, OpKind::kSin, OpKind::kCos};
+    constexpr OpKind kBoundedKinds[] = {OpKind::kTanh, OpKind::kErf, OpKind::kSigmoid,
+                                        OpKind::kSin,  OpKind::kCos, OpKind::kAtan};
     constexpr OpKind kPositiveKinds[] = {OpKind::kLog, OpKind::kSqrt, OpKind::kReciprocalSqrt, OpKind::kReciprocal};
     switch (integer(0, 3)) {
       case 0:
         pool_.push_back({emit(kExactKinds[integer(0, 2)], {t.operand}, sizes), t.bound, t.exact});
         break;
       case 1:
-        pool_.push_back({emit(kBoundedKinds[integer(0, 4)], {t.operand}, sizes), 1, false});
+        pool_.push_back({emit(kBoundedKinds[integer(0, 5)], {t.operand}, sizes), 1.6, false});
         break;
       case 2: {
         const Tensor small = tamed(t, 3);

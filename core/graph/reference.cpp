@@ -11,6 +11,7 @@
 #include "core/graph/op_table.hpp"
 #include "core/graph/reference_along.hpp"
 #include "core/graph/reference_contract.hpp"
+#include "core/graph/reference_elementwise.hpp"
 #include "core/graph/reference_indexed.hpp"
 #include "core/graph/view.hpp"
 
@@ -71,81 +72,6 @@ Reals Frame::reals(std::size_t i) const {
   return reals;
 }
 
-double maximum(double a, double b) {
-  if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<double>::quiet_NaN();
-  return a > b ? a : b;
-}
-
-double compute_real(OpKind kind, double a, double b) {
-  switch (kind) {
-    case OpKind::kNegate:
-      return -a;
-    case OpKind::kAbsolute:
-      return std::fabs(a);
-    case OpKind::kExp:
-      return std::exp(a);
-    case OpKind::kLog:
-      return std::log(a);
-    case OpKind::kSqrt:
-      return std::sqrt(a);
-    case OpKind::kReciprocalSqrt:
-      return 1 / std::sqrt(a);
-    case OpKind::kReciprocal:
-      return 1 / a;
-    case OpKind::kTanh:
-      return std::tanh(a);
-    case OpKind::kErf:
-      return std::erf(a);
-    case OpKind::kSigmoid:
-      return 1 / (1 + std::exp(-a));
-    case OpKind::kSin:
-      return std::sin(a);
-    case OpKind::kCos:
-      return std::cos(a);
-    case OpKind::kFloor:
-      return std::floor(a);
-    case OpKind::kAdd:
-      return a + b;
-    case OpKind::kSubtract:
-      return a - b;
-    case OpKind::kMultiply:
-      return a * b;
-    case OpKind::kDivide:
-      return a / b;
-    case OpKind::kMaximum:
-      return maximum(a, b);
-    case OpKind::kMinimum:
-      return -maximum(-a, -b);
-    case OpKind::kPower:
-      return std::pow(a, b);
-    default:
-      return 0;  // not arithmetic: never asked for
-  }
-}
-
-/// Integer arithmetic wraps in 64 bits; storing keeps the low bits of narrower types.
-std::int64_t compute_integer(OpKind kind, std::int64_t a, std::int64_t b) {
-  const auto x = static_cast<std::uint64_t>(a), y = static_cast<std::uint64_t>(b);
-  switch (kind) {
-    case OpKind::kNegate:
-      return static_cast<std::int64_t>(0 - x);
-    case OpKind::kAbsolute:
-      return a < 0 ? static_cast<std::int64_t>(0 - x) : a;
-    case OpKind::kAdd:
-      return static_cast<std::int64_t>(x + y);
-    case OpKind::kSubtract:
-      return static_cast<std::int64_t>(x - y);
-    case OpKind::kMultiply:
-      return static_cast<std::int64_t>(x * y);
-    case OpKind::kMaximum:
-      return std::max(a, b);
-    case OpKind::kMinimum:
-      return std::min(a, b);
-    default:
-      return 0;  // verify() allows no other kind on integers
-  }
-}
-
 template <class T>
 bool compare(OpKind kind, T a, T b) {
   switch (kind) {
@@ -172,9 +98,9 @@ void run_arithmetic(Frame& frame) {
   Numbers result = Numbers::zeros(dtype, size);
   for (std::size_t i = 0; i < size; ++i) {
     if (result.is_integer) {
-      result.integer[i] = compute_integer(frame.op.kind, a.integer[i], b.integer[i]);
+      result.integer[i] = reference_integer(frame.op.kind, dtype, a.integer[i], b.integer[i]);
     } else {
-      result.real[i] = compute_real(frame.op.kind, a.real[i], b.real[i]);
+      result.real[i] = reference_real(frame.op.kind, a.real[i], b.real[i]);
     }
   }
   frame.output(0, result);
@@ -261,9 +187,9 @@ void run_reduction(Frame& frame) {
   for (std::size_t i = 0; i < to.size(); ++i) {
     const auto t = static_cast<std::size_t>(to[i]);
     if (result.is_integer) {
-      result.integer[t] = seen[t] ? compute_integer(step, result.integer[t], x.integer[i]) : x.integer[i];
+      result.integer[t] = seen[t] ? reference_integer(step, frame.out_dtype(), result.integer[t], x.integer[i]) : x.integer[i];
     } else {
-      result.real[t] = seen[t] ? compute_real(step, result.real[t], x.real[i]) : x.real[i];
+      result.real[t] = seen[t] ? reference_real(step, result.real[t], x.real[i]) : x.real[i];
     }
     seen[t] = true;
   }
@@ -316,7 +242,8 @@ Result<void> run_scatter(Frame& frame) {
     for (std::size_t j = 0; j < width; ++j) {
       const std::size_t to = static_cast<std::size_t>(row) * width + j;
       if (result.is_integer) {
-        result.integer[to] = compute_integer(OpKind::kAdd, result.integer[to], rows.integer[i * width + j]);
+        result.integer[to] =
+            reference_integer(OpKind::kAdd, frame.out_dtype(), result.integer[to], rows.integer[i * width + j]);
       } else {
         result.real[to] += rows.real[i * width + j];
       }
@@ -404,6 +331,7 @@ Result<void> run_op(Frame& frame) {
     }
     case OpClass::kArithmetic:
     case OpClass::kFloating:
+    case OpClass::kInteger:
       run_arithmetic(frame);
       return {};
     case OpClass::kTest:

@@ -90,6 +90,9 @@ Result<void> check_elementwise(const Rule& rule, OpClass op_class) {
     case OpClass::kFloating:
       if (!is_floating(out)) return rule.broken("the result must be floating-point, is {}", name(out));
       break;
+    case OpClass::kInteger:
+      if (!is_integral(out)) return rule.broken("the result must be an integer, is {}", name(out));
+      break;
     case OpClass::kTest:
     case OpClass::kComparison:
     case OpClass::kLogic:
@@ -393,6 +396,7 @@ Result<void> verify_op(const Program& program, OpId index) {
     case OpClass::kConversion:
     case OpClass::kArithmetic:
     case OpClass::kFloating:
+    case OpClass::kInteger:
     case OpClass::kTest:
     case OpClass::kComparison:
     case OpClass::kLogic:

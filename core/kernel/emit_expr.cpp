@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <optional>
 
 #include "core/kernel/emit.hpp"
 
@@ -59,6 +60,76 @@ Operation binary_operation(OpKind kind) {
       return Operation::kMinimum;
     default:
       return Operation::kPower;
+  }
+}
+
+/// The function that computes an op, where the IR has no operation for it.
+std::optional<Function> function_of(OpKind kind, DType type) {
+  switch (kind) {
+    case OpKind::kCeil:
+      return Function::kCeil;
+    case OpKind::kTruncate:
+      return Function::kTruncate;
+    case OpKind::kRound:
+      return Function::kRound;
+    case OpKind::kExp2:
+      return Function::kExp2;
+    case OpKind::kExpm1:
+      return Function::kExpm1;
+    case OpKind::kLog1p:
+      return Function::kLog1p;
+    case OpKind::kLog2:
+      return Function::kLog2;
+    case OpKind::kLog10:
+      return Function::kLog10;
+    case OpKind::kTan:
+      return Function::kTan;
+    case OpKind::kAsin:
+      return Function::kAsin;
+    case OpKind::kAcos:
+      return Function::kAcos;
+    case OpKind::kAtan:
+      return Function::kAtan;
+    case OpKind::kSinh:
+      return Function::kSinh;
+    case OpKind::kCosh:
+      return Function::kCosh;
+    case OpKind::kAsinh:
+      return Function::kAsinh;
+    case OpKind::kAcosh:
+      return Function::kAcosh;
+    case OpKind::kAtanh:
+      return Function::kAtanh;
+    case OpKind::kErfc:
+      return Function::kErfc;
+    case OpKind::kErfInverse:
+      return Function::kErfInverse;
+    case OpKind::kLogGamma:
+      return Function::kLogGamma;
+    case OpKind::kDigamma:
+      return Function::kDigamma;
+    case OpKind::kAtan2:
+      return Function::kAtan2;
+    case OpKind::kBitNot:
+      return Function::kBitNot;
+    case OpKind::kBitAnd:
+      return Function::kBitAnd;
+    case OpKind::kBitOr:
+      return Function::kBitOr;
+    case OpKind::kBitXor:
+      return Function::kBitXor;
+    case OpKind::kShiftLeft:
+      return Function::kShiftLeft;
+    case OpKind::kShiftRight:
+      return Function::kShiftRight;
+    case OpKind::kDivideInteger:
+      return Function::kQuotient;
+    case OpKind::kRemainder:
+      return is_floating(type) ? Function::kFmod : Function::kModulus;
+    case OpKind::kPower:
+      return is_floating(type) ? std::nullopt : std::optional(Function::kIntegerPower);
+    default:
+      return std::nullopt;
   }
 }
 
@@ -162,9 +233,13 @@ ExprId emit_elementwise(IrBuilder& b, OpKind kind, DType out, std::span<const Ex
     case OpKind::kSelect:
       return rounded_to(b, b.select(truth(0), operand(1), operand(2)), out);
     case OpKind::kPower:
-      return rounded_to(b, power(b, operand(0), operand(1)), out);
+      if (is_floating(type)) return rounded_to(b, power(b, operand(0), operand(1)), out);
+      break;
     default:
       break;
+  }
+  if (const auto function = function_of(kind, type)) {
+    return rounded_to(b, b.call(*function, operand(0), inputs.size() > 1 ? operand(1) : kNoId), out);
   }
   if (inputs.size() == 1) return rounded_to(b, b.unary(unary_operation(kind), operand(0)), out);
   return rounded_to(b, b.binary(binary_operation(kind), operand(0), operand(1)), out);

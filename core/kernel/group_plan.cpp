@@ -225,7 +225,30 @@ double cycles(OpKind kind) {
     case OpKind::kCos:
       return 60;
     case OpKind::kPower:
+    case OpKind::kExp2:
+    case OpKind::kExpm1:
+    case OpKind::kLog1p:
+    case OpKind::kLog2:
+    case OpKind::kLog10:
       return 80;
+    case OpKind::kTan:
+    case OpKind::kAsin:
+    case OpKind::kAcos:
+    case OpKind::kAtan:
+    case OpKind::kSinh:
+    case OpKind::kCosh:
+    case OpKind::kAsinh:
+    case OpKind::kAcosh:
+    case OpKind::kAtanh:
+    case OpKind::kAtan2:
+    case OpKind::kRemainder:
+    case OpKind::kDivideInteger:
+      return 120;
+    case OpKind::kErfc:
+    case OpKind::kErfInverse:
+    case OpKind::kLogGamma:
+    case OpKind::kDigamma:
+      return 1000;  // loops in float64
     case OpKind::kDivide:
     case OpKind::kReciprocal:
     case OpKind::kReciprocalSqrt:

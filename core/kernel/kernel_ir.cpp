@@ -149,6 +149,13 @@ ExprId IrBuilder::binary(Operation operation, ExprId a, ExprId b) {
       {.operation = operation, .type = is_comparison(operation) ? DType::kBool : type(a), .in = {a, b, kNoId}});
 }
 
+ExprId IrBuilder::call(Function function, ExprId a, ExprId b) {
+  return intern({.operation = Operation::kCall,
+                 .type = type(a),
+                 .in = {a, b, kNoId},
+                 .id = static_cast<std::uint32_t>(function)});
+}
+
 ExprId IrBuilder::select(ExprId condition, ExprId if_true, ExprId if_false) {
   return intern({.operation = Operation::kSelect, .type = type(if_true), .in = {condition, if_true, if_false}});
 }

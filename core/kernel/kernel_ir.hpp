@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/base/dtype.hpp"
+#include "core/kernel/functions.hpp"
 
 namespace crucible::kernel {
 
@@ -68,6 +69,8 @@ enum class Operation : std::uint8_t {
   kOr,
   // three operands: condition, value if true, value if false
   kSelect,
+  // one or two operands of equal type, and of that type: the function with number `id`
+  kCall,
 };
 
 struct Expr {
@@ -151,6 +154,7 @@ class IrBuilder {
   ExprId unary(Operation operation, ExprId a);
   ExprId from_order_key(ExprId a, DType type);
   ExprId binary(Operation operation, ExprId a, ExprId b);
+  ExprId call(Function function, ExprId a, ExprId b = kNoId);
   ExprId select(ExprId condition, ExprId if_true, ExprId if_false);
   ExprId add(ExprId a, ExprId b) { return binary(Operation::kAdd, a, b); }
   ExprId multiply(ExprId a, std::int64_t b) { return binary(Operation::kMultiply, a, integer(b)); }

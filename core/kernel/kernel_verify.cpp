@@ -61,6 +61,10 @@ class Verifier {
     if (e.operation >= Operation::kConvert) operands = 1;
     if (e.operation >= Operation::kAdd) operands = 2;
     if (e.operation == Operation::kSelect) operands = 3;
+    if (e.operation == Operation::kCall) {
+      if (e.id >= kFunctions.size()) return broken(fmt::format("function {} of {}", e.id, kFunctions.size()));
+      operands = static_cast<std::size_t>(kFunctions[e.id].operands);
+    }
     if (e.operation == Operation::kLoad || e.operation == Operation::kElement) operands = 1;
     for (std::size_t i = 0; i < 3; ++i) {
       if (i < operands && (e.in[i] == kNoId || e.in[i] >= id))
@@ -125,6 +129,11 @@ class Verifier {
     if (e.type != wanted)
       return broken(fmt::format("expression {} is {}, its operands make it {}", id, name(e.type), name(wanted)));
     if (logic && type != DType::kBool) return broken(fmt::format("expression {} joins {} by logic", id, name(type)));
+    if (e.operation == Operation::kCall) {
+      const FunctionInfo& function = kFunctions[e.id];
+      if (function.of_floats ? is_floating(type) : is_integral(type)) return {};
+      return broken(fmt::format("expression {}: {} of {}", id, function.name, name(type)));
+    }
     const bool integers_too = is_comparison(e.operation) || logic || e.operation == Operation::kNegate ||
                               e.operation == Operation::kAbsolute ||
                               (e.operation >= Operation::kAdd && e.operation <= Operation::kMinimum);

@@ -368,7 +368,8 @@ CRUCIBLE_FN float crucible_cos_f32(float x) { return crucible_quadrant_(x, 1u, 0
 
 std::string join() {
   std::string text;
-  for (std::string_view part : {kTypes, kBasic, kExp, kLog, kTrigonometry, math_prelude_f64()}) text += part;
+  for (std::string_view part : {kTypes, kBasic, kExp, kLog, kTrigonometry, math_prelude_f64(), math_functions()})
+    text += part;
   return text;
 }
 

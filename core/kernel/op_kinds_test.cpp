@@ -41,7 +41,21 @@ std::pair<double, double> range_of(OpKind kind, DType dtype) {
     case OpKind::kReciprocal:
     case OpKind::kDivide:
     case OpKind::kPower:
+    case OpKind::kLog2:
+    case OpKind::kLog10:
       return {0.5, 2};
+    case OpKind::kAsin:
+    case OpKind::kAcos:
+    case OpKind::kAtanh:
+    case OpKind::kErfInverse:
+    case OpKind::kLog1p:
+      return {-0.9, 0.9};
+    case OpKind::kTan:
+      return {-1.3, 1.3};
+    case OpKind::kAcosh:
+    case OpKind::kLogGamma:
+    case OpKind::kDigamma:
+      return {2.5, 9};
     default:
       return {-3, 3};
   }
@@ -53,11 +67,12 @@ TEST(OpKinds, UnaryAndBinaryInEveryDtype) {
   for (int i = 0; i < graph::kOpKindCount; ++i) {
     const auto kind = static_cast<OpKind>(i);
     const graph::OpInfo& info = graph::info(kind);
-    const bool floating = info.op_class == OpClass::kFloating, arithmetic = info.op_class == OpClass::kArithmetic;
-    if (!floating && !arithmetic) continue;
+    const bool floating = info.op_class == OpClass::kFloating, arithmetic = info.op_class == OpClass::kArithmetic,
+               integer = info.op_class == OpClass::kInteger;
+    if (!floating && !arithmetic && !integer) continue;
     TestProgram& t = programs.emplace_back(static_cast<std::uint64_t>(i));
     for (DType dtype : kNumbers) {
-      if (floating && !is_floating(dtype)) continue;
+      if ((floating && !is_floating(dtype)) || (integer && is_floating(dtype))) continue;
       const auto [low, high] = range_of(kind, dtype);
       const Operand x = t.input(dtype, sizes, low, high);
       std::vector<Operand> inputs{x};

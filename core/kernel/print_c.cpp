@@ -257,6 +257,8 @@ class Printer {
         return infix("|", e);
       case Operation::kSelect:
         return fmt::format("({} ? {} : {})", expr(e.in[0]), expr(e.in[1]), expr(e.in[2]));
+      case Operation::kCall:
+        return call(kFunctions[e.id].name, e);
     }
     return {};
   }

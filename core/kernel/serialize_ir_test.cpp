@@ -157,7 +157,7 @@ TEST(SerializeIr, SaysWhatIsWrong) {
   EXPECT_THAT(refusal(other), HasSubstr("a kernel with 0x52494b43"));
   other = bytes;
   other[4] = std::byte{2};
-  EXPECT_THAT(refusal(other), HasSubstr("version 2.0, this reader knows 1.0"));
+  EXPECT_THAT(refusal(other), HasSubstr("version 2.1, this reader knows 1.1"));
   other = bytes;
   other[100] ^= std::byte{4};
   EXPECT_THAT(refusal(other), HasSubstr("it was changed"));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "core/graph/reference_numbers.hpp"
 #include "frontends/aten/reducing.hpp"
@@ -124,10 +125,7 @@ Term power(Emitter& e, const Term& base, const Term& exponent) {
   if (is_fixed(exponent, 3)) return multiply(e, multiply(e, x, x), x);
   if (is_fixed(exponent, 0)) return e.fill(Term::integer(1), x.sizes(), x.dtype);
   const bool exact = !x.is_number() && !is_floating(x.dtype) && !is_floating(exponent.dtype);
-  if (exact) {
-    e.fail("integer powers other than 0 to 3 are not supported");
-    return x;
-  }
+  if (exact) return e.binary(OpKind::kPower, x, exponent);
   const Term real = as_floating(e, x);
   if (is_fixed(exponent, 0.5)) return e.unary(OpKind::kSqrt, real);
   if (is_fixed(exponent, -0.5)) return e.unary(OpKind::kReciprocalSqrt, real);
@@ -147,6 +145,13 @@ Term vector_norm(Emitter& e, const Term& x, double order, const std::vector<std:
     return e.sum(e.cast(e.binary(OpKind::kNotEqual, real, Term::number(0)), real.dtype), dims);
   }
   return e.binary(OpKind::kPower, e.sum(power(e, size, Term::number(order)), dims), Term::number(1 / order));
+}
+
+Term reduced_loss(Emitter& e, const Term& losses, std::int64_t reduction) {
+  if (reduction == kReduceNone) return losses;
+  std::vector<std::int64_t> dims(static_cast<std::size_t>(losses.rank()));
+  std::iota(dims.begin(), dims.end(), 0);
+  return e.drop(reduction == kReduceMean ? e.mean(losses, dims) : e.sum(losses, dims), dims);
 }
 
 }  // namespace crucible::aten

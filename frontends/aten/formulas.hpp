@@ -29,4 +29,9 @@ Term power(Emitter& e, const Term& base, const Term& exponent);
 /// the number of elements that are not zero.
 Term vector_norm(Emitter& e, const Term& x, double order, const std::vector<std::int64_t>& dims);
 
+/// The argument `reduction` of losses.
+inline constexpr std::int64_t kReduceNone = 0, kReduceMean = 1, kReduceSum = 2;
+/// Losses of single elements as the reduction wants them.
+Term reduced_loss(Emitter& e, const Term& losses, std::int64_t reduction);
+
 }  // namespace crucible::aten

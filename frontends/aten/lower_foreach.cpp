@@ -1,6 +1,6 @@
 // Lowering of _foreach_ ops: the same formula for every tensor of a list. An in-place variant returns nothing and
 // writes its list `self`, one with an out argument writes that; the functional one returns a list.
-#include "frontends/aten/formulas.hpp"
+#include "frontends/aten/algebra.hpp"
 #include "frontends/aten/lower_table.hpp"
 
 namespace crucible::aten {
@@ -86,6 +86,28 @@ void unary(OpCall& c) {
   for_each(c, [&](std::size_t, const Term& x) { return c.emit().unary(kind, as_floating(c.emit(), x)); });
 }
 
+/// Integers are whole already.
+template <OpKind kind>
+void rounding(OpCall& c) {
+  for_each(c, [&](std::size_t, const Term& x) {
+    return is_floating(x.dtype) ? c.emit().unary(kind, widened(c.emit(), x)) : x;
+  });
+}
+
+void fraction(OpCall& c) {
+  for_each(c, [&](std::size_t, const Term& x) {
+    const Expression wide(c.emit(), widened(c.emit(), x));
+    return (wide - wide.unary(OpKind::kTruncate)).term();
+  });
+}
+
+void sign(OpCall& c) {
+  for_each(c, [&](std::size_t, const Term& x) {
+    const Expression wide(c.emit(), widened(c.emit(), x));
+    return choose(wide > 0, 1, choose(wide < 0, -1, 0)).term();
+  });
+}
+
 template <OpKind kind>
 void unary_any(OpCall& c) {
   for_each(c, [&](std::size_t, const Term& x) { return c.emit().unary(kind, widened(c.emit(), x)); });
@@ -95,7 +117,17 @@ void unary_any(OpCall& c) {
 template <Term (*formula)(Emitter&, const Term&, const Term&, const Term&, const Term&)>
 void add_combined(OpCall& c) {
   const Argument x(c, "tensor1", true), y(c, "tensor2", true);
-  if (c.entry_name().ends_with(".Tensor")) return c.emit().fail("factors in a tensor are not supported");
+  if (c.entry_name().ends_with(".Tensor")) {
+    // One factor for each tensor, as the elements of another.
+    const Term factors = c.tensor("scalars");
+    return for_each(c, [&](std::size_t i, const Term& self) {
+      Term factor = factors;
+      factor.operand.view.offset += static_cast<std::int64_t>(i) * factors.operand.view.strides[0];
+      factor.operand.view.sizes.clear();
+      factor.operand.view.strides.clear();
+      return formula(c.emit(), self, x[i], y[i], c.emit().cast(factor, compute_dtype(self.dtype)));
+    });
+  }
   const bool list = c.entry_name().ends_with(".ScalarList");
   const Argument value(c, list ? "scalars" : "value", list);
   for_each(c, [&](std::size_t i, const Term& self) { return formula(c.emit(), self, x[i], y[i], value[i]); });
@@ -141,6 +173,14 @@ void norm(OpCall& c) {
   });
 }
 
+void maximum_of_all(OpCall& c) {
+  for_each(c, [&](std::size_t, const Term& x) {
+    std::vector<std::int64_t> dims;
+    for (std::int64_t d = 0; d < x.rank(); ++d) dims.push_back(d);
+    return c.emit().drop(c.emit().max(x, dims), dims);
+  });
+}
+
 constexpr Entry kEntries[] = {
     {"aten::_foreach_add.Scalar", add},
     {"aten::_foreach_add.List", add},
@@ -174,6 +214,45 @@ constexpr Entry kEntries[] = {
     {"aten::_foreach_pow.Scalar", power_all},
     {"aten::_foreach_pow.List", power_all},
     {"aten::_foreach_pow.ScalarAndTensor", power_of_number},
+    {"aten::_foreach_exp", unary<OpKind::kExp>},
+    {"aten::_foreach_expm1", unary<OpKind::kExpm1>},
+    {"aten::_foreach_log", unary<OpKind::kLog>},
+    {"aten::_foreach_log10", unary<OpKind::kLog10>},
+    {"aten::_foreach_log1p", unary<OpKind::kLog1p>},
+    {"aten::_foreach_log2", unary<OpKind::kLog2>},
+    {"aten::_foreach_acos", unary<OpKind::kAcos>},
+    {"aten::_foreach_asin", unary<OpKind::kAsin>},
+    {"aten::_foreach_atan", unary<OpKind::kAtan>},
+    {"aten::_foreach_cos", unary<OpKind::kCos>},
+    {"aten::_foreach_cosh", unary<OpKind::kCosh>},
+    {"aten::_foreach_sin", unary<OpKind::kSin>},
+    {"aten::_foreach_sinh", unary<OpKind::kSinh>},
+    {"aten::_foreach_tan", unary<OpKind::kTan>},
+    {"aten::_foreach_tanh", unary<OpKind::kTanh>},
+    {"aten::_foreach_erf", unary<OpKind::kErf>},
+    {"aten::_foreach_erfc", unary<OpKind::kErfc>},
+    {"aten::_foreach_lgamma", unary<OpKind::kLogGamma>},
+    {"aten::_foreach_sigmoid", unary<OpKind::kSigmoid>},
+    {"aten::_foreach_rsqrt", unary<OpKind::kReciprocalSqrt>},
+    {"aten::_foreach_ceil", rounding<OpKind::kCeil>},
+    {"aten::_foreach_floor", rounding<OpKind::kFloor>},
+    {"aten::_foreach_round", rounding<OpKind::kRound>},
+    {"aten::_foreach_trunc", rounding<OpKind::kTruncate>},
+    {"aten::_foreach_frac", fraction},
+    {"aten::_foreach_sign", sign},
+    {"aten::_foreach_maximum.ScalarList", extremum<OpKind::kMaximum>},
+    {"aten::_foreach_minimum.Scalar", extremum<OpKind::kMinimum>},
+    {"aten::_foreach_minimum.ScalarList", extremum<OpKind::kMinimum>},
+    {"aten::_foreach_clamp_min.List", extremum<OpKind::kMaximum>},
+    {"aten::_foreach_clamp_min.Scalar", extremum<OpKind::kMaximum>},
+    {"aten::_foreach_clamp_min.ScalarList", extremum<OpKind::kMaximum>},
+    {"aten::_foreach_clamp_max.List", extremum<OpKind::kMinimum>},
+    {"aten::_foreach_clamp_max.Scalar", extremum<OpKind::kMinimum>},
+    {"aten::_foreach_clamp_max.ScalarList", extremum<OpKind::kMinimum>},
+    {"aten::_foreach_pow.ScalarList", power_all},
+    {"aten::_foreach_addcmul.Tensor", add_combined<add_product>},
+    {"aten::_foreach_addcdiv.Tensor", add_combined<add_quotient>},
+    {"aten::_foreach_max", maximum_of_all},
     {"aten::_foreach_zero", zero},
     {"aten::_foreach_copy", copy},
     {"aten::_foreach_norm.Scalar", norm},

@@ -1,156 +1,99 @@
-// Lowering of softmax and of losses, with their gradients.
-#include <limits>
-#include <numeric>
-
-#include "frontends/aten/formulas.hpp"
+// Lowering of losses between a prediction and a target of the same sizes, with their gradients.
+#include "frontends/aten/algebra.hpp"
 #include "frontends/aten/lower_table.hpp"
 
 namespace crucible::aten {
 namespace {
 
-using graph::OpKind;
+Expression wide(OpCall& c, std::string_view name) { return {c.emit(), widened(c.emit(), c.tensor(name))}; }
 
-void log_softmax(OpCall& c) {
-  Emitter& e = c.emit();
-  const auto dim = c.integer("dim");
-  const Term x = e.cast(c.tensor("self"), compute_dtype(c.result(0).dtype));
-  const Term shifted = e.binary(OpKind::kSubtract, x, e.max(x, {dim}));
-  const Term total = e.sum(e.unary(OpKind::kExp, shifted), {dim});
-  c.set(0, e.binary(OpKind::kSubtract, shifted, e.unary(OpKind::kLog, total)));
+Expression difference(OpCall& c) { return wide(c, "self") - wide(c, "target"); }
+
+/// Times the weight of each element, where there is one.
+Expression weighted(OpCall& c, const Expression& x) { return c.has("weight") ? x * wide(c, "weight") : x; }
+
+void give_reduced(OpCall& c, const Expression& losses) {
+  c.set(0, reduced_loss(c.emit(), losses, c.integer("reduction")));
 }
 
-void log_softmax_backward(OpCall& c) {
-  Emitter& e = c.emit();
-  const auto dim = c.integer("dim");
-  const Term g = widened(e, c.tensor("grad_output")), y = widened(e, c.tensor("output"));
-  const Term part = multiply(e, e.unary(OpKind::kExp, y), e.sum(g, {dim}));
-  c.set(0, e.binary(OpKind::kSubtract, g, part));
-}
-
-void softmax(OpCall& c) {
-  Emitter& e = c.emit();
-  const auto dim = c.integer("dim");
-  const Term x = e.cast(c.tensor("self"), compute_dtype(c.result(0).dtype));
-  const Term powers = e.unary(OpKind::kExp, e.binary(OpKind::kSubtract, x, e.max(x, {dim})));
-  c.set(0, e.binary(OpKind::kDivide, powers, e.sum(powers, {dim})));
-}
-
-/// As softmax, but a line of -inf alone becomes zeros.
-void safe_softmax(OpCall& c) {
-  Emitter& e = c.emit();
-  const Term x = widened(e, e.cast(c.tensor("self"), c.result(0).dtype));
-  const std::int64_t dim = c.integer("dim");
-  if (x.elements() == 0) return c.set(0, x);
-  const Term top = e.max(x, {dim});
-  const Term powers = e.unary(OpKind::kExp, e.binary(OpKind::kSubtract, x, top));
-  const Term result = e.binary(OpKind::kDivide, powers, e.sum(powers, {dim}));
-  const Term none = e.binary(OpKind::kEqual, top, Term::number(-std::numeric_limits<double>::infinity()));
-  c.set(0, e.select(none, e.fill(Term::number(0), {}, x.dtype), result));
-}
-
-void softmax_backward(OpCall& c) {
-  Emitter& e = c.emit();
-  const auto dim = c.integer("dim");
-  const Term g = widened(e, c.tensor("grad_output")), y = widened(e, c.tensor("output"));
-  const Term inner = e.sum(multiply(e, g, y), {dim});
-  c.set(0, multiply(e, y, e.binary(OpKind::kSubtract, g, inner)));
-}
-
-constexpr std::int64_t kReduceNone = 0, kReduceMean = 1;
-
-/// Which samples count, as [n, 1].
-struct Targets {
-  Term ids, counted;
-};
-
-Targets targets_of(OpCall& c) {
-  Emitter& e = c.emit();
-  const Term ids = e.reshape(c.tensor("target"), {c.tensor("target").elements(), 1});
-  return {ids, e.binary(OpKind::kNotEqual, ids, Term::integer(c.integer("ignore_index")))};
-}
-
-/// Class scores as [n, classes].
-Term rows_of(OpCall& c) {
-  const Term x = c.tensor("self");
-  return x.rank() == 1 ? c.emit().unsqueeze(x, 0) : x;
-}
-
-bool refuse_weight(OpCall& c) {
-  if (c.has("weight")) c.emit().fail("class weights are not supported");
-  return c.has("weight");
-}
-
-void nll_loss_forward(OpCall& c) {
-  Emitter& e = c.emit();
-  if (refuse_weight(c)) return;
-  const auto reduction = c.integer("reduction");
-  const Term x = rows_of(c);
-  const Targets t = targets_of(c);
-  // Element (i, target[i]) is row i * classes + target[i] of the scores as a table with one column.
-  const Term first = multiply(e, e.coordinate(0, t.ids.sizes(), DType::kI64), Term::integer(x.size(1)));
-  const Term ids = e.binary(OpKind::kAdd, first, e.select(t.counted, t.ids, Term::integer(0)));
-  const Term picked = e.gather_rows(e.reshape(x, {x.elements(), 1}), e.reshape(ids, {ids.elements()}));
-  const Term losses = e.select(t.counted, e.unary(OpKind::kNegate, widened(e, picked)), Term::number(0));
-  const Term count = e.sum(e.cast(t.counted, losses.dtype), {0, 1});
-  if (reduction == kReduceNone) {
-    c.set(0, e.reshape(losses, c.result(0).sizes));
-    c.set(1, Term::number(0));
-    return;
-  }
-  Term total = e.sum(losses, {0, 1});
-  if (reduction == kReduceMean) total = e.binary(OpKind::kDivide, total, count);
-  c.set(0, e.drop(total, {0, 1}));
-  c.set(1, e.drop(count, {0, 1}));
-}
-
-void nll_loss_backward(OpCall& c) {
-  Emitter& e = c.emit();
-  if (refuse_weight(c)) return;
-  const auto reduction = c.integer("reduction");
-  const Sizes sizes = rows_of(c).sizes();
-  const Targets t = targets_of(c);
-  Term g = widened(e, c.tensor("grad_output"));
-  g = reduction == kReduceNone ? e.reshape(g, {g.elements(), 1}) : e.expand(g, {1, 1});
-  if (reduction == kReduceMean) {
-    g = e.binary(OpKind::kDivide, g, e.expand(widened(e, c.tensor("total_weight")), {1, 1}));
-  }
-  const Term value = e.select(t.counted, e.unary(OpKind::kNegate, g), Term::number(0));  // [n, 1]
-  const Term hit = e.binary(OpKind::kEqual, e.coordinate(1, sizes, DType::kI64), t.ids);
-  c.set(0, e.reshape(e.select(hit, value, Term::number(0)), c.result(0).sizes));
-}
-
-/// A sample's losses as the reduction wants them.
-Term reduced(Emitter& e, const Term& losses, std::int64_t reduction) {
-  if (reduction == kReduceNone) return losses;
-  std::vector<std::int64_t> dims(static_cast<std::size_t>(losses.rank()));
-  std::iota(dims.begin(), dims.end(), 0);
-  return e.drop(reduction == kReduceMean ? e.mean(losses, dims) : e.sum(losses, dims), dims);
+/// What the gradient of each element is multiplied with for the reduction.
+double share(OpCall& c, const Expression& x) {
+  return c.integer("reduction") == kReduceMean ? 1.0 / static_cast<double>(x.term().elements()) : 1.0;
 }
 
 void mse_loss(OpCall& c) {
-  Emitter& e = c.emit();
-  const Term d = e.binary(OpKind::kSubtract, widened(e, c.tensor("self")), widened(e, c.tensor("target")));
-  c.set(0, reduced(e, multiply(e, d, d), c.integer("reduction")));
+  const Expression d = difference(c);
+  give_reduced(c, d * d);
 }
 
 void mse_loss_backward(OpCall& c) {
-  Emitter& e = c.emit();
-  const Term d = e.binary(OpKind::kSubtract, widened(e, c.tensor("self")), widened(e, c.tensor("target")));
-  const bool mean = c.integer("reduction") == kReduceMean;
-  const double factor = mean ? 2.0 / static_cast<double>(d.elements()) : 2.0;
-  c.set(0, multiply(e, multiply(e, d, Term::number(factor)), widened(e, c.tensor("grad_output"))));
+  const Expression d = difference(c);
+  c.set(0, d * (2.0 * share(c, d)) * wide(c, "grad_output"));
+}
+
+void smooth_l1_loss(OpCall& c) {
+  const Expression z = magnitude(difference(c));
+  const double beta = c.real("beta");
+  give_reduced(c, beta == 0 ? z : choose(z < beta, z * z * 0.5 / beta, z - 0.5 * beta));
+}
+
+void smooth_l1_loss_backward(OpCall& c) {
+  const Expression d = difference(c), g = wide(c, "grad_output") * share(c, d);
+  const double beta = c.real("beta");
+  c.set(0, choose(d <= -beta, -g, choose(d >= beta, g, g * d / beta)));
+}
+
+void huber_loss(OpCall& c) {
+  const Expression z = magnitude(difference(c));
+  const double delta = c.real("delta");
+  give_reduced(c, choose(z <= delta, z * z * 0.5, (z - 0.5 * delta) * delta));
+}
+
+void huber_loss_backward(OpCall& c) {
+  const Expression d = difference(c), g = wide(c, "grad_output") * share(c, d);
+  const double delta = c.real("delta");
+  c.set(0, choose(d <= -delta, -g * delta, choose(d >= delta, g * delta, g * d)));
+}
+
+/// Logarithms are held above -100, so that a certain prediction that is wrong costs a finite number.
+void binary_cross_entropy(OpCall& c) {
+  const Expression x = wide(c, "self"), t = wide(c, "target");
+  const Expression no = larger(log_plus_1(-x), -100), yes = larger(log(x), -100);
+  give_reduced(c, weighted(c, (t - 1) * no - t * yes));
+}
+
+void binary_cross_entropy_backward(OpCall& c) {
+  const Expression x = wide(c, "self"), t = wide(c, "target");
+  const Expression g = wide(c, "grad_output") * (x - t) / larger((1 - x) * x, 1e-12);
+  c.set(0, weighted(c, g) * share(c, x));
+}
+
+void binary_cross_entropy_with_logits(OpCall& c) {
+  const Expression x = wide(c, "self"), t = wide(c, "target");
+  Expression log_sigmoid = smaller(x, 0) - log_plus_1(exp(-magnitude(x)));
+  if (c.has("pos_weight")) log_sigmoid = log_sigmoid * ((wide(c, "pos_weight") - 1) * t + 1);
+  give_reduced(c, weighted(c, (1 - t) * x - log_sigmoid));
+}
+
+void soft_margin_loss(OpCall& c) { give_reduced(c, log_plus_1(exp(-wide(c, "self") * wide(c, "target")))); }
+
+void soft_margin_loss_backward(OpCall& c) {
+  const Expression t = wide(c, "target"), z = exp(-t * wide(c, "self"));
+  c.set(0, -t * z / (z + 1) * share(c, t) * wide(c, "grad_output"));
 }
 
 constexpr Entry kEntries[] = {
-    {"aten::_log_softmax", log_softmax},
-    {"aten::_log_softmax_backward_data", log_softmax_backward},
-    {"aten::_softmax", softmax},
-    {"aten::_safe_softmax", safe_softmax},
-    {"aten::_softmax_backward_data", softmax_backward},
-    {"aten::nll_loss_forward", nll_loss_forward},
-    {"aten::nll_loss_backward", nll_loss_backward},
     {"aten::mse_loss", mse_loss},
     {"aten::mse_loss_backward", mse_loss_backward},
+    {"aten::smooth_l1_loss", smooth_l1_loss},
+    {"aten::smooth_l1_loss_backward", smooth_l1_loss_backward},
+    {"aten::huber_loss", huber_loss},
+    {"aten::huber_loss_backward", huber_loss_backward},
+    {"aten::binary_cross_entropy", binary_cross_entropy},
+    {"aten::binary_cross_entropy_backward", binary_cross_entropy_backward},
+    {"aten::binary_cross_entropy_with_logits", binary_cross_entropy_with_logits},
+    {"aten::soft_margin_loss", soft_margin_loss},
+    {"aten::soft_margin_loss_backward", soft_margin_loss_backward},
 };
 
 }  // namespace

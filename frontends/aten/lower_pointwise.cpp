@@ -43,20 +43,6 @@ void logic(OpCall& c) {
   c.set(0, c.emit().binary(kind, c.tensor("self"), c.operand("other")));
 }
 
-/// Bitwise ops on booleans are logic; on integers they have no neutral op.
-template <OpKind kind>
-void bitwise(OpCall& c) {
-  const Term a = c.tensor("self"), b = c.operand("other");
-  if (a.dtype != DType::kBool) return c.emit().fail("bitwise ops are supported on bool only");
-  c.set(0, c.emit().binary(kind, a, b));
-}
-
-void bitwise_not(OpCall& c) {
-  const Term a = c.tensor("self");
-  if (a.dtype != DType::kBool) return c.emit().fail("bitwise ops are supported on bool only");
-  c.set(0, c.emit().unary(OpKind::kLogicalNot, a));
-}
-
 void power_op(OpCall& c) { c.set(0, power(c.emit(), c.operand("self"), c.operand("exponent"))); }
 
 void relu(OpCall& c) {
@@ -197,16 +183,10 @@ constexpr Entry kEntries[] = {
     {"aten::sigmoid", unary<OpKind::kSigmoid>},
     {"aten::sin", unary<OpKind::kSin>},
     {"aten::cos", unary<OpKind::kCos>},
-    {"aten::floor", unary<OpKind::kFloor>},
     {"aten::isnan", unary_any<OpKind::kIsNan>},
     {"aten::logical_not", unary_any<OpKind::kLogicalNot>},
     {"aten::logical_and", logic<OpKind::kLogicalAnd>},
     {"aten::logical_or", logic<OpKind::kLogicalOr>},
-    {"aten::bitwise_not", bitwise_not},
-    {"aten::bitwise_and.Tensor", bitwise<OpKind::kLogicalAnd>},
-    {"aten::bitwise_or.Tensor", bitwise<OpKind::kLogicalOr>},
-    {"aten::maximum", binary<OpKind::kMaximum>},
-    {"aten::minimum", binary<OpKind::kMinimum>},
     {"aten::lt.Tensor", binary<OpKind::kLess>},
     {"aten::lt.Scalar", binary<OpKind::kLess>},
     {"aten::le.Tensor", binary<OpKind::kLessEqual>},

@@ -26,12 +26,15 @@ const std::map<std::string_view, Entry>& table() {
 
 std::vector<std::span<const Entry>> entry_lists() {
   return {
+      activation_entries(),
       adaptive_pool_entries(),
       antialias_entries(),
       attention_entries(),
       average_pool_entries(),
       bag_entries(),
       batch_norm_entries(),
+      binary_entries(),
+      cell_entries(),
       convolution_entries(),
       creation_entries(),
       distance_entries(),
@@ -41,20 +44,25 @@ std::vector<std::span<const Entry>> entry_lists() {
       index_entries(),
       indexing_entries(),
       interpolate_entries(),
+      likelihood_entries(),
       loss_entries(),
       max_pool_entries(),
       move_entries(),
       nearest_entries(),
       normalization_entries(),
+      optimizer_entries(),
       pointwise_entries(),
       recurrent_entries(),
       reduction_entries(),
       reflection_entries(),
       scatter_entries(),
+      softmax_entries(),
       sorting_entries(),
       statistics_entries(),
+      unary_entries(),
       unfold_entries(),
       view_entries(),
+      view_copy_entries(),
   };
 }
 

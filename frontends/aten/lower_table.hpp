@@ -17,12 +17,15 @@ struct Entry {
   LowerFunction lower;
 };
 
+std::span<const Entry> activation_entries();
 std::span<const Entry> adaptive_pool_entries();
 std::span<const Entry> antialias_entries();
 std::span<const Entry> attention_entries();
 std::span<const Entry> average_pool_entries();
 std::span<const Entry> bag_entries();
 std::span<const Entry> batch_norm_entries();
+std::span<const Entry> binary_entries();
+std::span<const Entry> cell_entries();
 std::span<const Entry> convolution_entries();
 std::span<const Entry> creation_entries();
 std::span<const Entry> distance_entries();
@@ -32,20 +35,25 @@ std::span<const Entry> group_norm_entries();
 std::span<const Entry> index_entries();
 std::span<const Entry> indexing_entries();
 std::span<const Entry> interpolate_entries();
+std::span<const Entry> likelihood_entries();
 std::span<const Entry> loss_entries();
 std::span<const Entry> max_pool_entries();
 std::span<const Entry> move_entries();
 std::span<const Entry> nearest_entries();
 std::span<const Entry> normalization_entries();
+std::span<const Entry> optimizer_entries();
 std::span<const Entry> pointwise_entries();
 std::span<const Entry> recurrent_entries();
 std::span<const Entry> reduction_entries();
 std::span<const Entry> reflection_entries();
 std::span<const Entry> scatter_entries();
+std::span<const Entry> softmax_entries();
 std::span<const Entry> sorting_entries();
 std::span<const Entry> statistics_entries();
+std::span<const Entry> unary_entries();
 std::span<const Entry> unfold_entries();
 std::span<const Entry> view_entries();
+std::span<const Entry> view_copy_entries();
 
 /// All of the lists above.
 std::vector<std::span<const Entry>> entry_lists();

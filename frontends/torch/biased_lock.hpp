@@ -34,15 +34,21 @@ class BiasedLock {
       owner_inside_.store(false, std::memory_order_release);
     }
   }
-  /// Biases the lock towards `me`, which must be the only thread that may use it now.
+  /// Biases the lock towards the calling thread, which does not hold it. Others may hold it or wait for it.
   void bias(std::uint64_t me) {
 #if defined(__SANITIZE_THREAD__)
     (void)me;  // ThreadSanitizer knows nothing of membarrier
-    owner_ = kNobody;
 #else
     static const bool can = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
-    owner_ = can ? me : kNobody;
+    lock_shared(me);  // nobody is inside, as the former owner or otherwise
+    owner_.store(can ? me : kNobody, std::memory_order_relaxed);
+    unlock();
 #endif
+  }
+  /// In a forked child: whoever held it is not here.
+  void forget() {
+    owner_ = kNobody;
+    owner_inside_ = spin_ = held_shared_ = false;
   }
   bool is_biased() const { return owner_.load(std::memory_order_relaxed) != kNobody; }
 

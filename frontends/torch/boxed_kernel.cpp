@@ -64,6 +64,7 @@ void boxed_kernel(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, t
   const Operator& op = Recorder::instance().operators().find_or_add(handle);
   if (op.control || is_undecomposed(op, below)) return handle.redispatchBoxed(below, stack);
   OpScope scope(op);
+  if (!scope.is_open()) [[unlikely]] return pass_by(handle, keys, stack);
   const auto arguments = torch::jit::last(*stack, handle.schema().arguments().size());
   encode_arguments(scope, handle.schema(), arguments);
   std::optional<OpHasher> hasher;
@@ -72,7 +73,7 @@ void boxed_kernel(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, t
   const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
   handle.redispatchBoxed(below, stack);
   const auto results = torch::jit::last(*stack, handle.schema().returns().size());
-  if (hasher.has_value()) [[unlikely]] keep_hashes(scope, hasher->hash(results));
+  if (hasher.has_value()) [[unlikely]] scope.keep_hashes(hasher->hash(results));
   if (!scope.after_run()) return;
   encode_results(scope, handle.schema(), results);
   scope.finish();

@@ -5,6 +5,7 @@
 
 #include <Python.h>
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -39,9 +40,10 @@ class CallSites {
 
   const std::vector<SourceLine>& sites() const { return sites_; }
   const std::vector<std::string>& modules() const { return modules_; }
-  Way way() const { return way_; }
+  /// Threads: any, as generation().
+  Way way() const { return way_.load(std::memory_order_relaxed); }
   /// Grows with each start: threads compare it to know that their caches are stale.
-  std::uint32_t generation() const { return generation_; }
+  std::uint32_t generation() const { return generation_.load(std::memory_order_relaxed); }
 
  private:
   friend class CallSiteCache;
@@ -54,8 +56,8 @@ class CallSites {
   Tables* tables_ = nullptr;
   std::vector<SourceLine> sites_;
   std::vector<std::string> modules_;
-  std::uint32_t generation_ = 0;
-  Way way_ = Way::kNot;
+  std::atomic<std::uint32_t> generation_{0};
+  std::atomic<Way> way_{Way::kNot};
 };
 
 /// One thread's way to its call site. Threads: its own.

@@ -24,7 +24,7 @@ bool has_plain_elements(const at::Tensor& tensor) {
 void Recorder::add_output(std::string name, const at::Tensor& tensor) {
   if (!is_recording() || !tensor.defined()) return;
   if (!has_plain_elements(tensor)) {
-    const Locked locked(lock_, thread());
+    const Locked locked(lock_, me());
     return count_not_recorded("outputs that are no plain tensors", kNoSite);
   }
   OutputBytes output;
@@ -33,7 +33,7 @@ void Recorder::add_output(std::string name, const at::Tensor& tensor) {
   output.tensor.offset = tensor.storage_offset();
   output.tensor.sizes = tensor.sizes().vec();
   output.tensor.strides = tensor.strides().vec();
-  const Locked locked(lock_, thread());
+  const Locked locked(lock_, me());
   const StorageTable::Slot* slot = state_->storages.find(tensor.storage().unsafeGetStorageImpl());
   // What no recorded op has used has no storage in the file; its bytes are there all the same.
   output.tensor.storage = slot == nullptr || slot->size_bytes == kUntold ? kNothing : slot->id;

@@ -213,7 +213,11 @@ void Encoder::symbolic_list(c10::ArrayRef<c10::SymInt> values) {
 }
 
 OpScope::OpScope(const Operator& op)
-    : recorder_(Recorder::instance()), op_(op), thread_(recorder_.thread()), encoder_(recorder_, thread_.log, op.written_arguments != 0) {
+    : recorder_(Recorder::instance()),
+      op_(op),
+      thread_(recorder_.thread()),
+      recording_(thread_.recording),
+      encoder_(recorder_, thread_.log, op.written_arguments != 0) {
   if (--thread_.until_sample == 0) [[unlikely]] begin_sample();
   const trace::Phase phase = recorder_.phase();
   const CallSite call = thread_.call_sites.find(recorder_.call_sites(), phase == trace::Phase::kForward);
@@ -221,24 +225,31 @@ OpScope::OpScope(const Operator& op)
   header_.site = call.site;
   header_.module = call.module;
   header_.phase = static_cast<std::uint64_t>(phase);
-  recorder_.lock().lock(thread_.key());
-  locked_ = true;
+  lock();
+  if (!takes()) [[unlikely]] {
+    unlock();
+    return;
+  }
+  open_ = true;
+  if (sampled_) [[unlikely]] copied_before_ns_ = recorder_.state().snapshots.copy_ns();
   header_.sequence = recorder_.take_sequence();
   thread_.log.begin_record();
 }
 
 void OpScope::before_run() {
   if (encoder_.is_abstract()) [[unlikely]] return abandon();
-  recorder_.lock().unlock();
-  locked_ = false;
+  unlock();
   if (sampled_) [[unlikely]] spent_ns_ = now_ns() - started_ns_;
 }
 
 bool OpScope::after_run() {
   if (!open_) [[unlikely]] return false;
   if (sampled_) [[unlikely]] started_ns_ = now_ns();
-  recorder_.lock().lock(thread_.key());
-  locked_ = true;
+  lock();
+  if (!takes()) [[unlikely]] {
+    abandon();
+    return false;
+  }
   thread_.log.reserve(1);
   thread_.log.put(Tag::kOutputs);
   return true;
@@ -250,15 +261,21 @@ void OpScope::finish() {
     recorder_.count_not_recorded(std::string(encoder_.unusual()) + " in " + op_.full_name() + " (kept as their parts; not replayed)", header_.site);
   }
   thread_.log.finish_record(header_);
-  recorder_.lock().unlock();
-  open_ = locked_ = false;
   if (sampled_) [[unlikely]] end_sample();
+  open_ = false;
+  unlock();
+}
+
+void OpScope::keep_hashes(std::vector<std::uint64_t> hashes) {
+  if (!open_) return;
+  lock();
+  if (takes()) recorder_.add_hashes(header_.sequence, std::move(hashes));
+  unlock();
 }
 
 void OpScope::begin_sample() {
   sampled_ = true;
   started_ns_ = now_ns();
-  copied_before_ns_ = recorder_.state().snapshots.copy_ns();
 }
 
 void OpScope::end_sample() {
@@ -271,18 +288,19 @@ void OpScope::end_sample() {
 }
 
 void OpScope::abandon() {
-  if (encoder_.has_news()) {
-    // The storages that it made known stay known: their sizes are read from here.
-    header_.operator_id = kDroppedRecord;
-    if (!locked_) recorder_.lock().lock(thread_.key());
-    locked_ = true;
-    thread_.log.finish_record(header_);
-  } else {
-    thread_.log.drop_record();
+  if (!locked_) lock();
+  open_ = false;
+  if (recorder_.is_present(recording_)) {
+    if (encoder_.has_news()) {
+      // The storages that it made known stay known: their sizes are read from here.
+      header_.operator_id = kDroppedRecord;
+      thread_.log.finish_record(header_);
+    } else {
+      thread_.log.drop_record();
+    }
+    if (sampled_) thread_.until_sample = 1;
   }
-  if (locked_) recorder_.lock().unlock();
-  open_ = locked_ = false;
-  if (sampled_) thread_.until_sample = 1;
+  unlock();
 }
 
 }  // namespace crucible::recorder

@@ -92,7 +92,8 @@ class Encoder {
   const char* unusual_ = nullptr;
 };
 
-/// Lives from before the op's arguments are read until its results are. Destroyed without finish(), it leaves no record.
+/// Lives from before the op's arguments are read until its results are. Destroyed without finish(), it leaves no record; so
+/// does one whose recording ends on another thread meanwhile.
 class OpScope {
  public:
   explicit OpScope(const Operator& op);
@@ -102,6 +103,8 @@ class OpScope {
   OpScope(const OpScope&) = delete;
   OpScope& operator=(const OpScope&) = delete;
 
+  /// False when there is nothing to record any more: the op passes by, and nothing else here may be called.
+  bool is_open() const { return open_; }
   Encoder& encoder() { return encoder_; }
   Encoder::Access access(std::size_t argument) const {
     return op_.writes(argument) ? Encoder::Access::kWrite : op_.views(argument) ? Encoder::Access::kView : Encoder::Access::kRead;
@@ -115,12 +118,21 @@ class OpScope {
     if (op_.random) recorder_.add_draw(header_.sequence, output, tensor);
     if (op_.unfilled) recorder_.note_unfilled(tensor);
   }
-  /// The op's number in the order of all ops.
-  std::uint64_t sequence() const { return header_.sequence; }
+  /// Notes the hashes of the op's results. Call between before_run() and after_run().
+  void keep_hashes(std::vector<std::uint64_t> hashes);
   /// Keeps the record.
   void finish();
 
  private:
+  void lock() {
+    recorder_.lock().lock(Recorder::me());
+    locked_ = true;
+  }
+  void unlock() {
+    locked_ = false;
+    recorder_.lock().unlock();
+  }
+  bool takes() const { return recorder_.takes(recording_); }
   void abandon();
   void begin_sample();
   void end_sample();
@@ -130,10 +142,11 @@ class OpScope {
 
   Recorder& recorder_;
   const Operator& op_;
-  ThreadState& thread_;
+  ThreadState& thread_;     // of the recording that had begun with the op: once that has ended it is not touched
+  std::uint32_t recording_;
   Encoder encoder_;
   RecordHeader header_;
-  bool open_ = true;     // a record was begun
+  bool open_ = false;    // a record was begun
   bool locked_ = false;
   bool sampled_ = false;
   std::uint64_t started_ns_ = 0, spent_ns_ = 0, copied_before_ns_ = 0;

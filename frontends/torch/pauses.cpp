@@ -24,7 +24,7 @@ void Recorder::pause() {
   if (pauses_++ > 0) return;
   recording_ = false;
   switch_thread(false);
-  const Locked locked(lock_, thread());
+  const Locked locked(lock_, me());
   state_->storages.remove_dead([this](StorageTable::Slot& slot) { set_aside(slot, kAfterPause); });
 }
 
@@ -37,7 +37,7 @@ void Recorder::resume() {
 void Recorder::pass_over() {
   if (passing_over_) return;
   {
-    const Locked locked(lock_, thread());
+    const Locked locked(lock_, me());
     state_->passed_over.push_back(iteration_);
     // What the ops of this iteration wrote is not in the file, and what they brought in is not either.
     state_->storages.remove_dead([this](StorageTable::Slot& slot) {

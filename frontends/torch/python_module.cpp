@@ -265,18 +265,16 @@ PyObject* snapshot_ops(PyObject*, PyObject* on) {
 PyObject* measures(PyObject*, PyObject*) {
   return guarded([] {
     const Recorder& recorder = Recorder::instance();
-    std::size_t log_bytes = 0;
-    for (const auto& thread : recorder.state().threads) log_bytes += thread->log.words_written() * sizeof(std::uint64_t);
+    const Measures measures = recorder.measures();
     const std::optional<std::string> failure = recorder.stream() == nullptr ? std::nullopt : recorder.stream()->failure();
-    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:n,s:n,s:i,s:i,s:z}", "ops", static_cast<unsigned long long>(recorder.state().next_sequence),
-                         "overhead_ns_per_op", static_cast<unsigned long long>(recorder.overhead_ns_per_op()), "copy_ns",
-                         static_cast<unsigned long long>(recorder.state().snapshots.copy_ns()), "boundary_ns",
-                         static_cast<unsigned long long>(recorder.state().boundary_ns), "log_bytes",
-                         static_cast<Py_ssize_t>(log_bytes), "copied_bytes",
-                         static_cast<Py_ssize_t>(recorder.state().snapshots.size_bytes()), "complete_iterations",
-                         recorder.state().iteration_starts.empty() ? 0 : static_cast<int>(recorder.state().kept_iterations()),
-                         "passed_over", static_cast<int>(recorder.state().passed_over.size()), "failure",
-                         failure.has_value() ? failure->c_str() : nullptr);
+    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:n,s:n,s:i,s:i,s:z}", "ops", static_cast<unsigned long long>(measures.ops),
+                         "overhead_ns_per_op", static_cast<unsigned long long>(measures.overhead_ns_per_op), "copy_ns",
+                         static_cast<unsigned long long>(measures.copy_ns), "boundary_ns",
+                         static_cast<unsigned long long>(measures.boundary_ns), "log_bytes",
+                         static_cast<Py_ssize_t>(measures.log_bytes), "copied_bytes",
+                         static_cast<Py_ssize_t>(measures.copied_bytes), "complete_iterations",
+                         static_cast<int>(measures.complete_iterations), "passed_over", static_cast<int>(measures.passed_over),
+                         "failure", failure.has_value() ? failure->c_str() : nullptr);
   });
 }
 

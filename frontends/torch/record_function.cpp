@@ -69,6 +69,7 @@ std::unique_ptr<at::ObserverContext> op_starts(const at::RecordFunction& functio
   const Operator& op = recorder.operators().find_or_add(*handle);
   if (op.control || is_handed_on(op, function.inputs())) return nullptr;
   auto observed = std::make_unique<Observed>(op, std::uncaught_exceptions());
+  if (!observed->scope.is_open()) return nullptr;
   const std::vector<c10::IValue> inputs(function.inputs().begin(), function.inputs().end());
   encode_arguments(observed->scope, handle->schema(), inputs);
   observed->scope.before_run();

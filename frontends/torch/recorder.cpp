@@ -4,9 +4,10 @@
 #include <ATen/Functions.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <unistd.h>
+
 #include <chrono>
 #include <cstring>
-#include <mutex>
 #include <utility>
 
 #include "core/base/hash.hpp"
@@ -26,6 +27,7 @@ std::uint64_t now_ns() {
 }  // namespace
 
 thread_local constinit Recorder::ThisThread Recorder::this_thread;
+thread_local std::shared_ptr<ThreadState> Recorder::kept_for_this_thread;
 
 Recorder& Recorder::instance() {
   static Recorder* recorder = new Recorder;  // never destroyed: threads may still hold logs when the process ends
@@ -33,31 +35,50 @@ Recorder& Recorder::instance() {
 }
 
 ThreadState& Recorder::enter_thread() {
-  auto state = std::make_unique<ThreadState>();
-  const std::lock_guard lock(threads_mutex_);
+  auto state = std::make_shared<ThreadState>();
+  const Locked locked(lock_, me());
   state->number = static_cast<std::uint32_t>(state_->threads.size());
+  state->recording = recording_number_.load(std::memory_order_relaxed);
   state->random += state->number;
-  this_thread = {state.get(), recording_number_.load(std::memory_order_relaxed)};
-  state_->threads.push_back(std::move(state));
+  this_thread = {state.get(), state->recording};
+  state_->threads.push_back(state);
+  kept_for_this_thread = std::move(state);
   return *this_thread.state;
 }
 
+void Recorder::notice_fork() {
+  if (process_ != getpid()) lock_.forget();
+  process_ = getpid();
+}
+
 void Recorder::start() {
-  iteration_ = 0;
-  state_->iteration_starts.push_back(state_->next_sequence);
-  set_phase(trace::Phase::kForward);
-  ThreadState& first = thread();  // number 0, and most often the only one
-  lock_.bias(first.key());
+  notice_fork();
+  lock_.bias(me());
+  ThreadState& first = thread();  // most often the only one
   first.call_sites.stays_in_python();
+  set_phase(trace::Phase::kForward);
   pauses_ = 0;
   passing_over_ = false;
-  note_generators();
+  {
+    const Locked locked(lock_, me());
+    // It is number 0 even if a thread that had begun an op in the last recording came before it.
+    std::swap(first.number, state_->threads.front()->number);
+    iteration_ = 0;
+    state_->iteration_starts.push_back(state_->next_sequence);
+    note_generators();
+    running_ = true;
+  }
   recording_ = true;
   switch_thread(true);
 }
 
 void Recorder::stop() {
+  notice_fork();
   recording_ = false;
+  {
+    const Locked locked(lock_, me());
+    running_ = false;  // ops that run on other threads now are not recorded
+  }
   switch_thread(false);
 }
 
@@ -71,8 +92,16 @@ void Recorder::clear() {
     }
   }
   stream_.reset();
-  ++recording_number_;
-  state_ = std::make_unique<RecordingState>();
+  notice_fork();
+  auto old = std::make_unique<RecordingState>();
+  {
+    const Locked locked(lock_, me());
+    running_ = false;
+    recording_number_.fetch_add(1, std::memory_order_relaxed);
+    std::swap(state_, old);
+  }
+  this_thread = {};
+  kept_for_this_thread.reset();
 }
 
 bool Recorder::end_iteration() {
@@ -82,8 +111,7 @@ bool Recorder::end_iteration() {
   }
   if (!is_thread_on()) return false;
   const std::uint64_t start = now_ns();
-  Batch batch = end_locked();
-  state_->boundary_ns += now_ns() - start;
+  Batch batch = end_locked(start);
   if (stream_ != nullptr) {
     stream_->give(std::move(batch));
   } else {
@@ -92,8 +120,8 @@ bool Recorder::end_iteration() {
   return true;
 }
 
-Batch Recorder::end_locked() {
-  const Locked locked(lock_, thread());
+Batch Recorder::end_locked(std::uint64_t started_ns) {
+  const Locked locked(lock_, me());
   Batch batch = take_batch(!state_->is_passed_over(iteration_));
   state_->iteration_starts.push_back(state_->next_sequence);
   ++iteration_;
@@ -102,6 +130,7 @@ Batch Recorder::end_locked() {
     state_->storages.remove_dead([this](StorageTable::Slot& slot) { note_checksum(slot); });
   }
   note_generators();
+  state_->boundary_ns += now_ns() - started_ns;
   return batch;
 }
 
@@ -114,10 +143,7 @@ Batch Recorder::take_batch(bool is_kept) {
     external.name = known.start_name;
     external.role = known.start_role;
   }
-  {
-    const std::lock_guard lock(threads_mutex_);
-    for (const auto& thread : state_->threads) batch.records.push_back({thread->number, thread->log.cut()});
-  }
+  for (const auto& thread : state_->threads) batch.records.push_back({thread->number, thread->log.cut()});
   const auto& sites = call_sites_.sites();
   batch.sites.assign(sites.begin() + static_cast<std::ptrdiff_t>(state_->sites_given), sites.end());
   state_->sites_given = sites.size();
@@ -201,13 +227,13 @@ void Recorder::note_unfilled(const at::Tensor& tensor) {
 
 bool Recorder::is_filled(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.has_storage()) return true;
-  const Locked locked(lock_, thread());
+  const Locked locked(lock_, me());
   const StorageTable::Slot* slot = state_->storages.find(tensor.storage().unsafeGetStorageImpl());
   return slot == nullptr || state_->op_hashes.is_filled(slot->id);
 }
 
 void Recorder::note_filled(const at::Tensor& tensor) {
-  const Locked locked(lock_, thread());
+  const Locked locked(lock_, me());
   const StorageTable::Slot* slot = state_->storages.find(tensor.storage().unsafeGetStorageImpl());
   if (slot != nullptr) state_->op_hashes.set_filled(slot->id, true);
 }
@@ -264,7 +290,8 @@ void Recorder::add_loss(const at::Tensor& tensor) {
     value = tensor.detach().item<double>();
   }
   ThreadState& state = thread();
-  const Locked locked(lock_, state);
+  const Locked locked(lock_, me());
+  if (!takes(state.recording)) return;
   Encoder encoder(*this, state.log, false);
   state.log.begin_record();
   encoder.tensor(tensor, Encoder::Access::kResult);
@@ -279,7 +306,7 @@ void Recorder::add_loss(const at::Tensor& tensor) {
 void Recorder::name_tensor(const at::Tensor& tensor, std::string name, trace::Role role, bool final) {
   if (!tensor.defined() || !tensor.has_storage() || tensor.is_meta()) return;
   c10::StorageImpl* impl = tensor.storage().unsafeGetStorageImpl();
-  const Locked locked(lock_, thread());
+  const Locked locked(lock_, me());
   StorageTable::Slot* slot = state_->storages.find(impl);
   if (slot == nullptr) {
     if (final) return;  // no recorded op ever used it
@@ -292,13 +319,23 @@ void Recorder::name_tensor(const at::Tensor& tensor, std::string name, trace::Ro
   (final ? kept.final_role : kept.start_role) = role;
 }
 
-std::uint64_t Recorder::overhead_ns_per_op() const {
-  std::uint64_t ops = 0, ns = 0;
+Measures Recorder::measures() const {
+  const Locked locked(lock_, me());
+  Measures measures;
+  std::uint64_t sampled_ops = 0, sampled_ns = 0;
   for (const auto& thread : state_->threads) {
-    ops += thread->sampled_ops;
-    ns += thread->sampled_ns;
+    sampled_ops += thread->sampled_ops;
+    sampled_ns += thread->sampled_ns;
+    measures.log_bytes += thread->log.words_written() * sizeof(std::uint64_t);
   }
-  return ops == 0 ? 0 : (ns + ops / 2) / ops;
+  measures.overhead_ns_per_op = sampled_ops == 0 ? 0 : (sampled_ns + sampled_ops / 2) / sampled_ops;
+  measures.ops = state_->next_sequence;
+  measures.copy_ns = state_->snapshots.copy_ns();
+  measures.copied_bytes = state_->snapshots.size_bytes();
+  measures.boundary_ns = state_->boundary_ns;
+  measures.passed_over = state_->passed_over.size();
+  measures.complete_iterations = state_->iteration_starts.empty() ? 0 : state_->kept_iterations();
+  return measures;
 }
 
 }  // namespace crucible::recorder

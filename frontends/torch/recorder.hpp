@@ -10,7 +10,6 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,10 +29,10 @@ namespace crucible::recorder {
 /// The keys below ours: where a kernel goes on. Never a stored number: the order of keys differs between versions.
 inline const c10::DispatchKeySet kKeysBelow{c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::Fake};
 
-/// One recording thread. Threads: its own, but for `log`, which is read after recording.
+/// One recording thread. Threads: its own; `number`, `log` and what was sampled: who holds the recorder's lock.
 struct ThreadState {
   std::uint32_t number = 0;  // in the order in which threads first recorded
-  std::uint64_t key() const { return reinterpret_cast<std::uintptr_t>(this); }  // who it is to the lock
+  std::uint32_t recording = 0;  // the number of the recording that it is part of
   Log log;
   CallSiteCache call_sites;
   std::uint32_t until_sample = 16;  // ops until the next one that is timed
@@ -42,10 +41,10 @@ struct ThreadState {
   std::uint64_t sampled_ns = 0;
 };
 
-/// Holds the lock as one thread.
+/// Holds the lock as the thread that the recorder calls `me`.
 class Locked {
  public:
-  Locked(BiasedLock& lock, const ThreadState& thread) : lock_(lock) { lock_.lock(thread.key()); }
+  Locked(BiasedLock& lock, std::uint64_t me) : lock_(lock) { lock_.lock(me); }
   ~Locked() { lock_.unlock(); }
   Locked(const Locked&) = delete;
   Locked& operator=(const Locked&) = delete;
@@ -74,7 +73,7 @@ struct StorageDetails {
 
 /// Everything that one recording has gathered.
 struct RecordingState {
-  std::vector<std::unique_ptr<ThreadState>> threads;
+  std::vector<std::shared_ptr<ThreadState>> threads;  // each shared with its thread, which may be inside an op when this ends
   StorageTable storages;
   std::vector<StorageDetails> details;
   Snapshots snapshots;
@@ -103,6 +102,13 @@ struct RecordingState {
   bool changed_in_pause(const StorageTable::Slot& slot) const;
 };
 
+/// Counts and times of a recording so far.
+struct Measures {
+  std::uint64_t ops = 0, overhead_ns_per_op = 0, copy_ns = 0, boundary_ns = 0;
+  std::size_t log_bytes = 0, copied_bytes = 0, passed_over = 0;
+  std::uint32_t complete_iterations = 0;  // that go into the file
+};
+
 class TraceStream;
 
 class Recorder {
@@ -127,6 +133,7 @@ class Recorder {
   /// Whether each op's results are hashed from now on; see op_hashes.hpp.
   void hash_ops(bool on) { hashes_ops_.store(on, std::memory_order_relaxed); }
   bool hashes_ops() const { return hashes_ops_.load(std::memory_order_relaxed); }
+  /// Threads: who holds the lock.
   void add_hashes(std::uint64_t sequence, std::vector<std::uint64_t> hashes) { state_->op_hashes.keep(sequence, std::move(hashes)); }
   /// Whether all memory of a tensor's storage was filled by ops, as far as hash_ops() goes; `note_filled`: from now on.
   bool is_filled(const at::Tensor& tensor);
@@ -155,8 +162,9 @@ class Recorder {
   const CallSites& call_sites() const { return call_sites_; }
   const Operators& operators() const { return operators_; }
   const RecordingState& state() const { return *state_; }
-  /// Recorder's own nanoseconds per op, sampled, without the copying of bytes. 0: nothing was sampled.
-  std::uint64_t overhead_ns_per_op() const;
+  /// Recorder's own nanoseconds per op, sampled, without the copying of bytes. 0: nothing was sampled. Threads: any.
+  std::uint64_t overhead_ns_per_op() const { return measures().overhead_ns_per_op; }
+  Measures measures() const;
 
   /// The calling thread's state in the present recording.
   ThreadState& thread() {
@@ -166,8 +174,15 @@ class Recorder {
     return enter_thread();
   }
 
+  /// Who the calling thread is to the lock.
+  static std::uint64_t me() { return reinterpret_cast<std::uintptr_t>(&this_thread); }
+
   // For OpScope and Encoder, which hold the lock around each of these.
   BiasedLock& lock() { return lock_; }
+  /// Whether the recording with this number is the present one, and whether its ops are taken: an op may be running on
+  /// another thread when its recording ends.
+  bool is_present(std::uint32_t recording) const { return recording == recording_number_.load(std::memory_order_relaxed); }
+  bool takes(std::uint32_t recording) const { return running_ && is_present(recording); }
   /// The slot of a storage that an op is about to use (and write, if `written`; without `read` its elements do not matter).
   /// Takes its bytes when they are unknown.
   StorageTable::Slot& input_storage(c10::StorageImpl* impl, bool written, bool read) {
@@ -194,6 +209,7 @@ class Recorder {
  private:
   Recorder() = default;
   ThreadState& enter_thread();
+  void notice_fork();
   StorageTable::Slot& first_use(StorageTable::Slot* slot, c10::StorageImpl* impl, bool written, bool read);
   void use_unfilled(StorageTable::Slot& slot, bool written, bool read);
   void first_return(StorageTable::Slot& slot);
@@ -204,7 +220,7 @@ class Recorder {
   void set_aside(StorageTable::Slot& slot, std::uint32_t mark);
   void note_checksum(StorageTable::Slot& slot);
   StorageDetails& details(StorageTable::Slot& slot);
-  Batch end_locked();
+  Batch end_locked(std::uint64_t started_ns);
   Batch take_batch(bool is_kept);
 
   struct ThisThread {
@@ -214,6 +230,7 @@ class Recorder {
   // Initial-exec: one load instead of a call into the dynamic linker per op; the few bytes fit into the reserve that the
   // C library keeps for libraries loaded later.
   __attribute__((tls_model("initial-exec"))) static thread_local constinit ThisThread this_thread;
+  static thread_local std::shared_ptr<ThreadState> kept_for_this_thread;  // what this_thread points to
 
   std::atomic<bool> recording_{false};
   std::atomic<bool> hashes_ops_{false};
@@ -223,8 +240,9 @@ class Recorder {
   std::uint32_t iteration_ = 0;
   std::uint32_t pauses_ = 0;
   bool passing_over_ = false;
-  BiasedLock lock_;
-  std::mutex threads_mutex_;  // guards state_->threads while threads enter
+  mutable BiasedLock lock_;  // guards running_, iteration_, recording_number_ (where it is written) and all of *state_
+  bool running_ = false;     // between start() and stop(), pauses included
+  int process_ = 0;          // in which recording began
   Operators operators_;
   CallSites call_sites_;
   std::unique_ptr<RecordingState> state_ = std::make_unique<RecordingState>();

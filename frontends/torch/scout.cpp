@@ -90,7 +90,7 @@ void Scout::note_writes(const Operator& op, const c10::Stack& stack) {
 }
 
 void Scout::before_op(const Operator& op, const c10::Stack& stack) {
-  if (!looking_ || calling_ || std::this_thread::get_id() != thread_) return;
+  if (!is_looking() || std::this_thread::get_id() != thread_ || calling_) return;
   bool is_meta = false;
   for_each_tensor(op, stack, [&is_meta](std::size_t, const at::Tensor& tensor) { is_meta |= tensor.defined() && tensor.is_meta(); });
   if (is_meta) return;  // it computes nothing, and is not recorded either

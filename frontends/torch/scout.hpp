@@ -7,6 +7,7 @@
 
 #include <ATen/core/ivalue.h>
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -26,7 +27,7 @@ class Scout {
   /// the first op of each iteration from the one after `passed` whole ones on, "broken" when the ops have ceased to repeat.
   void start(PyObject* tell, std::uint64_t passed);
   void stop();
-  bool is_looking() const { return looking_; }
+  bool is_looking() const { return looking_.load(std::memory_order_acquire); }
   /// A backward pass begins: in a program that has any, an iteration has at least one.
   void note_backward();
   /// An op is about to run with these arguments.
@@ -45,9 +46,9 @@ class Scout {
   std::uint64_t choose_boundary() const;
   void call(const char* event);
 
-  bool looking_ = false;
+  std::atomic<bool> looking_{false};
   bool calling_ = false;  // Python is being told: what it runs is not the program's
-  std::thread::id thread_;
+  std::atomic<std::thread::id> thread_{};
   PyObject* tell_ = nullptr;
   std::uint64_t passed_ = 0;
   std::optional<trace::PeriodFinder> finder_;

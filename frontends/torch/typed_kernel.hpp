@@ -122,9 +122,6 @@ inline bool passes_by(c10::DispatchKeySet keys) {
 
 /// Whether the results of ops are hashed (op_hashes.hpp).
 inline bool hashes_ops() { return Recorder::instance().hashes_ops(); }
-inline void keep_hashes(const OpScope& scope, std::vector<std::uint64_t> hashes) {
-  Recorder::instance().add_hashes(scope.sequence(), std::move(hashes));
-}
 
 /// A kernel for ops that pass by: a subclass or mode of Python gets them with our key still on.
 const c10::BoxedKernel& passing_kernel();
@@ -138,21 +135,20 @@ class TypedKernel<Result(Arguments...)> final : public c10::OperatorKernel {
   explicit TypedKernel(const Operator& op) : op_(op), handle_(op.handle.typed<Result(Arguments...)>()) {}
 
   Result operator()(c10::DispatchKeySet keys, Arguments... arguments) {
-    if (passes_by(keys)) [[unlikely]] {
-      return c10::impl::BoxedKernelWrapper<Result(Arguments...)>::call(passing_kernel(), handle_, keys, arguments...);
-    }
+    if (passes_by(keys)) [[unlikely]] return pass_by(keys, arguments...);
     OpScope scope(op_);
+    if (!scope.is_open()) [[unlikely]] return pass_by(keys, arguments...);
     std::size_t index = 0;
     (encode_argument(scope, index++, arguments), ...);
     scope.before_run();
     const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
     if constexpr (std::is_void_v<Result>) {
       handle_.redispatch(keys & kKeysBelow, arguments...);
-      if (hashes_ops()) [[unlikely]] keep_hashes(scope, OpHasher(op_).hash_written(arguments...));
+      if (hashes_ops()) [[unlikely]] scope.keep_hashes(OpHasher(op_).hash_written(arguments...));
       if (scope.after_run()) scope.finish();
     } else {
       Result result = handle_.redispatch(keys & kKeysBelow, arguments...);
-      if (hashes_ops()) [[unlikely]] keep_hashes(scope, OpHasher(op_).hash(result, arguments...));
+      if (hashes_ops()) [[unlikely]] scope.keep_hashes(OpHasher(op_).hash(result, arguments...));
       if (scope.after_run()) {
         encode_results(scope, result);
         scope.finish();
@@ -162,6 +158,10 @@ class TypedKernel<Result(Arguments...)> final : public c10::OperatorKernel {
   }
 
  private:
+  [[gnu::noinline]] Result pass_by(c10::DispatchKeySet keys, Arguments... arguments) {
+    return c10::impl::BoxedKernelWrapper<Result(Arguments...)>::call(passing_kernel(), handle_, keys, arguments...);
+  }
+
   const Operator& op_;
   c10::TypedOperatorHandle<Result(Arguments...)> handle_;
 };

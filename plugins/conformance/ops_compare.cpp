@@ -47,6 +47,27 @@ double allowed_ulp(OpKind kind, DType dtype) {
     case OpKind::kTanh:
     case OpKind::kSigmoid:
       return narrow ? 1 : 6;
+    case OpKind::kExp2:
+    case OpKind::kExpm1:
+    case OpKind::kLog1p:
+    case OpKind::kLog2:
+    case OpKind::kLog10:
+    case OpKind::kTan:
+    case OpKind::kAsin:
+    case OpKind::kAcos:
+    case OpKind::kAtan:
+    case OpKind::kSinh:
+    case OpKind::kCosh:
+    case OpKind::kAsinh:
+    case OpKind::kAcosh:
+    case OpKind::kAtanh:
+    case OpKind::kAtan2:
+      return narrow ? 1 : 8;
+    case OpKind::kErfc:
+    case OpKind::kErfInverse:
+    case OpKind::kLogGamma:
+    case OpKind::kDigamma:
+      return narrow ? 1 : dtype == DType::kF64 ? 4000 : 16;
     case OpKind::kErf:
       return narrow ? 1 : 16;
     case OpKind::kPower:

@@ -74,7 +74,7 @@ void for_each_layout(const std::vector<DType>& dtypes, bool quick, Make make) {
   for (const DType dtype : dtypes) {
     if (quick && dtype != DType::kF32 && dtype != DType::kI32) continue;
     for (std::size_t i = 0; i < all.size(); ++i) {
-      if ((dtype != DType::kF32 && i > 0) || (quick && i > 3)) continue;
+      if ((dtype != dtypes.front() && i > 0) || (quick && i > 3)) continue;
       make(dtype, all[i], Pattern::kSmooth);
     }
     make(dtype, dense({289}), Pattern::kAwkward);
@@ -94,7 +94,9 @@ std::vector<OpsProgram> elementwise(const OpInfo& info, const DtypeChoice& choic
       info.op_class == OpClass::kTest || info.op_class == OpClass::kComparison || info.op_class == OpClass::kLogic;
   const bool selection = info.op_class == OpClass::kSelection;
   std::uint64_t seed = static_cast<std::uint64_t>(info.kind) * 1000;
-  for_each_layout(allowed(choice, integers, with_bool), quick, [&](DType dtype, const Layout& layout, Pattern pattern) {
+  std::vector<DType> dtypes = allowed(choice, integers, with_bool && info.op_class != OpClass::kInteger);
+  if (info.op_class == OpClass::kInteger) std::erase_if(dtypes, [](DType dtype) { return is_floating(dtype); });
+  for_each_layout(dtypes, quick, [&](DType dtype, const Layout& layout, Pattern pattern) {
     OpsWriter w(
         info.kind,
         fmt::format("{} {}{}", name(dtype), layout.name, pattern == Pattern::kAwkward ? ", awkward numbers" : ""),
@@ -109,7 +111,7 @@ std::vector<OpsProgram> elementwise(const OpInfo& info, const DtypeChoice& choic
     w.program.same_bits = moves_numbers(info.kind) && is_floating(dtype);
     programs.push_back(std::move(w.program));
   });
-  if (info.min_inputs == 2 && info.op_class != OpClass::kLogic) {
+  if (info.min_inputs == 2 && info.op_class != OpClass::kLogic && info.op_class != OpClass::kInteger) {
     for (const bool from_slot : {false, true}) {
       OpsWriter w(info.kind, fmt::format("f32 [65] and a {}", from_slot ? "slot" : "scalar"), ++seed);
       const Operand x = w.input(DType::kF32, Sizes{65}, Pattern::kSmooth);
@@ -243,6 +245,7 @@ std::vector<OpsProgram> programs_of(OpKind kind, const DtypeChoice& dtypes, bool
       return conversions(dtypes, quick);
     case OpClass::kArithmetic:
     case OpClass::kFloating:
+    case OpClass::kInteger:
     case OpClass::kTest:
     case OpClass::kComparison:
     case OpClass::kLogic:

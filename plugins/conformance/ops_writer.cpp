@@ -36,7 +36,10 @@ FloatShape shape_of(DType dtype) {
   }
 }
 
-bool needs_moderate_numbers(OpKind kind) { return kind == OpKind::kSin || kind == OpKind::kCos; }
+bool needs_moderate_numbers(OpKind kind) { 
+  return kind == OpKind::kSin || kind == OpKind::kCos || kind == OpKind::kTan || kind == OpKind::kDigamma ||
+         kind == OpKind::kLogGamma;
+}
 
 }  // namespace
 
@@ -105,7 +108,21 @@ double OpsWriter::draw(DType dtype, Pattern pattern, std::int64_t index) {
     case OpKind::kReciprocal:
     case OpKind::kDivide:
     case OpKind::kPower:
+    case OpKind::kLog2:
+    case OpKind::kLog10:
       return 0.5 + 1.5 * uniform();
+    case OpKind::kLog1p:
+    case OpKind::kAsin:
+    case OpKind::kAcos:
+    case OpKind::kAtanh:
+    case OpKind::kErfInverse:
+      return 1.9 * uniform() - 0.95;
+    case OpKind::kTan:
+      return 2.6 * uniform() - 1.3;
+    case OpKind::kAcosh:
+    case OpKind::kLogGamma:
+    case OpKind::kDigamma:  // from where they have no zeros
+      return 2.5 + 6 * uniform();
     default:
       return 6 * uniform() - 3;
   }

@@ -23,7 +23,9 @@ void below(std::uint32_t id, std::size_t count, const char* what) {
   if (id >= count) broken(std::string(what) + " " + std::to_string(id) + " of " + std::to_string(count));
 }
 
-std::size_t operand_count(Op op) {
+std::size_t operand_count(const Expr& e) {
+  const Op op = e.op;
+  if (op == Op::kCall) return e.id < functions().size() ? static_cast<std::size_t>(functions()[e.id].operands) : 0;
   if (op == Op::kLoad || op == Op::kElement) return 1;
   if (op == Op::kSelect) return 3;
   if (op >= Op::kAdd) return 2;
@@ -51,7 +53,8 @@ class Checker {
  private:
   void check_expr(std::size_t i) {
     const Expr& e = kernel_.exprs[i];
-    const std::size_t operands = operand_count(e.op);
+    if (e.op == Op::kCall) below(e.id, functions().size(), "function");
+    const std::size_t operands = operand_count(e);
     std::uint64_t tree = 1;
     std::uint32_t depth = 1;
     for (std::size_t k = 0; k < 3; ++k) {
@@ -113,10 +116,13 @@ class Checker {
   void check_arithmetic(std::size_t i, const Expr& e) {
     const Type type = in(e, 0);
     need(computes(type), i, "it computes in a storage type");
-    need(operand_count(e.op) == 1 || in(e, 1) == type, i, "its operands have two types");
+    need(operand_count(e) == 1 || in(e, 1) == type, i, "its operands have two types");
     const bool logic = e.op == Op::kAnd || e.op == Op::kOr;
     need(e.type == (logic || is_comparison(e.op) ? Type::kBool : type), i, "its type is not what its operands make it");
     need(!logic || type == Type::kBool, i, "logic needs bool");
+    if (e.op == Op::kCall) {
+      return need(functions()[e.id].of_floats ? is_float(type) : is_integer(type), i, "its function has other types");
+    }
     const bool integers_too = is_comparison(e.op) || logic || e.op == Op::kNegate || e.op == Op::kAbsolute ||
                               (e.op >= Op::kAdd && e.op <= Op::kMinimum);
     need(is_float(type) || integers_too, i, "it needs a float");
@@ -130,7 +136,7 @@ class Checker {
     const Expr& e = kernel_.exprs[id];
     if (e.op == Op::kVariable && !defined_[e.id])
       broken("variable " + std::to_string(e.id) + " is used outside its block");
-    for (std::size_t k = 0; k < operand_count(e.op); ++k) check_use(e.in[k]);
+    for (std::size_t k = 0; k < operand_count(e); ++k) check_use(e.in[k]);
   }
 
   Type type_of(std::uint32_t id) {

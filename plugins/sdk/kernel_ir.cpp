@@ -12,7 +12,7 @@ namespace crucible::sdk {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x52494b43u;  // "CKIR"
-constexpr std::uint16_t kMajor = 1, kMinor = 0;
+constexpr std::uint16_t kMajor = 1, kMinor = 1;
 constexpr std::uint64_t kHeader = 40, kTrailer = 8, kMostBytes = std::uint64_t{64} << 20;
 constexpr int kDeepest = 64;
 
@@ -95,7 +95,7 @@ class Reader {
 
   Expr read_expr() {
     Expr expr;
-    expr.op = static_cast<Op>(below(static_cast<std::uint8_t>(Op::kSelect) + 1, "an operation"));
+    expr.op = static_cast<Op>(below(static_cast<std::uint8_t>(Op::kCall) + 1, "an operation"));
     expr.type = read_type();
     at_ += 2;  // reserved
     for (std::uint32_t& in : expr.in) in = number<std::uint32_t>();
@@ -141,6 +141,19 @@ std::string_view name(Type type) {
 std::uint32_t size_bytes(Type type) {
   constexpr std::uint32_t kSizes[] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8};
   return kSizes[static_cast<std::size_t>(type)];
+}
+
+const std::vector<Function>& functions() {
+  static const std::vector<Function> kFunctions = {
+      {"ceil", 1, true},     {"trunc", 1, true}, {"round", 1, true}, {"exp2", 1, true},   {"expm1", 1, true},
+      {"log1p", 1, true},    {"log2", 1, true},  {"log10", 1, true}, {"tan", 1, true},    {"asin", 1, true},
+      {"acos", 1, true},     {"atan", 1, true},  {"sinh", 1, true},  {"cosh", 1, true},   {"asinh", 1, true},
+      {"acosh", 1, true},    {"atanh", 1, true}, {"erfc", 1, true},  {"erfinv", 1, true}, {"lgamma", 1, true},
+      {"digamma", 1, true},  {"atan2", 2, true}, {"fmod", 2, true},  {"not", 1, false},   {"quotient", 2, false},
+      {"modulus", 2, false}, {"ipow", 2, false}, {"and", 2, false},  {"or", 2, false},    {"xor", 2, false},
+      {"shl", 2, false},     {"shr", 2, false},
+  };
+  return kFunctions;
 }
 
 Kernel read_kernel(const void* data, std::uint64_t size) {

@@ -65,13 +65,23 @@ enum class Op : std::uint8_t {
   kAnd,
   kOr,
   kSelect,
+  kCall,
 };
+
+/// What Op::kCall calls, by its field `id`.
+struct Function {
+  std::string_view name;  // the prelude has crucible_NAME_TYPE
+  int operands = 1;
+  bool of_floats = true;  // else of integers
+};
+/// All of them, in the order of their numbers.
+const std::vector<Function>& functions();
 
 struct Expr {
   Op op = Op::kInteger;
   Type type = Type::kI64;
   std::array<std::uint32_t, 3> in{kNoId, kNoId, kNoId};
-  std::uint32_t id = 0;  // of a scalar, variable, buffer or array
+  std::uint32_t id = 0;  // of a scalar, variable, buffer, array or function
   std::int64_t integer = 0, high = 0;
   double real = 0;
 };

@@ -20,6 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // The numbers of both sides are those of the format.
+static_assert(static_cast<int>(Op::kCall) == static_cast<int>(kernel::Operation::kCall));
 static_assert(static_cast<int>(Op::kSelect) == static_cast<int>(kernel::Operation::kSelect));
 static_assert(static_cast<int>(Op::kConvert) == static_cast<int>(kernel::Operation::kConvert));
 static_assert(static_cast<int>(Op::kFromOrderKey) == static_cast<int>(kernel::Operation::kFromOrderKey));
@@ -73,6 +74,16 @@ void seal(std::vector<std::byte>& bytes) {
   for (std::size_t i = 0; i < 8; ++i) bytes[bytes.size() - 8 + i] = static_cast<std::byte>(hash >> (8 * i));
 }
 
+TEST(SdkKernelIr, FunctionsAreTheHosts) {
+  ASSERT_EQ(functions().size(), kernel::kFunctions.size());
+  for (std::size_t i = 0; i < functions().size(); ++i) {
+    EXPECT_EQ(functions()[i].name, kernel::kFunctions[i].name);
+    EXPECT_EQ(functions()[i].operands, kernel::kFunctions[i].operands);
+    EXPECT_EQ(functions()[i].of_floats, kernel::kFunctions[i].of_floats);
+    EXPECT_THAT(std::string(kernel::math_prelude()), HasSubstr(std::string(functions()[i].name)));
+  }
+}
+
 TEST(SdkKernelIr, PrintsInCWhatTheHostPrints) {
   for (const kernel::Kernel& kernel : corpus()) {
     const Kernel read = read_kernel(kernel.ir.data(), kernel.ir.size());
@@ -121,7 +132,7 @@ TEST(SdkKernelIr, NamesWhatIsWrong) {
   EXPECT_THAT(refusal({}), HasSubstr("0 bytes, a kernel has at least 48"));
   std::vector<std::byte> bytes = good;
   bytes[4] = std::byte{3};
-  EXPECT_THAT(refusal(bytes), AllOf(HasSubstr("5 "), HasSubstr("the host writes version 3.0, this plugin reads 1.0")));
+  EXPECT_THAT(refusal(bytes), AllOf(HasSubstr("5 "), HasSubstr("the host writes version 3.1, this plugin reads 1.1")));
   const auto broken = [](auto change) {
     kernel::KernelIr ir = small_kernel();
     change(ir);
@@ -137,7 +148,9 @@ TEST(SdkKernelIr, NamesWhatIsWrong) {
   EXPECT_THAT(broken([](auto& ir) { ir.exprs.back().in[0] = 50; }), HasSubstr("does not stand before it"));
   EXPECT_THAT(broken([](auto& ir) { ir.body.insert(ir.body.begin(), ir.body[0].body[0]); }),
               HasSubstr("used outside its block"));
-  EXPECT_THAT(broken([](auto& ir) { ir.arrays.push_back({DType::kF32, std::int64_t{1} << 40}); }),
+  EXPECT_THAT(broken([](auto& ir) {
+                ir.arrays.push_back({DType::kF32, std::int64_t{1} << 40});
+              }),
               HasSubstr("an array of"));
 }
 

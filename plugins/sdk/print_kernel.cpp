@@ -279,6 +279,8 @@ class Printer {
         return infix("|", e);
       case Op::kSelect:
         return "(" + expr(e.in[0]) + " ? " + expr(e.in[1]) + " : " + expr(e.in[2]) + ")";
+      case Op::kCall:
+        return call(functions()[e.id].name, e);
     }
     return {};
   }

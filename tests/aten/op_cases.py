@@ -12,10 +12,12 @@ import cases_attention  # noqa: F401: its cases
 import cases_basic  # noqa: F401
 import cases_batch_norm  # noqa: F401
 import cases_convolution  # noqa: F401
+import cases_elementwise  # noqa: F401
 import cases_image  # noqa: F401
 import cases_index  # noqa: F401
 import cases_pool  # noqa: F401
 import cases_reduce  # noqa: F401
+import cases_training  # noqa: F401
 from case_support import CASES, Data, flat
 
 
