@@ -146,15 +146,18 @@ void expect_no_growth(Opened& opened, int rounds, const std::string& what, Round
   const std::uint64_t live = live_bytes(opened);
   const std::string files = open_files();
   const unsigned threads = thread_count();
-  const auto heap = mallinfo2().uordblks;
   const auto resident = resident_bytes();
-  for (int i = 0; i < rounds; ++i) round();
-  malloc_trim(0);
+  // A table that grows once is no leak: what leaks does so in each of three measurements.
+  long long per_round = 16;
+  for (int measurement = 0; measurement < 3 && per_round >= 16; ++measurement) {
+    const auto heap = mallinfo2().uordblks;
+    for (int i = 0; i < rounds; ++i) round();
+    malloc_trim(0);
+    per_round = (static_cast<long long>(mallinfo2().uordblks) - static_cast<long long>(heap)) / rounds;
+  }
   expect_equal(live_bytes(opened), live, fmt::format("live_bytes after {} times {}", rounds, what));
   expect(open_files() == files, fmt::format("no file is left open after {} times {}", rounds, what), open_files());
   expect_threads(threads, fmt::format("after {} times {}, as before", rounds, what));
-  const auto heap_after = mallinfo2().uordblks;
-  const auto per_round = static_cast<long long>(heap_after - heap) / rounds;
   expect(per_round < 16, fmt::format("the heap does not grow by {} times {}", rounds, what),
          fmt::format("{} bytes more each time", per_round));
   const auto grown = static_cast<long long>(resident_bytes() - resident);

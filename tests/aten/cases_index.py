@@ -167,7 +167,6 @@ reshaped_in_place("squeeze_", f(4, 1))
 reshaped_in_place("squeeze_.dim", f(4, 1), 1)
 reshaped_in_place("squeeze_.dims", f(4, 1, 1), [1, 2])
 reshaped_in_place("unsqueeze_", f(4), 0)
-reshaped_in_place("detach_", f(4))
 
 
 # Patterns and counts
@@ -235,6 +234,12 @@ for mode, word in ((0, "sum"), (1, "mean"), (2, "max")):
 @case("_embedding_bag", "weights, last offset")
 def weighted_bag(d):
     return aten._embedding_bag(d.f(8, 3), d.i(10, high=8), numbers(0, 2, 7, 10)(d), False, 0, False, d.f(10), True, -1)[0]
+
+
+@case("_embedding_bag_dense_backward")
+def dense_bag_gradient(d):
+    bags, counts = numbers(0, 0, 1, 1, 1, 1, 1, 2, 2, 2)(d), numbers(2, 5, 3)(d)
+    return aten._embedding_bag_dense_backward(d.f(3, 3), d.i(10, high=8), bags, counts, counts, 8, False, 0, None, -1)
 
 
 @case("_embedding_bag_per_sample_weights_backward")

@@ -20,8 +20,9 @@ EXAMPLES = HERE.parents[1] / "examples"
 CRUCIBLE = os.environ.get("CRUCIBLE", "crucible")
 REFERENCE = os.environ.get("CRUCIBLE_REFERENCE", "crucible_reference")
 
-# Largest difference over the tensor's largest element, by dtype of the result; 0: the same bits in value.
-TOLERANCE = {"f32": 1e-6, "f64": 1e-13, "f16": 2**-11, "bf16": 2**-8}
+# Largest difference over the tensor's largest element, by dtype of the result; 0: the same bits in value. For f16 and bf16 that is
+# one unit in the last place of the largest element: kernels of the framework round between steps where ours do not.
+TOLERANCE = {"f32": 1e-6, "f64": 1e-13, "f16": 2**-10, "bf16": 2**-7}
 
 
 def run(*command):

@@ -230,8 +230,8 @@ TEST_F(ReplayCommand, AnOutputThatDiffersIsNamedWithItsIteration) {
   ASSERT_TRUE(trace::write_file(inference(1, 0.01f), path_));
   const Outcome outcome = run("replay " + path_ + " --verify");
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("outputs   differs: iteration 1, logits (f32), by 0.00333, tolerance 0.0001"),
-                                 HasSubstr("verified  no: iteration 1: output logits (f32) differs by 0.00333")));
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("outputs   differs: iteration 1, logits (f32), by 0.00251, tolerance 0.0001"),
+                                 HasSubstr("verified  no: iteration 1: output logits (f32) differs by 0.00251")));
   const auto document = nlohmann::json::parse(run("replay " + path_ + " --verify --json").out);
   EXPECT_EQ(document["verified"], false);
   const auto& differences = document["outputs"]["differences"];

@@ -150,8 +150,7 @@ class Inference(Folder):
                 def forward(self, x):
                     y = self.layer(x).tanh()
                     self.calls += 1
-                    if self.calls == 4:
-                        y.numpy()[2, 3] += 0.5
+                    y.numpy()[2, 3] += 0.5 if self.calls == 4 else 0
                     return {"logits": y}
             model = Net()
             with torch.no_grad():
