@@ -30,7 +30,8 @@ struct DrawnBytes {
 /// A tensor that an iteration of inference gave back, and the state of a default generator when an iteration began.
 struct OutputBytes {
   std::string name;
-  trace::Tensor tensor;  // with the recorder's storage id
+  std::uint64_t sequence = 0;  // of the op that comes next
+  trace::Tensor tensor;        // with the recorder's storage id
   std::span<const std::byte> bytes;
 };
 struct GeneratorBytes {
@@ -49,8 +50,7 @@ struct Batch {
     std::uint32_t thread = 0;
     std::vector<Log::Piece> pieces;
   };
-  std::uint64_t end_sequence = 0;  // ops from here on are of the next one
-  bool is_kept = true;             // false: it was passed over; its records tell of storages, no more
+  bool is_kept = true;  // false: it was passed over; its records tell of storages, no more
   std::vector<Records> records;
   std::vector<ExternalBytes> externals;
   std::vector<DrawnBytes> draws;

@@ -266,9 +266,13 @@ PyObject* measures(PyObject*, PyObject*) {
   return guarded([] {
     const Recorder& recorder = Recorder::instance();
     const Measures measures = recorder.measures();
-    const std::optional<std::string> failure = recorder.stream() == nullptr ? std::nullopt : recorder.stream()->failure();
-    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:n,s:n,s:i,s:i,s:z}", "ops", static_cast<unsigned long long>(measures.ops),
-                         "overhead_ns_per_op", static_cast<unsigned long long>(measures.overhead_ns_per_op), "copy_ns",
+    const TraceStream* stream = recorder.stream();
+    const std::optional<std::string> failure = stream == nullptr ? std::nullopt : stream->failure();
+    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:n,s:n,s:i,s:i,s:z}", "waits",
+                         static_cast<unsigned long long>(stream == nullptr ? 0 : stream->waits()), "wait_ns",
+                         static_cast<unsigned long long>(stream == nullptr ? 0 : stream->wait_ns()), "ops",
+                         static_cast<unsigned long long>(measures.ops), "overhead_ns_per_op",
+                         static_cast<unsigned long long>(measures.overhead_ns_per_op), "copy_ns",
                          static_cast<unsigned long long>(measures.copy_ns), "boundary_ns",
                          static_cast<unsigned long long>(measures.boundary_ns), "log_bytes",
                          static_cast<Py_ssize_t>(measures.log_bytes), "copied_bytes",

@@ -136,7 +136,6 @@ Batch Recorder::end_locked(std::uint64_t started_ns) {
 
 Batch Recorder::take_batch(bool is_kept) {
   Batch batch = std::exchange(state_->open, {});
-  batch.end_sequence = state_->next_sequence;
   batch.is_kept = is_kept;
   for (ExternalBytes& external : batch.externals) {
     const StorageDetails& known = state_->details[external.details];

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <exception>
 #include <utility>
@@ -63,10 +64,16 @@ TraceStream::~TraceStream() { stop_thread(); }
 
 void TraceStream::give(Batch batch) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return waiting_bytes_ <= kMostWaiting; });
   waiting_bytes_ += batch.log_bytes();
+  ++behind_;
   waiting_.push_back(std::move(batch));
   changed_.notify_all();
+  const auto is_near = [this] { return behind_ <= 1 || (behind_ <= kMostBehind && waiting_bytes_ <= kMostWaiting); };
+  if (is_near()) return;
+  const auto start = std::chrono::steady_clock::now();
+  changed_.wait(lock, is_near);
+  waits_.fetch_add(1, std::memory_order_relaxed);
+  wait_ns_.fetch_add(static_cast<std::uint64_t>((std::chrono::steady_clock::now() - start).count()), std::memory_order_relaxed);
 }
 
 void TraceStream::run() {
@@ -89,6 +96,7 @@ void TraceStream::run() {
     lock.lock();
     if (!failure_.has_value()) failure_ = std::move(failed);
     waiting_bytes_ -= batch.log_bytes();
+    --behind_;
     changed_.notify_all();
   }
 }
@@ -140,6 +148,8 @@ void TraceStream::write_ops(const Batch& batch, std::vector<trace::Loss>& losses
   };
   const RecordReader::Compound skip_compound = CompoundTensors::skip;
   sequences_.clear();
+  late_writes_.clear();
+  first_output_ = batch.outputs.empty() ? ~std::uint64_t{0} : batch.outputs.front().sequence;
   trace::Op op;
   for (const Record& record : sorted_records(batch)) {
     const bool is_dropped = record.header.operator_id == kDroppedRecord || !batch.is_kept;
@@ -166,6 +176,7 @@ void TraceStream::write_ops(const Batch& batch, std::vector<trace::Loss>& losses
     while (!reader.take_outputs_mark() && !reader.at_end()) op.args.push_back(reader.read());
     while (!reader.at_end()) op.outputs.push_back(reader.read());
     note_hidden_draws(record.header, op);
+    if (record.header.sequence >= first_output_) note_late_writes(record.header, op);
     if (!recorder_.state().op_hashes.empty()) writer_->add_op_hashes(recorder_.state().op_hashes.find(record.header.sequence));
     sequences_.push_back(record.header.sequence);
     writer_->add(op);
@@ -197,7 +208,25 @@ void TraceStream::write_bytes(const Batch& batch, std::uint32_t iteration, std::
     writer_->add(trace::GeneratorState{iteration, state.device, writer_->add_blob(state.bytes)});
   }
   for (const OutputBytes& output : batch.outputs) {
-    writer_->add(trace::Output{iteration, output.name, intern(output.tensor), writer_->add_blob(output.bytes)});
+    const trace::TensorId tensor = intern(output.tensor);
+    const auto written = late_writes_.find(storage_of_[tensor]);
+    // Whoever replays the ops finds an output at the iteration's end; what it was before is nowhere then.
+    if (written != late_writes_.end() && written->second >= output.sequence) {
+      ++changed_outputs_;
+      continue;
+    }
+    writer_->add(trace::Output{iteration, output.name, tensor, writer_->add_blob(output.bytes)});
+  }
+}
+
+void TraceStream::note_late_writes(const RecordHeader& header, const trace::Op& op) {
+  const Operator& known = recorder_.operators()[header.operator_id];
+  const auto note = [this, &header](const trace::Arg& arg, const auto& again) -> void {
+    if (arg.kind == trace::Arg::Kind::kTensor && storage_of_[arg.tensor] != kNone) late_writes_[storage_of_[arg.tensor]] = header.sequence;
+    for (const trace::Arg& item : arg.list) again(item, again);
+  };
+  for (std::size_t i = 0; i < op.args.size(); ++i) {
+    if (known.writes(i)) note(op.args[i], note);
   }
 }
 
@@ -223,8 +252,15 @@ trace::TensorId TraceStream::intern(trace::Tensor tensor) {
   trace::encode(bytes, tensor);
   const auto content = bytes.bytes();
   const auto [place, is_new] = tensors_.try_emplace(std::string(reinterpret_cast<const char*>(content.data()), content.size()), kNone);
-  if (is_new) place->second = writer_->add(tensor);
+  if (is_new) place->second = add(tensor);
   return place->second;
+}
+
+trace::TensorId TraceStream::add(const trace::Tensor& tensor) {
+  const trace::TensorId id = writer_->add(tensor);
+  storage_of_.resize(std::size_t{id} + 1, kNone);
+  storage_of_[id] = tensor.storage;
+  return id;
 }
 
 trace::SchemaId TraceStream::schema(std::uint32_t operator_id) {
@@ -291,6 +327,7 @@ void TraceStream::write_not_recorded(std::vector<Written::NotRecorded>& written)
   for (const auto& [what, entry] : recorder_.state().not_recorded) add(what, entry.count, entry.site);
   if (const char* unseen = unseen_by_observers(); unseen != nullptr) add(unseen, 1, kNoSite);
   for (const auto& [what, entry] : hidden_draws_) add(what, entry.count, entry.site);
+  add("outputs that were changed before the iteration ended", changed_outputs_, kNoSite);
   add("final bytes of a state that was freed before the file was written", lost_states_, kNoSite);
   add("final bytes of a state that the unfinished last iteration had begun to change", overwritten_states_, kNoSite);
   add("changes of a storage by something that is not an op (its bytes were taken again)", recorder_.state().outside_changes, kNoSite);

@@ -48,8 +48,12 @@ class TraceStream final : private TensorSink {
   /// Keeps what is on disk unless finish() or drop() was called.
   ~TraceStream() override;
 
-  /// Hands an iteration over. Waits while more than kMostWaiting bytes of logs are not written yet.
+  /// Hands an iteration over. Returns when at most kMostBehind iterations are not written, and of those more than one only
+  /// while their logs have at most kMostWaiting bytes: what a kill can lose, and what memory a slow disk costs.
   void give(Batch batch);
+  /// How often give() waited, and for how long in all.
+  std::uint64_t waits() const { return waits_.load(std::memory_order_relaxed); }
+  std::uint64_t wait_ns() const { return wait_ns_.load(std::memory_order_relaxed); }
   /// Waits until everything is written, adds what is known only now (final states, read in place: no op may run) and makes
   /// the file. `metadata` is taken as it is, but for device and overhead.
   /// Errors: kBadInput when no iteration is complete (nothing is left then) or the file cannot be written.
@@ -64,7 +68,8 @@ class TraceStream final : private TensorSink {
   /// Bytes on disk so far, as of the last iteration written.
   std::uint64_t disk_bytes() const { return disk_bytes_.load(std::memory_order_relaxed); }
 
-  static constexpr std::uint64_t kMostWaiting = std::uint64_t{256} << 20;
+  static constexpr std::size_t kMostBehind = 4;
+  static constexpr std::uint64_t kMostWaiting = std::uint64_t{64} << 20;
 
  private:
   TraceStream(const Recorder& recorder, std::unique_ptr<trace::StreamWriter> writer);
@@ -75,25 +80,27 @@ class TraceStream final : private TensorSink {
   void write_bytes(const Batch& batch, std::uint32_t iteration, std::uint32_t first_op);
   void write_final_states();
   void write_not_recorded(std::vector<Written::NotRecorded>& written);
+  void note_late_writes(const RecordHeader& header, const trace::Op& op);
   void note_hidden_draws(const RecordHeader& header, const trace::Op& op);
   void learn(std::uint32_t recorded, std::uint64_t size_bytes, const std::string& device);
   trace::StorageId storage(std::uint32_t recorded);
   trace::TensorId intern(trace::Tensor tensor);
   trace::SchemaId schema(std::uint32_t operator_id);
-  trace::TensorId add(const trace::Tensor& tensor) override { return writer_->add(tensor); }
+  trace::TensorId add(const trace::Tensor& tensor) override;
   void add(const trace::CompoundTensor& compound) override { writer_->add(compound); }
 
   const Recorder& recorder_;
   int owner_;  // the process that records
   std::unique_ptr<trace::StreamWriter> writer_;  // the background thread's, until it has ended
 
-  mutable std::mutex mutex_;  // guards the four below
+  mutable std::mutex mutex_;  // guards the six below
   std::condition_variable changed_;
   std::deque<Batch> waiting_;
-  std::uint64_t waiting_bytes_ = 0;
+  std::size_t behind_ = 0;  // iterations given and not written: those that wait and the one that is being written
+  std::uint64_t waiting_bytes_ = 0;  // of their logs
   bool ends_ = false;
   std::optional<std::string> failure_;
-  std::atomic<std::uint64_t> disk_bytes_{0};
+  std::atomic<std::uint64_t> disk_bytes_{0}, waits_{0}, wait_ns_{0};
 
   // The background thread's, until it has ended:
   std::unordered_map<std::uint32_t, trace::Storage> known_storages_;  // by the recorder's id, as the log tells it
@@ -108,7 +115,10 @@ class TraceStream final : private TensorSink {
   std::map<std::string, NotRecordedCount> hidden_draws_;
   std::string device_;
   std::vector<std::string> site_texts_;
-  std::uint64_t lost_states_ = 0, overwritten_states_ = 0;
+  std::vector<trace::StorageId> storage_of_;  // by tensor
+  std::uint64_t first_output_ = 0;            // ops from this one on come after something was given back
+  std::unordered_map<trace::StorageId, std::uint64_t> late_writes_;  // the last of those ops that writes a storage
+  std::uint64_t changed_outputs_ = 0, lost_states_ = 0, overwritten_states_ = 0;
   bool is_finished_ = false;  // or was tried to be: what could not be written stays for `trace recover`
   std::thread thread_;
 };

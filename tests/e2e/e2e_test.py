@@ -138,6 +138,18 @@ class Inference(Folder):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(document["outputs"]["compared"], 3)
 
+    def test_marked_steps_have_outputs_too(self):
+        done, document, _ = self.replayed("import sys", "if 'crucible_torch' in sys.modules: __import__('crucible').step()")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(document["outputs"]["compared"], 3)
+
+    def test_an_output_changed_before_the_step_ends_is_not_compared(self):
+        done, _, trace = self.replayed("import sys", "logits.mul_(2); 'crucible_torch' in sys.modules and __import__('crucible').step()")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("no loss, no output and no changed state", done.stdout)
+        info = json.loads(crucible("trace", "info", trace, "--json").stdout)
+        self.assertIn("outputs that were changed before the iteration ended", [item["what"] for item in info["not_recorded"]])
+
     def test_an_output_that_no_op_made_is_noticed(self):
         """A planted fault: the model writes into its answer where no op is seen, so that the ops give something else."""
         done, trace = self.record("""
@@ -150,7 +162,9 @@ class Inference(Folder):
                 def forward(self, x):
                     y = self.layer(x).tanh()
                     self.calls += 1
-                    y.numpy()[2, 3] += 0.5 if self.calls == 4 else 0
+                    values = y.numpy()  # in every iteration: it is an op, the addition is none
+                    if self.calls == 4:
+                        values[2, 3] += 0.5
                     return {"logits": y}
             model = Net()
             with torch.no_grad():

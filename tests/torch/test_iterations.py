@@ -359,6 +359,36 @@ class Inference(InProcessTest):
         self.assertEqual(output["blob"]["hex"], results[2].contiguous().numpy().tobytes().hex())
         self.assertEqual(trace.tensors[output["tensor"]]["strides"], [1, 4])
 
+    def test_a_part_of_a_tensor_keeps_its_place(self):
+        class Net(torch.nn.Module):
+            def forward(self, x):
+                return (x + 1)[2:, 1]
+
+        net = Net()
+        with self.block(iterations=1), torch.no_grad():
+            results = [net(batch()) for _ in range(4)]
+        trace = self.trace()
+        output = self.outputs(trace, 0)["0"]
+        self.assertEqual(output["blob"]["hex"], results[2].contiguous().numpy().tobytes().hex())
+        tensor = trace.tensors[output["tensor"]]
+        self.assertEqual((tensor["offset"], tensor["sizes"], tensor["strides"]), (9, [3], [4]))
+
+    def test_marked_steps_of_inference_have_outputs(self):
+        net, results = model(), []
+        with self.block() as recording, torch.no_grad():
+            for _ in range(7):
+                results.append(net(batch()))
+                net[0](batch()).add_(1)
+                crucible.step()
+        trace = self.trace()
+        self.assertEqual(recording.summary["end_of_iteration"], "step")
+        for iteration in range(3):
+            outputs = self.outputs(trace, iteration)
+            self.assertEqual(sorted(outputs), ["0"], "the other one was changed before the step ended")
+            self.assertEqual(outputs["0"]["blob"]["hex"], results[2 + iteration].numpy().tobytes().hex())
+        self.assertEqual([item["count"] for item in trace.not_recorded if item["what"] == "outputs that were changed before the iteration ended"],
+                         [3])
+
     def test_generation_with_a_cache(self):
         class Decoder(torch.nn.Module):
             def __init__(self):

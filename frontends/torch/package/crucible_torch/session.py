@@ -50,6 +50,7 @@ class Session:
         self._backwards = 0
         self._no_grad_calls = 0  # of outermost modules in this iteration
         self._usual_no_grad_calls = None  # the fewest of an iteration
+        self._answers = 0  # calls of outermost modules in this iteration whose outputs are kept
         self._counted_for = None  # what ended iterations when they were counted
         self._passing_over = False
         self._pauses = 0
@@ -129,7 +130,7 @@ class Session:
     def module_left(self, module, result):
         if not self._is_ours():
             return
-        if self.state == "recording" and self._boundaries.kind == "module":
+        if self.state == "recording" and self._is_inference():
             self._add_outputs(module, result)
         self._judge(self._boundaries.module_called(module))
 
@@ -152,6 +153,11 @@ class Session:
         return (self._boundaries.backward_seen and self._boundaries.kind in ("optimizer", "step") and not self._passing_over
                 and self._usual_no_grad_calls is not None and self._no_grad_calls > self._usual_no_grad_calls)
 
+    def _is_inference(self):
+        """Whether what outermost modules give back is what the program is for: nothing else ends or trains it."""
+        kind = self._boundaries.kind
+        return not self._passing_over and (kind == "module" or kind == "step" and not self._boundaries.backward_seen)
+
     def _look_for_excluded(self, root):
         found = {}
         self._looked_for_excluded[id(root)] = found
@@ -163,7 +169,9 @@ class Session:
                     self._recorder.exclude(module)
 
     def _add_outputs(self, module, result):
-        prefix = "" if self._boundaries.length == 1 else type(module).__name__ + "."
+        alone = self._boundaries.kind == "step" and self._answers == 0 or self._boundaries.length == 1
+        prefix = "" if alone else type(module).__name__ + "."
+        self._answers += 1
         for name, tensor in named_tensors(result, self._torch):
             self._recorder.add_output(prefix + name, tensor)
 
@@ -204,6 +212,7 @@ class Session:
 
     def _end_iteration(self):
         self._count_no_grad_calls()
+        self._answers = 0
         if self.state == "waiting":
             if self._is_time():
                 self._start()
@@ -405,6 +414,10 @@ class Session:
         if measures["passed_over"]:
             count = measures["passed_over"]
             self._notes.append(f"{count} iteration{'s' if count > 1 else ''} with an evaluation inside passed over")
+        if measures["wait_ns"] > 100_000_000:
+            count = measures["waits"]
+            self._notes.append(f"the program waited {count} time{'s' if count > 1 else ''}, {measures['wait_ns'] / 1e9:.1f} s in all, "
+                               "for iterations to be written")
         for glob in self._config.get("exclude_modules", ()):
             if glob not in self._globs_that_matched:
                 self._notes.append(f"no module matched --exclude-module {glob}")
