@@ -13,7 +13,9 @@ using graph::View;
 
 enum Mode : std::int64_t { kSum = 0, kMean = 1, kMax = 2 };
 
+/// The first `count` of a row; a tensor that is no row stays as it is and is refused by what reads it.
 Term first_of(const Term& row, std::int64_t count) {
+  if (row.rank() != 1 || row.elements() < count) return row;
   Term part = row;
   part.operand.view.sizes[0] = count;
   return part;
@@ -42,9 +44,13 @@ Bags read_bags(OpCall& c, std::int64_t count) {
   bags.count = count;
   bags.ids = e.cast(c.tensor("indices"), DType::kI64);
   bags.padding = c.has("padding_idx") ? c.integer("padding_idx") : -1;
-  const Term offsets = first_of(c.tensor("offsets"), count);
-  const Term passed = bounds_passed(e, offsets, bags.ids.elements());
-  bags.bag = e.binary(OpKind::kSubtract, passed, Term::integer(1));
+  if (c.has("offsets")) {
+    const Term offsets = first_of(c.tensor("offsets"), count);
+    const Term passed = bounds_passed(e, offsets, bags.ids.elements());
+    bags.bag = e.binary(OpKind::kSubtract, passed, Term::integer(1));
+  } else {  // the dense gradient alone is called with the bags themselves
+    bags.bag = e.cast(c.tensor("offset2bag"), DType::kI64);
+  }
   bags.is_counted = e.binary(OpKind::kNotEqual, bags.ids, Term::integer(bags.padding));
   return bags;
 }
