@@ -44,12 +44,11 @@ class BiasedLock {
     owner_ = can ? me : kNobody;
 #endif
   }
-  bool is_biased() const { return owner_.load(std::memory_order_relaxed) != kNobody; }
 
  private:
   static constexpr std::uint64_t kNobody = 0;
 
-  void lock_shared(std::uint64_t me) {
+  [[gnu::noinline, gnu::cold]] void lock_shared(std::uint64_t me) {
     while (spin_.exchange(true, std::memory_order_acquire)) wait();
     if (const std::uint64_t owner = owner_.load(std::memory_order_relaxed); owner != kNobody && owner != me) {
       owner_.store(kNobody, std::memory_order_relaxed);
