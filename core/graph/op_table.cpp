@@ -46,10 +46,26 @@ constexpr std::array<OpInfo, kOpKindCount> kTable = {{
     {K::kCoordinate, "coordinate", C::kGenerator, 0, 0, 1, kUsesDims},
     {K::kReduceSum, "reduce_sum", C::kReduction, 1, 1, 1, kUsesDims},
     {K::kReduceMax, "reduce_max", C::kReduction, 1, 1, 1, kUsesDims},
+    {K::kReduceMin, "reduce_min", C::kReduction, 1, 1, 1, kUsesDims},
+    {K::kReduceProduct, "reduce_product", C::kReduction, 1, 1, 1, kUsesDims},
+    {K::kArgMax, "arg_max", C::kArgReduction, 1, 1, 1, kUsesDims},
+    {K::kArgMin, "arg_min", C::kArgReduction, 1, 1, 1, kUsesDims},
+    {K::kScanSum, "scan_sum", C::kScan, 1, 1, 1, kUsesDims},
+    {K::kScanProduct, "scan_product", C::kScan, 1, 1, 1, kUsesDims},
+    {K::kScanMax, "scan_max", C::kScan, 1, 1, 2, kUsesDims},
+    {K::kScanMin, "scan_min", C::kScan, 1, 1, 2, kUsesDims},
+    {K::kSortAscending, "sort_ascending", C::kSort, 1, 1, 2, kUsesDims},
+    {K::kSortDescending, "sort_descending", C::kSort, 1, 1, 2, kUsesDims},
     {K::kGatherRows, "gather_rows", C::kIndexed, 2, 2, 1, kNoAttributes},
     {K::kScatterAddRows, "scatter_add_rows", C::kIndexed, 2, 2, 1, kUsesIndex},
     {K::kConcat, "concat", C::kIndexed, 1, -1, 1, kUsesDims},
     {K::kUpdate, "update", C::kIndexed, 2, 2, 1, kUsesRegion},
+    {K::kTake, "take", C::kIndexed, 2, 2, 1, kNoAttributes},
+    {K::kPutSet, "put_set", C::kIndexed, 3, 3, 1, kNoAttributes},
+    {K::kPutAdd, "put_add", C::kIndexed, 3, 3, 1, kNoAttributes},
+    {K::kPutMultiply, "put_multiply", C::kIndexed, 3, 3, 1, kNoAttributes},
+    {K::kPutMax, "put_max", C::kIndexed, 3, 3, 1, kNoAttributes},
+    {K::kPutMin, "put_min", C::kIndexed, 3, 3, 1, kNoAttributes},
     {K::kMatMul, "matmul", C::kContraction, 2, 2, 1, kUsesAlpha},
     {K::kConv2d, "conv2d", C::kContraction, 2, 2, 1, kUsesConvolution | kUsesGroups},
     {K::kConv2dBackwardInput, "conv2d_backward_input", C::kContraction, 2, 2, 1, kUsesConvolution | kUsesGroups},
@@ -76,6 +92,8 @@ std::string_view name(OpKind kind) { return is_known(kind) ? info(kind).name : "
 
 bool is_elementwise(OpKind kind) { return kind <= OpKind::kCoordinate; }
 
-bool is_reduction(OpKind kind) { return kind == OpKind::kReduceSum || kind == OpKind::kReduceMax; }
+bool is_put(OpKind kind) { return kind >= OpKind::kPutSet && kind <= OpKind::kPutMin; }
+
+bool is_reduction(OpKind kind) { return kind >= OpKind::kReduceSum && kind <= OpKind::kReduceProduct; }
 
 }  // namespace crucible::graph

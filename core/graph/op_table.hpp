@@ -18,6 +18,9 @@ enum class OpClass : std::uint8_t {
   kSelection,   // condition bool, the others in the result's dtype
   kGenerator,   // no tensor operands
   kReduction,
+  kArgReduction,  // one operand, along one dimension, result i64
+  kScan,          // one operand, along one dimension
+  kSort,
   kIndexed,
   kContraction,
   kPooling,

@@ -93,11 +93,26 @@ void renumber_slots_and_sources(Program& program) {
   }
 }
 
+/// A pass that looks at the program alone and cannot fail.
+template <void (*kRun)(Program&)>
+Result<void> plain(Program& program, const PassContext&) {
+  kRun(program);
+  return {};
+}
+
+Result<void> inline_known_constants(Program& program, const PassContext& context) {
+  return context.blobs == nullptr ? Result<void>{} : inline_constants(program, *context.blobs);
+}
+
 constexpr std::array kPasses = {
-    Pass{"merge_generators", "equal fills and coordinates become one value", &merge_generators},
-    Pass{"merge_equal", "ops that compute the same become one", &merge_equal},
-    Pass{"split_reductions", "sums and maxima of large tensors are taken in parts", &split_reductions},
-    Pass{"eliminate_dead", "ops that reach no state and no output are removed", &eliminate_dead},
+    Pass{"inline_constants", "constants of one element become numbers", &inline_known_constants},
+    Pass{"number_kinds", "whole numbers in floating-point ops are floating-point", &plain<number_kinds>},
+    Pass{"merge_slots", "slots that always agree become one", &plain<merge_slots>},
+    Pass{"drop_identities", "x * 1, x / 1 and x - 0 become x", &plain<drop_identities>},
+    Pass{"merge_generators", "equal fills and coordinates become one value", &plain<merge_generators>},
+    Pass{"merge_equal", "ops that compute the same become one", &plain<merge_equal>},
+    Pass{"split_reductions", "sums and maxima of large tensors are taken in parts", &plain<split_reductions>},
+    Pass{"eliminate_dead", "ops that reach no state and no output are removed", &plain<eliminate_dead>},
 };
 
 }  // namespace
@@ -149,12 +164,13 @@ void eliminate_dead(Program& program) {
 
 std::span<const Pass> passes() { return kPasses; }
 
-Result<void> run_passes(Program& program,
+Result<void> run_passes(Program& program, const PassContext& context,
                         const std::function<void(const Pass&, const Program&, std::uint64_t)>& after) {
   for (const Pass& pass : kPasses) {
     const auto begin = std::chrono::steady_clock::now();
-    pass.run(program);
+    auto done = pass.run(program, context);
     const auto time = std::chrono::steady_clock::now() - begin;
+    if (!done) return Error{done.error().code, "pass " + std::string(pass.name) + ": " + done.error().message};
     auto verified = verify(program);
     if (!verified) {
       return Error{ErrorCode::kInternal, "after pass " + std::string(pass.name) + ": " + verified.error().message};

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/graph/program.hpp"
+#include "core/trace/trace.hpp"
 
 namespace crucible::graph {
 
@@ -24,18 +25,36 @@ void split_reductions(Program& program);
 /// that nobody uses, and renumbers what is left in its old order. A state that is only read is used.
 void eliminate_dead(Program& program);
 
+/// Constants of one element become numbers in the element-wise ops that read them, so that a program does not depend on
+/// whether the framework passed a Python number or a tensor. Errors: those of the blob store.
+Result<void> inline_constants(Program& program, const trace::BlobStore& blobs);
+
+/// Whole numbers in floating-point ops become floating-point: 1 and 1.0 are the same number there.
+void number_kinds(Program& program);
+
+/// Slots whose numbers agree in every recorded iteration become one; nothing where only one was recorded.
+void merge_slots(Program& program);
+
+/// Readers of x * 1, x / 1 and x - 0 read x: the same bits.
+void drop_identities(Program& program);
+
+/// What passes may look at besides the program.
+struct PassContext {
+  const trace::BlobStore* blobs = nullptr;  // the bytes of constants; null: unknown
+};
+
 struct Pass {
   std::string_view name;
   std::string_view description;
-  void (*run)(Program& program);
+  Result<void> (*run)(Program& program, const PassContext& context);
 };
 
 /// The passes that follow lowering, in order.
 std::span<const Pass> passes();
 
-/// Runs all passes and verifies after each. `after` (may be empty) sees the program after each pass with the
-/// nanoseconds it took. Errors: kInternal, naming the pass that broke the program.
-Result<void> run_passes(Program& program,
+/// Runs all passes and verifies after each; a second run changes nothing. `after` (may be empty) sees the program after each pass with the
+/// nanoseconds it took. Errors: kInternal, naming the pass that broke the program; those of the blob store.
+Result<void> run_passes(Program& program, const PassContext& context = {},
                         const std::function<void(const Pass&, const Program&, std::uint64_t)>& after = {});
 
 }  // namespace crucible::graph

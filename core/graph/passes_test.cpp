@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <span>
+
+#include "core/graph/random_program.hpp"
+
 namespace crucible::graph {
 namespace {
 
@@ -81,12 +85,117 @@ TEST(Passes, AFillThatEndsAStateStaysItsOwn) {
 TEST(Passes, AllRunAndReport) {
   Program p = example();
   std::size_t seen = 0;
-  auto result = run_passes(p, [&](const Pass& pass, const Program&, std::uint64_t) {
+  auto result = run_passes(p, {}, [&](const Pass& pass, const Program&, std::uint64_t) {
     EXPECT_FALSE(pass.name.empty());
     ++seen;
   });
   ASSERT_TRUE(result);
   EXPECT_EQ(seen, passes().size());
+}
+
+/// Blob k is the k-th list of bytes.
+struct Blobs : trace::BlobStore {
+  std::vector<std::vector<std::byte>> bytes;
+  Result<std::vector<std::byte>> load(trace::BlobId id) const override { return bytes.at(id); }
+};
+
+/// w * c, where c is a constant of one element, and its multiples by two slots; the sum ends w.
+Program with_constant(DType constant) {
+  Program p;
+  p.iterations = 2;
+  const View row = View::contiguous({6});
+  const auto temporary = [&](OpId producer) { return Value{ValueKind::kTemporary, DType::kF32, 6, "", producer}; };
+  p.values = {{ValueKind::kState, DType::kF32, 6, "w", kNone}, {ValueKind::kConstant, constant, 1, "c", kNone}, temporary(0), temporary(1), temporary(2), temporary(3)};
+  Operand slots[2];
+  for (SlotId s : {0u, 1u}) slots[s].scalar.slot = s;
+  p.slots = {{"lr of a", {1, 2}}, {"lr of b", {1, 2}}};
+  p.ops = {{OpKind::kMultiply, {{0, row, {}}, {1, View{0, {6}, {0}}, {}}}, {{2, row, {}}}, {}, kNone},
+           {OpKind::kMultiply, {{2, row, {}}, slots[0]}, {{3, row, {}}}, {}, kNone},
+           {OpKind::kMultiply, {{2, row, {}}, slots[1]}, {{4, row, {}}}, {}, kNone},
+           {OpKind::kAdd, {{3, row, {}}, {4, row, {}}}, {{5, row, {}}}, {}, kNone}};
+  p.states = {{0, 5, 0, 0}};
+  p.constants = {{1, 0}};
+  return p;
+}
+
+TEST(Passes, AConstantOfOneElementBecomesANumber) {
+  Program p = with_constant(DType::kF32);
+  Blobs blobs;
+  const float quarter = 0.25F;
+  blobs.bytes = {{std::as_bytes(std::span(&quarter, 1)).begin(), std::as_bytes(std::span(&quarter, 1)).end()}};
+  ASSERT_TRUE(inline_constants(p, blobs));
+  ASSERT_TRUE(verify(p)) << verify(p).error().message;
+  ASSERT_TRUE(p.ops[0].inputs[1].is_scalar());
+  EXPECT_EQ(p.ops[0].inputs[1].scalar.real, 0.25);
+  eliminate_dead(p);
+  EXPECT_TRUE(p.constants.empty());
+}
+
+TEST(Passes, AConstantOfAnotherCategoryStaysATensor) {
+  Program p = with_constant(DType::kI64);
+  Blobs blobs;
+  const std::int64_t three = 3;
+  blobs.bytes = {{std::as_bytes(std::span(&three, 1)).begin(), std::as_bytes(std::span(&three, 1)).end()}};
+  ASSERT_TRUE(inline_constants(p, blobs));
+  EXPECT_FALSE(p.ops[0].inputs[1].is_scalar());
+}
+
+TEST(Passes, WholeNumbersInFloatingOpsAreFloating) {
+  Program p = with_constant(DType::kF32);
+  p.ops[0].inputs[1] = {kNone, {}, Scalar{kNone, true, 0, 3}};
+  p.ops[1].inputs[1] = {kNone, {}, Scalar{kNone, true, 0, (std::int64_t{1} << 53) + 1}};
+  number_kinds(p);
+  EXPECT_EQ(p.ops[0].inputs[1].scalar, (Scalar{kNone, false, 3.0, 0}));
+  EXPECT_TRUE(p.ops[1].inputs[1].scalar.is_integer) << "no double holds it";
+}
+
+TEST(Passes, SlotsThatAlwaysAgreeBecomeOne) {
+  Program p = with_constant(DType::kF32);
+  Program apart = p;
+  apart.slots[1].values = {1, 3};
+  Program once = p;
+  once.iterations = 1;
+  for (Slot& slot : once.slots) slot.values = {1};
+  for (Program* each : {&p, &apart, &once}) {
+    merge_slots(*each);
+    merge_equal(*each);
+    eliminate_dead(*each);
+    ASSERT_TRUE(verify(*each));
+  }
+  EXPECT_EQ(p.ops.size(), 3u);
+  EXPECT_EQ(p.slots.size(), 1u);
+  EXPECT_EQ(apart.ops.size(), 4u);
+  EXPECT_EQ(once.ops.size(), 4u) << "one recorded number says nothing about the next";
+}
+
+TEST(Passes, IdentitiesGoAndOthersStay) {
+  const auto left = [](OpKind kind, double by) {
+    Program p = with_constant(DType::kF32);
+    p.ops[0].kind = kind;
+    p.ops[0].inputs[1] = number(by);
+    drop_identities(p);
+    eliminate_dead(p);
+    EXPECT_TRUE(verify(p));
+    return p.ops.size();
+  };
+  EXPECT_EQ(left(OpKind::kMultiply, 1), 3u);
+  EXPECT_EQ(left(OpKind::kDivide, 1), 3u);
+  EXPECT_EQ(left(OpKind::kSubtract, 0.0), 3u);
+  EXPECT_EQ(left(OpKind::kSubtract, -0.0), 4u) << "-0 - -0 is +0";
+  EXPECT_EQ(left(OpKind::kAdd, 0.0), 4u) << "-0 + 0 is +0";
+  EXPECT_EQ(left(OpKind::kMultiply, 0.0), 4u) << "NaN * 0 is NaN";
+}
+
+TEST(Passes, ASecondRunChangesNothing) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    RandomOptions options;
+    options.seed = seed;
+    Program p = random_program(options).program;
+    ASSERT_TRUE(run_passes(p));
+    const std::string once = to_text(p);
+    ASSERT_TRUE(run_passes(p));
+    ASSERT_EQ(to_text(p), once) << "seed " << seed;
+  }
 }
 
 }  // namespace

@@ -95,9 +95,11 @@ std::string to_text(const Program& program) {
   }
   for (const Op& op : program.ops) text += op_text(program, op);
   for (const Output& output : program.outputs) {
-    text += fmt::format("output {} {} (recorded {})\n", output.name, operand_text(output.operand),
-                        fmt::join(output.recorded, ", "));
+    const std::string recorded = output.is_tensor() ? fmt::format("blobs {}", fmt::join(output.blobs, ", "))
+                                                    : fmt::format("recorded {}", fmt::join(output.recorded, ", "));
+    text += fmt::format("output {} {} ({})\n", output.name, operand_text(output.operand), recorded);
   }
+  for (const std::string& why : program.left_out) text += fmt::format("left out {}\n", why);
   return text;
 }
 

@@ -108,7 +108,9 @@ std::string to_json(const Program& program) {
   for (const Output& output : program.outputs) {
     json["outputs"].push_back(
         {{"name", output.name}, {"operand", operand_json(output.operand)}, {"recorded", output.recorded}});
+    if (output.is_tensor()) json["outputs"].back()["blobs"] = output.blobs;
   }
+  if (!program.left_out.empty()) json["left_out"] = program.left_out;
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -44,6 +44,17 @@ TEST(Print, Text) {
             "output loss %2[] (recorded 1.5, 2)\n");
 }
 
+TEST(Print, TensorsAndWhatIsLeftOut) {
+  Program p = example();
+  p.outputs.push_back({"logits", {1, View::contiguous({6}), {}}, {}, {4, 5}});
+  p.left_out = {"past: no recorded op reads or writes it"};
+  ASSERT_TRUE(verify(p));
+  EXPECT_THAT(to_text(p), HasSubstr("output logits %1[6] (blobs 4, 5)\nleft out past: no recorded op reads or writes it\n"));
+  const auto json = nlohmann::json::parse(to_json(p));
+  EXPECT_EQ(json["outputs"][1]["blobs"][1], 5);
+  EXPECT_EQ(json["left_out"][0], p.left_out[0]);
+}
+
 TEST(Print, Scalars) {
   EXPECT_EQ(to_text(Scalar{kNone, false, 0.1, 0}), "0.1");
   EXPECT_EQ(to_text(Scalar{kNone, false, 2, 0}), "2.0");

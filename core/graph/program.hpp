@@ -83,13 +83,27 @@ enum class OpKind : std::uint8_t {
   kFill,        // (scalar)
   kCoordinate,  // the index along `dims[0]`, as the result's dtype
   // reductions over `dims`; the result's view keeps those dims with size 1 (stride 0)
-  kReduceSum, kReduceMax,   // max: NaN if any element is NaN; sums of f32 accumulate in f32 or better
+  // max and min: NaN if any element is NaN; sums and products of f32 accumulate in f32 or better
+  kReduceSum, kReduceMax, kReduceMin, kReduceProduct,
+  // along dims[0]; the result keeps that dim with size 1
+  kArgMax, kArgMin,         // x -> i64 index of the first largest (smallest) element, or of the first NaN
+  // along dims[0]; results of x's sizes
+  kScanSum, kScanProduct,   // x -> sum (product) of the elements so far; floats accumulate in f32 or better
+  kScanMax, kScanMin,       // x -> largest (smallest) element so far, i64 index of its last occurrence; from the first
+                            // NaN on NaN, and the index of the last one
+  kSortAscending,           // x -> elements in ascending order, NaN last; i64 indices where they stood; stable
+  kSortDescending,          // the same in descending order, NaN first; stable, too
   // indexed
   kGatherRows,      // (table [r, w], ids [...]) -> [..., w]; ids outside [0, r) are the caller's fault
   kScatterAddRows,  // (rows [n, w], ids [n]) -> [r, w], zero where no id points; rows whose id is `index` are skipped (-1: none)
   kConcat,          // (pieces...) along dims[0]
   kUpdate,          // (base, source) attr `region`: a copy of base (read whole as [elements], written whole as [elements])
                     // in which the elements of the view `region` are source's; all of one dtype
+  kTake,            // (x [n], index S) -> S: the element of x at each index, 0 where the index is outside [0, n)
+  kPutSet, kPutAdd, kPutMultiply, kPutMax, kPutMin,
+                    // (base [n], index S, source S) -> [n]: base, in which each element that an index names is set to
+                    // source's, or joined with it (rounded each time; max and min: NaN wins), in row-major order of S;
+                    // indices outside [0, n) are skipped. All of one dtype; add and multiply not bool
   // contractions
   kMatMul,          // ([batch..., m, k], [batch..., k, n]) -> [batch..., m, n], times `alpha`
   kConv2d,                // (x [n, c, h, w], weight [o, c / groups, kh, kw]) -> [n, o, oh, ow]; no bias
@@ -157,11 +171,13 @@ struct Constant {
   std::uint32_t blob = kNone;
 };
 
-/// A result that the user watches: one element of a value.
+/// A result that the user watches: a number (a loss), or a tensor that the iteration gives back. Numbers stand first.
 struct Output {
-  std::string name;              // "loss"
-  Operand operand;               // a 0-dim or one-element view
-  std::vector<double> recorded;  // one per recorded iteration
+  std::string name;                       // "loss", "logits"
+  Operand operand;                        // of a number: a view of one element; of a tensor: any view
+  std::vector<double> recorded = {};      // of a number: one per recorded iteration
+  std::vector<std::uint32_t> blobs = {};  // of a tensor: its elements, dense and row-major, one per recorded iteration
+  bool is_tensor() const { return !blobs.empty(); }
 };
 
 /// Ops stand in an order that respects definitions before uses. Blob numbers are those of the trace's BlobStore.
@@ -174,12 +190,14 @@ struct Program {
   std::vector<Input> inputs;
   std::vector<Constant> constants;
   std::vector<Output> outputs;
+  std::vector<std::string> left_out;  // recorded outputs that the program cannot give, each with the reason
   std::uint32_t iterations = 0;
 };
 
 std::string_view name(OpKind kind);  // "add", "reduce_sum", "matmul"
 bool is_elementwise(OpKind kind);    // kCopy .. kCoordinate
 bool is_reduction(OpKind kind);
+bool is_put(OpKind kind);  // kPutSet .. kPutMin
 
 /// Checks everything that the comments above promise: definitions before uses, each value written once, views inside
 /// their values, sizes that agree, dtypes, attributes, scalars within slots. Errors: kInternal, naming op, operand and

@@ -165,7 +165,7 @@ class Generator {
   }
 
   void step() {
-    switch (integer(0, 11)) {
+    switch (integer(0, 12)) {
       case 0:
       case 1:
         unary();
@@ -192,6 +192,9 @@ class Generator {
         break;
       case 10:
         options_.indexed ? indexed() : unary();
+        break;
+      case 11:
+        options_.indexed ? along() : reduce();
         break;
       default:
         options_.indexed ? update() : select();
@@ -292,7 +295,8 @@ class Generator {
   }
 
   void reduce() {
-    pool_.push_back(reduced(integer(0, 2) == 0 ? OpKind::kReduceMax : OpKind::kReduceSum, tamed(viewed(pick()))));
+    constexpr OpKind kKinds[] = {OpKind::kReduceSum, OpKind::kReduceSum, OpKind::kReduceMax, OpKind::kReduceMin};
+    pool_.push_back(reduced(kKinds[integer(0, 3)], tamed(viewed(pick()))));
   }
 
   /// exp(x - max(x)) / sum(exp(x - max(x))): the shape of softmax and of every normalisation.
@@ -353,6 +357,35 @@ class Generator {
     return {id, view, {}};
   }
 
+  /// Running sums; of exact numbers also running maxima, sorting, and where elements stood.
+  void along() {
+    const bool sums = integer(0, 1) == 0;
+    const Tensor t = sums ? tamed(viewed(pick())) : exact_tensor();
+    Sizes sizes = t.operand.view.sizes;
+    Attributes a;
+    a.dims = {integer(0, static_cast<std::int64_t>(sizes.size()) - 1)};
+    auto& length = sizes[static_cast<std::size_t>(a.dims[0])];
+    const auto count = static_cast<double>(length);
+    if (sums) {
+      pool_.push_back({emit(OpKind::kScanSum, {t.operand}, sizes, DType::kF32, a), t.bound * count, false});
+      return;
+    }
+    constexpr OpKind kKinds[] = {OpKind::kScanMax, OpKind::kScanMin, OpKind::kSortAscending, OpKind::kSortDescending};
+    Operand places;
+    if (integer(0, 2) == 0) {
+      length = 1;
+      places = emit(OpKind::kArgMax, {t.operand}, sizes, DType::kI64, a);
+    } else {
+      pool_.push_back({emit(kKinds[integer(0, 3)], {t.operand}, sizes, DType::kF32, a), t.bound, true});
+      const View view = View::contiguous(sizes);
+      places = {value(ValueKind::kTemporary, DType::kI64, view.elements()), view, {}};
+      Program& program = result_.program;
+      program.values[places.value].producer = static_cast<OpId>(program.ops.size() - 1);
+      program.ops.back().outputs.push_back(places);
+    }
+    pool_.push_back({emit(OpKind::kCopy, {places}, sizes), count, true});
+  }
+
   void indexed() {
     Tensor t = tamed(viewed(pick()));
     const std::int64_t width = t.operand.view.sizes.back();
@@ -362,7 +395,9 @@ class Generator {
       return;
     }
     const Operand rows{t.operand.value, *table, {}};
-    if (integer(0, 2) == 0) {
+    if (integer(0, 1) == 0) {
+      places(t);
+    } else if (integer(0, 2) == 0) {
       const std::int64_t count = integer(1, 12);
       pool_.push_back(
           {emit(OpKind::kGatherRows, {rows, ids(count, table->sizes[0])}, {count, width}), t.bound, t.exact});
@@ -380,6 +415,37 @@ class Generator {
       pool_.push_back({emit(OpKind::kConcat, {rows, head, rows}, {2 * table->sizes[0] + 1, width}, DType::kF32, a),
                        t.bound, t.exact});
     }
+  }
+
+  /// Elements at places some of which are outside, read or written.
+  void places(const Tensor& t) {
+    const std::int64_t elements = t.operand.view.elements();
+    const auto flat = reshaped(t.operand.view, {elements});
+    if (!flat) return;
+    const Operand row{t.operand.value, *flat, {}};
+    const Sizes sizes = {integer(1, 5), integer(1, 5)};
+    Operand index = ids(sizes[0] * sizes[1], elements + 2);
+    index.view = View::contiguous(sizes);
+    if (integer(0, 1) == 0) {  // computed, so that it fuses
+      index = emit(OpKind::kSubtract, {index, scalar_integer(1)}, sizes, DType::kI64);
+    }
+    if (integer(0, 1) == 0) {
+      pool_.push_back({emit(OpKind::kTake, {row, index}, sizes), t.bound, t.exact});
+      return;
+    }
+    constexpr OpKind kKinds[] = {OpKind::kPutSet, OpKind::kPutAdd, OpKind::kPutMax, OpKind::kPutMin};
+    const OpKind kind = kKinds[integer(0, 3)];
+    const Tensor source = matching(sizes);
+    const double bound = t.bound + source.bound * (kind == OpKind::kPutAdd ? 25 : 1);
+    pool_.push_back({emit(kind, {row, index, source.operand}, {elements}), bound,
+                     kind != OpKind::kPutAdd && t.exact && source.exact});
+  }
+
+  static Operand scalar_integer(std::int64_t number) {
+    Operand o;
+    o.scalar.is_integer = true;
+    o.scalar.integer = number;
+    return o;
   }
 
   /// Writes a random tensor into a random region of another one's buffer.

@@ -15,7 +15,7 @@ struct RandomOptions {
   std::uint32_t ops = 30;         // about how many
   std::int64_t largest_side = 9;  // sizes of dimensions are 1 to this
   bool contractions = true;       // matmul
-  bool indexed = true;            // gather, scatter-add, concat, update
+  bool indexed = true;            // gather, scatter-add, concat, update, scans, sorting
 };
 
 struct RandomProgram {

@@ -9,7 +9,9 @@
 #include <limits>
 
 #include "core/graph/op_table.hpp"
+#include "core/graph/reference_along.hpp"
 #include "core/graph/reference_contract.hpp"
+#include "core/graph/reference_indexed.hpp"
 #include "core/graph/view.hpp"
 
 namespace crucible::graph {
@@ -238,10 +240,18 @@ void run_generator(Frame& frame) {
 }
 
 void run_reduction(Frame& frame) {
-  const bool is_sum = frame.op.kind == OpKind::kReduceSum;
+  const OpKind kind = frame.op.kind;
+  const OpKind step = kind == OpKind::kReduceSum       ? OpKind::kAdd
+                      : kind == OpKind::kReduceProduct ? OpKind::kMultiply
+                      : kind == OpKind::kReduceMax     ? OpKind::kMaximum
+                                                       : OpKind::kMinimum;
   const auto size = static_cast<std::size_t>(frame.op.outputs[0].view.elements());
-  const Numbers x = is_sum ? converted(frame.input(0), frame.out_dtype()) : frame.input(0);
+  const Numbers x = converted(frame.input(0), frame.out_dtype());
   Numbers result = Numbers::zeros(frame.out_dtype(), size);
+  if (kind == OpKind::kReduceProduct) {  // of nothing: 1
+    std::ranges::fill(result.integer, 1);
+    std::ranges::fill(result.real, 1.0);
+  }
   // Which result element each element of x belongs to: a contiguous view of the result with stride 0 where reduced.
   View target = View::contiguous(frame.out_sizes());
   target.sizes = frame.sizes(0);
@@ -251,16 +261,21 @@ void run_reduction(Frame& frame) {
   for (std::size_t i = 0; i < to.size(); ++i) {
     const auto t = static_cast<std::size_t>(to[i]);
     if (result.is_integer) {
-      const bool first = !seen[t];
-      result.integer[t] = is_sum  ? compute_integer(OpKind::kAdd, result.integer[t], x.integer[i])
-                          : first ? x.integer[i]
-                                  : std::max(result.integer[t], x.integer[i]);
+      result.integer[t] = seen[t] ? compute_integer(step, result.integer[t], x.integer[i]) : x.integer[i];
     } else {
-      result.real[t] = is_sum ? result.real[t] + x.real[i] : seen[t] ? maximum(result.real[t], x.real[i]) : x.real[i];
+      result.real[t] = seen[t] ? compute_real(step, result.real[t], x.real[i]) : x.real[i];
     }
     seen[t] = true;
   }
   frame.output(0, result);
+}
+
+void run_along(Frame& frame) {
+  const AlongResult result =
+      reference_along(frame.op.kind, frame.input(0), frame.sizes(0), frame.op.attributes.dims[0]);
+  if (info(frame.op.kind).op_class == OpClass::kArgReduction) return frame.output(0, result.index);
+  frame.output(0, result.values);
+  if (frame.op.outputs.size() > 1) frame.output(1, result.index);
 }
 
 Error bad_id(const Frame& frame, std::int64_t id, std::int64_t rows) {
@@ -405,9 +420,23 @@ Result<void> run_op(Frame& frame) {
     case OpClass::kReduction:
       run_reduction(frame);
       return {};
+    case OpClass::kArgReduction:
+    case OpClass::kScan:
+    case OpClass::kSort:
+      run_along(frame);
+      return {};
     case OpClass::kIndexed:
       if (frame.op.kind == OpKind::kGatherRows) return run_gather(frame);
       if (frame.op.kind == OpKind::kScatterAddRows) return run_scatter(frame);
+      if (frame.op.kind == OpKind::kTake) {
+        frame.output(0, reference_take(frame.input(0), frame.input(1)));
+        return {};
+      }
+      if (is_put(frame.op.kind)) {
+        frame.output(0,
+                     reference_put(frame.op.kind, frame.out_dtype(), frame.input(0), frame.input(1), frame.input(2)));
+        return {};
+      }
       frame.op.kind == OpKind::kConcat ? run_concat(frame) : run_update(frame);
       return {};
     case OpClass::kContraction:
@@ -448,6 +477,17 @@ Result<std::vector<Bytes>> run_iteration(const Program& program, std::vector<Byt
 double read_output(const Program& program, const Output& output, const std::vector<Bytes>& values) {
   const ValueId v = output.operand.value;
   return load(values[v], program.values[v].dtype, output.operand.view).as_real(0);
+}
+
+Bytes read_tensor(const Program& program, const Output& output, const std::vector<Bytes>& values) {
+  const ValueId v = output.operand.value;
+  const std::size_t size = size_bytes(program.values[v].dtype);
+  Bytes dense;
+  for (const std::int64_t index : indices(output.operand.view)) {
+    const auto from = values[v].begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(index) * size);
+    dense.insert(dense.end(), from, from + static_cast<std::ptrdiff_t>(size));
+  }
+  return dense;
 }
 
 }  // namespace crucible::graph

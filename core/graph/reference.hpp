@@ -23,9 +23,13 @@ Result<std::vector<Bytes>> run_iteration(const Program& program, std::vector<Byt
 /// The number that an output's one element holds.
 double read_output(const Program& program, const Output& output, const std::vector<Bytes>& values);
 
+/// The elements of a tensor output, dense and row-major.
+Bytes read_tensor(const Program& program, const Output& output, const std::vector<Bytes>& values);
+
 /// What a replay by the interpreter gave.
 struct ReferenceReplay {
-  std::vector<std::vector<double>> outputs;  // per iteration, one number per Program::outputs
+  std::vector<std::vector<double>> outputs;  // per iteration, one per number among Program::outputs
+  std::vector<std::vector<Bytes>> tensors;   // per iteration, one per tensor among them
   std::vector<Bytes> states;                 // per Program::states, after the last iteration
 };
 

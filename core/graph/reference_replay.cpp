@@ -40,7 +40,14 @@ Result<ReferenceReplay> replay_reference(const Program& program, const trace::Bl
     for (const Slot& slot : program.slots) slots.push_back(slot.values[i]);
     CRUCIBLE_TRY(values, run_iteration(program, std::move(values), slots));
     auto& outputs = replay.outputs.emplace_back();
-    for (const Output& output : program.outputs) outputs.push_back(read_output(program, output, values));
+    auto& tensors = replay.tensors.emplace_back();
+    for (const Output& output : program.outputs) {
+      if (output.is_tensor()) {
+        tensors.push_back(read_tensor(program, output, values));
+      } else {
+        outputs.push_back(read_output(program, output, values));
+      }
+    }
     for (std::size_t s = 0; s < program.states.size(); ++s) replay.states[s] = values[program.states[s].end];
   }
   return replay;

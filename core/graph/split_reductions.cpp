@@ -1,6 +1,6 @@
-// The pass split_reductions: the sum or maximum of a large tensor becomes that of parts, then that of the parts'
-// results. The parts are independent work for threads and fuse with what makes the tensor; a part's size depends on the
-// shape alone, so the result does not depend on the number of threads.
+// The pass split_reductions: the sum, product or extremum of a large tensor becomes that of parts, then that of the
+// parts' results. The parts are independent work for threads and fuse with what makes the tensor; a part's size depends
+// on the shape alone, so the result does not depend on the number of threads.
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
@@ -39,7 +39,8 @@ std::optional<std::pair<std::size_t, std::int64_t>> choose_cut(const View& view)
 void append_split(Program& program, std::vector<Op>& ops, const Op& op, std::size_t dim, std::int64_t parts) {
   const View& view = op.inputs[0].view;
   const DType out = program.values[op.outputs[0].value].dtype;
-  const bool narrow = op.kind == OpKind::kReduceSum && (out == DType::kF16 || out == DType::kBF16);
+  const bool adds = op.kind == OpKind::kReduceSum || op.kind == OpKind::kReduceProduct;
+  const bool narrow = adds && (out == DType::kF16 || out == DType::kBF16);
   const auto partial = static_cast<ValueId>(program.values.size());
   program.values.push_back({.kind = ValueKind::kTemporary,
                             .dtype = narrow ? DType::kF32 : out,

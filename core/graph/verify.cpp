@@ -185,6 +185,22 @@ Result<void> check_lists(const Program& program) {
   return {};
 }
 
+Result<void> check_tensor_output(const Program& program, const Output& output, const std::string& where,
+                                 const std::vector<bool>& defined) {
+  if (!defined[output.operand.value]) return broken("{}: %{} is never defined", where, output.operand.value);
+  if (!output.recorded.empty()) return broken("{}: a tensor has recorded numbers", where);
+  if (output.blobs.size() != program.iterations) {
+    return broken("{}: has {} recorded tensors for {} iterations", where, output.blobs.size(), program.iterations);
+  }
+  // The next iteration begins with what the state ends as, which lies where its start was.
+  for (const State& state : program.states) {
+    if (state.start == output.operand.value && state.end != state.start) {
+      return broken("{}: %{} is a state that the iteration changes", where, state.start);
+    }
+  }
+  return {};
+}
+
 Result<void> check_slots_and_outputs(const Program& program, const std::vector<bool>& defined) {
   for (std::size_t i = 0; i < program.slots.size(); ++i) {
     if (program.slots[i].values.size() != program.iterations) {
@@ -197,6 +213,11 @@ Result<void> check_slots_and_outputs(const Program& program, const std::vector<b
     const auto where = fmt::format("output {} ({})", i, output.name);
     if (output.operand.is_scalar()) return broken("{}: must be an element of a value", where);
     CRUCIBLE_TRY_VOID(check_view(program, output.operand, where));
+    if (output.is_tensor()) {
+      CRUCIBLE_TRY_VOID(check_tensor_output(program, output, where, defined));
+      continue;
+    }
+    if (i > 0 && program.outputs[i - 1].is_tensor()) return broken("{}: a number stands behind a tensor", where);
     if (output.operand.view.elements() != 1) {
       return broken("{}: has {} elements, needs one", where, output.operand.view.elements());
     }

@@ -125,12 +125,36 @@ Result<void> check_reduction(const Rule& rule) {
     kept[static_cast<std::size_t>(dim)] = 1;
   }
   CRUCIBLE_TRY_VOID(expect_sizes(rule, "the result", rule.out_sizes(), kept));
-  if (rule.op.kind == OpKind::kReduceMax) {
+  if (rule.op.kind == OpKind::kReduceMax || rule.op.kind == OpKind::kReduceMin) {
     CRUCIBLE_TRY_VOID(same_dtypes(rule));
-    if (reduced == 0) return rule.broken("the maximum of no elements is not defined");
+    const char* what = rule.op.kind == OpKind::kReduceMax ? "maximum" : "minimum";
+    if (reduced == 0) return rule.broken("the {} of no elements is not defined", what);
   } else if (rule.out_dtype() == DType::kBool) {
-    return rule.broken("a sum must not be bool");
+    return rule.broken("a {} must not be bool", rule.op.kind == OpKind::kReduceSum ? "sum" : "product");
   }
+  return {};
+}
+
+/// Index of the largest element, running sums, sorting: one operand, one dimension, the last result an i64 index
+/// where the op has one.
+Result<void> check_along(const Rule& rule, OpClass op_class) {
+  CRUCIBLE_TRY_VOID(all_tensors(rule));
+  CRUCIBLE_TRY_VOID(check_dims(rule, rule.sizes(0).size(), 1, 1));
+  if (op_class == OpClass::kArgReduction) {
+    Sizes kept = rule.sizes(0);
+    auto& along = kept[static_cast<std::size_t>(rule.op.attributes.dims[0])];
+    if (along == 0) return rule.broken("the place of an extremum among no elements is not defined");
+    along = 1;
+    if (rule.out_dtype() != DType::kI64) return rule.broken("the result: the index is i64");
+    return expect_sizes(rule, "the result", rule.out_sizes(), kept);
+  }
+  CRUCIBLE_TRY_VOID(same_dtypes(rule));
+  CRUCIBLE_TRY_VOID(expect_sizes(rule, "result 0", rule.out_sizes(), rule.sizes(0)));
+  if (rule.op.outputs.size() == 2) {
+    if (rule.out_dtype(1) != DType::kI64) return rule.broken("result 1: the index is i64");
+    return expect_sizes(rule, "result 1", rule.out_sizes(1), rule.sizes(0));
+  }
+  if (rule.out_dtype() == DType::kBool) return rule.broken("a running sum or product must not be bool");
   return {};
 }
 
@@ -196,11 +220,36 @@ Result<void> check_update(const Rule& rule) {
   return expect_sizes(rule, "operand 1", rule.sizes(1), region.sizes);
 }
 
+Result<void> check_take(const Rule& rule) {
+  CRUCIBLE_TRY_VOID(expect_rank(rule, 0, 1));
+  CRUCIBLE_TRY_VOID(expect_ids(rule, 1));
+  if (rule.dtype(0) != rule.out_dtype()) {
+    return rule.broken("operand 0: is {}, the result is {}", name(rule.dtype(0)), name(rule.out_dtype()));
+  }
+  return expect_sizes(rule, "the result", rule.out_sizes(), rule.sizes(1));
+}
+
+Result<void> check_put(const Rule& rule) {
+  CRUCIBLE_TRY_VOID(expect_rank(rule, 0, 1));
+  CRUCIBLE_TRY_VOID(expect_ids(rule, 1));
+  for (const std::size_t i : {std::size_t{0}, std::size_t{2}}) {
+    if (rule.dtype(i) != rule.out_dtype()) {
+      return rule.broken("operand {}: is {}, the result is {}", i, name(rule.dtype(i)), name(rule.out_dtype()));
+    }
+  }
+  const bool arithmetic = rule.op.kind == OpKind::kPutAdd || rule.op.kind == OpKind::kPutMultiply;
+  if (arithmetic && rule.out_dtype() == DType::kBool) return rule.broken("the result must not be bool");
+  CRUCIBLE_TRY_VOID(expect_sizes(rule, "operand 2", rule.sizes(2), rule.sizes(1)));
+  return expect_sizes(rule, "the result", rule.out_sizes(), rule.sizes(0));
+}
+
 Result<void> check_indexed(const Rule& rule) {
   CRUCIBLE_TRY_VOID(all_tensors(rule));
   if (rule.op.kind == OpKind::kGatherRows) return check_gather(rule);
   if (rule.op.kind == OpKind::kScatterAddRows) return check_scatter(rule);
   if (rule.op.kind == OpKind::kConcat) return check_concat(rule);
+  if (rule.op.kind == OpKind::kTake) return check_take(rule);
+  if (is_put(rule.op.kind)) return check_put(rule);
   return check_update(rule);
 }
 
@@ -353,6 +402,10 @@ Result<void> verify_op(const Program& program, OpId index) {
       return check_generator(rule);
     case OpClass::kReduction:
       return check_reduction(rule);
+    case OpClass::kArgReduction:
+    case OpClass::kScan:
+    case OpClass::kSort:
+      return check_along(rule, op_class);
     case OpClass::kIndexed:
       return check_indexed(rule);
     case OpClass::kContraction:

@@ -69,6 +69,17 @@ auto replaced(OpKind kind, std::vector<Operand> inputs, Attributes a = {}) {
 }
 
 const Operand kX{0, View::contiguous({2, 3}), {}};
+const Operand kFlat{0, View::contiguous({6}), {}}, kIds{3, View::contiguous({2, 3}), {}};
+
+/// As replaced(), with i64 indices kIds and the table kFlat in `dtype`.
+auto indexed(OpKind kind, std::vector<Operand> inputs, DType dtype) {
+  return [=](Program& p) {
+    replaced(kind, inputs)(p);
+    p.values[0].dtype = dtype;
+    p.values.push_back({ValueKind::kInput, DType::kI64, 6, "", kNone});
+    p.inputs.push_back({3, {0}, false});
+  };
+}
 
 INSTANTIATE_TEST_SUITE_P(
     Rules, Verify,
@@ -132,7 +143,48 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"unused_region", [](Program& p) { p.ops[0].attributes.region = View::contiguous({1}); },
              "region is not used"},
         Case{"matmul_sizes", replaced(OpKind::kMatMul, {kX, kX}), "operand 1 has sizes [2, 3], needs [3, 3]"},
+        Case{"along_dims", replaced(OpKind::kScanProduct, {kX}), "dims has 0 entries, needs 1 to 1"},
+        Case{"scan_dtype",
+             [](Program& p) {
+               replaced(OpKind::kScanSum, {kX})(p);
+               p.ops[0].attributes.dims = {1};
+               p.values[1].dtype = DType::kF64;
+             },
+             "operand 0: is f32, the result is f64"},
+        Case{"scan_sizes",
+             [](Program& p) {
+               replaced(OpKind::kScanSum, {{0, View::contiguous({6}), {}}})(p);
+               p.ops[0].attributes.dims = {0};
+             },
+             "result 0 has sizes [2, 3], needs [6]"},
+        Case{"place_dtype",
+             [](Program& p) {
+               replaced(OpKind::kArgMax, {kX})(p);
+               p.ops[0].attributes.dims = {1};
+             },
+             "the index is i64"},
+        Case{"minimum_dtype", [](Program& p) { p.ops[1].kind = OpKind::kReduceMin, p.values[1].dtype = DType::kF64; },
+             "operand 0: is f64, the result is f32"},
         Case{"gather_ids", replaced(OpKind::kGatherRows, {kX, kX}), "ids are f32"},
+        Case{"take_table", replaced(OpKind::kTake, {kX, kX}), "operand 0: has 2 dimensions, needs 1"},
+        Case{"take_ids", replaced(OpKind::kTake, {kFlat, kX}), "ids are f32"},
+        Case{"take_dtype", indexed(OpKind::kTake, {kFlat, kIds}, DType::kF64), "operand 0: is f64, the result is f32"},
+        Case{"take_sizes", indexed(OpKind::kTake, {kFlat, {3, View::contiguous({6}), {}}}, DType::kF32),
+             "the result has sizes [2, 3], needs [6]"},
+        Case{"put_base", replaced(OpKind::kPutSet, {kX, kX, kX}), "operand 0: has 2 dimensions, needs 1"},
+        Case{"put_ids", replaced(OpKind::kPutSet, {kFlat, kX, kX}), "ids are f32"},
+        Case{"put_base_dtype", indexed(OpKind::kPutAdd, {kFlat, kIds, kX}, DType::kF64), "operand 0: is f64"},
+        Case{"put_source_dtype", indexed(OpKind::kPutMax, {kFlat, kIds, kIds}, DType::kF32), "operand 2: is i64"},
+        Case{"put_source_sizes", indexed(OpKind::kPutMin, {kFlat, kIds, kFlat}, DType::kF32),
+             "operand 2 has sizes [6], needs [2, 3]"},
+        Case{"put_result_sizes", indexed(OpKind::kPutSet, {kFlat, kIds, kX}, DType::kF32),
+             "the result has sizes [2, 3], needs [6]"},
+        Case{"put_add_bool",
+             [](Program& p) {
+               indexed(OpKind::kPutAdd, {kFlat, kIds, kX}, DType::kBool)(p);
+               p.values[1].dtype = DType::kBool;
+             },
+             "the result must not be bool"},
         Case{"update_base", replaced(OpKind::kUpdate, {kX, kX}), "the base must be read whole"},
         Case{"listed_twice", [](Program& p) { p.constants = {{0, 0}}; }, "constant 0: %0 is of another kind"},
         Case{"unlisted", [](Program& p) { p.inputs.clear(); }, "in no list"},
@@ -161,6 +213,23 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"output_size", [](Program& p) { p.outputs[0].operand = {1, View::contiguous({2, 3}), {}}; },
              "has 6 elements"},
         Case{"output_recorded", [](Program& p) { p.outputs[0].recorded.clear(); }, "0 recorded values for 1"},
+        Case{"number_behind_a_tensor",
+             [](Program& p) {
+               p.outputs.insert(p.outputs.begin(), {"y", {1, View::contiguous({2, 3}), {}}, {}, {0}});
+             },
+             "output 1 (loss): a number stands behind a tensor"},
+        Case{"tensor_blobs", [](Program& p) { p.outputs.push_back({"y", {1, View::contiguous({6}), {}}, {}, {0, 0}}); },
+             "2 recorded tensors for 1 iterations"},
+        Case{"tensor_numbers", [](Program& p) { p.outputs.push_back({"y", {1, View::contiguous({6}), {}}, {1}, {0}}); },
+             "a tensor has recorded numbers"},
+        Case{"tensor_of_a_changed_state",
+             [](Program& p) {
+               p.values[0].kind = ValueKind::kState;
+               p.inputs.clear();
+               p.states = {{0, 1, 0, 0}};
+               p.outputs.push_back({"x", {0, View::contiguous({6}), {}}, {}, {0}});
+             },
+             "%0 is a state that the iteration changes"},
         Case{"output_scalar", [](Program& p) { p.outputs[0].operand = number(1); }, "must be an element of a value"}),
     [](const auto& info) { return info.param.name; });
 

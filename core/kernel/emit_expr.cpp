@@ -145,8 +145,11 @@ ExprId emit_elementwise(IrBuilder& b, OpKind kind, DType out, std::span<const Ex
     case OpKind::kFill:
     case OpKind::kCoordinate:
     case OpKind::kGatherRows:
+    case OpKind::kTake:
     case OpKind::kReduceSum:
     case OpKind::kReduceMax:
+    case OpKind::kReduceMin:
+    case OpKind::kReduceProduct:
       return rounded_to(b, inputs[0], out);
     case OpKind::kIsNan:
       return is_floating(b.type(inputs[0])) ? b.unary(Operation::kIsNan, inputs[0]) : b.integer(0, DType::kBool);

@@ -84,6 +84,7 @@ class GroupEmitter {
   /// The result of a fill or a coordinate at the present point, in its compute type.
   ExprId generated(const Member& member, std::size_t i);
   ExprId gathered(const Member& member, const graph::Op& op);
+  ExprId taken(const Member& member, const graph::Op& op);
 
   // ---- stores ----
   struct PendingStore {
@@ -107,6 +108,8 @@ class GroupEmitter {
                         const std::vector<const Member*>& kept);
 
   // ---- accumulators ----
+  bool is_extremum(const Member& member) const;
+  ExprId negated_for_minimum(const Member& member, ExprId value);
   DType accumulator_type(const Member& member) const;
   ExprId identity(const Member& member);
   ExprId combined(const Member& member, ExprId a, ExprId b);

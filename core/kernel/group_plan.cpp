@@ -232,8 +232,10 @@ double cycles(OpKind kind) {
     case OpKind::kSqrt:
       return 8;
     case OpKind::kReduceMax:
+    case OpKind::kReduceMin:
       return 5;
     case OpKind::kGatherRows:
+    case OpKind::kTake:
       return 4;
     default:
       return 1;  // simple arithmetic, choices and copies

@@ -1,5 +1,6 @@
-// Accumulators of a group's sums and maxima: a variable per row, or an array over the lanes. Floats are maximised by
-// their order keys. See group_emitter.hpp.
+// Accumulators of a group's sums, products and extrema: a variable per row, or an array over the lanes. Floats are
+// maximised by their order keys, in which NaN stands above everything; the minimum is the negated maximum of the negated
+// numbers. See group_emitter.hpp.
 #include <limits>
 
 #include "core/kernel/group_emitter.hpp"
@@ -8,41 +9,68 @@ namespace crucible::kernel {
 
 using graph::OpKind;
 
+bool GroupEmitter::is_extremum(const Member& member) const {
+  const OpKind kind = program_.ops[member.op].kind;
+  return kind == OpKind::kReduceMax || kind == OpKind::kReduceMin;
+}
+
+ExprId GroupEmitter::negated_for_minimum(const Member& member, ExprId value) {
+  return program_.ops[member.op].kind == OpKind::kReduceMin ? b_.unary(Operation::kNegate, value) : value;
+}
+
 DType GroupEmitter::accumulator_type(const Member& member) const {
   const DType type = compute_type(program_.values[member.output.value].dtype);
-  const bool key = program_.ops[member.op].kind == OpKind::kReduceMax && is_floating(type);
+  const bool key = is_extremum(member) && is_floating(type);
   return key ? order_key_type(type) : type;
 }
 
 ExprId GroupEmitter::identity(const Member& member) {
   const DType type = accumulator_type(member);
-  if (program_.ops[member.op].kind == OpKind::kReduceSum) {
-    return is_floating(type) ? b_.real(0, type) : b_.integer(0, type);
+  const OpKind kind = program_.ops[member.op].kind;
+  if (!is_extremum(member)) {
+    const int neutral = kind == OpKind::kReduceProduct ? 1 : 0;
+    return is_floating(type) ? b_.real(neutral, type) : b_.integer(neutral, type);
   }
+  // Floats are ranked by keys, of which the largest is wanted in either case.
+  const bool largest = kind == OpKind::kReduceMax || is_floating(program_.values[member.output.value].dtype);
+  const auto outermost = [&]<class T>(T) {
+    return b_.integer(largest ? std::numeric_limits<T>::min() : std::numeric_limits<T>::max(), type);
+  };
   switch (type) {
     case DType::kBool:
+      return b_.integer(largest ? 0 : 1, type);
     case DType::kU8:
-      return b_.integer(0, type);
+      return outermost(std::uint8_t{});
     case DType::kI8:
-      return b_.integer(std::numeric_limits<std::int8_t>::min(), type);
+      return outermost(std::int8_t{});
     case DType::kI16:
-      return b_.integer(std::numeric_limits<std::int16_t>::min(), type);
+      return outermost(std::int16_t{});
     case DType::kI32:
-      return b_.integer(std::numeric_limits<std::int32_t>::min(), type);
+      return outermost(std::int32_t{});
     default:
-      return b_.integer(std::numeric_limits<std::int64_t>::min(), type);
+      return outermost(std::int64_t{});
   }
 }
 
 ExprId GroupEmitter::combined(const Member& member, ExprId a, ExprId b) {
-  return b_.binary(program_.ops[member.op].kind == OpKind::kReduceSum ? Operation::kAdd : Operation::kMaximum, a, b);
+  switch (program_.ops[member.op].kind) {
+    case OpKind::kReduceSum:
+      return b_.binary(Operation::kAdd, a, b);
+    case OpKind::kReduceProduct:
+      return b_.binary(Operation::kMultiply, a, b);
+    case OpKind::kReduceMin:
+      if (!is_floating(program_.values[member.output.value].dtype)) return b_.binary(Operation::kMinimum, a, b);
+      return b_.binary(Operation::kMaximum, a, b);
+    default:
+      return b_.binary(Operation::kMaximum, a, b);
+  }
 }
 
 ExprId GroupEmitter::term(const Member& member) {
   const DType out = program_.values[member.output.value].dtype;
   const ExprId value = rounded_to(b_, input(member, program_.ops[member.op], 0), out);
-  const bool key = program_.ops[member.op].kind == OpKind::kReduceMax && is_floating(out);
-  return b_.let(key ? b_.unary(Operation::kOrderKey, value) : value);
+  const bool key = is_extremum(member) && is_floating(out);
+  return b_.let(key ? b_.unary(Operation::kOrderKey, negated_for_minimum(member, value)) : value);
 }
 
 bool GroupEmitter::needs_finish(const Member& member) const {
@@ -52,8 +80,9 @@ bool GroupEmitter::needs_finish(const Member& member) const {
 
 ExprId GroupEmitter::finished(const Member& member, ExprId accumulator) {
   const DType out = program_.values[member.output.value].dtype;
-  const bool key = program_.ops[member.op].kind == OpKind::kReduceMax && is_floating(out);
-  const ExprId value = key ? b_.from_order_key(accumulator, compute_type(out)) : accumulator;
+  const bool key = is_extremum(member) && is_floating(out);
+  const ExprId value =
+      key ? negated_for_minimum(member, b_.from_order_key(accumulator, compute_type(out))) : accumulator;
   return rounded_to(b_, value, out);
 }
 

@@ -103,13 +103,13 @@ std::size_t GroupEmitter::input_level(const Access& access) {
 ExprId GroupEmitter::compute(const Member& member, bool as_row) {
   const graph::Op& op = program_.ops[member.op];
   std::vector<ExprId> inputs;
-  if (member.row_stride != 0) {
-    inputs.push_back(gathered(member, op));
+  if (member.lookup != Lookup::kNone) {
+    inputs.push_back(member.lookup == Lookup::kRows ? gathered(member, op) : taken(member, op));
   } else {
     for (std::size_t i = 0; i < member.inputs.size(); ++i) inputs.push_back(input(member, op, i));
   }
   std::size_t level = level_of(member, inputs);
-  if (member.row_stride != 0) level = std::max(level, input_level(member.inputs[1]));
+  if (member.lookup != Lookup::kNone) level = std::max(level, input_level(member.inputs[1]));
   const ExprId result =
       b_.let_at(depth_of(level), emit_elementwise(b_, op.kind, program_.values[member.output.value].dtype, inputs));
   if (as_row && !is_columns()) {
@@ -159,6 +159,25 @@ ExprId GroupEmitter::gathered(const Member& member, const graph::Op& op) {
   level = std::max(level, input_level(member.inputs[1]));
   reads_.push_back({{.value = table.value, .type = table.type, .offset = -1, .strides = {}}, time_});
   return load_value(b_, binder_.buffer(table.value, false), index, depth_of(level));
+}
+
+ExprId GroupEmitter::taken(const Member& member, const graph::Op& op) {
+  const Access& table = member.inputs[0];
+  const std::int64_t count = op.inputs[0].view.sizes[0];
+  const ExprId given =
+      member.generators[1] != graph::kNone ? generated(member, 1) : evaluate(member.inputs[1], member.over_rows);
+  const std::size_t depth = depth_of(input_level(member.inputs[1]));
+  const ExprId index = b_.let_at(depth, b_.convert(given, DType::kI64));
+  const DType type = compute_type(table.type);
+  const ExprId zero = is_floating(type) ? b_.real(0, type) : b_.integer(0, type);
+  if (count == 0) return zero;
+  const ExprId inside =
+      b_.let_at(depth, b_.binary(Operation::kAnd, b_.binary(Operation::kLessEqual, b_.integer(0), index),
+                                 b_.binary(Operation::kLess, index, b_.integer(count))));
+  const ExprId place = b_.assume(b_.let_at(depth, b_.select(inside, index, b_.integer(0))), 0, count - 1);
+  reads_.push_back({{.value = table.value, .type = table.type, .offset = -1, .strides = {}}, time_});
+  const ExprId at = b_.add(b_.integer(table.offset), b_.multiply(place, member.row_stride));
+  return b_.select(inside, load_value(b_, binder_.buffer(table.value, false), at, depth), zero);
 }
 
 void GroupEmitter::queue_store(const Member& member, ExprId value) {

@@ -122,7 +122,8 @@ bool is_consistent(const Group& group) {
       if (input.value == graph::kNone) continue;
       const Member* writer = group.producer(input.value);
       if (writer == nullptr) continue;
-      if (reader.row_stride != 0 || reader.inputs.size() == 0) return false;  // a table or its ids must lie in memory
+      // A table must lie in memory, and so must the ids of rows.
+      if (reader.lookup == Lookup::kRows || (reader.lookup == Lookup::kElements && i == 0)) return false;
       if (!same_access(writer->output, input, group.sizes)) return false;
     }
   }
@@ -153,8 +154,10 @@ std::vector<Link> links_between(const Group& a, const Group& b) {
   };
   const auto for_each = [](const Group& group, auto visit) {
     for (const Member& member : group.members) {
-      if (member.row_stride == 0) {
+      if (member.lookup == Lookup::kNone) {
         for (const Access& input : member.inputs) visit(input, false);
+      } else if (member.lookup == Lookup::kElements) {
+        visit(member.inputs[1], false);
       }
       visit(member.output, true);
     }

@@ -56,6 +56,11 @@ std::optional<Access> read_coordinate(const Op& generator, const graph::View& vi
   return access;
 }
 
+Lookup lookup_of(OpKind kind) {
+  if (kind == OpKind::kGatherRows) return Lookup::kRows;
+  return kind == OpKind::kTake ? Lookup::kElements : Lookup::kNone;
+}
+
 void drop_ones(Group& group) {
   for (std::size_t d = group.sizes.size(); d-- > 0;) {
     if (group.sizes[d] != 1) continue;
@@ -100,7 +105,8 @@ const Member* Group::producer(graph::ValueId value) const {
 std::optional<Group> make_group(const graph::Program& program, graph::OpId index) {
   const Op& op = program.ops[index];
   const bool reduction = graph::is_reduction(op.kind);
-  if (!graph::is_elementwise(op.kind) && !reduction && op.kind != OpKind::kGatherRows) return std::nullopt;
+  const Lookup lookup = lookup_of(op.kind);
+  if (!graph::is_elementwise(op.kind) && !reduction && lookup == Lookup::kNone) return std::nullopt;
   Group group;
   group.sizes = reduction ? op.inputs[0].view.sizes : op.outputs[0].view.sizes;
   const std::size_t rank = group.sizes.size();
@@ -116,7 +122,8 @@ std::optional<Group> make_group(const graph::Program& program, graph::OpId index
   for (std::size_t i = 0; i < op.inputs.size(); ++i) {
     const Operand& input = op.inputs[i];
     member.inputs.push_back(access_of(program, input, rank));
-    if (input.is_scalar() || op.kind == OpKind::kGatherRows) continue;
+    const bool in_memory = lookup == Lookup::kRows || (lookup == Lookup::kElements && i == 0);
+    if (input.is_scalar() || in_memory) continue;
     const graph::OpId producer = program.values[input.value].producer;
     if (producer == graph::kNone) continue;
     const Op& generator = program.ops[producer];
@@ -135,11 +142,12 @@ std::optional<Group> make_group(const graph::Program& program, graph::OpId index
         .value = graph::kNone, .type = DType::kI64, .offset = 0, .strides = std::vector<std::int64_t>(rank, 0)};
     coordinate.strides[static_cast<std::size_t>(op.attributes.dims[0])] = 1;
     member.inputs.push_back(std::move(coordinate));
-  } else if (op.kind == OpKind::kGatherRows) {
+  } else if (lookup != Lookup::kNone) {
     const graph::View& table = op.inputs[0].view;
+    member.lookup = lookup;
     member.row_stride = table.sizes[0] == 1 ? 0 : table.strides[0];
     std::ranges::fill(member.inputs[0].strides, 0);
-    member.inputs[0].strides[rank - 1] = table.sizes[1] == 1 ? 0 : table.strides[1];
+    if (lookup == Lookup::kRows) member.inputs[0].strides[rank - 1] = table.sizes[1] == 1 ? 0 : table.strides[1];
   }
   group.members.push_back(std::move(member));
   drop_ones(group);

@@ -1,8 +1,9 @@
 // The loop form of ops: one iteration space, and for each operand the strides by which it walks its buffer. Fusion
 // (merge.hpp, fusion.hpp) joins nests into groups with one space; emit_group.cpp makes kernels of them.
 //
-// A group's members are element-wise ops, row gathers and reductions. Each runs over the full space, or over the rows:
-// the kept dimensions alone, its strides along the reduced ones being 0. Reductions lead from the first to the second.
+// A group's members are element-wise ops, lookups (row gathers and takes) and reductions. Each runs over the full
+// space, or over the rows: the kept dimensions alone, its strides along the reduced ones being 0. Reductions lead from
+// the first to the second.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +22,23 @@ struct Access {
   std::vector<std::int64_t> strides;  // per dimension of the space
 };
 
+/// Ops that read a table at places which data decides. The table must lie in memory before the kernel starts.
+enum class Lookup : std::uint8_t {
+  kNone,
+  kRows,      // kGatherRows: the ids lie in memory, too
+  kElements,  // kTake: the index is any value of the group
+};
+
 struct Member {
   graph::OpId op = graph::kNone;
   bool over_rows = false;      // runs over the kept dimensions only
-  std::vector<Access> inputs;  // in the op's order; kGatherRows: the table's strides along the row are 0, then the ids
+  std::vector<Access> inputs;  // in the op's order; a lookup's table: its strides are 0 except inside a row
   /// Per input: the kFill or kCoordinate whose result it reads, computed in place instead of loaded; else kNone. A
   /// coordinate's access holds the index itself: offset + sum(index * stride).
   std::vector<graph::OpId> generators;
   Access output;
-  std::int64_t row_stride = 0;  // kGatherRows: elements between two rows of the table
+  Lookup lookup = Lookup::kNone;
+  std::int64_t row_stride = 0;  // lookups: elements between two rows, or two elements, of the table
 };
 
 struct Group {
@@ -44,7 +53,7 @@ struct Group {
 };
 
 /// The nest of one op, without dimensions of size 1; nothing for ops that are neither element-wise nor a reduction nor
-/// a row gather.
+/// a lookup.
 std::optional<Group> make_group(const graph::Program& program, graph::OpId op);
 
 /// Replaces dimension `dim` by dimensions of the given sizes, whose product is its size, outermost first.

@@ -1,4 +1,5 @@
 // Every kind of op in every dtype that it takes, alone and fused with a neighbour, against the reference interpreter.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -114,13 +115,66 @@ TEST(OpKinds, ReductionsInEveryDtypeAndDirection) {
     const Operand x = t.input(dtype, {8, 20, 12}, dtype == DType::kU8 ? 0 : -2, 3);
     for (const Sizes& dims : {Sizes{2}, Sizes{0}, Sizes{1}, Sizes{0, 2}, Sizes{0, 1, 2}}) {
       t.keep(t.reduce(OpKind::kReduceMax, x, dims));
+      t.keep(t.reduce(OpKind::kReduceMin, x, dims));
       if (dtype != DType::kBool) t.keep(t.reduce(OpKind::kReduceSum, x, dims));
     }
   }
   expect_agreement(programs);
 }
 
-TEST(OpKinds, MaximaKeepNanAndInfinities) {
+TEST(OpKinds, ProductsInEveryDirection) {
+  std::deque<TestProgram> programs;
+  for (DType dtype : kNumbers) {
+    TestProgram& t = programs.emplace_back(51);
+    const Operand x = is_floating(dtype) ? t.input(dtype, {8, 20, 12}, 0.99, 1.01)
+                                         : t.input(dtype, {8, 20, 12}, dtype == DType::kU8 ? 0 : -2, 3);
+    for (const Sizes& dims : {Sizes{2}, Sizes{0}, Sizes{0, 2}, Sizes{0, 1, 2}})
+      t.keep(t.reduce(OpKind::kReduceProduct, x, dims));
+  }
+  expect_agreement(programs);
+}
+
+/// Lines of many lengths in every direction, with equal elements, and with NaN, infinities and zeros of both signs.
+TEST(OpKinds, AlongOneDimension) {
+  std::deque<TestProgram> programs;
+  for (DType dtype : kAll) {
+    TestProgram& t = programs.emplace_back(52);
+    for (const Sizes& sizes : {Sizes{3, 37, 5}, Sizes{1, 1}, Sizes{64, 2}, Sizes{129}, Sizes{2, 0}}) {
+      if (dtype != DType::kF32 && sizes.size() != 3) continue;  // the index arithmetic is the same
+      const Operand x = t.input(dtype, sizes, dtype == DType::kU8 ? 0 : -3, 4);
+      if (is_floating(dtype) && sizes.size() == 3) {
+        const double special[] = {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(),
+                                  -std::numeric_limits<double>::infinity(), 0.0, -0.0};
+        for (std::size_t i = 0; i < 400; i += 11)
+          graph::store_real(dtype, special[i % 5], t.values[x.value].data() + i * size_bytes(dtype));
+      }
+      for (std::size_t dim = 0; dim < sizes.size(); ++dim) {
+        graph::Attributes along;
+        along.dims = {static_cast<std::int64_t>(dim)};
+        Sizes kept = sizes;
+        kept[dim] = 1;
+        for (OpKind kind : {OpKind::kArgMax, OpKind::kArgMin})
+          if (sizes[dim] > 0) t.keep(t.op(kind, {x}, kept, DType::kI64, along));
+        for (OpKind kind : {OpKind::kScanMax, OpKind::kScanMin, OpKind::kSortAscending, OpKind::kSortDescending}) {
+          const Operand values = t.op(kind, {x}, sizes, dtype, along);
+          t.keep(t.second_result(sizes, DType::kI64));
+          t.keep(values);
+        }
+        if (dtype == DType::kBool) continue;
+        t.keep(t.op(OpKind::kScanSum, {x}, sizes, dtype, along));
+        if (!is_floating(dtype)) t.keep(t.op(OpKind::kScanProduct, {x}, sizes, dtype, along));
+      }
+    }
+    if (is_floating(dtype)) {
+      graph::Attributes along;
+      along.dims = {1};
+      t.keep(t.op(OpKind::kScanProduct, {t.input(dtype, {5, 30}, 0.98, 1.02)}, {5, 30}, dtype, along));
+    }
+  }
+  expect_agreement(programs);
+}
+
+TEST(OpKinds, ExtremaKeepNanAndInfinities) {
   std::deque<TestProgram> programs;
   TestProgram& t = programs.emplace_back(6);
   const Operand x = t.input(DType::kF32, {4, 40}), y = t.input(DType::kF32, {4, 40});
@@ -131,6 +185,8 @@ TEST(OpKinds, MaximaKeepNanAndInfinities) {
   for (int i = 0; i < 40; ++i) graph::store_real(DType::kF32, special[2], t.values[x.value].data() + (3 * 40 + i) * 4);
   t.keep(t.reduce(OpKind::kReduceMax, x, {1}));
   t.keep(t.reduce(OpKind::kReduceMax, x, {0}));
+  t.keep(t.reduce(OpKind::kReduceMin, x, {1}));
+  t.keep(t.reduce(OpKind::kReduceMin, x, {0}));
   t.keep(t.op(OpKind::kMaximum, {x, y}, {4, 40}));
   t.keep(t.op(OpKind::kMinimum, {y, x}, {4, 40}));
   expect_agreement(programs);
@@ -165,6 +221,59 @@ TEST(OpKinds, IndexedOps) {
     }
   }
   expect_agreement(programs);
+}
+
+/// A table in a view, indices inside and outside, in memory and computed, and elements that several indices name.
+TEST(OpKinds, TakesAndPutsInEveryDtype) {
+  std::deque<TestProgram> programs;
+  for (DType dtype : kAll) {
+    const double low = dtype == DType::kU8 || dtype == DType::kBool ? 0 : -4;
+    for (DType ids_type : {DType::kI64, DType::kI32}) {
+      if (ids_type == DType::kI32 && dtype != DType::kF32) continue;
+      TestProgram& t = programs.emplace_back(12);
+      const Operand store = t.input(dtype, {40, 2}, low, 5), index = t.input(ids_type, {7, 9}, -3, 43),
+                    source = t.input(dtype, {7, 9}, low, 5);
+      const Operand table = {store.value, {1, {40}, {2}}, {}};
+      const Operand taken = t.op(OpKind::kTake, {table, index}, {7, 9}, dtype);
+      t.keep(taken);
+      t.keep(t.op(OpKind::kSelect, {t.op(OpKind::kEqual, {taken, source}, {7, 9}, DType::kBool), taken, source}, {7, 9},
+                  dtype));
+      graph::Attributes along;
+      along.dims = {1};
+      const Operand column = t.op(OpKind::kCoordinate, {}, {7, 9}, DType::kI64, along);
+      const Operand moved = t.op(OpKind::kMultiply, {column, t.scalar(5)}, {7, 9}, DType::kI64);
+      const Operand again = t.op(OpKind::kTake, {table, moved}, {7, 9}, dtype);
+      t.keep(t.reduce(OpKind::kReduceMax, again, {1}));
+      t.keep(t.op(OpKind::kTake, {table, column}, {7, 9}, dtype));
+      t.keep(t.op(OpKind::kTake, {t.input(dtype, {0}), index}, {7, 9}, dtype));
+      for (OpKind kind : {OpKind::kPutSet, OpKind::kPutAdd, OpKind::kPutMultiply, OpKind::kPutMax, OpKind::kPutMin}) {
+        const bool arithmetic = kind == OpKind::kPutAdd || kind == OpKind::kPutMultiply;
+        if (arithmetic && dtype == DType::kBool) continue;
+        t.keep(t.op(kind, {table, index, source}, {40}, dtype));
+        t.keep(t.op(kind, {table, permuted(index, {1, 0}), reshaped(source, {9, 7})}, {40}, dtype));
+        const Operand wide = t.input(dtype, {1000}, low, 5);
+        t.keep(t.op(kind, {wide, moved, source}, {1000}, dtype));
+        t.keep(t.op(kind, {t.op(OpKind::kCopy, {wide}, {1000}, dtype), index, taken}, {1000}, dtype));
+        t.keep(t.op(kind, {wide, t.input(ids_type, {0}), t.input(dtype, {0})}, {1000}, dtype));
+      }
+    }
+  }
+  expect_agreement(programs);
+}
+
+/// Products of the index, the take and what follows are one kernel.
+TEST(OpKinds, ATakeFusesWithItsIndexAndItsReaders) {
+  std::deque<TestProgram> programs;
+  TestProgram& t = programs.emplace_back(13);
+  const Operand table = t.input(DType::kF32, {300}), index = t.input(DType::kI64, {20, 30}, 0, 100);
+  const Operand place = t.op(OpKind::kMultiply, {index, t.scalar(2)}, {20, 30}, DType::kI64);
+  const Operand taken = t.op(OpKind::kTake, {table, place}, {20, 30});
+  const Operand half = t.op(OpKind::kMultiply, {taken, t.scalar(0.5)}, {20, 30});
+  t.keep(t.reduce(OpKind::kReduceSum, half, {1}));
+  if (HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
+  std::vector<std::size_t> steps;
+  EXPECT_THAT(run_and_compare({&t}, &steps), testing::IsEmpty());
+  EXPECT_EQ(steps, std::vector<std::size_t>{1});
 }
 
 TEST(OpKinds, MatrixProductsInEveryOrderOfOperands) {

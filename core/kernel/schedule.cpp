@@ -130,12 +130,29 @@ class Scheduler {
         return add_launch(emit_conv2d_backward_input(program_, op), unit.ops);
       case OpKind::kConv2dBackwardWeight:
         return add_launch(emit_conv2d_backward_weight(program_, op), unit.ops);
+      case OpKind::kArgMax:
+      case OpKind::kArgMin:
+        return add_launch(emit_arg_reduction(program_, op), unit.ops);
+      case OpKind::kScanSum:
+      case OpKind::kScanProduct:
+      case OpKind::kScanMax:
+      case OpKind::kScanMin:
+        return add_launch(emit_scan(program_, op), unit.ops);
+      case OpKind::kSortAscending:
+      case OpKind::kSortDescending:
+        return add_launch(emit_sort(program_, op), unit.ops);
       case OpKind::kScatterAddRows:
         return add_launch(emit_scatter_add_rows(program_, op), unit.ops);
       case OpKind::kConcat:
         return add_launch(emit_concat(program_, op), unit.ops);
       case OpKind::kUpdate:
         return add_launch(emit_update(program_, op), unit.ops);
+      case OpKind::kPutSet:
+      case OpKind::kPutAdd:
+      case OpKind::kPutMultiply:
+      case OpKind::kPutMax:
+      case OpKind::kPutMin:
+        return add_launch(emit_put(program_, op), unit.ops);
       case OpKind::kMaxPool2d:
         return add_launch(emit_max_pool(program_, op), unit.ops);
       case OpKind::kMaxPool2dBackward:

@@ -85,6 +85,30 @@ double element_as_double(DType dtype, std::span<const std::byte> bytes) {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
+double output_tolerance(DType dtype) {
+  switch (dtype) {
+    case DType::kF64:
+      return 1e-9;
+    case DType::kF32:
+      return 1e-4;
+    case DType::kF16:
+      return 8e-3;
+    case DType::kBF16:
+      return 6e-2;
+    case DType::kBool:
+    case DType::kU8:
+    case DType::kI8:
+    case DType::kI16:
+    case DType::kI32:
+    case DType::kI64:
+    case DType::kC64:
+    case DType::kC128:
+    case DType::kOther:
+      break;
+  }
+  return 0;
+}
+
 double relative_difference(double actual, double expected) {
   const double far = distance(actual, expected);
   if (far == 0 || std::isinf(far)) return far;

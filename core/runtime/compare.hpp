@@ -20,6 +20,10 @@ struct TensorDifference {
 /// arithmetic (complex, other) whose bytes differ.
 Result<TensorDifference> compare(DType dtype, std::span<const std::byte> actual, std::span<const std::byte> expected);
 
+/// How far an output of this dtype may be from the recorded one, as TensorDifference::max_rel_diff: what another order of
+/// sums and another library's functions cost, in roundings of the dtype. 0 for integers and bool.
+double output_tolerance(DType dtype);
+
 /// |actual - expected| / max(|expected|, smallest normal float32), with the same rules for NaN and infinity.
 double relative_difference(double actual, double expected);
 

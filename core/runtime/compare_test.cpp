@@ -76,5 +76,14 @@ TEST(RelativeDifference, OfNumbers) {
   EXPECT_EQ(relative_difference(-kInfinity, kInfinity), kInfinity);
 }
 
+TEST(Tolerance, IsExactForIntegersAndWiderForNarrowTypes) {
+  for (const DType dtype : {DType::kBool, DType::kU8, DType::kI8, DType::kI16, DType::kI32, DType::kI64}) {
+    EXPECT_EQ(output_tolerance(dtype), 0) << name(dtype);
+  }
+  EXPECT_LT(output_tolerance(DType::kF64), output_tolerance(DType::kF32));
+  EXPECT_LT(output_tolerance(DType::kF32), output_tolerance(DType::kF16));
+  EXPECT_LT(output_tolerance(DType::kF16), output_tolerance(DType::kBF16));
+}
+
 }  // namespace
 }  // namespace crucible::runtime

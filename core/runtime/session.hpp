@@ -57,11 +57,23 @@ Result<Placement> place(const graph::Program& program, const kernel::Schedule& s
 Result<void> check_placement(const graph::Program& program, const kernel::Schedule& schedule,
                              const Placement& placement);
 
+/// A tensor that an iteration gave back, against the recorded one.
+struct OutputDifference {
+  std::string name;
+  std::uint32_t iteration = 0;
+  DType dtype = DType::kF32;
+  double max_rel_diff = 0;  // largest |a - b| over the largest |b| of the tensor
+  double tolerance = 0;     // of its dtype
+  bool bit_equal = false;
+  bool is_within() const { return max_rel_diff <= tolerance; }
+};
+
 struct IterationResult {
-  std::vector<double> losses;           // one per Program::outputs
+  std::vector<double> losses;           // one per number among Program::outputs, which stand first
   std::vector<double> recorded_losses;  // NaN where none was recorded
   double max_rel_diff = 0;              // over the losses
   std::uint64_t time_ns = 0;            // the device's work alone: no input copies
+  std::vector<OutputDifference> outputs = {};  // one per tensor among Program::outputs, from compare_outputs()
 };
 
 struct StateDifference {
@@ -74,10 +86,14 @@ struct Verification {
   bool verified = false;
   double loss_tolerance = 1e-5, state_tolerance = 1e-4;
   std::uint32_t first_bad_iteration = graph::kNone;
+  std::size_t losses_compared = 0;
   double max_loss_rel_diff = 0;
   std::vector<StateDifference> states;  // worst first
   std::vector<std::string>
       states_not_recorded;  // changed by the iteration, but the recording has no final bytes of them
+  std::size_t outputs_compared = 0;             // tensors, of all iterations
+  std::vector<OutputDifference> outputs;        // those that are not bit-equal, the one furthest beyond its tolerance first
+  std::vector<std::string> outputs_left_out;    // recorded, but the program cannot give them; each with the reason
   std::string reason;       // "" when verified; else names the iteration and the tensor
 };
 
@@ -108,9 +124,13 @@ class Session {
   ~Session();
   /// Loads iteration `index`'s inputs and slots, runs it once and reads the outputs. Call with 0, 1, ... in order.
   Result<IterationResult> run(std::uint32_t index);
+  /// Compares each tensor that the iteration which ran last gave back with the recorded one; the caller keeps them in
+  /// the iteration's result. Errors: kUsage when none has run; kBadInput when recorded bytes are damaged or too few.
+  Result<std::vector<OutputDifference>> compare_outputs() const;
   /// Puts the starting state back, so that run(0) may follow.
   Result<void> reset();
-  /// Compares the losses so far and the present state with the recorded ones; call after the last iteration.
+  /// Judges losses and outputs of all iterations and compares the present state with the recorded one; call after the
+  /// last iteration. Errors: kUsage when iterations have not run, or their outputs were not compared.
   Result<Verification> verify(const std::vector<IterationResult>& results) const;
   /// Nanoseconds per step over one more run of the present inputs. The state moves on: reset() afterwards.
   Result<std::vector<std::uint64_t>> profile();

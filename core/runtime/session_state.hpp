@@ -48,6 +48,8 @@ struct Session::State {
   Result<void> poison_transient();
   Result<void> write_blob(graph::ValueId value, std::uint32_t blob);
   Result<double> read_output(const graph::Output& output) const;
+  Result<std::vector<std::byte>> read_tensor(const graph::Output& output) const;
+  Result<OutputDifference> compare_output(const graph::Output& output, std::uint32_t iteration) const;
   Result<StateDifference> compare_state(const graph::State& state) const;
   std::uint64_t offset_of(graph::ValueId value) const;
   std::string name_of(graph::ValueId value) const;

@@ -41,6 +41,9 @@ Outcome replay(const Recording& recording, const Options& options = {}, const st
   for (std::uint32_t i = 0; i < program->iterations; ++i) {
     auto result = (*session)->run(i);
     if (!result) return {{}, {}, result.error().message};
+    auto outputs = (*session)->compare_outputs();
+    if (!outputs) return {{}, {}, outputs.error().message};
+    result->outputs = *std::move(outputs);
     outcome.results.push_back(*std::move(result));
   }
   auto verified = (*session)->verify(outcome.results);
@@ -76,6 +79,73 @@ TEST(Session, ReplaysATrainingStep) {
     EXPECT_EQ(outcome.results.size(), 5u);
     EXPECT_NE(outcome.results[0].losses[0], outcome.results[4].losses[0]);
   }
+}
+
+/// Inference: what comes back are whole tensors, among them views and what entered from outside.
+graph::Program inference() {
+  ProgramBuilder b;
+  const graph::ValueId x = b.input("x", {8, 6}), w = b.state("w", {6, 4}), offset = b.constant("offset", {8, 4});
+  const graph::ValueId cache = b.state("cache", {8, 4});
+  const graph::ValueId h = b.op(graph::OpKind::kMatMul, {b.whole(x), b.whole(w)}, {8, 4});
+  const graph::ValueId y = b.op(graph::OpKind::kTanh, {b.whole(h)}, {8, 4});
+  const graph::ValueId next = b.op(graph::OpKind::kAdd, {b.whole(cache), b.whole(y)}, {8, 4});
+  b.end_state(cache, next);
+  b.output("y", b.whole(y));
+  b.output("transposed", b.transposed(h));
+  b.output("column", {h, graph::View{1, {3}, {4}}, {}});
+  b.output("spread", {h, graph::View{5, {2, 3}, {0, 4}}, {}});
+  b.output("none", {h, graph::View{0, {0, 4}, {4, 1}}, {}});
+  b.output("cache", b.whole(next));
+  b.output("weight", b.whole(w));
+  b.output("offset", b.whole(offset));
+  b.output("input", b.whole(x));
+  return std::move(b.program);
+}
+
+TEST(Session, ComparesEveryTensorThatComesBack) {
+  const Recording recording = record(inference(), 3, 21);
+  for (const bool poison : {false, true}) {
+    for (const bool fuse : {true, false}) {
+      const Outcome outcome = replay(recording, {.fuse = fuse, .poison = poison});
+      ASSERT_EQ(outcome.error, "");
+      EXPECT_TRUE(outcome.verification.verified) << outcome.verification.reason;
+      EXPECT_EQ(outcome.verification.outputs_compared, 27u);
+      EXPECT_EQ(outcome.verification.losses_compared, 0u);
+      for (const OutputDifference& output : outcome.verification.outputs) {
+        EXPECT_TRUE(output.name == "y" || output.name == "cache" || output.name == "transposed" || output.name == "column" ||
+                    output.name == "spread")
+            << output.name << " is only passed on";
+      }
+    }
+  }
+}
+
+TEST(Session, VerificationWantsTheOutputsCompared) {
+  const Recording recording = record(inference(), 1, 22);
+  auto session =
+      Session::create(std::make_shared<const graph::Program>(recording.program), recording.blobs, open_cpu("1"), {});
+  ASSERT_TRUE(session) << session.error().message;
+  EXPECT_THAT((*session)->compare_outputs().error().message, HasSubstr("after an iteration has run"));
+  const auto result = (*session)->run(0);
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_THAT((*session)->verify({*result}).error().message, HasSubstr("iteration 0 gave back 9 tensors, 0 of them"));
+}
+
+TEST(Session, RefusesOutputsOfTheWrongSize) {
+  Recording recording = record(inference(), 1, 23);
+  recording.program.outputs[0].blobs[0] = recording.program.outputs[2].blobs[0];
+  EXPECT_THAT(replay(recording).error, HasSubstr("output y of iteration 0: cannot compare 128 bytes with 12"));
+}
+
+TEST(Session, NothingToCompareIsNotVerified) {
+  ProgramBuilder b;
+  const graph::ValueId w = b.state("w", {4});
+  static_cast<void>(w);
+  const Outcome outcome = replay(record(std::move(b.program), 1, 24));
+  ASSERT_EQ(outcome.error, "");
+  EXPECT_EQ(outcome.verification.states.size(), 1u);
+  EXPECT_FALSE(outcome.verification.verified);
+  EXPECT_THAT(outcome.verification.reason, HasSubstr("no loss, no output and no changed state"));
 }
 
 TEST(Session, PoisonChangesNoBit) {
@@ -216,6 +286,31 @@ TEST(PlantedFault, ASkippedInPlaceUpdateIsNoticed) {
   EXPECT_FALSE(outcome.verification.verified);
   EXPECT_EQ(outcome.verification.states[0].name, "momentum of w2");
   EXPECT_THAT(outcome.verification.reason, AllOf(HasSubstr("iteration 2: loss is"), HasSubstr("momentum of w2 most")));
+}
+
+TEST(PlantedFault, AnOutputOfOneIterationIsNoticed) {
+  Recording recording = record(inference(), 3, 25);
+  auto& blobs = recording.program.outputs[5].blobs;
+  blobs[1] = blobs[2];
+  const Outcome outcome = replay(recording);
+  ASSERT_EQ(outcome.error, "");
+  EXPECT_FALSE(outcome.verification.verified);
+  EXPECT_EQ(outcome.verification.first_bad_iteration, 1u);
+  EXPECT_THAT(outcome.verification.reason, AllOf(HasSubstr("iteration 1: output cache (f32) differs by"),
+                                                 HasSubstr("more than 0.0001")));
+  ASSERT_FALSE(outcome.verification.outputs.empty());
+  EXPECT_EQ(outcome.verification.outputs[0].name, "cache");
+  EXPECT_FALSE(outcome.verification.outputs[0].is_within());
+}
+
+TEST(PlantedFault, AnotherOperatorIsNoticedInEveryIteration) {
+  Recording recording = record(inference(), 2, 26);
+  recording.program.ops[1].kind = graph::OpKind::kSigmoid;
+  const Outcome outcome = replay(recording);
+  ASSERT_EQ(outcome.error, "");
+  EXPECT_FALSE(outcome.verification.verified);
+  EXPECT_THAT(outcome.verification.reason, AllOf(HasSubstr("iteration 0: output y (f32) differs"),
+                                                 HasSubstr("4 of 18 outputs do"), HasSubstr("cache most")));
 }
 
 TEST(PlantedFault, AnOverlappingPlanIsRefused) {

@@ -95,6 +95,10 @@ ValueId ProgramBuilder::loss(const std::string& name, ValueId value) {
   return sum;
 }
 
+void ProgramBuilder::output(const std::string& name, graph::Operand operand) {
+  program.outputs.push_back({name, std::move(operand), {}, {graph::kNone}});  // record() knows how many iterations
+}
+
 void ProgramBuilder::end_state(ValueId start, ValueId end) {
   for (graph::State& state : program.states) {
     if (state.start == start) state.end = end;
@@ -147,12 +151,20 @@ std::vector<std::byte> random_floats(std::int64_t elements, std::mt19937& random
   return bytes;
 }
 
-/// Losses and final states as the reference interpreter computes them.
+/// Losses, outputs and final states as the reference interpreter computes them.
 void add_recorded_results(Recording& recording, std::uint32_t iterations) {
   recording.program.iterations = iterations;
   const auto replayed = graph::replay_reference(recording.program, *recording.blobs, iterations);
   if (!replayed) return;  // the test sees outputs without recorded values
+  std::size_t tensor = 0;
   for (std::size_t output = 0; output < recording.program.outputs.size(); ++output) {
+    if (recording.program.outputs[output].is_tensor()) {
+      std::vector<std::uint32_t>& blobs = recording.program.outputs[output].blobs;
+      blobs.clear();
+      for (const std::vector<graph::Bytes>& tensors : replayed->tensors) blobs.push_back(recording.blobs->add(tensors[tensor]));
+      ++tensor;
+      continue;
+    }
     std::vector<double>& recorded = recording.program.outputs[output].recorded;
     recorded.clear();
     for (const std::vector<double>& numbers : replayed->outputs) recorded.push_back(numbers[output]);

@@ -32,6 +32,8 @@ class ProgramBuilder {
                     graph::Attributes attributes = {});
   /// The sum of all elements, watched as an output.
   graph::ValueId loss(const std::string& name, graph::ValueId value);
+  /// A tensor that is watched whole.
+  void output(const std::string& name, graph::Operand operand);
   void end_state(graph::ValueId start, graph::ValueId end);
   graph::Program program;
 

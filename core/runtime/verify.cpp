@@ -1,4 +1,5 @@
-// Verification of a replay: each loss against the recorded one, each final state against its recorded bytes.
+// Verification of a replay: each loss against the recorded one, each tensor that an iteration gave back and each final
+// state against its recorded bytes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,15 +10,13 @@
 namespace crucible::runtime {
 namespace {
 
-/// Fills the loss part; the first loss beyond the tolerance becomes the reason. Returns how many losses were compared.
-std::size_t judge_losses(const graph::Program& program, const std::vector<IterationResult>& results,
-                         Verification& verdict) {
-  std::size_t compared = 0;
+/// Fills the loss part; the first loss beyond the tolerance becomes the reason.
+void judge_losses(const graph::Program& program, const std::vector<IterationResult>& results, Verification& verdict) {
   for (std::uint32_t iteration = 0; iteration < results.size(); ++iteration) {
     for (std::size_t i = 0; i < program.outputs.size(); ++i) {
       const graph::Output& output = program.outputs[i];
-      if (iteration >= output.recorded.size() || i >= results[iteration].losses.size()) continue;
-      ++compared;
+      if (output.is_tensor() || iteration >= output.recorded.size() || i >= results[iteration].losses.size()) continue;
+      ++verdict.losses_compared;
       const double loss = results[iteration].losses[i], recorded = output.recorded[iteration];
       const double difference = relative_difference(loss, recorded);
       verdict.max_loss_rel_diff = std::max(verdict.max_loss_rel_diff, difference);
@@ -28,7 +27,35 @@ std::size_t judge_losses(const graph::Program& program, const std::vector<Iterat
           output.name.empty() ? "the loss" : output.name, loss, recorded, difference, verdict.loss_tolerance);
     }
   }
-  return compared;
+}
+
+void add_reason(Verification& verdict, std::string text) {
+  verdict.reason += (verdict.reason.empty() ? "" : "; ") + std::move(text);
+}
+
+/// The first output beyond its tolerance becomes part of the reason, with how many others there are.
+void judge_outputs(const std::vector<IterationResult>& results, Verification& verdict) {
+  std::size_t bad = 0;
+  const OutputDifference* first = nullptr;
+  for (const IterationResult& result : results) {
+    for (const OutputDifference& output : result.outputs) {
+      ++verdict.outputs_compared;
+      if (!output.bit_equal) verdict.outputs.push_back(output);
+      if (output.is_within()) continue;
+      ++bad;
+      if (first == nullptr) first = &output;
+    }
+  }
+  const auto in_tolerances = [](const OutputDifference& output) {
+    return output.max_rel_diff / std::max(output.tolerance, 1e-30);
+  };
+  std::ranges::stable_sort(verdict.outputs, std::ranges::greater(), in_tolerances);
+  if (first == nullptr) return;
+  verdict.first_bad_iteration = std::min(verdict.first_bad_iteration, first->iteration);
+  add_reason(verdict, fmt::format("iteration {}: output {} ({}) differs by {:.3g} of its largest value, more than {:g}{}",
+                                  first->iteration, first->name, name(first->dtype), first->max_rel_diff,
+                                  first->tolerance,
+                                  bad == 1 ? "" : fmt::format("; {} of {} outputs do", bad, verdict.outputs_compared)));
 }
 
 void judge_states(Verification& verdict, std::uint32_t last_iteration) {
@@ -39,10 +66,9 @@ void judge_states(Verification& verdict, std::uint32_t last_iteration) {
   const auto bad = std::ranges::count_if(
       verdict.states, [&](const StateDifference& state) { return !(state.max_rel_diff <= verdict.state_tolerance); });
   const StateDifference& worst = verdict.states[0];
-  verdict.reason += fmt::format(
-      "{}after iteration {}: {} of {} states differ by more than {:g} of their largest value, {} most ({:.3g})",
-      verdict.reason.empty() ? "" : "; ", last_iteration, bad, verdict.states.size(), verdict.state_tolerance,
-      worst.name, worst.max_rel_diff);
+  add_reason(verdict, fmt::format(
+      "after iteration {}: {} of {} states differ by more than {:g} of their largest value, {} most ({:.3g})",
+      last_iteration, bad, verdict.states.size(), verdict.state_tolerance, worst.name, worst.max_rel_diff));
 }
 
 }  // namespace
@@ -66,9 +92,19 @@ Result<Verification> Session::verify(const std::vector<IterationResult>& results
     return Error{ErrorCode::kUsage, fmt::format("verification needs all {} recorded iterations, {} have run",
                                                 program.iterations, state_->next_iteration)};
   }
+  const auto tensors = static_cast<std::size_t>(std::ranges::count_if(program.outputs, &graph::Output::is_tensor));
+  for (std::uint32_t iteration = 0; iteration < results.size(); ++iteration) {
+    if (results[iteration].outputs.size() == tensors) continue;
+    return Error{ErrorCode::kUsage, fmt::format("iteration {} gave back {} tensors, {} of them were compared", iteration,
+                                                tensors, results[iteration].outputs.size())};
+  }
   Verification verdict;
-  const std::size_t losses = judge_losses(program, results, verdict);
+  verdict.outputs_left_out = program.left_out;
+  judge_losses(program, results, verdict);
+  judge_outputs(results, verdict);
+  bool is_changed = false;
   for (const graph::State& state : program.states) {
+    is_changed |= state.end != state.start;
     if (state.final_blob != graph::kNone) {
       CRUCIBLE_TRY(StateDifference difference, state_->compare_state(state));
       verdict.states.push_back(std::move(difference));
@@ -77,8 +113,11 @@ Result<Verification> Session::verify(const std::vector<IterationResult>& results
     }
   }
   judge_states(verdict, program.iterations == 0 ? 0 : program.iterations - 1);
-  if (losses == 0 && verdict.states.empty())
-    verdict.reason = "the recording has neither a loss nor a final state to compare with";
+  // States that nothing changes are equal whatever the replay computed.
+  const bool has_states = is_changed && !verdict.states.empty();
+  if (verdict.losses_compared == 0 && verdict.outputs_compared == 0 && !has_states) {
+    add_reason(verdict, "the recording has no loss, no output and no changed state that the replay could be compared with");
+  }
   verdict.verified = verdict.reason.empty();
   return verdict;
 }

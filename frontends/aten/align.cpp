@@ -104,6 +104,8 @@ class Comparison {
       return differ(position, fmt::format("{} has {} arguments and {} results vs {} and {}", name_a, a.args.size(),
                                           a.outputs.size(), b.args.size(), b.outputs.size()));
     }
+    position_ = position;
+    seen_.clear();
     for (std::uint32_t k = 0; k < a.args.size(); ++k) {
       if (!same(a.args[k], b.args[k], {position, k, -1}, true)) {
         return differ(position, fmt::format("{} argument {}: {} vs {}{}", name_a, argument_name(a, k),
@@ -158,11 +160,20 @@ class Comparison {
   bool same_tensor(trace::TensorId id_a, trace::TensorId id_b) {
     const trace::Tensor& a = trace_.tensors[id_a];
     const trace::Tensor& b = trace_.tensors[id_b];
-    if (a.dtype != b.dtype || a.offset != b.offset || a.sizes != b.sizes || a.strides != b.strides) return false;
+    if (a.dtype != b.dtype || a.sizes != b.sizes || a.strides != b.strides) return false;
     if (a.is_wrapped_number != b.is_wrapped_number || (a.storage == trace::kNone) != (b.storage == trace::kNone)) {
       return false;
     }
-    if (a.storage == trace::kNone) return true;
+    if (a.storage == trace::kNone) return a.offset == b.offset;
+    if (seen_.emplace(id_a, b.offset).first->second != b.offset) {
+      reason_ = " (one view of the first iteration stands for two of the other)";
+      return false;
+    }
+    if (a.offset != b.offset || alignment_.moved.contains({position_, id_a})) {
+      auto& offsets = alignment_.moved[{position_, id_a}];
+      offsets.resize(alignment_.count(), a.offset);
+      offsets[iteration_] = b.offset;
+    }
     if (trace_.storages[a.storage].size_bytes != trace_.storages[b.storage].size_bytes) {
       reason_ = fmt::format(" (storages of {} vs {} bytes)", trace_.storages[a.storage].size_bytes,
                             trace_.storages[b.storage].size_bytes);
@@ -178,6 +189,8 @@ class Comparison {
   const trace::Trace& trace_;
   Alignment& alignment_;
   std::size_t iteration_;
+  std::uint32_t position_ = 0;                              // of the op that is compared
+  std::unordered_map<trace::TensorId, std::int64_t> seen_;  // its tensors: the other iteration's offset
   std::string reason_;
 };
 

@@ -27,6 +27,9 @@ struct Alignment {
   /// Per iteration: its storage -> the storage of iteration 0 that plays the same part, and back.
   std::vector<std::unordered_map<trace::StorageId, trace::StorageId>> to_first, from_first;
   std::set<ArgumentPath> differing;  // numbers that are not the same in all iterations
+  /// Tensors of an op (by its position and the tensor's id in the first iteration) that differ in their offset alone:
+  /// the offset in each iteration.
+  std::map<std::pair<std::uint32_t, trace::TensorId>, std::vector<std::int64_t>> moved;
 
   std::size_t count() const { return iterations.size(); }
   /// The argument at `path` in iteration `i`.
@@ -34,8 +37,8 @@ struct Alignment {
 };
 
 /// Aligns all complete iterations. Profiler marks and ops that neither return nor write a tensor are left out.
-/// Errors: kBadInput when no iteration is complete, or when two differ in anything but numbers: the first differing op
-/// of both is named with its place.
+/// Errors: kBadInput when no iteration is complete, or when two differ in anything but numbers and the offsets of
+/// tensors in their storages: the first differing op of both is named with its place.
 Result<Alignment> align(const trace::Trace& trace);
 
 /// Every tensor id among `args`, in order; kNone for undefined ones where `keep_undefined`.

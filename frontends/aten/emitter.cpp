@@ -311,7 +311,7 @@ bool Emitter::relay(const Term& term, const View& layout, graph::OpId first_op) 
     }
   }
   graph::Op& op = program_.ops[producer];
-  if (op.kind == OpKind::kUpdate || graph::is_reduction(op.kind)) return false;
+  if (op.kind == OpKind::kUpdate || graph::is_put(op.kind) || graph::is_reduction(op.kind)) return false;
   for (auto& output : op.outputs) {
     if (output.value != term.operand.value) continue;
     if (!graph::same_map(output.view, term.operand.view)) return false;

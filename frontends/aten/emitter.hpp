@@ -46,6 +46,24 @@ class Emitter {
   Term unsqueeze(const Term& x, std::int64_t dim);
   Term drop(const Term& x, const std::vector<std::int64_t>& dims);  // removes dims of size 1
 
+  // Indexed (emitter_index.cpp). Indices are tensors of integers or numbers; they broadcast with each other.
+  /// The element of `x` at each place in its row-major order; 0 where the place is outside.
+  Term take(const Term& x, const Term& place);
+  /// x[indices[0], indices[1], ...], one index for each dimension of x, all inside; reads x where it lies.
+  Term take_at(const Term& x, const std::vector<Term>& indices);
+  /// `base` with `source` put at places in its row-major order, one after the other (kPutSet .. kPutMin); places
+  /// outside are skipped. `source` and `place` broadcast; the result is row-major with base's sizes and dtype. For
+  /// bools, adding is or, multiplying is and.
+  Term put(graph::OpKind kind, const Term& base, const Term& place, const Term& source);
+  /// The row-major place of (indices[0], indices[1], ...) in a tensor of these sizes.
+  Term linear_index(const Sizes& sizes, const std::vector<Term>& indices);
+  /// Indices as i64, negative ones counted from the end.
+  Term wrapped(const Term& index, std::int64_t size);
+  /// 0 <= index < size.
+  Term is_inside(const Term& index, std::int64_t size);
+  /// 0, 1, ... along dimension `dim` of `sizes`, with size 1 along the others; i64.
+  Term position(std::int64_t dim, const Sizes& sizes);
+
   // The rest.
   Term matmul(const Term& a, const Term& b, double alpha = 1.0);  // batches broadcast
   Term gather_rows(const Term& table, const Term& ids);

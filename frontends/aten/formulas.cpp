@@ -1,12 +1,11 @@
 // Shared formulas: see formulas.hpp.
 #include "frontends/aten/formulas.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "core/graph/reference_numbers.hpp"
+#include "frontends/aten/reducing.hpp"
 
 namespace crucible::aten {
 
@@ -141,9 +140,13 @@ Term vector_norm(Emitter& e, const Term& x, double order, const std::vector<std:
   const Term real = widened(e, x);
   if (order == 2) return e.unary(OpKind::kSqrt, e.sum(multiply(e, real, real), dims));
   if (order == 1) return e.sum(e.unary(OpKind::kAbsolute, real), dims);
-  if (order == std::numeric_limits<double>::infinity()) return e.max(e.unary(OpKind::kAbsolute, real), dims);
-  e.fail(fmt::format("norms of order {} are not supported: 1, 2 and inf are", order));
-  return real;
+  const Term size = e.unary(OpKind::kAbsolute, real);
+  if (order == std::numeric_limits<double>::infinity()) return e.max(size, dims);
+  if (order == -std::numeric_limits<double>::infinity()) return reduced(e, OpKind::kReduceMin, size, dims);
+  if (order == 0) {
+    return e.sum(e.cast(e.binary(OpKind::kNotEqual, real, Term::number(0)), real.dtype), dims);
+  }
+  return e.binary(OpKind::kPower, e.sum(power(e, size, Term::number(order)), dims), Term::number(1 / order));
 }
 
 }  // namespace crucible::aten

@@ -25,7 +25,8 @@ Term add_quotient(Emitter& e, const Term& a, const Term& x, const Term& y, const
 /// a + weight (b - a), or b - (b - a)(1 - weight) where |weight| >= 0.5.
 Term interpolate(Emitter& e, const Term& a, const Term& b, const Term& weight);
 Term power(Emitter& e, const Term& base, const Term& exponent);
-/// sqrt of the sum of squares over `dims`, which stay with size 1; other orders: inf, -inf is refused, 0 is refused.
+/// The norm of any order over `dims`, which stay with size 1: of inf and -inf the largest and smallest magnitude, of 0
+/// the number of elements that are not zero.
 Term vector_norm(Emitter& e, const Term& x, double order, const std::vector<std::int64_t>& dims);
 
 }  // namespace crucible::aten

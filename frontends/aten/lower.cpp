@@ -10,6 +10,7 @@
 #include "frontends/aten/boundary.hpp"
 #include "frontends/aten/draws.hpp"
 #include "frontends/aten/lower_table.hpp"
+#include "frontends/aten/outputs.hpp"
 
 namespace crucible::aten {
 namespace {
@@ -26,14 +27,17 @@ class Lowering {
         emitter_(program_),
         storages_(trace, alignment, emitter_),
         draws_(trace, alignment, emitter_),
-        losses_(trace, alignment) {}
+        losses_(trace, alignment),
+        outputs_(trace, alignment) {}
 
   Result<graph::Program> run() {
     program_.iterations = static_cast<std::uint32_t>(alignment_.count());
     CRUCIBLE_TRY_VOID(refuse_unknown_ops());
     for (std::uint32_t p = 0; p < alignment_.ops[0].size(); ++p) CRUCIBLE_TRY_VOID(lower_op(p));
+    outputs_.read(storages_);
     CRUCIBLE_TRY_VOID(losses_.finish(storages_, program_));
     CRUCIBLE_TRY_VOID(classify(trace_, alignment_, storages_, emitter_));
+    outputs_.finish(emitter_);
     auto verified = graph::verify(program_);
     if (!verified) return verified.error();
     return std::move(program_);
@@ -43,7 +47,7 @@ class Lowering {
   const trace::Op& op(std::uint32_t position) const { return trace_.ops[alignment_.ops[0][position]]; }
 
   bool is_known(std::uint32_t position) const {
-    if (find_lowering(trace_.schemas[op(position).schema].full_name())) return true;
+    if (find_entry(trace_.schemas[op(position).schema].full_name())) return true;
     const auto results = tensors_in(op(position).outputs, true);
     for (std::uint32_t k = 0; k < results.size(); ++k) {
       if (results[k] != trace::kNone && !draws_.has(position, k)) return false;
@@ -90,8 +94,9 @@ class Lowering {
     add_source(position);
     if (op(position).phase == trace::Phase::kBackward) losses_.read_present(storages_);
     OpCall call(trace_, alignment_, position, emitter_, storages_, draws_);
-    if (const auto lowering = find_lowering(call.full_name())) {
-      lowering(call);
+    if (const Entry* entry = find_entry(call.full_name())) {
+      call.set_entry_name(entry->name);
+      entry->lower(call);
     } else {
       for (std::size_t k = 0; k < call.result_count(); ++k) call.set(k, call.drawn(k));
       call.ignore_numbers();
@@ -111,6 +116,7 @@ class Lowering {
   StorageMap storages_;
   Draws draws_;
   Losses losses_;
+  Outputs outputs_;
 };
 
 }  // namespace
@@ -122,7 +128,7 @@ Result<graph::Program> lower_without_passes(const trace::Trace& trace) {
 
 Result<graph::Program> lower(const trace::Trace& trace) {
   CRUCIBLE_TRY(graph::Program program, lower_without_passes(trace));
-  CRUCIBLE_TRY_VOID(graph::run_passes(program));
+  CRUCIBLE_TRY_VOID(graph::run_passes(program, {.blobs = trace.blob_store.get()}));
   return program;
 }
 

@@ -1,5 +1,5 @@
 // Lowering of _foreach_ ops: the same formula for every tensor of a list. An in-place variant returns nothing and
-// writes its list `self`; the other one returns a list.
+// writes its list `self`, one with an out argument writes that; the functional one returns a list.
 #include "frontends/aten/formulas.hpp"
 #include "frontends/aten/lower_table.hpp"
 
@@ -8,9 +8,10 @@ namespace {
 
 using graph::OpKind;
 
-bool in_place(const OpCall& c) {
-  const auto name = c.full_name().substr(0, c.full_name().find('.'));
-  return name.ends_with('_');
+/// Result `i`: returned, or written to the list `out` or `self`.
+void give(OpCall& c, std::size_t i, const Term& result) {
+  if (c.result_count() > 0) return c.set(i, result);
+  c.write(c.has("out") ? "out" : "self", result, i);
 }
 
 /// The i-th operand of argument `name`: an item of its list, or the argument itself for all.
@@ -38,20 +39,15 @@ template <class Formula>
 void for_each(OpCall& c, Formula formula, const char* list = "self") {
   const auto tensors = c.tensors(list);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const Term result = formula(i, tensors[i]);
-    if (in_place(c)) {
-      c.write("self", result, i);
-    } else {
-      c.set(i, result);
-    }
+    give(c, i, formula(i, tensors[i]));
   }
 }
 
 /// The second operand of a binary op by overload: List other, Scalar scalar, ScalarList scalars, Tensor other.
 Argument second(OpCall& c) {
-  if (c.full_name().ends_with(".List")) return {c, "other", true};
-  if (c.full_name().ends_with(".ScalarList")) return {c, "scalars", true};
-  if (c.full_name().ends_with(".Tensor")) return {c, "other", false};
+  if (c.entry_name().ends_with(".List")) return {c, "other", true};
+  if (c.entry_name().ends_with(".ScalarList")) return {c, "scalars", true};
+  if (c.entry_name().ends_with(".Tensor")) return {c, "other", false};
   return {c, "scalar", false};
 }
 
@@ -99,21 +95,21 @@ void unary_any(OpCall& c) {
 template <Term (*formula)(Emitter&, const Term&, const Term&, const Term&, const Term&)>
 void add_combined(OpCall& c) {
   const Argument x(c, "tensor1", true), y(c, "tensor2", true);
-  if (c.full_name().ends_with(".Tensor")) return c.emit().fail("factors in a tensor are not supported");
-  const bool list = c.full_name().ends_with(".ScalarList");
+  if (c.entry_name().ends_with(".Tensor")) return c.emit().fail("factors in a tensor are not supported");
+  const bool list = c.entry_name().ends_with(".ScalarList");
   const Argument value(c, list ? "scalars" : "value", list);
   for_each(c, [&](std::size_t i, const Term& self) { return formula(c.emit(), self, x[i], y[i], value[i]); });
 }
 
 void lerp(OpCall& c) {
   const Argument end(c, "tensors1", true);
-  const bool tensors = c.full_name().ends_with(".List");
-  const Argument weight(c, tensors ? "weights" : "weight", !c.full_name().ends_with(".Scalar"));
+  const bool tensors = c.entry_name().ends_with(".List");
+  const Argument weight(c, tensors ? "weights" : "weight", !c.entry_name().ends_with(".Scalar"));
   for_each(c, [&](std::size_t i, const Term& x) { return interpolate(c.emit(), x, end[i], weight[i]); });
 }
 
 void power_all(OpCall& c) {
-  const bool list = c.full_name().ends_with(".List") || c.full_name().ends_with(".ScalarList");
+  const bool list = c.entry_name().ends_with(".List") || c.entry_name().ends_with(".ScalarList");
   const Argument exponent(c, "exponent", list);
   for_each(c, [&](std::size_t i, const Term& x) { return power(c.emit(), x, exponent[i]); });
 }
@@ -123,7 +119,7 @@ void power_of_number(OpCall& c) {
   const Term base = c.operand("self");
   const auto exponents = c.tensors("exponent");
   for (std::size_t i = 0; i < exponents.size(); ++i) {
-    c.set(i, c.emit().binary(OpKind::kPower, base, as_floating(c.emit(), exponents[i])));
+    give(c, i, c.emit().binary(OpKind::kPower, base, as_floating(c.emit(), exponents[i])));
   }
 }
 
@@ -150,63 +146,36 @@ constexpr Entry kEntries[] = {
     {"aten::_foreach_add.List", add},
     {"aten::_foreach_add.ScalarList", add},
     {"aten::_foreach_add.Tensor", add},
-    {"aten::_foreach_add_.Scalar", add},
-    {"aten::_foreach_add_.List", add},
-    {"aten::_foreach_add_.ScalarList", add},
-    {"aten::_foreach_add_.Tensor", add},
     {"aten::_foreach_sub.Scalar", subtract},
     {"aten::_foreach_sub.List", subtract},
     {"aten::_foreach_sub.ScalarList", subtract},
-    {"aten::_foreach_sub_.Scalar", subtract},
-    {"aten::_foreach_sub_.List", subtract},
-    {"aten::_foreach_sub_.ScalarList", subtract},
     {"aten::_foreach_mul.Scalar", multiply_all},
     {"aten::_foreach_mul.List", multiply_all},
     {"aten::_foreach_mul.ScalarList", multiply_all},
     {"aten::_foreach_mul.Tensor", multiply_all},
-    {"aten::_foreach_mul_.Scalar", multiply_all},
-    {"aten::_foreach_mul_.List", multiply_all},
-    {"aten::_foreach_mul_.ScalarList", multiply_all},
-    {"aten::_foreach_mul_.Tensor", multiply_all},
     {"aten::_foreach_div.Scalar", divide_all},
     {"aten::_foreach_div.List", divide_all},
     {"aten::_foreach_div.ScalarList", divide_all},
     {"aten::_foreach_div.Tensor", divide_all},
-    {"aten::_foreach_div_.Scalar", divide_all},
-    {"aten::_foreach_div_.List", divide_all},
-    {"aten::_foreach_div_.ScalarList", divide_all},
-    {"aten::_foreach_div_.Tensor", divide_all},
     {"aten::_foreach_maximum.List", extremum<OpKind::kMaximum>},
-    {"aten::_foreach_maximum_.List", extremum<OpKind::kMaximum>},
-    {"aten::_foreach_maximum_.Scalar", extremum<OpKind::kMaximum>},
-    {"aten::_foreach_minimum_.List", extremum<OpKind::kMinimum>},
+    {"aten::_foreach_maximum.Scalar", extremum<OpKind::kMaximum>},
+    {"aten::_foreach_minimum.List", extremum<OpKind::kMinimum>},
     {"aten::_foreach_sqrt", unary<OpKind::kSqrt>},
-    {"aten::_foreach_sqrt_", unary<OpKind::kSqrt>},
     {"aten::_foreach_reciprocal", unary<OpKind::kReciprocal>},
-    {"aten::_foreach_reciprocal_", unary<OpKind::kReciprocal>},
     {"aten::_foreach_neg", unary_any<OpKind::kNegate>},
-    {"aten::_foreach_neg_", unary_any<OpKind::kNegate>},
     {"aten::_foreach_abs", unary_any<OpKind::kAbsolute>},
-    {"aten::_foreach_abs_", unary_any<OpKind::kAbsolute>},
     {"aten::_foreach_addcmul.Scalar", add_combined<add_product>},
     {"aten::_foreach_addcmul.ScalarList", add_combined<add_product>},
-    {"aten::_foreach_addcmul_.Scalar", add_combined<add_product>},
-    {"aten::_foreach_addcmul_.ScalarList", add_combined<add_product>},
     {"aten::_foreach_addcdiv.Scalar", add_combined<add_quotient>},
     {"aten::_foreach_addcdiv.ScalarList", add_combined<add_quotient>},
-    {"aten::_foreach_addcdiv_.Scalar", add_combined<add_quotient>},
-    {"aten::_foreach_addcdiv_.ScalarList", add_combined<add_quotient>},
     {"aten::_foreach_lerp.Scalar", lerp},
     {"aten::_foreach_lerp.List", lerp},
-    {"aten::_foreach_lerp_.Scalar", lerp},
-    {"aten::_foreach_lerp_.List", lerp},
-    {"aten::_foreach_lerp_.ScalarList", lerp},
+    {"aten::_foreach_lerp.ScalarList", lerp},
     {"aten::_foreach_pow.Scalar", power_all},
     {"aten::_foreach_pow.List", power_all},
-    {"aten::_foreach_pow_.Scalar", power_all},
     {"aten::_foreach_pow.ScalarAndTensor", power_of_number},
-    {"aten::_foreach_zero_", zero},
-    {"aten::_foreach_copy_", copy},
+    {"aten::_foreach_zero", zero},
+    {"aten::_foreach_copy", copy},
     {"aten::_foreach_norm.Scalar", norm},
 };
 

@@ -5,6 +5,8 @@
 namespace crucible::aten {
 namespace {
 
+using graph::OpKind;
+
 void embedding(OpCall& c) {
   c.integer("padding_idx");  // matters to the gradient only
   c.set(0, c.emit().gather_rows(c.tensor("weight"), c.tensor("indices")));
@@ -12,9 +14,15 @@ void embedding(OpCall& c) {
 
 void embedding_dense_backward(OpCall& c) {
   Emitter& e = c.emit();
-  if (c.boolean("scale_grad_by_freq")) return e.fail("embedding gradients scaled by frequency are not supported");
   const Term ids = c.tensor("indices"), g = c.tensor("grad_output");
-  const Term rows = e.reshape(widened(e, g), {ids.elements(), g.size(-1)});
+  Term rows = e.reshape(widened(e, g), {ids.elements(), g.size(-1)});
+  if (c.boolean("scale_grad_by_freq")) {
+    const Term row = e.reshape(ids, {ids.elements()});
+    const Term zeros = e.fill(Term::integer(0), {c.integer("num_weights")}, DType::kI64);
+    const Term often = e.take(e.put(OpKind::kPutAdd, zeros, row, Term::integer(1)), row);
+    const Term scale = e.unary(OpKind::kReciprocal, e.cast(often, rows.dtype));
+    rows = e.binary(OpKind::kMultiply, rows, e.unsqueeze(scale, 1));
+  }
   const auto padding = c.integer("padding_idx");
   c.set(0, e.scatter_add_rows(rows, e.reshape(ids, {ids.elements()}), c.integer("num_weights"), padding));
 }

@@ -1,4 +1,5 @@
 // Lowering of softmax and of losses, with their gradients.
+#include <limits>
 #include <numeric>
 
 #include "frontends/aten/formulas.hpp"
@@ -32,6 +33,19 @@ void softmax(OpCall& c) {
   const Term x = e.cast(c.tensor("self"), compute_dtype(c.result(0).dtype));
   const Term powers = e.unary(OpKind::kExp, e.binary(OpKind::kSubtract, x, e.max(x, {dim})));
   c.set(0, e.binary(OpKind::kDivide, powers, e.sum(powers, {dim})));
+}
+
+/// As softmax, but a line of -inf alone becomes zeros.
+void safe_softmax(OpCall& c) {
+  Emitter& e = c.emit();
+  const Term x = widened(e, e.cast(c.tensor("self"), c.result(0).dtype));
+  const std::int64_t dim = c.integer("dim");
+  if (x.elements() == 0) return c.set(0, x);
+  const Term top = e.max(x, {dim});
+  const Term powers = e.unary(OpKind::kExp, e.binary(OpKind::kSubtract, x, top));
+  const Term result = e.binary(OpKind::kDivide, powers, e.sum(powers, {dim}));
+  const Term none = e.binary(OpKind::kEqual, top, Term::number(-std::numeric_limits<double>::infinity()));
+  c.set(0, e.select(none, e.fill(Term::number(0), {}, x.dtype), result));
 }
 
 void softmax_backward(OpCall& c) {
@@ -131,6 +145,7 @@ constexpr Entry kEntries[] = {
     {"aten::_log_softmax", log_softmax},
     {"aten::_log_softmax_backward_data", log_softmax_backward},
     {"aten::_softmax", softmax},
+    {"aten::_safe_softmax", safe_softmax},
     {"aten::_softmax_backward_data", softmax_backward},
     {"aten::nll_loss_forward", nll_loss_forward},
     {"aten::nll_loss_backward", nll_loss_backward},

@@ -1,33 +1,14 @@
 // Lowering of reductions and matrix products.
-#include <numeric>
+#include <algorithm>
 
 #include "frontends/aten/formulas.hpp"
 #include "frontends/aten/lower_table.hpp"
+#include "frontends/aten/reducing.hpp"
 
 namespace crucible::aten {
 namespace {
 
 using graph::OpKind;
-using Dims = std::vector<std::int64_t>;
-
-Dims all_dims(const Term& x) {
-  Dims dims(static_cast<std::size_t>(x.rank()));
-  std::iota(dims.begin(), dims.end(), 0);
-  return dims;
-}
-
-/// The argument `dim`: a list, a number, or all dimensions where it is missing or empty.
-Dims dims_of(OpCall& c, const Term& x) {
-  if (!c.has("dim")) return all_dims(x);
-  Dims dims = c.integers("dim");
-  return dims.empty() ? all_dims(x) : dims;
-}
-
-/// Without the reduced dimensions unless the op keeps them.
-Term kept_or_dropped(OpCall& c, const Term& reduced, const Dims& dims) {
-  const bool keep = c.has("keepdim") && c.boolean("keepdim");
-  return keep ? reduced : c.emit().drop(reduced, dims);
-}
 
 void sum(OpCall& c) {
   Emitter& e = c.emit();
@@ -43,32 +24,80 @@ void mean(OpCall& c) {
   c.set(0, kept_or_dropped(c, e.mean(x, dims), dims));
 }
 
-void maximum(OpCall& c) {
-  const Term x = c.tensor("self");
+void nan_sum(OpCall& c) {
+  Emitter& e = c.emit();
+  Term x = e.cast(c.tensor("self"), compute_dtype(c.result(0).dtype));
   const Dims dims = dims_of(c, x);
-  c.set(0, kept_or_dropped(c, c.emit().max(x, dims), dims));
+  if (is_floating(x.dtype)) x = e.select(e.unary(OpKind::kIsNan, x), e.fill(Term::number(0), {}, x.dtype), x);
+  c.set(0, kept_or_dropped(c, e.sum(x, dims), dims));
 }
 
-void norm(OpCall& c) {
+void product(OpCall& c) {
   Emitter& e = c.emit();
   const Term x = e.cast(c.tensor("self"), compute_dtype(c.result(0).dtype));
   const Dims dims = dims_of(c, x);
-  c.set(0, kept_or_dropped(c, vector_norm(e, x, c.real("ord"), dims), dims));
+  c.set(0, kept_or_dropped(c, reduced(e, OpKind::kReduceProduct, x, dims), dims));
 }
 
-/// Two-pass variance with `correction` (a number; None is 1).
-void variance(OpCall& c) {
-  Emitter& e = c.emit();
-  const Term x = widened(e, c.tensor("self"));
+template <OpKind kind>
+void extremum(OpCall& c) {
+  const Term x = c.tensor("self");
   const Dims dims = dims_of(c, x);
-  double count = 1;
-  for (auto dim : dims) count *= x.rank() == 0 ? 1.0 : static_cast<double>(x.size(dim));
-  const Term centered = e.binary(OpKind::kSubtract, x, e.mean(x, dims));
-  const Term squares = e.sum(multiply(e, centered, centered), dims);
-  const double correction = c.has("correction") ? c.real("correction") : 1.0;
-  Term result = e.binary(OpKind::kDivide, squares, Term::number(std::max(count - correction, 0.0)));
-  if (c.full_name().starts_with("aten::std")) result = e.unary(OpKind::kSqrt, result);
-  c.set(0, kept_or_dropped(c, result, dims));
+  c.set(0, kept_or_dropped(c, reduced(c.emit(), kind, x, dims), dims));
+}
+
+/// Results: minimum, maximum.
+void both_extrema(OpCall& c) {
+  const Term x = c.tensor("self");
+  const Dims dims = dims_of(c, x);
+  c.set(0, kept_or_dropped(c, reduced(c.emit(), OpKind::kReduceMin, x, dims), dims));
+  c.set(1, kept_or_dropped(c, reduced(c.emit(), OpKind::kReduceMax, x, dims), dims));
+}
+
+template <OpKind kind, OpKind place>
+void extremum_with_place(OpCall& c) {
+  const Term x = c.tensor("self");
+  const std::int64_t dim = c.integer("dim");
+  c.set(0, kept_or_dropped(c, reduced(c.emit(), kind, x, {dim}), {dim}));
+  c.set(1, kept_or_dropped(c, place_of_extremum(c.emit(), place, x, dim), {dim}));
+}
+
+/// Without `dim`: the index in row-major order.
+template <OpKind kind>
+void place(OpCall& c) {
+  Emitter& e = c.emit();
+  const Term x = c.tensor("self");
+  if (c.has("dim")) {
+    const std::int64_t dim = c.integer("dim");
+    return c.set(0, kept_or_dropped(c, place_of_extremum(e, kind, x, dim), {dim}));
+  }
+  const Term found = place_of_extremum(e, kind, e.reshape(x, {x.elements()}), 0);
+  c.set(0, e.reshape(found, keeps_dims(c) ? Sizes(x.sizes().size(), 1) : Sizes{}));
+}
+
+/// An empty list of dimensions reduces nothing here.
+template <bool all>
+void truth(OpCall& c) {
+  Emitter& e = c.emit();
+  const Term x = c.tensor("self");
+  const Dims dims = c.has("dim") ? c.integers("dim") : all_dims(x);
+  c.set(0, kept_or_dropped(c, all ? all_of(e, x, dims) : any_of(e, x, dims), dims));
+}
+
+void count_nonzero(OpCall& c) {
+  Emitter& e = c.emit();
+  const Term x = c.tensor("self");
+  const Dims dims = dims_of(c, x);
+  c.set(0, e.drop(e.sum(e.cast(e.cast(x, DType::kBool), DType::kI64), dims), dims));
+}
+
+void trace(OpCall& c) {
+  Emitter& e = c.emit();
+  Term x = c.tensor("self");
+  graph::View& view = x.operand.view;
+  view.sizes = {std::min(view.sizes[0], view.sizes[1])};
+  view.strides = {view.strides[0] + view.strides[1]};
+  c.set(0, e.drop(e.sum(e.cast(x, compute_dtype(c.result(0).dtype)), {0}), {0}));
 }
 
 void matrix_product(OpCall& c) {
@@ -109,11 +138,29 @@ constexpr Entry kEntries[] = {
     {"aten::sum.dim_IntList", sum},
     {"aten::mean", mean},
     {"aten::mean.dim", mean},
-    {"aten::amax", maximum},
-    {"aten::max", maximum},
-    {"aten::linalg_vector_norm", norm},
-    {"aten::var.correction", variance},
-    {"aten::std.correction", variance},
+    {"aten::nansum", nan_sum},
+    {"aten::prod", product},
+    {"aten::prod.dim_int", product},
+    {"aten::amax", extremum<OpKind::kReduceMax>},
+    {"aten::amin", extremum<OpKind::kReduceMin>},
+    {"aten::max", extremum<OpKind::kReduceMax>},
+    {"aten::min", extremum<OpKind::kReduceMin>},
+    {"aten::max.dim", extremum_with_place<OpKind::kReduceMax, OpKind::kArgMax>},
+    {"aten::min.dim", extremum_with_place<OpKind::kReduceMin, OpKind::kArgMin>},
+    {"aten::aminmax", both_extrema},
+    {"aten::_aminmax", both_extrema},
+    {"aten::_aminmax.dim", both_extrema},
+    {"aten::argmax", place<OpKind::kArgMax>},
+    {"aten::argmin", place<OpKind::kArgMin>},
+    {"aten::all", truth<true>},
+    {"aten::all.dim", truth<true>},
+    {"aten::all.dims", truth<true>},
+    {"aten::any", truth<false>},
+    {"aten::any.dim", truth<false>},
+    {"aten::any.dims", truth<false>},
+    {"aten::count_nonzero", count_nonzero},
+    {"aten::count_nonzero.dim_IntList", count_nonzero},
+    {"aten::trace", trace},
     {"aten::mm", matrix_product},
     {"aten::bmm", matrix_product},
     {"aten::addmm", addmm},

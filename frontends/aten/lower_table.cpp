@@ -2,35 +2,74 @@
 #include "frontends/aten/lower_table.hpp"
 
 #include <map>
+#include <string>
+
+#include "frontends/aten/op_variants.hpp"
 
 namespace crucible::aten {
 namespace {
 
-std::map<std::string_view, LowerFunction> make_table() {
-  std::map<std::string_view, LowerFunction> table;
-  for (const auto entries :
-       {attention_entries(), convolution_entries(), creation_entries(), foreach_entries(), indexing_entries(),
-        loss_entries(), normalization_entries(), pointwise_entries(), reduction_entries(), view_entries()}) {
-    for (const Entry& entry : entries) table.emplace(entry.name, entry.lower);
+std::map<std::string_view, Entry> make_table() {
+  std::map<std::string_view, Entry> table;
+  for (const auto entries : entry_lists()) {
+    for (const Entry& entry : entries) table.emplace(entry.name, entry);
   }
   return table;
 }
 
-const std::map<std::string_view, LowerFunction>& table() {
-  static const std::map<std::string_view, LowerFunction> kTable = make_table();
+const std::map<std::string_view, Entry>& table() {
+  static const std::map<std::string_view, Entry> kTable = make_table();
   return kTable;
 }
 
 }  // namespace
 
-LowerFunction find_lowering(std::string_view full_name) {
-  const auto found = table().find(full_name);
-  return found == table().end() ? nullptr : found->second;
+std::vector<std::span<const Entry>> entry_lists() {
+  return {
+      adaptive_pool_entries(),
+      attention_entries(),
+      average_pool_entries(),
+      bag_entries(),
+      batch_norm_entries(),
+      convolution_entries(),
+      creation_entries(),
+      distance_entries(),
+      foreach_entries(),
+      grid_sample_entries(),
+      group_norm_entries(),
+      index_entries(),
+      indexing_entries(),
+      interpolate_entries(),
+      loss_entries(),
+      max_pool_entries(),
+      move_entries(),
+      nearest_entries(),
+      normalization_entries(),
+      pointwise_entries(),
+      recurrent_entries(),
+      reduction_entries(),
+      reflection_entries(),
+      scatter_entries(),
+      sorting_entries(),
+      statistics_entries(),
+      unfold_entries(),
+      view_entries(),
+  };
+}
+
+const Entry* find_entry(std::string_view full_name) {
+  const auto own = table().find(full_name);
+  if (own != table().end()) return &own->second;
+  for (const std::string& name : functional_names(full_name)) {
+    const auto found = table().find(name);
+    if (found != table().end()) return &found->second;
+  }
+  return nullptr;
 }
 
 std::vector<std::string_view> lowered_names() {
   std::vector<std::string_view> names;
-  for (const auto& [name, function] : table()) names.push_back(name);
+  for (const auto& [name, entry] : table()) names.push_back(name);
   return names;
 }
 

@@ -17,21 +17,42 @@ struct Entry {
   LowerFunction lower;
 };
 
+std::span<const Entry> adaptive_pool_entries();
 std::span<const Entry> attention_entries();
+std::span<const Entry> average_pool_entries();
+std::span<const Entry> bag_entries();
+std::span<const Entry> batch_norm_entries();
 std::span<const Entry> convolution_entries();
 std::span<const Entry> creation_entries();
+std::span<const Entry> distance_entries();
 std::span<const Entry> foreach_entries();
+std::span<const Entry> grid_sample_entries();
+std::span<const Entry> group_norm_entries();
+std::span<const Entry> index_entries();
 std::span<const Entry> indexing_entries();
+std::span<const Entry> interpolate_entries();
 std::span<const Entry> loss_entries();
+std::span<const Entry> max_pool_entries();
+std::span<const Entry> move_entries();
+std::span<const Entry> nearest_entries();
 std::span<const Entry> normalization_entries();
 std::span<const Entry> pointwise_entries();
+std::span<const Entry> recurrent_entries();
 std::span<const Entry> reduction_entries();
+std::span<const Entry> reflection_entries();
+std::span<const Entry> scatter_entries();
+std::span<const Entry> sorting_entries();
+std::span<const Entry> statistics_entries();
+std::span<const Entry> unfold_entries();
 std::span<const Entry> view_entries();
 
-/// The lowering of an op, or null. Threads: any.
-LowerFunction find_lowering(std::string_view full_name);
+/// All of the lists above.
+std::vector<std::span<const Entry>> entry_lists();
 
-/// Every name in the table, sorted.
+/// The entry of an op, or null: its own, else that of its functional form (op_variants.hpp). Threads: any.
+const Entry* find_entry(std::string_view full_name);
+
+/// Every name in the table, sorted. Variants that find_entry derives are not among them.
 std::vector<std::string_view> lowered_names();
 
 }  // namespace crucible::aten

@@ -6,8 +6,9 @@
 namespace crucible::aten {
 namespace {
 
-/// Every result must be a view of the argument.
+/// Every result must be a view of the argument. Where it lies is in the results; numbers of the op do not matter.
 void alias(OpCall& c) {
+  c.ignore_numbers();
   for (std::size_t k = 0; k < c.result_count(); ++k) {
     if (!c.aliases(k, "self")) return c.emit().fail("the result of a view op has a storage of its own");
   }
@@ -105,6 +106,14 @@ constexpr Entry kEntries[] = {
     {"aten::diagonal", alias},
     {"aten::unfold", alias},
     {"aten::lift_fresh", alias},
+    {"aten::as_strided_", alias},
+    {"aten::t_", alias},
+    {"aten::transpose_", alias},
+    {"aten::squeeze_", alias},
+    {"aten::squeeze_.dim", alias},
+    {"aten::squeeze_.dims", alias},
+    {"aten::unsqueeze_", alias},
+    {"aten::detach_", alias},
     {"aten::view", reshape},
     {"aten::_unsafe_view", reshape},
     {"aten::_reshape_alias", reshape},

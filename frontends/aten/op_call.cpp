@@ -24,7 +24,9 @@ OpCall::OpCall(const trace::Trace& trace, const Alignment& alignment, std::uint3
       full_name_(trace.schemas[op_.schema].full_name()),
       names_(argument_names(trace.schemas[op_.schema].text)),
       results_(tensors_in(op_.outputs, true)),
-      first_op_(emitter.next_op()) {}
+      first_op_(emitter.next_op()) {
+  storages_.at_op(position);
+}
 
 std::uint32_t OpCall::index_of(std::string_view name) const {
   const auto at = std::find(names_.begin(), names_.end(), name);
@@ -101,6 +103,20 @@ std::vector<Term> OpCall::tensors(std::string_view name) {
     if (!expect(item.kind == Kind::kTensor, name, "a list of tensors")) return {};
     const Term term = storages_.read(item.tensor);
     terms.push_back(term.is_number() ? emitter_.fill(term, {}, trace_.tensors[item.tensor].dtype) : term);
+  }
+  return terms;
+}
+
+std::vector<std::optional<Term>> OpCall::optional_tensors(std::string_view name) {
+  const trace::Arg* arg = find(name);
+  std::vector<std::optional<Term>> terms;
+  if (!expect(arg && arg->kind == Kind::kList, name, "a list of tensors")) return terms;
+  for (const trace::Arg& item : arg->list) {
+    terms.emplace_back();
+    if (item.kind == Kind::kNone || item.kind == Kind::kUndefinedTensor) continue;
+    if (!expect(item.kind == Kind::kTensor, name, "a list of tensors")) return {};
+    const Term term = storages_.read(item.tensor);
+    terms.back() = term.is_number() ? emitter_.fill(term, {}, trace_.tensors[item.tensor].dtype) : term;
   }
   return terms;
 }
@@ -195,6 +211,10 @@ bool OpCall::aliases(std::size_t k, std::string_view name) const {
 }
 
 void OpCall::finish() {
+  struct Leave {
+    StorageMap& storages;
+    ~Leave() { storages.at_op(trace::kNone); }
+  } leave{storages_};
   if (!emitter_.failure().empty()) return;
   for (const auto& [tensor, term] : writes_) {
     // A value that becomes two tensors keeps its layout: the second one reads it too.

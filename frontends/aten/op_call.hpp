@@ -1,6 +1,7 @@
 // What a lowering function sees of one recorded op: arguments by their names in the schema, results by position.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -22,11 +23,16 @@ class OpCall {
   Emitter& emit() { return emitter_; }
   const trace::Op& op() const { return op_; }
   const std::string& full_name() const { return full_name_; }
+  /// The name of the entry that lowers the op: of its functional form where the op is in place or has an out argument.
+  std::string_view entry_name() const { return entry_name_; }
+  void set_entry_name(std::string_view name) { entry_name_ = name; }
 
   /// True when the argument exists and is neither None nor an undefined tensor.
   bool has(std::string_view name) const;
   Term tensor(std::string_view name);
   std::vector<Term> tensors(std::string_view name);
+  /// As tensors(), nothing where an item is None.
+  std::vector<std::optional<Term>> optional_tensors(std::string_view name);
   /// A number that may differ between iterations, or a tensor where the schema allows one.
   Term operand(std::string_view name);
   std::vector<Term> operands(std::string_view name);
@@ -73,6 +79,7 @@ class OpCall {
   Draws& draws_;
   const trace::Op& op_;
   std::string full_name_;
+  std::string_view entry_name_;
   std::vector<std::string> names_;
   std::vector<trace::TensorId> results_;
   std::vector<std::pair<trace::TensorId, Term>> writes_;

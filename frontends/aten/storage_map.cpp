@@ -100,6 +100,48 @@ Term StorageMap::read_number(const trace::Tensor& tensor) {
   return term;
 }
 
+const std::vector<std::int64_t>* StorageMap::offsets_of(trace::TensorId id) const {
+  const auto found = alignment_.moved.find({position_, id});
+  return found == alignment_.moved.end() ? nullptr : &found->second;
+}
+
+Term StorageMap::places(const View& view, const Entry& entry, const std::vector<std::int64_t>& offsets) {
+  std::vector<double> values;
+  for (const std::int64_t offset : offsets) {
+    View moved = view;
+    moved.offset = offset;
+    const auto last = graph::last_index(moved);
+    if (!last || *last >= entry.elements) {
+      emitter_.fail(fmt::format("a view that starts at element {} in another iteration does not fit its storage of {}",
+                                offset, entry.elements));
+    }
+    values.push_back(static_cast<double>(offset));
+  }
+  Term place = emitter_.fill(emitter_.slot("offset of a view", values, true), {}, DType::kI64);
+  for (std::size_t d = 0; d < view.sizes.size(); ++d) {
+    if (view.sizes[d] == 1) continue;
+    const Term step =
+        emitter_.binary(graph::OpKind::kMultiply, emitter_.position(static_cast<std::int64_t>(d), view.sizes),
+                        Term::integer(view.strides[d]));
+    place = emitter_.binary(graph::OpKind::kAdd, place, step);
+  }
+  return emitter_.expand(place, view.sizes);
+}
+
+Term StorageMap::base_of(const trace::Tensor& tensor, Entry& entry) {
+  Term base;
+  base.dtype = entry.dtype;
+  base.operand.view = View::contiguous({entry.elements});
+  const bool is_external = entry.value == graph::kNone && external(tensor.storage, 0) != nullptr;
+  if (is_external) {
+    entry.outside = emitter_.outside_value(graph::ValueKind::kInput, entry.dtype, entry.elements, "");
+    entry.value = entry.outside;
+  }
+  base.operand.value = entry.value;
+  if (entry.value == graph::kNone) base = emitter_.fill(Term::integer(0), {entry.elements}, entry.dtype);
+  return base;
+}
+
 Term StorageMap::read(trace::TensorId id) {
   const trace::Tensor& tensor = trace_.tensors[id];
   const bool untouched = tensor.storage != trace::kNone && !entries_.contains(tensor.storage);
@@ -116,6 +158,11 @@ Term StorageMap::read(trace::TensorId id) {
   if (!view_of(tensor, *entry, term.operand.view)) return Term::number(0);
   term.dtype = tensor.dtype;
   term.operand.value = entry->value;
+  if (const auto* offsets = offsets_of(id)) {
+    const Term place = places(term.operand.view, *entry, *offsets);
+    term.operand.view = View::contiguous({entry->elements});
+    term = emitter_.take(term, place);
+  }
   term.is_wrapped_number = tensor.is_wrapped_number;
   return term;
 }
@@ -142,7 +189,10 @@ void StorageMap::write(trace::TensorId id, const Term& written, graph::OpId firs
   }
   auto& values = emitter_.program().values;
   entry->written = true;
-  if (graph::covers(view, entry->elements)) {
+  if (const auto* offsets = offsets_of(id)) {
+    const Term base = base_of(tensor, *entry);
+    term = emitter_.put(graph::OpKind::kPutSet, base, places(view, *entry, *offsets), term);
+  } else if (graph::covers(view, entry->elements)) {
     const bool same =
         graph::same_map(term.operand.view, view) && values[term.operand.value].elements == entry->elements;
     if (!same && !emitter_.relay(term, view, first_op)) {
@@ -150,16 +200,7 @@ void StorageMap::write(trace::TensorId id, const Term& written, graph::OpId firs
       emitter_.relay(term, view, emitter_.next_op() - 1);
     }
   } else {
-    Term base;
-    base.dtype = entry->dtype;
-    base.operand.view = View::contiguous({entry->elements});
-    const bool is_external = entry->value == graph::kNone && external(tensor.storage, 0) != nullptr;
-    if (is_external) {
-      entry->outside = emitter_.outside_value(graph::ValueKind::kInput, entry->dtype, entry->elements, "");
-      entry->value = entry->outside;
-    }
-    base.operand.value = entry->value;
-    if (entry->value == graph::kNone) base = emitter_.fill(Term::integer(0), {entry->elements}, entry->dtype);
+    const Term base = base_of(tensor, *entry);
     graph::Attributes attributes;
     attributes.region = view;
     term = emitter_.emit(graph::OpKind::kUpdate, {base, term}, {entry->elements}, entry->dtype, attributes);

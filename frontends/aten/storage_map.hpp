@@ -23,6 +23,9 @@ class StorageMap {
   /// The tensor's storage holds `term` (converted, broadcast) in the tensor's place from now on. Ops
   /// from `first_op` on were emitted for this term alone and may still be given the tensor's layout.
   void write(trace::TensorId tensor, const Term& term, graph::OpId first_op);
+  /// Reads and writes from now on are those of the op at `position`: a view whose offset differs between iterations is
+  /// read by take and written by put, with its offset as a slot. kNone: of no op.
+  void at_op(std::uint32_t position) { position_ = position; }
   /// Both tensors share a storage that is known.
   bool same_storage(trace::TensorId a, trace::TensorId b) const;
 
@@ -47,10 +50,17 @@ class StorageMap {
   Entry* open(const trace::Tensor& tensor);
   Term read_number(const trace::Tensor& tensor);
   bool view_of(const trace::Tensor& tensor, const Entry& entry, graph::View& view);
+  /// The offsets of a tensor that moves between iterations, or null.
+  const std::vector<std::int64_t>* offsets_of(trace::TensorId id) const;
+  /// The places of a moving view in its storage, of its sizes.
+  Term places(const graph::View& view, const Entry& entry, const std::vector<std::int64_t>& offsets);
+  /// All elements of the storage before they are written in part.
+  Term base_of(const trace::Tensor& tensor, Entry& entry);
 
   const trace::Trace& trace_;
   const Alignment& alignment_;
   Emitter& emitter_;
+  std::uint32_t position_ = trace::kNone;
   std::map<trace::StorageId, Entry> entries_;
   std::map<std::pair<std::uint32_t, trace::StorageId>, const trace::External*> externals_;
 };

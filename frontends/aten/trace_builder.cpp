@@ -123,6 +123,11 @@ void TraceBuilder::draw(std::uint32_t op, std::uint32_t output, const std::vecto
 
 void TraceBuilder::loss(trace::TensorId tensor, double value) { present_.losses.push_back({tensor, value}); }
 
+void TraceBuilder::output(trace::TensorId tensor, const std::vector<float>& content, const std::string& name) {
+  const auto iteration = static_cast<std::uint32_t>(trace_.iterations.size());
+  trace_.outputs.push_back({iteration, name, tensor, blobs_->add(std::as_bytes(std::span(content)))});
+}
+
 void TraceBuilder::final_state(trace::StorageId storage, const std::vector<float>& content, const std::string& name) {
   trace_.final_states.push_back({storage, trace::Role::kUnknown, name, blobs_->add(std::as_bytes(std::span(content)))});
 }

@@ -43,6 +43,8 @@ class TraceBuilder {
                       const std::string& name);
   void draw(std::uint32_t op, std::uint32_t output, const std::vector<float>& content);
   void loss(trace::TensorId tensor, double value);
+  /// What the present iteration gave back.
+  void output(trace::TensorId tensor, const std::vector<float>& content, const std::string& name = "0");
   void final_state(trace::StorageId storage, const std::vector<float>& content, const std::string& name = "");
   /// Ends the present iteration; the next op begins another one.
   void end_iteration(bool complete = true);

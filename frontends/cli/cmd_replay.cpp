@@ -58,11 +58,14 @@ Result<void> check_options(const ReplayOptions& options, const graph::Program& p
 }
 
 Result<std::vector<runtime::IterationResult>> run_all(runtime::Session& session, std::uint32_t iterations,
-                                                      Progress& progress) {
+                                                      Progress& progress, bool compare_outputs) {
   std::vector<runtime::IterationResult> results;
   for (std::uint32_t iteration = 0; iteration < iterations; ++iteration) {
     progress.say(fmt::format("replaying iteration {} of {}", iteration + 1, iterations));
     CRUCIBLE_TRY(runtime::IterationResult result, session.run(iteration));
+    if (compare_outputs) {
+      CRUCIBLE_TRY(result.outputs, session.compare_outputs());
+    }
     results.push_back(std::move(result));
   }
   return results;
@@ -138,7 +141,7 @@ Result<int> replay(const ReplayOptions& options) {
                       .session = *session,
                       .opened = opened,
                       .options = session_options};
-  CRUCIBLE_TRY(report.results, run_all(*session, iterations, progress));
+  CRUCIBLE_TRY(report.results, run_all(*session, iterations, progress, options.verify));
   if (options.verify) {
     CRUCIBLE_TRY(report.verification, session->verify(report.results));
   }
@@ -146,7 +149,7 @@ Result<int> replay(const ReplayOptions& options) {
   if (options.repeat > 0) report.times_ns.clear();
   for (std::uint32_t round = 0; round < options.repeat; ++round) {
     CRUCIBLE_TRY_VOID(session->reset());
-    CRUCIBLE_TRY(const auto again, run_all(*session, iterations, progress));
+    CRUCIBLE_TRY(const auto again, run_all(*session, iterations, progress, false));
     for (const runtime::IterationResult& result : again) report.times_ns.push_back(result.time_ns);
   }
   if (options.profile) {
@@ -187,7 +190,7 @@ void add_replay(Commands& commands) {
       ->check(CLI::Range(1u, 1000000u));
   command->add_flag("--no-fuse", options->no_fuse, "One kernel per op");
   command->add_flag("--verify", options->verify,
-                    "Compare each loss and the final state with the recorded ones; exit 1 when they differ");
+                    "Compare each loss, each output of inference and the final state with the recorded ones; exit 1 when they differ");
   command->add_flag("--profile", options->profile, "Run once more and show the hottest steps");
   command->add_flag("--json", options->json, "One JSON document on standard output");
   command->add_option("--receipt", options->receipt, "Write what ran, on what and how, to this file (JSON)");

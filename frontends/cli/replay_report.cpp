@@ -61,6 +61,46 @@ Json state_json(const runtime::Verification& verdict) {
   return state;
 }
 
+Json outputs_json(const runtime::Verification& verdict) {
+  Json json;
+  json["compared"] = verdict.outputs_compared;
+  json["bit_equal"] = verdict.outputs_compared - verdict.outputs.size();
+  json["differences"] = Json::array();
+  for (const runtime::OutputDifference& output : verdict.outputs) {
+    json["differences"].push_back({{"iteration", output.iteration},
+                                   {"name", output.name},
+                                   {"dtype", name(output.dtype)},
+                                   {"max_rel_diff", number(output.max_rel_diff)},
+                                   {"tolerance", output.tolerance},
+                                   {"within", output.is_within()}});
+  }
+  json["left_out"] = verdict.outputs_left_out;
+  return json;
+}
+
+std::string outputs_text(const runtime::Verification& verdict) {
+  std::string text;
+  if (verdict.outputs_compared > 0) {
+    text += fmt::format("outputs   {} compared, {} bit-equal", verdict.outputs_compared,
+                        verdict.outputs_compared - verdict.outputs.size());
+    if (!verdict.outputs.empty()) {
+      const runtime::OutputDifference& worst = verdict.outputs[0];
+      text += fmt::format(", worst {:.2g}: {} of iteration {} (tolerance {:g})", worst.max_rel_diff, worst.name,
+                          worst.iteration, worst.tolerance);
+    }
+    text += "\n";
+  }
+  std::size_t shown = 0;
+  for (const runtime::OutputDifference& output : verdict.outputs) {
+    if (output.is_within() || ++shown > 10) continue;
+    text += fmt::format("outputs   differs: iteration {}, {} ({}), by {:.3g}, tolerance {:g}\n", output.iteration, output.name,
+                        name(output.dtype), output.max_rel_diff, output.tolerance);
+  }
+  if (shown > 10) text += fmt::format("outputs   and {} more that differ\n", shown - 10);
+  for (const std::string& why : verdict.outputs_left_out) text += fmt::format("outputs   not compared: {}\n", why);
+  return text;
+}
+
 /// "matmul, add, tanh" of a step, each kind once, at most six.
 std::string op_names(const ReplayReport& report, const kernel::Step& step) {
   std::vector<std::string_view> names;
@@ -139,8 +179,12 @@ std::string iteration_table(const ReplayReport& report) {
 }
 
 std::string verification_text(const runtime::Verification& verdict, bool colour) {
-  std::string text = fmt::format("losses    largest relative difference {:.2g} (tolerance {:g})\n",
-                                 verdict.max_loss_rel_diff, verdict.loss_tolerance);
+  std::string text;
+  if (verdict.losses_compared > 0) {
+    text += fmt::format("losses    largest relative difference {:.2g} (tolerance {:g})\n", verdict.max_loss_rel_diff,
+                        verdict.loss_tolerance);
+  }
+  text += outputs_text(verdict);
   if (!verdict.states.empty()) {
     const auto equal =
         std::ranges::count_if(verdict.states, [](const auto& difference) { return difference.bit_equal; });
@@ -170,6 +214,7 @@ Json ReplayReport::to_json() const {
   document["iterations"] = iterations_json(*this);
   document["state"] = verification ? state_json(*verification)
                                    : Json{{"tensors", nullptr}, {"max_rel_diff", nullptr}, {"worst", nullptr}};
+  document["outputs"] = verification ? outputs_json(*verification) : Json(nullptr);
   document["verified"] = verification ? Json(verification->verified) : Json(nullptr);
   if (verification && !verification->verified) document["reason"] = verification->reason;
   if (verification) document["max_loss_rel_diff"] = number(verification->max_loss_rel_diff);

@@ -149,6 +149,7 @@ std::vector<OpsProgram> concats(const OpInfo& info, DType dtype) {
 }  // namespace
 
 std::vector<OpsProgram> indexed_programs(const OpInfo& info, const std::vector<DType>& dtypes, bool quick) {
+  if (info.kind == OpKind::kTake || graph::is_put(info.kind)) return place_programs(info, dtypes, quick);
   std::vector<OpsProgram> programs;
   std::uint64_t seed = 1;
   for (const DType dtype : dtypes) {

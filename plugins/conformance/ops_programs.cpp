@@ -9,6 +9,7 @@
 
 #include "core/graph/op_table.hpp"
 #include "core/graph/random_program.hpp"
+#include "plugins/conformance/ops_along.hpp"
 #include "plugins/conformance/ops_contractions.hpp"
 #include "plugins/conformance/ops_writer.hpp"
 
@@ -175,7 +176,8 @@ std::vector<OpsProgram> generators(const OpInfo& info, const DtypeChoice& choice
 
 std::vector<OpsProgram> reductions(const OpInfo& info, const DtypeChoice& choice, bool quick) {
   std::vector<OpsProgram> programs;
-  const bool is_sum = info.kind == OpKind::kReduceSum;
+  const bool is_product = info.kind == OpKind::kReduceProduct;
+  const bool is_sum = info.kind == OpKind::kReduceSum || is_product;  // defined for no elements, too
   std::uint64_t seed = 1;
   struct Shape {
     Sizes sizes, dims;
@@ -202,7 +204,9 @@ std::vector<OpsProgram> reductions(const OpInfo& info, const DtypeChoice& choice
       const View read = shape.permuted ? view(0, shape.sizes, {1, 54, 6}) : dense_view;
       Attributes attributes;
       attributes.dims = shape.dims;
-      w.op({w.input(dtype, read, is_sum ? Pattern::kUnit : Pattern::kSmooth)}, kept, dtype, attributes);
+      const Pattern factors = is_floating(dtype) ? Pattern::kUnit : Pattern::kSmallWhole;
+      w.op({w.input(dtype, read, is_product ? factors : is_sum ? Pattern::kUnit : Pattern::kSmooth)}, kept, dtype,
+           attributes);
       if (is_sum && is_floating(dtype)) w.program.terms = std::max(terms, 1.0), w.program.magnitude = 1;
       programs.push_back(std::move(w.program));
     }
@@ -248,8 +252,13 @@ std::vector<OpsProgram> programs_of(OpKind kind, const DtypeChoice& dtypes, bool
       return generators(info, dtypes);
     case OpClass::kReduction:
       return reductions(info, dtypes, quick);
+    case OpClass::kArgReduction:
+    case OpClass::kScan:
+    case OpClass::kSort:
+      return along_programs(info, allowed(dtypes, true, true), quick);
     case OpClass::kIndexed:
-      return indexed_programs(info, allowed(dtypes, true, false), quick);
+      return indexed_programs(
+          info, allowed(dtypes, true, info.kind == graph::OpKind::kTake || graph::is_put(info.kind)), quick);
     case OpClass::kContraction:
       return contraction_programs(info, allowed(dtypes, false, false), quick);
     case OpClass::kPooling:

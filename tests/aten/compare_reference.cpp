@@ -1,5 +1,5 @@
 // crucible_reference FILE [--iterations N]: lowers a recording, replays it with the reference interpreter and prints
-// how far losses and final states are from the recorded ones, as JSON. With --names: every op that has a lowering. The
+// how far losses, outputs and final states are from the recorded ones, as JSON. With --names: every op that has a lowering. The
 // yardstick of tests/aten; not installed.
 #include <fmt/format.h>
 
@@ -54,12 +54,27 @@ Result<Json> compare(const std::string& path, std::uint32_t iterations) {
   json["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   json["losses"] = Json::array();
   for (std::uint32_t i = 0; i < iterations; ++i) {
-    for (std::size_t k = 0; k < program.outputs.size(); ++k) {
+    for (std::size_t k = 0; k < replay.outputs[i].size(); ++k) {
       const double recorded = program.outputs[k].recorded[i], replayed = replay.outputs[i][k];
       json["losses"].push_back(
           {{"recorded", number(recorded)},
            {"replayed", number(replayed)},
            {"rel_diff", number(std::fabs(replayed - recorded) / std::max(std::fabs(recorded), 1e-30))}});
+    }
+  }
+  json["outputs"] = Json::array();
+  json["left_out"] = program.left_out;
+  for (std::uint32_t i = 0; i < iterations; ++i) {
+    for (std::size_t k = 0; k < replay.tensors[i].size(); ++k) {
+      const graph::Output& output = program.outputs[replay.outputs[i].size() + k];
+      const DType dtype = program.values[output.operand.value].dtype;
+      CRUCIBLE_TRY(const auto recorded, trace.blob_store->load(output.blobs[i]));
+      const auto view = graph::View::contiguous({output.operand.view.elements()});
+      const auto a = graph::load(replay.tensors[i][k], dtype, view), b = graph::load(recorded, dtype, view);
+      json["outputs"].push_back({{"iteration", i},
+                                 {"name", output.name},
+                                 {"dtype", name(dtype)},
+                                 {"rel_diff", number(relative_difference(a, b))}});
     }
   }
   json["states"] = Json::array();

@@ -68,6 +68,30 @@ trace::Trace recording(const Faults& faults = {}) {
   return b.trace();
 }
 
+/// Inference without a loss: y = x * w + x, given back as "logits", in two iterations; in `wrong_iteration` the recorded bytes
+/// are off by `error` in one element. Without `has_output` nothing that the iterations compute is recorded.
+trace::Trace inference(int wrong_iteration = -1, float error = 0, bool has_output = true) {
+  TraceBuilder b;
+  const trace::TensorId w = b.fresh({4});
+  const std::vector<float> weights = {1, -2, 3, 0.5f};
+  for (int iteration = 0; iteration < 2; ++iteration) {
+    const auto shift = static_cast<float>(iteration);
+    const std::vector<float> data = {shift, 1, -1, 2};
+    const trace::TensorId x = b.fresh({4}), product = b.fresh({4}), y = b.fresh({4});
+    b.external(b.storage_of(x), data, trace::Role::kInput, "x");
+    if (iteration == 0) b.external(b.storage_of(w), weights, trace::Role::kParameter, "layer.weight");
+    b.op(aten::kMul, {b.tensor(x), b.tensor(w)}, {b.tensor(product)});
+    b.op(aten::kAdd, {b.tensor(product), b.tensor(x), b.integer(1)}, {b.tensor(y)});
+    std::vector<float> logits;
+    for (std::size_t i = 0; i < data.size(); ++i) logits.push_back(data[i] * weights[i] + data[i]);
+    if (iteration == wrong_iteration) logits[2] += error;
+    if (has_output) b.output(y, logits, "logits");
+    b.end_iteration();
+  }
+  b.final_state(b.storage_of(w), weights, "layer.weight");
+  return b.trace();
+}
+
 class ReplayCommand : public ::testing::Test {
  protected:
   ReplayCommand() : path_((folder_ / "a.crtrace").string()) {}
@@ -159,6 +183,7 @@ TEST_F(ReplayCommand, PoisonThreadsAndFusionChangeNoLoss) {
     return found;
   };
   const std::vector<double> plain = losses("", "");
+  ASSERT_EQ(plain.size(), 3u);
   EXPECT_EQ(losses("", "CRUCIBLE_POISON=1"), plain);
   EXPECT_EQ(losses("--threads 1", ""), plain);
   EXPECT_EQ(losses("", "CRUCIBLE_THREADS=2"), plain);
@@ -187,6 +212,47 @@ TEST_F(ReplayCommand, ASkippedInPlaceUpdateIsNoticed) {
   const Outcome outcome = run("replay " + path_ + " --verify");
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("verified  no: iteration 1: "), HasSubstr("layer.weight")));
+}
+
+TEST_F(ReplayCommand, ComparesTheOutputsOfInference) {
+  ASSERT_TRUE(trace::write_file(inference(), path_));
+  const Outcome outcome = run("replay " + path_ + " --verify");
+  EXPECT_EQ(outcome.code, 0) << outcome.err << outcome.out;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("outputs   2 compared, 2 bit-equal"), HasSubstr("verified  yes"),
+                                 Not(HasSubstr("losses"))));
+  const auto document = nlohmann::json::parse(run("replay " + path_ + " --verify --json").out);
+  EXPECT_EQ(document["outputs"]["compared"], 2);
+  EXPECT_EQ(document["outputs"]["left_out"].size(), 0u);
+  EXPECT_TRUE(nlohmann::json::parse(run("replay " + path_ + " --json").out)["outputs"].is_null());
+}
+
+TEST_F(ReplayCommand, AnOutputThatDiffersIsNamedWithItsIteration) {
+  ASSERT_TRUE(trace::write_file(inference(1, 0.01f), path_));
+  const Outcome outcome = run("replay " + path_ + " --verify");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("outputs   differs: iteration 1, logits (f32), by 0.00333, tolerance 0.0001"),
+                                 HasSubstr("verified  no: iteration 1: output logits (f32) differs by 0.00333")));
+  const auto document = nlohmann::json::parse(run("replay " + path_ + " --verify --json").out);
+  EXPECT_EQ(document["verified"], false);
+  const auto& differences = document["outputs"]["differences"];
+  ASSERT_EQ(differences.size(), 1u);
+  EXPECT_EQ(differences[0]["iteration"], 1);
+  EXPECT_EQ(differences[0]["name"], "logits");
+  EXPECT_EQ(differences[0]["within"], false);
+}
+
+TEST_F(ReplayCommand, AnOutputWithinItsToleranceIsVerified) {
+  ASSERT_TRUE(trace::write_file(inference(0, 1e-5f), path_));
+  const Outcome outcome = run("replay " + path_ + " --verify");
+  EXPECT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("2 compared, 1 bit-equal, worst"), HasSubstr("logits of iteration 0")));
+}
+
+TEST_F(ReplayCommand, NothingToCompareWithIsNotVerified) {
+  ASSERT_TRUE(trace::write_file(inference(-1, 0, false), path_));
+  const Outcome outcome = run("replay " + path_ + " --verify");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("verified  no: the recording has no loss, no output and no changed state"));
 }
 
 TEST_F(ReplayCommand, RefusesWhatItCannotDo) {
@@ -239,8 +305,11 @@ TEST_F(ReplayCommand, NamesAMissingPluginDeviceOrCompiler) {
 
 TEST_F(ReplayCommand, WorksWithoutTheLibrary) {
   write();
-  const Outcome outcome = run("replay " + path_ + " --verify", "CRUCIBLE_LIBRARY=none");
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = run("replay " + path_ + " --verify --json", "CRUCIBLE_LIBRARY=none");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto document = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(document["verified"], true);
+  EXPECT_THAT(document["receipt"]["device"]["properties"]["library"].get<std::string>(), HasSubstr("none"));
 }
 
 TEST_F(ReplayCommand, PlanShowsBoundPeakAndWitness) {

@@ -3,6 +3,7 @@
 Environment: CRUCIBLE (the executable). Run by CTest; the interpreter that runs it has torch.
 """
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -92,6 +93,7 @@ class Examples(Folder):
         _, replay = self.verify("gpt_adamw", 8)
         self.assertIn("recorded", replay["receipt"]["random"])
 
+    @unittest.skipIf(importlib.util.find_spec("torchvision") is None, "torchvision is not installed")
     def test_resnet18_sgd(self):
         self.verify("resnet18_sgd", 4)
 
@@ -99,6 +101,67 @@ class Examples(Folder):
         plain = json.loads(crucible("replay", self.trace, "--json").stdout)
         poisoned = json.loads(crucible("replay", self.trace, "--json", env={**os.environ, "CRUCIBLE_POISON": "1"}).stdout)
         self.assertEqual([i["loss"] for i in plain["iterations"]], [i["loss"] for i in poisoned["iterations"]])
+
+
+class Inference(Folder):
+    """Loops without an optimizer: what the model gave back is what a replay is compared with."""
+
+    LOOP = """
+        import torch
+        {head}
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.Tanh(), torch.nn.Linear(32, 8)).to({dtype})
+        with torch.{guard}():
+            for step in range(6):
+                logits = model(torch.randn(4, 16, dtype={dtype}))
+                {tail}
+        """
+
+    def replayed(self, head="", tail="", dtype="torch.float32", guard="inference_mode"):
+        text = textwrap.dedent(self.LOOP).format(head=head, tail=tail, dtype=dtype, guard=guard)
+        done, trace = self.record(text, "--iterations", 3)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = crucible("replay", trace, "--verify", "--json", env=clean_environment(CRUCIBLE_CACHE_DIR=str(self.folder)))
+        return done, json.loads(done.stdout) if done.stdout else None, trace
+
+    def test_outputs_are_verified(self):
+        done, document, _ = self.replayed()
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIs(document["verified"], True)
+        self.assertEqual(document["outputs"]["compared"], 3)
+        self.assertEqual(document["outputs"]["left_out"], [])
+        for difference in document["outputs"]["differences"]:
+            self.assertLess(difference["max_rel_diff"], 1e-5, difference)
+
+    def test_double_precision(self):
+        done, document, _ = self.replayed(dtype="torch.float64", guard="no_grad")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(document["outputs"]["compared"], 3)
+
+    def test_an_output_that_no_op_made_is_noticed(self):
+        """A planted fault: the model writes into its answer where no op is seen, so that the ops give something else."""
+        done, trace = self.record("""
+            import torch
+            class Net(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.layer = torch.nn.Linear(16, 8)
+                    self.calls = 0
+                def forward(self, x):
+                    y = self.layer(x).tanh()
+                    self.calls += 1
+                    if self.calls == 4:
+                        y.numpy()[2, 3] += 0.5
+                    return {"logits": y}
+            model = Net()
+            with torch.no_grad():
+                for step in range(6):
+                    model(torch.randn(4, 16))
+            """, "--iterations", 3)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = crucible("replay", trace, "--verify")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("verified  no: iteration 1: output logits (f32) differs", done.stdout)
 
 
 class BadTraces(Folder):

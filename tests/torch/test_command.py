@@ -1,5 +1,6 @@
 """`crucible record`: the program stays as it is, and the command says what was recorded."""
 
+import importlib.util
 import json
 import os
 import signal
@@ -32,6 +33,7 @@ class Examples(RecorderTest):
     def test_gpt(self):
         self.check_example("gpt_adamw.py")
 
+    @unittest.skipIf(importlib.util.find_spec("torchvision") is None, "torchvision is not installed")
     def test_resnet18(self):
         self.check_example("resnet18_sgd.py")
 

@@ -111,4 +111,4 @@ class Determinism(RecorderTest):
 
 if __name__ == "__main__":
     print(f"recorder of {BUILD}", file=sys.stderr)
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -135,9 +135,9 @@ class Entering(SnippetTest):
             draws = [floats(draw["blob"]) for draw in self.shared.draws
                      if self.shared.ops[draw["op"]] is self.ops("rng_state", iteration)[0]]
             self.assertEqual(str(draws[0]), str([struct.unpack("<f", struct.pack("<f", x))[0] for x in eval(first[0])]))
-        if self.shared.document.get("generators"):
-            states = [state["blob"]["hash"] for state in self.shared.generators]
-            self.assertNotEqual(states[0], states[1], "manual_seed(step) left another state behind")
+        states = [state["blob"]["hash"] for state in self.shared.generators]
+        self.assertEqual(len(states), 2, "one at the start of each iteration")
+        self.assertNotEqual(states[0], states[1], "manual_seed(step) left another state behind")
 
     def test_all_reads_are_explained(self):
         self.assertEqual(self.shared.unexplained_reads(), [])

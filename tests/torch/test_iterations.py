@@ -14,6 +14,7 @@ def batch(rows=5):
 class Training(InProcessTest):
     def check(self, trace, losses, per_iteration, first, ops=None):
         """`losses` are those of the whole program in order; iteration i has `per_iteration` of them, from `first` on."""
+        self.assertEqual(trace.metadata["incomplete_reason"], "", "as many iterations as were asked for")
         expected = [losses[first + i * per_iteration:first + (i + 1) * per_iteration] for i in range(len(trace.iterations))]
         self.assertEqual(self.losses(trace), expected)
         counts = self.op_counts(trace)
@@ -425,6 +426,7 @@ class Period(InProcessTest):
     """Nothing says where an iteration ends: neither an optimizer nor a mark."""
 
     def check(self, trace, losses, per_iteration=1):
+        self.assertEqual(trace.metadata["incomplete_reason"], "", "as many iterations as were asked for")
         self.assertEqual(len(set(self.op_counts(trace))), 1, self.op_counts(trace))
         self.assertEqual(len({tuple(self.names(trace, i)) for i in range(len(trace.iterations))}), 1)
         found = [loss for of_iteration in self.losses(trace) for loss in of_iteration]

@@ -1,0 +1,156 @@
+// Passes over numbers: constants of one element become numbers in the ops that read them, slots that always agree become
+// one, and arithmetic that changes no bit goes away.
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "core/graph/op_table.hpp"
+#include "core/graph/passes.hpp"
+#include "core/graph/reference_numbers.hpp"
+#include "core/graph/view.hpp"
+
+namespace crucible::graph {
+namespace {
+
+/// Whether operand `i` of `op` may be a number: element-wise ops allow one everywhere but where the op table's class needs
+/// a tensor, and at least one operand stays a tensor.
+bool may_be_number(const Program& program, const Op& op, std::size_t i) {
+  const OpClass op_class = info(op.kind).op_class;
+  switch (op_class) {
+    case OpClass::kConversion:
+      return false;  // a copy of a number is a fill
+    case OpClass::kComparison:
+    case OpClass::kLogic:
+      return i > 0;
+    case OpClass::kSelection:
+      return i > 0 && !op.inputs[3 - i].is_scalar();
+    case OpClass::kArithmetic:
+    case OpClass::kFloating:
+      // The number is converted to the result's dtype at once; a tensor too, so both round alike.
+      return op.inputs.size() == 2 && !op.inputs[1 - i].is_scalar() &&
+             is_floating(program.values[op.outputs[0].value].dtype) == is_floating(program.values[op.inputs[i].value].dtype);
+    default:
+      return false;
+  }
+}
+
+bool has_arithmetic(DType dtype) { return dtype != DType::kC64 && dtype != DType::kC128 && dtype != DType::kOther; }
+
+/// The one element as a number; nothing for dtypes without arithmetic.
+std::optional<Scalar> number_in(DType dtype, const std::vector<std::byte>& bytes) {
+  if (bytes.size() != size_bytes(dtype) || !has_arithmetic(dtype)) return std::nullopt;
+  const Numbers element = load(bytes, dtype, View::contiguous({1}));
+  Scalar scalar;
+  scalar.is_integer = element.is_integer;
+  if (element.is_integer) {
+    scalar.integer = element.integer[0];
+  } else {
+    scalar.real = element.real[0];
+  }
+  return scalar;
+}
+
+/// The dtype that a number operand of an element-wise op is converted to before anything is computed; nothing for others.
+std::optional<DType> dtype_of_numbers(const Program& program, const Op& op) {
+  switch (info(op.kind).op_class) {
+    case OpClass::kComparison:
+      return program.values[op.inputs[0].value].dtype;
+    case OpClass::kArithmetic:
+    case OpClass::kFloating:
+    case OpClass::kSelection:
+      return program.values[op.outputs[0].value].dtype;
+    default:
+      return op.kind == OpKind::kFill ? std::optional(program.values[op.outputs[0].value].dtype) : std::nullopt;
+  }
+}
+
+bool is_number(const Operand& operand, double wanted) {
+  if (!operand.is_scalar() || operand.scalar.slot != kNone) return false;
+  return operand.scalar.is_integer ? static_cast<double>(operand.scalar.integer) == wanted : operand.scalar.real == wanted;
+}
+
+/// The operand that an op hands on without changing a bit of it, or kNone.
+std::size_t unchanged_operand(const Op& op) {
+  constexpr std::size_t kNothing = kNone;
+  switch (op.kind) {
+    case OpKind::kMultiply:
+      return is_number(op.inputs[1], 1) ? 0 : is_number(op.inputs[0], 1) ? 1 : kNothing;
+    case OpKind::kDivide:
+      return is_number(op.inputs[1], 1) ? 0 : kNothing;
+    case OpKind::kSubtract:  // x - (+0) is x for every x; x + 0 turns -0 into +0
+      return is_number(op.inputs[1], 0) && !(op.inputs[1].scalar.is_integer == false && std::signbit(op.inputs[1].scalar.real)) ? 0 : kNothing;
+    default:
+      return kNothing;
+  }
+}
+
+}  // namespace
+
+Result<void> inline_constants(Program& program, const trace::BlobStore& blobs) {
+  std::map<ValueId, Scalar> numbers;
+  for (const Constant& constant : program.constants) {
+    const Value& value = program.values[constant.value];
+    if (value.elements != 1 || constant.blob == kNone) continue;
+    CRUCIBLE_TRY(const auto bytes, blobs.load(constant.blob));
+    if (const auto number = number_in(value.dtype, bytes)) numbers.emplace(constant.value, *number);
+  }
+  for (Op& op : program.ops) {
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+      const auto found = op.inputs[i].is_scalar() ? numbers.end() : numbers.find(op.inputs[i].value);
+      if (found == numbers.end() || !may_be_number(program, op, i)) continue;
+      op.inputs[i] = Operand{kNone, {}, found->second};
+    }
+  }
+  return {};
+}
+
+void number_kinds(Program& program) {
+  constexpr std::int64_t kExact = std::int64_t{1} << 53;  // a double holds every integer up to here
+  for (Op& op : program.ops) {
+    const auto dtype = dtype_of_numbers(program, op);
+    if (!dtype || !is_floating(*dtype)) continue;
+    for (Operand& input : op.inputs) {
+      Scalar& scalar = input.scalar;
+      if (!input.is_scalar() || scalar.slot != kNone || !scalar.is_integer || scalar.integer > kExact || scalar.integer < -kExact) continue;
+      scalar = Scalar{kNone, false, static_cast<double>(scalar.integer), 0};
+    }
+  }
+}
+
+void merge_slots(Program& program) {
+  if (program.iterations < 2) return;  // one number says nothing about the next
+  std::map<std::vector<double>, SlotId> first;
+  std::vector<SlotId> renamed(program.slots.size());
+  for (SlotId s = 0; s < program.slots.size(); ++s) renamed[s] = first.emplace(program.slots[s].values, s).first->second;
+  for (Op& op : program.ops) {
+    for (Operand& input : op.inputs) {
+      if (input.is_scalar() && input.scalar.slot != kNone) input.scalar.slot = renamed[input.scalar.slot];
+    }
+  }
+}
+
+void drop_identities(Program& program) {
+  std::vector<bool> is_end(program.values.size(), false);
+  for (const State& state : program.states) is_end[state.end] = true;
+  std::map<ValueId, Operand> same_as;  // a result, and the operand that it equals element by element
+  for (Op& op : program.ops) {
+    for (Operand& input : op.inputs) {
+      const auto found = input.is_scalar() ? same_as.end() : same_as.find(input.value);
+      if (found == same_as.end()) continue;
+      // Row-major results only, so a reader's view of all of it is a reshape of the operand's view.
+      if (!input.view.is_contiguous() || input.view.offset != 0 || input.view.elements() != program.values[input.value].elements) continue;
+      if (const auto view = reshaped(found->second.view, input.view.sizes)) {
+        input.value = found->second.value;
+        input.view = *view;
+      }
+    }
+    const std::size_t kept = unchanged_operand(op);
+    if (kept == kNone || op.inputs[kept].is_scalar()) continue;
+    const Operand& result = op.outputs[0];
+    const bool row_major = result.view.is_contiguous() && result.view.offset == 0;
+    if (!row_major || is_end[result.value] || program.values[op.inputs[kept].value].dtype != program.values[result.value].dtype) continue;
+    same_as.emplace(result.value, op.inputs[kept]);
+  }
+}
+
+}  // namespace crucible::graph

@@ -1,0 +1,111 @@
+// The ops of one module for people to read: states by their names, one heading per recorded op, and results that only the
+// next element-wise op of the same recorded op reads written inside it.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/graph/op_table.hpp"
+#include "core/graph/print.hpp"
+#include "core/graph/view.hpp"
+
+namespace crucible::graph {
+namespace {
+
+bool is_inside(std::string_view module, std::string_view wanted) {
+  if (wanted.empty() || module == wanted) return true;
+  return module.size() > wanted.size() && module.starts_with(wanted) && module[wanted.size()] == '.';
+}
+
+class ModulePrinter {
+ public:
+  ModulePrinter(const Program& program, const ModuleText& what)
+      : program_(program), uses_(program.values.size(), 0), user_(program.values.size(), kNone) {
+    for (OpId id = 0; id < program.ops.size(); ++id) {
+      if (is_wanted(program.ops[id], what)) wanted_.push_back(id);
+      for (const Operand& input : program.ops[id].inputs) {
+        if (input.is_scalar()) continue;
+        ++uses_[input.value];
+        user_[input.value] = id;
+      }
+    }
+    for (const State& state : program.states) ++uses_[state.end];
+    for (const Output& output : program.outputs) ++uses_[output.operand.value];
+  }
+
+  std::string text() const {
+    std::string text;
+    std::uint32_t heading = kNone;
+    for (const OpId id : wanted_) {
+      const Op& op = program_.ops[id];
+      if (is_inlined(id)) continue;
+      if (op.source != heading) {
+        heading = op.source;
+        const Source& source = program_.sources[heading];
+        text += fmt::format("{}{}{}  {}\n", source.module, source.module.empty() ? "" : "  ", source.op, source.site);
+      }
+      text += "  ";
+      for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+        const Operand& out = op.outputs[i];
+        text += fmt::format("{}%{}: {}[{}]", i ? ", " : "", out.value, name(program_.values[out.value].dtype),
+                            fmt::join(out.view.sizes, ", "));
+      }
+      text += " = " + expression(op) + "\n";
+    }
+    return text;
+  }
+
+ private:
+  bool is_wanted(const Op& op, const ModuleText& what) const {
+    if (op.source == kNone) return false;
+    const Source& source = program_.sources[op.source];
+    return is_inside(source.module, what.module) && (!what.phase || source.phase == *what.phase);
+  }
+
+  /// Element-wise, read once, by an element-wise op or a reduction that came from the same recorded op.
+  bool is_inlined(OpId id) const {
+    const Op& op = program_.ops[id];
+    if (!is_elementwise(op.kind) || op.outputs.size() != 1) return false;
+    const ValueId value = op.outputs[0].value;
+    if (uses_[value] != 1 || user_[value] == kNone) return false;
+    const Op& user = program_.ops[user_[value]];
+    return user.source == op.source && (is_elementwise(user.kind) || is_reduction(user.kind));
+  }
+
+  std::string operand_text(const Operand& operand) const {
+    if (operand.is_scalar()) return to_text(operand.scalar);
+    const Value& value = program_.values[operand.value];
+    if (value.producer != kNone && is_inlined(value.producer)) return expression(program_.ops[value.producer]);
+    std::string text = value.name.empty() ? fmt::format("%{}", operand.value) : value.name;
+    if (operand.view.elements() == value.elements && operand.view.is_contiguous()) return text;
+    return text + fmt::format("[{}]", fmt::join(operand.view.sizes, ", "));
+  }
+
+  std::string expression(const Op& op) const {
+    std::string text = fmt::format("{}(", name(op.kind));
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) text += (i ? ", " : "") + operand_text(op.inputs[i]);
+    const std::string attributes = attributes_text(op);
+    if (!attributes.empty()) text += (op.inputs.empty() ? "" : ", ") + attributes;
+    return text + ")";
+  }
+
+  const Program& program_;
+  std::vector<std::uint32_t> uses_;  // per value: how often it is read, ends of states and outputs included
+  std::vector<OpId> user_;           // per value: the last op that reads it
+  std::vector<OpId> wanted_;
+};
+
+}  // namespace
+
+std::string module_text(const Program& program, const ModuleText& what) { return ModulePrinter(program, what).text(); }
+
+std::vector<std::string> module_names(const Program& program) {
+  std::vector<std::string> names;
+  for (const Source& source : program.sources) {
+    if (!source.module.empty()) names.push_back(source.module);
+  }
+  std::ranges::sort(names);
+  names.erase(std::ranges::unique(names).begin(), names.end());
+  return names;
+}
+
+}  // namespace crucible::graph

@@ -1,0 +1,124 @@
+// Lowering of distances between rows, with their gradients.
+#include <cmath>
+#include <limits>
+
+#include "frontends/aten/formulas.hpp"
+#include "frontends/aten/lower_table.hpp"
+#include "frontends/aten/reducing.hpp"
+
+namespace crucible::aten {
+namespace {
+
+using graph::OpKind;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+Term zero_of(Emitter& e, const Term& x) { return e.fill(Term::number(0), {}, x.dtype); }
+
+/// Distances of order p over the last dimension of `difference`, which stays with size 1.
+Term distance(Emitter& e, const Term& difference, double p) {
+  if (difference.size(-1) == 0) return e.sum(difference, {-1});
+  return vector_norm(e, difference, p, {-1});
+}
+
+/// The gradient of distance() with respect to `difference`; gradient and distances have the last dimension with size 1.
+Term distance_gradient(Emitter& e, const Term& gradient, const Term& difference, const Term& distances, double p) {
+  const Term zero = zero_of(e, difference);
+  if (p == 0) return multiply(e, difference, zero);
+  if (p == 1) return multiply(e, gradient, sign_of(e, difference));
+  const Term size = e.unary(OpKind::kAbsolute, difference);
+  if (p == kInfinity) {
+    const Term largest = e.binary(OpKind::kEqual, size, distances);
+    return e.select(largest, multiply(e, gradient, sign_of(e, difference)), zero);
+  }
+  Term result;
+  if (p == 2) {
+    result = multiply(e, gradient, e.binary(OpKind::kDivide, difference, distances));
+  } else {
+    const Term share = e.binary(OpKind::kDivide, gradient, power(e, distances, Term::number(p - 1)));
+    result = multiply(e, multiply(e, sign_of(e, difference), power(e, size, Term::number(p - 1))), share);
+    if (p < 1) result = e.select(e.binary(OpKind::kEqual, difference, zero), zero, result);
+  }
+  return e.select(e.binary(OpKind::kEqual, distances, zero), zero, result);
+}
+
+/// Rows [..., n, m] against rows [..., k, m]: [..., n, k, m].
+Term differences(Emitter& e, const Term& a, const Term& b) {
+  return e.binary(OpKind::kSubtract, e.unsqueeze(a, -2), e.unsqueeze(b, -3));
+}
+
+void cdist(OpCall& c) {
+  Emitter& e = c.emit();
+  const Term a = widened(e, c.tensor("x1")), b = widened(e, c.tensor("x2"));
+  c.set(0, e.drop(distance(e, differences(e, a, b), c.real("p")), {-1}));
+}
+
+void cdist_backward(OpCall& c) {
+  Emitter& e = c.emit();
+  const Term a = widened(e, c.tensor("x1")), b = widened(e, c.tensor("x2"));
+  const Term gradient = e.unsqueeze(widened(e, c.tensor("grad")), -1);
+  const Term distances = e.unsqueeze(widened(e, c.tensor("cdist")), -1);
+  const Term full = distance_gradient(e, gradient, differences(e, a, b), distances, c.real("p"));
+  c.set(0, e.drop(e.sum(full, {-2}), {-2}));
+}
+
+/// All pairs i < j in order, from a table of distances [n, n].
+Term upper_triangle(Emitter& e, const Term& table) {
+  const std::int64_t n = table.size(0);
+  std::vector<Term> rows;
+  for (std::int64_t i = 0; i + 1 < n; ++i) {
+    rows.push_back(e.reshape(slice(slice(table, 0, i, 1), 1, i + 1, n - 1 - i), {n - 1 - i}));
+  }
+  return e.concat(rows, 0);
+}
+
+/// The table [n, n] of which upper_triangle() is `pairs`, symmetric, zero on the diagonal.
+Term symmetric(Emitter& e, const Term& pairs, std::int64_t n) {
+  std::vector<Term> pieces;
+  std::int64_t next = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    pieces.push_back(e.fill(Term::number(0), {i + 1}, pairs.dtype));
+    if (i + 1 < n) pieces.push_back(slice(pairs, 0, next, n - 1 - i));
+    next += n - 1 - i;
+  }
+  const Term upper = e.reshape(e.concat(pieces, 0), {n, n});
+  return e.binary(OpKind::kAdd, upper, e.transpose(upper, 0, 1));
+}
+
+void pdist(OpCall& c) {
+  Emitter& e = c.emit();
+  const Term x = widened(e, c.tensor("self"));
+  if (x.size(0) < 2) return c.set(0, e.fill(Term::number(0), {0}, x.dtype));
+  c.set(0, upper_triangle(e, e.drop(distance(e, differences(e, x, x), c.real("p")), {-1})));
+}
+
+void pdist_backward(OpCall& c) {
+  Emitter& e = c.emit();
+  const Term x = widened(e, c.tensor("self"));
+  const std::int64_t n = x.size(0);
+  if (n < 2) return c.set(0, e.fill(Term::number(0), x.sizes(), x.dtype));
+  const Term gradient = e.unsqueeze(symmetric(e, widened(e, c.tensor("grad")), n), -1);
+  const Term distances = e.unsqueeze(symmetric(e, widened(e, c.tensor("pdist")), n), -1);
+  const Term full = distance_gradient(e, gradient, differences(e, x, x), distances, c.real("p"));
+  c.set(0, e.drop(e.sum(full, {-2}), {-2}));
+}
+
+void norm_of_difference(OpCall& c) {
+  Emitter& e = c.emit();
+  const Term difference =
+      e.binary(OpKind::kSubtract, widened(e, c.tensor("self")), widened(e, c.tensor("other")));
+  const Dims dims = all_dims(difference);
+  c.set(0, e.drop(vector_norm(e, difference, c.real("p"), dims), dims));
+}
+
+constexpr Entry kEntries[] = {
+    {"aten::_cdist_forward", cdist},   {"aten::_cdist_backward", cdist_backward},
+    {"aten::_pdist_forward", pdist},   {"aten::_pdist_backward", pdist_backward},
+    {"aten::dist", norm_of_difference},
+};
+
+}  // namespace
+
+std::span<const Entry> distance_entries() { return kEntries; }
+
+}  // namespace crucible::aten

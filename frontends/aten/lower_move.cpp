@@ -1,0 +1,277 @@
+// Lowering of ops that move elements to fixed places: paddings, repetitions, rolls, flips, writes to views and the
+// gradients of views, copies of views.
+#include <algorithm>
+#include <string>
+
+#include "core/graph/view.hpp"
+#include "frontends/aten/index_plan.hpp"
+#include "frontends/aten/lower_table.hpp"
+
+namespace crucible::aten {
+namespace {
+
+using graph::OpKind;
+using graph::View;
+
+Term with_view(Term x, View view) {
+  x.operand.view = graph::normalized(std::move(view));
+  return x;
+}
+
+void constant_pad(OpCall& c) {
+  Emitter& e = c.emit();
+  Term x = c.tensor("self");
+  const auto pad = c.integers("pad");
+  const Sizes& sizes = c.result(0).sizes;
+  View region = View::contiguous(sizes);
+  for (std::size_t i = 0; i < pad.size() / 2; ++i) {
+    const std::size_t d = x.sizes().size() - 1 - i;
+    const auto dim = static_cast<std::int64_t>(d);
+    const std::int64_t before = pad[2 * i], after = pad[2 * i + 1];
+    const std::int64_t cut = std::max<std::int64_t>(-before, 0), cut_end = std::max<std::int64_t>(-after, 0);
+    const std::int64_t length = std::max<std::int64_t>(0, x.sizes()[d] - cut - cut_end);
+    x = narrow(x, dim, std::min(cut, x.sizes()[d]), length);
+    region.sizes[d] = length;
+    if (length > 0) region.offset += std::max<std::int64_t>(before, 0) * region.strides[d];
+  }
+  const Term value = c.has("value") ? c.operand("value") : Term::integer(0);
+  const Term base = e.fill(value, sizes, x.dtype);
+  c.set(0, x.elements() == 0 ? base : updated(e, base, region, x));
+}
+
+void repeat(OpCall& c) {
+  Emitter& e = c.emit();
+  Term x = c.tensor("self");
+  const auto times = c.integers("repeats");
+  while (x.rank() < static_cast<std::int64_t>(times.size())) x = e.unsqueeze(x, 0);
+  Sizes apart, wide;
+  for (std::size_t d = 0; d < times.size(); ++d) {
+    apart.insert(apart.end(), {1, x.sizes()[d]});
+    wide.insert(wide.end(), {times[d], x.sizes()[d]});
+  }
+  c.set(0, e.reshape(e.expand(e.reshape(x, apart), wide), c.result(0).sizes));
+}
+
+Term rolled(Emitter& e, const Term& x, std::int64_t dim, std::int64_t shift) {
+  const std::int64_t size = x.size(dim);
+  if (size == 0) return x;
+  const std::int64_t by = (shift % size + size) % size;
+  if (by == 0) return x;
+  return e.concat({narrow(x, dim, size - by, by), narrow(x, dim, 0, size - by)}, wrap_dim(dim, x.rank()));
+}
+
+void roll(OpCall& c) {
+  Emitter& e = c.emit();
+  Term x = c.tensor("self");
+  const auto shifts = c.integers("shifts"), dims = c.integers("dims");
+  if (dims.empty() && !shifts.empty()) {
+    return c.set(0, e.reshape(rolled(e, e.reshape(x, {x.elements()}), 0, shifts[0]), x.sizes()));
+  }
+  for (std::size_t i = 0; i < dims.size(); ++i) x = rolled(e, x, dims[i], shifts[i]);
+  c.set(0, x);
+}
+
+Term flipped(Emitter& e, const Term& x, const std::vector<std::int64_t>& dims) {
+  std::vector<Term> terms;
+  for (std::int64_t d = 0; d < x.rank(); ++d) terms.push_back(e.position(d, x.sizes()));
+  for (const auto given : dims) {
+    if (x.rank() == 0) return x;
+    const auto d = static_cast<std::size_t>(wrap_dim(given, x.rank()));
+    terms[d] = e.binary(OpKind::kSubtract, Term::integer(x.sizes()[d] - 1), terms[d]);
+  }
+  return e.expand(e.take_at(x, terms), x.sizes());
+}
+
+void flip(OpCall& c) { c.set(0, flipped(c.emit(), c.tensor("self"), c.integers("dims"))); }
+
+void rot90(OpCall& c) {
+  Emitter& e = c.emit();
+  const Term x = c.tensor("self");
+  const auto dims = c.integers("dims");
+  switch ((c.integer("k") % 4 + 4) % 4) {
+    case 0:
+      return c.set(0, x);
+    case 1:
+      return c.set(0, e.transpose(flipped(e, x, {dims[1]}), dims[0], dims[1]));
+    case 2:
+      return c.set(0, flipped(e, x, dims));
+    default:
+      return c.set(0, e.transpose(flipped(e, x, {dims[0]}), dims[0], dims[1]));
+  }
+}
+
+View selected(View view, std::int64_t dim, std::int64_t index) {
+  const auto d = wrap_dim(dim, static_cast<std::int64_t>(view.sizes.size()));
+  view.offset += view.strides[static_cast<std::size_t>(d)] * wrap_dim(index, view.sizes[static_cast<std::size_t>(d)]);
+  view.sizes.erase(view.sizes.begin() + d);
+  view.strides.erase(view.strides.begin() + d);
+  return view;
+}
+
+View sliced(OpCall& c, View view) {
+  const auto d = static_cast<std::size_t>(wrap_dim(c.integer("dim"), static_cast<std::int64_t>(view.sizes.size())));
+  const std::int64_t size = view.sizes[d], step = c.integer("step");
+  const auto place = [&](std::string_view name, std::int64_t otherwise) {
+    const std::int64_t given = c.has(name) ? c.integer(name) : otherwise;
+    return std::clamp<std::int64_t>(given < 0 ? given + size : given, 0, size);
+  };
+  const std::int64_t start = place("start", 0), end = std::max(start, place("end", size));
+  view.sizes[d] = (end - start + step - 1) / step;
+  if (view.sizes[d] > 0) view.offset += start * view.strides[d];
+  view.strides[d] *= step;
+  return view;
+}
+
+View unfolded(View view, std::int64_t dim, std::int64_t size, std::int64_t step) {
+  if (view.sizes.empty()) return View{view.offset, {size}, {1}};
+  const auto d = static_cast<std::size_t>(wrap_dim(dim, static_cast<std::int64_t>(view.sizes.size())));
+  view.sizes.push_back(size);
+  view.strides.push_back(view.strides[d]);
+  view.sizes[d] = (view.sizes[d] - size) / step + 1;
+  view.strides[d] *= step;
+  return view;
+}
+
+/// The part of a tensor that a view op with the arguments of `c` names.
+View part_of(OpCall& c, const View& view) {
+  const std::string& name = c.full_name();
+  const auto is = [&](std::string_view prefix) { return name.starts_with(prefix); };
+  if (is("aten::select")) return selected(view, c.integer("dim"), c.integer("index"));
+  if (is("aten::slice")) return sliced(c, view);
+  if (is("aten::diagonal")) return diagonal_view(view, c.integer("offset"), c.integer("dim1"), c.integer("dim2"));
+  if (is("aten::unfold")) return unfolded(view, c.integer("dimension"), c.integer("size"), c.integer("step"));
+  const std::int64_t offset = c.has("storage_offset") ? c.integer("storage_offset") : view.offset;
+  return View{offset, c.integers("size"), c.integers("stride")};
+}
+
+/// The gradient of a view: zeros, in which the view holds the gradient of its elements.
+void view_backward(OpCall& c) {
+  Emitter& e = c.emit();
+  const Sizes& sizes = c.result(0).sizes;
+  const Term gradient = c.tensor("grad_output");
+  c.integers("input_sizes");
+  const Term zeros = e.fill(Term::integer(0), sizes, gradient.dtype);
+  if (gradient.elements() == 0) return c.set(0, zeros);
+  c.set(0, updated(e, zeros, part_of(c, View::contiguous(sizes)), gradient));
+}
+
+/// A copy of the tensor with `src` in place of a view.
+void view_scatter(OpCall& c) {
+  Emitter& e = c.emit();
+  const Term x = c.tensor("self"), source = c.tensor("src");
+  if (source.elements() == 0) return c.set(0, e.copy(x));
+  c.set(0, updated(e, x, part_of(c, View::contiguous(x.sizes())), source));
+}
+
+void view_copy(OpCall& c) {
+  const Term x = c.tensor("self");
+  c.set(0, with_view(x, part_of(c, x.operand.view)));
+}
+
+/// Windows may overlap, so their gradients are added up.
+void unfold_backward(OpCall& c) {
+  Emitter& e = c.emit();
+  const Term gradient = c.tensor("grad_in");
+  c.integers("input_sizes");
+  const Sizes& sizes = c.result(0).sizes;
+  const Term zeros = e.fill(Term::integer(0), sizes, gradient.dtype);
+  const std::int64_t step = c.integer("step");
+  c.integer("size");
+  const auto dim = wrap_dim(c.integer("dim"), static_cast<std::int64_t>(sizes.size()));
+  std::vector<Term> terms;
+  for (std::int64_t d = 0; d < static_cast<std::int64_t>(sizes.size()); ++d) {
+    Term place = e.position(d, gradient.sizes());
+    if (d == dim) {
+      place = e.binary(OpKind::kAdd, e.binary(OpKind::kMultiply, place, Term::integer(step)),
+                       e.position(gradient.rank() - 1, gradient.sizes()));
+    }
+    terms.push_back(place);
+  }
+  if (sizes.empty()) return c.set(0, e.reshape(gradient, sizes));
+  c.set(0, e.put(OpKind::kPutAdd, zeros, e.linear_index(sizes, terms), gradient));
+}
+
+void diag_embed(OpCall& c) {
+  Emitter& e = c.emit();
+  const Term x = c.tensor("self");
+  const Sizes& sizes = c.result(0).sizes;
+  const View region = diagonal_view(View::contiguous(sizes), c.integer("offset"), c.integer("dim1"), c.integer("dim2"));
+  const Term zeros = e.fill(Term::integer(0), sizes, x.dtype);
+  c.set(0, x.elements() == 0 ? zeros : updated(e, zeros, region, x));
+}
+
+void trace(OpCall& c) {
+  Emitter& e = c.emit();
+  const Term x = c.tensor("self");
+  const Term diagonal = with_view(x, diagonal_view(x.operand.view, 0, 0, 1));
+  c.set(0, e.drop(e.sum(e.cast(diagonal, c.result(0).dtype), {0}), {0}));
+}
+
+void permute_copy(OpCall& c) { c.set(0, c.emit().permute(c.tensor("self"), c.integers("dims"))); }
+void transpose_copy(OpCall& c) { c.set(0, c.emit().transpose(c.tensor("self"), c.integer("dim0"), c.integer("dim1"))); }
+void t_copy(OpCall& c) {
+  const Term x = c.tensor("self");
+  c.set(0, x.rank() < 2 ? x : c.emit().transpose(x, 0, 1));
+}
+void expand_copy(OpCall& c) { c.set(0, c.emit().expand(c.tensor("self"), c.result(0).sizes)); }
+
+/// Copies that change sizes and not the order of elements; the result's sizes say all.
+void reshape_copy(OpCall& c) {
+  c.ignore_numbers();
+  c.set(0, c.emit().reshape(c.tensor("self"), c.result(0).sizes));
+}
+
+/// Copies of neighbouring parts; the results' sizes say where each ends.
+void split_copy(OpCall& c) {
+  const Term x = c.tensor("self");
+  const auto dim = wrap_dim(c.integer("dim"), x.rank());
+  const bool drops = c.full_name().starts_with("aten::unbind");
+  std::int64_t start = 0;
+  c.ignore_numbers();
+  for (std::size_t k = 0; k < c.result_count(); ++k) {
+    const std::int64_t length = drops ? 1 : c.result(k).sizes[static_cast<std::size_t>(dim)];
+    const Term part = narrow(x, dim, start, length);
+    c.set(k, drops ? c.emit().drop(part, {dim}) : part);
+    start += length;
+  }
+}
+
+constexpr Entry kEntries[] = {
+    {"aten::constant_pad_nd", constant_pad},
+    {"aten::repeat", repeat},
+    {"aten::roll", roll},
+    {"aten::flip", flip},
+    {"aten::rot90", rot90},
+    {"aten::diagonal_backward", view_backward},
+    {"aten::select_scatter", view_scatter},
+    {"aten::slice_scatter", view_scatter},
+    {"aten::diagonal_scatter", view_scatter},
+    {"aten::as_strided_scatter", view_scatter},
+    {"aten::unfold_backward", unfold_backward},
+    {"aten::diag_embed", diag_embed},
+    {"aten::trace", trace},
+    {"aten::select_copy.int", view_copy},
+    {"aten::slice_copy.Tensor", view_copy},
+    {"aten::diagonal_copy", view_copy},
+    {"aten::unfold_copy", view_copy},
+    {"aten::as_strided_copy", view_copy},
+    {"aten::permute_copy", permute_copy},
+    {"aten::transpose_copy.int", transpose_copy},
+    {"aten::t_copy", t_copy},
+    {"aten::expand_copy", expand_copy},
+    {"aten::view_copy", reshape_copy},
+    {"aten::squeeze_copy", reshape_copy},
+    {"aten::squeeze_copy.dim", reshape_copy},
+    {"aten::squeeze_copy.dims", reshape_copy},
+    {"aten::unsqueeze_copy", reshape_copy},
+    {"aten::alias_copy", reshape_copy},
+    {"aten::split_copy.Tensor", split_copy},
+    {"aten::split_with_sizes_copy", split_copy},
+    {"aten::unbind_copy.int", split_copy},
+};
+
+}  // namespace
+
+std::span<const Entry> move_entries() { return kEntries; }
+
+}  // namespace crucible::aten

@@ -1,0 +1,77 @@
+// Outputs of inference in the program: see outputs.hpp.
+#include "frontends/aten/outputs.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "core/graph/view.hpp"
+
+namespace crucible::aten {
+
+void Outputs::read(StorageMap& storages) {
+  std::map<std::string, std::size_t> occurrences;
+  for (const trace::Output& output : trace_.outputs) {
+    if (output.iteration != alignment_.iterations[0]) continue;
+    std::vector<trace::BlobId> blobs = {output.blob};
+    std::string why = obstacle(output, storages);
+    if (why.empty()) why = find_partners(output, occurrences[output.name]++, blobs);
+    if (why.empty()) {
+      found_.push_back({output.name, storages.read(output.tensor), std::move(blobs)});
+    } else {
+      left_out_.push_back(fmt::format("{}: {}", output.name, why));
+    }
+  }
+}
+
+std::string Outputs::obstacle(const trace::Output& output, const StorageMap& storages) const {
+  const trace::Tensor& tensor = trace_.tensors[output.tensor];
+  const StorageMap::Entry* entry = storages.find(tensor.storage);
+  if (entry == nullptr || !alignment_.to_first[0].contains(tensor.storage)) {
+    return "no recorded op reads or writes it";
+  }
+  if (entry->dtype != tensor.dtype) {
+    return fmt::format("it is {} in memory that holds {}", name(tensor.dtype), name(entry->dtype));
+  }
+  const auto last = graph::last_index({tensor.offset, tensor.sizes, tensor.strides});
+  return last && *last < entry->elements ? "" : "it is larger than its memory when the iteration ends";
+}
+
+/// The same output of the other iterations: by name, and by number where a name stands several times.
+std::string Outputs::find_partners(const trace::Output& output, std::size_t occurrence,
+                                   std::vector<trace::BlobId>& blobs) const {
+  const trace::Tensor& tensor = trace_.tensors[output.tensor];
+  for (std::size_t i = 1; i < alignment_.count(); ++i) {
+    const trace::Output* partner = nullptr;
+    std::size_t number = 0;
+    for (const trace::Output& other : trace_.outputs) {
+      if (other.iteration != alignment_.iterations[i] || other.name != output.name) continue;
+      if (number++ == occurrence) partner = &other;
+    }
+    if (partner == nullptr) return fmt::format("iteration {} did not give it back", alignment_.iterations[i]);
+    trace::Tensor own = trace_.tensors[partner->tensor];
+    const auto first = alignment_.to_first[i].find(own.storage);
+    own.storage = first == alignment_.to_first[i].end() ? trace::kNone : first->second;
+    const bool same = own.storage == tensor.storage && own.dtype == tensor.dtype && own.offset == tensor.offset &&
+                      own.sizes == tensor.sizes && own.strides == tensor.strides;
+    if (!same) return fmt::format("it is another result in iteration {}", alignment_.iterations[i]);
+    blobs.push_back(partner->blob);
+  }
+  return "";
+}
+
+void Outputs::finish(Emitter& emitter) {
+  graph::Program& program = emitter.program();
+  emitter.set_source(graph::kNone);
+  for (Found& found : found_) {
+    const graph::ValueId value = found.term.operand.value;
+    const bool is_overwritten = std::ranges::any_of(
+        program.states, [&](const graph::State& state) { return state.start == value && state.end != value; });
+    if (is_overwritten) found.term = emitter.copy(found.term);  // the state's end takes its place
+    program.outputs.push_back({std::move(found.name), found.term.operand, {}, std::move(found.blobs)});
+  }
+  program.left_out = std::move(left_out_);
+}
+
+}  // namespace crucible::aten

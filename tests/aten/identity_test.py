@@ -1,0 +1,87 @@
+"""One computation has one identity, however PyTorch was told to carry it out.
+
+Records the same seeded training with different flavours (optimizer loops, oneDNN on and off) and compares the hash of the final
+program, as `crucible graph --stages` prints it. Needs torch and `crucible` with the recorder (environment CRUCIBLE).
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+CRUCIBLE = os.environ.get("CRUCIBLE", "crucible")
+
+
+def train(flavour):
+    """What is recorded: six steps of a small network."""
+    import torch
+
+    torch.manual_seed(0)
+
+    class Network(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.convolution = torch.nn.Conv2d(3, 8, 3, padding=1)
+            self.norm = torch.nn.BatchNorm2d(8)
+            self.dropout = torch.nn.Dropout(0.1)
+            self.head = torch.nn.Linear(8, 4)
+
+        def forward(self, x):
+            x = torch.nn.functional.relu(self.norm(self.convolution(x)))
+            return self.head(self.dropout(x).mean((2, 3)))
+
+    network = Network()
+    optimizers = {
+        "foreach": lambda p: torch.optim.AdamW(p, lr=1e-2, foreach=True),
+        "loop": lambda p: torch.optim.AdamW(p, lr=1e-2, foreach=False),
+        "another rate": lambda p: torch.optim.AdamW(p, lr=1e-3, foreach=False),
+        "another decay": lambda p: torch.optim.AdamW(p, lr=1e-2, weight_decay=0.1, foreach=False),
+    }
+    optimizer = optimizers.get(flavour, optimizers["foreach"])(network.parameters())
+    with torch.backends.mkldnn.flags(enabled=False) if flavour == "without oneDNN" else contextlib.nullcontext():
+        for _ in range(5):
+            x, y = torch.randn(2, 3, 8, 8), torch.randint(0, 4, (2,))
+            torch.nn.functional.cross_entropy(network(x), y).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+class Identity(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.hashes = {}
+        with tempfile.TemporaryDirectory() as folder:
+            for flavour in ("foreach", "loop", "without oneDNN", "another rate", "another decay"):
+                trace = pathlib.Path(folder) / f"{flavour}.crtrace"
+                cls.run_crucible("record", "-o", trace, "--iterations", 3, "--", sys.executable, __file__, "--train", flavour)
+                stages = json.loads(cls.run_crucible("graph", trace, "--stages", "--json"))["stages"]
+                cls.hashes[flavour] = stages[-1]["hash"]
+
+    @staticmethod
+    def run_crucible(*command):
+        done = subprocess.run([CRUCIBLE, *map(str, command)], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise AssertionError(f"{command}: exit code {done.returncode}\n{done.stderr[-3000:]}")
+        return done.stdout
+
+    def test_optimizer_loops(self):
+        self.assertEqual(self.hashes["loop"], self.hashes["foreach"])
+
+    def test_onednn_on_and_off(self):
+        self.assertEqual(self.hashes["without oneDNN"], self.hashes["foreach"])
+
+    def test_other_numbers_are_other_programs(self):
+        # The decay is a fixed number of the program; the learning rate too, where no schedule changes it.
+        self.assertNotEqual(self.hashes["another decay"], self.hashes["foreach"])
+        self.assertNotEqual(self.hashes["another rate"], self.hashes["foreach"])
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--train"]:
+        train(sys.argv[2])
+    else:
+        unittest.main()

@@ -1,0 +1,119 @@
+"""Writes the page of op coverage from the results of run_opdb.py: python coverage_page.py RESULTS.json --check PROGRAM > page.md"""
+
+import argparse
+import collections
+import json
+import pathlib
+import subprocess
+import sys
+
+import torch
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def lowered(check, names):
+    done = subprocess.run([check, "--lowered"], input="\n".join(names) + "\n", capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def full_name(packet_style):
+    """aten.add.Tensor -> aten::add.Tensor; aten.mm.default -> aten::mm"""
+    name, overload = packet_style.removeprefix("aten.").rsplit(".", 1)
+    overload = {"SymInt": ""}.get(overload, overload)
+    return f"aten::{name}" if overload in ("default", "") else f"aten::{name}.{overload}"
+
+
+def overloads():
+    """Every aten overload that is no composite of others, and which of them are tagged as Core ATen."""
+    names, core = [], []
+    for name in torch._C._dispatch_get_all_op_names():
+        if not name.startswith("aten::") or torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd"):
+            continue
+        names.append(name)
+        packet, _, overload = name.removeprefix("aten::").partition(".")
+        try:
+            if torch.Tag.core in getattr(getattr(torch.ops.aten, packet), overload or "default").tags:
+                core.append(name)
+        except AttributeError:
+            pass
+    return sorted(names), sorted(core)
+
+
+def training_ops():
+    """The ops of recorded training, as this torch registers them."""
+    all_names = set(torch._C._dispatch_get_all_op_names())
+    found = []
+    for line in (HERE / "training_ops.tsv").read_text().splitlines():
+        if line.startswith("#"):
+            continue
+        spelled, models = line.split("\t")
+        name = full_name(spelled)
+        if name not in all_names and spelled.endswith((".SymInt", ".vec", ".default")):
+            name = next((other for other in (f"{name}.dim_IntList", name.removesuffix(".vec")) if other in all_names), name)
+        if spelled == "aten.sum.SymInt":
+            name = "aten::sum.dim_IntList"
+        found.append((name.removesuffix(".vec") if name.endswith(".vec") else name, int(models)))
+    return found
+
+
+def share(part, whole):
+    return f"{part} of {whole} ({100 * part / max(1, whole):.1f}%)"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("results", type=pathlib.Path)
+    parser.add_argument("--check", required=True)
+    options = parser.parse_args()
+    results = json.loads(options.results.read_text())
+    names, core = overloads()
+    training = training_ops()
+    have = lowered(options.check, sorted({*names, *(name for name, _ in training)}))
+    print("# Which ops are lowered\n")
+    print("Written by `ci/ops` (torch", torch.__version__.split("+")[0] + "); not by hand.\n")
+    print("| set | lowered |\n| --- | --- |")
+    print(f"| ATen overloads that are no composites | {share(len(have & set(names)), len(names))} |")
+    print(f"| Core ATen | {share(len(have & set(core)), len(core))} |")
+    print(f"| ops of 155 recorded training models | {share(sum(n in have for n, _ in training), len(training))} |")
+    missing = [f"`{n.removeprefix('aten::')}`" for n in core if n not in have]
+    if missing:
+        print(f"\nCore ATen without a lowering: {', '.join(missing)}.")
+    missing = [f"`{n.removeprefix('aten::')}` ({m})" for n, m in training if n not in have]
+    if missing:
+        print(f"\nOf the recorded training models, without a lowering (models that use it): {', '.join(missing)}.")
+    print("\n## Samples of PyTorch's op database\n")
+    print("Each sample is recorded forward and backward, lowered, run on the reference interpreter and on the CPU plugin, and compared")
+    print("with eager. `unsupported`: not lowered. An op counts in full when all its samples passed.\n")
+    print("| dtype | ops | in full | samples | passed | failed | unsupported | passed |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for dtype, entries in results.items():
+        total = {key: sum(entry[key] for entry in entries) for key in ("samples", "passed", "failed", "unsupported")}
+        full = sum(entry["samples"] > 0 and entry["passed"] == entry["samples"] for entry in entries)
+        used = sum(entry["samples"] > 0 for entry in entries)
+        percent = 100 * total["passed"] / max(1, total["samples"])
+        print(f"| {dtype} | {used} | {full} | {total['samples']} | {total['passed']} | {total['failed']} | {total['unsupported']} | {percent:.1f}% |")
+    for dtype, entries in results.items():
+        wrong = [(e["op"], r, n) for e in entries for r, n in e["reasons"].items() if r.startswith("failed") or "error" in e]
+        if wrong:
+            print(f"\n### Failed, {dtype}\n\n| op | samples | what |\n| --- | ---: | --- |")
+            for op, reason, count in wrong:
+                print(f"| {op} | {count} | {reason.removeprefix('failed: ')[:160].replace('|', '/').splitlines()[0]} |")
+    reasons = collections.Counter()
+    users = collections.defaultdict(set)
+    for entries in results.values():
+        for entry in entries:
+            for reason, count in entry["reasons"].items():
+                if not reason.startswith("unsupported"):
+                    continue
+                text = reason.removeprefix("unsupported: ").splitlines()[0]
+                for part in text.removeprefix("no lowering: ").split(", ") if text.startswith("no lowering") else ["another reason"]:
+                    reasons[part] += count
+                    users[part].add(entry["op"])
+    print("\n## What is missing, by samples that need it\n\n| overload | samples | ops of the database |\n| --- | ---: | --- |")
+    for part, count in reasons.most_common(100):
+        print(f"| `{part}` | {count} | {', '.join(sorted(users[part])[:6])}{', ...' if len(users[part]) > 6 else ''} |")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

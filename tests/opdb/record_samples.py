@@ -1,0 +1,170 @@
+"""Records every sample input of PyTorch's own op database, forward and backward: one recording per op and dtype.
+
+PyTorch tests its operators with `torch.testing._internal.common_methods_invocations.op_db`: for each of them sample inputs of
+every supported dtype. Here each sample is a module of its own (`sample_17`), which leaves its results in buffers
+(`sample_17.result_0`, gradients after the results), so that check_samples can lower and replay each by itself.
+
+Prints one JSON object per op: {"op", "dtype", "path", "samples", "skipped": {reason: count}}.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import random
+import re
+import sys
+import warnings
+
+import numpy
+import torch
+from torch.utils._pytree import tree_flatten
+
+import crucible
+
+# Their results are whatever the memory held.
+UNDEFINED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
+
+
+class Sample(torch.nn.Module):
+    """One call of an operator, with the gradients of its differentiable inputs where it has any."""
+
+    def __init__(self, op, sample, differentiate):
+        super().__init__()
+        self.call = [op, sample]  # a list: neither a module nor a parameter of this one
+        self.differentiate = differentiate
+        self.cotangents = None
+        results = self.compute()
+        self.count = len(results)
+        for k, result in enumerate(results):
+            self.register_buffer(f"result_{k}", torch.full(result.shape, 1, dtype=result.dtype))
+
+    def compute(self):
+        op, sample = self.call
+        with torch.enable_grad() if self.differentiate else torch.no_grad():
+            output = op(sample.input, *sample.args, **sample.kwargs)
+            tensors = [t for t in tree_flatten(output)[0] if isinstance(t, torch.Tensor)]
+            results = [t.detach() for t in tensors]
+            if self.differentiate:
+                results += self.gradients(tree_flatten(sample.output_process_fn_grad(output))[0], sample)
+        return results
+
+    def gradients(self, outputs, sample):
+        outputs = [t for t in outputs if isinstance(t, torch.Tensor) and t.requires_grad]
+        leaves = [t for t in tree_flatten((sample.input, sample.args, sample.kwargs))[0] if isinstance(t, torch.Tensor) and t.requires_grad]
+        if not outputs or not leaves:
+            return []
+        if self.cotangents is None:
+            generator = torch.Generator().manual_seed(7)
+            self.cotangents = [torch.randn(t.shape, generator=generator, dtype=torch.float64).to(t.dtype) for t in outputs]
+        return [g for g in torch.autograd.grad(outputs, leaves, self.cotangents, allow_unused=True) if g is not None]
+
+    def forward(self):
+        results = self.compute()
+        with torch.no_grad():
+            for k, result in enumerate(results):
+                getattr(self, f"result_{k}").copy_(result)
+
+
+class Samples(torch.nn.Module):
+    def __init__(self, samples):
+        super().__init__()
+        for number, sample in enumerate(samples):
+            self.add_module(f"sample_{number}", sample)
+
+    def forward(self):
+        for sample in self.children():
+            sample()
+
+
+def is_plain(value):
+    """A strided tensor or no tensor: what a neutral program can hold."""
+    return not isinstance(value, torch.Tensor) or (value.layout == torch.strided and not value.is_quantized and not value.is_nested)
+
+
+def make_samples(op, dtype, most):
+    """The samples that eager PyTorch runs, and why the others are left out."""
+    torch.manual_seed(1)
+    numpy.random.seed(1)
+    random.seed(1)
+    skipped, samples = {}, []
+
+    def skip(reason):
+        skipped[reason] = skipped.get(reason, 0) + 1
+
+    differentiate = op.supports_autograd and (dtype.is_floating_point or dtype.is_complex) and dtype in op.supported_backward_dtypes("cpu")
+    found = list(op.sample_inputs("cpu", dtype, requires_grad=differentiate))
+    if most and len(found) > most:
+        found = [found[k * len(found) // most] for k in range(most)]
+    for sample in found:
+        values = tree_flatten((sample.input, sample.args, sample.kwargs))[0]
+        if not all(map(is_plain, values)):
+            skip("a tensor that is not strided")
+            continue
+        try:
+            made = Sample(op, sample, differentiate)
+        except Exception as error:  # eager itself refuses: nothing to compare with
+            skip(f"eager: {type(error).__name__}")
+            continue
+        if made.count == 0:
+            skip("no tensor among the results")
+        elif not all(is_plain(getattr(made, f"result_{k}")) for k in range(made.count)):
+            skip("a tensor that is not strided")
+        else:
+            samples.append(made)
+    return samples, skipped
+
+
+def file_name(op, dtype):
+    return re.sub(r"[^\w.]+", "_", f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name) + f".{dtype}.crtrace".replace("torch.", "")
+
+
+def record(op, dtype, folder, most):
+    name = f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
+    line = {"op": name, "dtype": str(dtype).removeprefix("torch."), "path": None, "samples": 0, "skipped": {}}
+    samples, line["skipped"] = make_samples(op, dtype, most)
+    if samples:
+        path = folder / file_name(op, dtype)
+        model = Samples(samples)
+        with crucible.record(path, iterations=2, warmup=1, end_of_iteration="step"):
+            for _ in range(4):
+                model()
+                crucible.step()
+        line["path"], line["samples"] = str(path), len(samples)
+    return line
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--samples", type=int, default=0, help="at most so many per op, evenly chosen; 0: all")
+    parser.add_argument("--begin", type=int, default=0, help="number of the first op of the list")
+    parser.add_argument("--list", action="store_true", help="print the names alone")
+    parser.add_argument("names", nargs="*")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    dtype = getattr(torch, options.dtype)
+    chosen = [op for op in op_db if dtype in op.supported_dtypes("cpu") and op.name not in UNDEFINED]
+    if options.names:
+        chosen = [op for op in chosen if op.name in options.names]
+    options.out.mkdir(parents=True, exist_ok=True)
+    for number, op in enumerate(chosen[options.begin :], options.begin):
+        # On the way, so that whoever watches knows where a crash came from.
+        print(json.dumps({"begin": number, "of": len(chosen), "op": op.name}), flush=True)
+        if options.list:
+            continue
+        with contextlib.redirect_stderr(open(os.devnull, "w")):
+            try:
+                line = record(op, dtype, options.out, options.samples)
+            except Exception as error:
+                line = {"op": op.name, "dtype": options.dtype, "path": None, "samples": 0, "error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(line), flush=True)
+        torch._dynamo.reset() if "torch._dynamo" in sys.modules else None
+
+
+if __name__ == "__main__":
+    main()

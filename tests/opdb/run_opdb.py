@@ -1,0 +1,124 @@
+"""Every sample of PyTorch's op database: recorded, lowered, replayed by the reference and by a plugin, compared with eager.
+
+    python tests/opdb/run_opdb.py --check build/release/crucible_check_samples --plugin libcrucible_cpu.so \
+        --dtypes float32,bfloat16 --json results.json
+
+The interpreter must have torch, expecttest and the package `crucible` (PYTHONPATH). Exit code 1 when a sample failed, or was not
+lowered and no entry of reasons.toml says why.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+class Recorder:
+    """record_samples.py in a process of its own, started again behind an op that killed it."""
+
+    def __init__(self, dtype, folder, options):
+        self.dtype, self.folder, self.options = dtype, folder, options
+
+    def lines(self):
+        begin, last = 0, None
+        while begin is not None:
+            command = [sys.executable, HERE / "record_samples.py", "--dtype", self.dtype, "--out", self.folder, "--samples", self.options.samples, "--begin", begin]
+            process = subprocess.Popen([*map(str, command), *self.options.names], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            begin = last = None
+            for text in process.stdout:
+                line = json.loads(text)
+                if "begin" in line:
+                    last = line
+                else:
+                    last = None
+                    yield line
+            if process.wait() != 0 and last is not None:
+                yield {"op": last["op"], "dtype": self.dtype, "path": None, "samples": 0, "error": f"recording ended with exit code {process.returncode}"}
+                begin = last["begin"] + 1
+
+
+def check(options, line):
+    """The outcomes of one recording's samples, as check_samples prints them."""
+    command = [options.check, line["path"], *(["--plugin", options.plugin] if options.plugin else [])]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=options.timeout)
+        outcomes = [json.loads(text) for text in done.stdout.splitlines()]
+        error = "" if done.returncode == 0 else f"check_samples: exit code {done.returncode}: {done.stderr.strip()[-300:]}"
+    except subprocess.TimeoutExpired:
+        outcomes, error = [], f"check_samples: not done after {options.timeout} s"
+    if error:
+        outcomes = [{"sample": k, "outcome": "failed", "reason": error} for k in range(line["samples"])]
+    if not options.keep:
+        pathlib.Path(line["path"]).unlink()
+    return outcomes
+
+
+def run_dtype(dtype, folder, options):
+    """One entry per op: counts by outcome, and the different reasons with their counts."""
+    entries, pending = [], {}
+    started, shown = time.monotonic(), 0.0
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for line in Recorder(dtype, folder, options).lines():
+            if line["path"]:
+                pending[pool.submit(check, options, line)] = line
+            else:
+                entries.append({**line, "passed": 0, "failed": 1 if "error" in line else 0, "unsupported": 0, "reasons": {line["error"]: 1} if "error" in line else {}})
+            if sys.stderr.isatty() or time.monotonic() - shown > 30:
+                shown = time.monotonic()
+                print(f"{dtype}: {len(entries) + len(pending)} ops recorded after {shown - started:.0f} s ({line['op']})", file=sys.stderr)
+        for future, line in pending.items():
+            outcomes = future.result()
+            counts = collections.Counter(o["outcome"] for o in outcomes)
+            reasons = collections.Counter(f"{o['outcome']}: {o['reason']}" for o in outcomes if "reason" in o)
+            worst = {key: max((o[key] for o in outcomes if o.get(key) is not None), default=None) for key in ("reference", "plugin")}
+            entries.append({**line, "passed": counts["passed"], "failed": counts["failed"], "unsupported": counts["unsupported"], "worst": worst, "reasons": dict(reasons)})
+    return sorted(entries, key=lambda entry: entry["op"])
+
+
+def print_table(results):
+    print(f"{'dtype':<10} {'ops':>5} {'samples':>8} {'passed':>8} {'failed':>7} {'unsupported':>12} {'passed %':>9}")
+    for dtype, entries in results.items():
+        total = {key: sum(entry[key] for entry in entries) for key in ("samples", "passed", "failed", "unsupported")}
+        share = 100 * total["passed"] / max(1, total["samples"])
+        print(f"{dtype:<10} {len(entries):>5} {total['samples']:>8} {total['passed']:>8} {total['failed']:>7} {total['unsupported']:>12} {share:>9.2f}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", required=True, help="the program crucible_check_samples")
+    parser.add_argument("--plugin", default="", help="a plugin that runs what the reference agreed on")
+    parser.add_argument("--dtypes", default="float32")
+    parser.add_argument("--samples", type=int, default=0, help="at most so many per op, evenly chosen; 0: all")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--timeout", type=int, default=900, help="seconds for one op's samples")
+    parser.add_argument("--keep", action="store_true", help="keep the recordings")
+    parser.add_argument("--folder", type=pathlib.Path, help="where recordings go; else a temporary folder")
+    parser.add_argument("--json", type=pathlib.Path, help="write all results here")
+    parser.add_argument("--show", action="store_true", help="print every op with its reasons")
+    parser.add_argument("names", nargs="*", help="names of op_db; none: all")
+    options = parser.parse_args()
+    results = {}
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.folder or pathlib.Path(temporary)
+        for dtype in options.dtypes.split(","):
+            results[dtype] = run_dtype(dtype, folder, options)
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1) + "\n")
+    if options.show:
+        for dtype, entries in results.items():
+            for entry in entries:
+                for reason, count in entry["reasons"].items():
+                    print(f"{dtype} {entry['op']}: {count} {reason[:300]}")
+    print_table(results)
+    return 1 if any(entry["failed"] for entries in results.values() for entry in entries) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
