@@ -107,13 +107,29 @@ class Classifier {
       program_.inputs.push_back({entry.outside, blobs, false});
       return {};
     }
-    return bad(
-        fmt::format("{} is carried from one iteration to the next in some iterations only: its bytes come from outside "
-                    "in {} of {}; "
-                    "record with a larger --warmup",
-                    describe(storage),
-                    h.blobs.size() - static_cast<std::size_t>(std::count(h.blobs.begin(), h.blobs.end(), trace::kNone)),
-                    h.blobs.size()));
+    return bad(not_carried(storage, h));
+  }
+
+  /// Where the iteration before did not leave what is read, the program changed it where nothing was recorded.
+  std::string not_carried(StorageId storage, const History& h) const {
+    std::size_t changed = 0, begin = 0, best_begin = 0, best = 0;
+    for (std::size_t i = 1; i <= h.blobs.size(); ++i) {
+      const bool is_new = i == h.blobs.size() || h.blobs[i] != trace::kNone;
+      if (!is_new) continue;
+      if (changed == 0 && i < h.blobs.size()) changed = i;
+      if (i - begin > best) best = i - begin, best_begin = begin;
+      begin = i;
+    }
+    const auto name = describe(storage);
+    if (changed == 0) {
+      return fmt::format("{} is handed from one iteration to the next in different ways; record with a larger --warmup", name);
+    }
+    const auto number = [this](std::size_t i) { return alignment_.iterations[i]; };
+    return fmt::format(
+        "{} changes between iterations {} and {} where nothing is recorded (an evaluation in between, an iteration passed over, a "
+        "pause), so the replay cannot carry it on; replay iterations without such a change in between (crucible trace trim "
+        "--iterations {}-{}), or record fewer at once",
+        name, number(changed - 1), number(changed), number(best_begin), number(best_begin + best - 1));
   }
 
   bool same_blob(trace::BlobId a, trace::BlobId b) const {

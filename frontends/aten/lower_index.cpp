@@ -175,16 +175,6 @@ void nonzero(OpCall& c) {
   c.set(0, columns.empty() ? e.fill(Term::integer(0), sizes, DType::kI64) : e.concat(columns, 1));
 }
 
-/// How often each number occurs, or the sum of its weights.
-void bincount(OpCall& c) {
-  Emitter& e = c.emit();
-  c.integer("minlength");
-  const DType dtype = c.result(0).dtype;
-  const Term base = e.fill(Term::integer(0), c.result(0).sizes, dtype);
-  const Term weights = c.has("weights") ? c.tensor("weights") : Term::integer(1);
-  c.set(0, e.put(OpKind::kPutAdd, base, c.tensor("self"), weights));
-}
-
 constexpr Entry kEntries[] = {
     {"aten::index.Tensor", index},
     {"aten::_unsafe_index.Tensor", index},
@@ -198,7 +188,6 @@ constexpr Entry kEntries[] = {
     {"aten::masked_scatter_backward", masked_scatter_backward},
     {"aten::nonzero", nonzero},
     {"aten::nonzero_static", nonzero},
-    {"aten::bincount", bincount},
 };
 
 }  // namespace

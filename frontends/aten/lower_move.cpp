@@ -168,29 +168,6 @@ void view_copy(OpCall& c) {
   c.set(0, with_view(x, part_of(c, x.operand.view)));
 }
 
-/// Windows may overlap, so their gradients are added up.
-void unfold_backward(OpCall& c) {
-  Emitter& e = c.emit();
-  const Term gradient = c.tensor("grad_in");
-  c.integers("input_sizes");
-  const Sizes& sizes = c.result(0).sizes;
-  const Term zeros = e.fill(Term::integer(0), sizes, gradient.dtype);
-  const std::int64_t step = c.integer("step");
-  c.integer("size");
-  const auto dim = wrap_dim(c.integer("dim"), static_cast<std::int64_t>(sizes.size()));
-  std::vector<Term> terms;
-  for (std::int64_t d = 0; d < static_cast<std::int64_t>(sizes.size()); ++d) {
-    Term place = e.position(d, gradient.sizes());
-    if (d == dim) {
-      place = e.binary(OpKind::kAdd, e.binary(OpKind::kMultiply, place, Term::integer(step)),
-                       e.position(gradient.rank() - 1, gradient.sizes()));
-    }
-    terms.push_back(place);
-  }
-  if (sizes.empty()) return c.set(0, e.reshape(gradient, sizes));
-  c.set(0, e.put(OpKind::kPutAdd, zeros, e.linear_index(sizes, terms), gradient));
-}
-
 void diag_embed(OpCall& c) {
   Emitter& e = c.emit();
   const Term x = c.tensor("self");
@@ -198,13 +175,6 @@ void diag_embed(OpCall& c) {
   const View region = diagonal_view(View::contiguous(sizes), c.integer("offset"), c.integer("dim1"), c.integer("dim2"));
   const Term zeros = e.fill(Term::integer(0), sizes, x.dtype);
   c.set(0, x.elements() == 0 ? zeros : updated(e, zeros, region, x));
-}
-
-void trace(OpCall& c) {
-  Emitter& e = c.emit();
-  const Term x = c.tensor("self");
-  const Term diagonal = with_view(x, diagonal_view(x.operand.view, 0, 0, 1));
-  c.set(0, e.drop(e.sum(e.cast(diagonal, c.result(0).dtype), {0}), {0}));
 }
 
 void permute_copy(OpCall& c) { c.set(0, c.emit().permute(c.tensor("self"), c.integers("dims"))); }
@@ -247,9 +217,7 @@ constexpr Entry kEntries[] = {
     {"aten::slice_scatter", view_scatter},
     {"aten::diagonal_scatter", view_scatter},
     {"aten::as_strided_scatter", view_scatter},
-    {"aten::unfold_backward", unfold_backward},
     {"aten::diag_embed", diag_embed},
-    {"aten::trace", trace},
     {"aten::select_copy.int", view_copy},
     {"aten::slice_copy.Tensor", view_copy},
     {"aten::diagonal_copy", view_copy},

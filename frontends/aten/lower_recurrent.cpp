@@ -1,5 +1,5 @@
-// Lowering of recurrent layers by their cells' formulas, step by step. What a layer reserves for its gradient is not
-// looked at: the gradient computes the gates again, all at once, from the inputs and the recorded outputs.
+// Lowering of recurrent layers and cells by their formulas, step by step. What a layer reserves for its gradient is not
+// looked at: the gradient computes the gates again, from the inputs and, where they were recorded, from the outputs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,143 +14,209 @@ namespace {
 
 using graph::OpKind;
 
-constexpr std::int64_t kLstm = 2;
+CellKind kind_of(OpCall& c) {
+  const std::int64_t mode = c.integer("mode");
+  if (mode < 0 || mode > 3) c.emit().fail(fmt::format("recurrent mode {} is not known: 0 to 3 are", mode));
+  return static_cast<CellKind>(std::clamp<std::int64_t>(mode, 0, 3));
+}
 
-/// One layer in one direction; x is [steps, n, features], weights are [4 h, ...].
-struct Layer {
-  Term x, w_input, w_hidden, h, c;
-  Term bias;  // [4 h], the sum of both
-  bool has_bias = false, reverse = false;
-  std::int64_t steps() const { return x.size(0); }
-  std::int64_t batch() const { return x.size(1); }
-  std::int64_t hidden() const { return w_hidden.size(1); }
-  /// The place in x of step `i`.
-  std::int64_t at(std::int64_t i) const { return reverse ? steps() - 1 - i : i; }
-};
+Term zeros(Emitter& e, const Sizes& sizes, DType dtype) { return e.fill(Term::number(0), sizes, dtype); }
 
-bool read_layer(OpCall& c, Layer& layer, int first_weight) {
+/// The argument with these sizes, zeros where it is missing.
+Term given_or_zero(OpCall& c, const char* name, const Sizes& sizes, DType dtype) {
+  Emitter& e = c.emit();
+  return c.has(name) ? e.reshape(widened(e, c.tensor(name)), sizes) : zeros(e, sizes, dtype);
+}
+
+/// oneDNN: one layer of an LSTM in one direction.
+RecurrentLayer onednn_layer(OpCall& c, int first_weight, const char* cell_state) {
   Emitter& e = c.emit();
   const auto weight = [&](int i) { return widened(e, c.tensor(fmt::format("weight{}", first_weight + i))); };
-  if (c.integer("mode") != kLstm) {
-    e.fail("this kind of recurrent layer is not supported: LSTM is");
-    return false;
-  }
+  RecurrentLayer layer;
+  layer.kind = kind_of(c);
+  if (layer.kind != CellKind::kLstm) e.fail("oneDNN layers other than LSTM are not supported");
   layer.x = widened(e, c.tensor("input"));
   layer.w_input = weight(0);
   layer.w_hidden = weight(1);
   layer.has_bias = c.boolean("has_biases");
-  if (layer.has_bias) layer.bias = e.binary(OpKind::kAdd, weight(2), weight(3));
+  if (layer.has_bias) layer.b_input = weight(2), layer.b_hidden = weight(3);
   layer.reverse = c.boolean("reverse");
-  layer.h = widened(e, c.tensor("hx_"));
-  layer.c = widened(e, c.tensor(first_weight == 0 ? "cx_" : "cx_tmp"));
   const Sizes state{layer.batch(), layer.hidden()};
-  layer.h = e.reshape(layer.h, state);
-  layer.c = e.reshape(layer.c, state);
-  return true;
+  layer.h = e.reshape(widened(e, c.tensor("hx_")), state);
+  layer.c = e.reshape(widened(e, c.tensor(cell_state)), state);
+  return layer;
 }
 
-/// rows [..., k] w^T, as [rows, 4, h].
-Term product(Emitter& e, const Term& rows, const Term& w) {
-  const std::int64_t k = rows.size(-1), count = rows.elements() / std::max<std::int64_t>(1, k);
-  return e.reshape(e.matmul(e.reshape(rows, {count, k}), e.transpose(w, 0, 1)), {count, 4, w.size(0) / 4});
-}
-
-/// What the inputs and the biases add to the gates of all steps: [steps n, 4, h].
-Term input_gates(Emitter& e, const Layer& layer) {
-  const Term gates = product(e, layer.x, layer.w_input);
-  return layer.has_bias ? e.binary(OpKind::kAdd, gates, e.reshape(layer.bias, {4, layer.hidden()})) : gates;
-}
-
-Term rows_of_step(const Layer& layer, const Term& gates, std::int64_t step) {
-  return slice(gates, 0, layer.at(step) * layer.batch(), layer.batch());
-}
-
-/// Pieces in the order of steps, joined in the order of x.
-Term joined(Emitter& e, const Layer& layer, std::vector<Term> pieces) {
-  if (layer.reverse) std::reverse(pieces.begin(), pieces.end());
-  return e.concat(pieces, 0);
-}
-
-void layer_forward(OpCall& c) {
+void onednn(OpCall& c) {
   Emitter& e = c.emit();
-  Layer layer;
-  if (!read_layer(c, layer, 0)) return;
-  const Term from_input = input_gates(e, layer);
-  Term h = layer.h, cell = layer.c;
-  std::vector<Term> outputs;
-  for (std::int64_t i = 0; i < layer.steps(); ++i) {
-    const Term gates =
-        e.binary(OpKind::kAdd, rows_of_step(layer, from_input, i), product(e, h, layer.w_hidden));
-    const LstmStep step = lstm_step(e, gates, cell);
-    h = step.h;
-    cell = step.c;
-    outputs.push_back(e.unsqueeze(h, 0));
-  }
-  c.set(0, joined(e, layer, std::move(outputs)));
-  if (c.wants(1)) c.set(1, e.reshape(h, c.result(1).sizes));
-  if (c.wants(2)) c.set(2, e.reshape(cell, c.result(2).sizes));
+  const RecurrentLayer layer = onednn_layer(c, 0, "cx_");
+  if (!e.failure().empty()) return;
+  const LayerRun run = run_layer(e, layer);
+  c.set(0, run.output);
+  if (c.wants(1)) c.set(1, e.reshape(run.steps.back().h, c.result(1).sizes));
+  if (c.wants(2)) c.set(2, e.reshape(run.steps.back().c, c.result(2).sizes));
 }
 
-/// A gradient that may be missing, as [n, h].
-Term given_or_zero(OpCall& c, const char* name, const Layer& layer) {
+/// Results: gradients of x, both weights, both biases, h and c.
+void onednn_backward(OpCall& c) {
+  Emitter& e = c.emit();
+  const RecurrentLayer layer = onednn_layer(c, 1, "cx_tmp");
+  if (!e.failure().empty()) return;
   const Sizes state{layer.batch(), layer.hidden()};
-  if (!c.has(name)) return c.emit().fill(Term::number(0), state, layer.x.dtype);
-  return c.emit().reshape(widened(c.emit(), c.tensor(name)), state);
-}
-
-/// Results: gradients of x, both weights, both biases (equal), h and c.
-void layer_backward(OpCall& c) {
-  Emitter& e = c.emit();
-  Layer layer;
-  if (!read_layer(c, layer, 1)) return;
-  const std::int64_t steps = layer.steps(), n = layer.batch(), hidden = layer.hidden();
   const Term output = widened(e, c.tensor("output"));
-  // The hidden state before each step: the first one, then the outputs but the last.
-  const Term before = steps == 1 ? e.unsqueeze(layer.h, 0)
-                      : layer.reverse
-                          ? e.concat({slice(output, 0, 1, steps - 1), e.unsqueeze(layer.h, 0)}, 0)
-                          : e.concat({e.unsqueeze(layer.h, 0), slice(output, 0, 0, steps - 1)}, 0);
-  const Term gates = e.binary(OpKind::kAdd, input_gates(e, layer), product(e, before, layer.w_hidden));
-  std::vector<LstmStep> forward;
-  std::vector<Term> cells{layer.c};
-  for (std::int64_t i = 0; i < steps; ++i) {
-    forward.push_back(lstm_step(e, rows_of_step(layer, gates, i), cells.back()));
-    cells.push_back(forward.back().c);
+  const LayerGradients g = layer_gradients(e, layer, rerun_layer(e, layer, output),
+                                           given_or_zero(c, "grad_output", output.sizes(), layer.x.dtype),
+                                           given_or_zero(c, "grad_hy", state, layer.x.dtype),
+                                           given_or_zero(c, "grad_cy", state, layer.x.dtype));
+  c.set(0, g.x);
+  c.set(1, g.w_input);
+  c.set(2, g.w_hidden);
+  c.set(3, layer.has_bias ? g.b_input : Term::number(0));
+  c.set(4, layer.has_bias ? g.b_hidden : Term::number(0));
+  if (c.wants(5)) c.set(5, e.reshape(g.h, c.result(5).sizes));
+  if (c.wants(6)) c.set(6, e.reshape(g.c, c.result(6).sizes));
+}
+
+/// cuDNN and MIOpen: all layers and directions; weights as a list of 4 (2 without biases) per layer and direction.
+struct Stack {
+  CellKind kind = CellKind::kLstm;
+  std::int64_t layers = 1, directions = 1, per_layer = 4, hidden = 0;
+  bool batch_first = false;
+  Term x;                      // [steps, n, features]
+  std::vector<Term> weights;
+  Term h, c;                   // [layers directions, n, h]
+
+  Term state(Emitter& e, const Term& all, std::int64_t index) const { return e.drop(slice(all, 0, index, 1), {0}); }
+  RecurrentLayer layer(Emitter& e, const Term& input, std::int64_t index) const {
+    RecurrentLayer layer;
+    const auto first = static_cast<std::size_t>(index * per_layer);
+    layer.kind = kind;
+    layer.x = input;
+    layer.reverse = index % directions == 1;
+    layer.w_input = weights[first];
+    layer.w_hidden = weights[first + 1];
+    layer.has_bias = per_layer == 4;
+    if (layer.has_bias) layer.b_input = weights[first + 2], layer.b_hidden = weights[first + 3];
+    layer.h = state(e, h, index);
+    if (kind == CellKind::kLstm) layer.c = state(e, c, index);
+    return layer;
   }
-  Term dh = given_or_zero(c, "grad_hy", layer), dc = given_or_zero(c, "grad_cy", layer);
-  std::vector<Term> gate_gradients(static_cast<std::size_t>(steps));
-  for (std::int64_t i = steps; i-- > 0;) {
-    const auto s = static_cast<std::size_t>(i);
-    if (c.has("grad_output")) {
-      const Term own = e.drop(slice(widened(e, c.tensor("grad_output")), 0, layer.at(i), 1), {0});
-      dh = e.binary(OpKind::kAdd, dh, own);
+};
+
+Stack stack_of(OpCall& c) {
+  Emitter& e = c.emit();
+  Stack stack;
+  stack.kind = kind_of(c);
+  stack.layers = c.integer("num_layers");
+  stack.directions = c.boolean("bidirectional") ? 2 : 1;
+  stack.per_layer = c.integer("weight_stride0");
+  stack.hidden = c.integer("hidden_size");
+  stack.batch_first = c.boolean("batch_first");
+  for (const Term& weight : c.tensors("weight")) stack.weights.push_back(widened(e, weight));
+  stack.x = widened(e, c.tensor("input"));
+  if (stack.batch_first) stack.x = e.transpose(stack.x, 0, 1);
+  const std::int64_t states = stack.layers * stack.directions;
+  if (c.boolean("train") && c.real("dropout") != 0) e.fail("recurrent layers with dropout are not supported");
+  if (c.has("proj_size") && c.integer("proj_size") != 0) e.fail("recurrent layers with projections are not supported");
+  if (!c.integers("batch_sizes").empty()) e.fail("recurrent layers of packed sequences are not supported");
+  const bool fits = stack.per_layer == 2 || stack.per_layer == 4;
+  if (!fits || static_cast<std::int64_t>(stack.weights.size()) != states * stack.per_layer || stack.x.rank() != 3) {
+    e.fail("the weights of a recurrent layer are not as its sizes say");
+    return stack;
+  }
+  const Sizes sizes{states, stack.x.size(1), stack.hidden};
+  stack.h = e.reshape(widened(e, c.tensor("hx")), sizes);
+  if (stack.kind == CellKind::kLstm) stack.c = e.reshape(widened(e, c.tensor("cx")), sizes);
+  return stack;
+}
+
+/// Runs of all layers and directions; each layer's output is the next one's input.
+struct StackRun {
+  std::vector<RecurrentLayer> layers;
+  std::vector<LayerRun> runs;
+  Term output;  // [steps, n, directions h]
+};
+
+StackRun run_stack(Emitter& e, const Stack& stack) {
+  StackRun all;
+  Term input = stack.x;
+  for (std::int64_t layer = 0; layer < stack.layers; ++layer) {
+    std::vector<Term> outputs;
+    for (std::int64_t direction = 0; direction < stack.directions; ++direction) {
+      all.layers.push_back(stack.layer(e, input, layer * stack.directions + direction));
+      all.runs.push_back(run_layer(e, all.layers.back()));
+      outputs.push_back(all.runs.back().output);
     }
-    const LstmGradients gradients = lstm_step_backward(e, forward[s], cells[s], dh, dc);
-    gate_gradients[s] = gradients.gates;
-    dc = gradients.c;
-    dh = e.matmul(e.reshape(gradients.gates, {n, 4 * hidden}), layer.w_hidden);
+    input = outputs.size() == 1 ? outputs.front() : e.concat(outputs, 2);
   }
-  const Term all = e.reshape(joined(e, layer, std::move(gate_gradients)), {steps * n, 4 * hidden});
-  const Term turned = e.transpose(all, 0, 1);
-  c.set(0, e.reshape(e.matmul(all, layer.w_input), layer.x.sizes()));
-  c.set(1, e.matmul(turned, e.reshape(layer.x, {steps * n, layer.x.size(2)})));
-  c.set(2, e.matmul(turned, e.reshape(before, {steps * n, hidden})));
-  if (layer.has_bias) {
-    const Term bias = e.drop(e.sum(all, {0}), {0});
-    c.set(3, bias);
-    c.set(4, bias);
-  } else {
-    for (std::size_t k : {3, 4}) {
-      if (c.wants(k)) c.set(k, Term::number(0));
+  all.output = input;
+  return all;
+}
+
+Term stacked(Emitter& e, const std::vector<Term>& states) {
+  std::vector<Term> rows;
+  for (const Term& state : states) rows.push_back(e.unsqueeze(state, 0));
+  return e.concat(rows, 0);
+}
+
+void stack_forward(OpCall& c) {
+  Emitter& e = c.emit();
+  const Stack stack = stack_of(c);
+  if (!e.failure().empty()) return;
+  const StackRun all = run_stack(e, stack);
+  c.set(0, stack.batch_first ? e.transpose(all.output, 0, 1) : all.output);
+  std::vector<Term> h, cells;
+  for (const LayerRun& run : all.runs) h.push_back(run.steps.back().h), cells.push_back(run.steps.back().c);
+  c.set(1, stacked(e, h));
+  if (stack.kind == CellKind::kLstm) c.set(2, stacked(e, cells));
+}
+
+/// Results: gradients of x, h, c and of each weight.
+void stack_backward(OpCall& c) {
+  Emitter& e = c.emit();
+  const Stack stack = stack_of(c);
+  if (!e.failure().empty()) return;
+  const StackRun all = run_stack(e, stack);
+  const bool lstm = stack.kind == CellKind::kLstm;
+  Sizes shape = all.output.sizes();
+  if (stack.batch_first) std::swap(shape[0], shape[1]);
+  Term dy = given_or_zero(c, "grad_output", shape, stack.x.dtype);
+  if (stack.batch_first) dy = e.transpose(dy, 0, 1);
+  const Term dh = given_or_zero(c, "grad_hy", stack.h.sizes(), stack.x.dtype);
+  const Term dc = lstm ? given_or_zero(c, "grad_cy", stack.h.sizes(), stack.x.dtype) : Term();
+  std::vector<LayerGradients> gradients(all.layers.size());
+  for (std::int64_t layer = stack.layers; layer-- > 0;) {
+    Term dx;
+    for (std::int64_t direction = 0; direction < stack.directions; ++direction) {
+      const std::int64_t index = layer * stack.directions + direction;
+      const auto i = static_cast<std::size_t>(index);
+      const Term own = slice(dy, 2, direction * stack.hidden, stack.hidden);
+      gradients[i] = layer_gradients(e, all.layers[i], all.runs[i], own, stack.state(e, dh, index),
+                                     lstm ? stack.state(e, dc, index) : Term());
+      dx = direction == 0 ? gradients[i].x : e.binary(OpKind::kAdd, dx, gradients[i].x);
     }
+    dy = dx;
   }
-  if (c.wants(5)) c.set(5, e.reshape(dh, c.result(5).sizes));
-  if (c.wants(6)) c.set(6, e.reshape(dc, c.result(6).sizes));
+  c.set(0, stack.batch_first ? e.transpose(dy, 0, 1) : dy);
+  std::vector<Term> h, cells;
+  std::size_t next = 3;
+  for (const LayerGradients& g : gradients) {
+    h.push_back(g.h), cells.push_back(g.c);
+    c.set(next++, g.w_input);
+    c.set(next++, g.w_hidden);
+    if (stack.per_layer == 4) c.set(next++, g.b_input), c.set(next++, g.b_hidden);
+  }
+  c.set(1, stacked(e, h));
+  if (lstm) c.set(2, stacked(e, cells));
 }
 
 constexpr Entry kEntries[] = {
-    {"aten::mkldnn_rnn_layer", layer_forward},
-    {"aten::mkldnn_rnn_layer_backward", layer_backward},
+    {"aten::mkldnn_rnn_layer", onednn},
+    {"aten::mkldnn_rnn_layer_backward", onednn_backward},
+    {"aten::_cudnn_rnn", stack_forward},
+    {"aten::_cudnn_rnn_backward", stack_backward},
+    {"aten::miopen_rnn", stack_forward},
+    {"aten::miopen_rnn_backward", stack_backward},
 };
 
 }  // namespace

@@ -27,10 +27,12 @@ const std::map<std::string_view, Entry>& table() {
 std::vector<std::span<const Entry>> entry_lists() {
   return {
       adaptive_pool_entries(),
+      antialias_entries(),
       attention_entries(),
       average_pool_entries(),
       bag_entries(),
       batch_norm_entries(),
+      cell_entries(),
       convolution_entries(),
       creation_entries(),
       distance_entries(),

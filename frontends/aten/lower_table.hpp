@@ -18,10 +18,12 @@ struct Entry {
 };
 
 std::span<const Entry> adaptive_pool_entries();
+std::span<const Entry> antialias_entries();
 std::span<const Entry> attention_entries();
 std::span<const Entry> average_pool_entries();
 std::span<const Entry> bag_entries();
 std::span<const Entry> batch_norm_entries();
+std::span<const Entry> cell_entries();
 std::span<const Entry> convolution_entries();
 std::span<const Entry> creation_entries();
 std::span<const Entry> distance_entries();

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/trace_builder.hpp"
 
@@ -360,7 +362,7 @@ TEST(Errors, CarriedInSomeIterationsOnly) {
     b.op(kMulInPlace, {B::tensor(x), B::number(2)}, {B::tensor(x)});
     b.end_iteration();
   }
-  EXPECT_THAT(refusal(b), HasSubstr("x is carried from one iteration to the next in some iterations only"));
+  EXPECT_THAT(refusal(b), HasSubstr("x changes between iterations 1 and 2 where nothing is recorded"));
 }
 
 TEST(Errors, AliasesThatDifferBetweenIterations) {
@@ -524,6 +526,27 @@ TEST(Outputs, OfOneNameAreToldApartByTheirOrder) {
   const auto program = lowered(b);
   ASSERT_EQ(program.outputs.size(), 2u) << testing::PrintToString(program.left_out);
   EXPECT_NE(program.outputs[0].blobs, program.outputs[1].blobs);
+}
+
+/// Five training steps; before those of `changed` the program changes the weight where nothing is recorded.
+std::string refusal_of_changed(const std::vector<int>& changed) {
+  TraceBuilder b;
+  const auto w = b.fresh({2});
+  for (int i = 0; i < 5; ++i) {
+    const bool is_changed = std::ranges::find(changed, i) != changed.end();
+    if (i == 0 || is_changed) b.external(b.storage_of(w), {1, 2}, trace::Role::kParameter, "layer.weight");
+    b.op(kMulInPlace, {B::tensor(w), B::number(2)}, {B::tensor(w)});
+    b.end_iteration();
+  }
+  b.final_state(b.storage_of(w), {2, 4}, "layer.weight");
+  return refusal(b);
+}
+
+TEST(Unrecorded, AChangeBetweenIterationsIsNamedWithWhatCanBeReplayed) {
+  EXPECT_THAT(refusal_of_changed({2}), testing::AllOf(HasSubstr("layer.weight changes between iterations 1 and 2 where nothing is recorded"),
+                                                      HasSubstr("--iterations 2-4)")));
+  EXPECT_THAT(refusal_of_changed({1, 2}), testing::AllOf(HasSubstr("between iterations 0 and 1"), HasSubstr("--iterations 2-4)")));
+  EXPECT_THAT(refusal_of_changed({4}), testing::AllOf(HasSubstr("between iterations 3 and 4"), HasSubstr("--iterations 0-3)")));
 }
 
 }  // namespace

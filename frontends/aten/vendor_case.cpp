@@ -15,7 +15,7 @@ namespace {
 void build(const Case& test, TraceBuilder& b) {
   Ids inputs;
   for (std::size_t i = 0; i < test.inputs.size(); ++i) {
-    inputs.push_back(b.fresh(test.inputs[i]));
+    inputs.push_back(b.fresh(test.inputs[i], test.integers ? DType::kI32 : DType::kF32));
     std::vector<float> content(static_cast<std::size_t>(graph::View::contiguous(test.inputs[i]).elements()));
     for (std::size_t k = 0; k < content.size(); ++k) {
       content[k] = content_of(i, k);
@@ -27,7 +27,7 @@ void build(const Case& test, TraceBuilder& b) {
   Args outputs;
   Ids results;
   for (const Shape& sizes : test.results) {
-    results.push_back(b.fresh(sizes));
+    results.push_back(b.fresh(sizes, test.integers ? DType::kI32 : DType::kF32));
     outputs.push_back(B::tensor(results.back()));
   }
   for (const Shape& sizes : test.ignored) outputs.push_back(B::tensor(b.fresh(sizes, DType::kI64)));
@@ -68,6 +68,14 @@ std::string program_of(const Case& test) {
     at = end + 1;
   }
   return text;
+}
+
+std::string refusal_of(const Case& test) {
+  TraceBuilder b;
+  build(test, b);
+  const auto program = lower(b.trace());
+  EXPECT_FALSE(program) << test.schema;
+  return program ? "" : program.error().message;
 }
 
 std::map<std::string, std::vector<float>> numbers_of(const Case& test) {

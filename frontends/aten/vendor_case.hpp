@@ -24,6 +24,7 @@ struct Case {
   std::vector<Shape> results;
   std::vector<Shape> ignored = {};       // i64 results behind them that nobody reads
   std::vector<std::size_t> states = {};  // inputs that the op writes
+  bool integers = false;                 // inputs and results are i32, their content the bits of the floats
 };
 
 Case with_schema(Case test, std::string schema, std::function<Args(const Ids&)> arguments);
@@ -33,6 +34,9 @@ float content_of(std::size_t i, std::size_t k);
 
 /// The text of the program without what names its source.
 std::string program_of(const Case& test);
+
+/// Why the lowering refuses; fails the test when it does not.
+std::string refusal_of(const Case& test);
 
 /// All states at the end by name: "result 0", and "input 3" where the op writes that.
 std::map<std::string, std::vector<float>> numbers_of(const Case& test);

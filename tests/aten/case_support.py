@@ -43,6 +43,9 @@ class Data:
     def pos(self, *sizes):
         return self.keep(lambda: torch.rand(sizes, generator=self._generator) + 0.5)
 
+    def small(self, *sizes):
+        return self.keep(lambda: 0.4 * torch.randn(sizes, generator=self._generator))
+
     def d(self, *sizes):
         return self.f(*sizes, dtype=torch.float64)
 

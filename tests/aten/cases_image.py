@@ -39,6 +39,10 @@ for stem, variant, size, output, scales, dtype in (
         ("upsample_bilinear2d", "bf16", (1, 2, 4, 4), [6, 8], [None, None], BF16),
         ("upsample_trilinear3d", "uneven", (1, 2, 3, 4, 2), [5, 7, 4], [None, None, 2.0], F32),
         ("upsample_bicubic2d", "doubled", (1, 2, 4, 5), [8, 10], [2.0, 2.0], F64),
+        ("_upsample_bilinear2d_aa", "down", (1, 2, 7, 9), [3, 4], [None, None], F32),
+        ("_upsample_bilinear2d_aa", "up", (1, 2, 4, 5), [7, 5], [None, None], F64),
+        ("_upsample_bicubic2d_aa", "down", (1, 2, 9, 8), [4, 3], [None, 0.4], F64),
+        ("_upsample_bicubic2d_aa", "up", (1, 2, 4, 5), [9, 6], [None, None], F64),
         ("upsample_bicubic2d", "uneven", (1, 2, 6, 5), [4, 11], [None, 2.3], F64)):
     for corners in (False, True):
         def resampled(d, op=getattr(aten, stem).default, size=size, output=output, scales=scales, dtype=dtype,

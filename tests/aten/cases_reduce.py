@@ -279,7 +279,7 @@ case("native_group_norm_backward", "plain")(lambda d: group_norm_backward(d, Fal
 # Recurrent layers: an LSTM, one layer in one direction
 def lstm_operands(d, biases=True):
     h = 5
-    weights = [d.f(4 * h, 3), d.f(4 * h, h), d.f(4 * h), d.f(4 * h)]
+    weights = [d.small(4 * h, 3), d.small(4 * h, h), d.small(4 * h), d.small(4 * h)]
     if not biases:
         weights[2:] = [d.keep(lambda: torch.zeros(4 * h)), d.keep(lambda: torch.zeros(4 * h))]
     return d.f(7, 2, 3), weights, d.f(2, h), d.f(2, h)

@@ -22,6 +22,9 @@ DEVICE_ONLY = {
     "aten::miopen_batch_norm", "aten::miopen_batch_norm_backward",
     "aten::batch_norm_stats", "aten::batch_norm_elemt", "aten::batch_norm_gather_stats",
     "aten::batch_norm_gather_stats_with_counts", "aten::batch_norm_backward_reduce", "aten::batch_norm_backward_elemt",
+    "aten::_cudnn_rnn", "aten::_cudnn_rnn_backward", "aten::miopen_rnn", "aten::miopen_rnn_backward",
+    "aten::_thnn_fused_lstm_cell", "aten::_thnn_fused_lstm_cell_backward_impl", "aten::_thnn_fused_gru_cell",
+    "aten::_thnn_fused_gru_cell_backward",
     "aten::_fused_rms_norm", "aten::_fused_rms_norm_backward",
     "aten::cudnn_grid_sampler", "aten::cudnn_grid_sampler_backward", "aten::cudnn_affine_grid_generator",
 }

@@ -164,6 +164,77 @@ class Inference(Folder):
         self.assertIn("verified  no: iteration 1: output logits (f32) differs", done.stdout)
 
 
+class Loops(Folder):
+    """Loops in which more happens than one step after the other: replayed, or refused with what changed and what to do."""
+
+    LOOP = """
+        import torch
+        torch.manual_seed(0)
+        def perceptron(width, outputs):
+            return torch.nn.Sequential(torch.nn.Linear(width, 8), torch.nn.Tanh(), torch.nn.Linear(8, outputs))
+        model, other = perceptron(4, 1), perceptron(2, 4)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        second = torch.optim.SGD(other.parameters(), lr=0.1)
+        for step in range(12):
+            optimizer.zero_grad()
+        {body}
+        """
+
+    def recorded(self, body):
+        text = textwrap.dedent(self.LOOP).format(body=textwrap.indent(textwrap.dedent(body).strip("\n"), "    "))
+        done, trace = self.record(text, "--iterations", 6)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return trace
+
+    def assert_verified(self, trace):
+        done = crucible("replay", trace, "--verify", "--json", env=clean_environment(CRUCIBLE_CACHE_DIR=str(self.folder)))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return json.loads(done.stdout)
+
+    def test_gradient_accumulation(self):
+        replay = self.assert_verified(self.recorded("""
+            for part in range(3):
+                (model(torch.randn(5, 4)).square().mean() / 3).backward()
+            optimizer.step()
+            """))
+        self.assertEqual(len(replay["iterations"][0]["outputs"]), 3)
+
+    def test_generator_and_discriminator(self):
+        self.assert_verified(self.recorded("""
+            z = torch.randn(5, 2)
+            ((model(torch.randn(5, 4)) - 1).square().mean() + model(other(z).detach()).square().mean()).backward()
+            optimizer.step()
+            second.zero_grad()
+            (model(other(z)) - 1).square().mean().backward()
+            second.step()
+            """))
+
+    def test_an_evaluation_in_between(self):
+        trace = self.recorded("""
+            model(torch.randn(5, 4)).square().mean().backward()
+            optimizer.step()
+            if step % 4 == 3:
+                with torch.no_grad():
+                    model(torch.randn(5, 4))
+            """)
+        done = crucible("replay", trace, "--verify")
+        self.assert_refused(done, 3, "0.weight changes between iterations", "where nothing is recorded", "crucible trace trim --iterations ")
+        part = done.stderr.split("--iterations ")[1].split(")")[0]
+        trimmed = self.folder / "trimmed.crtrace"
+        self.assertEqual(crucible("trace", "trim", trace, "--iterations", part, "-o", trimmed).returncode, 0)
+        first, last = map(int, part.split("-"))
+        self.assertEqual(len(self.assert_verified(trimmed)["iterations"]), last - first + 1)
+
+    def test_another_op_in_one_iteration(self):
+        trace = self.recorded("""
+            model(torch.randn(5, 4)).square().mean().backward()
+            if step == 5:
+                model[0].weight.data = model[0].weight.data * 0.5
+            optimizer.step()
+            """)
+        self.assert_refused(crucible("replay", trace), 3, "iterations 0 and 3 differ at op", "crucible trace trim --iterations N-N")
+
+
 class BadTraces(Folder):
     def test_missing_file(self):
         self.assert_refused(crucible("replay", self.folder / "none.crtrace"), 3, "none.crtrace")

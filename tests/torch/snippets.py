@@ -8,6 +8,20 @@ import textwrap
 
 from support import LOOP, RecorderTest, Trace
 
+# For BEFORE: a subclass that holds another tensor and has every op run on that.
+WRAPPED = """
+class Wrapped(torch.Tensor):
+    @staticmethod
+    def __new__(cls, inner):
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+    def __init__(self, inner):
+        self.inner = inner
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        unwrapped = [a.inner if isinstance(a, Wrapped) else a for a in args]
+        return Wrapped(function(*unwrapped, **(kwargs or {})))
+"""
+
 PROGRAM = LOOP.replace("for step in range(10):", "{definitions}\nfor step in range({steps}):").replace("    loss.backward()\n", "{calls}    loss.backward()\n")
 PROGRAM = PROGRAM.replace("import torch\n", "import crucible\nimport torch\n", 1) + "    crucible.step()\n"  # snippets may have optimizers of their own
 

@@ -61,12 +61,16 @@ class Refusals(RecorderTest):
         self.check(self.record(LOOP), 3, "cannot create the lock file", "create the folder first")
 
     def test_torch_of_another_version(self):
-        program = "import torch\nprint('not reached')\n"
-        fake = os.path.join(self.folder, "torch")
-        os.mkdir(fake)
+        os.mkdir(os.path.join(self.folder, "torch"))
         self.script("__version__ = '1.2.3'\n", "torch/__init__.py")
-        done = self.record(program)
-        self.check(done, 3, "the recorder was built for torch 2.", "the program runs torch 1.2.3", "cmake -B", "CRUCIBLE_PYTHON=")
+        done = self.record("import torch\nprint('not reached')\n")
+        texts = ("the recorder was built for torch 2.", "the program runs torch 1.2.3",
+                 f"cmake {BUILD} -DCRUCIBLE_PYTHON={sys.executable} && cmake --build {BUILD}")
+        self.check(done, 3, *texts)
+        self.assertNotIn("not reached", done.stdout)
+        path = self.script("import crucible\nwith crucible.record('out.crtrace'):\n    print('not reached')\n")
+        done = self.run_command([sys.executable, path], env={**os.environ, "PYTHONPATH": os.path.join(BUILD, "python")})
+        self.check(done, 1, "crucible.RecordError: ", *texts)
         self.assertNotIn("not reached", done.stdout)
 
     def test_python_of_another_version(self):
@@ -116,6 +120,8 @@ class UnwritableDisk(RecorderTest):
         full = "/dev/full"
         done = self.run_command([CRUCIBLE, "record", "-o", full, "--", sys.executable, self.script(LOOP)])
         self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("cannot write /dev/full: it is not a regular file; choose another path", done.stderr)
+        self.assertFalse(os.path.exists(full + ".lock"))
 
 
 class TwoAtOnce(RecorderTest):

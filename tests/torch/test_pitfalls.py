@@ -3,29 +3,19 @@
 import os
 import struct
 import sys
+import textwrap
 import unittest
 
-from snippets import Recorded, SnippetTest, program
+from snippets import WRAPPED, Recorded, SnippetTest, program
 from support import BUILD, LOOP, RecorderTest, floats, real
 
 LIBRARY = os.path.join(BUILD, "tests", "torch", "crucible_test_ops.so")
 
 
 class Pitfalls(SnippetTest):
-    BEFORE = f"""
+    BEFORE = WRAPPED + textwrap.dedent(f"""
         torch.ops.load_library({LIBRARY!r})
         outside = [torch.full((3,), float(i)) for i in range(20)]
-
-        class Wrapped(torch.Tensor):
-            @staticmethod
-            def __new__(cls, inner):
-                return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
-            def __init__(self, inner):
-                self.inner = inner
-            @classmethod
-            def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
-                unwrapped = [a.inner if isinstance(a, Wrapped) else a for a in args]
-                return Wrapped(function(*unwrapped, **(kwargs or {{}})))
 
         class Deep(torch.autograd.Function):
             @staticmethod
@@ -43,7 +33,7 @@ class Pitfalls(SnippetTest):
         lstm = torch.nn.LSTM(3, 2)
         norm = torch.nn.BatchNorm1d(3)
         attention = torch.nn.MultiheadAttention(4, 2)
-    """
+    """)
     SNIPPETS = {
         "inference": """
             with torch.inference_mode():

@@ -1,13 +1,14 @@
 """Under other tools: the recorder sees the ops that execute, once each, and the other tool sees what it always sees."""
 
+import textwrap
 import unittest
 
-from snippets import Recorded, SnippetTest, program
+from snippets import WRAPPED, Recorded, SnippetTest, program
 from support import RecorderTest
 
 
 class Tools(SnippetTest):
-    BEFORE = """
+    BEFORE = WRAPPED + textwrap.dedent("""
         import os
         from torch._subclasses.fake_tensor import FakeTensorMode
         from torch.utils._python_dispatch import TorchDispatchMode
@@ -28,17 +29,6 @@ class Tools(SnippetTest):
             def __torch_function__(self, function, types, args=(), kwargs=None):
                 return function(*args, **(kwargs or {}))
 
-        class Wrapped(torch.Tensor):
-            @staticmethod
-            def __new__(cls, inner):
-                return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
-            def __init__(self, inner):
-                self.inner = inner
-            @classmethod
-            def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
-                unwrapped = [a.inner if isinstance(a, Wrapped) else a for a in args]
-                return Wrapped(function(*unwrapped, **(kwargs or {})))
-
         os.environ.update(MASTER_ADDR='localhost', MASTER_PORT='0')
         torch.distributed.init_process_group('gloo', store=torch.distributed.HashStore(), rank=0, world_size=1)
         from torch.distributed.tensor import DTensor, Shard, Replicate, distribute_tensor
@@ -46,7 +36,7 @@ class Tools(SnippetTest):
         sharded = distribute_tensor(torch.ones(4, 2), mesh, [Shard(0)])
         import torch.distributed._functional_collectives as functional
         reduced, gathered = torch.ones(3), torch.zeros(3)
-    """
+    """)
     SNIPPETS = {
         "profiled": """
             with torch.profiler.profile(record_shapes=True, with_stack=False) as profile:

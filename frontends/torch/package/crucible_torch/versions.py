@@ -8,7 +8,7 @@ from crucible_torch import build_info
 def mismatch(torch):
     """Why this library cannot record this interpreter, in one sentence with the fix; "" when it can."""
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
-    fix = (f"build it for {sys.executable}: cmake -B {build_info.BUILD_FOLDER} -DCRUCIBLE_PYTHON={sys.executable} "
+    fix = (f"build it for {sys.executable}: cmake {build_info.BUILD_FOLDER} -DCRUCIBLE_PYTHON={sys.executable} "
            f"&& cmake --build {build_info.BUILD_FOLDER}")
     if python != build_info.PYTHON_VERSION:
         return f"the recorder was built for Python {build_info.PYTHON_VERSION}, the program runs Python {python}; {fix}"
