@@ -55,7 +55,7 @@ class BiasedLock {
  private:
   static constexpr std::uint64_t kNobody = 0;
 
-  void lock_shared(std::uint64_t me) {
+  [[gnu::noinline, gnu::cold]] void lock_shared(std::uint64_t me) {
     while (spin_.exchange(true, std::memory_order_acquire)) wait();
     if (const std::uint64_t owner = owner_.load(std::memory_order_relaxed); owner != kNobody && owner != me) {
       owner_.store(kNobody, std::memory_order_relaxed);

@@ -157,20 +157,9 @@ inline std::uint32_t CallSiteCache::site_of(CallSites& shared, PyCodeObject* cod
   return known != nullptr ? *known : learn_site(shared, code, instruction);
 }
 
-CallSite CallSiteCache::find(CallSites& shared, bool want_module) {
-  if (generation_ != shared.generation()) [[unlikely]] {
-    generation_ = shared.generation();
-    forget();
-  }
-  switch (shared.way()) {
-    case CallSites::Way::kInPlace: return find_in_frames(shared, want_module);
-    case CallSites::Way::kPublicApi: return find_with_api(shared, want_module);
-    case CallSites::Way::kNot: break;
-  }
-  return {};
-}
-
-void CallSiteCache::forget() {
+void CallSiteCache::forget(std::uint32_t generation) {
+  generation_ = generation;
+  path_.length = 0;
   codes_.clear();
   sites_.clear();
   modules_.clear();
@@ -205,24 +194,52 @@ std::uint32_t CallSiteCache::module_of(CallSites& shared, PyObject* module, void
   return modules_.remember(module, shared.module_of(module, outermost));
 }
 
-CallSite CallSiteCache::find_in_frames(CallSites& shared, bool want_module) {
-  CallSite found;
-  const PyThreadState* thread = python_thread_ != nullptr ? python_thread_ : PyGILState_GetThisThreadState();
-  if (thread == nullptr || thread->cframe == nullptr) return found;  // a thread of the framework: no Python below
-  for (_PyInterpreterFrame* frame = thread->cframe->current_frame; frame != nullptr; frame = frame->previous) {
-    switch (kind_of(shared, frame->f_code)) {
-      case CallSites::CodeKind::kFramework: break;
-      case CallSites::CodeKind::kModuleCall:
-        if (found.module != kNoSite) break;
-        if (PyObject* self = self_of(frame); self != nullptr) found.module = module_of(shared, self, frame);
-        break;
-      case CallSites::CodeKind::kUser:
-        if (found.site == kNoSite) found.site = site_of(shared, frame->f_code, frame->prev_instr);
-        break;
-    }
-    if (found.site != kNoSite && (found.module != kNoSite || !want_module)) break;
+inline bool CallSiteCache::is_on_path(const void* innermost, bool want_module) const {
+  const auto* frame = static_cast<const _PyInterpreterFrame*>(innermost);
+  if (path_.length == 0 || path_.wanted_module != want_module) return false;
+  for (const Step *step = path_.steps.data(), *const end = step + path_.length; step != end; ++step, frame = frame->previous) {
+    if (frame != step->frame || frame->prev_instr != step->instruction) return false;
+    if (step->module != nullptr && frame->localsplus[0] != step->module) return false;
   }
-  return found;
+  return true;
+}
+
+CallSite CallSiteCache::find_in_frames(CallSites& shared, bool want_module) {
+  const PyThreadState* thread = python_thread_ != nullptr ? python_thread_ : PyGILState_GetThisThreadState();
+  if (thread == nullptr || thread->cframe == nullptr) return {};  // a thread of the framework: no Python below
+  _PyInterpreterFrame* const innermost = thread->cframe->current_frame;
+  if (is_on_path(innermost, want_module)) [[likely]] return path_.found;
+  // Kept out of line: what is run for most ops stays short. A search that leads to no site, takes many steps or meets a
+  // module that a cell holds is not remembered.
+  const auto search = [this, &shared, innermost, want_module]() __attribute__((noinline)) {
+    CallSite found;
+    std::size_t steps = 0;
+    bool is_plain = true;
+    _PyInterpreterFrame* frame = innermost;
+    for (; frame != nullptr; frame = frame->previous) {
+      PyObject* self = nullptr;
+      switch (kind_of(shared, frame->f_code)) {
+        case CallSites::CodeKind::kFramework: break;
+        case CallSites::CodeKind::kModuleCall:
+          if (found.module != kNoSite) break;
+          self = self_of(frame);
+          is_plain &= self != nullptr && self == frame->localsplus[0];
+          if (self != nullptr) found.module = module_of(shared, self, frame);
+          break;
+        case CallSites::CodeKind::kUser:
+          if (found.site == kNoSite) found.site = site_of(shared, frame->f_code, frame->prev_instr);
+          break;
+      }
+      if (steps < kMostSteps) path_.steps[steps] = {frame, frame->prev_instr, self};
+      ++steps;
+      if (found.site != kNoSite && (found.module != kNoSite || !want_module)) break;
+    }
+    path_.length = frame != nullptr && is_plain && steps <= kMostSteps ? steps : 0;
+    path_.wanted_module = want_module;
+    path_.found = found;
+    return found;
+  };
+  return search();
 }
 
 #else

@@ -5,6 +5,7 @@
 
 #include <Python.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <string>
@@ -65,18 +66,22 @@ class CallSiteCache {
  public:
   /// The call site of the op that this thread is about to run. The module is searched beyond the site's frame only when
   /// `want_module`. Takes the GIL only for code that this thread has not met yet.
-  CallSite find(CallSites& shared, bool want_module);
+  CallSite find(CallSites& shared, bool want_module) {
+    if (generation_ != shared.generation()) [[unlikely]] forget(shared.generation());
+    if (shared.way() == CallSites::Way::kInPlace) [[likely]] return find_in_frames(shared, want_module);
+    return shared.way() == CallSites::Way::kPublicApi ? find_with_api(shared, want_module) : CallSite{};
+  }
   /// Says that the calling thread holds the GIL and runs Python code for as long as the recording lasts.
   void stays_in_python() { python_thread_ = PyThreadState_Get(); }
 
  private:
-  CallSite find_in_frames(CallSites& shared, bool want_module);
+  [[gnu::hot]] CallSite find_in_frames(CallSites& shared, bool want_module);
   CallSite find_with_api(CallSites& shared, bool want_module);
-  void forget();
+  [[gnu::cold]] void forget(std::uint32_t generation);
   CallSites::CodeKind kind_of(CallSites& shared, PyCodeObject* code);
-  CallSites::CodeKind learn_kind(CallSites& shared, PyCodeObject* code);
+  [[gnu::cold]] CallSites::CodeKind learn_kind(CallSites& shared, PyCodeObject* code);
   std::uint32_t site_of(CallSites& shared, PyCodeObject* code, const void* instruction);
-  std::uint32_t learn_site(CallSites& shared, PyCodeObject* code, const void* instruction);
+  [[gnu::cold]] std::uint32_t learn_site(CallSites& shared, PyCodeObject* code, const void* instruction);
   std::uint32_t module_of(CallSites& shared, PyObject* module, void* frame);
 
   /// Addresses with a number each, in sets of two places. The address 0 is the empty place.
@@ -109,8 +114,25 @@ class CallSiteCache {
     std::size_t mask_;
   };
 
+  /// The frames of the last search, innermost first. While they stand where they stood, its answer is the answer: most
+  /// ops are called from where the one before them was, a backward pass from one place altogether.
+  struct Step {
+    const void* frame = nullptr;
+    const void* instruction = nullptr;  // its next one; tells the code object too
+    const void* module = nullptr;       // in a frame of nn.Module.__call__: whose
+  };
+  static constexpr std::size_t kMostSteps = 24;
+  struct Path {
+    std::array<Step, kMostSteps> steps;
+    std::size_t length = 0;  // 0: no search is remembered
+    bool wanted_module = false;
+    CallSite found;
+  };
+  bool is_on_path(const void* frame, bool want_module) const;
+
   std::uint32_t generation_ = 0;
   PyThreadState* python_thread_ = nullptr;  // of the thread that started recording: it outlives the recording
+  Path path_;
   AddressMap codes_{2048};                  // code object -> kind
   AddressMap sites_{2048};                  // address of the instruction in its code object -> site
   AddressMap modules_{1024};                // module object -> module

@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <atomic>
+#include <cstddef>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -35,37 +35,40 @@ class Pool {
       }
     }
     const std::size_t bytes = (words * sizeof(std::uint64_t) + kHugePage - 1) & ~(kHugePage - 1);
-    void* memory = std::aligned_alloc(kHugePage, bytes);
-    if (memory == nullptr) throw std::bad_alloc();
-    ::madvise(memory, bytes, MADV_HUGEPAGE);  // a wish: without huge pages it is only slower
-    made_.fetch_add(1, std::memory_order_relaxed);
-    auto* chunk = static_cast<std::uint64_t*>(memory);
-    if (words > kChunkWords) return {chunk, [](std::uint64_t* taken) { std::free(taken); }};
+    std::uint64_t* chunk = map(bytes);
+    if (words > kChunkWords) return {chunk, [bytes](std::uint64_t* taken) { ::munmap(taken, bytes); }};
     return {chunk, [](std::uint64_t* taken) { instance().give_back(taken); }};
   }
-  std::uint64_t made() const { return made_.load(std::memory_order_relaxed); }
 
  private:
+  /// Memory at a huge page's boundary. Not from malloc, which would write its own word into the huge page before it.
+  static std::uint64_t* map(std::size_t bytes) {
+    void* mapped = ::mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED) throw std::bad_alloc();
+    auto* const start = static_cast<std::byte*>(mapped);
+    const std::size_t before = -reinterpret_cast<std::uintptr_t>(start) & (kHugePage - 1);
+    if (before > 0) ::munmap(start, before);
+    ::munmap(start + before + bytes, kHugePage - before);
+    ::madvise(start + before, bytes, MADV_HUGEPAGE);  // a wish: without huge pages it is only slower
+    return reinterpret_cast<std::uint64_t*>(start + before);
+  }
   void give_back(std::uint64_t* chunk) {
     const std::lock_guard lock(mutex_);
     if (free_.size() < kKept) {
       free_.push_back(chunk);
     } else {
-      std::free(chunk);
+      ::munmap(chunk, kHugePage);
     }
   }
 
   static constexpr std::size_t kKept = 16;
   std::mutex mutex_;  // guards free_
   std::vector<std::uint64_t*> free_;
-  std::atomic<std::uint64_t> made_{0};
 };
 
 }  // namespace
 
 Log::Log() { grow(0); }
-
-std::uint64_t Log::chunks_made() { return Pool::instance().made(); }
 
 void Log::grow(std::size_t words) {
   const std::size_t partial = record_ == nullptr ? 0 : static_cast<std::size_t>(next_ - record_);
@@ -80,7 +83,7 @@ void Log::grow(std::size_t words) {
   uncut_ = chunk.get();
   next_ = chunk.get() + partial;
   if (record_ != nullptr) record_ = chunk.get();
-  end_ = chunk.get() + capacity;
+  limit_ = chunk.get() + capacity - kSlack;
   chunk_ = std::move(chunk);
 }
 

@@ -63,6 +63,7 @@ struct RecordHeader {
   }
 };
 inline constexpr std::size_t kRecordWords = sizeof(RecordHeader) / 8;
+static_assert(kRecordWords == 3 && std::endian::native == std::endian::little);
 
 /// Owns: the chunk it writes to; full ones and those that were cut are shared with who reads them, and used again after
 /// that. Threads: one writer; cut() and words_written() by anybody while the writer is between ops or inside one that runs.
@@ -76,19 +77,25 @@ class Log {
   };
 
   Log();
-  /// Starts a record; the header is written by finish_record.
-  void begin_record() {
+  /// Starts a record; the arguments are the fields of its header.
+  void begin_record(std::uint32_t operator_id, std::uint32_t site, std::uint32_t module, std::uint64_t sequence, std::uint64_t phase) {
     reserve(kRecordWords);
-    record_ = next_;
-    next_ += kRecordWords;
+    // Word by word: a header that is put together field by field would be read back before the fields have arrived.
+    std::uint64_t* const record = next_;
+    record_ = record;
+    next_ = record + kRecordWords;
+    record[0] = operator_id;
+    record[1] = site | static_cast<std::uint64_t>(module) << 32;
+    record[2] = sequence | phase << 56;
   }
   /// Keeps the record that was begun.
-  void finish_record(const RecordHeader& header) {
-    RecordHeader complete = header;
-    complete.words = static_cast<std::uint32_t>(next_ - record_);
-    std::memcpy(record_, &complete, sizeof complete);
+  void finish_record() {
+    record_[0] |= static_cast<std::uint64_t>(next_ - record_) << 32;
     record_ = nullptr;
   }
+  /// The header of the record that was begun; set_operator() before it is finished.
+  RecordHeader header() const { return RecordHeader::read(record_); }
+  void set_operator(std::uint32_t operator_id) { record_[0] = operator_id; }
   /// Forgets the record that was begun.
   void drop_record() {
     next_ = record_;
@@ -97,7 +104,7 @@ class Log {
   /// Room for `words` more words of the present record, and for kSlack after them. Every item of no fixed size reserves
   /// for itself; the fixed ones between two of those (at most three words each) live in the slack.
   void reserve(std::size_t words) {
-    if (static_cast<std::size_t>(end_ - next_) < words + kSlack) [[unlikely]] grow(words);
+    if (next_ + words > limit_) [[unlikely]] grow(words);
   }
   /// Where the next word goes, for who reserved room and writes several words at once; written() says up to where.
   std::uint64_t* next() { return next_; }
@@ -110,20 +117,18 @@ class Log {
   std::vector<Piece> cut();
   /// Words of all records so far, cut or not.
   std::uint64_t words_written() const { return words_left_behind_ + static_cast<std::uint64_t>(next_ - chunk_.get()); }
-  /// Chunks that were made, not taken back from readers, by all logs of the process.
-  static std::uint64_t chunks_made();
 
   static constexpr std::size_t kSlack = 256;
 
  private:
-  void grow(std::size_t words);
+  [[gnu::cold]] void grow(std::size_t words);
   std::uint64_t* finished_end() const { return record_ == nullptr ? next_ : record_; }
 
-  Chunk chunk_;
-  std::uint64_t* uncut_ = nullptr;   // what was not cut begins here
-  std::uint64_t* record_ = nullptr;  // start of the record being written
   std::uint64_t* next_ = nullptr;
-  std::uint64_t* end_ = nullptr;
+  std::uint64_t* limit_ = nullptr;   // kSlack before the chunk's end
+  std::uint64_t* record_ = nullptr;  // start of the record being written
+  std::uint64_t* uncut_ = nullptr;   // what was not cut begins here
+  Chunk chunk_;
   std::vector<Piece> full_;  // of chunks that are full, not cut yet
   std::uint64_t words_left_behind_ = 0;  // in chunks before the present one
 };

@@ -14,16 +14,16 @@ namespace crucible::recorder {
 namespace {
 
 /// Tensors whose values are not simply those at their offset, sizes and strides, or that have none (meta tensors).
-std::uint64_t unusual_keys() {
+constexpr c10::DispatchKeySet unusual_keys() {
   using K = c10::DispatchKey;
   c10::DispatchKeySet keys(c10::BackendComponent::MetaBit);
   for (const K key : {K::Sparse, K::SparseCsr, K::NestedTensor, K::Quantized, K::Conjugate, K::Negative, K::ZeroTensor}) {
     keys = keys | c10::DispatchKeySet(key);
   }
-  return keys.raw_repr();
+  return keys;
 }
 
-const std::uint64_t kUnusualKeys = unusual_keys();
+constexpr c10::DispatchKeySet kUnusualKeys = unusual_keys();
 
 /// dtype_of as a table, for the hot path.
 constexpr std::array<std::uint8_t, static_cast<std::size_t>(c10::ScalarType::NumOptions)> kDTypes = [] {
@@ -43,7 +43,7 @@ std::uint64_t size_word(const c10::StorageImpl& storage, std::uint64_t size_byte
 bool fits(std::int64_t numbers) { return static_cast<std::uint64_t>(numbers) >> 32 == 0; }
 
 /// Sizes, and strides where they are not those of a dense tensor; adds to `flags` how. Returns where the next word goes.
-std::uint64_t* put_shape(std::uint64_t* next, c10::IntArrayRef sizes, c10::IntArrayRef strides, std::uint64_t& flags) {
+[[gnu::noinline]] std::uint64_t* put_shape(std::uint64_t* next, c10::IntArrayRef sizes, c10::IntArrayRef strides, std::uint64_t& flags) {
   const std::size_t dimensions = sizes.size();
   std::int64_t all_bits = 0, expected = 1;
   bool dense = true;
@@ -77,7 +77,7 @@ std::uint64_t* put_shape(std::uint64_t* next, c10::IntArrayRef sizes, c10::IntAr
   return next + (halves + 1) / 2;
 }
 
-bool requires_grad(const c10::TensorImpl& impl) {
+inline bool requires_grad(const c10::TensorImpl& impl) {
   // The framework's own class, whose fields are the answer but for views: those ask their base, through the interface.
   const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(impl.autograd_meta());
   return meta != nullptr && (meta->requires_grad_ || meta->grad_fn_ != nullptr || (meta->is_view_ && meta->requires_grad()));
@@ -104,20 +104,19 @@ void Encoder::other_tensor(const at::Tensor& tensor, Access access) {
 
 void Encoder::tensor(const at::Tensor& tensor, Access access) {
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-  c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
-  const std::uint64_t keys = impl->key_set().raw_repr();
-  if (storage == nullptr || keys == 0 || (keys & kUnusualKeys) != 0 || impl->has_symbolic_sizes_strides()) [[unlikely]] {
+  c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();  // none where the tensor is undefined
+  if (storage == nullptr || !(impl->key_set() & kUnusualKeys).empty() || impl->has_symbolic_sizes_strides()) [[unlikely]] {
     return other_tensor(tensor, access);
   }
+  std::uint64_t flags = requires_grad(*impl) ? kRequiresGrad : 0;
   StorageTable::Slot& slot = access == Access::kResult ? recorder_.output_storage(storage)
                                                        : recorder_.input_storage(storage, access == Access::kWrite, access == Access::kRead);
   const auto sizes = impl->sizes();
-  const auto strides = impl->strides();
   const std::size_t dimensions = sizes.size();
   log_.reserve(3 + 2 * dimensions);
   std::uint64_t* const head = log_.next();
   std::uint64_t* next = head + 1;
-  std::uint64_t flags = (requires_grad(*impl) ? kRequiresGrad : 0) | (impl->is_wrapped_number() ? kWrappedNumber : 0);
+  flags |= impl->is_wrapped_number() ? kWrappedNumber : 0;
   if (const std::uint64_t offset = static_cast<std::uint64_t>(impl->storage_offset()); offset != 0) {
     flags |= kHasOffset;
     *next++ = offset;
@@ -131,21 +130,30 @@ void Encoder::tensor(const at::Tensor& tensor, Access access) {
       *next++ = size_word(*storage, size_bytes);
     }
   }
+  // Most tensors have two dimensions or fewer and are small: one word, or two where they are transposed.
+  const auto strides = impl->strides();
   const std::int64_t* const size = sizes.data();
   const std::int64_t* const stride = strides.data();
-  // Most tensors have one or two dimensions, are dense and small: one word.
-  if (dimensions == 2 && stride[1] == 1 && stride[0] == (size[1] == 0 ? 1 : size[1]) && fits(size[0] | size[1])) {
-    flags |= kDense;
+  if (dimensions == 2 && fits(size[0] | size[1] | stride[0] | stride[1])) {
     *next++ = static_cast<std::uint64_t>(size[0]) | static_cast<std::uint64_t>(size[1]) << 32;
+    if (stride[1] == 1 && stride[0] == size[1] + (size[1] == 0)) {
+      flags |= kDense;
+    } else {
+      *next++ = static_cast<std::uint64_t>(stride[0]) | static_cast<std::uint64_t>(stride[1]) << 32;
+    }
+  } else if (dimensions == 0) {
+    flags |= kDense;
   } else if (dimensions == 1 && stride[0] == 1 && fits(size[0])) {
     flags |= kDense;
     *next++ = static_cast<std::uint64_t>(size[0]);
   } else {
-    next = put_shape(next, sizes, strides, flags);
+    std::uint64_t how = 0;  // of its own: what a call may write is in memory from then on
+    next = put_shape(next, sizes, strides, how);
+    flags |= how;
   }
   *head = static_cast<std::uint64_t>(Tag::kTensor) |
-          static_cast<std::uint64_t>(kDTypes[static_cast<std::size_t>(c10::typeMetaToScalarType(impl->dtype()))]) << 8 |
-          flags << 16 | static_cast<std::uint64_t>(dimensions) << 24 | static_cast<std::uint64_t>(slot.id) << 32;
+          static_cast<std::uint64_t>(kDTypes[static_cast<std::size_t>(impl->dtype().toScalarType())]) << 8 | flags << 16 |
+          static_cast<std::uint64_t>(dimensions) << 24 | static_cast<std::uint64_t>(slot.id) << 32;
   log_.written(next);
 }
 
@@ -221,10 +229,6 @@ OpScope::OpScope(const Operator& op)
   if (--thread_.until_sample == 0) [[unlikely]] begin_sample();
   const trace::Phase phase = recorder_.phase();
   const CallSite call = thread_.call_sites.find(recorder_.call_sites(), phase == trace::Phase::kForward);
-  header_.operator_id = op.id;
-  header_.site = call.site;
-  header_.module = call.module;
-  header_.phase = static_cast<std::uint64_t>(phase);
   lock();
   if (!takes()) [[unlikely]] {
     unlock();
@@ -232,8 +236,8 @@ OpScope::OpScope(const Operator& op)
   }
   open_ = true;
   if (sampled_) [[unlikely]] copied_before_ns_ = recorder_.state().snapshots.copy_ns();
-  header_.sequence = recorder_.take_sequence();
-  thread_.log.begin_record();
+  sequence_ = recorder_.take_sequence();
+  thread_.log.begin_record(op.id, call.site, call.module, sequence_, static_cast<std::uint64_t>(phase));
 }
 
 void OpScope::before_run() {
@@ -255,12 +259,18 @@ bool OpScope::after_run() {
   return true;
 }
 
+void OpScope::note_result(std::uint32_t output, const at::Tensor& tensor) {
+  if (op_.random) recorder_.add_draw(sequence_, output, tensor);
+  if (op_.unfilled) recorder_.note_unfilled(tensor);
+}
+
 void OpScope::finish() {
   if (encoder_.is_abstract()) [[unlikely]] return abandon();
   if (encoder_.unusual() != nullptr) [[unlikely]] {
-    recorder_.count_not_recorded(std::string(encoder_.unusual()) + " in " + op_.full_name() + " (kept as their parts; not replayed)", header_.site);
+    recorder_.count_not_recorded(std::string(encoder_.unusual()) + " in " + op_.full_name() + " (kept as their parts; not replayed)",
+                                 thread_.log.header().site);
   }
-  thread_.log.finish_record(header_);
+  thread_.log.finish_record();
   if (sampled_) [[unlikely]] end_sample();
   open_ = false;
   unlock();
@@ -269,7 +279,7 @@ void OpScope::finish() {
 void OpScope::keep_hashes(std::vector<std::uint64_t> hashes) {
   if (!open_) return;
   lock();
-  if (takes()) recorder_.add_hashes(header_.sequence, std::move(hashes));
+  if (takes()) recorder_.add_hashes(sequence_, std::move(hashes));
   unlock();
 }
 
@@ -293,8 +303,8 @@ void OpScope::abandon() {
   if (recorder_.is_present(recording_)) {
     if (encoder_.has_news()) {
       // The storages that it made known stay known: their sizes are read from here.
-      header_.operator_id = kDroppedRecord;
-      thread_.log.finish_record(header_);
+      thread_.log.set_operator(kDroppedRecord);
+      thread_.log.finish_record();
     } else {
       thread_.log.drop_record();
     }

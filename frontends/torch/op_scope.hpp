@@ -44,12 +44,12 @@ constexpr DType dtype_of(c10::ScalarType type) {
 /// Writes items into a thread's log. Threads: one, holding the recorder's lock.
 class Encoder {
  public:
-  enum class Access : std::uint8_t { kRead, kView, kWrite, kResult };  // kView: the elements are not read
+  using Access = Usage;
 
   /// `may_grow`: storages may have become larger since they were last seen, as an op that writes can make them.
   Encoder(Recorder& recorder, Log& log, bool may_grow) : recorder_(recorder), log_(log), may_grow_(may_grow) {}
 
-  void tensor(const at::Tensor& tensor, Access access);
+  [[gnu::hot]] void tensor(const at::Tensor& tensor, Access access);  // hot: laid out side by side with the others
   void storage(const c10::Storage& storage, Access access);
   void boolean(bool value) { log_.put(Tag::kBool, value ? 1 : 0); }
   void integer(std::int64_t value) {
@@ -60,7 +60,7 @@ class Encoder {
     log_.put(Tag::kDouble);
     log_.put(std::bit_cast<std::uint64_t>(value));
   }
-  void scalar(const c10::Scalar& value);
+  [[gnu::hot]] void scalar(const c10::Scalar& value);
   void string(std::string_view value) { log_.put_bytes(Tag::kString, value.data(), value.size()); }
   void opaque(std::string_view type) { log_.put_bytes(Tag::kOpaque, type.data(), type.size()); }
   void device(const c10::Device& device);
@@ -83,7 +83,7 @@ class Encoder {
   bool has_news() const { return has_news_; }
 
  private:
-  void other_tensor(const at::Tensor& tensor, Access access);
+  [[gnu::cold]] void other_tensor(const at::Tensor& tensor, Access access);
   Recorder& recorder_;
   Log& log_;
   bool may_grow_ = false;
@@ -96,7 +96,7 @@ class Encoder {
 /// does one whose recording ends on another thread meanwhile.
 class OpScope {
  public:
-  explicit OpScope(const Operator& op);
+  [[gnu::hot]] explicit OpScope(const Operator& op);
   ~OpScope() {
     if (open_) abandon();
   }
@@ -106,22 +106,21 @@ class OpScope {
   /// False when there is nothing to record any more: the op passes by, and nothing else here may be called.
   bool is_open() const { return open_; }
   Encoder& encoder() { return encoder_; }
-  Encoder::Access access(std::size_t argument) const {
-    return op_.writes(argument) ? Encoder::Access::kWrite : op_.views(argument) ? Encoder::Access::kView : Encoder::Access::kRead;
-  }
+  Encoder::Access access(std::size_t argument) const { return op_.usage(argument); }
   /// All arguments are written: the op may run.
-  void before_run();
+  [[gnu::hot]] void before_run();
   /// The op has run: results may be written, unless false comes back.
-  bool after_run();
+  [[gnu::hot]] bool after_run();
   /// Notes what a random op drew, as result number `output`, and memory that was returned without being filled.
   void drawn(std::uint32_t output, const at::Tensor& tensor) {
-    if (op_.random) recorder_.add_draw(header_.sequence, output, tensor);
-    if (op_.unfilled) recorder_.note_unfilled(tensor);
+    if (op_.special_results) [[unlikely]] note_result(output, tensor);
   }
+  /// The keys of the calling thread, which has made the scope.
+  c10::impl::PODLocalDispatchKeySet& keys() { return *thread_.keys; }
   /// Notes the hashes of the op's results. Call between before_run() and after_run().
   void keep_hashes(std::vector<std::uint64_t> hashes);
   /// Keeps the record.
-  void finish();
+  [[gnu::hot]] void finish();
 
  private:
   void lock() {
@@ -133,9 +132,10 @@ class OpScope {
     recorder_.lock().unlock();
   }
   bool takes() const { return recorder_.takes(recording_); }
-  void abandon();
-  void begin_sample();
-  void end_sample();
+  void note_result(std::uint32_t output, const at::Tensor& tensor);
+  [[gnu::cold]] void abandon();
+  [[gnu::cold]] void begin_sample();
+  [[gnu::cold]] void end_sample();
   static std::uint64_t now_ns() {
     return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
   }
@@ -145,11 +145,28 @@ class OpScope {
   ThreadState& thread_;     // of the recording that had begun with the op: once that has ended it is not touched
   std::uint32_t recording_;
   Encoder encoder_;
-  RecordHeader header_;
+  std::uint64_t sequence_ = 0;
   bool open_ = false;    // a record was begun
   bool locked_ = false;
   bool sampled_ = false;
   std::uint64_t started_ns_ = 0, spent_ns_ = 0, copied_before_ns_ = 0;
+};
+
+/// While it lives, the calling thread's ops pass unseen: what the framework's ExcludeDispatchKeyGuard does for our key, without
+/// looking for the thread's keys again.
+class Unrecorded {
+ public:
+  explicit Unrecorded(c10::impl::PODLocalDispatchKeySet& keys)
+      : keys_(keys), added_(c10::DispatchKeySet(c10::DispatchKey::Fake) - keys.excluded()) {
+    keys_.set_excluded(keys_.excluded() | added_);
+  }
+  ~Unrecorded() { keys_.set_excluded(keys_.excluded() - added_); }
+  Unrecorded(const Unrecorded&) = delete;
+  Unrecorded& operator=(const Unrecorded&) = delete;
+
+ private:
+  c10::impl::PODLocalDispatchKeySet& keys_;
+  c10::DispatchKeySet added_;
 };
 
 }  // namespace crucible::recorder

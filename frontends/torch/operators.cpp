@@ -69,11 +69,16 @@ void describe(Operator& entry) {
   entry.text = c10::toString(schema);
   entry.written_arguments = written_arguments(schema);
   entry.viewed_arguments = viewed_arguments(schema);
+  for (std::size_t i = 0; i < 32; ++i) {
+    const Usage usage = entry.writes(i) ? Usage::kWrite : entry.views(i) ? Usage::kView : Usage::kRead;
+    entry.accesses |= static_cast<std::uint64_t>(usage) << (2 * i);
+  }
   entry.unfilled = std::find(std::begin(kUnfilled), std::end(kUnfilled), schema.name()) != std::end(kUnfilled);
   const bool seeded = entry.handle.hasTag(at::Tag::nondeterministic_seeded) ||
                       std::find(std::begin(kRandom), std::end(kRandom), schema.name()) != std::end(kRandom);
   entry.draws_inside = seeded && has_argument(schema, "dropout_p");
   entry.random = seeded && !entry.draws_inside;
+  entry.special_results = entry.random || entry.unfilled;
   entry.control = schema.name().starts_with("profiler::") ||
                   (schema.name().starts_with("c10d::") &&
                    std::none_of(schema.arguments().begin(), schema.arguments().end(), [](const c10::Argument& argument) {

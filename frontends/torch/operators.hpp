@@ -12,12 +12,17 @@
 
 namespace crucible::recorder {
 
+/// What an op does with an argument, or that it is a result.
+enum class Usage : std::uint8_t { kRead, kView, kWrite, kResult };  // kView: the elements are not read
+
 struct Operator {
   explicit Operator(const c10::OperatorHandle& operator_handle) : handle(operator_handle) {}
   c10::OperatorHandle handle;
   std::uint32_t id = 0;
   std::uint64_t written_arguments = 0;  // bit i: argument i is written in place
   std::uint64_t viewed_arguments = 0;   // bit i: a result is a view of argument i, whose elements are not read
+  std::uint64_t accesses = 0;           // both for the first 32 arguments, two bits each: a Usage
+  bool special_results = false;         // unfilled or random
   bool unfilled = false;                // it returns memory as it was found (empty)
   bool random = false;                  // its results are drawn values
   bool draws_inside = false;            // it draws values that are not among its results (attention with dropout)
@@ -26,6 +31,10 @@ struct Operator {
   std::string name, overload;           // "aten::add", "Tensor"
   std::string text;                     // the whole schema
   std::string full_name() const { return overload.empty() ? name : name + "." + overload; }
+  Usage usage(std::size_t argument) const {
+    if (argument < 32) return static_cast<Usage>(accesses >> (2 * argument) & 3);
+    return writes(argument) ? Usage::kWrite : views(argument) ? Usage::kView : Usage::kRead;
+  }
   bool views(std::size_t argument) const { return argument < 64 && (viewed_arguments >> argument & 1) != 0; }
   bool writes(std::size_t argument) const { return argument < 64 && (written_arguments >> argument & 1) != 0; }
 };

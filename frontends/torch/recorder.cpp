@@ -29,8 +29,11 @@ std::uint64_t now_ns() {
 thread_local constinit Recorder::ThisThread Recorder::this_thread;
 thread_local std::shared_ptr<ThreadState> Recorder::kept_for_this_thread;
 
-Recorder& Recorder::instance() {
+constinit std::atomic<Recorder*> Recorder::the_one{nullptr};
+
+Recorder& Recorder::make() {
   static Recorder* recorder = new Recorder;  // never destroyed: threads may still hold logs when the process ends
+  the_one.store(recorder, std::memory_order_release);
   return *recorder;
 }
 
@@ -40,6 +43,7 @@ ThreadState& Recorder::enter_thread() {
   state->number = static_cast<std::uint32_t>(state_->threads.size());
   state->recording = recording_number_.load(std::memory_order_relaxed);
   state->random += state->number;
+  state->keys = &c10::impl::raw_local_dispatch_key_set;
   this_thread = {state.get(), state->recording};
   state_->threads.push_back(state);
   kept_for_this_thread = std::move(state);
@@ -64,6 +68,7 @@ void Recorder::start() {
     // It is number 0 even if a thread that had begun an op in the last recording came before it.
     std::swap(first.number, state_->threads.front()->number);
     iteration_ = 0;
+    compares_sums_ = false;
     state_->iteration_starts.push_back(state_->next_sequence);
     note_generators();
     running_ = true;
@@ -126,7 +131,8 @@ Batch Recorder::end_locked(std::uint64_t started_ns) {
   state_->iteration_starts.push_back(state_->next_sequence);
   ++iteration_;
   // A program that changes its states behind our back in one iteration is expected to do so in every one.
-  if (iteration_ == 1 || state_->outside_changes > 0) {
+  compares_sums_ = iteration_ == 1 || state_->outside_changes > 0;
+  if (compares_sums_) {
     state_->storages.remove_dead([this](StorageTable::Slot& slot) { note_checksum(slot); });
   }
   note_generators();
@@ -139,8 +145,8 @@ Batch Recorder::take_batch(bool is_kept) {
   batch.is_kept = is_kept;
   for (ExternalBytes& external : batch.externals) {
     const StorageDetails& known = state_->details[external.details];
-    external.name = known.start_name;
-    external.role = known.start_role;
+    external.name = known.names().start;
+    external.role = known.names().start_role;
   }
   for (const auto& thread : state_->threads) batch.records.push_back({thread->number, thread->log.cut()});
   const auto& sites = call_sites_.sites();
@@ -178,7 +184,10 @@ StorageDetails& Recorder::details(StorageTable::Slot& slot) {
 }
 
 StorageTable::Slot& Recorder::first_use(StorageTable::Slot* slot, c10::StorageImpl* impl, bool written, bool read) {
-  if (slot == nullptr) {
+  // Most often: a parameter or a state that ops write, in a program that changes none of them behind our back.
+  if (slot != nullptr && slot->iteration < kUnfilled && slot->written != kNeverUsed && slot->details != kNothing && !compares_sums_) {
+    slot->iteration = iteration_;
+  } else if (slot == nullptr) {
     slot = &state_->storages.insert(impl, iteration_);
     take_external(*slot);
   } else if (slot->iteration == kUnfilled) {
@@ -285,21 +294,18 @@ void Recorder::add_loss(const at::Tensor& tensor) {
   }
   double value = 0;
   {
-    const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
-    value = tensor.detach().item<double>();
+    const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKeySet(c10::DispatchKey::Fake) | c10::autograd_dispatch_keyset);
+    value = tensor.item<double>();
   }
   ThreadState& state = thread();
   const Locked locked(lock_, me());
   if (!takes(state.recording)) return;
   Encoder encoder(*this, state.log, false);
-  state.log.begin_record();
+  state.log.begin_record(kLossRecord, 0, 0, state_->next_sequence, 0);
   encoder.tensor(tensor, Encoder::Access::kResult);
   state.log.reserve(2);
   encoder.real(value);
-  RecordHeader header;
-  header.operator_id = kLossRecord;
-  header.sequence = state_->next_sequence;
-  state.log.finish_record(header);
+  state.log.finish_record();
 }
 
 void Recorder::name_tensor(const at::Tensor& tensor, std::string name, trace::Role role, bool final) {
@@ -312,10 +318,12 @@ void Recorder::name_tensor(const at::Tensor& tensor, std::string name, trace::Ro
     slot = &state_->storages.insert(impl, kNeverUsed);
   }
   StorageDetails& kept = details(*slot);
-  std::string& place = final ? kept.final_name : kept.start_name;
+  if (kept.own_names == nullptr) kept.own_names = std::make_unique<StorageNames>();
+  StorageNames& names = *kept.own_names;
+  std::string& place = final ? names.final : names.start;
   if (!place.empty()) return;  // tied tensors: the first name stays
   place = std::move(name);
-  (final ? kept.final_role : kept.start_role) = role;
+  (final ? names.final_role : names.start_role) = role;
 }
 
 Measures Recorder::measures() const {

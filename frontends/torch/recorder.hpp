@@ -3,11 +3,14 @@
 // iterations begin and end (python_module.cpp); the trace builder (trace_builder.hpp) reads it all at the end.
 #pragma once
 
+#include <ATen/core/MT19937RNGEngine.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/DispatchKeySet.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -33,9 +36,10 @@ inline const c10::DispatchKeySet kKeysBelow{c10::DispatchKeySet::FULL_AFTER, c10
 struct ThreadState {
   std::uint32_t number = 0;  // in the order in which threads first recorded
   std::uint32_t recording = 0;  // the number of the recording that it is part of
+  std::uint32_t until_sample = 16;  // ops until the next one that is timed
+  c10::impl::PODLocalDispatchKeySet* keys = nullptr;  // the thread's own, in its local storage
   Log log;
   CallSiteCache call_sites;
-  std::uint32_t until_sample = 16;  // ops until the next one that is timed
   std::uint64_t random = 0x9E3779B97F4A7C15ull;
   std::uint64_t sampled_ops = 0;
   std::uint64_t sampled_ns = 0;
@@ -58,7 +62,14 @@ inline constexpr std::uint32_t kLossRecord = 0xffffffffu;
 /// operator_id of a record that is no op: one that threw, kept for the sizes of storages that it made known.
 inline constexpr std::uint32_t kDroppedRecord = 0xfffffffeu;
 
-/// Beyond its slot in the table, for storages that entered, have a name or outlive an iteration.
+/// What Python called a storage at first, and at the end.
+struct StorageNames {
+  std::string start, final;
+  trace::Role start_role = trace::Role::kUnknown, final_role = trace::Role::kUnknown;
+};
+
+/// Beyond its slot in the table, for storages that entered, have a name or outlive an iteration. Every Python number that an
+/// op takes as a tensor is one: it is kept small.
 struct StorageDetails {
   std::uint32_t id = 0;
   std::uint32_t born = kNeverUsed;         // iteration in which an op used it first
@@ -67,15 +78,27 @@ struct StorageDetails {
   std::uint32_t taken_iteration = 0;       // and when that was
   std::uint64_t checksum = 0;              // of its bytes when iteration checksum_iteration - 1 ended
   std::uint32_t checksum_iteration = 0xffffffffu;  // kAfterPause: taken when a pause began
-  std::string start_name, final_name;  // what Python called it at first, and at the end
-  trace::Role start_role = trace::Role::kUnknown, final_role = trace::Role::kUnknown;
+  std::unique_ptr<StorageNames> own_names;  // null: it has none
+  const StorageNames& names() const {
+    static const StorageNames none;
+    return own_names == nullptr ? none : *own_names;
+  }
+};
+
+/// The state of the CPU's default generator when it was kept last, and its bytes as the framework writes them.
+struct GeneratorMemory {
+  at::mt19937_data_pod engine{};
+  std::optional<float> next_float;
+  std::optional<double> next_double;
+  std::span<const std::byte> bytes;
 };
 
 /// Everything that one recording has gathered.
 struct RecordingState {
-  std::vector<std::shared_ptr<ThreadState>> threads;  // each shared with its thread, which may be inside an op when this ends
+  std::uint64_t next_sequence = 0;
   StorageTable storages;
-  std::vector<StorageDetails> details;
+  std::vector<std::shared_ptr<ThreadState>> threads;  // each shared with its thread, which may be inside an op when this ends
+  std::deque<StorageDetails> details;
   Snapshots snapshots;
   Batch open;                   // of the iteration that is running: its bytes; the records are in the logs
   std::vector<Batch> complete;  // iterations that no stream has taken
@@ -83,7 +106,7 @@ struct RecordingState {
   OpHashTable op_hashes;  // filled when hashes_ops()
   std::map<std::string, NotRecordedCount> not_recorded;
   std::vector<std::uint64_t> iteration_starts;  // sequence numbers; the last one ends the last complete iteration
-  std::uint64_t next_sequence = 0;
+  GeneratorMemory generator;
   std::uint64_t outside_changes = 0;  // storages found changed by something that is not an op
   std::uint64_t boundary_ns = 0;      // time at iteration ends
   std::vector<std::uint32_t> passed_over;  // numbers of iterations that are left out, ascending
@@ -114,7 +137,10 @@ class TraceStream;
 class Recorder {
  public:
   /// The process's only one: kernels are called by the dispatcher without a context of ours.
-  static Recorder& instance();
+  static Recorder& instance() {
+    Recorder* const recorder = the_one.load(std::memory_order_acquire);
+    return recorder != nullptr ? *recorder : make();
+  }
 
   /// Starts the first iteration on the calling thread. Threads: holds the GIL, as for all below.
   void start();
@@ -168,7 +194,7 @@ class Recorder {
 
   /// The calling thread's state in the present recording.
   ThreadState& thread() {
-    if (this_thread.state != nullptr && this_thread.recording == recording_number_.load(std::memory_order_relaxed)) [[likely]] {
+    if (this_thread.recording == recording_number_.load(std::memory_order_relaxed)) [[likely]] {
       return *this_thread.state;
     }
     return enter_thread();
@@ -208,9 +234,10 @@ class Recorder {
 
  private:
   Recorder() = default;
-  ThreadState& enter_thread();
+  [[gnu::cold]] static Recorder& make();
+  [[gnu::cold]] ThreadState& enter_thread();
   void notice_fork();
-  StorageTable::Slot& first_use(StorageTable::Slot* slot, c10::StorageImpl* impl, bool written, bool read);
+  [[gnu::hot]] StorageTable::Slot& first_use(StorageTable::Slot* slot, c10::StorageImpl* impl, bool written, bool read);
   void use_unfilled(StorageTable::Slot& slot, bool written, bool read);
   void first_return(StorageTable::Slot& slot);
   void take_external(StorageTable::Slot& slot);
@@ -223,9 +250,10 @@ class Recorder {
   Batch end_locked(std::uint64_t started_ns);
   Batch take_batch(bool is_kept);
 
+  static constinit std::atomic<Recorder*> the_one;
   struct ThisThread {
     ThreadState* state = nullptr;
-    std::uint32_t recording = 0;
+    std::uint32_t recording = 0;  // never the number of a recording
   };
   // Initial-exec: one load instead of a call into the dynamic linker per op; the few bytes fit into the reserve that the
   // C library keeps for libraries loaded later.
@@ -236,16 +264,17 @@ class Recorder {
   std::atomic<bool> hashes_ops_{false};
   std::atomic<std::uint8_t> phase_{0};
   std::atomic<std::uint32_t> recording_number_{1};  // threads compare it to know that their state is stale
-  std::atomic<std::uint32_t> joined_threads_{0};
   std::uint32_t iteration_ = 0;
-  std::uint32_t pauses_ = 0;
+  bool compares_sums_ = false;  // checksums were taken when the last iteration ended
   bool passing_over_ = false;
-  mutable BiasedLock lock_;  // guards running_, iteration_, recording_number_ (where it is written) and all of *state_
-  bool running_ = false;     // between start() and stop(), pauses included
-  int process_ = 0;          // in which recording began
+  bool running_ = false;        // between start() and stop(), pauses included
+  mutable BiasedLock lock_;  // guards running_, iteration_, compares_sums_, recording_number_ (where it is written), all of *state_
+  std::unique_ptr<RecordingState> state_ = std::make_unique<RecordingState>();
+  std::uint32_t pauses_ = 0;
+  std::atomic<std::uint32_t> joined_threads_{0};
+  int process_ = 0;  // in which recording began
   Operators operators_;
   CallSites call_sites_;
-  std::unique_ptr<RecordingState> state_ = std::make_unique<RecordingState>();
   std::shared_ptr<TraceStream> stream_;  // shared only because its type is incomplete here; null: nothing is written yet
 };
 

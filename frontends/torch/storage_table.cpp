@@ -8,7 +8,7 @@ namespace crucible::recorder {
 
 namespace {
 
-constexpr std::size_t kFirstCapacity = 4096;
+constexpr std::size_t kFirstCapacity = 2048;
 // Most storages die young: those that came last but these few are looked at, then the whole set in turn.
 constexpr std::size_t kYoung = 8;
 

@@ -45,7 +45,7 @@ class StorageTable {
     }
   }
   /// Adds an entry for `impl`, which must be unknown; `iteration` may be kNeverUsed. Lets go of one or two dead ones.
-  Slot& insert(c10::StorageImpl* impl, std::uint32_t iteration);
+  [[gnu::hot]] Slot& insert(c10::StorageImpl* impl, std::uint32_t iteration);
   /// Drops all entries whose storage has died and calls `visit(Slot&)` for each of the others.
   template <class Visit>
   void remove_dead(Visit visit) {
@@ -64,9 +64,6 @@ class StorageTable {
   /// Drops all entries; ids start at 0 again.
   void clear();
 
-  /// How many ids were given out.
-  std::uint32_t ids() const { return next_id_; }
-  std::size_t size() const { return held_.size(); }
   /// False when nothing but our weak reference is left of it.
   static bool is_alive(c10::StorageImpl* impl) { return c10::raw::weak_intrusive_ptr::use_count(impl) > 0; }
 
@@ -75,8 +72,8 @@ class StorageTable {
     return (reinterpret_cast<std::uintptr_t>(impl) * 0x9E3779B97F4A7C15ull >> 32) & mask_;
   }
   void grow(std::size_t capacity);
-  void erase(c10::StorageImpl* impl);
-  bool release_if_dead(std::size_t held);
+  [[gnu::hot]] void erase(c10::StorageImpl* impl);
+  [[gnu::hot]] bool release_if_dead(std::size_t held);
 
   std::vector<Slot> slots_;  // open addressing, linear probing
   std::size_t mask_ = 0;

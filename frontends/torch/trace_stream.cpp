@@ -294,7 +294,8 @@ void TraceStream::write_final_states() {
   for (std::uint32_t place = 0; place < state.details.size(); ++place) {
     const StorageDetails& known = state.details[place];
     by_storage[known.id] = &known;
-    const bool named = known.final_role != trace::Role::kUnknown;
+    const StorageNames& names = known.names();
+    const bool named = names.final_role != trace::Role::kUnknown;
     const auto slot = alive.find(place);
     // A storage that entered without a name is a state when an op of a complete iteration wrote it last.
     const bool is_state = named || (known.external && slot != alive.end() && slot->second->written < state.complete_iterations());
@@ -310,12 +311,12 @@ void TraceStream::write_final_states() {
     std::vector<std::byte> bytes(slot->second->impl->nbytes());
     copy_bytes(slot->second->impl, bytes.data());
     if (bytes.empty()) continue;
-    writer_->add(trace::FinalState{storages_.at(known.id), named ? known.final_role : known.start_role,
-                                   known.final_name.empty() ? known.start_name : known.final_name, writer_->add_blob(bytes)});
+    writer_->add(trace::FinalState{storages_.at(known.id), named ? names.final_role : names.start_role,
+                                   names.final.empty() ? names.start : names.final, writer_->add_blob(bytes)});
   }
   for (const auto& [number, recorded] : externals_) {
-    const StorageDetails& known = *by_storage.at(recorded);
-    if (known.start_name.empty() && !known.final_name.empty()) writer_->name_external(number, known.final_role, known.final_name);
+    const StorageNames& names = by_storage.at(recorded)->names();
+    if (names.start.empty() && !names.final.empty()) writer_->name_external(number, names.final_role, names.final);
   }
 }
 

@@ -87,7 +87,7 @@ void encode_list(Encoder& e, const List& values, Access access) {
 }
 
 template <class T>
-void encode_argument(OpScope& scope, std::size_t index, const T& value) {
+[[gnu::always_inline]] inline void encode_argument(OpScope& scope, std::size_t index, const T& value) {
   if constexpr (Encodable<T>) {
     encode(scope.encoder(), value, scope.access(index));
   } else {
@@ -96,7 +96,7 @@ void encode_argument(OpScope& scope, std::size_t index, const T& value) {
 }
 
 template <class T>
-void encode_result(OpScope& scope, std::uint32_t index, const T& value) {
+[[gnu::always_inline]] inline void encode_result(OpScope& scope, std::uint32_t index, const T& value) {
   if constexpr (Encodable<T>) {
     encode(scope.encoder(), value, Access::kResult);
   } else {
@@ -141,7 +141,7 @@ class TypedKernel<Result(Arguments...)> final : public c10::OperatorKernel {
     std::size_t index = 0;
     (encode_argument(scope, index++, arguments), ...);
     scope.before_run();
-    const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
+    const Unrecorded unrecorded(scope.keys());
     if constexpr (std::is_void_v<Result>) {
       handle_.redispatch(keys & kKeysBelow, arguments...);
       if (hashes_ops()) [[unlikely]] scope.keep_hashes(OpHasher(op_).hash_written(arguments...));

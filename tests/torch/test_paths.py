@@ -123,7 +123,9 @@ class Agreement(RecorderTest):
     a typed kernel that can be called with arguments made up from its schema."""
 
     def both(self, *path):
-        program = f"import runpy, torch\ntorch.manual_seed(0)\nrunpy.run_path({os.path.join(ROOT, *path)!r}, run_name='__main__')\n"
+        path = os.path.join(ROOT, *path)
+        program = (f"import runpy, sys, torch\nsys.path.insert(0, {os.path.dirname(path)!r})\ntorch.manual_seed(0)\n"
+                   f"runpy.run_path({path!r}, run_name='__main__')\n")
         typed, boxed = (self.recorded(program, options=("--iterations", "1", "--kernels", kernels)) for kernels in ("typed", "boxed"))
         self.assertIn("typed kernels", typed.metadata["frontend"])
         self.assertEqual(len(typed.ops), len(boxed.ops))

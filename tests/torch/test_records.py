@@ -119,7 +119,9 @@ class Outer(torch.nn.Module):
         for block in self.blocks:
             x = block(x)
         x = torch.exp(x)
-        return self.linear(x)
+        x = torch.nn.functional.silu(x)
+        y = torch.nn.functional.silu(x)  # called where the first was, as far as the framework's own frame tells
+        return self.linear(x + y)
 
 model = Outer()
 criterion = torch.nn.MSELoss()
@@ -147,7 +149,10 @@ train()
         exponential = trace.one("aten::exp")
         self.assertEqual((exponential["module"], exponential["site"]), ("Outer", self.line("        x = torch.exp(x)")))
         linear = trace.one("aten::addmm")
-        self.assertEqual((linear["module"], linear["site"]), ("linear", self.line("        return self.linear(x)")))
+        self.assertEqual((linear["module"], linear["site"]), ("linear", self.line("        return self.linear(x + y)")))
+        here, there = trace.ops_named("aten::silu", 0)
+        self.assertEqual((here["module"], here["site"]), ("Outer", self.line("        x = torch.nn.functional.silu(x)")))
+        self.assertEqual(int(there["site"].rpartition(":")[2]), 1 + int(here["site"].rpartition(":")[2]))
         loss = trace.one("aten::mse_loss")
         self.assertEqual((loss["module"], loss["site"]), ("MSELoss", self.line("        loss = criterion(model(x), x)")))
         ones = trace.one("aten::ones")
