@@ -47,10 +47,10 @@ Tolerances tolerances_of(const graph::Program& program) {
   bool has_f16 = false;
   for (const graph::Value& value : program.values) {
     if (value.elements <= 1) continue;
-    if (value.dtype == DType::kBF16) return {1e-2, 6e-2, 1e-2};
+    if (value.dtype == DType::kBF16) return {1e-2, 6e-2, 1e-3};
     has_f16 = has_f16 || value.dtype == DType::kF16;
   }
-  return has_f16 ? Tolerances{1e-3, 8e-3, 2e-3} : Tolerances{};
+  return has_f16 ? Tolerances{1e-3, 8e-3, 1e-4} : Tolerances{};
 }
 
 Result<Noise> Noise::find(const graph::Program& program, const trace::BlobStore& blobs, double share) {

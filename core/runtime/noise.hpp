@@ -23,7 +23,7 @@ namespace crucible::runtime {
 /// other places, which every layer hands on.
 struct Tolerances {
   double loss = 1e-5, state = 1e-4;
-  double noise = 1e-5;  // a gradient below this share of the largest one is noise
+  double noise = 1e-6;  // a gradient below this share of the largest one is noise
 };
 
 /// By the narrowest floating-point dtype among the program's values.
