@@ -11,7 +11,8 @@
 namespace crucible::runtime {
 namespace {
 
-constexpr std::array<std::string_view, 2> kSecondMoments = {"exp_avg_sq", "square_avg"};
+// Adam and its kin; RMSprop, Adadelta; Adagrad.
+constexpr std::array<std::string_view, 3> kSecondMoments = {"exp_avg_sq", "square_avg", "sum"};
 
 /// "exp_avg_sq of blocks.0.weight" as its two parts; the first is empty for a parameter's own name.
 std::pair<std::string_view, std::string_view> parts_of(std::string_view name) {

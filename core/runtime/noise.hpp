@@ -31,7 +31,7 @@ Tolerances tolerances_of(const graph::Program& program);
 
 class Noise {
  public:
-  /// Reads the optimizer's recorded second moments ("exp_avg_sq of NAME", "square_avg of NAME"). Errors: of the store.
+  /// Reads the optimizer's recorded second moments ("exp_avg_sq of NAME", "square_avg of NAME", "sum of NAME"). Errors: of the store.
   static Result<Noise> find(const graph::Program& program, const trace::BlobStore& blobs, double share);
 
   /// Which elements of the state called `name` are noise; empty when none is.
