@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 namespace crucible::aten {
@@ -19,7 +20,6 @@ struct History {
   bool carried = true;               // from the second iteration on it is what an earlier iteration left
   StorageId carrier = trace::kNone;  // the storage (of iteration 0) whose last content that is
   bool always_given = true;          // every iteration has its bytes in the recording
-  bool same_storage = true;          // one storage in all iterations
   std::vector<trace::BlobId> blobs;  // of the iterations that have some, else kNone
 };
 
@@ -45,7 +45,6 @@ class Classifier {
     for (std::size_t i = 0; i < alignment_.count(); ++i) {
       const StorageId own = alignment_.from_first[i].at(storage);
       h.blobs.push_back(storages_.external_blob(own, i));
-      h.same_storage = h.same_storage && own == storage;
       h.always_given = h.always_given && h.blobs.back() != trace::kNone;
       if (i == 0) continue;
       const auto& before = alignment_.to_first[i - 1];
@@ -99,15 +98,29 @@ class Classifier {
       program_.inputs.push_back({entry.outside, h.blobs, false});
       return {};
     }
-    if (h.same_storage && !entry.written) {  // an input that the program did not refill in every iteration
-      auto blobs = h.blobs;
-      for (std::size_t i = 1; i < blobs.size(); ++i) {
-        if (blobs[i] == trace::kNone) blobs[i] = blobs[i - 1];
-      }
-      program_.inputs.push_back({entry.outside, blobs, false});
+    if (const auto blobs = repeated(storage, h); !entry.written && blobs) {
+      value.kind = graph::ValueKind::kInput;
+      program_.inputs.push_back({entry.outside, *blobs, false});
       return {};
     }
     return bad(not_carried(storage, h));
+  }
+
+  /// Data that the program did not refill in every iteration, or goes through again and again: each iteration's storage was
+  /// recorded when an op first read it, and no op writes it. Nothing where an iteration's bytes are not known like that.
+  std::optional<std::vector<trace::BlobId>> repeated(StorageId storage, const History& h) const {
+    auto blobs = h.blobs;
+    for (std::size_t i = 0; i < blobs.size(); ++i) {
+      const StorageId own = alignment_.from_first[i].at(storage);
+      for (std::size_t k = 0; k < blobs.size(); ++k) {
+        const auto there = alignment_.to_first[k].find(own);
+        const auto* entry = there == alignment_.to_first[k].end() ? nullptr : storages_.find(there->second);
+        if (entry && entry->written) return std::nullopt;
+      }
+      for (std::size_t before = i; blobs[i] == trace::kNone && before-- > 0;) blobs[i] = storages_.external_blob(own, before);
+      if (blobs[i] == trace::kNone) return std::nullopt;
+    }
+    return blobs;
   }
 
   /// Where the iteration before did not leave what is read, the program changed it where nothing was recorded.

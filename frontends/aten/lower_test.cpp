@@ -241,6 +241,37 @@ TEST(Inputs, ANewStoragePerIterationIsOneInput) {
   EXPECT_THAT(final_state(b, program), ElementsAre(2, 1));
 }
 
+/// w gets batch 0, 1, 0; the bytes of each entered when it was read first. With `spoils`, iteration 1 also doubles batch 0.
+Result<graph::Program> batches_in_turn(TraceBuilder& b, bool spoils) {
+  const auto w = b.fresh({2}), other = b.fresh({2});
+  const trace::TensorId batches[2] = {b.fresh({2}), b.fresh({2})};
+  for (int i = 0; i < 3; ++i) {
+    const auto x = batches[i % 2], twice = spoils && i == 1 ? batches[0] : other;
+    if (i == 0) b.external(b.storage_of(w), {0, 0}, trace::Role::kParameter, "w");
+    if (spoils) b.external(b.storage_of(twice), {1, 0}, trace::Role::kInput, "twice");
+    if (i < 2) b.external(b.storage_of(x), {1, static_cast<float>(10 * i)}, trace::Role::kInput, "x");
+    b.op(kAddInPlace, {B::tensor(w), B::tensor(x), B::integer(1)}, {B::tensor(w)});
+    if (spoils) b.op(kAddInPlace, {B::tensor(twice), B::tensor(twice), B::integer(1)}, {B::tensor(twice)});
+    b.end_iteration();
+  }
+  return lower(b.trace());
+}
+
+TEST(Inputs, BatchesThatComeAgainKeepTheirBytes) {
+  TraceBuilder b;
+  const auto program = batches_in_turn(b, false);
+  ASSERT_TRUE(program) << program.error().message;
+  ASSERT_EQ(program->inputs.size(), 1u);
+  EXPECT_EQ(program->inputs[0].blobs[0], program->inputs[0].blobs[2]);
+  EXPECT_NE(program->inputs[0].blobs[0], program->inputs[0].blobs[1]);
+  EXPECT_THAT(final_state(b, *program), ElementsAre(3, 10));
+}
+
+TEST(Inputs, ABatchThatAnOpChangedIsNotWhatItWas) {
+  TraceBuilder b;
+  EXPECT_FALSE(batches_in_turn(b, true));
+}
+
 TEST(Inputs, DrawnValuesAreInputs) {
   TraceBuilder b;
   const auto w = b.fresh({2});
