@@ -165,10 +165,15 @@ Term Emitter::permute(const Term& x, const std::vector<std::int64_t>& dims) {
 }
 
 Term Emitter::transpose(const Term& x, std::int64_t a, std::int64_t b) {
+  if (x.rank() == 0) return x;
+  const std::int64_t first = wrap_dim(a, x.rank()), second = wrap_dim(b, x.rank());
+  if (first < 0 || first >= x.rank() || second < 0 || second >= x.rank()) {
+    fail(fmt::format("dimensions {} and {} of {} cannot be exchanged", a, b, x.rank()));
+    return x;
+  }
   std::vector<std::int64_t> dims(static_cast<std::size_t>(x.rank()));
   std::iota(dims.begin(), dims.end(), 0);
-  std::swap(dims[static_cast<std::size_t>(wrap_dim(a, x.rank()))],
-            dims[static_cast<std::size_t>(wrap_dim(b, x.rank()))]);
+  std::swap(dims[static_cast<std::size_t>(first)], dims[static_cast<std::size_t>(second)]);
   return permute(x, dims);
 }
 
