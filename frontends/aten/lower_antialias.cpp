@@ -7,40 +7,12 @@
 #include "frontends/aten/formulas.hpp"
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/pool_window.hpp"
+#include "frontends/aten/resample_side.hpp"
 
 namespace crucible::aten {
 namespace {
 
 using graph::OpKind;
-
-struct Side {
-  std::int64_t dim = 0, input = 0, output = 0;
-  std::optional<double> factor;
-};
-
-std::vector<Side> sides_of(OpCall& c, const Sizes& input, const Sizes& output) {
-  const std::size_t count = sides_by_name(c);
-  c.integers("output_size");
-  const auto factors = given_factors(c, count);
-  std::vector<Side> sides;
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t d = input.size() - count + i;
-    sides.push_back({static_cast<std::int64_t>(d), input[d], output[d], factors[i]});
-  }
-  return sides;
-}
-
-double rounded(double x, DType dtype) {
-  return dtype == DType::kF64 ? x : static_cast<double>(static_cast<float>(x));
-}
-
-/// How far one output moves along the input, in the precision of the computation.
-double scale_of(const Side& side, bool align_corners, DType dtype) {
-  const auto input = static_cast<double>(side.input), output = static_cast<double>(side.output);
-  if (align_corners) return side.output > 1 ? rounded((input - 1) / (output - 1), dtype) : 0;
-  if (side.factor && *side.factor > 0) return rounded(1.0 / *side.factor, dtype);
-  return rounded(input / output, dtype);
-}
 
 Term with(Emitter& e, OpKind kind, const Term& x, double number) { return e.binary(kind, x, Term::number(number)); }
 
