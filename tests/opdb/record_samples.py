@@ -19,7 +19,7 @@ import warnings
 
 import numpy
 import torch
-from torch.utils._pytree import tree_flatten
+from torch.utils._pytree import tree_flatten, tree_map
 
 import crucible
 
@@ -37,7 +37,8 @@ class Sample(torch.nn.Module):
         self.cotangents = None
         results = self.compute()
         self.count = len(results)
-        for k, result in enumerate(results):
+        self.is_plain = all(map(is_plain, results))
+        for k, result in enumerate(results if self.is_plain else []):
             self.register_buffer(f"result_{k}", torch.full(result.shape, 1, dtype=result.dtype))
 
     def compute(self):
@@ -83,6 +84,45 @@ def is_plain(value):
     return not isinstance(value, torch.Tensor) or (value.layout == torch.strided and not value.is_quantized and not value.is_nested)
 
 
+def doubled(sample):
+    """The sample with its numbers in float64; the same numbers."""
+
+    def convert(value):
+        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+            return value
+        return value.detach().double().requires_grad_(value.requires_grad)
+
+    parts = tree_map(convert, (sample.input, sample.args, sample.kwargs))
+    return type(sample)(parts[0], args=parts[1], kwargs=parts[2], output_process_fn_grad=sample.output_process_fn_grad)
+
+
+def eager_errors(op, number, made):
+    """How far eager's own results are from what it computes of the same numbers in float64, by the name of the result.
+
+    Where sums cancel (the gradient of a norm over one element) an exact 0 and eager's rounding differ by all of it. Nothing is said
+    of samples that draw random numbers, and of those that eager does not run in float64.
+    """
+    before = torch.get_rng_state()
+    results = made.compute()
+    if not torch.equal(before, torch.get_rng_state()):
+        return {}
+    try:
+        exact = Sample(op, doubled(made.call[1]), made.differentiate).compute()
+    except Exception:
+        return {}
+    if [r.shape for r in exact] != [r.shape for r in results]:
+        return {}
+    errors = {}
+    for k, (result, wanted) in enumerate(zip(results, exact)):
+        if not result.is_floating_point() or not wanted.is_floating_point():
+            continue
+        difference = (result.double() - wanted.double()).abs()
+        difference = difference[difference.isfinite()]
+        if difference.numel() and difference.max() > 0:
+            errors[f"sample_{number}.result_{k}"] = difference.max().item()
+    return errors
+
+
 def make_samples(op, dtype, most):
     """The samples that eager PyTorch runs, and why the others are left out."""
     torch.manual_seed(1)
@@ -109,7 +149,7 @@ def make_samples(op, dtype, most):
             continue
         if made.count == 0:
             skip("no tensor among the results")
-        elif not all(is_plain(getattr(made, f"result_{k}")) for k in range(made.count)):
+        elif not made.is_plain:
             skip("a tensor that is not strided")
         else:
             samples.append(made)
@@ -126,6 +166,9 @@ def record(op, dtype, folder, most):
     samples, line["skipped"] = make_samples(op, dtype, most)
     if samples:
         path = folder / file_name(op, dtype)
+        if dtype.is_floating_point and dtype != torch.float64 and torch.float64 in op.supported_dtypes("cpu"):
+            errors = [eager_errors(op, number, sample) for number, sample in enumerate(samples)]
+            path.with_suffix(".errors.json").write_text(json.dumps({name: error for each in errors for name, error in each.items()}))
         model = Samples(samples)
         with crucible.record(path, iterations=2, warmup=1, end_of_iteration="step"):
             for _ in range(4):

@@ -56,7 +56,9 @@ def check(options, line):
     if error:
         outcomes = [{"sample": k, "outcome": "failed", "reason": error} for k in range(line["samples"])]
     if not options.keep:
-        pathlib.Path(line["path"]).unlink()
+        path = pathlib.Path(line["path"])
+        path.unlink()
+        path.with_suffix(".errors.json").unlink(missing_ok=True)
     return outcomes
 
 
