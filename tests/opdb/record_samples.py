@@ -32,6 +32,10 @@ class Sample(torch.nn.Module):
 
     def __init__(self, op, sample, differentiate):
         super().__init__()
+        self.start(op, sample, differentiate)
+
+    def start(self, op, sample, differentiate):
+        """Runs it once, so that there is a buffer for each result."""
         self.call = [op, sample]  # a list: neither a module nor a parameter of this one
         self.differentiate = differentiate
         self.cotangents = None
@@ -53,13 +57,17 @@ class Sample(torch.nn.Module):
 
     def gradients(self, outputs, sample):
         outputs = [t for t in outputs if isinstance(t, torch.Tensor) and t.requires_grad]
-        leaves = [t for t in tree_flatten((sample.input, sample.args, sample.kwargs))[0] if isinstance(t, torch.Tensor) and t.requires_grad]
+        leaves = self.leaves(sample)
         if not outputs or not leaves:
             return []
         if self.cotangents is None:
             generator = torch.Generator().manual_seed(7)
             self.cotangents = [torch.randn(t.shape, generator=generator, dtype=torch.float64).to(t.dtype) for t in outputs]
         return [g for g in torch.autograd.grad(outputs, leaves, self.cotangents, allow_unused=True) if g is not None]
+
+    def leaves(self, sample):
+        values = tree_flatten((sample.input, sample.args, sample.kwargs))[0]
+        return [t for t in values if isinstance(t, torch.Tensor) and t.requires_grad]
 
     def forward(self):
         results = self.compute()
@@ -156,58 +164,77 @@ def make_samples(op, dtype, most):
     return samples, skipped
 
 
-def file_name(op, dtype):
-    return re.sub(r"[^\w.]+", "_", f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name) + f".{dtype}.crtrace".replace("torch.", "")
+def name_of(op):
+    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
 
 
-def record(op, dtype, folder, most):
-    name = f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
-    line = {"op": name, "dtype": str(dtype).removeprefix("torch."), "path": None, "samples": 0, "skipped": {}}
-    samples, line["skipped"] = make_samples(op, dtype, most)
+def make_recording(name, dtype, folder, samples, skipped, iterations=2):
+    """Records modules with a member `count`; the line that is printed about them."""
+    line = {"op": name, "dtype": str(dtype).removeprefix("torch."), "path": None, "samples": 0, "skipped": skipped}
     if samples:
-        path = folder / file_name(op, dtype)
-        if dtype.is_floating_point and dtype != torch.float64 and torch.float64 in op.supported_dtypes("cpu"):
-            errors = [eager_errors(op, number, sample) for number, sample in enumerate(samples)]
-            path.with_suffix(".errors.json").write_text(json.dumps({name: error for each in errors for name, error in each.items()}))
+        path = folder / (re.sub(r"[^\w.]+", "_", name) + f".{line['dtype']}.crtrace")
         model = Samples(samples)
-        with crucible.record(path, iterations=2, warmup=1, end_of_iteration="step"):
-            for _ in range(4):
+        with crucible.record(path, iterations=iterations, warmup=1, end_of_iteration="step"):
+            for _ in range(iterations + 2):
                 model()
                 crucible.step()
         line["path"], line["samples"] = str(path), len(samples)
     return line
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def record(op, dtype, folder, most):
+    samples, skipped = make_samples(op, dtype, most)
+    errors = {}
+    if dtype.is_floating_point and dtype != torch.float64 and torch.float64 in op.supported_dtypes("cpu"):
+        for number, sample in enumerate(samples):
+            errors.update(eager_errors(op, number, sample))
+    line = make_recording(name_of(op), dtype, folder, samples, skipped)
+    if line["path"] and errors:
+        pathlib.Path(line["path"]).with_suffix(".errors.json").write_text(json.dumps(errors))
+    return line
+
+
+class OpEntry:
+    def __init__(self, op):
+        self.op, self.name = op, op.name
+
+
+def ops(_, dtype):
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    return [OpEntry(op) for op in op_db if dtype in op.supported_dtypes("cpu") and op.name not in UNDEFINED]
+
+
+def main(databases, record_entry):
+    """`databases`: by name, what gives the entries (each with a member `name`) for a database and a dtype."""
+    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__.splitlines()[0])
+    parser.add_argument("--database", choices=databases, default=next(iter(databases)))
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--samples", type=int, default=0, help="at most so many per op, evenly chosen; 0: all")
-    parser.add_argument("--begin", type=int, default=0, help="number of the first op of the list")
+    parser.add_argument("--samples", type=int, default=0, help="at most so many per entry, evenly chosen; 0: all")
+    parser.add_argument("--begin", type=int, default=0, help="number of the first entry of the list")
     parser.add_argument("--list", action="store_true", help="print the names alone")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    from torch.testing._internal.common_methods_invocations import op_db
-
     dtype = getattr(torch, options.dtype)
-    chosen = [op for op in op_db if dtype in op.supported_dtypes("cpu") and op.name not in UNDEFINED]
+    chosen = databases[options.database](options.database, dtype)
     if options.names:
-        chosen = [op for op in chosen if op.name in options.names]
+        chosen = [entry for entry in chosen if entry.name in options.names]
     options.out.mkdir(parents=True, exist_ok=True)
-    for number, op in enumerate(chosen[options.begin :], options.begin):
+    for number, entry in enumerate(chosen[options.begin :], options.begin):
         # On the way, so that whoever watches knows where a crash came from.
-        print(json.dumps({"begin": number, "of": len(chosen), "op": op.name}), flush=True)
+        print(json.dumps({"begin": number, "of": len(chosen), "op": entry.name}), flush=True)
         if options.list:
             continue
         with contextlib.redirect_stderr(open(os.devnull, "w")):
             try:
-                line = record(op, dtype, options.out, options.samples)
+                line = record_entry(entry, dtype, options.out, options.samples)
             except Exception as error:
-                line = {"op": op.name, "dtype": options.dtype, "path": None, "samples": 0, "error": f"{type(error).__name__}: {error}"}
+                line = {"op": entry.name, "dtype": options.dtype, "path": None, "samples": 0, "error": f"{type(error).__name__}: {error}"}
         print(json.dumps(line), flush=True)
         torch._dynamo.reset() if "torch._dynamo" in sys.modules else None
 
 
 if __name__ == "__main__":
-    main()
+    main({"ops": ops}, lambda entry, dtype, folder, most: record(entry.op, dtype, folder, most))

@@ -21,7 +21,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 class Recorder:
-    """record_samples.py in a process of its own, started again behind an op that killed it."""
+    """record_samples.py or record_training.py in a process of its own, started again behind an entry that killed it."""
 
     def __init__(self, dtype, folder, options):
         self.dtype, self.folder, self.options = dtype, folder, options
@@ -29,7 +29,8 @@ class Recorder:
     def lines(self):
         begin, last = 0, None
         while begin is not None:
-            command = [sys.executable, HERE / "record_samples.py", "--dtype", self.dtype, "--out", self.folder, "--samples", self.options.samples, "--begin", begin]
+            script = "record_samples.py" if self.options.database == "ops" else "record_training.py"
+            command = [sys.executable, HERE / script, "--database", self.options.database, "--dtype", self.dtype, "--out", self.folder, "--samples", self.options.samples, "--begin", begin]
             process = subprocess.Popen([*map(str, command), *self.options.names], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
             begin = last = None
             for text in process.stdout:
@@ -96,6 +97,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", required=True, help="the program crucible_check_samples")
     parser.add_argument("--plugin", default="", help="a plugin that runs what the reference agreed on")
+    parser.add_argument("--database", choices=["ops", "optimizers", "modules"], default="ops")
     parser.add_argument("--dtypes", default="float32")
     parser.add_argument("--samples", type=int, default=0, help="at most so many per op, evenly chosen; 0: all")
     parser.add_argument("--jobs", type=int, default=2)
@@ -104,7 +106,7 @@ def main():
     parser.add_argument("--folder", type=pathlib.Path, help="where recordings go; else a temporary folder")
     parser.add_argument("--json", type=pathlib.Path, help="write all results here")
     parser.add_argument("--show", action="store_true", help="print every op with its reasons")
-    parser.add_argument("names", nargs="*", help="names of op_db; none: all")
+    parser.add_argument("names", nargs="*", help="names of the database's entries; none: all")
     options = parser.parse_args()
     results = {}
     with tempfile.TemporaryDirectory() as temporary:
