@@ -2,7 +2,7 @@
 
 import torch
 
-from case_support import BF16, F32, F64, b, f, i, simple
+from case_support import BF16, F32, F64, aten, b, case, f, i, simple
 from cases_elementwise import awkward, awkward_pairs, name, numbers, whole
 
 
@@ -123,3 +123,8 @@ simple("narrow_copy", f(3, 6), 1, 2, 3)
 simple("narrow_copy", f(3, 6), -1, -4, 2, variant="from the end")
 simple("_unsafe_masked_index", f(5, 6), b(3, 4), lambda d: [d.i(3, 1, high=5), d.i(3, 4, high=6)], 7.5)
 simple("_unsafe_masked_index_put_accumulate", f(5, 6), b(3, 4), lambda d: [d.i(3, 1, high=5), d.i(3, 4, high=6)], f(3, 4))
+
+
+@case("lerp.Scalar", "weight crosses a half")
+def lerp_across(d):
+    return aten.lerp.Scalar(d.f(3, 5), d.f(3, 5), 0.25 * d.step)

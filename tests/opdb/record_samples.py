@@ -206,19 +206,20 @@ def ops(_, dtype):
 
 
 def main(databases, record_entry):
-    """`databases`: by name, what gives the entries (each with a member `name`) for a database and a dtype."""
+    """`databases`: by name, what gives the entries (each with a member `name`) for the options and a dtype."""
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__.splitlines()[0])
     parser.add_argument("--database", choices=databases, default=next(iter(databases)))
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--samples", type=int, default=0, help="at most so many per entry, evenly chosen; 0: all")
+    parser.add_argument("--logs", type=pathlib.Path, help="the folder of operator-input logs, for the database oplogs")
     parser.add_argument("--begin", type=int, default=0, help="number of the first entry of the list")
     parser.add_argument("--list", action="store_true", help="print the names alone")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     dtype = getattr(torch, options.dtype)
-    chosen = databases[options.database](options.database, dtype)
+    chosen = databases[options.database](options, dtype)
     if options.names:
         chosen = [entry for entry in chosen if entry.name in options.names]
     options.out.mkdir(parents=True, exist_ok=True)

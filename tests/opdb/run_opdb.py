@@ -18,19 +18,23 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
+SCRIPTS = {"ops": "record_samples.py", "optimizers": "record_training.py", "modules": "record_training.py", "oplogs": "record_oplogs.py"}
 
 
 class Recorder:
-    """record_samples.py or record_training.py in a process of its own, started again behind an entry that killed it."""
+    """A record_*.py in a process of its own, started again behind an entry that killed it."""
 
     def __init__(self, dtype, folder, options):
         self.dtype, self.folder, self.options = dtype, folder, options
 
+    def logs(self):
+        return ["--logs", self.options.logs] if self.options.logs else []
+
     def lines(self):
         begin, last = 0, None
         while begin is not None:
-            script = "record_samples.py" if self.options.database == "ops" else "record_training.py"
-            command = [sys.executable, HERE / script, "--database", self.options.database, "--dtype", self.dtype, "--out", self.folder, "--samples", self.options.samples, "--begin", begin]
+            script = HERE / SCRIPTS[self.options.database]
+            command = [sys.executable, script, "--database", self.options.database, *self.logs(), "--dtype", self.dtype, "--out", self.folder, "--samples", self.options.samples, "--begin", begin]
             process = subprocess.Popen([*map(str, command), *self.options.names], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
             begin = last = None
             for text in process.stdout:
@@ -97,7 +101,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", required=True, help="the program crucible_check_samples")
     parser.add_argument("--plugin", default="", help="a plugin that runs what the reference agreed on")
-    parser.add_argument("--database", choices=["ops", "optimizers", "modules"], default="ops")
+    parser.add_argument("--database", choices=SCRIPTS, default="ops")
+    parser.add_argument("--logs", type=pathlib.Path, help="the folder of operator-input logs, for the database oplogs")
     parser.add_argument("--dtypes", default="float32")
     parser.add_argument("--samples", type=int, default=0, help="at most so many per op, evenly chosen; 0: all")
     parser.add_argument("--jobs", type=int, default=2)
