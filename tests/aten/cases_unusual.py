@@ -125,6 +125,11 @@ simple("_unsafe_masked_index", f(5, 6), b(3, 4), lambda d: [d.i(3, 1, high=5), d
 simple("_unsafe_masked_index_put_accumulate", f(5, 6), b(3, 4), lambda d: [d.i(3, 1, high=5), d.i(3, 4, high=6)], f(3, 4))
 
 
+for op, arguments in (("resize_", ([2, 3],)), ("resize_as_", (torch.zeros(2, 3),))):
+    simple(op, f(3, 4), *arguments, variant="smaller")
+    simple(op, f(2, 3), *arguments, variant="as it is")
+
+
 @case("lerp.Scalar", "weight crosses a half")
 def lerp_across(d):
     return aten.lerp.Scalar(d.f(3, 5), d.f(3, 5), 0.25 * d.step)

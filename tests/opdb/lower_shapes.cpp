@@ -1,7 +1,7 @@
 // lower_shapes <LINES: lowers single calls of ops of which only dtypes, sizes and strides are known. One JSON object per line,
 //   {"schema": "aten::relu(Tensor self) -> Tensor", "storages": [["f32", 12]], "tensors": [[storage, [3, 4], [4, 1], offset, "f32"]],
 //    "args": [ARG...], "results": [ARG...], "draws": [0]}
-// with ARG one of null, true, 3, 2.5, "text", ["tensor", number], ["dtype", "f32"], ["list", ARG...], ["none"], and "draws" the results
+// with ARG one of null, true, 3, 2.5, "text", ["tensor", number], ["number", "-inf"], ["dtype", "f32"], ["list", ARG...], ["none"], and "draws" the results
 // that a random op drew. Prints one object per line: {"outcome": "lowered", "ops": 3} or {"outcome": "unsupported", "reason": ...}.
 // A program that verify() refuses is "broken", and so is a line that cannot be read; exit code 1 then.
 #include <fmt/format.h>
@@ -41,6 +41,7 @@ trace::Arg argument(const Json& json, const Ids& tensors) {
   }
   if (!json.is_array() || json.empty()) return TraceBuilder::none();
   const std::string what = json[0].get<std::string>();
+  if (what == "number") return TraceBuilder::number(std::stod(json[1].get<std::string>()));  // one that JSON does not have
   if (what == "tensor") return TraceBuilder::tensor(tensors.at(json[1].get<std::size_t>()));
   if (what == "dtype") {
     arg.kind = trace::Arg::Kind::kDType;
@@ -69,17 +70,26 @@ Json outcome_of(const Json& line) {
                              tensor[3].get<std::int64_t>(), dtype_named(tensor[4].get<std::string>())));
   }
   for (const Json& made : line["made"]) enters.at(made.get<std::size_t>()) = false;
-  const std::vector<std::byte> content(1);
   for (std::size_t k = 0; k < storages.size(); ++k) {
-    if (enters[k]) b.external_bytes(storages[k], content, trace::Role::kInput, fmt::format("input {}", k));
+    const std::string name = fmt::format("input {}", k);
+    if (enters[k]) b.external_bytes(storages[k], std::as_bytes(std::span(name)), trace::Role::kInput, name);
   }
   std::vector<trace::Arg> arguments, results;
   for (const Json& arg : line["args"]) arguments.push_back(argument(arg, tensors));
   for (const Json& arg : line["results"]) results.push_back(argument(arg, tensors));
   const auto op = b.op(line["schema"].get<std::string>(), arguments, results);
-  for (const Json& draw : line["draws"]) b.draw(op, draw.get<std::uint32_t>(), {0});
+  for (const Json& draw : line["draws"]) b.draw(op, draw.get<std::uint32_t>(), {draw.get<float>()});
   b.end_iteration();
-  const auto program = aten::lower_without_passes(b.trace());
+  // Nobody reads the bytes; only how many they are must be right.
+  trace::Trace trace = b.trace();
+  for (const trace::External& external : trace.externals) {
+    trace.blobs[external.blob].size_bytes = trace.storages[external.storage].size_bytes;
+  }
+  for (const trace::Draw& draw : trace.draws) {
+    const trace::Tensor& drawn = trace.tensors[trace.ops[op].outputs.at(draw.output).tensor];
+    trace.blobs[draw.blob].size_bytes = graph::View::contiguous(drawn.sizes).elements() * size_bytes(drawn.dtype);
+  }
+  const auto program = aten::lower_without_passes(trace);
   if (program) return {{"outcome", "lowered"}, {"ops", program->ops.size()}};
   const bool ours = program.error().code == ErrorCode::kInternal;
   return {{"outcome", ours ? "broken" : "unsupported"}, {"reason", program.error().message}};

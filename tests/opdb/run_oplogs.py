@@ -10,6 +10,7 @@ kernels. Exit code 1 when a tuple was lowered to a program that verify() refuses
 import argparse
 import collections
 import json
+import math
 import pathlib
 import subprocess
 import sys
@@ -46,6 +47,8 @@ class Call:
             return ["list", *map(self.json, value)]
         if isinstance(value, torch.dtype):
             return ["dtype", NAMES.get(value, "f32")]
+        if isinstance(value, float) and not math.isfinite(value):
+            return ["number", str(value)]
         if isinstance(value, (bool, int, float, str)):
             return value
         return ["none"]
@@ -68,7 +71,7 @@ class Call:
         results = self.overload(*in_order, **{a.name: by_name[a.name] for a in schema.arguments if a.kwarg_only})
         results = list(results) if isinstance(results, (list, tuple)) and len(schema.returns) > 1 else [results]
         random = torch.Tag.nondeterministic_seeded in self.overload.tags
-        written = [self.json(result) for result in results if result is not None]
+        written = [self.json(result) for result in results]
         return {"schema": str(schema), "storages": self.storages, "tensors": self.tensors, "made": list(range(outside, len(self.storages))),
                 "args": arguments, "results": written, "draws": list(range(len(written))) if random else []}
 
