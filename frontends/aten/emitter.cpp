@@ -232,6 +232,12 @@ Term Emitter::matmul(const Term& a, const Term& b, double alpha) {
     return sizes;
   };
   const Term left = expand(a, with(a.size(-2), a.size(-1))), right = expand(b, with(b.size(-2), b.size(-1)));
+  if (!is_floating(a.dtype)) {  // the op is for floats; whole numbers wrap in sums of products
+    const Term products = binary(OpKind::kMultiply, unsqueeze(left, -1), unsqueeze(right, -3));
+    const auto inner = products.rank() - 2;
+    const Term total = drop(sum(products, {inner}), {inner});
+    return alpha == 1.0 ? total : binary(OpKind::kMultiply, total, Term::integer(static_cast<std::int64_t>(alpha)));
+  }
   Attributes attributes;
   attributes.alpha = alpha;
   return emit(OpKind::kMatMul, {left, right}, with(a.size(-2), b.size(-1)), a.dtype, attributes);

@@ -115,6 +115,27 @@ void index_put(OpCall& c) {
   c.set(0, e.put(accumulate ? OpKind::kPutAdd : OpKind::kPutSet, x, where, source));
 }
 
+/// x[indices] where the mask is true, else a number; indices there may lie outside.
+void masked_index(OpCall& c) {
+  Emitter& e = c.emit();
+  const Term x = c.tensor("self"), mask = e.cast(c.tensor("mask"), DType::kBool), fill = c.operand("fill");
+  const IndexPlan plan = plan_index(e, x, c.optional_tensors("indices"), [](std::size_t) { return std::int64_t{0}; });
+  if (!e.failure().empty()) return;
+  const Term found = e.expand(e.take_at(x, plan.terms), plan.sizes);
+  c.set(0, e.select(mask, found, e.fill(fill, {}, x.dtype)));
+}
+
+/// Values are added to x at the indices where the mask is true.
+void masked_index_put(OpCall& c) {
+  Emitter& e = c.emit();
+  const Term x = c.tensor("self"), mask = e.cast(c.tensor("mask"), DType::kBool);
+  const IndexPlan plan = plan_index(e, x, c.optional_tensors("indices"), [](std::size_t) { return std::int64_t{0}; });
+  if (!e.failure().empty()) return;
+  const Term place = e.select(mask, e.linear_index(x.sizes(), plan.terms), Term::integer(-1));
+  const Term source = e.expand(e.cast(c.tensor("values"), x.dtype), plan.sizes);
+  c.set(0, e.put(OpKind::kPutAdd, x, e.expand(place, plan.sizes), source));
+}
+
 void take(OpCall& c) {
   Emitter& e = c.emit();
   const Term x = c.tensor("self");
@@ -176,6 +197,8 @@ void nonzero(OpCall& c) {
 }
 
 constexpr Entry kEntries[] = {
+    {"aten::_unsafe_masked_index", masked_index},
+    {"aten::_unsafe_masked_index_put_accumulate", masked_index_put},
     {"aten::index.Tensor", index},
     {"aten::_unsafe_index.Tensor", index},
     {"aten::index_put", index_put},

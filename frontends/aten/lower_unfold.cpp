@@ -22,7 +22,7 @@ std::vector<Axis> column_axes(OpCall& c, const Sizes& image) {
 /// [n, c, h, w] -> [n, c * kh * kw, windows]; n may be missing.
 void im2col(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = c.tensor("self");
+  const Term x = c.tensor(c.has("self") ? "self" : "grad_output");
   const auto axes = column_axes(c, x.sizes());
   Term seen = windows(e, x, {x.rank() - 2, x.rank() - 1}, axes, Term::number(0));
   const std::int64_t r = seen.rank();
@@ -34,9 +34,9 @@ void im2col(OpCall& c) {
 
 void col2im(OpCall& c) {
   Emitter& e = c.emit();
-  const Term columns = widened(e, c.tensor("self"));
+  const Term columns = widened(e, c.tensor(c.has("self") ? "self" : "grad_output"));
   const Sizes image = c.result(0).sizes;
-  c.integers("output_size");
+  c.integers(c.has("self") ? "output_size" : "input_size");
   const auto axes = column_axes(c, image);
   Sizes sizes(image.begin(), image.end() - 2);
   for (std::int64_t size : {axes[0].kernel, axes[1].kernel, axes[0].output, axes[1].output}) sizes.push_back(size);
@@ -99,6 +99,8 @@ void channel_shuffle(OpCall& c) {
 constexpr Entry kEntries[] = {
     {"aten::im2col", im2col},
     {"aten::col2im", col2im},
+    {"aten::im2col_backward", col2im},  // as torch 1 recorded them
+    {"aten::col2im_backward", im2col},
     {"aten::unfold_backward", unfold_backward},
     {"aten::pixel_shuffle", pixel_shuffle},
     {"aten::pixel_unshuffle", pixel_unshuffle},
