@@ -20,7 +20,7 @@ namespace crucible::cli {
 namespace {
 
 struct GraphOptions {
-  std::string file, stage, format = "text", module, phase;
+  std::string file, stage, format = "text", module, phase, opaque = "missing";
   bool list_stages = false, json = false;
 };
 
@@ -42,10 +42,10 @@ std::uint64_t ns_since(std::chrono::steady_clock::time_point begin) {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
 }
 
-Result<std::vector<Stage>> all_stages(const trace::Trace& trace) {
+Result<std::vector<Stage>> all_stages(const trace::Trace& trace, aten::Opaques opaques) {
   std::vector<Stage> stages;
   const auto begin = std::chrono::steady_clock::now();
-  CRUCIBLE_TRY(graph::Program program, aten::lower_without_passes(trace));
+  CRUCIBLE_TRY(graph::Program program, aten::lower_without_passes(trace, opaques));
   stages.push_back({"lowered", "neutral ops in recorded order, aliases resolved", program, ns_since(begin)});
   CRUCIBLE_TRY_VOID(
       graph::run_passes(program, {.blobs = trace.blob_store.get()}, [&](const graph::Pass& pass, const graph::Program& after, std::uint64_t time_ns) {
@@ -107,7 +107,7 @@ Result<int> print_module(const GraphOptions& options, const graph::Program& prog
 
 Result<int> graph_command(const GraphOptions& options) {
   CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(options.file));
-  CRUCIBLE_TRY(const std::vector<Stage> stages, all_stages(trace));
+  CRUCIBLE_TRY(const std::vector<Stage> stages, all_stages(trace, options.opaque == "all" ? aten::Opaques::kAll : aten::Opaques::kMissing));
   const bool json = options.json || options.format == "json";
   if (options.list_stages) {
     print_stages(stages, trace, json);
@@ -144,6 +144,9 @@ void add_graph(Commands& commands) {
   command->add_option("--module", options->module, "Shows only the ops of this module and those inside, for people to read");
   command->add_option("--phase", options->phase, "Shows only this phase: forward, backward or optimizer")
       ->check(CLI::IsMember({"forward", "backward", "optimizer"}));
+  command
+      ->add_option("--opaque", options->opaque, "Which ops stay as recorded: missing (those without lowering) or all")
+      ->check(CLI::IsMember({"missing", "all"}));
   command->add_flag("--json", options->json, "The same as --format json");
   command->callback([&commands, options] { commands.run = [options] { return graph_command(*options); }; });
 }
