@@ -2,12 +2,15 @@
 // what the forward pass had (attention scores, masks, activations); within one iteration that is the same value.
 #include <bit>
 #include <numeric>
+#include <map>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "core/base/hash.hpp"
+#include "core/graph/opaque.hpp"
 #include "core/graph/passes.hpp"
 #include "core/graph/view.hpp"
 
@@ -57,25 +60,39 @@ void key_of(const Program& program, const Op& op, Key& key) {
     key.push_back(program.values[output.value].elements);
   }
   const Attributes& a = op.attributes;
+  const std::int64_t index = op.kind == OpKind::kOpaque ? 0 : a.index;  // of an entry: what it holds is added by the caller
   append(key, a.dims);
   append(key, a.region);
-  key.insert(key.end(), {a.index, std::bit_cast<std::int64_t>(a.alpha), a.kernel[0], a.kernel[1], a.stride[0],
+  key.insert(key.end(), {index, std::bit_cast<std::int64_t>(a.alpha), a.kernel[0], a.kernel[1], a.stride[0],
                          a.stride[1], a.padding[0], a.padding[1], a.dilation[0], a.dilation[1], a.groups});
+}
+
+/// Per entry of Program::opaques the first one that is equal to it.
+std::vector<std::int64_t> equal_opaques(const Program& program) {
+  std::map<std::string, std::int64_t> first;
+  std::vector<std::int64_t> same;
+  for (const auto& entry : program.opaques) {
+    same.push_back(first.emplace(to_json(*entry), static_cast<std::int64_t>(same.size())).first->second);
+  }
+  return same;
 }
 
 /// The first op of each key. The keys themselves are made again where checksums agree: kept, they would be larger than
 /// the program.
 class FirstOps {
  public:
-  explicit FirstOps(const Program& program) : program_(program), next_(program.ops.size(), kNone) { first_.reserve(program.ops.size()); }
+  explicit FirstOps(const Program& program)
+      : program_(program), same_opaque_(equal_opaques(program)), next_(program.ops.size(), kNone) {
+    first_.reserve(program.ops.size());
+  }
 
   /// The first op with the key of `id`: `id` itself where there was none.
   OpId find_or_add(OpId id) {
-    key_of(program_, program_.ops[id], key_);
+    make_key(program_.ops[id], key_);
     const auto [chain, is_new] = first_.emplace(checksum64(std::as_bytes(std::span(key_))), id);
     if (is_new) return id;
     for (OpId candidate = chain->second; candidate != kNone; candidate = next_[candidate]) {
-      key_of(program_, program_.ops[candidate], other_);
+      make_key(program_.ops[candidate], other_);
       if (other_ == key_) return candidate;
     }
     next_[id] = std::exchange(chain->second, id);
@@ -83,7 +100,13 @@ class FirstOps {
   }
 
  private:
+  void make_key(const Op& op, Key& key) const {
+    key_of(program_, op, key);
+    if (op.kind == OpKind::kOpaque) key.push_back(same_opaque_[static_cast<std::size_t>(op.attributes.index)]);
+  }
+
   const Program& program_;
+  std::vector<std::int64_t> same_opaque_;
   std::unordered_map<std::uint64_t, OpId> first_;  // by the key's checksum
   std::vector<OpId> next_;                         // of another key with the same checksum
   Key key_, other_;
@@ -104,6 +127,7 @@ void merge_equal(Program& program) {
     }
     bool makes_end = false;
     for (const Operand& output : op.outputs) makes_end = makes_end || is_end[output.value];
+    if (has_effects(program, op)) continue;  // each draws numbers of its own, or nobody knows what it does
     const OpId found = first.find_or_add(id);
     if (found == id || makes_end) continue;  // two states never end in one value
     const Op& same = program.ops[found];

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/graph/op_table.hpp"
+#include "core/graph/opaque.hpp"
 #include "core/graph/view.hpp"
 
 namespace crucible::graph {
@@ -72,7 +73,7 @@ std::string op_text(const Program& program, const Op& op) {
   }
   text += fmt::format(" = {}(", name(op.kind));
   for (std::size_t i = 0; i < op.inputs.size(); ++i) text += (i ? ", " : "") + operand_text(op.inputs[i]);
-  const std::string attributes = attributes_text(op);
+  const std::string attributes = attributes_text(program, op);
   if (!attributes.empty()) text += (op.inputs.empty() ? "" : ", ") + attributes;
   text += ")";
   if (op.source < program.sources.size()) {
@@ -106,6 +107,16 @@ std::string_view phase_name(Phase phase) {
 std::string to_text(const Scalar& scalar) {
   if (scalar.slot != kNone) return fmt::format("slot {}{}", scalar.slot, scalar.is_integer ? "i" : "");
   return scalar.is_integer ? fmt::format("{}", scalar.integer) : real_text(scalar.real);
+}
+
+std::string attributes_text(const Program& program, const Op& op) {
+  const auto entry = static_cast<std::size_t>(op.attributes.index);
+  if (op.kind != OpKind::kOpaque || entry >= program.opaques.size() || !program.opaques[entry]) return attributes_text(op);
+  const Opaque& opaque = *program.opaques[entry];
+  const char* effect = opaque.effect == OpaqueEffect::kPure     ? ""
+                       : opaque.effect == OpaqueEffect::kRandom ? ", random"
+                                                                : ", effects unknown";
+  return fmt::format("{}({}){}", opaque.name(), arguments_text(opaque), effect);
 }
 
 std::string attributes_text(const Op& op) {

@@ -47,5 +47,7 @@ std::string to_text(const Scalar& scalar);
 
 /// "dims=[1], index=-1": the attributes that the op's kind uses and that are not as they were made; "" for none.
 std::string attributes_text(const Op& op);
+/// The same, and of an opaque op what it is and its arguments.
+std::string attributes_text(const Program& program, const Op& op);
 
 }  // namespace crucible::graph

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/graph/op_table.hpp"
+#include "core/graph/opaque.hpp"
 #include "core/graph/print.hpp"
 #include "core/graph/view.hpp"
 
@@ -109,6 +110,8 @@ std::string to_json(const Program& program) {
         {{"name", output.name}, {"operand", operand_json(output.operand)}, {"recorded", output.recorded}});
     if (output.is_tensor()) json["outputs"].back()["blobs"] = output.blobs;
   }
+  if (!program.opaques.empty()) json["opaques"] = Json::array();
+  for (const auto& opaque : program.opaques) json["opaques"].push_back(Json::parse(to_json(*opaque)));
   if (!program.left_out.empty()) json["left_out"] = program.left_out;
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
@@ -124,6 +127,7 @@ std::string to_dot(const Program& program) {
   for (std::size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
     std::string label(name(op.kind));
+    if (op.kind == OpKind::kOpaque) label = escaped(opaque_of(program, op).name());
     if (op.source < program.sources.size()) label += "\\n" + escaped(program.sources[op.source].op);
     text += fmt::format("  o{} [label=\"{}\"];\n", i, label);
     for (const Operand& input : op.inputs) {

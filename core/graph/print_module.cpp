@@ -71,7 +71,7 @@ class ModulePrinter {
   std::string expression(const Op& op) const {
     std::string text = fmt::format("{}(", name(op.kind));
     for (std::size_t i = 0; i < op.inputs.size(); ++i) text += (i ? ", " : "") + operand_text(op.inputs[i]);
-    const std::string attributes = attributes_text(op);
+    const std::string attributes = attributes_text(program_, op);
     if (!attributes.empty()) text += (op.inputs.empty() ? "" : ", ") + attributes;
     return text + ")";
   }

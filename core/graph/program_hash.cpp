@@ -9,6 +9,7 @@
 #include <queue>
 #include <string_view>
 
+#include "core/graph/opaque.hpp"
 #include "core/graph/queries.hpp"
 #include "core/graph/view.hpp"
 
@@ -66,9 +67,15 @@ class Bytes64 {
   std::vector<std::byte> bytes_;
 };
 
-void add_attributes(Bytes64& bytes, const Attributes& a) {
+/// The number of an opaque op's entry says nothing: its content is written instead.
+void add_attributes(Bytes64& bytes, const Program& program, const Op& op) {
+  const Attributes& a = op.attributes;
   bytes.add(a.dims);
-  bytes.add(a.index);
+  if (op.kind == OpKind::kOpaque) {
+    bytes.add(to_json(opaque_of(program, op)));
+  } else {
+    bytes.add(a.index);
+  }
   bytes.add(std::bit_cast<std::int64_t>(a.alpha));
   bytes.add(a.region);
   for (const auto* pair : {a.kernel, a.stride, a.padding, a.dilation}) {
@@ -156,7 +163,7 @@ class Colouring {
         add_value(bytes, program_.values[output.value]);
         bytes.add(output.view);
       }
-      add_attributes(bytes, op.attributes);
+      add_attributes(bytes, program_, op);
       op_[id] = bytes.colour();
       for (std::size_t k = 0; k < op.outputs.size(); ++k) value_[op.outputs[k].value] = mix(op_[id], k);
     }
@@ -279,7 +286,7 @@ ContentHash program_hash(const Program& program, std::span<const ContentHash> co
     for (const Operand& input : op.inputs) writer.write(bytes, input);
     bytes.add(static_cast<std::int64_t>(op.outputs.size()));
     for (const Operand& output : op.outputs) writer.write(bytes, output);
-    add_attributes(bytes, op.attributes);
+    add_attributes(bytes, program, op);
     flush();
   }
   bytes.add("outputs");

@@ -141,7 +141,7 @@ Result<void> check_ops(const Program& program, std::vector<bool>& defined) {
       return broken("{}: has {} operands, needs {}{}", describe_op(program, index), inputs, row.min_inputs,
                     row.max_inputs < 0 ? " or more" : "");
     }
-    if (static_cast<int>(op.outputs.size()) != row.outputs) {
+    if (row.outputs >= 0 && static_cast<int>(op.outputs.size()) != row.outputs) {
       return broken("{}: has {} results, needs {}", describe_op(program, index), op.outputs.size(), row.outputs);
     }
     CRUCIBLE_TRY_VOID(check_inputs(program, index, defined));

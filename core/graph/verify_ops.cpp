@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/graph/op_table.hpp"
+#include "core/graph/opaque.hpp"
 #include "core/graph/view.hpp"
 
 namespace crucible::graph {
@@ -416,6 +417,8 @@ Result<void> verify_op(const Program& program, OpId index) {
       return check_contraction(rule);
     case OpClass::kPooling:
       return check_pooling(rule);
+    case OpClass::kOpaque:
+      return verify_opaque(program, index);
   }
   return {};
 }

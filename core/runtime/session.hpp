@@ -26,6 +26,8 @@ struct Options {
   Fallback fallback = Fallback::kForbid;
   /// Opens the device that runs refused kernels; called only when there are some. Null: there is none.
   std::function<Result<std::shared_ptr<backend::Device>>()> open_second = nullptr;
+  /// Opens the device that runs opaque ops (its dialect is graph::kOpaqueDialect) beside one that does not. Null: none may.
+  std::function<Result<std::shared_ptr<backend::Device>>()> open_opaque = nullptr;
 };
 
 /// Every offset is a multiple of this: a cache line, a vector, and what GPUs want for coalesced access. Units: bytes.
@@ -119,7 +121,7 @@ class Session {
  public:
   /// Schedules, compiles, plans, allocates the arena and loads the starting state and the constants.
   /// Errors: those of the stages, each naming its stage; kUnavailable when the device refuses a kernel and the fallback
-  /// is forbidden, naming the ops.
+  /// is forbidden, naming the ops; kBadInput when the program has opaque ops that no device runs, naming all of them.
   static Result<std::unique_ptr<Session>> create(std::shared_ptr<const graph::Program> program,
                                                  std::shared_ptr<const trace::BlobStore> blobs,
                                                  std::shared_ptr<backend::Device> device, const Options& options);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/graph/opaque.hpp"
 #include "core/runtime/session_state.hpp"
 
 namespace crucible::runtime {
@@ -12,6 +13,9 @@ namespace crucible::runtime {
 Result<std::unique_ptr<Session>> Session::create_reference(std::shared_ptr<const graph::Program> program,
                                                            std::shared_ptr<const trace::BlobStore> blobs) {
   if (!program || !blobs) return Error{ErrorCode::kInternal, "a session needs a program and blobs"};
+  if (!graph::opaque_uses(*program).empty()) {
+    return Error{ErrorCode::kBadInput, graph::opaque_list(*program) + "\nthe reference interpreter runs neutral ops alone"};
+  }
   std::unique_ptr<Session> session(new Session);
   State& state = *session->state_;
   state.program = std::move(program);

@@ -46,6 +46,8 @@ struct Session::State {
 
   Result<void> make_schedule(bool fuse);
   Result<void> compile();
+  Result<void> compile_opaque(const std::vector<backend::KernelText>& texts);
+  Error opaque_refused(const backend::Device& by, const std::vector<Refusal>& refused) const;
   Result<void> compile_refused(const std::vector<backend::KernelText>& texts, const std::vector<Refusal>& refused);
   Result<void> build_plan();
   Result<void> build_piece(Segment segment);

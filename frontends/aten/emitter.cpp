@@ -314,6 +314,26 @@ graph::ValueId Emitter::outside_value(graph::ValueKind kind, DType dtype, std::i
   return static_cast<graph::ValueId>(program_.values.size() - 1);
 }
 
+std::string Emitter::abandon(graph::OpId first_op) {
+  std::vector<graph::Operand> results;
+  for (std::size_t i = first_op; i < program_.ops.size(); ++i) {
+    results.insert(results.end(), program_.ops[i].outputs.begin(), program_.ops[i].outputs.end());
+  }
+  program_.ops.resize(first_op);
+  for (graph::Operand& result : results) {
+    program_.values[result.value].elements = 0;
+    program_.values[result.value].producer = static_cast<graph::OpId>(program_.ops.size());
+    result.view = View::contiguous({0});
+    graph::Op op;
+    op.kind = OpKind::kFill;
+    op.source = source_;
+    op.inputs = {Term::integer(0).operand};
+    op.outputs = {result};
+    program_.ops.push_back(std::move(op));
+  }
+  return std::exchange(failure_, {});
+}
+
 bool Emitter::relay(const Term& term, const View& layout, graph::OpId first_op) {
   if (term.is_number() || program_.values[term.operand.value].kind != graph::ValueKind::kTemporary) return false;
   const graph::OpId producer = program_.values[term.operand.value].producer;

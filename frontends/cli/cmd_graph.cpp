@@ -23,7 +23,7 @@ namespace crucible::cli {
 namespace {
 
 struct GraphOptions {
-  std::string file, stage, format = "text", module, phase;
+  std::string file, stage, format = "text", module, phase, opaque = "missing";
   bool list_stages = false, json = false;
 };
 
@@ -65,7 +65,7 @@ class StageRunner {
     for (const trace::Blob& blob : trace.blobs) blobs_.push_back(blob.hash);
     pipeline_.read_ns = ns_since(begin);
     const auto lowering = std::chrono::steady_clock::now();
-    CRUCIBLE_TRY(graph::Program program, aten::lower_without_passes(trace));
+    CRUCIBLE_TRY(graph::Program program, aten::lower_without_passes(trace, options_.opaque == "all" ? aten::Opaques::kAll : aten::Opaques::kMissing));
     note("lowered", "neutral ops in recorded order, aliases resolved", program, ns_since(lowering));
     CRUCIBLE_TRY_VOID(graph::run_passes(program, {.blobs = trace.blob_store.get()},
                                         [&](const graph::Pass& pass, const graph::Program& after, std::uint64_t time_ns) {
@@ -185,6 +185,9 @@ void add_graph(Commands& commands) {
   command->add_option("--module", options->module, "Shows only the ops of this module and those inside, for people to read");
   command->add_option("--phase", options->phase, "Shows only this phase: forward, backward or optimizer")
       ->check(CLI::IsMember({"forward", "backward", "optimizer"}));
+  command
+      ->add_option("--opaque", options->opaque, "Which ops stay as recorded: missing (those without lowering) or all")
+      ->check(CLI::IsMember({"missing", "all"}));
   command->add_flag("--json", options->json, "The same as --format json");
   command->callback([&commands, options] { commands.run = [options] { return graph_command(*options); }; });
 }

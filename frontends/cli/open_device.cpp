@@ -12,6 +12,7 @@ namespace crucible::cli {
 namespace {
 
 constexpr const char* kFallbackPlugin = "cpu";
+constexpr const char* kOpaquePlugin = "torch";
 constexpr const char* kAuto = "auto";
 
 config::Requests requests_of(const DeviceChoice& choice) {
@@ -240,6 +241,12 @@ Result<std::shared_ptr<backend::Device>> open_cpu_beside(config::Settings& setti
   settle_options(settings, kFallbackPlugin);
   CRUCIBLE_TRY_VOID(settings.check());
   return open_named(settings, kFallbackPlugin, {});
+}
+
+Result<std::shared_ptr<backend::Device>> open_torch_beside(config::Settings& settings) {
+  settle_options(settings, kOpaquePlugin);
+  CRUCIBLE_TRY_VOID(settings.check());
+  return open_named(settings, kOpaquePlugin, {});
 }
 
 std::string backend_name(const DeviceChoice& choice) {

@@ -56,6 +56,8 @@ Result<OpenedDevice> open_device(const DeviceChoice& choice, const WorkloadSourc
 
 /// Opens the CPU plugin beside a device that refuses something. Errors: the loader's.
 Result<std::shared_ptr<backend::Device>> open_cpu_beside(config::Settings& settings);
+/// Opens the plugin `torch`, which runs opaque ops, beside another. Errors: the loader's.
+Result<std::shared_ptr<backend::Device>> open_torch_beside(config::Settings& settings);
 
 /// The backend that open_device() would use: a plugin's name or "auto".
 std::string backend_name(const DeviceChoice& choice);

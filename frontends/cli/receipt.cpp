@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/hash.hpp"
+#include "core/graph/opaque.hpp"
 #include "core/trace/mapped_file.hpp"
 #include "frontends/cli/plugin_access.hpp"
 
@@ -58,7 +59,7 @@ Json device_json(const backend::Device& device) {
   return json;
 }
 
-/// Steps that ran on the CPU plugin, and what crossed.
+/// Steps that ran on another device, and what crossed.
 Json elsewhere_json(const ReplayReport& report) {
   const runtime::FallbackReport& elsewhere = report.session.fallback();
   Json json = {{"policy", report.opened.settings.text("fallback")}};
@@ -74,6 +75,22 @@ Json elsewhere_json(const ReplayReport& report) {
   json["copies_per_iteration"] = elsewhere.copies_per_iteration;
   json["copied_bytes_per_iteration"] = elsewhere.bytes_per_iteration;
   json["segments"] = elsewhere.segments;
+  return json;
+}
+
+/// Each opaque op of the program, with who ran it.
+Json opaque_json(const ReplayReport& report) {
+  const runtime::FallbackReport& elsewhere = report.session.fallback();
+  Json ops = Json::array();
+  for (const graph::OpaqueUse& use : graph::opaque_uses(report.program)) {
+    ops.push_back({{"op", use.name}, {"count", use.count}, {"module", use.module}, {"site", use.site}, {"why", use.reason}});
+  }
+  Json json = {{"device", nullptr}, {"ops", ops}};
+  if (ops.empty() || report.device == nullptr) return json;
+  const Result<std::string> dialect = report.device->dialect();
+  const bool takes_own = dialect && *dialect == graph::kOpaqueDialect;
+  const backend::Device* by = takes_own ? report.device : elsewhere.device.get();
+  if (by != nullptr) json["device"] = by->info().id;
   return json;
 }
 
@@ -106,6 +123,10 @@ StepCounts count_steps(const ReplayReport& report) {
   for (const kernel::Step& step : report.session.schedule().steps) {
     if (step.kind == kernel::StepKind::kLibrary) {
       ++counts.library;
+      continue;
+    }
+    if (report.session.schedule().kernels[step.kernel].is_opaque) {
+      ++counts.opaque;
       continue;
     }
     ++counts.generated;
@@ -152,8 +173,10 @@ Json receipt_json(const ReplayReport& report) {
   receipt["draws_per_iteration"] = draws;
   receipt["library_steps"] = counts.library;
   receipt["generated_steps"] = counts.generated;
+  receipt["opaque_steps"] = counts.opaque;
   receipt["fallbacks"] = notes(report);
   receipt["fallback"] = elsewhere_json(report);
+  receipt["opaque"] = opaque_json(report);
   receipt["cache"] = {{"kernels", report.session.schedule().kernels.size()},
                       {"from_cache", report.session.compiled_from_cache()}};
   receipt["time"] = "host clock (steady) around the replay call of each iteration, inputs and outputs left out" +

@@ -259,6 +259,7 @@ std::string ReplayReport::to_text(bool colour) const {
                         session.schedule().steps.size(), elsewhere.device->info().id, elsewhere.copies_per_iteration,
                         format_bytes(elsewhere.bytes_per_iteration));
   }
+  if (counts.opaque > 0) text += fmt::format("opaque    {} steps as the framework recorded them\n", counts.opaque);
   if (device != nullptr) {
     text += fmt::format(
         "program   {} recorded ops, {} neutral ops, {} steps: {} library calls, {} launches of {} kernels\n", recorded_ops,

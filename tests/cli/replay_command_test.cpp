@@ -52,7 +52,7 @@ trace::Trace recording(const Faults& faults = {}) {
     b.op(kSub, {b.tensor(first), b.tensor(second), b.integer(1)}, {b.tensor(far)});
     b.op(aten::kMul, {b.tensor(far), b.tensor(w)}, {b.tensor(product)});
     b.op(aten::kSum, {b.tensor(product), b.none()}, {b.tensor(sum)});
-    if (faults.unknown_op) b.op("aten::frobnicate(Tensor self) -> Tensor", {b.tensor(sum)}, {b.tensor(b.fresh({}))});
+    if (faults.unknown_op) b.op("acme::frobnicate(Tensor self) -> Tensor", {b.tensor(sum)}, {b.tensor(b.fresh({}))});
     const trace::TensorId target = faults.skipped_update ? b.fresh({4}) : w;
     const auto alpha = b.number(faults.frozen_rate ? -0.25 : -rate);
     const char* schema = faults.skipped_update ? aten::kAdd : aten::kAddInPlace;
@@ -278,12 +278,23 @@ TEST_F(ReplayCommand, RefusesBadFiles) {
     EXPECT_EQ(missing.code, 3);
     EXPECT_THAT(missing.err, HasSubstr("a.crtrace.not"));
   }
+}
+
+TEST_F(ReplayCommand, ListsOpsThatNobodyRuns) {
   write({.unknown_op = true});
-  for (const char* command : {"replay ", "plan "}) {
-    const Outcome unknown = run(command + path_);
-    EXPECT_EQ(unknown.code, 3);
-    EXPECT_THAT(unknown.err, AllOf(HasSubstr("aten::frobnicate"), HasSubstr("train.py:4")));
-  }
+  const char* const list = "1 op has no lowering:\n  acme::frobnicate: 1 per iteration, first at train.py:4";
+  const Outcome forbidden = run("replay " + path_ + " --backend cpu");
+  EXPECT_EQ(forbidden.code, 3);
+  EXPECT_THAT(forbidden.err, AllOf(HasSubstr(list), HasSubstr("--fallback warn or allow")));
+  const Outcome absent = run("replay " + path_ + " --set plugins.deny=torch");
+  EXPECT_EQ(absent.code, 3);
+  EXPECT_THAT(absent.err, AllOf(HasSubstr(list), HasSubstr("the plugin torch would run them")));
+  const Outcome reference = run("replay " + path_ + " --backend reference");
+  EXPECT_EQ(reference.code, 3);
+  EXPECT_THAT(reference.err, AllOf(HasSubstr(list), HasSubstr("the reference interpreter runs neutral ops alone")));
+  // They have places in memory all the same, and are shown.
+  EXPECT_EQ(run("plan " + path_).code, 0);
+  EXPECT_THAT(run("graph " + path_).out, HasSubstr("acme::frobnicate(operand 0), effects unknown"));
 }
 
 TEST_F(ReplayCommand, NamesAMissingPluginDeviceOrCompiler) {
