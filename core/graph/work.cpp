@@ -32,10 +32,12 @@ std::uint64_t filtered(const Operand& images, const Operand& weight) {
 }  // namespace
 
 std::uint64_t flops(const Op& op) {
+  if (op.kind == OpKind::kOpaque) return 0;  // nobody knows
   const Operand& out = op.outputs[0];
   switch (info(op.kind).op_class) {
     case OpClass::kConversion:
     case OpClass::kGenerator:
+    case OpClass::kOpaque:
       return 0;
     case OpClass::kArithmetic:
     case OpClass::kFloating:
