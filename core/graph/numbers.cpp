@@ -84,10 +84,17 @@ std::size_t unchanged_operand(const Op& op) {
   }
 }
 
+/// The number as `op` computes with it. A tensor is rounded to f16 or bf16 before anything is computed, a number to f32.
+Scalar number_for(const Program& program, const Op& op, const Scalar& number) {
+  const auto dtype = dtype_of_numbers(program, op);
+  if (dtype != DType::kF16 && dtype != DType::kBF16) return number;
+  return Scalar{kNone, false, round_to(*dtype, number.is_integer ? static_cast<double>(number.integer) : number.real), 0};
+}
+
 }  // namespace
 
 Result<void> inline_constants(Program& program, const trace::BlobStore& blobs) {
-  std::map<ValueId, Scalar> numbers;
+  std::map<ValueId, Scalar> numbers;  // values whose elements all are one number
   for (const Constant& constant : program.constants) {
     const Value& value = program.values[constant.value];
     if (value.elements != 1 || constant.blob == kNone) continue;
@@ -98,8 +105,13 @@ Result<void> inline_constants(Program& program, const trace::BlobStore& blobs) {
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
       const auto found = op.inputs[i].is_scalar() ? numbers.end() : numbers.find(op.inputs[i].value);
       if (found == numbers.end() || !may_be_number(program, op, i)) continue;
-      op.inputs[i] = Operand{kNone, {}, found->second};
+      op.inputs[i] = Operand{kNone, {}, number_for(program, op, found->second)};
     }
+    // Readers of what drop_identities will drop read the number too, so that a second run finds nothing new.
+    const std::size_t kept = unchanged_operand(op);
+    const auto same = kept == kNone ? numbers.end() : numbers.find(op.inputs[kept].value);
+    if (same == numbers.end() || program.values[same->first].dtype != program.values[op.outputs[0].value].dtype) continue;
+    numbers.emplace(op.outputs[0].value, same->second);
   }
   return {};
 }

@@ -33,6 +33,7 @@ std::vector<std::uint32_t> keep(std::vector<Item>& items, const std::vector<bool
     ++next;
   }
   items.resize(next);
+  if (items.capacity() > next + next / 4) items.shrink_to_fit();  // what is left stays as long as the program
   return renamed;
 }
 

@@ -51,7 +51,6 @@ Json attributes_json(const Op& op) {
   return json;
 }
 
-constexpr std::string_view kPhases[] = {"forward", "backward", "optimizer"};
 constexpr std::string_view kKinds[] = {"temporary", "state", "input", "constant"};
 
 Json op_json(const Program& program, const Op& op) {
@@ -64,7 +63,7 @@ Json op_json(const Program& program, const Op& op) {
     json["source"] = Json{{"op", source.op},
                           {"module", source.module},
                           {"site", source.site},
-                          {"phase", kPhases[static_cast<std::size_t>(source.phase)]},
+                          {"phase", phase_name(source.phase)},
                           {"trace_op", id_json(source.trace_op)}};
   }
   return json;

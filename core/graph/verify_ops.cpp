@@ -79,7 +79,7 @@ Result<void> check_dims(const Rule& rule, std::size_t rank, std::size_t least, s
 
 Result<void> check_elementwise(const Rule& rule, OpClass op_class) {
   for (std::size_t i = 0; i < rule.op.inputs.size(); ++i) {
-    if (rule.is_scalar(i)) continue;
+    if (rule.is_scalar(i) || rule.sizes(i) == rule.out_sizes()) continue;  // before the words that an error needs
     CRUCIBLE_TRY_VOID(expect_sizes(rule, fmt::format("operand {}", i), rule.sizes(i), rule.out_sizes()));
   }
   const DType out = rule.out_dtype();

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "core/base/hash.hpp"
+#include "core/graph/queries.hpp"
 #include "core/kernel/emit.hpp"
 #include "core/kernel/fusion.hpp"
 #include "core/kernel/kernel_verify.hpp"
@@ -190,28 +191,10 @@ class Scheduler {
     step.library = call;
     for (const auto& input : op.inputs) step.buffers.push_back({input.value, false});
     step.buffers.push_back({op.outputs[0].value, true});
-    step.flops = library_flops(op);
+    step.flops = graph::flops(op);
     step.ops = ops;
     finish(std::move(step), {});
     return {};
-  }
-
-  static std::uint64_t library_flops(const Op& op) {
-    const auto& a = op.inputs[0].view.sizes;
-    const auto& b = op.inputs[1].view.sizes;
-    const std::int64_t out = op.outputs[0].view.elements();
-    switch (op.kind) {
-      case OpKind::kMatMul:
-        return static_cast<std::uint64_t>(2 * out * a.back());
-      case OpKind::kConv2d:
-        return static_cast<std::uint64_t>(2 * out * b[1] * b[2] * b[3]);
-      case OpKind::kConv2dBackwardInput:
-        return static_cast<std::uint64_t>(2 * op.inputs[0].view.elements() * b[1] * b[2] * b[3]);
-      default: {
-        const auto& weight = op.outputs[0].view.sizes;
-        return static_cast<std::uint64_t>(2 * op.inputs[0].view.elements() * weight[1] * weight[2] * weight[3]);
-      }
-    }
   }
 
   Result<void> add_launch(Emitted emitted, const std::vector<OpId>& ops) {

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/graph/program.hpp"
@@ -96,6 +98,8 @@ class Emitter {
 
   graph::Program& program_;
   std::uint32_t source_ = graph::kNone;
+  std::map<std::pair<std::string, std::vector<double>>, graph::SlotId> slots_;
+  std::vector<bool> is_read_;  // per value: an op reads it
   std::string failure_;
 };
 

@@ -108,6 +108,14 @@ void warn_of_fallbacks(const runtime::FallbackReport& report) {
   }
 }
 
+/// Errors: kUsage for a switch that speaks of kernels, where there are none.
+Result<void> check_reference_switches(const ReplayOptions& options) {
+  const char* what = options.profile ? "--profile" : options.no_fuse ? "--no-fuse" : nullptr;
+  if (what == nullptr) return {};
+  return Error{ErrorCode::kUsage,
+               fmt::format("{}: the reference interpreter has no kernels and no steps; leave it out, or name a plugin", what)};
+}
+
 Result<int> replay(const ReplayOptions& options) {
   const config::Settings early = load_unchecked_settings(options.device);  // before a large file is read
   CRUCIBLE_TRY_VOID(early.check());
@@ -120,16 +128,17 @@ Result<int> replay(const ReplayOptions& options) {
   const auto program = std::make_shared<const graph::Program>(std::move(lowered));
   CRUCIBLE_TRY_VOID(check_options(options, *program));
   CRUCIBLE_TRY(OpenedDevice opened,
-               open_device(options.device, [&] { return workload_of(*program, !options.no_fuse); }));
-  const std::shared_ptr<backend::Device>& device = opened.device;
+               open_device(options.device, [&] { return workload_of(*program, !options.no_fuse); }, true));
+  if (!opened.device) CRUCIBLE_TRY_VOID(check_reference_switches(options));
   const char* poison = std::getenv("CRUCIBLE_POISON");
   const runtime::Options session_options{.fuse = !options.no_fuse,
                                          .poison = poison != nullptr && std::string_view(poison) == "1",
                                          .fallback = fallback_of(opened.settings),
                                          .open_second = [&] { return open_cpu_beside(opened.settings); }};
-  progress.say("scheduling, planning and compiling");
+  progress.say(opened.device ? "scheduling, planning and compiling" : "loading");
   CRUCIBLE_TRY(const std::unique_ptr<runtime::Session> session,
-               runtime::Session::create(program, trace.blob_store, device, session_options));
+               opened.device ? runtime::Session::create(program, trace.blob_store, opened.device, session_options)
+                             : runtime::Session::create_reference(program, trace.blob_store));
 
   progress.say("");
   if (session_options.fallback == runtime::Fallback::kWarn) warn_of_fallbacks(session->fallback());
@@ -137,7 +146,7 @@ Result<int> replay(const ReplayOptions& options) {
   ReplayReport report{.file = options.file,
                       .trace = trace,
                       .program = *program,
-                      .device = *device,
+                      .device = opened.device.get(),
                       .session = *session,
                       .opened = opened,
                       .options = session_options};

@@ -122,8 +122,8 @@ std::size_t count_draws(const graph::Program& program) {
 std::vector<std::string> notes(const ReplayReport& report) {
   std::vector<std::string> notes;
   const StepCounts counts = count_steps(report);
-  if (counts.generated_products > 0) {
-    const std::string library = property(properties_of(report.device), "library");
+  if (counts.generated_products > 0 && report.device != nullptr) {
+    const std::string library = property(properties_of(*report.device), "library");
     notes.push_back(fmt::format("{} matrix products and convolutions run as generated kernels{}",
                                 counts.generated_products, library.empty() ? "" : " (library " + library + ")"));
   }
@@ -138,10 +138,15 @@ Json receipt_json(const ReplayReport& report) {
   receipt["trace"] = report.file;
   receipt["recorded_by"] = report.trace.metadata.frontend;
   receipt["framework"] = report.trace.metadata.framework;
-  receipt["plugin"] = plugin_json(report.opened.settings, report.opened.plugin, report.device.backend());
-  receipt["device"] = device_json(report.device);
+  const bool is_reference = report.device == nullptr;
+  receipt["backend"] = is_reference ? kReferenceBackend : report.device->backend().name();
+  receipt["plugin"] =
+      is_reference ? Json(nullptr) : plugin_json(report.opened.settings, report.opened.plugin, report.device->backend());
+  receipt["device"] = is_reference ? Json(nullptr) : device_json(*report.device);
   if (!report.opened.candidates.empty()) receipt["candidates"] = candidates_json(report.opened.candidates);
-  receipt["numerics"] = report.opened.settings.text("numerics");
+  receipt["numerics"] =
+      is_reference ? "reference: double precision and exact integers, rounded to each result's dtype"
+                   : report.opened.settings.text("numerics");
   const std::size_t draws = count_draws(report.program);
   receipt["random"] = draws > 0 ? Json("recorded draws fed back") : Json("none");
   receipt["draws_per_iteration"] = draws;
@@ -153,7 +158,7 @@ Json receipt_json(const ReplayReport& report) {
                       {"from_cache", report.session.compiled_from_cache()}};
   receipt["time"] = "host clock (steady) around the replay call of each iteration, inputs and outputs left out" +
                     std::string(report.session.fallback().device ? ", copies between the devices included" : "");
-  receipt["fused"] = report.options.fuse;
+  receipt["fused"] = report.options.fuse && !is_reference;
   receipt["poisoned"] = report.options.poison;
   receipt["config"] = config_json(report.opened.settings);
   if (!report.trace.metadata.incomplete_reason.empty()) receipt["incomplete"] = report.trace.metadata.incomplete_reason;
