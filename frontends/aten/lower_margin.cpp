@@ -1,4 +1,4 @@
-// Lowering of losses that want the score of a class to lead the others by a margin, and of leaky ReLU with drawn slopes.
+// Lowering of losses that want the score of a class to lead the others by a margin, and of the gradient of randomized ReLU outside training.
 #include "frontends/aten/algebra.hpp"
 #include "frontends/aten/lower_table.hpp"
 
@@ -129,14 +129,13 @@ void multilabel_margin_loss_backward(OpCall& c) {
   c.set(0, e.reshape(e.put(OpKind::kPutAdd, others, m.place, own), c.result(0).sizes));
 }
 
-/// In training the slopes that forward drew, else their mean.
+/// With the mean slope. In training forward writes its drawn slopes into an argument, which the recording does not keep.
 void rrelu_with_noise_backward(OpCall& c) {
   const Expression g = wide(c, "grad_output"), x = wide(c, "self");
   const double lower = c.real("lower"), upper = c.real("upper");
   c.boolean("self_is_result");
-  const bool drew = c.boolean("training") && upper - lower > 1e-6;
-  const Expression noise = wide(c, "noise");
-  c.set(0, drew ? g * noise : choose(x > 0, g, g * ((lower + upper) / 2)));
+  if (c.boolean("training")) return c.emit().fail("rrelu in training is not supported: its slopes are not recorded");
+  c.set(0, choose(x > 0, g, g * ((lower + upper) / 2)));
 }
 
 constexpr Entry kEntries[] = {

@@ -83,7 +83,6 @@ for reduction in range(3):
            reduction, variant=f"reduction {reduction}")
 simple("multi_margin_loss", f(4), i(high=4), 2, 0.3, f(4), variant="one row")
 simple("multilabel_margin_loss_forward", f(4), lambda d: d.keep(lambda: torch.tensor([1, 3, -1, 0])), 1, variant="one row")
-simple("rrelu_with_noise_backward", f(6, 4), f(6, 4), f(6, 4), 0.1, 0.3, True, False)
 simple("rrelu_with_noise_backward", f(6, 4), f(6, 4), f(6, 4), 0.1, 0.3, False, False, variant="inference")
 
 # Products
