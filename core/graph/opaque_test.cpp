@@ -170,6 +170,7 @@ TEST(Opaque, EqualOnesAreMergedUnlessTheyAreRandom) {
     const auto ran = run_passes(program, {});
     ASSERT_TRUE(ran) << ran.error().message;
     EXPECT_EQ(program.ops.size(), effect == OpaqueEffect::kPure ? 1u : 2u);
+    EXPECT_EQ(program.outputs[0].operand.value == program.outputs[1].operand.value, effect == OpaqueEffect::kPure);
     EXPECT_EQ(program.opaques.size(), 1u) << "equal entries become one";
   }
   Program different = program_of(plain(), 2);
