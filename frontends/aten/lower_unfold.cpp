@@ -65,6 +65,7 @@ void pixel_shuffle(OpCall& c) {
   Emitter& e = c.emit();
   const Term x = c.tensor("self");
   const std::int64_t r = c.integer("upscale_factor"), rank = x.rank() + 2;
+  if (r < 1 || r > (1 << 20)) return e.fail("argument upscale_factor is out of range");
   Sizes sizes(x.sizes().begin(), x.sizes().end() - 3);
   for (std::int64_t size : {x.size(-3) / (r * r), r, r, x.size(-2), x.size(-1)}) sizes.push_back(size);
   std::vector<std::int64_t> order;
@@ -78,6 +79,7 @@ void pixel_unshuffle(OpCall& c) {
   Emitter& e = c.emit();
   const Term x = c.tensor("self");
   const std::int64_t r = c.integer("downscale_factor"), rank = x.rank() + 2;
+  if (r < 1 || r > (1 << 20)) return e.fail("argument downscale_factor is out of range");
   Sizes sizes(x.sizes().begin(), x.sizes().end() - 2);
   for (std::int64_t size : {x.size(-2) / r, r, x.size(-1) / r, r}) sizes.push_back(size);
   std::vector<std::int64_t> order;
@@ -90,6 +92,7 @@ void channel_shuffle(OpCall& c) {
   Emitter& e = c.emit();
   const Term x = c.tensor("self");
   const std::int64_t groups = c.integer("groups");
+  if (groups < 1 || x.size(1) % groups != 0) return e.fail("argument groups does not divide the channels");
   Sizes sizes = x.sizes();
   sizes[1] /= groups;
   sizes.insert(sizes.begin() + 1, groups);
