@@ -156,7 +156,8 @@ std::string wrong_results(const trace::Op& op, const Signature& signature) {
 
 Preconditions::Preconditions(std::string_view schema, std::string_view entry) : signature_(parse_signature(schema)) {
   adds_dimension_ = entry.find("unsqueeze") != std::string_view::npos || entry.starts_with("aten::stack") ||
-                    entry.find("diag_embed") != std::string_view::npos;
+                    entry.find("diag_embed") != std::string_view::npos ||
+                    entry.find("_backward") != std::string_view::npos;  // the gradient of a view that lost a dimension
   const bool of_many = entry.starts_with("aten::_foreach_") || entry.starts_with("aten::_fused_");
   is_list_of_calls_ = of_many && !signature_.arguments.empty() && signature_.arguments[0].is_list;
   for (const LeastRank& row : least_ranks()) {
