@@ -32,6 +32,21 @@ TEST(MergeEqual, ReadersOfTheSecondReadTheFirst) {
   EXPECT_EQ(p.ops.size(), 2u);
 }
 
+TEST(MergeEqual, EmptyViewsAreEqualWhateverTheirStrides) {
+  Program p = two_exponentials(View::contiguous({4}));
+  for (const ValueId v : {1u, 2u, 3u}) p.values[v].elements = 0;
+  for (Op& op : p.ops) {
+    for (auto* operands : {&op.inputs, &op.outputs}) {
+      for (Operand& operand : *operands) operand.view = View::contiguous({2, 0});
+    }
+  }
+  p.ops[1].inputs[0].view = View{3, {2, 0}, {7, 5}};
+  p.outputs.clear();
+  ASSERT_TRUE(verify(p));
+  merge_equal(p);
+  EXPECT_EQ(p.ops[2].inputs[1].value, 1u);
+}
+
 TEST(MergeEqual, OtherElementsAreAnotherOp) {
   Program p = two_exponentials(View{0, {4}, {0}});
   merge_equal(p);

@@ -25,6 +25,7 @@ enum class OpClass : std::uint8_t {
   kIndexed,
   kContraction,
   kPooling,
+  kOpaque,  // any operands, any number of results
 };
 
 /// Which fields of Attributes a kind uses, as bits.
@@ -45,7 +46,7 @@ struct OpInfo {
   OpClass op_class;
   int min_inputs;
   int max_inputs;  // -1: any number
-  int outputs;
+  int outputs;     // -1: any number
   std::uint8_t attributes;  // AttributeBits
 };
 

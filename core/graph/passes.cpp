@@ -9,6 +9,8 @@
 #include <tuple>
 #include <vector>
 
+#include "core/graph/opaque.hpp"
+
 namespace crucible::graph {
 namespace {
 
@@ -33,6 +35,7 @@ std::vector<std::uint32_t> keep(std::vector<Item>& items, const std::vector<bool
     ++next;
   }
   items.resize(next);
+  if (items.capacity() > next + next / 4) items.shrink_to_fit();  // what is left stays as long as the program
   return renamed;
 }
 
@@ -46,6 +49,7 @@ std::vector<bool> live_ops(const Program& program, std::vector<bool>& used) {
   for (const Output& output : program.outputs) used[output.operand.value] = true;
   for (std::size_t i = program.ops.size(); i-- > 0;) {
     const Op& op = program.ops[i];
+    live[i] = has_effects(program, op);
     for (const Operand& out : op.outputs) live[i] = live[i] || used[out.value];
     if (!live[i]) continue;
     for (const Operand& out : op.outputs) used[out.value] = true;  // a live op's second result keeps its buffer
@@ -73,6 +77,20 @@ void renumber_values(Program& program, const std::vector<bool>& used, const std:
   }
   for (Input& input : program.inputs) input.value = value[input.value];
   for (Constant& constant : program.constants) constant.value = value[constant.value];
+}
+
+/// Entries of opaque ops that are gone go too; equal ones become one.
+void renumber_opaques(Program& program) {
+  std::map<std::string, std::int64_t> first;
+  std::vector<std::shared_ptr<const Opaque>> kept;
+  for (Op& op : program.ops) {
+    if (op.kind != OpKind::kOpaque) continue;
+    const auto& entry = program.opaques[static_cast<std::size_t>(op.attributes.index)];
+    const auto [found, is_new] = first.emplace(to_json(*entry), static_cast<std::int64_t>(kept.size()));
+    if (is_new) kept.push_back(entry);
+    op.attributes.index = found->second;
+  }
+  program.opaques = std::move(kept);
 }
 
 void renumber_slots_and_sources(Program& program) {
@@ -160,6 +178,7 @@ void eliminate_dead(Program& program) {
   const auto new_op = keep(program.ops, live);
   renumber_values(program, used, new_op);
   renumber_slots_and_sources(program);
+  renumber_opaques(program);
 }
 
 std::span<const Pass> passes() { return kPasses; }

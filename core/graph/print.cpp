@@ -1,19 +1,60 @@
-// The text form of programs: see program.hpp for an example. Every field that verify() looks at is printed.
+// The text form of programs: see program.hpp for an example. Every field is printed; parse.cpp reads it back.
 #include "core/graph/print.hpp"
 
 #include <fmt/format.h>
 
+#include <bit>
+#include <limits>
+
 #include "core/graph/op_table.hpp"
+#include "core/graph/opaque.hpp"
 #include "core/graph/view.hpp"
 
 namespace crucible::graph {
 namespace {
 
+/// All digits that are needed to read the same double back; a NaN that is not the usual one with its bits.
+std::string real_text(double number) {
+  if (number != number && std::bit_cast<std::uint64_t>(number) != std::bit_cast<std::uint64_t>(std::numeric_limits<double>::quiet_NaN())) {
+    return fmt::format("nan(0x{:016x})", std::bit_cast<std::uint64_t>(number));
+  }
+  auto text = fmt::format("{}", number);
+  return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
+}
+
 std::string view_text(const View& view) {
   std::string text = fmt::format("[{}]", fmt::join(view.sizes, ", "));
-  if (!view.is_contiguous()) text += fmt::format("{{{}}}", fmt::join(view.strides, ", "));
+  // Dimensions of size 1 have strides too: reductions' results have 0 there.
+  if (view.strides != View::contiguous(view.sizes).strides) text += fmt::format("{{{}}}", fmt::join(view.strides, ", "));
   if (view.offset != 0) text += fmt::format("+{}", view.offset);
   return text;
+}
+
+/// As text in a line: what is not printable, quotes and backslashes escaped. Bytes of UTF-8 stay as they are.
+std::string in_a_line(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      result += '\\';
+      result += c;
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      result += fmt::format("\\x{:02x}", static_cast<unsigned>(static_cast<unsigned char>(c)));
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
+std::string quoted(std::string_view text) { return '"' + in_a_line(text) + '"'; }
+
+std::string name_text(const std::string& name) { return name.empty() ? "" : " " + quoted(name); }
+
+template <class Numbers>
+std::string reals_text(const Numbers& numbers) {
+  std::vector<std::string> texts;
+  for (const double number : numbers) texts.push_back(real_text(number));
+  return fmt::format("[{}]", fmt::join(texts, ", "));
 }
 
 std::string operand_text(const Operand& operand) {
@@ -25,61 +66,85 @@ std::string op_text(const Program& program, const Op& op) {
   std::string text = "  ";
   for (std::size_t i = 0; i < op.outputs.size(); ++i) {
     const Operand& out = op.outputs[i];
-    const auto dtype = out.value < program.values.size() ? name(program.values[out.value].dtype) : "?";
-    text += fmt::format("{}%{}: {}{}", i ? ", " : "", out.value, dtype, view_text(out.view));
+    const bool exists = out.value < program.values.size();
+    const std::string_view dtype = exists ? name(program.values[out.value].dtype) : "?";
+    text += fmt::format("{}%{}{}: {}{}", i ? ", " : "", out.value, exists ? name_text(program.values[out.value].name) : "", dtype,
+                        view_text(out.view));
   }
   text += fmt::format(" = {}(", name(op.kind));
   for (std::size_t i = 0; i < op.inputs.size(); ++i) text += (i ? ", " : "") + operand_text(op.inputs[i]);
-  const std::string attributes = attributes_text(op);
+  const std::string attributes = attributes_text(program, op);
   if (!attributes.empty()) text += (op.inputs.empty() ? "" : ", ") + attributes;
   text += ")";
   if (op.source < program.sources.size()) {
     const Source& source = program.sources[op.source];
-    text += fmt::format("  ; {}{}{} {}", source.op, source.module.empty() ? "" : " ", source.module, source.site);
+    text += fmt::format("  @{} ; {}{}{} {}", op.source, in_a_line(source.op), source.module.empty() ? "" : " ", in_a_line(source.module),
+                        in_a_line(source.site));
   }
   return text + "\n";
 }
 
 std::string value_text(const Program& program, ValueId v) {
   const Value& value = program.values[v];
-  return fmt::format("%{}: {}[{}]{}{}", v, name(value.dtype), value.elements, value.name.empty() ? "" : " ",
-                     value.name);
+  return fmt::format("%{}{}: {}[{}]", v, name_text(value.name), name(value.dtype), value.elements);
 }
 
 std::string blob_text(std::uint32_t blob) { return blob == kNone ? "none" : fmt::format("{}", blob); }
 
+std::string blobs_text(const std::vector<std::uint32_t>& blobs) {
+  std::vector<std::string> texts;
+  for (const std::uint32_t blob : blobs) texts.push_back(blob_text(blob));
+  return fmt::format("[{}]", fmt::join(texts, ", "));
+}
+
 }  // namespace
+
+std::string_view phase_name(Phase phase) {
+  constexpr std::string_view kNames[] = {"forward", "backward", "optimizer"};
+  return kNames[static_cast<std::size_t>(phase)];
+}
 
 std::string to_text(const Scalar& scalar) {
   if (scalar.slot != kNone) return fmt::format("slot {}{}", scalar.slot, scalar.is_integer ? "i" : "");
-  if (scalar.is_integer) return fmt::format("{}", scalar.integer);
-  auto text = fmt::format("{}", scalar.real);
-  return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
+  return scalar.is_integer ? fmt::format("{}", scalar.integer) : real_text(scalar.real);
+}
+
+std::string attributes_text(const Program& program, const Op& op) {
+  const auto entry = static_cast<std::size_t>(op.attributes.index);
+  if (op.kind != OpKind::kOpaque || entry >= program.opaques.size() || !program.opaques[entry]) return attributes_text(op);
+  const Opaque& opaque = *program.opaques[entry];
+  const char* effect = opaque.effect == OpaqueEffect::kPure     ? ""
+                       : opaque.effect == OpaqueEffect::kRandom ? ", random"
+                                                                : ", effects unknown";
+  return fmt::format("{}({}){}", opaque.name(), arguments_text(opaque), effect);
 }
 
 std::string attributes_text(const Op& op) {
   const Attributes& a = op.attributes;
+  const Attributes plain;
   if (!is_known(op.kind)) return "";
   const auto uses = info(op.kind).attributes;
   std::vector<std::string> parts;
-  if (uses & kUsesDims) parts.push_back(fmt::format("dims=[{}]", fmt::join(a.dims, ", ")));
-  if ((uses & kUsesIndex) && a.index != -1) parts.push_back(fmt::format("index={}", a.index));
-  if ((uses & kUsesAlpha) && a.alpha != 1.0) parts.push_back(fmt::format("alpha={}", a.alpha));
-  if (uses & kUsesRegion) parts.push_back("region=" + view_text(a.region));
-  if (uses & kUsesWindow) parts.push_back(fmt::format("kernel=[{}, {}]", a.kernel[0], a.kernel[1]));
-  if (uses & kUsesConvolution) {
-    parts.push_back(fmt::format("stride=[{}, {}], padding=[{}, {}], dilation=[{}, {}]", a.stride[0], a.stride[1],
-                                a.padding[0], a.padding[1], a.dilation[0], a.dilation[1]));
-  }
-  if ((uses & kUsesGroups) && a.groups != 1) parts.push_back(fmt::format("groups={}", a.groups));
+  const auto pair = [&](const char* name, const std::int64_t(&x)[2], const std::int64_t(&usual)[2], bool used) {
+    if (used || x[0] != usual[0] || x[1] != usual[1]) parts.push_back(fmt::format("{}=[{}, {}]", name, x[0], x[1]));
+  };
+  if ((uses & kUsesDims) || !a.dims.empty()) parts.push_back(fmt::format("dims=[{}]", fmt::join(a.dims, ", ")));
+  if (a.index != plain.index) parts.push_back(fmt::format("index={}", a.index));
+  if (std::bit_cast<std::uint64_t>(a.alpha) != std::bit_cast<std::uint64_t>(plain.alpha)) parts.push_back("alpha=" + real_text(a.alpha));
+  if ((uses & kUsesRegion) || a.region != View{}) parts.push_back("region=" + view_text(a.region));
+  pair("kernel", a.kernel, plain.kernel, uses & kUsesWindow);
+  pair("stride", a.stride, plain.stride, uses & kUsesConvolution);
+  pair("padding", a.padding, plain.padding, uses & kUsesConvolution);
+  pair("dilation", a.dilation, plain.dilation, uses & kUsesConvolution);
+  if (a.groups != plain.groups) parts.push_back(fmt::format("groups={}", a.groups));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 std::string to_text(const Program& program) {
-  std::string text = fmt::format("program of {} ops, {} values, {} iterations\n", program.ops.size(),
+  std::string text = fmt::format("crucible program {}: {} ops, {} values, {} iterations\n", kTextVersion, program.ops.size(),
                                  program.values.size(), program.iterations);
   for (std::size_t i = 0; i < program.slots.size(); ++i) {
-    text += fmt::format("slot {}: [{}]  ; {}\n", i, fmt::join(program.slots[i].values, ", "), program.slots[i].name);
+    text += fmt::format("slot {}{}: {}\n", i, name_text(program.slots[i].name), reals_text(program.slots[i].values));
   }
   for (const State& s : program.states) {
     const std::string end = s.end == s.start ? "unchanged" : fmt::format("-> %{}", s.end);
@@ -88,18 +153,22 @@ std::string to_text(const Program& program) {
   }
   for (const Input& input : program.inputs) {
     text += fmt::format("input {}{} (blobs {})\n", value_text(program, input.value), input.is_draw ? " drawn" : "",
-                        fmt::join(input.blobs, ", "));
+                        blobs_text(input.blobs));
   }
   for (const Constant& c : program.constants) {
     text += fmt::format("constant {} (blob {})\n", value_text(program, c.value), blob_text(c.blob));
   }
   for (const Op& op : program.ops) text += op_text(program, op);
   for (const Output& output : program.outputs) {
-    const std::string recorded = output.is_tensor() ? fmt::format("blobs {}", fmt::join(output.blobs, ", "))
-                                                    : fmt::format("recorded {}", fmt::join(output.recorded, ", "));
-    text += fmt::format("output {} {} ({})\n", output.name, operand_text(output.operand), recorded);
+    const std::string recorded = output.is_tensor() ? "blobs " + blobs_text(output.blobs) : "recorded " + reals_text(output.recorded);
+    text += fmt::format("output {} {} ({})\n", quoted(output.name), operand_text(output.operand), recorded);
   }
-  for (const std::string& why : program.left_out) text += fmt::format("left out {}\n", why);
+  for (const std::string& why : program.left_out) text += fmt::format("left out {}\n", quoted(why));
+  for (std::size_t i = 0; i < program.sources.size(); ++i) {
+    const Source& source = program.sources[i];
+    text += fmt::format("source {}: {} {} {} {} {}\n", i, phase_name(source.phase), blob_text(source.trace_op), quoted(source.op),
+                        quoted(source.module), quoted(source.site));
+  }
   return text;
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/graph/op_table.hpp"
+#include "core/graph/opaque.hpp"
 #include "core/graph/print.hpp"
 #include "core/graph/view.hpp"
 
@@ -51,7 +52,6 @@ Json attributes_json(const Op& op) {
   return json;
 }
 
-constexpr std::string_view kPhases[] = {"forward", "backward", "optimizer"};
 constexpr std::string_view kKinds[] = {"temporary", "state", "input", "constant"};
 
 Json op_json(const Program& program, const Op& op) {
@@ -64,7 +64,7 @@ Json op_json(const Program& program, const Op& op) {
     json["source"] = Json{{"op", source.op},
                           {"module", source.module},
                           {"site", source.site},
-                          {"phase", kPhases[static_cast<std::size_t>(source.phase)]},
+                          {"phase", phase_name(source.phase)},
                           {"trace_op", id_json(source.trace_op)}};
   }
   return json;
@@ -110,6 +110,8 @@ std::string to_json(const Program& program) {
         {{"name", output.name}, {"operand", operand_json(output.operand)}, {"recorded", output.recorded}});
     if (output.is_tensor()) json["outputs"].back()["blobs"] = output.blobs;
   }
+  if (!program.opaques.empty()) json["opaques"] = Json::array();
+  for (const auto& opaque : program.opaques) json["opaques"].push_back(Json::parse(to_json(*opaque)));
   if (!program.left_out.empty()) json["left_out"] = program.left_out;
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
@@ -125,6 +127,7 @@ std::string to_dot(const Program& program) {
   for (std::size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
     std::string label(name(op.kind));
+    if (op.kind == OpKind::kOpaque) label = escaped(opaque_of(program, op).name());
     if (op.source < program.sources.size()) label += "\\n" + escaped(program.sources[op.source].op);
     text += fmt::format("  o{} [label=\"{}\"];\n", i, label);
     for (const Operand& input : op.inputs) {

@@ -6,6 +6,7 @@
 
 #include "core/graph/op_table.hpp"
 #include "core/graph/print.hpp"
+#include "core/graph/queries.hpp"
 #include "core/graph/view.hpp"
 
 namespace crucible::graph {
@@ -19,17 +20,10 @@ bool is_inside(std::string_view module, std::string_view wanted) {
 class ModulePrinter {
  public:
   ModulePrinter(const Program& program, const ModuleText& what)
-      : program_(program), uses_(program.values.size(), 0), user_(program.values.size(), kNone) {
+      : program_(program), reads_(read_counts(program)), readers_(readers(program)) {
     for (OpId id = 0; id < program.ops.size(); ++id) {
-      if (is_wanted(program.ops[id], what)) wanted_.push_back(id);
-      for (const Operand& input : program.ops[id].inputs) {
-        if (input.is_scalar()) continue;
-        ++uses_[input.value];
-        user_[input.value] = id;
-      }
+      if (program.ops[id].source != kNone && is_shown(program, id, what)) wanted_.push_back(id);
     }
-    for (const State& state : program.states) ++uses_[state.end];
-    for (const Output& output : program.outputs) ++uses_[output.operand.value];
   }
 
   std::string text() const {
@@ -55,19 +49,13 @@ class ModulePrinter {
   }
 
  private:
-  bool is_wanted(const Op& op, const ModuleText& what) const {
-    if (op.source == kNone) return false;
-    const Source& source = program_.sources[op.source];
-    return is_inside(source.module, what.module) && (!what.phase || source.phase == *what.phase);
-  }
-
   /// Element-wise, read once, by an element-wise op or a reduction that came from the same recorded op.
   bool is_inlined(OpId id) const {
     const Op& op = program_.ops[id];
     if (!is_elementwise(op.kind) || op.outputs.size() != 1) return false;
     const ValueId value = op.outputs[0].value;
-    if (uses_[value] != 1 || user_[value] == kNone) return false;
-    const Op& user = program_.ops[user_[value]];
+    if (reads_[value] != 1 || readers_[value].empty()) return false;
+    const Op& user = program_.ops[readers_[value].front()];
     return user.source == op.source && (is_elementwise(user.kind) || is_reduction(user.kind));
   }
 
@@ -83,18 +71,25 @@ class ModulePrinter {
   std::string expression(const Op& op) const {
     std::string text = fmt::format("{}(", name(op.kind));
     for (std::size_t i = 0; i < op.inputs.size(); ++i) text += (i ? ", " : "") + operand_text(op.inputs[i]);
-    const std::string attributes = attributes_text(op);
+    const std::string attributes = attributes_text(program_, op);
     if (!attributes.empty()) text += (op.inputs.empty() ? "" : ", ") + attributes;
     return text + ")";
   }
 
   const Program& program_;
-  std::vector<std::uint32_t> uses_;  // per value: how often it is read, ends of states and outputs included
-  std::vector<OpId> user_;           // per value: the last op that reads it
+  std::vector<std::uint32_t> reads_;
+  IdLists readers_;
   std::vector<OpId> wanted_;
 };
 
 }  // namespace
+
+bool is_shown(const Program& program, OpId op, const ModuleText& what) {
+  if (what.module.empty() && !what.phase) return true;
+  const std::uint32_t source = program.ops[op].source;
+  if (source == kNone) return false;
+  return is_inside(program.sources[source].module, what.module) && (!what.phase || program.sources[source].phase == *what.phase);
+}
 
 std::string module_text(const Program& program, const ModuleText& what) { return ModulePrinter(program, what).text(); }
 

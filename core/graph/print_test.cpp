@@ -36,12 +36,13 @@ Program example() {
 TEST(Print, Text) {
   ASSERT_TRUE(verify(example()));
   EXPECT_EQ(to_text(example()),
-            "program of 2 ops, 3 values, 2 iterations\n"
-            "slot 0: [0.5, 0.25]  ; rate\n"
-            "state %0: f32[6] w -> %1 (blob 3, final blob none)\n"
-            "  %1: f32[3, 2]{1, 3} = multiply(%0[3, 2]{1, 3}, slot 0)  ; aten::mul_.Tensor blocks.0 train.py:31\n"
-            "  %2: f32[1] = reduce_sum(%1[3]+3, dims=[0])\n"
-            "output loss %2[] (recorded 1.5, 2)\n");
+            "crucible program 1: 2 ops, 3 values, 2 iterations\n"
+            "slot 0 \"rate\": [0.5, 0.25]\n"
+            "state %0 \"w\": f32[6] -> %1 (blob 3, final blob none)\n"
+            "  %1: f32[3, 2]{1, 3} = multiply(%0[3, 2]{1, 3}, slot 0)  @0 ; aten::mul_.Tensor blocks.0 train.py:31\n"
+            "  %2: f32[1]{0} = reduce_sum(%1[3]+3, dims=[0])\n"
+            "output \"loss\" %2[] (recorded [1.5, 2.0])\n"
+            "source 0: optimizer 7 \"aten::mul_.Tensor\" \"blocks.0\" \"train.py:31\"\n");
 }
 
 TEST(Print, TensorsAndWhatIsLeftOut) {
@@ -49,7 +50,7 @@ TEST(Print, TensorsAndWhatIsLeftOut) {
   p.outputs.push_back({"logits", {1, View::contiguous({6}), {}}, {}, {4, 5}});
   p.left_out = {"past: no recorded op reads or writes it"};
   ASSERT_TRUE(verify(p));
-  EXPECT_THAT(to_text(p), HasSubstr("output logits %1[6] (blobs 4, 5)\nleft out past: no recorded op reads or writes it\n"));
+  EXPECT_THAT(to_text(p), HasSubstr("output \"logits\" %1[6] (blobs [4, 5])\nleft out \"past: no recorded op reads or writes it\"\n"));
   const auto json = nlohmann::json::parse(to_json(p));
   EXPECT_EQ(json["outputs"][1]["blobs"][1], 5);
   EXPECT_EQ(json["left_out"][0], p.left_out[0]);
@@ -78,6 +79,34 @@ TEST(Print, DotNamesEveryUse) {
   const auto dot = to_dot(example());
   EXPECT_THAT(dot, HasSubstr("v0 -> o0"));
   EXPECT_THAT(dot, HasSubstr("o0 -> o1"));
+}
+
+TEST(Print, SvgDrawsEveryOpAndHasNoByteThatXmlForbids) {
+  Program p = example();
+  p.values[0].name = "\x01<\xff&\xed\xa0\x80\"ü";
+  p.sources[0].module = "a\n<b>";
+  const std::string svg = to_svg(p);
+  EXPECT_THAT(svg, HasSubstr(">multiply</text>"));
+  EXPECT_THAT(svg, HasSubstr(">reduce_sum</text>"));
+  EXPECT_THAT(svg, HasSubstr("\xef\xbf\xbd&lt;\xef\xbf\xbd&amp;\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"ü"));
+  EXPECT_THAT(svg, testing::Not(HasSubstr("<b>")));
+  EXPECT_EQ(svg.find_first_of(std::string("\x01\xff\0", 3)), std::string::npos);
+  // Two ops, one value from outside that both edges of the drawing begin at or lead to.
+  const auto count = [&](std::string_view what) {
+    std::size_t found = 0;
+    for (std::size_t at = svg.find(what); at != std::string::npos; at = svg.find(what, at + 1)) ++found;
+    return found;
+  };
+  EXPECT_EQ(count("<g><title>"), 3u);
+  EXPECT_EQ(count("<path "), 2u);
+}
+
+TEST(Print, SvgOfAPartAndOfNothing) {
+  const std::string part = to_svg(example(), {"blocks", Phase::kOptimizer});
+  EXPECT_THAT(part, HasSubstr(">multiply</text>"));
+  EXPECT_THAT(part, testing::Not(HasSubstr(">reduce_sum</text>")));
+  EXPECT_THAT(to_svg({}), testing::EndsWith("</svg>\n"));
+  EXPECT_EQ(to_svg({}).find('-', to_svg({}).find("viewBox")), to_svg({}).find("-family")) << "no negative size";
 }
 
 TEST(Print, DifferentProgramsHaveDifferentTexts) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -122,9 +123,11 @@ enum class OpKind : std::uint8_t {
   // pooling
   kMaxPool2d,             // (x [n, c, h, w]) -> values [n, c, oh, ow], i64 index h * w_size + w of the first maximum
   kMaxPool2dBackward,     // (gradient of values, index) -> gradient of x
+  // not neutral
+  kOpaque,                // what only the framework can run: attribute `index` names its entry in Program::opaques (opaque.hpp)
 };
 // clang-format on
-inline constexpr int kOpKindCount = static_cast<int>(OpKind::kMaxPool2dBackward) + 1;
+inline constexpr int kOpKindCount = static_cast<int>(OpKind::kOpaque);  // neutral kinds: those that every backend runs
 
 /// Attributes; each kind uses those that its row in the op table names, the others stay as they are here.
 struct Attributes {
@@ -146,6 +149,8 @@ struct Source {
   Phase phase = Phase::kForward;
   std::uint32_t trace_op = kNone;  // index in the recording
 };
+
+struct Opaque;  // opaque.hpp
 
 struct Op {
   OpKind kind = OpKind::kCopy;
@@ -200,6 +205,7 @@ struct Program {
   std::vector<Input> inputs;
   std::vector<Constant> constants;
   std::vector<Output> outputs;
+  std::vector<std::shared_ptr<const Opaque>> opaques;  // shared: copies of a program have the same, which never change
   std::vector<std::string> left_out;  // recorded outputs that the program cannot give, each with the reason
   std::uint32_t iterations = 0;
 };

@@ -3,11 +3,14 @@
 #include "core/graph/program_hash.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <functional>
 #include <queue>
 #include <string_view>
 
+#include "core/graph/opaque.hpp"
+#include "core/graph/queries.hpp"
 #include "core/graph/view.hpp"
 
 namespace crucible::graph {
@@ -19,8 +22,12 @@ using Colour = std::uint64_t;
 class Bytes64 {
  public:
   void add(std::int64_t number) {
+    bytes_.resize(bytes_.size() + 8);
+    put(bytes_.data() + bytes_.size() - 8, number);
+  }
+  static void put(std::byte* where, std::int64_t number) {
     const auto bits = static_cast<std::uint64_t>(number);
-    for (int shift = 0; shift < 64; shift += 8) bytes_.push_back(static_cast<std::byte>(bits >> shift));
+    for (int i = 0; i < 8; ++i) where[i] = static_cast<std::byte>(bits >> (8 * i));
   }
   void add_colour(Colour colour) { add(std::bit_cast<std::int64_t>(colour)); }
   void add(std::string_view text) {
@@ -31,11 +38,23 @@ class Bytes64 {
     add(static_cast<std::int64_t>(numbers.size()));
     for (const auto number : numbers) add(number);
   }
+  /// As normalized() has it, without a copy of its own.
   void add(const View& view) {
-    const View plain = normalized(view);
-    add(plain.offset);
-    add(plain.sizes);
-    add(plain.strides);
+    if (view.elements() == 0) {
+      const View plain = normalized(view);
+      add(plain.offset);
+      add(plain.sizes);
+      return add(plain.strides);
+    }
+    add(view.offset);
+    add(view.sizes);
+    add(view.strides);
+    std::int64_t inner = 1;  // what a dimension of size 1 has as its stride
+    for (std::size_t d = view.sizes.size(); d-- > 0;) {
+      const std::int64_t stride = view.sizes[d] == 1 ? inner : view.strides[d];
+      if (view.sizes[d] == 1) put(bytes_.data() + bytes_.size() - 8 * (view.sizes.size() - d), stride);
+      inner = view.sizes[d] * stride;
+    }
   }
   void add(const ContentHash& hash) {
     for (const auto byte : hash.bytes) bytes_.push_back(static_cast<std::byte>(byte));
@@ -48,9 +67,15 @@ class Bytes64 {
   std::vector<std::byte> bytes_;
 };
 
-void add_attributes(Bytes64& bytes, const Attributes& a) {
+/// The number of an opaque op's entry says nothing: its content is written instead.
+void add_attributes(Bytes64& bytes, const Program& program, const Op& op) {
+  const Attributes& a = op.attributes;
   bytes.add(a.dims);
-  bytes.add(a.index);
+  if (op.kind == OpKind::kOpaque) {
+    bytes.add(to_json(opaque_of(program, op)));
+  } else {
+    bytes.add(a.index);
+  }
   bytes.add(std::bit_cast<std::int64_t>(a.alpha));
   bytes.add(a.region);
   for (const auto* pair : {a.kernel, a.stride, a.padding, a.dilation}) {
@@ -96,10 +121,10 @@ class Colouring {
 
  private:
   static Colour mix(Colour a, Colour b) {
-    Bytes64 bytes;
-    bytes.add_colour(a);
-    bytes.add_colour(b);
-    return bytes.colour();
+    std::array<std::byte, 16> bytes;
+    Bytes64::put(bytes.data(), std::bit_cast<std::int64_t>(a));
+    Bytes64::put(bytes.data() + 8, std::bit_cast<std::int64_t>(b));
+    return checksum64(bytes);
   }
 
   void colour_leaves(std::span<const ContentHash> constants) {
@@ -138,7 +163,7 @@ class Colouring {
         add_value(bytes, program_.values[output.value]);
         bytes.add(output.view);
       }
-      add_attributes(bytes, op.attributes);
+      add_attributes(bytes, program_, op);
       op_[id] = bytes.colour();
       for (std::size_t k = 0; k < op.outputs.size(); ++k) value_[op.outputs[k].value] = mix(op_[id], k);
     }
@@ -224,16 +249,9 @@ class Writer {
 
 std::vector<OpId> canonical_order(const Program& program, std::span<const ContentHash> constants) {
   const Colouring colours(program, constants);
-  std::vector<std::uint32_t> waiting(program.ops.size(), 0);  // operands whose producers have not been placed
-  std::vector<std::vector<OpId>> users(program.ops.size());
-  for (OpId id = 0; id < program.ops.size(); ++id) {
-    for (const Operand& input : program.ops[id].inputs) {
-      const OpId producer = input.is_scalar() ? kNone : program.values[input.value].producer;
-      if (producer == kNone) continue;
-      ++waiting[id];
-      users[producer].push_back(id);
-    }
-  }
+  const Dependences order_of = dependences(program);
+  std::vector<std::size_t> waiting(program.ops.size());  // producers that have not been placed
+  for (OpId id = 0; id < program.ops.size(); ++id) waiting[id] = order_of.before[id].size();
   using Entry = std::pair<Colour, OpId>;  // the smallest first; the old order between equals
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
   for (OpId id = 0; id < program.ops.size(); ++id) {
@@ -245,7 +263,7 @@ std::vector<OpId> canonical_order(const Program& program, std::span<const Conten
     const OpId id = ready.top().second;
     ready.pop();
     order.push_back(id);
-    for (const OpId user : users[id]) {
+    for (const OpId user : order_of.after[id]) {
       if (--waiting[user] == 0) ready.emplace(colours.priority(user), user);
     }
   }
@@ -268,7 +286,7 @@ ContentHash program_hash(const Program& program, std::span<const ContentHash> co
     for (const Operand& input : op.inputs) writer.write(bytes, input);
     bytes.add(static_cast<std::int64_t>(op.outputs.size()));
     for (const Operand& output : op.outputs) writer.write(bytes, output);
-    add_attributes(bytes, op.attributes);
+    add_attributes(bytes, program, op);
     flush();
   }
   bytes.add("outputs");

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "core/graph/op_table.hpp"
+#include "core/graph/opaque.hpp"
 #include "core/graph/reference_along.hpp"
 #include "core/graph/reference_contract.hpp"
 #include "core/graph/reference_elementwise.hpp"
@@ -372,6 +373,9 @@ Result<void> run_op(Frame& frame) {
       return {};
     case OpClass::kPooling:
       return run_pooling(frame);
+    case OpClass::kOpaque:
+      return Error{ErrorCode::kBadInput, fmt::format("op {}: {} is an opaque op, which the reference interpreter cannot run",
+                                                     frame.index, opaque_of(frame.program, frame.op).name())};
   }
   return {};
 }
@@ -384,6 +388,9 @@ Result<std::vector<Bytes>> run_iteration(const Program& program, std::vector<Byt
   if (slots.size() != program.slots.size()) {
     return Error{ErrorCode::kInternal,
                  fmt::format("the interpreter got {} slots, the program has {}", slots.size(), program.slots.size())};
+  }
+  if (std::ranges::any_of(program.ops, [](const Op& op) { return op.kind == OpKind::kOpaque; })) {
+    return Error{ErrorCode::kBadInput, opaque_list(program) + "\nthe reference interpreter runs neutral ops alone"};
   }
   for (ValueId v = 0; v < program.values.size(); ++v) {
     const Value& value = program.values[v];

@@ -76,7 +76,11 @@ void append_split(Program& program, std::vector<Op>& ops, const Op& op, std::siz
 }  // namespace
 
 void split_reductions(Program& program) {
+  const auto is_split = [](const Op& op) { return reduces_all(op) && choose_cut(op.inputs[0].view).has_value(); };
+  const auto count = std::ranges::count_if(program.ops, is_split);
+  if (count == 0) return;
   std::vector<Op> ops;
+  ops.reserve(program.ops.size() + static_cast<std::size_t>(count));
   std::vector<OpId> new_id(program.ops.size(), kNone);
   const std::size_t old_values = program.values.size();
   for (OpId id = 0; id < program.ops.size(); ++id) {

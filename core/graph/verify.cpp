@@ -44,31 +44,49 @@ Result<void> check_values(const Program& program) {
   return {};
 }
 
-Result<void> check_view(const Program& program, const Operand& operand, const std::string& where) {
+/// An operand or a result of an op as messages name it; put into words only where a rule is broken.
+struct Place {
+  const Program& program;
+  OpId op;
+  std::string_view part;  // "operand", "result"
+  std::size_t number;
+  std::string text() const { return fmt::format("{}: {} {}", describe_op(program, op), part, number); }
+};
+
+/// An output of the program, likewise.
+struct OutputPlace {
+  const Program& program;
+  std::size_t number;
+  std::string text() const { return fmt::format("output {} ({})", number, program.outputs[number].name); }
+};
+
+/// `where`: a Place or an OutputPlace.
+template <class Where>
+Result<void> check_view(const Program& program, const Operand& operand, const Where& where) {
   if (operand.value >= program.values.size()) {
-    return broken("{}: value %{} does not exist; there are {}", where, operand.value, program.values.size());
+    return broken("{}: value %{} does not exist; there are {}", where.text(), operand.value, program.values.size());
   }
   auto last = last_index(operand.view);
-  if (!last) return broken("{}: sizes, strides or offset are negative, too large or differ in number", where);
+  if (!last) return broken("{}: sizes, strides or offset are negative, too large or differ in number", where.text());
   const auto elements = program.values[operand.value].elements;
   if (*last >= elements) {
-    return broken("{}: the view reaches element {} of %{}, which has {}", where, *last, operand.value, elements);
+    return broken("{}: the view reaches element {} of %{}, which has {}", where.text(), *last, operand.value, elements);
   }
-  if (operand.scalar != Scalar{}) return broken("{}: a tensor operand must not carry a number", where);
+  if (operand.scalar != Scalar{}) return broken("{}: a tensor operand must not carry a number", where.text());
   return {};
 }
 
-Result<void> check_scalar(const Program& program, const Operand& operand, const std::string& where) {
+Result<void> check_scalar(const Program& program, const Operand& operand, const Place& where) {
   const Scalar& scalar = operand.scalar;
   if (scalar.slot != kNone && scalar.slot >= program.slots.size()) {
-    return broken("{}: slot {} does not exist; there are {}", where, scalar.slot, program.slots.size());
+    return broken("{}: slot {} does not exist; there are {}", where.text(), scalar.slot, program.slots.size());
   }
   const bool numbers_unused = scalar.real == 0 && scalar.integer == 0;
-  if (scalar.slot != kNone && !numbers_unused) return broken("{}: a slot operand must not carry a number too", where);
+  if (scalar.slot != kNone && !numbers_unused) return broken("{}: a slot operand must not carry a number too", where.text());
   if (scalar.slot == kNone && (scalar.is_integer ? scalar.real != 0 : scalar.integer != 0)) {
-    return broken("{}: the scalar holds two numbers; is_integer says which one is meant", where);
+    return broken("{}: the scalar holds two numbers; is_integer says which one is meant", where.text());
   }
-  if (operand.view != View{}) return broken("{}: a scalar operand must not carry a view", where);
+  if (operand.view != View{}) return broken("{}: a scalar operand must not carry a view", where.text());
   return {};
 }
 
@@ -76,13 +94,13 @@ Result<void> check_inputs(const Program& program, OpId index, const std::vector<
   const Op& op = program.ops[index];
   for (std::size_t i = 0; i < op.inputs.size(); ++i) {
     const Operand& operand = op.inputs[i];
-    const auto where = fmt::format("{}: operand {}", describe_op(program, index), i);
+    const Place where{program, index, "operand", i};
     if (operand.is_scalar()) {
       CRUCIBLE_TRY_VOID(check_scalar(program, operand, where));
       continue;
     }
     CRUCIBLE_TRY_VOID(check_view(program, operand, where));
-    if (!defined[operand.value]) return broken("{}: %{} is used before it is defined", where, operand.value);
+    if (!defined[operand.value]) return broken("{}: %{} is used before it is defined", where.text(), operand.value);
   }
   return {};
 }
@@ -91,17 +109,17 @@ Result<void> check_outputs(const Program& program, OpId index, std::vector<bool>
   const Op& op = program.ops[index];
   for (std::size_t i = 0; i < op.outputs.size(); ++i) {
     const Operand& operand = op.outputs[i];
-    const auto where = fmt::format("{}: result {}", describe_op(program, index), i);
-    if (operand.is_scalar()) return broken("{}: must be a tensor", where);
+    const Place where{program, index, "result", i};
+    if (operand.is_scalar()) return broken("{}: must be a tensor", where.text());
     CRUCIBLE_TRY_VOID(check_view(program, operand, where));
     const Value& value = program.values[operand.value];
-    if (value.kind != ValueKind::kTemporary) return broken("{}: %{} is not a temporary", where, operand.value);
-    if (defined[operand.value]) return broken("{}: %{} is written twice", where, operand.value);
+    if (value.kind != ValueKind::kTemporary) return broken("{}: %{} is not a temporary", where.text(), operand.value);
+    if (defined[operand.value]) return broken("{}: %{} is written twice", where.text(), operand.value);
     if (value.producer != index) {
-      return broken("{}: %{} names op {} as its producer", where, operand.value, value.producer);
+      return broken("{}: %{} names op {} as its producer", where.text(), operand.value, value.producer);
     }
     if (!covers(operand.view, value.elements)) {
-      return broken("{}: the view must cover the {} elements of %{} exactly once", where, value.elements,
+      return broken("{}: the view must cover the {} elements of %{} exactly once", where.text(), value.elements,
                     operand.value);
     }
     defined[operand.value] = true;
@@ -123,7 +141,7 @@ Result<void> check_ops(const Program& program, std::vector<bool>& defined) {
       return broken("{}: has {} operands, needs {}{}", describe_op(program, index), inputs, row.min_inputs,
                     row.max_inputs < 0 ? " or more" : "");
     }
-    if (static_cast<int>(op.outputs.size()) != row.outputs) {
+    if (row.outputs >= 0 && static_cast<int>(op.outputs.size()) != row.outputs) {
       return broken("{}: has {} results, needs {}", describe_op(program, index), op.outputs.size(), row.outputs);
     }
     CRUCIBLE_TRY_VOID(check_inputs(program, index, defined));
@@ -185,18 +203,16 @@ Result<void> check_lists(const Program& program) {
   return {};
 }
 
-Result<void> check_tensor_output(const Program& program, const Output& output, const std::string& where,
-                                 const std::vector<bool>& defined) {
-  if (!defined[output.operand.value]) return broken("{}: %{} is never defined", where, output.operand.value);
-  if (!output.recorded.empty()) return broken("{}: a tensor has recorded numbers", where);
+Result<void> check_tensor_output(const Program& program, const Output& output, const OutputPlace& where,
+                                 const std::vector<bool>& defined, const std::vector<bool>& overwritten) {
+  if (!defined[output.operand.value]) return broken("{}: %{} is never defined", where.text(), output.operand.value);
+  if (!output.recorded.empty()) return broken("{}: a tensor has recorded numbers", where.text());
   if (output.blobs.size() != program.iterations) {
-    return broken("{}: has {} recorded tensors for {} iterations", where, output.blobs.size(), program.iterations);
+    return broken("{}: has {} recorded tensors for {} iterations", where.text(), output.blobs.size(), program.iterations);
   }
   // The next iteration begins with what the state ends as, which lies where its start was.
-  for (const State& state : program.states) {
-    if (state.start == output.operand.value && state.end != state.start) {
-      return broken("{}: %{} is a state that the iteration changes", where, state.start);
-    }
+  if (overwritten[output.operand.value]) {
+    return broken("{}: %{} is a state that the iteration changes", where.text(), output.operand.value);
   }
   return {};
 }
@@ -208,22 +224,24 @@ Result<void> check_slots_and_outputs(const Program& program, const std::vector<b
                     program.slots[i].values.size(), program.iterations);
     }
   }
+  std::vector<bool> overwritten(program.values.size(), false);
+  for (const State& state : program.states) overwritten[state.start] = overwritten[state.start] || state.end != state.start;
   for (std::size_t i = 0; i < program.outputs.size(); ++i) {
     const Output& output = program.outputs[i];
-    const auto where = fmt::format("output {} ({})", i, output.name);
-    if (output.operand.is_scalar()) return broken("{}: must be an element of a value", where);
+    const OutputPlace where{program, i};
+    if (output.operand.is_scalar()) return broken("{}: must be an element of a value", where.text());
     CRUCIBLE_TRY_VOID(check_view(program, output.operand, where));
     if (output.is_tensor()) {
-      CRUCIBLE_TRY_VOID(check_tensor_output(program, output, where, defined));
+      CRUCIBLE_TRY_VOID(check_tensor_output(program, output, where, defined, overwritten));
       continue;
     }
-    if (i > 0 && program.outputs[i - 1].is_tensor()) return broken("{}: a number stands behind a tensor", where);
+    if (i > 0 && program.outputs[i - 1].is_tensor()) return broken("{}: a number stands behind a tensor", where.text());
     if (output.operand.view.elements() != 1) {
-      return broken("{}: has {} elements, needs one", where, output.operand.view.elements());
+      return broken("{}: has {} elements, needs one", where.text(), output.operand.view.elements());
     }
-    if (!defined[output.operand.value]) return broken("{}: %{} is never defined", where, output.operand.value);
+    if (!defined[output.operand.value]) return broken("{}: %{} is never defined", where.text(), output.operand.value);
     if (output.recorded.size() != program.iterations) {
-      return broken("{}: has {} recorded values for {} iterations", where, output.recorded.size(), program.iterations);
+      return broken("{}: has {} recorded values for {} iterations", where.text(), output.recorded.size(), program.iterations);
     }
   }
   return {};

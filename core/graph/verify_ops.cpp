@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/graph/op_table.hpp"
+#include "core/graph/opaque.hpp"
 #include "core/graph/view.hpp"
 
 namespace crucible::graph {
@@ -79,7 +80,7 @@ Result<void> check_dims(const Rule& rule, std::size_t rank, std::size_t least, s
 
 Result<void> check_elementwise(const Rule& rule, OpClass op_class) {
   for (std::size_t i = 0; i < rule.op.inputs.size(); ++i) {
-    if (rule.is_scalar(i)) continue;
+    if (rule.is_scalar(i) || rule.sizes(i) == rule.out_sizes()) continue;  // before the words that an error needs
     CRUCIBLE_TRY_VOID(expect_sizes(rule, fmt::format("operand {}", i), rule.sizes(i), rule.out_sizes()));
   }
   const DType out = rule.out_dtype();
@@ -416,6 +417,8 @@ Result<void> verify_op(const Program& program, OpId index) {
       return check_contraction(rule);
     case OpClass::kPooling:
       return check_pooling(rule);
+    case OpClass::kOpaque:
+      return verify_opaque(program, index);
   }
   return {};
 }

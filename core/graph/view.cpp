@@ -54,6 +54,7 @@ bool covers(const View& view, std::int64_t elements) {
   if (!count || *count != elements || !last_index(view)) return false;
   if (elements == 0) return true;
   if (view.offset != 0) return false;
+  if (view.is_contiguous()) return true;
   std::int64_t expected = 1;
   for (auto [stride, size] : by_stride(view)) {
     if (stride != expected) return false;

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "core/graph/queries.hpp"
 #include "core/kernel/group_plan.hpp"
 #include "core/kernel/merge.hpp"
 
@@ -27,23 +28,15 @@ constexpr std::int64_t kFewItems = 4;
 
 class Fuser {
  public:
-  explicit Fuser(const Program& program) : program_(program), units_(program.ops.size()), unit_of_(program.ops.size()) {
-    readers_.resize(program.values.size());
+  explicit Fuser(const Program& program)
+      : program_(program), units_(program.ops.size()), unit_of_(program.ops.size()), readers_(graph::readers(program)) {
     for (OpId op = 0; op < program.ops.size(); ++op) {
       units_[op].ops = {op};
       if (auto group = make_group(program, op)) units_[op].group = std::move(*group);
       unit_of_[op] = op;
-      for (const auto& input : program.ops[op].inputs) {
-        if (input.is_scalar()) continue;
-        if (readers_[input.value].empty() || readers_[input.value].back() != op) readers_[input.value].push_back(op);
-      }
     }
-    successors_.resize(units_.size());
-    for (OpId op = 0; op < program.ops.size(); ++op) {
-      for (const auto& output : program.ops[op].outputs) {
-        for (OpId reader : readers_[output.value]) successors_[op].insert(reader);
-      }
-    }
+    const graph::IdLists after = graph::dependences(program).after;
+    for (OpId op = 0; op < program.ops.size(); ++op) successors_.emplace_back(after[op].begin(), after[op].end());
     visited_.assign(units_.size(), 0);
   }
 
@@ -99,7 +92,7 @@ class Fuser {
   bool join_readers() {
     bool changed = false;
     for (ValueId value = 0; value < readers_.size(); ++value) {
-      const auto& readers = readers_[value];
+      const auto readers = readers_[value];
       for (std::size_t i = 1; i < readers.size(); ++i) {
         for (std::size_t j = i; j-- > 0 && i - j <= 8;) changed |= try_join(unit_of_[readers[j]], unit_of_[readers[i]]);
       }
@@ -205,7 +198,7 @@ class Fuser {
   const Program& program_;
   std::vector<Unit> units_;                 // emptied when joined to another
   std::vector<UnitId> unit_of_;             // per op
-  std::vector<std::vector<OpId>> readers_;  // per value, ascending
+  graph::IdLists readers_;  // per value, ascending
   std::vector<std::set<UnitId>> successors_;
   std::vector<std::uint32_t> visited_;
   std::uint32_t visit_ = 0;

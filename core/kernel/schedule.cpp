@@ -13,6 +13,8 @@
 #include <utility>
 
 #include "core/base/hash.hpp"
+#include "core/graph/opaque.hpp"
+#include "core/graph/queries.hpp"
 #include "core/kernel/emit.hpp"
 #include "core/kernel/fusion.hpp"
 #include "core/kernel/kernel_verify.hpp"
@@ -83,12 +85,14 @@ class Scheduler {
           if (needed[output.value]) stored_[u].insert(output.value);
         }
       }
-      live_[u] = !stored_[u].empty();
+      const bool acts = std::ranges::any_of(unit.ops, [&](OpId op) { return has_effects(program_, program_.ops[op]); });
+      live_[u] = !stored_[u].empty() || acts;
       // Ops of a live unit that nothing wants go; what the others read is wanted from here on.
       std::set<OpId> dead;
       for (std::size_t i = unit.ops.size(); i-- > 0;) {
         const Op& op = program_.ops[unit.ops[i]];
-        if (std::ranges::none_of(op.outputs, [&](const auto& output) { return needed[output.value]; })) {
+        const bool is_wanted = std::ranges::any_of(op.outputs, [&](const auto& output) { return needed[output.value]; });
+        if (!is_wanted && !has_effects(program_, op)) {
           dead.insert(unit.ops[i]);
           continue;
         }
@@ -153,6 +157,8 @@ class Scheduler {
       case OpKind::kPutMax:
       case OpKind::kPutMin:
         return add_launch(emit_put(program_, op), unit.ops);
+      case OpKind::kOpaque:
+        return add_opaque(op, unit.ops);
       case OpKind::kMaxPool2d:
         return add_launch(emit_max_pool(program_, op), unit.ops);
       case OpKind::kMaxPool2dBackward:
@@ -190,28 +196,33 @@ class Scheduler {
     step.library = call;
     for (const auto& input : op.inputs) step.buffers.push_back({input.value, false});
     step.buffers.push_back({op.outputs[0].value, true});
-    step.flops = library_flops(op);
+    step.flops = graph::flops(op);
     step.ops = ops;
     finish(std::move(step), {});
     return {};
   }
 
-  static std::uint64_t library_flops(const Op& op) {
-    const auto& a = op.inputs[0].view.sizes;
-    const auto& b = op.inputs[1].view.sizes;
-    const std::int64_t out = op.outputs[0].view.elements();
-    switch (op.kind) {
-      case OpKind::kMatMul:
-        return static_cast<std::uint64_t>(2 * out * a.back());
-      case OpKind::kConv2d:
-        return static_cast<std::uint64_t>(2 * out * b[1] * b[2] * b[3]);
-      case OpKind::kConv2dBackwardInput:
-        return static_cast<std::uint64_t>(2 * op.inputs[0].view.elements() * b[1] * b[2] * b[3]);
-      default: {
-        const auto& weight = op.outputs[0].view.sizes;
-        return static_cast<std::uint64_t>(2 * op.inputs[0].view.elements() * weight[1] * weight[2] * weight[3]);
+  /// A launch of one work item whose text is the op itself: only a device of that dialect can do it.
+  Result<void> add_opaque(const Op& op, const std::vector<OpId>& ops) {
+    Step step;
+    const std::string text = graph::opaque_kernel(program_, op);
+    auto [found, is_new] = kernel_of_text_.emplace(text, static_cast<std::uint32_t>(schedule_.kernels.size()));
+    if (is_new) {
+      const std::string name = "o_" + sha256(std::as_bytes(std::span(text))).hex().substr(0, 16);
+      schedule_.kernels.push_back({.name = name, .text = text, .is_opaque = true});
+    }
+    step.kernel = found->second;
+    for (const auto& input : op.inputs) {
+      if (input.is_scalar()) {
+        step.scalars.push_back(input.scalar);
+      } else {
+        step.buffers.push_back({input.value, false});
       }
     }
+    for (const auto& output : op.outputs) step.buffers.push_back({output.value, true});
+    step.ops = ops;
+    finish(std::move(step), {});
+    return {};
   }
 
   Result<void> add_launch(Emitted emitted, const std::vector<OpId>& ops) {

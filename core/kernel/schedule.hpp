@@ -22,6 +22,7 @@ struct Kernel {
   std::string name;  // "k_" and the first 16 digits of the text's SHA-256
   std::string text;  // a C function without headers; may call the functions of math_prelude()
   std::vector<std::byte> ir{};  // the same kernel, serialised (serialize_ir.hpp), for plugins that print it themselves
+  bool is_opaque = false;       // then `text` is graph::opaque_kernel(), the name begins with "o_", and there is no IR
 };
 
 enum class StepKind : std::uint8_t { kLaunch, kLibrary };

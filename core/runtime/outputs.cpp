@@ -1,5 +1,5 @@
-// What an iteration gave back, read from the arena: losses as numbers, tensors to be compared with the recorded ones.
-// Judging is in verify.cpp.
+// What an iteration gave back, read from the arena or the interpreter's buffers: losses as numbers, tensors to be compared
+// with the recorded ones. Judging is in verify.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ Result<double> Session::State::read_output(const graph::Output& output) const {
   const DType dtype = program->values[output.operand.value].dtype;
   std::vector<std::byte> bytes(size_bytes(dtype));
   const std::uint64_t at = static_cast<std::uint64_t>(output.operand.view.offset) * bytes.size();
-  CRUCIBLE_TRY_VOID(arena->read(offset_of(output.operand.value) + at, bytes));
+  CRUCIBLE_TRY_VOID(read_bytes(output.operand.value, at, bytes));
   return element_as_double(dtype, bytes);
 }
 
@@ -33,7 +33,7 @@ Result<std::vector<std::byte>> Session::State::read_tensor(const graph::Output& 
   const std::int64_t last = graph::last_index(view).value_or(view.offset);
   std::vector<std::byte> lying(static_cast<std::size_t>(last - view.offset + 1) * size);
   const std::uint64_t at = static_cast<std::uint64_t>(view.offset) * size;
-  CRUCIBLE_TRY_VOID(arena->read(offset_of(output.operand.value) + at, lying));
+  CRUCIBLE_TRY_VOID(read_bytes(output.operand.value, at, lying));
   if (view.is_contiguous()) return lying;
   std::vector<std::int64_t> index(view.sizes.size(), 0);
   std::int64_t from = 0;

@@ -56,19 +56,21 @@ std::string Session::State::name_of(graph::ValueId value) const {
 }
 
 Result<void> Session::State::write_blob(graph::ValueId value, std::uint32_t blob) {
-  const std::uint64_t size = bytes_of(program->values[value]), offset = offset_of(value);
+  const std::uint64_t size = bytes_of(program->values[value]), offset = interpreted ? 0 : offset_of(value);
   const bool is_twice = std::ranges::find(loaded_twice, value) != loaded_twice.end();
   if (blob == graph::kNone) {  // a state that the recording first saw being written starts as zeros
-    if (size == 0) return {};
+    if (interpreted) interpreted->values[value].assign(size, std::byte{0});
+    if (size == 0 || interpreted) return {};
     if (is_twice) CRUCIBLE_TRY_VOID(second_arena->fill(offset, size, 0));
     return arena->fill(offset, size, 0);
   }
-  CRUCIBLE_TRY(const std::vector<std::byte> bytes, blobs->load(blob));
+  CRUCIBLE_TRY(std::vector<std::byte> bytes, blobs->load(blob));
   if (bytes.size() != size) {
     return Error{ErrorCode::kBadInput, fmt::format("{} has {} bytes, the recording has {} for it (blob {})",
                                                    name_of(value), size, bytes.size(), blob)};
   }
-  if (size == 0) return {};
+  if (interpreted) interpreted->values[value] = std::move(bytes);
+  if (size == 0 || interpreted) return {};
   if (is_twice) CRUCIBLE_TRY_VOID(second_arena->write(offset, bytes));
   return arena->write(offset, bytes);
 }
@@ -105,9 +107,10 @@ Result<void> Session::State::poison_transient() {
 }
 
 Result<void> Session::State::load_iteration(std::uint32_t index) {
+  if (interpreted) carry_interpreted_states();
   if (options.poison) CRUCIBLE_TRY_VOID(poison_transient());
   for (const graph::Input& input : program->inputs) {
-    if (placement.buffer_of[input.value] == graph::kNone) continue;  // nothing reads it
+    if (!interpreted && placement.buffer_of[input.value] == graph::kNone) continue;  // nothing reads it
     if (index >= input.blobs.size()) {
       return Error{ErrorCode::kBadInput, fmt::format("input {} was recorded {} times, iteration {} is asked for",
                                                      name_of(input.value), input.blobs.size(), index)};
@@ -124,6 +127,7 @@ Result<void> Session::State::load_iteration(std::uint32_t index) {
     numbers.push_back(slot.values[index]);
   }
   for (Piece& piece : pieces) CRUCIBLE_TRY_VOID(piece.plan.set_slots(numbers));
+  if (interpreted) interpreted->slots = std::move(numbers);
   return {};
 }
 
@@ -166,7 +170,7 @@ Result<IterationResult> Session::run(std::uint32_t index) {
   CRUCIBLE_TRY_VOID(state_->load_iteration(index));
   IterationResult result;
   const auto start = std::chrono::steady_clock::now();
-  const Result<void> replayed = state_->replay();
+  const Result<void> replayed = state_->interpreted ? state_->interpret() : state_->replay();
   const auto end = std::chrono::steady_clock::now();
   if (!replayed) return at_stage(fmt::format("iteration {}", index), replayed.error());
   result.time_ns =
@@ -186,11 +190,18 @@ Result<IterationResult> Session::run(std::uint32_t index) {
 
 Result<void> Session::reset() {
   CRUCIBLE_TRY_VOID(state_->load_states());
+  if (state_->interpreted) {
+    CRUCIBLE_TRY_VOID(state_->load_constants());
+    state_->interpreted->is_run = false;
+  }
   state_->next_iteration = 0;
   return {};
 }
 
 Result<std::vector<std::uint64_t>> Session::profile() {
+  if (state_->interpreted) {
+    return Error{ErrorCode::kUsage, "the reference interpreter has no steps that could be profiled: name a plugin"};
+  }
   if (state_->program->iterations == 0)
     return Error{ErrorCode::kUsage, "a program without iterations cannot be profiled"};
   // The inputs may have been overwritten in place or their memory reused: load those of the last iteration again.
@@ -209,7 +220,7 @@ bool Session::compiled_from_cache() const {
   return is_compiled && (!state_->module || state_->module->from_cache()) &&
          (!state_->second_module || state_->second_module->from_cache());
 }
-std::uint64_t Session::arena_bytes() const { return state_->arena->size_bytes(); }
+std::uint64_t Session::arena_bytes() const { return state_->arena ? state_->arena->size_bytes() : 0; }
 const std::string& Session::library_failure() const { return state_->library_failure; }
 
 const FallbackReport& Session::fallback() const { return state_->fallback; }

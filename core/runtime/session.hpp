@@ -1,4 +1,5 @@
-// A program bound to one device: compiled, planned, loaded with its starting state, ready to replay iterations.
+// A program bound to one device (or to the reference interpreter): compiled, planned, loaded with its starting state,
+// ready to replay iterations.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,8 @@ struct Options {
   Fallback fallback = Fallback::kForbid;
   /// Opens the device that runs refused kernels; called only when there are some. Null: there is none.
   std::function<Result<std::shared_ptr<backend::Device>>()> open_second = nullptr;
+  /// Opens the device that runs opaque ops (its dialect is graph::kOpaqueDialect) beside one that does not. Null: none may.
+  std::function<Result<std::shared_ptr<backend::Device>>()> open_opaque = nullptr;
 };
 
 /// Every offset is a multiple of this: a cache line, a vector, and what GPUs want for coalesced access. Units: bytes.
@@ -118,10 +121,14 @@ class Session {
  public:
   /// Schedules, compiles, plans, allocates the arena and loads the starting state and the constants.
   /// Errors: those of the stages, each naming its stage; kUnavailable when the device refuses a kernel and the fallback
-  /// is forbidden, naming the ops.
+  /// is forbidden, naming the ops; kBadInput when the program has opaque ops that no device runs, naming all of them.
   static Result<std::unique_ptr<Session>> create(std::shared_ptr<const graph::Program> program,
                                                  std::shared_ptr<const trace::BlobStore> blobs,
                                                  std::shared_ptr<backend::Device> device, const Options& options);
+  /// Without a device: the reference interpreter (core/graph/reference.hpp) runs every op in double precision and exact
+  /// integers, each value in memory of its own. schedule() and placement() stay empty. Errors: those of loading.
+  static Result<std::unique_ptr<Session>> create_reference(std::shared_ptr<const graph::Program> program,
+                                                           std::shared_ptr<const trace::BlobStore> blobs);
   ~Session();
   /// Loads iteration `index`'s inputs and slots, runs it once and reads the outputs. Call with 0, 1, ... in order.
   Result<IterationResult> run(std::uint32_t index);
@@ -134,13 +141,16 @@ class Session {
   /// last iteration. Errors: kUsage when iterations have not run, or their outputs were not compared.
   Result<Verification> verify(const std::vector<IterationResult>& results) const;
   /// Nanoseconds per step over one more run of the present inputs. The state moves on: reset() afterwards.
+  /// Errors: kUsage without iterations, and for the reference interpreter, which has no steps.
   Result<std::vector<std::uint64_t>> profile();
 
+  bool is_reference() const;
   const kernel::Schedule& schedule() const;
   const Placement& placement() const;
   std::uint64_t compile_ns() const;
   bool compiled_from_cache() const;
-  /// Bytes of the one device allocation that holds everything; placement().plan.peak_bytes, at least one kAlignment.
+  /// Bytes of the one device allocation that holds everything; placement().plan.peak_bytes, at least one kAlignment. Of
+  /// the reference interpreter 0.
   std::uint64_t arena_bytes() const;
   /// What the backend's library said when it failed to answer a claim for another reason than "unsupported"; mostly "".
   const std::string& library_failure() const;

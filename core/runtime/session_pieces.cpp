@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/graph/opaque.hpp"
 #include "core/runtime/plan_ops.hpp"
 #include "core/runtime/refusals.hpp"
 #include "core/runtime/session_state.hpp"
@@ -15,12 +16,16 @@ Error at_stage(std::string_view stage, const Error& error) {
   return {error.code, fmt::format("{}: {}", stage, error.message)};
 }
 
+std::string op_name(const graph::Program& program, const graph::Op& op) {
+  return op.kind == graph::OpKind::kOpaque ? graph::opaque_of(program, op).name() : std::string(graph::name(op.kind));
+}
+
 /// "tanh, multiply": the kinds of a step's ops, each once, in their order.
 std::string kinds_of(const graph::Program& program, const kernel::Step& step) {
-  std::vector<std::string_view> kinds;
+  std::vector<std::string> kinds;
   std::string text;
   for (const graph::OpId op : step.ops) {
-    const std::string_view kind = graph::name(program.ops[op].kind);
+    const std::string kind = op_name(program, program.ops[op]);
     if (std::ranges::find(kinds, kind) != kinds.end()) continue;
     kinds.push_back(kind);
     text += fmt::format("{}{}", text.empty() ? "" : ", ", kind);
@@ -54,16 +59,67 @@ Error forbidden(const backend::Device& device, const std::vector<RefusedStep>& r
 }  // namespace
 
 Result<void> Session::State::compile() {
-  std::vector<backend::KernelText> texts;
+  std::vector<backend::KernelText> neutral, opaque;
   for (const kernel::Kernel& kernel : schedule.kernels) {
+    std::vector<backend::KernelText>& texts = kernel.is_opaque ? opaque : neutral;
     const auto same = [&](const backend::KernelText& text) { return text.name == kernel.name; };
     if (std::ranges::none_of(texts, same)) texts.push_back({kernel.name, kernel.text, kernel.ir});
   }
   is_second_kernel.assign(schedule.kernels.size(), false);
-  Result<AcceptedKernels> accepted = compile_accepted(device, kernel::math_prelude(), texts);
+  Result<std::string> dialect = device->dialect();
+  if (!dialect) return at_stage("compile", dialect.error());
+  const bool takes_opaque = *dialect == graph::kOpaqueDialect;
+  Result<AcceptedKernels> accepted = compile_accepted(device, kernel::math_prelude(), takes_opaque ? opaque : neutral);
   if (!accepted) return at_stage("compile", accepted.error());
   module = std::move(accepted->module);
-  return accepted->refused.empty() ? Result<void>() : compile_refused(texts, accepted->refused);
+  std::vector<Refusal> refused = std::move(accepted->refused);
+  if (takes_opaque) {
+    if (!refused.empty()) return opaque_refused(*device, refused);
+    for (const backend::KernelText& text : neutral) refused.push_back({text.name, "it runs opaque ops alone"});
+    return refused.empty() ? Result<void>() : compile_refused(neutral, refused);
+  }
+  if (opaque.empty()) return refused.empty() ? Result<void>() : compile_refused(neutral, refused);
+  if (!refused.empty()) {
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("device {} refuses {} kernels ({}), and the program has opaque ops too: one program runs on "
+                             "two devices at most\n{}",
+                             device->info().id, refused.size(), refused[0].reason, graph::opaque_list(*program))};
+  }
+  return compile_opaque(opaque);
+}
+
+/// Names each op that the device cannot run, with its words.
+Error Session::State::opaque_refused(const backend::Device& by, const std::vector<Refusal>& refused) const {
+  std::string text = graph::opaque_list(*program) + fmt::format("\ndevice {} cannot run {} of them:", by.info().id, refused.size());
+  for (const Refusal& refusal : refused) text += "\n  " + refusal.reason;
+  return {ErrorCode::kBadInput, text};
+}
+
+/// A second device runs the opaque ops, or the user hears which they are.
+Result<void> Session::State::compile_opaque(const std::vector<backend::KernelText>& texts) {
+  if (!options.open_opaque) {
+    return Error{ErrorCode::kBadInput,
+                 fmt::format("{}\nbackend {} runs neutral ops alone; with --fallback warn or allow the plugin torch runs "
+                             "these, where it is installed",
+                             graph::opaque_list(*program), device->backend().name())};
+  }
+  Result<std::shared_ptr<backend::Device>> second = options.open_opaque();
+  if (!second) {
+    return Error{ErrorCode::kBadInput, fmt::format("{}\nthe plugin torch would run them, and cannot be used: {}",
+                                                   graph::opaque_list(*program), second.error().message)};
+  }
+  fallback.device = *std::move(second);
+  Result<AcceptedKernels> accepted = compile_accepted(fallback.device, kernel::math_prelude(), texts);
+  if (!accepted) return at_stage("compile opaque ops", accepted.error());
+  if (!accepted->refused.empty()) return opaque_refused(*fallback.device, accepted->refused);
+  second_module = std::move(accepted->module);
+  for (std::size_t i = 0; i < schedule.kernels.size(); ++i) is_second_kernel[i] = schedule.kernels[i].is_opaque;
+  for (std::uint32_t index = 0; index < schedule.steps.size(); ++index) {
+    const kernel::Step& step = schedule.steps[index];
+    if (step.kind != kernel::StepKind::kLaunch || !is_second_kernel[step.kernel]) continue;
+    fallback.steps.push_back({index, kinds_of(*program, step), source_of(*program, step), "an opaque op"});
+  }
+  return {};
 }
 
 /// The second device takes what the first one refused, or the user hears what that was.

@@ -1,10 +1,12 @@
 // What a session owns; shared by session.cpp (running), session_pieces.cpp (compiling, and running on one device or
-// two) and verify.cpp (judging), seen by nobody else.
+// two), session_reference.cpp (running without a device) and verify.cpp (judging), seen by nobody else.
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
+#include "core/graph/reference.hpp"
 #include "core/runtime/noise.hpp"
 #include "core/runtime/refusals.hpp"
 #include "core/runtime/session.hpp"
@@ -15,7 +17,7 @@ namespace crucible::runtime {
 struct Session::State {
   std::shared_ptr<const graph::Program> program;  // shared with the caller, who prints it
   std::shared_ptr<const trace::BlobStore> blobs;  // shared: the mapped file lives as long as its last reader
-  std::shared_ptr<backend::Device> device;        // shared: see plugins/loader
+  std::shared_ptr<backend::Device> device;        // shared: see plugins/loader; null: `interpreted` runs it
   kernel::Schedule schedule;
   Placement placement;
   std::string library_failure;
@@ -34,13 +36,26 @@ struct Session::State {
   std::optional<backend::Module> module, second_module;
   std::optional<backend::Buffer> arena, second_arena;
   std::vector<Piece> pieces;
+  /// A session without a device: the reference interpreter, with a buffer of its own for every value.
+  struct Interpreted {
+    std::vector<graph::Bytes> values;
+    std::vector<double> slots;
+    bool is_run = false;  // then State::end has what State::start takes over before the next iteration
+  };
+  std::optional<Interpreted> interpreted;
 
   Result<void> make_schedule(bool fuse);
   Result<void> compile();
+  Result<void> compile_opaque(const std::vector<backend::KernelText>& texts);
+  Error opaque_refused(const backend::Device& by, const std::vector<Refusal>& refused) const;
   Result<void> compile_refused(const std::vector<backend::KernelText>& texts, const std::vector<Refusal>& refused);
   Result<void> build_plan();
   Result<void> build_piece(Segment segment);
   Result<void> replay();
+  Result<void> interpret();
+  void carry_interpreted_states();
+  /// Bytes [offset, offset + bytes.size()) of a value as it is after the last iteration that ran.
+  Result<void> read_bytes(graph::ValueId value, std::uint64_t offset, std::span<std::byte> bytes) const;
   Result<std::vector<std::uint64_t>> profile();
   Result<void> copy_into(const Segment& segment);
   Result<void> load_states();

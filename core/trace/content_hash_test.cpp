@@ -180,9 +180,9 @@ std::vector<Change> program_changes() {
       [](Trace& it) { it.compounds[0].parts[0].second.tensor = 0; },
       [](Trace& it) { it.compounds[0].parts.pop_back(); },
   };
-  const std::size_t args = samples::small_trace().ops[0].args.size();
-  for (std::size_t i = 0; i < args; ++i) {
-    const Arg& arg = samples::small_trace().ops[0].args[i];
+  const Trace sample = samples::small_trace();
+  for (std::size_t i = 0; i < sample.ops[0].args.size(); ++i) {
+    const Arg& arg = sample.ops[0].args[i];
     changes.push_back([i](Trace& it) { it.ops[0].args.erase(it.ops[0].args.begin() + static_cast<std::ptrdiff_t>(i)); });
     changes.push_back([i](Trace& it) {
       Arg& changed = it.ops[0].args[i];

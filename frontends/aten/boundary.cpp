@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <unordered_map>
 
 namespace crucible::aten {
 namespace {
@@ -26,7 +27,9 @@ struct History {
 class Classifier {
  public:
   Classifier(const trace::Trace& trace, const Alignment& alignment, StorageMap& storages, Emitter& emitter)
-      : trace_(trace), alignment_(alignment), storages_(storages), emitter_(emitter), program_(emitter.program()) {}
+      : trace_(trace), alignment_(alignment), storages_(storages), emitter_(emitter), program_(emitter.program()) {
+    for (const trace::FinalState& state : trace.final_states) final_states_.emplace(state.storage, &state);
+  }
 
   Result<void> run() {
     for (const auto& [storage, entry] : storages_.entries()) {
@@ -162,10 +165,8 @@ class Classifier {
     const auto& last = alignment_.from_first.back();
     const auto own = last.find(storage);
     if (own == last.end()) return nullptr;
-    for (const trace::FinalState& state : trace_.final_states) {
-      if (state.storage == own->second) return &state;
-    }
-    return nullptr;
+    const auto found = final_states_.find(own->second);
+    return found == final_states_.end() ? nullptr : found->second;
   }
 
   Result<void> add_constant(graph::ValueId value, trace::BlobId blob) {
@@ -237,6 +238,7 @@ class Classifier {
   StorageMap& storages_;
   Emitter& emitter_;
   graph::Program& program_;
+  std::unordered_map<StorageId, const trace::FinalState*> final_states_;
 };
 
 }  // namespace

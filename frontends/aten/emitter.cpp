@@ -25,7 +25,12 @@ std::vector<Term> Emitter::emit_many(OpKind kind, const std::vector<Term>& input
   op.kind = kind;
   op.source = source_;
   op.attributes = std::move(attributes);
-  for (const Term& input : inputs) op.inputs.push_back(input.operand);
+  op.inputs.reserve(inputs.size());
+  is_read_.resize(program_.values.size(), false);
+  for (const Term& input : inputs) {
+    op.inputs.push_back(input.operand);
+    if (!input.is_number()) is_read_[input.operand.value] = true;
+  }
   std::vector<Term> terms;
   for (const auto& [sizes, dtype] : results) {
     if (!graph::checked_elements(sizes)) fail(fmt::format("sizes [{}] are not possible", fmt::join(sizes, ", ")));
@@ -250,6 +255,12 @@ Term Emitter::matmul(const Term& a, const Term& b, double alpha) {
     return sizes;
   };
   const Term left = expand(a, with(a.size(-2), a.size(-1))), right = expand(b, with(b.size(-2), b.size(-1)));
+  if (!is_floating(a.dtype)) {  // the op is for floats; whole numbers wrap in sums of products
+    const Term products = binary(OpKind::kMultiply, unsqueeze(left, -1), unsqueeze(right, -3));
+    const auto inner = products.rank() - 2;
+    const Term total = drop(sum(products, {inner}), {inner});
+    return alpha == 1.0 ? total : binary(OpKind::kMultiply, total, Term::integer(static_cast<std::int64_t>(alpha)));
+  }
   Attributes attributes;
   attributes.alpha = alpha;
   return emit(OpKind::kMatMul, {left, right}, with(a.size(-2), b.size(-1)), a.dtype, attributes);
@@ -309,14 +320,11 @@ Term Emitter::slot(const std::string& name, const std::vector<double>& values, b
   Term term;
   term.dtype = is_integer ? DType::kI64 : DType::kF32;
   term.operand.scalar.is_integer = is_integer;
-  for (std::size_t i = 0; i < program_.slots.size(); ++i) {
-    if (program_.slots[i].name == name && program_.slots[i].values == values) {
-      term.operand.scalar.slot = static_cast<graph::SlotId>(i);
-      return term;
-    }
-  }
-  program_.slots.push_back({name, values});
-  term.operand.scalar.slot = static_cast<graph::SlotId>(program_.slots.size() - 1);
+  const auto next = static_cast<graph::SlotId>(program_.slots.size());
+  const bool comparable = std::ranges::none_of(values, [](double value) { return value != value; });  // NaN equals nothing
+  const auto [found, is_new] = comparable ? slots_.emplace(std::pair{name, values}, next) : std::pair{slots_.end(), true};
+  term.operand.scalar.slot = is_new ? next : found->second;
+  if (is_new) program_.slots.push_back({name, values});
   return term;
 }
 
@@ -337,15 +345,30 @@ graph::ValueId Emitter::outside_value(graph::ValueKind kind, DType dtype, std::i
   return static_cast<graph::ValueId>(program_.values.size() - 1);
 }
 
+std::string Emitter::abandon(graph::OpId first_op) {
+  std::vector<graph::Operand> results;
+  for (std::size_t i = first_op; i < program_.ops.size(); ++i) {
+    results.insert(results.end(), program_.ops[i].outputs.begin(), program_.ops[i].outputs.end());
+  }
+  program_.ops.resize(first_op);
+  for (graph::Operand& result : results) {
+    program_.values[result.value].elements = 0;
+    program_.values[result.value].producer = static_cast<graph::OpId>(program_.ops.size());
+    result.view = View::contiguous({0});
+    graph::Op op;
+    op.kind = OpKind::kFill;
+    op.source = source_;
+    op.inputs = {Term::integer(0).operand};
+    op.outputs = {result};
+    program_.ops.push_back(std::move(op));
+  }
+  return std::exchange(failure_, {});
+}
+
 bool Emitter::relay(const Term& term, const View& layout, graph::OpId first_op) {
   if (term.is_number() || program_.values[term.operand.value].kind != graph::ValueKind::kTemporary) return false;
   const graph::OpId producer = program_.values[term.operand.value].producer;
-  if (producer < first_op) return false;
-  for (std::size_t i = producer + 1; i < program_.ops.size(); ++i) {
-    for (const auto& input : program_.ops[i].inputs) {
-      if (input.value == term.operand.value) return false;
-    }
-  }
+  if (producer < first_op || (term.operand.value < is_read_.size() && is_read_[term.operand.value])) return false;
   graph::Op& op = program_.ops[producer];
   if (op.kind == OpKind::kUpdate || graph::is_put(op.kind) || graph::is_reduction(op.kind)) return false;
   for (auto& output : op.outputs) {

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/graph/program.hpp"
@@ -23,6 +25,9 @@ class Emitter {
   void set_source(std::uint32_t source) { source_ = source; }
   void fail(std::string message);
   const std::string& failure() const { return failure_; }
+  /// Takes the failure away, for a caller that knows another way, and returns it. The ops from `first_op` on, which may be
+  /// nonsense after a failure, become fills of nothing: nobody may read their results.
+  std::string abandon(graph::OpId first_op);
 
   // Element-wise. Results are row-major; operands broadcast; numbers are allowed wherever a tensor is.
   Term unary(graph::OpKind kind, const Term& x);                  // in x's dtype; bool for tests
@@ -96,6 +101,8 @@ class Emitter {
 
   graph::Program& program_;
   std::uint32_t source_ = graph::kNone;
+  std::map<std::pair<std::string, std::vector<double>>, graph::SlotId> slots_;
+  std::vector<bool> is_read_;  // per value: an op reads it
   std::string failure_;
 };
 

@@ -105,17 +105,17 @@ Term interpolate(Emitter& e, const Term& a, const Term& b, const Term& weight) {
   const auto values = e.number_values(weight);
   const auto is_small = [](double w) { return std::fabs(w) < 0.5; };
   const auto small = std::count_if(values.begin(), values.end(), is_small);
-  if (small != 0 && small != static_cast<std::ptrdiff_t>(values.size())) {
-    e.fail("a lerp weight crosses 0.5 between iterations");
-    return start;
-  }
-  if (small != 0) return e.binary(OpKind::kAdd, start, multiply(e, difference, weight));
+  const auto from_start = [&] { return e.binary(OpKind::kAdd, start, multiply(e, difference, weight)); };
+  if (small != 0 && small == static_cast<std::ptrdiff_t>(values.size())) return from_start();
   // 1 - weight is computed in the tensor's precision by the framework.
   const bool single = start.dtype != DType::kF64;
   const Term rest = e.map_number(weight, "1 - weight", [single](double w) {
     return single ? static_cast<double>(1.0f - static_cast<float>(w)) : 1.0 - w;
   });
-  return e.binary(OpKind::kSubtract, end, multiply(e, difference, rest));
+  const Term from_end = e.binary(OpKind::kSubtract, end, multiply(e, difference, rest));
+  if (small == 0) return from_end;
+  const Term chosen = e.map_number(weight, "weight is below 0.5", [&](double w) { return is_small(w) ? 1.0 : 0.0; });
+  return e.select(e.binary(OpKind::kNotEqual, e.fill(chosen, {}, DType::kF32), Term::number(0)), from_start(), from_end);
 }
 
 Term power(Emitter& e, const Term& base, const Term& exponent) {

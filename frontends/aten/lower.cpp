@@ -23,8 +23,9 @@ std::string module_of(const trace::Trace& trace, const trace::Op& op) {
 
 class Lowering {
  public:
-  Lowering(const trace::Trace& trace, const Alignment& alignment)
+  Lowering(const trace::Trace& trace, const Alignment& alignment, Opaques opaques)
       : trace_(trace),
+        opaques_(opaques),
         alignment_(alignment),
         emitter_(program_),
         storages_(trace, alignment, emitter_),
@@ -34,7 +35,7 @@ class Lowering {
 
   Result<graph::Program> run() {
     program_.iterations = static_cast<std::uint32_t>(alignment_.count());
-    CRUCIBLE_TRY_VOID(refuse_unknown_ops());
+    if (opaques_ == Opaques::kRefuse) CRUCIBLE_TRY_VOID(refuse_unknown_ops());
     for (std::uint32_t p = 0; p < alignment_.ops[0].size(); ++p) CRUCIBLE_TRY_VOID(lower_op(p));
     outputs_.read(storages_);
     CRUCIBLE_TRY_VOID(losses_.finish(storages_, program_));
@@ -95,21 +96,49 @@ class Lowering {
   Result<void> lower_op(std::uint32_t position) {
     add_source(position);
     if (op(position).phase == trace::Phase::kBackward) losses_.read_present(storages_);
-    OpCall call(trace_, alignment_, position, emitter_, storages_, draws_);
-    if (const Entry* entry = find_entry(call.full_name())) {
-      call.set_entry_name(entry->name);
-      const std::string broken = preconditions(op(position).schema, entry->name).broken_by(trace_, op(position));
-      broken.empty() ? entry->lower(call) : emitter_.fail(broken);
-    } else {
-      for (std::size_t k = 0; k < call.result_count(); ++k) call.set(k, call.drawn(k));
-      call.ignore_numbers();
+    const graph::OpId first_op = emitter_.next_op();
+    if (!is_opaque(position)) {
+      OpCall call(trace_, alignment_, position, emitter_, storages_, draws_);
+      if (const Entry* entry = find_entry(call.full_name())) {
+        call.set_entry_name(entry->name);
+        const std::string broken = preconditions(op(position).schema, entry->name).broken_by(trace_, op(position));
+        broken.empty() ? entry->lower(call) : emitter_.fail(broken);
+      } else {
+        for (std::size_t k = 0; k < call.result_count(); ++k) call.set(k, call.drawn(k));
+        call.ignore_numbers();
+      }
+      if (emitter_.failure().empty() || opaques_ == Opaques::kRefuse) {
+        call.finish();
+        return checked(position);
+      }
     }
+    std::string reason = emitter_.abandon(first_op);
+    OpCall call(trace_, alignment_, position, emitter_, storages_, draws_);
+    call.lower_opaque(std::move(reason));
     call.finish();
+    return checked(position);
+  }
+
+  /// An op that no entry knows, or any that can be run as it was recorded, where all are wanted so. Drawn results enter as
+  /// recorded, so what has some is lowered.
+  bool is_opaque(std::uint32_t position) const {
+    if (!is_known(position)) return true;
+    if (opaques_ != Opaques::kAll) return false;
+    const auto results = tensors_in(op(position).outputs, true);
+    for (std::uint32_t k = 0; k < results.size(); ++k) {
+      if (draws_.has(position, k)) return false;
+    }
+    return true;
+  }
+
+  /// The emitter's failure with its place.
+  Result<void> checked(std::uint32_t position) const {
     if (emitter_.failure().empty()) return {};
     const std::string module = module_of(trace_, op(position));
     return Error{ErrorCode::kBadInput,
-                 fmt::format("op {} ({}{}{} at {}): {}", position, call.full_name(), module.empty() ? "" : " in ",
-                             module, trace_.site_text(op(position).site), emitter_.failure())};
+                 fmt::format("op {} ({}{}{} at {}): {}", position, trace_.schemas[op(position).schema].full_name(),
+                             module.empty() ? "" : " in ", module, trace_.site_text(op(position).site),
+                             emitter_.failure())};
   }
 
   /// Each schema is read once.
@@ -120,6 +149,7 @@ class Lowering {
   }
 
   const trace::Trace& trace_;
+  Opaques opaques_;
   const Alignment& alignment_;
   std::unordered_map<trace::SchemaId, Preconditions> preconditions_;
   graph::Program program_;
@@ -132,13 +162,13 @@ class Lowering {
 
 }  // namespace
 
-Result<graph::Program> lower_without_passes(const trace::Trace& trace) {
+Result<graph::Program> lower_without_passes(const trace::Trace& trace, Opaques opaques) {
   CRUCIBLE_TRY(const Alignment alignment, align(trace));
-  return Lowering(trace, alignment).run();
+  return Lowering(trace, alignment, opaques).run();
 }
 
-Result<graph::Program> lower(const trace::Trace& trace) {
-  CRUCIBLE_TRY(graph::Program program, lower_without_passes(trace));
+Result<graph::Program> lower(const trace::Trace& trace, Opaques opaques) {
+  CRUCIBLE_TRY(graph::Program program, lower_without_passes(trace, opaques));
   CRUCIBLE_TRY_VOID(graph::run_passes(program, {.blobs = trace.blob_store.get()}));
   return program;
 }

@@ -2,19 +2,29 @@
 // lowered on machines without PyTorch. Ops are found by name and overload in one table (lower_table.cpp).
 #pragma once
 
+#include <cstdint>
+
 #include "core/base/result.hpp"
 #include "core/graph/program.hpp"
 #include "core/trace/trace.hpp"
 
 namespace crucible::aten {
 
+/// Which ops become opaque ops of the program (core/graph/opaque.hpp), which only a plugin that has the framework can run.
+enum class Opaques : std::uint8_t {
+  kRefuse,   // none: an op without lowering is an error
+  kMissing,  // those without lowering, and those that their lowering gives up on
+  kAll,      // every op that can be run as it was recorded
+};
+
 /// Lowers the recorded iterations to one program: the op sequence is the same in all of them, scalars that differ
 /// become slots, external tensors become states, inputs or constants, in-place writes and views are resolved. Errors:
-/// kBadInput when an op has no lowering (all such ops listed with count, module path and Python line), when two
-/// iterations differ (the first differing op of both is named), or when no complete iteration was recorded.
-Result<graph::Program> lower(const trace::Trace& trace);
+/// kBadInput when an op has no lowering and none may be opaque (all such ops listed with count, module path and Python
+/// line), when two iterations differ (the first differing op of both is named), when no complete iteration was recorded, or
+/// when not even an opaque op can hold what was recorded (sparse and complex tensors, objects).
+Result<graph::Program> lower(const trace::Trace& trace, Opaques opaques = Opaques::kRefuse);
 
 /// The same without the passes of core/graph/passes.hpp: the first stage of `crucible graph --stages`.
-Result<graph::Program> lower_without_passes(const trace::Trace& trace);
+Result<graph::Program> lower_without_passes(const trace::Trace& trace, Opaques opaques = Opaques::kRefuse);
 
 }  // namespace crucible::aten

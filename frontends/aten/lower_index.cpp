@@ -47,6 +47,7 @@ void index(OpCall& c) {
 }
 
 bool is_zeros(Emitter& e, const Term& x) {
+  if (x.is_number()) return false;
   const graph::OpId producer = e.program().values[x.operand.value].producer;
   if (producer == graph::kNone || e.program().ops[producer].kind != OpKind::kFill) return false;
   const graph::Scalar& scalar = e.program().ops[producer].inputs[0].scalar;
@@ -57,7 +58,15 @@ bool is_zeros(Emitter& e, const Term& x) {
 /// ...) of the values.
 Term put_masked(Emitter& e, const Term& x, const Term& mask, std::size_t dim, const Term& values, bool accumulate) {
   const auto covered = static_cast<std::size_t>(mask.rank());
+  if (dim + covered > x.sizes().size()) {
+    e.fail("the mask has more dimensions than the tensor");
+    return x;
+  }
   const auto after = x.sizes().size() - dim - covered;
+  if (static_cast<std::size_t>(values.rank()) > after + 1 + dim) {
+    e.fail("the values have more dimensions than what they are put into");
+    return x;
+  }
   Sizes shape = mask.sizes();
   shape.insert(shape.end(), after, 1);
   const Term truth = e.reshape(e.cast(mask, DType::kBool), shape);
@@ -77,10 +86,6 @@ Term put_masked(Emitter& e, const Term& x, const Term& mask, std::size_t dim, co
       const std::size_t to = dim - (from_end - after);
       terms.push_back(e.position(static_cast<std::int64_t>(to), x.sizes()));
     }
-  }
-  if (rank > after + 1 + dim) {
-    e.fail("the values have more dimensions than what they are put into");
-    return x;
   }
   const Term chosen = e.take_at(e.cast(values, x.dtype), terms);
   if (!accumulate) return e.expand(e.select(truth, chosen, x), x.sizes());
@@ -113,6 +118,27 @@ void index_put(OpCall& c) {
   const Term source = e.expand(e.cast(values, x.dtype), plan.sizes);
   const Term where = place.is_number() ? e.fill(place, plan.sizes, DType::kI64) : e.expand(place, plan.sizes);
   c.set(0, e.put(accumulate ? OpKind::kPutAdd : OpKind::kPutSet, x, where, source));
+}
+
+/// x[indices] where the mask is true, else a number; indices there may lie outside.
+void masked_index(OpCall& c) {
+  Emitter& e = c.emit();
+  const Term x = c.tensor("self"), mask = e.cast(c.tensor("mask"), DType::kBool), fill = c.operand("fill");
+  const IndexPlan plan = plan_index(e, x, c.optional_tensors("indices"), [](std::size_t) { return std::int64_t{0}; });
+  if (!e.failure().empty()) return;
+  const Term found = e.expand(e.take_at(x, plan.terms), plan.sizes);
+  c.set(0, e.select(mask, found, e.fill(fill, {}, x.dtype)));
+}
+
+/// Values are added to x at the indices where the mask is true.
+void masked_index_put(OpCall& c) {
+  Emitter& e = c.emit();
+  const Term x = c.tensor("self"), mask = e.cast(c.tensor("mask"), DType::kBool);
+  const IndexPlan plan = plan_index(e, x, c.optional_tensors("indices"), [](std::size_t) { return std::int64_t{0}; });
+  if (!e.failure().empty()) return;
+  const Term place = e.select(mask, e.linear_index(x.sizes(), plan.terms), Term::integer(-1));
+  const Term source = e.expand(e.cast(c.tensor("values"), x.dtype), plan.sizes);
+  c.set(0, e.put(OpKind::kPutAdd, x, e.expand(place, plan.sizes), source));
 }
 
 void take(OpCall& c) {
@@ -176,6 +202,8 @@ void nonzero(OpCall& c) {
 }
 
 constexpr Entry kEntries[] = {
+    {"aten::_unsafe_masked_index", masked_index},
+    {"aten::_unsafe_masked_index_put_accumulate", masked_index_put},
     {"aten::index.Tensor", index},
     {"aten::_unsafe_index.Tensor", index},
     {"aten::index_put", index_put},

@@ -141,6 +141,19 @@ View unfolded(View view, std::int64_t dim, std::int64_t size, std::int64_t step)
   return view;
 }
 
+/// `src` in the dtype and sizes of `self`, which nothing else is read of.
+void copy(OpCall& c) {
+  if (c.has("non_blocking")) c.boolean("non_blocking");
+  c.set(0, c.emit().expand(c.tensor("src"), c.result(0).sizes));
+}
+
+void narrow_copy(OpCall& c) {
+  const Term x = c.tensor("self");
+  const auto dim = c.integer("dim");
+  const auto start = c.integer("start");
+  c.set(0, narrow(x, dim, start < 0 ? start + x.size(dim) : start, c.integer("length")));
+}
+
 /// The part of a tensor that a view op with the arguments of `c` names.
 View part_of(OpCall& c, const View& view) {
   const std::string& name = c.full_name();
@@ -245,6 +258,8 @@ constexpr Entry kEntries[] = {
     {"aten::diag_embed", diag_embed},
     {"aten::select_copy.int", view_copy},
     {"aten::slice_copy.Tensor", view_copy},
+    {"aten::copy", copy},
+    {"aten::narrow_copy", narrow_copy},
     {"aten::diagonal_copy", view_copy},
     {"aten::unfold_copy", view_copy},
     {"aten::as_strided_copy", view_copy},

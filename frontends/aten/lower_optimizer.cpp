@@ -101,38 +101,53 @@ void adam(OpCall& c) {
   }
 }
 
+/// Written as the loops of torch.optim have it, term by term: one program whichever of them ran.
 void sgd(OpCall& c) {
+  Emitter& e = c.emit();
   Step step(c);
   const double decay = c.real("weight_decay"), momentum = c.real("momentum"), dampening = c.real("dampening");
   const bool first = c.boolean("is_first_step"), nesterov = c.boolean("nesterov");
   const auto buffers = momentum != 0 ? c.tensors("momentum_buffer_list") : std::vector<Term>();
-  if (momentum != 0 && buffers.size() != step.count()) return c.emit().fail("momentum without its buffers");
+  if (momentum != 0 && buffers.size() != step.count()) return e.fail("momentum without its buffers");
+  const Term rate = of_learning_rate(e, step.learning_rate(), "minus the learning rate", -1, 0);
+  const auto added = [&](const Expression& x, const Expression& y, const Term& factor) {
+    return Expression(e, add_scaled(e, x, y, factor));
+  };
   for (std::size_t i = 0; i < step.count(); ++i) {
     const Expression x = step.parameter(i);
     Expression g = step.gradient(i);
-    if (decay != 0) g = g + x * decay;
+    if (decay != 0) g = added(g, x, Term::number(decay));
     if (momentum != 0) {
-      const Expression buffer = first ? g : step.wide(buffers[i]) * momentum + g * (1 - dampening);
+      const Expression buffer = first ? g : added(step.wide(buffers[i]) * momentum, g, Term::number(1 - dampening));
       step.write("momentum_buffer_list", i, buffer, buffers[i]);
-      g = nesterov ? g + buffer * momentum : buffer;
+      g = nesterov ? added(g, buffer, Term::number(momentum)) : buffer;
     }
-    step.write_parameter(i, x - g * step.factor(step.learning_rate(), i));
+    step.write_parameter(i, rate.is_number() ? added(x, g, rate) : x + g * step.factor(rate, i));
   }
 }
 
+/// As sgd(): the loops' terms, where the learning rate does not decay and the step counters do not matter.
 void adagrad(OpCall& c) {
   Emitter& e = c.emit();
   Step step(c);
   const double decay = c.real("weight_decay"), rate_decay = c.real("lr_decay"), eps = c.real("eps");
   const auto sums = c.tensors("state_sums"), steps = c.tensors("state_steps");
+  const bool fixed = rate_decay == 0 && step.learning_rate().is_number();
+  const Term fixed_rate = of_learning_rate(e, step.learning_rate(), "minus the learning rate", -1, 0);
   for (std::size_t i = 0; i < step.count(); ++i) {
-    const Expression x = step.parameter(i), count(e, e.cast(steps[i], DType::kF64));
+    const Expression x = step.parameter(i);
     Expression g = step.gradient(i);
-    if (decay != 0) g = g + x * decay;
-    const Expression sum = step.wide(sums[i]) + g * g;
-    const Expression rate = step.learning_rate() / ((count - 1) * rate_decay + 1);
+    if (decay != 0) g = {e, add_scaled(e, g, x, Term::number(decay))};
+    const Expression sum(e, add_product(e, step.wide(sums[i]), g, g, Term::number(1)));
+    const Expression divisor = square_root(sum) + eps;
     step.write("state_sums", i, sum, sums[i]);
-    step.write_parameter(i, x - step.factor(rate, i) * g / (square_root(sum) + eps));
+    if (fixed) {
+      step.write_parameter(i, {e, add_quotient(e, x, g, divisor, fixed_rate)});
+      continue;
+    }
+    const Expression count(e, e.cast(steps[i], DType::kF64));
+    const Expression rate = step.learning_rate() / ((count - 1) * rate_decay + 1);
+    step.write_parameter(i, x - step.factor(rate, i) * g / divisor);
   }
 }
 

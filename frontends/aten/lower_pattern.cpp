@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "core/graph/view.hpp"
-#include "frontends/aten/formulas.hpp"
+#include "frontends/aten/algebra.hpp"
 #include "frontends/aten/index_plan.hpp"
 #include "frontends/aten/lower_table.hpp"
 
@@ -20,23 +20,74 @@ void eye(OpCall& c) {
 }
 
 /// From both ends, as the framework does: the first half upwards from start, the second downwards from end.
-void linspace(OpCall& c) {
+Expression evenly_spaced(OpCall& c, DType dtype) {
   Emitter& e = c.emit();
   const Sizes& sizes = c.result(0).sizes;
-  const DType dtype = is_floating(c.result(0).dtype) ? compute_dtype(c.result(0).dtype) : DType::kF64;
   const std::int64_t steps = c.integer("steps");
-  const double start = c.real("start"), end = c.real("end");
-  if (steps <= 1) return c.set(0, e.fill(Term::number(start), sizes, dtype));
-  double step = (end - start) / static_cast<double>(steps - 1);
-  if (dtype == DType::kF32)
-    step = (static_cast<float>(end) - static_cast<float>(start)) / static_cast<float>(steps - 1);
-  const Term at = e.coordinate(0, sizes, dtype);
-  const Term up = e.binary(OpKind::kAdd, e.binary(OpKind::kMultiply, at, Term::number(step)), Term::number(start));
-  const Term left = e.binary(OpKind::kSubtract, e.fill(Term::integer(steps - 1), {}, dtype), at);
-  const Term down = e.binary(OpKind::kSubtract, e.fill(Term::number(end), {}, dtype),
-                             e.binary(OpKind::kMultiply, left, Term::number(step)));
-  const Term first = e.binary(OpKind::kLess, e.coordinate(0, sizes, DType::kI64), Term::integer(steps / 2));
-  c.set(0, e.select(first, up, down));
+  const auto end_point = [&](const char* name) {
+    const Term x = c.operand(name);
+    return Expression(e, x.is_number() ? e.fill(x, {}, dtype) : e.reshape(e.cast(x, dtype), {}));
+  };
+  const Expression start = end_point("start"), end = end_point("end");
+  if (steps <= 1) return {e, e.expand(start, sizes)};
+  const Expression step = (end - start) / static_cast<double>(steps - 1);
+  const Expression at(e, e.coordinate(0, sizes, dtype)), left = static_cast<double>(steps - 1) - at;
+  const Expression first(e, e.binary(OpKind::kLess, e.coordinate(0, sizes, DType::kI64), Term::integer(steps / 2)));
+  return choose(first, at * step + start, end - left * step);
+}
+
+/// What ranges are computed in: integers in f64.
+DType range_dtype(OpCall& c) { return is_floating(c.result(0).dtype) ? compute_dtype(c.result(0).dtype) : DType::kF64; }
+
+void linspace(OpCall& c) { c.set(0, evenly_spaced(c, range_dtype(c))); }
+
+/// base to the powers of a linspace.
+void logspace(OpCall& c) {
+  Emitter& e = c.emit();
+  const DType dtype = range_dtype(c);
+  const Expression power = evenly_spaced(c, dtype);
+  const double base = c.has("base") ? c.real("base") : 10.0;
+  c.set(0, Expression(e, e.fill(Term::number(base), {}, dtype)).binary(OpKind::kPower, power));
+}
+
+/// Tensors padded with zeros to a multiple of `num_chunks` along a dimension, what follows that flattened, side by side.
+void chunk_cat(OpCall& c) {
+  Emitter& e = c.emit();
+  const std::int64_t dim = c.integer("dim"), chunks = c.integer("num_chunks");
+  std::vector<Term> pieces;
+  for (const Term& given : c.tensors("tensors")) {
+    const auto d = wrap_dim(dim, given.rank());
+    if (chunks < 1 || d < 0 || d >= given.rank()) return e.fail("arguments dim and num_chunks do not fit the tensors");
+    Term x = e.cast(given, c.result(0).dtype);
+    const std::int64_t length = x.size(d), padded = (length + chunks - 1) / chunks * chunks;
+    if (padded > length) {
+      Sizes rest = x.sizes();
+      rest[static_cast<std::size_t>(d)] = padded - length;
+      x = e.concat({x, e.fill(Term::integer(0), rest, x.dtype)}, d);
+    }
+    Sizes sizes(x.sizes().begin(), x.sizes().begin() + d);
+    std::int64_t before = 1;
+    for (const auto size : sizes) before *= size;
+    sizes.insert(sizes.end(), {chunks, x.elements() / std::max<std::int64_t>(1, before * chunks)});
+    pieces.push_back(e.reshape(x, sizes));
+  }
+  if (pieces.empty()) return e.fail("a concatenation of nothing");
+  c.set(0, e.concat(pieces, pieces.front().rank() - 1));
+}
+
+/// Whether each element is among the tested ones; found by comparing it with all.
+void is_in(OpCall& c) {
+  Emitter& e = c.emit();
+  const bool invert = c.has("invert") && c.boolean("invert");
+  if (c.has("assume_unique")) c.boolean("assume_unique");
+  const Term x = c.operand(c.has("elements") ? "elements" : "element");
+  const Term tested = c.operand(c.has("test_elements") ? "test_elements" : "test_element");
+  const DType common = promote({x, tested});
+  const Term column = x.is_number() ? e.fill(x, {1}, common) : e.unsqueeze(e.cast(x, common), -1);
+  const Term row = tested.is_number() ? e.fill(tested, {1}, common) : e.reshape(e.cast(tested, common), {tested.elements()});
+  const Term same = e.cast(e.binary(OpKind::kEqual, column, row), DType::kI64);
+  const Expression count(e, e.reshape(e.sum(same, {-1}), c.result(0).sizes));
+  c.set(0, invert ? count == 0 : count > 0);
 }
 
 /// Coordinates of one triangle of a matrix, in row-major order.
@@ -89,6 +140,17 @@ constexpr Entry kEntries[] = {
     {"aten::eye", eye},
     {"aten::eye.m", eye},
     {"aten::linspace", linspace},
+    {"aten::linspace.Tensor_Tensor", linspace},
+    {"aten::linspace.Tensor_Scalar", linspace},
+    {"aten::linspace.Scalar_Tensor", linspace},
+    {"aten::logspace", logspace},
+    {"aten::logspace.Tensor_Tensor", logspace},
+    {"aten::logspace.Tensor_Scalar", logspace},
+    {"aten::logspace.Scalar_Tensor", logspace},
+    {"aten::_chunk_cat", chunk_cat},
+    {"aten::isin.Tensor_Tensor", is_in},
+    {"aten::isin.Tensor_Scalar", is_in},
+    {"aten::isin.Scalar_Tensor", is_in},
     {"aten::tril_indices", triangle_indices<true>},
     {"aten::triu_indices", triangle_indices<false>},
     {"aten::block_diag", block_diag},

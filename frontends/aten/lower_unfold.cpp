@@ -22,7 +22,7 @@ std::vector<Axis> column_axes(OpCall& c, const Sizes& image) {
 /// [n, c, h, w] -> [n, c * kh * kw, windows]; n may be missing.
 void im2col(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = c.tensor("self");
+  const Term x = c.tensor(c.has("self") ? "self" : "grad_output");
   const auto axes = column_axes(c, x.sizes());
   Term seen = windows(e, x, {x.rank() - 2, x.rank() - 1}, axes, Term::number(0));
   const std::int64_t r = seen.rank();
@@ -34,9 +34,10 @@ void im2col(OpCall& c) {
 
 void col2im(OpCall& c) {
   Emitter& e = c.emit();
-  const Term columns = widened(e, c.tensor("self"));
+  const Term columns = widened(e, c.tensor(c.has("self") ? "self" : "grad_output"));
   const Sizes image = c.result(0).sizes;
-  c.integers("output_size");
+  c.integers(c.has("self") ? "output_size" : "input_size");
+  if (image.size() < 3 || !e.failure().empty()) return e.fail("the image has fewer than 3 dimensions");
   const auto axes = column_axes(c, image);
   Sizes sizes(image.begin(), image.end() - 2);
   for (std::int64_t size : {axes[0].kernel, axes[1].kernel, axes[0].output, axes[1].output}) sizes.push_back(size);
@@ -45,6 +46,7 @@ void col2im(OpCall& c) {
   for (std::int64_t d = 0; d < r - 4; ++d) order.push_back(d);
   for (std::int64_t d : {r - 2, r - 1, r - 4, r - 3}) order.push_back(d);
   const Term seen = e.permute(e.reshape(columns, sizes), order);
+  if (!e.failure().empty()) return;
   c.set(0, fold_windows(e, seen, {r - 4, r - 3}, axes));
 }
 
@@ -56,6 +58,9 @@ void unfold_backward(OpCall& c) {
   const auto size = c.integer("size"), step = c.integer("step"), dim = c.integer("dim");
   if (input.empty()) return c.set(0, e.reshape(g, {}));  // a 0-dim tensor has one window of itself
   const auto d = wrap_dim(dim, static_cast<std::int64_t>(input.size()));
+  if (d < 0 || d >= static_cast<std::int64_t>(input.size()) || g.rank() != static_cast<std::int64_t>(input.size()) + 1 || step < 1) {
+    return e.fail("arguments dim, step and input_sizes do not fit the gradient");
+  }
   const Axis axis{input[static_cast<std::size_t>(d)], g.size(d), size, step};
   c.set(0, fold_windows(e, g, {d}, {axis}));
 }
@@ -102,6 +107,8 @@ void channel_shuffle(OpCall& c) {
 constexpr Entry kEntries[] = {
     {"aten::im2col", im2col},
     {"aten::col2im", col2im},
+    {"aten::im2col_backward", col2im},  // as torch 1 recorded them
+    {"aten::col2im_backward", im2col},
     {"aten::unfold_backward", unfold_backward},
     {"aten::pixel_shuffle", pixel_shuffle},
     {"aten::pixel_unshuffle", pixel_unshuffle},

@@ -132,6 +132,8 @@ constexpr Entry kEntries[] = {
     {"aten::squeeze.dims", alias},
     {"aten::unsqueeze", alias},
     {"aten::as_strided", alias},
+    {"aten::resize_", alias},
+    {"aten::resize_as_", alias},
     {"aten::diagonal", alias},
     {"aten::unfold", alias},
     {"aten::lift_fresh", alias},

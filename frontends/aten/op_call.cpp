@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "core/graph/view.hpp"
 #include "frontends/aten/schema.hpp"
@@ -216,11 +217,11 @@ void OpCall::finish() {
     ~Leave() { storages.at_op(trace::kNone); }
   } leave{storages_};
   if (!emitter_.failure().empty()) return;
+  std::unordered_map<graph::ValueId, std::size_t> tensors_of;
+  for (const auto& [tensor, term] : writes_) ++tensors_of[term.operand.value];
   for (const auto& [tensor, term] : writes_) {
     // A value that becomes two tensors keeps its layout: the second one reads it too.
-    const auto value = term.operand.value;
-    const auto same = [&](const auto& other) { return other.second.operand.value == value; };
-    const bool alone = std::count_if(writes_.begin(), writes_.end(), same) == 1;
+    const bool alone = tensors_of[term.operand.value] == 1;
     storages_.write(tensor, term, alone ? first_op_ : emitter_.next_op());
   }
   if (numbers_ignored_) return;

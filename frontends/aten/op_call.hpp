@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/graph/opaque.hpp"
 #include "frontends/aten/align.hpp"
 #include "frontends/aten/draws.hpp"
 #include "frontends/aten/emitter.hpp"
@@ -60,6 +61,10 @@ class OpCall {
   /// Says that numbers of this op that differ between iterations do not matter.
   void ignore_numbers() { numbers_ignored_ = true; }
 
+  /// The op as it is, for a plugin that has the framework; `reason` says why there is no lowering, "" for an unknown op.
+  /// In opaque.cpp.
+  void lower_opaque(std::string reason);
+
   /// Carries out set() and write(). Fails when sizes disagree with the recording or when a number that differs between
   /// iterations was not used as a slot.
   void finish();
@@ -68,6 +73,8 @@ class OpCall {
   const trace::Arg* find(std::string_view name) const;
   std::uint32_t index_of(std::string_view name) const;
   Term number(const trace::Arg& arg, const ArgumentPath& path, std::string_view name);
+  graph::OpaqueArg opaque_arg(const trace::Arg& arg, const ArgumentPath& path, int depth, std::vector<Term>& operands);
+  static graph::OpaqueArg opaque_number(Term term, std::vector<Term>& operands);
   void require_fixed(const ArgumentPath& path, std::string_view name);
   bool expect(bool condition, std::string_view name, std::string_view what);
 

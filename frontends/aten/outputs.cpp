@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
+#include <unordered_set>
 
 #include "core/graph/view.hpp"
 
@@ -64,11 +64,12 @@ std::string Outputs::find_partners(const trace::Output& output, std::size_t occu
 void Outputs::finish(Emitter& emitter) {
   graph::Program& program = emitter.program();
   emitter.set_source(graph::kNone);
+  std::unordered_set<graph::ValueId> overwritten;
+  for (const graph::State& state : program.states) {
+    if (state.end != state.start) overwritten.insert(state.start);
+  }
   for (Found& found : found_) {
-    const graph::ValueId value = found.term.operand.value;
-    const bool is_overwritten = std::ranges::any_of(
-        program.states, [&](const graph::State& state) { return state.start == value && state.end != value; });
-    if (is_overwritten) found.term = emitter.copy(found.term);  // the state's end takes its place
+    if (overwritten.contains(found.term.operand.value)) found.term = emitter.copy(found.term);  // the state's end takes its place
     program.outputs.push_back({std::move(found.name), found.term.operand, {}, std::move(found.blobs)});
   }
   program.left_out = std::move(left_out_);

@@ -16,12 +16,11 @@ std::string name_of(std::string_view declaration) {
   return std::string(text);
 }
 
-}  // namespace
-
-std::vector<std::string> argument_names(std::string_view schema) {
-  std::vector<std::string> names;
+/// Each declaration "Tensor(a!) self" or "Scalar alpha=1", without what is quoted in defaults.
+std::vector<std::string> declarations(std::string_view schema) {
+  std::vector<std::string> parts;
   const auto open = schema.find('(');
-  if (open == std::string_view::npos) return names;
+  if (open == std::string_view::npos) return parts;
   int depth = 0;
   bool quoted = false;
   std::string part;
@@ -30,7 +29,7 @@ std::vector<std::string> argument_names(std::string_view schema) {
     if (quoted) continue;  // a default text may hold commas; only the name before it matters
     if (depth == 0 && (c == ',' || c == ')')) {
       const std::string name = name_of(part);
-      if (!name.empty() && name != "*") names.push_back(name);
+      if (!name.empty() && name != "*") parts.push_back(part);
       part.clear();
       if (c == ')') break;
       continue;
@@ -39,7 +38,21 @@ std::vector<std::string> argument_names(std::string_view schema) {
     if (c == ')' || c == ']') --depth;
     part += c;
   }
+  return parts;
+}
+
+}  // namespace
+
+std::vector<std::string> argument_names(std::string_view schema) {
+  std::vector<std::string> names;
+  for (const std::string& part : declarations(schema)) names.push_back(name_of(part));
   return names;
+}
+
+std::vector<bool> written_arguments(std::string_view schema) {
+  std::vector<bool> written;
+  for (const std::string& part : declarations(schema)) written.push_back(part.substr(0, part.find('=')).contains('!'));
+  return written;
 }
 
 bool writes_argument(std::string_view schema) {

@@ -14,4 +14,7 @@ std::vector<std::string> argument_names(std::string_view schema);
 /// True when the schema says that an argument is written ("Tensor(a!) self").
 bool writes_argument(std::string_view schema);
 
+/// Per argument of argument_names(), whether the schema says that it is written.
+std::vector<bool> written_arguments(std::string_view schema);
+
 }  // namespace crucible::aten

@@ -81,17 +81,21 @@ Arg TraceBuilder::integers(const std::vector<std::int64_t>& values) {
 
 std::uint32_t TraceBuilder::op(const std::string& schema, std::vector<Arg> args, std::vector<Arg> outputs,
                                trace::Phase phase) {
-  trace::Schema s;
-  s.text = schema;
-  s.name = schema.substr(0, schema.find('('));
-  if (const auto dot = s.name.find('.'); dot != std::string::npos) {
-    s.overload = s.name.substr(dot + 1);
-    s.name.resize(dot);
+  const auto [known, is_new] = schemas_.emplace(schema, static_cast<trace::SchemaId>(trace_.schemas.size()));
+  if (is_new) {
+    trace::Schema s;
+    s.text = schema;
+    s.name = schema.substr(0, schema.find('('));
+    if (const auto dot = s.name.find('.'); dot != std::string::npos) {
+      s.overload = s.name.substr(dot + 1);
+      s.name.resize(dot);
+    }
+    trace_.schemas.push_back(std::move(s));
   }
-  trace_.schemas.push_back(std::move(s));
   trace_.sites.push_back({"train.py", static_cast<std::uint32_t>(trace_.ops.size() + 1 - present_.first_op), "main"});
   trace::Op o;
-  o.schema = static_cast<trace::SchemaId>(trace_.schemas.size() - 1);
+  o.schema = known->second;
+  o.module = module_;
   o.site = static_cast<trace::SiteId>(trace_.sites.size() - 1);
   o.phase = phase;
   o.args = std::move(args);
@@ -119,6 +123,11 @@ void TraceBuilder::external(trace::StorageId storage, const std::vector<float>& 
 
 void TraceBuilder::draw(std::uint32_t op, std::uint32_t output, const std::vector<float>& content) {
   trace_.draws.push_back({op, output, blobs_->add(std::as_bytes(std::span(content)))});
+}
+
+void TraceBuilder::module(const std::string& name) {
+  trace_.modules.push_back(name);
+  module_ = static_cast<trace::ModuleId>(trace_.modules.size() - 1);
 }
 
 void TraceBuilder::loss(trace::TensorId tensor, double value) { present_.losses.push_back({tensor, value}); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,6 +37,8 @@ class TraceBuilder {
   /// Records an op; `schema` is its full text. Returns its index.
   std::uint32_t op(const std::string& schema, std::vector<trace::Arg> args, std::vector<trace::Arg> outputs,
                    trace::Phase phase = trace::Phase::kForward);
+  /// The ops that follow ran in this module.
+  void module(const std::string& name);
   /// Bytes of a storage as the present iteration finds them.
   void external(trace::StorageId storage, const std::vector<float>& content, trace::Role role = trace::Role::kUnknown,
                 const std::string& name = "");
@@ -50,11 +53,14 @@ class TraceBuilder {
   void end_iteration(bool complete = true);
 
   trace::StorageId storage_of(trace::TensorId id) const { return trace_.tensors[id].storage; }
+  const trace::Tensor& tensor_of(trace::TensorId id) const { return trace_.tensors[id]; }
   const trace::Trace& trace();
 
  private:
   trace::Trace trace_;
   trace::Iteration present_;
+  std::map<std::string, trace::SchemaId> schemas_;
+  trace::ModuleId module_ = trace::kNone;
   std::shared_ptr<trace::MemoryBlobStore> blobs_ = std::make_shared<trace::MemoryBlobStore>();
 };
 

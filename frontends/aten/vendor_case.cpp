@@ -57,17 +57,12 @@ Case with_schema(Case test, std::string schema, std::function<Args(const Ids&)> 
 std::string program_of(const Case& test) {
   TraceBuilder b;
   build(test, b);
-  const auto program = lower(b.trace());
+  auto program = lower(b.trace());
   EXPECT_TRUE(program) << test.schema << ": " << program.error().message;
   if (!program) return test.schema;
-  std::string text, result = graph::to_text(*program);
-  for (std::size_t at = 0; at < result.size();) {
-    const auto end = std::min(result.find('\n', at), result.size());
-    const auto line = result.substr(at, end - at);
-    text += line.substr(0, line.find("  ; ")) + "\n";
-    at = end + 1;
-  }
-  return text;
+  program->sources.clear();  // which name the vendors' ops
+  for (graph::Op& op : program->ops) op.source = graph::kNone;
+  return graph::to_text(*program);
 }
 
 std::string refusal_of(const Case& test) {

@@ -165,5 +165,29 @@ TEST(Vendors, ConvolutionGradients) {
   EXPECT_EQ(program_of(overrideable), program_of(plain));
 }
 
+/// torch 1 recorded gradients of im2col and col2im under names of their own.
+TEST(Vendors, GradientsOfColumnsAreColumns) {
+  const Shape image{1, 2, 4, 4}, columns{1, 8, 9}, two{2, 2}, one{1, 1}, none{0, 0};
+  const Case to_image{"aten::col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] "
+                      "stride) -> Tensor",
+                      {columns},
+                      [=](const Ids& in) { return Args{t(in[0]), list({4, 4}), list(two), list(one), list(none), list(one)}; },
+                      {image}};
+  const Case to_columns{"aten::im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor",
+                        {image},
+                        [=](const Ids& in) { return Args{t(in[0]), list(two), list(one), list(none), list(one)}; },
+                        {columns}};
+  EXPECT_EQ(program_of(with_schema(to_image,
+                                   "aten::im2col_backward(Tensor grad_output, int[2] input_size, int[2] kernel_size, int[2] dilation, "
+                                   "int[2] padding, int[2] stride) -> Tensor",
+                                   to_image.arguments)),
+            program_of(to_image));
+  EXPECT_EQ(program_of(with_schema(to_columns,
+                                   "aten::col2im_backward(Tensor grad_output, int[2] kernel_size, int[2] dilation, int[2] padding, "
+                                   "int[2] stride) -> Tensor",
+                                   to_columns.arguments)),
+            program_of(to_columns));
+}
+
 }  // namespace
 }  // namespace crucible::aten

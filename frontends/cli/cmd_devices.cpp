@@ -77,7 +77,8 @@ void print_devices(const std::vector<Inspected>& plugins) {
     }
     if (!plugin.problem.empty()) notes += fmt::format("  {} cannot be used: {}\n", plugin.found.name, plugin.problem);
   }
-  fmt::print("{}\n{}", format_table(rows), notes);
+  fmt::print("{}\n{}  {}: {} (crucible replay FILE --backend {})\n", format_table(rows), notes, kReferenceBackend,
+             kReferenceWords, kReferenceBackend);
 }
 
 Result<int> run_devices(bool json) {
@@ -91,6 +92,7 @@ Result<int> run_devices(bool json) {
       document["problems"].push_back(ordered_json{{"backend", plugin.found.name}, {"reason", plugin.problem}});
     }
   }
+  document["built_in"] = {{{"backend", kReferenceBackend}, {"name", kReferenceWords}}};
   if (json) {
     print_json(document);
   } else {

@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "core/graph/passes.hpp"
@@ -15,44 +17,28 @@
 #include "core/trace/trace_file.hpp"
 #include "frontends/aten/lower.hpp"
 #include "frontends/cli/command.hpp"
+#include "frontends/cli/text_sink.hpp"
 
 namespace crucible::cli {
 namespace {
 
 struct GraphOptions {
-  std::string file, stage, format = "text", module, phase;
+  std::string file, stage, format = "text", module, phase, opaque = "missing";
   bool list_stages = false, json = false;
 };
 
-/// A program as a pass left it.
+/// What a stage did and how large it left the program.
 struct Stage {
-  std::string name, description;
-  graph::Program program;
-  std::uint64_t time_ns = 0;
+  std::string name, description, hash;
+  std::size_t ops = 0, values = 0, operands = 0;
+  std::uint64_t temporary_bytes = 0, time_ns = 0;
 };
 
-ContentHash hash_of(const graph::Program& program, const trace::Trace& trace) {
-  std::vector<ContentHash> blobs;
-  for (const trace::Blob& blob : trace.blobs) blobs.push_back(blob.hash);
-  return graph::program_hash(program, blobs);
-}
-
-std::uint64_t ns_since(std::chrono::steady_clock::time_point begin) {
-  const auto time = std::chrono::steady_clock::now() - begin;
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
-}
-
-Result<std::vector<Stage>> all_stages(const trace::Trace& trace) {
+struct Pipeline {
+  std::uint64_t read_ns = 0, total_ns = 0;  // of the file; of everything, with the checks after each stage, without hashes
   std::vector<Stage> stages;
-  const auto begin = std::chrono::steady_clock::now();
-  CRUCIBLE_TRY(graph::Program program, aten::lower_without_passes(trace));
-  stages.push_back({"lowered", "neutral ops in recorded order, aliases resolved", program, ns_since(begin)});
-  CRUCIBLE_TRY_VOID(
-      graph::run_passes(program, {.blobs = trace.blob_store.get()}, [&](const graph::Pass& pass, const graph::Program& after, std::uint64_t time_ns) {
-        stages.push_back({std::string(pass.name), std::string(pass.description), after, time_ns});
-      }));
-  return stages;
-}
+  std::optional<graph::Program> chosen;  // the program after the stage that was asked for
+};
 
 std::uint64_t temporary_bytes(const graph::Program& program) {
   std::uint64_t total = 0;
@@ -63,70 +49,125 @@ std::uint64_t temporary_bytes(const graph::Program& program) {
   return total;
 }
 
-void print_stages(const std::vector<Stage>& stages, const trace::Trace& trace, bool json) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  std::vector<std::vector<std::string>> rows = {{"stage", "ops", "values", "temporaries", "time", "hash", "what it does"}};
-  for (const Stage& stage : stages) {
-    const std::uint64_t bytes = temporary_bytes(stage.program);
-    const std::string hash = hash_of(stage.program, trace).hex();
-    list.push_back({{"stage", stage.name},
-                    {"ops", stage.program.ops.size()},
-                    {"values", stage.program.values.size()},
-                    {"temporary_bytes", bytes},
-                    {"time_ns", stage.time_ns},
-                    {"hash", hash},
-                    {"description", stage.description}});
-    rows.push_back({stage.name, fmt::format("{}", stage.program.ops.size()),
-                    fmt::format("{}", stage.program.values.size()), format_bytes(bytes),
-                    format_ns(static_cast<double>(stage.time_ns)), hash.substr(0, 12), stage.description});
-  }
-  if (json) return print_json(nlohmann::ordered_json{{"stages", list}});
-  std::fputs(format_table(rows).c_str(), stdout);
+std::uint64_t ns_since(std::chrono::steady_clock::time_point begin) {
+  const auto time = std::chrono::steady_clock::now() - begin;
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
 }
 
-Result<int> print_module(const GraphOptions& options, const graph::Program& program) {
-  if (options.json || options.format != "text") {
-    return Error{ErrorCode::kUsage, "--module and --phase choose what the text shows: leave --format and --json away"};
+/// Takes the file through all stages and keeps one program: that of the stage `--stage`, or the last one.
+class StageRunner {
+ public:
+  explicit StageRunner(const GraphOptions& options) : options_(options) {}
+
+  Result<Pipeline> run() {
+    const auto begin = std::chrono::steady_clock::now();
+    CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(options_.file));
+    for (const trace::Blob& blob : trace.blobs) blobs_.push_back(blob.hash);
+    pipeline_.read_ns = ns_since(begin);
+    const auto lowering = std::chrono::steady_clock::now();
+    CRUCIBLE_TRY(graph::Program program, aten::lower_without_passes(trace, options_.opaque == "all" ? aten::Opaques::kAll : aten::Opaques::kMissing));
+    note("lowered", "neutral ops in recorded order, aliases resolved", program, ns_since(lowering));
+    CRUCIBLE_TRY_VOID(graph::run_passes(program, {.blobs = trace.blob_store.get()},
+                                        [&](const graph::Pass& pass, const graph::Program& after, std::uint64_t time_ns) {
+                                          note(pass.name, pass.description, after, time_ns);
+                                        }));
+    pipeline_.total_ns = ns_since(begin) - noting_ns_;
+    if (options_.stage.empty()) pipeline_.chosen = std::move(program);
+    return std::move(pipeline_);
   }
+
+ private:
+  void note(std::string_view name, std::string_view description, const graph::Program& program, std::uint64_t time_ns) {
+    const auto begin = std::chrono::steady_clock::now();
+    Stage stage{std::string(name), std::string(description), "", program.ops.size(), program.values.size(), 0, 0, time_ns};
+    if (options_.list_stages) {
+      for (const graph::Op& op : program.ops) stage.operands += op.inputs.size();
+      stage.temporary_bytes = temporary_bytes(program);
+      stage.hash = graph::program_hash(program, blobs_).hex();
+    }
+    if (name == options_.stage) pipeline_.chosen = program;
+    pipeline_.stages.push_back(std::move(stage));
+    noting_ns_ += ns_since(begin);
+  }
+
+  const GraphOptions& options_;
+  std::vector<ContentHash> blobs_;
+  Pipeline pipeline_;
+  std::uint64_t noting_ns_ = 0;
+};
+
+void print_stages(const Pipeline& pipeline, bool json) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  std::vector<std::vector<std::string>> rows = {{"stage", "ops", "values", "operands", "temporaries", "time", "hash", "what it does"}};
+  for (const Stage& stage : pipeline.stages) {
+    list.push_back({{"stage", stage.name},
+                    {"ops", stage.ops},
+                    {"values", stage.values},
+                    {"operands", stage.operands},
+                    {"temporary_bytes", stage.temporary_bytes},
+                    {"time_ns", stage.time_ns},
+                    {"hash", stage.hash},
+                    {"description", stage.description}});
+    rows.push_back({stage.name, fmt::format("{}", stage.ops), fmt::format("{}", stage.values), fmt::format("{}", stage.operands),
+                    format_bytes(stage.temporary_bytes), format_ns(static_cast<double>(stage.time_ns)), stage.hash.substr(0, 12),
+                    stage.description});
+  }
+  if (json) {
+    return print_json(nlohmann::ordered_json{{"read_ns", pipeline.read_ns}, {"total_ns", pipeline.total_ns}, {"stages", list}});
+  }
+  std::fputs(format_table(rows).c_str(), stdout);
+  fmt::print("reading the file {}; all of it, with a check after each stage, {}\n", format_ns(static_cast<double>(pipeline.read_ns)),
+             format_ns(static_cast<double>(pipeline.total_ns)));
+}
+
+Error no_ops_shown(const GraphOptions& options, const graph::Program& program) {
+  auto names = graph::module_names(program);
+  const std::size_t count = names.size();
+  names.resize(std::min<std::size_t>(count, 40));
+  return Error{ErrorCode::kUsage, fmt::format("no op came from the module '{}'{}; the modules are {}{}", options.module,
+                                              options.phase.empty() ? "" : " in the phase " + options.phase, fmt::join(names, ", "),
+                                              count > names.size() ? ", ..." : "")};
+}
+
+/// The text in the format that was asked for. Errors: kUsage where a format does not show parts, or there are none to show.
+Result<std::string> shown(const GraphOptions& options, const graph::Program& program) {
   graph::ModuleText what{options.module, std::nullopt};
   if (!options.phase.empty()) {
     what.phase = options.phase == "forward"    ? graph::Phase::kForward
                  : options.phase == "backward" ? graph::Phase::kBackward
                                                : graph::Phase::kOptimizer;
   }
-  const std::string text = graph::module_text(program, what);
-  if (text.empty()) {
-    const auto names = graph::module_names(program);
-    return Error{ErrorCode::kUsage, fmt::format("no op came from the module '{}'{}; the modules are {}", options.module,
-                                                options.phase.empty() ? "" : " in the phase " + options.phase,
-                                                fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(names.size(), 40)), ", "))};
+  const bool part = !options.module.empty() || what.phase;
+  const std::string format = options.json ? "json" : options.format;
+  if (part && format != "text" && format != "svg") {
+    return Error{ErrorCode::kUsage, "--module and --phase choose what the text or the drawing shows: use --format text or svg"};
   }
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  return 0;
+  if (part) {
+    bool any = false;
+    for (graph::OpId op = 0; op < program.ops.size() && !any; ++op) any = graph::is_shown(program, op, what);
+    if (!any) return no_ops_shown(options, program);
+  }
+  if (format == "json") return graph::to_json(program) + "\n";
+  if (format == "dot") return graph::to_dot(program);
+  if (format == "svg") return graph::to_svg(program, what);
+  return part ? graph::module_text(program, what) : graph::to_text(program);
 }
 
 Result<int> graph_command(const GraphOptions& options) {
-  CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(options.file));
-  CRUCIBLE_TRY(const std::vector<Stage> stages, all_stages(trace));
-  const bool json = options.json || options.format == "json";
+  CRUCIBLE_TRY(const Pipeline pipeline, StageRunner(options).run());
   if (options.list_stages) {
-    print_stages(stages, trace, json);
+    print_stages(pipeline, options.json || options.format == "json");
     return 0;
   }
-  const Stage* chosen = options.stage.empty() ? &stages.back() : nullptr;
-  std::string names;
-  for (const Stage& stage : stages) {
-    if (stage.name == options.stage) chosen = &stage;
-    names += (names.empty() ? "" : ", ") + stage.name;
+  if (!pipeline.chosen) {
+    std::vector<std::string> names;
+    for (const Stage& stage : pipeline.stages) names.push_back(stage.name);
+    return Error{ErrorCode::kUsage, fmt::format("there is no stage '{}'; the stages are {}", options.stage, fmt::join(names, ", "))};
   }
-  if (chosen == nullptr) {
-    return Error{ErrorCode::kUsage, fmt::format("there is no stage '{}'; the stages are {}", options.stage, names)};
-  }
-  if (!options.module.empty() || !options.phase.empty()) return print_module(options, chosen->program);
-  const std::string text = json                      ? graph::to_json(chosen->program) + "\n"
-                           : options.format == "dot" ? graph::to_dot(chosen->program)
-                                                     : graph::to_text(chosen->program);
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  CRUCIBLE_TRY(const std::string text, shown(options, *pipeline.chosen));
+  CRUCIBLE_TRY(TextSink sink, TextSink::open({}));  // standard output
+  sink.append(text);
+  CRUCIBLE_TRY_VOID(sink.finish());
   return 0;
 }
 
@@ -139,11 +180,14 @@ void add_graph(Commands& commands) {
   command->add_option("file", options->file, "The recording (.crtrace)")->required();
   command->add_option("--stage", options->stage, "Which stage (default: the last); --stages lists them");
   command->add_flag("--stages", options->list_stages, "Lists the stages with sizes and times");
-  command->add_option("--format", options->format, "text, json or dot (default text)")
-      ->check(CLI::IsMember({"text", "json", "dot"}));
+  command->add_option("--format", options->format, "text, json, dot or svg (default text)")
+      ->check(CLI::IsMember({"text", "json", "dot", "svg"}));
   command->add_option("--module", options->module, "Shows only the ops of this module and those inside, for people to read");
   command->add_option("--phase", options->phase, "Shows only this phase: forward, backward or optimizer")
       ->check(CLI::IsMember({"forward", "backward", "optimizer"}));
+  command
+      ->add_option("--opaque", options->opaque, "Which ops stay as recorded: missing (those without lowering) or all")
+      ->check(CLI::IsMember({"missing", "all"}));
   command->add_flag("--json", options->json, "The same as --format json");
   command->callback([&commands, options] { commands.run = [options] { return graph_command(*options); }; });
 }

@@ -142,7 +142,7 @@ Result<std::shared_ptr<backend::Device>> open_for_claims(const KernelsOptions& o
 
 Result<int> kernels(const KernelsOptions& options) {
   CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(options.file));
-  CRUCIBLE_TRY(const graph::Program program, aten::lower(trace));
+  CRUCIBLE_TRY(const graph::Program program, aten::lower(trace, aten::Opaques::kMissing));
   std::string library;
   CRUCIBLE_TRY(const std::shared_ptr<backend::Device> device, open_for_claims(options, program, library));
   runtime::LibraryClaims claims(device);

@@ -56,7 +56,7 @@ Result<void> write_svg(const std::string& path, const std::string& svg) {
 Result<int> plan(const PlanOptions& options) {
   PlanReport report{.file = options.file, .kernels = "", .buffers = {}, .plan = {}};
   CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(options.file));
-  CRUCIBLE_TRY(const graph::Program program, aten::lower(trace));
+  CRUCIBLE_TRY(const graph::Program program, aten::lower(trace, aten::Opaques::kMissing));
   CRUCIBLE_TRY(const std::shared_ptr<backend::Device> device, open_if_there(options, program, report.kernels));
   runtime::LibraryClaims claims(device);
   kernel::Options schedule_options{.claims = nullptr, .fuse = !options.no_fuse};

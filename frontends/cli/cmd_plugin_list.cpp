@@ -10,6 +10,7 @@
 
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/open_device.hpp"
+#include "frontends/cli/plugin_access.hpp"
 #include "frontends/cli/plugin_words.hpp"
 #include "frontends/config/load_policy.hpp"
 #include "plugins/loader/examine.hpp"
@@ -47,6 +48,10 @@ void fill_row(Row& row, const backend::LoadPolicy& policy, backend::DecisionLog&
     return;
   }
   row.facts = examined->facts;
+  if (row.candidate.name == kReferenceBackend) {
+    row.problem = kReferenceNameTaken;
+    return;
+  }
   for (const std::string& warning : examined->warnings) row.warnings += row.warnings.empty() ? warning : "; " + warning;
   auto devices = backend::probe_devices(*examined, policy, log);
   if (devices) {

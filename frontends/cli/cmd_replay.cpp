@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 
@@ -26,7 +27,7 @@ struct ReplayOptions {
   std::uint32_t iterations = 0;  // 0: all
   std::uint32_t repeat = 0;
   bool no_fuse = false, verify = false, profile = false, json = false;
-  std::string receipt;
+  std::string receipt, opaque = "missing";
 };
 
 /// One line on a terminal that says what is going on, and vanishes.
@@ -97,15 +98,29 @@ runtime::Fallback fallback_of(const config::Settings& settings) {
                           : runtime::Fallback::kForbid;
 }
 
+/// Where nothing may run elsewhere, nothing opens another plugin.
+std::function<Result<std::shared_ptr<backend::Device>>()> opener_of_opaque(OpenedDevice& opened) {
+  if (fallback_of(opened.settings) == runtime::Fallback::kForbid) return nullptr;
+  return [&opened] { return open_torch_beside(opened.settings); };
+}
+
 /// One line per kind of op that runs elsewhere, where the policy is to warn.
 void warn_of_fallbacks(const runtime::FallbackReport& report) {
   std::map<std::string, std::size_t> steps;
   for (const runtime::RefusedStep& step : report.steps) ++steps[step.ops];
   for (const auto& [ops, count] : steps) {
     const auto first = std::ranges::find(report.steps, ops, &runtime::RefusedStep::ops);
-    fmt::print(stderr, "crucible: warning: {} ({} steps{}{}) runs on the CPU plugin: {}\n", ops, count,
-               first->source.empty() ? "" : ", first at ", first->source, first->reason);
+    fmt::print(stderr, "crucible: warning: {} ({} steps{}{}) runs on {}: {}\n", ops, count,
+               first->source.empty() ? "" : ", first at ", first->source, report.device->info().id, first->reason);
   }
+}
+
+/// Errors: kUsage for a switch that speaks of kernels, where there are none.
+Result<void> check_reference_switches(const ReplayOptions& options) {
+  const char* what = options.profile ? "--profile" : options.no_fuse ? "--no-fuse" : nullptr;
+  if (what == nullptr) return {};
+  return Error{ErrorCode::kUsage,
+               fmt::format("{}: the reference interpreter has no kernels and no steps; leave it out, or name a plugin", what)};
 }
 
 Result<int> replay(const ReplayOptions& options) {
@@ -116,20 +131,23 @@ Result<int> replay(const ReplayOptions& options) {
   progress.say("reading " + options.file);
   CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(options.file));
   progress.say("lowering");
-  CRUCIBLE_TRY(graph::Program lowered, aten::lower(trace));
+  CRUCIBLE_TRY(graph::Program lowered,
+               aten::lower(trace, options.opaque == "all" ? aten::Opaques::kAll : aten::Opaques::kMissing));
   const auto program = std::make_shared<const graph::Program>(std::move(lowered));
   CRUCIBLE_TRY_VOID(check_options(options, *program));
   CRUCIBLE_TRY(OpenedDevice opened,
-               open_device(options.device, [&] { return workload_of(*program, !options.no_fuse); }));
-  const std::shared_ptr<backend::Device>& device = opened.device;
+               open_device(options.device, [&] { return workload_of(*program, !options.no_fuse); }, true));
+  if (!opened.device) CRUCIBLE_TRY_VOID(check_reference_switches(options));
   const char* poison = std::getenv("CRUCIBLE_POISON");
   const runtime::Options session_options{.fuse = !options.no_fuse,
                                          .poison = poison != nullptr && std::string_view(poison) == "1",
                                          .fallback = fallback_of(opened.settings),
-                                         .open_second = [&] { return open_cpu_beside(opened.settings); }};
-  progress.say("scheduling, planning and compiling");
+                                         .open_second = [&] { return open_cpu_beside(opened.settings); },
+                                         .open_opaque = opener_of_opaque(opened)};
+  progress.say(opened.device ? "scheduling, planning and compiling" : "loading");
   CRUCIBLE_TRY(const std::unique_ptr<runtime::Session> session,
-               runtime::Session::create(program, trace.blob_store, device, session_options));
+               opened.device ? runtime::Session::create(program, trace.blob_store, opened.device, session_options)
+                             : runtime::Session::create_reference(program, trace.blob_store));
 
   progress.say("");
   if (session_options.fallback == runtime::Fallback::kWarn) warn_of_fallbacks(session->fallback());
@@ -137,7 +155,7 @@ Result<int> replay(const ReplayOptions& options) {
   ReplayReport report{.file = options.file,
                       .trace = trace,
                       .program = *program,
-                      .device = *device,
+                      .device = opened.device.get(),
                       .session = *session,
                       .opened = opened,
                       .options = session_options};
@@ -189,6 +207,10 @@ void add_replay(Commands& commands) {
   command->add_option("--repeat", options->repeat, "Run the whole sequence N more times and report the median time")
       ->check(CLI::Range(1u, 1000000u));
   command->add_flag("--no-fuse", options->no_fuse, "One kernel per op");
+  command
+      ->add_option("--opaque", options->opaque,
+                   "Which ops stay as the framework recorded them, for the plugin torch: missing (those without lowering) or all")
+      ->check(CLI::IsMember({"missing", "all"}));
   command->add_flag("--verify", options->verify,
                     "Compare each loss, each output of inference and the final state with the recorded ones; exit 1 when they differ");
   command->add_flag("--profile", options->profile, "Run once more and show the hottest steps");

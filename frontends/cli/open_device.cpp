@@ -12,6 +12,7 @@ namespace crucible::cli {
 namespace {
 
 constexpr const char* kFallbackPlugin = "cpu";
+constexpr const char* kOpaquePlugin = "torch";
 constexpr const char* kAuto = "auto";
 
 config::Requests requests_of(const DeviceChoice& choice) {
@@ -101,7 +102,7 @@ Result<std::shared_ptr<backend::Device>> open_best(std::vector<Candidate>& candi
 
 /// Settles the switch --threads and the other options of the plugin that is to be opened.
 void settle_chosen(config::Settings& settings, const DeviceChoice& choice, const std::string& plugin) {
-  if (choice.threads != 0) {
+  if (choice.threads != 0 && plugin != kReferenceBackend) {
     settings.request_option(plugin, "threads", std::to_string(choice.threads), "--threads");
     // Whoever takes over, for one op or for all, gets as many.
     if (plugin != kFallbackPlugin) {
@@ -154,11 +155,29 @@ Result<void> open_one(OpenedDevice& opened, const DeviceAddress& address) {
   return {};
 }
 
+/// Errors: kUsage for what the interpreter does not have.
+Result<void> check_reference(const DeviceAddress& address, const DeviceChoice& choice, bool takes_reference) {
+  if (!takes_reference) {
+    return Error{ErrorCode::kUsage,
+                 "backend reference is the interpreter inside crucible: it has no plan, no kernels and no library; `crucible "
+                 "replay FILE --backend reference` runs it, and this command wants a plugin's name"};
+  }
+  if (address.kind != DeviceAddress::Kind::kFirst) {
+    return Error{ErrorCode::kUsage,
+                 fmt::format("device {}: the reference interpreter has no devices; leave --device out", address.text)};
+  }
+  if (choice.threads != 0) {
+    return Error{ErrorCode::kUsage, fmt::format("--threads {}: the reference interpreter has one thread; leave it out",
+                                                choice.threads)};
+  }
+  return {};
+}
+
 }  // namespace
 
 void add_device_switches(CLI::App& command, DeviceChoice& choice) {
   command.add_option("--backend", choice.backend,
-                     "The plugin that runs it, or auto (default: $CRUCIBLE_BACKEND, crucible.toml, then cpu)");
+                     "The plugin that runs it, auto, or reference (default: $CRUCIBLE_BACKEND, crucible.toml, then cpu)");
   command.add_option("--device", choice.device,
                      "PLUGIN:INDEX, uuid:... or pci:..., see `crucible devices` (default: the backend's first)");
   command.add_option("--fallback", choice.fallback,
@@ -187,7 +206,7 @@ Result<config::Settings> load_settings(const DeviceChoice& choice) {
   return settings;
 }
 
-Result<OpenedDevice> open_device(const DeviceChoice& choice, const WorkloadSource& workload) {
+Result<OpenedDevice> open_device(const DeviceChoice& choice, const WorkloadSource& workload, bool takes_reference) {
   OpenedDevice opened;
   opened.settings = config::Settings::load(config::process_surroundings(), requests_of(choice));
   for (const std::string& warning : opened.settings.warnings()) say("warning: " + warning);
@@ -195,7 +214,11 @@ Result<OpenedDevice> open_device(const DeviceChoice& choice, const WorkloadSourc
   DeviceAddress address = parse_device(opened.settings.text("device"));
   opened.plugin = opened.settings.text("backend");
   CRUCIBLE_TRY_VOID(reconcile(opened.settings, opened.plugin, address));
-  if (is_open_choice(opened.settings, opened.plugin, address)) {
+  if (opened.plugin == kReferenceBackend) {
+    CRUCIBLE_TRY_VOID(check_reference(address, choice, takes_reference));
+    if (opened.settings.may_ask_plugins()) settle_options(opened.settings, opened.plugin);
+    CRUCIBLE_TRY_VOID(opened.settings.check());
+  } else if (is_open_choice(opened.settings, opened.plugin, address)) {
     CRUCIBLE_TRY_VOID(opened.settings.check());
     CRUCIBLE_TRY_VOID(open_choice(opened, address, choice, workload));
   } else {
@@ -205,7 +228,8 @@ Result<OpenedDevice> open_device(const DeviceChoice& choice, const WorkloadSourc
   }
   if (choice.explain && !opened.candidates.empty()) fmt::print(stderr, "{}", explain(opened.candidates));
   if (choice.explain && opened.candidates.empty()) {
-    say(fmt::format("device {} of {}: backend from {}, device from {}", opened.device->info().id, opened.plugin,
+    say(fmt::format("{} of {}: backend from {}, device from {}",
+                    opened.device ? "device " + opened.device->info().id : "the interpreter", opened.plugin,
                     opened.settings.find("backend")->origin.text(),
                     opened.settings.is_said("device") ? opened.settings.find("device")->origin.text()
                                                       : "nobody: the backend's first"));
@@ -217,6 +241,12 @@ Result<std::shared_ptr<backend::Device>> open_cpu_beside(config::Settings& setti
   settle_options(settings, kFallbackPlugin);
   CRUCIBLE_TRY_VOID(settings.check());
   return open_named(settings, kFallbackPlugin, {});
+}
+
+Result<std::shared_ptr<backend::Device>> open_torch_beside(config::Settings& settings) {
+  settle_options(settings, kOpaquePlugin);
+  CRUCIBLE_TRY_VOID(settings.check());
+  return open_named(settings, kOpaquePlugin, {});
 }
 
 std::string backend_name(const DeviceChoice& choice) {

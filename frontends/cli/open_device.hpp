@@ -27,9 +27,13 @@ struct DeviceChoice {
 /// Adds --backend, --device, --fallback, --set and --explain to a command.
 void add_device_switches(CLI::App& command, DeviceChoice& choice);
 
+/// The backend that is no plugin: the reference interpreter inside crucible. `auto` never chooses it.
+inline constexpr const char* kReferenceBackend = "reference";
+inline constexpr const char* kReferenceWords = "reference interpreter, never chosen by auto";
+
 /// A device, and how it came to be this one.
 struct OpenedDevice {
-  std::shared_ptr<backend::Device> device;
+  std::shared_ptr<backend::Device> device;  // null: the reference interpreter
   config::Settings settings;
   std::string plugin;                 // the name under which it was found
   std::string asked_for;              // the plugin that could not be used and was replaced; mostly ""
@@ -44,11 +48,16 @@ config::Settings load_unchecked_settings(const DeviceChoice& choice);
 
 /// Finds and loads the backend and opens the device. With "auto" all devices are judged for `workload`. When the
 /// backend cannot be used, the fallback policy says whether the CPU plugin takes its place, with a line on stderr.
-/// Errors: kUnavailable and kBadInput when plugin or device cannot be used; those of the configuration.
-Result<OpenedDevice> open_device(const DeviceChoice& choice, const WorkloadSource& workload = nullptr);
+/// The backend "reference" gives no device, where `takes_reference` says that the caller can do without one.
+/// Errors: kUnavailable and kBadInput when plugin or device cannot be used; those of the configuration; kUsage for the
+/// reference interpreter where it makes no sense.
+Result<OpenedDevice> open_device(const DeviceChoice& choice, const WorkloadSource& workload = nullptr,
+                                 bool takes_reference = false);
 
 /// Opens the CPU plugin beside a device that refuses something. Errors: the loader's.
 Result<std::shared_ptr<backend::Device>> open_cpu_beside(config::Settings& settings);
+/// Opens the plugin `torch`, which runs opaque ops, beside another. Errors: the loader's.
+Result<std::shared_ptr<backend::Device>> open_torch_beside(config::Settings& settings);
 
 /// The backend that open_device() would use: a plugin's name or "auto".
 std::string backend_name(const DeviceChoice& choice);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "frontends/cli/open_device.hpp"
 #include "frontends/cli/plugin_words.hpp"
 #include "frontends/config/load_policy.hpp"
 #include "frontends/config/plugin_keys.hpp"
@@ -39,6 +40,8 @@ std::optional<backend::PluginFacts> plugin_facts(const config::Settings& setting
 }
 
 void settle_options(config::Settings& settings, const std::string& name) {
+  static const std::vector<config::Key> kNoOptions;
+  if (name == kReferenceBackend) return settings.add_plugin(name, &kNoOptions);
   const std::optional<backend::PluginFacts> facts = plugin_facts(settings, name);
   if (!facts || facts->options.empty()) return settings.add_plugin(name, nullptr);
   const std::vector<config::Key> keys = config::keys_of(facts->options);
@@ -46,6 +49,7 @@ void settle_options(config::Settings& settings, const std::string& name) {
 }
 
 Result<std::shared_ptr<backend::Backend>> load_plugin(const config::Settings& settings, const std::string& name) {
+  if (name == kReferenceBackend) return Error{ErrorCode::kUnavailable, kReferenceNameTaken};
   return backend::load(name, settings.plugin_options(name), config::load_policy(settings), backend::process_log());
 }
 

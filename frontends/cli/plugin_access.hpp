@@ -14,6 +14,10 @@
 
 namespace crucible::cli {
 
+/// Why a plugin of that name is not used.
+inline constexpr const char* kReferenceNameTaken =
+    "the name reference belongs to the interpreter inside crucible: a plugin must be called otherwise";
+
 /// Lets the file of plugins.decisions have the loader's decisions. Errors: kUsage when it cannot be written.
 Result<void> keep_decisions(const config::Settings& settings);
 

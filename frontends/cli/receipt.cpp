@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/hash.hpp"
+#include "core/graph/opaque.hpp"
 #include "core/trace/mapped_file.hpp"
 #include "frontends/cli/plugin_access.hpp"
 
@@ -58,7 +59,7 @@ Json device_json(const backend::Device& device) {
   return json;
 }
 
-/// Steps that ran on the CPU plugin, and what crossed.
+/// Steps that ran on another device, and what crossed.
 Json elsewhere_json(const ReplayReport& report) {
   const runtime::FallbackReport& elsewhere = report.session.fallback();
   Json json = {{"policy", report.opened.settings.text("fallback")}};
@@ -74,6 +75,22 @@ Json elsewhere_json(const ReplayReport& report) {
   json["copies_per_iteration"] = elsewhere.copies_per_iteration;
   json["copied_bytes_per_iteration"] = elsewhere.bytes_per_iteration;
   json["segments"] = elsewhere.segments;
+  return json;
+}
+
+/// Each opaque op of the program, with who ran it.
+Json opaque_json(const ReplayReport& report) {
+  const runtime::FallbackReport& elsewhere = report.session.fallback();
+  Json ops = Json::array();
+  for (const graph::OpaqueUse& use : graph::opaque_uses(report.program)) {
+    ops.push_back({{"op", use.name}, {"count", use.count}, {"module", use.module}, {"site", use.site}, {"why", use.reason}});
+  }
+  Json json = {{"device", nullptr}, {"ops", ops}};
+  if (ops.empty() || report.device == nullptr) return json;
+  const Result<std::string> dialect = report.device->dialect();
+  const bool takes_own = dialect && *dialect == graph::kOpaqueDialect;
+  const backend::Device* by = takes_own ? report.device : elsewhere.device.get();
+  if (by != nullptr) json["device"] = by->info().id;
   return json;
 }
 
@@ -108,6 +125,10 @@ StepCounts count_steps(const ReplayReport& report) {
       ++counts.library;
       continue;
     }
+    if (report.session.schedule().kernels[step.kernel].is_opaque) {
+      ++counts.opaque;
+      continue;
+    }
     ++counts.generated;
     for (const graph::OpId op : step.ops) counts.generated_products += is_contraction(report.program.ops[op].kind);
   }
@@ -122,8 +143,8 @@ std::size_t count_draws(const graph::Program& program) {
 std::vector<std::string> notes(const ReplayReport& report) {
   std::vector<std::string> notes;
   const StepCounts counts = count_steps(report);
-  if (counts.generated_products > 0) {
-    const std::string library = property(properties_of(report.device), "library");
+  if (counts.generated_products > 0 && report.device != nullptr) {
+    const std::string library = property(properties_of(*report.device), "library");
     notes.push_back(fmt::format("{} matrix products and convolutions run as generated kernels{}",
                                 counts.generated_products, library.empty() ? "" : " (library " + library + ")"));
   }
@@ -138,22 +159,29 @@ Json receipt_json(const ReplayReport& report) {
   receipt["trace"] = report.file;
   receipt["recorded_by"] = report.trace.metadata.frontend;
   receipt["framework"] = report.trace.metadata.framework;
-  receipt["plugin"] = plugin_json(report.opened.settings, report.opened.plugin, report.device.backend());
-  receipt["device"] = device_json(report.device);
+  const bool is_reference = report.device == nullptr;
+  receipt["backend"] = is_reference ? kReferenceBackend : report.device->backend().name();
+  receipt["plugin"] =
+      is_reference ? Json(nullptr) : plugin_json(report.opened.settings, report.opened.plugin, report.device->backend());
+  receipt["device"] = is_reference ? Json(nullptr) : device_json(*report.device);
   if (!report.opened.candidates.empty()) receipt["candidates"] = candidates_json(report.opened.candidates);
-  receipt["numerics"] = report.opened.settings.text("numerics");
+  receipt["numerics"] =
+      is_reference ? "reference: double precision and exact integers, rounded to each result's dtype"
+                   : report.opened.settings.text("numerics");
   const std::size_t draws = count_draws(report.program);
   receipt["random"] = draws > 0 ? Json("recorded draws fed back") : Json("none");
   receipt["draws_per_iteration"] = draws;
   receipt["library_steps"] = counts.library;
   receipt["generated_steps"] = counts.generated;
+  receipt["opaque_steps"] = counts.opaque;
   receipt["fallbacks"] = notes(report);
   receipt["fallback"] = elsewhere_json(report);
+  receipt["opaque"] = opaque_json(report);
   receipt["cache"] = {{"kernels", report.session.schedule().kernels.size()},
                       {"from_cache", report.session.compiled_from_cache()}};
   receipt["time"] = "host clock (steady) around the replay call of each iteration, inputs and outputs left out" +
                     std::string(report.session.fallback().device ? ", copies between the devices included" : "");
-  receipt["fused"] = report.options.fuse;
+  receipt["fused"] = report.options.fuse && !is_reference;
   receipt["poisoned"] = report.options.poison;
   receipt["config"] = config_json(report.opened.settings);
   if (!report.trace.metadata.incomplete_reason.empty()) receipt["incomplete"] = report.trace.metadata.incomplete_reason;

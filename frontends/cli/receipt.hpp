@@ -13,7 +13,7 @@ namespace crucible::cli {
 
 /// Steps of a schedule by who runs them.
 struct StepCounts {
-  std::size_t library = 0, generated = 0;
+  std::size_t library = 0, generated = 0, opaque = 0;
   std::size_t generated_products = 0;  // contractions that no library took
 };
 StepCounts count_steps(const ReplayReport& report);

@@ -211,11 +211,12 @@ std::string verification_text(const runtime::Verification& verdict, bool colour)
 
 Json ReplayReport::to_json() const {
   const memory::Plan& plan = session.placement().plan;
-  const Result<std::uint64_t> peak = device.peak_bytes();
+  const bool planned = device != nullptr;  // the interpreter has neither plan nor kernels
+  const Result<std::uint64_t> peak = planned ? device->peak_bytes() : Result<std::uint64_t>(0);
   Json document;
   document["file"] = file;
-  document["backend"] = device.backend().name();
-  document["device"] = device.info().name;
+  document["backend"] = planned ? device->backend().name() : kReferenceBackend;
+  document["device"] = planned ? device->info().name : "reference interpreter";
   document["iterations"] = iterations_json(*this);
   document["state"] = verification ? state_json(*verification)
                                    : Json{{"tensors", nullptr}, {"max_rel_diff", nullptr}, {"worst", nullptr}};
@@ -225,15 +226,16 @@ Json ReplayReport::to_json() const {
   if (verification) document["max_loss_rel_diff"] = number(verification->max_loss_rel_diff);
   document["time_ns_per_iteration"] = median(times_ns);
   document["timed_iterations"] = times_ns.size();
-  document["peak_bytes"] = peak ? Json(*peak) : Json(nullptr);
-  document["planned_peak_bytes"] = plan.peak_bytes;
-  document["lower_bound_bytes"] = plan.lower_bound_bytes;
-  document["arena_bytes"] = session.arena_bytes();
-  document["compile_ns"] = session.compile_ns();
-  document["cache"] = session.compiled_from_cache() ? "hit" : "miss";
+  const auto if_planned = [&](Json value) { return planned ? std::move(value) : Json(nullptr); };
+  document["peak_bytes"] = planned && peak ? Json(*peak) : Json(nullptr);
+  document["planned_peak_bytes"] = if_planned(plan.peak_bytes);
+  document["lower_bound_bytes"] = if_planned(plan.lower_bound_bytes);
+  document["arena_bytes"] = if_planned(session.arena_bytes());
+  document["compile_ns"] = if_planned(session.compile_ns());
+  document["cache"] = if_planned(session.compiled_from_cache() ? "hit" : "miss");
   document["ops_per_iteration"] = trace.iterations.empty() ? 0u : trace.iterations[0].op_count;
-  document["steps"] = session.schedule().steps.size();
-  document["kernels"] = session.schedule().kernels.size();
+  document["steps"] = if_planned(session.schedule().steps.size());
+  document["kernels"] = if_planned(session.schedule().kernels.size());
   if (!profile.empty()) document["profile"] = profile_json(*this);
   document["receipt"] = receipt_json(*this);
   return document;
@@ -242,24 +244,33 @@ Json ReplayReport::to_json() const {
 std::string ReplayReport::to_text(bool colour) const {
   const memory::Plan& plan = session.placement().plan;
   const StepCounts counts = count_steps(*this);
+  const std::uint32_t recorded_ops = trace.iterations.empty() ? 0u : trace.iterations[0].op_count;
   std::string text = iteration_table(*this) + "\n";
-  text += fmt::format("backend   {} {}, {} ({})\n", device.backend().name(), device.backend().version(),
-                      device.info().name, device.info().id);
+  if (device == nullptr) {
+    text += fmt::format("backend   {}: {}\nprogram   {} recorded ops, {} neutral ops, interpreted one by one\n",
+                        kReferenceBackend, kReferenceWords, recorded_ops, program.ops.size());
+  } else {
+    text += fmt::format("backend   {} {}, {} ({})\n", device->backend().name(), device->backend().version(),
+                        device->info().name, device->info().id);
+  }
   if (!opened.asked_for.empty()) text += fmt::format("instead   of {}: {}\n", opened.asked_for, opened.asked_error);
   if (const runtime::FallbackReport& elsewhere = session.fallback(); elsewhere.device) {
     text += fmt::format("fallback  {} of {} steps on {}, {} copies of {} per iteration\n", elsewhere.steps.size(),
                         session.schedule().steps.size(), elsewhere.device->info().id, elsewhere.copies_per_iteration,
                         format_bytes(elsewhere.bytes_per_iteration));
   }
-  text +=
-      fmt::format("program   {} recorded ops, {} neutral ops, {} steps: {} library calls, {} launches of {} kernels\n",
-                  trace.iterations.empty() ? 0u : trace.iterations[0].op_count, program.ops.size(),
-                  session.schedule().steps.size(), counts.library, counts.generated, session.schedule().kernels.size());
-  text += fmt::format("compile   {}{}\n", format_ns(static_cast<double>(session.compile_ns())),
-                      session.compiled_from_cache() ? ", from the cache" : "");
-  text += fmt::format("memory    planned peak {} ({}), lower bound {}, arena {}\n", format_bytes(plan.peak_bytes),
-                      plan.peak_bytes == plan.lower_bound_bytes ? "optimal" : "not proved optimal",
-                      format_bytes(plan.lower_bound_bytes), format_bytes(session.arena_bytes()));
+  if (counts.opaque > 0) text += fmt::format("opaque    {} steps as the framework recorded them\n", counts.opaque);
+  if (device != nullptr) {
+    text += fmt::format(
+        "program   {} recorded ops, {} neutral ops, {} steps: {} library calls, {} launches of {} kernels\n", recorded_ops,
+        program.ops.size(), session.schedule().steps.size(), counts.library, counts.generated,
+        session.schedule().kernels.size());
+    text += fmt::format("compile   {}{}\n", format_ns(static_cast<double>(session.compile_ns())),
+                        session.compiled_from_cache() ? ", from the cache" : "");
+    text += fmt::format("memory    planned peak {} ({}), lower bound {}, arena {}\n", format_bytes(plan.peak_bytes),
+                        plan.peak_bytes == plan.lower_bound_bytes ? "optimal" : "not proved optimal",
+                        format_bytes(plan.lower_bound_bytes), format_bytes(session.arena_bytes()));
+  }
   text += fmt::format("time      {} per iteration (median of {})\n", format_ns(median(times_ns)), times_ns.size());
   if (const std::size_t draws = count_draws(program); draws > 0) {
     text += fmt::format("random    recorded draws fed back ({} tensors per iteration)\n", draws);

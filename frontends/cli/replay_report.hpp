@@ -17,7 +17,7 @@ struct ReplayReport {
   std::string file;
   const trace::Trace& trace;
   const graph::Program& program;
-  const backend::Device& device;
+  const backend::Device* device;  // null: the reference interpreter
   const runtime::Session& session;
   const OpenedDevice& opened;
   runtime::Options options;

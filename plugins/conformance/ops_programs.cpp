@@ -266,6 +266,8 @@ std::vector<OpsProgram> programs_of(OpKind kind, const DtypeChoice& dtypes, bool
       return contraction_programs(info, allowed(dtypes, false, false), quick);
     case OpClass::kPooling:
       return pooling_programs(info, allowed(dtypes, true, false), quick);
+    case OpClass::kOpaque:
+      return {};  // no backend needs to know them
   }
   return {};
 }

@@ -42,6 +42,8 @@ class Device : public std::enable_shared_from_this<Device> {
   const DeviceInfo& info() const { return info_; }
   /// What the device says of itself, and notes on what is missing ("library" = "none: libdnnl.so.2 not found, ...").
   Result<Properties> properties() const;
+  /// What kernels must be written in for it: "c", or another that compile_sources is asked for, or "opaque-1".
+  Result<std::string> dialect() const;
   /// Most bytes that were allocated at once since the device was opened.
   Result<std::uint64_t> peak_bytes() const;
   crucible_device* handle() const { return handle_; }
@@ -73,7 +75,8 @@ class Buffer {
   std::uint64_t size_bytes_ = 0, address_ = 0;
 };
 
-/// A kernel as C text, and serialised (docs/kernel-ir.md) for plugins whose dialect is another.
+/// A kernel as C text, and serialised (docs/kernel-ir.md) for plugins whose dialect is another; without IR the text is in the
+/// device's own dialect.
 struct KernelText {
   std::string name, text;
   std::vector<std::byte> ir{};

@@ -110,18 +110,23 @@ Result<void> Buffer::fill(std::uint64_t offset, std::uint64_t size, std::uint8_t
                    fmt::format("filling {} bytes at {} of a buffer of {}", size, offset, size_bytes_));
 }
 
+Result<std::string> Device::dialect() const {
+  crucible_str dialect = {};
+  CRUCIBLE_TRY_VOID(to_result(backend().compile_table().dialect(handle(), &dialect),
+                              fmt::format("asking device {} for its dialect", info().id)));
+  return dialect.data == nullptr ? std::string() : std::string(dialect.data, dialect.size);
+}
+
 Result<Module> Module::compile(std::shared_ptr<Device> device, std::string_view prelude,
                                std::span<const KernelText> kernels, CompileRefusal* refusal) {
   const crucible_if_compile& table = device->backend().compile_table();
-  crucible_str dialect = {};
-  CRUCIBLE_TRY_VOID(to_result(table.dialect(device->handle(), &dialect),
-                              fmt::format("asking device {} for its dialect", device->info().id)));
+  CRUCIBLE_TRY(const std::string dialect, device->dialect());
   Module module;
   module.info_.struct_size = sizeof(module.info_);
   const auto count = static_cast<std::uint32_t>(kernels.size());
   const std::string what = fmt::format("compiling {} kernels for device {}", count, device->info().id);
   crucible_status status = nullptr;
-  if (dialect.data != nullptr && std::string_view(dialect.data, dialect.size) == kDialectOfTexts) {
+  if (dialect == kDialectOfTexts) {
     std::vector<crucible_str> names, texts;
     for (const KernelText& kernel : kernels) {
       names.push_back(borrow(kernel.name));
@@ -131,7 +136,9 @@ Result<Module> Module::compile(std::shared_ptr<Device> device, std::string_view 
   } else {  // the plugin prints its own: it gets the kernels themselves
     std::vector<crucible_kernel_source> sources;
     for (const KernelText& kernel : kernels) {
-      sources.push_back({sizeof(crucible_kernel_source), 0, borrow(kernel.name), {}, kernel.ir.data(), kernel.ir.size()});
+      // A text without kernel IR is in the device's own dialect.
+      const crucible_str text = kernel.ir.empty() ? borrow(kernel.text) : crucible_str{};
+      sources.push_back({sizeof(crucible_kernel_source), 0, borrow(kernel.name), text, kernel.ir.data(), kernel.ir.size()});
     }
     status = table.compile_sources(device->handle(), borrow(prelude), sources.data(), count, &module.handle_, &module.info_);
   }

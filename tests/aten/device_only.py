@@ -1,4 +1,4 @@
-"""Ops of the lowering table that only a build of the framework for a device runs, or only inference mode.
+"""Ops of the lowering table that only a build of the framework for a device runs, only inference mode, or only torch 1.
 
 frontends/aten has them in traces written by hand and compares them with what the CPU build runs.
 """
@@ -27,5 +27,6 @@ DEVICE_ONLY = {
     "aten::_thnn_fused_gru_cell_backward",
     "aten::_fused_rms_norm", "aten::_fused_rms_norm_backward",
     "aten::to.dtype_layout",
+    "aten::im2col_backward", "aten::col2im_backward",
     "aten::cudnn_grid_sampler", "aten::cudnn_grid_sampler_backward", "aten::cudnn_affine_grid_generator",
 }

@@ -15,6 +15,8 @@ import unittest
 
 CRUCIBLE = os.environ.get("CRUCIBLE", "crucible")
 
+FLAVOURS = {"loop": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
+
 
 def train(flavour):
     """What is recorded: six steps of a small network."""
@@ -38,6 +40,10 @@ def train(flavour):
     optimizers = {
         "foreach": lambda p: torch.optim.AdamW(p, lr=1e-2, foreach=True),
         "loop": lambda p: torch.optim.AdamW(p, lr=1e-2, foreach=False),
+        **{f"SGD {name}": lambda p, flags=flags: torch.optim.SGD(p, lr=1e-2, momentum=0.9, weight_decay=1e-2, nesterov=True, **flags)
+           for name, flags in FLAVOURS.items()},
+        **{f"Adagrad {name}": lambda p, flags=flags: torch.optim.Adagrad(p, lr=1e-2, weight_decay=1e-2, **flags)
+           for name, flags in FLAVOURS.items()},
         "another rate": lambda p: torch.optim.AdamW(p, lr=1e-3, foreach=False),
         "another decay": lambda p: torch.optim.AdamW(p, lr=1e-2, weight_decay=0.1, foreach=False),
     }
@@ -55,7 +61,8 @@ class Identity(unittest.TestCase):
     def setUpClass(cls):
         cls.hashes = {}
         with tempfile.TemporaryDirectory() as folder:
-            for flavour in ("foreach", "loop", "without oneDNN", "another rate", "another decay"):
+            kinds = [f"{optimizer} {flavour}" for optimizer in ("SGD", "Adagrad") for flavour in FLAVOURS]
+            for flavour in ("foreach", "loop", "without oneDNN", "another rate", "another decay", *kinds):
                 trace = pathlib.Path(folder) / f"{flavour}.crtrace"
                 cls.run_crucible("record", "-o", trace, "--iterations", 3, "--", sys.executable, __file__, "--train", flavour)
                 stages = json.loads(cls.run_crucible("graph", trace, "--stages", "--json"))["stages"]
@@ -70,6 +77,12 @@ class Identity(unittest.TestCase):
 
     def test_optimizer_loops(self):
         self.assertEqual(self.hashes["loop"], self.hashes["foreach"])
+
+    def test_fused_steps_without_bias_corrections(self):
+        for optimizer in ("SGD", "Adagrad"):
+            for flavour in ("foreach", "fused"):
+                self.assertEqual(self.hashes[f"{optimizer} {flavour}"], self.hashes[f"{optimizer} loop"], (optimizer, flavour))
+        self.assertNotEqual(self.hashes["SGD loop"], self.hashes["Adagrad loop"])
 
     def test_onednn_on_and_off(self):
         self.assertEqual(self.hashes["without oneDNN"], self.hashes["foreach"])

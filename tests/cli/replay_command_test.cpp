@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -51,7 +52,7 @@ trace::Trace recording(const Faults& faults = {}) {
     b.op(kSub, {b.tensor(first), b.tensor(second), b.integer(1)}, {b.tensor(far)});
     b.op(aten::kMul, {b.tensor(far), b.tensor(w)}, {b.tensor(product)});
     b.op(aten::kSum, {b.tensor(product), b.none()}, {b.tensor(sum)});
-    if (faults.unknown_op) b.op("aten::frobnicate(Tensor self) -> Tensor", {b.tensor(sum)}, {b.tensor(b.fresh({}))});
+    if (faults.unknown_op) b.op("acme::frobnicate(Tensor self) -> Tensor", {b.tensor(sum)}, {b.tensor(b.fresh({}))});
     const trace::TensorId target = faults.skipped_update ? b.fresh({4}) : w;
     const auto alpha = b.number(faults.frozen_rate ? -0.25 : -rate);
     const char* schema = faults.skipped_update ? aten::kAdd : aten::kAddInPlace;
@@ -277,12 +278,23 @@ TEST_F(ReplayCommand, RefusesBadFiles) {
     EXPECT_EQ(missing.code, 3);
     EXPECT_THAT(missing.err, HasSubstr("a.crtrace.not"));
   }
+}
+
+TEST_F(ReplayCommand, ListsOpsThatNobodyRuns) {
   write({.unknown_op = true});
-  for (const char* command : {"replay ", "plan "}) {
-    const Outcome unknown = run(command + path_);
-    EXPECT_EQ(unknown.code, 3);
-    EXPECT_THAT(unknown.err, AllOf(HasSubstr("aten::frobnicate"), HasSubstr("train.py:4")));
-  }
+  const char* const list = "1 op has no lowering:\n  acme::frobnicate: 1 per iteration, first at train.py:4";
+  const Outcome forbidden = run("replay " + path_ + " --backend cpu");
+  EXPECT_EQ(forbidden.code, 3);
+  EXPECT_THAT(forbidden.err, AllOf(HasSubstr(list), HasSubstr("--fallback warn or allow")));
+  const Outcome absent = run("replay " + path_ + " --set plugins.deny=torch");
+  EXPECT_EQ(absent.code, 3);
+  EXPECT_THAT(absent.err, AllOf(HasSubstr(list), HasSubstr("the plugin torch would run them")));
+  const Outcome reference = run("replay " + path_ + " --backend reference");
+  EXPECT_EQ(reference.code, 3);
+  EXPECT_THAT(reference.err, AllOf(HasSubstr(list), HasSubstr("the reference interpreter runs neutral ops alone")));
+  // They have places in memory all the same, and are shown.
+  EXPECT_EQ(run("plan " + path_).code, 0);
+  EXPECT_THAT(run("graph " + path_).out, HasSubstr("acme::frobnicate(operand 0), effects unknown"));
 }
 
 TEST_F(ReplayCommand, NamesAMissingPluginDeviceOrCompiler) {
@@ -331,6 +343,80 @@ TEST_F(ReplayCommand, PlanShowsBoundPeakAndWitness) {
   EXPECT_THAT(run("plan " + path_).out, AllOf(HasSubstr("the plan is optimal"), HasSubstr("layer.weight")));
   EXPECT_THAT(run("plan " + path_ + " --backend none").out, HasSubstr("generated kernels only"));
   EXPECT_EQ(run("plan " + path_ + " --backend nowhere").code, 4);
+}
+
+TEST_F(ReplayCommand, TheReferenceInterpreterVerifies) {
+  write();
+  const std::string receipt_path = (folder_ / "receipt.json").string();
+  const Outcome outcome =
+      run("replay " + path_ + " --backend reference --verify --json --repeat 1 --receipt " + receipt_path,
+          "CRUCIBLE_CLANG=/nonexistent/clang");  // needs no compiler and no plugin
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto document = nlohmann::json::parse(outcome.out);
+  const auto with_plugin = nlohmann::json::parse(run("replay " + path_ + " --verify --json").out);
+  for (const auto& [key, value] : with_plugin.items()) EXPECT_TRUE(document.contains(key)) << key;
+  for (const auto& [key, value] : with_plugin["receipt"].items()) EXPECT_TRUE(document["receipt"].contains(key)) << key;
+  EXPECT_EQ(document["backend"], "reference");
+  EXPECT_EQ(document["verified"], true);
+  EXPECT_EQ(document["iterations"].size(), 3u);
+  EXPECT_TRUE(document["steps"].is_null());
+  EXPECT_TRUE(document["arena_bytes"].is_null());
+  std::ifstream file(receipt_path);
+  const auto receipt = nlohmann::json::parse(file);
+  EXPECT_EQ(receipt["backend"], "reference");
+  EXPECT_TRUE(receipt["plugin"].is_null());
+  EXPECT_THAT(receipt["numerics"].get<std::string>(), HasSubstr("double precision"));
+  const Outcome text = run("replay " + path_ + " --verify", "CRUCIBLE_BACKEND=reference");
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, AllOf(HasSubstr("reference interpreter, never chosen by auto"), HasSubstr("verified  yes"),
+                              Not(HasSubstr("planned peak"))));
+}
+
+TEST_F(ReplayCommand, TheReferenceInterpreterSeesFaultsToo) {
+  write({.frozen_rate = true});
+  const Outcome outcome = run("replay " + path_ + " --backend reference --verify");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("verified  no: iteration 2"), HasSubstr("layer.weight")));
+}
+
+TEST_F(ReplayCommand, TheReferenceInterpreterRefusesWhatItDoesNotHave) {
+  write();
+  const std::pair<const char*, const char*> cases[] = {
+      {"replay A --backend reference --profile", "--profile: the reference interpreter has no kernels"},
+      {"replay A --backend reference --no-fuse", "--no-fuse: the reference interpreter"},
+      {"replay A --backend reference --threads 2", "--threads 2: the reference interpreter has one thread"},
+      {"replay A --device reference:0", "the reference interpreter has no devices"},
+      {"replay A --backend reference --device cpu:0", "is not one of backend reference"},
+      {"replay A --backend reference --set backend.reference.speed=2", "plugin reference has no option 'speed'"},
+      {"plan A --backend reference", "it has no plan, no kernels"},
+      {"kernels A --backend reference", "it has no plan, no kernels"}};
+  for (const auto& [line, words] : cases) {
+    std::string arguments = line;
+    arguments.replace(arguments.find(" A"), 2, " " + path_);
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 2) << line;
+    EXPECT_THAT(outcome.err, HasSubstr(words)) << line;
+  }
+}
+
+TEST_F(ReplayCommand, APluginCalledReferenceIsNotTheInterpreter) {
+  write();
+  std::filesystem::copy_file(CRUCIBLE_CPU_PLUGIN, folder_ / "libcrucible_reference.so");
+  const std::string path = "CRUCIBLE_PLUGIN_PATH=" + folder_.path().string();
+  const auto named = nlohmann::json::parse(run("replay " + path_ + " --backend reference --json", path).out);
+  EXPECT_TRUE(named["receipt"]["plugin"].is_null());
+  const Outcome best = run("replay " + path_ + " --backend auto --json --explain", path);
+  EXPECT_EQ(nlohmann::json::parse(best.out)["backend"], "cpu");
+  EXPECT_THAT(best.err, HasSubstr("the name reference belongs to the interpreter"));
+  EXPECT_THAT(run("plugin list", path).out, HasSubstr("broken: the name reference belongs to the interpreter"));
+  const Outcome devices = run("devices --json", path);
+  const auto document = nlohmann::json::parse(devices.out);
+  EXPECT_EQ(document["problems"][0]["backend"], "reference");
+  EXPECT_EQ(document["built_in"][0]["backend"], "reference");
+  EXPECT_THAT(run("devices").out, HasSubstr("reference: reference interpreter, never chosen by auto"));
+  // Without any plugin that can be used, auto finds nothing rather than the interpreter.
+  const Outcome none = run("replay " + path_ + " --backend auto --set plugins.deny=cpu");
+  EXPECT_EQ(none.code, 4) << none.out;
 }
 
 }  // namespace

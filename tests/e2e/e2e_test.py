@@ -365,5 +365,55 @@ class BadScripts(Folder):
         self.assertIn(process.returncode, (128 + signal.SIGTERM, -signal.SIGTERM))
 
 
+@unittest.skipUnless((CRUCIBLE.parent / "torch" / "libcrucible_torch.so").exists(), "the plugin torch was not built")
+class Opaque(Folder):
+    """Ops without a lowering: listed, or run by libtorch beside the CPU plugin; and whole programs through libtorch."""
+
+    SCRIPT = """
+        import torch
+        torch.manual_seed(0)
+        model = torch.nn.Linear(8, 8)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+        for step in range(6):
+            y = model(torch.randn(4, 8))
+            gram = model.weight @ model.weight.T + 4 * torch.eye(8)
+            factor = torch.linalg.cholesky(gram)
+            loss = torch.linalg.solve_triangular(factor, y.T, upper=False).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        """
+
+    def replay(self, trace, *options):
+        return crucible("replay", trace, *options, env=clean_environment(
+            CRUCIBLE_CACHE_DIR=str(self.folder), CRUCIBLE_PLUGIN_PATH=str(CRUCIBLE.parent / "torch"),
+            CRUCIBLE_PROBE_TIME_LIMIT_MS="120000"))
+
+    def test_missing_ops_run_in_libtorch(self):
+        done, trace = self.record(self.SCRIPT, "--iterations", 3)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        refused = self.replay(trace, "--backend", "cpu")
+        self.assert_refused(refused, 3, "no lowering:", "aten::linalg_cholesky_ex", "--fallback warn or allow")
+        self.assert_refused(self.replay(trace, "--backend", "reference"), 3, "aten::linalg_cholesky_ex")
+        done = self.replay(trace, "--verify", "--json", "--fallback", "allow")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        document = json.loads(done.stdout)
+        self.assertIs(document["verified"], True)
+        opaque = document["receipt"]["opaque"]
+        self.assertEqual(opaque["device"], "torch:0")
+        self.assertIn("aten::linalg_cholesky_ex", [op["op"] for op in opaque["ops"]])
+        self.assertGreater(document["receipt"]["fallback"]["copies_per_iteration"], 0)
+        self.assertEqual(document["receipt"]["opaque_steps"], len(document["receipt"]["fallback"]["steps"]))
+        self.assertGreater(document["receipt"]["generated_steps"], 0)
+
+    def test_whole_programs_run_in_libtorch(self):
+        done = self.replay(self.trace, "--verify", "--json", "--backend", "torch", "--opaque", "all", "--fallback", "allow")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        document = json.loads(done.stdout)
+        self.assertIs(document["verified"], True)
+        self.assertEqual(document["backend"], "torch")
+        self.assertIn("aten::addmm", [op["op"] for op in document["receipt"]["opaque"]["ops"]])
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -65,8 +66,24 @@ double absolute_tolerance(DType dtype) {
   }
 }
 
+/// What FILE's neighbour FILE without .crtrace + .errors.json says: how far eager's own results are from those of float64, by name.
+/// Twice that is a rounding that ours may have otherwise. Nothing where there is no such file.
+using EagerErrors = std::map<std::string, double>;
+
+Result<EagerErrors> read_eager_errors(const std::string& path) {
+  std::ifstream file(std::filesystem::path(path).replace_extension(".errors.json"));
+  if (!file) return EagerErrors{};
+  const auto json = Json::parse(file, nullptr, false);
+  if (!json.is_object()) return Error{ErrorCode::kBadInput, "the file of eager's errors beside " + path + " is no JSON object"};
+  EagerErrors errors;
+  for (const auto& [name, error] : json.items()) {
+    if (error.is_number()) errors[name] = error.get<double>();
+  }
+  return errors;
+}
+
 /// `relative` is what runtime::compare says of the recorded bytes: a share of their largest element.
-bool agrees(DType dtype, double relative, const std::vector<std::byte>& recorded) {
+bool agrees(DType dtype, double relative, const std::vector<std::byte>& recorded, double eager_error) {
   if (relative <= tolerance(dtype)) return true;
   double largest = 0;
   const std::size_t width = size_bytes(dtype);
@@ -74,7 +91,7 @@ bool agrees(DType dtype, double relative, const std::vector<std::byte>& recorded
     const double element = std::fabs(runtime::element_as_double(dtype, std::span(recorded).subspan(at, width)));
     if (std::isfinite(element)) largest = std::max(largest, element);
   }
-  return relative * largest <= absolute_tolerance(dtype);
+  return relative * largest <= std::max(absolute_tolerance(dtype), 2 * eager_error);
 }
 
 struct Sample {
@@ -83,6 +100,12 @@ struct Sample {
   std::optional<double> reference, plugin;
   std::optional<graph::Program> program;
   std::size_t results = 0;  // tensors with elements that the sample left behind
+  EagerErrors eager_errors;
+
+  double eager_error(const std::string& result) const {
+    const auto found = eager_errors.find(result);
+    return found == eager_errors.end() ? 0 : found->second;
+  }
 
   void fail(std::string why) {
     outcome = "failed";
@@ -121,7 +144,7 @@ void judge(Sample& sample, const trace::BlobStore& blobs, std::optional<double>&
     const auto difference = runtime::compare(value.dtype, bytes_of(s), *recorded);
     if (!difference) return sample.fail(difference.error().message);
     note(worst, difference->max_rel_diff);
-    if (!agrees(value.dtype, difference->max_rel_diff, *recorded) && sample.outcome == "passed") {
+    if (!agrees(value.dtype, difference->max_rel_diff, *recorded, sample.eager_error(value.name)) && sample.outcome == "passed") {
       sample.fail(fmt::format("{}: {} ({}) differs by {:.3g}", where, value.name, name(value.dtype), difference->max_rel_diff));
     }
     ++compared;
@@ -158,7 +181,7 @@ Result<void> run_plugin(const std::vector<Sample*>& samples, const trace::Trace&
       if (state.end == state.start || found == difference_of.end()) continue;
       note(sample->plugin, found->second);
       CRUCIBLE_TRY(const auto recorded, trace.blob_store->load(state.final_blob));
-      if (!agrees(value.dtype, found->second, recorded) && sample->outcome == "passed") {
+      if (!agrees(value.dtype, found->second, recorded, sample->eager_error(value.name)) && sample->outcome == "passed") {
         sample->fail(fmt::format("plugin: {} ({}) differs by {:.3g}", value.name, name(value.dtype), found->second));
       }
     }
@@ -185,10 +208,12 @@ Result<std::shared_ptr<backend::Device>> open(const std::string& plugin) {
 
 Result<int> check(const std::string& path, const std::string& plugin) {
   CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(path));
+  CRUCIBLE_TRY(const EagerErrors eager_errors, read_eager_errors(path));
   std::vector<Sample> samples;
   for (const std::uint32_t number : opdb::sample_numbers(trace)) {
     Sample sample;
     sample.number = number;
+    sample.eager_errors = eager_errors;
     const trace::Trace part = opdb::cut_sample(trace, number);
     sample.results = static_cast<std::size_t>(std::ranges::count_if(part.final_states, [&](const trace::FinalState& state) {
       return trace.blobs[state.blob].size_bytes > 0;

@@ -19,7 +19,7 @@ import warnings
 
 import numpy
 import torch
-from torch.utils._pytree import tree_flatten
+from torch.utils._pytree import tree_flatten, tree_map
 
 import crucible
 
@@ -32,12 +32,17 @@ class Sample(torch.nn.Module):
 
     def __init__(self, op, sample, differentiate):
         super().__init__()
+        self.start(op, sample, differentiate)
+
+    def start(self, op, sample, differentiate):
+        """Runs it once, so that there is a buffer for each result."""
         self.call = [op, sample]  # a list: neither a module nor a parameter of this one
         self.differentiate = differentiate
         self.cotangents = None
         results = self.compute()
         self.count = len(results)
-        for k, result in enumerate(results):
+        self.is_plain = all(map(is_plain, results))
+        for k, result in enumerate(results if self.is_plain else []):
             self.register_buffer(f"result_{k}", torch.full(result.shape, 1, dtype=result.dtype))
 
     def compute(self):
@@ -52,13 +57,17 @@ class Sample(torch.nn.Module):
 
     def gradients(self, outputs, sample):
         outputs = [t for t in outputs if isinstance(t, torch.Tensor) and t.requires_grad]
-        leaves = [t for t in tree_flatten((sample.input, sample.args, sample.kwargs))[0] if isinstance(t, torch.Tensor) and t.requires_grad]
+        leaves = self.leaves(sample)
         if not outputs or not leaves:
             return []
         if self.cotangents is None:
             generator = torch.Generator().manual_seed(7)
             self.cotangents = [torch.randn(t.shape, generator=generator, dtype=torch.float64).to(t.dtype) for t in outputs]
         return [g for g in torch.autograd.grad(outputs, leaves, self.cotangents, allow_unused=True) if g is not None]
+
+    def leaves(self, sample):
+        values = tree_flatten((sample.input, sample.args, sample.kwargs))[0]
+        return [t for t in values if isinstance(t, torch.Tensor) and t.requires_grad]
 
     def forward(self):
         results = self.compute()
@@ -81,6 +90,45 @@ class Samples(torch.nn.Module):
 def is_plain(value):
     """A strided tensor or no tensor: what a neutral program can hold."""
     return not isinstance(value, torch.Tensor) or (value.layout == torch.strided and not value.is_quantized and not value.is_nested)
+
+
+def doubled(sample):
+    """The sample with its numbers in float64; the same numbers."""
+
+    def convert(value):
+        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+            return value
+        return value.detach().double().requires_grad_(value.requires_grad)
+
+    parts = tree_map(convert, (sample.input, sample.args, sample.kwargs))
+    return type(sample)(parts[0], args=parts[1], kwargs=parts[2], output_process_fn_grad=sample.output_process_fn_grad)
+
+
+def eager_errors(op, number, made):
+    """How far eager's own results are from what it computes of the same numbers in float64, by the name of the result.
+
+    Where sums cancel (the gradient of a norm over one element) an exact 0 and eager's rounding differ by all of it. Nothing is said
+    of samples that draw random numbers, and of those that eager does not run in float64.
+    """
+    before = torch.get_rng_state()
+    results = made.compute()
+    if not torch.equal(before, torch.get_rng_state()):
+        return {}
+    try:
+        exact = Sample(op, doubled(made.call[1]), made.differentiate).compute()
+    except Exception:
+        return {}
+    if [r.shape for r in exact] != [r.shape for r in results]:
+        return {}
+    errors = {}
+    for k, (result, wanted) in enumerate(zip(results, exact)):
+        if not result.is_floating_point() or not wanted.is_floating_point():
+            continue
+        difference = (result.double() - wanted.double()).abs()
+        difference = difference[difference.isfinite()]
+        if difference.numel() and difference.max() > 0:
+            errors[f"sample_{number}.result_{k}"] = difference.max().item()
+    return errors
 
 
 def make_samples(op, dtype, most):
@@ -109,62 +157,85 @@ def make_samples(op, dtype, most):
             continue
         if made.count == 0:
             skip("no tensor among the results")
-        elif not all(is_plain(getattr(made, f"result_{k}")) for k in range(made.count)):
+        elif not made.is_plain:
             skip("a tensor that is not strided")
         else:
             samples.append(made)
     return samples, skipped
 
 
-def file_name(op, dtype):
-    return re.sub(r"[^\w.]+", "_", f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name) + f".{dtype}.crtrace".replace("torch.", "")
+def name_of(op):
+    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
 
 
-def record(op, dtype, folder, most):
-    name = f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
-    line = {"op": name, "dtype": str(dtype).removeprefix("torch."), "path": None, "samples": 0, "skipped": {}}
-    samples, line["skipped"] = make_samples(op, dtype, most)
+def make_recording(name, dtype, folder, samples, skipped, iterations=2):
+    """Records modules with a member `count`; the line that is printed about them."""
+    line = {"op": name, "dtype": str(dtype).removeprefix("torch."), "path": None, "samples": 0, "skipped": skipped}
     if samples:
-        path = folder / file_name(op, dtype)
+        path = folder / (re.sub(r"[^\w.]+", "_", name) + f".{line['dtype']}.crtrace")
         model = Samples(samples)
-        with crucible.record(path, iterations=2, warmup=1, end_of_iteration="step"):
-            for _ in range(4):
+        with crucible.record(path, iterations=iterations, warmup=1, end_of_iteration="step"):
+            for _ in range(iterations + 2):
                 model()
                 crucible.step()
         line["path"], line["samples"] = str(path), len(samples)
     return line
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def record(op, dtype, folder, most):
+    samples, skipped = make_samples(op, dtype, most)
+    errors = {}
+    if dtype.is_floating_point and dtype != torch.float64 and torch.float64 in op.supported_dtypes("cpu"):
+        for number, sample in enumerate(samples):
+            errors.update(eager_errors(op, number, sample))
+    line = make_recording(name_of(op), dtype, folder, samples, skipped)
+    if line["path"] and errors:
+        pathlib.Path(line["path"]).with_suffix(".errors.json").write_text(json.dumps(errors))
+    return line
+
+
+class OpEntry:
+    def __init__(self, op):
+        self.op, self.name = op, op.name
+
+
+def ops(_, dtype):
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    return [OpEntry(op) for op in op_db if dtype in op.supported_dtypes("cpu") and op.name not in UNDEFINED]
+
+
+def main(databases, record_entry):
+    """`databases`: by name, what gives the entries (each with a member `name`) for the options and a dtype."""
+    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__.splitlines()[0])
+    parser.add_argument("--database", choices=databases, default=next(iter(databases)))
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--samples", type=int, default=0, help="at most so many per op, evenly chosen; 0: all")
-    parser.add_argument("--begin", type=int, default=0, help="number of the first op of the list")
+    parser.add_argument("--samples", type=int, default=0, help="at most so many per entry, evenly chosen; 0: all")
+    parser.add_argument("--logs", type=pathlib.Path, help="the folder of operator-input logs, for the database oplogs")
+    parser.add_argument("--begin", type=int, default=0, help="number of the first entry of the list")
     parser.add_argument("--list", action="store_true", help="print the names alone")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    from torch.testing._internal.common_methods_invocations import op_db
-
     dtype = getattr(torch, options.dtype)
-    chosen = [op for op in op_db if dtype in op.supported_dtypes("cpu") and op.name not in UNDEFINED]
+    chosen = databases[options.database](options, dtype)
     if options.names:
-        chosen = [op for op in chosen if op.name in options.names]
+        chosen = [entry for entry in chosen if entry.name in options.names]
     options.out.mkdir(parents=True, exist_ok=True)
-    for number, op in enumerate(chosen[options.begin :], options.begin):
+    for number, entry in enumerate(chosen[options.begin :], options.begin):
         # On the way, so that whoever watches knows where a crash came from.
-        print(json.dumps({"begin": number, "of": len(chosen), "op": op.name}), flush=True)
+        print(json.dumps({"begin": number, "of": len(chosen), "op": entry.name}), flush=True)
         if options.list:
             continue
         with contextlib.redirect_stderr(open(os.devnull, "w")):
             try:
-                line = record(op, dtype, options.out, options.samples)
+                line = record_entry(entry, dtype, options.out, options.samples)
             except Exception as error:
-                line = {"op": op.name, "dtype": options.dtype, "path": None, "samples": 0, "error": f"{type(error).__name__}: {error}"}
+                line = {"op": entry.name, "dtype": options.dtype, "path": None, "samples": 0, "error": f"{type(error).__name__}: {error}"}
         print(json.dumps(line), flush=True)
         torch._dynamo.reset() if "torch._dynamo" in sys.modules else None
 
 
 if __name__ == "__main__":
-    main()
+    main({"ops": ops}, lambda entry, dtype, folder, most: record(entry.op, dtype, folder, most))

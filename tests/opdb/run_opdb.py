@@ -18,18 +18,23 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
+SCRIPTS = {"ops": "record_samples.py", "optimizers": "record_training.py", "modules": "record_training.py", "oplogs": "record_oplogs.py"}
 
 
 class Recorder:
-    """record_samples.py in a process of its own, started again behind an op that killed it."""
+    """A record_*.py in a process of its own, started again behind an entry that killed it."""
 
     def __init__(self, dtype, folder, options):
         self.dtype, self.folder, self.options = dtype, folder, options
 
+    def logs(self):
+        return ["--logs", self.options.logs] if self.options.logs else []
+
     def lines(self):
         begin, last = 0, None
         while begin is not None:
-            command = [sys.executable, HERE / "record_samples.py", "--dtype", self.dtype, "--out", self.folder, "--samples", self.options.samples, "--begin", begin]
+            script = HERE / SCRIPTS[self.options.database]
+            command = [sys.executable, script, "--database", self.options.database, *self.logs(), "--dtype", self.dtype, "--out", self.folder, "--samples", self.options.samples, "--begin", begin]
             process = subprocess.Popen([*map(str, command), *self.options.names], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
             begin = last = None
             for text in process.stdout:
@@ -56,7 +61,9 @@ def check(options, line):
     if error:
         outcomes = [{"sample": k, "outcome": "failed", "reason": error} for k in range(line["samples"])]
     if not options.keep:
-        pathlib.Path(line["path"]).unlink()
+        path = pathlib.Path(line["path"])
+        path.unlink()
+        path.with_suffix(".errors.json").unlink(missing_ok=True)
     return outcomes
 
 
@@ -94,6 +101,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", required=True, help="the program crucible_check_samples")
     parser.add_argument("--plugin", default="", help="a plugin that runs what the reference agreed on")
+    parser.add_argument("--database", choices=SCRIPTS, default="ops")
+    parser.add_argument("--logs", type=pathlib.Path, help="the folder of operator-input logs, for the database oplogs")
     parser.add_argument("--dtypes", default="float32")
     parser.add_argument("--samples", type=int, default=0, help="at most so many per op, evenly chosen; 0: all")
     parser.add_argument("--jobs", type=int, default=2)
@@ -102,7 +111,7 @@ def main():
     parser.add_argument("--folder", type=pathlib.Path, help="where recordings go; else a temporary folder")
     parser.add_argument("--json", type=pathlib.Path, help="write all results here")
     parser.add_argument("--show", action="store_true", help="print every op with its reasons")
-    parser.add_argument("names", nargs="*", help="names of op_db; none: all")
+    parser.add_argument("names", nargs="*", help="names of the database's entries; none: all")
     options = parser.parse_args()
     results = {}
     with tempfile.TemporaryDirectory() as temporary:

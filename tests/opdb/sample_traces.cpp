@@ -99,7 +99,8 @@ trace::Trace cut_sample(const trace::Trace& whole, std::uint32_t number) {
   }
   const std::string prefix = "sample_" + std::to_string(number) + ".";
   for (const trace::FinalState& state : whole.final_states) {
-    if (state.name.starts_with(prefix)) part.final_states.push_back(state);
+    const bool of_parameter = state.name.find(" of " + prefix) != std::string::npos;  // an optimizer's state
+    if (state.name.starts_with(prefix) || of_parameter) part.final_states.push_back(state);
   }
   return part;
 }

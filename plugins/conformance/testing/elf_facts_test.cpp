@@ -27,9 +27,9 @@ TEST(ElfFacts, OfTheCpuPlugin) {
   EXPECT_THAT(facts->exported, ElementsAre("crucible_plugin_query"));
   EXPECT_THAT(facts->needed, Contains("libc.so.6"));
   EXPECT_GT(facts->undefined.size(), 20u);
-  const auto malloc_symbol = std::ranges::find(facts->undefined, "dlopen", &UndefinedSymbol::name);
-  ASSERT_NE(malloc_symbol, facts->undefined.end());
-  EXPECT_EQ(malloc_symbol->library, "libc.so.6");
+  const auto of_libc = std::ranges::find(facts->undefined, "dlsym", &UndefinedSymbol::name);  // no sanitizer stands in for it
+  ASSERT_NE(of_libc, facts->undefined.end());
+  EXPECT_EQ(of_libc->library, "libc.so.6");
   EXPECT_FALSE(facts->executable_stack);
 }
 

@@ -1,0 +1,24 @@
+// The plugin's interface tables and its device; each table is defined in the file of its concept.
+#pragma once
+
+#include <string_view>
+
+#include "plugins/abi/crucible_plugin.h"
+#include "plugins/sdk/ledger.hpp"
+#include "plugins/sdk/options.hpp"
+
+struct crucible_device {
+  crucible::sdk::Ledger ledger;
+};
+
+namespace crucible_torch {
+
+inline constexpr std::string_view kDialect = "opaque-1";  // docs/opaque-ops.md
+
+extern const crucible::sdk::Options kOptions;    // plugin.cpp
+extern const crucible_if_device kDeviceTable;    // device.cpp
+extern const crucible_if_memory kMemoryTable;    // memory.cpp
+extern const crucible_if_compile kCompileTable;  // compile.cpp
+extern const crucible_if_plan kPlanTable;        // plan.cpp
+
+}  // namespace crucible_torch
