@@ -146,9 +146,14 @@ void drop_identities(Program& program) {
   for (const State& state : program.states) is_end[state.end] = true;
   std::map<ValueId, Operand> same_as;  // a result, and the operand that it equals element by element
   for (Op& op : program.ops) {
-    for (Operand& input : op.inputs) {
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+      Operand& input = op.inputs[i];
       const auto found = input.is_scalar() ? same_as.end() : same_as.find(input.value);
       if (found == same_as.end()) continue;
+      // An update reads its base whole.
+      const auto& kept = found->second;
+      const bool is_base = op.kind == OpKind::kUpdate && i == 0;
+      if (is_base && !covers(kept.view, program.values[kept.value].elements)) continue;
       // Row-major results only, so a reader's view of all of it is a reshape of the operand's view.
       if (!input.view.is_contiguous() || input.view.offset != 0 || input.view.elements() != program.values[input.value].elements) continue;
       if (const auto view = reshaped(found->second.view, input.view.sizes)) {

@@ -186,6 +186,26 @@ TEST(Passes, IdentitiesGoAndOthersStay) {
   EXPECT_EQ(left(OpKind::kMultiply, 0.0), 4u) << "NaN * 0 is NaN";
 }
 
+TEST(Passes, AnUpdateKeepsItsBaseWhole) {
+  Program p;  // x[1:2] * 1, of which one element is written: the product may not become the part of x
+  p.iterations = 1;
+  const View one = View::contiguous({1}), part{1, {1}, {1}};
+  p.values = {{ValueKind::kInput, DType::kF32, 3, "x", kNone},
+              {ValueKind::kTemporary, DType::kF32, 1, "", 0},
+              {ValueKind::kTemporary, DType::kF32, 1, "", 1},
+              {ValueKind::kInput, DType::kF32, 1, "y", kNone}};
+  p.inputs = {{0, {0}, false}, {3, {0}, false}};
+  Attributes region;
+  region.region = one;
+  p.ops = {{OpKind::kMultiply, {{0, part, {}}, number(1)}, {{1, one, {}}}, {}, kNone},
+           {OpKind::kUpdate, {{1, one, {}}, {3, one, {}}}, {{2, one, {}}}, region, kNone}};
+  p.outputs = {{"z", {2, one, {}}, {}, {0}}};
+  ASSERT_TRUE(verify(p)) << verify(p).error().message;
+  drop_identities(p);
+  EXPECT_TRUE(verify(p)) << verify(p).error().message;
+  EXPECT_EQ(p.ops[1].inputs[0].value, 1u);
+}
+
 TEST(Passes, ASecondRunChangesNothing) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     RandomOptions options;

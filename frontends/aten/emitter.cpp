@@ -45,7 +45,9 @@ std::vector<Term> Emitter::emit_many(OpKind kind, const std::vector<Term>& input
     term.operand.view = View::contiguous(sizes);
     op.outputs.push_back(term.operand);
     if (graph::is_reduction(kind)) {
-      for (auto dim : op.attributes.dims) op.outputs.back().view.strides[static_cast<std::size_t>(dim)] = 0;
+      for (auto dim : op.attributes.dims) {
+        if (static_cast<std::size_t>(dim) < sizes.size()) op.outputs.back().view.strides[static_cast<std::size_t>(dim)] = 0;
+      }
     }
     terms.push_back(std::move(term));
   }
@@ -65,7 +67,7 @@ Term Emitter::elementwise(OpKind kind, const std::vector<Term>& inputs, DType dt
     auto both = graph::broadcast_sizes(sizes, input.sizes());
     if (!both) {
       fail(fmt::format("sizes [{}] and [{}] do not broadcast", fmt::join(sizes, ", "), fmt::join(input.sizes(), ", ")));
-      return Term::number(0);
+      return input;
     }
     sizes = *both;
   }
@@ -111,6 +113,9 @@ Term Emitter::fill(const Term& number, const Sizes& sizes, DType dtype) {
 Term Emitter::coordinate(std::int64_t dim, const Sizes& sizes, DType dtype) {
   Attributes attributes;
   attributes.dims = {wrap_dim(dim, static_cast<std::int64_t>(sizes.size()))};
+  if (attributes.dims[0] < 0 || attributes.dims[0] >= static_cast<std::int64_t>(sizes.size())) {
+    fail(fmt::format("dimension {} of a tensor with {}", dim, sizes.size()));
+  }
   return emit(OpKind::kCoordinate, {}, sizes, dtype, attributes);
 }
 
@@ -161,6 +166,11 @@ Term Emitter::reshape(const Term& x, const Sizes& sizes) {
 
 Term Emitter::permute(const Term& x, const std::vector<std::int64_t>& dims) {
   Term result = x;
+  const auto is_wrong = [&](std::int64_t dim) { return wrap_dim(dim, x.rank()) < 0 || wrap_dim(dim, x.rank()) >= x.rank(); };
+  if (static_cast<std::int64_t>(dims.size()) != x.rank() || std::ranges::any_of(dims, is_wrong)) {
+    fail(fmt::format("dimensions [{}] do not order a tensor with {}", fmt::join(dims, ", "), x.rank()));
+    return x;
+  }
   for (std::size_t d = 0; d < dims.size(); ++d) {
     const auto from = static_cast<std::size_t>(wrap_dim(dims[d], x.rank()));
     result.operand.view.sizes[d] = x.operand.view.sizes[from];
@@ -197,6 +207,10 @@ Term Emitter::expand(const Term& x, const Sizes& sizes) {
 Term Emitter::unsqueeze(const Term& x, std::int64_t dim) {
   Term result = x;
   const auto at = wrap_dim(dim, x.rank() + 1);
+  if (at < 0 || at > x.rank()) {
+    fail(fmt::format("a dimension at {} of a tensor with {}", dim, x.rank()));
+    return x;
+  }
   result.operand.view.sizes.insert(result.operand.view.sizes.begin() + at, 1);
   result.operand.view.strides.insert(result.operand.view.strides.begin() + at, 0);
   result.operand.view = graph::normalized(std::move(result.operand.view));
@@ -206,6 +220,10 @@ Term Emitter::unsqueeze(const Term& x, std::int64_t dim) {
 Term Emitter::drop(const Term& x, const std::vector<std::int64_t>& dims) {
   std::vector<bool> gone(static_cast<std::size_t>(x.rank()), false);
   for (auto dim : dims) {
+    if (x.rank() > 0 && (wrap_dim(dim, x.rank()) < 0 || wrap_dim(dim, x.rank()) >= x.rank())) {
+      fail(fmt::format("dimension {} of a tensor with {}", dim, x.rank()));
+      return x;
+    }
     if (x.rank() > 0) gone[static_cast<std::size_t>(wrap_dim(dim, x.rank()))] = true;
   }
   Term result = x;
@@ -249,21 +267,34 @@ Term Emitter::matmul(const Term& a, const Term& b, double alpha) {
 }
 
 Term Emitter::gather_rows(const Term& table, const Term& ids) {
+  if (table.rank() != 2) {
+    fail(fmt::format("a table of rows has {} dimensions, needs 2", table.rank()));
+    return table;
+  }
   Sizes sizes = ids.sizes();
   sizes.push_back(table.size(1));
   return emit(OpKind::kGatherRows, {table, ids}, sizes, table.dtype);
 }
 
 Term Emitter::scatter_add_rows(const Term& rows, const Term& ids, std::int64_t row_count, std::int64_t skipped_row) {
+  if (rows.rank() != 2) {
+    fail(fmt::format("rows have {} dimensions, need 2", rows.rank()));
+    return rows;
+  }
   Attributes attributes;
   attributes.index = skipped_row;
   return emit(OpKind::kScatterAddRows, {rows, ids}, {row_count, rows.size(1)}, rows.dtype, attributes);
 }
 
 Term Emitter::concat(const std::vector<Term>& pieces, std::int64_t dim) {
-  const DType dtype = promote(pieces);
+  const std::int64_t rank = pieces.empty() ? 0 : pieces.front().rank();
   Attributes attributes;
-  attributes.dims = {wrap_dim(dim, pieces.front().rank())};
+  attributes.dims = {wrap_dim(dim, rank)};
+  if (attributes.dims[0] < 0 || attributes.dims[0] >= rank) {
+    fail(pieces.empty() ? "a concatenation of nothing" : fmt::format("pieces with {} dimensions have no dimension {}", rank, dim));
+    return pieces.empty() ? Term::number(0) : pieces.front();
+  }
+  const DType dtype = promote(pieces);
   const auto at = static_cast<std::size_t>(attributes.dims[0]);
   Sizes sizes = pieces.front().sizes();
   sizes[at] = 0;

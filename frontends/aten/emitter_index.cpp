@@ -27,6 +27,10 @@ Term sum(Emitter& e, const Term& a, const Term& b) {
 Term weighted(Emitter& e, std::int64_t offset, const std::vector<Term>& indices,
               const std::vector<std::int64_t>& strides) {
   Term total = Term::integer(0);
+  if (indices.size() > strides.size()) {
+    e.fail(fmt::format("{} indices for a tensor with {} dimensions", indices.size(), strides.size()));
+    return total;
+  }
   for (std::size_t d = 0; d < indices.size(); ++d) {
     if (strides[d] == 0 || is_zero(indices[d])) continue;
     const Term index = e.cast(indices[d], DType::kI64);
@@ -121,6 +125,10 @@ Term Emitter::is_inside(const Term& index, std::int64_t size) {
 
 Term Emitter::position(std::int64_t dim, const Sizes& sizes) {
   const auto at = static_cast<std::size_t>(wrap_dim(dim, static_cast<std::int64_t>(sizes.size())));
+  if (at >= sizes.size()) {
+    fail(fmt::format("dimension {} of a tensor with {}", dim, sizes.size()));
+    return Term::integer(0);
+  }
   Sizes ones(sizes.size(), 1);
   ones[at] = sizes[at];
   return reshape(coordinate(0, {sizes[at]}, DType::kI64), ones);

@@ -107,6 +107,7 @@ IndexPlan plan_index(Emitter& e, const Term& x, const std::vector<std::optional<
 Term narrow(const Term& x, std::int64_t dim, std::int64_t start, std::int64_t length, std::int64_t step) {
   const auto d = static_cast<std::size_t>(wrap_dim(dim, x.rank()));
   Term part = x;
+  if (d >= x.sizes().size()) return part;  // of a term that came of a failure
   View& view = part.operand.view;
   if (length > 0) view.offset += start * view.strides[d];
   view.sizes[d] = length;
@@ -117,6 +118,10 @@ Term narrow(const Term& x, std::int64_t dim, std::int64_t start, std::int64_t le
 
 Term updated(Emitter& e, const Term& base, const View& region, const Term& source) {
   const std::int64_t elements = base.elements();
+  if (region.sizes.size() != region.strides.size() || !graph::last_index(region)) {
+    e.fail("a part of a tensor has sizes and strides that do not fit each other");
+    return base;
+  }
   Term flat = e.reshape(base, {elements});
   const bool whole = !flat.is_number() && graph::same_map(flat.operand.view, View::contiguous({elements})) &&
                      e.program().values[flat.operand.value].elements == elements;
@@ -131,6 +136,7 @@ Term updated(Emitter& e, const Term& base, const View& region, const Term& sourc
 View diagonal_view(View view, std::int64_t offset, std::int64_t first, std::int64_t second) {
   const auto rank = static_cast<std::int64_t>(view.sizes.size());
   const auto a = static_cast<std::size_t>(wrap_dim(first, rank)), b = static_cast<std::size_t>(wrap_dim(second, rank));
+  if (a == b || a >= view.sizes.size() || b >= view.sizes.size()) return View{0, {-1}, {1}};  // nothing takes it
   const std::int64_t down = offset < 0 ? -offset : 0, right = offset > 0 ? offset : 0;
   const std::int64_t length = std::max<std::int64_t>(0, std::min(view.sizes[a] - down, view.sizes[b] - right));
   if (length > 0) view.offset += down * view.strides[a] + right * view.strides[b];

@@ -5,12 +5,14 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <unordered_map>
 
 #include "core/graph/passes.hpp"
 #include "frontends/aten/boundary.hpp"
 #include "frontends/aten/draws.hpp"
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/outputs.hpp"
+#include "frontends/aten/preconditions.hpp"
 
 namespace crucible::aten {
 namespace {
@@ -99,7 +101,8 @@ class Lowering {
       OpCall call(trace_, alignment_, position, emitter_, storages_, draws_);
       if (const Entry* entry = find_entry(call.full_name())) {
         call.set_entry_name(entry->name);
-        entry->lower(call);
+        const std::string broken = preconditions(op(position).schema, entry->name).broken_by(trace_, op(position));
+        broken.empty() ? entry->lower(call) : emitter_.fail(broken);
       } else {
         for (std::size_t k = 0; k < call.result_count(); ++k) call.set(k, call.drawn(k));
         call.ignore_numbers();
@@ -138,9 +141,17 @@ class Lowering {
                              emitter_.failure())};
   }
 
+  /// Each schema is read once.
+  const Preconditions& preconditions(trace::SchemaId schema, std::string_view entry) {
+    const auto found = preconditions_.find(schema);
+    if (found != preconditions_.end()) return found->second;
+    return preconditions_.try_emplace(schema, trace_.schemas[schema].text, entry).first->second;
+  }
+
   const trace::Trace& trace_;
   Opaques opaques_;
   const Alignment& alignment_;
+  std::unordered_map<trace::SchemaId, Preconditions> preconditions_;
   graph::Program program_;
   Emitter emitter_;
   StorageMap storages_;

@@ -91,6 +91,10 @@ void set_log_sum(OpCall& c, const Term& log_sum) {
 Term log_sum_of(OpCall& c, std::int64_t queries) {
   Term kept = c.tensor("logsumexp");
   if (kept.rank() == 4) kept = c.emit().drop(kept, {3});
+  if (kept.rank() != 3) {
+    c.emit().fail("argument logsumexp does not have a number for each query of each head");
+    return kept;
+  }
   if (kept.size(2) > queries) {
     graph::View& view = kept.operand.view;
     view.sizes[2] = queries;

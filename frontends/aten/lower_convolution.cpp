@@ -3,6 +3,8 @@
 // height 1; of three, the windows along the first become channels, which a view does.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "frontends/aten/formulas.hpp"
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/pool_window.hpp"
@@ -32,6 +34,10 @@ Convolution read_convolution(OpCall& c, const Term& x) {
   p.padding = per_side(c, "padding", sides, 0);
   p.dilation = per_side(c, "dilation", sides, 1);
   p.output_padding = per_side(c, "output_padding", sides, 0);
+  const auto is_wrong = [](std::int64_t step) { return step < 1; };
+  if (std::ranges::any_of(p.stride, is_wrong) || std::ranges::any_of(p.dilation, is_wrong)) {
+    c.emit().fail("a stride or a dilation is not positive");
+  }
   if (c.has("groups")) p.groups = c.integer("groups");
   const bool depthwise = c.entry_name().find("conv_depthwise") != std::string_view::npos;  // has no argument for it
   if (depthwise) p.groups = x.size(1);
@@ -162,6 +168,10 @@ Term forward(OpCall& c) {
   if (!e.failure().empty()) return x;
   if (c.has("kernel_size")) c.integers("kernel_size");
   const Sizes y = batched(c.result(0).sizes);
+  if (w.sizes().size() != y.size() || x.sizes().size() != y.size()) {
+    e.fail("image, weight and result differ in their number of dimensions");
+    return x;
+  }
   const Term result = p.transposed ? input_gradient(e, extended(e, x, p), w, p, y) : convolved(e, x, w, p, y);
   return with_bias(c, result);
 }

@@ -63,8 +63,12 @@ void cdist_backward(OpCall& c) {
 }
 
 /// All pairs i < j in order, from a table of distances [n, n].
+constexpr std::int64_t kMostRows = 16384;  // of which all pairs are taken, one op or two for each row
+
 Term upper_triangle(Emitter& e, const Term& table) {
   const std::int64_t n = table.size(0);
+  if (n > kMostRows) e.fail("distances within more than 16384 rows are not supported");
+  if (n > kMostRows) return table;
   std::vector<Term> rows;
   for (std::int64_t i = 0; i + 1 < n; ++i) {
     rows.push_back(e.reshape(slice(slice(table, 0, i, 1), 1, i + 1, n - 1 - i), {n - 1 - i}));
@@ -74,6 +78,10 @@ Term upper_triangle(Emitter& e, const Term& table) {
 
 /// The table [n, n] of which upper_triangle() is `pairs`, symmetric, zero on the diagonal.
 Term symmetric(Emitter& e, const Term& pairs, std::int64_t n) {
+  if (n > kMostRows || pairs.elements() != n * (n - 1) / 2) {
+    e.fail("the pairs are not those of the rows");
+    return e.fill(Term::number(0), {1, 1}, pairs.dtype);
+  }
   std::vector<Term> pieces;
   std::int64_t next = 0;
   for (std::int64_t i = 0; i < n; ++i) {

@@ -120,6 +120,7 @@ void add_combined(OpCall& c) {
   if (c.entry_name().ends_with(".Tensor")) {
     // One factor for each tensor, as the elements of another.
     const Term factors = c.tensor("scalars");
+    if (factors.rank() != 1) return c.emit().fail("argument scalars is no row of numbers");
     return for_each(c, [&](std::size_t i, const Term& self) {
       Term factor = factors;
       factor.operand.view.offset += static_cast<std::int64_t>(i) * factors.operand.view.strides[0];

@@ -99,6 +99,7 @@ void polygamma(OpCall& c) {
 void multivariate_log_gamma(OpCall& c) {
   const Expression x(c.emit(), as_floating(c.emit(), c.tensor("self")));
   const auto p = c.integer("p");
+  if (p < 1 || p > 4096) return c.emit().fail("argument p is not from 1 to 4096");
   Expression sum = x.unary(OpKind::kLogGamma);
   for (std::int64_t k = 1; k < p; ++k) sum = sum + (x - 0.5 * static_cast<double>(k)).unary(OpKind::kLogGamma);
   c.set(0, sum + static_cast<double>(p * (p - 1)) / 4 * std::log(std::numbers::pi));

@@ -297,6 +297,7 @@ void affine_grid(OpCall& c) {
     for (const char* name : {"N", "C", "H", "W"}) size.push_back(c.integer(name));
   }
   const auto count = static_cast<std::int64_t>(size.size()) - 2;
+  if (count < 1) return e.fail("argument size has fewer than 3 entries");
   Sizes plane(size.begin() + 2, size.end());
   std::vector<Term> columns;
   for (std::int64_t i = count; i-- > 0;) {  // the last side is the first column

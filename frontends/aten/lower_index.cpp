@@ -47,6 +47,7 @@ void index(OpCall& c) {
 }
 
 bool is_zeros(Emitter& e, const Term& x) {
+  if (x.is_number()) return false;
   const graph::OpId producer = e.program().values[x.operand.value].producer;
   if (producer == graph::kNone || e.program().ops[producer].kind != OpKind::kFill) return false;
   const graph::Scalar& scalar = e.program().ops[producer].inputs[0].scalar;
@@ -57,7 +58,15 @@ bool is_zeros(Emitter& e, const Term& x) {
 /// ...) of the values.
 Term put_masked(Emitter& e, const Term& x, const Term& mask, std::size_t dim, const Term& values, bool accumulate) {
   const auto covered = static_cast<std::size_t>(mask.rank());
+  if (dim + covered > x.sizes().size()) {
+    e.fail("the mask has more dimensions than the tensor");
+    return x;
+  }
   const auto after = x.sizes().size() - dim - covered;
+  if (static_cast<std::size_t>(values.rank()) > after + 1 + dim) {
+    e.fail("the values have more dimensions than what they are put into");
+    return x;
+  }
   Sizes shape = mask.sizes();
   shape.insert(shape.end(), after, 1);
   const Term truth = e.reshape(e.cast(mask, DType::kBool), shape);
@@ -77,10 +86,6 @@ Term put_masked(Emitter& e, const Term& x, const Term& mask, std::size_t dim, co
       const std::size_t to = dim - (from_end - after);
       terms.push_back(e.position(static_cast<std::int64_t>(to), x.sizes()));
     }
-  }
-  if (rank > after + 1 + dim) {
-    e.fail("the values have more dimensions than what they are put into");
-    return x;
   }
   const Term chosen = e.take_at(e.cast(values, x.dtype), terms);
   if (!accumulate) return e.expand(e.select(truth, chosen, x), x.sizes());

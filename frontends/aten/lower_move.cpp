@@ -1,5 +1,7 @@
 // Lowering of ops that move elements to fixed places: paddings, repetitions, rolls, flips, writes to views and the
 // gradients of views, copies of views.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 
@@ -24,6 +26,9 @@ void constant_pad(OpCall& c) {
   const auto pad = c.integers("pad");
   const Sizes& sizes = c.result(0).sizes;
   View region = View::contiguous(sizes);
+  if (pad.size() / 2 > x.sizes().size() || sizes.size() != x.sizes().size()) {
+    return e.fail(fmt::format("a margin of {} numbers around a tensor with {} dimensions", pad.size(), x.rank()));
+  }
   for (std::size_t i = 0; i < pad.size() / 2; ++i) {
     const std::size_t d = x.sizes().size() - 1 - i;
     const auto dim = static_cast<std::int64_t>(d);
@@ -43,6 +48,7 @@ void repeat(OpCall& c) {
   Emitter& e = c.emit();
   Term x = c.tensor("self");
   const auto times = c.integers("repeats");
+  if (static_cast<std::int64_t>(times.size()) < x.rank()) return e.fail("fewer repeats than dimensions");
   while (x.rank() < static_cast<std::int64_t>(times.size())) x = e.unsqueeze(x, 0);
   Sizes apart, wide;
   for (std::size_t d = 0; d < times.size(); ++d) {
@@ -53,6 +59,7 @@ void repeat(OpCall& c) {
 }
 
 Term rolled(Emitter& e, const Term& x, std::int64_t dim, std::int64_t shift) {
+  if (x.rank() == 0) return x;
   const std::int64_t size = x.size(dim);
   if (size == 0) return x;
   const std::int64_t by = (shift % size + size) % size;
@@ -64,6 +71,7 @@ void roll(OpCall& c) {
   Emitter& e = c.emit();
   Term x = c.tensor("self");
   const auto shifts = c.integers("shifts"), dims = c.integers("dims");
+  if (!dims.empty() && dims.size() != shifts.size()) return e.fail("shifts and dims differ in their number");
   if (dims.empty() && !shifts.empty()) {
     return c.set(0, e.reshape(rolled(e, e.reshape(x, {x.elements()}), 0, shifts[0]), x.sizes()));
   }
@@ -88,6 +96,7 @@ void rot90(OpCall& c) {
   Emitter& e = c.emit();
   const Term x = c.tensor("self");
   const auto dims = c.integers("dims");
+  if (dims.size() != 2) return e.fail("a rotation needs two dimensions");
   switch ((c.integer("k") % 4 + 4) % 4) {
     case 0:
       return c.set(0, x);
@@ -148,13 +157,28 @@ void narrow_copy(OpCall& c) {
 /// The part of a tensor that a view op with the arguments of `c` names.
 View part_of(OpCall& c, const View& view) {
   const std::string& name = c.full_name();
+  const auto rank = static_cast<std::int64_t>(view.sizes.size());
+  for (const char* argument : {"dim", "dim1", "dim2", "dimension"}) {
+    if (!c.has(argument)) continue;
+    const std::int64_t dim = wrap_dim(c.integer(argument), rank);
+    if (dim >= 0 && dim < std::max<std::int64_t>(rank, name.starts_with("aten::unfold") ? 1 : 0)) continue;
+    c.emit().fail(fmt::format("argument {} names dimension {} of {}", argument, dim, rank));
+    return view;
+  }
+  if (c.has("step") && c.integer("step") < 1) {
+    c.emit().fail("argument step is not positive");
+    return view;
+  }
   const auto is = [&](std::string_view prefix) { return name.starts_with(prefix); };
   if (is("aten::select")) return selected(view, c.integer("dim"), c.integer("index"));
   if (is("aten::slice")) return sliced(c, view);
   if (is("aten::diagonal")) return diagonal_view(view, c.integer("offset"), c.integer("dim1"), c.integer("dim2"));
   if (is("aten::unfold")) return unfolded(view, c.integer("dimension"), c.integer("size"), c.integer("step"));
   const std::int64_t offset = c.has("storage_offset") ? c.integer("storage_offset") : view.offset;
-  return View{offset, c.integers("size"), c.integers("stride")};
+  View view_by_strides{offset, c.integers("size"), c.integers("stride")};
+  if (graph::last_index(view_by_strides)) return view_by_strides;
+  c.emit().fail("arguments size, stride and storage_offset make no view");
+  return view;
 }
 
 /// The gradient of a view: zeros, in which the view holds the gradient of its elements.
@@ -209,6 +233,7 @@ void split_copy(OpCall& c) {
   const Term x = c.tensor("self");
   const auto dim = wrap_dim(c.integer("dim"), x.rank());
   const bool drops = c.full_name().starts_with("aten::unbind");
+  if (x.rank() == 0) return c.emit().fail("a tensor without dimensions has no parts");
   std::int64_t start = 0;
   c.ignore_numbers();
   for (std::size_t k = 0; k < c.result_count(); ++k) {

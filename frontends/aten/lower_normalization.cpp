@@ -51,6 +51,7 @@ void native_layer_norm_backward(OpCall& c) {
   Emitter& e = c.emit();
   const Term g = widened(e, c.tensor("grad_out")), x = widened(e, c.tensor("input"));
   const Sizes shape = c.integers("normalized_shape");
+  if (static_cast<std::int64_t>(shape.size()) > x.rank()) return e.fail("argument normalized_shape is longer than the sizes");
   const Dims dims = trailing(x.rank(), shape.size()), rows = leading(x.rank(), shape.size());
   const Term scale = widened(e, c.tensor("rstd"));
   const Term h = normalized(e, x, widened(e, c.tensor("mean")), scale);
@@ -78,6 +79,7 @@ void fused_rms_norm_backward(OpCall& c) {
   Emitter& e = c.emit();
   const Term g = widened(e, c.tensor("grad_out")), x = widened(e, c.tensor("input"));
   const Sizes shape = c.integers("normalized_shape");
+  if (static_cast<std::int64_t>(shape.size()) > x.rank()) return e.fail("argument normalized_shape is longer than the sizes");
   const Dims dims = trailing(x.rank(), shape.size()), rows = leading(x.rank(), shape.size());
   const Term scale = widened(e, c.tensor("rstd"));
   const Term h = multiply(e, x, scale);

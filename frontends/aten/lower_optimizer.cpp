@@ -75,6 +75,7 @@ void adam(OpCall& c) {
   const auto first = c.tensors("exp_avgs"), second = c.tensors("exp_avg_sqs"), steps = c.tensors("state_steps");
   const bool amsgrad = c.boolean("amsgrad");
   const auto highest = amsgrad ? c.tensors("max_exp_avg_sqs") : std::vector<Term>();
+  if (amsgrad && highest.size() != step.count()) return c.emit().fail("amsgrad without its maxima");
   const double beta1 = c.real("beta1"), beta2 = c.real("beta2"), decay = c.real("weight_decay"), eps = c.real("eps");
   for (std::size_t i = 0; i < step.count(); ++i) {
     Expression x = step.parameter(i), g = step.gradient(i);
@@ -107,6 +108,7 @@ void sgd(OpCall& c) {
   const double decay = c.real("weight_decay"), momentum = c.real("momentum"), dampening = c.real("dampening");
   const bool first = c.boolean("is_first_step"), nesterov = c.boolean("nesterov");
   const auto buffers = momentum != 0 ? c.tensors("momentum_buffer_list") : std::vector<Term>();
+  if (momentum != 0 && buffers.size() != step.count()) return e.fail("momentum without its buffers");
   const Term rate = of_learning_rate(e, step.learning_rate(), "minus the learning rate", -1, 0);
   const auto added = [&](const Expression& x, const Expression& y, const Term& factor) {
     return Expression(e, add_scaled(e, x, y, factor));

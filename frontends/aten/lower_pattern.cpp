@@ -57,6 +57,7 @@ void chunk_cat(OpCall& c) {
   std::vector<Term> pieces;
   for (const Term& given : c.tensors("tensors")) {
     const auto d = wrap_dim(dim, given.rank());
+    if (chunks < 1 || d < 0 || d >= given.rank()) return e.fail("arguments dim and num_chunks do not fit the tensors");
     Term x = e.cast(given, c.result(0).dtype);
     const std::int64_t length = x.size(d), padded = (length + chunks - 1) / chunks * chunks;
     if (padded > length) {

@@ -27,6 +27,7 @@ Term source_index(Emitter& e, bool mirrored, std::int64_t input, std::int64_t be
 template <class Visit>
 void for_each_side(OpCall& c, std::int64_t rank, Visit visit) {
   const Sizes padding = c.integers("padding");
+  if (static_cast<std::int64_t>(padding.size()) / 2 > rank) return c.emit().fail("margins for more dimensions than there are");
   for (std::size_t i = 0; 2 * i + 1 < padding.size(); ++i) {
     const std::int64_t dim = rank - 1 - static_cast<std::int64_t>(i);
     if (padding[2 * i] != 0 || padding[2 * i + 1] != 0) visit(dim, padding[2 * i]);
@@ -39,6 +40,7 @@ void pad(OpCall& c) {
   Emitter& e = c.emit();
   const Term x = c.tensor("self");
   const Sizes output = c.result(0).sizes;
+  if (output.size() != x.sizes().size()) return e.fail("image and result differ in their number of dimensions");
   std::vector<Term> indices;
   for (std::int64_t d = 0; d < x.rank(); ++d) indices.push_back(e.position(d, output));
   for_each_side(c, x.rank(), [&](std::int64_t dim, std::int64_t before) {
@@ -52,6 +54,7 @@ void pad_backward(OpCall& c) {
   Emitter& e = c.emit();
   Term g = widened(e, c.tensor("grad_output"));
   const Sizes input = c.tensor("self").sizes();
+  if (input.size() != g.sizes().size()) return e.fail("image and gradient differ in their number of dimensions");
   for_each_side(c, g.rank(), [&](std::int64_t dim, std::int64_t before) {
     const std::int64_t size = input[static_cast<std::size_t>(dim)];
     g = add_along(e, g, dim, source_index(e, is_mirrored(c), size, before, g.size(dim)), size);

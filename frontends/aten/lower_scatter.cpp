@@ -120,6 +120,10 @@ Write slices(OpCall& c, const Term& given, bool wraps) {
   const Term base = at_least_1d(e, c.tensor("self"));
   const auto dim = wrap_dim(c.integer("dim"), base.rank());
   Term index = at_least_1d(e, c.tensor("index"));
+  if (base.is_number() || dim < 0 || dim >= base.rank() || index.is_number() || index.rank() != 1) {
+    e.fail("argument dim names no dimension, or argument index is no row");
+    return {base, Term::integer(0), Term::integer(0)};
+  }
   if (wraps) index = e.wrapped(index, base.size(dim));
   Sizes sizes = base.sizes();
   sizes[static_cast<std::size_t>(dim)] = index.size(0);

@@ -90,7 +90,8 @@ void renorm(OpCall& c) {
 /// Everything but `dim`, which is the first or the last dimension.
 Dims but_dim(const Term& v, std::int64_t dim) {
   Dims dims = all_dims(v);
-  dims.erase(dims.begin() + wrap_dim(dim, v.rank()));
+  const auto at = wrap_dim(dim, v.rank());
+  if (at >= 0 && at < v.rank()) dims.erase(dims.begin() + at);
   return dims;
 }
 

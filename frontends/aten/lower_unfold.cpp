@@ -37,6 +37,7 @@ void col2im(OpCall& c) {
   const Term columns = widened(e, c.tensor(c.has("self") ? "self" : "grad_output"));
   const Sizes image = c.result(0).sizes;
   c.integers(c.has("self") ? "output_size" : "input_size");
+  if (image.size() < 3 || !e.failure().empty()) return e.fail("the image has fewer than 3 dimensions");
   const auto axes = column_axes(c, image);
   Sizes sizes(image.begin(), image.end() - 2);
   for (std::int64_t size : {axes[0].kernel, axes[1].kernel, axes[0].output, axes[1].output}) sizes.push_back(size);
@@ -45,6 +46,7 @@ void col2im(OpCall& c) {
   for (std::int64_t d = 0; d < r - 4; ++d) order.push_back(d);
   for (std::int64_t d : {r - 2, r - 1, r - 4, r - 3}) order.push_back(d);
   const Term seen = e.permute(e.reshape(columns, sizes), order);
+  if (!e.failure().empty()) return;
   c.set(0, fold_windows(e, seen, {r - 4, r - 3}, axes));
 }
 
@@ -56,6 +58,9 @@ void unfold_backward(OpCall& c) {
   const auto size = c.integer("size"), step = c.integer("step"), dim = c.integer("dim");
   if (input.empty()) return c.set(0, e.reshape(g, {}));  // a 0-dim tensor has one window of itself
   const auto d = wrap_dim(dim, static_cast<std::int64_t>(input.size()));
+  if (d < 0 || d >= static_cast<std::int64_t>(input.size()) || g.rank() != static_cast<std::int64_t>(input.size()) + 1 || step < 1) {
+    return e.fail("arguments dim, step and input_sizes do not fit the gradient");
+  }
   const Axis axis{input[static_cast<std::size_t>(d)], g.size(d), size, step};
   c.set(0, fold_windows(e, g, {d}, {axis}));
 }
@@ -65,6 +70,7 @@ void pixel_shuffle(OpCall& c) {
   Emitter& e = c.emit();
   const Term x = c.tensor("self");
   const std::int64_t r = c.integer("upscale_factor"), rank = x.rank() + 2;
+  if (r < 1 || r > (1 << 20)) return e.fail("argument upscale_factor is out of range");
   Sizes sizes(x.sizes().begin(), x.sizes().end() - 3);
   for (std::int64_t size : {x.size(-3) / (r * r), r, r, x.size(-2), x.size(-1)}) sizes.push_back(size);
   std::vector<std::int64_t> order;
@@ -78,6 +84,7 @@ void pixel_unshuffle(OpCall& c) {
   Emitter& e = c.emit();
   const Term x = c.tensor("self");
   const std::int64_t r = c.integer("downscale_factor"), rank = x.rank() + 2;
+  if (r < 1 || r > (1 << 20)) return e.fail("argument downscale_factor is out of range");
   Sizes sizes(x.sizes().begin(), x.sizes().end() - 2);
   for (std::int64_t size : {x.size(-2) / r, r, x.size(-1) / r, r}) sizes.push_back(size);
   std::vector<std::int64_t> order;
@@ -90,6 +97,7 @@ void channel_shuffle(OpCall& c) {
   Emitter& e = c.emit();
   const Term x = c.tensor("self");
   const std::int64_t groups = c.integer("groups");
+  if (groups < 1 || x.size(1) % groups != 0) return e.fail("argument groups does not divide the channels");
   Sizes sizes = x.sizes();
   sizes[1] /= groups;
   sizes.insert(sizes.begin() + 1, groups);

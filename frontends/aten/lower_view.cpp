@@ -82,6 +82,9 @@ void select_backward(OpCall& c) {
   graph::View region = graph::View::contiguous(c.result(0).sizes);
   const auto rank = static_cast<std::int64_t>(region.sizes.size());
   const auto dim = wrap_dim(c.integer("dim"), rank);
+  if (dim < 0 || dim >= rank || c.tensor("grad_output").rank() != rank - 1) {
+    return c.emit().fail("argument dim, the gradient and the result do not fit each other");
+  }
   const auto at = region.sizes.begin() + dim;
   const Term given = c.operand("index");
   if (given.operand.scalar.slot != graph::kNone) return moving_backward(c, dim, given, 1, true);
@@ -95,6 +98,9 @@ void select_backward(OpCall& c) {
 void slice_backward(OpCall& c) {
   graph::View region = graph::View::contiguous(c.result(0).sizes);
   const auto dim = static_cast<std::size_t>(wrap_dim(c.integer("dim"), static_cast<std::int64_t>(region.sizes.size())));
+  if (dim >= region.sizes.size() || c.tensor("grad_output").sizes().size() != region.sizes.size() || c.integer("step") < 1) {
+    return c.emit().fail("arguments dim and step, the gradient and the result do not fit each other");
+  }
   const auto step = c.integer("step"), size = region.sizes[dim];
   const Term given = c.operand("start");
   if (given.operand.scalar.slot != graph::kNone) {

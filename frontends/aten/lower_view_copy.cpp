@@ -13,6 +13,7 @@ void convert(OpCall& c) {
 void split(OpCall& c) {
   Term x = c.tensor("self");
   const auto dim = static_cast<std::size_t>(wrap_dim(c.integer("dim"), x.rank()));
+  if (x.rank() == 0) return c.emit().fail("a tensor without dimensions has no parts");
   for (std::size_t k = 0; k < c.result_count(); ++k) {
     x.operand.view.sizes[dim] = c.result(k).sizes[dim];
     if (!c.aliases(k, "self")) c.set(k, x);

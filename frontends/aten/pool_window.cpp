@@ -13,6 +13,11 @@ Sizes per_side(OpCall& c, std::string_view name, std::size_t sides, std::int64_t
     c.emit().fail(fmt::format("argument {} has {} entries for {} sides", name, list.size(), sides));
     list.assign(sides, otherwise);
   }
+  for (auto& entry : list) {
+    if (entry >= otherwise || name == "padding" || name == "output_padding") continue;
+    c.emit().fail(fmt::format("argument {} has the entry {}, needs {} or more", name, entry, otherwise));
+    entry = otherwise;
+  }
   return list;
 }
 

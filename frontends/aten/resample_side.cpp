@@ -9,6 +9,10 @@ std::vector<Side> sides_of(OpCall& c, const Sizes& input, const Sizes& output) {
   const std::size_t count = sides_by_name(c);
   c.integers("output_size");
   const auto factors = given_factors(c, count);
+  if (input.size() != count + 2 || output.size() != count + 2) {
+    c.emit().fail("the sizes of image and result do not fit the operator");
+    return {};
+  }
   std::vector<Side> sides;
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t d = input.size() - count + i;

@@ -148,14 +148,16 @@ Term StorageMap::read(trace::TensorId id) {
   if (tensor.is_wrapped_number && tensor.sizes.empty() && untouched && external(tensor.storage, 0)) {
     return read_number(tensor);
   }
+  // After a failure too a term has the tensor's sizes, which lowering functions read by their places.
+  const auto harmless = [&] { return emitter_.fill(Term::integer(0), tensor.sizes, DType::kF32); };
   Entry* entry = open(tensor);
-  if (!entry) return Term::number(0);
+  if (!entry) return harmless();
   if (entry->value == graph::kNone) {
     entry->outside = emitter_.outside_value(graph::ValueKind::kInput, entry->dtype, entry->elements, "");
     entry->value = entry->outside;
   }
   Term term;
-  if (!view_of(tensor, *entry, term.operand.view)) return Term::number(0);
+  if (!view_of(tensor, *entry, term.operand.view)) return harmless();
   term.dtype = tensor.dtype;
   term.operand.value = entry->value;
   if (const auto* offsets = offsets_of(id)) {
