@@ -2,6 +2,7 @@
 #include "frontends/aten/axis_index.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <limits>
 
 #include "frontends/aten/formulas.hpp"
@@ -16,12 +17,6 @@ std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 Term with(Emitter& e, OpKind kind, const Term& x, std::int64_t number) {
   return e.binary(kind, x, Term::integer(number));
-}
-
-/// First and last (exclusive) element of an adaptive window.
-std::int64_t adaptive_begin(std::int64_t o, std::int64_t input, std::int64_t output) { return o * input / output; }
-std::int64_t adaptive_end(std::int64_t o, std::int64_t input, std::int64_t output) {
-  return ((o + 1) * input + output - 1) / output;
 }
 
 /// floor((o input + extra) / output) for every o, [output].
@@ -76,13 +71,11 @@ Term adaptive_counts(Emitter& e, std::int64_t input, std::int64_t output, DType 
 }
 
 WindowIndex adaptive_windows(Emitter& e, std::int64_t input, std::int64_t output) {
-  std::int64_t longest = 1;
-  bool all_equal = true;
-  for (std::int64_t o = 0; o < output; ++o) {
-    const std::int64_t length = adaptive_end(o, input, output) - adaptive_begin(o, input, output);
-    all_equal = all_equal && (o == 0 || length == longest);
-    longest = std::max(longest, length);
-  }
+  // With input / output = a / b in lowest terms, o a takes every remainder s by b, and the window has ceil((s + a) / b) elements.
+  const std::int64_t common = std::max<std::int64_t>(1, std::gcd(input, output)), a = input / common, b = output / common;
+  const std::int64_t shortest = b == 0 ? 1 : (a + b - 1) / b;
+  const std::int64_t longest = b == 0 ? 1 : std::max<std::int64_t>(1, (a + 2 * b - 2) / b);
+  const bool all_equal = shortest == longest;
   const Term begin = e.reshape(scaled_index(e, 0, input, 0, output), {output, 1});
   const Term index = e.binary(OpKind::kAdd, begin, e.position(1, {output, longest}));
   if (all_equal) return {index, std::nullopt};

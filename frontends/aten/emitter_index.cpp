@@ -67,6 +67,7 @@ Term Emitter::take(const Term& x, const Term& place) {
 
 Term Emitter::take_at(const Term& x, const std::vector<Term>& indices) {
   const Sizes sizes = common_sizes(*this, indices);
+  if (x.is_number()) return fill(x, sizes, x.dtype);
   const View& view = x.operand.view;
   if (indices.size() != view.sizes.size()) {
     fail(fmt::format("{} indices for a tensor with {} dimensions", indices.size(), view.sizes.size()));

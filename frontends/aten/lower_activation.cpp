@@ -131,6 +131,10 @@ std::pair<Expression, Expression> halves(OpCall& c) {
   const Expression x = wide(c, "self");
   const auto dim = static_cast<std::size_t>(wrap_dim(c.integer("dim"), x.term().rank()));
   Term first = x;
+  if (dim >= x.term().sizes().size()) {
+    c.emit().fail("argument dim names a dimension that self has not");
+    return {x, x};
+  }
   auto& view = first.operand.view;
   view.sizes[dim] /= 2;
   Term second = first;

@@ -14,14 +14,14 @@ using graph::OpKind;
 
 bool refuse(OpCall& c) {
   if (c.has("dropout_p") && c.real("dropout_p") != 0) c.emit().fail("attention with dropout is not supported");
-  for (const char* name : {"seqused_k", "alibi_slopes", "seqlen_k"}) {
+  for (const char* name : {"seqused_k", "alibi_slopes", "seqlen_k", "block_table"}) {
     if (c.has(name)) c.emit().fail(std::string("attention with ") + name + " is not supported");
   }
   for (const char* name : {"cum_seq_q", "cu_seqlens_q"}) {
     const bool backward = c.has("grad_out") || c.has("grad_out_");
     if (!backward && c.has(name)) c.emit().fail("attention over sequences of different lengths is not supported");
   }
-  for (const char* name : {"max_q", "max_k", "max_seqlen_q", "max_seqlen_k", "num_splits_key"}) {
+  for (const char* name : {"max_q", "max_k", "max_seqlen_q", "max_seqlen_k", "num_splits_key", "num_splits"}) {
     if (c.has(name)) c.integer(name);
   }
   return !c.emit().failure().empty();

@@ -56,7 +56,7 @@ void cdist(OpCall& c) {
 void cdist_backward(OpCall& c) {
   Emitter& e = c.emit();
   const Term a = widened(e, c.tensor("x1")), b = widened(e, c.tensor("x2"));
-  const Term gradient = e.unsqueeze(widened(e, c.tensor("grad")), -1);
+  const Term gradient = e.unsqueeze(widened(e, c.tensor(c.has("grad") ? "grad" : "grad_output")), -1);
   const Term distances = e.unsqueeze(widened(e, c.tensor("cdist")), -1);
   const Term full = distance_gradient(e, gradient, differences(e, a, b), distances, c.real("p"));
   c.set(0, e.drop(e.sum(full, {-2}), {-2}));
@@ -105,7 +105,7 @@ void pdist_backward(OpCall& c) {
   const Term x = widened(e, c.tensor("self"));
   const std::int64_t n = x.size(0);
   if (n < 2) return c.set(0, e.fill(Term::number(0), x.sizes(), x.dtype));
-  const Term gradient = e.unsqueeze(symmetric(e, widened(e, c.tensor("grad")), n), -1);
+  const Term gradient = e.unsqueeze(symmetric(e, widened(e, c.tensor(c.has("grad") ? "grad" : "grad_output")), n), -1);
   const Term distances = e.unsqueeze(symmetric(e, widened(e, c.tensor("pdist")), n), -1);
   const Term full = distance_gradient(e, gradient, differences(e, x, x), distances, c.real("p"));
   c.set(0, e.drop(e.sum(full, {-2}), {-2}));

@@ -119,7 +119,12 @@ View selected(View view, std::int64_t dim, std::int64_t index) {
 
 View sliced(OpCall& c, View view) {
   const auto d = static_cast<std::size_t>(wrap_dim(c.integer("dim"), static_cast<std::int64_t>(view.sizes.size())));
-  const std::int64_t size = view.sizes[d], step = c.integer("step");
+  const std::int64_t step = c.integer("step");
+  if (d >= view.sizes.size() || step < 1) {
+    c.emit().fail("arguments dim and step do not fit the tensor");
+    return view;
+  }
+  const std::int64_t size = view.sizes[d];
   const auto place = [&](std::string_view name, std::int64_t otherwise) {
     const std::int64_t given = c.has(name) ? c.integer(name) : otherwise;
     return std::clamp<std::int64_t>(given < 0 ? given + size : given, 0, size);

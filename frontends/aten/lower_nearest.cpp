@@ -1,5 +1,9 @@
 // Lowering of nearest-neighbour resampling over one to three dimensions and its gradient. Whole factors are views;
 // other patterns look elements up by an index that follows the framework's rounding.
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "frontends/aten/axis_index.hpp"
 #include "frontends/aten/formulas.hpp"
 #include "frontends/aten/lower_table.hpp"
@@ -27,6 +31,12 @@ std::vector<Side> sides_of(OpCall& c, const Sizes& input, const Sizes& output) {
   const auto factors = given_factors(c, count);
   if (input.size() != count + 2 || output.size() != count + 2) {
     c.emit().fail("the sizes of image and result do not fit the operator");
+    return {};
+  }
+  // Beyond that neighbouring pixels have the same number in f32, in which the framework counts them.
+  constexpr std::int64_t kMostPixels = std::int64_t{1} << 24;
+  if (std::ranges::max(output) > kMostPixels) {
+    c.emit().fail(fmt::format("a side of the result is longer than {} elements", kMostPixels));
     return {};
   }
   std::vector<Side> sides;

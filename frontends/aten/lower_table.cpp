@@ -38,6 +38,7 @@ std::vector<std::span<const Entry>> entry_lists() {
       chebyshev_entries(),
       convolution_entries(),
       creation_entries(),
+      ctc_entries(),
       distance_entries(),
       foreach_entries(),
       gamma_entries(),

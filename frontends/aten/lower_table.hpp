@@ -29,6 +29,7 @@ std::span<const Entry> cell_entries();
 std::span<const Entry> chebyshev_entries();
 std::span<const Entry> convolution_entries();
 std::span<const Entry> creation_entries();
+std::span<const Entry> ctc_entries();
 std::span<const Entry> distance_entries();
 std::span<const Entry> foreach_entries();
 std::span<const Entry> gamma_entries();

@@ -293,6 +293,37 @@ TEST(Inputs, DrawnValuesAreInputs) {
   EXPECT_THAT(final_state(b, program), ElementsAre(2, 1));
 }
 
+constexpr const char* kEmpty = "aten::empty.memory_format(SymInt[] size) -> Tensor";
+
+TEST(Inputs, MemoryThatIsFilledWithoutAnOpHasTheRecordedBytes) {
+  TraceBuilder b;
+  const auto w = b.fresh({2});
+  for (int i = 0; i < 2; ++i) {
+    const auto filled = b.fresh({2});
+    if (i == 0) b.external(b.storage_of(w), {0, 0}, trace::Role::kParameter, "w");
+    b.op(kEmpty, {B::integers({2})}, {B::tensor(filled)});
+    b.external(b.storage_of(filled), {3, static_cast<float>(5 + i)}, trace::Role::kUnknown);
+    b.op(kAddInPlace, {B::tensor(w), B::tensor(filled), B::integer(1)}, {B::tensor(w)});
+    b.end_iteration();
+  }
+  const auto program = lowered(b);
+  EXPECT_EQ(program.inputs.size(), 1u) << graph::to_text(program);
+  EXPECT_THAT(final_state(b, program), ElementsAre(6, 11));
+}
+
+TEST(Errors, MemoryThatChangesBetweenTwoOpsWithoutAnOp) {
+  TraceBuilder b;
+  const auto w = b.fresh({2}), filled = b.fresh({2});
+  b.external(b.storage_of(w), {0, 0}, trace::Role::kParameter, "w");
+  b.op(kEmpty, {B::integers({2})}, {B::tensor(filled)});
+  b.external(b.storage_of(filled), {3, 4}, trace::Role::kUnknown);
+  b.op(kAddInPlace, {B::tensor(w), B::tensor(filled), B::integer(1)}, {B::tensor(w)});
+  b.external(b.storage_of(filled), {5, 6}, trace::Role::kUnknown);
+  b.op(kAddInPlace, {B::tensor(w), B::tensor(filled), B::integer(1)}, {B::tensor(w)});
+  b.end_iteration();
+  EXPECT_THAT(refusal(b), HasSubstr("something other than an op changes between two ops"));
+}
+
 TEST(Errors, UnknownOpsAreListedTogether) {
   TraceBuilder b;
   const auto x = b.fresh({2}), y = b.fresh({2});

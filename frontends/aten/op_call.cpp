@@ -206,6 +206,15 @@ Term OpCall::drawn(std::size_t k) {
   return draws_.read(position_, static_cast<std::uint32_t>(k), result(k));
 }
 
+const trace::Tensor& OpCall::result(std::size_t k) const {
+  static const trace::Tensor kNothing;
+  if (wants(k)) return trace_.tensors[results_[k]];
+  emitter_.fail(fmt::format("result {} was not recorded", k));
+  return kNothing;
+}
+
+bool OpCall::enters(std::size_t k) const { return wants(k) && storages_.external(result(k).storage, 0) != nullptr; }
+
 bool OpCall::aliases(std::size_t k, std::string_view name) const {
   const trace::Arg* arg = find(name);
   return wants(k) && arg && arg->kind == Kind::kTensor && storages_.same_storage(results_[k], arg->tensor);

@@ -48,7 +48,8 @@ class OpCall {
   /// Results, a list's items one after the other; kNone where the op returned no tensor.
   std::size_t result_count() const { return results_.size(); }
   bool wants(std::size_t k) const { return k < results_.size() && results_[k] != trace::kNone; }
-  const trace::Tensor& result(std::size_t k) const { return trace_.tensors[results_[k]]; }
+  /// Fails where the op returned no tensor; without dimensions then.
+  const trace::Tensor& result(std::size_t k) const;
   /// Result `k` is this term, converted to its dtype. Done when the lowering function has returned.
   void set(std::size_t k, const Term& term);
   /// The argument tensor `name` (item `element` of a list) is written in place.
@@ -56,6 +57,8 @@ class OpCall {
   /// True when the values of result `k` were drawn at random and recorded; drawn() is those values.
   bool is_drawn(std::size_t k) const;
   Term drawn(std::size_t k);
+  /// True when the recording has bytes of result `k`'s storage, which something other than an op filled.
+  bool enters(std::size_t k) const;
   /// True when result `k` shares its storage with the argument tensor `name`.
   bool aliases(std::size_t k, std::string_view name) const;
   /// Says that numbers of this op that differ between iterations do not matter.

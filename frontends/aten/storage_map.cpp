@@ -12,8 +12,14 @@ using graph::View;
 
 StorageMap::StorageMap(const trace::Trace& trace, const Alignment& alignment, Emitter& emitter)
     : trace_(trace), alignment_(alignment), emitter_(emitter) {
+  std::map<std::uint32_t, std::size_t> place_of;
+  for (std::size_t i = 0; i < alignment.iterations.size(); ++i) place_of.emplace(alignment.iterations[i], i);
   for (const trace::External& external : trace.externals) {
-    externals_.emplace(std::pair{external.iteration, external.storage}, &external);
+    const auto [at, is_new] = externals_.emplace(std::pair{external.iteration, external.storage}, &external);
+    const auto place = place_of.find(external.iteration);
+    if (is_new || at->second->blob == external.blob || place == place_of.end()) continue;
+    const auto first = alignment.to_first[place->second].find(external.storage);
+    if (first != alignment.to_first[place->second].end()) changing_.insert(first->second);
   }
 }
 
@@ -46,6 +52,10 @@ StorageMap::Entry* StorageMap::open(const trace::Tensor& tensor) {
   const std::uint32_t width = size_bytes(tensor.dtype);
   if (width == 0 || tensor.dtype == DType::kC64 || tensor.dtype == DType::kC128) {
     emitter_.fail(fmt::format("tensors of dtype {} are not supported", name(tensor.dtype)));
+    return nullptr;
+  }
+  if (changing_.contains(tensor.storage)) {
+    emitter_.fail("memory that something other than an op changes between two ops that read it is not supported");
     return nullptr;
   }
   auto [at, is_new] = entries_.try_emplace(tensor.storage);

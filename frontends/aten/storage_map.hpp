@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,7 @@ class StorageMap {
   std::uint32_t position_ = trace::kNone;
   std::map<trace::StorageId, Entry> entries_;
   std::map<std::pair<std::uint32_t, trace::StorageId>, const trace::External*> externals_;
+  std::set<trace::StorageId> changing_;  // of the first iteration; their bytes are in the recording more than once per iteration
 };
 
 }  // namespace crucible::aten

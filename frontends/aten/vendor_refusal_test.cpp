@@ -13,8 +13,8 @@ using testing::HasSubstr;
 constexpr const char* kFlash =
     "aten::_flash_attention_forward(Tensor query, Tensor key, Tensor value, Tensor? cum_seq_q, Tensor? cum_seq_k, SymInt max_q, "
     "SymInt max_k, float dropout_p, bool is_causal, bool return_debug_mask, *, float? scale=None, SymInt? window_size_left=None, "
-    "SymInt? window_size_right=None, Tensor? seqused_k=None, Tensor? alibi_slopes=None) -> (Tensor output, Tensor "
-    "softmax_logsumexp, Tensor rng_state, Tensor unused, Tensor debug_attn_mask)";
+    "SymInt? window_size_right=None, Tensor? seqused_k=None, Tensor? alibi_slopes=None, Tensor? block_table=None, SymInt? "
+    "num_splits=None) -> (Tensor output, Tensor softmax_logsumexp, Tensor rng_state, Tensor unused, Tensor debug_attn_mask)";
 
 /// Flash attention in which argument `index` is something else.
 Case flash_with(std::size_t index, std::function<trace::Arg(const Ids&)> other, Shape key = {1, 3, 2, 4}) {
@@ -23,7 +23,7 @@ Case flash_with(std::size_t index, std::function<trace::Arg(const Ids&)> other, 
           [=](const Ids& in) {
             Args arguments{t(in[0]),      t(in[1]),          t(in[1]),          B::none(), B::none(), B::integer(3), B::integer(3),
                            B::number(0), B::boolean(false), B::boolean(false), B::none(), B::none(), B::none(),     B::none(),
-                           B::none()};
+                           B::none(),    B::none(),         B::none()};
             arguments[index] = other(in);
             return arguments;
           },
@@ -35,6 +35,7 @@ TEST(Refusals, Attention) {
   EXPECT_THAT(refusal_of(flash_with(7, [](const Ids&) { return B::number(0.1); })), HasSubstr("attention with dropout"));
   EXPECT_THAT(refusal_of(flash_with(13, second)), HasSubstr("attention with seqused_k"));
   EXPECT_THAT(refusal_of(flash_with(14, second)), HasSubstr("attention with alibi_slopes"));
+  EXPECT_THAT(refusal_of(flash_with(15, second)), HasSubstr("attention with block_table"));
   EXPECT_THAT(refusal_of(flash_with(3, second)), HasSubstr("sequences of different lengths"));
   const auto nothing = [](const Ids&) { return B::none(); };
   EXPECT_THAT(refusal_of(flash_with(10, nothing, {1, 3, 3, 4})), HasSubstr("the heads of query, key and value do not fit"));

@@ -36,6 +36,27 @@ void encode_elements(Encoder& e, const c10::IValue& value, const c10::Type& elem
   for (const c10::IValue& item : values) encode_value(e, item, element, access);
 }
 
+/// Where the schema says Any, the value itself says what it is.
+void encode_by_tag(Encoder& e, const c10::IValue& value, Access access) {
+  if (value.isNone()) return e.none();
+  if (value.isTensor()) return e.tensor(value.toTensor(), access);
+  if (value.isBool()) return e.boolean(value.toBool());
+  if (value.isInt() || value.isSymInt()) return e.symbolic(value.toSymInt());
+  if (value.isDouble()) return e.real(value.toDouble());
+  if (value.isScalar()) return e.scalar(value.toScalar());
+  if (value.isString()) return e.string(value.toStringRef());
+  if (value.isDevice()) return e.device(value.toDevice());
+  if (value.isGenerator()) return e.generator(value.toGenerator());
+  if (value.isTuple() || value.isList()) {
+    const std::vector<c10::IValue> items = value.isTuple() ? value.toTupleRef().elements().vec() : value.toListRef().vec();
+    e.list(items.size());
+    for (const c10::IValue& item : items) encode_by_tag(e, item, access);
+    return;
+  }
+  if (value.isObject()) return encode_object(e, value);
+  e.opaque(value.tagKind());
+}
+
 void encode_value(Encoder& e, const c10::IValue& value, const c10::Type& type, Access access) {
   if (value.isNone()) return e.none();
   switch (type.kind()) {
@@ -75,6 +96,7 @@ void encode_value(Encoder& e, const c10::IValue& value, const c10::Type& type, A
     case c10::TypeKind::GeneratorType: return e.generator(value.toGenerator());
     case c10::TypeKind::StringType: return e.string(value.toStringRef());
     case c10::TypeKind::StorageType: return e.storage(value.toStorage(), access);
+    case c10::TypeKind::AnyType: return encode_by_tag(e, value, access);
     default: break;
   }
   if (value.isObject()) return encode_object(e, value);

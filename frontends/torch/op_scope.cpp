@@ -152,7 +152,7 @@ void Encoder::tensor(const at::Tensor& tensor, Access access) {
     flags |= how;
   }
   *head = static_cast<std::uint64_t>(Tag::kTensor) |
-          static_cast<std::uint64_t>(kDTypes[static_cast<std::size_t>(impl->dtype().toScalarType())]) << 8 | flags << 16 |
+          static_cast<std::uint64_t>(kDTypes[static_cast<std::size_t>(c10::typeMetaToScalarType(impl->dtype()))]) << 8 | flags << 16 |
           static_cast<std::uint64_t>(dimensions) << 24 | static_cast<std::uint64_t>(slot.id) << 32;
   log_.written(next);
 }

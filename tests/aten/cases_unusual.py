@@ -132,3 +132,35 @@ for op, arguments in (("resize_", ([2, 3],)), ("resize_as_", (torch.zeros(2, 3),
 @case("lerp.Scalar", "weight crosses a half")
 def lerp_across(d):
     return aten.lerp.Scalar(d.f(3, 5), d.f(3, 5), 0.25 * d.step)
+
+
+# Connectionist temporal classification: what forward keeps beyond a sample's lengths is what the memory held
+def scores(d):
+    return d.keep(lambda: torch.randn(6, 3, 5, generator=d._generator).log_softmax(2))
+
+
+TARGETS = torch.tensor([[1, 1, 2], [3, 2, 4], [4, 0, 0]])
+CTC = {"padded": (TARGETS, [6, 5, 4], [3, 2, 1], 0), "concatenated": (torch.tensor([1, 1, 2, 3, 4, 2]), [6, 6, 6], [3, 2, 1], 0),
+       "too short": (TARGETS, [3, 6, 6], [3, 3, 1], 0), "last class blank": (torch.tensor([[1, 1], [3, 2], [0, 0]]), [6, 3, 6], [2, 2, 0], 4)}
+for variant, (targets, inputs, labels, blank) in CTC.items():
+    for as_tensors in (False, True):
+        suffix = ".Tensor" if as_tensors else ""
+        overload = "Tensor" if as_tensors else "default"
+        sizes = [torch.tensor(n) if as_tensors else n for n in (inputs, labels)]
+
+        def loss(d, targets=targets, sizes=sizes, blank=blank, overload=overload):
+            return getattr(aten._ctc_loss, overload)(scores(d), targets, *sizes, blank)[0]
+
+        def gradient(d, targets=targets, sizes=sizes, blank=blank, overload=overload, zeroed=variant == "too short"):
+            x = scores(d)
+            lost, kept = getattr(aten._ctc_loss, overload)(x, targets, *sizes, blank)
+            return getattr(aten._ctc_loss_backward, overload)(d.f(3), x, targets, *sizes, lost, kept, blank, zeroed)
+
+        case(f"_ctc_loss{suffix}", variant)(loss)
+        case(f"_ctc_loss_backward{suffix}", variant)(gradient)
+
+
+@case("_ctc_loss", "mean over targets")
+def ctc_mean(d):
+    """C++ makes the tensor of the targets' lengths that the mean divides by: memory that no op fills."""
+    return torch.nn.functional.ctc_loss(scores(d), TARGETS, [6, 5, 4], [3, 2, 1])

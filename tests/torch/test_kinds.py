@@ -174,6 +174,10 @@ class Ordinary(SnippetTest):
         def fill(x: torch.Tensor, number: float) -> None:
             x.fill_(number)
 
+        loose = torch.library.Library('loose', 'FRAGMENT')
+        loose.define('op(Tensor x, Any how) -> Tensor')
+        loose.impl('op', lambda x, how: x.neg(), 'CPU')
+
         class Square(torch.autograd.Function):
             @staticmethod
             def forward(ctx, x):
@@ -225,6 +229,10 @@ class Ordinary(SnippetTest):
         "integers": """
             x = torch.arange(5, dtype=torch.int32)
             (x << 2).bitwise_and(7).to(torch.uint8).eq(4).logical_not().any()
+        """,
+        "any_type": """
+            for how in (None, True, 3, 2.5, 1j, 'sum', (1, 'two', torch.ones(2)), [4.5, 0.5], torch.zeros(3)):
+                torch.ops.loose.op(torch.ones(3), how)
         """,
         "python_operator": """
             x = torch.ones(3, requires_grad=True)
@@ -304,6 +312,17 @@ class Ordinary(SnippetTest):
     def test_integers_and_booleans(self):
         types = [self.shared.tensor(op["outputs"][0])["dtype"] for op in self.ops("integers")]
         self.assertEqual([t for t in ("i32", "u8", "bool") if t not in types], [])
+
+    def test_any_type(self):
+        given = [op["args"][1] for op in self.ops("any_type") if op["name"] == "loose::op"]
+        self.assertEqual(given[:3], [None, True, 3])
+        self.assertEqual(real(given[3]), 2.5)
+        self.assertEqual(list(given[4]), ["complex"])
+        self.assertEqual(given[5], "sum")
+        self.assertEqual(given[6][:2], [1, "two"])
+        self.assertEqual(self.shared.tensor(given[6][2])["sizes"], [2])
+        self.assertEqual([real(number) for number in given[7]], [4.5, 0.5])
+        self.assertEqual(self.shared.tensor(given[8])["sizes"], [3])
 
     def test_operators_from_python(self):
         forward = self.one("python_operator", "mine::twice")
