@@ -13,6 +13,8 @@ namespace {
 
 // Adam and its kin; RMSprop, Adadelta; Adagrad.
 constexpr std::array<std::string_view, 3> kSecondMoments = {"exp_avg_sq", "square_avg", "sum"};
+// What RMSprop and Adadelta keep of steps: gradients over their own size, so noise is as large in them as anything.
+constexpr std::array<std::string_view, 2> kSteps = {"momentum_buffer", "acc_delta"};
 
 /// "exp_avg_sq of blocks.0.weight" as its two parts; the first is empty for a parameter's own name.
 std::pair<std::string_view, std::string_view> parts_of(std::string_view name) {
@@ -21,6 +23,7 @@ std::pair<std::string_view, std::string_view> parts_of(std::string_view name) {
   return {name.substr(0, at), name.substr(at + 4)};
 }
 
+bool is_of_steps(std::string_view kind) { return std::ranges::find(kSteps, kind) != kSteps.end(); }
 bool is_second_moment(std::string_view kind) { return std::ranges::find(kSecondMoments, kind) != kSecondMoments.end(); }
 
 std::vector<double> elements_of(DType dtype, std::span<const std::byte> bytes) {
@@ -80,8 +83,13 @@ Result<Noise> Noise::find(const graph::Program& program, const trace::BlobStore&
     noise.masks_.emplace(parameter, std::move(mask));
   }
   if (noise.masks_.empty()) return noise;
-  for (const graph::State& state : program.states) {  // how far parameters went
+  for (const graph::State& state : program.states) {  // how far parameters went, and what was kept of their steps
     const graph::Value& value = program.values[state.start];
+    if (const auto kind = parts_of(value.name).first; is_of_steps(kind) && state.final_blob != graph::kNone && is_floating(value.dtype)) {
+      CRUCIBLE_TRY(const auto bytes, blobs.load(state.final_blob));
+      double& largest = noise.largest_step_[std::string(kind)];
+      largest = std::max(largest, largest_of(elements_of(value.dtype, bytes)));
+    }
     const bool has_both = state.initial_blob != graph::kNone && state.final_blob != graph::kNone;
     if (!has_both || !sizes.contains(value.name) || !is_floating(value.dtype)) continue;
     CRUCIBLE_TRY(const auto before, blobs.load(state.initial_blob));
@@ -109,6 +117,11 @@ double Noise::difference(std::string_view name, DType dtype, std::span<const std
   // Ten times: noise of other roundings may be larger than the recorded one, not of another order.
   const double gradient = 10 * share_ * largest_gradient_;
   const double allowed = is_second_moment(kind) ? gradient * gradient : gradient;
+  const auto step = largest_step_.find(kind);
+  const auto is_too_large = [&](double was, double is) {
+    if (kind.empty()) return std::fabs(is - was) > 2 * largest_move_;
+    return std::fabs(is) > (step == largest_step_.end() ? allowed : 2 * step->second);
+  };
   double largest = std::numeric_limits<float>::min(), far = 0;
   for (std::size_t i = 0; i < b.size(); ++i) {
     if (std::isfinite(b[i])) largest = std::max(largest, std::fabs(b[i]));
@@ -119,7 +132,7 @@ double Noise::difference(std::string_view name, DType dtype, std::span<const std
     const double distance = std::fabs(a[i] - b[i]);
     if (mask.empty() || !mask[i]) {
       far = std::max(far, distance);
-    } else if (kind.empty() ? distance > 2 * largest_move_ : std::fabs(a[i]) > allowed) {
+    } else if (is_too_large(b[i], a[i])) {
       return kFar;
     }
   }

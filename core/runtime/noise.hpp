@@ -42,13 +42,14 @@ class Noise {
 
   /// The largest difference of the elements that are not noise, over the tensor's largest recorded element; infinite when
   /// an element that is noise has become larger than noise can be: a moment beyond the noise of its kind, a parameter
-  /// further from its recorded value than parameters moved in all the recorded iterations.
+  /// further from its recorded value than parameters moved in all the recorded iterations, a step twice the largest one.
   double difference(std::string_view name, DType dtype, std::span<const std::byte> actual, std::span<const std::byte> expected) const;
 
  private:
   std::map<std::string, std::vector<bool>, std::less<>> masks_;  // by parameter
   std::size_t count_ = 0;
   double largest_gradient_ = 0, share_ = 0, largest_move_ = 0;
+  std::map<std::string, double, std::less<>> largest_step_;  // by kind of state, where one keeps steps
 };
 
 }  // namespace crucible::runtime

@@ -72,6 +72,17 @@ TEST(Noise, MomentsStayNoise) {
   EXPECT_TRUE(std::isinf(recording.difference("exp_avg of weight", {0.5F, std::nanf("")}, 3)));
 }
 
+TEST(Noise, StepsAreAsLargeAsOtherSteps) {
+  Recording recording;
+  recording.blobs.bytes.push_back(bytes_of({0.8F, -0.9F}));
+  const auto id = static_cast<graph::ValueId>(recording.program.values.size());
+  recording.program.values.push_back({graph::ValueKind::kState, DType::kF32, 2, "momentum_buffer of weight", graph::kNone});
+  recording.program.states.push_back({id, id, graph::kNone, 4});
+  EXPECT_EQ(recording.difference("momentum_buffer of weight", {0.8F, 0.9F}, 4), 0);
+  EXPECT_TRUE(std::isinf(recording.difference("momentum_buffer of weight", {0.8F, 1.9F}, 4)));
+  EXPECT_NEAR(recording.difference("momentum_buffer of weight", {0.89F, -0.9F}, 4), 0.1, 1e-6) << "an element that is determined";
+}
+
 TEST(Noise, OthersAreComparedAsTheyAre) {
   EXPECT_NEAR(Recording().difference("other", {1.001F, 2.0105F}, 1), 0.005, 1e-4);
 }

@@ -56,22 +56,29 @@ std::string Session::State::name_of(graph::ValueId value) const {
 }
 
 Result<void> Session::State::write_blob(graph::ValueId value, std::uint32_t blob) {
-  const std::uint64_t size = bytes_of(program->values[value]), offset = interpreted ? 0 : offset_of(value);
-  const bool is_twice = std::ranges::find(loaded_twice, value) != loaded_twice.end();
+  const std::uint64_t size = bytes_of(program->values[value]);
   if (blob == graph::kNone) {  // a state that the recording first saw being written starts as zeros
     if (interpreted) interpreted->values[value].assign(size, std::byte{0});
     if (size == 0 || interpreted) return {};
-    if (is_twice) CRUCIBLE_TRY_VOID(second_arena->fill(offset, size, 0));
-    return arena->fill(offset, size, 0);
+    const bool is_twice = std::ranges::find(loaded_twice, value) != loaded_twice.end();
+    if (is_twice) CRUCIBLE_TRY_VOID(second_arena->fill(offset_of(value), size, 0));
+    return arena->fill(offset_of(value), size, 0);
   }
   CRUCIBLE_TRY(std::vector<std::byte> bytes, blobs->load(blob));
   if (bytes.size() != size) {
     return Error{ErrorCode::kBadInput, fmt::format("{} has {} bytes, the recording has {} for it (blob {})",
                                                    name_of(value), size, bytes.size(), blob)};
   }
+  return write_bytes(value, std::move(bytes));
+}
+
+/// As many bytes as the value has.
+Result<void> Session::State::write_bytes(graph::ValueId value, std::vector<std::byte> bytes) {
+  const bool is_empty = bytes.empty();
   if (interpreted) interpreted->values[value] = std::move(bytes);
-  if (size == 0 || interpreted) return {};
-  if (is_twice) CRUCIBLE_TRY_VOID(second_arena->write(offset, bytes));
+  if (is_empty || interpreted) return {};
+  const std::uint64_t offset = offset_of(value);
+  if (std::ranges::find(loaded_twice, value) != loaded_twice.end()) CRUCIBLE_TRY_VOID(second_arena->write(offset, bytes));
   return arena->write(offset, bytes);
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -83,12 +84,22 @@ struct StateDifference {
   std::string name;
   double max_rel_diff = 0;  // largest |a - b| over the largest |b| of the tensor, elements of noise left out (noise.hpp)
   bool bit_equal = false;
+  double spread = 0;             // see Spread; 0 where it was not measured
+  bool is_undetermined = false;  // beyond the tolerance, but not beyond what runs spread: consider_spread()
+};
+
+/// How far runs end from each other that start one unit in the last place apart, by state: largest |a - b| over the largest
+/// |b|, elements of noise left out.
+struct Spread {
+  std::uint32_t runs = 0;
+  std::map<std::string, double, std::less<>> states;
 };
 
 struct Verification {
   bool verified = false;
   double loss_tolerance = 1e-5, state_tolerance = 1e-4;  // of f32 and f64; larger for narrower dtypes (noise.hpp)
   std::uint32_t first_bad_iteration = graph::kNone;
+  std::uint32_t iterations = 0;
   std::size_t losses_compared = 0;
   double max_loss_rel_diff = 0;
   std::vector<StateDifference> states;  // worst first
@@ -98,8 +109,21 @@ struct Verification {
   std::size_t outputs_compared = 0;             // tensors, of all iterations
   std::vector<OutputDifference> outputs;        // those that are not bit-equal, the one furthest beyond its tolerance first
   std::vector<std::string> outputs_left_out;    // recorded, but the program cannot give them; each with the reason
-  std::string reason;       // "" when verified; else names the iteration and the tensor
+  std::uint32_t spread_runs = 0;        // 0: not measured
+  std::size_t states_undetermined = 0;  // beyond the tolerance, within kSpreads times their spread
+  std::string reason;                       // "" when verified; else names the iteration and the tensor
+  std::string other_reason, state_reason;   // its parts: of losses and outputs, of states
+
+  /// Makes `reason` and `verified` of the parts.
+  void settle();
 };
+
+/// A state that is not further from the recorded one than this many times its spread is not determined by the arithmetic: the
+/// recorded run could have ended elsewhere too.
+inline constexpr double kSpreads = 4;
+
+/// Judges the states anew, knowing how far runs spread.
+void consider_spread(Verification& verdict, const Spread& spread);
 
 /// A step that the device refused and the second one runs.
 struct RefusedStep {
@@ -140,6 +164,11 @@ class Session {
   /// Judges losses and outputs of all iterations and compares the present state with the recorded one; call after the
   /// last iteration. Errors: kUsage when iterations have not run, or their outputs were not compared.
   Result<Verification> verify(const std::vector<IterationResult>& results) const;
+  /// Runs all iterations `runs` more times, each from the recorded starting state with every floating-point element one unit
+  /// in the last place further up or down, and says how far the ends are from the present one. Call after the last
+  /// iteration; the state is another one then: reset() afterwards. `progress`, if any, hears of each run by its number.
+  /// Errors: kUsage when iterations have not run; those of run().
+  Result<Spread> measure_spread(std::uint32_t runs, const std::function<void(std::uint32_t)>& progress = nullptr);
   /// Nanoseconds per step over one more run of the present inputs. The state moves on: reset() afterwards.
   /// Errors: kUsage without iterations, and for the reference interpreter, which has no steps.
   Result<std::vector<std::uint64_t>> profile();

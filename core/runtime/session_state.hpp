@@ -63,13 +63,22 @@ struct Session::State {
   Result<void> load_iteration(std::uint32_t index);
   Result<void> poison_transient();
   Result<void> write_blob(graph::ValueId value, std::uint32_t blob);
+  Result<void> write_bytes(graph::ValueId value, std::vector<std::byte> bytes);
   Result<double> read_output(const graph::Output& output) const;
   Result<std::vector<std::byte>> read_tensor(const graph::Output& output) const;
   Result<OutputDifference> compare_output(const graph::Output& output, std::uint32_t iteration) const;
   Result<StateDifference> compare_state(const graph::State& state, const Noise& noise) const;
+  /// As StateDifference::max_rel_diff; 0 for equal bytes.
+  Result<double> difference(const graph::State& state, const Noise& noise, std::span<const std::byte> actual,
+                            std::span<const std::byte> expected) const;
+  Result<std::vector<std::byte>> final_bytes(const graph::State& state) const;
+  Result<void> perturb_states(std::uint64_t seed);
   std::uint64_t offset_of(graph::ValueId value) const;
   std::string name_of(graph::ValueId value) const;
   static std::uint64_t bytes_of(const graph::Value& value);
 };
+
+/// Why the states are not equal to the recorded ones, or "".
+std::string state_reason(const Verification& verdict);
 
 }  // namespace crucible::runtime

@@ -22,7 +22,7 @@ void judge_losses(const graph::Program& program, const std::vector<IterationResu
       verdict.max_loss_rel_diff = std::max(verdict.max_loss_rel_diff, difference);
       if (difference <= verdict.loss_tolerance || verdict.first_bad_iteration != graph::kNone) continue;
       verdict.first_bad_iteration = iteration;
-      verdict.reason = fmt::format(
+      verdict.other_reason = fmt::format(
           "iteration {}: {} is {:.9g}, recorded is {:.9g}: relative difference {:.3g} is above {:g}", iteration,
           output.name.empty() ? "the loss" : output.name, loss, recorded, difference, verdict.loss_tolerance);
     }
@@ -30,7 +30,7 @@ void judge_losses(const graph::Program& program, const std::vector<IterationResu
 }
 
 void add_reason(Verification& verdict, std::string text) {
-  verdict.reason += (verdict.reason.empty() ? "" : "; ") + std::move(text);
+  verdict.other_reason += (verdict.other_reason.empty() ? "" : "; ") + std::move(text);
 }
 
 /// The first output beyond its tolerance becomes part of the reason, with how many others there are.
@@ -58,36 +58,41 @@ void judge_outputs(const std::vector<IterationResult>& results, Verification& ve
                                   bad == 1 ? "" : fmt::format("; {} of {} outputs do", bad, verdict.outputs_compared)));
 }
 
-void judge_states(Verification& verdict, std::uint32_t last_iteration) {
-  std::ranges::stable_sort(verdict.states, [](const StateDifference& a, const StateDifference& b) {
-    return a.max_rel_diff > b.max_rel_diff;
-  });
-  if (verdict.states.empty() || verdict.states[0].max_rel_diff <= verdict.state_tolerance) return;
-  const auto bad = std::ranges::count_if(
-      verdict.states, [&](const StateDifference& state) { return !(state.max_rel_diff <= verdict.state_tolerance); });
-  const StateDifference& worst = verdict.states[0];
-  add_reason(verdict, fmt::format(
-      "after iteration {}: {} of {} states differ by more than {:g} of their largest value, {} most ({:.3g})",
-      last_iteration, bad, verdict.states.size(), verdict.state_tolerance, worst.name, worst.max_rel_diff));
+}  // namespace
+
+std::string state_reason(const Verification& verdict) {
+  const StateDifference* worst = nullptr;
+  std::size_t bad = 0;
+  for (const StateDifference& state : verdict.states) {
+    if (state.max_rel_diff <= verdict.state_tolerance || state.is_undetermined) continue;
+    ++bad;
+    if (worst == nullptr) worst = &state;
+  }
+  if (bad == 0) return "";
+  return fmt::format("after iteration {}: {} of {} states differ by more than {:g} of their largest value, {} most ({:.3g}{})",
+                     verdict.iterations == 0 ? 0 : verdict.iterations - 1, bad, verdict.states.size(), verdict.state_tolerance, worst->name, worst->max_rel_diff,
+                     verdict.spread_runs == 0 ? "" : fmt::format("; runs one rounding apart {:.3g}", worst->spread));
 }
 
-}  // namespace
+void Verification::settle() {
+  reason = other_reason + (other_reason.empty() || state_reason.empty() ? "" : "; ") + state_reason;
+  verified = reason.empty();
+}
 
 Result<StateDifference> Session::State::compare_state(const graph::State& state, const Noise& noise) const {
   CRUCIBLE_TRY(const std::vector<std::byte> expected, blobs->load(state.final_blob));
+  CRUCIBLE_TRY(const std::vector<std::byte> actual, final_bytes(state));
+  CRUCIBLE_TRY(const double far, difference(state, noise, actual, expected));
+  return StateDifference{name_of(state.start), far, actual == expected};
+}
+
+Result<double> Session::State::difference(const graph::State& state, const Noise& noise, std::span<const std::byte> actual,
+                                          std::span<const std::byte> expected) const {
   const graph::Value& value = program->values[state.start];
-  std::vector<std::byte> actual(bytes_of(value));
-  // On a device the end has come home to the start's place; the interpreter does that before the next iteration.
-  CRUCIBLE_TRY_VOID(read_bytes(interpreted && interpreted->is_run ? state.end : state.start, 0, actual));
-  const Result<TensorDifference> difference = compare(value.dtype, actual, expected);
-  if (!difference) {
-    return Error{difference.error().code,
-                 fmt::format("final {}: {}", name_of(state.start), difference.error().message)};
-  }
-  const double far = difference->bit_equal || noise.elements(value.name).empty()
-                         ? difference->max_rel_diff
-                         : noise.difference(value.name, value.dtype, actual, expected);
-  return StateDifference{name_of(state.start), far, difference->bit_equal};
+  const Result<TensorDifference> far = compare(value.dtype, actual, expected);
+  if (!far) return Error{far.error().code, fmt::format("final {}: {}", name_of(state.start), far.error().message)};
+  if (far->bit_equal || noise.elements(value.name).empty()) return far->max_rel_diff;
+  return noise.difference(value.name, value.dtype, actual, expected);
 }
 
 Result<Verification> Session::verify(const std::vector<IterationResult>& results) const {
@@ -103,6 +108,7 @@ Result<Verification> Session::verify(const std::vector<IterationResult>& results
                                                 tensors, results[iteration].outputs.size())};
   }
   Verification verdict;
+  verdict.iterations = program.iterations;
   const Tolerances tolerances = tolerances_of(program);
   verdict.loss_tolerance = tolerances.loss;
   verdict.state_tolerance = tolerances.state;
@@ -122,13 +128,14 @@ Result<Verification> Session::verify(const std::vector<IterationResult>& results
       verdict.states_not_recorded.push_back(state_->name_of(state.start));
     }
   }
-  judge_states(verdict, program.iterations == 0 ? 0 : program.iterations - 1);
+  std::ranges::stable_sort(verdict.states, std::ranges::greater(), &StateDifference::max_rel_diff);
+  verdict.state_reason = state_reason(verdict);
   // States that nothing changes are equal whatever the replay computed.
   const bool has_states = is_changed && !verdict.states.empty();
   if (verdict.losses_compared == 0 && verdict.outputs_compared == 0 && !has_states) {
     add_reason(verdict, "the recording has no loss, no output and no changed state that the replay could be compared with");
   }
-  verdict.verified = verdict.reason.empty();
+  verdict.settle();
   return verdict;
 }
 

@@ -41,8 +41,9 @@ class Lowering {
     CRUCIBLE_TRY_VOID(losses_.finish(storages_, program_));
     CRUCIBLE_TRY_VOID(classify(trace_, alignment_, storages_, emitter_));
     outputs_.finish(emitter_);
+    // Checks before each op refuse most damaged recordings; what gets past them is refused here.
     auto verified = graph::verify(program_);
-    if (!verified) return verified.error();
+    if (!verified) return Error{ErrorCode::kBadInput, "the recorded ops make no valid program: " + verified.error().message};
     return std::move(program_);
   }
 

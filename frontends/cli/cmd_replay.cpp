@@ -25,7 +25,7 @@ struct ReplayOptions {
   std::string file;
   DeviceChoice device;
   std::uint32_t iterations = 0;  // 0: all
-  std::uint32_t repeat = 0;
+  std::uint32_t repeat = 0, sensitivity = 0;
   bool no_fuse = false, verify = false, profile = false, json = false;
   std::string receipt, opaque = "missing";
 };
@@ -54,6 +54,9 @@ Result<void> check_options(const ReplayOptions& options, const graph::Program& p
                  fmt::format("--verify compares the state after the last iteration: leave out --iterations "
                              "{}, or give {}",
                              options.iterations, program.iterations)};
+  }
+  if (options.sensitivity > 0 && !options.verify) {
+    return Error{ErrorCode::kUsage, "--sensitivity says which differences from the recording matter: give --verify too"};
   }
   return {};
 }
@@ -163,6 +166,14 @@ Result<int> replay(const ReplayOptions& options) {
   if (options.verify) {
     CRUCIBLE_TRY(report.verification, session->verify(report.results));
   }
+  if (options.sensitivity > 0) {
+    const auto say = [&](std::uint32_t run) {
+      progress.say(fmt::format("replaying from a start one rounding away, {} of {}", run + 1, options.sensitivity));
+    };
+    CRUCIBLE_TRY(const runtime::Spread spread, session->measure_spread(options.sensitivity, say));
+    runtime::consider_spread(*report.verification, spread);
+    CRUCIBLE_TRY_VOID(session->reset());
+  }
   for (const runtime::IterationResult& result : report.results) report.times_ns.push_back(result.time_ns);
   if (options.repeat > 0) report.times_ns.clear();
   for (std::uint32_t round = 0; round < options.repeat; ++round) {
@@ -213,6 +224,11 @@ void add_replay(Commands& commands) {
       ->check(CLI::IsMember({"missing", "all"}));
   command->add_flag("--verify", options->verify,
                     "Compare each loss, each output of inference and the final state with the recorded ones; exit 1 when they differ");
+  command
+      ->add_option("--sensitivity", options->sensitivity,
+                   "With --verify: run N more times from starts one rounding away; states that those runs do not determine either "
+                   "do not count as different")
+      ->check(CLI::Range(1u, 1000u));
   command->add_flag("--profile", options->profile, "Run once more and show the hottest steps");
   command->add_flag("--json", options->json, "One JSON document on standard output");
   command->add_option("--receipt", options->receipt, "Write what ran, on what and how, to this file (JSON)");

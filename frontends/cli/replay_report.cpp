@@ -53,6 +53,15 @@ Json state_json(const runtime::Verification& verdict) {
   state["worst"] = verdict.states.empty() ? Json(nullptr) : Json(verdict.states[0].name);
   state["bit_equal"] =
       std::ranges::count_if(verdict.states, [](const auto& difference) { return difference.bit_equal; });
+  if (verdict.spread_runs > 0) {
+    Json spread = {{"runs", verdict.spread_runs}, {"undetermined", Json::array()}};
+    for (const runtime::StateDifference& difference : verdict.states) {
+      if (difference.is_undetermined) {
+        spread["undetermined"].push_back({{"name", difference.name}, {"max_rel_diff", number(difference.max_rel_diff)}, {"spread", number(difference.spread)}});
+      }
+    }
+    state["spread"] = std::move(spread);
+  }
   state["noise"] = {{"elements", verdict.noise_elements}, {"parameters", verdict.noise_parameters}};
   if (!verdict.states_not_recorded.empty()) state["not_recorded"] = verdict.states_not_recorded;
   state["differences"] = Json::object();
@@ -192,6 +201,11 @@ std::string verification_text(const runtime::Verification& verdict, bool colour)
     text +=
         fmt::format("states    {} compared, {} bit-equal, worst {:.2g}: {} (tolerance {:g})\n", verdict.states.size(),
                     equal, verdict.states[0].max_rel_diff, verdict.states[0].name, verdict.state_tolerance);
+  }
+  if (verdict.spread_runs > 0) {
+    text += fmt::format(
+        "spread    {} states beyond the tolerance are not determined: within {:g} times what {} runs from starts one rounding away differ\n",
+        verdict.states_undetermined, runtime::kSpreads, verdict.spread_runs);
   }
   if (verdict.noise_elements > 0) {
     text += fmt::format("noise     {} elements of {} parameters have gradients of rounding noise: compared by size alone\n",

@@ -27,10 +27,10 @@ def python(script, *arguments, check=True):
     return done.stdout
 
 
-def record(crucible, folder, name):
+def record(crucible, folder, name, iterations=ITERATIONS):
     """Records one model. Returns what the run gave, what `trace info` says of the file, and why it failed, if it did."""
     path, notes = os.path.join(folder, f"{name}.crtrace"), os.path.join(folder, f"{name}.json")
-    command = [crucible, "record", "-o", path, "--iterations", str(ITERATIONS), "--warmup", str(WARMUP), "--snapshot", "ops", "--", sys.executable,
+    command = [crucible, "record", "-o", path, "--iterations", str(iterations), "--warmup", str(WARMUP), "--snapshot", "ops", "--", sys.executable,
                os.path.join(HERE, "run_model.py"), name, "--steps", str(STEPS), "--output", notes]
     done = subprocess.run(command, capture_output=True, text=True,
                           env={**os.environ, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"})

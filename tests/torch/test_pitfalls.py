@@ -191,7 +191,7 @@ class Pitfalls(SnippetTest):
 
     def test_07_undefined_and_wrapped(self):
         norm = self.one("undefined", "aten::native_layer_norm")
-        self.assertEqual(norm["args"][2:4], [None, None])
+        self.assertIn(norm["args"][2:4], ([None, None], ["undefined", "undefined"]), "as this torch's caller passed them")
         self.assertEqual(self.one("undefined", "aten::native_layer_norm_backward")["outputs"][1:], ["undefined", "undefined"])
         indices = self.one("undefined", "aten::index.Tensor")["args"][1]
         self.assertEqual(len(indices), 2)

@@ -1,0 +1,112 @@
+// How far runs spread that start one rounding apart, and what verification makes of it: on the reference interpreter, so that
+// every number is known.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "core/runtime/session.hpp"
+#include "core/runtime/test_programs.hpp"
+
+namespace crucible::runtime {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// x becomes rate x (1 - x): for rate 4 runs part by a factor of two per iteration, for rate 2 they come together. `steps`
+/// times in each iteration.
+Recording logistic(double rate, int steps) {
+  ProgramBuilder b;
+  const graph::ValueId x = b.state("x", {4});
+  graph::ValueId now = x;
+  for (int i = 0; i < steps; ++i) {
+    const graph::ValueId rest = b.op(graph::OpKind::kSubtract, {ProgramBuilder::number(1), b.whole(now)}, {4});
+    const graph::ValueId product = b.op(graph::OpKind::kMultiply, {b.whole(now), b.whole(rest)}, {4});
+    now = b.op(graph::OpKind::kMultiply, {b.whole(product), ProgramBuilder::number(rate)}, {4});
+  }
+  b.end_state(x, now);
+  Recording recording = record(b.program, 2, 7);
+  // Starting values that are inside of the unit interval, whatever the recorder of tests chose.
+  std::vector<std::byte> start(16);
+  const float values[4] = {0.3f, 0.4f, 0.55f, 0.7f};
+  std::memcpy(start.data(), values, sizeof(values));
+  recording.program.states[0].initial_blob = recording.blobs->add(start);
+  return recording;
+}
+
+struct Judged {
+  std::unique_ptr<Session> session;
+  Verification verification;
+};
+
+/// A replay whose recorded end is a plain evaluation in f32, times `factor`.
+Judged verified(Recording& recording, float factor) {
+  std::vector<float> x = {0.3f, 0.4f, 0.55f, 0.7f};
+  for (std::size_t step = 0; step < recording.program.ops.size() / 3 * recording.program.iterations; ++step) {
+    const double rate = recording.program.ops[2].inputs[1].scalar.real;
+    for (float& v : x) v = static_cast<float>(static_cast<float>(v * (1 - v)) * rate);
+  }
+  for (float& v : x) v *= factor;
+  std::vector<std::byte> end(16);
+  std::memcpy(end.data(), x.data(), 16);
+  recording.program.states[0].final_blob = recording.blobs->add(end);
+  auto session = Session::create_reference(std::make_shared<const graph::Program>(recording.program), recording.blobs);
+  EXPECT_TRUE(session) << session.error().message;
+  std::vector<IterationResult> results;
+  for (std::uint32_t i = 0; i < recording.program.iterations; ++i) {
+    auto result = (*session)->run(i);
+    EXPECT_TRUE(result) << result.error().message;
+    results.push_back(*std::move(result));
+  }
+  auto verification = (*session)->verify(results);
+  EXPECT_TRUE(verification) << verification.error().message;
+  return {*std::move(session), *verification};
+}
+
+TEST(Sensitivity, ADifferenceThatOneRoundingMakesIsNotDetermined) {
+  Recording recording = logistic(4, 20);
+  Judged judged = verified(recording, 1.5f);  // far from it, as another order of roundings would be after forty doublings
+  EXPECT_FALSE(judged.verification.verified);
+  EXPECT_THAT(judged.verification.reason, HasSubstr("after iteration 1: 1 of 1 states"));
+  const auto spread = judged.session->measure_spread(3);
+  ASSERT_TRUE(spread) << spread.error().message;
+  EXPECT_GT(spread->states.at("x"), 0.1);
+  consider_spread(judged.verification, *spread);
+  EXPECT_TRUE(judged.verification.verified) << judged.verification.reason;
+  EXPECT_EQ(judged.verification.states_undetermined, 1u);
+  EXPECT_EQ(judged.verification.spread_runs, 3u);
+}
+
+TEST(Sensitivity, ADifferenceThatNoRoundingMakesStaysOne) {
+  Recording recording = logistic(2, 3);
+  Judged judged = verified(recording, 1.01f);
+  EXPECT_FALSE(judged.verification.verified);
+  const auto spread = judged.session->measure_spread(3);
+  ASSERT_TRUE(spread) << spread.error().message;
+  EXPECT_LT(spread->states.at("x"), 1e-6);
+  consider_spread(judged.verification, *spread);
+  EXPECT_FALSE(judged.verification.verified);
+  EXPECT_EQ(judged.verification.states_undetermined, 0u);
+  EXPECT_THAT(judged.verification.reason, HasSubstr("runs one rounding apart"));
+}
+
+TEST(Sensitivity, WhatAgreesStaysVerifiedAndTheSessionCanGoOn) {
+  Recording recording = logistic(2, 3);
+  Judged judged = verified(recording, 1.0f);
+  EXPECT_TRUE(judged.verification.verified) << judged.verification.reason;
+  std::vector<std::uint32_t> heard;
+  const auto spread = judged.session->measure_spread(2, [&](std::uint32_t run) { heard.push_back(run); });
+  ASSERT_TRUE(spread) << spread.error().message;
+  EXPECT_EQ(heard, (std::vector<std::uint32_t>{0, 1}));
+  consider_spread(judged.verification, *spread);
+  EXPECT_TRUE(judged.verification.verified);
+  ASSERT_TRUE(judged.session->reset());
+  EXPECT_TRUE(judged.session->run(0));
+  const auto early = judged.session->measure_spread(1);
+  ASSERT_FALSE(early);
+  EXPECT_EQ(early.error().code, ErrorCode::kUsage);
+  EXPECT_THAT(early.error().message, HasSubstr("after all 2 iterations, 1 have run"));
+}
+
+}  // namespace
+}  // namespace crucible::runtime

@@ -1,0 +1,125 @@
+"""Replays every model of the zoo from its recording and compares it with what was recorded: see `ci/models --help`.
+
+For each model: a recording (made now, or one that `ci/models record --keep` left), `crucible graph --stages` for the ops before and
+after the passes, `crucible replay --verify --sensitivity` on one backend with no other one to fall back on. Where the recorded
+iterations are not the same ops, one iteration is recorded alone. Exit code 1 when any is not verified.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+from record_models import HERE, colour, record
+
+RUNS = 3  # from starts one rounding away: what they do not determine is no difference
+
+
+def run(*command):
+    """The JSON document of a command, or None and the line that says why there is none."""
+    done = subprocess.run(command, capture_output=True, text=True)
+    try:
+        return json.loads(done.stdout), ""
+    except ValueError:
+        lines = [line for line in done.stderr.strip().splitlines() if line]
+        return None, " ".join(line.strip() for line in lines[:3]) or f"ended with {done.returncode} and said nothing"
+
+
+def replay(arguments, folder, name):
+    """One row of the table."""
+    path = os.path.join(arguments.recordings or folder, f"{name}.crtrace")
+    row = {"model": name, "verified": False, "failed": ""}
+    if not arguments.recordings:
+        _, _, row["failed"] = record(arguments.crucible, folder, name)
+        if row["failed"]:
+            return row
+    stages, row["failed"] = run(arguments.crucible, "graph", path, "--stages", "--json")
+    if stages is None and "iterations" in row["failed"] and " differ" in row["failed"]:
+        row["alone"] = row["failed"].removeprefix("crucible: error: ").split("; ")[0]
+        path = os.path.join(folder, f"{name}.crtrace")
+        if os.path.exists(path):
+            os.remove(path)
+        _, _, row["failed"] = record(arguments.crucible, folder, name, iterations=1)
+        if row["failed"]:
+            return row
+        stages, row["failed"] = run(arguments.crucible, "graph", path, "--stages", "--json")
+    if stages is None:
+        return row
+    row |= {"ops_lowered": stages["stages"][0]["ops"], "ops_final": stages["stages"][-1]["ops"]}
+    found, row["failed"] = run(arguments.crucible, "replay", path, "--backend", arguments.backend, "--fallback", "forbid", "--verify",
+                               "--sensitivity", str(RUNS), "--json")
+    if found is None:
+        return row
+    iterations, state, outputs = found["iterations"], found["state"], found["outputs"]
+    row |= {"ops_recorded": found["ops_per_iteration"], "steps": found["steps"], "verified": found["verified"], "iterations": len(iterations),
+            "losses_rel_diff": found["max_loss_rel_diff"] if any("loss_recorded" in i for i in iterations) else None,
+            "states_rel_diff": state["max_rel_diff"] if state["tensors"] else None, "worst_state": state.get("worst", ""),
+            "outputs_compared": outputs["compared"], "states": state["tensors"], "states_undetermined": len(state["spread"]["undetermined"]),
+            "noise_elements": state["noise"]["elements"], "compile_ns": found["compile_ns"],
+            "time_ns_per_iteration": found["time_ns_per_iteration"]}
+    if not found["verified"]:
+        row["difference"] = found["reason"]
+    if not arguments.recordings and not arguments.keep:
+        os.remove(path)
+    return row
+
+
+def number(value):
+    return "-" if value is None else f"{float(value):.1e}" if value else "0"
+
+
+def table(rows):
+    """At most 100 columns wide."""
+    print(f"{'':<20}{'itera-':>6}{'ops':>9}{'after':>9}{'after':>7}{'':>6}{'losses':>9}{'states':>9}{'undeter-':>9}{'outputs':>8}")
+    print(f"{'model':<20}{'tions':>6}{'recorded':>9}{'lowering':>9}{'passes':>7}{'steps':>6}{'differ':>9}{'differ':>9}{'mined':>9}{'equal':>8}"
+          f"{'verified':>9}")
+    for r in rows:
+        if r["failed"]:
+            print(f"{r['model']:<20} {colour('not replayed', 31)}")
+            continue
+        verdict = colour(f"{'yes':>9}", 32) if r["verified"] else colour(f"{'NO':>9}", 31)
+        print(f"{r['model']:<20}{r['iterations']:>6}{r['ops_recorded']:>9}{r['ops_lowered']:>9}{r['ops_final']:>7}{r['steps'] or '-':>6}"
+              f"{number(r['losses_rel_diff']):>9}{number(r['states_rel_diff']):>9}{r['states_undetermined']:>9}{r['outputs_compared']:>8}{verdict}")
+    for r in rows:
+        if "alone" in r:
+            print(f"{r['model']}: one iteration recorded alone, because {r['alone']}")
+        if not r["verified"]:
+            print(f"{r['model']}: {r['failed'] or r['difference']}")
+    print(f"{sum(r['verified'] for r in rows)} of {len(rows)} models: verified as docs/replay.md says, no op left to another backend")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="ci/models replay", description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help="models (default: all)")
+    parser.add_argument("--crucible", required=True, help="the command, in a build folder")
+    parser.add_argument("--backend", default="cpu", help="the plugin that runs them, or reference (default: cpu)")
+    parser.add_argument("--recordings", help="a folder of recordings that `ci/models record --keep` left; without it they are made first")
+    parser.add_argument("--keep", help="a folder in which the recordings that are made stay")
+    parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
+    arguments = parser.parse_args()
+    sys.path.insert(0, HERE)
+    from zoo import MODELS
+    names = arguments.names or list(MODELS)
+    unknown = [name for name in names if name not in MODELS]
+    if unknown:
+        parser.error(f"no model is called {', '.join(unknown)}; there are {', '.join(MODELS)}")
+    arguments.crucible = os.path.abspath(arguments.crucible)
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="crucible-models-") as temporary, concurrent.futures.ThreadPoolExecutor(2) as pool:
+        if arguments.keep:
+            os.makedirs(arguments.keep, exist_ok=True)
+        for row in pool.map(lambda name: replay(arguments, arguments.keep or temporary, name), names):
+            rows.append(row)
+            print(f"  {len(rows)} of {len(names)}: {row['model']}", file=sys.stderr)
+    if arguments.json:
+        print(json.dumps({"models": rows, "ok": all(r["verified"] for r in rows)}, indent=2))
+    else:
+        table(rows)
+    return 0 if all(r["verified"] for r in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
