@@ -135,8 +135,14 @@ void normalize_by_batch(OpCall& c, std::size_t first) {
   if (c.has("running_var")) c.write("running_var", now.variance);
 }
 
+/// What a vendor keeps for its own gradient: the lowered gradient does not read it.
+void set_reserve(OpCall& c, std::size_t k) {
+  if (c.wants(k)) c.set(k, Term::integer(0));
+}
+
 /// native_batch_norm and its vendors' names: they write running_mean and running_var although not all schemas say so.
 void batch_norm(OpCall& c) {
+  set_reserve(c, 3);
   if (c.has("training") && !c.boolean("training")) return normalize_by_running(c);
   normalize_by_batch(c, 0);
 }
@@ -148,6 +154,7 @@ void batch_norm_no_training(OpCall& c) {
 
 void batch_norm_functional(OpCall& c) {
   const bool reserves = c.entry_name() == "aten::_batch_norm_with_update_functional";
+  if (reserves) set_reserve(c, 3);
   if (!c.has("training") || c.boolean("training")) return normalize_by_batch(c, reserves ? 4 : 3);
   normalize_by_running(c);
   c.set(3, c.tensor("running_mean"));

@@ -31,7 +31,7 @@ void index_select(OpCall& c) {
   Emitter& e = c.emit();
   const Term x = c.tensor("self"), ids = c.tensor("index");
   const auto dim = wrap_dim(c.integer("dim"), x.rank());
-  if (x.rank() == 0) return e.fail("index_select of a 0-dim tensor is not supported");
+  if (x.rank() == 0) return c.set(0, x);  // the only index that the framework takes is 0
   // Rows are everything else: bring the dimension to the front, look rows up, bring it back.
   const Term front = e.transpose(x, 0, dim);
   const auto width = x.size(dim) == 0 ? 0 : x.elements() / x.size(dim);

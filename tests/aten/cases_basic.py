@@ -266,6 +266,7 @@ simple("embedding_dense_backward", f(3, 5, 4), i(3, 5, high=9), 9, -1, False)
 simple("embedding_dense_backward", f(15, 4), i(15, high=9), 9, 3, False, variant="padding")
 simple("index_select", f(4, 5, 3), 1, i(7, high=5))
 simple("index_select", f(4, 5), 0, i(2, high=4), variant="rows")
+simple("index_select", f(), 0, i(1, high=1), variant="0-dim")
 
 # Views, copies, joins
 def viewed(op, function, variant=""):
