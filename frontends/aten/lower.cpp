@@ -9,6 +9,7 @@
 
 #include "core/graph/passes.hpp"
 #include "frontends/aten/boundary.hpp"
+#include "frontends/aten/complex.hpp"
 #include "frontends/aten/draws.hpp"
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/outputs.hpp"
@@ -50,8 +51,12 @@ class Lowering {
  private:
   const trace::Op& op(std::uint32_t position) const { return trace_.ops[alignment_.ops[0][position]]; }
 
+  const Entry* entry_of(std::uint32_t position) const {
+    return find_entry(trace_.schemas[op(position).schema].full_name(), touches_complex(trace_, op(position)));
+  }
+
   bool is_known(std::uint32_t position) const {
-    if (find_entry(trace_.schemas[op(position).schema].full_name())) return true;
+    if (entry_of(position) != nullptr) return true;
     const auto results = tensors_in(op(position).outputs, true);
     for (std::uint32_t k = 0; k < results.size(); ++k) {
       if (results[k] != trace::kNone && !draws_.has(position, k)) return false;
@@ -68,7 +73,9 @@ class Lowering {
     std::map<std::string, Unknown> unknown;
     for (std::uint32_t p = 0; p < alignment_.ops[0].size(); ++p) {
       if (is_known(p)) continue;
-      Unknown& entry = unknown[trace_.schemas[op(p).schema].full_name()];
+      // Many ops are lowered for real numbers alone.
+      const char* numbers = touches_complex(trace_, op(p)) ? " on complex numbers" : "";
+      Unknown& entry = unknown[trace_.schemas[op(p).schema].full_name() + numbers];
       if (entry.count++ > 0) continue;
       const std::string module = module_of(trace_, op(p));
       entry.place = fmt::format("{}{}at {}", module.empty() ? "" : "in " + module, module.empty() ? "" : " ",
@@ -100,7 +107,7 @@ class Lowering {
     const graph::OpId first_op = emitter_.next_op();
     if (!is_opaque(position)) {
       OpCall call(trace_, alignment_, position, emitter_, storages_, draws_);
-      if (const Entry* entry = find_entry(call.full_name())) {
+      if (const Entry* entry = entry_of(position)) {
         call.set_entry_name(entry->name);
         const std::string broken = preconditions(op(position).schema, entry->name).broken_by(trace_, op(position));
         broken.empty() ? entry->lower(call) : emitter_.fail(broken);

@@ -71,6 +71,7 @@ void adaptive_average_backward(OpCall& c) {
   const Term g = widened(e, c.tensor("grad_output"));
   const Sizes input = c.tensor("self").sizes();
   const std::size_t sides = sides_by_name(c);
+  if (g.sizes().size() != input.size()) return e.fail("the gradient has not as many dimensions as self");
   Term shares = divided_by_counts(e, g, input, g.sizes(), sides);
   bool regular = true;
   for (std::size_t i = 1; i <= sides; ++i) {

@@ -9,16 +9,23 @@
 namespace crucible::aten {
 namespace {
 
-std::map<std::string_view, Entry> make_table() {
+std::map<std::string_view, Entry> make_table(const std::vector<std::span<const Entry>>& lists) {
   std::map<std::string_view, Entry> table;
-  for (const auto entries : entry_lists()) {
+  for (const auto entries : lists) {
     for (const Entry& entry : entries) table.emplace(entry.name, entry);
   }
   return table;
 }
 
 const std::map<std::string_view, Entry>& table() {
-  static const std::map<std::string_view, Entry> kTable = make_table();
+  static const std::map<std::string_view, Entry> kTable = make_table(entry_lists());
+  return kTable;
+}
+
+/// What may be done with complex numbers.
+const std::map<std::string_view, Entry>& complex_table() {
+  static const std::map<std::string_view, Entry> kTable =
+      make_table({complex_entries(), complex_own_entries(), fft_entries(), alias_entries()});
   return kTable;
 }
 
@@ -28,6 +35,7 @@ std::vector<std::span<const Entry>> entry_lists() {
   return {
       activation_entries(),
       adaptive_pool_entries(),
+      alias_entries(),
       antialias_entries(),
       attention_entries(),
       average_pool_entries(),
@@ -36,10 +44,12 @@ std::vector<std::span<const Entry>> entry_lists() {
       binary_entries(),
       cell_entries(),
       chebyshev_entries(),
+      complex_own_entries(),
       convolution_entries(),
       creation_entries(),
       ctc_entries(),
       distance_entries(),
+      fft_entries(),
       foreach_entries(),
       gamma_entries(),
       grid_sample_entries(),
@@ -74,12 +84,13 @@ std::vector<std::span<const Entry>> entry_lists() {
   };
 }
 
-const Entry* find_entry(std::string_view full_name) {
-  const auto own = table().find(full_name);
-  if (own != table().end()) return &own->second;
+const Entry* find_entry(std::string_view full_name, bool on_complex) {
+  const auto& entries = on_complex ? complex_table() : table();
+  const auto own = entries.find(full_name);
+  if (own != entries.end()) return &own->second;
   for (const std::string& name : functional_names(full_name)) {
-    const auto found = table().find(name);
-    if (found != table().end()) return &found->second;
+    const auto found = entries.find(name);
+    if (found != entries.end()) return &found->second;
   }
   return nullptr;
 }

@@ -19,6 +19,7 @@ struct Entry {
 
 std::span<const Entry> activation_entries();
 std::span<const Entry> adaptive_pool_entries();
+std::span<const Entry> alias_entries();  // views, which read nothing
 std::span<const Entry> antialias_entries();
 std::span<const Entry> attention_entries();
 std::span<const Entry> average_pool_entries();
@@ -27,10 +28,13 @@ std::span<const Entry> batch_norm_entries();
 std::span<const Entry> binary_entries();
 std::span<const Entry> cell_entries();
 std::span<const Entry> chebyshev_entries();
+std::span<const Entry> complex_entries();      // in the place of others where numbers are complex
+std::span<const Entry> complex_own_entries();  // ops of complex numbers alone
 std::span<const Entry> convolution_entries();
 std::span<const Entry> creation_entries();
 std::span<const Entry> ctc_entries();
 std::span<const Entry> distance_entries();
+std::span<const Entry> fft_entries();
 std::span<const Entry> foreach_entries();
 std::span<const Entry> gamma_entries();
 std::span<const Entry> grid_sample_entries();
@@ -67,7 +71,7 @@ std::span<const Entry> view_copy_entries();
 std::vector<std::span<const Entry>> entry_lists();
 
 /// The entry of an op, or null: its own, else that of its functional form (op_variants.hpp). Threads: any.
-const Entry* find_entry(std::string_view full_name);
+const Entry* find_entry(std::string_view full_name, bool on_complex = false);
 
 /// Every name in the table, sorted. Variants that find_entry derives are not among them.
 std::vector<std::string_view> lowered_names();

@@ -115,7 +115,7 @@ void slice_backward(OpCall& c) {
   scatter_view(c, region);
 }
 
-constexpr Entry kEntries[] = {
+constexpr Entry kAliases[] = {
     {"aten::t", alias},
     {"aten::transpose.int", alias},
     {"aten::permute", alias},
@@ -137,6 +137,11 @@ constexpr Entry kEntries[] = {
     {"aten::diagonal", alias},
     {"aten::unfold", alias},
     {"aten::lift_fresh", alias},
+    {"aten::view_as_real", alias},  // a complex number lies in memory as its two parts
+    {"aten::view_as_complex", alias},
+};
+
+constexpr Entry kEntries[] = {
     {"aten::view", reshape},
     {"aten::_unsafe_view", reshape},
     {"aten::_reshape_alias", reshape},
@@ -153,6 +158,7 @@ constexpr Entry kEntries[] = {
 
 }  // namespace
 
+std::span<const Entry> alias_entries() { return kAliases; }
 std::span<const Entry> view_entries() { return kEntries; }
 
 }  // namespace crucible::aten

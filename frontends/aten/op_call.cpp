@@ -7,6 +7,8 @@
 #include <unordered_map>
 
 #include "core/graph/view.hpp"
+#include "frontends/aten/complex.hpp"
+#include "frontends/aten/index_plan.hpp"
 #include "frontends/aten/schema.hpp"
 
 namespace crucible::aten {
@@ -185,12 +187,40 @@ std::vector<bool> OpCall::booleans(std::string_view name) {
 void OpCall::set(std::size_t k, const Term& term) {
   if (!wants(k)) return;
   const trace::Tensor& tensor = result(k);
+  if (is_complex(tensor.dtype)) return emitter_.fail(fmt::format("result {} is of complex numbers, its lowering makes real ones", k));
   if (!term.is_number() && emitter_.failure().empty() && !graph::broadcast(term.operand.view, tensor.sizes)) {
     emitter_.fail(fmt::format("result {} was recorded as [{}], its lowering makes [{}]", k,
                               fmt::join(tensor.sizes, ", "), fmt::join(term.sizes(), ", ")));
     return;
   }
   writes_.emplace_back(results_[k], term);
+}
+
+Complex OpCall::complex(std::string_view name) {
+  const trace::Arg* arg = find(name);
+  if (arg && arg->kind == Kind::kTensor && is_complex(trace_.tensors[arg->tensor].dtype)) {
+    const Term pairs = storages_.read_pairs(arg->tensor);
+    const auto part = [&](std::int64_t k) { return emitter_.drop(narrow(pairs, -1, k, 1), {-1}); };
+    return {part(0), part(1)};
+  }
+  if (arg && arg->kind == Kind::kComplex) {
+    require_fixed({position_, index_of(name), -1}, name);
+    return {Term::number(arg->real), Term::number(arg->imaginary)};
+  }
+  return {operand(name), Term::number(0)};
+}
+
+void OpCall::set_complex(std::size_t k, const Complex& value) {
+  if (!wants(k)) return;
+  const trace::Tensor& tensor = result(k);
+  if (!is_complex(tensor.dtype)) return set(k, value.real);
+  const auto part = [&](const Term& term) {
+    const DType dtype = component_of(tensor.dtype);
+    const Term wide = term.is_number() ? emitter_.fill(term, tensor.sizes, dtype) : emitter_.expand(emitter_.cast(term, dtype), tensor.sizes);
+    return emitter_.unsqueeze(wide, -1);
+  };
+  const Term pairs = emitter_.concat({part(value.real), part(value.imaginary)}, -1);
+  if (emitter_.failure().empty()) writes_.emplace_back(results_[k], pairs);
 }
 
 void OpCall::write(std::string_view name, const Term& term, std::size_t element) {

@@ -15,6 +15,8 @@
 
 namespace crucible::aten {
 
+struct Complex;  // complex.hpp
+
 /// Failures (a missing argument, a kind that does not fit) go to the emitter; calls after one are harmless.
 class OpCall {
  public:
@@ -52,6 +54,10 @@ class OpCall {
   const trace::Tensor& result(std::size_t k) const;
   /// Result `k` is this term, converted to its dtype. Done when the lowering function has returned.
   void set(std::size_t k, const Term& term);
+  /// The argument: a tensor or a number, complex or real, or (0, 0) after a failure.
+  Complex complex(std::string_view name);
+  /// Result `k`, complex or real: of a real result the real part counts.
+  void set_complex(std::size_t k, const Complex& value);
   /// The argument tensor `name` (item `element` of a list) is written in place.
   void write(std::string_view name, const Term& term, std::size_t element = 0);
   /// True when the values of result `k` were drawn at random and recorded; drawn() is those values.

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "core/graph/view.hpp"
+#include "frontends/aten/complex.hpp"
 
 namespace crucible::aten {
 
@@ -18,7 +19,8 @@ void Outputs::read(StorageMap& storages) {
     std::string why = obstacle(output, storages);
     if (why.empty()) why = find_partners(output, occurrences[output.name]++, blobs);
     if (why.empty()) {
-      found_.push_back({output.name, storages.read(output.tensor), std::move(blobs)});
+      found_.push_back({output.name, is_complex(trace_.tensors[output.tensor].dtype) ? storages.read_pairs(output.tensor) : storages.read(output.tensor),
+                        std::move(blobs)});
     } else {
       left_out_.push_back(fmt::format("{}: {}", output.name, why));
     }
@@ -26,7 +28,8 @@ void Outputs::read(StorageMap& storages) {
 }
 
 std::string Outputs::obstacle(const trace::Output& output, const StorageMap& storages) const {
-  const trace::Tensor& tensor = trace_.tensors[output.tensor];
+  const trace::Tensor& recorded = trace_.tensors[output.tensor];
+  const trace::Tensor tensor = is_complex(recorded.dtype) ? as_pairs(recorded) : recorded;
   const StorageMap::Entry* entry = storages.find(tensor.storage);
   if (entry == nullptr || !alignment_.to_first[0].contains(tensor.storage)) {
     return "no recorded op reads or writes it";

@@ -5,6 +5,7 @@
 
 #include "core/graph/reference_numbers.hpp"
 #include "core/graph/view.hpp"
+#include "frontends/aten/complex.hpp"
 
 namespace crucible::aten {
 
@@ -50,7 +51,7 @@ StorageMap::Entry* StorageMap::open(const trace::Tensor& tensor) {
   }
   const std::uint64_t bytes = trace_.storages[tensor.storage].size_bytes;
   const std::uint32_t width = size_bytes(tensor.dtype);
-  if (width == 0 || tensor.dtype == DType::kC64 || tensor.dtype == DType::kC128) {
+  if (width == 0 || is_complex(tensor.dtype)) {
     emitter_.fail(fmt::format("tensors of dtype {} are not supported", name(tensor.dtype)));
     return nullptr;
   }
@@ -158,6 +159,15 @@ Term StorageMap::read(trace::TensorId id) {
   if (tensor.is_wrapped_number && tensor.sizes.empty() && untouched && external(tensor.storage, 0)) {
     return read_number(tensor);
   }
+  return read_view(id, tensor);
+}
+
+Term StorageMap::read_pairs(trace::TensorId id) {
+  if (offsets_of(id) != nullptr) emitter_.fail("a view of complex numbers that starts elsewhere in another iteration is not supported");
+  return read_view(id, as_pairs(trace_.tensors[id]));
+}
+
+Term StorageMap::read_view(trace::TensorId id, const trace::Tensor& tensor) {
   // After a failure too a term has the tensor's sizes, which lowering functions read by their places.
   const auto harmless = [&] { return emitter_.fill(Term::integer(0), tensor.sizes, DType::kF32); };
   Entry* entry = open(tensor);
@@ -188,7 +198,10 @@ graph::ValueId StorageMap::outside_value(trace::StorageId storage) {
 }
 
 void StorageMap::write(trace::TensorId id, const Term& written, graph::OpId first_op) {
-  const trace::Tensor& tensor = trace_.tensors[id];
+  const bool complex = is_complex(trace_.tensors[id].dtype);
+  trace::Tensor pairs;
+  if (complex) pairs = as_pairs(trace_.tensors[id]);
+  const trace::Tensor& tensor = complex ? pairs : trace_.tensors[id];
   Entry* entry = open(tensor);
   View view;
   if (!entry || !view_of(tensor, *entry, view)) return;
@@ -202,6 +215,7 @@ void StorageMap::write(trace::TensorId id, const Term& written, graph::OpId firs
   auto& values = emitter_.program().values;
   entry->written = true;
   if (const auto* offsets = offsets_of(id)) {
+    if (complex) return emitter_.fail("a view of complex numbers that starts elsewhere in another iteration is not supported");
     const Term base = base_of(tensor, *entry);
     term = emitter_.put(graph::OpKind::kPutSet, base, places(view, *entry, *offsets), term);
   } else if (graph::covers(view, entry->elements)) {

@@ -21,7 +21,10 @@ class StorageMap {
   /// The tensor as a term; a wrapped number becomes a number (a slot where iterations differ). A storage that no op has
   /// written yet gets a value that enters from outside. Failures go to the emitter.
   Term read(trace::TensorId tensor);
-  /// The tensor's storage holds `term` (converted, broadcast) in the tensor's place from now on. Ops
+  /// A tensor of complex numbers as its components, with one more dimension of size 2 at the end (complex.hpp).
+  Term read_pairs(trace::TensorId tensor);
+  /// The tensor's storage holds `term` (converted, broadcast) in the tensor's place from now on; of a tensor of complex
+  /// numbers the term is its components. Ops
   /// from `first_op` on were emitted for this term alone and may still be given the tensor's layout.
   void write(trace::TensorId tensor, const Term& term, graph::OpId first_op);
   /// Reads and writes from now on are those of the op at `position`: a view whose offset differs between iterations is
@@ -50,6 +53,7 @@ class StorageMap {
  private:
   Entry* open(const trace::Tensor& tensor);
   Term read_number(const trace::Tensor& tensor);
+  Term read_view(trace::TensorId id, const trace::Tensor& tensor);
   bool view_of(const trace::Tensor& tensor, const Entry& entry, graph::View& view);
   /// The offsets of a tensor that moves between iterations, or null.
   const std::vector<std::int64_t>* offsets_of(trace::TensorId id) const;

@@ -25,7 +25,7 @@ class OpMaker {
     for (std::size_t rank = choices_.of(std::vector<std::size_t>{2, 1, 3, 4, 4, 0, 5}); rank > 0; --rank) {
       base_.push_back(choices_.of(std::vector<std::int64_t>{2, 3, 1, 4, 2, 4}));
     }
-    dtype_ = choices_.of(std::vector<DType>{DType::kF32, DType::kF32, DType::kI64, DType::kBF16, DType::kF64, DType::kBool});
+    dtype_ = choices_.of(std::vector<DType>{DType::kF32, DType::kF32, DType::kI64, DType::kBF16, DType::kF64, DType::kBool, DType::kC64});
   }
 
   void record() {

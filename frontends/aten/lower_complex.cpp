@@ -1,0 +1,222 @@
+// Lowering of ops on complex numbers: views of their parts, arithmetic, sums, products, copies. find_entry() takes these where
+// an argument or a result is complex; what is not here is refused for complex numbers.
+#include <algorithm>
+#include <numbers>
+
+#include "frontends/aten/algebra.hpp"
+#include "frontends/aten/complex.hpp"
+#include "frontends/aten/index_plan.hpp"
+#include "frontends/aten/lower_table.hpp"
+#include "frontends/aten/reducing.hpp"
+
+namespace crucible::aten {
+namespace {
+
+using graph::OpKind;
+
+/// Numbers of the schema's `alpha`, 1 where it has none.
+Complex alpha_of(OpCall& c) { return c.has("alpha") ? c.complex("alpha") : Complex{Term::number(1), Term::number(0)}; }
+
+bool is_one(const Complex& x) {
+  const auto is = [](const Term& t, double wanted) {
+    const graph::Scalar& s = t.operand.scalar;
+    return t.is_number() && s.slot == graph::kNone && (s.is_integer ? static_cast<double>(s.integer) : s.real) == wanted;
+  };
+  return is(x.real, 1) && is(x.imaginary, 0);
+}
+
+Complex scaled_other(OpCall& c) {
+  const Complex alpha = alpha_of(c), other = c.complex("other");
+  return is_one(alpha) ? other : multiply(c.emit(), alpha, other);
+}
+
+void add_op(OpCall& c) { c.set_complex(0, add(c.emit(), c.complex("self"), scaled_other(c))); }
+void subtract_op(OpCall& c) { c.set_complex(0, subtract(c.emit(), c.complex("self"), scaled_other(c))); }
+void multiply_op(OpCall& c) { c.set_complex(0, multiply(c.emit(), c.complex("self"), c.complex("other"))); }
+void divide_op(OpCall& c) { c.set_complex(0, divide(c.emit(), c.complex("self"), c.complex("other"))); }
+void reciprocal(OpCall& c) {
+  c.set_complex(0, divide(c.emit(), {Term::number(1), Term::number(0)}, c.complex("self")));
+}
+
+void negate(OpCall& c) {
+  Emitter& e = c.emit();
+  const Complex x = c.complex("self");
+  c.set_complex(0, {e.unary(OpKind::kNegate, x.real), e.unary(OpKind::kNegate, x.imaginary)});
+}
+
+void conjugate_op(OpCall& c) { c.set_complex(0, conjugate(c.emit(), c.complex("self"))); }
+void absolute(OpCall& c) { c.set(0, magnitude(c.emit(), c.complex("self"))); }
+
+void angle(OpCall& c) {
+  const Complex x = c.complex("self");
+  c.set(0, c.emit().binary(OpKind::kAtan2, x.imaginary, x.real));
+}
+
+/// x / |x|, 0 for 0.
+void sign(OpCall& c) {
+  Emitter& e = c.emit();
+  const Complex x = c.complex("self");
+  const Expression length(e, magnitude(e, x));
+  c.set_complex(0, {choose(length == 0, 0.0, Expression(e, x.real) / length), choose(length == 0, 0.0, Expression(e, x.imaginary) / length)});
+}
+
+/// From length and angle.
+Complex polar_of(Emitter& e, const Term& length, const Term& turn) {
+  return {e.binary(OpKind::kMultiply, length, e.unary(OpKind::kCos, turn)), e.binary(OpKind::kMultiply, length, e.unary(OpKind::kSin, turn))};
+}
+
+void exponential(OpCall& c) {
+  Emitter& e = c.emit();
+  const Complex x = c.complex("self");
+  c.set_complex(0, polar_of(e, e.unary(OpKind::kExp, x.real), x.imaginary));
+}
+
+void polar(OpCall& c) { c.set_complex(0, polar_of(c.emit(), c.tensor("abs"), c.tensor("angle"))); }
+void from_parts(OpCall& c) { c.set_complex(0, {c.tensor("real"), c.tensor("imag")}); }
+
+void sum(OpCall& c) {
+  Emitter& e = c.emit();
+  const Complex x = c.complex("self");
+  const Dims dims = dims_of(c, x.real);
+  c.set_complex(0, {kept_or_dropped(c, e.sum(x.real, dims), dims), kept_or_dropped(c, e.sum(x.imaginary, dims), dims)});
+}
+
+void mean(OpCall& c) {
+  Emitter& e = c.emit();
+  const Complex x = c.complex("self");
+  const Dims dims = dims_of(c, x.real);
+  c.set_complex(0, {kept_or_dropped(c, e.mean(x.real, dims), dims), kept_or_dropped(c, e.mean(x.imaginary, dims), dims)});
+}
+
+void matrix_product(OpCall& c) {
+  Emitter& e = c.emit();
+  const Complex a = c.complex("self"), b = c.complex(c.has("mat2") ? "mat2" : "other");
+  if (a.real.is_number() || b.real.is_number()) return e.fail("a matrix product of numbers");
+  const auto wide = [&](const Term& part, const Complex& whole) { return part.is_number() ? e.fill(part, whole.sizes(), whole.real.dtype) : part; };
+  const Term ai = wide(a.imaginary, a), bi = wide(b.imaginary, b);
+  c.set_complex(0, {e.binary(OpKind::kSubtract, e.matmul(a.real, b.real), e.matmul(ai, bi)),
+                    e.binary(OpKind::kAdd, e.matmul(a.real, bi), e.matmul(ai, b.real))});
+}
+
+/// The same numbers in a storage of their own, or in that of `self`; complex from real ones, or the real parts of complex ones.
+void copy(OpCall& c) {
+  const bool in_place = c.has("src");
+  if (!in_place && c.aliases(0, "self")) return;  // a conversion that had nothing to do
+  c.set_complex(0, c.complex(in_place ? "src" : "self"));
+}
+
+void reshape(OpCall& c) {
+  Emitter& e = c.emit();
+  if (c.aliases(0, "self")) return;
+  const Complex x = c.complex("self");
+  c.set_complex(0, {e.reshape(x.real, c.result(0).sizes), e.reshape(x.imaginary, c.result(0).sizes)});
+}
+
+void select_where(OpCall& c) {
+  Emitter& e = c.emit();
+  const Term condition = c.tensor("condition");
+  const Complex a = c.complex("self"), b = c.complex("other");
+  c.set_complex(0, {e.select(condition, a.real, b.real), e.select(condition, a.imaginary, b.imaginary)});
+}
+
+template <int number>
+void constant(OpCall& c) {
+  c.set_complex(0, {Term::number(number), Term::number(0)});
+}
+
+void fill(OpCall& c) { c.set_complex(0, c.complex(c.has("value") ? "value" : "fill_value")); }
+
+void empty(OpCall& c) {
+  if (!c.enters(0)) c.set_complex(0, {Term::number(0), Term::number(0)});
+}
+
+/// Real and imaginary part of zeros in which `part` of the result holds the gradient.
+void gradient_of_part(OpCall& c, const std::function<Term(const Term&)>& scattered) {
+  const Complex g = c.complex("grad_output");
+  c.set_complex(0, {scattered(g.real), scattered(g.imaginary)});
+}
+
+void slice_backward(OpCall& c) {
+  Emitter& e = c.emit();
+  graph::View region = graph::View::contiguous(c.result(0).sizes);
+  const auto dim = static_cast<std::size_t>(wrap_dim(c.integer("dim"), static_cast<std::int64_t>(region.sizes.size())));
+  const auto step = c.integer("step"), start = c.integer("start");
+  const Complex g = c.complex("grad_output");
+  if (dim >= region.sizes.size() || g.real.is_number() || g.sizes().size() != region.sizes.size() || step < 1) {
+    return e.fail("arguments dim and step, the gradient and the result do not fit each other");
+  }
+  c.integer("end");
+  const std::int64_t size = region.sizes[dim], first = std::clamp<std::int64_t>(start < 0 ? start + size : start, 0, size);
+  const auto elements = region.elements();
+  region.sizes[dim] = g.sizes()[dim];
+  if (first + (region.sizes[dim] - 1) * step >= size && region.sizes[dim] > 0) return e.fail("the gradient is longer than the slice");
+  region.offset = region.sizes[dim] > 0 ? first * region.strides[dim] : 0;
+  region.strides[dim] *= step;
+  gradient_of_part(c, [&](const Term& part) {
+    const Term base = e.fill(Term::integer(0), {elements}, part.dtype);
+    graph::Attributes attributes;
+    attributes.region = region;
+    return e.reshape(e.emit(OpKind::kUpdate, {base, part}, {elements}, part.dtype, attributes), c.result(0).sizes);
+  });
+}
+
+constexpr Entry kEntries[] = {
+    {"aten::add.Tensor", add_op},
+    {"aten::add.Scalar", add_op},
+    {"aten::sub.Tensor", subtract_op},
+    {"aten::sub.Scalar", subtract_op},
+    {"aten::mul.Tensor", multiply_op},
+    {"aten::mul.Scalar", multiply_op},
+    {"aten::div.Tensor", divide_op},
+    {"aten::div.Scalar", divide_op},
+    {"aten::reciprocal", reciprocal},
+    {"aten::neg", negate},
+    {"aten::_conj_physical", conjugate_op},
+    {"aten::conj_physical", conjugate_op},
+    {"aten::abs", absolute},
+    {"aten::angle", angle},
+    {"aten::sgn", sign},
+    {"aten::exp", exponential},
+    {"aten::sum", sum},
+    {"aten::sum.dim_IntList", sum},
+    {"aten::mean", mean},
+    {"aten::mean.dim", mean},
+    {"aten::mm", matrix_product},
+    {"aten::bmm", matrix_product},
+    {"aten::clone", copy},
+    {"aten::_to_copy", copy},
+    {"aten::copy_", copy},
+    {"aten::lift_fresh_copy", copy},
+    {"aten::view", reshape},
+    {"aten::_unsafe_view", reshape},
+    {"aten::_reshape_alias", reshape},
+    {"aten::where.self", select_where},
+    {"aten::zeros", constant<0>},
+    {"aten::zeros_like", constant<0>},
+    {"aten::new_zeros", constant<0>},
+    {"aten::zero_", constant<0>},
+    {"aten::ones", constant<1>},
+    {"aten::ones_like", constant<1>},
+    {"aten::full", fill},
+    {"aten::full_like", fill},
+    {"aten::fill_.Scalar", fill},
+    {"aten::empty.memory_format", empty},
+    {"aten::empty_like", empty},
+    {"aten::empty_strided", empty},
+    {"aten::new_empty", empty},
+    {"aten::new_empty_strided", empty},
+    {"aten::slice_backward", slice_backward},
+};
+
+// Ops that no real numbers know.
+constexpr Entry kOwn[] = {
+    {"aten::complex", from_parts},
+    {"aten::polar", polar},
+};
+
+}  // namespace
+
+std::span<const Entry> complex_entries() { return kEntries; }
+std::span<const Entry> complex_own_entries() { return kOwn; }
+
+}  // namespace crucible::aten
