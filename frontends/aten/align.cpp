@@ -159,6 +159,12 @@ class Comparison {
   }
 
   bool same_tensor(trace::TensorId id_a, trace::TensorId id_b) {
+    const auto lazy_a = alignment_.lazy.find(id_a), lazy_b = alignment_.lazy.find(id_b), none = alignment_.lazy.end();
+    if ((lazy_a == none) != (lazy_b == none)) return false;
+    if (lazy_a != none) {
+      const LazyView &x = lazy_a->second, &y = lazy_b->second;
+      return x.conjugate == y.conjugate && x.negative == y.negative && same_tensor(x.base, y.base);
+    }
     const trace::Tensor& a = trace_.tensors[id_a];
     const trace::Tensor& b = trace_.tensors[id_b];
     if (a.dtype != b.dtype || a.sizes != b.sizes || a.strides != b.strides) return false;
@@ -210,6 +216,13 @@ std::vector<trace::TensorId> tensors_in(const std::vector<Arg>& args, bool keep_
 
 Result<Alignment> align(const trace::Trace& trace) {
   Alignment alignment;
+  for (const trace::CompoundTensor& compound : trace.compounds) {
+    const bool conjugate = compound.kind.starts_with("conjugate"), negative = compound.kind.ends_with("negative");
+    if ((!conjugate && !negative) || compound.parts.size() != 1 || compound.parts[0].second.kind != Kind::kTensor) continue;
+    const trace::TensorId base = compound.parts[0].second.tensor;
+    if (trace.tensors[base].storage == trace::kNone || trace.tensors[base].dtype != trace.tensors[compound.tensor].dtype) continue;
+    alignment.lazy.emplace(compound.tensor, LazyView{base, conjugate, negative});
+  }
   for (std::uint32_t i = 0; i < trace.iterations.size(); ++i) {
     const trace::Iteration& iteration = trace.iterations[i];
     if (!iteration.complete && !alignment.iterations.empty()) break;
@@ -231,7 +244,7 @@ Result<Alignment> align(const trace::Trace& trace) {
   for (auto op : alignment.ops[0]) {
     for (const auto* args : {&trace.ops[op].args, &trace.ops[op].outputs}) {
       for (auto id : tensors_in(*args)) {
-        const auto storage = trace.tensors[id].storage;
+        const auto storage = trace.tensors[alignment.base_of(id)].storage;
         if (storage == trace::kNone) continue;
         alignment.to_first[0][storage] = alignment.from_first[0][storage] = storage;
       }

@@ -21,7 +21,14 @@ struct ArgumentPath {
   auto operator<=>(const ArgumentPath&) const = default;
 };
 
+/// A tensor that the framework reads in another way than it lies in memory: each number conjugated, or its sign changed.
+struct LazyView {
+  trace::TensorId base = trace::kNone;  // the same view, as it lies
+  bool conjugate = false, negative = false;
+};
+
 struct Alignment {
+  std::unordered_map<trace::TensorId, LazyView> lazy;
   std::vector<std::uint32_t> iterations;        // indices in Trace::iterations: complete and consecutive
   std::vector<std::vector<std::uint32_t>> ops;  // per iteration, per position: index in Trace::ops
   /// Per iteration: its storage -> the storage of iteration 0 that plays the same part, and back.
@@ -32,6 +39,11 @@ struct Alignment {
   std::map<std::pair<std::uint32_t, trace::TensorId>, std::vector<std::int64_t>> moved;
 
   std::size_t count() const { return iterations.size(); }
+  /// The tensor itself, or what a lazy view is a view of.
+  trace::TensorId base_of(trace::TensorId id) const {
+    const auto found = lazy.find(id);
+    return found == lazy.end() ? id : found->second.base;
+  }
   /// The argument at `path` in iteration `i`.
   const trace::Arg& argument(const trace::Trace& trace, std::size_t i, const ArgumentPath& path) const;
 };

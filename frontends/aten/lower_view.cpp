@@ -139,6 +139,8 @@ constexpr Entry kAliases[] = {
     {"aten::lift_fresh", alias},
     {"aten::view_as_real", alias},  // a complex number lies in memory as its two parts
     {"aten::view_as_complex", alias},
+    {"aten::_conj", alias},  // readers see that the tensor is a lazy view
+    {"aten::_neg_view", alias},
 };
 
 constexpr Entry kEntries[] = {

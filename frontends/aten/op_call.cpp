@@ -8,7 +8,6 @@
 
 #include "core/graph/view.hpp"
 #include "frontends/aten/complex.hpp"
-#include "frontends/aten/index_plan.hpp"
 #include "frontends/aten/schema.hpp"
 
 namespace crucible::aten {
@@ -199,9 +198,7 @@ void OpCall::set(std::size_t k, const Term& term) {
 Complex OpCall::complex(std::string_view name) {
   const trace::Arg* arg = find(name);
   if (arg && arg->kind == Kind::kTensor && is_complex(trace_.tensors[arg->tensor].dtype)) {
-    const Term pairs = storages_.read_pairs(arg->tensor);
-    const auto part = [&](std::int64_t k) { return emitter_.drop(narrow(pairs, -1, k, 1), {-1}); };
-    return {part(0), part(1)};
+    return storages_.read_complex(arg->tensor);
   }
   if (arg && arg->kind == Kind::kComplex) {
     require_fixed({position_, index_of(name), -1}, name);

@@ -6,6 +6,7 @@
 #include "core/graph/reference_numbers.hpp"
 #include "core/graph/view.hpp"
 #include "frontends/aten/complex.hpp"
+#include "frontends/aten/index_plan.hpp"
 
 namespace crucible::aten {
 
@@ -40,8 +41,8 @@ const StorageMap::Entry* StorageMap::find(trace::StorageId storage) const {
 }
 
 bool StorageMap::same_storage(trace::TensorId a, trace::TensorId b) const {
-  const auto storage = trace_.tensors[a].storage;
-  return storage != trace::kNone && storage == trace_.tensors[b].storage;
+  const auto storage = trace_.tensors[alignment_.base_of(a)].storage;
+  return storage != trace::kNone && storage == trace_.tensors[alignment_.base_of(b)].storage;
 }
 
 StorageMap::Entry* StorageMap::open(const trace::Tensor& tensor) {
@@ -154,12 +155,27 @@ Term StorageMap::base_of(const trace::Tensor& tensor, Entry& entry) {
 }
 
 Term StorageMap::read(trace::TensorId id) {
+  if (const auto lazy = alignment_.lazy.find(id); lazy != alignment_.lazy.end()) {  // of real numbers: a negative view
+    return emitter_.unary(graph::OpKind::kNegate, read(lazy->second.base));
+  }
   const trace::Tensor& tensor = trace_.tensors[id];
   const bool untouched = tensor.storage != trace::kNone && !entries_.contains(tensor.storage);
   if (tensor.is_wrapped_number && tensor.sizes.empty() && untouched && external(tensor.storage, 0)) {
     return read_number(tensor);
   }
   return read_view(id, tensor);
+}
+
+Complex StorageMap::read_complex(trace::TensorId id) {
+  const auto lazy = alignment_.lazy.find(id);
+  const bool is_lazy = lazy != alignment_.lazy.end();
+  const Term pairs = read_pairs(is_lazy ? lazy->second.base : id);
+  const auto part = [&](std::int64_t k, bool negative) {
+    const Term half = emitter_.drop(narrow(pairs, -1, k, 1), {-1});
+    return negative ? emitter_.unary(graph::OpKind::kNegate, half) : half;
+  };
+  const bool negative = is_lazy && lazy->second.negative;
+  return {part(0, negative), part(1, is_lazy && lazy->second.conjugate != negative)};
 }
 
 Term StorageMap::read_pairs(trace::TensorId id) {

@@ -13,6 +13,8 @@
 
 namespace crucible::aten {
 
+struct Complex;  // complex.hpp
+
 /// Ids of storages are those of iteration 0.
 class StorageMap {
  public:
@@ -23,6 +25,8 @@ class StorageMap {
   Term read(trace::TensorId tensor);
   /// A tensor of complex numbers as its components, with one more dimension of size 2 at the end (complex.hpp).
   Term read_pairs(trace::TensorId tensor);
+  /// The same as two terms; of a lazy view as the framework reads it.
+  Complex read_complex(trace::TensorId tensor);
   /// The tensor's storage holds `term` (converted, broadcast) in the tensor's place from now on; of a tensor of complex
   /// numbers the term is its components. Ops
   /// from `first_op` on were emitted for this term alone and may still be given the tensor's layout.

@@ -107,3 +107,15 @@ def spectrogram(d):
     window = d.keep(lambda: torch.hann_window(32))
     spectrum = torch.stft(d.f(256), 32, hop_length=16, window=window, return_complex=True)
     return torch.view_as_real(spectrum).square().sum(-1)
+
+
+@case("_conj")
+def conjugated(d):
+    x, y, m = z(3, 4)(d), z(4)(d), z(4, 2)(d)
+    return [x.conj() * y, x.conj() @ m, x.conj().clone(), x.conj()[:, 1:3].sum(), x.conj().t().mm(x)]
+
+
+@case("_neg_view")
+def negated(d):
+    x = z(3, 4)(d)
+    return [x.conj().imag + 1, x.conj().imag[1].clone(), torch.view_as_real(x.conj().resolve_conj())]
