@@ -19,6 +19,12 @@ Term as_floating(Emitter& e, const Term& x) {
   return is_floating(x.dtype) ? widened(e, x) : e.cast(x, DType::kF32);
 }
 
+Term as_floating(Emitter& e, const Term& x, const Term& other) {
+  if (x.is_number() || is_floating(x.dtype)) return widened(e, x);
+  const DType together = promote({x, other});  // of integers and a double without dimensions f64
+  return e.cast(x, is_floating(together) ? compute_dtype(together) : DType::kF32);
+}
+
 Term rounded_like(Emitter& e, const Term& number, const Term& like) {
   const bool narrow = !like.is_number() && compute_dtype(like.dtype) != like.dtype;
   if (!number.is_number() || number.operand.scalar.is_integer || !narrow) return number;
@@ -54,8 +60,7 @@ Term multiply(Emitter& e, const Term& a, const Term& b) {
 }
 
 Term divide(Emitter& e, const Term& a, const Term& b) {
-  if (a.is_number() && !is_floating(b.dtype)) return e.binary(OpKind::kDivide, a, as_floating(e, b));
-  return e.binary(OpKind::kDivide, as_floating(e, a), as_floating(e, b));
+  return e.binary(OpKind::kDivide, as_floating(e, a, b), as_floating(e, b, a));
 }
 
 Term add_scaled(Emitter& e, const Term& a, const Term& b, const Term& alpha) {
@@ -126,12 +131,12 @@ Term power(Emitter& e, const Term& base, const Term& exponent) {
   if (is_fixed(exponent, 0)) return e.fill(Term::integer(1), x.sizes(), x.dtype);
   const bool exact = !x.is_number() && !is_floating(x.dtype) && !is_floating(exponent.dtype);
   if (exact) return e.binary(OpKind::kPower, x, exponent);
-  const Term real = as_floating(e, x);
+  const Term real = as_floating(e, x, exponent);
   if (is_fixed(exponent, 0.5)) return e.unary(OpKind::kSqrt, real);
   if (is_fixed(exponent, -0.5)) return e.unary(OpKind::kReciprocalSqrt, real);
   if (is_fixed(exponent, -1)) return e.unary(OpKind::kReciprocal, real);
   if (is_fixed(exponent, -2)) return e.unary(OpKind::kReciprocal, multiply(e, real, real));
-  return e.binary(OpKind::kPower, real, as_floating(e, exponent));
+  return e.binary(OpKind::kPower, real, as_floating(e, exponent, x));
 }
 
 Term vector_norm(Emitter& e, const Term& x, double order, const std::vector<std::int64_t>& dims) {

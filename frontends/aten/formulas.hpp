@@ -10,6 +10,8 @@ namespace crucible::aten {
 Term widened(Emitter& e, const Term& x);
 /// As widened; integers and booleans become f32.
 Term as_floating(Emitter& e, const Term& x);
+/// As an operand beside `other`: integers become what promotion makes of both.
+Term as_floating(Emitter& e, const Term& x, const Term& other);
 /// A number as the framework takes it beside a tensor `like` of f16 or bf16 in sums and comparisons: rounded to its
 /// dtype.
 Term rounded_like(Emitter& e, const Term& number, const Term& like);

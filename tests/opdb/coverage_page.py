@@ -9,6 +9,8 @@ import sys
 
 import torch
 
+from run_opdb import explained
+
 HERE = pathlib.Path(__file__).resolve().parent
 
 
@@ -79,6 +81,7 @@ def main():
     parser.add_argument("--check", required=True)
     options = parser.parse_args()
     results = json.loads(options.results.read_text())
+    known = explained()
     names, core = overloads()
     training = training_ops()
     asked = {*names, *(name for name, _ in training)}
@@ -109,9 +112,10 @@ def main():
     for dtype, entries in results.items():
         wrong = [(e["op"], r, n) for e in entries for r, n in e["reasons"].items() if r.startswith("failed") or "error" in e]
         if wrong:
-            print(f"\n### Failed, {dtype}\n\n| op | samples | what |\n| --- | ---: | --- |")
+            print(f"\n### Different, {dtype}\n\n| op | samples | what | why nothing is wrong |\n| --- | ---: | --- | --- |")
             for op, reason, count in wrong:
-                print(f"| {op} | {count} | {reason.removeprefix('failed: ')[:160].replace('|', '/').splitlines()[0]} |")
+                what = reason.removeprefix("failed: ")[:160].replace("|", "/").splitlines()[0]
+                print(f"| {op} | {count} | {what} | {known.get((op, dtype), '**not explained**')} |")
     reasons = collections.Counter()
     users = collections.defaultdict(set)
     for entries in results.values():
