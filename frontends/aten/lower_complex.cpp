@@ -8,6 +8,7 @@
 #include "frontends/aten/index_plan.hpp"
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/reducing.hpp"
+#include "frontends/aten/windows.hpp"
 
 namespace crucible::aten {
 namespace {
@@ -160,6 +161,22 @@ void slice_backward(OpCall& c) {
   });
 }
 
+void constant_pad(OpCall& c) {
+  Emitter& e = c.emit();
+  const Complex x = c.complex("self");
+  const Complex value = c.has("value") ? c.complex("value") : Complex{Term::number(0), Term::number(0)};
+  const auto pad = c.integers("pad");
+  const std::size_t rank = x.sizes().size();
+  if (pad.size() / 2 > rank || x.real.is_number()) return e.fail("a margin around more dimensions than the tensor has");
+  Sizes before(rank, 0), after(rank, 0);
+  for (std::size_t i = 0; i < pad.size() / 2; ++i) {
+    constexpr std::int64_t kMost = std::int64_t{1} << 48;  // of a damaged recording: before it overflows
+    before[rank - 1 - i] = std::clamp(pad[2 * i], -kMost, kMost);
+    after[rank - 1 - i] = std::clamp(pad[2 * i + 1], -kMost, kMost);
+  }
+  c.set_complex(0, {padded(e, x.real, before, after, value.real), padded(e, x.imaginary, before, after, value.imaginary)});
+}
+
 constexpr Entry kEntries[] = {
     {"aten::add.Tensor", add_op},
     {"aten::add.Scalar", add_op},
@@ -206,6 +223,7 @@ constexpr Entry kEntries[] = {
     {"aten::new_empty", empty},
     {"aten::new_empty_strided", empty},
     {"aten::slice_backward", slice_backward},
+    {"aten::constant_pad_nd", constant_pad},
 };
 
 // Ops that no real numbers know.
