@@ -1,7 +1,7 @@
 // Lowering of ops on complex numbers: views of their parts, arithmetic, sums, products, copies. find_entry() takes these where
 // an argument or a result is complex; what is not here is refused for complex numbers.
 #include <algorithm>
-#include <numbers>
+#include <functional>
 
 #include "frontends/aten/algebra.hpp"
 #include "frontends/aten/complex.hpp"
@@ -131,7 +131,7 @@ void empty(OpCall& c) {
   if (!c.enters(0)) c.set_complex(0, {Term::number(0), Term::number(0)});
 }
 
-/// Real and imaginary part of zeros in which `part` of the result holds the gradient.
+/// Each part of the gradient, put by `scattered` where it belongs.
 void gradient_of_part(OpCall& c, const std::function<Term(const Term&)>& scattered) {
   const Complex g = c.complex("grad_output");
   c.set_complex(0, {scattered(g.real), scattered(g.imaginary)});

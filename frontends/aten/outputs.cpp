@@ -11,6 +11,10 @@
 
 namespace crucible::aten {
 
+Outputs::Outputs(const trace::Trace& trace, const Alignment& alignment) : trace_(trace), alignment_(alignment) {
+  for (const trace::Output& output : trace.outputs) named_[{output.iteration, output.name}].push_back(&output);
+}
+
 void Outputs::read(StorageMap& storages) {
   std::map<std::string, std::size_t> occurrences;
   for (const trace::Output& output : trace_.outputs) {
@@ -46,13 +50,11 @@ std::string Outputs::find_partners(const trace::Output& output, std::size_t occu
                                    std::vector<trace::BlobId>& blobs) const {
   const trace::Tensor& tensor = trace_.tensors[output.tensor];
   for (std::size_t i = 1; i < alignment_.count(); ++i) {
-    const trace::Output* partner = nullptr;
-    std::size_t number = 0;
-    for (const trace::Output& other : trace_.outputs) {
-      if (other.iteration != alignment_.iterations[i] || other.name != output.name) continue;
-      if (number++ == occurrence) partner = &other;
+    const auto partners = named_.find({alignment_.iterations[i], output.name});
+    if (partners == named_.end() || occurrence >= partners->second.size()) {
+      return fmt::format("iteration {} did not give it back", alignment_.iterations[i]);
     }
-    if (partner == nullptr) return fmt::format("iteration {} did not give it back", alignment_.iterations[i]);
+    const trace::Output* partner = partners->second[occurrence];
     trace::Tensor own = trace_.tensors[partner->tensor];
     const auto first = alignment_.to_first[i].find(own.storage);
     own.storage = first == alignment_.to_first[i].end() ? trace::kNone : first->second;

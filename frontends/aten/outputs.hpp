@@ -2,7 +2,10 @@
 // the program with the recorded bytes beside it, or is named with the reason why it cannot.
 #pragma once
 
+#include <map>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "frontends/aten/align.hpp"
@@ -15,7 +18,7 @@ namespace crucible::aten {
 /// several modules called in turn, what an earlier one returned must not be written in place by what follows.
 class Outputs {
  public:
-  Outputs(const trace::Trace& trace, const Alignment& alignment) : trace_(trace), alignment_(alignment) {}
+  Outputs(const trace::Trace& trace, const Alignment& alignment);
   /// Reads them; call when all ops are lowered and before what enters from outside is classified.
   void read(StorageMap& storages);
   /// Puts them behind the losses; call when everything is classified. What cannot be compared goes to Program::left_out.
@@ -33,6 +36,7 @@ class Outputs {
 
   const trace::Trace& trace_;
   const Alignment& alignment_;
+  std::map<std::pair<std::uint32_t, std::string_view>, std::vector<const trace::Output*>> named_;  // by iteration and name
   std::vector<Found> found_;
   std::vector<std::string> left_out_;
 };
