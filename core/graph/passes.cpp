@@ -118,14 +118,18 @@ Result<void> plain(Program& program, const PassContext&) {
   return {};
 }
 
-Result<void> inline_known_constants(Program& program, const PassContext& context) {
-  return context.blobs == nullptr ? Result<void>{} : inline_constants(program, *context.blobs);
+/// A pass that needs the bytes of constants and states, and does nothing without them.
+template <Result<void> (*kRun)(Program&, const trace::BlobStore&)>
+Result<void> with_bytes(Program& program, const PassContext& context) {
+  return context.blobs == nullptr ? Result<void>{} : kRun(program, *context.blobs);
 }
 
 constexpr std::array kPasses = {
-    Pass{"inline_constants", "constants of one element become numbers", &inline_known_constants},
+    Pass{"inline_constants", "constants of one element become numbers", &with_bytes<inline_constants>},
     Pass{"number_kinds", "whole numbers in floating-point ops are floating-point", &plain<number_kinds>},
     Pass{"merge_slots", "slots that always agree become one", &plain<merge_slots>},
+    Pass{"merge_counters", "step counters that always agree are read as one", &with_bytes<merge_counters>},
+    Pass{"follow_counters", "bias corrections are computed from the step counter", &with_bytes<follow_counters>},
     Pass{"drop_identities", "x * 1, x / 1 and x - 0 become x", &plain<drop_identities>},
     Pass{"merge_generators", "equal fills and coordinates become one value", &plain<merge_generators>},
     Pass{"merge_equal", "ops that compute the same become one", &plain<merge_equal>},

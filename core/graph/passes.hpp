@@ -35,6 +35,15 @@ void number_kinds(Program& program);
 /// Slots whose numbers agree in every recorded iteration become one; nothing where only one was recorded.
 void merge_slots(Program& program);
 
+/// Step counters (states of one number to which each iteration adds a fixed one) that start alike are read as the first of them:
+/// they always agree. Each goes on counting. Errors: those of the blob store.
+Result<void> merge_counters(Program& program, const trace::BlobStore& blobs);
+
+/// Slots that are bias corrections of a step counter t in every recorded iteration - 1 - b^t, its root, or a rate divided by it, with
+/// a b that the program computes with - become ops on the counter, in f64. Readers in f32 and f64 only; nothing where only one iteration was
+/// recorded. Errors: those of the blob store.
+Result<void> follow_counters(Program& program, const trace::BlobStore& blobs);
+
 /// Readers of x * 1, x / 1 and x - 0 read x: the same bits.
 void drop_identities(Program& program);
 

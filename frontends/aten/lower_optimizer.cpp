@@ -56,8 +56,7 @@ class Step {
 
 /// 1 - beta^step in float64.
 Expression bias_correction(Emitter& e, double beta, const Term& step) {
-  const Term base = e.fill(Term::number(beta), {}, DType::kF64);
-  return 1 - Expression(e, base).binary(OpKind::kPower, e.cast(step, DType::kF64));
+  return 1 - Expression(e, Term::number(beta)).binary(OpKind::kPower, e.cast(step, DType::kF64));
 }
 
 /// a function of the learning rate: a number stays one.
@@ -68,6 +67,7 @@ Term of_learning_rate(Emitter& e, const Term& rate, const std::string& name, dou
   return Expression(e, rate) * factor + offset;
 }
 
+/// Written as the loops of torch.optim have it, term by term: one program whichever of them ran.
 template <bool decoupled>
 void adam(OpCall& c) {
   Emitter& e = c.emit();
@@ -77,15 +77,16 @@ void adam(OpCall& c) {
   const auto highest = amsgrad ? c.tensors("max_exp_avg_sqs") : std::vector<Term>();
   if (amsgrad && highest.size() != step.count()) return c.emit().fail("amsgrad without its maxima");
   const double beta1 = c.real("beta1"), beta2 = c.real("beta2"), decay = c.real("weight_decay"), eps = c.real("eps");
+  const Term downhill = of_learning_rate(e, step.learning_rate(), "minus the learning rate", -1, 0);
   for (std::size_t i = 0; i < step.count(); ++i) {
     Expression x = step.parameter(i), g = step.gradient(i);
     if (decay != 0 && decoupled) {
       x = x * step.factor(of_learning_rate(e, step.learning_rate(), "1 - decay times", -decay, 1), i);
     } else if (decay != 0) {
-      g = g + x * decay;
+      g = {e, add_scaled(e, g, x, Term::number(decay))};
     }
     const Expression m(e, interpolate(e, step.wide(first[i]), g, Term::number(1 - beta1)));
-    const Expression v = step.wide(second[i]) * beta2 + (1 - beta2) * (g * g);
+    const Expression v(e, add_product(e, step.wide(second[i]) * beta2, g, g, Term::number(1 - beta2)));
     Expression size = v;
     if (amsgrad) {
       size = larger(step.wide(highest[i]), v);
@@ -93,15 +94,15 @@ void adam(OpCall& c) {
     }
     const Expression correction1 = bias_correction(e, beta1, steps[i]),
                      correction2 = bias_correction(e, beta2, steps[i]);
-    const Expression rate = step.learning_rate() / correction1;
+    const Expression rate = downhill / correction1;
     const Expression divisor = square_root(size) / step.factor(square_root(correction2), i) + eps;
     step.write("exp_avgs", i, m, first[i]);
     step.write("exp_avg_sqs", i, v, second[i]);
-    step.write_parameter(i, x - step.factor(rate, i) * m / divisor);
+    step.write_parameter(i, {e, add_quotient(e, x, m, divisor, step.factor(rate, i))});
   }
 }
 
-/// Written as the loops of torch.optim have it, term by term: one program whichever of them ran.
+/// As adam(): the loops' terms.
 void sgd(OpCall& c) {
   Emitter& e = c.emit();
   Step step(c);

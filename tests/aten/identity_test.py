@@ -40,6 +40,9 @@ def train(flavour):
     optimizers = {
         "foreach": lambda p: torch.optim.AdamW(p, lr=1e-2, foreach=True),
         "loop": lambda p: torch.optim.AdamW(p, lr=1e-2, foreach=False),
+        "fused": lambda p: torch.optim.AdamW(p, lr=1e-2, fused=True),
+        **{f"Adam {name}": lambda p, flags=flags: torch.optim.Adam(p, lr=1e-2, weight_decay=1e-2, amsgrad=True, **flags)
+           for name, flags in FLAVOURS.items()},
         **{f"SGD {name}": lambda p, flags=flags: torch.optim.SGD(p, lr=1e-2, momentum=0.9, weight_decay=1e-2, nesterov=True, **flags)
            for name, flags in FLAVOURS.items()},
         **{f"Adagrad {name}": lambda p, flags=flags: torch.optim.Adagrad(p, lr=1e-2, weight_decay=1e-2, **flags)
@@ -61,8 +64,8 @@ class Identity(unittest.TestCase):
     def setUpClass(cls):
         cls.hashes = {}
         with tempfile.TemporaryDirectory() as folder:
-            kinds = [f"{optimizer} {flavour}" for optimizer in ("SGD", "Adagrad") for flavour in FLAVOURS]
-            for flavour in ("foreach", "loop", "without oneDNN", "another rate", "another decay", *kinds):
+            kinds = [f"{optimizer} {flavour}" for optimizer in ("SGD", "Adagrad", "Adam") for flavour in FLAVOURS]
+            for flavour in ("foreach", "loop", "fused", "without oneDNN", "another rate", "another decay", *kinds):
                 trace = pathlib.Path(folder) / f"{flavour}.crtrace"
                 cls.run_crucible("record", "-o", trace, "--iterations", 3, "--", sys.executable, __file__, "--train", flavour)
                 stages = json.loads(cls.run_crucible("graph", trace, "--stages", "--json"))["stages"]
@@ -78,8 +81,9 @@ class Identity(unittest.TestCase):
     def test_optimizer_loops(self):
         self.assertEqual(self.hashes["loop"], self.hashes["foreach"])
 
-    def test_fused_steps_without_bias_corrections(self):
-        for optimizer in ("SGD", "Adagrad"):
+    def test_fused_steps(self):
+        self.assertEqual(self.hashes["fused"], self.hashes["loop"])
+        for optimizer in ("SGD", "Adagrad", "Adam"):
             for flavour in ("foreach", "fused"):
                 self.assertEqual(self.hashes[f"{optimizer} {flavour}"], self.hashes[f"{optimizer} loop"], (optimizer, flavour))
         self.assertNotEqual(self.hashes["SGD loop"], self.hashes["Adagrad loop"])
