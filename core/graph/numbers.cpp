@@ -73,6 +73,8 @@ bool is_number(const Operand& operand, double wanted) {
 std::size_t unchanged_operand(const Op& op) {
   constexpr std::size_t kNothing = kNone;
   switch (op.kind) {
+    case OpKind::kCopy:  // into the layout that it has: the reader asks for the dtype
+      return op.inputs[0].view.is_contiguous() ? 0 : kNothing;
     case OpKind::kMultiply:
       return is_number(op.inputs[1], 1) ? 0 : is_number(op.inputs[0], 1) ? 1 : kNothing;
     case OpKind::kDivide:
@@ -154,10 +156,11 @@ void drop_identities(Program& program) {
       const auto& kept = found->second;
       const bool is_base = op.kind == OpKind::kUpdate && i == 0;
       if (is_base && !covers(kept.view, program.values[kept.value].elements)) continue;
-      // Row-major results only, so a reader's view of all of it is a reshape of the operand's view.
-      if (!input.view.is_contiguous() || input.view.offset != 0 || input.view.elements() != program.values[input.value].elements) continue;
-      if (const auto view = reshaped(found->second.view, input.view.sizes)) {
-        input.value = found->second.value;
+      // Results are row-major, so that `kept` and they have their elements in one order.
+      const auto moved = relaid(input.view, View::contiguous(kept.view.sizes), kept.view);
+      const auto view = moved ? reshaped(*moved, input.view.sizes) : std::nullopt;
+      if (view) {
+        input.value = kept.value;
         input.view = *view;
       }
     }

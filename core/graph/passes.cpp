@@ -130,7 +130,7 @@ constexpr std::array kPasses = {
     Pass{"merge_slots", "slots that always agree become one", &plain<merge_slots>},
     Pass{"merge_counters", "step counters that always agree are read as one", &with_bytes<merge_counters>},
     Pass{"follow_counters", "bias corrections are computed from the step counter", &with_bytes<follow_counters>},
-    Pass{"drop_identities", "x * 1, x / 1 and x - 0 become x", &plain<drop_identities>},
+    Pass{"drop_identities", "x * 1, x / 1, x - 0 and copies of one layout become x", &plain<drop_identities>},
     Pass{"merge_generators", "equal fills and coordinates become one value", &plain<merge_generators>},
     Pass{"merge_equal", "ops that compute the same become one", &plain<merge_equal>},
     Pass{"split_reductions", "sums and maxima of large tensors are taken in parts", &plain<split_reductions>},

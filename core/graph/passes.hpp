@@ -44,7 +44,7 @@ Result<void> merge_counters(Program& program, const trace::BlobStore& blobs);
 /// recorded. Errors: those of the blob store.
 Result<void> follow_counters(Program& program, const trace::BlobStore& blobs);
 
-/// Readers of x * 1, x / 1 and x - 0 read x: the same bits.
+/// Readers of x * 1, x / 1, x - 0, and of copies of a dense row-major part, read x: the same bits.
 void drop_identities(Program& program);
 
 /// What passes may look at besides the program.

@@ -151,6 +151,53 @@ std::optional<View> reshaped(const View& view, const std::vector<std::int64_t>& 
   return normalized(std::move(result));
 }
 
+std::optional<View> relaid(const View& reader, const View& from, const View& to) {
+  if (reader.elements() == 0) return std::nullopt;
+  // An index of the buffer as digits, one for each dimension of `from`, the most significant first.
+  struct Digit {
+    std::int64_t stride, size, to, largest;
+  };
+  std::vector<Digit> digits;
+  for (std::size_t d = 0; d < from.sizes.size(); ++d) {
+    if (from.sizes[d] > 1) digits.push_back({from.strides[d], from.sizes[d], to.strides[d], 0});
+  }
+  std::ranges::sort(digits, std::greater<>(), &Digit::stride);
+  View result{to.offset, {}, {}};
+  std::int64_t rest = reader.offset;
+  for (Digit& digit : digits) {
+    digit.largest = rest / digit.stride;
+    result.offset += digit.largest * digit.to;
+    rest %= digit.stride;
+  }
+  for (std::size_t d = 0; d < reader.sizes.size(); ++d) {
+    const std::int64_t stride = reader.strides[d];
+    std::int64_t left = reader.sizes[d];
+    if (left == 1 || stride == 0) {
+      result.sizes.push_back(left);
+      result.strides.push_back(0);
+      continue;
+    }
+    std::size_t j = 0;  // the most significant digit that one step of this dimension changes
+    while (j < digits.size() && digits[j].stride > stride) ++j;
+    if (j == digits.size() || stride % digits[j].stride != 0) return std::nullopt;
+    const std::int64_t step = stride / digits[j].stride;
+    const auto first = static_cast<std::ptrdiff_t>(result.sizes.size());
+    while (left > 1) {  // the least significant digit that it counts through comes last
+      const bool whole = step == 1 && left > digits[j].size;
+      if (whole && (left % digits[j].size != 0 || j == 0)) return std::nullopt;
+      const std::int64_t taken = whole ? digits[j].size : left;
+      digits[j].largest += (taken - 1) * step;
+      result.sizes.insert(result.sizes.begin() + first, taken);
+      result.strides.insert(result.strides.begin() + first, step * digits[j].to);
+      left /= taken;
+      if (whole) --j;
+    }
+  }
+  // A digit that overflows would carry into the next one, which `to` may have elsewhere.
+  const bool carries = std::ranges::any_of(digits, [](const Digit& digit) { return digit.largest >= digit.size; });
+  return carries ? std::nullopt : std::optional(std::move(result));
+}
+
 std::vector<std::int64_t> indices(const View& view) {
   const std::int64_t count = view.elements();
   std::vector<std::int64_t> result;

@@ -82,6 +82,22 @@ Term scores(Emitter& e, const Attention& a, const Grouped& g) {
   return s;
 }
 
+/// The softmax of scores in parts. Backward passes write it again, and are given that of the forward pass by merge_equal.
+struct Softmax {
+  Term top, powers, total;  // powers / total are the probabilities
+
+  Softmax(Emitter& e, const Attention& a, const Term& s) : top(e.max(s, {-1})) {
+    // A query that sees no key has no largest score; 0 in its place gives it probabilities and a logarithm of 0.
+    const bool may_be_empty = a.mask || a.left || a.right;
+    if (may_be_empty) top = e.select(e.binary(OpKind::kEqual, top, Term::number(-kInfinity)), Term::number(0), top);
+    powers = e.unary(OpKind::kExp, e.binary(OpKind::kSubtract, s, top));
+    total = e.sum(powers, {-1});
+    if (may_be_empty) total = e.select(e.binary(OpKind::kEqual, total, Term::number(0)), Term::number(1), total);
+  }
+
+  Term probabilities(Emitter& e) const { return e.binary(OpKind::kDivide, powers, total); }
+};
+
 }  // namespace
 
 AttentionResult attend(Emitter& e, const Attention& a) {
@@ -94,32 +110,21 @@ AttentionResult attend(Emitter& e, const Attention& a) {
     const Term zero = Term::number(0);
     return {e.fill(zero, sizes, a.value.dtype), e.fill(zero, {sizes[0], sizes[1], sizes[2]}, s.dtype), ungrouped(e, s)};
   }
-  // A query that sees no key has no largest score; 0 in its place gives it probabilities and a logarithm of 0.
-  const bool may_be_empty = a.mask || a.left || a.right;
-  Term top = e.max(s, {-1});
-  if (may_be_empty) {
-    top = e.select(e.binary(OpKind::kEqual, top, Term::number(-kInfinity)), Term::number(0), top);
-  }
-  const Term powers = e.unary(OpKind::kExp, e.binary(OpKind::kSubtract, s, top));
-  Term total = e.sum(powers, {-1});
-  if (may_be_empty) {
-    total = e.select(e.binary(OpKind::kEqual, total, Term::number(0)), Term::number(1), total);
-  }
-  const Term probabilities = e.binary(OpKind::kDivide, powers, total);  // dead where nobody asks for them
-  const Term log_sum = e.binary(OpKind::kAdd, top, e.unary(OpKind::kLog, total));
-  const Term rounded = widened(e, e.cast(powers, a.value.dtype));
-  const Term output = e.binary(OpKind::kDivide, e.matmul(rounded, widened(e, g.value)), total);
+  const Softmax softmax(e, a, s);
+  const Term probabilities = softmax.probabilities(e);  // dead where nobody asks for them
+  const Term log_sum = e.binary(OpKind::kAdd, softmax.top, e.unary(OpKind::kLog, softmax.total));
+  const Term rounded = widened(e, e.cast(softmax.powers, a.value.dtype));
+  const Term output = e.binary(OpKind::kDivide, e.matmul(rounded, widened(e, g.value)), softmax.total);
   const Sizes rows{a.query.size(0), a.query.size(1), a.query.size(2)};
   return {ungrouped(e, output), e.reshape(log_sum, rows), ungrouped(e, probabilities)};
 }
 
-AttentionGradient attend_backward(Emitter& e, const Attention& a, const Term& gradient, const Term& output,
-                                  const Term& log_sum) {
+AttentionGradient attend_backward(Emitter& e, const Attention& a, const Term& gradient, const Term& output) {
   const Grouped g(e, a);
   if (!e.failure().empty()) return {a.query, a.key, a.value, a.query};
   const Term go = grouped(e, gradient, g.times);
   const Term s = scores(e, a, g);
-  const Term p = e.unary(OpKind::kExp, e.binary(OpKind::kSubtract, s, grouped(e, e.unsqueeze(log_sum, -1), g.times)));
+  const Term p = Softmax(e, a, s).probabilities(e);
   const Term inner = e.sum(multiply(e, go, grouped(e, output, g.times)), {-1});
   const Term slope = e.binary(OpKind::kSubtract, e.matmul(widened(e, go), e.transpose(widened(e, g.value), -1, -2)),
                               inner);

@@ -1,6 +1,6 @@
 // Scaled dot-product attention as the program computes it, whatever kernel the framework chose: scores, a mask by
-// coordinates and by an argument, a softmax over the keys. The gradient recomputes the probabilities from the logarithm
-// of the sums, which forward and backward agree on: the natural logarithm of the sum of exp(scaled and masked score).
+// coordinates and by an argument, a softmax over the keys. The gradient states the probabilities anew from scores, so that it
+// depends on nothing that a kernel saved in a form of its own.
 #pragma once
 
 #include <limits>
@@ -34,8 +34,7 @@ struct AttentionGradient {
 /// to the values' dtype for the product, which is divided by the sum afterwards.
 AttentionResult attend(Emitter& e, const Attention& a);
 
-/// `output` and `log_sum` are those of attend(); `gradient` is that of the output.
-AttentionGradient attend_backward(Emitter& e, const Attention& a, const Term& gradient, const Term& output,
-                                  const Term& log_sum);
+/// `output` is that of attend(); `gradient` is that of the output.
+AttentionGradient attend_backward(Emitter& e, const Attention& a, const Term& gradient, const Term& output);
 
 }  // namespace crucible::aten

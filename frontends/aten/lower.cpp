@@ -9,6 +9,7 @@
 
 #include "core/graph/passes.hpp"
 #include "frontends/aten/boundary.hpp"
+#include "frontends/aten/composed_attention.hpp"
 #include "frontends/aten/complex.hpp"
 #include "frontends/aten/draws.hpp"
 #include "frontends/aten/lower_table.hpp"
@@ -172,7 +173,9 @@ class Lowering {
 
 Result<graph::Program> lower_without_passes(const trace::Trace& trace, Opaques opaques) {
   CRUCIBLE_TRY(const Alignment alignment, align(trace));
-  return Lowering(trace, alignment, opaques).run();
+  CRUCIBLE_TRY(graph::Program program, Lowering(trace, alignment, opaques).run());
+  if (recognize_composed_attention(program) > 0) CRUCIBLE_TRY_VOID(graph::verify(program));
+  return program;
 }
 
 Result<graph::Program> lower(const trace::Trace& trace, Opaques opaques) {

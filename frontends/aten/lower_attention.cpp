@@ -87,21 +87,6 @@ void set_log_sum(OpCall& c, const Term& log_sum) {
   c.set(1, log_sum);
 }
 
-/// What set_log_sum kept, as [b, h, q].
-Term log_sum_of(OpCall& c, std::int64_t queries) {
-  Term kept = c.tensor("logsumexp");
-  if (kept.rank() == 4) kept = c.emit().drop(kept, {3});
-  if (kept.rank() != 3) {
-    c.emit().fail("argument logsumexp does not have a number for each query of each head");
-    return kept;
-  }
-  if (kept.size(2) > queries) {
-    graph::View& view = kept.operand.view;
-    view.sizes[2] = queries;
-  }
-  return widened(c.emit(), kept);
-}
-
 void attention(OpCall& c) {
   if (refuse(c)) return;
   const Attention a = attention_of(c);
@@ -128,7 +113,7 @@ void attention_backward(OpCall& c) {
   const Attention a = attention_of(c);
   if (!e.failure().empty()) return;
   const Term g = heads_first(c, c.tensor(c.has("grad_out_") ? "grad_out_" : "grad_out"));
-  const auto gradient = attend_backward(e, a, g, heads_first(c, c.tensor("out")), log_sum_of(c, a.query.size(2)));
+  const auto gradient = attend_backward(e, a, g, heads_first(c, c.tensor("out")));
   c.set(0, heads_first(c, gradient.query));
   c.set(1, heads_first(c, gradient.key));
   c.set(2, heads_first(c, gradient.value));

@@ -308,7 +308,7 @@ TEST(Vendors, SharedHeads) {
   for (std::size_t n = 0; n < 2; ++n) {
     for (std::size_t h = 0; h < 2; ++h) {
       for (std::size_t row = 0; row < 3; ++row) {
-        const std::size_t at = ((n * 2 + h) * 3 + row) * 4, line = (n * 2 + h) * 3 + row;
+        const std::size_t at = ((n * 2 + h) * 3 + row) * 4;
         double total = 0, score[5], sum[4] = {};
         for (std::size_t j = 0; j <= row; ++j) {
           score[j] = 0;
@@ -324,7 +324,8 @@ TEST(Vendors, SharedHeads) {
         for (std::size_t j = 0; j <= row; ++j) {
           double slope = -inner;
           for (std::size_t k = 0; k < 4; ++k) slope += static_cast<double>(content_of(3, at + k) * value(n, j, k));
-          const double ds = 0.375 * std::exp(score[j] - static_cast<double>(content_of(5, line))) * slope;
+          // Of the logarithm that the kernel saved nothing is read: the probabilities are stated anew.
+          const double ds = 0.375 * std::exp(score[j]) / total * slope;
           for (std::size_t k = 0; k < 4; ++k) {
             key_gradient[(n * 5 + j) * 4 + k] += static_cast<float>(ds) * content_of(0, at + k);
           }

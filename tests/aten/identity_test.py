@@ -18,6 +18,48 @@ CRUCIBLE = os.environ.get("CRUCIBLE", "crucible")
 FLAVOURS = {"loop": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
 
 
+ATTENTIONS = ("plain", "causal", "masked", "scaled", "float64", "inference")
+
+
+def attend(kernel, form):
+    """What is recorded: a layer of attention by one of the framework's kernels, trained or not."""
+    import crucible
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    torch.manual_seed(0)
+    options = {"causal": {"is_causal": True}, "scaled": {"scale": 0.3}, "dropout": {"dropout_p": 0.25},
+               "masked": {"attn_mask": (torch.arange(7) % 3 != 1).expand(5, 7)}}.get(form, {})
+
+    class Attention(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.query, self.keys, self.out = torch.nn.Linear(16, 24), torch.nn.Linear(16, 48), torch.nn.Linear(24, 16)
+
+        def forward(self, x, y):
+            def heads(z):
+                return z.view(3, -1, 2, 12).transpose(1, 2)
+
+            keys, values = self.keys(y).split(24, 2)
+            z = torch.nn.functional.scaled_dot_product_attention(heads(self.query(x)), heads(keys), heads(values), **options)
+            return self.out(z.transpose(1, 2).reshape(3, 5, 24))
+
+    dtype = torch.float64 if form == "float64" else torch.float32
+    network = Attention().to(dtype)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    with sdpa_kernel(SDPBackend.MATH if kernel == "math" else SDPBackend.FLASH_ATTENTION):
+        for _ in range(5):
+            x, y = torch.randn(3, 5, 16, dtype=dtype), torch.randn(3, 7, 16, dtype=dtype)
+            if form == "inference":
+                with torch.inference_mode():
+                    network(x, y)
+                crucible.step()
+                continue
+            network(x, y).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+
 def train(flavour):
     """What is recorded: six steps of a small network."""
     import torch
@@ -59,6 +101,17 @@ def train(flavour):
             optimizer.zero_grad()
 
 
+def run_crucible(*command):
+    done = subprocess.run([CRUCIBLE, *map(str, command)], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise AssertionError(f"{command}: exit code {done.returncode}\n{done.stderr[-3000:]}")
+    return done.stdout
+
+
+def final_stage(trace):
+    return json.loads(run_crucible("graph", trace, "--stages", "--json"))["stages"][-1]
+
+
 class Identity(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -67,16 +120,8 @@ class Identity(unittest.TestCase):
             kinds = [f"{optimizer} {flavour}" for optimizer in ("SGD", "Adagrad", "Adam") for flavour in FLAVOURS]
             for flavour in ("foreach", "loop", "fused", "without oneDNN", "another rate", "another decay", *kinds):
                 trace = pathlib.Path(folder) / f"{flavour}.crtrace"
-                cls.run_crucible("record", "-o", trace, "--iterations", 3, "--", sys.executable, __file__, "--train", flavour)
-                stages = json.loads(cls.run_crucible("graph", trace, "--stages", "--json"))["stages"]
-                cls.hashes[flavour] = stages[-1]["hash"]
-
-    @staticmethod
-    def run_crucible(*command):
-        done = subprocess.run([CRUCIBLE, *map(str, command)], capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise AssertionError(f"{command}: exit code {done.returncode}\n{done.stderr[-3000:]}")
-        return done.stdout
+                run_crucible("record", "-o", trace, "--iterations", 3, "--", sys.executable, __file__, "--train", flavour)
+                cls.hashes[flavour] = final_stage(trace)["hash"]
 
     def test_optimizer_loops(self):
         self.assertEqual(self.hashes["loop"], self.hashes["foreach"])
@@ -97,8 +142,39 @@ class Identity(unittest.TestCase):
         self.assertNotEqual(self.hashes["another rate"], self.hashes["foreach"])
 
 
+class AttentionIdentity(unittest.TestCase):
+    """Attention composed of single ops is the program of the kernels, and computes what was recorded."""
+
+    def record(self, kernel, form):
+        trace = pathlib.Path(self.folder) / f"{kernel} {form}.crtrace"
+        run_crucible("record", "-o", trace, "--iterations", 3, "--", sys.executable, __file__, "--attend", kernel, form)
+        run_crucible("replay", trace, "--backend", "reference", "--verify")
+        return final_stage(trace)
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def test_math_and_flash(self):
+        hashes = set()
+        for form in ATTENTIONS:
+            with self.subTest(form=form):
+                composed, kernel = self.record("math", form), self.record("flash", form)
+                self.assertEqual(composed["hash"], kernel["hash"])
+                self.assertEqual(composed["ops"], kernel["ops"])
+                hashes.add(composed["hash"])
+        self.assertEqual(len(hashes), len(ATTENTIONS), "each form is a program of its own")
+
+    def test_dropout_stays_composed(self):
+        # The draws stand between the probabilities and their product: no kernel's program.
+        self.assertGreater(self.record("math", "dropout")["ops"], self.record("math", "plain")["ops"])
+
+
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--train"]:
+    if sys.argv[1:2] == ["--attend"]:
+        attend(*sys.argv[2:])
+    elif sys.argv[1:2] == ["--train"]:
         train(sys.argv[2])
     else:
         unittest.main()

@@ -1,0 +1,15 @@
+// Attention that the framework composed of single ops (its `math` kernel), in the program that was lowered from them.
+#pragma once
+
+#include "core/graph/program.hpp"
+
+namespace crucible::aten {
+
+/// Replaces each attention of that form, and its gradient where it stands, by the ops of attention.hpp: one program whichever
+/// kernel the framework chose. Recognized are f32 and f64, four dimensions, query and keys multiplied with the root of the scale
+/// each, no mask, an added one or the causal one, and no dropout; whatever else reads the probabilities leaves the attention as it is. What
+/// nobody reads afterwards stays for the passes to remove. The program must pass verify(), and does so afterwards.
+/// Returns how many were replaced.
+int recognize_composed_attention(graph::Program& program);
+
+}  // namespace crucible::aten
