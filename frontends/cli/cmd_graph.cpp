@@ -1,16 +1,23 @@
-// `crucible graph`: the neutral program of a recording, after the lowering or after a pass, as text, JSON or a drawing.
-// It shows what the library functions made; no stage exists only here.
+// `crucible graph`: the neutral program of a recording, after the lowering or after a pass, as text, in binary form, as JSON or
+// a drawing; or a program that was written so before. It shows what the library functions made; no stage exists only here.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "core/graph/binary.hpp"
+#include "core/graph/parse.hpp"
 #include "core/graph/passes.hpp"
 #include "core/graph/print.hpp"
 #include "core/graph/program_hash.hpp"
@@ -23,7 +30,7 @@ namespace crucible::cli {
 namespace {
 
 struct GraphOptions {
-  std::string file, stage, format = "text", module, phase, opaque = "missing";
+  std::string file, stage, format = "text", module, phase, output, opaque = "missing";
   bool list_stages = false, json = false;
 };
 
@@ -120,6 +127,22 @@ void print_stages(const Pipeline& pipeline, bool json) {
              format_ns(static_cast<double>(pipeline.total_ns)));
 }
 
+/// The program that the file is, in text or binary form; nothing where it begins as neither, as recordings do.
+Result<std::optional<graph::Program>> read_program(const std::string& path) {
+  constexpr std::string_view kTextBegins = "crucible program ";
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes(kTextBegins.size(), '\0');
+  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  bytes.resize(static_cast<std::size_t>(file.gcount()));
+  const bool is_text = bytes == kTextBegins, is_binary = graph::is_binary_program(std::as_bytes(std::span(bytes)));
+  if (!is_text && !is_binary) return std::optional<graph::Program>();
+  file.clear();
+  bytes.append(std::istreambuf_iterator<char>(file), {});
+  auto program = is_text ? graph::parse_program(bytes) : graph::from_binary(std::as_bytes(std::span(bytes)));
+  if (!program) return Error{program.error().code, path + ": " + program.error().message};
+  return std::optional(*std::move(program));
+}
+
 Error no_ops_shown(const GraphOptions& options, const graph::Program& program) {
   auto names = graph::module_names(program);
   const std::size_t count = names.size();
@@ -142,10 +165,17 @@ Result<std::string> shown(const GraphOptions& options, const graph::Program& pro
   if (part && format != "text" && format != "svg") {
     return Error{ErrorCode::kUsage, "--module and --phase choose what the text or the drawing shows: use --format text or svg"};
   }
+  if (format == "binary" && options.output.empty() && isatty(1) == 1) {
+    return Error{ErrorCode::kUsage, "the binary form is not for a terminal: give a file with -o, or send the output to one"};
+  }
   if (part) {
     bool any = false;
     for (graph::OpId op = 0; op < program.ops.size() && !any; ++op) any = graph::is_shown(program, op, what);
     if (!any) return no_ops_shown(options, program);
+  }
+  if (format == "binary") {
+    const auto bytes = graph::to_binary(program);
+    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
   if (format == "json") return graph::to_json(program) + "\n";
   if (format == "dot") return graph::to_dot(program);
@@ -154,7 +184,16 @@ Result<std::string> shown(const GraphOptions& options, const graph::Program& pro
 }
 
 Result<int> graph_command(const GraphOptions& options) {
-  CRUCIBLE_TRY(const Pipeline pipeline, StageRunner(options).run());
+  CRUCIBLE_TRY(auto program, read_program(options.file));
+  if (program && (options.list_stages || !options.stage.empty())) {
+    return Error{ErrorCode::kUsage, options.file + " is a program, which has no stages; its recording has them"};
+  }
+  Pipeline pipeline;
+  if (program) {
+    pipeline.chosen = std::move(program);
+  } else {
+    CRUCIBLE_TRY(pipeline, StageRunner(options).run());
+  }
   if (options.list_stages) {
     print_stages(pipeline, options.json || options.format == "json");
     return 0;
@@ -165,7 +204,7 @@ Result<int> graph_command(const GraphOptions& options) {
     return Error{ErrorCode::kUsage, fmt::format("there is no stage '{}'; the stages are {}", options.stage, fmt::join(names, ", "))};
   }
   CRUCIBLE_TRY(const std::string text, shown(options, *pipeline.chosen));
-  CRUCIBLE_TRY(TextSink sink, TextSink::open({}));  // standard output
+  CRUCIBLE_TRY(TextSink sink, TextSink::open(options.output));
   sink.append(text);
   CRUCIBLE_TRY_VOID(sink.finish());
   return 0;
@@ -175,13 +214,14 @@ Result<int> graph_command(const GraphOptions& options) {
 
 void add_graph(Commands& commands) {
   auto options = std::make_shared<GraphOptions>();  // shared with the callback, which runs after this function
-  CLI::App* command = add_subcommand(commands.app, "graph", "The neutral program of a recording, after a stage.",
+  CLI::App* command = add_subcommand(commands.app, "graph", "The neutral program of a recording, after a stage; or a program in another form.",
                                      "crucible graph step.crtrace --stage lowered");
-  command->add_option("file", options->file, "The recording (.crtrace)")->required();
+  command->add_option("file", options->file, "The recording (.crtrace), or a program that --format text or binary wrote")->required();
   command->add_option("--stage", options->stage, "Which stage (default: the last); --stages lists them");
   command->add_flag("--stages", options->list_stages, "Lists the stages with sizes and times");
-  command->add_option("--format", options->format, "text, json, dot or svg (default text)")
-      ->check(CLI::IsMember({"text", "json", "dot", "svg"}));
+  command->add_option("--format", options->format, "text, binary, json, dot or svg (default text)")
+      ->check(CLI::IsMember({"text", "binary", "json", "dot", "svg"}));
+  command->add_option("-o,--output", options->output, "The file to write (default: standard output)");
   command->add_option("--module", options->module, "Shows only the ops of this module and those inside, for people to read");
   command->add_option("--phase", options->phase, "Shows only this phase: forward, backward or optimizer")
       ->check(CLI::IsMember({"forward", "backward", "optimizer"}));

@@ -83,6 +83,33 @@ TEST_F(GraphCommand, TextIsReadBack) {
   EXPECT_EQ(run("").out, run("--stage eliminate_dead").out);
 }
 
+TEST_F(GraphCommand, ProgramsAreReadInBothForms) {
+  const std::string text = (folder_ / "p.txt").string(), binary = (folder_ / "p.crprogram").string(), other = (folder_ / "q.crprogram").string();
+  ASSERT_EQ(run("-o " + text).code, 0);
+  ASSERT_EQ(run("--format binary -o " + binary).code, 0);
+  const auto whole = run("");
+  for (const std::string& file : {text, binary}) {
+    EXPECT_EQ(run_command("graph " + file).out, whole.out);
+    EXPECT_EQ(run_command("graph " + file + " --format svg").out, run("--format svg").out);
+    EXPECT_EQ(run_command("graph " + file + " --format json").out, run("--format json").out);
+    ASSERT_EQ(run_command("graph " + file + " --format binary -o " + other).code, 0);
+    EXPECT_TRUE(trace::samples::read_bytes(other) == trace::samples::read_bytes(binary));
+    const auto stages = run_command("graph " + file + " --stages");
+    EXPECT_EQ(stages.code, 2);
+    EXPECT_THAT(stages.err, HasSubstr("is a program, which has no stages; its recording has them"));
+  }
+  EXPECT_LT(std::filesystem::file_size(binary), std::filesystem::file_size(text));
+}
+
+TEST_F(GraphCommand, DamagedProgramsAreNamed) {
+  const std::string binary = (folder_ / "p.crprogram").string();
+  ASSERT_EQ(run("--format binary -o " + binary).code, 0);
+  std::filesystem::resize_file(binary, std::filesystem::file_size(binary) - 3);
+  const auto cut = run_command("graph " + binary);
+  EXPECT_EQ(cut.code, 3);
+  EXPECT_THAT(cut.err, HasSubstr("p.crprogram: the program cannot be read: its checksum does not fit, so it is damaged or cut off"));
+}
+
 TEST_F(GraphCommand, SvgEscapesNamesAndDrawsEveryOp) {
   const auto outcome = run("--format svg");
   ASSERT_EQ(outcome.code, 0) << outcome.err;

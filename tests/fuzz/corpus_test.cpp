@@ -24,6 +24,8 @@ TEST(FuzzCorpus, Trace) { EXPECT_GE(run_all("trace", fuzz_trace), trace_seeds().
 
 TEST(FuzzCorpus, Journal) { EXPECT_GE(run_all("journal", fuzz_journal), journal_seeds().size()); }
 
+TEST(FuzzCorpus, Program) { EXPECT_GE(run_all("program", fuzz_program), program_seeds().size()); }
+
 TEST(FuzzCorpus, IsSmallAndMadeByTheGenerator) {
   // The committed seeds are the generator's: tests/fuzz/make_corpus writes them.
   const std::filesystem::path folder = CRUCIBLE_FUZZ_CORPUS;
@@ -38,6 +40,7 @@ TEST(FuzzCorpus, IsSmallAndMadeByTheGenerator) {
   };
   expect_equal("trace", trace_seeds());
   expect_equal("journal", journal_seeds());
+  expect_equal("program", program_seeds());
 }
 
 }  // namespace

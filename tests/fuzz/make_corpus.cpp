@@ -1,4 +1,4 @@
-// make_corpus FOLDER: writes the inputs that the fuzzers start from into FOLDER/trace and FOLDER/journal.
+// make_corpus FOLDER: writes the inputs that the fuzzers start from into FOLDER/trace, FOLDER/journal and FOLDER/program.
 #include <cstdio>
 
 #include "core/trace/trace_samples.hpp"
@@ -17,5 +17,6 @@ int main(int argc, char** argv) {
   };
   write("trace", crucible::fuzz::trace_seeds());
   write("journal", crucible::fuzz::journal_seeds());
+  write("program", crucible::fuzz::program_seeds());
   return 0;
 }
