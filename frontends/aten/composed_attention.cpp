@@ -46,13 +46,14 @@ bool is_number(const Operand& operand, double wanted) {
 
 class Finder {
  public:
-  explicit Finder(const Program& program) : program_(program), readers_(program.values.size()), watched_(program.values.size(), false) {
+  explicit Finder(const Program& program)
+      : program_(program), readers_(program.values.size()), ends_(program.values.size(), false), watched_(program.values.size(), false) {
     for (OpId id = 0; id < program.ops.size(); ++id) {
       for (const Operand& input : program.ops[id].inputs) {
         if (!input.is_scalar() && (readers_[input.value].empty() || readers_[input.value].back() != id)) readers_[input.value].push_back(id);
       }
     }
-    for (const graph::State& state : program.states) watched_[state.end] = true;
+    for (const graph::State& state : program.states) ends_[state.end] = watched_[state.end] = true;
     for (const graph::Output& output : program.outputs) watched_[output.operand.value] = true;
   }
 
@@ -252,12 +253,13 @@ class Finder {
         others.push_back(id);
       }
     }
-    if (found.output == kNone || watched_[program_.ops[found.output].outputs[0].value]) return false;
+    if (found.output == kNone || ends_[program_.ops[found.output].outputs[0].value]) return false;
     const Operand& values = program_.ops[found.output].inputs[1];
     const auto value = resolve(values, {s[0], s[1], s[3], values.view.sizes.back()});
     if (!value) return false;
     found.value = *value;
     if (found.value_gradient == kNone) return others.empty();
+    if (ends_[program_.ops[found.value_gradient].outputs[0].value]) return false;
     const Operand& gradients = program_.ops[found.value_gradient].inputs[1];
     const auto gradient = resolve(gradients, {s[0], s[1], s[2], gradients.view.sizes.back()});
     if (!gradient) return false;
@@ -303,7 +305,7 @@ class Finder {
       const Op* scaled = only_reader(product.outputs[0].value, OpKind::kMultiply);
       if (scaled == nullptr || !is_whole(scaled->inputs[0]) || !is_whole(scaled->outputs[0]) || !is_number(scaled->inputs[1], other->second)) return false;
       OpId& gradient = of_query ? found.query_gradient : found.key_gradient;
-      if (gradient != kNone || watched_[scaled->outputs[0].value]) return false;
+      if (gradient != kNone || ends_[scaled->outputs[0].value]) return false;
       gradient = readers_[product.outputs[0].value][0];
     }
     return found.query_gradient != kNone && found.key_gradient != kNone;
@@ -311,7 +313,7 @@ class Finder {
 
   const Program& program_;
   std::vector<std::vector<OpId>> readers_;  // per value, each op once
-  std::vector<bool> watched_;               // per value: a state ends in it, or it is an output
+  std::vector<bool> ends_, watched_;        // per value: a state ends in it; that, or it is an output
 };
 
 /// Writes the ops of attention.hpp for what was found, and hands their results to the readers of the old ones.
@@ -345,6 +347,7 @@ class Writer {
     for (Op& op : program_.ops) {
       for (Operand& input : op.inputs) rename(input);
     }
+    for (graph::Output& output : program_.outputs) rename(output.operand);
     std::ranges::stable_sort(chunks_, {}, &Chunk::at);
     std::vector<Op> ops;
     ops.reserve(program_.ops.size());
