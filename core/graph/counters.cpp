@@ -56,14 +56,24 @@ Result<std::map<OpId, Counter>> counters_of(const Program& program, const trace:
 /// Two numbers that arithmetic in another order, or another library's power, may give for one formula.
 bool agree(double a, double b) { return std::fabs(a - b) <= 2 * std::numeric_limits<double>::epsilon() * std::fabs(a); }
 
-/// What a slot is a function of: `rate / (1 - base^counter)` where a rate is given, else the root of 1 - base^counter or that itself.
+/// What a slot is a function of: `rate / (1 - base^counter)` where a rate is given, as a number or as another slot, else the root of
+/// 1 - base^counter or that itself.
 struct Correction {
   OpId counter = kNone;
   double base = 0;
   bool is_root = false;
-  std::optional<double> rate;
+  std::optional<double> rate = {};
+  SlotId rates = kNone;
   auto operator<=>(const Correction&) const = default;
 };
+
+/// 1 - base^counter in each of the first iterations.
+std::vector<double> corrections_of(const Counter& counter, double base, std::size_t iterations) {
+  const double start = load_real(counter.dtype, counter.before.data());
+  std::vector<double> corrections;
+  for (std::size_t i = 0; i < iterations; ++i) corrections.push_back(1 - std::pow(base, start + counter.step * static_cast<double>(i + 1)));
+  return corrections;
+}
 
 /// The shortest decimal number that is near `about`, of which `agrees` holds.
 template <class Agrees>
@@ -79,7 +89,7 @@ std::optional<double> shortest(double about, Agrees agrees) {
 
 /// The formula that gives the numbers in every recorded iteration, with one of the bases; nothing for other numbers.
 std::optional<Correction> correction_of(const std::vector<double>& numbers, const std::map<OpId, Counter>& counters, const std::set<double>& bases) {
-  std::vector<double> corrections(numbers.size());
+  std::vector<double> corrections;
   const auto all = [&](auto formula) {
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       if (!agree(numbers[i], formula(corrections[i]))) return false;
@@ -87,16 +97,16 @@ std::optional<Correction> correction_of(const std::vector<double>& numbers, cons
     return true;
   };
   for (const auto& [op, counter] : counters) {
-    const double start = load_real(counter.dtype, counter.before.data());
     for (const double base : bases) {
-      for (std::size_t i = 0; i < numbers.size(); ++i) {
-        corrections[i] = 1 - std::pow(base, start + counter.step * static_cast<double>(i + 1));
-      }
+      corrections = corrections_of(counter, base, numbers.size());
       if (corrections.front() == corrections.back()) continue;  // so many steps that nothing shows
-      if (all([](double c) { return c; })) return Correction{op, base, false, {}};
-      if (all([](double c) { return std::sqrt(c); })) return Correction{op, base, true, {}};
+      if (all([](double c) { return c; })) return Correction{.counter = op, .base = base};
+      if (all([](double c) { return std::sqrt(c); })) return Correction{.counter = op, .base = base, .is_root = true};
+      const double about = numbers.front() * corrections.front();
       const auto is_rate = [&](double rate) { return rate != 0 && all([rate](double c) { return rate / c; }); };
-      if (const auto rate = shortest(numbers.front() * corrections.front(), is_rate)) return Correction{op, base, false, rate};
+      const bool is_close = std::fabs(numbers.back() * corrections.back() - about) <= 1e-15 * std::fabs(about);
+      const auto rate = is_close ? shortest(about, is_rate) : std::nullopt;
+      if (rate) return Correction{.counter = op, .base = base, .rate = rate};
     }
   }
   return std::nullopt;
@@ -116,6 +126,79 @@ std::set<double> possible_bases(const Program& program) {
   constexpr std::size_t kMost = 256;  // who has more is no optimizer, and the search takes their number times slots and counters
   return bases.size() <= kMost ? bases : std::set<double>();
 }
+
+/// The step sizes of Adam under a schedule: numbers of which nothing shows the rate, but whose place does. A slot that multiplies nothing but
+/// first moments, m + (1 - base)(g - m), whose products are divided by sums with a quotient by the root of a correction, is a rate of its iteration
+/// over 1 - base^counter of the same counter. The rates become a slot of their own.
+class Schedules {
+ public:
+  Schedules(Program& program, const std::map<OpId, Counter>& counters, std::vector<std::optional<Correction>>& found)
+      : program_(program), counters_(counters), found_(found), readers_(program.values.size(), kNone) {
+    for (OpId id = 0; id < program.ops.size(); ++id) {
+      for (const Operand& input : program.ops[id].inputs) {
+        if (!input.is_scalar()) readers_[input.value] = readers_[input.value] == kNone ? id : kMany;
+      }
+    }
+  }
+
+  void find() {
+    std::map<SlotId, std::optional<Correction>> shown;  // by the unexplained slot; nothing where its places disagree
+    for (const Op& op : program_.ops) {
+      for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+        const SlotId slot = op.inputs[i].is_scalar() ? op.inputs[i].scalar.slot : kNone;
+        if (slot == kNone || found_[slot] || program_.slots[slot].values.size() != program_.iterations) continue;
+        const auto here = i == 1 ? step_size_at(op) : std::nullopt;
+        const auto [known, is_new] = shown.emplace(slot, here);
+        if (!is_new && known->second != here) known->second.reset();
+      }
+    }
+    for (auto& [slot, correction] : shown) {
+      if (correction) correction->rates = rates_of(slot, *correction);
+      found_[slot] = correction;
+    }
+  }
+
+ private:
+  static constexpr OpId kMany = kNone - 1;
+
+  const Op* producer(const Operand& operand, OpKind kind) const {
+    const OpId id = operand.is_scalar() ? kNone : program_.values[operand.value].producer;
+    return id != kNone && program_.ops[id].kind == kind ? &program_.ops[id] : nullptr;
+  }
+
+  std::optional<Correction> step_size_at(const Op& multiply) const {
+    if (multiply.kind != OpKind::kMultiply) return std::nullopt;
+    const Op* moment = producer(multiply.inputs[0], OpKind::kAdd);
+    const Op* change = moment != nullptr ? producer(moment->inputs[1], OpKind::kMultiply) : nullptr;
+    if (change == nullptr || !change->inputs[1].is_scalar() || change->inputs[1].scalar.slot != kNone) return std::nullopt;
+    const OpId reader = readers_[multiply.outputs[0].value];
+    const Op* quotient = reader < program_.ops.size() && program_.ops[reader].kind == OpKind::kDivide ? &program_.ops[reader] : nullptr;
+    const Op* divisor = quotient != nullptr ? producer(quotient->inputs[1], OpKind::kAdd) : nullptr;
+    const Op* scaled = divisor != nullptr ? producer(divisor->inputs[0], OpKind::kDivide) : nullptr;
+    if (scaled == nullptr || !scaled->inputs[1].is_scalar() || scaled->inputs[1].scalar.slot == kNone) return std::nullopt;
+    const auto& root = found_[scaled->inputs[1].scalar.slot];
+    if (!root || !root->is_root) return std::nullopt;
+    return Correction{.counter = root->counter, .base = 1 - change->inputs[1].scalar.real};
+  }
+
+  /// A new slot; the shortest decimals that give the numbers.
+  SlotId rates_of(SlotId slot, const Correction& correction) {
+    const auto corrections = corrections_of(counters_.at(correction.counter), correction.base, program_.iterations);
+    Slot rates{program_.slots[slot].name + ", before its bias correction", {}};
+    for (std::size_t i = 0; i < corrections.size(); ++i) {
+      const double number = program_.slots[slot].values[i];
+      const auto rate = shortest(number * corrections[i], [&](double decimal) { return agree(number, decimal / corrections[i]); });
+      rates.values.push_back(rate.value_or(number * corrections[i]));
+    }
+    program_.slots.push_back(std::move(rates));
+    return static_cast<SlotId>(program_.slots.size() - 1);
+  }
+
+  Program& program_;
+  const std::map<OpId, Counter>& counters_;
+  std::vector<std::optional<Correction>>& found_;  // per slot
+  std::vector<OpId> readers_;                      // per value: the one op that reads it, kNone or kMany
+};
 
 /// Whether a number of `op` may be a tensor of one f32 or f64 instead, with the same bits.
 bool takes_tensor(const Program& program, const Op& op) {
@@ -144,15 +227,16 @@ class Corrections {
       const ValueId wide = value(correction, counter, DType::kF64, reader);
       return once(correction, dtype, [&] { return add(ops, OpKind::kCopy, {operand(wide)}, dtype); });
     }
-    const Correction plain{correction.counter, correction.base, false, {}};
+    const Correction plain{.counter = correction.counter, .base = correction.base};
     const ValueId rest = once(plain, dtype, [&] {
       const ValueId count = counter.dtype == DType::kF64 ? counter.end : add(ops, OpKind::kCopy, {operand(counter.end)}, DType::kF64);
       const ValueId power = add(ops, OpKind::kPower, {number(correction.base), operand(count)}, DType::kF64);
       return add(ops, OpKind::kSubtract, {number(1), operand(power)}, DType::kF64);
     });
     if (correction.is_root) return once(correction, dtype, [&] { return add(ops, OpKind::kSqrt, {operand(rest)}, dtype); });
-    if (!correction.rate) return rest;
-    return once(correction, dtype, [&] { return add(ops, OpKind::kDivide, {number(*correction.rate), operand(rest)}, dtype); });
+    if (!correction.rate && correction.rates == kNone) return rest;
+    const Operand rate = correction.rate ? number(*correction.rate) : Operand{.value = kNone, .view = {}, .scalar = {.slot = correction.rates}};
+    return once(correction, dtype, [&] { return add(ops, OpKind::kDivide, {rate, operand(rest)}, dtype); });
   }
 
   /// Puts the new ops among the program's.
@@ -214,7 +298,9 @@ Result<void> merge_counters(Program& program, const trace::BlobStore& blobs) {
 
 Result<void> follow_counters(Program& program, const trace::BlobStore& blobs) {
   if (program.iterations < 2 || program.slots.empty()) return {};
-  CRUCIBLE_TRY(const auto counters, counters_of(program, blobs));
+  CRUCIBLE_TRY(auto counters, counters_of(program, blobs));
+  std::set<std::tuple<DType, double, std::vector<std::byte>>> known;
+  std::erase_if(counters, [&](const auto& each) { return !known.emplace(each.second.dtype, each.second.step, each.second.before).second; });
   if (counters.empty()) return {};
   const auto bases = possible_bases(program);
   std::vector<std::optional<Correction>> found(program.slots.size());
@@ -222,10 +308,11 @@ Result<void> follow_counters(Program& program, const trace::BlobStore& blobs) {
     const auto& numbers = program.slots[slot].values;
     if (numbers.size() == program.iterations) found[slot] = correction_of(numbers, counters, bases);
   }
+  Schedules(program, counters, found).find();
   Corrections corrections(program);
   for (OpId id = 0; id < program.ops.size(); ++id) {
     for (Operand& input : program.ops[id].inputs) {
-      if (!input.is_scalar() || input.scalar.slot == kNone || !found[input.scalar.slot]) continue;
+      if (!input.is_scalar() || input.scalar.slot == kNone || input.scalar.slot >= found.size() || !found[input.scalar.slot]) continue;
       const Correction& correction = *found[input.scalar.slot];
       if (id < correction.counter || !takes_tensor(program, program.ops[id])) continue;
       const Operand& result = program.ops[id].outputs[0];

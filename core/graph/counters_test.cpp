@@ -131,6 +131,74 @@ TEST(Counters, ABaseThatTheProgramDoesNotHaveIsNotGuessed) {
   EXPECT_EQ(training.program.slots.size(), 1u) << to_text(training.program);
 }
 
+/// Adam's own ops on one weight w with moment m and square s, a gradient g and a rate that falls: in f32, with one counter.
+struct Scheduled {
+  Program program;
+  Blobs blobs;
+  Scheduled() {
+    program.iterations = 4;
+    for (const float x : {0.0F, 1.5F, 0.25F, 0.5F, -0.75F}) blobs.add(x);
+    const auto outside = [&](ValueKind kind, const char* name) {
+      program.values.push_back({kind, DType::kF32, 1, name, kNone});
+      return static_cast<ValueId>(program.values.size() - 1);
+    };
+    const auto op = [&](OpKind kind, std::vector<Operand> inputs) {
+      const auto result = static_cast<ValueId>(program.values.size());
+      program.values.push_back({ValueKind::kTemporary, DType::kF32, 1, "", static_cast<OpId>(program.ops.size())});
+      program.ops.push_back({kind, std::move(inputs), {one(result)}, {}, kNone});
+      return result;
+    };
+    program.slots = {{"step size", {}}, {"root", {}}};
+    double rate = kRate;
+    for (int i = 1; i <= 4; ++i, rate *= 0.97) {
+      program.slots[0].values.push_back(-(rate / (1 - std::pow(kFirst, i))));
+      program.slots[1].values.push_back(std::pow(1 - std::pow(kSecond, i), 0.5));
+    }
+    const ValueId count = outside(ValueKind::kState, "step"), w = outside(ValueKind::kState, "w"), m = outside(ValueKind::kState, "m"),
+                  s = outside(ValueKind::kState, "s"), g = outside(ValueKind::kInput, "g");
+    program.inputs = {{g, {4, 4, 4, 4}, false}};
+    const ValueId counted = op(OpKind::kAdd, {one(count), number(1)});
+    const ValueId difference = op(OpKind::kSubtract, {one(g), one(m)});
+    const ValueId change = op(OpKind::kMultiply, {one(difference), number(1 - kFirst)});
+    const ValueId moment = op(OpKind::kAdd, {one(m), one(change)});
+    const ValueId kept = op(OpKind::kMultiply, {one(s), number(kSecond)}), squared = op(OpKind::kMultiply, {one(g), one(g)});
+    const ValueId square = op(OpKind::kAdd, {one(kept), one(squared)});
+    const ValueId root = op(OpKind::kSqrt, {one(square)}), scaled = op(OpKind::kDivide, {one(root), slot(1)});
+    const ValueId divisor = op(OpKind::kAdd, {one(scaled), number(1e-8)});
+    const ValueId step = op(OpKind::kMultiply, {one(moment), slot(0)}), quotient = op(OpKind::kDivide, {one(step), one(divisor)});
+    const ValueId end = op(OpKind::kAdd, {one(w), one(quotient)});
+    program.states = {{count, counted, 0, kNone}, {w, end, 1, kNone}, {m, moment, 2, kNone}, {s, square, 3, kNone}};
+  }
+};
+
+TEST(Counters, ASchedulesRatesStayNumbers) {
+  Scheduled training;
+  const auto before = replay_reference(training.program, training.blobs, 4);
+  ASSERT_TRUE(before) << before.error().message;
+  ASSERT_TRUE(run_passes(training.program, {&training.blobs}));
+  ASSERT_EQ(training.program.slots.size(), 1u) << to_text(training.program);
+  double rate = kRate;
+  for (const double found : training.program.slots[0].values) {
+    EXPECT_NEAR(found, -rate, 1e-18);
+    rate *= 0.97;
+  }
+  const auto after = replay_reference(training.program, training.blobs, 4);
+  ASSERT_TRUE(after);
+  EXPECT_EQ(before->states, after->states) << "to the bit";
+}
+
+TEST(Counters, AStepSizeAtAnotherPlaceStaysANumber) {
+  Scheduled training;  // it also multiplies the gradient
+  Program& program = training.program;
+  const auto result = static_cast<ValueId>(program.values.size());
+  program.values.push_back({ValueKind::kTemporary, DType::kF32, 1, "", static_cast<OpId>(program.ops.size())});
+  program.ops.push_back({OpKind::kMultiply, {one(4), slot(0)}, {one(result)}, {}, kNone});
+  program.outputs = {{"watched", one(result), {}, {4, 4, 4, 4}}};
+  ASSERT_TRUE(run_passes(program, {&training.blobs}));
+  ASSERT_EQ(program.slots.size(), 1u);
+  EXPECT_EQ(program.slots[0].name, "step size");
+}
+
 TEST(Counters, OneIterationSaysNothing) {
   Training training;
   training.program.iterations = 1;

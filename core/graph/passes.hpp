@@ -40,7 +40,8 @@ void merge_slots(Program& program);
 Result<void> merge_counters(Program& program, const trace::BlobStore& blobs);
 
 /// Slots that are bias corrections of a step counter t in every recorded iteration - 1 - b^t, its root, or a rate divided by it, with
-/// a b that the program computes with - become ops on the counter, in f64. Readers in f32 and f64 only; nothing where only one iteration was
+/// a b that the program computes with - become ops on the counter, in f64. So do Adam's step sizes under a schedule, known by their
+/// place beside such a root: their rates stay numbers of each iteration. Readers in f32 and f64 only; nothing where only one iteration was
 /// recorded. Errors: those of the blob store.
 Result<void> follow_counters(Program& program, const trace::BlobStore& blobs);
 

@@ -89,6 +89,7 @@ def train(flavour):
            for name, flags in FLAVOURS.items()},
         **{f"Adagrad {name}": lambda p, flags=flags: torch.optim.Adagrad(p, lr=1e-2, weight_decay=1e-2, **flags)
            for name, flags in FLAVOURS.items()},
+        **{f"scheduled {name}": lambda p, flags=flags: torch.optim.AdamW(p, lr=1e-2, **flags) for name, flags in FLAVOURS.items()},
         "another rate": lambda p: torch.optim.AdamW(p, lr=1e-3, foreach=False),
         "another decay": lambda p: torch.optim.AdamW(p, lr=1e-2, weight_decay=0.1, foreach=False),
     }
@@ -117,7 +118,7 @@ class Identity(unittest.TestCase):
     def setUpClass(cls):
         cls.hashes = {}
         with tempfile.TemporaryDirectory() as folder:
-            kinds = [f"{optimizer} {flavour}" for optimizer in ("SGD", "Adagrad", "Adam") for flavour in FLAVOURS]
+            kinds = [f"{optimizer} {flavour}" for optimizer in ("SGD", "Adagrad", "Adam", "scheduled") for flavour in FLAVOURS]
             for flavour in ("foreach", "loop", "fused", "without oneDNN", "another rate", "another decay", *kinds):
                 trace = pathlib.Path(folder) / f"{flavour}.crtrace"
                 run_crucible("record", "-o", trace, "--iterations", 3, "--", sys.executable, __file__, "--train", flavour)
@@ -128,7 +129,7 @@ class Identity(unittest.TestCase):
 
     def test_fused_steps(self):
         self.assertEqual(self.hashes["fused"], self.hashes["loop"])
-        for optimizer in ("SGD", "Adagrad", "Adam"):
+        for optimizer in ("SGD", "Adagrad", "Adam", "scheduled"):
             for flavour in ("foreach", "fused"):
                 self.assertEqual(self.hashes[f"{optimizer} {flavour}"], self.hashes[f"{optimizer} loop"], (optimizer, flavour))
         self.assertNotEqual(self.hashes["SGD loop"], self.hashes["Adagrad loop"])
