@@ -111,9 +111,27 @@ TEST(Counters, ThoseThatStartApartStayApart) {
   training.run();
   EXPECT_TRUE(training.program.slots.empty());
   EXPECT_EQ(training.states_after(4), before);
-  Program counters = Training(3, 5).program;
-  ASSERT_TRUE(merge_counters(counters, training.blobs));
-  EXPECT_EQ(to_text(counters), to_text(Training(3, 5).program));
+}
+
+TEST(Counters, ReadersAreMergedWhereTheyAlwaysAgreeOnly) {
+  for (const float second : {3.0F, 5.0F}) {
+    Training training(3, second);
+    Program& program = training.program;
+    // The second weight's counter, before and after its step, is read.
+    const ValueId before = program.states[2].start, after = program.states[2].end;
+    const auto sum = static_cast<ValueId>(program.values.size());
+    program.values.push_back({ValueKind::kTemporary, DType::kF32, 1, "", static_cast<OpId>(program.ops.size())});
+    program.ops.push_back({OpKind::kAdd, {one(before), one(after)}, {one(sum)}, {}, kNone});
+    program.outputs = {{"sum", one(sum), {7, 9, 11, 13}, {}}};
+    ASSERT_TRUE(verify(program)) << verify(program).error().message;
+    ASSERT_TRUE(merge_counters(program, training.blobs));
+    ASSERT_TRUE(verify(program));
+    const bool is_merged = program.ops.back().inputs[0].value == program.states[0].start && program.ops.back().inputs[1].value == program.states[0].end;
+    EXPECT_EQ(is_merged, second == 3.0F);
+    const auto replay = replay_reference(program, training.blobs, 2);
+    ASSERT_TRUE(replay) << replay.error().message;
+    EXPECT_EQ(replay->outputs[1][0], second == 3.0F ? 9 : 13);
+  }
 }
 
 TEST(Counters, OtherNumbersStaySlots) {

@@ -26,7 +26,7 @@ struct Options {
   DType dtype = DType::kF64;
   double query_factor = std::sqrt(0.3), key_factor = std::sqrt(0.3);
   bool is_safe = true, has_mask = false, is_causal = false, has_gradient = true, copies = true;
-  bool shows_probabilities = false, reads_slopes = false, scales_slopes = false;
+  bool shows_probabilities = false, reads_slopes = false, scales_slopes = false, is_key_frozen = false;
 };
 
 /// Inputs q, k, v (and the gradient of the result) in the layout [batch, rows, heads, width], as projections leave them.
@@ -75,9 +75,9 @@ Program composed(const Options& o) {
   const Term inner = e.sum(e.binary(OpKind::kMultiply, dp, p), {3});
   const Term ds = e.binary(OpKind::kMultiply, p, e.binary(OpKind::kSubtract, dp, inner));
   const Term slopes = e.reshape(ds, {kBatch * kHeads, kQueries, kKeys});
-  const Term dk = planes(e.matmul(e.transpose(a, 1, 2), slopes)), dq = planes(e.matmul(slopes, e.transpose(b, 1, 2)));
+  const Term dk = o.is_key_frozen ? slopes : planes(e.matmul(e.transpose(a, 1, 2), slopes)), dq = planes(e.matmul(slopes, e.transpose(b, 1, 2)));
   const double back = o.scales_slopes ? 0.5 : o.key_factor;
-  watch("dk", e.copy(e.transpose(e.binary(OpKind::kMultiply, dk, Term::number(o.key_factor)), 2, 3)));
+  if (!o.is_key_frozen) watch("dk", e.copy(e.transpose(e.binary(OpKind::kMultiply, dk, Term::number(o.key_factor)), 2, 3)));
   watch("dq", e.unary(OpKind::kNegate, e.binary(OpKind::kMultiply, dq, Term::number(back))));
   if (o.reads_slopes) watch("dmask", e.sum(ds, {0, 1}));
   EXPECT_EQ(e.failure(), "");
@@ -146,6 +146,8 @@ TEST_P(LeftAlone, NothingChanges) {
 
 INSTANTIATE_TEST_SUITE_P(ComposedAttention, LeftAlone,
                          testing::Values(std::pair{"other_factor", Options{.key_factor = std::sqrt(0.2)}},
+                                         std::pair{"other_factor_forward", Options{.key_factor = std::sqrt(0.2), .has_gradient = false}},
+                                         std::pair{"keys_frozen", Options{.is_key_frozen = true}},
                                          std::pair{"negative_factor", Options{.query_factor = -std::sqrt(0.3), .key_factor = -std::sqrt(0.3)}},
                                          std::pair{"probabilities_shown", Options{.shows_probabilities = true}},
                                          std::pair{"slopes_read", Options{.reads_slopes = true}},
