@@ -130,9 +130,9 @@ View sliced(OpCall& c, View view) {
     return std::clamp<std::int64_t>(given < 0 ? given + size : given, 0, size);
   };
   const std::int64_t start = place("start", 0), end = std::max(start, place("end", size));
-  view.sizes[d] = (end - start + step - 1) / step;
+  view.sizes[d] = (end - start) / step + ((end - start) % step != 0 ? 1 : 0);
   if (view.sizes[d] > 0) view.offset += start * view.strides[d];
-  view.strides[d] *= step;
+  if (view.sizes[d] > 1) view.strides[d] *= step;
   return view;
 }
 
@@ -142,7 +142,7 @@ View unfolded(View view, std::int64_t dim, std::int64_t size, std::int64_t step)
   view.sizes.push_back(size);
   view.strides.push_back(view.strides[d]);
   view.sizes[d] = (view.sizes[d] - size) / step + 1;
-  view.strides[d] *= step;
+  if (view.sizes[d] > 1) view.strides[d] *= step;
   return view;
 }
 
@@ -155,8 +155,9 @@ void copy(OpCall& c) {
 void narrow_copy(OpCall& c) {
   const Term x = c.tensor("self");
   const auto dim = c.integer("dim");
-  const auto start = c.integer("start");
-  c.set(0, narrow(x, dim, start < 0 ? start + x.size(dim) : start, c.integer("length")));
+  const std::int64_t start = c.integer("start"), length = c.integer("length"), size = x.size(dim);
+  if (start < -size || start > size || length < 0 || length > size) return c.emit().fail("arguments start and length do not fit the dimension");
+  c.set(0, narrow(x, dim, start < 0 ? start + size : start, length));
 }
 
 /// The part of a tensor that a view op with the arguments of `c` names.
@@ -175,6 +176,15 @@ View part_of(OpCall& c, const View& view) {
     return view;
   }
   const auto is = [&](std::string_view prefix) { return name.starts_with(prefix); };
+  // The dimension is there, so a number beyond its size is a mistake, and may be one that no arithmetic holds.
+  const auto fits = [&](const char* dim, const char* argument, std::int64_t lowest) {
+    const std::int64_t size = rank == 0 ? 1 : view.sizes[static_cast<std::size_t>(wrap_dim(c.integer(dim), rank))], given = c.integer(argument);
+    const bool inside = given >= lowest * size && given < size + (lowest < 0 ? 0 : 1);
+    if (!inside) c.emit().fail(fmt::format("argument {} is {} in a dimension of {}", argument, given, size));
+    return inside;
+  };
+  if (is("aten::select") && !fits("dim", "index", -1)) return view;
+  if (is("aten::unfold") && !fits("dimension", "size", 0)) return view;
   if (is("aten::select")) return selected(view, c.integer("dim"), c.integer("index"));
   if (is("aten::slice")) return sliced(c, view);
   if (is("aten::diagonal")) return diagonal_view(view, c.integer("offset"), c.integer("dim1"), c.integer("dim2"));

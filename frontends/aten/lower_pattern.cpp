@@ -1,5 +1,6 @@
 // Lowering of ops that make tensors of a fixed pattern, and of those that spread rows by counts.
 #include <algorithm>
+#include <limits>
 
 #include "core/graph/view.hpp"
 #include "frontends/aten/algebra.hpp"
@@ -57,7 +58,7 @@ void chunk_cat(OpCall& c) {
   std::vector<Term> pieces;
   for (const Term& given : c.tensors("tensors")) {
     const auto d = wrap_dim(dim, given.rank());
-    if (chunks < 1 || d < 0 || d >= given.rank()) return e.fail("arguments dim and num_chunks do not fit the tensors");
+    if (chunks < 1 || chunks > std::numeric_limits<std::int32_t>::max() || d < 0 || d >= given.rank()) return e.fail("arguments dim and num_chunks do not fit the tensors");
     Term x = e.cast(given, c.result(0).dtype);
     const std::int64_t length = x.size(d), padded = (length + chunks - 1) / chunks * chunks;
     if (padded > length) {

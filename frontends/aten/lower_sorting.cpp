@@ -116,6 +116,7 @@ void histogram(OpCall& c) {
   const Term given = c.tensor("self");
   const Term x = widened(e, e.reshape(given, {given.elements()}));
   const std::int64_t bins = c.integer("bins");
+  if (bins < 1 || bins > std::numeric_limits<std::int32_t>::max()) return e.fail("argument bins is not positive, or too large");
   Term low = e.fill(Term::number(c.real("min")), {}, x.dtype), high = e.fill(Term::number(c.real("max")), {}, x.dtype);
   if (c.real("min") == c.real("max") && x.elements() > 0) {
     low = e.drop(reduced(e, OpKind::kReduceMin, x, {0}), {0});
