@@ -89,6 +89,7 @@ void select_backward(OpCall& c) {
   const Term given = c.operand("index");
   if (given.operand.scalar.slot != graph::kNone) return moving_backward(c, dim, given, 1, true);
   const std::int64_t index = given.operand.scalar.integer;
+  if (index < -*at || index >= *at) return c.emit().fail("argument index is outside of the dimension");
   region.offset += region.strides[static_cast<std::size_t>(dim)] * (index < 0 ? index + *at : index);
   region.sizes.erase(at);
   region.strides.erase(region.strides.begin() + dim);
@@ -111,7 +112,8 @@ void slice_backward(OpCall& c) {
   const auto first = start < 0 ? start + size : start;
   region.offset += region.strides[dim] * std::min(std::max<std::int64_t>(first, 0), size);
   region.sizes = c.tensor("grad_output").sizes();
-  region.strides[dim] *= step;
+  if (region.sizes[dim] > 1 && step > size) return c.emit().fail("argument step is larger than the dimension, of which the gradient has more than one part");
+  if (region.sizes[dim] > 1) region.strides[dim] *= step;
   scatter_view(c, region);
 }
 

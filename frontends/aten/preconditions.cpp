@@ -57,6 +57,17 @@ std::string wrong_kind(const Parameter& parameter, const Arg& arg) {
   return "";
 }
 
+/// Whole numbers that count elements or say places are refused where no tensor could have so many: lowerings compute with them.
+/// Ends of ranges and labels may be any number.
+std::string wrong_number(const Parameter& parameter, const Arg& arg) {
+  constexpr std::array<std::string_view, 9> kAnyNumber = {"start", "end", "low", "high", "from", "to", "ignore_index", "padding_idx", "seed"};
+  if (parameter.type != "int" || std::ranges::find(kAnyNumber, parameter.name) != kAnyNumber.end()) return "";
+  const auto is_wrong = [](const Arg& a) { return a.kind == Kind::kInt && (a.integer > kMostElements || a.integer < -kMostElements); };
+  const auto found = std::ranges::find_if(arg.list, is_wrong);
+  if (!is_wrong(arg) && found == arg.list.end()) return "";
+  return fmt::format("argument {} is {}, beyond what any memory holds", parameter.name, found == arg.list.end() ? arg.integer : found->integer);
+}
+
 std::string wrong_sizes(const trace::Trace& trace, const Arg& arg) {
   for (const trace::TensorId id : tensors_in({arg})) {
     const trace::Tensor& t = trace.tensors[id];
@@ -187,6 +198,7 @@ std::string Preconditions::broken_by(const trace::Trace& trace, const trace::Op&
   const std::int64_t rank = rank_of_first(trace, op);
   for (std::size_t i = 0; i < op.args.size(); ++i) {
     std::string problem = wrong_kind(parameters[i], op.args[i]);
+    if (problem.empty()) problem = wrong_number(parameters[i], op.args[i]);
     if (problem.empty()) problem = wrong_sizes(trace, op.args[i]);
     if (problem.empty()) problem = wrong_dimension(parameters[i], op.args[i], rank, adds_dimension_);
     if (problem.empty()) problem = wrong_rank(trace, parameters[i], op.args[i], ranks_[i]);

@@ -109,6 +109,10 @@ Term padded(Emitter& e, const Term& x, const Sizes& before, const Sizes& after, 
     grows = grows || before[d] > 0 || after[d] > 0;
   }
   if (!grows) return inner;
+  if (!graph::checked_elements(sizes)) {
+    e.fail("with its margins a tensor is larger than any memory");
+    return x;
+  }
   region = View::contiguous(sizes);
   for (std::size_t d = 0; d < sizes.size(); ++d) region.offset += std::max<std::int64_t>(0, before[d]) * region.strides[d];
   region.sizes = inner.sizes();
