@@ -110,8 +110,8 @@ Placed sorted(Emitter& e, const Term& x, std::int64_t dim, bool descending) {
 
 Term slice(const Term& x, std::int64_t dim, std::int64_t start, std::int64_t length) {
   Term part = x;
-  if (x.rank() == 0) return part;
   const auto d = static_cast<std::size_t>(wrap_dim(dim, x.rank()));
+  if (d >= x.sizes().size()) return part;  // of a term that came of a failure
   part.operand.view.offset += start * part.operand.view.strides[d];
   part.operand.view.sizes[d] = length;
   return part;
