@@ -341,8 +341,12 @@ void describe(Archive& a, OpaqueArg& arg, int depth = 0) {
   std::size_t size = arg.items.size();
   if (!a.count(size)) return;
   if (depth == kDeepestArgument && size != 0) return a.fail("arguments hold arguments too deeply");
-  if constexpr (Archive::kReads) arg.items.resize(size);
-  for (OpaqueArg& item : arg.items) describe(a, item, depth + 1);
+  if constexpr (Archive::kReads) {
+    // One by one, as list() has it: each level of nesting could ask for as much again.
+    for (std::size_t i = 0; i < size && a.error() == nullptr; ++i) describe(a, arg.items.emplace_back(), depth + 1);
+  } else {
+    for (OpaqueArg& item : arg.items) describe(a, item, depth + 1);
+  }
 }
 
 template <class Archive>
