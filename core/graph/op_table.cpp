@@ -102,6 +102,14 @@ constexpr std::array<OpInfo, kOpKindCount> kTable = {{
     {K::kConv2dBackwardWeight, "conv2d_backward_weight", C::kContraction, 2, 2, 1, kUsesConvolution | kUsesGroups},
     {K::kMaxPool2d, "max_pool2d", C::kPooling, 1, 1, 2, kUsesWindow | kUsesConvolution},
     {K::kMaxPool2dBackward, "max_pool2d_backward", C::kPooling, 2, 2, 1, kNoAttributes},
+    {K::kCholesky, "cholesky", C::kFactorization, 1, 1, 1, kNoAttributes},
+    {K::kTriangularSolve, "triangular_solve", C::kFactorization, 2, 2, 1, kUsesIndex},
+    {K::kLu, "lu", C::kFactorization, 1, 1, 2, kNoAttributes},
+    {K::kPivotsToPermutation, "pivots_to_permutation", C::kFactorization, 1, 1, 1, kNoAttributes},
+    {K::kHouseholderQr, "householder_qr", C::kFactorization, 1, 1, 2, kNoAttributes},
+    {K::kHouseholderProduct, "householder_product", C::kFactorization, 2, 2, 1, kNoAttributes},
+    {K::kEigenSymmetric, "eigen_symmetric", C::kFactorization, 1, 1, 2, kNoAttributes},
+    {K::kSingularValues, "singular_values", C::kFactorization, 1, 1, 3, kNoAttributes},
 }};
 
 constexpr bool rows_in_order() {

@@ -25,6 +25,7 @@ enum class OpClass : std::uint8_t {
   kIndexed,
   kContraction,
   kPooling,
+  kFactorization,
   kOpaque,  // any operands, any number of results
 };
 

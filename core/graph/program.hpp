@@ -123,6 +123,18 @@ enum class OpKind : std::uint8_t {
   // pooling
   kMaxPool2d,             // (x [n, c, h, w]) -> values [n, c, oh, ow], i64 index h * w_size + w of the first maximum
   kMaxPool2dBackward,     // (gradient of values, index) -> gradient of x
+  // factorizations of matrices, the last two dimensions, in f32 or f64; the others are batches, equal in all operands
+  kCholesky,          // (x [..., n, n], its lower triangle) -> l [..., n, n] lower: x = l l'; NaN from where x is not positive definite
+  kTriangularSolve,   // (a [..., n, n], b [..., n, k]) -> x: a x = b; `index`: 1 (a is upper, else lower) + 2 (its diagonal is of ones)
+  kLu,                // x [..., m, n] -> l below and u on and above the diagonal, i64 [..., min(m, n)]: the row below that row i
+                      // changed places with in step i, the first with the largest magnitude
+  kPivotsToPermutation,  // pivots i64 [..., k] as of kLu -> i64 [..., m]: the row of x that stands in each row after these k steps
+  kHouseholderQr,     // x [..., m, n] -> r on and above the diagonal with the reflectors below, their factors [..., min(m, n)]
+                      // as LAPACK's geqrf has them: h = 1 - factor v v' with v = 1 on the diagonal
+  kHouseholderProduct,  // (reflectors [..., m, k], factors [..., k]) -> the first n columns of h_1 ... h_k, [..., m, n]
+  kEigenSymmetric,    // (x [..., n, n], its lower triangle) -> values [..., n], ascending, vectors [..., n, n] in columns
+  kSingularValues,    // x [..., m, n] with m >= n -> u [..., m, n], s [..., n], descending, v [..., n, n]: x = u s v', columns
+                      // orthonormal. Both: the sum of v's column weighted by 1 / (row + golden ratio) is not negative
   // not neutral
   kOpaque,                // what only the framework can run: attribute `index` names its entry in Program::opaques (opaque.hpp)
 };

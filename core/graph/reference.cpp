@@ -13,6 +13,7 @@
 #include "core/graph/reference_along.hpp"
 #include "core/graph/reference_contract.hpp"
 #include "core/graph/reference_elementwise.hpp"
+#include "core/graph/reference_factor.hpp"
 #include "core/graph/reference_indexed.hpp"
 #include "core/graph/view.hpp"
 
@@ -323,6 +324,22 @@ Result<void> run_pooling(Frame& frame) {
   return {};
 }
 
+void run_factorization(Frame& frame) {
+  if (frame.op.kind == OpKind::kPivotsToPermutation) {
+    const std::int64_t steps = frame.sizes(0).back(), rows = frame.out_sizes().back();
+    const std::int64_t lists = rows == 0 ? 0 : frame.op.outputs[0].view.elements() / rows;
+    return frame.output(0, Numbers{true, {}, reference_permutation(frame.input(0).integer, lists, steps, rows)});
+  }
+  FactorResult result = reference_factor(frame.op, frame.reals(0), frame.op.inputs.size() > 1 ? frame.reals(1) : Reals{});
+  for (std::size_t i = 0; i < result.reals.size(); ++i) {
+    if (frame.out_dtype(i) == DType::kI64) {
+      frame.output(i, Numbers{true, {}, std::move(result.pivots)});
+    } else {
+      frame.output_reals(i, std::move(result.reals[i]));
+    }
+  }
+}
+
 Result<void> run_op(Frame& frame) {
   switch (const OpClass op_class = info(frame.op.kind).op_class) {
     case OpClass::kConversion: {
@@ -373,6 +390,9 @@ Result<void> run_op(Frame& frame) {
       return {};
     case OpClass::kPooling:
       return run_pooling(frame);
+    case OpClass::kFactorization:
+      run_factorization(frame);
+      return {};
     case OpClass::kOpaque:
       return Error{ErrorCode::kBadInput, fmt::format("op {}: {} is an opaque op, which the reference interpreter cannot run",
                                                      frame.index, opaque_of(frame.program, frame.op).name())};

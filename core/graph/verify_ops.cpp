@@ -362,6 +362,76 @@ Result<void> check_pooling(const Rule& rule) {
   return expect_sizes(rule, "the result", rule.out_sizes(), wanted);
 }
 
+/// Lists in the last dimension.
+Result<void> check_permutation(const Rule& rule) {
+  if (rule.dtype(0) != DType::kI64 || rule.out_dtype() != DType::kI64) return rule.broken("pivots and permutations are i64");
+  if (rule.sizes(0).empty()) return rule.broken("operand 0: has no dimension");
+  Sizes wanted = rule.sizes(0);
+  const std::int64_t steps = wanted.back(), rows = rule.out_sizes().empty() ? -1 : rule.out_sizes().back();
+  if (rows < steps) return rule.broken("{} steps do not fit {} rows", steps, rows);
+  wanted.back() = rows;
+  return expect_sizes(rule, "the result", rule.out_sizes(), wanted);
+}
+
+/// Matrices in the last two dimensions; what stands before them is the same in operands and results.
+Result<void> check_factorization(const Rule& rule) {
+  CRUCIBLE_TRY_VOID(all_tensors(rule));
+  if (rule.op.kind == OpKind::kPivotsToPermutation) return check_permutation(rule);
+  CRUCIBLE_TRY_VOID(same_dtypes(rule));
+  if (rule.out_dtype() != DType::kF32 && rule.out_dtype() != DType::kF64) {
+    return rule.broken("matrices of {} have no factorization, only f32 and f64", name(rule.out_dtype()));
+  }
+  if (rule.sizes(0).size() < 2) return rule.broken("operand 0: has {} dimensions, needs 2 or more", rule.sizes(0).size());
+  const Sizes batch(rule.sizes(0).begin(), rule.sizes(0).end() - 2);
+  const std::int64_t rows = rule.sizes(0)[batch.size()], columns = rule.sizes(0)[batch.size() + 1];
+  const auto of = [&](std::initializer_list<std::int64_t> sizes) {
+    Sizes all = batch;
+    all.insert(all.end(), sizes);
+    return all;
+  };
+  const auto results = [&](std::initializer_list<Sizes> wanted) -> Result<void> {
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      CRUCIBLE_TRY_VOID(expect_sizes(rule, fmt::format("result {}", i), rule.out_sizes(i), wanted.begin()[i]));
+      const DType dtype = rule.op.kind == OpKind::kLu && i == 1 ? DType::kI64 : rule.out_dtype();
+      if (rule.out_dtype(i) != dtype) return rule.broken("result {}: is {}, needs {}", i, name(rule.out_dtype(i)), name(dtype));
+    }
+    return {};
+  };
+  const OpKind kind = rule.op.kind;
+  const bool square = kind == OpKind::kCholesky || kind == OpKind::kTriangularSolve || kind == OpKind::kEigenSymmetric;
+  if (square && rows != columns) return rule.broken("operand 0: a matrix of {} x {} is not square", rows, columns);
+  const std::int64_t least = std::min(rows, columns);
+  switch (kind) {
+    case OpKind::kCholesky:
+      return results({of({rows, rows})});
+    case OpKind::kTriangularSolve: {
+      if (rule.op.attributes.index < 0 || rule.op.attributes.index > 3) {
+        return rule.broken("attribute index {} is not 0 to 3", rule.op.attributes.index);
+      }
+      CRUCIBLE_TRY_VOID(expect_rank(rule, 1, batch.size() + 2));
+      const std::int64_t sides = rule.sizes(1).back();
+      CRUCIBLE_TRY_VOID(expect_sizes(rule, "operand 1", rule.sizes(1), of({rows, sides})));
+      return results({of({rows, sides})});
+    }
+    case OpKind::kLu:
+    case OpKind::kHouseholderQr:
+      return results({of({rows, columns}), of({least})});
+    case OpKind::kHouseholderProduct: {
+      CRUCIBLE_TRY_VOID(expect_sizes(rule, "operand 1", rule.sizes(1), of({columns})));
+      const std::int64_t wanted = rule.out_sizes().empty() ? -1 : rule.out_sizes().back();
+      if (columns > wanted || wanted > rows) {
+        return rule.broken("{} reflectors of {} rows do not give {} columns", columns, rows, wanted);
+      }
+      return results({of({rows, wanted})});
+    }
+    case OpKind::kEigenSymmetric:
+      return results({of({rows}), of({rows, rows})});
+    default:
+      if (rows < columns) return rule.broken("operand 0: {} x {} has more columns than rows", rows, columns);
+      return results({of({rows, columns}), of({columns}), of({columns, columns})});
+  }
+}
+
 /// Attributes that a kind does not use must be as they were made, so that equal ops are equal structures.
 Result<void> check_unused_attributes(const Rule& rule) {
   const Attributes fresh;
@@ -417,6 +487,8 @@ Result<void> verify_op(const Program& program, OpId index) {
       return check_contraction(rule);
     case OpClass::kPooling:
       return check_pooling(rule);
+    case OpClass::kFactorization:
+      return check_factorization(rule);
     case OpClass::kOpaque:
       return verify_opaque(program, index);
   }

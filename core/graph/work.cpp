@@ -29,6 +29,29 @@ std::uint64_t filtered(const Operand& images, const Operand& weight) {
   return filters == 0 ? 0 : 2 * elements(images) * (elements(weight) / static_cast<std::uint64_t>(filters));
 }
 
+/// The usual counts of multiplications and additions; of the iterative ones about what ten sweeps take.
+std::uint64_t factorization_flops(const Op& op) {
+  if (op.kind == OpKind::kPivotsToPermutation) return 0;
+  const View& x = op.inputs[0].view;
+  const std::size_t rank = x.sizes.size();
+  const auto rows = static_cast<std::uint64_t>(x.sizes[rank - 2]), columns = static_cast<std::uint64_t>(x.sizes[rank - 1]);
+  const std::uint64_t area = elements(op.inputs[0]), least = std::min(rows, columns);
+  switch (op.kind) {
+    case OpKind::kCholesky:
+      return area * rows / 3;
+    case OpKind::kTriangularSolve:
+      return elements(op.inputs[1]) * rows;
+    case OpKind::kLu:
+      return area * least * 2 / 3;
+    case OpKind::kHouseholderQr:
+      return area * least * 4 / 3;
+    case OpKind::kHouseholderProduct:
+      return elements(op.outputs[0]) * columns * 4;
+    default:
+      return area * columns * 40;
+  }
+}
+
 }  // namespace
 
 std::uint64_t flops(const Op& op) {
@@ -74,6 +97,8 @@ std::uint64_t flops(const Op& op) {
       if (op.kind == OpKind::kMaxPool2dBackward) return elements(op.inputs[0]);
       return elements(out) * static_cast<std::uint64_t>(op.attributes.kernel[0] * op.attributes.kernel[1]);
     }
+    case OpClass::kFactorization:
+      return factorization_flops(op);
   }
   return 0;
 }

@@ -1,6 +1,6 @@
 // From a unit of the program (fusion.hpp) to a kernel in the IR with the buffers and scalars of its launch. One emitter
 // per kind of op: emit_group.cpp for fused nests, emit_indexed.cpp, emit_put.cpp, emit_along.cpp, emit_pool.cpp,
-// emit_matmul.cpp and emit_conv.cpp for the rest. They write IR only; printing, naming and the order of steps are
+// emit_factor.cpp, emit_matmul.cpp and emit_conv.cpp for the rest. They write IR only; printing, naming and the order of steps are
 // schedule.cpp's.
 #pragma once
 
@@ -74,6 +74,7 @@ Emitted emit_scatter_add_rows(const graph::Program& program, const graph::Op& op
 Emitted emit_arg_reduction(const graph::Program& program, const graph::Op& op);
 Emitted emit_scan(const graph::Program& program, const graph::Op& op);
 Emitted emit_sort(const graph::Program& program, const graph::Op& op);
+Emitted emit_factorization(const graph::Program& program, const graph::Op& op);
 Emitted emit_concat(const graph::Program& program, const graph::Op& op);
 Emitted emit_update(const graph::Program& program, const graph::Op& op);
 Emitted emit_put(const graph::Program& program, const graph::Op& op);

@@ -37,7 +37,7 @@ Access access_of(const graph::Program& program, const Operand& operand, std::siz
 std::optional<Access> read_coordinate(const Op& generator, const graph::View& view, std::size_t rank) {
   const graph::View& made = generator.outputs[0].view;
   const auto dim = static_cast<std::size_t>(generator.attributes.dims[0]);
-  if (!made.is_contiguous() || made.offset != 0 || view.offset != 0) return std::nullopt;
+  if (made.elements() == 0 || !made.is_contiguous() || made.offset != 0 || view.offset != 0) return std::nullopt;
   std::int64_t inner = 1;
   for (std::size_t d = dim + 1; d < made.sizes.size(); ++d) inner *= made.sizes[d];
   const std::int64_t size = made.sizes[dim];

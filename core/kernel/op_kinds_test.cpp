@@ -306,6 +306,18 @@ TEST(OpKinds, ATakeDoesNotFuseWithWhatMakesItsTable) {
   }
 }
 
+/// As in the sign of an empty matrix's permutation: nothing to count, and a product of nothing that somebody reads.
+TEST(OpKinds, CoordinatesOfNothing) {
+  std::deque<TestProgram> programs;
+  TestProgram& t = programs.emplace_back(15);
+  graph::Attributes along;
+  along.dims = {0};
+  const Operand place = t.op(OpKind::kCoordinate, {}, {0}, DType::kI64, along), x = t.input(DType::kI64, {0});
+  const Operand same = t.op(OpKind::kEqual, {x, place}, {0}, DType::kBool);
+  t.keep(t.reduce(OpKind::kReduceProduct, t.op(OpKind::kCopy, {same}, {0}, DType::kI64), {0}));
+  expect_agreement(programs);
+}
+
 TEST(OpKinds, MatrixProductsInEveryOrderOfOperands) {
   std::deque<TestProgram> programs;
   for (DType dtype : kFloats) {

@@ -145,6 +145,15 @@ class Scheduler {
       case OpKind::kSortAscending:
       case OpKind::kSortDescending:
         return add_launch(emit_sort(program_, op), unit.ops);
+      case OpKind::kCholesky:
+      case OpKind::kTriangularSolve:
+      case OpKind::kLu:
+      case OpKind::kPivotsToPermutation:
+      case OpKind::kHouseholderQr:
+      case OpKind::kHouseholderProduct:
+      case OpKind::kEigenSymmetric:
+      case OpKind::kSingularValues:
+        return add_launch(emit_factorization(program_, op), unit.ops);
       case OpKind::kScatterAddRows:
         return add_launch(emit_scatter_add_rows(program_, op), unit.ops);
       case OpKind::kConcat:

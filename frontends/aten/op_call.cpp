@@ -247,6 +247,13 @@ bool OpCall::aliases(std::size_t k, std::string_view name) const {
   return wants(k) && arg && arg->kind == Kind::kTensor && storages_.same_storage(results_[k], arg->tensor);
 }
 
+bool OpCall::is_row_major(std::string_view name) const {
+  const trace::Arg* arg = find(name);
+  if (!arg || arg->kind != Kind::kTensor) return false;
+  const trace::Tensor& tensor = trace_.tensors[arg->tensor];
+  return graph::View{0, tensor.sizes, tensor.strides}.is_contiguous();
+}
+
 void OpCall::finish() {
   struct Leave {
     StorageMap& storages;

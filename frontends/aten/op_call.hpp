@@ -67,6 +67,8 @@ class OpCall {
   bool enters(std::size_t k) const;
   /// True when result `k` shares its storage with the argument tensor `name`.
   bool aliases(std::size_t k, std::string_view name) const;
+  /// True when the argument tensor `name` was recorded row-major and without gaps.
+  bool is_row_major(std::string_view name) const;
   /// Says that numbers of this op that differ between iterations do not matter.
   void ignore_numbers() { numbers_ignored_ = true; }
 

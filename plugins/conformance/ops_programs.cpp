@@ -10,6 +10,7 @@
 #include "core/graph/op_table.hpp"
 #include "core/graph/random_program.hpp"
 #include "plugins/conformance/ops_along.hpp"
+#include "plugins/conformance/ops_factor.hpp"
 #include "plugins/conformance/ops_contractions.hpp"
 #include "plugins/conformance/ops_writer.hpp"
 
@@ -266,6 +267,8 @@ std::vector<OpsProgram> programs_of(OpKind kind, const DtypeChoice& dtypes, bool
       return contraction_programs(info, allowed(dtypes, false, false), quick);
     case OpClass::kPooling:
       return pooling_programs(info, allowed(dtypes, true, false), quick);
+    case OpClass::kFactorization:
+      return factor_programs(info, dtypes.f64, quick);
     case OpClass::kOpaque:
       return {};  // no backend needs to know them
   }

@@ -20,6 +20,7 @@ import cases_pool  # noqa: F401
 import cases_reduce  # noqa: F401
 import cases_training  # noqa: F401
 import cases_unusual  # noqa: F401
+import cases_linalg  # noqa: F401: last, so that the others keep their numbers, from which their operands are drawn
 from case_support import CASES, Data, flat
 
 

@@ -96,6 +96,7 @@ class Shrinker {
       smaller = false;
       smaller = drop_outputs() || smaller;
       smaller = simplify_outputs() || smaller;
+      smaller = look_further_back() || smaller;
       smaller = drop_states() || smaller;
       smaller = drop_ops() || smaller;
       smaller = shrink_sizes() || smaller;
@@ -139,6 +140,25 @@ class Shrinker {
         RandomProgram candidate = best_;
         candidate.program.outputs[o] = {"tensor", written, {}, std::vector<std::uint32_t>(best_.program.iterations, 0)};
         any = accept(std::move(candidate)) || any;
+        break;
+      }
+    }
+    return any;
+  }
+
+  /// Outputs become what their op reads, so that a wrong number is watched where it comes from.
+  bool look_further_back() {
+    bool any = false;
+    for (std::size_t o = 0; o < best_.program.outputs.size(); ++o) {
+      const OpId producer = best_.program.values[best_.program.outputs[o].operand.value].producer;
+      if (producer == kNone) continue;
+      const std::vector<Operand> reads = best_.program.ops[producer].inputs;
+      for (const Operand& read : reads) {
+        if (read.is_scalar()) continue;
+        RandomProgram candidate = best_;
+        candidate.program.outputs[o] = {"tensor", read, {}, std::vector<std::uint32_t>(best_.program.iterations, 0)};
+        if (!accept(std::move(candidate))) continue;
+        any = true;
         break;
       }
     }

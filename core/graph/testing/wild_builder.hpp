@@ -100,5 +100,6 @@ void wild_places(WildBuilder& builder);      // take and put
 void wild_matmul(WildBuilder& builder);
 void wild_convolution(WildBuilder& builder);
 void wild_pooling(WildBuilder& builder);
+void wild_factorization(WildBuilder& builder);
 
 }  // namespace crucible::graph

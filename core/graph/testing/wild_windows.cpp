@@ -101,4 +101,47 @@ void wild_pooling(WildBuilder& b) {
   b.emit(OpKind::kMaxPool2dBackward, {b.like(sizes, gradient), places}, x.view.sizes, gradient);
 }
 
+void wild_factorization(WildBuilder& b) {
+  const auto kind = static_cast<OpKind>(b.integer(static_cast<int>(OpKind::kCholesky), static_cast<int>(OpKind::kSingularValues)));
+  const DType dtype = b.one_in(2) ? DType::kF32 : DType::kF64;
+  const Sizes batch = b.sizes(0, 1);
+  const auto of = [&](std::initializer_list<std::int64_t> sizes) {
+    Sizes all = batch;
+    all.insert(all.end(), sizes);
+    return all;
+  };
+  const std::int64_t n = b.side(), m = n + b.integer(0, 2), least = std::min(m, n);
+  Attributes a;
+  switch (kind) {
+    case OpKind::kCholesky:
+      b.emit(kind, {b.like(of({n, n}), dtype)}, of({n, n}), dtype);
+      return;
+    case OpKind::kTriangularSolve:
+      a.index = b.integer(0, 3);
+      b.emit(kind, {b.like(of({n, n}), dtype), b.like(of({n, m}), dtype)}, of({n, m}), dtype, a);
+      return;
+    case OpKind::kLu:
+    case OpKind::kHouseholderQr: {
+      const bool wide = b.one_in(2);
+      b.emit(kind, {b.like(wide ? of({n, m}) : of({m, n}), dtype)}, wide ? of({n, m}) : of({m, n}), dtype);
+      b.emit_second(of({least}), kind == OpKind::kLu ? DType::kI64 : dtype);
+      return;
+    }
+    case OpKind::kPivotsToPermutation:
+      b.emit(kind, {b.like(of({n}), DType::kI64)}, of({m}), DType::kI64);
+      return;
+    case OpKind::kHouseholderProduct:
+      b.emit(kind, {b.like(of({m, n}), dtype), b.like(of({n}), dtype)}, of({m, b.integer(n, m)}), dtype);
+      return;
+    case OpKind::kEigenSymmetric:
+      b.emit(kind, {b.like(of({n, n}), dtype)}, of({n}), dtype);
+      b.emit_second(of({n, n}), dtype);
+      return;
+    default:
+      b.emit(kind, {b.like(of({m, n}), dtype)}, of({m, n}), dtype);
+      b.emit_second(of({n}), dtype);
+      b.emit_second(of({n, n}), dtype);
+  }
+}
+
 }  // namespace crucible::graph
