@@ -248,6 +248,71 @@ class Loops(Folder):
         self.assert_refused(crucible("replay", trace), 3, "iterations 0 and 3 differ at op", "crucible trace trim --iterations N-N")
 
 
+class Matrices(Folder):
+    """Training in which matrices are factorized: recorded, replayed on the CPU plugin, verified."""
+
+    def assert_verified(self, text):
+        done, trace = self.record(text, "--iterations", 4)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = crucible("replay", trace, "--backend", "cpu", "--verify", "--json", env=clean_environment(CRUCIBLE_CACHE_DIR=str(self.folder)))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        replay = json.loads(done.stdout)
+        self.assertGreaterEqual(len(replay["iterations"]), 3)
+        return replay
+
+    def test_a_gaussian_process(self):
+        self.assert_verified("""
+            import torch
+            torch.manual_seed(0)
+            x = torch.linspace(0, 4, 60, dtype=torch.float64)
+            y = torch.sin(3 * x) + 0.1 * torch.randn(60, dtype=torch.float64)
+            width, noise = torch.zeros(2, dtype=torch.float64, requires_grad=True), torch.full((), -2.0, dtype=torch.float64, requires_grad=True)
+            optimizer = torch.optim.Adam([width, noise], lr=0.05)
+            for step in range(8):
+                optimizer.zero_grad()
+                covariance = torch.exp(width[0] - 0.5 * ((x[:, None] - x) / torch.exp(width[1])) ** 2) + torch.exp(noise) * torch.eye(60, dtype=torch.float64)
+                factor = torch.linalg.cholesky(covariance)
+                weights = torch.cholesky_solve(y[:, None], factor)
+                loss = 0.5 * (y @ weights[:, 0]) + factor.diagonal().log().sum()
+                loss.backward()
+                optimizer.step()
+            """)
+
+    def test_a_normalizing_flow_with_whitening(self):
+        self.assert_verified("""
+            import torch
+            torch.manual_seed(0)
+            mix, shift = torch.nn.Parameter(torch.eye(6) + 0.1 * torch.randn(6, 6)), torch.nn.Parameter(torch.zeros(6))
+            optimizer = torch.optim.SGD([mix, shift], lr=0.05, momentum=0.9)
+            for step in range(8):
+                x = torch.randn(40, 6) @ torch.randn(6, 6) * 0.5
+                values, vectors = torch.linalg.eigh(x.T @ x / 40 + 0.1 * torch.eye(6))
+                white = x @ (vectors * values.rsqrt()) @ vectors.T
+                optimizer.zero_grad()
+                z = torch.tanh(white @ mix.T + shift)
+                loss = 0.5 * z.square().sum(1).mean() - torch.linalg.slogdet(mix)[1] + 0.01 * torch.linalg.matrix_norm(mix, "nuc")
+                loss.backward()
+                optimizer.step()
+            """)
+
+    def test_orthogonal_weights_and_a_solved_layer(self):
+        self.assert_verified("""
+            import torch
+            torch.manual_seed(0)
+            layer = torch.nn.utils.parametrizations.orthogonal(torch.nn.Linear(12, 12), orthogonal_map="cayley")
+            head = torch.nn.Linear(12, 3)
+            optimizer = torch.optim.AdamW([*layer.parameters(), *head.parameters()], lr=0.01)
+            x, y = torch.randn(30, 12), torch.randn(30, 3)
+            for step in range(8):
+                optimizer.zero_grad()
+                hidden = torch.relu(layer(x))
+                ridge = torch.linalg.solve(hidden.T @ hidden + torch.eye(12), hidden.T @ y)
+                loss = (head(hidden) + hidden @ ridge - y).square().mean()
+                loss.backward()
+                optimizer.step()
+            """)
+
+
 class BadTraces(Folder):
     def test_missing_file(self):
         self.assert_refused(crucible("replay", self.folder / "none.crtrace"), 3, "none.crtrace")
