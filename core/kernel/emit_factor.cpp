@@ -366,8 +366,17 @@ class FactorEmitter {
     b_.set(moving, zero());
     const ExprId p = from_to(zero(), number(columns_));
     const ExprId q = from_to(b_.add(p, number(1)), number(columns_));
-    const ExprId a = product_of_columns(x, rows, p, p), b = product_of_columns(x, rows, q, q);
-    const ExprId together = product_of_columns(x, rows, p, q);
+    // Three sums in one pass: none waits for another.
+    const VariableId of_p = b_.declare(real(0)), of_q = b_.declare(real(0)), of_both = b_.declare(real(0));
+    {
+      const ExprId i = from_to(zero(), number(rows));
+      const ExprId left = at(x, i, p), right = at(x, i, q);
+      b_.set(of_p, plus(b_.variable(of_p), times(left, left)));
+      b_.set(of_q, plus(b_.variable(of_q), times(right, right)));
+      b_.set(of_both, plus(b_.variable(of_both), times(left, right)));
+      b_.close();
+    }
+    const ExprId a = b_.let(b_.variable(of_p)), b = b_.let(b_.variable(of_q)), together = b_.let(b_.variable(of_both));
     const ExprId bound = times(real(tolerance), times(b_.unary(Operation::kSqrt, a), b_.unary(Operation::kSqrt, b)));
     b_.open_if(less(bound, magnitude(together)));
     b_.set(moving, number(1));

@@ -9,7 +9,7 @@ import sys
 
 import torch
 
-from run_opdb import explained
+from run_opdb import excuse, excuses, explained, missing_parts
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -127,13 +127,14 @@ def main():
             for reason, count in entry["reasons"].items():
                 if not reason.startswith("unsupported"):
                     continue
-                text = reason.removeprefix("unsupported: ").splitlines()[0]
-                for part in text.removeprefix("no lowering: ").split(", ") if text.startswith("no lowering") else ["another reason"]:
+                for part in missing_parts(entry["op"], reason):
                     reasons[part] += count
                     users[part].add(entry["op"])
-    print("\n## What is missing, by samples that need it\n\n| overload | samples | ops of the database |\n| --- | ---: | --- |")
+    print("\n## What is missing, by samples that need it\n\n| overload, or op of the database | samples | ops of the database | why |\n| --- | ---: | --- | --- |")
+    lack = excuses()
     for part, count in reasons.most_common(100):
-        print(f"| `{part}` | {count} | {', '.join(sorted(users[part])[:6])}{', ...' if len(users[part]) > 6 else ''} |")
+        needed_by = f"{', '.join(sorted(users[part])[:6])}{', ...' if len(users[part]) > 6 else ''}"
+        print(f"| `{part}` | {count} | {needed_by} | {excuse(part, lack) or '**not explained**'} |")
     return 0
 
 

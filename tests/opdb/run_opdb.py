@@ -4,7 +4,7 @@
         --dtypes float32,bfloat16 --json results.json
 
 The interpreter must have torch, expecttest and the package `crucible` (PYTHONPATH). Exit code 1 when a sample failed and no line of
-reasons.tsv says why nothing is wrong.
+reasons.tsv says why nothing is wrong, or was not lowered and no line of unsupported.tsv says why.
 """
 
 import argparse
@@ -103,6 +103,34 @@ def explained():
     return {(op, dtype): why for op, dtype, why in rows}
 
 
+def missing_parts(op, reason):
+    """What a sample that was not lowered lacks: overloads; or, where the reason is another one, the database's name of the op."""
+    text = reason.removeprefix("unsupported: ").splitlines()[0]
+    return text.removeprefix("no lowering: ").split(", ") if text.startswith("no lowering") else [op]
+
+
+def excuse(part, excuses):
+    """The line of unsupported.tsv for an overload (`aten::pow on complex numbers` too) or an op of the database; None without one."""
+    return excuses.get(part) or excuses.get(part.split(" on ")[0])
+
+
+def excuses():
+    rows = [line.split("\t") for line in (HERE / "unsupported.tsv").read_text().splitlines() if line and not line.startswith("#")]
+    return dict(rows)
+
+
+def unexplained(results):
+    """Sentences, one for each op and reason without a line in reasons.tsv or unsupported.tsv."""
+    differ, lack, found = explained(), excuses(), []
+    for dtype, entries in results.items():
+        for entry in entries:
+            if entry["failed"] and (entry["op"], dtype) not in differ:
+                found.append(f"{entry['op']}, {dtype}: {entry['failed']} samples differ, which reasons.tsv does not explain")
+            parts = {part for reason in entry["reasons"] if reason.startswith("unsupported") for part in missing_parts(entry["op"], reason)}
+            found += [f"{entry['op']}, {dtype}: {part} is not lowered, which unsupported.tsv does not explain" for part in sorted(parts) if not excuse(part, lack)]
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", required=True, help="the program crucible_check_samples")
@@ -132,8 +160,10 @@ def main():
                 for reason, count in entry["reasons"].items():
                     print(f"{dtype} {entry['op']}: {count} {reason[:300]}")
     print_table(results)
-    known = explained()
-    return 1 if any(entry["failed"] and (entry["op"], dtype) not in known for dtype, entries in results.items() for entry in entries) else 0
+    sentences = unexplained(results)
+    for sentence in sentences:
+        print(sentence, file=sys.stderr)
+    return 1 if sentences else 0
 
 
 if __name__ == "__main__":
