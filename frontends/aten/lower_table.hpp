@@ -58,12 +58,14 @@ std::span<const Entry> recurrent_entries();
 std::span<const Entry> reduction_entries();
 std::span<const Entry> reflection_entries();
 std::span<const Entry> scatter_entries();
+std::span<const Entry> segment_entries();
 std::span<const Entry> softmax_entries();
 std::span<const Entry> sorting_entries();
 std::span<const Entry> special_entries();
 std::span<const Entry> statistics_entries();
 std::span<const Entry> unary_entries();
 std::span<const Entry> unfold_entries();
+std::span<const Entry> unique_entries();
 std::span<const Entry> view_entries();
 std::span<const Entry> view_copy_entries();
 
