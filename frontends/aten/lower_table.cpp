@@ -29,6 +29,17 @@ const std::map<std::string_view, Entry>& complex_table() {
   return kTable;
 }
 
+/// What may be done with sparse tensors.
+const std::map<std::string_view, Entry>& sparse_table() {
+  static const std::map<std::string_view, Entry> kTable = make_table({sparse_entries(), sparse_own_entries()});
+  return kTable;
+}
+
+const std::map<std::string_view, Entry>& table_of(Operands operands) {
+  if (operands == Operands::kComplex) return complex_table();
+  return operands == Operands::kSparse ? sparse_table() : table();
+}
+
 }  // namespace
 
 std::vector<std::span<const Entry>> entry_lists() {
@@ -76,6 +87,7 @@ std::vector<std::span<const Entry>> entry_lists() {
       segment_entries(),
       softmax_entries(),
       sorting_entries(),
+      sparse_own_entries(),
       special_entries(),
       statistics_entries(),
       unary_entries(),
@@ -86,8 +98,8 @@ std::vector<std::span<const Entry>> entry_lists() {
   };
 }
 
-const Entry* find_entry(std::string_view full_name, bool on_complex) {
-  const auto& entries = on_complex ? complex_table() : table();
+const Entry* find_entry(std::string_view full_name, Operands operands) {
+  const auto& entries = table_of(operands);
   const auto own = entries.find(full_name);
   if (own != entries.end()) return &own->second;
   for (const std::string& name : functional_names(full_name)) {

@@ -61,6 +61,8 @@ std::span<const Entry> scatter_entries();
 std::span<const Entry> segment_entries();
 std::span<const Entry> softmax_entries();
 std::span<const Entry> sorting_entries();
+std::span<const Entry> sparse_entries();      // in the place of others where a tensor is sparse
+std::span<const Entry> sparse_own_entries();  // ops of sparse tensors alone
 std::span<const Entry> special_entries();
 std::span<const Entry> statistics_entries();
 std::span<const Entry> unary_entries();
@@ -72,8 +74,11 @@ std::span<const Entry> view_copy_entries();
 /// All of the lists above.
 std::vector<std::span<const Entry>> entry_lists();
 
+/// What tensors an op has to do with: many are lowered for dense ones of real numbers alone.
+enum class Operands { kReal, kComplex, kSparse };
+
 /// The entry of an op, or null: its own, else that of its functional form (op_variants.hpp). Threads: any.
-const Entry* find_entry(std::string_view full_name, bool on_complex = false);
+const Entry* find_entry(std::string_view full_name, Operands operands = Operands::kReal);
 
 /// Every name in the table, sorted. Variants that find_entry derives are not among them.
 std::vector<std::string_view> lowered_names();

@@ -6,31 +6,12 @@
 #include "frontends/aten/index_plan.hpp"
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/reducing.hpp"
+#include "frontends/aten/runs.hpp"
 
 namespace crucible::aten {
 namespace {
 
 using graph::OpKind;
-
-/// Along the first dimension: true where an element differs from the one before it, and for the first one. A NaN differs from all.
-Term begins(Emitter& e, const Term& x) {
-  const std::int64_t length = x.size(0);
-  if (length == 0) return e.fill(Term::integer(1), x.sizes(), DType::kBool);
-  const Term first = e.fill(Term::integer(1), slice(x, 0, 0, 1).sizes(), DType::kBool);
-  if (length == 1) return first;
-  return e.concat({first, e.binary(OpKind::kNotEqual, slice(x, 0, 1, length - 1), slice(x, 0, 0, length - 1))}, 0);
-}
-
-/// The number of each element's run, from 0, given where runs begin.
-Term run_of(Emitter& e, const Term& begins) {
-  const Term count = running_total(e, OpKind::kScanSum, e.cast(begins, DType::kI64), 0);
-  return e.binary(OpKind::kSubtract, count, Term::integer(1));
-}
-
-/// Runs of equal elements in a row; `from` is where the elements stood.
-struct Runs {
-  Term begins, number, from;
-};
 
 /// Result k if it was asked for; what was not asked for is empty.
 void set_if_any(OpCall& c, std::size_t k, const std::function<Term()>& made) {
@@ -43,27 +24,18 @@ void set_if_any(OpCall& c, std::size_t k, const std::function<Term()>& made) {
 /// Results 1 and 2: the run of each element, and how many elements each of `count` runs has.
 void set_inverse_and_counts(OpCall& c, const Runs& runs, std::int64_t count) {
   Emitter& e = c.emit();
-  const auto zeros = [&](const Sizes& sizes) { return e.fill(Term::integer(0), sizes, DType::kI64); };
-  set_if_any(c, 1, [&] { return e.put(OpKind::kPutSet, zeros(runs.from.sizes()), runs.from, runs.number); });
-  set_if_any(c, 2, [&] { return e.put(OpKind::kPutAdd, zeros({count}), runs.number, Term::integer(1)); });
+  set_if_any(c, 1, [&] { return run_of_each(e, runs); });
+  set_if_any(c, 2, [&] { return e.put(OpKind::kPutAdd, e.fill(Term::integer(0), {count}, DType::kI64), runs.number, Term::integer(1)); });
   for (const char* flag : {"sorted", "return_inverse", "return_counts"}) {
     if (c.has(flag)) c.boolean(flag);  // the results say it
   }
-}
-
-/// Where the first of each run stood.
-Term first_of_runs(Emitter& e, const Runs& runs, std::int64_t count) {
-  const Term place = e.select(runs.begins, runs.number, Term::integer(-1));
-  return e.put(OpKind::kPutSet, e.fill(Term::integer(0), {count}, DType::kI64), place, runs.from);
 }
 
 template <bool sorts>
 void distinct_elements(OpCall& c) {
   Emitter& e = c.emit();
   const Term given = c.tensor("self"), x = e.reshape(given, {given.elements()});
-  const Placed placed = sorts ? sorted(e, x, 0, false) : Placed{x, e.position(0, x.sizes())};
-  const Term start = begins(e, placed.values);
-  const Runs runs{start, run_of(e, start), placed.index};
+  const Runs runs = runs_of(e, x, sorts);
   const std::int64_t count = graph::View::contiguous(c.result(0).sizes).elements();
   set_if_any(c, 0, [&] { return e.take(x, first_of_runs(e, runs, count)); });
   set_inverse_and_counts(c, runs, count);
@@ -73,7 +45,7 @@ void distinct_elements(OpCall& c) {
 Term dense_rank(Emitter& e, const Term& x) {
   const Placed column = sorted(e, x, 0, false);
   const Term place = e.linear_index(x.sizes(), {column.index, e.position(1, x.sizes())});
-  return e.put(OpKind::kPutSet, e.fill(Term::integer(0), x.sizes(), DType::kI64), place, run_of(e, begins(e, column.values)));
+  return e.put(OpKind::kPutSet, e.fill(Term::integer(0), x.sizes(), DType::kI64), place, run_numbers(e, run_begins(e, column.values)));
 }
 
 /// A number [n] for each row of x [n, w], in the rows' lexicographic order: ranks in pairs of columns, of pairs, and so on.
@@ -107,14 +79,11 @@ void distinct_slices(OpCall& c) {
   const Term front = e.permute(x, order), rows = e.reshape(front, {front.size(0), x.elements() / front.size(0)});
   Runs runs;
   if (sorts) {
-    const Placed placed = sorted(e, rank_of_rows(e, rows), 0, false);
-    runs.begins = begins(e, placed.values);
-    runs.from = placed.index;
+    runs = runs_of(e, rank_of_rows(e, rows), true);
   } else {
-    runs.begins = e.drop(any_of(e, begins(e, rows), {1}), {1});
-    runs.from = e.position(0, {front.size(0)});
+    const Term begins = e.drop(any_of(e, run_begins(e, rows), {1}), {1});
+    runs = {begins, run_numbers(e, begins), e.position(0, {front.size(0)})};
   }
-  runs.number = run_of(e, runs.begins);
   Sizes sizes = front.sizes();
   const std::int64_t count = sizes[0] = c.result(0).sizes[static_cast<std::size_t>(dim)];
   set_if_any(c, 0, [&] { return e.permute(e.reshape(e.gather_rows(rows, first_of_runs(e, runs, count)), sizes), back); });
