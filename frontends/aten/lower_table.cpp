@@ -79,6 +79,7 @@ std::vector<std::span<const Entry>> entry_lists() {
       parts_entries(),
       pattern_entries(),
       pointwise_entries(),
+      polynomial_entries(),
       product_entries(),
       recurrent_entries(),
       reduction_entries(),

@@ -53,6 +53,7 @@ std::span<const Entry> optimizer_entries();
 std::span<const Entry> parts_entries();
 std::span<const Entry> pattern_entries();
 std::span<const Entry> pointwise_entries();
+std::span<const Entry> polynomial_entries();
 std::span<const Entry> product_entries();
 std::span<const Entry> recurrent_entries();
 std::span<const Entry> reduction_entries();
