@@ -65,6 +65,8 @@ std::vector<std::span<const Entry>> entry_lists() {
       gamma_entries(),
       grid_sample_entries(),
       group_norm_entries(),
+      histogram_entries(),
+      igamma_entries(),
       index_entries(),
       indexing_entries(),
       interpolate_entries(),

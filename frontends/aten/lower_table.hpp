@@ -39,6 +39,8 @@ std::span<const Entry> foreach_entries();
 std::span<const Entry> gamma_entries();
 std::span<const Entry> grid_sample_entries();
 std::span<const Entry> group_norm_entries();
+std::span<const Entry> histogram_entries();
+std::span<const Entry> igamma_entries();
 std::span<const Entry> index_entries();
 std::span<const Entry> indexing_entries();
 std::span<const Entry> interpolate_entries();

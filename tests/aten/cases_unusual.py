@@ -91,6 +91,19 @@ for op in ("special_hermite_polynomial_h", "special_hermite_polynomial_he"):
     simple(op, numbers(F32, -0.1, 0.1), beyond, variant="the highest orders")
     simple(f"{op}.n_scalar", numbers(F32, -0.1, 0.1), 129, variant="too high")
 
+# Incomplete gamma functions: around the borders of their formulas, far into both tails
+for op in ("igamma", "igammac"):
+    left = lambda d: d.keep(lambda: torch.tensor([0.0, 1e-8, 0.3, 1.0, 1.1, 1.3, 4.0, 9.9, 10.1, 19.9, 150.0, 230.0, 5000.0], dtype=F64)[:, None])
+    right = lambda d: d.keep(lambda: torch.tensor([0.0, 1e-5, 0.4, 0.6, 1.0, 1.09, 1.11, 3.0, 10.0, 12.0, 20.0, 160.0, 240.0, 4900.0, 5100.0], dtype=F64))
+    # of large numbers that are nearly equal the framework's series has ten digits: in f64 they are kept apart
+    apart = lambda d: d.keep(lambda: torch.tensor([0.0, 1e-5, 0.4, 0.6, 1.0, 1.09, 1.11, 3.0, 10.0, 12.0, 20.0, 60.0, 400.0, 9000.0], dtype=F64))
+    simple(op, left, apart, variant="float64")
+    simple(op, lambda d, left=left: left(d).float(), lambda d, right=right: right(d).float(), variant="float32")
+    simple(op, lambda d: d.keep(lambda: torch.tensor([-1.0, -0.0, 0.5, NAN, INF, -INF, 0.0])[:, None]),
+           lambda d: d.keep(lambda: torch.tensor([-1.0, -0.0, 0.5, NAN, INF, -INF, 2.0])), variant="awkward")
+    simple(op, lambda d: d.pos(40).to(BF16) * 5, lambda d: d.pos(40).to(BF16) * 4, variant="bfloat16")
+    simple(f"{op}_", lambda d: d.pos(3, 2), lambda d: d.pos(2))
+
 # Margin losses
 for reduction in range(3):
     simple("multi_margin_loss", f(5, 4), i(5, high=4), 1, 1, None, reduction, variant=f"reduction {reduction}")
