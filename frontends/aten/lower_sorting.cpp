@@ -116,11 +116,26 @@ void count_below(OpCall& c, const Term& boundaries, const Term& values, bool rig
   c.set(0, values.is_number() ? count : e.reshape(count, values.sizes()));
 }
 
+/// The boundaries in the order that the argument `sorter` gives to each row, or as they are.
+Term sorted_sequence(OpCall& c) {
+  Emitter& e = c.emit();
+  const Term given = c.tensor("sorted_sequence");
+  if (!c.has("sorter")) return given;
+  const Term order = c.tensor("sorter");
+  if (order.sizes() != given.sizes() || order.rank() == 0) {
+    e.fail("argument sorter has not the sizes of the boundaries");
+    return given;
+  }
+  std::vector<Term> place;
+  for (std::int64_t d = 0; d + 1 < given.rank(); ++d) place.push_back(e.position(d, given.sizes()));
+  place.push_back(order);
+  return e.take_at(given, place);
+}
+
 void search_sorted(OpCall& c) {
-  if (c.has("sorter")) return c.emit().fail("searchsorted with a sorter is not supported");
   const bool right = c.boolean("right") || c.text("side") == "right";
   const bool scalar = c.entry_name() == "aten::searchsorted.Scalar";
-  count_below(c, c.tensor("sorted_sequence"), scalar ? c.operand("self") : c.tensor("self"), right);
+  count_below(c, sorted_sequence(c), scalar ? c.operand("self") : c.tensor("self"), right);
 }
 
 void bucketize(OpCall& c) {

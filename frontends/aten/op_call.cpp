@@ -148,9 +148,9 @@ std::int64_t OpCall::integer(std::string_view name) {
 
 double OpCall::real(std::string_view name) {
   const trace::Arg* arg = find(name);
-  if (!expect(arg && (arg->kind == Kind::kInt || arg->kind == Kind::kDouble), name, "a number")) return 0;
+  if (!expect(arg && (arg->kind == Kind::kInt || arg->kind == Kind::kDouble || arg->kind == Kind::kBool), name, "a number")) return 0;
   require_fixed({position_, index_of(name), -1}, name);
-  return arg->kind == Kind::kInt ? static_cast<double>(arg->integer) : arg->real;
+  return arg->kind == Kind::kDouble ? arg->real : static_cast<double>(arg->integer);
 }
 
 bool OpCall::boolean(std::string_view name) {

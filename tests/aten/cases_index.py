@@ -310,6 +310,7 @@ def of_nothing(op, run):
     case(op, "nothing")(lambda d: torch.cat([*(r.flatten().float() for r in run(d)), torch.ones(1)]))
 
 
+of_nothing("gather", lambda d: [aten.gather(d.f(4), 0, d.i(3, 0, high=4))])
 of_nothing("_unique2", lambda d: aten._unique2(d.f(0), True, True, True))
 of_nothing("unique_consecutive", lambda d: aten.unique_consecutive(d.f(2, 0), True, True))
 of_nothing("unique_dim", lambda d: aten.unique_dim(d.f(3, 0, 2), 1, True, True, True))

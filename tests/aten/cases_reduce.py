@@ -205,6 +205,10 @@ for right in (False, True):
 simple("searchsorted.Tensor", lambda d: d.keep(lambda: torch.arange(12.0).reshape(2, 6)), lambda d: d.keep(lambda: torch.rand(2, 3) * 12),
        out_int32=True, side="right", variant="rows")
 simple("searchsorted.Scalar", fixed([1, 3, 5], torch.int64), 3)
+simple("searchsorted.Scalar", fixed([5, 1, 3], torch.int64), 4, variant="sorter", sorter=fixed([1, 2, 0], torch.int64))
+for right in (False, True):
+    simple("searchsorted.Tensor", fixed([[3.0, 1.0, 2.0], [9.0, 8.0, 7.0]]), fixed([[1.0, 2.5], [8.0, INF]]), variant=f"sorter {right}", right=right,
+           sorter=fixed([[1, 2, 0], [2, 1, 0]], torch.int64))
 simple("bucketize.Scalar", 2.5, fixed([1.0, 3.0, 5.0]))
 
 # Statistics
@@ -270,6 +274,16 @@ simple("_cdist_forward", f(2, 5, 3), f(2, 4, 3), 2.0, 2, variant="batches")
 def cdist_backward_of_equal(d):
     a = d.f(3, 4)
     return aten._cdist_backward.default(d.f(3, 3), a, a, 2.0, aten._cdist_forward.default(a, a, 2.0, 2))
+
+
+@case("_cdist_backward", "no batch")
+def cdist_backward_of_nothing(d):
+    a, c = d.f(4, 5), d.f(0, 3, 5)
+    return aten._cdist_backward.default(d.f(0, 4, 3), a, c, 1.0, aten._cdist_forward.default(a, c, 1.0, None))
+
+
+simple("_euclidean_dist", f(2, 5, 3), f(2, 4, 3))
+simple("_euclidean_dist", lambda d: d.f(30, 7).double(), lambda d: d.f(26, 7).double(), variant="float64")
 
 
 # Group norm
