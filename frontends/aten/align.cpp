@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <optional>
 
 #include "frontends/aten/schema.hpp"
 
@@ -165,6 +166,13 @@ class Comparison {
       const LazyView &x = lazy_a->second, &y = lazy_b->second;
       return x.conjugate == y.conjugate && x.negative == y.negative && same_tensor(x.base, y.base);
     }
+    const auto sparse_a = alignment_.sparse.find(id_a), sparse_b = alignment_.sparse.find(id_b), dense = alignment_.sparse.end();
+    if ((sparse_a == dense) != (sparse_b == dense) || alignment_.zeros.contains(id_a) != alignment_.zeros.contains(id_b)) return false;
+    if (sparse_a != dense) {
+      const SparseParts &x = sparse_a->second, &y = sparse_b->second;
+      return trace_.tensors[id_a].sizes == trace_.tensors[id_b].sizes && x.sparse_dims == y.sparse_dims &&
+             same_tensor(x.indices, y.indices) && same_tensor(x.values, y.values);
+    }
     const trace::Tensor& a = trace_.tensors[id_a];
     const trace::Tensor& b = trace_.tensors[id_b];
     if (a.dtype != b.dtype || a.sizes != b.sizes || a.strides != b.strides) return false;
@@ -201,6 +209,27 @@ class Comparison {
   std::string reason_;
 };
 
+/// The parts of a sparse tensor whose places are listed one by one; nothing where they do not fit each other.
+std::optional<SparseParts> sparse_parts(const trace::Trace& trace, const trace::CompoundTensor& compound) {
+  if (compound.kind != "sparse_coo") return std::nullopt;
+  SparseParts parts;
+  for (const auto& [name, part] : compound.parts) {
+    if (name == "indices" && part.kind == Kind::kTensor) parts.indices = part.tensor;
+    if (name == "values" && part.kind == Kind::kTensor) parts.values = part.tensor;
+    if (name == "sparse_dim" && part.kind == Kind::kInt) parts.sparse_dims = part.integer;
+  }
+  if (parts.indices == trace::kNone || parts.values == trace::kNone) return std::nullopt;
+  const trace::Tensor &whole = trace.tensors[compound.tensor], &indices = trace.tensors[parts.indices], &values = trace.tensors[parts.values];
+  const auto rank = static_cast<std::int64_t>(whole.sizes.size());
+  if (indices.storage == trace::kNone || values.storage == trace::kNone || parts.sparse_dims < 0 || parts.sparse_dims > rank) return std::nullopt;
+  if (indices.dtype != DType::kI64 || indices.sizes.size() != 2 || indices.sizes[0] != parts.sparse_dims) return std::nullopt;
+  // One row of values for each place: the dimensions that the indices do not name.
+  std::vector<std::int64_t> wanted(whole.sizes.begin() + parts.sparse_dims, whole.sizes.end());
+  wanted.insert(wanted.begin(), indices.sizes[1]);
+  if (values.sizes != wanted || values.dtype != whole.dtype) return std::nullopt;
+  return parts;
+}
+
 }  // namespace
 
 const Arg& Alignment::argument(const trace::Trace& trace, std::size_t i, const ArgumentPath& path) const {
@@ -217,6 +246,8 @@ std::vector<trace::TensorId> tensors_in(const std::vector<Arg>& args, bool keep_
 Result<Alignment> align(const trace::Trace& trace) {
   Alignment alignment;
   for (const trace::CompoundTensor& compound : trace.compounds) {
+    if (compound.kind == "zero") alignment.zeros.insert(compound.tensor);
+    if (const auto parts = sparse_parts(trace, compound)) alignment.sparse.emplace(compound.tensor, *parts);
     const bool conjugate = compound.kind.starts_with("conjugate"), negative = compound.kind.ends_with("negative");
     if ((!conjugate && !negative) || compound.parts.size() != 1 || compound.parts[0].second.kind != Kind::kTensor) continue;
     const trace::TensorId base = compound.parts[0].second.tensor;
@@ -244,9 +275,13 @@ Result<Alignment> align(const trace::Trace& trace) {
   for (auto op : alignment.ops[0]) {
     for (const auto* args : {&trace.ops[op].args, &trace.ops[op].outputs}) {
       for (auto id : tensors_in(*args)) {
-        const auto storage = trace.tensors[alignment.base_of(id)].storage;
-        if (storage == trace::kNone) continue;
-        alignment.to_first[0][storage] = alignment.from_first[0][storage] = storage;
+        const auto found = alignment.sparse.find(id);
+        const std::vector<trace::TensorId> parts = found == alignment.sparse.end() ? std::vector{alignment.base_of(id)}
+                                                                                   : std::vector{found->second.indices, found->second.values};
+        for (auto part : parts) {
+          const auto storage = trace.tensors[part].storage;
+          if (storage != trace::kNone) alignment.to_first[0][storage] = alignment.from_first[0][storage] = storage;
+        }
       }
     }
   }

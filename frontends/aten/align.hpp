@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "core/base/result.hpp"
@@ -27,8 +28,16 @@ struct LazyView {
   bool conjugate = false, negative = false;
 };
 
+/// A tensor of which the framework keeps some elements alone: their places and what stands there are tensors of their own.
+struct SparseParts {
+  trace::TensorId indices = trace::kNone, values = trace::kNone;
+  std::int64_t sparse_dims = 0;  // how many of its dimensions the indices name; values have the others
+};
+
 struct Alignment {
   std::unordered_map<trace::TensorId, LazyView> lazy;
+  std::unordered_map<trace::TensorId, SparseParts> sparse;
+  std::unordered_set<trace::TensorId> zeros;  // tensors without memory: all elements are 0
   std::vector<std::uint32_t> iterations;        // indices in Trace::iterations: complete and consecutive
   std::vector<std::vector<std::uint32_t>> ops;  // per iteration, per position: index in Trace::ops
   /// Per iteration: its storage -> the storage of iteration 0 that plays the same part, and back.

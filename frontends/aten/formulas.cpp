@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/graph/reference_numbers.hpp"
+#include "frontends/aten/algebra.hpp"
 #include "frontends/aten/reducing.hpp"
 
 namespace crucible::aten {
@@ -157,6 +158,14 @@ Term reduced_loss(Emitter& e, const Term& losses, std::int64_t reduction) {
   std::vector<std::int64_t> dims(static_cast<std::size_t>(losses.rank()));
   std::iota(dims.begin(), dims.end(), 0);
   return e.drop(reduction == kReduceMean ? e.mean(losses, dims) : e.sum(losses, dims), dims);
+}
+
+Term evenly_spaced(Emitter& e, const Term& start, const Term& end, std::int64_t steps) {
+  if (steps <= 1) return e.expand(start, {std::max<std::int64_t>(steps, 0)});
+  const Expression low(e, start), high(e, end), step = (high - low) / static_cast<double>(steps - 1);
+  const Expression at(e, e.coordinate(0, {steps}, start.dtype)), left = static_cast<double>(steps - 1) - at;
+  const Expression is_first(e, e.binary(OpKind::kLess, e.coordinate(0, {steps}, DType::kI64), Term::integer(steps / 2)));
+  return choose(is_first, at * step + low, high - left * step);
 }
 
 }  // namespace crucible::aten

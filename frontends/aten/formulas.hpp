@@ -31,6 +31,9 @@ Term power(Emitter& e, const Term& base, const Term& exponent);
 /// the number of elements that are not zero.
 Term vector_norm(Emitter& e, const Term& x, double order, const std::vector<std::int64_t>& dims);
 
+/// `steps` numbers from start to end, both 0-dim tensors of one dtype: the first half upwards from start, the second downwards from end.
+Term evenly_spaced(Emitter& e, const Term& start, const Term& end, std::int64_t steps);
+
 /// The argument `reduction` of losses.
 inline constexpr std::int64_t kReduceNone = 0, kReduceMean = 1, kReduceSum = 2;
 /// Losses of single elements as the reduction wants them.

@@ -83,6 +83,7 @@ constexpr LeastRank kRows[] = {
     {"aten::renorm", "self", 1},
     {"aten::roll", "self", 0},
     {"aten::_cdist_forward", "x1 x2", 2},
+    {"aten::_euclidean_dist", "x1 x2", 2},
     {"aten::_cdist_backward", "grad grad_output x1 x2 cdist", 2},
     {"aten::_pdist_forward", "self", 2},
     {"aten::_pdist_backward", "self", 2},

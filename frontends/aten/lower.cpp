@@ -15,6 +15,7 @@
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/outputs.hpp"
 #include "frontends/aten/preconditions.hpp"
+#include "frontends/aten/sparse.hpp"
 
 namespace crucible::aten {
 namespace {
@@ -52,8 +53,13 @@ class Lowering {
  private:
   const trace::Op& op(std::uint32_t position) const { return trace_.ops[alignment_.ops[0][position]]; }
 
+  Operands operands_of(std::uint32_t position) const {
+    if (touches_sparse(alignment_, op(position))) return Operands::kSparse;
+    return touches_complex(trace_, op(position)) ? Operands::kComplex : Operands::kReal;
+  }
+
   const Entry* entry_of(std::uint32_t position) const {
-    return find_entry(trace_.schemas[op(position).schema].full_name(), touches_complex(trace_, op(position)));
+    return find_entry(trace_.schemas[op(position).schema].full_name(), operands_of(position));
   }
 
   bool is_known(std::uint32_t position) const {
@@ -74,9 +80,9 @@ class Lowering {
     std::map<std::string, Unknown> unknown;
     for (std::uint32_t p = 0; p < alignment_.ops[0].size(); ++p) {
       if (is_known(p)) continue;
-      // Many ops are lowered for real numbers alone.
-      const char* numbers = touches_complex(trace_, op(p)) ? " on complex numbers" : "";
-      Unknown& entry = unknown[trace_.schemas[op(p).schema].full_name() + numbers];
+      const Operands operands = operands_of(p);
+      const char* of = operands == Operands::kComplex ? " on complex numbers" : operands == Operands::kSparse ? " on sparse tensors" : "";
+      Unknown& entry = unknown[trace_.schemas[op(p).schema].full_name() + of];
       if (entry.count++ > 0) continue;
       const std::string module = module_of(trace_, op(p));
       entry.place = fmt::format("{}{}at {}", module.empty() ? "" : "in " + module, module.empty() ? "" : " ",

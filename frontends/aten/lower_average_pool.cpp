@@ -47,7 +47,10 @@ Term counts_along(Emitter& e, const Axis& a, bool include_margin, std::int64_t d
 /// What the sum of each window is divided by: a number where that is the same for all, else a tensor that broadcasts.
 Term divisor(OpCall& c, const std::vector<Axis>& axes, std::int64_t rank, DType dtype) {
   Emitter& e = c.emit();
-  if (c.has("divisor_override")) return Term::number(static_cast<double>(c.integer("divisor_override")));
+  const auto fixed = [&](std::int64_t number) {
+    return is_floating(dtype) ? Term::number(static_cast<double>(number)) : Term::integer(number);
+  };
+  if (c.has("divisor_override")) return fixed(c.integer("divisor_override"));
   const bool include = c.boolean("count_include_pad");
   const auto first = rank - static_cast<std::int64_t>(axes.size());
   std::int64_t number = 1;
@@ -61,7 +64,7 @@ Term divisor(OpCall& c, const std::vector<Axis>& axes, std::int64_t rank, DType 
     const Term along = counts_along(e, axes[i], include, first + static_cast<std::int64_t>(i), rank);
     product = product.is_number() ? along : e.binary(OpKind::kMultiply, product, along);
   }
-  if (product.is_number()) return Term::number(static_cast<double>(number));
+  if (product.is_number()) return fixed(number);
   return e.cast(e.binary(OpKind::kMultiply, product, Term::integer(number)), dtype);
 }
 
@@ -70,13 +73,12 @@ void average_pool(OpCall& c) {
   const Term x = widened(e, c.tensor("self"));
   const auto axes = pool_axes(c, x.sizes(), c.result(0).sizes);
   c.boolean("ceil_mode");
-  if (!is_floating(x.dtype)) e.fail("average pooling of integers is not supported");
   if (!e.failure().empty()) return;
   const auto dims = last_dims(x.rank(), axes.size());
   std::vector<std::int64_t> taps;
   for (std::size_t i = 0; i < axes.size(); ++i) taps.push_back(x.rank() + static_cast<std::int64_t>(i));
-  const Term sums = e.drop(e.sum(windows(e, x, dims, axes, Term::number(0)), taps), taps);
-  c.set(0, e.binary(OpKind::kDivide, sums, divisor(c, axes, x.rank(), x.dtype)));
+  const Term sums = e.drop(e.sum(windows(e, x, dims, axes, Term::integer(0)), taps), taps);
+  c.set(0, e.binary(is_floating(x.dtype) ? OpKind::kDivide : OpKind::kDivideInteger, sums, divisor(c, axes, x.rank(), x.dtype)));
 }
 
 /// Every element of g along `dim` added to all inputs of its window.

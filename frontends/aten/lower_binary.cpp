@@ -169,8 +169,13 @@ void ldexp(OpCall& c) {
 void clamp(OpCall& c) {
   Emitter& e = c.emit();
   Term x = widened(e, c.tensor("self"));
-  if (c.has("min")) x = e.binary(OpKind::kMaximum, x, widened(e, c.operand("min")));
-  if (c.has("max")) x = e.binary(OpKind::kMinimum, x, widened(e, c.operand("max")));
+  const auto bound = [&](const char* name, OpKind kind, OpKind of_bools) {
+    if (!c.has(name)) return;
+    const Term limit = widened(e, c.operand(name));
+    x = e.binary(promote({x, limit}) == DType::kBool ? of_bools : kind, x, limit);
+  };
+  bound("min", OpKind::kMaximum, OpKind::kLogicalOr);
+  bound("max", OpKind::kMinimum, OpKind::kLogicalAnd);
   c.set(0, x);
 }
 

@@ -212,6 +212,7 @@ constexpr Entry kEntries[] = {
     {"aten::zeros_like", constant<0>},
     {"aten::new_zeros", constant<0>},
     {"aten::zero_", constant<0>},
+    {"aten::_efficientzerotensor", constant<0>},
     {"aten::ones", constant<1>},
     {"aten::ones_like", constant<1>},
     {"aten::full", fill},

@@ -53,9 +53,22 @@ void cdist(OpCall& c) {
   c.set(0, e.drop(distance(e, differences(e, a, b), c.real("p")), {-1}));
 }
 
+/// Distances of order 2 as one product of matrices: the root of a a - 2 a b + b b, with the rounding that this has near 0.
+void euclidean_distance(OpCall& c) {
+  Emitter& e = c.emit();
+  const Term a = widened(e, c.tensor("x1")), b = widened(e, c.tensor("x2"));
+  const Term left = e.sum(multiply(e, a, a), {-1}), right = e.sum(multiply(e, b, b), {-1});
+  const auto ones = [&](const Term& like) { return e.fill(Term::number(1), like.sizes(), like.dtype); };
+  const Term rows = e.concat({multiply(e, a, Term::number(-2)), left, ones(left)}, -1);
+  const Term columns = e.transpose(e.concat({b, ones(right), right}, -1), -1, -2);
+  c.set(0, e.unary(OpKind::kSqrt, e.binary(OpKind::kMaximum, e.matmul(rows, columns), Term::integer(0))));
+}
+
 void cdist_backward(OpCall& c) {
   Emitter& e = c.emit();
   const Term a = widened(e, c.tensor("x1")), b = widened(e, c.tensor("x2"));
+  // Of no pairs the framework gives zeros without the batch that both have together.
+  if (c.tensor("cdist").elements() == 0) return c.set(0, e.fill(Term::integer(0), a.sizes(), a.dtype));
   const Term gradient = e.unsqueeze(widened(e, c.tensor(c.has("grad") ? "grad" : "grad_output")), -1);
   const Term distances = e.unsqueeze(widened(e, c.tensor("cdist")), -1);
   const Term full = distance_gradient(e, gradient, differences(e, a, b), distances, c.real("p"));
@@ -122,7 +135,7 @@ void norm_of_difference(OpCall& c) {
 constexpr Entry kEntries[] = {
     {"aten::_cdist_forward", cdist},   {"aten::_cdist_backward", cdist_backward},
     {"aten::_pdist_forward", pdist},   {"aten::_pdist_backward", pdist_backward},
-    {"aten::dist", norm_of_difference},
+    {"aten::dist", norm_of_difference}, {"aten::_euclidean_dist", euclidean_distance},
 };
 
 }  // namespace

@@ -20,33 +20,26 @@ void eye(OpCall& c) {
   c.set(0, e.expand(e.binary(OpKind::kEqual, e.position(0, sizes), e.position(1, sizes)), sizes));
 }
 
-/// From both ends, as the framework does: the first half upwards from start, the second downwards from end.
-Expression evenly_spaced(OpCall& c, DType dtype) {
+Expression numbers_between(OpCall& c, DType dtype) {
   Emitter& e = c.emit();
-  const Sizes& sizes = c.result(0).sizes;
   const std::int64_t steps = c.integer("steps");
   const auto end_point = [&](const char* name) {
     const Term x = c.operand(name);
     return Expression(e, x.is_number() ? e.fill(x, {}, dtype) : e.reshape(e.cast(x, dtype), {}));
   };
-  const Expression start = end_point("start"), end = end_point("end");
-  if (steps <= 1) return {e, e.expand(start, sizes)};
-  const Expression step = (end - start) / static_cast<double>(steps - 1);
-  const Expression at(e, e.coordinate(0, sizes, dtype)), left = static_cast<double>(steps - 1) - at;
-  const Expression first(e, e.binary(OpKind::kLess, e.coordinate(0, sizes, DType::kI64), Term::integer(steps / 2)));
-  return choose(first, at * step + start, end - left * step);
+  return {e, evenly_spaced(e, end_point("start"), end_point("end"), steps)};
 }
 
 /// What ranges are computed in: integers in f64.
 DType range_dtype(OpCall& c) { return is_floating(c.result(0).dtype) ? compute_dtype(c.result(0).dtype) : DType::kF64; }
 
-void linspace(OpCall& c) { c.set(0, evenly_spaced(c, range_dtype(c))); }
+void linspace(OpCall& c) { c.set(0, numbers_between(c, range_dtype(c))); }
 
 /// base to the powers of a linspace.
 void logspace(OpCall& c) {
   Emitter& e = c.emit();
   const DType dtype = range_dtype(c);
-  const Expression power = evenly_spaced(c, dtype);
+  const Expression power = numbers_between(c, dtype);
   const double base = c.has("base") ? c.real("base") : 10.0;
   c.set(0, Expression(e, e.fill(Term::number(base), {}, dtype)).binary(OpKind::kPower, power));
 }

@@ -28,6 +28,7 @@ void gather(OpCall& c) {
   const Term x = at_least_1d(e, c.tensor("self")), index = at_least_1d(e, c.tensor("index"));
   if (c.has("sparse_grad")) c.boolean("sparse_grad");
   const auto dim = wrap_dim(c.integer("dim"), x.rank());
+  if (index.elements() == 0) return c.set(0, e.fill(Term::integer(0), index.sizes(), x.dtype));  // whatever dimensions the index has
   c.set(0, e.reshape(e.expand(e.take_at(x, along(e, dim, index)), index.sizes()), c.result(0).sizes));
 }
 

@@ -13,6 +13,7 @@ void log_softmax(OpCall& c) {
   Emitter& e = c.emit();
   const auto dim = c.integer("dim");
   const Term x = e.cast(c.tensor("self"), compute_dtype(c.result(0).dtype));
+  if (x.elements() == 0) return c.set(0, x);
   const Term shifted = e.binary(OpKind::kSubtract, x, e.max(x, {dim}));
   const Term total = e.sum(e.unary(OpKind::kExp, shifted), {dim});
   c.set(0, e.binary(OpKind::kSubtract, shifted, e.unary(OpKind::kLog, total)));
@@ -30,6 +31,7 @@ void softmax(OpCall& c) {
   Emitter& e = c.emit();
   const auto dim = c.integer("dim");
   const Term x = e.cast(c.tensor("self"), compute_dtype(c.result(0).dtype));
+  if (x.elements() == 0) return c.set(0, x);
   const Term powers = e.unary(OpKind::kExp, e.binary(OpKind::kSubtract, x, e.max(x, {dim})));
   c.set(0, e.binary(OpKind::kDivide, powers, e.sum(powers, {dim})));
 }

@@ -1,4 +1,4 @@
-// Lowering of running totals and extrema, sorting, order statistics, and counting into bins.
+// Lowering of running totals and extrema, sorting, and order statistics.
 #include <limits>
 
 #include "frontends/aten/formulas.hpp"
@@ -103,47 +103,6 @@ Placed mode_of(Emitter& e, const Term& x, std::int64_t dim) {
   return {at_place(e, all.values, place, dim), at_place(e, all.index, place, dim)};
 }
 
-/// Adds up `weights` [n] by bin [n]; bin `count` is no bin.
-Term counted(Emitter& e, const Term& weights, const Term& bins, std::int64_t count) {
-  const Term rows = e.reshape(weights, {weights.elements(), 1});
-  const Term sums = e.scatter_add_rows(rows, e.reshape(bins, {bins.elements()}), count + 1, count);
-  return e.reshape(slice(sums, 0, 0, count), {count});
-}
-
-/// Bins of equal width between min and max, which belongs to the last; equal ends stand for those of the data.
-void histogram(OpCall& c) {
-  Emitter& e = c.emit();
-  const Term given = c.tensor("self");
-  const Term x = widened(e, e.reshape(given, {given.elements()}));
-  const std::int64_t bins = c.integer("bins");
-  if (bins < 1 || bins > std::numeric_limits<std::int32_t>::max()) return e.fail("argument bins is not positive, or too large");
-  Term low = e.fill(Term::number(c.real("min")), {}, x.dtype), high = e.fill(Term::number(c.real("max")), {}, x.dtype);
-  if (c.real("min") == c.real("max") && x.elements() > 0) {
-    low = e.drop(reduced(e, OpKind::kReduceMin, x, {0}), {0});
-    high = e.drop(reduced(e, OpKind::kReduceMax, x, {0}), {0});
-  }
-  const Term same = e.binary(OpKind::kEqual, low, high), one = e.fill(Term::number(1), {}, x.dtype);
-  low = e.select(same, e.binary(OpKind::kSubtract, low, one), low);
-  high = e.select(same, e.binary(OpKind::kAdd, high, one), high);
-  const Term scaled = multiply(e, e.binary(OpKind::kSubtract, x, low), Term::number(static_cast<double>(bins)));
-  Term bin = e.cast(e.binary(OpKind::kDivide, scaled, e.binary(OpKind::kSubtract, high, low)), DType::kI64);
-  bin = e.binary(OpKind::kMinimum, bin, Term::integer(bins - 1));
-  const Term inside = e.binary(OpKind::kLogicalAnd, e.binary(OpKind::kGreaterEqual, x, low),
-                               e.binary(OpKind::kLessEqual, x, high));
-  bin = e.select(inside, bin, e.fill(Term::integer(bins), {}, DType::kI64));
-  c.set(0, counted(e, e.fill(Term::number(1), x.sizes(), x.dtype), bin, bins));
-}
-
-/// The number of bins is the recorded one: it depends on the data.
-void bin_count(OpCall& c) {
-  Emitter& e = c.emit();
-  const Term bins = e.cast(c.tensor("self"), DType::kI64);
-  const DType dtype = c.result(0).dtype;
-  const Term weights = c.has("weights") ? e.cast(c.tensor("weights"), dtype)
-                                        : e.fill(Term::integer(1), bins.sizes(), dtype);
-  c.set(0, counted(e, weights, bins, c.result(0).sizes[0]));
-}
-
 /// How many boundaries are below each value, or not above it with `right`; all of them for NaN.
 void count_below(OpCall& c, const Term& boundaries, const Term& values, bool right) {
   Emitter& e = c.emit();
@@ -157,11 +116,26 @@ void count_below(OpCall& c, const Term& boundaries, const Term& values, bool rig
   c.set(0, values.is_number() ? count : e.reshape(count, values.sizes()));
 }
 
+/// The boundaries in the order that the argument `sorter` gives to each row, or as they are.
+Term sorted_sequence(OpCall& c) {
+  Emitter& e = c.emit();
+  const Term given = c.tensor("sorted_sequence");
+  if (!c.has("sorter")) return given;
+  const Term order = c.tensor("sorter");
+  if (order.sizes() != given.sizes() || order.rank() == 0) {
+    e.fail("argument sorter has not the sizes of the boundaries");
+    return given;
+  }
+  std::vector<Term> place;
+  for (std::int64_t d = 0; d + 1 < given.rank(); ++d) place.push_back(e.position(d, given.sizes()));
+  place.push_back(order);
+  return e.take_at(given, place);
+}
+
 void search_sorted(OpCall& c) {
-  if (c.has("sorter")) return c.emit().fail("searchsorted with a sorter is not supported");
   const bool right = c.boolean("right") || c.text("side") == "right";
   const bool scalar = c.entry_name() == "aten::searchsorted.Scalar";
-  count_below(c, c.tensor("sorted_sequence"), scalar ? c.operand("self") : c.tensor("self"), right);
+  count_below(c, sorted_sequence(c), scalar ? c.operand("self") : c.tensor("self"), right);
 }
 
 void bucketize(OpCall& c) {
@@ -183,8 +157,6 @@ constexpr Entry kEntries[] = {
     {"aten::nanmedian", of_all<nan_median_of>},
     {"aten::nanmedian.dim", of_lines<nan_median_of>},
     {"aten::mode", of_lines<mode_of>},
-    {"aten::histc", histogram},
-    {"aten::bincount", bin_count},
     {"aten::searchsorted.Tensor", search_sorted},
     {"aten::searchsorted.Scalar", search_sorted},
     {"aten::bucketize.Tensor", bucketize},

@@ -29,6 +29,17 @@ const std::map<std::string_view, Entry>& complex_table() {
   return kTable;
 }
 
+/// What may be done with sparse tensors.
+const std::map<std::string_view, Entry>& sparse_table() {
+  static const std::map<std::string_view, Entry> kTable = make_table({sparse_entries(), sparse_own_entries()});
+  return kTable;
+}
+
+const std::map<std::string_view, Entry>& table_of(Operands operands) {
+  if (operands == Operands::kComplex) return complex_table();
+  return operands == Operands::kSparse ? sparse_table() : table();
+}
+
 }  // namespace
 
 std::vector<std::span<const Entry>> entry_lists() {
@@ -55,6 +66,8 @@ std::vector<std::span<const Entry>> entry_lists() {
       gamma_entries(),
       grid_sample_entries(),
       group_norm_entries(),
+      histogram_entries(),
+      igamma_entries(),
       index_entries(),
       indexing_entries(),
       interpolate_entries(),
@@ -70,24 +83,28 @@ std::vector<std::span<const Entry>> entry_lists() {
       parts_entries(),
       pattern_entries(),
       pointwise_entries(),
+      polynomial_entries(),
       product_entries(),
       recurrent_entries(),
       reduction_entries(),
       reflection_entries(),
       scatter_entries(),
+      segment_entries(),
       softmax_entries(),
       sorting_entries(),
+      sparse_own_entries(),
       special_entries(),
       statistics_entries(),
       unary_entries(),
       unfold_entries(),
+      unique_entries(),
       view_entries(),
       view_copy_entries(),
   };
 }
 
-const Entry* find_entry(std::string_view full_name, bool on_complex) {
-  const auto& entries = on_complex ? complex_table() : table();
+const Entry* find_entry(std::string_view full_name, Operands operands) {
+  const auto& entries = table_of(operands);
   const auto own = entries.find(full_name);
   if (own != entries.end()) return &own->second;
   for (const std::string& name : functional_names(full_name)) {

@@ -40,6 +40,8 @@ std::span<const Entry> foreach_entries();
 std::span<const Entry> gamma_entries();
 std::span<const Entry> grid_sample_entries();
 std::span<const Entry> group_norm_entries();
+std::span<const Entry> histogram_entries();
+std::span<const Entry> igamma_entries();
 std::span<const Entry> index_entries();
 std::span<const Entry> indexing_entries();
 std::span<const Entry> interpolate_entries();
@@ -55,25 +57,33 @@ std::span<const Entry> optimizer_entries();
 std::span<const Entry> parts_entries();
 std::span<const Entry> pattern_entries();
 std::span<const Entry> pointwise_entries();
+std::span<const Entry> polynomial_entries();
 std::span<const Entry> product_entries();
 std::span<const Entry> recurrent_entries();
 std::span<const Entry> reduction_entries();
 std::span<const Entry> reflection_entries();
 std::span<const Entry> scatter_entries();
+std::span<const Entry> segment_entries();
 std::span<const Entry> softmax_entries();
 std::span<const Entry> sorting_entries();
+std::span<const Entry> sparse_entries();      // in the place of others where a tensor is sparse
+std::span<const Entry> sparse_own_entries();  // ops of sparse tensors alone
 std::span<const Entry> special_entries();
 std::span<const Entry> statistics_entries();
 std::span<const Entry> unary_entries();
 std::span<const Entry> unfold_entries();
+std::span<const Entry> unique_entries();
 std::span<const Entry> view_entries();
 std::span<const Entry> view_copy_entries();
 
 /// All of the lists above.
 std::vector<std::span<const Entry>> entry_lists();
 
+/// What tensors an op has to do with: many are lowered for dense ones of real numbers alone.
+enum class Operands { kReal, kComplex, kSparse };
+
 /// The entry of an op, or null: its own, else that of its functional form (op_variants.hpp). Threads: any.
-const Entry* find_entry(std::string_view full_name, bool on_complex = false);
+const Entry* find_entry(std::string_view full_name, Operands operands = Operands::kReal);
 
 /// Every name in the table, sorted. Variants that find_entry derives are not among them.
 std::vector<std::string_view> lowered_names();

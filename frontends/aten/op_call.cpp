@@ -9,6 +9,7 @@
 #include "core/graph/view.hpp"
 #include "frontends/aten/complex.hpp"
 #include "frontends/aten/schema.hpp"
+#include "frontends/aten/sparse.hpp"
 
 namespace crucible::aten {
 
@@ -147,9 +148,9 @@ std::int64_t OpCall::integer(std::string_view name) {
 
 double OpCall::real(std::string_view name) {
   const trace::Arg* arg = find(name);
-  if (!expect(arg && (arg->kind == Kind::kInt || arg->kind == Kind::kDouble), name, "a number")) return 0;
+  if (!expect(arg && (arg->kind == Kind::kInt || arg->kind == Kind::kDouble || arg->kind == Kind::kBool), name, "a number")) return 0;
   require_fixed({position_, index_of(name), -1}, name);
-  return arg->kind == Kind::kInt ? static_cast<double>(arg->integer) : arg->real;
+  return arg->kind == Kind::kDouble ? arg->real : static_cast<double>(arg->integer);
 }
 
 bool OpCall::boolean(std::string_view name) {
@@ -184,15 +185,48 @@ std::vector<bool> OpCall::booleans(std::string_view name) {
 }
 
 void OpCall::set(std::size_t k, const Term& term) {
-  if (!wants(k)) return;
-  const trace::Tensor& tensor = result(k);
+  if (wants(k)) set_tensor(k, results_[k], term);
+}
+
+void OpCall::set_tensor(std::size_t k, trace::TensorId id, const Term& term) {
+  const trace::Tensor& tensor = trace_.tensors[id];
   if (is_complex(tensor.dtype)) return emitter_.fail(fmt::format("result {} is of complex numbers, its lowering makes real ones", k));
   if (!term.is_number() && emitter_.failure().empty() && !graph::broadcast(term.operand.view, tensor.sizes)) {
     emitter_.fail(fmt::format("result {} was recorded as [{}], its lowering makes [{}]", k,
                               fmt::join(tensor.sizes, ", "), fmt::join(term.sizes(), ", ")));
     return;
   }
-  writes_.emplace_back(results_[k], term);
+  writes_.emplace_back(id, term);
+}
+
+bool OpCall::is_sparse(std::string_view name) const {
+  const trace::Arg* arg = find(name);
+  return arg && arg->kind == Kind::kTensor && alignment_.sparse.contains(arg->tensor);
+}
+
+Sparse OpCall::sparse(std::string_view name) {
+  const trace::Arg* arg = find(name);
+  if (!expect(is_sparse(name), name, "a sparse tensor")) return {};
+  const SparseParts& parts = alignment_.sparse.at(arg->tensor);
+  return {storages_.read(parts.indices), storages_.read(parts.values), trace_.tensors[arg->tensor].sizes};
+}
+
+std::int64_t OpCall::sparse_count(std::size_t k) const {
+  const auto found = wants(k) ? alignment_.sparse.find(results_[k]) : alignment_.sparse.end();
+  if (found != alignment_.sparse.end()) return trace_.tensors[found->second.indices].sizes[1];
+  emitter_.fail(fmt::format("result {} is no sparse tensor", k));
+  return 0;
+}
+
+void OpCall::set_sparse(std::size_t k, const Sparse& value) {
+  if (!wants(k)) return;
+  const auto found = alignment_.sparse.find(results_[k]);
+  if (found == alignment_.sparse.end()) return emitter_.fail(fmt::format("result {} is no sparse tensor", k));
+  const auto is_there = [&](trace::TensorId part) {
+    return std::ranges::any_of(tensors_in(op_.args), [&](trace::TensorId id) { return storages_.same_storage(part, id); });
+  };
+  if (!is_there(found->second.indices)) set_tensor(k, found->second.indices, value.indices);
+  if (!is_there(found->second.values)) set_tensor(k, found->second.values, value.values);
 }
 
 Complex OpCall::complex(std::string_view name) {

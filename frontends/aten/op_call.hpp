@@ -16,6 +16,7 @@
 namespace crucible::aten {
 
 struct Complex;  // complex.hpp
+struct Sparse;   // sparse.hpp
 
 /// Failures (a missing argument, a kind that does not fit) go to the emitter; calls after one are harmless.
 class OpCall {
@@ -58,6 +59,13 @@ class OpCall {
   Complex complex(std::string_view name);
   /// Result `k`, complex or real: of a real result the real part counts.
   void set_complex(std::size_t k, const Complex& value);
+  /// The argument, or a failure where it is no sparse tensor; its parts are terms with the sizes that they should have.
+  Sparse sparse(std::string_view name);
+  bool is_sparse(std::string_view name) const;
+  /// How many places result `k`, a sparse tensor, has.
+  std::int64_t sparse_count(std::size_t k) const;
+  /// Result `k`, a sparse tensor; parts that lie in the storage of an argument are there already.
+  void set_sparse(std::size_t k, const Sparse& value);
   /// The argument tensor `name` (item `element` of a list) is written in place.
   void write(std::string_view name, const Term& term, std::size_t element = 0);
   /// True when the values of result `k` were drawn at random and recorded; drawn() is those values.
@@ -88,6 +96,7 @@ class OpCall {
   static graph::OpaqueArg opaque_number(Term term, std::vector<Term>& operands);
   void require_fixed(const ArgumentPath& path, std::string_view name);
   bool expect(bool condition, std::string_view name, std::string_view what);
+  void set_tensor(std::size_t k, trace::TensorId id, const Term& term);
 
   const trace::Trace& trace_;
   const Alignment& alignment_;

@@ -159,6 +159,7 @@ Term StorageMap::read(trace::TensorId id) {
     return emitter_.unary(graph::OpKind::kNegate, read(lazy->second.base));
   }
   const trace::Tensor& tensor = trace_.tensors[id];
+  if (alignment_.zeros.contains(id)) return emitter_.fill(Term::integer(0), tensor.sizes, tensor.dtype);
   const bool untouched = tensor.storage != trace::kNone && !entries_.contains(tensor.storage);
   if (tensor.is_wrapped_number && tensor.sizes.empty() && untouched && external(tensor.storage, 0)) {
     return read_number(tensor);
@@ -179,6 +180,10 @@ Complex StorageMap::read_complex(trace::TensorId id) {
 }
 
 Term StorageMap::read_pairs(trace::TensorId id) {
+  if (alignment_.zeros.contains(id)) {
+    const trace::Tensor pairs = as_pairs(trace_.tensors[id]);
+    return emitter_.fill(Term::integer(0), pairs.sizes, pairs.dtype);
+  }
   if (offsets_of(id) != nullptr) emitter_.fail("a view of complex numbers that starts elsewhere in another iteration is not supported");
   return read_view(id, as_pairs(trace_.tensors[id]));
 }
@@ -214,6 +219,7 @@ graph::ValueId StorageMap::outside_value(trace::StorageId storage) {
 }
 
 void StorageMap::write(trace::TensorId id, const Term& written, graph::OpId first_op) {
+  if (alignment_.zeros.contains(id)) return;  // its readers know what is there
   const bool complex = is_complex(trace_.tensors[id].dtype);
   trace::Tensor pairs;
   if (complex) pairs = as_pairs(trace_.tensors[id]);

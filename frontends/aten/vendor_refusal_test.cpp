@@ -91,10 +91,6 @@ TEST(Refusals, IntegersAndMissingStatistics) {
     test.integers = true;
     return test;
   };
-  EXPECT_THAT(refusal_of(integers("aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool "
-                                  "ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
-                                  {list({1, 1}), list({}), list({0}), B::boolean(false), B::boolean(true), B::none()})),
-              HasSubstr("average pooling of integers"));
   for (const std::string name : {"upsample_bilinear2d", "_upsample_bilinear2d_aa"}) {
     EXPECT_THAT(refusal_of(integers("aten::" + name + "(Tensor self, SymInt[2] output_size, bool align_corners, float? "
                                     "scales_h=None, float? scales_w=None) -> Tensor",

@@ -59,7 +59,7 @@ void part(Encoder& e, std::string_view name, std::int64_t value) {
   e.integer(value);
 }
 
-const char* encode_sparse(Encoder& e, const at::Tensor& tensor, Access access) {
+void encode_sparse(Encoder& e, const at::Tensor& tensor, Access access) {
   const auto& impl = *static_cast<const at::SparseTensorImpl*>(tensor.unsafeGetTensorImpl());
   begin(e, tensor, "sparse_coo", 5);
   part(e, "indices", impl.indices(), access);
@@ -68,7 +68,6 @@ const char* encode_sparse(Encoder& e, const at::Tensor& tensor, Access access) {
   e.boolean(impl.coalesced());
   part(e, "sparse_dim", impl.sparse_dim());
   part(e, "dense_dim", impl.dense_dim());
-  return "sparse_coo tensors";
 }
 
 Kind compressed_kind(c10::Layout layout) {
@@ -159,7 +158,10 @@ std::vector<std::int64_t> numbers(const trace::Arg& list) {
 const char* encode_compound(Encoder& e, const at::Tensor& tensor, Access access) {
   const auto keys = tensor.key_set();
   if (keys.has(c10::DispatchKey::NestedTensor)) return encode_nested(e, tensor, access);
-  if (tensor.layout() == c10::kSparse) return encode_sparse(e, tensor, access);
+  if (tensor.layout() == c10::kSparse) {
+    encode_sparse(e, tensor, access);
+    return nullptr;  // replay reads its parts
+  }
   if (tensor.layout() == c10::kSparseCsr || tensor.layout() == c10::kSparseCsc || tensor.layout() == c10::kSparseBsr ||
       tensor.layout() == c10::kSparseBsc) {
     return encode_compressed(e, tensor, access);
@@ -167,7 +169,7 @@ const char* encode_compound(Encoder& e, const at::Tensor& tensor, Access access)
   if (keys.has(c10::DispatchKey::Quantized) && tensor.has_storage()) return encode_quantized(e, tensor, access);
   if (tensor._is_zerotensor()) {
     begin(e, tensor, "zero", 0);
-    return "zero tensors";
+    return nullptr;  // says all that there is to know
   }
   if ((tensor.is_conj() || tensor.is_neg()) && tensor.has_storage()) return encode_lazy_view(e, tensor, access);
   begin(e, tensor, "opaque", 0);

@@ -139,6 +139,8 @@ for dim in (1, 0, -1):
     simple("_log_softmax", f(4, 6, 3), dim, False, variant=str(dim))
     simple("_log_softmax_backward_data", f(4, 6, 3), f(4, 6, 3), dim, torch.float32, variant=str(dim))
     simple("_softmax", f(4, 6, 3), dim, False, variant=str(dim))
+    for op in ("_softmax", "_log_softmax"):
+        case(op, f"nothing {dim}")(lambda d, op=op, dim=dim: d.f(3) + getattr(aten, op)(d.f(0, 2, 3), dim, False).sum((0, 1)))
     simple("_softmax_backward_data", f(4, 6, 3), pos(4, 6, 3), dim, torch.float32, variant=str(dim))
 for name, reduction in (("none", 0), ("mean", 1), ("sum", 2)):
     for ignore in (-100, 2):
@@ -350,6 +352,7 @@ simple("arange", 5)
 simple("arange.start", 2, 7.5, dtype=torch.float32)
 simple("arange.start_step", 10, 1, -2)
 simple("arange.start_step", 0.5, 2, 0.25, variant="floating")
+simple("arange.start_step", False, True, True, variant="bools", dtype=torch.float32)
 
 
 @case("native_dropout_backward")

@@ -138,6 +138,8 @@ simple("atan2", i(6), i(6), variant="integers")
 simple("clamp.Tensor", awkward(torch.float32), f(128), pos(128))
 simple("clamp.Tensor", f(3, 5), f(5), None, variant="min only")
 simple("clamp_min.Tensor", f(3, 5), f(5))
+for op in ("clamp_min.Tensor", "clamp_max.Tensor"):
+    simple(op, b(4, 6), b(6), variant="bool")
 simple("clamp_max.Tensor", i(3, 5), i(5))
 
 # Activations: smooth numbers in every dtype, and the kinks

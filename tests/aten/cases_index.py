@@ -2,7 +2,7 @@
 
 import torch
 
-from case_support import b, case, f, i, simple
+from case_support import b, case, f, i, like, simple
 
 aten = torch.ops.aten
 NAN = float("nan")
@@ -47,7 +47,7 @@ simple("index.Tensor", f(3, 7, 4, 2), picks(i(5, high=3), None, i(2, 5, high=4))
 simple("index.Tensor", f(3, 7, 4), picks(None, i(5, high=7), None), variant="trailing none")
 simple("index.Tensor", f(2, 3, 5, 4), picks(None, i(6, high=3), None, i(6, high=4)), variant="apart, behind a none")
 simple("index.Tensor", lambda d: d.f(4, 6, 3).transpose(0, 1), picks(i(5, high=6), i(5, high=4)), variant="strided")
-simple("index.Tensor", f(5, 4), picks(b(5)), variant="mask of rows")
+simple("index.Tensor", f(5, 4), picks(lambda d: d.keep(lambda: torch.tensor([False, True, True, False, True]))), variant="mask of rows")
 simple("index.Tensor", f(5, 4), picks(b(5, 4)), variant="mask of all")
 simple("index.Tensor", f(3, 5, 4), picks(None, b(5, 4)), variant="mask behind")
 simple("index.Tensor", f(4, 5), picks(numbers(True, False, True, True, dtype=torch.bool), numbers(0, 2, 4)), variant="mask and index")
@@ -255,3 +255,63 @@ ENDS = numbers(3, 3, 8, 10, dtype=torch.int32)
 simple("_grouped_mm", bf(10, 16), bf(4, 16, 8), ENDS)
 simple("_grouped_mm", lambda d: d.bf(16, 8).t(), bf(16, 8), numbers(8, 8, 16, dtype=torch.int32), variant="groups of terms")
 simple("_grouped_mm", bf(4, 16, 8), bf(4, 8, 16), variant="batches")
+
+# Segments of a dimension
+AWKWARD = [1.0, 3.0, 3.0, 0.0, NAN, NAN, 0.0, 0.0, 4.0, -2.0, 5.0, float("inf"), float("-inf"), 0.0]
+LENGTHS = numbers(3, 0, 4, 2, 1, 3, 1)
+
+
+def lengths_of(d):
+    return d.keep(lambda: torch.tensor([[1, 5, 0], [2, 2, 2]]))
+
+
+for how in ("sum", "mean", "max", "min", "prod"):
+    for start in (None, 1.5, NAN):
+        simple("segment_reduce", numbers(*AWKWARD, dtype=torch.float32), how, variant=f"{how} awkward from {start}", lengths=LENGTHS, initial=start)
+    for dtype in (torch.float64, torch.float16, torch.bfloat16):
+        simple("segment_reduce", lambda d, dtype=dtype: d.f(7, 3, 2, dtype=dtype), how, variant=f"{how} {dtype} offsets",
+               offsets=numbers(0, 2, 2, 6, 7))
+    simple("segment_reduce", f(2, 6, 3), how, variant=f"{how} of rows", lengths=lengths_of, axis=1)
+    simple("segment_reduce", f(9), how, variant=f"{how}, not all", offsets=numbers(1, 4, 7), unsafe=True)
+
+    def segment_gradient(d, how=how, start=None, awkward=False):
+        x = numbers(*AWKWARD, dtype=torch.float32)(d) if awkward else d.f(2, 6, 3)
+        at = {"lengths": LENGTHS(d)} if awkward else {"lengths": lengths_of(d), "axis": 1}
+        made = aten.segment_reduce(x, how, initial=start, **at)
+        return aten._segment_reduce_backward(like(d, made), made, x, how, initial=start, **at)
+    case("_segment_reduce_backward", how)(segment_gradient)
+    case("_segment_reduce_backward", f"{how} from 2")(lambda d, g=segment_gradient: g(d, start=2.0))
+    case("_segment_reduce_backward", f"{how} awkward")(lambda d, g=segment_gradient: g(d, awkward=True))
+simple("segment_reduce", f(0, 3), "mean", variant="of nothing", lengths=numbers(0, 0))
+
+# Distinct elements: how many there are does not change between runs
+FEW = [lambda d: d.i(40, high=6), lambda d: d.i(5, 8, high=4).float(), lambda d: d.b(12), lambda d: d.i(20, high=9, low=-9).to(torch.int8),
+       numbers(NAN, 0.0, 2.0, NAN, -0.0, -1.0, 2.0, dtype=torch.float64), numbers(3.5, dtype=torch.float32)]
+for number, make in enumerate(FEW):
+    simple("_unique", make, True, True, variant=f"{number}")
+    simple("unique_consecutive", make, True, True, variant=f"{number}")
+    for flags in ((True, True), (False, True), (False, False)):
+        simple("_unique2", make, True, *flags, variant=f"{number} {flags}")
+simple("_unique2", lambda d: d.keep(lambda: torch.tensor(4)), True, True, True, variant="a number")
+for dim in (0, 1, -1):
+    rows = lambda d: d.keep(lambda: torch.randint(0, 2, (6, 5, 3), generator=d._generator).repeat(2, 2, 2)[:9, :7])
+    for op in ("unique_dim", "unique_dim_consecutive", "unique_consecutive"):
+        flags = (True, True, True) if op == "unique_dim" else (True, True)
+        arguments = (*flags, dim) if op == "unique_consecutive" else (dim, *flags)
+        simple(op, rows, *arguments, variant=f"{dim}")
+        same = lambda d, rows=rows: rows(d).float().sort(0).values
+        simple(op, same, *arguments, variant=f"{dim}, sorted")
+simple("unique_dim", lambda d: d.i(9, 1, high=3), 0, True, True, True, variant="one column")
+simple("unique_dim", lambda d: d.b(9, 4), 1, False, False, True, variant="bools")
+
+
+def of_nothing(op, run):
+    """Results without elements leave nothing to compare: they are joined with one that has some."""
+    case(op, "nothing")(lambda d: torch.cat([*(r.flatten().float() for r in run(d)), torch.ones(1)]))
+
+
+of_nothing("gather", lambda d: [aten.gather(d.f(4), 0, d.i(3, 0, high=4))])
+of_nothing("_unique2", lambda d: aten._unique2(d.f(0), True, True, True))
+of_nothing("unique_consecutive", lambda d: aten.unique_consecutive(d.f(2, 0), True, True))
+of_nothing("unique_dim", lambda d: aten.unique_dim(d.f(3, 0, 2), 1, True, True, True))
+simple("unique_dim_consecutive", lambda d: d.i(1, 4), 0, True, True, variant="one row")

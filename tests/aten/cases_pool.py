@@ -16,11 +16,14 @@ for variant, size, window, dtype in (
         # where windows overlap, the framework's CPU gradient rounds after each addition, the program once
         ("bf16", (2, 3, 6, 6), ([3, 2], [3, 2], [1, 1]), BF16),
         ("volume", (2, 3, 5, 6, 4), ([2, 3, 2], [2, 1, 1], [1, 1, 0], True, False), F32),
-        ("one volume", (3, 4, 6, 4), ([2, 2, 2],), F64)):
+        ("one volume", (3, 4, 6, 4), ([2, 2, 2],), F64),
+        ("integers", (2, 3, 9, 8), ([3, 2], [2, 2], [1, 1], True), torch.int64),
+        ("integers, divisor", (2, 3, 9, 8), ([2, 2], [2, 2], [0, 0], False, True, 3), torch.int64),
+        ("volume of integers", (2, 3, 5, 6, 4), ([2, 3, 2], [2, 1, 1], [1, 1, 0], True, False), torch.int64)):
     name = f"avg_pool{len(window[0])}d"
 
     def forward(d, op=getattr(aten, name).default, size=size, window=window, dtype=dtype):
-        return op(d.f(*size, dtype=dtype), *window)
+        return op(d.f(*size, dtype=dtype) if dtype.is_floating_point else d.i(*size, low=-40, high=40), *window)
 
     def backward(d, name=name, size=size, window=window, dtype=dtype):
         x = d.f(*size, dtype=dtype)
@@ -30,7 +33,8 @@ for variant, size, window, dtype in (
         return getattr(aten, name + "_backward").default(g, x, *full)
 
     case(name, variant)(forward)
-    case(name + "_backward", variant)(backward)
+    if dtype.is_floating_point:
+        case(name + "_backward", variant)(backward)
 
 for variant, size, window, dtype in (
         ("plain", (2, 3, 4, 6, 4), ([2, 2, 2],), F32),

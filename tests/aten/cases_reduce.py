@@ -175,6 +175,25 @@ simple("histc", lambda d: d.f(500), 20, -1.5, 1.5)
 simple("histc", lambda d: d.f(40, 9), variant="range of the data")
 simple("histc", fixed([1.0, NAN, 2.0, 3.0, 5.0]), 4, 1, 3, variant="awkward")
 simple("histc", fixed([2.0, 2.0]), 3, variant="one number")
+for dtype in (torch.float32, torch.float64):
+    data = lambda d, dtype=dtype: d.f(40, 9, dtype=dtype)
+    simple("histogram.bin_ct", data, 7, variant=f"{dtype}")
+    simple("histogram.bin_ct", data, 20, variant=f"{dtype} range", range=[-1.5, 1.0], density=True)
+    simple("histogram.bin_ct", data, 5, variant=f"{dtype} weights", weight=lambda d, dtype=dtype: d.f(40, 9, dtype=dtype).abs())
+    simple("histogram.bins_tensor", data, fixed([-2.0, -0.5, -0.25, 0.0, 1.5]) if dtype == torch.float32 else
+           lambda d: d.keep(lambda: torch.tensor([-2.0, -0.5, 1.5], dtype=torch.float64)), variant=f"{dtype}", density=True)
+simple("histogram.bin_ct", fixed([1.0, NAN, 2.0, 3.0, 5.0, 1.5, float("inf"), -float("inf"), -0.0]), 4, variant="awkward", range=[0.0, 3.0])
+simple("histogram.bin_ct", fixed([2.0, 2.0]), 3, variant="one number")
+simple("histogram.bin_ct", fixed([2.0, 1.0, 3.0]), 2, variant="equal ends", range=[2.0, 2.0])
+simple("histogram.bin_ct", f(0), 3, variant="nothing")
+simple("histogram.bins_tensor", fixed([0.0, 1.0, 1.0, 2.0, NAN, 3.0, 4.0]), fixed([0.0, 1.0, 1.0, 3.0]), variant="an empty bin")
+points = lambda d: d.f(5, 8, 3)
+simple("_histogramdd_bin_edges", points, [2, 3, 4])
+simple("_histogramdd_bin_edges", points, [2, 3, 4], variant="range", range=[0.0, 0.5, -1.0, 1.0, -0.25, 3.0])
+simple("_histogramdd_from_bin_cts", points, [2, 3, 4], weight=lambda d: d.f(5, 8))
+simple("_histogramdd_from_bin_cts", points, [2, 3, 2], variant="density", range=[-1.0, 0.5, -1.0, 1.0, -2.0, 3.0], density=True)
+simple("_histogramdd_from_bin_tensors", points, lambda d: [fixed([-1.0, 0.0, 1.0])(d), fixed([-2.0, 0.5, 0.75, 2.0])(d), fixed([-9.0, 9.0])(d)],
+       density=True)
 simple("bincount", i(30))
 simple("bincount", i(30), None, 15, variant="minlength")
 simple("bincount", i(30), f(30), variant="weights")
@@ -186,6 +205,10 @@ for right in (False, True):
 simple("searchsorted.Tensor", lambda d: d.keep(lambda: torch.arange(12.0).reshape(2, 6)), lambda d: d.keep(lambda: torch.rand(2, 3) * 12),
        out_int32=True, side="right", variant="rows")
 simple("searchsorted.Scalar", fixed([1, 3, 5], torch.int64), 3)
+simple("searchsorted.Scalar", fixed([5, 1, 3], torch.int64), 4, variant="sorter", sorter=fixed([1, 2, 0], torch.int64))
+for right in (False, True):
+    simple("searchsorted.Tensor", fixed([[3.0, 1.0, 2.0], [9.0, 8.0, 7.0]]), fixed([[1.0, 2.5], [8.0, INF]]), variant=f"sorter {right}", right=right,
+           sorter=fixed([[1, 2, 0], [2, 1, 0]], torch.int64))
 simple("bucketize.Scalar", 2.5, fixed([1.0, 3.0, 5.0]))
 
 # Statistics
@@ -251,6 +274,16 @@ simple("_cdist_forward", f(2, 5, 3), f(2, 4, 3), 2.0, 2, variant="batches")
 def cdist_backward_of_equal(d):
     a = d.f(3, 4)
     return aten._cdist_backward.default(d.f(3, 3), a, a, 2.0, aten._cdist_forward.default(a, a, 2.0, 2))
+
+
+@case("_cdist_backward", "no batch")
+def cdist_backward_of_nothing(d):
+    a, c = d.f(4, 5), d.f(0, 3, 5)
+    return aten._cdist_backward.default(d.f(0, 4, 3), a, c, 1.0, aten._cdist_forward.default(a, c, 1.0, None))
+
+
+simple("_euclidean_dist", f(2, 5, 3), f(2, 4, 3))
+simple("_euclidean_dist", lambda d: d.f(30, 7).double(), lambda d: d.f(26, 7).double(), variant="float64")
 
 
 # Group norm

@@ -5,6 +5,8 @@ import torch
 from case_support import BF16, F32, F64, aten, b, case, f, i, simple
 from cases_elementwise import awkward, awkward_pairs, name, numbers, whole
 
+INF, NAN = float("inf"), float("nan")
+
 
 def bordered(dtype, *borders):
     """Numbers around the places where a formula changes, awkward ones among them."""
@@ -71,6 +73,36 @@ for letter in "tuvw":
         simple(op, lambda d: d.keep(lambda: torch.tensor([1.0, -1.0, 0.0, 0.999], dtype=F64)), orders, variant="edges")  # of NaN the framework gives what the memory held
         simple(f"{op}.n_scalar", numbers(F64, -1.1, 1.1), 5)
         simple(f"{op}.x_scalar", 0.7, orders)
+
+# Polynomials by recurrence: orders that are data, fractions and negative ones among them; high ones with a fixed order
+for op, high in (("special_hermite_polynomial_h", 40), ("special_hermite_polynomial_he", 90), ("special_laguerre_polynomial_l", 300),
+                 ("special_legendre_polynomial_p", 700)):
+    orders = lambda d: d.keep(lambda: torch.tensor([[-3.0], [-0.5], [0.0], [1.0], [1.9], [2.0], [3.0], [7.5], [15.0], [NAN], [INF], [-INF]], dtype=F64))
+    at = lambda d: d.keep(lambda: torch.tensor([0.5, 1.0, -1.0, 0.0, -0.0, 2.25, -1.75, 0.999, 1e-30], dtype=F64))
+    simple(op, at, orders, variant="float64")
+    simple(op, lambda d, at=at: at(d).float(), lambda d, o=orders: o(d).float(), variant="float32")
+    simple(op, i(9, low=-3, high=4), i(9, 1, low=-1, high=9), variant="integers")
+    simple(op, lambda d: d.keep(lambda: torch.tensor([NAN, INF, -INF])), i(3, 1, low=0, high=2), variant="awkward")
+    simple(f"{op}.n_scalar", numbers(F64, -1.1, 1.1), high)
+    simple(f"{op}.n_scalar", numbers(F32, -1.1, 1.1), -1, variant="negative")
+    simple(f"{op}.x_scalar", 0.7, orders)
+for op in ("special_hermite_polynomial_h", "special_hermite_polynomial_he"):
+    beyond = lambda d: d.keep(lambda: torch.tensor([127.0, 128.0, 129.0, 1e6]))
+    simple(op, numbers(F32, -0.1, 0.1), beyond, variant="the highest orders")
+    simple(f"{op}.n_scalar", numbers(F32, -0.1, 0.1), 129, variant="too high")
+
+# Incomplete gamma functions: around the borders of their formulas, far into both tails
+for op in ("igamma", "igammac"):
+    left = lambda d: d.keep(lambda: torch.tensor([0.0, 1e-8, 0.3, 1.0, 1.1, 1.3, 4.0, 9.9, 10.1, 19.9, 150.0, 230.0, 5000.0], dtype=F64)[:, None])
+    right = lambda d: d.keep(lambda: torch.tensor([0.0, 1e-5, 0.4, 0.6, 1.0, 1.09, 1.11, 3.0, 10.0, 12.0, 20.0, 160.0, 240.0, 4900.0, 5100.0], dtype=F64))
+    # of large numbers that are nearly equal the framework's series has ten digits: in f64 they are kept apart
+    apart = lambda d: d.keep(lambda: torch.tensor([0.0, 1e-5, 0.4, 0.6, 1.0, 1.09, 1.11, 3.0, 10.0, 12.0, 20.0, 60.0, 400.0, 9000.0], dtype=F64))
+    simple(op, left, apart, variant="float64")
+    simple(op, lambda d, left=left: left(d).float(), lambda d, right=right: right(d).float(), variant="float32")
+    simple(op, lambda d: d.keep(lambda: torch.tensor([-1.0, -0.0, 0.5, NAN, INF, -INF, 0.0])[:, None]),
+           lambda d: d.keep(lambda: torch.tensor([-1.0, -0.0, 0.5, NAN, INF, -INF, 2.0])), variant="awkward")
+    simple(op, lambda d: d.pos(40).to(BF16) * 5, lambda d: d.pos(40).to(BF16) * 4, variant="bfloat16")
+    simple(f"{op}_", lambda d: d.pos(3, 2), lambda d: d.pos(2))
 
 # Margin losses
 for reduction in range(3):

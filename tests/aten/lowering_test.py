@@ -109,6 +109,17 @@ class Examples(unittest.TestCase):
         for state in result["states"]:
             self.assertLess(float(state["rel_diff"]), 1e-4, state)
 
+    def test_sparse_gradients(self):
+        for optimizer in ("sgd", "adagrad", "sparse_adam"):
+            with self.subTest(optimizer=optimizer), tempfile.TemporaryDirectory() as folder:
+                trace = pathlib.Path(folder) / "steps.crtrace"
+                record(trace, 3, 2, HERE / "sparse_steps.py", optimizer)
+                result = replay(trace)
+                self.check_losses(result, 3)
+                self.assertTrue([state for state in result["states"] if state["name"] == "0.weight"], result["states"])
+                for state in result["states"]:
+                    self.assertLess(float(state["rel_diff"]), 1e-5, state)
+
     @unittest.skipIf(importlib.util.find_spec("torchvision") is None, "torchvision is not installed")
     def test_resnet18_sgd(self):
         self.check_losses(self.replayed("resnet18_sgd.py", 2, 1), 1)

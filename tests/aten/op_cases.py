@@ -5,6 +5,7 @@ With --list it prints the names. CRUCIBLE_CASES=REGEX chooses ops by name.
 """
 
 import sys
+import zlib
 
 import torch
 
@@ -18,6 +19,7 @@ import cases_image  # noqa: F401
 import cases_index  # noqa: F401
 import cases_pool  # noqa: F401
 import cases_reduce  # noqa: F401
+import cases_sparse  # noqa: F401
 import cases_training  # noqa: F401
 import cases_unusual  # noqa: F401
 import cases_linalg  # noqa: F401: last, so that the others keep their numbers, from which their operands are drawn
@@ -29,7 +31,8 @@ class Cases(torch.nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.data = [Data(number) for number in range(len(CASES))]
+        # By name, so that a case has the same numbers when others have come before it.
+        self.data = [Data(zlib.crc32(f"{name} {variant}".encode())) for name, variant, _ in CASES]
         for number, (name, variant, function) in enumerate(CASES):
             for k, result in enumerate(flat(function(self.data[number]))):
                 self.register_buffer(f"case_{number}_{k}", torch.full_like(result, 77).contiguous())

@@ -6,6 +6,8 @@
 #include <limits>
 #include <optional>
 
+#include "frontends/aten/lower_table.hpp"
+
 namespace crucible::aten {
 namespace {
 
@@ -19,6 +21,7 @@ class OpMaker {
  public:
   OpMaker(TraceBuilder& builder, const Signature& signature, Choices& choices, const ResultSizes& results)
       : b_(builder), signature_(signature), choices_(choices), known_(results) {
+    may_be_sparse_ = find_entry(signature.text.substr(0, signature.text.find('(')), Operands::kSparse) != nullptr;
     // Most calls have one thing wrong at most; some have everything wrong.
     style_ = choices_.below(4);
     strange_argument_ = choices_.below(std::max<std::size_t>(1, signature.arguments.size()));
@@ -132,6 +135,21 @@ class OpMaker {
     return B::tensor(id);
   }
 
+  /// As many places as may be, of which some lie outside.
+  Arg new_sparse(const Sizes& sizes, DType dtype) {
+    auto dims = choices_.below(sizes.size() + 1);
+    const auto count = choices_.of(Sizes{3, 1, 0, 5});
+    Sizes wanted(sizes.begin() + static_cast<std::ptrdiff_t>(dims), sizes.end());
+    wanted.insert(wanted.begin(), count);
+    if (strange_ && choices_.one_in(4)) dims += 1;
+    const Arg indices = new_tensor({static_cast<std::int64_t>(dims), count}, strange_ && choices_.one_in(4) ? dtype : DType::kI64);
+    return B::tensor(b_.sparse(sizes, indices.tensor, new_tensor(wanted, dtype).tensor, strange_ && choices_.one_in(4) ? strange_integer() : static_cast<std::int64_t>(dims)));
+  }
+
+  Arg tensor(const Sizes& sizes, DType dtype) {
+    return may_be_sparse_ && choices_.one_in(2) ? new_sparse(sizes, dtype) : new_tensor(sizes, dtype);
+  }
+
   Arg one(const Parameter& parameter) {
     if (strange_ && choices_.one_in(5)) {  // another kind altogether
       switch (choices_.below(6)) {
@@ -153,7 +171,7 @@ class OpMaker {
       }
     }
     const std::string& type = parameter.type;
-    if (type == "Tensor") return new_tensor(sizes(), dtype(parameter));
+    if (type == "Tensor") return tensor(sizes(), dtype(parameter));
     if (type == "int") return B::integer(integer(parameter));
     if (type == "float") return B::number(real());
     if (type == "bool") return B::boolean(choices_.one_in(2));
@@ -269,8 +287,9 @@ class OpMaker {
     const bool was_strange = std::exchange(strange_, false);
     const auto known = known_.find(k);
     const Sizes guessed = sizes();
-    const Arg arg = new_tensor(known == known_.end() ? guessed : known->second, choices_.one_in(5) ? DType::kI64 : dtype_);
-    contents_.pop_back();  // the op makes it
+    const std::size_t before = contents_.size();
+    const Arg arg = tensor(known == known_.end() ? guessed : known->second, choices_.one_in(5) ? DType::kI64 : dtype_);
+    contents_.resize(before);  // the op makes it
     strange_ = was_strange;
     return arg;
   }
@@ -288,7 +307,7 @@ class OpMaker {
   Choices& choices_;
   const ResultSizes& known_;
   std::size_t style_ = 0, strange_argument_ = 0, next_result_ = 0;
-  bool strange_ = false;
+  bool strange_ = false, may_be_sparse_ = false;
   Sizes base_;
   DType dtype_ = DType::kF32;
   std::vector<std::pair<trace::StorageId, std::vector<std::byte>>> contents_;
