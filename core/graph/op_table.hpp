@@ -25,7 +25,8 @@ enum class OpClass : std::uint8_t {
   kIndexed,
   kContraction,
   kPooling,
-  kOpaque,  // any operands, any number of results
+  kOpaque,     // any operands, any number of results
+  kComposite,  // those of its body
 };
 
 /// Which fields of Attributes a kind uses, as bits.

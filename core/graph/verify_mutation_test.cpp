@@ -45,7 +45,7 @@ class Mutator {
         p.values[at(p.values.size())].kind = static_cast<ValueKind>(random_() % 5);
         return "kind of value";
       case 8:
-        op.kind = static_cast<OpKind>(random_() % (kOpKindCount + 2));
+        op.kind = static_cast<OpKind>(random_() % (kOpKindCount + 3));
         return "kind of op";
       case 9:
         return element(op.attributes.dims, "dims");

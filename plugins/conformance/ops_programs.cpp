@@ -267,6 +267,7 @@ std::vector<OpsProgram> programs_of(OpKind kind, const DtypeChoice& dtypes, bool
     case OpClass::kPooling:
       return pooling_programs(info, allowed(dtypes, true, false), quick);
     case OpClass::kOpaque:
+    case OpClass::kComposite:
       return {};  // no backend needs to know them
   }
   return {};

@@ -1,0 +1,366 @@
+// Making composites: see outline.hpp. Ops and values that become a body go; what is left is renumbered in its old order.
+#include "core/graph/outline.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <unordered_map>
+#include <utility>
+
+#include "core/graph/queries.hpp"
+#include "core/graph/view.hpp"
+
+namespace crucible::graph {
+namespace {
+
+/// Numbers and names as bytes that only equal composites share.
+class Key {
+ public:
+  void add(std::int64_t number) {
+    for (int i = 0; i < 64; i += 8) text_ += static_cast<char>(static_cast<std::uint64_t>(number) >> i);
+  }
+  void add(std::string_view text) {
+    add(static_cast<std::int64_t>(text.size()));
+    text_ += text;
+  }
+  void add(const std::vector<std::int64_t>& numbers) {
+    add(static_cast<std::int64_t>(numbers.size()));
+    for (const std::int64_t number : numbers) add(number);
+  }
+  void add(const View& view) {
+    add(view.offset);
+    add(view.sizes);
+    add(view.strides);
+  }
+  void add(const Scalar& scalar) {
+    add(std::int64_t{scalar.slot});
+    add(std::int64_t{scalar.is_integer});
+    add(scalar.integer);
+    add(std::bit_cast<std::int64_t>(scalar.real));
+  }
+  void add(const Attributes& a) {
+    add(a.dims);
+    add(a.region);
+    for (const std::int64_t number : {a.index, std::bit_cast<std::int64_t>(a.alpha), a.kernel[0], a.kernel[1], a.stride[0], a.stride[1],
+                                      a.padding[0], a.padding[1], a.dilation[0], a.dilation[1], a.groups}) {
+      add(number);
+    }
+  }
+  void clear() { text_.clear(); }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+class Outliner {
+ public:
+  explicit Outliner(Program& program)
+      : program_(program), reads_(read_counts(program)), local_(program.values.size(), kNone), is_gone_(program.values.size(), false) {}
+
+  std::uint32_t run(std::vector<Outline>& outlines) {
+    std::ranges::sort(outlines, {}, &Outline::first);
+    std::vector<Op> ops;
+    ops.reserve(program_.ops.size());
+    OpId next = 0;
+    std::uint32_t made = 0;
+    for (const Outline& outline : outlines) {
+      if (outline.first < next || outline.end <= outline.first || outline.end > program_.ops.size() || !gather(outline)) continue;
+      for (; next < outline.first; ++next) ops.push_back(std::move(program_.ops[next]));
+      ops.push_back(composite_op(outline));
+      next = outline.end;
+      ++made;
+    }
+    if (made == 0) return 0;
+    for (; next < program_.ops.size(); ++next) ops.push_back(std::move(program_.ops[next]));
+    program_.ops = std::move(ops);
+    renumber();
+    return made;
+  }
+
+ private:
+  /// What one outline reads and makes. False where it cannot become a composite.
+  bool gather(const Outline& outline) {
+    made_.clear();
+    bool fits = true;
+    for (OpId id = outline.first; id < outline.end; ++id) {
+      const Op& op = program_.ops[id];
+      fits = fits && static_cast<int>(op.kind) < kOpKindCount && op.source == program_.ops[outline.first].source;
+      for (const Operand& out : op.outputs) made_.push_back(out.value);
+    }
+    for (const ValueId value : made_) local_[value] = 0;  // made here
+    used_.assign(outline.inputs.size(), false);
+    slots_.clear();
+    for (const Role& role : outline.inputs) {  // numbers that differ between iterations, whether the body reads them or what follows from them
+      if (role.operand.is_scalar() && role.operand.scalar.slot != kNone) add_slot(role.operand.scalar);
+    }
+    inside_reads_.clear();
+    choices_.clear();
+    for (OpId id = outline.first; id < outline.end && fits; ++id) {
+      for (const Operand& input : program_.ops[id].inputs) {
+        if (!(fits = gather_read(outline, input))) break;
+      }
+    }
+    if (fits) gather_results(outline);
+    fits = fits && !results_.empty();
+    for (const ValueId value : made_) local_[value] = kNone;
+    return fits;
+  }
+
+  bool gather_read(const Outline& outline, const Operand& input) {
+    if (input.is_scalar()) {
+      if (input.scalar.slot != kNone) add_slot(input.scalar);
+      return true;
+    }
+    if (local_[input.value] != kNone) {
+      ++inside_reads_[input.value];
+      return true;
+    }
+    const std::size_t role = role_of(outline, input);
+    if (role == kNone) return false;
+    used_[role] = true;
+    choices_.push_back(role);
+    return true;
+  }
+
+  void add_slot(const Scalar& scalar) {
+    if (std::ranges::find(slots_, scalar.slot, &Scalar::slot) == slots_.end()) slots_.push_back(scalar);
+  }
+
+  /// What the body calls a slot.
+  const std::string& slot_name(const Outline& outline, SlotId slot) const {
+    const auto is_it = [&](const Role& role) { return role.operand.is_scalar() && role.operand.scalar.slot == slot; };
+    const auto role = std::ranges::find_if(outline.inputs, is_it);
+    return role == outline.inputs.end() ? program_.slots[slot].name : role->name;
+  }
+
+  /// The role whose elements `read` looks at, where one value has several: the one with its ends, else the only one that holds
+  /// them.
+  static std::size_t role_of(const Outline& outline, const Operand& read) {
+    std::size_t only = kNone, same = kNone, holding = kNone;
+    int count = 0, holders = 0;
+    const auto last = last_index(read.view).value_or(-1);
+    for (std::size_t i = 0; i < outline.inputs.size(); ++i) {
+      const Operand& role = outline.inputs[i].operand;
+      if (role.is_scalar() || role.value != read.value) continue;
+      ++count;
+      only = i;
+      const auto role_last = last_index(role.view).value_or(-1);
+      if (same == kNone && role.view.offset == read.view.offset && role_last == last) same = i;
+      if (role.view.offset <= read.view.offset && last <= role_last) {
+        holding = i;
+        ++holders;
+      }
+    }
+    if (count <= 1) return only;
+    return same != kNone ? same : holders == 1 ? holding : kNone;
+  }
+
+  /// Values that somebody outside reads, in the order in which they are made.
+  void gather_results(const Outline& outline) {
+    results_.clear();
+    for (OpId id = outline.first; id < outline.end; ++id) {
+      for (const Operand& out : program_.ops[id].outputs) {
+        const auto inside = inside_reads_.find(out.value);
+        if (reads_[out.value] == (inside == inside_reads_.end() ? 0 : inside->second)) continue;
+        Role result{"", out};
+        for (const Role& role : outline.outputs) {
+          if (role.operand.value != out.value) continue;
+          result.name = role.name;
+          if (covers(role.operand.view, program_.values[out.value].elements)) result.operand.view = role.operand.view;
+          break;
+        }
+        results_.push_back(std::move(result));
+      }
+    }
+    // Inner values that have names would lose them.
+    const auto is_result = [&](ValueId value) {
+      return std::ranges::any_of(results_, [&](const Role& role) { return role.operand.value == value; });
+    };
+    for (const ValueId value : made_) {
+      if (program_.values[value].name.empty() || is_result(value)) continue;
+      results_.clear();
+      return;
+    }
+  }
+
+  Op composite_op(const Outline& outline) {
+    number_values(outline);
+    write_key(outline);
+    const auto [found, is_new] = entries_.emplace(key_.text(), program_.composites.size());
+    if (is_new) program_.composites.push_back(std::make_shared<const Composite>(composite(outline)));
+    Op op;
+    op.kind = OpKind::kComposite;
+    op.source = program_.ops[outline.first].source;
+    op.attributes.index = static_cast<std::int64_t>(found->second);
+    for (std::size_t i = 0; i < outline.inputs.size(); ++i) {
+      if (used_[i]) op.inputs.push_back(outline.inputs[i].operand);
+    }
+    for (const Scalar& slot : slots_) op.inputs.push_back(Operand{kNone, {}, Scalar{slot.slot, slot.is_integer, 0, 0}});
+    for (const Role& result : results_) op.outputs.push_back(result.operand);
+    for (const ValueId value : made_) {
+      local_[value] = kNone;
+      is_gone_[value] = true;
+    }
+    for (const Role& result : results_) is_gone_[result.operand.value] = false;
+    return op;
+  }
+
+  /// Values of the body in the order of the program's, so that expand_composites() puts them back where they were.
+  void number_values(const Outline& outline) {
+    order_.clear();
+    role_local_.assign(outline.inputs.size(), kNone);
+    for (std::size_t i = 0; i < outline.inputs.size(); ++i) {
+      if (used_[i]) order_.emplace_back(outline.inputs[i].operand.value, static_cast<std::uint32_t>(i));
+    }
+    for (const ValueId value : made_) order_.emplace_back(value, kNone);
+    if (!std::ranges::is_sorted(order_)) std::ranges::sort(order_);
+    for (std::uint32_t i = 0; i < order_.size(); ++i) {
+      (order_[i].second == kNone ? local_[order_[i].first] : role_local_[order_[i].second]) = i;
+    }
+  }
+
+  std::uint32_t local_slot(SlotId slot) const {
+    return static_cast<std::uint32_t>(std::ranges::find(slots_, slot, &Scalar::slot) - slots_.begin());
+  }
+
+  /// Visits what each operand of the body is: (op, operand, value or kNone).
+  template <class Visit>
+  void for_each_input(const Op& op, std::size_t& read, Visit visit) const {
+    for (const Operand& input : op.inputs) {
+      if (input.is_scalar()) {
+        visit(input, kNone);
+      } else if (const ValueId inner = local_[input.value]; inner != kNone) {
+        visit(input, inner);
+      } else {
+        visit(input, role_local_[choices_[read++]]);
+      }
+    }
+  }
+
+  Scalar local_scalar(const Scalar& scalar) const {
+    return scalar.slot == kNone ? scalar : Scalar{local_slot(scalar.slot), scalar.is_integer, 0, 0};
+  }
+
+  void write_key(const Outline& outline) {
+    key_.clear();
+    key_.add(outline.name);
+    for (const CompositeAttribute& attribute : outline.attributes) {
+      key_.add(attribute.name);
+      key_.add(std::int64_t{attribute.is_list});
+      key_.add(static_cast<std::int64_t>(attribute.numbers.size()));
+      for (const Scalar& number : attribute.numbers) key_.add(number);
+    }
+    for (const auto& [value, role] : order_) {
+      key_.add(role == kNone ? std::string_view() : std::string_view(outline.inputs[role].name));
+      key_.add(role == kNone ? std::int64_t{-1} : std::int64_t{role});
+      key_.add(static_cast<std::int64_t>(program_.values[value].dtype));
+      key_.add(program_.values[value].elements);
+    }
+    for (const Scalar& slot : slots_) key_.add(slot_name(outline, slot.slot));
+    std::size_t read = 0;
+    for (OpId id = outline.first; id < outline.end; ++id) {
+      const Op& op = program_.ops[id];
+      key_.add(static_cast<std::int64_t>(op.kind));
+      for_each_input(op, read, [&](const Operand& input, ValueId local) {
+        key_.add(std::int64_t{local});
+        local == kNone ? key_.add(local_scalar(input.scalar)) : key_.add(input.view);
+      });
+      for (const Operand& out : op.outputs) {
+        key_.add(std::int64_t{local_[out.value]});
+        key_.add(out.view);
+      }
+      key_.add(op.attributes);
+    }
+    for (const Role& result : results_) {
+      key_.add(std::int64_t{local_[result.operand.value]});
+      key_.add(result.name);
+      key_.add(result.operand.view);
+    }
+  }
+
+  Composite composite(const Outline& outline) const {
+    Composite composite{outline.name, outline.attributes, {}};
+    Program& body = composite.body;
+    body.iterations = 1;
+    for (const auto& [value, role] : order_) {
+      const Value& old = program_.values[value];
+      const bool is_input = role != kNone;
+      body.values.push_back({is_input ? ValueKind::kInput : ValueKind::kTemporary, old.dtype, old.elements, is_input ? outline.inputs[role].name : "", kNone});
+    }
+    for (std::size_t i = 0; i < outline.inputs.size(); ++i) {
+      if (used_[i]) body.inputs.push_back({role_local_[i], {kNone}, false});
+    }
+    for (const Scalar& slot : slots_) body.slots.push_back({slot_name(outline, slot.slot), {0.0}});
+    std::size_t read = 0;
+    for (OpId id = outline.first; id < outline.end; ++id) {
+      const Op& old = program_.ops[id];
+      Op op;
+      op.kind = old.kind;
+      op.attributes = old.attributes;
+      for_each_input(old, read, [&](const Operand& input, ValueId local) {
+        op.inputs.push_back(local == kNone ? Operand{kNone, {}, local_scalar(input.scalar)} : Operand{local, input.view, {}});
+      });
+      for (const Operand& out : old.outputs) {
+        op.outputs.push_back({local_[out.value], out.view, {}});
+        body.values[local_[out.value]].producer = static_cast<OpId>(body.ops.size());
+      }
+      body.ops.push_back(std::move(op));
+    }
+    for (const Role& result : results_) {
+      body.outputs.push_back({result.name, {local_[result.operand.value], result.operand.view, {}}, {}, {kNone}});
+    }
+    return composite;
+  }
+
+  void renumber() {
+    std::vector<ValueId> renamed(program_.values.size(), kNone);
+    ValueId next = 0;
+    for (ValueId v = 0; v < program_.values.size(); ++v) {
+      if (is_gone_[v]) continue;
+      renamed[v] = next;
+      if (next != v) program_.values[next] = std::move(program_.values[v]);
+      ++next;
+    }
+    program_.values.resize(next);
+    for (OpId id = 0; id < program_.ops.size(); ++id) {
+      for (Operand& input : program_.ops[id].inputs) {
+        if (!input.is_scalar()) input.value = renamed[input.value];
+      }
+      for (Operand& out : program_.ops[id].outputs) {
+        out.value = renamed[out.value];
+        program_.values[out.value].producer = id;
+      }
+    }
+    for (State& state : program_.states) {
+      state.start = renamed[state.start];
+      state.end = renamed[state.end];
+    }
+    for (Input& input : program_.inputs) input.value = renamed[input.value];
+    for (Constant& constant : program_.constants) constant.value = renamed[constant.value];
+    for (Output& output : program_.outputs) output.operand.value = renamed[output.operand.value];
+  }
+
+  Program& program_;
+  std::vector<std::uint32_t> reads_;  // per value, by operands, ends of states and outputs
+  std::vector<std::uint32_t> local_;  // per value: its number in the body, kNone where the outline does not make it
+  std::vector<bool> is_gone_;         // per value: inside a body
+  std::unordered_map<std::string, std::size_t> entries_;  // by key
+  Key key_;
+
+  // Of the outline at hand.
+  std::vector<ValueId> made_;
+  std::vector<bool> used_;             // per input role: the body reads it
+  std::vector<std::size_t> choices_;   // per read of a value from outside: its role
+  std::vector<Scalar> slots_;          // those that the body reads
+  std::unordered_map<ValueId, std::uint32_t> inside_reads_;
+  std::vector<Role> results_;
+  std::vector<std::pair<ValueId, std::uint32_t>> order_;  // the body's values: the program's, and the role of an input
+  std::vector<std::uint32_t> role_local_;                 // per input role: its number in the body
+};
+
+}  // namespace
+
+std::uint32_t outline(Program& program, std::vector<Outline> outlines) { return Outliner(program).run(outlines); }
+
+}  // namespace crucible::graph
