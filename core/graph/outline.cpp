@@ -173,6 +173,12 @@ class Outliner {
         results_.push_back(std::move(result));
       }
     }
+    // In the order of the outline; those that it does not name stand last.
+    const auto rank = [&](const Role& result) {
+      const auto is_it = [&](const Role& role) { return role.operand.value == result.operand.value; };
+      return std::ranges::find_if(outline.outputs, is_it) - outline.outputs.begin();
+    };
+    std::ranges::stable_sort(results_, {}, rank);
     // Inner values that have names would lose them.
     const auto is_result = [&](ValueId value) {
       return std::ranges::any_of(results_, [&](const Role& role) { return role.operand.value == value; });

@@ -302,6 +302,7 @@ class Parser {
       op.outputs.push_back(std::move(out));
     } while (c.take(","));
     c.expect("=");
+    if (!c.failed()) c.at_end();  // blanks
     const TextCursor at_kind = c;
     read_kind(c, op);
     if (op.kind == OpKind::kComposite) {

@@ -19,6 +19,9 @@ Result<void> run_composite(const Program& program, OpId index, std::vector<Bytes
 /// Runs op `index` by its own implementation. False, and nothing done, where there is none for its name or its form.
 bool run_composite_itself(const Program& program, OpId index, std::vector<Bytes>& values, std::span<const double> slots);
 
+/// What the interpreter takes whole (KeepsComposite): every composite.
+bool reference_keeps(const Composite& composite, const Op& op);
+
 /// The names that have an implementation, sorted.
 std::vector<std::string_view> implemented_composites();
 

@@ -63,11 +63,11 @@ bool adam(CompositeCall& call) {
   for (std::size_t i = 0; i < step.size(); ++i) {
     double x = step.parameter(i), g = step.gradient(i);
     if (is_decoupled) {
-      x -= lr * decay * x;
+      x *= 1 - lr * decay;
     } else if (decay != 0) {
       g += decay * x;
     }
-    const double m = beta1 * step.before("exp_avgs", i) + (1 - beta1) * g;
+    const double old = step.before("exp_avgs", i), m = old + (1 - beta1) * (g - old);
     const double v = beta2 * step.before("exp_avg_sqs", i) + (1 - beta2) * g * g;
     double size = v;
     if (amsgrad) {
