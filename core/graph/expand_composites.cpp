@@ -81,60 +81,58 @@ class Expansion {
     }
     const auto by_place = [](const Inner& a, const Inner& b) { return a.place < b.place; };
     if (!std::ranges::is_sorted(inner_, by_place)) std::ranges::stable_sort(inner_, by_place);
-    std::vector<Value> values;
-    values.reserve(program_.values.size() + inner_.size());
+    // First the numbers, then the values from the last one on: each moves to its own place or behind it.
     renamed_.resize(program_.values.size());
     std::vector<ValueId> inner_ids(inner_.size());
-    auto next = inner_.begin();
-    const auto place_until = [&](std::uint64_t place) {
-      for (; next != inner_.end() && next->place < place; ++next) {
-        inner_ids[static_cast<std::size_t>(next - inner_.begin())] = static_cast<ValueId>(values.size());
-        values.push_back(body_of(next->op).values[next->value]);
-      }
-    };
-    for (ValueId v = 0; v < program_.values.size(); ++v) {
-      place_until(std::uint64_t{3} * v + 1);
-      renamed_[v] = static_cast<ValueId>(values.size());
-      values.push_back(std::move(program_.values[v]));
+    ValueId count = 0;
+    std::size_t next = 0;
+    for (ValueId v = 0; v < renamed_.size(); ++v) {
+      for (; next < inner_.size() && inner_[next].place <= std::uint64_t{3} * v; ++next) inner_ids[next] = count++;
+      renamed_[v] = count++;
     }
-    place_until(~std::uint64_t{0});
+    for (; next < inner_.size(); ++next) inner_ids[next] = count++;
+    program_.values.resize(count);
+    for (ValueId v = static_cast<ValueId>(renamed_.size()); v-- > 0 && renamed_[v] != v;) program_.values[renamed_[v]] = std::move(program_.values[v]);
+    for (std::size_t i = 0; i < inner_.size(); ++i) program_.values[inner_ids[i]] = body_of(inner_[i].op).values[inner_[i].value];
     for (ValueId& local : locals_) local = local == kNone ? kNone : renamed_[local];
     for (std::size_t i = 0; i < inner_.size(); ++i) locals_[begins_[inner_[i].op] + inner_[i].value] = inner_ids[i];
-    program_.values = std::move(values);
   }
 
+  /// From the last op on, too.
   void write_ops() {
-    std::size_t count = program_.ops.size();
-    for (std::size_t i = 0; i < ops_.size(); ++i) count += body_of(i).ops.size() - 1;
-    std::vector<Op> ops;
-    ops.reserve(count);
-    std::size_t expanded = 0;
-    for (OpId id = 0; id < program_.ops.size(); ++id) {
+    const auto old_count = static_cast<OpId>(program_.ops.size());
+    std::size_t end = old_count, expanded = ops_.size();
+    for (std::size_t i = 0; i < ops_.size(); ++i) end += body_of(i).ops.size() - 1;
+    program_.ops.resize(end);
+    for (OpId id = old_count; id-- > 0;) {
       if (is_expanded_[id]) {
-        write_body(ops, program_.ops[id], expanded++);
+        const Op composite = std::move(program_.ops[id]);
+        const Program& body = composite_of(program_, composite).body;
+        end -= body.ops.size();
+        write_body(composite, body, locals_.data() + begins_[--expanded], end);
         continue;
       }
-      Op& op = program_.ops[id];
+      Op& op = program_.ops[--end];
+      if (end != id) op = std::move(program_.ops[id]);
       for (Operand& input : op.inputs) {
         if (!input.is_scalar()) input.value = renamed_[input.value];
       }
       for (Operand& output : op.outputs) {
         output.value = renamed_[output.value];
-        program_.values[output.value].producer = static_cast<OpId>(ops.size());
+        program_.values[output.value].producer = static_cast<OpId>(end);
       }
-      ops.push_back(std::move(op));
     }
-    program_.ops = std::move(ops);
   }
 
-  void write_body(std::vector<Op>& ops, const Op& composite, std::size_t expanded) {
-    const ValueId* const local = locals_.data() + begins_[expanded];
+  /// `local`: the program's value for each of the body.
+  void write_body(const Op& composite, const Program& body, const ValueId* local, std::size_t at) {
     slots_.clear();
     for (const Operand& input : composite.inputs) {
       if (input.is_scalar()) slots_.push_back(input.scalar.slot);
     }
-    for (const Op& inner : body_of(expanded).ops) {
-      Op& op = ops.emplace_back(inner);
+    for (const Op& inner : body.ops) {
+      Op& op = program_.ops[at];
+      op = inner;
       op.source = composite.source;
       for (Operand& input : op.inputs) {
         if (!input.is_scalar()) {
@@ -145,8 +143,9 @@ class Expansion {
       }
       for (Operand& output : op.outputs) {
         output.value = local[output.value];
-        program_.values[output.value].producer = static_cast<OpId>(ops.size() - 1);
+        program_.values[output.value].producer = static_cast<OpId>(at);
       }
+      ++at;
     }
   }
 

@@ -13,44 +13,38 @@
 namespace crucible::graph {
 namespace {
 
-/// Numbers and names as bytes that only equal composites share.
-class Key {
+bool same_bits(double a, double b) { return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b); }
+
+bool same(const Scalar& a, const Scalar& b) {
+  return a.slot == b.slot && a.is_integer == b.is_integer && a.integer == b.integer && same_bits(a.real, b.real);
+}
+
+bool same(const Attributes& a, const Attributes& b) {
+  const auto pairs = [&](auto field) { return std::ranges::equal(a.*field, b.*field); };
+  return a.dims == b.dims && a.index == b.index && same_bits(a.alpha, b.alpha) && a.region == b.region && a.groups == b.groups &&
+         pairs(&Attributes::kernel) && pairs(&Attributes::stride) && pairs(&Attributes::padding) && pairs(&Attributes::dilation);
+}
+
+bool same(const CompositeAttribute& a, const CompositeAttribute& b) {
+  return a.name == b.name && a.is_list == b.is_list && std::ranges::equal(a.numbers, b.numbers, [](const Scalar& x, const Scalar& y) { return same(x, y); });
+}
+
+/// A checksum of numbers: what differs in it differs, what agrees is compared.
+class Checksum {
  public:
-  void add(std::int64_t number) {
-    for (int i = 0; i < 64; i += 8) text_ += static_cast<char>(static_cast<std::uint64_t>(number) >> i);
-  }
-  void add(std::string_view text) {
-    add(static_cast<std::int64_t>(text.size()));
-    text_ += text;
-  }
-  void add(const std::vector<std::int64_t>& numbers) {
-    add(static_cast<std::int64_t>(numbers.size()));
-    for (const std::int64_t number : numbers) add(number);
+  void add(std::uint64_t number) {
+    sum_ = (sum_ ^ number) * 0x9e3779b97f4a7c15u;
+    sum_ ^= sum_ >> 29;
   }
   void add(const View& view) {
-    add(view.offset);
-    add(view.sizes);
-    add(view.strides);
+    add(static_cast<std::uint64_t>(view.offset));
+    for (const std::int64_t size : view.sizes) add(static_cast<std::uint64_t>(size));
+    for (const std::int64_t stride : view.strides) add(static_cast<std::uint64_t>(stride));
   }
-  void add(const Scalar& scalar) {
-    add(std::int64_t{scalar.slot});
-    add(std::int64_t{scalar.is_integer});
-    add(scalar.integer);
-    add(std::bit_cast<std::int64_t>(scalar.real));
-  }
-  void add(const Attributes& a) {
-    add(a.dims);
-    add(a.region);
-    for (const std::int64_t number : {a.index, std::bit_cast<std::int64_t>(a.alpha), a.kernel[0], a.kernel[1], a.stride[0], a.stride[1],
-                                      a.padding[0], a.padding[1], a.dilation[0], a.dilation[1], a.groups}) {
-      add(number);
-    }
-  }
-  void clear() { text_.clear(); }
-  const std::string& text() const { return text_; }
+  std::uint64_t sum() const { return sum_; }
 
  private:
-  std::string text_;
+  std::uint64_t sum_ = 0;
 };
 
 class Outliner {
@@ -60,20 +54,25 @@ class Outliner {
 
   std::uint32_t run(std::vector<Outline>& outlines) {
     std::ranges::sort(outlines, {}, &Outline::first);
-    std::vector<Op> ops;
-    ops.reserve(program_.ops.size());
-    OpId next = 0;
+    // In place: what is left is never behind where it stood, and the memory behind it is there when bodies come back.
+    std::vector<Op>& ops = program_.ops;
+    OpId next = 0, left = 0;
     std::uint32_t made = 0;
+    const auto keep_until = [&](OpId end) {
+      for (; next < end; ++next, ++left) {
+        if (left != next) ops[left] = std::move(ops[next]);
+      }
+    };
     for (const Outline& outline : outlines) {
-      if (outline.first < next || outline.end <= outline.first || outline.end > program_.ops.size() || !gather(outline)) continue;
-      for (; next < outline.first; ++next) ops.push_back(std::move(program_.ops[next]));
-      ops.push_back(composite_op(outline));
+      if (outline.first < next || outline.end <= outline.first || outline.end > ops.size() || !gather(outline)) continue;
+      keep_until(outline.first);
+      ops[left++] = composite_op(outline);
       next = outline.end;
       ++made;
     }
     if (made == 0) return 0;
-    for (; next < program_.ops.size(); ++next) ops.push_back(std::move(program_.ops[next]));
-    program_.ops = std::move(ops);
+    keep_until(static_cast<OpId>(ops.size()));
+    ops.resize(left);
     renumber();
     return made;
   }
@@ -94,7 +93,6 @@ class Outliner {
     for (const Role& role : outline.inputs) {  // numbers that differ between iterations, whether the body reads them or what follows from them
       if (role.operand.is_scalar() && role.operand.scalar.slot != kNone) add_slot(role.operand.scalar);
     }
-    inside_reads_.clear();
     choices_.clear();
     for (OpId id = outline.first; id < outline.end && fits; ++id) {
       for (const Operand& input : program_.ops[id].inputs) {
@@ -113,7 +111,7 @@ class Outliner {
       return true;
     }
     if (local_[input.value] != kNone) {
-      ++inside_reads_[input.value];
+      ++local_[input.value];  // so often read inside
       return true;
     }
     const std::size_t role = role_of(outline, input);
@@ -161,8 +159,7 @@ class Outliner {
     results_.clear();
     for (OpId id = outline.first; id < outline.end; ++id) {
       for (const Operand& out : program_.ops[id].outputs) {
-        const auto inside = inside_reads_.find(out.value);
-        if (reads_[out.value] == (inside == inside_reads_.end() ? 0 : inside->second)) continue;
+        if (reads_[out.value] == local_[out.value]) continue;  // all of them inside
         Role result{"", out};
         for (const Role& role : outline.outputs) {
           if (role.operand.value != out.value) continue;
@@ -192,13 +189,10 @@ class Outliner {
 
   Op composite_op(const Outline& outline) {
     number_values(outline);
-    write_key(outline);
-    const auto [found, is_new] = entries_.emplace(key_.text(), program_.composites.size());
-    if (is_new) program_.composites.push_back(std::make_shared<const Composite>(composite(outline)));
     Op op;
     op.kind = OpKind::kComposite;
     op.source = program_.ops[outline.first].source;
-    op.attributes.index = static_cast<std::int64_t>(found->second);
+    op.attributes.index = static_cast<std::int64_t>(entry_of(outline));
     for (std::size_t i = 0; i < outline.inputs.size(); ++i) {
       if (used_[i]) op.inputs.push_back(outline.inputs[i].operand);
     }
@@ -248,41 +242,83 @@ class Outliner {
     return scalar.slot == kNone ? scalar : Scalar{local_slot(scalar.slot), scalar.is_integer, 0, 0};
   }
 
-  void write_key(const Outline& outline) {
-    key_.clear();
-    key_.add(outline.name);
-    for (const CompositeAttribute& attribute : outline.attributes) {
-      key_.add(attribute.name);
-      key_.add(std::int64_t{attribute.is_list});
-      key_.add(static_cast<std::int64_t>(attribute.numbers.size()));
-      for (const Scalar& number : attribute.numbers) key_.add(number);
-    }
+  std::uint64_t checksum(const Outline& outline) const {
+    Checksum sum;
+    sum.add(outline.attributes.size());
     for (const auto& [value, role] : order_) {
-      key_.add(role == kNone ? std::string_view() : std::string_view(outline.inputs[role].name));
-      key_.add(role == kNone ? std::int64_t{-1} : std::int64_t{role});
-      key_.add(static_cast<std::int64_t>(program_.values[value].dtype));
-      key_.add(program_.values[value].elements);
+      sum.add(role);
+      sum.add(static_cast<std::uint64_t>(program_.values[value].elements));
     }
-    for (const Scalar& slot : slots_) key_.add(slot_name(outline, slot.slot));
     std::size_t read = 0;
     for (OpId id = outline.first; id < outline.end; ++id) {
       const Op& op = program_.ops[id];
-      key_.add(static_cast<std::int64_t>(op.kind));
+      sum.add(static_cast<std::uint64_t>(op.kind));
       for_each_input(op, read, [&](const Operand& input, ValueId local) {
-        key_.add(std::int64_t{local});
-        local == kNone ? key_.add(local_scalar(input.scalar)) : key_.add(input.view);
+        sum.add(local);
+        local == kNone ? sum.add(std::bit_cast<std::uint64_t>(input.scalar.real)) : sum.add(input.view);
       });
-      for (const Operand& out : op.outputs) {
-        key_.add(std::int64_t{local_[out.value]});
-        key_.add(out.view);
-      }
-      key_.add(op.attributes);
+      for (const Operand& out : op.outputs) sum.add(out.view);
     }
-    for (const Role& result : results_) {
-      key_.add(std::int64_t{local_[result.operand.value]});
-      key_.add(result.name);
-      key_.add(result.operand.view);
+    return sum.sum();
+  }
+
+  /// Whether composite() would make this one.
+  bool is_it(const Outline& outline, const Composite& composite) const {
+    const Program& body = composite.body;
+    const auto as_read = [](const CompositeAttribute& x, const CompositeAttribute& y) { return same(x, y); };
+    if (composite.name != outline.name || !std::ranges::equal(composite.attributes, outline.attributes, as_read)) return false;
+    if (body.values.size() != order_.size() || body.ops.size() != outline.end - outline.first) return false;
+    if (body.slots.size() != slots_.size() || body.outputs.size() != results_.size()) return false;
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      const auto& [value, role] = order_[i];
+      const Value &old = program_.values[value], &local = body.values[i];
+      if (old.dtype != local.dtype || old.elements != local.elements || (role == kNone) != (local.kind == ValueKind::kTemporary)) return false;
+      if (role != kNone && outline.inputs[role].name != local.name) return false;
     }
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < outline.inputs.size(); ++i) {
+      if (used_[i] && (next >= body.inputs.size() || body.inputs[next++].value != role_local_[i])) return false;
+    }
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      if (body.slots[i].name != slot_name(outline, slots_[i].slot)) return false;
+    }
+    for (std::size_t i = 0; i < results_.size(); ++i) {
+      const Output& output = body.outputs[i];
+      const Operand& result = results_[i].operand;
+      if (output.name != results_[i].name || output.operand.value != local_[result.value] || output.operand.view != result.view) return false;
+    }
+    std::size_t read = 0;
+    for (OpId id = outline.first; id < outline.end; ++id) {
+      if (!is_op(program_.ops[id], body.ops[id - outline.first], read)) return false;
+    }
+    return true;
+  }
+
+  bool is_op(const Op& op, const Op& local, std::size_t& read) const {
+    if (op.kind != local.kind || op.inputs.size() != local.inputs.size() || op.outputs.size() != local.outputs.size()) return false;
+    if (!same(op.attributes, local.attributes)) return false;
+    std::size_t i = 0;
+    bool fits = true;
+    for_each_input(op, read, [&](const Operand& input, ValueId value) {
+      const Operand& other = local.inputs[i++];
+      fits = fits && other.value == value && (value == kNone ? same(local_scalar(input.scalar), other.scalar) : other.view == input.view);
+    });
+    for (std::size_t k = 0; k < op.outputs.size() && fits; ++k) {
+      fits = local_[op.outputs[k].value] == local.outputs[k].value && op.outputs[k].view == local.outputs[k].view;
+    }
+    return fits;
+  }
+
+  /// The number of the outline's entry, an old one or a new one.
+  std::size_t entry_of(const Outline& outline) {
+    const std::uint64_t sum = checksum(outline);
+    const auto [begin, end] = entries_.equal_range(sum);
+    for (auto entry = begin; entry != end; ++entry) {
+      if (is_it(outline, *program_.composites[entry->second])) return entry->second;
+    }
+    program_.composites.push_back(std::make_shared<const Composite>(composite(outline)));
+    entries_.emplace(sum, program_.composites.size() - 1);
+    return program_.composites.size() - 1;
   }
 
   Composite composite(const Outline& outline) const {
@@ -349,17 +385,15 @@ class Outliner {
 
   Program& program_;
   std::vector<std::uint32_t> reads_;  // per value, by operands, ends of states and outputs
-  std::vector<std::uint32_t> local_;  // per value: its number in the body, kNone where the outline does not make it
+  std::vector<std::uint32_t> local_;  // per value: its number in the body, before that how often it is read there; kNone where the outline does not make it
   std::vector<bool> is_gone_;         // per value: inside a body
-  std::unordered_map<std::string, std::size_t> entries_;  // by key
-  Key key_;
+  std::unordered_multimap<std::uint64_t, std::size_t> entries_;  // by checksum
 
   // Of the outline at hand.
   std::vector<ValueId> made_;
   std::vector<bool> used_;             // per input role: the body reads it
   std::vector<std::size_t> choices_;   // per read of a value from outside: its role
   std::vector<Scalar> slots_;          // those that the body reads
-  std::unordered_map<ValueId, std::uint32_t> inside_reads_;
   std::vector<Role> results_;
   std::vector<std::pair<ValueId, std::uint32_t>> order_;  // the body's values: the program's, and the role of an input
   std::vector<std::uint32_t> role_local_;                 // per input role: its number in the body
