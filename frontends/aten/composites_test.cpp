@@ -496,6 +496,41 @@ TEST_P(Composites, ExpandingGivesTheProgramWithoutThem) {
 
 INSTANTIATE_TEST_SUITE_P(Each, Composites, testing::ValuesIn(kCases), [](const auto& info) { return std::string(info.param.name); });
 
+/// The rate of each iteration is an operand of the step, and what is computed from it, too.
+TEST(CompositeSteps, NumbersThatDifferAreOperands) {
+  B b;
+  const TensorId w = b.fresh({2}), g = b.fresh({2}), m = b.fresh({2}), v = b.fresh({2}), t = b.fresh({1});
+  for (int i = 0; i < 2; ++i) {
+    if (i == 0) {
+      for (const TensorId id : {w, m, v}) b.external(b.storage_of(id), {0.5f, 0.25f}, trace::Role::kParameter, "p" + std::to_string(id));
+    }
+    b.external(b.storage_of(g), {1.0f + static_cast<float>(i), -1}, trace::Role::kInput, "g");
+    b.external(b.storage_of(t), {1.0f + static_cast<float>(i)}, trace::Role::kInput, "t");
+    const auto one = [](TensorId id) { return B::list({B::tensor(id)}); };
+    b.op("aten::_fused_adamw_(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] exp_avgs, Tensor(d!)[] exp_avg_sqs, Tensor(e!)[] max_exp_avg_sqs, Tensor[] state_steps, *, float lr, float beta1, float beta2, float weight_decay, float eps, bool amsgrad, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()",
+         {one(w), one(g), one(m), one(v), B::list({}), one(t), B::number(i == 0 ? 0.1 : 0.05), B::number(0.9), B::number(0.99), B::number(0.1),
+          B::number(1e-8), B::boolean(false), B::boolean(false), B::none(), B::none()},
+         {});
+    b.end_iteration();
+  }
+  for (const TensorId id : {w, m, v}) b.final_state(b.storage_of(id), {0, 0});
+  const trace::Trace& trace = b.trace();
+  const auto whole = lower(trace, Opaques::kRefuse, graph::reference_keeps), without = lower(trace);
+  ASSERT_TRUE(whole) << whole.error().message;
+  ASSERT_TRUE(without);
+  ASSERT_EQ(whole->ops.size(), 1u) << graph::to_text(*whole);
+  ASSERT_EQ(whole->composites.size(), 1u);
+  EXPECT_EQ(whole->composites[0]->name, "adamw");
+  ASSERT_FALSE(whole->composites[0]->body.slots.empty());
+  EXPECT_EQ(whole->composites[0]->body.slots[0].name, "lr");
+  const auto a = graph::replay_reference(*whole, *trace.blob_store, 2), c = graph::replay_reference(*without, *trace.blob_store, 2);
+  ASSERT_TRUE(a && c);
+  for (std::size_t s = 0; s < a->states.size(); ++s) {
+    const auto x = floats(a->states[s]), y = floats(c->states[s]);
+    for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], y[i], 1e-6);
+  }
+}
+
 TEST(CompositeTable, EveryImplementationHasACase) {
   std::set<std::string_view> names;
   for (const Case& each : kCases) names.insert(each.name);
