@@ -2,6 +2,8 @@
 // it and gives all of what is after it; where the scaled gradients had infinities, nothing changes.
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
 
 #include "core/graph/reference_composite.hpp"
 
@@ -33,6 +35,12 @@ class Step {
     const NamedTensor* tensor = call_.in(name);
     return tensor != nullptr && tensor->x.size() == 1 ? tensor->x[0] : call_.number(name, otherwise);
   }
+  /// The learning rate; of one in a tensor the body may read the negative alone. Nothing where nobody says it.
+  std::optional<double> rate() const {
+    if (call_.in("lr") == nullptr && call_.in("minus_lr") != nullptr) return -number("minus_lr");
+    const double lr = number("lr", std::numeric_limits<double>::infinity());
+    return lr == std::numeric_limits<double>::infinity() ? std::nullopt : std::optional(lr);
+  }
   /// The gradient without its scale.
   double unscaled(std::size_t i) const { return gradient_->x[i] / number("grad_scale", 1); }
   double gradient(std::size_t i) const { return call_.flag("maximize") ? -unscaled(i) : unscaled(i); }
@@ -57,8 +65,8 @@ template <bool is_decoupled>
 bool adam(CompositeCall& call) {
   Step step(call);
   const bool amsgrad = call.flag("amsgrad");
-  if (!step.is_whole({"exp_avgs", "exp_avg_sqs"}) || (amsgrad && !step.is_whole({"max_exp_avg_sqs"})) || call.in("state_steps") == nullptr) return false;
-  const double lr = step.number("lr"), beta1 = call.number("beta1"), beta2 = call.number("beta2"), decay = call.number("weight_decay");
+  if (!step.rate() || !step.is_whole({"exp_avgs", "exp_avg_sqs"}) || (amsgrad && !step.is_whole({"max_exp_avg_sqs"})) || call.in("state_steps") == nullptr) return false;
+  const double lr = *step.rate(), beta1 = call.number("beta1"), beta2 = call.number("beta2"), decay = call.number("weight_decay");
   const double eps = call.number("eps"), t = step.number("state_steps");
   for (std::size_t i = 0; i < step.size(); ++i) {
     double x = step.parameter(i), g = step.gradient(i);
@@ -87,9 +95,9 @@ bool adam(CompositeCall& call) {
 
 bool sgd(CompositeCall& call) {
   Step step(call);
-  const double lr = step.number("lr"), decay = call.number("weight_decay"), momentum = call.number("momentum"), dampening = call.number("dampening");
+  const double decay = call.number("weight_decay"), momentum = call.number("momentum"), dampening = call.number("dampening");
   const bool is_first = call.flag("is_first_step");
-  if (!step.is_whole({}) || (momentum != 0 && !is_first && !step.is_whole({"momentum_buffer_list"}))) return false;
+  if (!step.rate() || !step.is_whole({}) || (momentum != 0 && !is_first && !step.is_whole({"momentum_buffer_list"}))) return false;
   for (std::size_t i = 0; i < step.size(); ++i) {
     double g = step.gradient(i);
     if (decay != 0) g += decay * step.parameter(i);
@@ -99,7 +107,7 @@ bool sgd(CompositeCall& call) {
       step.give("momentum_buffer_list", i, buffer);
       g = call.flag("nesterov") ? g + momentum * buffer : buffer;
     }
-    step.give("self", i, step.parameter(i) - lr * g);
+    step.give("self", i, step.parameter(i) - *step.rate() * g);
     step.give_gradient(i);
   }
   step.mark();
@@ -108,9 +116,9 @@ bool sgd(CompositeCall& call) {
 
 bool adagrad(CompositeCall& call) {
   Step step(call);
-  const double lr = step.number("lr"), rate_decay = call.number("lr_decay"), decay = call.number("weight_decay"), eps = call.number("eps");
-  if (!step.is_whole({"state_sums"}) || (rate_decay != 0 && call.in("state_steps") == nullptr)) return false;
-  const double rate = rate_decay == 0 ? lr : lr / (1 + (step.number("state_steps") - 1) * rate_decay);
+  const double rate_decay = call.number("lr_decay"), decay = call.number("weight_decay"), eps = call.number("eps");
+  if (!step.rate() || !step.is_whole({"state_sums"}) || (rate_decay != 0 && call.in("state_steps") == nullptr)) return false;
+  const double lr = *step.rate(), rate = rate_decay == 0 ? lr : lr / (1 + (step.number("state_steps") - 1) * rate_decay);
   for (std::size_t i = 0; i < step.size(); ++i) {
     double g = step.gradient(i);
     if (decay != 0) g += decay * step.parameter(i);

@@ -324,6 +324,18 @@ Arg pair_of(Recording& r, Data data = Data::kPlain) { return B::list({r.state({3
 
 Arg steps_of(Recording& r) { return B::list({r.single(3), r.single(static_cast<double>(r.side(1, 9)))}); }
 
+/// The learning rate as a number, or as a tensor in the op's other overload.
+struct Rate {
+  const char *overload, *type;
+  Arg arg;
+  Rate(Recording& r, double value) : overload(""), type("float"), arg(B::number(value)) {
+    if (r.chance()) return;
+    overload = ".tensor_lr";
+    type = "Tensor";
+    arg = r.single(value);
+  }
+};
+
 /// Loss scaling: both or none. Infinities were found once in two times.
 std::pair<Arg, Arg> scaling(Recording& r) {
   if (r.chance()) return {B::none(), B::none()};
@@ -332,27 +344,30 @@ std::pair<Arg, Arg> scaling(Recording& r) {
 
 void adam_of(Recording& r, const char* name) {
   const bool amsgrad = r.chance();
+  const Rate rate(r, 0.01);
   const auto [scale, found] = scaling(r);
-  r.op(fmt::format("aten::{}(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] exp_avgs, Tensor(d!)[] exp_avg_sqs, Tensor(e!)[] max_exp_avg_sqs, Tensor[] state_steps, *, float lr, float beta1, float beta2, float weight_decay, float eps, bool amsgrad, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()", name),
+  r.op(fmt::format("aten::{}{}(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] exp_avgs, Tensor(d!)[] exp_avg_sqs, Tensor(e!)[] max_exp_avg_sqs, Tensor[] state_steps, *, {} lr, float beta1, float beta2, float weight_decay, float eps, bool amsgrad, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()", name, rate.overload, rate.type),
        {pair_of(r, Data::kAwkward), pair_of(r, Data::kAwkward), pair_of(r, Data::kAwkward), pair_of(r, Data::kPositive),
-        amsgrad ? pair_of(r, Data::kPositive) : B::list({}), steps_of(r), B::number(0.01), B::number(0.9), B::number(0.99),
+        amsgrad ? pair_of(r, Data::kPositive) : B::list({}), steps_of(r), rate.arg, B::number(0.9), B::number(0.99),
         B::number(r.chance() ? 0.1 : 0), B::number(1e-8), B::boolean(amsgrad), B::boolean(r.chance()), scale, found},
        {});
 }
 
 void sgd(Recording& r) {
   const bool has_momentum = r.chance(), is_first = r.chance();
+  const Rate rate(r, 0.01);
   const auto [scale, found] = scaling(r);
-  r.op("aten::_fused_sgd_(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] momentum_buffer_list, *, float weight_decay, float momentum, float lr, float dampening, bool nesterov, bool maximize, bool is_first_step, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()",
+  r.op(fmt::format("aten::_fused_sgd_{}(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] momentum_buffer_list, *, float weight_decay, float momentum, {} lr, float dampening, bool nesterov, bool maximize, bool is_first_step, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()", rate.overload, rate.type),
        {pair_of(r, Data::kAwkward), pair_of(r, Data::kAwkward), has_momentum ? pair_of(r, Data::kAwkward) : B::list({}), B::number(r.chance() ? 0.1 : 0),
-        B::number(has_momentum ? 0.9 : 0), B::number(0.01), B::number(0.2), B::boolean(r.chance()), B::boolean(r.chance()), B::boolean(is_first), scale, found},
+        B::number(has_momentum ? 0.9 : 0), rate.arg, B::number(0.2), B::boolean(r.chance()), B::boolean(r.chance()), B::boolean(is_first), scale, found},
        {});
 }
 
 void adagrad(Recording& r) {
+  const Rate rate(r, 0.1);
   const auto [scale, found] = scaling(r);
-  r.op("aten::_fused_adagrad_(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] state_sums, Tensor(d!)[] state_steps, *, float lr, float lr_decay, float weight_decay, float eps, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()",
-       {pair_of(r, Data::kAwkward), pair_of(r, Data::kAwkward), pair_of(r, Data::kPositive), steps_of(r), B::number(0.1), B::number(r.chance() ? 0.1 : 0),
+  r.op(fmt::format("aten::_fused_adagrad_{}(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] state_sums, Tensor(d!)[] state_steps, *, {} lr, float lr_decay, float weight_decay, float eps, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()", rate.overload, rate.type),
+       {pair_of(r, Data::kAwkward), pair_of(r, Data::kAwkward), pair_of(r, Data::kPositive), steps_of(r), rate.arg, B::number(r.chance() ? 0.1 : 0),
         B::number(r.chance() ? 0.1 : 0), B::number(1e-8), B::boolean(r.chance()), scale, found},
        {});
 }
