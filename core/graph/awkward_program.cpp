@@ -10,8 +10,10 @@
 #include <random>
 #include <string_view>
 
+#include "core/graph/composite.hpp"
 #include "core/graph/opaque.hpp"
 #include "core/graph/passes.hpp"
+#include "core/graph/random_outline.hpp"
 #include "core/graph/random_program.hpp"
 
 namespace crucible::graph {
@@ -112,6 +114,9 @@ std::string difference(const Program& a, const Program& b) {
         return x.name == y.name && same(x.operand, y.operand) && same(x.recorded, y.recorded) && x.blobs == y.blobs;
       })) return "outputs";
   if (differ(a.opaques, b.opaques, [](const auto& x, const auto& y) { return to_json(*x) == to_json(*y) && x->reason == y->reason; })) return "opaques";
+  if (differ(a.composites, b.composites, [](const auto& x, const auto& y) {
+        return x->name == y->name && identity(*x) == identity(*y) && to_text(x->body) == to_text(y->body);
+      })) return "composites";
   return "";
 }
 
@@ -120,6 +125,7 @@ Program awkward_program(std::uint64_t seed) {
   if (seed % 3 == 0) {
     EXPECT_TRUE(run_passes(p));
   }
+  if (seed % 4 == 1) outline_randomly(p, seed);
   Decorator(seed).decorate(p);
   return p;
 }

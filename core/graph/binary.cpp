@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "core/base/hash.hpp"
+#include "core/graph/composite.hpp"
 #include "core/graph/op_table.hpp"
 #include "core/graph/opaque.hpp"
 #include "core/graph/view.hpp"
@@ -274,7 +275,7 @@ void describe(Archive& a, OpKind& kind) {
   if constexpr (Archive::kReads) {
     static const auto kKinds = [] {
       std::map<std::string_view, OpKind> kinds;
-      for (int k = 0; k <= kOpKindCount; ++k) kinds.emplace(name(static_cast<OpKind>(k)), static_cast<OpKind>(k));
+      for (int k = 0; k <= static_cast<int>(OpKind::kComposite); ++k) kinds.emplace(name(static_cast<OpKind>(k)), static_cast<OpKind>(k));
       return kinds;
     }();
     std::string text;
@@ -371,6 +372,12 @@ void describe(Archive& a, std::shared_ptr<const Opaque>& entry) {
 }
 
 template <class Archive>
+void describe(Archive& a, CompositeAttribute& attribute) {
+  fields(a, attribute.name, attribute.is_list);
+  list(a, attribute.numbers);
+}
+
+template <class Archive>
 void describe(Archive& a, Program& program) {
   list(a, program.values);
   list(a, program.ops);
@@ -383,6 +390,28 @@ void describe(Archive& a, Program& program) {
   list(a, program.opaques);
   list(a, program.left_out);
   put(a, program.iterations);
+}
+
+/// As of an opaque op. A body has no composites of its own.
+template <class Archive>
+void describe(Archive& a, std::shared_ptr<const Composite>& entry) {
+  Composite composite = entry != nullptr ? *entry : Composite{};
+  put(a, composite.name);
+  list(a, composite.attributes);
+  describe(a, composite.body);
+  if constexpr (Archive::kReads) entry = std::make_shared<const Composite>(std::move(composite));
+}
+
+/// Behind everything else, and only where there are some: programs without composites are what they were before there were any.
+template <class Archive>
+void describe_composites(Archive& a, Program& program) {
+  if constexpr (Archive::kReads) {
+    if (a.is_at_end()) return;
+    list(a, program.composites);
+    if (program.composites.empty()) a.fail("more follows behind its end");
+  } else {
+    if (!program.composites.empty()) list(a, program.composites);
+  }
 }
 
 std::uint64_t stored_checksum(std::span<const std::byte> bytes) {
@@ -401,7 +430,9 @@ bool is_binary_program(std::span<const std::byte> bytes) {
 
 std::vector<std::byte> to_binary(const Program& program) {
   Writer body;
-  describe(body, const_cast<Program&>(program));  // a writer changes nothing
+  auto& unchanged = const_cast<Program&>(program);  // a writer changes nothing
+  describe(body, unchanged);
+  describe_composites(body, unchanged);
   Writer file;
   file.raw(kMagic);
   std::uint64_t version = kVersion;
@@ -434,6 +465,7 @@ Result<Program> from_binary(std::span<const std::byte> bytes) {
   reader.strings();
   Program program;
   describe(reader, program);
+  if (reader.error() == nullptr) describe_composites(reader, program);
   if (reader.error() != nullptr) return bad(reader.error());
   if (!reader.is_at_end()) return bad("more follows behind its end");
   if (auto valid = verify(program); !valid) return bad(valid.error().message);

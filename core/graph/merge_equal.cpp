@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/hash.hpp"
+#include "core/graph/composite.hpp"
 #include "core/graph/opaque.hpp"
 #include "core/graph/passes.hpp"
 #include "core/graph/view.hpp"
@@ -60,7 +61,8 @@ void key_of(const Program& program, const Op& op, Key& key) {
     key.push_back(program.values[output.value].elements);
   }
   const Attributes& a = op.attributes;
-  const std::int64_t index = op.kind == OpKind::kOpaque ? 0 : a.index;  // of an entry: what it holds is added by the caller
+  const bool names_entry = op.kind == OpKind::kOpaque || op.kind == OpKind::kComposite;
+  const std::int64_t index = names_entry ? 0 : a.index;  // of an entry: what it holds is added by the caller
   append(key, a.dims);
   append(key, a.region);
   key.insert(key.end(), {index, std::bit_cast<std::int64_t>(a.alpha), a.kernel[0], a.kernel[1], a.stride[0],
@@ -77,12 +79,22 @@ std::vector<std::int64_t> equal_opaques(const Program& program) {
   return same;
 }
 
+/// The same of Program::composites.
+std::vector<std::int64_t> equal_composites(const Program& program) {
+  std::map<std::string, std::int64_t> first;
+  std::vector<std::int64_t> same;
+  for (const auto& entry : program.composites) {
+    same.push_back(first.emplace(identity(*entry), static_cast<std::int64_t>(same.size())).first->second);
+  }
+  return same;
+}
+
 /// The first op of each key. The keys themselves are made again where checksums agree: kept, they would be larger than
 /// the program.
 class FirstOps {
  public:
   explicit FirstOps(const Program& program)
-      : program_(program), same_opaque_(equal_opaques(program)), next_(program.ops.size(), kNone) {
+      : program_(program), same_opaque_(equal_opaques(program)), same_composite_(equal_composites(program)), next_(program.ops.size(), kNone) {
     first_.reserve(program.ops.size());
   }
 
@@ -103,10 +115,11 @@ class FirstOps {
   void make_key(const Op& op, Key& key) const {
     key_of(program_, op, key);
     if (op.kind == OpKind::kOpaque) key.push_back(same_opaque_[static_cast<std::size_t>(op.attributes.index)]);
+    if (op.kind == OpKind::kComposite) key.push_back(same_composite_[static_cast<std::size_t>(op.attributes.index)]);
   }
 
   const Program& program_;
-  std::vector<std::int64_t> same_opaque_;
+  std::vector<std::int64_t> same_opaque_, same_composite_;
   std::unordered_map<std::uint64_t, OpId> first_;  // by the key's checksum
   std::vector<OpId> next_;                         // of another key with the same checksum
   Key key_, other_;

@@ -148,6 +148,7 @@ void drop_identities(Program& program) {
   for (const State& state : program.states) is_end[state.end] = true;
   std::map<ValueId, Operand> same_as;  // a result, and the operand that it equals element by element
   for (Op& op : program.ops) {
+    if (op.kind == OpKind::kComposite) continue;  // its body reads whole buffers, as they lie
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
       Operand& input = op.inputs[i];
       const auto found = input.is_scalar() ? same_as.end() : same_as.find(input.value);

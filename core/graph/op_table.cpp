@@ -121,12 +121,16 @@ constexpr bool rows_in_order() {
 static_assert(rows_in_order());
 
 constexpr OpInfo kOpaqueRow = {K::kOpaque, "opaque", C::kOpaque, 0, -1, -1, kUsesIndex};
+constexpr OpInfo kCompositeRow = {K::kComposite, "composite", C::kComposite, 0, -1, -1, kUsesIndex};
 
 }  // namespace
 
-const OpInfo& info(OpKind kind) { return kind == K::kOpaque ? kOpaqueRow : kTable[static_cast<std::size_t>(kind)]; }
+const OpInfo& info(OpKind kind) {
+  if (kind == K::kComposite) return kCompositeRow;
+  return kind == K::kOpaque ? kOpaqueRow : kTable[static_cast<std::size_t>(kind)];
+}
 
-bool is_known(OpKind kind) { return static_cast<int>(kind) <= kOpKindCount; }
+bool is_known(OpKind kind) { return kind <= K::kComposite; }
 
 std::string_view name(OpKind kind) { return is_known(kind) ? info(kind).name : "unknown"; }
 

@@ -26,7 +26,8 @@ enum class OpClass : std::uint8_t {
   kContraction,
   kPooling,
   kFactorization,
-  kOpaque,  // any operands, any number of results
+  kOpaque,     // any operands, any number of results
+  kComposite,  // those of its body
 };
 
 /// Which fields of Attributes a kind uses, as bits.

@@ -6,9 +6,12 @@
 #include <array>
 #include <charconv>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "core/graph/composite.hpp"
 #include "core/graph/op_table.hpp"
 #include "core/graph/print.hpp"
 #include "core/graph/text_cursor.hpp"
@@ -17,7 +20,7 @@
 namespace crucible::graph {
 namespace {
 
-Error bad(std::string message) { return Error{ErrorCode::kBadInput, "the program's text: " + std::move(message)}; }
+Error bad(std::string message) { return Error{ErrorCode::kBadInput, std::move(message)}; }
 
 constexpr std::array kDTypes = {DType::kBool, DType::kU8,  DType::kI8,   DType::kI16, DType::kI32, DType::kI64,
                                 DType::kF16,  DType::kBF16, DType::kF32, DType::kF64, DType::kC64, DType::kC128};
@@ -141,14 +144,28 @@ const std::map<std::string_view, OpKind>& kinds() {
 
 class Parser {
  public:
-  Result<Program> run(std::string_view text) {
+  explicit Parser(bool is_body = false) : is_body_(is_body) {}
+
+  /// `before`: how many lines stand before the text, as those before a body do.
+  Result<Program> run(std::string_view text, std::size_t before = 0) {
     bool has_header = false;
-    std::size_t number = 0;
+    std::size_t number = before;
     while (!text.empty()) {
       const auto end = std::min(text.find('\n'), text.size());
       TextCursor c(text.substr(0, end), ++number);
+      const std::string_view line = text.substr(0, end);
       text.remove_prefix(std::min(end + 1, text.size()));
-      if (c.at_end()) continue;
+      if (c.at_end()) {
+        if (entry_) entry_->body += '\n';
+        continue;
+      }
+      if (entry_.has_value() && c.at("|")) {
+        // Lines of a body are read together, when its last one is known. What stood before the bar keeps the columns.
+        const std::size_t bar = line.find('|');
+        entry_->body.append(bar + 1, ' ').append(line.substr(bar + 1)) += '\n';
+        continue;
+      }
+      CRUCIBLE_TRY_VOID(finish_composite());
       if (std::exchange(has_header, true)) {
         read_line(c);
       } else {
@@ -157,6 +174,7 @@ class Parser {
       if (!c.failed() && !c.at_end()) c.expected("the end of the line");
       if (c.failed()) return bad(c.failure());
     }
+    CRUCIBLE_TRY_VOID(finish_composite());
     if (!has_header) return bad("is empty; it begins with 'crucible program 1: ...'");
     return finish();
   }
@@ -183,8 +201,9 @@ class Parser {
     if (c.take("constant")) return read_constant(c);
     if (c.take("output")) return read_output(c);
     if (c.take("left out")) return program_.left_out.push_back(c.quoted("a reason"));
+    if (c.at("composite")) return read_composite(c);
     if (c.take("source")) return read_source(c);
-    c.expected("'slot', 'state', 'input', 'constant', an op's result, 'output', 'left out' or 'source'");
+    c.expected("'slot', 'state', 'input', 'constant', an op's result, 'output', 'left out', 'composite' or 'source'");
   }
 
   /// Lists whose entries are numbered: the numbers are there for people, and must be right.
@@ -283,13 +302,19 @@ class Parser {
       op.outputs.push_back(std::move(out));
     } while (c.take(","));
     c.expect("=");
+    if (!c.failed()) c.at_end();  // blanks
+    const TextCursor at_kind = c;
     read_kind(c, op);
-    c.expect("(");
-    if (!c.take(")")) {
-      do {
-        if (!read_attribute(c, op.attributes)) op.inputs.push_back(read_operand(c));
-      } while (c.take(","));
-      c.expect(")");
+    if (op.kind == OpKind::kComposite) {
+      read_named(c, op, at_kind);
+    } else {
+      c.expect("(");
+      if (!c.take(")")) {
+        do {
+          if (!read_attribute(c, op.attributes)) op.inputs.push_back(read_operand(c));
+        } while (c.take(","));
+        c.expect(")");
+      }
     }
     if (c.take("@")) op.source = c.id("a source's number");
     if (!c.failed()) program_.ops.push_back(std::move(op));
@@ -298,13 +323,105 @@ class Parser {
   static void read_kind(TextCursor& c, Op& op) {
     if (c.failed()) return;
     TextCursor before = c;
-    const auto found = kinds().find(c.identifier());
-    if (found != kinds().end()) {
-      op.kind = found->second;
+    const std::string_view word = c.identifier();
+    const auto found = kinds().find(word);
+    if (found != kinds().end() || !word.empty()) {
+      op.kind = found != kinds().end() ? found->second : OpKind::kComposite;
       return;
     }
-    before.expected("an op such as add or matmul");
+    before.expected(kAnOp);
     c = before;
+  }
+
+  /// Another word than a neutral kind's is the name of a composite, and its operands end with "body=0".
+  void read_named(TextCursor& c, Op& op, TextCursor at_kind) {
+    TextCursor again = at_kind;
+    Named named{static_cast<OpId>(program_.ops.size()), std::string(again.identifier()), {}, at_kind};
+    bool has_body = false;
+    if (c.take("(") && !c.take(")")) {
+      do {
+        if (c.take("body")) {
+          c.expect("=");
+          op.attributes.index = c.id("the number of a composite");
+          has_body = true;
+        } else if (!read_named_attribute(c, named.attributes)) {
+          op.inputs.push_back(read_operand(c));
+        }
+      } while (c.take(","));
+      c.expect(")");
+    }
+    if (!has_body) {
+      c = at_kind;
+      return c.expected(kAnOp);
+    }
+    named_.push_back(std::move(named));
+  }
+
+  /// Takes "eps=1e-05" or "dims=[0, 1]"; false where no attribute stands here.
+  static bool read_named_attribute(TextCursor& c, std::vector<CompositeAttribute>& attributes) {
+    const TextCursor before = c;
+    CompositeAttribute attribute;
+    attribute.name = c.identifier();
+    if (attribute.name.empty() || !c.take("=")) {
+      c = before;
+      return false;
+    }
+    const auto read = [&] { c.at("slot") ? c.expected("a number") : attribute.numbers.push_back(read_scalar(c)); };
+    attribute.is_list = c.take("[");
+    if (!attribute.is_list) {
+      read();
+    } else if (!c.take("]")) {
+      do {
+        read();
+      } while (c.take(","));
+      c.expect("]");
+    }
+    attributes.push_back(std::move(attribute));
+    return true;
+  }
+
+  void read_composite(TextCursor& c) {
+    if (is_body_) return c.fail("a body has no composites of its own");
+    c.expect("composite");
+    expect_number(c, program_.composites.size(), "a composite's number");
+    c.expect(":");
+    entry_.emplace();
+    entry_->composite.name = c.identifier();
+    c.expect("(");
+    if (!c.take(")")) {
+      do {
+        if (!read_named_attribute(c, entry_->composite.attributes)) c.expected("an attribute such as eps=1e-05");
+      } while (!c.failed() && c.take(","));
+      c.expect(")");
+    }
+    entry_->line = c.line();
+  }
+
+  /// The lines of a body have ended.
+  Result<void> finish_composite() {
+    if (!entry_) return {};
+    auto body = Parser(true).run(entry_->body, entry_->line);
+    if (!body) return bad(fmt::format("composite {}, body: {}", program_.composites.size(), body.error().message));
+    entry_->composite.body = *std::move(body);
+    program_.composites.push_back(std::make_shared<const Composite>(std::move(entry_->composite)));
+    entry_.reset();
+    return {};
+  }
+
+  /// An op repeats its entry's name and attributes for people: they must be right.
+  Result<void> check_named() {
+    for (Named& named : named_) {
+      const std::int64_t entry = program_.ops[named.op].attributes.index;
+      if (static_cast<std::size_t>(entry) >= program_.composites.size()) {
+        named.place.fail(fmt::format("composite {} does not exist; there are {}", entry, program_.composites.size()));
+        return bad(named.place.failure());
+      }
+      const Composite said{named.name, named.attributes, {}}, &meant = *program_.composites[static_cast<std::size_t>(entry)];
+      if (said.name == meant.name && attributes_text(said) == attributes_text(meant)) continue;
+      named.place.fail(fmt::format("composite {} is {}({})", entry, meant.name, attributes_text(meant)));
+      return bad(named.place.failure());
+    }
+    return {};
   }
 
   void read_output(TextCursor& c) {
@@ -347,18 +464,41 @@ class Parser {
     if (values_.size() != value_count_) {
       return bad(fmt::format("the first line names {} values, there are {}", value_count_, values_.size()));
     }
+    CRUCIBLE_TRY_VOID(check_named());
     for (auto& [id, value] : values_) program_.values.push_back(std::move(value));  // 0, 1, ...: as many as there are, each below that
     if (auto verified = verify(program_); !verified) return bad(verified.error().message);
     return std::move(program_);
   }
 
+  /// A composite op as its line has it.
+  struct Named {
+    OpId op;
+    std::string name;
+    std::vector<CompositeAttribute> attributes;
+    TextCursor place;
+  };
+  /// The entry whose body is being collected.
+  struct Entry {
+    Composite composite;
+    std::string body;
+    std::size_t line = 0;  // of its head
+  };
+  static constexpr std::string_view kAnOp = "an op such as add or matmul";
+
+  bool is_body_;
   Program program_;
   std::map<ValueId, Value> values_;
+  std::vector<Named> named_;
+  std::optional<Entry> entry_;
   std::uint32_t op_count_ = 0, value_count_ = 0;
 };
 
 }  // namespace
 
-Result<Program> parse_program(std::string_view text) { return Parser().run(text); }
+Result<Program> parse_program(std::string_view text) {
+  auto program = Parser().run(text);
+  if (!program) return Error{program.error().code, "the program's text: " + program.error().message};
+  return program;
+}
 
 }  // namespace crucible::graph

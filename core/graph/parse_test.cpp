@@ -32,7 +32,7 @@ TEST(Parse, ReadsEveryFieldBack) {
 }
 
 TEST(Parse, DifferenceSeesAChange) {
-  const Program p = awkward_program(1);
+  const Program p = awkward_program(2);  // of neutral ops alone
   Program q = p;
   q.ops.back().attributes.dilation[1] += 1;
   EXPECT_EQ(difference(p, q), "ops");

@@ -124,7 +124,13 @@ Result<void> with_bytes(Program& program, const PassContext& context) {
   return context.blobs == nullptr ? Result<void>{} : kRun(program, *context.blobs);
 }
 
+Result<void> expand(Program& program, const PassContext& context) {
+  expand_composites(program, context.keeps);
+  return {};
+}
+
 constexpr std::array kPasses = {
+    Pass{"expand_composites", "composites that the backend does not take become what they are made of", &expand},
     Pass{"inline_constants", "constants of one element become numbers", &with_bytes<inline_constants>},
     Pass{"number_kinds", "whole numbers in floating-point ops are floating-point", &plain<number_kinds>},
     Pass{"merge_slots", "slots that always agree become one", &plain<merge_slots>},
@@ -183,6 +189,7 @@ void eliminate_dead(Program& program) {
   renumber_values(program, used, new_op);
   renumber_slots_and_sources(program);
   renumber_opaques(program);
+  renumber_composites(program);
 }
 
 std::span<const Pass> passes() { return kPasses; }

@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "core/graph/composite.hpp"
 #include "core/graph/program.hpp"
 #include "core/trace/trace.hpp"
 
@@ -51,6 +52,7 @@ void drop_identities(Program& program);
 /// What passes may look at besides the program.
 struct PassContext {
   const trace::BlobStore* blobs = nullptr;  // the bytes of constants; null: unknown
+  KeepsComposite keeps = nullptr;           // which composites the backend takes whole; null: none
 };
 
 struct Pass {

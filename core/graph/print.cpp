@@ -6,6 +6,7 @@
 #include <bit>
 #include <limits>
 
+#include "core/graph/composite.hpp"
 #include "core/graph/op_table.hpp"
 #include "core/graph/opaque.hpp"
 #include "core/graph/view.hpp"
@@ -71,7 +72,7 @@ std::string op_text(const Program& program, const Op& op) {
     text += fmt::format("{}%{}{}: {}{}", i ? ", " : "", out.value, exists ? name_text(program.values[out.value].name) : "", dtype,
                         view_text(out.view));
   }
-  text += fmt::format(" = {}(", name(op.kind));
+  text += fmt::format(" = {}(", op_name(program, op));
   for (std::size_t i = 0; i < op.inputs.size(); ++i) text += (i ? ", " : "") + operand_text(op.inputs[i]);
   const std::string attributes = attributes_text(program, op);
   if (!attributes.empty()) text += (op.inputs.empty() ? "" : ", ") + attributes;
@@ -109,7 +110,22 @@ std::string to_text(const Scalar& scalar) {
   return scalar.is_integer ? fmt::format("{}", scalar.integer) : real_text(scalar.real);
 }
 
+std::string attributes_text(const Composite& composite) {
+  std::vector<std::string> parts;
+  for (const CompositeAttribute& attribute : composite.attributes) {
+    std::vector<std::string> numbers;
+    for (const Scalar& number : attribute.numbers) numbers.push_back(to_text(number));
+    const auto joined = fmt::format("{}", fmt::join(numbers, ", "));
+    parts.push_back(fmt::format("{}={}{}{}", attribute.name, attribute.is_list ? "[" : "", joined, attribute.is_list ? "]" : ""));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
 std::string attributes_text(const Program& program, const Op& op) {
+  if (op.kind == OpKind::kComposite && op_name(program, op) != name(op.kind)) {
+    const std::string attributes = attributes_text(composite_of(program, op));
+    return fmt::format("{}{}body={}", attributes, attributes.empty() ? "" : ", ", op.attributes.index);
+  }
   const auto entry = static_cast<std::size_t>(op.attributes.index);
   if (op.kind != OpKind::kOpaque || entry >= program.opaques.size() || !program.opaques[entry]) return attributes_text(op);
   const Opaque& opaque = *program.opaques[entry];
@@ -164,6 +180,15 @@ std::string to_text(const Program& program) {
     text += fmt::format("output {} {} ({})\n", quoted(output.name), operand_text(output.operand), recorded);
   }
   for (const std::string& why : program.left_out) text += fmt::format("left out {}\n", quoted(why));
+  for (std::size_t i = 0; i < program.composites.size(); ++i) {
+    if (!program.composites[i]) continue;
+    text += fmt::format("composite {}: {}({})\n", i, program.composites[i]->name, attributes_text(*program.composites[i]));
+    const std::string body = to_text(program.composites[i]->body);
+    for (std::size_t begin = 0, end = 0; begin < body.size(); begin = end + 1) {
+      end = body.find('\n', begin);
+      text += fmt::format("{} {}\n", kBodyLine, std::string_view(body).substr(begin, end - begin));
+    }
+  }
   for (std::size_t i = 0; i < program.sources.size(); ++i) {
     const Source& source = program.sources[i];
     text += fmt::format("source {}: {} {} {} {} {}\n", i, phase_name(source.phase), blob_text(source.trace_op), quoted(source.op),

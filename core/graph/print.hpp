@@ -39,6 +39,9 @@ std::vector<std::string> module_names(const Program& program);
 /// The version of the text form, in its first line. parse.hpp reads this one alone.
 inline constexpr int kTextVersion = 1;
 
+/// What each line of a composite's body begins with.
+inline constexpr std::string_view kBodyLine = "  |";
+
 /// "forward", "backward", "optimizer".
 std::string_view phase_name(Phase phase);
 
@@ -47,7 +50,9 @@ std::string to_text(const Scalar& scalar);
 
 /// "dims=[1], index=-1": the attributes that the op's kind uses and that are not as they were made; "" for none.
 std::string attributes_text(const Op& op);
-/// The same, and of an opaque op what it is and its arguments.
+/// "dims=[1], eps=1e-05": a composite's own attributes; "" for none.
+std::string attributes_text(const Composite& composite);
+/// The same as of an op, and of an opaque op what it is and its arguments, of a composite its own attributes and its body's number.
 std::string attributes_text(const Program& program, const Op& op);
 
 }  // namespace crucible::graph

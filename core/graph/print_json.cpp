@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/graph/composite.hpp"
 #include "core/graph/op_table.hpp"
 #include "core/graph/opaque.hpp"
 #include "core/graph/print.hpp"
@@ -70,6 +71,16 @@ Json op_json(const Program& program, const Op& op) {
   return json;
 }
 
+Json composite_json(const Composite& composite) {
+  Json attributes = Json::array();
+  for (const CompositeAttribute& attribute : composite.attributes) {
+    Json numbers = Json::array();
+    for (const Scalar& number : attribute.numbers) numbers.push_back(operand_json({kNone, {}, number}));
+    attributes.push_back({{"name", attribute.name}, {"is_list", attribute.is_list}, {"numbers", numbers}});
+  }
+  return Json{{"name", composite.name}, {"attributes", attributes}, {"body", Json::parse(to_json(composite.body))}};
+}
+
 std::string escaped(std::string_view text) {
   std::string result;
   for (char c : text) {
@@ -112,6 +123,8 @@ std::string to_json(const Program& program) {
   }
   if (!program.opaques.empty()) json["opaques"] = Json::array();
   for (const auto& opaque : program.opaques) json["opaques"].push_back(Json::parse(to_json(*opaque)));
+  if (!program.composites.empty()) json["composites"] = Json::array();
+  for (const auto& composite : program.composites) json["composites"].push_back(composite_json(*composite));
   if (!program.left_out.empty()) json["left_out"] = program.left_out;
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
@@ -126,8 +139,7 @@ std::string to_dot(const Program& program) {
   }
   for (std::size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
-    std::string label(name(op.kind));
-    if (op.kind == OpKind::kOpaque) label = escaped(opaque_of(program, op).name());
+    std::string label = op.kind == OpKind::kOpaque ? escaped(opaque_of(program, op).name()) : op_name(program, op);
     if (op.source < program.sources.size()) label += "\\n" + escaped(program.sources[op.source].op);
     text += fmt::format("  o{} [label=\"{}\"];\n", i, label);
     for (const Operand& input : op.inputs) {

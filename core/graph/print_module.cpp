@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/graph/composite.hpp"
 #include "core/graph/op_table.hpp"
 #include "core/graph/print.hpp"
 #include "core/graph/queries.hpp"
@@ -69,9 +70,9 @@ class ModulePrinter {
   }
 
   std::string expression(const Op& op) const {
-    std::string text = fmt::format("{}(", name(op.kind));
+    std::string text = op_name(program_, op) + "(";
     for (std::size_t i = 0; i < op.inputs.size(); ++i) text += (i ? ", " : "") + operand_text(op.inputs[i]);
-    const std::string attributes = attributes_text(program_, op);
+    const std::string attributes = op.kind == OpKind::kComposite ? attributes_text(composite_of(program_, op)) : attributes_text(program_, op);
     if (!attributes.empty()) text += (op.inputs.empty() ? "" : ", ") + attributes;
     return text + ")";
   }

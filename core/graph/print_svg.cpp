@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "core/graph/composite.hpp"
 #include "core/graph/print.hpp"
 
 namespace crucible::graph {
@@ -115,9 +116,9 @@ class Drawing {
   void add_op(OpId id) {
     const Op& op = program_.ops[id];
     Node node;
-    node.lines = {std::string(name(op.kind)), fmt::format("%{}: {}[{}]", op.outputs[0].value, name(program_.values[op.outputs[0].value].dtype),
+    node.lines = {op_name(program_, op), fmt::format("%{}: {}[{}]", op.outputs[0].value, name(program_.values[op.outputs[0].value].dtype),
                                                           fmt::join(op.outputs[0].view.sizes, ", "))};
-    node.title = attributes_text(op);
+    node.title = op.kind == OpKind::kComposite ? attributes_text(composite_of(program_, op)) : attributes_text(op);
     if (op.source < program_.sources.size()) {
       const Source& source = program_.sources[op.source];
       node.title = fmt::format("{} {} {}{}{}", source.op, source.module, source.site, node.title.empty() ? "" : "\n", node.title);

@@ -137,6 +137,7 @@ enum class OpKind : std::uint8_t {
                       // orthonormal. Both: the sum of v's column weighted by 1 / (row + golden ratio) is not negative
   // not neutral
   kOpaque,                // what only the framework can run: attribute `index` names its entry in Program::opaques (opaque.hpp)
+  kComposite,             // a name with a decomposition: attribute `index` names its entry in Program::composites (composite.hpp)
 };
 // clang-format on
 inline constexpr int kOpKindCount = static_cast<int>(OpKind::kOpaque);  // neutral kinds: those that every backend runs
@@ -162,7 +163,8 @@ struct Source {
   std::uint32_t trace_op = kNone;  // index in the recording
 };
 
-struct Opaque;  // opaque.hpp
+struct Opaque;     // opaque.hpp
+struct Composite;  // composite.hpp
 
 struct Op {
   OpKind kind = OpKind::kCopy;
@@ -218,6 +220,7 @@ struct Program {
   std::vector<Constant> constants;
   std::vector<Output> outputs;
   std::vector<std::shared_ptr<const Opaque>> opaques;  // shared: copies of a program have the same, which never change
+  std::vector<std::shared_ptr<const Composite>> composites;  // likewise
   std::vector<std::string> left_out;  // recorded outputs that the program cannot give, each with the reason
   std::uint32_t iterations = 0;
 };

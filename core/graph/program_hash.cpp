@@ -9,6 +9,7 @@
 #include <queue>
 #include <string_view>
 
+#include "core/graph/composite.hpp"
 #include "core/graph/opaque.hpp"
 #include "core/graph/queries.hpp"
 #include "core/graph/view.hpp"
@@ -67,12 +68,26 @@ class Bytes64 {
   std::vector<std::byte> bytes_;
 };
 
-/// The number of an opaque op's entry says nothing: its content is written instead.
-void add_attributes(Bytes64& bytes, const Program& program, const Op& op) {
+/// Per entry of Program::composites what it computes.
+std::vector<ContentHash> identities(const Program& program) {
+  std::vector<ContentHash> hashes;
+  for (const auto& composite : program.composites) {
+    Sha256 hash;
+    const std::string text = identity(*composite);
+    hash.update(std::as_bytes(std::span(text)));
+    hashes.push_back(hash.finish());
+  }
+  return hashes;
+}
+
+/// The number of an entry says nothing: its content is written instead.
+void add_attributes(Bytes64& bytes, const Program& program, const std::vector<ContentHash>& composites, const Op& op) {
   const Attributes& a = op.attributes;
   bytes.add(a.dims);
   if (op.kind == OpKind::kOpaque) {
     bytes.add(to_json(opaque_of(program, op)));
+  } else if (op.kind == OpKind::kComposite) {
+    bytes.add(composites[static_cast<std::size_t>(a.index)]);
   } else {
     bytes.add(a.index);
   }
@@ -101,7 +116,7 @@ void add_value(Bytes64& bytes, const Value& value) {
 class Colouring {
  public:
   Colouring(const Program& program, std::span<const ContentHash> constants)
-      : program_(program), leaf_(program.values.size()), value_(program.values.size()), op_(program.ops.size()) {
+      : program_(program), composites_(identities(program)), leaf_(program.values.size()), value_(program.values.size()), op_(program.ops.size()) {
     colour_leaves(constants);
     // A leaf is known by what it holds, then by who uses it, then by who uses its users' results.
     for (int round = 0; round < 2; ++round) {
@@ -163,7 +178,7 @@ class Colouring {
         add_value(bytes, program_.values[output.value]);
         bytes.add(output.view);
       }
-      add_attributes(bytes, program_, op);
+      add_attributes(bytes, program_, composites_, op);
       op_[id] = bytes.colour();
       for (std::size_t k = 0; k < op.outputs.size(); ++k) value_[op.outputs[k].value] = mix(op_[id], k);
     }
@@ -195,6 +210,7 @@ class Colouring {
   }
 
   const Program& program_;
+  std::vector<ContentHash> composites_;
   std::vector<Colour> leaf_, value_, uses_;  // per value
   std::vector<Colour> op_;
 };
@@ -279,6 +295,7 @@ ContentHash program_hash(const Program& program, std::span<const ContentHash> co
   };
   bytes.add("crucible program 1");
   Writer writer(program, constants);
+  const std::vector<ContentHash> composites = identities(program);
   for (const OpId id : canonical_order(program, constants)) {
     const Op& op = program.ops[id];
     bytes.add(name(op.kind));
@@ -286,7 +303,7 @@ ContentHash program_hash(const Program& program, std::span<const ContentHash> co
     for (const Operand& input : op.inputs) writer.write(bytes, input);
     bytes.add(static_cast<std::int64_t>(op.outputs.size()));
     for (const Operand& output : op.outputs) writer.write(bytes, output);
-    add_attributes(bytes, program, op);
+    add_attributes(bytes, program, composites, op);
     flush();
   }
   bytes.add("outputs");

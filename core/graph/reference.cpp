@@ -11,6 +11,7 @@
 #include "core/graph/op_table.hpp"
 #include "core/graph/opaque.hpp"
 #include "core/graph/reference_along.hpp"
+#include "core/graph/reference_composite.hpp"
 #include "core/graph/reference_contract.hpp"
 #include "core/graph/reference_elementwise.hpp"
 #include "core/graph/reference_factor.hpp"
@@ -396,6 +397,8 @@ Result<void> run_op(Frame& frame) {
     case OpClass::kOpaque:
       return Error{ErrorCode::kBadInput, fmt::format("op {}: {} is an opaque op, which the reference interpreter cannot run",
                                                      frame.index, opaque_of(frame.program, frame.op).name())};
+    case OpClass::kComposite:
+      return run_composite(frame.program, frame.index, frame.values, frame.slots);
   }
   return {};
 }

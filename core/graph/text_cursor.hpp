@@ -17,6 +17,7 @@ class TextCursor {
   /// `line` without its end; `number` counts from 1.
   TextCursor(std::string_view line, std::size_t number) : line_(line), number_(number) {}
 
+  std::size_t line() const { return number_; }
   bool failed() const { return !failure_.empty(); }
   /// "line 3, column 7: expected a number, found 'x'"; "" when nothing failed.
   const std::string& failure() const { return failure_; }

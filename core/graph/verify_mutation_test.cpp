@@ -6,6 +6,8 @@
 #include <functional>
 #include <random>
 
+#include "core/graph/composite.hpp"
+#include "core/graph/random_outline.hpp"
 #include "core/graph/random_program.hpp"
 #include "core/graph/reference.hpp"
 
@@ -45,7 +47,7 @@ class Mutator {
         p.values[at(p.values.size())].kind = static_cast<ValueKind>(random_() % 5);
         return "kind of value";
       case 8:
-        op.kind = static_cast<OpKind>(random_() % (kOpKindCount + 2));
+        op.kind = static_cast<OpKind>(random_() % (kOpKindCount + 3));
         return "kind of op";
       case 9:
         return element(op.attributes.dims, "dims");
@@ -58,6 +60,7 @@ class Mutator {
         change(op.attributes.region.offset);
         return "region offset";
       case 13:
+        if (p.states.empty()) return p.iterations = static_cast<std::uint32_t>(random_() % 3), "iterations";
         change(p.states[at(p.states.size())].end);
         return "state end";
       case 14:
@@ -67,6 +70,35 @@ class Mutator {
         std::swap(p.ops[at(p.ops.size())], op);
         return "order of ops";
     }
+  }
+
+  /// Changes one field of a composite's entry.
+  std::string mutate_composite(Program& p) {
+    auto& entry = p.composites[at(p.composites.size())];
+    Composite changed = *entry;
+    std::string what = "body: ";
+    switch (random_() % 12) {
+      case 0:
+        changed.name += "!";
+        what = "name";
+        break;
+      case 1:
+        changed.attributes.push_back({"eps", false, {}});
+        what = "attributes";
+        break;
+      case 2:
+        if (!changed.body.inputs.empty()) changed.body.inputs.pop_back();
+        what = "body's inputs";
+        break;
+      case 3:
+        changed.body.outputs.push_back(changed.body.outputs[0]);
+        what = "body's outputs";
+        break;
+      default:
+        what += mutate(changed.body);
+    }
+    entry = std::make_shared<const Composite>(std::move(changed));
+    return what;
   }
 
  private:
@@ -109,7 +141,8 @@ TEST(VerifyMutation, RefusesOrTheProgramStillRuns) {
   for (std::uint64_t seed = 0; seed < 1500; ++seed) {
     const RandomProgram random = random_program({.seed = seed % 40, .ops = 25});
     Program p = random.program;
-    const std::string what = Mutator(seed).mutate(p);
+    if (seed % 3 == 0) outline_randomly(p, seed);
+    const std::string what = seed % 2 == 0 && !p.composites.empty() ? Mutator(seed).mutate_composite(p) : Mutator(seed).mutate(p);
     auto verified = verify(p);
     if (!verified) {
       ++refused;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/graph/composite.hpp"
 #include "core/graph/op_table.hpp"
 #include "core/graph/opaque.hpp"
 #include "core/graph/view.hpp"
@@ -455,9 +456,10 @@ Result<void> check_unused_attributes(const Rule& rule) {
 
 std::string describe_op(const Program& program, OpId index) {
   const Op& op = program.ops[index];
-  if (op.source >= program.sources.size()) return fmt::format("op {} ({})", index, name(op.kind));
+  const std::string kind = op_name(program, op);
+  if (op.source >= program.sources.size()) return fmt::format("op {} ({})", index, kind);
   const Source& source = program.sources[op.source];
-  return fmt::format("op {} ({}, {} at {})", index, name(op.kind), source.op, source.site);
+  return fmt::format("op {} ({}, {} at {})", index, kind, source.op, source.site);
 }
 
 Result<void> verify_op(const Program& program, OpId index) {
@@ -491,6 +493,8 @@ Result<void> verify_op(const Program& program, OpId index) {
       return check_factorization(rule);
     case OpClass::kOpaque:
       return verify_opaque(program, index);
+    case OpClass::kComposite:
+      return verify_composite(program, index);
   }
   return {};
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "core/graph/composite.hpp"
 #include "core/graph/op_table.hpp"
 #include "core/graph/queries.hpp"
 
@@ -55,12 +56,13 @@ std::uint64_t factorization_flops(const Op& op) {
 }  // namespace
 
 std::uint64_t flops(const Op& op) {
-  if (op.kind == OpKind::kOpaque) return 0;  // nobody knows
+  if (static_cast<int>(op.kind) >= kOpKindCount) return 0;  // of an opaque op nobody knows, of a composite see work()
   const Operand& out = op.outputs[0];
   switch (info(op.kind).op_class) {
     case OpClass::kConversion:
     case OpClass::kGenerator:
     case OpClass::kOpaque:
+    case OpClass::kComposite:
       return 0;
     case OpClass::kArithmetic:
     case OpClass::kFloating:
@@ -114,6 +116,9 @@ Work work(const Program& program, OpId id) {
     result.bytes_written += static_cast<std::uint64_t>(value.elements) * size_bytes(value.dtype);
   }
   result.flops = flops(op);
+  if (op.kind == OpKind::kComposite) {
+    for (const Op& inner : composite_of(program, op).body.ops) result.flops += flops(inner);
+  }
   return result;
 }
 

@@ -100,6 +100,15 @@ struct Softmax {
 
 }  // namespace
 
+std::vector<graph::CompositeAttribute> attributes_of(const Attention& a) {
+  std::vector<graph::CompositeAttribute> attributes = {{"scale", false, {graph::Scalar{graph::kNone, false, a.scale, 0}}}};
+  const auto add = [&](const char* name, std::int64_t number) { attributes.push_back({name, false, {graph::Scalar{graph::kNone, true, 0, number}}}); };
+  if (a.left) add("left", *a.left);
+  if (a.right) *a.right == 0 ? add("causal", 1) : add("right", *a.right);
+  if (a.shift != 0 && (a.left || a.right)) add("shift", a.shift);
+  return attributes;
+}
+
 AttentionResult attend(Emitter& e, const Attention& a) {
   const Grouped g(e, a);
   if (!e.failure().empty()) return {a.query, a.query, a.query};

@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "core/graph/composite.hpp"
 #include "frontends/aten/emitter.hpp"
 
 namespace crucible::aten {
@@ -29,6 +30,9 @@ struct AttentionGradient {
   Term query, key, value;
   Term mask;  // of an added mask, before it was broadcast: [batch, heads, queries, keys]
 };
+
+/// What a composite attention is told: the scale, and the limits that there are ("causal" for a right one of 0).
+std::vector<graph::CompositeAttribute> attributes_of(const Attention& a);
 
 /// Scores, the softmax and sums are in f32 or better. As in the framework's fused kernels, exp(score - largest) is rounded
 /// to the values' dtype for the product, which is divided by the sum afterwards.

@@ -331,19 +331,23 @@ class Writer {
     a.scale = found.scale;
     begin(found.output);
     const Term output = by_rows(attend(emitter_, a).output);
+    add_outline("attention", a, {}, {{"output", output.operand}});
     hand_over(found.output, output);
     if (found.value_gradient != kNone) {
       begin(std::min({found.value_gradient, found.query_gradient, found.key_gradient}));
       const AttentionGradient gradient = attend_backward(emitter_, a, term(found.gradient), output);
-      hand_over(found.value_gradient, by_rows(gradient.value));
-      hand_over(found.query_gradient, by_rows(gradient.query));
-      hand_over(found.key_gradient, emitter_.transpose(by_rows(gradient.key), 2, 3));
+      const Term value = by_rows(gradient.value), query = by_rows(gradient.query), key = by_rows(gradient.key);
+      add_outline("attention_backward", a, {{"grad_out", found.gradient}, {"out", output.operand}},
+                  {{"grad_query", query.operand}, {"grad_key", key.operand}, {"grad_value", value.operand}});
+      hand_over(found.value_gradient, value);
+      hand_over(found.query_gradient, query);
+      hand_over(found.key_gradient, emitter_.transpose(key, 2, 3));
     }
     chunks_.back().end = emitter_.next_op();
   }
 
   /// Moves the new ops to where the old results stood, and turns readers of those to the new ones.
-  void finish() {
+  void finish(std::vector<graph::Outline>* outlines) {
     for (Op& op : program_.ops) {
       for (Operand& input : op.inputs) rename(input);
     }
@@ -351,7 +355,9 @@ class Writer {
     std::ranges::stable_sort(chunks_, {}, &Chunk::at);
     std::vector<Op> ops;
     ops.reserve(program_.ops.size());
+    std::vector<OpId> moved(program_.ops.size());
     const auto place = [&](OpId id) {
+      moved[id] = static_cast<OpId>(ops.size());
       for (const Operand& out : program_.ops[id].outputs) program_.values[out.value].producer = static_cast<OpId>(ops.size());
       ops.push_back(std::move(program_.ops[id]));
     };
@@ -363,9 +369,32 @@ class Writer {
       place(id);
     }
     program_.ops = std::move(ops);
+    if (outlines == nullptr) return;
+    outlines->insert(outlines->end(), outlines_.begin(), outlines_.end());
+    std::erase_if(*outlines, [&](graph::Outline& outline) {
+      const OpId length = outline.end - outline.first, last = outline.first == outline.end ? kNone : moved[outline.end - 1];
+      if (last == kNone || last + 1 - moved[outline.first] != length) return true;  // new ops stand between its own
+      outline.first = moved[outline.first];
+      outline.end = last + 1;
+      return false;
+    });
   }
 
  private:
+  /// From the ops of the chunk that has been begun.
+  void add_outline(std::string name, const Attention& a, std::vector<graph::Role> more, std::vector<graph::Role> results) {
+    graph::Outline outline;
+    outline.first = chunks_.back().first;
+    outline.end = emitter_.next_op();
+    outline.name = std::move(name);
+    outline.attributes = attributes_of(a);
+    outline.inputs = {{"query", a.query.operand}, {"key", a.key.operand}, {"value", a.value.operand}};
+    if (a.mask) outline.inputs.push_back({"mask", a.mask->operand});
+    outline.inputs.insert(outline.inputs.end(), more.begin(), more.end());
+    outline.outputs = std::move(results);
+    outlines_.push_back(std::move(outline));
+  }
+
   struct Chunk {
     OpId at, first, end;  // ops first to end go before `at`
   };
@@ -412,12 +441,13 @@ class Writer {
   Emitter emitter_;
   OpId old_ops_;
   std::vector<Chunk> chunks_;
+  std::vector<graph::Outline> outlines_;
   std::map<ValueId, Successor> successors_;  // by old value
 };
 
 }  // namespace
 
-int recognize_composed_attention(graph::Program& program) {
+int recognize_composed_attention(graph::Program& program, std::vector<graph::Outline>* outlines) {
   std::vector<Found> all;
   {
     std::optional<Finder> finder;  // most programs have no softmax, and need no lists of readers
@@ -430,7 +460,7 @@ int recognize_composed_attention(graph::Program& program) {
   if (all.empty()) return 0;
   Writer writer(program);
   for (const Found& found : all) writer.replace(found);
-  writer.finish();
+  writer.finish(outlines);
   return static_cast<int>(all.size());
 }
 

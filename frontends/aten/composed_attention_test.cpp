@@ -134,6 +134,34 @@ INSTANTIATE_TEST_SUITE_P(ComposedAttention, Recognized,
                                          std::pair{"causal_forward", Options{.is_causal = true, .has_gradient = false}}),
                          [](const auto& info) { return std::string(info.param.first); });
 
+/// What was found is a composite each, which the interpreter runs by itself.
+TEST_P(Recognized, IsACompositeEach) {
+  const Options& options = GetParam().second;
+  const Program before = composed(options);
+  Program whole = before;
+  std::vector<graph::Outline> outlines;
+  ASSERT_EQ(recognize_composed_attention(whole, &outlines), 1);
+  Program decomposed = whole;
+  const std::size_t wanted = options.has_gradient ? 2 : 1;
+  ASSERT_EQ(outlines.size(), wanted);
+  ASSERT_EQ(graph::outline(whole, outlines), wanted);
+  ASSERT_TRUE(graph::verify(whole)) << graph::verify(whole).error().message;
+  std::vector<std::string> names;
+  for (const graph::Op& op : whole.ops) {
+    if (op.kind == OpKind::kComposite) names.push_back(graph::op_name(whole, op));
+  }
+  EXPECT_EQ(names, options.has_gradient ? (std::vector<std::string>{"attention", "attention_backward"}) : std::vector<std::string>{"attention"});
+  const auto expected = outputs_of(decomposed), found = outputs_of(whole);
+  ASSERT_EQ(expected.size(), found.size());
+  for (std::size_t k = 0; k < expected.size(); ++k) {
+    for (std::size_t i = 0; i < expected[k].size(); ++i) {
+      ASSERT_NEAR(expected[k][i], found[k][i], options.dtype == DType::kF64 ? 1e-13 : 2e-5) << before.outputs[k].name << " " << i;
+    }
+  }
+  graph::expand_composites(whole);
+  EXPECT_EQ(graph::to_text(whole), graph::to_text(decomposed));
+}
+
 class LeftAlone : public testing::TestWithParam<std::pair<const char*, Options>> {};
 
 TEST_P(LeftAlone, NothingChanges) {

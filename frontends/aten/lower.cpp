@@ -26,9 +26,11 @@ std::string module_of(const trace::Trace& trace, const trace::Op& op) {
 
 class Lowering {
  public:
-  Lowering(const trace::Trace& trace, const Alignment& alignment, Opaques opaques)
+  /// `outlines`: gets what is a composite; null: none is wanted.
+  Lowering(const trace::Trace& trace, const Alignment& alignment, Opaques opaques, std::vector<graph::Outline>* outlines)
       : trace_(trace),
         opaques_(opaques),
+        outlines_(outlines),
         alignment_(alignment),
         emitter_(program_),
         storages_(trace, alignment, emitter_),
@@ -114,8 +116,10 @@ class Lowering {
     const graph::OpId first_op = emitter_.next_op();
     if (!is_opaque(position)) {
       OpCall call(trace_, alignment_, position, emitter_, storages_, draws_);
+      CompositeLog log;
       if (const Entry* entry = entry_of(position)) {
         call.set_entry_name(entry->name);
+        if (outlines_ != nullptr && (log.row = find_composite(entry->name)) != nullptr) call.log_composite(&log);
         const std::string broken = preconditions(op(position).schema, entry->name).broken_by(trace_, op(position));
         broken.empty() ? entry->lower(call) : emitter_.fail(broken);
       } else {
@@ -124,6 +128,7 @@ class Lowering {
       }
       if (emitter_.failure().empty() || opaques_ == Opaques::kRefuse) {
         call.finish();
+        if (emitter_.failure().empty() && log.row != nullptr) call.outline(*outlines_);
         return checked(position);
       }
     }
@@ -165,6 +170,7 @@ class Lowering {
 
   const trace::Trace& trace_;
   Opaques opaques_;
+  std::vector<graph::Outline>* outlines_;
   const Alignment& alignment_;
   std::unordered_map<trace::SchemaId, Preconditions> preconditions_;
   graph::Program program_;
@@ -177,16 +183,27 @@ class Lowering {
 
 }  // namespace
 
-Result<graph::Program> lower_without_passes(const trace::Trace& trace, Opaques opaques) {
+namespace {
+
+Result<graph::Program> lower_ops(const trace::Trace& trace, Opaques opaques, bool wants_composites) {
   CRUCIBLE_TRY(const Alignment alignment, align(trace));
-  CRUCIBLE_TRY(graph::Program program, Lowering(trace, alignment, opaques).run());
-  if (recognize_composed_attention(program) > 0) CRUCIBLE_TRY_VOID(graph::verify(program));
+  std::vector<graph::Outline> outlines;
+  std::vector<graph::Outline>* const wanted = wants_composites ? &outlines : nullptr;
+  CRUCIBLE_TRY(graph::Program program, Lowering(trace, alignment, opaques, wanted).run());
+  const bool is_changed = recognize_composed_attention(program, wanted) > 0;
+  const bool is_outlined = graph::outline(program, std::move(outlines)) > 0;
+  if (is_changed || is_outlined) CRUCIBLE_TRY_VOID(graph::verify(program));
   return program;
 }
 
-Result<graph::Program> lower(const trace::Trace& trace, Opaques opaques) {
-  CRUCIBLE_TRY(graph::Program program, lower_without_passes(trace, opaques));
-  CRUCIBLE_TRY_VOID(graph::run_passes(program, {.blobs = trace.blob_store.get()}));
+}  // namespace
+
+Result<graph::Program> lower_without_passes(const trace::Trace& trace, Opaques opaques) { return lower_ops(trace, opaques, true); }
+
+Result<graph::Program> lower(const trace::Trace& trace, Opaques opaques, const graph::KeepsComposite& keeps) {
+  // Where nobody takes composites, none are made only to be taken apart again.
+  CRUCIBLE_TRY(graph::Program program, lower_ops(trace, opaques, keeps != nullptr));
+  CRUCIBLE_TRY_VOID(graph::run_passes(program, {.blobs = trace.blob_store.get(), .keeps = keeps}));
   return program;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/base/result.hpp"
+#include "core/graph/composite.hpp"
 #include "core/graph/program.hpp"
 #include "core/trace/trace.hpp"
 
@@ -22,9 +23,10 @@ enum class Opaques : std::uint8_t {
 /// kBadInput when an op has no lowering and none may be opaque (all such ops listed with count, module path and Python
 /// line), when two iterations differ (the first differing op of both is named), when no complete iteration was recorded, or
 /// when not even an opaque op can hold what was recorded (sparse and complex tensors, objects).
-Result<graph::Program> lower(const trace::Trace& trace, Opaques opaques = Opaques::kRefuse);
+/// `keeps`: which composites stay whole for the backend; null: none.
+Result<graph::Program> lower(const trace::Trace& trace, Opaques opaques = Opaques::kRefuse, const graph::KeepsComposite& keeps = nullptr);
 
-/// The same without the passes of core/graph/passes.hpp: the first stage of `crucible graph --stages`.
+/// The same without the passes of core/graph/passes.hpp, all composites whole: the first stage of `crucible graph --stages`.
 Result<graph::Program> lower_without_passes(const trace::Trace& trace, Opaques opaques = Opaques::kRefuse);
 
 }  // namespace crucible::aten

@@ -68,6 +68,13 @@ Attention attention_of(OpCall& c) {
     a.left = limit(c, "window_size_left");
     if (!a.right) a.right = limit(c, "window_size_right");
   }
+  c.role("query", a.query);
+  c.role("key", a.key);
+  c.role("value", a.value);
+  for (const graph::CompositeAttribute& attribute : attributes_of(a)) {
+    const graph::Scalar& number = attribute.numbers[0];
+    c.note(attribute.name, number.is_integer ? static_cast<double>(number.integer) : number.real, number.is_integer);
+  }
   return a;
 }
 
@@ -113,7 +120,10 @@ void attention_backward(OpCall& c) {
   const Attention a = attention_of(c);
   if (!e.failure().empty()) return;
   const Term g = heads_first(c, c.tensor(c.has("grad_out_") ? "grad_out_" : "grad_out"));
-  const auto gradient = attend_backward(e, a, g, heads_first(c, c.tensor("out")));
+  const Term out = heads_first(c, c.tensor("out"));
+  c.role("grad_out", g);
+  c.role("out", out);
+  const auto gradient = attend_backward(e, a, g, out);
   c.set(0, heads_first(c, gradient.query));
   c.set(1, heads_first(c, gradient.key));
   c.set(2, heads_first(c, gradient.value));

@@ -104,6 +104,7 @@ void normalize_by_running(OpCall& c) {
   const Term x = widened(e, c.tensor("input"));
   const Sizes shape = channel_shape(x);
   if (!c.has("running_mean") || !c.has("running_var")) return e.fail("batch norm without statistics of either kind");
+  c.name_composite("batch_norm_inference");
   const Term mean = row(c, "running_mean", shape);
   const Term scale = inverse_deviation(e, row(c, "running_var", shape), epsilon_of(c));
   c.set(0, scaled_and_shifted(c, normalized(e, x, mean, scale), &shape));
@@ -170,6 +171,7 @@ void batch_norm_backward(OpCall& c) {
   const Sizes shape = channel_shape(x);
   const bool training = c.has("train") ? c.boolean("train") : c.has("update") ? c.boolean("update") : true;
   const double epsilon = epsilon_of(c);
+  if (!training) c.name_composite("batch_norm_inference_backward");
   const Term mean = row(c, training ? "save_mean" : "running_mean", shape);
   const Term scale = training ? row(c, c.has("save_invstd") ? "save_invstd" : "save_var", shape)
                               : inverse_deviation(e, row(c, "running_var", shape), epsilon);

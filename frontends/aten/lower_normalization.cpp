@@ -70,6 +70,7 @@ void fused_rms_norm(OpCall& c) {
   const Dims dims = trailing(x.rank(), c.integers("normalized_shape").size());
   const double smallest = x.dtype == DType::kF64 ? std::numeric_limits<double>::epsilon()
                                                  : static_cast<double>(std::numeric_limits<float>::epsilon());
+  if (!c.has("eps")) c.note("eps", smallest, false);
   const Term scale = inverse_deviation(e, e.mean(multiply(e, x, x), dims), c.has("eps") ? c.real("eps") : smallest);
   c.set(0, scaled_and_shifted(c, multiply(e, x, scale), nullptr));
   c.set(1, scale);

@@ -16,7 +16,9 @@ class Step {
     if (c.has("grad_scale")) scale_ = e_.reshape(c.tensor("grad_scale"), {});
     if (c.has("found_inf")) found_inf_ = e_.reshape(c.tensor("found_inf"), {});
     learning_rate_ = c.operand("lr");
-    if (!learning_rate_.is_number()) learning_rate_ = e_.reshape(e_.cast(learning_rate_, DType::kF64), {});
+    if (learning_rate_.is_number()) return;
+    learning_rate_ = e_.reshape(e_.cast(learning_rate_, DType::kF64), {});
+    c.role("lr", learning_rate_);
   }
 
   std::size_t count() const { return parameters_.size(); }
@@ -78,7 +80,9 @@ void adam(OpCall& c) {
   if (amsgrad && highest.size() != step.count()) return c.emit().fail("amsgrad without its maxima");
   const double beta1 = c.real("beta1"), beta2 = c.real("beta2"), decay = c.real("weight_decay"), eps = c.real("eps");
   const Term downhill = of_learning_rate(e, step.learning_rate(), "minus the learning rate", -1, 0);
+  if (!downhill.is_number()) c.role("minus_lr", downhill);
   for (std::size_t i = 0; i < step.count(); ++i) {
+    c.begin_part(i);
     Expression x = step.parameter(i), g = step.gradient(i);
     if (decay != 0 && decoupled) {
       x = x * step.factor(of_learning_rate(e, step.learning_rate(), "1 - decay times", -decay, 1), i);
@@ -114,7 +118,9 @@ void sgd(OpCall& c) {
   const auto added = [&](const Expression& x, const Expression& y, const Term& factor) {
     return Expression(e, add_scaled(e, x, y, factor));
   };
+  if (!rate.is_number()) c.role("minus_lr", rate);
   for (std::size_t i = 0; i < step.count(); ++i) {
+    c.begin_part(i);
     const Expression x = step.parameter(i);
     Expression g = step.gradient(i);
     if (decay != 0) g = added(g, x, Term::number(decay));
@@ -135,7 +141,9 @@ void adagrad(OpCall& c) {
   const auto sums = c.tensors("state_sums"), steps = c.tensors("state_steps");
   const bool fixed = rate_decay == 0 && step.learning_rate().is_number();
   const Term fixed_rate = of_learning_rate(e, step.learning_rate(), "minus the learning rate", -1, 0);
+  if (!fixed_rate.is_number()) c.role("minus_lr", fixed_rate);
   for (std::size_t i = 0; i < step.count(); ++i) {
+    c.begin_part(i);
     const Expression x = step.parameter(i);
     Expression g = step.gradient(i);
     if (decay != 0) g = {e, add_scaled(e, g, x, Term::number(decay))};

@@ -95,6 +95,7 @@ Term OpCall::tensor(std::string_view name) {
   const trace::Arg* arg = find(name);
   if (!expect(arg && arg->kind == Kind::kTensor, name, "a tensor")) return Term::number(0);
   const Term term = storages_.read(arg->tensor);
+  if (log_ != nullptr && !term.is_number()) log_->add_input(name, term);
   return term.is_number() ? emitter_.fill(term, {}, trace_.tensors[arg->tensor].dtype) : term;
 }
 
@@ -105,6 +106,7 @@ std::vector<Term> OpCall::tensors(std::string_view name) {
   for (const trace::Arg& item : arg->list) {
     if (!expect(item.kind == Kind::kTensor, name, "a list of tensors")) return {};
     const Term term = storages_.read(item.tensor);
+    if (log_ != nullptr && !term.is_number()) log_->add_input(name, term, terms.size(), true);
     terms.push_back(term.is_number() ? emitter_.fill(term, {}, trace_.tensors[item.tensor].dtype) : term);
   }
   return terms;
@@ -197,6 +199,9 @@ void OpCall::set_tensor(std::size_t k, trace::TensorId id, const Term& term) {
     return;
   }
   writes_.emplace_back(id, term);
+  if (log_ == nullptr) return;
+  const auto& names = log_->row->results;
+  log_->written.push_back({k < names.size() ? std::string(names[k]) : "", 0, false, term});
 }
 
 bool OpCall::is_sparse(std::string_view name) const {
@@ -256,8 +261,11 @@ void OpCall::set_complex(std::size_t k, const Complex& value) {
 
 void OpCall::write(std::string_view name, const Term& term, std::size_t element) {
   const trace::Arg* arg = find(name);
-  if (arg && arg->kind == Kind::kList && element < arg->list.size()) arg = &arg->list[element];
-  if (expect(arg && arg->kind == Kind::kTensor, name, "a tensor")) writes_.emplace_back(arg->tensor, term);
+  const bool is_list = arg && arg->kind == Kind::kList;
+  if (is_list && element < arg->list.size()) arg = &arg->list[element];
+  if (!expect(arg && arg->kind == Kind::kTensor, name, "a tensor")) return;
+  writes_.emplace_back(arg->tensor, term);
+  if (log_ != nullptr) log_->written.push_back({std::string(name), element, is_list, term});
 }
 
 bool OpCall::is_drawn(std::size_t k) const { return draws_.has(position_, static_cast<std::uint32_t>(k)); }
@@ -289,6 +297,7 @@ bool OpCall::is_row_major(std::string_view name) const {
 }
 
 void OpCall::finish() {
+  log_end_ = emitter_.next_op();
   struct Leave {
     StorageMap& storages;
     ~Leave() { storages.at_op(trace::kNone); }

@@ -9,6 +9,7 @@
 
 #include "core/graph/opaque.hpp"
 #include "frontends/aten/align.hpp"
+#include "frontends/aten/composites.hpp"
 #include "frontends/aten/draws.hpp"
 #include "frontends/aten/emitter.hpp"
 #include "frontends/aten/storage_map.hpp"
@@ -84,6 +85,20 @@ class OpCall {
   /// In opaque.cpp.
   void lower_opaque(std::string reason);
 
+  // What becomes a composite of the program, where the op is one (composites.hpp); without effect elsewhere.
+  void log_composite(CompositeLog* log) { log_ = log; }
+  /// Another name than the table's, for one of several forms.
+  void name_composite(std::string_view name);
+  /// This form is none.
+  void refuse_composite();
+  /// The operand of this name, where an argument does not show it as an implementation wants to see it.
+  void role(std::string_view name, const Term& term);
+  void note(std::string_view attribute, double number, bool is_integer = true);
+  /// Ops from now on up to the next part are a composite of their own, with item `element` of each list.
+  void begin_part(std::size_t element);
+  /// After finish(): the op's outlines.
+  void outline(std::vector<graph::Outline>& outlines);
+
   /// Carries out set() and write(). Fails when sizes disagree with the recording or when a number that differs between
   /// iterations was not used as a slot.
   void finish();
@@ -95,6 +110,8 @@ class OpCall {
   graph::OpaqueArg opaque_arg(const trace::Arg& arg, const ArgumentPath& path, int depth, std::vector<Term>& operands);
   static graph::OpaqueArg opaque_number(Term term, std::vector<Term>& operands);
   void require_fixed(const ArgumentPath& path, std::string_view name);
+  void add_attributes(graph::Outline& outline);
+  std::int64_t result_rank() const;
   bool expect(bool condition, std::string_view name, std::string_view what);
   void set_tensor(std::size_t k, trace::TensorId id, const Term& term);
 
@@ -113,6 +130,8 @@ class OpCall {
   std::set<ArgumentPath> used_;
   bool numbers_ignored_ = false;
   graph::OpId first_op_;
+  CompositeLog* log_ = nullptr;
+  graph::OpId log_end_ = 0;  // where the lowering function returned
 };
 
 }  // namespace crucible::aten

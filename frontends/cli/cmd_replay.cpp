@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 
+#include "core/graph/reference_composite.hpp"
 #include "core/trace/trace_file.hpp"
 #include "frontends/aten/lower.hpp"
 #include "frontends/cli/command.hpp"
@@ -134,8 +135,10 @@ Result<int> replay(const ReplayOptions& options) {
   progress.say("reading " + options.file);
   CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(options.file));
   progress.say("lowering");
+  // The interpreter takes composites whole; plugins get what they are made of.
+  const graph::KeepsComposite keeps = early.text("backend") == kReferenceBackend ? graph::KeepsComposite(graph::reference_keeps) : nullptr;
   CRUCIBLE_TRY(graph::Program lowered,
-               aten::lower(trace, options.opaque == "all" ? aten::Opaques::kAll : aten::Opaques::kMissing));
+               aten::lower(trace, options.opaque == "all" ? aten::Opaques::kAll : aten::Opaques::kMissing, keeps));
   const auto program = std::make_shared<const graph::Program>(std::move(lowered));
   CRUCIBLE_TRY_VOID(check_options(options, *program));
   CRUCIBLE_TRY(OpenedDevice opened,

@@ -270,6 +270,7 @@ std::vector<OpsProgram> programs_of(OpKind kind, const DtypeChoice& dtypes, bool
     case OpClass::kFactorization:
       return factor_programs(info, dtypes.f64, quick);
     case OpClass::kOpaque:
+    case OpClass::kComposite:
       return {};  // no backend needs to know them
   }
   return {};

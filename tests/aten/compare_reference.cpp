@@ -1,5 +1,6 @@
-// crucible_reference FILE [--iterations N]: lowers a recording, replays it with the reference interpreter and prints
-// how far losses, outputs and final states are from the recorded ones, as JSON. With --names: every op that has a lowering. The
+// crucible_reference FILE [--iterations N | --composites]: lowers a recording, replays it with the reference interpreter and prints
+// how far losses, outputs and final states are from the recorded ones, as JSON. With --composites they stay whole, and the
+// interpreter's own implementations run. With --names: every op that has a lowering. The
 // yardstick of tests/aten; not installed.
 #include <fmt/format.h>
 
@@ -12,6 +13,7 @@
 
 #include "core/graph/program.hpp"
 #include "core/graph/reference.hpp"
+#include "core/graph/reference_composite.hpp"
 #include "core/trace/trace_file.hpp"
 #include "frontends/aten/lower.hpp"
 #include "frontends/aten/lower_table.hpp"
@@ -40,14 +42,16 @@ double relative_difference(const graph::Numbers& a, const graph::Numbers& b) {
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value)); }
 
-Result<Json> compare(const std::string& path, std::uint32_t iterations) {
+Result<Json> compare(const std::string& path, std::uint32_t iterations, bool is_whole) {
   CRUCIBLE_TRY(const auto trace, trace::read_file(path));
-  CRUCIBLE_TRY(const auto program, aten::lower(trace));
+  const graph::KeepsComposite keeps = is_whole ? graph::KeepsComposite(graph::reference_keeps) : nullptr;
+  CRUCIBLE_TRY(const auto program, aten::lower(trace, aten::Opaques::kRefuse, keeps));
   iterations = std::min(iterations, program.iterations);
   const auto begin = std::chrono::steady_clock::now();
   CRUCIBLE_TRY(const auto replay, graph::replay_reference(program, *trace.blob_store, iterations));
   Json json{{"iterations", iterations},
             {"ops", program.ops.size()},
+            {"composites", std::ranges::count(program.ops, graph::OpKind::kComposite, &graph::Op::kind)},
             {"slots", program.slots.size()},
             {"inputs", program.inputs.size()},
             {"constants", program.constants.size()}};
@@ -102,12 +106,13 @@ int main(int argc, char** argv) {
     for (const auto name : crucible::aten::lowered_names()) std::puts(std::string(name).c_str());
     return 0;
   }
-  if (argc != 2 && !(argc == 4 && std::string(argv[2]) == "--iterations")) {
-    std::fputs("usage: crucible_reference FILE [--iterations N] | --names\n", stderr);
+  const bool is_whole = argc == 3 && std::string(argv[2]) == "--composites";
+  if (argc != 2 && !is_whole && !(argc == 4 && std::string(argv[2]) == "--iterations")) {
+    std::fputs("usage: crucible_reference FILE [--iterations N | --composites] | --names\n", stderr);
     return 2;
   }
   const auto iterations = argc == 4 ? static_cast<std::uint32_t>(std::strtoul(argv[3], nullptr, 10)) : 1u << 30;
-  auto json = crucible::compare(argv[1], iterations);
+  auto json = crucible::compare(argv[1], iterations, is_whole);
   if (!json) {
     std::fprintf(stderr, "crucible_reference: %s\n", json.error().message.c_str());
     return 3;

@@ -49,6 +49,7 @@ class Ops(unittest.TestCase):
         lines = run(sys.executable, HERE / "op_cases.py", "--list").splitlines()
         cls.cases = [line.split("\t") for line in lines]
         cls.result = replay(trace)
+        cls.whole = replay(trace, "--composites")
         cls.recorded = set(re.findall(r"(aten::[\w.]+)\(", run(CRUCIBLE, "trace", "ops", trace)))
 
     @classmethod
@@ -56,9 +57,17 @@ class Ops(unittest.TestCase):
         cls.folder.cleanup()
 
     def test_every_result_agrees(self):
+        self.check(self.result)
+        self.assertEqual(self.result["composites"], 0)
+
+    def test_implementations_of_composites_agree(self):
+        self.check(self.whole)
+        self.assertGreater(self.whole["composites"], 100)
+
+    def check(self, result):
         self.assertGreater(len(self.cases), 200)
         states = {}
-        for state in self.result["states"]:
+        for state in result["states"]:
             if state["name"].startswith("case_"):
                 states.setdefault(int(state["name"].split("_")[1]), []).append(state)
         for number, (name, variant) in enumerate(self.cases):

@@ -17,12 +17,12 @@ import cases_convolution  # noqa: F401
 import cases_elementwise  # noqa: F401
 import cases_image  # noqa: F401
 import cases_index  # noqa: F401
+import cases_linalg  # noqa: F401
 import cases_pool  # noqa: F401
 import cases_reduce  # noqa: F401
 import cases_sparse  # noqa: F401
 import cases_training  # noqa: F401
 import cases_unusual  # noqa: F401
-import cases_linalg  # noqa: F401: last, so that the others keep their numbers, from which their operands are drawn
 from case_support import CASES, Data, flat
 
 

@@ -9,6 +9,7 @@
 #include "core/graph/parse.hpp"
 #include "core/graph/print.hpp"
 #include "core/graph/program_hash.hpp"
+#include "core/graph/random_outline.hpp"
 #include "core/graph/random_program.hpp"
 #include "tests/fuzz/entries.hpp"
 
@@ -54,8 +55,9 @@ void fuzz_program(std::span<const std::byte> input) {
 
 std::vector<std::vector<std::byte>> program_seeds() {
   std::vector<std::vector<std::byte>> seeds;
-  for (std::uint64_t seed = 0; seed < 6; ++seed) {
-    const auto program = graph::random_program({.seed = seed, .ops = 6}).program;
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    auto program = graph::random_program({.seed = seed, .ops = 6}).program;
+    if (seed >= 6) graph::outline_randomly(program, seed);
     const std::string text = graph::to_text(program);
     const auto bytes = std::as_bytes(std::span(text));
     seeds.emplace_back(bytes.begin(), bytes.end());

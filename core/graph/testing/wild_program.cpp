@@ -1,6 +1,7 @@
 // Wild programs: see wild_program.hpp. Here is only which families of ops are drawn how often.
 #include "core/graph/testing/wild_program.hpp"
 
+#include "core/graph/random_outline.hpp"
 #include "core/graph/testing/wild_builder.hpp"
 
 namespace crucible::graph {
@@ -30,7 +31,9 @@ RandomProgram wild_program(const WildOptions& options) {
         builder.one_of(kSteps)(builder);
     }
   }
-  return builder.finish();
+  RandomProgram random = builder.finish();
+  if (options.seed % 4 == 1) outline_randomly(random, options.seed);
+  return random;
 }
 
 }  // namespace crucible::graph

@@ -18,7 +18,8 @@ struct WildOptions {
 /// The same seed and options give the same program and data. The program passes verify(), and the interpreter runs it.
 /// It has two recorded iterations, whose inputs agree and whose slots differ or not; blob numbers of constants are their
 /// values' numbers. `RandomProgram::slots` are those of the first iteration. One in sixteen seeds reduces tensors that are
-/// large enough to be taken in parts; those sums are of whole numbers, so that every order of adding gives the same bits.
+/// large enough to be taken in parts; those sums are of whole numbers, so that every order of adding gives the same bits. One in four
+/// seeds has composites.
 RandomProgram wild_program(const WildOptions& options);
 
 }  // namespace crucible::graph

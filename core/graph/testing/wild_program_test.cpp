@@ -15,7 +15,7 @@ namespace {
 TEST(WildProgram, ValidAndOfEveryKind) {
   std::set<OpKind> kinds;
   std::set<DType> dtypes;
-  std::size_t draws = 0, tensors = 0, numbers = 0, changed = 0, read_only = 0, slots = 0, strided = 0;
+  std::size_t composites = 0, draws = 0, tensors = 0, numbers = 0, changed = 0, read_only = 0, slots = 0, strided = 0;
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
     const RandomProgram random = wild_program({.seed = seed});
     auto valid = verify(random.program);
@@ -24,6 +24,7 @@ TEST(WildProgram, ValidAndOfEveryKind) {
     ASSERT_TRUE(values) << "seed " << seed << ": " << values.error().message;
     for (const Op& op : random.program.ops) {
       kinds.insert(op.kind);
+      composites += op.kind == OpKind::kComposite;
       for (const Operand& input : op.inputs) {
         slots += input.is_scalar() && input.scalar.slot != kNone;
         strided += !input.is_scalar() && !input.view.is_contiguous();
@@ -40,7 +41,7 @@ TEST(WildProgram, ValidAndOfEveryKind) {
   }
   EXPECT_EQ(missing, "") << "kinds that no program has";
   EXPECT_EQ(dtypes.size(), 10u);
-  for (const std::size_t count : {draws, tensors, numbers, changed, read_only, slots, strided}) EXPECT_GT(count, 50u);
+  for (const std::size_t count : {composites, draws, tensors, numbers, changed, read_only, slots, strided}) EXPECT_GT(count, 50u);
 }
 
 TEST(WildProgram, SameSeedSameProgram) {
