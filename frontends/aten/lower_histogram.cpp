@@ -37,8 +37,8 @@ void equal_widths(OpCall& c) {
   const Term scaled = multiply(e, e.binary(OpKind::kSubtract, x, low), Term::number(static_cast<double>(bins)));
   Term bin = e.cast(e.binary(OpKind::kDivide, scaled, e.binary(OpKind::kSubtract, high, low)), DType::kI64);
   bin = e.binary(OpKind::kMinimum, bin, Term::integer(bins - 1));
-  const Term inside = e.binary(OpKind::kLogicalAnd, e.binary(OpKind::kGreaterEqual, x, low),
-                               e.binary(OpKind::kLessEqual, x, high));
+  const Term inside =
+      e.binary(OpKind::kLogicalAnd, e.binary(OpKind::kGreaterEqual, x, low), e.binary(OpKind::kLessEqual, x, high));
   bin = e.select(inside, bin, e.fill(Term::integer(bins), {}, DType::kI64));
   c.set(0, counted(e, e.fill(Term::number(1), x.sizes(), x.dtype), bin, bins));
 }
@@ -48,15 +48,16 @@ void bin_count(OpCall& c) {
   Emitter& e = c.emit();
   const Term bins = e.cast(c.tensor("self"), DType::kI64);
   const DType dtype = c.result(0).dtype;
-  const Term weights = c.has("weights") ? e.cast(c.tensor("weights"), dtype)
-                                        : e.fill(Term::integer(1), bins.sizes(), dtype);
+  const Term weights =
+      c.has("weights") ? e.cast(c.tensor("weights"), dtype) : e.fill(Term::integer(1), bins.sizes(), dtype);
   c.set(0, counted(e, weights, bins, c.result(0).sizes[0]));
 }
 
 /// The edges of the bins along one dimension, rising.
 using Edges = std::vector<Term>;
 
-/// `counts` bins of equal width along each dimension of `points` [n, dimensions], from the argument `range` or over all points.
+/// `counts` bins of equal width along each dimension of `points` [n, dimensions], from the argument `range` or over all
+/// points.
 Edges even_edges(OpCall& c, const Term& points, const std::vector<std::int64_t>& counts) {
   Emitter& e = c.emit();
   Edges edges;
@@ -72,7 +73,8 @@ Edges even_edges(OpCall& c, const Term& points, const std::vector<std::int64_t>&
     }
     const auto end = [&](std::size_t k) {
       if (!range.empty()) return Expression(e, e.fill(range[2 * d + k], {}, points.dtype));
-      if (points.size(0) == 0) return Expression(e, e.fill(Term::integer(static_cast<std::int64_t>(k)), {}, points.dtype));
+      if (points.size(0) == 0)
+        return Expression(e, e.fill(Term::integer(static_cast<std::int64_t>(k)), {}, points.dtype));
       const Term column = e.drop(slice(points, 1, static_cast<std::int64_t>(d), 1), {1});
       return Expression(e, e.drop(reduced(e, k == 0 ? OpKind::kReduceMin : OpKind::kReduceMax, column, {0}), {0}));
     };

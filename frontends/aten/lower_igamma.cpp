@@ -1,5 +1,6 @@
-// Lowering of the regularized incomplete gamma functions. Iterations until nothing changes, as the framework has them, have no place in
-// a program; here both tails are an integral over a finite range, of a smooth function that falls off, in f64.
+// Lowering of the regularized incomplete gamma functions. Iterations until nothing changes, as the framework has them,
+// have no place in a program; here both tails are an integral over a finite range, of a smooth function that falls off,
+// in f64.
 #include <limits>
 #include <numbers>
 
@@ -29,7 +30,8 @@ Expression stirling_rest(const Expression& a) {
 Expression density(const Expression& a, const Expression& x) {
   const Expression close = exp(a * log(x) - x - (a + 1.0).unary(OpKind::kLogGamma));
   const Expression large = larger(a, 10.0), away = (x - large) / large;
-  const Expression far = exp(-large * (away - log_plus_1(away)) - stirling_rest(large)) / square_root(large * (2 * std::numbers::pi));
+  const Expression far =
+      exp(-large * (away - log_plus_1(away)) - stirling_rest(large)) / square_root(large * (2 * std::numbers::pi));
   return choose(a < 10, close, far);
 }
 
@@ -43,7 +45,8 @@ Expression series(const Expression& a, const Expression& x) {
   return sum;
 }
 
-/// The integral of exp(a w - x (exp(w) - 1)) over w: from 0 upwards for x >= a, downwards otherwise, until the exponent is -40.
+/// The integral of exp(a w - x (exp(w) - 1)) over w: from 0 upwards for x >= a, downwards otherwise, until the exponent
+/// is -40.
 Expression tail_integral(const Expression& a, const Expression& x) {
   constexpr double kDepth = 40;
   constexpr int kNodes = 112;
@@ -57,7 +60,8 @@ Expression tail_integral(const Expression& a, const Expression& x) {
     range = range - (depth - kDepth) / choose(steepness == 0, 1.0, steepness);
   }
   // Places that crowd towards both ends (the double exponential rule).
-  const Expression number(e, e.coordinate(0, {kNodes}, DType::kF64)), u = (number + 0.5) * (2 * kReach / kNodes) - kReach;
+  const Expression number(e, e.coordinate(0, {kNodes}, DType::kF64)),
+      u = (number + 0.5) * (2 * kReach / kNodes) - kReach;
   const Expression share = sigmoid(u.unary(OpKind::kSinh) * std::numbers::pi);
   const Expression weight = share * (1.0 - share) * u.unary(OpKind::kCosh) * (std::numbers::pi * 2 * kReach / kNodes);
   const auto column = [&](const Expression& t) { return Expression(e, e.unsqueeze(t, -1)); };
@@ -72,7 +76,8 @@ void incomplete_gamma(OpCall& c) {
   const Expression a(e, e.cast(c.tensor("self"), DType::kF64)), x(e, e.cast(c.tensor("other"), DType::kF64));
   const Expression base = density(a, x), lower_part = base * series(a, x), tail = base * a * tail_integral(a, x);
   const Expression is_small = x <= 1.1, is_upper_tail = x >= a;
-  const Expression one_sided = upper ? choose(is_upper_tail, tail, 1.0 - tail) : choose(is_upper_tail, 1.0 - tail, tail);
+  const Expression one_sided =
+      upper ? choose(is_upper_tail, tail, 1.0 - tail) : choose(is_upper_tail, 1.0 - tail, tail);
   const Expression inside = choose(is_small, upper ? 1.0 - lower_part : lower_part, one_sided);
   const double nothing = upper ? 1 : 0, all = upper ? 0 : 1;
   // Borders, the first that holds counts.

@@ -1,5 +1,6 @@
-// Lowering of Hermite, Laguerre and Legendre polynomials by their recurrences, step by step as the framework takes them. An order that
-// is data is answered by the step that reaches it: of higher orders than there are steps nothing is known, they give NaN.
+// Lowering of Hermite, Laguerre and Legendre polynomials by their recurrences, step by step as the framework takes
+// them. An order that is data is answered by the step that reaches it: of higher orders than there are steps nothing is
+// known, they give NaN.
 #include <limits>
 
 #include "frontends/aten/algebra.hpp"
@@ -16,8 +17,8 @@ enum class Kind { kHermiteH, kHermiteHe, kLaguerre, kLegendre };
 
 bool is_hermite(Kind kind) { return kind == Kind::kHermiteH || kind == Kind::kHermiteHe; }
 
-/// The highest order. The framework's own limit for Hermite polynomials, which overflow soon after; for the others what a program
-/// can hold where each order may occur, more where the order is a number.
+/// The highest order. The framework's own limit for Hermite polynomials, which overflow soon after; for the others what
+/// a program can hold where each order may occur, more where the order is a number.
 std::int64_t highest_order(Kind kind, DType dtype, bool is_number) {
   if (is_hermite(kind)) return dtype == DType::kF64 ? 512 : 128;
   return is_number ? 4096 : 128;
@@ -59,7 +60,9 @@ void polynomial(OpCall& c) {
   const Term given_x = c.operand("x"), given_n = c.operand("n");
   DType dtype = promote({given_x, given_n});
   dtype = is_floating(dtype) ? compute_dtype(dtype) : DType::kF32;
-  const auto wide = [&](const Term& x) { return Expression(e, x.is_number() ? e.fill(x, {}, dtype) : e.cast(x, dtype)); };
+  const auto wide = [&](const Term& x) {
+    return Expression(e, x.is_number() ? e.fill(x, {}, dtype) : e.cast(x, dtype));
+  };
   const Expression x = wide(given_x), n = wide(given_n).unary(OpKind::kTruncate);
 
   const bool is_number = given_n.is_number() && given_n.operand.scalar.slot == graph::kNone;
@@ -81,9 +84,10 @@ void polynomial(OpCall& c) {
   c.set(0, choose((n >= 0) && (n < std::numeric_limits<double>::infinity()), at_edges(kind, x, n, value), 0.0));
 }
 
-#define CRUCIBLE_POLYNOMIAL(name, kind)                                                             \
-  {"aten::special_" name, polynomial<kind>}, {"aten::special_" name ".n_scalar", polynomial<kind>}, \
-      {"aten::special_" name ".x_scalar", polynomial<kind>}
+#define CRUCIBLE_POLYNOMIAL(name, kind)                                                               \
+  {"aten::special_" name, polynomial<kind>}, {"aten::special_" name ".n_scalar", polynomial<kind>}, { \
+    "aten::special_" name ".x_scalar", polynomial<kind>                                               \
+  }
 
 constexpr Entry kEntries[] = {
     CRUCIBLE_POLYNOMIAL("hermite_polynomial_h", Kind::kHermiteH),

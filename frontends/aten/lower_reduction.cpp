@@ -36,7 +36,8 @@ void product(OpCall& c) {
   Emitter& e = c.emit();
   const Term x = e.cast(c.tensor("self"), compute_dtype(c.result(0).dtype));
   const Dims dims = dims_of(c, x);
-  c.set(0, kept_or_dropped(c, reduced(e, OpKind::kReduceProduct, x, dims), dims));
+  const Term result = x.dtype == DType::kBool ? all_of(e, x, dims) : reduced(e, OpKind::kReduceProduct, x, dims);
+  c.set(0, kept_or_dropped(c, result, dims));
 }
 
 template <OpKind kind>

@@ -48,6 +48,7 @@ Write scattered(OpCall& c, const Term& given) {
   Emitter& e = c.emit();
   const Term base = at_least_1d(e, c.tensor("self")), index = at_least_1d(e, c.tensor("index"));
   const auto dim = wrap_dim(c.integer("dim"), base.rank());
+  if (index.elements() == 0) return {base, e.fill(Term::integer(-1), {0}, DType::kI64), e.fill(Term::integer(0), {0}, base.dtype)};
   Term source = given;
   if (given.is_number() || given.rank() == 0) {
     source = e.expand(given.is_number() ? e.fill(given, {}, base.dtype) : given, index.sizes());

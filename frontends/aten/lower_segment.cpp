@@ -1,5 +1,6 @@
-// Lowering of reductions over segments of one dimension, whose lengths or ends are data, and of their gradients. Which segment an
-// element belongs to is a running count of beginnings; a segment is then a place that many elements are put to.
+// Lowering of reductions over segments of one dimension, whose lengths or ends are data, and of their gradients. Which
+// segment an element belongs to is a running count of beginnings; a segment is then a place that many elements are put
+// to.
 #include <limits>
 
 #include "frontends/aten/algebra.hpp"
@@ -17,7 +18,8 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 /// The tensor as [outer, length, inner], its segments as [outer, count, inner].
 struct Segments {
   std::int64_t outer = 1, length = 0, inner = 1, count = 0;
-  Term place;    // [outer, length, inner]: where the element's segment stands among [outer, count, inner]; -1 for no segment
+  Term place;    // [outer, length, inner]: where the element's segment stands among [outer, count, inner]; -1 for no
+                 // segment
   Term lengths;  // [outer, count, 1], i64
   Sizes elements() const { return {outer, length, inner}; }
   Sizes totals() const { return {outer, count, inner}; }
@@ -65,7 +67,8 @@ Segments segments_of(OpCall& c, const Sizes& sizes) {
                            row * (s.length + 1) + column, Term::integer(1));
   const Expression segment(e, e.unsqueeze(slice(running_total(e, OpKind::kScanSum, steps, 1), 1, 0, s.length), -1));
   const Expression number = segment - 1;
-  const Expression linear(e, e.linear_index(s.totals(), {e.position(0, s.elements()), number, e.position(2, s.elements())}));
+  const Expression linear(
+      e, e.linear_index(s.totals(), {e.position(0, s.elements()), number, e.position(2, s.elements())}));
   const Expression is_inside = (number >= 0) && (number < s.count);
   s.place = e.expand(choose(is_inside, linear, -1), s.elements());
   return s;
@@ -120,14 +123,16 @@ Expression extremum_gradient(const Segments& s, const Expression& x, const Expre
   return choose(chosen, choose(whole > 0, whole / often, whole), 0.0);
 }
 
-/// The gradient times all other elements: the product over the element where that can be divided, else the product without it,
-/// which hangs on what else is 0 or NaN.
-Expression product_gradient(const Segments& s, const Expression& x, const Expression& result, const Expression& g, const Term& initial) {
+/// The gradient times all other elements: the product over the element where that can be divided, else the product
+/// without it, which hangs on what else is 0 or NaN.
+Expression product_gradient(const Segments& s, const Expression& x, const Expression& result, const Expression& g,
+                            const Term& initial) {
   Emitter& e = x.emitter();
   const DType dtype = x.term().dtype;
   const Expression is_zero = x == 0, nan = is_nan(x), apart = is_zero || nan;
   const Term others = e.put(OpKind::kPutMultiply, e.fill(initial, s.totals(), dtype), s.place, choose(apart, 1.0, x));
-  const Expression zeros = summed(s, is_zero.cast(dtype)) - is_zero.cast(dtype), nans = summed(s, nan.cast(dtype)) - nan.cast(dtype);
+  const Expression zeros = summed(s, is_zero.cast(dtype)) - is_zero.cast(dtype),
+                   nans = summed(s, nan.cast(dtype)) - nan.cast(dtype);
   const Expression rest = found(s, {e, others}) * choose(nans > 0, kNan, choose(zeros > 0, 0.0, 1.0));
   const Expression whole = found(s, g);
   return choose(apart, whole * rest, whole * found(s, result) / x);
@@ -139,7 +144,8 @@ void segment_reduce_backward(OpCall& c) {
   const Reduction how = reduction_of(c);
   const Segments s = segments_of(c, data.sizes());
   if (!e.failure().empty()) return;
-  const Expression x(e, e.reshape(widened(e, data), s.elements())), g(e, e.reshape(widened(e, c.tensor("grad")), s.totals()));
+  const Expression x(e, e.reshape(widened(e, data), s.elements())),
+      g(e, e.reshape(widened(e, c.tensor("grad")), s.totals()));
   const Expression result(e, e.reshape(widened(e, c.tensor("output")), s.totals()));
   const Term initial = c.has("initial") ? c.operand("initial") : Term::number(how.start);
   const auto gradient = [&] {

@@ -1,5 +1,5 @@
-// Lowering of ops on sparse tensors: what a gradient of an embedding meets on its way through an optimizer. find_entry() takes these
-// where an argument or a result is sparse; what is not here is refused for sparse tensors.
+// Lowering of ops on sparse tensors: what a gradient of an embedding meets on its way through an optimizer.
+// find_entry() takes these where an argument or a result is sparse; what is not here is refused for sparse tensors.
 #include "frontends/aten/formulas.hpp"
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/runs.hpp"
@@ -21,7 +21,8 @@ void from_parts(OpCall& c) {
 /// A sparse tensor added to a dense one.
 void add(OpCall& c) {
   Emitter& e = c.emit();
-  if (c.is_sparse("self")) return e.fail("a sum of sparse tensors is not supported: how many elements it keeps depends on the data");
+  if (c.is_sparse("self"))
+    return e.fail("a sum of sparse tensors is not supported: how many elements it keeps depends on the data");
   const Sparse other = c.sparse("other");
   const Term self = c.tensor("self"), alpha = c.has("alpha") ? c.operand("alpha") : Term::integer(1);
   if (!e.failure().empty()) return;
@@ -49,7 +50,8 @@ void coalesce(OpCall& c) {
   const Term rows = e.reshape(widened(e, x.values), {x.count(), x.width()});
   Sizes sizes = x.values.sizes();
   sizes[0] = count;
-  c.set_sparse(0, {e.expand(indices, {x.indices.size(0), count}), e.reshape(e.scatter_add_rows(rows, run_of_each(e, runs), count, -1), sizes)});
+  c.set_sparse(0, {e.expand(indices, {x.indices.size(0), count}),
+                   e.reshape(e.scatter_add_rows(rows, run_of_each(e, runs), count, -1), sizes)});
 }
 
 /// What stands in a dense tensor where the mask has elements.
@@ -59,7 +61,8 @@ void sparse_mask(OpCall& c) {
   const Term self = c.tensor("self");
   if (!e.failure().empty()) return;
   if (self.sizes() != mask.sizes || mask.width() == 0) return e.fail("a mask of other sizes, or of nothing");
-  const Term rows = e.gather_rows(e.reshape(self, {self.elements() / mask.width(), mask.width()}), row_numbers(e, mask));
+  const Term rows =
+      e.gather_rows(e.reshape(self, {self.elements() / mask.width(), mask.width()}), row_numbers(e, mask));
   c.set_sparse(0, {mask.indices, e.reshape(rows, mask.values.sizes())});
 }
 
@@ -69,7 +72,8 @@ void multiply_by_number(OpCall& c) {
   const Sparse x = c.sparse("self");
   if (!e.failure().empty()) return;
   const Term factor = c.operand("other");
-  if (!factor.is_number() && factor.elements() != 1) return e.fail("a product of a sparse tensor and another one is not supported");
+  if (!factor.is_number() && factor.elements() != 1)
+    return e.fail("a product of a sparse tensor and another one is not supported");
   c.set_sparse(0, {x.indices, multiply(e, widened(e, x.values), factor.is_number() ? factor : e.reshape(factor, {}))});
 }
 

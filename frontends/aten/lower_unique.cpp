@@ -1,5 +1,6 @@
-// Lowering of what finds distinct elements or slices. How many there are is what the recording says; equal ones stand side by side,
-// after sorting where they need not, and a running count of those that differ from their neighbour numbers them.
+// Lowering of what finds distinct elements or slices. How many there are is what the recording says; equal ones stand
+// side by side, after sorting where they need not, and a running count of those that differ from their neighbour
+// numbers them.
 #include <functional>
 
 #include "frontends/aten/algebra.hpp"
@@ -25,7 +26,9 @@ void set_if_any(OpCall& c, std::size_t k, const std::function<Term()>& made) {
 void set_inverse_and_counts(OpCall& c, const Runs& runs, std::int64_t count) {
   Emitter& e = c.emit();
   set_if_any(c, 1, [&] { return run_of_each(e, runs); });
-  set_if_any(c, 2, [&] { return e.put(OpKind::kPutAdd, e.fill(Term::integer(0), {count}, DType::kI64), runs.number, Term::integer(1)); });
+  set_if_any(c, 2, [&] {
+    return e.put(OpKind::kPutAdd, e.fill(Term::integer(0), {count}, DType::kI64), runs.number, Term::integer(1));
+  });
   for (const char* flag : {"sorted", "return_inverse", "return_counts"}) {
     if (c.has(flag)) c.boolean(flag);  // the results say it
   }
@@ -45,17 +48,20 @@ void distinct_elements(OpCall& c) {
 Term dense_rank(Emitter& e, const Term& x) {
   const Placed column = sorted(e, x, 0, false);
   const Term place = e.linear_index(x.sizes(), {column.index, e.position(1, x.sizes())});
-  return e.put(OpKind::kPutSet, e.fill(Term::integer(0), x.sizes(), DType::kI64), place, run_numbers(e, run_begins(e, column.values)));
+  return e.put(OpKind::kPutSet, e.fill(Term::integer(0), x.sizes(), DType::kI64), place,
+               run_numbers(e, run_begins(e, column.values)));
 }
 
-/// A number [n] for each row of x [n, w], in the rows' lexicographic order: ranks in pairs of columns, of pairs, and so on.
+/// A number [n] for each row of x [n, w], in the rows' lexicographic order: ranks in pairs of columns, of pairs, and so
+/// on.
 Term rank_of_rows(Emitter& e, const Term& x) {
   Term ranks = dense_rank(e, x);
   while (ranks.size(1) > 1) {
     const std::int64_t pairs = ranks.size(1) / 2;
     const Expression left(e, narrow(ranks, 1, 0, pairs, 2)), right(e, narrow(ranks, 1, 1, pairs, 2));
     const Expression both = left * ranks.size(0) + right;
-    ranks = dense_rank(e, ranks.size(1) % 2 == 0 ? both.term() : e.concat({both, narrow(ranks, 1, ranks.size(1) - 1, 1)}, 1));
+    ranks = dense_rank(
+        e, ranks.size(1) % 2 == 0 ? both.term() : e.concat({both, narrow(ranks, 1, ranks.size(1) - 1, 1)}, 1));
   }
   return e.drop(ranks, {1});
 }
@@ -69,7 +75,8 @@ void distinct_slices(OpCall& c) {
     return e.fail("argument dim, the tensor and the result do not fit each other");
   }
   if (x.elements() == 0) {
-    for (std::size_t k = 0; k < 3; ++k) set_if_any(c, k, [&] { return e.fill(Term::integer(0), c.result(k).sizes, DType::kI64); });
+    for (std::size_t k = 0; k < 3; ++k)
+      set_if_any(c, k, [&] { return e.fill(Term::integer(0), c.result(k).sizes, DType::kI64); });
     return;
   }
   Dims order = all_dims(x), back;  // the dimension first, the others as they were
@@ -86,17 +93,16 @@ void distinct_slices(OpCall& c) {
   }
   Sizes sizes = front.sizes();
   const std::int64_t count = sizes[0] = c.result(0).sizes[static_cast<std::size_t>(dim)];
-  set_if_any(c, 0, [&] { return e.permute(e.reshape(e.gather_rows(rows, first_of_runs(e, runs, count)), sizes), back); });
+  set_if_any(c, 0,
+             [&] { return e.permute(e.reshape(e.gather_rows(rows, first_of_runs(e, runs, count)), sizes), back); });
   set_inverse_and_counts(c, runs, count);
 }
 
 void distinct_neighbours(OpCall& c) { c.has("dim") ? distinct_slices<false>(c) : distinct_elements<false>(c); }
 
 constexpr Entry kEntries[] = {
-    {"aten::_unique", distinct_elements<true>},
-    {"aten::_unique2", distinct_elements<true>},
-    {"aten::unique_dim", distinct_slices<true>},
-    {"aten::unique_dim_consecutive", distinct_slices<false>},
+    {"aten::_unique", distinct_elements<true>},        {"aten::_unique2", distinct_elements<true>},
+    {"aten::unique_dim", distinct_slices<true>},       {"aten::unique_dim_consecutive", distinct_slices<false>},
     {"aten::unique_consecutive", distinct_neighbours},
 };
 

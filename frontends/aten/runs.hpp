@@ -5,13 +5,14 @@
 
 namespace crucible::aten {
 
-/// A row of n elements in which equal ones are neighbours: where runs begin (bool), the number of each element's run from 0, and where
-/// the element stood before.
+/// A row of n elements in which equal ones are neighbours: where runs begin (bool), the number of each element's run
+/// from 0, and where the element stood before.
 struct Runs {
   Term begins, number, from;
 };
 
-/// Along the first dimension: true where an element differs from the one before it, and for the first one. A NaN differs from all.
+/// Along the first dimension: true where an element differs from the one before it, and for the first one. A NaN
+/// differs from all.
 Term run_begins(Emitter& e, const Term& x);
 /// Along the first dimension: the number of each element's run, given where runs begin.
 Term run_numbers(Emitter& e, const Term& begins);

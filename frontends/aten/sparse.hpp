@@ -1,12 +1,13 @@
-// Sparse tensors in lowering functions: the places of the elements that are kept, and what stands there. A program knows neither
-// sparse tensors nor their sizes: the parts are tensors like others, as many places as were recorded.
+// Sparse tensors in lowering functions: the places of the elements that are kept, and what stands there. A program
+// knows neither sparse tensors nor their sizes: the parts are tensors like others, as many places as were recorded.
 #pragma once
 
 #include "frontends/aten/op_call.hpp"
 
 namespace crucible::aten {
 
-/// `indices` is [sparse dimensions, n], `values` [n, the other dimensions ...]; several may name one place, which has their sum.
+/// `indices` is [sparse dimensions, n], `values` [n, the other dimensions ...]; several may name one place, which has
+/// their sum.
 struct Sparse {
   Term indices, values;
   Sizes sizes = {};  // of the whole
@@ -14,7 +15,9 @@ struct Sparse {
   std::int64_t count() const { return indices.size(1); }
   /// How many rows of values the whole would have, and the elements of one.
   Sizes rows() const { return {sizes.begin(), sizes.begin() + indices.size(0)}; }
-  std::int64_t width() const { return graph::View::contiguous({sizes.begin() + indices.size(0), sizes.end()}).elements(); }
+  std::int64_t width() const {
+    return graph::View::contiguous({sizes.begin() + indices.size(0), sizes.end()}).elements();
+  }
 };
 
 /// Whether an argument or a result of the op is a sparse tensor.

@@ -15,8 +15,10 @@ using testing::HasSubstr;
 using B = TraceBuilder;
 
 constexpr const char* kMake =
-    "aten::_sparse_coo_tensor_with_dims_and_tensors(int sparse_dim, int dense_dim, SymInt[] size, Tensor indices, Tensor values, *, "
-    "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? is_coalesced=None) -> Tensor";
+    "aten::_sparse_coo_tensor_with_dims_and_tensors(int sparse_dim, int dense_dim, SymInt[] size, Tensor indices, "
+    "Tensor values, *, "
+    "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? "
+    "is_coalesced=None) -> Tensor";
 constexpr const char* kExp = "aten::exp(Tensor self) -> Tensor";
 
 /// A step that adds a sparse tensor, made of places and values from outside, to rows.
@@ -34,12 +36,16 @@ struct Step {
     b.external_bytes(b.storage_of(places), bytes, trace::Role::kInput, "places");
     b.external(b.storage_of(values), {10, 20, 30, 40, 50, 60}, trace::Role::kInput, "values");
     const auto sparse = b.sparse({3, 2}, places, values, sparse_dims);
-    b.op(kMake, {B::integer(1), B::integer(1), B::integers({3, 2}), B::tensor(places), B::tensor(values), B::none(), B::none(), B::none(), B::none(), B::none()},
+    b.op(kMake,
+         {B::integer(1), B::integer(1), B::integers({3, 2}), B::tensor(places), B::tensor(values), B::none(), B::none(),
+          B::none(), B::none(), B::none()},
          {B::tensor(sparse)});
     return sparse;
   }
 
-  void add(trace::TensorId sparse) { b.op(kAddInPlace, {B::tensor(rows), B::tensor(sparse), B::number(-1)}, {B::tensor(rows)}); }
+  void add(trace::TensorId sparse) {
+    b.op(kAddInPlace, {B::tensor(rows), B::tensor(sparse), B::number(-1)}, {B::tensor(rows)});
+  }
 
   std::string refusal() {
     const auto program = lower(b.trace(), Opaques::kRefuse);

@@ -311,6 +311,7 @@ def of_nothing(op, run):
 
 
 of_nothing("gather", lambda d: [aten.gather(d.f(4), 0, d.i(3, 0, high=4))])
+of_nothing("scatter_add", lambda d: [aten.scatter_add(d.f(4), 0, d.i(3, 0, high=4), d.f(3, 0))])
 of_nothing("_unique2", lambda d: aten._unique2(d.f(0), True, True, True))
 of_nothing("unique_consecutive", lambda d: aten.unique_consecutive(d.f(2, 0), True, True))
 of_nothing("unique_dim", lambda d: aten.unique_dim(d.f(3, 0, 2), 1, True, True, True))

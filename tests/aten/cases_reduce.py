@@ -92,6 +92,7 @@ simple("prod", b(5), variant="bool")
 simple("prod", f(0), variant="of nothing")
 simple("prod", i(4), dtype=torch.float32, variant="dtype")
 simple("prod.dim_int", pos(3, 4, 5), 1)
+simple("prod.dim_int", b(6, 2), 1, variant="bools", dtype=torch.bool)
 simple("prod.dim_int", AWKWARD, 1, True, variant="awkward")
 simple("prod.dim_int", typed(torch.int32, 3, 3), 0, variant="i32")
 simple("prod.dim_int", fixed([[1.5, 2.0, 0.5, 1.25], [3.0, -0.5, 4.0, 1.0]], torch.bfloat16), 1, variant="bf16")  # exact in any order
