@@ -10,7 +10,7 @@ namespace crucible::graph {
 namespace {
 
 CompositeFunction find_implementation(std::string_view name) {
-  for (const auto entries : {norm_composites(), attention_composites(), step_composites()}) {
+  for (const auto entries : {norm_composites(), loss_composites(), attention_composites(), step_composites()}) {
     for (const CompositeEntry& entry : entries) {
       if (entry.name == name) return entry.run;
     }
@@ -106,7 +106,7 @@ bool reference_keeps(const Composite&, const Op&) { return true; }
 
 std::vector<std::string_view> implemented_composites() {
   std::vector<std::string_view> names;
-  for (const auto entries : {norm_composites(), attention_composites(), step_composites()}) {
+  for (const auto entries : {norm_composites(), loss_composites(), attention_composites(), step_composites()}) {
     for (const CompositeEntry& entry : entries) names.push_back(entry.name);
   }
   std::ranges::sort(names);

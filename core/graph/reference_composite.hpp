@@ -61,7 +61,8 @@ struct CompositeEntry {
   std::string_view name;
   CompositeFunction run;
 };
-std::span<const CompositeEntry> norm_composites();       // softmax, norms, gelu, losses
+std::span<const CompositeEntry> norm_composites();       // softmax, norms, gelu, the loss of classes
+std::span<const CompositeEntry> loss_composites();       // other losses
 std::span<const CompositeEntry> attention_composites();  // attention and the LSTM's cell
 std::span<const CompositeEntry> step_composites();       // optimizers
 

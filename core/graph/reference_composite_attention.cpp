@@ -35,7 +35,18 @@ struct Problem {
     has_left = call.composite.find("left") != nullptr;
     left = static_cast<std::int64_t>(call.number("left"));
     const bool fits = key->size(0) == batches && value->size(0) == batches && value->size(1) == fewer && value->size(2) == keys;
-    return fits && key->size(3) == width && fewer > 0 && heads % fewer == 0 && (mask == nullptr || mask->sizes.size() <= 4);
+    return fits && key->size(3) == width && fewer > 0 && heads % fewer == 0 && mask_fits();
+  }
+
+  /// Whether the mask broadcasts to [b, heads, n, m].
+  bool mask_fits() const {
+    if (mask == nullptr) return true;
+    const std::size_t wanted[] = {batches, heads, queries, keys};
+    if (mask->sizes.size() > 4) return false;
+    for (std::size_t d = 0; d < mask->sizes.size(); ++d) {
+      if (mask->size(d) != 1 && mask->size(d) != wanted[d + 4 - mask->sizes.size()]) return false;
+    }
+    return true;
   }
 
   std::size_t shared(std::size_t head) const { return head / (heads / fewer); }
@@ -150,6 +161,9 @@ bool lstm_cell(CompositeCall& call) {
   if (x == nullptr || h == nullptr || c == nullptr || c->sizes.size() != 2 || x->sizes != h->sizes) return false;
   const std::size_t rows = c->size(0), width = c->size(1);
   if (x->x.size() != rows * 4 * width) return false;
+  for (const char* name : {"input_bias", "hidden_bias"}) {
+    if (const NamedTensor* bias = call.in(name); bias != nullptr && bias->x.size() != 4 * width) return false;
+  }
   Reals &new_h = call.out("hy"), &new_c = call.out("cy"), &gates = call.out("workspace");
   Reals kept_h, kept_c, kept_gates(rows * 4 * width);
   for (std::size_t row = 0; row < rows; ++row) {

@@ -10,6 +10,7 @@ namespace crucible::graph {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr std::int64_t kMany = std::int64_t{1} << 20;  // attributes of no recording are larger; their products fit
 
 /// NaN wins.
 double larger(double a, double b) { return std::isnan(a) || std::isnan(b) ? std::numeric_limits<double>::quiet_NaN() : a > b ? a : b; }
@@ -98,7 +99,11 @@ struct Layout {
 
 std::optional<Layout> layer_layout(const CompositeCall& call, const NamedTensor& x) {
   Layout layout;
-  for (const std::int64_t size : call.composite.integers("shape")) layout.channels *= static_cast<std::size_t>(size);
+  for (const std::int64_t size : call.composite.integers("shape")) {
+    if (size < 0 || size > kMany) return std::nullopt;
+    layout.channels *= static_cast<std::size_t>(size);
+    if (layout.channels > static_cast<std::size_t>(kMany)) return std::nullopt;
+  }
   if (layout.channels == 0 || x.x.size() % layout.channels != 0) return std::nullopt;
   layout.batches = x.x.size() / layout.channels;
   return layout;
@@ -106,7 +111,8 @@ std::optional<Layout> layer_layout(const CompositeCall& call, const NamedTensor&
 
 std::optional<Layout> group_layout(const CompositeCall& call, const NamedTensor& x) {
   const double groups = call.number("groups"), channels = call.number("channels"), batches = call.number("batches"), points = call.number("points");
-  if (!(groups >= 1) || !(channels >= groups)) return std::nullopt;
+  if (!(groups >= 1) || !(channels >= groups) || !(batches >= 0) || !(points >= 0)) return std::nullopt;
+  if (channels > kMany || batches > kMany || points > kMany) return std::nullopt;
   const Layout layout{static_cast<std::size_t>(batches), static_cast<std::size_t>(groups), static_cast<std::size_t>(channels / groups),
                       static_cast<std::size_t>(points), false};
   return layout.elements() == x.x.size() ? std::optional(layout) : std::nullopt;

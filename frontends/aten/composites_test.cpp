@@ -280,6 +280,19 @@ void nll_loss_backward(Recording& r) {
        {scores});
 }
 
+/// Of numbers between 0 and 1: what a logarithm is taken of. `more`: how many weights the schema has, which may be None.
+void loss_of(Recording& r, const char* schema, int more, bool is_backward) {
+  const Sizes sizes = any_sizes(r);
+  const std::int64_t reduction = r.side(0, 2);
+  std::vector<Arg> args;
+  if (is_backward) args.push_back(r.arg(reduction == 0 ? sizes : Sizes{}));
+  args.push_back(more == 1 ? r.filled(sizes, [&] { return static_cast<double>(r.side(0, 16)) / 16; }) : r.arg(sizes));
+  args.push_back(r.arg(sizes));
+  for (int i = 0; i < more; ++i) args.push_back(r.maybe(sizes));
+  args.push_back(B::integer(reduction));
+  r.op(schema, std::move(args), {is_backward || reduction == 0 ? sizes : Sizes{}});
+}
+
 struct Heads {
   std::int64_t b, shared, times, n, m, w, v;
   explicit Heads(Recording& r) : b(r.side(1, 2)), shared(r.side(1, 2)), times(r.side(1, 2)), n(r.side(1, 4)), m(r.side(1, 5)), w(r.side(1, 4)), v(r.side(1, 4)) {}
@@ -395,6 +408,11 @@ const Case kCases[] = {
     {"gelu_backward", 1e-5, gelu_backward},
     {"nll_loss", 1e-5, nll_loss},
     {"nll_loss_backward", 1e-5, nll_loss_backward},
+    {"mse_loss", 1e-5, [](Recording& r) { loss_of(r, "aten::mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", 0, false); }},
+    {"mse_loss_backward", 1e-5, [](Recording& r) { loss_of(r, "aten::mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor", 0, true); }},
+    {"binary_cross_entropy", 1e-5, [](Recording& r) { loss_of(r, "aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor", 1, false); }},
+    {"binary_cross_entropy_backward", 1e-5, [](Recording& r) { loss_of(r, "aten::binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor", 1, true); }},
+    {"binary_cross_entropy_with_logits", 1e-5, [](Recording& r) { loss_of(r, "aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor", 2, false); }},
     {"attention", 1e-5, attention},
     {"attention_backward", 1e-4, attention_backward},
     {"lstm_cell", 1e-5, lstm_cell},

@@ -73,7 +73,7 @@ class StageRunner {
     pipeline_.read_ns = ns_since(begin);
     const auto lowering = std::chrono::steady_clock::now();
     CRUCIBLE_TRY(graph::Program program, aten::lower_without_passes(trace, options_.opaque == "all" ? aten::Opaques::kAll : aten::Opaques::kMissing));
-    note("lowered", "neutral ops in recorded order, aliases resolved", program, ns_since(lowering));
+    note("lowered", "neutral ops and composites in recorded order, aliases resolved", program, ns_since(lowering));
     CRUCIBLE_TRY_VOID(graph::run_passes(program, {.blobs = trace.blob_store.get()},
                                         [&](const graph::Pass& pass, const graph::Program& after, std::uint64_t time_ns) {
                                           note(pass.name, pass.description, after, time_ns);

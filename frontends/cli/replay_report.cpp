@@ -261,8 +261,10 @@ std::string ReplayReport::to_text(bool colour) const {
   const std::uint32_t recorded_ops = trace.iterations.empty() ? 0u : trace.iterations[0].op_count;
   std::string text = iteration_table(*this) + "\n";
   if (device == nullptr) {
-    text += fmt::format("backend   {}: {}\nprogram   {} recorded ops, {} neutral ops, interpreted one by one\n",
-                        kReferenceBackend, kReferenceWords, recorded_ops, program.ops.size());
+    const auto composites = static_cast<std::size_t>(std::ranges::count(program.ops, graph::OpKind::kComposite, &graph::Op::kind));
+    text += fmt::format("backend   {}: {}\nprogram   {} recorded ops, {} neutral ops{}, interpreted one by one\n", kReferenceBackend,
+                        kReferenceWords, recorded_ops, program.ops.size() - composites,
+                        composites == 0 ? "" : fmt::format(" and {} composites", composites));
   } else {
     text += fmt::format("backend   {} {}, {} ({})\n", device->backend().name(), device->backend().version(),
                         device->info().name, device->info().id);

@@ -131,6 +131,39 @@ TEST_F(GraphCommand, PartsAreShownAsTextAndDrawing) {
   EXPECT_THAT(run("--phase optimizer").out, HasSubstr("aten::add_.Tensor"));
 }
 
+/// y = softmax(x) in module "head"; loss = sum(y).
+trace::Trace softmax_recording() {
+  TraceBuilder b;
+  const trace::TensorId x = b.fresh({2, 3}), y = b.fresh({2, 3}), sum = b.fresh({});
+  b.external(b.storage_of(x), {1, 2, 3, 4, 5, 7}, trace::Role::kInput, "x");
+  b.module("head");
+  b.op("aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor",
+       {TraceBuilder::tensor(x), TraceBuilder::integer(-1), TraceBuilder::boolean(false)}, {TraceBuilder::tensor(y)});
+  b.op(aten::kSum, {TraceBuilder::tensor(y), TraceBuilder::none()}, {TraceBuilder::tensor(sum)});
+  b.loss(sum, 2);
+  b.end_iteration();
+  return b.trace();
+}
+
+TEST_F(GraphCommand, CompositesAreWholeAfterTheLowering) {
+  const std::string path = (folder_ / "softmax.crtrace").string(), text = (folder_ / "p.txt").string();
+  ASSERT_TRUE(trace::write_file(softmax_recording(), path));
+  const auto whole = run_command("graph " + path + " --stage lowered");
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  EXPECT_THAT(whole.out, HasSubstr(" = softmax(%0[2, 3], dims=[1], body=0)"));
+  EXPECT_THAT(whole.out, HasSubstr("composite 0: softmax(dims=[1])\n  | crucible program 1: 5 ops, "));
+  EXPECT_THAT(run_command("graph " + path + " --stage lowered --module head").out, HasSubstr("= softmax(x, dims=[1])\n"));
+  ASSERT_EQ(run_command("graph " + path + " --stage lowered -o " + text).code, 0);
+  EXPECT_EQ(run_command("graph " + text).out, whole.out);
+  const auto stages = nlohmann::json::parse(run_command("graph " + path + " --stages --json").out)["stages"];
+  EXPECT_EQ(stages[1]["stage"], "expand_composites");
+  EXPECT_EQ(stages[1]["ops"].get<int>(), stages[0]["ops"].get<int>() + 4);
+  EXPECT_THAT(run_command("graph " + path).out, Not(HasSubstr("softmax(")));
+  const auto replayed = run_command("replay " + path + " --backend reference --verify");
+  EXPECT_EQ(replayed.code, 0) << replayed.err;
+  EXPECT_THAT(replayed.out, HasSubstr("2 recorded ops, 1 neutral ops and 1 composites, interpreted one by one"));
+}
+
 TEST_F(GraphCommand, MistakesAreUsageErrors) {
   const auto stage = run("--stage nothing");
   EXPECT_EQ(stage.code, 2);

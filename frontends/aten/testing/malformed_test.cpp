@@ -17,6 +17,7 @@
 
 #include "core/base/hash.hpp"
 #include "core/graph/reference.hpp"
+#include "core/graph/reference_composite.hpp"
 #include "core/trace/validate.hpp"
 #include "frontends/aten/lower.hpp"
 #include "frontends/aten/lower_table.hpp"
@@ -57,6 +58,15 @@ struct Attempt {
   std::string problem;  // a broken promise, or ""
 };
 
+/// Composites of what can be lowered: valid, and run by the interpreter's own implementations without a crash. "" for no problem.
+std::string problem_of_composites(const trace::Trace& trace, bool is_run) {
+  const auto whole = lower(trace, Opaques::kRefuse, graph::reference_keeps);
+  if (!whole) return "with composites: " + whole.error().message;
+  if (auto valid = graph::verify(*whole); !valid) return "with composites: " + valid.error().message;
+  if (!whole->composites.empty() && is_run) (void)graph::replay_reference(*whole, *trace.blob_store, whole->iterations);
+  return "";
+}
+
 Attempt try_call(const Signature& signature, Choices choices) {
   Attempt attempt;
   ResultSizes known;
@@ -84,6 +94,7 @@ Attempt try_call(const Signature& signature, Choices choices) {
     if (attempt.problem.empty() && is_small(*program)) {
       attempt.ran = static_cast<bool>(graph::replay_reference(*program, *trace.blob_store, program->iterations));
     }
+    if (attempt.problem.empty()) attempt.problem = problem_of_composites(trace, is_small(*program));
     return attempt;
   }
   return attempt;
