@@ -13,7 +13,11 @@ def coo(*sizes, n=7, sparse_dims=1, dtype=F32, coalesced=False):
         indices = torch.stack([torch.randint(0, size, (n,), generator=d._generator) for size in sizes[:sparse_dims]])
         values = torch.randn(n, *sizes[sparse_dims:], generator=d._generator).to(dtype)
         x = torch.sparse_coo_tensor(indices, values, sizes, check_invariants=False)
-        return x.coalesce() if coalesced else x
+        if not coalesced:
+            return x
+        # In memory of their own: coalesce() leaves what it does not need of its buffers as it lies in memory.
+        once = x.coalesce()
+        return torch.sparse_coo_tensor(once.indices().clone(), once.values().clone(), sizes, is_coalesced=True, check_invariants=False)
     return lambda d: d.keep(lambda: make(d))
 
 

@@ -49,7 +49,7 @@ for _ in range(ITERATIONS):
     step()
     if planted:
         for _ in range(layers):
-            torch.tensor([[0.5]]).sparse_mask(torch.eye(1).to_sparse()).to_dense()
+            torch.eye(1).to_sparse_csr().to_dense()
     counted += allocations.crucible_counted_allocations()
     _recorder.end_iteration()  # a boundary may allocate: once per iteration
 ops = _recorder.measures()["ops"] - ops
