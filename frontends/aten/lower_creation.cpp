@@ -23,17 +23,21 @@ void full(OpCall& c) { c.set(0, c.operand("fill_value")); }
 void fill_in_place(OpCall& c) { c.set(0, c.operand("value")); }
 void scalar_tensor(OpCall& c) { c.set(0, c.operand("s")); }
 
-/// start + step * index. The size is in the result; `end` only had to say it.
+/// start + step * index, all of them integers where the result is. The size is in the result; `end` only had to say it.
 void arange(OpCall& c) {
   Emitter& e = c.emit();
   const DType dtype = compute_dtype(c.result(0).dtype);
   Term x = e.coordinate(0, c.result(0).sizes, dtype);
+  const auto operand = [&](const char* name) {
+    const Term given = c.operand(name);
+    return is_integral(dtype) && given.is_number() && is_floating(given.dtype) ? e.fill(given, {}, dtype) : given;
+  };
   if (c.has("step")) {
-    const Term step = c.operand("step");
+    const Term step = operand("step");
     if (!is_fixed(step, 1)) x = e.cast(e.binary(OpKind::kMultiply, x, step), dtype);
   }
   if (c.has("start")) {
-    const Term start = c.operand("start");
+    const Term start = operand("start");
     if (!is_fixed(start, 0)) x = e.cast(e.binary(OpKind::kAdd, x, start), dtype);
   }
   c.real("end");

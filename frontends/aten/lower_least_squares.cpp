@@ -88,7 +88,7 @@ void least_squares(OpCall& c) {
 /// rounding. Squarings beyond a matrix's own s are computed and not taken.
 void matrix_exp(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = c.tensor("self");
+  const Term x = widened(e, c.tensor("self"));
   if (x.rank() < 2 || x.elements() == 0) return c.set(0, x);
   constexpr int kTerms = 18, kMostSquarings = 12;
   const Term columns = e.sum(e.unary(OpKind::kAbsolute, x), {x.rank() - 2});

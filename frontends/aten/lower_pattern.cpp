@@ -25,7 +25,9 @@ Expression numbers_between(OpCall& c, DType dtype) {
   const std::int64_t steps = c.integer("steps");
   const auto end_point = [&](const char* name) {
     const Term x = c.operand(name);
-    return Expression(e, x.is_number() ? e.fill(x, {}, dtype) : e.reshape(e.cast(x, dtype), {}));
+    const Expression end(e, x.is_number() ? e.fill(x, {}, dtype) : e.reshape(e.cast(x, dtype), {}));
+    // A range of integers runs between integers.
+    return is_floating(x.dtype) && !is_floating(c.result(0).dtype) ? end.unary(OpKind::kTruncate) : end;
   };
   return {e, evenly_spaced(e, end_point("start"), end_point("end"), steps)};
 }

@@ -352,6 +352,7 @@ simple("arange", 5)
 simple("arange.start", 2, 7.5, dtype=torch.float32)
 simple("arange.start_step", 10, 1, -2)
 simple("arange.start_step", 0.5, 2, 0.25, variant="floating")
+simple("arange.start_step", 0.1, -7.9, -4.0, variant="integers from numbers that are none", dtype=torch.int64)
 simple("arange.start_step", False, True, True, variant="bools", dtype=torch.float32)
 
 
