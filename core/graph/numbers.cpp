@@ -147,22 +147,26 @@ void drop_identities(Program& program) {
   std::vector<bool> is_end(program.values.size(), false);
   for (const State& state : program.states) is_end[state.end] = true;
   std::map<ValueId, Operand> same_as;  // a result, and the operand that it equals element by element
+  const auto reads_further_back = [&](const Op& op, Operand& input) {
+    const auto found = input.is_scalar() ? same_as.end() : same_as.find(input.value);
+    if (found == same_as.end()) return false;
+    // An update reads its base whole.
+    const auto& kept = found->second;
+    const bool is_base = op.kind == OpKind::kUpdate && &input == op.inputs.data();
+    if (is_base && !covers(kept.view, program.values[kept.value].elements)) return false;
+    // Results are row-major, so that `kept` and they have their elements in one order.
+    const auto moved = relaid(input.view, View::contiguous(kept.view.sizes), kept.view);
+    const auto view = moved ? reshaped(*moved, input.view.sizes) : std::nullopt;
+    if (!view) return false;
+    input.value = kept.value;
+    input.view = *view;
+    return true;
+  };
   for (Op& op : program.ops) {
     if (op.kind == OpKind::kComposite) continue;  // its body reads whole buffers, as they lie
-    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-      Operand& input = op.inputs[i];
-      const auto found = input.is_scalar() ? same_as.end() : same_as.find(input.value);
-      if (found == same_as.end()) continue;
-      // An update reads its base whole.
-      const auto& kept = found->second;
-      const bool is_base = op.kind == OpKind::kUpdate && i == 0;
-      if (is_base && !covers(kept.view, program.values[kept.value].elements)) continue;
-      // Results are row-major, so that `kept` and they have their elements in one order.
-      const auto moved = relaid(input.view, View::contiguous(kept.view.sizes), kept.view);
-      const auto view = moved ? reshaped(*moved, input.view.sizes) : std::nullopt;
-      if (view) {
-        input.value = kept.value;
-        input.view = *view;
+    for (Operand& input : op.inputs) {
+      // Step by step: a part that no view expresses before one copy may have one behind the next.
+      while (reads_further_back(op, input)) {
       }
     }
     const std::size_t kept = unchanged_operand(op);

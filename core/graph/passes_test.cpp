@@ -206,6 +206,26 @@ TEST(Passes, AnUpdateKeepsItsBaseWhole) {
   EXPECT_EQ(p.ops[1].inputs[0].value, 1u);
 }
 
+TEST(Passes, IdentitiesAreFollowedToTheirBeginning) {
+  Program p;  // no view of x [3, 3] is the first four of its quotient, but one is the first of these four
+  p.iterations = 1;
+  p.values = {{ValueKind::kInput, DType::kF32, 12, "x", kNone},
+              {ValueKind::kTemporary, DType::kF32, 9, "", 0},
+              {ValueKind::kTemporary, DType::kF32, 4, "", 1},
+              {ValueKind::kTemporary, DType::kF32, 1, "", 2}};
+  p.inputs = {{0, {0}, false}};
+  const View rows{0, {3, 3}, {4, 1}}, four = View::contiguous({4}), one = View::contiguous({1});
+  p.ops = {{OpKind::kDivide, {{0, rows, {}}, number(1)}, {{1, View::contiguous({3, 3}), {}}}, {}, kNone},
+           {OpKind::kCopy, {{1, four, {}}}, {{2, four, {}}}, {}, kNone},
+           {OpKind::kNegate, {{2, one, {}}}, {{3, one, {}}}, {}, kNone}};
+  p.outputs = {{"z", {3, one, {}}, {}, {0}}};
+  ASSERT_TRUE(verify(p)) << verify(p).error().message;
+  drop_identities(p);
+  EXPECT_TRUE(verify(p)) << verify(p).error().message;
+  EXPECT_EQ(p.ops[1].inputs[0].value, 1u);
+  EXPECT_EQ(p.ops[2].inputs[0].value, 0u);
+}
+
 TEST(Passes, ASecondRunChangesNothing) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     RandomOptions options;
