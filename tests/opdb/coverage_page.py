@@ -79,6 +79,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", type=pathlib.Path)
     parser.add_argument("--check", required=True)
+    parser.add_argument("--samples", type=int, default=0, help="how many samples of an op the run took at most; 0: all")
     options = parser.parse_args()
     results = json.loads(options.results.read_text())
     known = explained()
@@ -101,7 +102,11 @@ def main():
         print(f"\nOf the recorded training models, without a lowering (models that use it): {', '.join(missing)}.")
     print("\n## Samples of PyTorch's op database\n")
     print("Each sample is recorded forward and backward, lowered, run on the reference interpreter and on the CPU plugin, and compared")
-    print("with eager. `unsupported`: not lowered. An op counts in full when all its samples passed. The last column leaves out samples that")
+    if options.samples:
+        print(f"with eager. Of each op at most {options.samples} samples, spread evenly over the database's (`ci/ops --samples {options.samples}`).")
+    else:
+        print("with eager.")
+    print("`unsupported`: not lowered. An op counts in full when all its samples passed. The last column leaves out samples that")
     print("need an op without a lowering.\n")
     print("| dtype | ops | in full | samples | passed | different | unsupported | passed | of the ops in the table |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
