@@ -30,19 +30,21 @@ void set_or_leave(OpCall& c, std::size_t k, bool is_asked, const Term& term) {
   c.set(k, is_asked ? term : c.emit().fill(Term::number(0), c.result(k).sizes, c.result(k).dtype));
 }
 
-void lower_cholesky(OpCall& c) {
+/// Result 0; returns the lower factor that it is, or is the transpose of.
+Term set_cholesky(OpCall& c) {
   Emitter& e = c.emit();
   const bool upper = c.boolean("upper");
   const Term l = cholesky(e, c.tensor("self"), upper);
   c.set(0, upper ? transposed(e, l) : l);
+  return l;
 }
+
+void lower_cholesky(OpCall& c) { set_cholesky(c); }
 
 void lower_cholesky_ex(OpCall& c) {
   Emitter& e = c.emit();
   c.boolean("check_errors");
-  lower_cholesky(c);
-  const bool upper = c.boolean("upper");
-  c.set(1, first_bad(e, e.unary(OpKind::kIsNan, diagonal(cholesky(e, c.tensor("self"), upper)))));
+  c.set(1, first_bad(e, e.unary(OpKind::kIsNan, diagonal(set_cholesky(c)))));
 }
 
 /// l l' x = b.
