@@ -1,162 +1,198 @@
-// The planner: rounds sizes, compresses time to sections, finds the lower bound with its witness, and keeps the best of
-// several ranked skyline passes. It stops as soon as the peak is the lower bound, which proves the plan optimal.
+// The planner: refuses what contradicts itself, reduces each space to parts, solves them, and puts the offsets together.
 #include "core/memory/plan.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <numeric>
 
-#include "core/memory/skyline.hpp"
+#include "core/memory/blocks.hpp"
+#include "core/memory/part_solver.hpp"
+#include "core/memory/ranks.hpp"
 
 namespace crucible::memory {
 namespace {
 
-/// What the passes need to know: only buffers that occupy something, in compressed time.
-struct Problem {
-  std::vector<SkylineItem> items;       // sizes in units of the alignment
-  std::vector<std::uint32_t> ids;       // per item: index of its buffer
-  std::vector<std::uint32_t> times;     // per section: its first time; one more for the end
-  std::vector<std::uint64_t> load;      // per section: units alive
-  std::vector<std::uint64_t> max_load;  // per item: highest load during its life
-  std::uint32_t sections() const { return times.empty() ? 0 : static_cast<std::uint32_t>(times.size() - 1); }
-};
+/// Placements of single blocks that a budget amounts to.
+constexpr std::uint64_t kQuickPlacements = 100'000, kThoroughPlacements = 3'000'000;
+/// Blocks from which the fixed tiers try only one rank.
+constexpr std::size_t kManyBlocks = 300'000;
 
-Result<void> check_input(std::span<const Buffer> buffers, std::uint64_t alignment) {
-  if (!std::has_single_bit(alignment)) {
-    return Error{ErrorCode::kBadInput, fmt::format("alignment {} is not a power of two", alignment)};
-  }
-  if (buffers.size() >= 0xffffffffu) {
-    return Error{ErrorCode::kBadInput,
-                 fmt::format("{} buffers are more than the 4294967294 that can be numbered", buffers.size())};
-  }
-  std::uint64_t sum = 0;
-  for (std::size_t i = 0; i < buffers.size(); ++i) {
-    const Buffer& buffer = buffers[i];
-    if (buffer.begin > buffer.end) {
-      return Error{ErrorCode::kBadInput,
-                   fmt::format("buffer {} ends at {} before it begins at {}", i, buffer.end, buffer.begin)};
-    }
-    std::uint64_t rounded = 0;
-    if (__builtin_add_overflow(buffer.size_bytes, alignment - 1, &rounded) ||
-        __builtin_add_overflow(sum, rounded & ~(alignment - 1), &sum)) {
-      return Error{ErrorCode::kBadInput,
-                   fmt::format("the sizes of buffers 0 to {} do not fit into 64 bits (buffer {} has {} bytes)", i, i,
-                               buffer.size_bytes)};
+std::uint64_t passes_for(const Options& options, std::size_t blocks) {
+  if (options.budget_passes < Options::kThorough) return options.budget_passes;
+  const bool is_quick = options.budget_passes == Options::kQuick;
+  return (is_quick ? kQuickPlacements : kThoroughPlacements) / std::max<std::size_t>(blocks, 1);
+}
+
+bool meet(const Part& part, std::uint32_t a, std::uint32_t b) {
+  if (!part.apart.empty() && std::ranges::binary_search(part.apart[a], b)) return true;
+  Range own_a, own_b;
+  for (const Range& one : part.life(a, own_a)) {
+    for (const Range& other : part.life(b, own_b)) {
+      if (std::max(one.begin, other.begin) < std::min(one.end, other.end)) return true;
     }
   }
-  return {};
+  return false;
 }
 
-void compress(std::span<const Buffer> buffers, std::uint64_t alignment, Problem& problem) {
-  for (std::uint32_t i = 0; i < buffers.size(); ++i) {
-    if (buffers[i].size_bytes == 0 || buffers[i].begin == buffers[i].end) continue;
-    problem.ids.push_back(i);
-    problem.times.push_back(buffers[i].begin);
-    problem.times.push_back(buffers[i].end);
+class SpaceSolver {
+ public:
+  SpaceSolver(const Problem& problem, std::uint32_t space, const Options& options, std::vector<std::uint64_t>& offsets)
+      : space_(problem.spaces[space]), options_(options), blocks_(reduce(problem, space)), offsets_(offsets) {
+    for (const std::uint32_t buffer : blocks_.idle) {
+      const std::uint64_t pin = problem.buffers[buffer].pinned_offset;
+      offsets_[buffer] = pin == kUnpinned ? 0 : pin;
+    }
+    settle_idle_groups(problem);
   }
-  std::ranges::sort(problem.times);
-  problem.times.erase(std::unique(problem.times.begin(), problem.times.end()), problem.times.end());
-  const auto section = [&](std::uint32_t time) {
-    return static_cast<std::uint32_t>(std::ranges::lower_bound(problem.times, time) - problem.times.begin());
-  };
-  for (const std::uint32_t id : problem.ids) {
-    const Buffer& buffer = buffers[id];
-    problem.items.push_back(
-        {(buffer.size_bytes + alignment - 1) / alignment, section(buffer.begin), section(buffer.end)});
-  }
-}
 
-/// Units alive in each section, and the highest of them during each item's life (by a sparse table).
-void measure_load(Problem& problem) {
-  std::vector<std::uint64_t> change(problem.sections() + 1, 0);
-  for (const SkylineItem& item : problem.items) {
-    change[item.begin] += item.size;
-    change[item.end] -= item.size;  // wraps; the running sum comes out right
+  SpacePlan run(std::uint64_t& passes) {
+    plan_.lower_bound_bytes = blocks_.bound * blocks_.unit_bytes;
+    plan_.lower_bound_time = blocks_.bound_time;
+    plan_.witness = std::move(blocks_.witness);
+    if (plan_.lower_bound_bytes > space_.capacity_bytes) {
+      refuse(Outcome::kImpossible, fmt::format("at step {} at least {} bytes are needed, {} more than the capacity of {}",
+                                               plan_.lower_bound_time, plan_.lower_bound_bytes,
+                                               plan_.lower_bound_bytes - space_.capacity_bytes, space_.capacity_bytes));
+      plan_.peak_bytes = plan_.lower_bound_bytes;
+      return plan_;
+    }
+    if (const std::string clash = find_clash(); !clash.empty()) {
+      refuse(Outcome::kImpossible, clash);
+      return plan_;
+    }
+    solve_parts(passes);
+    return plan_;
   }
-  problem.load.resize(problem.sections());
-  std::partial_sum(change.begin(), change.end() - 1, problem.load.begin());
-  std::vector<std::vector<std::uint64_t>> highest{problem.load};  // [k][s]: over the sections [s, s + 2^k)
-  for (std::uint32_t half = 1; 2 * half <= problem.sections(); half *= 2) {
-    const std::vector<std::uint64_t>& last = highest.back();
-    std::vector<std::uint64_t> level(problem.sections() - 2 * half + 1);
-    for (std::size_t s = 0; s < level.size(); ++s) level[s] = std::max(last[s], last[s + half]);
-    highest.push_back(std::move(level));
-  }
-  for (const SkylineItem& item : problem.items) {
-    const std::uint32_t level = static_cast<std::uint32_t>(std::bit_width(item.end - item.begin)) - 1;
-    problem.max_load.push_back(std::max(highest[level][item.begin], highest[level][item.end - (1u << level)]));
-  }
-}
 
-void find_lower_bound(const Problem& problem, std::uint64_t alignment, Plan& plan) {
-  const auto highest = std::ranges::max_element(problem.load);
-  if (highest == problem.load.end()) return;
-  const std::uint32_t section = static_cast<std::uint32_t>(highest - problem.load.begin());
-  plan.lower_bound_bytes = *highest * alignment;
-  plan.lower_bound_time = problem.times[section];
-  for (std::size_t i = 0; i < problem.items.size(); ++i) {
-    if (problem.items[i].begin <= section && section < problem.items[i].end) plan.witness.push_back(problem.ids[i]);
+ private:
+  /// Idle buffers of a group lie where the group's pin is.
+  void settle_idle_groups(const Problem& problem) {
+    std::vector<std::pair<std::uint32_t, std::uint64_t>> pins;
+    for (const std::uint32_t buffer : blocks_.idle) {
+      const Buffer& idle = problem.buffers[buffer];
+      if (idle.group != kNoGroup && idle.pinned_offset != kUnpinned) pins.emplace_back(idle.group, idle.pinned_offset);
+    }
+    std::ranges::sort(pins);
+    for (const std::uint32_t buffer : blocks_.idle) {
+      const auto pin = std::ranges::lower_bound(pins, problem.buffers[buffer].group, {},
+                                                &std::pair<std::uint32_t, std::uint64_t>::first);
+      if (pin != pins.end() && pin->first == problem.buffers[buffer].group) offsets_[buffer] = pin->second;
+    }
   }
-}
 
-/// The ranks: items with larger keys come first; ties keep the order of the input.
-constexpr int kRanks = 6;
-std::array<std::uint64_t, 3> key(const Problem& problem, std::uint32_t item, int rank) {
-  const std::uint64_t size = problem.items[item].size;
-  const std::uint64_t length = problem.times[problem.items[item].end] - problem.times[problem.items[item].begin];
-  const std::uint64_t load = problem.max_load[item];
-  // Saturating: an area of more than 64 bits is as large as any other such area.
-  const std::uint64_t area = size > ~std::uint64_t{0} / length ? ~std::uint64_t{0} : size * length;
-  switch (rank) {
-    case 0:
-      return {load, length, size};
-    case 1:
-      return {length, size, load};
-    case 2:
-      return {area, size, load};
-    case 3:
-      return {load, area, size};
-    case 4:
-      return {load, size, length};
-    default:
-      return {size, length, load};
+  void refuse(Outcome outcome, std::string reason) {
+    plan_.outcome = outcome;
+    plan_.reason = std::move(reason);
   }
-}
 
-SkylineResult best_of_ranks(const Problem& problem, std::uint64_t bound) {
-  SkylineResult best;
-  for (int rank = 0; rank < kRanks; ++rank) {
-    std::vector<std::array<std::uint64_t, 3>> keys(problem.items.size());
-    for (std::uint32_t i = 0; i < keys.size(); ++i) keys[i] = key(problem, i, rank);
-    std::vector<std::uint32_t> order(problem.items.size());
+  /// Two pinned blocks on each other, in words.
+  std::string find_clash() const {
+    for (const Part& part : blocks_.parts) {
+      if (part.pinned.empty()) continue;
+      std::vector<std::uint32_t> pinned;
+      for (std::uint32_t block = 0; block < part.blocks.size(); ++block) {
+        if (part.pinned[block] != kUnpinned) pinned.push_back(block);
+      }
+      std::ranges::stable_sort(pinned, {}, [&](std::uint32_t block) { return part.pinned[block]; });
+      for (std::size_t i = 0; i < pinned.size(); ++i) {
+        const std::uint64_t end = part.pinned[pinned[i]] + part.blocks[pinned[i]].size;
+        for (std::size_t k = i + 1; k < pinned.size() && part.pinned[pinned[k]] < end; ++k) {
+          if (!meet(part, pinned[i], pinned[k])) continue;
+          return fmt::format("buffers {} and {} are pinned onto each other", first_member(part, pinned[i]),
+                             first_member(part, pinned[k]));
+        }
+      }
+    }
+    return {};
+  }
+
+  std::uint32_t first_member(const Part& part, std::uint32_t block) const { return blocks_.members[part.ids[block]][0]; }
+
+  /// The parts with the highest bounds first: the others need not be lower than those.
+  void solve_parts(std::uint64_t& passes) {
+    const bool has_capacity = space_.capacity_bytes != kNoCapacity;
+    const std::uint64_t capacity = space_.capacity_bytes / blocks_.unit_bytes;
+    std::vector<std::uint32_t> order(blocks_.parts.size());
     std::iota(order.begin(), order.end(), 0u);
-    std::ranges::sort(order,
-                      [&](std::uint32_t a, std::uint32_t b) { return keys[a] != keys[b] ? keys[a] > keys[b] : a < b; });
-    SkylineResult result = skyline(problem.items, order, problem.sections());
-    if (rank == 0 || result.peak < best.peak) best = std::move(result);
-    if (best.peak == bound) break;
+    std::ranges::stable_sort(order, [&](std::uint32_t a, std::uint32_t b) { return blocks_.parts[a].bound > blocks_.parts[b].bound; });
+    const std::size_t count = blocks_.members.first.size() - 1;
+    PartGoal goal{.target = has_capacity ? capacity : blocks_.bound,
+                  .has_capacity = has_capacity,
+                  .passes = passes_for(options_, count),
+                  .fixed_passes = count > kManyBlocks ? 1u : kRanks,
+                  .threads = options_.threads};
+    std::uint64_t peak = 0, bound = blocks_.bound;
+    for (const std::uint32_t p : order) {
+      const Part& part = blocks_.parts[p];
+      if (!has_capacity) goal.target = std::max({goal.target, peak});
+      const PartResult result = solve_part(part, goal);
+      passes += result.passes;
+      peak = std::max(peak, result.best.peak);
+      bound = std::max(bound, result.bound);
+      for (std::uint32_t block = 0; block < part.blocks.size(); ++block) {
+        for (const std::uint32_t buffer : blocks_.members[part.ids[block]]) {
+          offsets_[buffer] = result.best.offsets[block] * blocks_.unit_bytes;
+        }
+      }
+    }
+    conclude(peak, bound, has_capacity, capacity);
   }
-  return best;
-}
+
+  void conclude(std::uint64_t peak, std::uint64_t bound, bool has_capacity, std::uint64_t capacity) {
+    plan_.peak_bytes = peak * blocks_.unit_bytes;
+    plan_.optimal = peak <= bound;
+    if (!has_capacity || peak <= capacity) return;
+    if (bound > capacity) {
+      refuse(Outcome::kImpossible, fmt::format("the search has tried every placement within the capacity of {} bytes: "
+                                               "none is valid; the best found above it needs {}",
+                                               space_.capacity_bytes, plan_.peak_bytes));
+      plan_.optimal = false;
+    } else {
+      refuse(Outcome::kNotFound,
+             fmt::format("the best plan found needs {} bytes, {} more than the capacity of {}; at least {} are needed, so "
+                         "there may be one that fits: allow more passes",
+                         plan_.peak_bytes, plan_.peak_bytes - space_.capacity_bytes, space_.capacity_bytes,
+                         plan_.lower_bound_bytes));
+    }
+  }
+
+  const Space& space_;
+  const Options& options_;
+  SpaceBlocks blocks_;
+  std::vector<std::uint64_t>& offsets_;
+  SpacePlan plan_;
+};
 
 }  // namespace
 
+Result<Solution> solve(const Problem& problem, const Options& options) {
+  CRUCIBLE_TRY_VOID(check_problem(problem));
+  Solution solution;
+  solution.offsets.assign(problem.buffers.size(), 0);
+  for (std::uint32_t space = 0; space < problem.spaces.size(); ++space) {
+    SpaceSolver solver(problem, space, options, solution.offsets);
+    solution.spaces.push_back(solver.run(solution.passes));
+    const Outcome outcome = solution.spaces.back().outcome;
+    if (outcome == Outcome::kImpossible || solution.outcome == Outcome::kFound) solution.outcome = outcome;
+  }
+  if (solution.outcome != Outcome::kFound) solution.offsets.clear();
+  return solution;
+}
+
 Result<Plan> plan(std::span<const Buffer> buffers, std::uint64_t alignment) {
-  CRUCIBLE_TRY_VOID(check_input(buffers, alignment));
-  Plan plan;
-  plan.offsets.assign(buffers.size(), 0);  // what occupies nothing stays at 0
   Problem problem;
-  compress(buffers, alignment, problem);
-  if (problem.items.empty()) return plan;
-  measure_load(problem);
-  find_lower_bound(problem, alignment, plan);
-  const SkylineResult best = best_of_ranks(problem, plan.lower_bound_bytes / alignment);
-  for (std::size_t i = 0; i < problem.items.size(); ++i) plan.offsets[problem.ids[i]] = best.offsets[i] * alignment;
-  plan.peak_bytes = best.peak * alignment;
-  return plan;
+  problem.buffers.assign(buffers.begin(), buffers.end());
+  problem.spaces[0].alignment = alignment;
+  CRUCIBLE_TRY(Solution solution, solve(problem));
+  SpacePlan& space = solution.spaces[0];
+  if (solution.outcome != Outcome::kFound) return Error{ErrorCode::kBadInput, std::move(space.reason)};
+  return Plan{.offsets = std::move(solution.offsets),
+              .peak_bytes = space.peak_bytes,
+              .lower_bound_bytes = space.lower_bound_bytes,
+              .lower_bound_time = space.lower_bound_time,
+              .witness = std::move(space.witness),
+              .optimal = space.optimal};
 }
 
 }  // namespace crucible::memory
