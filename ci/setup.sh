@@ -12,7 +12,7 @@ packages=(
   clang-19 libclang-rt-19-dev python3
   libboost-dev
   libbenchmark-dev libcli11-dev libdnnl-dev libfmt-dev libgtest-dev libgmock-dev
-  libssl-dev libxxhash-dev libzstd-dev nlohmann-json3-dev libtomlplusplus-dev
+  libssl-dev libxxhash-dev libz3-dev libzstd-dev nlohmann-json3-dev libtomlplusplus-dev
 )
 
 say() { printf '%s\n' "$*" >&2; }

@@ -201,6 +201,13 @@ class Reduction {
     leader_[std::max(a, b)] = std::min(a, b);
   }
 
+  /// Occupies nothing itself, though its group may.
+  bool is_idle(std::uint32_t buffer) const {
+    std::vector<TimeRange> life;
+    add_life(problem_.buffers[buffer], 0, period_of_problem_, life);
+    return life.empty();
+  }
+
   /// Sections that a life or a pair kept apart connects have one leader, their first.
   void find_parts() {
     leader_.resize(sections_);
@@ -217,7 +224,7 @@ class Reduction {
     }
     for (const Apart& pair : problem_.apart) {
       const std::uint32_t a = block_of_[pair.first], b = block_of_[pair.second];
-      if (a == kNone || b == kNone) continue;
+      if (a == kNone || b == kNone || is_idle(pair.first) || is_idle(pair.second)) continue;
       apart_.push_back({a, b});
       join(ranges_[first_range_[a]].begin, ranges_[first_range_[b]].begin);
     }
