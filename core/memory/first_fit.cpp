@@ -26,7 +26,7 @@ void add(Intervals& list, std::uint64_t low, std::uint64_t high) {
 
 }  // namespace
 
-FirstFit::FirstFit(const Part& part) : part_(part) {
+FirstFit::FirstFit(const Part& part, Gap gap) : part_(part), gap_(gap) {
   while (leaves_ < part.sections) leaves_ *= 2;
   touching_.resize(2 * std::size_t{leaves_});
   covering_.resize(2 * std::size_t{leaves_});
@@ -62,12 +62,37 @@ void FirstFit::gather(const Range& range) {
   }
 }
 
-std::uint64_t FirstFit::lowest_free(std::uint32_t block, const Placed& placed) {
+std::uint64_t FirstFit::find(std::uint32_t block, const Placed& placed) {
   walks_.clear();
   Range own;
   for (const Range& range : part_.life(block, own)) gather(range);
+  std::uint64_t offset = lowest_free(block, placed, 0);
+  if (gap_ == Gap::kLowest) return offset;
+  std::uint64_t best = offset, smallest = kUnpinned;
+  while (true) {
+    const std::uint64_t end = gap_end(block, placed, offset);
+    if (end == kUnpinned) return smallest == kUnpinned ? offset : best;  // open above: only where nothing else does
+    if (end - offset < smallest) best = offset, smallest = end - offset;
+    offset = lowest_free(block, placed, part_.aligned(block, end));
+  }
+}
+
+/// Where the gap that begins at `offset`, as lowest_free() returned it, ends; kUnpinned when nothing is above.
+std::uint64_t FirstFit::gap_end(std::uint32_t block, const Placed& placed, std::uint64_t offset) const {
+  std::uint64_t end = kUnpinned;
+  for (const Walk& walk : walks_) {
+    if (walk.at < walk.list->size()) end = std::min(end, (*walk.list)[walk.at].first);
+  }
+  if (part_.apart.empty()) return end;
+  for (const std::uint32_t other : part_.apart[block]) {
+    if (is_placed_[other] && placed.offsets[other] >= offset) end = std::min(end, placed.offsets[other]);
+  }
+  return end;
+}
+
+/// The lowest free offset at or above `offset`; walks_ are moved along.
+std::uint64_t FirstFit::lowest_free(std::uint32_t block, const Placed& placed, std::uint64_t offset) {
   const std::uint64_t size = part_.blocks[block].size;
-  std::uint64_t offset = 0;
   for (bool moved = true; moved;) {
     moved = false;
     for (Walk& walk : walks_) {
@@ -110,7 +135,7 @@ void FirstFit::pass(std::span<const std::uint32_t> order, std::uint64_t limit, P
   }
   for (const std::uint32_t block : order) {
     if (placed.peak > limit) return;
-    if (!is_placed_[block]) put(block, lowest_free(block, placed), placed);
+    if (!is_placed_[block]) put(block, find(block, placed), placed);
   }
 }
 

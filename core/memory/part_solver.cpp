@@ -76,47 +76,63 @@ class PartSolver {
     if (placed.peak < result_.best.peak) result_.best = placed;
   }
 
-  /// Skyline in the ranks, then first fit in three of them; first fit alone where skyline does not know the rules.
+  /// Skyline in the ranks, then first fit and best fit in three of them; fits in all ranks where skyline does not know
+  /// the rules.
   void fixed_tiers() {
     const bool is_plain = part_.is_plain();
-    const std::uint32_t first = is_plain ? std::min(goal_.fixed_passes, kRanks) : 0;
-    constexpr std::uint32_t kFirstFitRanks[] = {5, 2, 0, 3, 4, 1};
-    const std::uint32_t second = std::min(goal_.fixed_passes, is_plain ? kRanks / 2 : kRanks);
-    starts_.resize(first + (is_plain && part_.blocks.size() > kFirstFitLimit ? 0 : second));
-    const std::uint32_t found = run_jobs(
-        static_cast<std::uint32_t>(starts_.size()), goal_.threads, [&](std::uint32_t job, const std::atomic<bool>&) {
-          Start& start = starts_[job];
-          start.order = ranked(part_, job < first ? job : kFirstFitRanks[job - first]);
-          if (job < first) {
-            Skyline(part_).pass(start.order, kNoLimit, start.placed);
-          } else {
-            FirstFit(part_).pass(start.order, kNoLimit, start.placed);
-          }
-          return start.placed.peak <= goal_.target;
-        });
+    const std::uint32_t lines = is_plain ? std::min(goal_.fixed_passes, kRanks) : 0;
+    constexpr std::uint32_t kFitRanks[] = {5, 2, 0, 3, 4, 1};
+    std::uint32_t fits = std::min(goal_.fixed_passes, is_plain ? kRanks / 2 : kRanks);
+    if (is_plain && (part_.blocks.size() > kFitLimit || !goal_.first_fit)) fits = 0;
+    starts_.resize(lines + (goal_.best_fit ? 2 : 1) * fits);
+    const auto count = static_cast<std::uint32_t>(starts_.size());
+    const std::uint32_t found = run_jobs(count, goal_.threads, [&](std::uint32_t job, const std::atomic<bool>&) {
+      Start& start = starts_[job];
+      const bool is_line = job < lines;
+      start.order = ranked(part_, is_line ? job : kFitRanks[(job - lines) % fits]);
+      if (is_line) {
+        Skyline(part_).pass(start.order, kNoLimit, start.placed);
+      } else {
+        FirstFit(part_, job - lines < fits ? Gap::kLowest : Gap::kSmallest).pass(start.order, kNoLimit, start.placed);
+      }
+      return start.placed.peak <= goal_.target;
+    });
     if (found < starts_.size()) starts_.resize(found + 1);
     for (const Start& start : starts_) keep(start.placed);
-    // First fit's offsets say nothing about a skyline pass in the same order.
-    if (is_plain) starts_.resize(std::min<std::size_t>(starts_.size(), first));
+    // The search goes on with skyline passes, or with first fit: other offsets say nothing about those.
+    starts_.resize(std::min<std::size_t>(starts_.size(), is_plain ? lines : fits));
     std::ranges::stable_sort(starts_, [](const Start& a, const Start& b) { return a.placed.peak < b.placed.peak; });
   }
 
-  /// The search on ranks: several chains, the first to reach the target wins, else the lowest peak.
+  /// The search on ranks: many short chains, then the best of them for longer. The first to reach the target wins.
   void search(std::uint64_t passes) {
     const std::uint64_t cost = part_.is_plain() ? 1 : kFirstFitPasses;
-    const auto chains = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(passes / cost / kChainPasses, 1, kMaxChains));
-    const std::uint64_t each = passes / cost / chains;
-    if (each == 0 || starts_.empty()) return;
-    std::vector<Placed> results(chains);
+    const std::uint64_t half = passes / cost / 2;
+    if (half == 0 || starts_.empty()) return;
+    const auto count = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(half / kChainPasses, 1, kMaxChains));
+    std::vector<Chain> chains;
+    for (std::uint32_t number = 0; number < count; ++number) {
+      const Start& start = starts_[number / kChainsPerStart % starts_.size()];
+      chains.emplace_back(part_, start.order, start.placed, number, goal_.target);
+    }
+    if (go_on(chains, half / count, cost)) return;
+    std::ranges::stable_sort(chains, {}, [](const Chain& chain) { return chain.best().peak; });
+    chains.erase(chains.begin() + (count + kKeepOneOf - 1) / kKeepOneOf, chains.end());
+    go_on(chains, half / chains.size(), cost);
+  }
+
+  /// True when one has reached the target.
+  bool go_on(std::vector<Chain>& chains, std::uint64_t passes, std::uint64_t cost) {
+    const auto count = static_cast<std::uint32_t>(chains.size());
     const std::uint32_t found =
-        run_jobs(chains, goal_.threads, [&](std::uint32_t number, const std::atomic<bool>& stop) {
-          const Start& start = starts_[number / 3 % starts_.size()];
-          const Chain chain{number, each, goal_.target, &stop};
-          results[number] = search_ranks(part_, start.order, start.placed, chain);
-          return results[number].peak <= goal_.target;
+        run_jobs(count, goal_.threads, [&](std::uint32_t number, const std::atomic<bool>& stop) {
+          chains[number].run(passes, stop);
+          return chains[number].best().peak <= goal_.target;
         });
-    result_.passes += each * cost * std::min(chains, found + 1);
-    for (std::uint32_t number = 0; number < std::min(chains, found + 1); ++number) keep(results[number]);
+    const std::uint32_t run = std::min(count, found + 1);
+    for (std::uint32_t number = 0; number < run; ++number) keep(chains[number].best());
+    result_.passes += passes * cost * run;
+    return found < count;
   }
 
   /// Looks for a placement within the target; when there is none, the bound rises (and the target, if it is the bound).
@@ -154,9 +170,10 @@ class PartSolver {
   }
 
   static constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
-  static constexpr std::size_t kFirstFitLimit = 200'000;  // blocks: beyond, a skyline pass alone is better
-  static constexpr std::uint64_t kChainPasses = 100;
-  static constexpr std::uint64_t kMaxChains = 9;
+  static constexpr std::size_t kFitLimit = 200'000;  // blocks: beyond, a skyline pass alone is better
+  static constexpr std::uint64_t kChainPasses = 25;  // of a short chain, at least
+  static constexpr std::uint64_t kMaxChains = 32;
+  static constexpr std::uint32_t kChainsPerStart = 6, kKeepOneOf = 8;
 
   const Part& part_;
   const PartGoal& goal_;

@@ -13,6 +13,7 @@ struct PartGoal {
   bool has_capacity = false;   // the target is a capacity: whether it can be reached matters, and nothing else
   std::uint64_t passes = 0;    // of search
   std::uint32_t fixed_passes = 0;  // of each kind in the fixed tiers, at most
+  bool first_fit = true, best_fit = true;  // kinds, where skyline knows the rules; else first fit is all there is
   std::uint32_t threads = 1;
 };
 

@@ -15,13 +15,16 @@ namespace {
 
 /// Placements of single blocks that a budget amounts to.
 constexpr std::uint64_t kQuickPlacements = 100'000, kThoroughPlacements = 3'000'000;
+constexpr std::size_t kFewBlocks = 3'000;
 /// Blocks from which the fixed tiers try only one rank.
 constexpr std::size_t kManyBlocks = 300'000;
 
 std::uint64_t passes_for(const Options& options, std::size_t blocks) {
   if (options.budget_passes < Options::kThorough) return options.budget_passes;
   const bool is_quick = options.budget_passes == Options::kQuick;
-  return (is_quick ? kQuickPlacements : kThoroughPlacements) / std::max<std::size_t>(blocks, 1);
+  std::uint64_t placements = is_quick ? kQuickPlacements : kThoroughPlacements;
+  if (blocks < kFewBlocks) placements += placements / 2;  // a placement among few takes less time
+  return placements / std::max<std::size_t>(blocks, 1);
 }
 
 bool meet(const Part& part, std::uint32_t a, std::uint32_t b) {
@@ -117,10 +120,13 @@ class SpaceSolver {
     std::iota(order.begin(), order.end(), 0u);
     std::ranges::stable_sort(order, [&](std::uint32_t a, std::uint32_t b) { return blocks_.parts[a].bound > blocks_.parts[b].bound; });
     const std::size_t count = blocks_.members.first.size() - 1;
+    const bool is_quick = options_.budget_passes == Options::kQuick;
     PartGoal goal{.target = has_capacity ? capacity : blocks_.bound,
                   .has_capacity = has_capacity,
                   .passes = passes_for(options_, count),
                   .fixed_passes = count > kManyBlocks ? 1u : kRanks,
+                  .first_fit = !is_quick || count < kFewBlocks,
+                  .best_fit = !is_quick && options_.budget_passes > 0,
                   .threads = options_.threads};
     std::uint64_t peak = 0, bound = blocks_.bound;
     for (const std::uint32_t p : order) {

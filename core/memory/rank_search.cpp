@@ -30,15 +30,17 @@ std::uint64_t scaled(std::uint64_t value, std::uint64_t share) {
   return value / kOne * share + value % kOne * share / kOne;
 }
 
-class Walk {
- public:
-  Walk(const Part& part, std::vector<std::uint32_t> order, const Placed& start, const Chain& chain)
-      : part_(part), chain_(chain), pass_(part), random_(chain.number + 1), order_(std::move(order)), current_(start),
-        best_(start) {}
+}  // namespace
 
-  Placed run() {
-    for (std::uint64_t pass = 0; pass < chain_.passes && best_.peak > chain_.target; ++pass) {
-      if (chain_.stop != nullptr && *chain_.stop) break;
+class Chain::Walk {
+ public:
+  Walk(const Part& part, std::vector<std::uint32_t> order, const Placed& start, std::uint32_t number,
+       std::uint64_t target)
+      : part_(part), number_(number), target_(target), pass_(part), random_(number + 1), order_(std::move(order)),
+        current_(start), best_(start) {}
+
+  void run(std::uint64_t passes, const std::atomic<bool>& stop) {
+    for (; passes > 0 && best_.peak > target_ && !stop; --passes) {
       promote();
       const std::uint64_t limit = acceptable();
       pass_.run(next_order_, limit, next_);
@@ -47,18 +49,19 @@ class Walk {
       std::swap(current_, next_);
       if (current_.peak < best_.peak) best_ = current_;
     }
-    return std::move(best_);
   }
+
+  const Placed& best() const { return best_; }
 
  private:
   /// Three ways to walk: equal peaks are accepted and what is high varies; slightly worse ones are accepted and only
   /// the highest move; all that is high moves, by any amount.
-  std::uint32_t way() const { return chain_.number % 3; }
+  std::uint32_t way() const { return number_ % 3; }
 
   std::uint64_t acceptable() {
     if (way() != 1) return current_.peak;
     const std::uint64_t share = scaled(random_.share(), random_.share()) / 20;
-    return best_.peak + scaled(best_.peak - chain_.target, share);
+    return std::max(current_.peak, best_.peak + scaled(best_.peak - target_, share));
   }
 
   /// The next order: blocks that end above a threshold move forward by random shares of their positions.
@@ -70,7 +73,7 @@ class Walk {
     const std::uint64_t some = random_.share();
     std::uint64_t strength = random_.share();
     if (way() != 2) strength = scaled(strength, strength);
-    const std::uint64_t excess = current_.peak - chain_.target;
+    const std::uint64_t excess = current_.peak - target_;
     const std::uint64_t threshold = current_.peak - std::max<std::uint64_t>(1, scaled(excess, depth) / 2);
 
     promoted_.clear();
@@ -99,15 +102,14 @@ class Walk {
   }
 
   const Part& part_;
-  const Chain& chain_;
+  std::uint32_t number_ = 0;
+  std::uint64_t target_ = 0;
   Pass pass_;
   Random random_;
   std::vector<std::uint32_t> order_, next_order_;
   std::vector<std::pair<std::uint64_t, std::uint32_t>> promoted_, rest_;  // key, block
   Placed current_, next_, best_;
 };
-
-}  // namespace
 
 Pass::Pass(const Part& part) {
   if (part.is_plain()) {
@@ -125,8 +127,15 @@ void Pass::run(std::span<const std::uint32_t> order, std::uint64_t limit, Placed
   }
 }
 
-Placed search_ranks(const Part& part, std::vector<std::uint32_t> order, const Placed& start, const Chain& chain) {
-  return Walk(part, std::move(order), start, chain).run();
-}
+Chain::Chain(const Part& part, std::vector<std::uint32_t> order, const Placed& start, std::uint32_t number,
+             std::uint64_t target)
+    : walk_(std::make_unique<Walk>(part, std::move(order), start, number, target)) {}
+Chain::~Chain() = default;
+Chain::Chain(Chain&&) noexcept = default;
+Chain& Chain::operator=(Chain&&) noexcept = default;
+
+void Chain::run(std::uint64_t passes, const std::atomic<bool>& stop) { walk_->run(passes, stop); }
+
+const Placed& Chain::best() const { return walk_->best(); }
 
 }  // namespace crucible::memory

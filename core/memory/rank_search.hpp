@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -27,14 +28,24 @@ class Pass {
   std::optional<FirstFit> first_fit_;
 };
 
-struct Chain {
-  std::uint32_t number = 0;      // how it judges, and its random numbers
-  std::uint64_t passes = 0;      // at most
-  std::uint64_t target = 0;      // a peak that is low enough to stop at
-  const std::atomic<bool>* stop = nullptr;  // may be set by another thread: the result is not wanted any more
-};
+/// A walk from an order, which leads to `start`. Deterministic in its number and its passes. Threads: one at a time.
+class Chain {
+ public:
+  /// `number`: how it judges, and its random numbers. `target`: a peak that is low enough to stop at.
+  Chain(const Part& part, std::vector<std::uint32_t> order, const Placed& start, std::uint32_t number,
+        std::uint64_t target);
+  ~Chain();
+  Chain(Chain&&) noexcept;
+  Chain& operator=(Chain&&) noexcept;
 
-/// Walks from `order`, which leads to `start`; returns the best placement seen, `start` included. Deterministic.
-Placed search_ranks(const Part& part, std::vector<std::uint32_t> order, const Placed& start, const Chain& chain);
+  /// Goes on for up to `passes`. Another thread may set `stop`: the result is not wanted any more.
+  void run(std::uint64_t passes, const std::atomic<bool>& stop);
+  /// The best placement seen, `start` included.
+  const Placed& best() const;
+
+ private:
+  class Walk;
+  std::unique_ptr<Walk> walk_;
+};
 
 }  // namespace crucible::memory
