@@ -81,8 +81,9 @@ class PartSolver {
   void fixed_tiers() {
     const bool is_plain = part_.is_plain();
     const std::uint32_t lines = is_plain ? std::min(goal_.fixed_passes, kRanks) : 0;
-    constexpr std::uint32_t kFitRanks[] = {5, 2, 0, 3, 4, 1};
+    constexpr std::uint32_t kFitRanks[] = {4, 5, 0, 3, 2, 1};
     std::uint32_t fits = std::min(goal_.fixed_passes, is_plain ? kRanks / 2 : kRanks);
+    if (is_plain && part_.blocks.size() > kManyToFit) fits = std::min(fits, 1u);
     if (is_plain && (part_.blocks.size() > kFitLimit || !goal_.first_fit)) fits = 0;
     starts_.resize(lines + (goal_.best_fit ? 2 : 1) * fits);
     const auto count = static_cast<std::uint32_t>(starts_.size());
@@ -170,7 +171,8 @@ class PartSolver {
   }
 
   static constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
-  static constexpr std::size_t kFitLimit = 200'000;  // blocks: beyond, a skyline pass alone is better
+  static constexpr std::size_t kManyToFit = 5'000;  // blocks: beyond, first fit is slow and only its best rank is tried
+  static constexpr std::size_t kFitLimit = 200'000;  // blocks: beyond, not even that
   static constexpr std::uint64_t kChainPasses = 25;  // of a short chain, at least
   static constexpr std::uint64_t kMaxChains = 32;
   static constexpr std::uint32_t kChainsPerStart = 6, kKeepOneOf = 8;
