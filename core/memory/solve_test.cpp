@@ -74,9 +74,9 @@ TEST(Solve, WithinACapacityTheOutcomeIsNeverWrong) {
     if (plan.peak_bytes == 0) continue;
     problem.spaces[space].capacity_bytes = plan.peak_bytes;
     const Solution fits = solve_or_fail(problem, {.budget_passes = 4000});
-    ASSERT_EQ(fits.outcome, Outcome::kFound);
-    ASSERT_TRUE(check(problem, fits));
-    ++found;
+    ASSERT_NE(fits.outcome, Outcome::kImpossible);  // a plan is known; the budget may not suffice to find it again
+    ASSERT_EQ(check(problem, fits).has_value(), fits.outcome == Outcome::kFound);
+    found += fits.outcome == Outcome::kFound ? 1 : 0;
     problem.spaces[space].capacity_bytes = plan.peak_bytes - 1;
     const Solution tight = solve_or_fail(problem, {.budget_passes = 4000});
     ASSERT_EQ(tight.outcome, plan.optimal ? Outcome::kImpossible : tight.outcome);
