@@ -26,6 +26,8 @@ TEST(FuzzCorpus, Journal) { EXPECT_GE(run_all("journal", fuzz_journal), journal_
 
 TEST(FuzzCorpus, Program) { EXPECT_GE(run_all("program", fuzz_program), program_seeds().size()); }
 
+TEST(FuzzCorpus, Instance) { EXPECT_GE(run_all("instance", fuzz_instance), instance_seeds().size()); }
+
 TEST(FuzzCorpus, IsSmallAndMadeByTheGenerator) {
   // The committed seeds are the generator's: tests/fuzz/make_corpus writes them.
   const std::filesystem::path folder = CRUCIBLE_FUZZ_CORPUS;
@@ -41,6 +43,7 @@ TEST(FuzzCorpus, IsSmallAndMadeByTheGenerator) {
   expect_equal("trace", trace_seeds());
   expect_equal("journal", journal_seeds());
   expect_equal("program", program_seeds());
+  expect_equal("instance", instance_seeds());
 }
 
 }  // namespace

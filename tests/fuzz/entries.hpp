@@ -19,9 +19,13 @@ void fuzz_journal(std::span<const std::byte> input);
 /// A program, in binary form where it begins so, else as text.
 void fuzz_program(std::span<const std::byte> input);
 
+/// An instance of the memory planner as CSV.
+void fuzz_instance(std::span<const std::byte> input);
+
 /// Inputs that reach every decoder: what the corpus is made of.
 std::vector<std::vector<std::byte>> trace_seeds();
 std::vector<std::vector<std::byte>> journal_seeds();
 std::vector<std::vector<std::byte>> program_seeds();
+std::vector<std::vector<std::byte>> instance_seeds();
 
 }  // namespace crucible::fuzz

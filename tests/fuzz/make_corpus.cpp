@@ -1,4 +1,5 @@
-// make_corpus FOLDER: writes the inputs that the fuzzers start from into FOLDER/trace, FOLDER/journal and FOLDER/program.
+// make_corpus FOLDER: writes the inputs that the fuzzers start from into FOLDER/trace, FOLDER/journal, FOLDER/program and
+// FOLDER/instance.
 #include <cstdio>
 
 #include "core/trace/trace_samples.hpp"
@@ -18,5 +19,6 @@ int main(int argc, char** argv) {
   write("trace", crucible::fuzz::trace_seeds());
   write("journal", crucible::fuzz::journal_seeds());
   write("program", crucible::fuzz::program_seeds());
+  write("instance", crucible::fuzz::instance_seeds());
   return 0;
 }
