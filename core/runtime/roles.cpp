@@ -1,0 +1,285 @@
+// Roles of values by what reads and writes them, modules of the backward by what it reads, names of gradients by what they
+// update: see roles.hpp.
+#include "core/runtime/roles.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace crucible::runtime {
+namespace {
+
+using graph::kNone;
+using graph::OpId;
+using graph::Phase;
+using graph::ValueId;
+using graph::ValueKind;
+
+/// "blocks.0.norm1" of "exp_avg of blocks.0.norm1.weight".
+std::string module_of_name(std::string_view name) {
+  if (const std::size_t of = name.rfind(" of "); of != std::string_view::npos) name.remove_prefix(of + 4);
+  const std::size_t dot = name.rfind('.');
+  return dot == std::string_view::npos ? "" : std::string(name.substr(0, dot));
+}
+
+class Assigner {
+ public:
+  Assigner(const graph::Program& program, const RecordedRoles& recorded)
+      : program_(program), recorded_(recorded), values_(program.values.size()), readers_(program.values.size()) {
+    for (const graph::Op& op : program.ops) {
+      if (phase_of(op) == Phase::kBackward) first_backward_ = std::min(first_backward_, trace_op(op));
+    }
+    for (OpId op = 0; op < program.ops.size(); ++op) {
+      for (const graph::Operand& input : program.ops[op].inputs) {
+        if (!input.is_scalar()) readers_[input.value][static_cast<std::size_t>(phase_of(program.ops[op]))] = true;
+      }
+    }
+  }
+
+  std::vector<ValueRole> run() {
+    for (const graph::State& state : program_.states) name_state(state);
+    for (const graph::Input& input : program_.inputs) {
+      values_[input.value].role = Role::kInput;
+      values_[input.value].name = input.is_draw ? "recorded draw" : program_.values[input.value].name;
+    }
+    for (const graph::Constant& constant : program_.constants) name_constant(constant.value);
+    for (const graph::Op& op : program_.ops) name_results(op);
+    for (const graph::State& state : program_.states) {
+      if (values_[state.start].role == Role::kParameter && state.end != state.start) find_gradient(state);
+      if (state.end != state.start) values_[state.end] = with_source(values_[state.start], values_[state.end].source);
+    }
+    for (ValueId value = 0; value < values_.size(); ++value) {
+      if (values_[value].name.empty()) values_[value].name = fmt::format("%{}", value);
+    }
+    return std::move(values_);
+  }
+
+ private:
+  static ValueRole with_source(ValueRole role, std::uint32_t source) {
+    role.source = source;
+    return role;
+  }
+  const graph::Source* source_of(const graph::Op& op) const {
+    return op.source < program_.sources.size() ? &program_.sources[op.source] : nullptr;
+  }
+  Phase phase_of(const graph::Op& op) const {
+    const graph::Source* source = source_of(op);
+    return source ? source->phase : Phase::kForward;
+  }
+  std::uint32_t trace_op(const graph::Op& op) const {
+    const graph::Source* source = source_of(op);
+    return source ? source->trace_op : kNone;
+  }
+  bool is_read_in(ValueId value, Phase phase) const { return readers_[value][static_cast<std::size_t>(phase)]; }
+  /// Clipping of gradients runs in no phase of its own: it is what comes after the first backward and is none itself.
+  bool is_between(const graph::Op& op) const {
+    return phase_of(op) == Phase::kForward && trace_op(op) != kNone && trace_op(op) > first_backward_;
+  }
+  trace::Role recorded(const std::string& name) const {
+    const auto found = recorded_.find(name);
+    return found == recorded_.end() ? trace::Role::kUnknown : found->second;
+  }
+
+  void name_state(const graph::State& state) {
+    ValueRole& value = values_[state.start];
+    value.name = program_.values[state.start].name;
+    value.module = module_of_name(value.name);
+    switch (recorded(value.name)) {
+      case trace::Role::kParameter:
+        value.role = Role::kParameter;
+        return;
+      case trace::Role::kBuffer:
+        value.role = Role::kModuleBuffer;
+        return;
+      case trace::Role::kOptimizerState:
+        value.role = Role::kOptimizerState;
+        return;
+      case trace::Role::kInput:
+      case trace::Role::kUnknown:
+        value.role = state_role(state, value.name);
+        return;
+    }
+  }
+
+  /// Without the recording's word: by its name, then by who reads and who writes it.
+  Role state_role(const graph::State& state, std::string_view name) const {
+    if (name.starts_with("grad of ")) return Role::kGradient;
+    if (name.find(" of ") != std::string_view::npos) return Role::kOptimizerState;
+    const bool computes = is_read_in(state.start, Phase::kForward) || is_read_in(state.start, Phase::kBackward);
+    if (!computes && is_read_in(state.start, Phase::kOptimizer)) return Role::kOptimizerState;
+    if (state.end == state.start) return Role::kParameter;
+    const OpId writer = program_.values[state.end].producer;
+    const bool updated = writer < program_.ops.size() && phase_of(program_.ops[writer]) == Phase::kOptimizer;
+    return updated ? Role::kParameter : Role::kModuleBuffer;
+  }
+
+  void name_constant(ValueId id) {
+    ValueRole& value = values_[id];
+    value.name = program_.values[id].name;
+    value.module = module_of_name(value.name);
+    const trace::Role role = recorded(value.name);
+    value.role = role == trace::Role::kParameter ? Role::kParameter
+                 : role == trace::Role::kBuffer  ? Role::kModuleBuffer
+                                                 : Role::kConstant;
+  }
+
+  void name_results(const graph::Op& op) {
+    const graph::Source* source = source_of(op);
+    const std::string module = source && !source->module.empty() ? source->module : module_of_inputs(op);
+    for (const graph::Operand& output : op.outputs) {
+      if (program_.values[output.value].kind != ValueKind::kTemporary) continue;
+      ValueRole& value = values_[output.value];
+      value.source = source ? op.source : kNone;
+      value.module = module;
+      value.role = phase_of(op) == Phase::kForward && !is_between(op) && is_read_in(output.value, Phase::kBackward)
+                       ? Role::kActivation
+                       : Role::kTemporary;
+      value.name = program_.values[output.value].name;
+      if (!value.name.empty() || source == nullptr) continue;
+      value.name = source->module.empty() ? source->op : fmt::format("{} of {}", source->op, source->module);
+    }
+  }
+
+  std::string module_of_inputs(const graph::Op& op) const {
+    std::array<std::string, 3> found;  // of a state, an activation, anything else
+    for (const graph::Operand& input : op.inputs) {
+      if (input.is_scalar() || values_[input.value].module.empty()) continue;
+      const ValueRole& value = values_[input.value];
+      const bool is_state = program_.values[input.value].kind != ValueKind::kTemporary;
+      std::string& place = found[is_state ? 0 : value.role == Role::kActivation ? 1 : 2];
+      if (place.empty()) place = value.module;
+    }
+    for (const std::string& module : found) {
+      if (!module.empty()) return module;
+    }
+    return "";
+  }
+
+  /// From the parameter's new value back through the optimizer (and clipping) to what the backward made, element for element.
+  void find_gradient(const graph::State& parameter) {
+    constexpr std::size_t kFar = 64;  // an optimizer's update of one parameter has a few dozen ops
+    const std::int64_t elements = program_.values[parameter.start].elements;
+    std::vector<ValueId> open = {parameter.end};
+    for (std::size_t next = 0; next < open.size() && next < kFar; ++next) {
+      const OpId producer = program_.values[open[next]].producer;
+      if (producer >= program_.ops.size()) continue;
+      const graph::Op& op = program_.ops[producer];
+      const bool is_updating = phase_of(op) == Phase::kOptimizer;
+      if (!is_updating && (phase_of(op) == Phase::kBackward || is_between(op))) {
+        ValueRole& value = values_[open[next]];
+        value.role = Role::kGradient;
+        value.name = "grad of " + program_.values[parameter.start].name;
+        value.module = values_[parameter.start].module;
+      }
+      if (!is_updating && !is_between(op)) continue;
+      for (const graph::Operand& input : op.inputs) {
+        const bool follows = !input.is_scalar() && program_.values[input.value].kind == ValueKind::kTemporary &&
+                             program_.values[input.value].elements == elements;
+        if (follows && std::ranges::find(open, input.value) == open.end()) open.push_back(input.value);
+      }
+    }
+  }
+
+  const graph::Program& program_;
+  const RecordedRoles& recorded_;
+  std::vector<ValueRole> values_;
+  std::vector<std::array<bool, 3>> readers_;  // per value: by phase
+  std::uint32_t first_backward_ = kNone;      // as an op of the recording
+};
+
+Phase phase_of_step(const graph::Program& program, const kernel::Step& step) {
+  std::array<std::size_t, 3> ops = {};
+  for (const OpId op : step.ops) {
+    const std::uint32_t source = program.ops[op].source;
+    if (source < program.sources.size()) ++ops[static_cast<std::size_t>(program.sources[source].phase)];
+  }
+  return static_cast<Phase>(std::ranges::max_element(ops) - ops.begin());
+}
+
+/// Steps from the first that uses each value to the last.
+std::vector<std::uint32_t> lengths(const graph::Program& program, const kernel::Schedule& schedule) {
+  std::vector<std::uint32_t> first(program.values.size(), kNone), length(program.values.size(), 0);
+  for (std::uint32_t step = 0; step < schedule.steps.size(); ++step) {
+    for (const kernel::BufferArgument& argument : schedule.steps[step].buffers) {
+      if (first[argument.value] == kNone) first[argument.value] = step;
+      length[argument.value] = step - first[argument.value] + 1;
+    }
+  }
+  return length;
+}
+
+}  // namespace
+
+std::string_view role_name(Role role) {
+  switch (role) {
+    case Role::kParameter:
+      return "parameter";
+    case Role::kModuleBuffer:
+      return "module buffer";
+    case Role::kOptimizerState:
+      return "optimizer state";
+    case Role::kGradient:
+      return "gradient";
+    case Role::kActivation:
+      return "activation";
+    case Role::kInput:
+      return "input";
+    case Role::kConstant:
+      return "constant";
+    case Role::kTemporary:
+      return "temporary";
+    case Role::kWorkspace:
+      return "workspace";
+  }
+  return "";
+}
+
+RecordedRoles recorded_roles(const trace::Trace& trace) {
+  RecordedRoles roles;
+  for (const trace::External& external : trace.externals) roles.emplace(external.name, external.role);
+  for (const trace::FinalState& state : trace.final_states) roles.emplace(state.name, state.role);
+  roles.erase("");
+  return roles;
+}
+
+PlanRoles assign_roles(const graph::Program& program, const kernel::Schedule& schedule, const Placement& placement,
+                       const RecordedRoles& recorded) {
+  PlanRoles roles;
+  roles.values = Assigner(program, recorded).run();
+  const std::size_t buffers = placement.buffers.size();
+  roles.buffers.assign(buffers, Role::kWorkspace);
+  roles.value_of.assign(buffers, kNone);
+  roles.members.assign(buffers, 0);
+  const std::vector<std::uint32_t> length = lengths(program, schedule);
+  const auto is_held = [&](ValueId value) { return program.values[value].kind != ValueKind::kTemporary; };
+  for (ValueId value = 0; value < program.values.size(); ++value) {
+    const std::uint32_t buffer = placement.buffer_of[value];
+    if (buffer == kNone) continue;
+    ++roles.members[buffer];
+    std::uint32_t& best = roles.value_of[buffer];
+    const bool better = best == kNone || (is_held(value) && !is_held(best)) ||
+                        (is_held(value) == is_held(best) && length[value] > length[best]);
+    if (better) best = value;
+  }
+  for (std::size_t buffer = 0; buffer < buffers; ++buffer) {
+    if (roles.value_of[buffer] != kNone) roles.buffers[buffer] = roles.values[roles.value_of[buffer]].role;
+  }
+  for (const kernel::Step& step : schedule.steps) roles.steps.push_back(phase_of_step(program, step));
+  return roles;
+}
+
+std::vector<std::uint64_t> live_bytes(const Placement& placement, std::size_t steps) {
+  std::vector<std::uint64_t> change(steps + 2, 0);  // modulo 2^64: falls wrap around and cancel
+  for (const memory::Buffer& buffer : placement.buffers) {
+    const std::uint64_t size = (buffer.size_bytes + kAlignment - 1) / kAlignment * kAlignment;
+    change[std::min<std::size_t>(buffer.begin, steps + 1)] += size;
+    change[std::min<std::size_t>(buffer.end, steps + 1)] -= size;
+  }
+  std::vector<std::uint64_t> live(steps + 1, 0);
+  std::uint64_t sum = 0;
+  for (std::size_t time = 0; time <= steps; ++time) live[time] = sum += change[time];
+  return live;
+}
+
+}  // namespace crucible::runtime

@@ -1,0 +1,158 @@
+// Roles of a whole training step whose phases and modules are known, of states that the recording names, and of odd programs.
+#include "core/runtime/roles.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/runtime/test_programs.hpp"
+
+namespace crucible::runtime {
+namespace {
+
+using graph::Phase;
+using graph::ValueId;
+using ::testing::HasSubstr;
+
+/// training_step() as if it had been recorded: ops 0 to 5 are the forward, 6 to 12 the backward, the rest the optimizer.
+graph::Program recorded_step() {
+  graph::Program program = training_step();
+  for (std::uint32_t op = 0; op < program.ops.size(); ++op) {
+    const Phase phase = op < 6 ? Phase::kForward : op < 13 ? Phase::kBackward : Phase::kOptimizer;
+    const std::string module = phase != Phase::kForward ? "" : op < 2 ? "body.first" : op < 3 ? "body.second" : "loss";
+    program.sources.push_back({"aten::op" + std::to_string(op), module, "train.py:" + std::to_string(op), phase, op});
+    program.ops[op].source = op;
+  }
+  for (graph::Value& value : program.values) {
+    if (value.name == "w1") value.name = "body.first.w1";
+    if (value.name == "w2") value.name = "body.second.w2";
+    if (value.name == "momentum of w1") value.name = "momentum of body.first.w1";
+  }
+  return program;
+}
+
+struct Planned {
+  graph::Program program;
+  kernel::Schedule schedule;
+  Placement placement;
+  PlanRoles roles;
+};
+
+Planned plan(graph::Program program, const RecordedRoles& recorded = {}, bool in_place = true, std::uint64_t scratch = 0) {
+  Planned planned{std::move(program), {}, {}, {}};
+  planned.schedule = naive_schedule(planned.program, in_place);
+  Result<Placement> placed = place(planned.program, planned.schedule, std::vector<std::uint64_t>(planned.schedule.steps.size(), scratch));
+  EXPECT_TRUE(placed) << placed.error().message;
+  if (placed) planned.placement = *std::move(placed);
+  planned.roles = assign_roles(planned.program, planned.schedule, planned.placement, recorded);
+  return planned;
+}
+
+/// The role of what op number `op` makes.
+const ValueRole& of_op(const Planned& planned, std::size_t op) {
+  return planned.roles.values[planned.program.ops[op].outputs[0].value];
+}
+
+const ValueRole& of_name(const Planned& planned, const std::string& name) {
+  const auto found = std::ranges::find(planned.program.values, name, &graph::Value::name);
+  EXPECT_NE(found, planned.program.values.end()) << name;
+  return planned.roles.values[static_cast<std::size_t>(found - planned.program.values.begin())];
+}
+
+TEST(Roles, OfATrainingStep) {
+  const Planned planned = plan(recorded_step());
+  EXPECT_EQ(of_name(planned, "body.first.w1").role, Role::kParameter);
+  EXPECT_EQ(of_name(planned, "body.second.w2").role, Role::kParameter);
+  EXPECT_EQ(of_name(planned, "momentum of body.first.w1").role, Role::kOptimizerState);
+  EXPECT_EQ(of_name(planned, "x").role, Role::kInput);
+  EXPECT_EQ(of_op(planned, 0).role, Role::kTemporary);   // h: the forward alone reads it
+  EXPECT_EQ(of_op(planned, 1).role, Role::kActivation);  // a
+  EXPECT_EQ(of_op(planned, 2).role, Role::kTemporary);   // y
+  EXPECT_EQ(of_op(planned, 3).role, Role::kActivation);  // error
+  EXPECT_EQ(of_op(planned, 6).role, Role::kTemporary);   // dy
+  EXPECT_EQ(of_op(planned, 7).role, Role::kGradient);    // g2
+  EXPECT_EQ(of_op(planned, 11).role, Role::kTemporary);  // dh
+  EXPECT_EQ(of_op(planned, 12).role, Role::kGradient);   // g1
+  for (const graph::State& state : planned.program.states) {
+    EXPECT_EQ(planned.roles.values[state.end].role, planned.roles.values[state.start].role);
+  }
+}
+
+TEST(Roles, NamesAndModulesReachTheBackward) {
+  const Planned planned = plan(recorded_step());
+  EXPECT_EQ(of_op(planned, 12).name, "grad of body.first.w1");
+  EXPECT_EQ(of_op(planned, 12).module, "body.first");
+  EXPECT_EQ(of_op(planned, 7).name, "grad of body.second.w2");
+  EXPECT_EQ(of_op(planned, 1).name, "aten::op1 of body.first");
+  EXPECT_EQ(of_op(planned, 8).module, "body.second");  // da = dy w2^T: of the parameter that it reads
+  EXPECT_EQ(of_op(planned, 9).module, "body.first");   // a * a: of the activation
+  EXPECT_EQ(of_op(planned, 11).module, "body.second");  // da * slope: of the first that it reads
+  EXPECT_EQ(of_name(planned, "momentum of body.first.w1").module, "body.first");
+  EXPECT_EQ(planned.program.sources[of_op(planned, 12).source].site, "train.py:12");
+}
+
+TEST(Roles, TheRecordingsWordGoesBeforeWhatTheStepsDo) {
+  const Planned planned = plan(recorded_step(), {{"body.first.w1", trace::Role::kBuffer},
+                                                 {"momentum of body.first.w1", trace::Role::kParameter},
+                                                 {"body.second.w2", trace::Role::kInput}});
+  EXPECT_EQ(of_name(planned, "body.first.w1").role, Role::kModuleBuffer);
+  EXPECT_EQ(of_name(planned, "momentum of body.first.w1").role, Role::kParameter);
+  EXPECT_EQ(of_name(planned, "body.second.w2").role, Role::kParameter);
+}
+
+TEST(Roles, ClippingBetweenBackwardAndOptimizerMakesGradients) {
+  graph::Program program = recorded_step();
+  // As recorded: the op that adds weight decay to the gradient ran outside of optimizer and backward.
+  program.sources[14].phase = Phase::kForward;
+  const Planned planned = plan(std::move(program));
+  EXPECT_EQ(of_op(planned, 12).role, Role::kGradient);
+  EXPECT_EQ(of_op(planned, 14).role, Role::kGradient);
+  EXPECT_EQ(of_op(planned, 14).name, "grad of body.first.w1");
+}
+
+TEST(Roles, CarriedGradientsAndBuffersWithoutTheRecordingsWord) {
+  ProgramBuilder b;
+  const ValueId grad = b.state("grad of w", {8}), mean = b.state("norm.running_mean", {8}), frozen = b.state("frozen", {8});
+  const ValueId next = b.op(graph::OpKind::kAdd, {b.whole(mean), b.whole(frozen)}, {8});
+  b.loss("loss", b.op(graph::OpKind::kAdd, {b.whole(next), b.whole(grad)}, {8}));
+  b.end_state(mean, next);
+  const Planned planned = plan(std::move(b.program));
+  EXPECT_EQ(of_name(planned, "grad of w").role, Role::kGradient);
+  EXPECT_EQ(of_name(planned, "norm.running_mean").role, Role::kModuleBuffer);
+  EXPECT_EQ(of_name(planned, "frozen").role, Role::kParameter);
+  EXPECT_THAT(of_op(planned, 1).name, HasSubstr("%"));  // no source: its number
+}
+
+TEST(Roles, OfBuffersWithWorkspaces) {
+  const Planned planned = plan(recorded_step(), {}, true, 300);
+  std::size_t workspaces = 0;
+  for (std::size_t buffer = 0; buffer < planned.roles.buffers.size(); ++buffer) {
+    if (planned.roles.buffers[buffer] != Role::kWorkspace) continue;
+    ++workspaces;
+    EXPECT_EQ(planned.roles.value_of[buffer], graph::kNone);
+  }
+  EXPECT_EQ(workspaces, planned.schedule.steps.size());
+  // A buffer that several values share is the state's, where one lies in it.
+  for (const graph::State& state : planned.program.states) {
+    const std::uint32_t buffer = planned.placement.buffer_of[state.start];
+    EXPECT_EQ(planned.roles.value_of[buffer], state.start);
+    EXPECT_GE(planned.roles.members[buffer], 2u);
+  }
+  EXPECT_EQ(planned.roles.steps.front(), Phase::kForward);
+  EXPECT_EQ(planned.roles.steps[8], Phase::kBackward);
+  EXPECT_EQ(planned.roles.steps.back(), Phase::kOptimizer);
+}
+
+TEST(Roles, TheMostBytesAliveAreTheLowerBound) {
+  for (const bool in_place : {false, true}) {
+    const Planned planned = plan(recorded_step(), {}, in_place, 1000);
+    const std::vector<std::uint64_t> live = live_bytes(planned.placement, planned.schedule.steps.size());
+    ASSERT_EQ(live.size(), planned.schedule.steps.size() + 1);
+    EXPECT_EQ(std::ranges::max(live), planned.placement.plan.lower_bound_bytes);
+    EXPECT_EQ(live[planned.placement.plan.lower_bound_time], planned.placement.plan.lower_bound_bytes);
+  }
+}
+
+}  // namespace
+}  // namespace crucible::runtime
