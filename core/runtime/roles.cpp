@@ -28,7 +28,7 @@ class Assigner {
   Assigner(const graph::Program& program, const RecordedRoles& recorded)
       : program_(program), recorded_(recorded), values_(program.values.size()), readers_(program.values.size()) {
     for (const graph::Op& op : program.ops) {
-      if (phase_of(op) == Phase::kBackward) first_backward_ = std::min(first_backward_, trace_op(op));
+      if (recorded_phase(op) == Phase::kBackward && trace_op(op) != kNone) last_backward_ = std::max(last_backward_, std::int64_t{trace_op(op)});
     }
     for (OpId op = 0; op < program.ops.size(); ++op) {
       for (const graph::Operand& input : program.ops[op].inputs) {
@@ -36,6 +36,10 @@ class Assigner {
       }
     }
   }
+
+  /// The phase that an op works for. What comes after the last backward and is none itself prepares the optimizer's step:
+  /// clipping of gradients runs in no phase of its own.
+  Phase phase_of(const graph::Op& op) const { return is_after_backward(op) ? Phase::kOptimizer : recorded_phase(op); }
 
   std::vector<ValueRole> run() {
     for (const graph::State& state : program_.states) name_state(state);
@@ -63,19 +67,18 @@ class Assigner {
   const graph::Source* source_of(const graph::Op& op) const {
     return op.source < program_.sources.size() ? &program_.sources[op.source] : nullptr;
   }
-  Phase phase_of(const graph::Op& op) const {
+  Phase recorded_phase(const graph::Op& op) const {
     const graph::Source* source = source_of(op);
     return source ? source->phase : Phase::kForward;
+  }
+  bool is_after_backward(const graph::Op& op) const {
+    return recorded_phase(op) == Phase::kForward && trace_op(op) != kNone && last_backward_ >= 0 && trace_op(op) > last_backward_;
   }
   std::uint32_t trace_op(const graph::Op& op) const {
     const graph::Source* source = source_of(op);
     return source ? source->trace_op : kNone;
   }
   bool is_read_in(ValueId value, Phase phase) const { return readers_[value][static_cast<std::size_t>(phase)]; }
-  /// Clipping of gradients runs in no phase of its own: it is what comes after the first backward and is none itself.
-  bool is_between(const graph::Op& op) const {
-    return phase_of(op) == Phase::kForward && trace_op(op) != kNone && trace_op(op) > first_backward_;
-  }
   trace::Role recorded(const std::string& name) const {
     const auto found = recorded_.find(name);
     return found == recorded_.end() ? trace::Role::kUnknown : found->second;
@@ -132,9 +135,7 @@ class Assigner {
       ValueRole& value = values_[output.value];
       value.source = source ? op.source : kNone;
       value.module = module;
-      value.role = phase_of(op) == Phase::kForward && !is_between(op) && is_read_in(output.value, Phase::kBackward)
-                       ? Role::kActivation
-                       : Role::kTemporary;
+      value.role = Role::kTemporary;
       value.name = program_.values[output.value].name;
       if (!value.name.empty() || source == nullptr) continue;
       value.name = source->module.empty() ? source->op : fmt::format("{} of {}", source->op, source->module);
@@ -142,12 +143,13 @@ class Assigner {
   }
 
   std::string module_of_inputs(const graph::Op& op) const {
-    std::array<std::string, 3> found;  // of a state, an activation, anything else
+    std::array<std::string, 3> found;  // of a state, a value of the forward, anything else
     for (const graph::Operand& input : op.inputs) {
       if (input.is_scalar() || values_[input.value].module.empty()) continue;
       const ValueRole& value = values_[input.value];
-      const bool is_state = program_.values[input.value].kind != ValueKind::kTemporary;
-      std::string& place = found[is_state ? 0 : value.role == Role::kActivation ? 1 : 2];
+      const OpId producer = program_.values[input.value].producer;
+      const bool is_made = producer < program_.ops.size();
+      std::string& place = found[!is_made ? 0 : phase_of(program_.ops[producer]) == Phase::kForward ? 1 : 2];
       if (place.empty()) place = value.module;
     }
     for (const std::string& module : found) {
@@ -165,14 +167,13 @@ class Assigner {
       const OpId producer = program_.values[open[next]].producer;
       if (producer >= program_.ops.size()) continue;
       const graph::Op& op = program_.ops[producer];
-      const bool is_updating = phase_of(op) == Phase::kOptimizer;
-      if (!is_updating && (phase_of(op) == Phase::kBackward || is_between(op))) {
+      if (phase_of(op) == Phase::kBackward || is_after_backward(op)) {
         ValueRole& value = values_[open[next]];
         value.role = Role::kGradient;
         value.name = "grad of " + program_.values[parameter.start].name;
         value.module = values_[parameter.start].module;
       }
-      if (!is_updating && !is_between(op)) continue;
+      if (phase_of(op) != Phase::kOptimizer) continue;
       for (const graph::Operand& input : op.inputs) {
         const bool follows = !input.is_scalar() && program_.values[input.value].kind == ValueKind::kTemporary &&
                              program_.values[input.value].elements == elements;
@@ -185,28 +186,38 @@ class Assigner {
   const RecordedRoles& recorded_;
   std::vector<ValueRole> values_;
   std::vector<std::array<bool, 3>> readers_;  // per value: by phase
-  std::uint32_t first_backward_ = kNone;      // as an op of the recording
+  std::int64_t last_backward_ = -1;           // as an op of the recording
 };
 
-Phase phase_of_step(const graph::Program& program, const kernel::Step& step) {
-  std::array<std::size_t, 3> ops = {};
+/// The earliest phase of its ops: what is fused into a kernel of the forward is computed in the forward.
+Phase phase_of_step(const Assigner& assigner, const graph::Program& program, const kernel::Step& step) {
+  Phase phase = Phase::kOptimizer;
+  bool any = false;
   for (const OpId op : step.ops) {
-    const std::uint32_t source = program.ops[op].source;
-    if (source < program.sources.size()) ++ops[static_cast<std::size_t>(program.sources[source].phase)];
+    if (program.ops[op].source >= program.sources.size()) continue;
+    phase = std::min(phase, assigner.phase_of(program.ops[op]));
+    any = true;
   }
-  return static_cast<Phase>(std::ranges::max_element(ops) - ops.begin());
+  return any ? phase : Phase::kForward;
 }
 
-/// Steps from the first that uses each value to the last.
-std::vector<std::uint32_t> lengths(const graph::Program& program, const kernel::Schedule& schedule) {
-  std::vector<std::uint32_t> first(program.values.size(), kNone), length(program.values.size(), 0);
+/// When steps use a value: the first, which makes it, the last, and whether one of the backward does.
+struct Use {
+  std::uint32_t first = kNone, length = 0;
+  bool in_backward = false;
+};
+
+std::vector<Use> find_uses(const graph::Program& program, const kernel::Schedule& schedule, const std::vector<Phase>& phases) {
+  std::vector<Use> uses(program.values.size());
   for (std::uint32_t step = 0; step < schedule.steps.size(); ++step) {
     for (const kernel::BufferArgument& argument : schedule.steps[step].buffers) {
-      if (first[argument.value] == kNone) first[argument.value] = step;
-      length[argument.value] = step - first[argument.value] + 1;
+      Use& use = uses[argument.value];
+      if (use.first == kNone) use.first = step;
+      use.length = step - use.first + 1;
+      use.in_backward |= phases[step] == Phase::kBackward;
     }
   }
-  return length;
+  return uses;
 }
 
 }  // namespace
@@ -246,12 +257,18 @@ RecordedRoles recorded_roles(const trace::Trace& trace) {
 PlanRoles assign_roles(const graph::Program& program, const kernel::Schedule& schedule, const Placement& placement,
                        const RecordedRoles& recorded) {
   PlanRoles roles;
-  roles.values = Assigner(program, recorded).run();
+  Assigner assigner(program, recorded);
+  for (const kernel::Step& step : schedule.steps) roles.steps.push_back(phase_of_step(assigner, program, step));
+  roles.values = assigner.run();
+  const std::vector<Use> uses = find_uses(program, schedule, roles.steps);
+  for (ValueId value = 0; value < program.values.size(); ++value) {
+    const bool is_saved = uses[value].first != kNone && roles.steps[uses[value].first] == Phase::kForward && uses[value].in_backward;
+    if (roles.values[value].role == Role::kTemporary && is_saved) roles.values[value].role = Role::kActivation;
+  }
   const std::size_t buffers = placement.buffers.size();
   roles.buffers.assign(buffers, Role::kWorkspace);
   roles.value_of.assign(buffers, kNone);
   roles.members.assign(buffers, 0);
-  const std::vector<std::uint32_t> length = lengths(program, schedule);
   const auto is_held = [&](ValueId value) { return program.values[value].kind != ValueKind::kTemporary; };
   for (ValueId value = 0; value < program.values.size(); ++value) {
     const std::uint32_t buffer = placement.buffer_of[value];
@@ -259,13 +276,12 @@ PlanRoles assign_roles(const graph::Program& program, const kernel::Schedule& sc
     ++roles.members[buffer];
     std::uint32_t& best = roles.value_of[buffer];
     const bool better = best == kNone || (is_held(value) && !is_held(best)) ||
-                        (is_held(value) == is_held(best) && length[value] > length[best]);
+                        (is_held(value) == is_held(best) && uses[value].length > uses[best].length);
     if (better) best = value;
   }
   for (std::size_t buffer = 0; buffer < buffers; ++buffer) {
     if (roles.value_of[buffer] != kNone) roles.buffers[buffer] = roles.values[roles.value_of[buffer]].role;
   }
-  for (const kernel::Step& step : schedule.steps) roles.steps.push_back(phase_of_step(program, step));
   return roles;
 }
 

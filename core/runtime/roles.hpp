@@ -21,7 +21,7 @@ enum class Role : std::uint8_t {
   kModuleBuffer,    // running statistics and the like
   kOptimizerState,  // momentum, counts of steps
   kGradient,        // of a parameter, on its way from the backward to the optimizer, or carried
-  kActivation,      // made in the forward and read in the backward
+  kActivation,      // made by a step of the forward and read by one of the backward
   kInput,           // data, recorded draws
   kConstant,
   kTemporary,       // everything else that an op makes
@@ -33,7 +33,7 @@ inline constexpr int kRoleCount = static_cast<int>(Role::kWorkspace) + 1;
 std::string_view role_name(Role role);
 
 /// What a value is. `module` of an op of the backward, which runs in no module, is that of what it reads: of a parameter
-/// before an activation before another value of the backward.
+/// before a value of the forward before one of the backward.
 struct ValueRole {
   Role role = Role::kTemporary;
   std::string name;                     // "blocks.0.norm1.weight", "grad of wte.weight", "aten::addmm of blocks.0.attn"
@@ -46,7 +46,7 @@ struct PlanRoles {
   std::vector<Role> buffers;            // per buffer of the placement
   std::vector<std::uint32_t> value_of;  // per buffer: the value that it is named after; kNone: workspace
   std::vector<std::uint32_t> members;   // per buffer: how many values lie in it in turn
-  std::vector<graph::Phase> steps;      // per step: where most of its ops were recorded
+  std::vector<graph::Phase> steps;      // per step: the earliest phase of its ops; clipping counts to the optimizer
 };
 
 /// What the recording says of its states, by name.

@@ -109,6 +109,21 @@ TEST(Roles, ClippingBetweenBackwardAndOptimizerMakesGradients) {
   EXPECT_EQ(of_op(planned, 12).role, Role::kGradient);
   EXPECT_EQ(of_op(planned, 14).role, Role::kGradient);
   EXPECT_EQ(of_op(planned, 14).name, "grad of body.first.w1");
+  EXPECT_EQ(planned.roles.steps[14], Phase::kOptimizer);
+}
+
+TEST(Roles, WhatIsFusedIntoTheForwardIsMadeThere) {
+  graph::Program program = recorded_step();
+  kernel::Schedule schedule = naive_schedule(program, false);
+  // As the scheduler does it with derivatives: op 9, a * a of the backward, in the step that makes a.
+  schedule.steps[1].ops.push_back(9);
+  schedule.steps[1].buffers.push_back({program.ops[9].outputs[0].value, true});
+  schedule.steps.erase(schedule.steps.begin() + 9);
+  const Result<Placement> placed = place(program, schedule, std::vector<std::uint64_t>(schedule.steps.size(), 0));
+  ASSERT_TRUE(placed) << placed.error().message;
+  const PlanRoles roles = assign_roles(program, schedule, *placed, {});
+  EXPECT_EQ(roles.steps[1], Phase::kForward);
+  EXPECT_EQ(roles.values[program.ops[9].outputs[0].value].role, Role::kActivation);
 }
 
 TEST(Roles, CarriedGradientsAndBuffersWithoutTheRecordingsWord) {

@@ -30,6 +30,13 @@ std::string shorten(const std::string& text, std::size_t width) {
   return text.size() <= width ? text : "..." + text.substr(text.size() - (width - 3));
 }
 
+/// "gelu of blocks.0.mlp" of "%348 aten::gelu of blocks.0.mlp", as much as has to go.
+std::string shorten_name(std::string name, std::size_t width) {
+  if (name.size() > width && name.starts_with('%')) name.erase(0, std::min(name.find(' '), name.size() - 1) + 1);
+  if (name.size() > width && name.starts_with("aten::")) name.erase(0, 6);
+  return shorten(name, width);
+}
+
 std::string dash_or_bytes(std::uint64_t bytes) { return bytes == 0 ? "-" : format_bytes(bytes); }
 
 void append(std::vector<std::string>& row, const Columns& columns) {
@@ -126,7 +133,7 @@ std::string largest_table(const PlanReport& report) {
   for (std::size_t i = 0; i < std::min(largest.size(), kShown); ++i) {
     const PlannedBuffer& buffer = report.buffers[largest[i]];
     rows.push_back({format_bytes(buffer.size_bytes), fmt::format("{}-{}", buffer.begin, buffer.end), std::string(role_name(buffer.role)),
-                    shorten(buffer.name, 38), shorten(buffer.site, 20)});
+                    shorten_name(buffer.name, 38), shorten(buffer.site, 20)});
   }
   return fmt::format("{} buffers are alive at the peak; the largest:\n{}", largest.size(), format_table(rows));
 }
