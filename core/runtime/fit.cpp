@@ -76,8 +76,8 @@ Fit fit(const DeviceProfile& device, const graph::Program& program, const kernel
     if (is_carried(program, roles, buffer)) fit.carried_bytes += rounded(placement.buffers[buffer]);
   }
   for (const std::uint32_t buffer : placement.plan.witness) {
-    const Role role = roles.buffers[buffer];
     if (is_carried(program, roles, buffer)) continue;
+    const Role role = role_at(roles.turns[buffer], placement.plan.lower_bound_time);
     std::uint64_t& sum = role == Role::kActivation ? fit.activation_bytes : role == Role::kGradient ? fit.gradient_bytes : fit.rest_bytes;
     sum += rounded(placement.buffers[buffer]);
   }

@@ -138,7 +138,7 @@ class Assigner {
       value.role = Role::kTemporary;
       value.name = program_.values[output.value].name;
       if (!value.name.empty() || source == nullptr) continue;
-      value.name = source->module.empty() ? source->op : fmt::format("{} of {}", source->op, source->module);
+      value.name = module.empty() ? source->op : fmt::format("{} of {}", source->op, module);
     }
   }
 
@@ -220,7 +220,41 @@ std::vector<Use> find_uses(const graph::Program& program, const kernel::Schedule
   return uses;
 }
 
+/// Per buffer: the roles of the values in it, by when steps first use them; neighbours of one role are one turn.
+std::vector<std::vector<Turn>> find_turns(const graph::Program& program, const Placement& placement, const PlanRoles& roles,
+                                          const std::vector<Use>& uses) {
+  std::vector<std::vector<Turn>> turns(placement.buffers.size());
+  for (ValueId value = 0; value < program.values.size(); ++value) {
+    const std::uint32_t buffer = placement.buffer_of[value];
+    if (buffer == kNone) continue;
+    const bool is_made = program.values[value].kind == ValueKind::kTemporary && uses[value].first != kNone;
+    turns[buffer].push_back({is_made ? uses[value].first : placement.buffers[buffer].begin, roles.values[value].role});
+  }
+  for (std::size_t buffer = 0; buffer < turns.size(); ++buffer) {
+    const std::uint32_t begin = placement.buffers[buffer].begin;
+    const ValueId main = roles.value_of[buffer];
+    const ValueKind kind = main == kNone ? ValueKind::kTemporary : program.values[main].kind;
+    if (main == kNone || kind == ValueKind::kState || kind == ValueKind::kConstant) {
+      turns[buffer] = {{begin, roles.buffers[buffer]}};
+      continue;
+    }
+    std::ranges::stable_sort(turns[buffer], {}, &Turn::begin);
+    turns[buffer].front().begin = begin;
+    const auto again = std::ranges::unique(turns[buffer], {}, &Turn::role);
+    turns[buffer].erase(again.begin(), again.end());
+  }
+  return turns;
+}
+
 }  // namespace
+
+Role role_at(const std::vector<Turn>& turns, std::uint32_t step) {
+  Role role = turns.front().role;
+  for (const Turn& turn : turns) {
+    if (turn.begin <= step) role = turn.role;
+  }
+  return role;
+}
 
 std::string_view role_name(Role role) {
   switch (role) {
@@ -282,6 +316,7 @@ PlanRoles assign_roles(const graph::Program& program, const kernel::Schedule& sc
   for (std::size_t buffer = 0; buffer < buffers; ++buffer) {
     if (roles.value_of[buffer] != kNone) roles.buffers[buffer] = roles.values[roles.value_of[buffer]].role;
   }
+  roles.turns = find_turns(program, placement, roles, uses);
   return roles;
 }
 

@@ -41,20 +41,31 @@ struct ValueRole {
   std::uint32_t source = graph::kNone;  // of the op that makes it, in Program::sources
 };
 
+/// What a buffer is for from step `begin` on, until its next turn.
+struct Turn {
+  std::uint32_t begin = 0;
+  Role role = Role::kTemporary;
+  bool operator==(const Turn&) const = default;
+};
+
 struct PlanRoles {
   std::vector<ValueRole> values;        // per value of the program
-  std::vector<Role> buffers;            // per buffer of the placement
+  std::vector<Role> buffers;            // per buffer of the placement: what it is for longest
+  std::vector<std::vector<Turn>> turns;  // per buffer, in order: values of several roles may use it one after the other
   std::vector<std::uint32_t> value_of;  // per buffer: the value that it is named after; kNone: workspace
   std::vector<std::uint32_t> members;   // per buffer: how many values lie in it in turn
   std::vector<graph::Phase> steps;      // per step: the earliest phase of its ops; clipping counts to the optimizer
 };
+
+/// The role of a buffer at a step at which it is alive; `turns` is not empty.
+Role role_at(const std::vector<Turn>& turns, std::uint32_t step);
 
 /// What the recording says of its states, by name.
 using RecordedRoles = std::map<std::string, trace::Role, std::less<>>;
 RecordedRoles recorded_roles(const trace::Trace& trace);
 
 /// A buffer that several values use in turn is named after the state, constant or input in it, else after the value that is
-/// alive longest. States that `recorded` does not know are sorted by which phases read and write them.
+/// alive longest; one that holds a state or a constant has one turn. States that `recorded` does not know are sorted by which phases read and write them.
 PlanRoles assign_roles(const graph::Program& program, const kernel::Schedule& schedule, const Placement& placement,
                        const RecordedRoles& recorded);
 

@@ -85,6 +85,7 @@ TEST(Roles, NamesAndModulesReachTheBackward) {
   EXPECT_EQ(of_op(planned, 12).module, "body.first");
   EXPECT_EQ(of_op(planned, 7).name, "grad of body.second.w2");
   EXPECT_EQ(of_op(planned, 1).name, "aten::op1 of body.first");
+  EXPECT_EQ(of_op(planned, 9).name, "aten::op9 of body.first");
   EXPECT_EQ(of_op(planned, 8).module, "body.second");  // da = dy w2^T: of the parameter that it reads
   EXPECT_EQ(of_op(planned, 9).module, "body.first");   // a * a: of the activation
   EXPECT_EQ(of_op(planned, 11).module, "body.second");  // da * slope: of the first that it reads
@@ -157,6 +158,31 @@ TEST(Roles, OfBuffersWithWorkspaces) {
   EXPECT_EQ(planned.roles.steps.front(), Phase::kForward);
   EXPECT_EQ(planned.roles.steps[8], Phase::kBackward);
   EXPECT_EQ(planned.roles.steps.back(), Phase::kOptimizer);
+}
+
+TEST(Roles, ABufferTakesTurns) {
+  ProgramBuilder b;
+  const ValueId w = b.state("w", {8}), x = b.input("x", {8});
+  const ValueId a = b.op(graph::OpKind::kMultiply, {b.whole(x), b.whole(w)}, {8});   // over x
+  const ValueId t = b.op(graph::OpKind::kExp, {b.whole(a)}, {8});                    // over a
+  const ValueId g = b.op(graph::OpKind::kNegate, {b.whole(t)}, {8});                 // over t
+  b.end_state(w, b.op(graph::OpKind::kAdd, {b.whole(w), b.whole(g)}, {8}));
+  for (std::uint32_t op = 0; op < b.program.ops.size(); ++op) {
+    b.program.sources.push_back({"aten::op", "", "", op < 1 ? Phase::kForward : op < 3 ? Phase::kBackward : Phase::kOptimizer, op});
+    b.program.ops[op].source = op;
+  }
+  const Planned planned = plan(std::move(b.program));
+  const std::uint32_t shared = planned.placement.buffer_of[x];
+  ASSERT_EQ(planned.placement.buffer_of[a], shared);
+  ASSERT_EQ(planned.placement.buffer_of[g], shared);
+  // x is replaced by a at step 0, which the backward reads; t and g are of the backward, and g is a gradient.
+  const std::vector<Turn>& turns = planned.roles.turns[shared];
+  EXPECT_EQ(role_at(turns, 0), Role::kActivation);
+  EXPECT_EQ(role_at(turns, 1), Role::kTemporary);
+  EXPECT_EQ(role_at(turns, 2), Role::kGradient);
+  EXPECT_EQ(role_at(turns, 3), Role::kGradient);
+  EXPECT_EQ(planned.roles.turns[planned.placement.buffer_of[w]], (std::vector<Turn>{{0, Role::kParameter}}));
+  for (const std::vector<Turn>& each : planned.roles.turns) EXPECT_FALSE(each.empty());
 }
 
 TEST(Roles, TheMostBytesAliveAreTheLowerBound) {

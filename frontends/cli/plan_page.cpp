@@ -44,7 +44,14 @@ std::string to_script_text(const Json& data) {
 Json buffer_columns(const PlanReport& report, StringTable& strings) {
   Json columns;
   for (const char* name : {"name", "module", "site", "op", "role", "offset", "size", "begin", "end"}) columns[name] = Json::array();
-  for (const PlannedBuffer& buffer : report.buffers) {
+  columns["turns"] = Json::object();  // by number of the buffer: [step, role, step, role, ...]
+  for (std::size_t id = 0; id < report.buffers.size(); ++id) {
+    const PlannedBuffer& buffer = report.buffers[id];
+    for (const runtime::Turn& turn : buffer.turns) {
+      Json& turns = columns["turns"][std::to_string(id)];
+      turns.push_back(turn.begin);
+      turns.push_back(static_cast<int>(turn.role));
+    }
     columns["name"].push_back(strings.number(buffer.name));
     columns["module"].push_back(strings.number(buffer.module));
     columns["site"].push_back(strings.number(buffer.site));

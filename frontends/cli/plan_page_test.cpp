@@ -99,6 +99,14 @@ TEST(PlanPage, TheScriptsElementsAreThere) {
   EXPECT_GT(found, 10u);
 }
 
+TEST(PlanPage, BuffersThatChangeTheirRoleSayWhen) {
+  PlanReport report = samples::random_report(60, 8);
+  report.buffers[7].turns = {{3, runtime::Role::kActivation}, {9, runtime::Role::kGradient}};
+  const auto turns = page_data(report)["buffers"]["turns"];
+  ASSERT_EQ(turns.size(), 1u);
+  EXPECT_EQ(turns["7"], nlohmann::ordered_json({3, static_cast<int>(runtime::Role::kActivation), 9, static_cast<int>(runtime::Role::kGradient)}));
+}
+
 TEST(PlanPage, ADeviceIsDrawnWhereOneWasAskedAbout) {
   PlanReport report = samples::random_report(60, 6);
   EXPECT_FALSE(page_data(report).contains("device"));

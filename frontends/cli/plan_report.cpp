@@ -55,7 +55,7 @@ PlannedStep describe_step(const graph::Program& program, const kernel::Step& ste
 }
 
 Json to_json_row(const PlannedBuffer& buffer) {
-  return {{"name", buffer.name},
+  Json row = {{"name", buffer.name},
           {"kind", buffer.kind},
           {"role", runtime::role_name(buffer.role)},
           {"module", buffer.module},
@@ -65,6 +65,8 @@ Json to_json_row(const PlannedBuffer& buffer) {
           {"size_bytes", buffer.size_bytes},
           {"begin", buffer.begin},
           {"end", buffer.end}};
+  for (const runtime::Turn& turn : buffer.turns) row["turns"].push_back({{"begin", turn.begin}, {"role", runtime::role_name(turn.role)}});
+  return row;
 }
 
 }  // namespace
@@ -96,6 +98,7 @@ void PlanReport::describe(const graph::Program& program, const kernel::Schedule&
   for (std::size_t id = 0; id < buffers.size(); ++id) {
     PlannedBuffer& row = buffers[id];
     row.role = roles.buffers[id];
+    if (roles.turns[id].size() > 1 || roles.turns[id].front().role != row.role) row.turns = roles.turns[id];
     row.size_bytes = placement.buffers[id].size_bytes;
     row.offset_bytes = placement.plan.offsets[id];
     row.begin = placement.buffers[id].begin;

@@ -16,10 +16,12 @@ namespace crucible::cli {
 struct PlannedBuffer {
   std::string name = {};  // of its first named value, with the number of others: "wte.weight (+1)"
   std::string kind = {};  // state, constant, input, temporary, scratch
-  runtime::Role role = runtime::Role::kTemporary;
+  runtime::Role role = runtime::Role::kTemporary;  // what it is for longest
+  std::vector<runtime::Turn> turns = {};           // empty: its role throughout
   std::string module = {}, site = {}, op = {};  // "blocks.0.attn", "train.py:31", "aten::addmm"; "" where not known
   std::uint64_t size_bytes = 0, offset_bytes = 0;
   std::uint32_t begin = 0, end = 0;  // steps
+  runtime::Role role_at(std::uint32_t step) const { return turns.empty() ? role : runtime::role_at(turns, step); }
   /// What it takes of the arena.
   std::uint64_t reserved_bytes() const { return (size_bytes + runtime::kAlignment - 1) / runtime::kAlignment * runtime::kAlignment; }
 };

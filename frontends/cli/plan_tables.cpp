@@ -67,7 +67,10 @@ std::vector<ModuleSum> sum_at(const PlanReport& report, int depth) {
     ++sum.buffers;
     sum.bytes += buffer.reserved_bytes();
   }
-  for (const std::uint32_t id : report.plan.witness) at(of(report.buffers[id]).at_peak, report.buffers[id].role) += report.buffers[id].reserved_bytes();
+  for (const std::uint32_t id : report.plan.witness) {
+    const PlannedBuffer& buffer = report.buffers[id];
+    at(of(buffer).at_peak, buffer.role_at(report.plan.lower_bound_time)) += buffer.reserved_bytes();
+  }
   std::vector<ModuleSum> sorted;
   for (auto& [module, sum] : sums) sorted.push_back(std::move(sum));
   std::ranges::stable_sort(sorted, [](const ModuleSum& a, const ModuleSum& b) {
@@ -132,7 +135,7 @@ std::string largest_table(const PlanReport& report) {
   Rows rows = {{"size", "steps", "role", "holds", "line"}};
   for (std::size_t i = 0; i < std::min(largest.size(), kShown); ++i) {
     const PlannedBuffer& buffer = report.buffers[largest[i]];
-    rows.push_back({format_bytes(buffer.size_bytes), fmt::format("{}-{}", buffer.begin, buffer.end), std::string(role_name(buffer.role)),
+    rows.push_back({format_bytes(buffer.size_bytes), fmt::format("{}-{}", buffer.begin, buffer.end), std::string(role_name(buffer.role_at(report.plan.lower_bound_time))),
                     shorten_name(buffer.name, 38), shorten(buffer.site, 20)});
   }
   return fmt::format("{} buffers are alive at the peak; the largest:\n{}", largest.size(), format_table(rows));
@@ -172,9 +175,10 @@ std::vector<RoleSum> sum_roles(const PlanReport& report) {
     sum.bytes += buffer.reserved_bytes();
   }
   for (const std::uint32_t id : report.plan.witness) {
-    sums[static_cast<std::size_t>(report.buffers[id].role)].bytes_at_peak += report.buffers[id].reserved_bytes();
+    const PlannedBuffer& buffer = report.buffers[id];
+    sums[static_cast<std::size_t>(buffer.role_at(report.plan.lower_bound_time))].bytes_at_peak += buffer.reserved_bytes();
   }
-  std::erase_if(sums, [](const RoleSum& sum) { return sum.buffers == 0; });
+  std::erase_if(sums, [](const RoleSum& sum) { return sum.buffers == 0 && sum.bytes_at_peak == 0; });
   return sums;
 }
 
@@ -190,7 +194,7 @@ std::vector<PhaseSum> sum_phases(const PlanReport& report) {
   for (PhaseSum& sum : sums) {
     if (sum.steps == 0) continue;
     for (const PlannedBuffer& buffer : report.buffers) {
-      if (buffer.begin <= sum.peak_step && sum.peak_step < buffer.end) at(sum.at_peak, buffer.role) += buffer.reserved_bytes();
+      if (buffer.begin <= sum.peak_step && sum.peak_step < buffer.end) at(sum.at_peak, buffer.role_at(sum.peak_step)) += buffer.reserved_bytes();
     }
     kept.push_back(sum);
   }

@@ -67,6 +67,22 @@ TEST(PlanTables, PhasesHaveTheirOwnPeaks) {
   EXPECT_EQ(phases[2].at_peak, (Columns{4096, 3072, 4096, 0, 0, 1024}));
 }
 
+TEST(PlanTables, ABufferCountsForWhatItIsThen) {
+  PlanReport plan = report();
+  plan.buffers[3].turns = {{1, Role::kActivation}, {2, Role::kTemporary}};  // the activation, overwritten in the backward
+  const std::vector<PhaseSum> phases = sum_phases(plan);
+  EXPECT_EQ(phases[0].at_peak, (Columns{4096, 3072, 0, 8192, 0, 0}));
+  EXPECT_EQ(phases[1].at_peak, (Columns{4096, 3072, 4096, 0, 16384, 8192}));
+  for (const RoleSum& sum : sum_roles(plan)) {
+    if (sum.role == Role::kActivation || sum.role == Role::kTemporary) {
+      EXPECT_EQ(sum.bytes_at_peak, sum.role == Role::kTemporary ? 8192u : 0u);
+    }
+  }
+  EXPECT_EQ(sum_modules(plan, 2)[2].at_peak, (Columns{0, 1024, 0, 0, 0, 8192}));
+  EXPECT_EQ(plan.to_json()["table"][3]["turns"][1]["role"], "temporary");
+  EXPECT_FALSE(plan.to_json()["table"][2].contains("turns"));
+}
+
 TEST(PlanTables, ModulesAreCutAtADepthLargestFirst) {
   EXPECT_EQ(cut_module("blocks.0.attn.qkv", 2), "blocks.0");
   EXPECT_EQ(cut_module("blocks", 3), "blocks");

@@ -25,6 +25,7 @@ class Plan {
     this.begin = Uint32Array.from(b.begin);
     this.end = Uint32Array.from(b.end);
     this.role = Uint8Array.from(b.role);
+    this.turns = new Map(Object.entries(b.turns).map(([id, turns]) => [Number(id), turns]));  // of those with more than one role
     this.text = { name: Uint32Array.from(b.name), module: Uint32Array.from(b.module), site: Uint32Array.from(b.site), op: Uint32Array.from(b.op) };
     this.steps = this.phaseOf.length;
     this.times = this.steps;  // the width of the plot: the time of the copies after the last step counts where it holds something
@@ -37,6 +38,21 @@ class Plan {
 
   of(what, i) { return this.strings[this.text[what][i]]; }
   ofStep(what, step) { return this.strings[this.step[what][step]] || ""; }
+
+  roleAt(i, step) {
+    const turns = this.turns.get(i);
+    if (!turns) return this.role[i];
+    let role = turns[1];
+    for (let k = 2; k < turns.length && turns[k] <= step; k += 2) role = turns[k + 1];
+    return role;
+  }
+
+  /// Calls `visit(role, begin, end)` with each turn of a buffer.
+  eachTurn(i, visit) {
+    const turns = this.turns.get(i);
+    if (!turns) return visit(this.role[i], this.begin[i], this.end[i]);
+    for (let k = 0; k < turns.length; k += 2) visit(turns[k + 1], Math.max(turns[k], this.begin[i]), k + 2 < turns.length ? turns[k + 2] : this.end[i]);
+  }
 
   /// [phase, begin, end] of steps that follow each other.
   findRuns() {
@@ -82,7 +98,7 @@ class Plan {
   at(step, address, isShown) {
     let found = -1;
     this.aliveAt(Math.floor(step), (i) => {
-      if (this.offset[i] <= address && address < this.offset[i] + this.size[i] && isShown(i)) found = i;
+      if (this.offset[i] <= address && address < this.offset[i] + this.size[i] && isShown(this.roleAt(i, Math.floor(step)))) found = i;
     });
     return found;
   }
@@ -90,7 +106,7 @@ class Plan {
   /// Bytes by role at a step, and the ids of what is alive, largest first.
   cut(step) {
     const sums = new Float64Array(this.roles.length), ids = [];
-    this.aliveAt(step, (i) => { sums[this.role[i]] += this.taken[i]; ids.push(i); });
+    this.aliveAt(step, (i) => { sums[this.roleAt(i, step)] += this.taken[i]; ids.push(i); });
     ids.sort((a, b) => this.size[b] - this.size[a]);
     return { sums, ids };
   }

@@ -40,6 +40,7 @@ function showHead() {
 
 function showLegend() {
   const atPeak = plan.cut(plan.boundStep).sums, there = new Set(plan.role);
+  for (const turns of plan.turns.values()) turns.forEach((role, k) => { if (k % 2) there.add(role); });
   plan.roles.forEach((role, number) => {
     if (!there.has(number)) return;
     const button = make("button", undefined, { "aria-pressed": "true", title: "Alive at the peak; click to hide or show" });
@@ -56,7 +57,9 @@ function showLegend() {
 
 /// What is known of a buffer, as rows.
 function describe(i) {
-  const rows = [["role", plan.roles[plan.role[i]].name], ["module", plan.of("module", i)], ["line", plan.of("site", i)],
+  const roles = [];
+  plan.eachTurn(i, (role, begin) => roles.push(plan.roles[role].name + (roles.length ? " from step " + begin : "")));
+  const rows = [["role", roles.join(", ")], ["module", plan.of("module", i)], ["line", plan.of("site", i)],
     ["made by", plan.of("op", i)], ["size", bytes(plan.size[i]) + "  (" + plan.size[i].toLocaleString("en") + " bytes)"],
     ["offset", plan.offset[i].toLocaleString("en")], ["steps", plan.begin[i] + " to " + plan.end[i] + " of " + plan.times]];
   const list = make("dl");
@@ -69,7 +72,7 @@ function showTip(px, py) {
   tip.hidden = i < 0;
   if (i < 0) return;
   const title = make("b", plan.of("name", i));
-  tip.replaceChildren(dot(plan.role[i]), title, describe(i));
+  tip.replaceChildren(dot(plan.roleAt(i, plot.step)), title, describe(i));
   const box = tip.getBoundingClientRect();
   tip.style.left = Math.max(0, px + 18 + box.width > plot.width ? px - 18 - box.width : px + 18) + "px";
   tip.style.top = Math.max(0, Math.min(py + 14, plot.tall - box.height - 4)) + "px";
@@ -117,7 +120,7 @@ function sideSoon() {  // the panel is text: a few times a second is enough
 function point(px, py) {
   const inside = px >= LEFT && px <= plot.right && py >= TOP && py <= plot.tall - AXIS;
   plot.step = inside ? Math.floor(plot.stepAt(px)) : -1;
-  plot.hover = inside && py <= plot.bottom ? plan.at(plot.stepAt(px), plot.addressAt(py), (i) => plot.isShown(i)) : -1;
+  plot.hover = inside && py <= plot.bottom ? plan.at(plot.stepAt(px), plot.addressAt(py), (role) => plot.isShown(role)) : -1;
   showTip(px, py);
   sideSoon();
   redraw(1);

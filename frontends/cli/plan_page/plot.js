@@ -57,7 +57,7 @@ class Plot {
   y(address) { return this.bottom - (address - this.view.y0) / (this.view.y1 - this.view.y0) * (this.bottom - TOP); }
   stepAt(px) { return this.view.x0 + (px - LEFT) / (this.right - LEFT) * (this.view.x1 - this.view.x0); }
   addressAt(py) { return this.view.y0 + (this.bottom - py) / (this.bottom - TOP) * (this.view.y1 - this.view.y0); }
-  isShown(i) { return !this.hidden.has(this.plan.role[i]); }
+  isShown(role) { return !this.hidden.has(role); }
 
   drawBase() {
     const g = this.base.getContext("2d");
@@ -104,23 +104,25 @@ class Plot {
   drawBuffers(g) {
     const plan = this.plan, { x0, x1, y0, y1 } = this.view, found = this.found;
     const sx = (this.right - LEFT) / (x1 - x0), sy = (this.bottom - TOP) / (y1 - y0);
-    const byRole = plan.roles.map(() => []), faint = [], labels = [];
+    const byRole = plan.roles.map(() => []), faint = [], labels = [];  // of each: buffer, begin, end, three numbers in a row
     for (let i = 0; i < plan.count; ++i) {
       if (plan.begin[i] >= x1 || plan.end[i] <= x0 || plan.offset[i] >= y1 || plan.offset[i] + plan.size[i] <= y0) continue;
-      if (this.hidden.has(plan.role[i])) continue;
-      (found && !found[i] ? faint : byRole[plan.role[i]]).push(i);
+      plan.eachTurn(i, (role, begin, end) => {
+        if (this.isShown(role)) (found && !found[i] ? faint : byRole[role]).push(i, begin, end);
+      });
     }
-    const rectangle = (i) => {
-      const left = LEFT + (plan.begin[i] - x0) * sx, w = Math.max((plan.end[i] - plan.begin[i]) * sx, .8);
+    const rectangle = (i, begin, end, role) => {
+      const left = LEFT + (begin - x0) * sx, w = Math.max((end - begin) * sx, .8);
       const h = Math.max(plan.size[i] * sy, .6), top = this.bottom - (plan.offset[i] - y0) * sy - h;
-      g.fillRect(left, top, w > 4 ? w - 1 : w, h > 4 ? h - 1 : h);
-      if (w > 64 && h > 13 && !(found && !found[i])) labels.push([i, left, top, w, h]);
+      g.fillRect(left, top, w > 4 && end === plan.end[i] ? w - 1 : w, h > 4 ? h - 1 : h);
+      if (role >= 0 && begin === plan.begin[i] && w > 64 && h > 13) labels.push([i, left, top, w, h, role]);
     };
+    const draw = (list, role) => { for (let k = 0; k < list.length; k += 3) rectangle(list[k], list[k + 1], list[k + 2], role); };
     g.fillStyle = this.colour.quiet;
     g.globalAlpha = .16;
-    faint.forEach(rectangle);
+    draw(faint, -1);
     g.globalAlpha = 1;
-    byRole.forEach((ids, role) => { g.fillStyle = plan.roles[role].colour; ids.forEach(rectangle); });
+    byRole.forEach((list, role) => { g.fillStyle = plan.roles[role].colour; draw(list, role); });
     this.drawLabels(g, labels);
   }
 
@@ -128,13 +130,13 @@ class Plot {
     g.textAlign = "left";
     g.textBaseline = "middle";
     if (labels.length > 700) labels = labels.sort((a, b) => b[3] * b[4] - a[3] * a[4]).slice(0, 700);
-    for (const [i, left, top, w, h] of labels) {
+    for (const [i, left, top, w, h, role] of labels) {
       const from = Math.max(left, LEFT), to = Math.min(left + w, this.right), room = Math.floor((to - from - 8) / 6.1);
       if (room < 6) continue;
       const low = Math.max(top, TOP), high = Math.min(top + h, this.bottom);
       if (high - low < 12) continue;
       const name = this.plan.of("name", i);
-      g.fillStyle = this.plan.roles[this.plan.role[i]].dark ? "#ffffff" : "#10151d";
+      g.fillStyle = this.plan.roles[role].dark ? "#ffffff" : "#10151d";
       g.fillText(name.length > room ? name.slice(0, room - 1) + "…" : name, from + 4, (low + high) / 2);
     }
   }
