@@ -189,8 +189,9 @@ class Assigner {
   std::int64_t last_backward_ = -1;           // as an op of the recording
 };
 
-/// The earliest phase of its ops: what is fused into a kernel of the forward is computed in the forward.
-Phase phase_of_step(const Assigner& assigner, const graph::Program& program, const kernel::Step& step) {
+/// The earliest phase of its ops: what is fused into a kernel of the forward is computed in the forward. But what reads a result
+/// of the backward is of the backward, with the ops of the forward that are computed again in it.
+Phase phase_of_step(const Assigner& assigner, const graph::Program& program, const kernel::Step& step, bool reads_backward) {
   Phase phase = Phase::kOptimizer;
   bool any = false;
   for (const OpId op : step.ops) {
@@ -198,7 +199,23 @@ Phase phase_of_step(const Assigner& assigner, const graph::Program& program, con
     phase = std::min(phase, assigner.phase_of(program.ops[op]));
     any = true;
   }
-  return any ? phase : Phase::kForward;
+  if (!any) phase = Phase::kForward;
+  return reads_backward ? std::max(phase, Phase::kBackward) : phase;
+}
+
+std::vector<Phase> phases_of_steps(const Assigner& assigner, const graph::Program& program, const kernel::Schedule& schedule) {
+  std::vector<Phase> phases;
+  std::vector<bool> is_of_backward(program.values.size(), false);
+  for (const kernel::Step& step : schedule.steps) {
+    const bool reads = std::ranges::any_of(step.buffers, [&](const kernel::BufferArgument& argument) {
+      return !argument.written && is_of_backward[argument.value];
+    });
+    phases.push_back(phase_of_step(assigner, program, step, reads));
+    for (const kernel::BufferArgument& argument : step.buffers) {
+      if (argument.written && phases.back() == Phase::kBackward) is_of_backward[argument.value] = true;
+    }
+  }
+  return phases;
 }
 
 /// When steps use a value: the first, which makes it, the last, and whether one of the backward does.
@@ -292,7 +309,7 @@ PlanRoles assign_roles(const graph::Program& program, const kernel::Schedule& sc
                        const RecordedRoles& recorded) {
   PlanRoles roles;
   Assigner assigner(program, recorded);
-  for (const kernel::Step& step : schedule.steps) roles.steps.push_back(phase_of_step(assigner, program, step));
+  roles.steps = phases_of_steps(assigner, program, schedule);
   roles.values = assigner.run();
   const std::vector<Use> uses = find_uses(program, schedule, roles.steps);
   for (ValueId value = 0; value < program.values.size(); ++value) {

@@ -54,7 +54,9 @@ struct PlanRoles {
   std::vector<std::vector<Turn>> turns;  // per buffer, in order: values of several roles may use it one after the other
   std::vector<std::uint32_t> value_of;  // per buffer: the value that it is named after; kNone: workspace
   std::vector<std::uint32_t> members;   // per buffer: how many values lie in it in turn
-  std::vector<graph::Phase> steps;      // per step: the earliest phase of its ops; clipping counts to the optimizer
+  /// Per step: the earliest phase of its ops, but at least the backward where it reads what the backward made. Clipping counts
+  /// to the optimizer.
+  std::vector<graph::Phase> steps;
 };
 
 /// The role of a buffer at a step at which it is alive; `turns` is not empty.

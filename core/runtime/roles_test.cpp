@@ -160,6 +160,18 @@ TEST(Roles, OfBuffersWithWorkspaces) {
   EXPECT_EQ(planned.roles.steps.back(), Phase::kOptimizer);
 }
 
+TEST(Roles, WhatTheBackwardComputesAgainIsMadeThere) {
+  const graph::Program program = recorded_step();
+  kernel::Schedule schedule = naive_schedule(program, false);
+  // As the scheduler does it with what costs little: op 1 of the forward once more in the step of op 11, which reads da.
+  schedule.steps[11].ops.insert(schedule.steps[11].ops.begin(), 1);
+  const Result<Placement> placed = place(program, schedule, std::vector<std::uint64_t>(schedule.steps.size(), 0));
+  ASSERT_TRUE(placed) << placed.error().message;
+  const PlanRoles roles = assign_roles(program, schedule, *placed, {});
+  EXPECT_EQ(roles.steps[11], Phase::kBackward);
+  EXPECT_EQ(roles.values[program.ops[11].outputs[0].value].role, Role::kTemporary);
+}
+
 TEST(Roles, ABufferTakesTurns) {
   ProgramBuilder b;
   const ValueId w = b.state("w", {8}), x = b.input("x", {8});

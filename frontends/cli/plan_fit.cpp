@@ -55,16 +55,19 @@ std::string batch_line(const runtime::Fit& fit) {
   if (fit.batch == 0) return "";
   if (fit.largest_batch == 0) return fmt::format("batch: {} in the recording; not even 1 would fit (estimate)\n", fit.batch);
   return fmt::format("batch: {} in the recording; up to about {} would fit\n"
-                     "  (estimate: activations, inputs, temporaries and workspaces grow with it, states and gradients do not)\n",
+                     "  (estimate: activations, inputs and temporaries grow with it, states and gradients do not)\n",
                      fit.batch, fit.largest_batch);
 }
 
 }  // namespace
 
 std::uint64_t batch_of(const trace::Trace& trace) {
+  using trace::Role;
+  const std::uint32_t iteration = trace.iterations.size() > 1 ? 1 : 0;  // what is new in the second one is no state and no constant
   std::vector<std::int64_t> leading;
   for (const trace::External& external : trace.externals) {
-    if (external.iteration != 0 || external.role != trace::Role::kInput || external.op >= trace.ops.size()) continue;
+    const bool is_data = (external.role == Role::kInput || external.role == Role::kUnknown) && !external.name.starts_with("grad of ");
+    if (external.iteration != iteration || !is_data || external.op >= trace.ops.size()) continue;
     const trace::Tensor* tensor = find_tensor(trace, trace.ops[external.op].args, external.storage);
     if (tensor != nullptr && !tensor->sizes.empty() && !tensor->is_wrapped_number) leading.push_back(tensor->sizes[0]);
   }
@@ -77,16 +80,16 @@ std::uint64_t batch_of(const trace::Trace& trace) {
 std::string fit_text(const ProfileAnswer& answer) {
   const runtime::Fit& fit = answer.fit;
   const runtime::DeviceProfile& device = answer.device;
-  const std::string room = device.reserved_bytes == 0 ? format_bytes(fit.usable_bytes)
-                                                      : fmt::format("{} ({} less {} for driver and context)", format_bytes(fit.usable_bytes),
-                                                                    format_bytes(device.memory_bytes), format_bytes(device.reserved_bytes));
   std::string text;
   if (fit.fits) {
-    text = fmt::format("fits on {}: {} of {}; {} stay free\n", device.name, format_bytes(fit.peak_bytes), room,
+    text = fmt::format("fits on {}: {} of {}; {} stay free\n", device.name, format_bytes(fit.peak_bytes), format_bytes(fit.usable_bytes),
                        format_bytes(fit.usable_bytes - fit.peak_bytes));
   } else {
-    text = fmt::format("does not fit on {}: {} of {}; {} are missing\n", device.name, format_bytes(fit.peak_bytes), room,
-                       format_bytes(fit.missing_bytes));
+    text = fmt::format("does not fit on {}: {} of {}; {} are missing\n", device.name, format_bytes(fit.peak_bytes),
+                       format_bytes(fit.usable_bytes), format_bytes(fit.missing_bytes));
+  }
+  if (device.reserved_bytes > 0) {
+    text += fmt::format("  (of its {}, {} are left to driver and context)\n", format_bytes(device.memory_bytes), format_bytes(device.reserved_bytes));
   }
   text += fmt::format("at the peak: {} carried between iterations, {} activations, {} gradients, {} other\n",
                       format_bytes(fit.carried_bytes), format_bytes(fit.activation_bytes), format_bytes(fit.gradient_bytes),

@@ -23,7 +23,7 @@ ProfileAnswer answer(std::uint64_t usable_mib) {
 }
 
 TEST(PlanFit, SaysThatItFits) {
-  EXPECT_THAT(fit_text(answer(128)), AllOf(HasSubstr("fits on toy: 100 MiB of 128 MiB (129 MiB less 1.00 MiB for driver and context); 28.0 MiB stay free"),
+  EXPECT_THAT(fit_text(answer(128)), AllOf(HasSubstr("fits on toy: 100 MiB of 128 MiB; 28.0 MiB stay free\n  (of its 129 MiB, 1.00 MiB are left to driver and context)"),
                                            HasSubstr("smallest peak: 60.0 MiB"), Not(HasSubstr("what would make it fit"))));
   EXPECT_EQ(fit_json(answer(128))["fits"], true);
   EXPECT_EQ(fit_json(answer(128))["missing_bytes"], 0);
@@ -50,15 +50,15 @@ TEST(PlanFit, TheBatchIsCalledAnEstimate) {
   EXPECT_EQ(fit_json(batch)["largest_batch_estimate"], 5);
 }
 
-/// A recording whose first op reads storages with these leading sizes.
-trace::Trace with_inputs(const std::vector<std::int64_t>& leading) {
+/// A recording whose first op reads storages with these leading sizes; with `iterations` 2 it is that of the second one.
+trace::Trace with_inputs(const std::vector<std::int64_t>& leading, std::uint32_t iterations = 1) {
   trace::Trace trace;
   trace::Op op;
   for (const std::int64_t size : leading) {
     const auto id = static_cast<std::uint32_t>(trace.tensors.size());
     trace.storages.push_back({64, "cpu"});
     trace.tensors.push_back({.storage = id, .sizes = {size, 3}, .strides = {3, 1}});
-    trace.externals.push_back({.storage = id, .iteration = 0, .op = 0, .role = trace::Role::kInput, .name = ""});
+    trace.externals.push_back({.storage = id, .iteration = iterations - 1, .op = 0, .role = trace::Role::kInput, .name = ""});
     trace::Arg arg, list;
     arg.kind = trace::Arg::Kind::kTensor;
     arg.tensor = id;
@@ -67,6 +67,7 @@ trace::Trace with_inputs(const std::vector<std::int64_t>& leading) {
     op.args.push_back(id % 2 == 0 ? arg : list);
   }
   trace.ops.push_back(op);
+  trace.iterations.resize(iterations);
   return trace;
 }
 
@@ -77,6 +78,11 @@ TEST(PlanFit, TheBatchIsTheLeadingSizeThatAllInputsShare) {
   trace::Trace parameter = with_inputs({16});
   parameter.externals[0].role = trace::Role::kParameter;
   EXPECT_EQ(batch_of(parameter), 0u);
+  trace::Trace constant = with_inputs({4, 4, 7}, 2);  // the recorder does not say of data what it is; a constant comes once
+  for (trace::External& external : constant.externals) external.role = trace::Role::kUnknown;
+  EXPECT_EQ(batch_of(constant), 0u);
+  constant.externals[2].iteration = 0;
+  EXPECT_EQ(batch_of(constant), 4u);
 }
 
 }  // namespace

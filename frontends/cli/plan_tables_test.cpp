@@ -115,9 +115,17 @@ TEST(PlanTables, TheTextFitsATerminal) {
     each.size_bytes = each.size_bytes % 1000 + 1023 * 1024;
   }
   samples::place(plan);
-  plan.answer = {{.name = "toy-device", .memory_bytes = 1 << 20}, {.missing_bytes = 123456789, .floor_bytes = 1234567890, .batch = 12345}};
-  std::istringstream lines(plan_text(plan));
-  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
+  runtime::Fit fit{.peak_bytes = 1234567890, .missing_bytes = 123456789, .activation_bytes = 987654321, .rest_bytes = 123456789,
+                   .floor_bytes = 1234567890, .floor_step = 12345, .batch = 12345};
+  for (const std::uint64_t batch : {0, 12345}) {
+    for (const std::uint64_t usable : {std::uint64_t{0}, std::uint64_t{1} << 40}) {
+      fit.fits = (fit.usable_bytes = usable) > 0;
+      fit.largest_batch = batch;
+      plan.answer = {{.name = "jetson-orin-nano-8g", .memory_bytes = std::uint64_t{8} << 30, .reserved_bytes = 1 << 30}, fit};
+      std::istringstream lines(plan_text(plan));
+      for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
+    }
+  }
   EXPECT_THAT(plan_text(report()), AllOf(HasSubstr("the plan is optimal"), HasSubstr("optimizer state"), HasSubstr("backward"), HasSubstr("net.1.act"),
                                          HasSubstr("6 buffers are alive at the peak"), HasSubstr("train.py:7")));
 }

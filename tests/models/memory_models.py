@@ -45,12 +45,23 @@ def measure(arguments, folder, name):
             "ratio": plan["peak_bytes"] / torch_bytes if torch_bytes else None}
     found, row["failed"] = run(arguments.crucible, "replay", path, "--backend", arguments.backend, "--fallback", "forbid", "--verify",
                                "--sensitivity", str(RUNS), "--json")
+    if found is not None and not found["verified"]:
+        plain, _ = run("env", "CRUCIBLE_POISON=0", arguments.crucible, "replay", path, "--backend", arguments.backend, "--fallback", "forbid",
+                       "--json")
+        row["same_bits"] = plain is not None and [i["loss"] for i in plain["iterations"]] == [i["loss"] for i in found["iterations"]]
     if found is not None:
         row |= {"verified": bool(found["verified"]) and found["receipt"]["poisoned"], "difference": found.get("reason", "")}
         row["arena_bytes"] = found["arena_bytes"]
     if not arguments.keep and not arguments.recordings:
         os.remove(path)
     return row
+
+
+def verdict(row):
+    """Of a replay that is not verified: whether the poison has to do with it."""
+    if is_good(row):
+        return "verified"
+    return "NOT verified" + (", the same bits without poison" if row.get("same_bits") else "")
 
 
 def is_good(row):
@@ -78,12 +89,12 @@ def table(rows):
             print(f"{r['model']:<20} {colour('not measured: ' + r['failed'][:60], 31)}")
             continue
         above = f"{100 * (r['peak_bytes'] / max(r['lower_bound_bytes'], 1) - 1):.2f} %"
-        verdict = colour(f"{'yes':>10}", 32) if is_good(r) else colour(f"{'NO':>10}", 31)
+        word = colour(f"{'yes':>10}", 32) if is_good(r) else colour(f"{'NO':>10}", 31)
         print(f"{r['model']:<20}{r['buffers']:>8}{mib(r['peak_bytes']):>10}{mib(r['lower_bound_bytes']):>10}{above:>9}"
-              f"{mib(r['torch_peak_bytes']):>10}{r['ratio']:>11.2f}{verdict}")
+              f"{mib(r['torch_peak_bytes']):>10}{r['ratio']:>11.2f}{word}")
     for r in rows:
         if not r["failed"] and not is_good(r):
-            print(f"{r['model']}: {r['difference'] or 'the arena is not what was planned'}")
+            print(f"{r['model']}: {verdict(r)}: {r['difference'] or 'the arena is not what was planned'}")
     print(summary(rows))
 
 
@@ -95,7 +106,10 @@ def markdown(rows):
             print(f"| {r['model']} | | | | | | not measured: {r['failed'][:80]} |")
             continue
         print(f"| {r['model']} | {r['buffers']} | {mib(r['peak_bytes'])} | {mib(r['lower_bound_bytes'])} | {mib(r['torch_peak_bytes'])} | "
-              f"{r['ratio']:.2f} | {'verified' if is_good(r) else 'NOT verified'} |")
+              f"{r['ratio']:.2f} | {verdict(r)} |")
+    for r in rows:
+        if not r["failed"] and not is_good(r):
+            print(f"\n{r['model']} is {verdict(r)}: {r['difference']}.")
     print(f"\n{summary(rows)}.")
 
 

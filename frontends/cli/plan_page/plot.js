@@ -115,7 +115,8 @@ class Plot {
       const left = LEFT + (begin - x0) * sx, w = Math.max((end - begin) * sx, .8);
       const h = Math.max(plan.size[i] * sy, .6), top = this.bottom - (plan.offset[i] - y0) * sy - h;
       g.fillRect(left, top, w > 4 && end === plan.end[i] ? w - 1 : w, h > 4 ? h - 1 : h);
-      if (role >= 0 && begin === plan.begin[i] && w > 64 && h > 13) labels.push([i, left, top, w, h, role]);
+      const isMost = 2 * (end - begin) >= plan.end[i] - plan.begin[i];  // of its turns
+      if (role >= 0 && isMost && w > 64 && h > 13) labels.push([i, left, top, w, h, role]);
     };
     const draw = (list, role) => { for (let k = 0; k < list.length; k += 3) rectangle(list[k], list[k + 1], list[k + 2], role); };
     g.fillStyle = this.colour.quiet;
