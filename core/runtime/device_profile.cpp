@@ -1,6 +1,6 @@
-// The table of well known devices. Numbers are those of the vendors' datasheets: memory is nominal and counted in GiB, as the
-// chips are; f32 is the peak of the vector units; links are the theoretical rate of one direction (PCIe 3, 4 and 5 with 16
-// lanes: 15.75, 31.5 and 63 GB/s).
+// The table of well known devices. Numbers are those of the vendors' datasheets: memory is nominal and counted in GiB,
+// as the chips are; f32 is the peak of the vector units; links are the theoretical rate of one direction (PCIe 3, 4 and
+// 5 with 16 lanes: 15.75, 31.5 and 63 GB/s).
 #include "core/runtime/device_profile.hpp"
 
 #include <algorithm>
@@ -13,11 +13,12 @@ constexpr std::uint64_t kGib = std::uint64_t{1} << 30;
 constexpr std::uint64_t kGiga = 1'000'000'000;
 constexpr std::uint64_t kPcie3 = 15'750'000'000, kPcie4 = 31'500'000'000, kPcie5 = 63'000'000'000;
 
-/// `reserved` is 1 GiB for a card (a context takes 0.3 to 0.6 GiB, firmware and error correction the rest) and 2 GiB where the
-/// system lives in the same memory.
+/// `reserved` is 1 GiB for a card (a context takes 0.3 to 0.6 GiB, firmware and error correction the rest) and 2 GiB
+/// where the system lives in the same memory.
 DeviceProfile card(std::string name, std::uint64_t gib, std::uint64_t gigabytes_per_second, std::uint64_t gigaflops,
                    std::uint64_t link, std::string source, std::uint64_t reserved = kGib) {
-  return {std::move(name), gib * kGib, reserved, gigabytes_per_second * kGiga, gigaflops * kGiga, link, std::move(source)};
+  return {std::move(name),   gib * kGib, reserved,         gigabytes_per_second * kGiga,
+          gigaflops * kGiga, link,       std::move(source)};
 }
 
 std::vector<DeviceProfile> make_table() {
@@ -28,13 +29,16 @@ std::vector<DeviceProfile> make_table() {
       card("arc-a770", 16, 560, 17'200, kPcie4, "Intel Arc A770 specifications, 16 GB"),
       card("h100-80g", 80, 3'350, 67'000, kPcie5, "NVIDIA H100 datasheet, SXM5"),
       card("h200", 141, 4'800, 67'000, kPcie5, "NVIDIA H200 datasheet, SXM5"),
-      card("jetson-agx-orin-64g", 64, 204, 5'300, 204 * kGiga, "NVIDIA Jetson AGX Orin datasheet; memory is shared with the system", 2 * kGib),
-      card("jetson-orin-nano-8g", 8, 68, 1'280, 68 * kGiga, "NVIDIA Jetson Orin Nano datasheet; memory is shared with the system", 2 * kGib),
+      card("jetson-agx-orin-64g", 64, 204, 5'300, 204 * kGiga,
+           "NVIDIA Jetson AGX Orin datasheet; memory is shared with the system", 2 * kGib),
+      card("jetson-orin-nano-8g", 8, 68, 1'280, 68 * kGiga,
+           "NVIDIA Jetson Orin Nano datasheet; memory is shared with the system", 2 * kGib),
       card("l4", 24, 300, 30'300, kPcie4, "NVIDIA L4 datasheet"),
       card("l40s", 48, 864, 91'600, kPcie4, "NVIDIA L40S datasheet"),
       card("max-1550", 128, 3'276, 52'400, kPcie5, "Intel Data Center GPU Max 1550 specifications, both stacks"),
       card("mi210", 64, 1'638, 22'600, kPcie4, "AMD Instinct MI210 datasheet"),
-      card("mi250", 64, 1'638, 22'600, kPcie4, "AMD Instinct MI250 datasheet, one of its two dies: that is what a program sees"),
+      card("mi250", 64, 1'638, 22'600, kPcie4,
+           "AMD Instinct MI250 datasheet, one of its two dies: that is what a program sees"),
       card("mi300x", 192, 5'300, 163'400, kPcie5, "AMD Instinct MI300X datasheet"),
       card("rtx-3060", 12, 360, 12'700, kPcie4, "NVIDIA GeForce RTX 3060 specifications, 12 GB"),
       card("rtx-3090", 24, 936, 35'600, kPcie4, "NVIDIA GeForce RTX 3090 specifications"),

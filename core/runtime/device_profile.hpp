@@ -1,7 +1,7 @@
-// What is known of a device without having it: how much memory, how fast. `crucible plan --device-profile` asks whether a plan
-// would fit; cost models of memory use the bandwidths. The table holds published numbers of well known devices; others come
-// from the configuration (frontends/config), which this folder does not read. It says nothing about devices that are here: ask
-// the plugin.
+// What is known of a device without having it: how much memory, how fast. `crucible plan --device-profile` asks whether
+// a plan would fit; cost models of memory use the bandwidths. The table holds published numbers of well known devices;
+// others come from the configuration (frontends/config), which this folder does not read. It says nothing about devices
+// that are here: ask the plugin.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,8 @@ TEST(DeviceProfile, TheTableIsSortedAndWhole) {
   EXPECT_GE(profiles.size(), 15u);
   EXPECT_TRUE(std::ranges::is_sorted(profiles, std::ranges::less_equal(), &DeviceProfile::name));  // no name twice
   for (const DeviceProfile& profile : profiles) {
-    EXPECT_EQ(profile.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-"), std::string::npos) << profile.name;
+    EXPECT_EQ(profile.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-"), std::string::npos)
+        << profile.name;
     EXPECT_FALSE(profile.source.empty()) << profile.name;
     EXPECT_GE(profile.memory_bytes, std::uint64_t{4} << 30) << profile.name;
     EXPECT_LT(profile.usable_bytes(), profile.memory_bytes) << profile.name;

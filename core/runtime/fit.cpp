@@ -11,7 +11,8 @@ std::uint64_t rounded(const memory::Buffer& buffer) {
   return (buffer.size_bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-/// Parameters, buffers, optimizer states and constants at home; the new value of one that cannot be written in place is not.
+/// Parameters, buffers, optimizer states and constants at home; the new value of one that cannot be written in place is
+/// not.
 bool is_carried(const graph::Program& program, const PlanRoles& roles, std::size_t buffer) {
   const std::uint32_t value = roles.value_of[buffer];
   if (value == graph::kNone || program.values[value].kind == graph::ValueKind::kTemporary) return false;
@@ -28,11 +29,12 @@ bool grows(const graph::Program& program, const PlanRoles& roles, std::size_t bu
 
 /// The most bytes beside those that are carried which one step reads, writes or scratches, and the step.
 std::pair<std::uint64_t, std::uint32_t> largest_step(const graph::Program& program, const kernel::Schedule& schedule,
-                                                   const Placement& placement, const PlanRoles& roles) {
+                                                     const Placement& placement, const PlanRoles& roles) {
   std::pair<std::uint64_t, std::uint32_t> largest = {0, 0};
   for (std::uint32_t step = 0; step < schedule.steps.size(); ++step) {
     std::set<std::uint32_t> touched;
-    for (const kernel::BufferArgument& argument : schedule.steps[step].buffers) touched.insert(placement.buffer_of[argument.value]);
+    for (const kernel::BufferArgument& argument : schedule.steps[step].buffers)
+      touched.insert(placement.buffer_of[argument.value]);
     if (step < placement.scratch_of.size()) touched.insert(placement.scratch_of[step]);
     std::uint64_t bytes = 0;
     for (const std::uint32_t buffer : touched) {
@@ -44,8 +46,8 @@ std::pair<std::uint64_t, std::uint32_t> largest_step(const graph::Program& progr
 }
 
 /// The largest batch whose bytes are within `usable` at every step.
-std::uint64_t estimate_batch(const Fit& fit, const graph::Program& program, const Placement& placement, const PlanRoles& roles,
-                             std::size_t steps) {
+std::uint64_t estimate_batch(const Fit& fit, const graph::Program& program, const Placement& placement,
+                             const PlanRoles& roles, std::size_t steps) {
   Placement growing;
   for (std::size_t buffer = 0; buffer < placement.buffers.size(); ++buffer) {
     if (grows(program, roles, buffer)) growing.buffers.push_back(placement.buffers[buffer]);
@@ -65,8 +67,8 @@ std::uint64_t estimate_batch(const Fit& fit, const graph::Program& program, cons
 
 }  // namespace
 
-Fit fit(const DeviceProfile& device, const graph::Program& program, const kernel::Schedule& schedule, const Placement& placement,
-        const PlanRoles& roles, std::uint64_t batch) {
+Fit fit(const DeviceProfile& device, const graph::Program& program, const kernel::Schedule& schedule,
+        const Placement& placement, const PlanRoles& roles, std::uint64_t batch) {
   Fit fit;
   fit.usable_bytes = device.usable_bytes();
   fit.peak_bytes = placement.plan.peak_bytes;
@@ -78,7 +80,9 @@ Fit fit(const DeviceProfile& device, const graph::Program& program, const kernel
   for (const std::uint32_t buffer : placement.plan.witness) {
     if (is_carried(program, roles, buffer)) continue;
     const Role role = role_at(roles.turns[buffer], placement.plan.lower_bound_time);
-    std::uint64_t& sum = role == Role::kActivation ? fit.activation_bytes : role == Role::kGradient ? fit.gradient_bytes : fit.rest_bytes;
+    std::uint64_t& sum = role == Role::kActivation ? fit.activation_bytes
+                         : role == Role::kGradient ? fit.gradient_bytes
+                                                   : fit.rest_bytes;
     sum += rounded(placement.buffers[buffer]);
   }
   const auto [bytes, step] = largest_step(program, schedule, placement, roles);

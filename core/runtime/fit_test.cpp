@@ -29,7 +29,11 @@ struct Step {
     const ValueId g = b.op(OpKind::kMultiply, {b.whole(a), b.whole(a)}, {256});
     b.end_state(w, b.op(OpKind::kMultiply, {b.whole(w), b.whole(g)}, {256}));
     for (std::uint32_t op = 0; op < b.program.ops.size(); ++op) {
-      b.program.sources.push_back({"aten::op", "", "", op < 2 ? Phase::kForward : op < 3 ? Phase::kBackward : Phase::kOptimizer, op});
+      b.program.sources.push_back({"aten::op", "", "",
+                                   op < 2   ? Phase::kForward
+                                   : op < 3 ? Phase::kBackward
+                                            : Phase::kOptimizer,
+                                   op});
       b.program.ops[op].source = op;
     }
     program = std::move(b.program);

@@ -1,5 +1,5 @@
-// Roles of values by what reads and writes them, modules of the backward by what it reads, names of gradients by what they
-// update: see roles.hpp.
+// Roles of values by what reads and writes them, modules of the backward by what it reads, names of gradients by what
+// they update: see roles.hpp.
 #include "core/runtime/roles.hpp"
 
 #include <fmt/format.h>
@@ -28,7 +28,8 @@ class Assigner {
   Assigner(const graph::Program& program, const RecordedRoles& recorded)
       : program_(program), recorded_(recorded), values_(program.values.size()), readers_(program.values.size()) {
     for (const graph::Op& op : program.ops) {
-      if (recorded_phase(op) == Phase::kBackward && trace_op(op) != kNone) last_backward_ = std::max(last_backward_, std::int64_t{trace_op(op)});
+      if (recorded_phase(op) == Phase::kBackward && trace_op(op) != kNone)
+        last_backward_ = std::max(last_backward_, std::int64_t{trace_op(op)});
     }
     for (OpId op = 0; op < program.ops.size(); ++op) {
       for (const graph::Operand& input : program.ops[op].inputs) {
@@ -37,8 +38,8 @@ class Assigner {
     }
   }
 
-  /// The phase that an op works for. What comes after the last backward and is none itself prepares the optimizer's step:
-  /// clipping of gradients runs in no phase of its own.
+  /// The phase that an op works for. What comes after the last backward and is none itself prepares the optimizer's
+  /// step: clipping of gradients runs in no phase of its own.
   Phase phase_of(const graph::Op& op) const { return is_after_backward(op) ? Phase::kOptimizer : recorded_phase(op); }
 
   std::vector<ValueRole> run() {
@@ -72,7 +73,8 @@ class Assigner {
     return source ? source->phase : Phase::kForward;
   }
   bool is_after_backward(const graph::Op& op) const {
-    return recorded_phase(op) == Phase::kForward && trace_op(op) != kNone && last_backward_ >= 0 && trace_op(op) > last_backward_;
+    return recorded_phase(op) == Phase::kForward && trace_op(op) != kNone && last_backward_ >= 0 &&
+           trace_op(op) > last_backward_;
   }
   std::uint32_t trace_op(const graph::Op& op) const {
     const graph::Source* source = source_of(op);
@@ -158,7 +160,8 @@ class Assigner {
     return "";
   }
 
-  /// From the parameter's new value back through the optimizer (and clipping) to what the backward made, element for element.
+  /// From the parameter's new value back through the optimizer (and clipping) to what the backward made, element for
+  /// element.
   void find_gradient(const graph::State& parameter) {
     constexpr std::size_t kFar = 64;  // an optimizer's update of one parameter has a few dozen ops
     const std::int64_t elements = program_.values[parameter.start].elements;
@@ -189,9 +192,10 @@ class Assigner {
   std::int64_t last_backward_ = -1;           // as an op of the recording
 };
 
-/// The earliest phase of its ops: what is fused into a kernel of the forward is computed in the forward. But what reads a result
-/// of the backward is of the backward, with the ops of the forward that are computed again in it.
-Phase phase_of_step(const Assigner& assigner, const graph::Program& program, const kernel::Step& step, bool reads_backward) {
+/// The earliest phase of its ops: what is fused into a kernel of the forward is computed in the forward. But what reads
+/// a result of the backward is of the backward, with the ops of the forward that are computed again in it.
+Phase phase_of_step(const Assigner& assigner, const graph::Program& program, const kernel::Step& step,
+                    bool reads_backward) {
   Phase phase = Phase::kOptimizer;
   bool any = false;
   for (const OpId op : step.ops) {
@@ -203,7 +207,8 @@ Phase phase_of_step(const Assigner& assigner, const graph::Program& program, con
   return reads_backward ? std::max(phase, Phase::kBackward) : phase;
 }
 
-std::vector<Phase> phases_of_steps(const Assigner& assigner, const graph::Program& program, const kernel::Schedule& schedule) {
+std::vector<Phase> phases_of_steps(const Assigner& assigner, const graph::Program& program,
+                                   const kernel::Schedule& schedule) {
   std::vector<Phase> phases;
   std::vector<bool> is_of_backward(program.values.size(), false);
   for (const kernel::Step& step : schedule.steps) {
@@ -224,7 +229,8 @@ struct Use {
   bool in_backward = false;
 };
 
-std::vector<Use> find_uses(const graph::Program& program, const kernel::Schedule& schedule, const std::vector<Phase>& phases) {
+std::vector<Use> find_uses(const graph::Program& program, const kernel::Schedule& schedule,
+                           const std::vector<Phase>& phases) {
   std::vector<Use> uses(program.values.size());
   for (std::uint32_t step = 0; step < schedule.steps.size(); ++step) {
     for (const kernel::BufferArgument& argument : schedule.steps[step].buffers) {
@@ -238,8 +244,8 @@ std::vector<Use> find_uses(const graph::Program& program, const kernel::Schedule
 }
 
 /// Per buffer: the roles of the values in it, by when steps first use them; neighbours of one role are one turn.
-std::vector<std::vector<Turn>> find_turns(const graph::Program& program, const Placement& placement, const PlanRoles& roles,
-                                          const std::vector<Use>& uses) {
+std::vector<std::vector<Turn>> find_turns(const graph::Program& program, const Placement& placement,
+                                          const PlanRoles& roles, const std::vector<Use>& uses) {
   std::vector<std::vector<Turn>> turns(placement.buffers.size());
   for (ValueId value = 0; value < program.values.size(); ++value) {
     const std::uint32_t buffer = placement.buffer_of[value];
@@ -313,7 +319,8 @@ PlanRoles assign_roles(const graph::Program& program, const kernel::Schedule& sc
   roles.values = assigner.run();
   const std::vector<Use> uses = find_uses(program, schedule, roles.steps);
   for (ValueId value = 0; value < program.values.size(); ++value) {
-    const bool is_saved = uses[value].first != kNone && roles.steps[uses[value].first] == Phase::kForward && uses[value].in_backward;
+    const bool is_saved =
+        uses[value].first != kNone && roles.steps[uses[value].first] == Phase::kForward && uses[value].in_backward;
     if (roles.values[value].role == Role::kTemporary && is_saved) roles.values[value].role = Role::kActivation;
   }
   const std::size_t buffers = placement.buffers.size();

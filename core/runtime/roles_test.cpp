@@ -1,4 +1,5 @@
-// Roles of a whole training step whose phases and modules are known, of states that the recording names, and of odd programs.
+// Roles of a whole training step whose phases and modules are known, of states that the recording names, and of odd
+// programs.
 #include "core/runtime/roles.hpp"
 
 #include <gmock/gmock.h>
@@ -15,7 +16,8 @@ using graph::Phase;
 using graph::ValueId;
 using ::testing::HasSubstr;
 
-/// training_step() as if it had been recorded: ops 0 to 5 are the forward, 6 to 12 the backward, the rest the optimizer.
+/// training_step() as if it had been recorded: ops 0 to 5 are the forward, 6 to 12 the backward, the rest the
+/// optimizer.
 graph::Program recorded_step() {
   graph::Program program = training_step();
   for (std::uint32_t op = 0; op < program.ops.size(); ++op) {
@@ -39,10 +41,12 @@ struct Planned {
   PlanRoles roles;
 };
 
-Planned plan(graph::Program program, const RecordedRoles& recorded = {}, bool in_place = true, std::uint64_t scratch = 0) {
+Planned plan(graph::Program program, const RecordedRoles& recorded = {}, bool in_place = true,
+             std::uint64_t scratch = 0) {
   Planned planned{std::move(program), {}, {}, {}};
   planned.schedule = naive_schedule(planned.program, in_place);
-  Result<Placement> placed = place(planned.program, planned.schedule, std::vector<std::uint64_t>(planned.schedule.steps.size(), scratch));
+  Result<Placement> placed =
+      place(planned.program, planned.schedule, std::vector<std::uint64_t>(planned.schedule.steps.size(), scratch));
   EXPECT_TRUE(placed) << placed.error().message;
   if (placed) planned.placement = *std::move(placed);
   planned.roles = assign_roles(planned.program, planned.schedule, planned.placement, recorded);
@@ -86,8 +90,8 @@ TEST(Roles, NamesAndModulesReachTheBackward) {
   EXPECT_EQ(of_op(planned, 7).name, "grad of body.second.w2");
   EXPECT_EQ(of_op(planned, 1).name, "aten::op1 of body.first");
   EXPECT_EQ(of_op(planned, 9).name, "aten::op9 of body.first");
-  EXPECT_EQ(of_op(planned, 8).module, "body.second");  // da = dy w2^T: of the parameter that it reads
-  EXPECT_EQ(of_op(planned, 9).module, "body.first");   // a * a: of the activation
+  EXPECT_EQ(of_op(planned, 8).module, "body.second");   // da = dy w2^T: of the parameter that it reads
+  EXPECT_EQ(of_op(planned, 9).module, "body.first");    // a * a: of the activation
   EXPECT_EQ(of_op(planned, 11).module, "body.second");  // da * slope: of the first that it reads
   EXPECT_EQ(of_name(planned, "momentum of body.first.w1").module, "body.first");
   EXPECT_EQ(planned.program.sources[of_op(planned, 12).source].site, "train.py:12");
@@ -129,7 +133,8 @@ TEST(Roles, WhatIsFusedIntoTheForwardIsMadeThere) {
 
 TEST(Roles, CarriedGradientsAndBuffersWithoutTheRecordingsWord) {
   ProgramBuilder b;
-  const ValueId grad = b.state("grad of w", {8}), mean = b.state("norm.running_mean", {8}), frozen = b.state("frozen", {8});
+  const ValueId grad = b.state("grad of w", {8}), mean = b.state("norm.running_mean", {8}),
+                frozen = b.state("frozen", {8});
   const ValueId next = b.op(graph::OpKind::kAdd, {b.whole(mean), b.whole(frozen)}, {8});
   b.loss("loss", b.op(graph::OpKind::kAdd, {b.whole(next), b.whole(grad)}, {8}));
   b.end_state(mean, next);
@@ -163,7 +168,8 @@ TEST(Roles, OfBuffersWithWorkspaces) {
 TEST(Roles, WhatTheBackwardComputesAgainIsMadeThere) {
   const graph::Program program = recorded_step();
   kernel::Schedule schedule = naive_schedule(program, false);
-  // As the scheduler does it with what costs little: op 1 of the forward once more in the step of op 11, which reads da.
+  // As the scheduler does it with what costs little: op 1 of the forward once more in the step of op 11, which reads
+  // da.
   schedule.steps[11].ops.insert(schedule.steps[11].ops.begin(), 1);
   const Result<Placement> placed = place(program, schedule, std::vector<std::uint64_t>(schedule.steps.size(), 0));
   ASSERT_TRUE(placed) << placed.error().message;
@@ -175,12 +181,16 @@ TEST(Roles, WhatTheBackwardComputesAgainIsMadeThere) {
 TEST(Roles, ABufferTakesTurns) {
   ProgramBuilder b;
   const ValueId w = b.state("w", {8}), x = b.input("x", {8});
-  const ValueId a = b.op(graph::OpKind::kMultiply, {b.whole(x), b.whole(w)}, {8});   // over x
-  const ValueId t = b.op(graph::OpKind::kExp, {b.whole(a)}, {8});                    // over a
-  const ValueId g = b.op(graph::OpKind::kNegate, {b.whole(t)}, {8});                 // over t
+  const ValueId a = b.op(graph::OpKind::kMultiply, {b.whole(x), b.whole(w)}, {8});  // over x
+  const ValueId t = b.op(graph::OpKind::kExp, {b.whole(a)}, {8});                   // over a
+  const ValueId g = b.op(graph::OpKind::kNegate, {b.whole(t)}, {8});                // over t
   b.end_state(w, b.op(graph::OpKind::kAdd, {b.whole(w), b.whole(g)}, {8}));
   for (std::uint32_t op = 0; op < b.program.ops.size(); ++op) {
-    b.program.sources.push_back({"aten::op", "", "", op < 1 ? Phase::kForward : op < 3 ? Phase::kBackward : Phase::kOptimizer, op});
+    b.program.sources.push_back({"aten::op", "", "",
+                                 op < 1   ? Phase::kForward
+                                 : op < 3 ? Phase::kBackward
+                                          : Phase::kOptimizer,
+                                 op});
     b.program.ops[op].source = op;
   }
   const Planned planned = plan(std::move(b.program));

@@ -1,6 +1,6 @@
 // `crucible plan`: the memory plan of a recording, without running it. Library calls and their workspace belong to the
-// plan, so the backend is asked when it is there; without one the plan is that of generated kernels. With --device-profile also
-// whether it would fit on a device that is not here.
+// plan, so the backend is asked when it is there; without one the plan is that of generated kernels. With
+// --device-profile also whether it would fit on a device that is not here.
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -40,8 +40,7 @@ Result<std::shared_ptr<backend::Device>> open_if_there(const PlanOptions& option
     kernels = "generated kernels only, as asked for";
     return std::shared_ptr<backend::Device>();
   }
-  Result<OpenedDevice> opened =
-      open_device(options.device, [&] { return workload_of(program, !options.no_fuse); });
+  Result<OpenedDevice> opened = open_device(options.device, [&] { return workload_of(program, !options.no_fuse); });
   if (opened) {
     const backend::Backend& backend = opened->device->backend();
     kernels = fmt::format("{} {}, library calls and workspace as it claims them", backend.name(), backend.version());
@@ -118,15 +117,20 @@ void add_plan(Commands& commands) {
                                      "crucible plan step.crtrace --html plan.html --device-profile l4");
   command->add_option("file", options->file, "The recording (.crtrace)")->required();
   add_device_switches(*command, options->device);
-  command->get_option("--backend")->description(
-      "The plugin that is asked for library calls and workspace; none: generated kernels (default: as replay)");
+  command->get_option("--backend")
+      ->description(
+          "The plugin that is asked for library calls and workspace; none: generated kernels (default: as replay)");
   command->add_flag("--no-fuse", options->no_fuse, "One kernel per op");
   command->add_flag("--json", options->json, "One JSON document on standard output");
-  command->add_option("--depth", options->depth, "Parts of a module's name in the table (default: as many as keep it short)")
+  command
+      ->add_option("--depth", options->depth,
+                   "Parts of a module's name in the table (default: as many as keep it short)")
       ->check(CLI::PositiveNumber);
-  command->add_option("--device-profile", options->profile,
-                      "Ask whether it fits on this device; exit code 1 when not (crucible devices --profiles lists them)");
-  command->add_option("--html", options->html, "Write a page to this file: every buffer by time and address, to zoom and search");
+  command->add_option(
+      "--device-profile", options->profile,
+      "Ask whether it fits on this device; exit code 1 when not (crucible devices --profiles lists them)");
+  command->add_option("--html", options->html,
+                      "Write a page to this file: every buffer by time and address, to zoom and search");
   command->add_option("--svg", options->svg, "Write a picture of offsets over steps to this file");
   command->callback([&commands, options] { commands.run = [options] { return plan(*options); }; });
 }

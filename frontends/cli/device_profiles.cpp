@@ -48,33 +48,38 @@ Result<std::vector<runtime::DeviceProfile>> device_profiles(const config::Settin
   std::vector<runtime::DeviceProfile> all;
   for (auto& [name, profile] : profiles) {
     if (profile.memory_bytes == 0) {
-      return Error{ErrorCode::kBadInput, fmt::format("device_profile.{0} has no memory_bytes: write how much memory {0} has", name)};
+      return Error{ErrorCode::kBadInput,
+                   fmt::format("device_profile.{0} has no memory_bytes: write how much memory {0} has", name)};
     }
     if (profile.usable_bytes() == 0) {
-      return Error{ErrorCode::kBadInput, fmt::format("device_profile.{} keeps back {} of {} bytes: nothing is left", name,
-                                                     profile.reserved_bytes, profile.memory_bytes)};
+      return Error{ErrorCode::kBadInput, fmt::format("device_profile.{} keeps back {} of {} bytes: nothing is left",
+                                                     name, profile.reserved_bytes, profile.memory_bytes)};
     }
     all.push_back(std::move(profile));
   }
   return all;
 }
 
-Result<runtime::DeviceProfile> choose_profile(const std::vector<runtime::DeviceProfile>& profiles, const std::string& name) {
+Result<runtime::DeviceProfile> choose_profile(const std::vector<runtime::DeviceProfile>& profiles,
+                                              const std::string& name) {
   if (const runtime::DeviceProfile* found = runtime::find_profile(profiles, name)) return *found;
   std::vector<std::string> names;
   std::string hint;
   for (const runtime::DeviceProfile& profile : profiles) {
     names.push_back(profile.name);
-    if (hint.empty() && !name.empty() && profile.name.starts_with(name)) hint = fmt::format("; did you mean '{}'?", profile.name);
+    if (hint.empty() && !name.empty() && profile.name.starts_with(name))
+      hint = fmt::format("; did you mean '{}'?", profile.name);
   }
   if (hint.empty()) hint = config::did_you_mean(name, names);
-  return Error{ErrorCode::kUsage, fmt::format("no device profile is called '{}'{} `crucible devices --profiles` lists them, and "
-                                              "[device_profile.NAME] in crucible.toml adds one",
-                                              name, hint.empty() ? ";" : hint)};
+  return Error{ErrorCode::kUsage,
+               fmt::format("no device profile is called '{}'{} `crucible devices --profiles` lists them, and "
+                           "[device_profile.NAME] in crucible.toml adds one",
+                           name, hint.empty() ? ";" : hint)};
 }
 
 std::string profiles_text(const std::vector<runtime::DeviceProfile>& profiles) {
-  std::vector<std::vector<std::string>> rows = {{"profile", "memory", "usable", "bandwidth", "f32", "host link", "source"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"profile", "memory", "usable", "bandwidth", "f32", "host link", "source"}};
   for (const runtime::DeviceProfile& profile : profiles) {
     rows.push_back({profile.name, format_bytes(profile.memory_bytes), format_bytes(profile.usable_bytes()),
                     rate(profile.memory_bytes_per_second, "GB/s"), rate(profile.f32_flops_per_second / 1000, "TF/s"),

@@ -16,7 +16,8 @@ namespace crucible::cli {
 Result<std::vector<runtime::DeviceProfile>> device_profiles(const config::Settings& settings);
 
 /// The profile of that name. Errors: kUsage with the closest name, and where all are listed.
-Result<runtime::DeviceProfile> choose_profile(const std::vector<runtime::DeviceProfile>& profiles, const std::string& name);
+Result<runtime::DeviceProfile> choose_profile(const std::vector<runtime::DeviceProfile>& profiles,
+                                              const std::string& name);
 
 /// A table, and rows as JSON.
 std::string profiles_text(const std::vector<runtime::DeviceProfile>& profiles);

@@ -14,9 +14,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 /// The tensor by which `op` reads the storage, in arguments and lists of them; null when it does not.
-const trace::Tensor* find_tensor(const trace::Trace& trace, const std::vector<trace::Arg>& args, trace::StorageId storage) {
+const trace::Tensor* find_tensor(const trace::Trace& trace, const std::vector<trace::Arg>& args,
+                                 trace::StorageId storage) {
   for (const trace::Arg& arg : args) {
-    if (arg.kind == trace::Arg::Kind::kTensor && arg.tensor < trace.tensors.size() && trace.tensors[arg.tensor].storage == storage) {
+    if (arg.kind == trace::Arg::Kind::kTensor && arg.tensor < trace.tensors.size() &&
+        trace.tensors[arg.tensor].storage == storage) {
       return &trace.tensors[arg.tensor];
     }
     if (const trace::Tensor* found = find_tensor(trace, arg.list, storage)) return found;
@@ -53,27 +55,32 @@ std::string ways(const runtime::Fit& fit) {
 
 std::string batch_line(const runtime::Fit& fit) {
   if (fit.batch == 0) return "";
-  if (fit.largest_batch == 0) return fmt::format("batch: {} in the recording; not even 1 would fit (estimate)\n", fit.batch);
-  return fmt::format("batch: {} in the recording; up to about {} would fit\n"
-                     "  (estimate: activations, inputs and temporaries grow with it, states and gradients do not)\n",
-                     fit.batch, fit.largest_batch);
+  if (fit.largest_batch == 0)
+    return fmt::format("batch: {} in the recording; not even 1 would fit (estimate)\n", fit.batch);
+  return fmt::format(
+      "batch: {} in the recording; up to about {} would fit\n"
+      "  (estimate: activations, inputs and temporaries grow with it, states and gradients do not)\n",
+      fit.batch, fit.largest_batch);
 }
 
 }  // namespace
 
 std::uint64_t batch_of(const trace::Trace& trace) {
   using trace::Role;
-  const std::uint32_t iteration = trace.iterations.size() > 1 ? 1 : 0;  // what is new in the second one is no state and no constant
+  const std::uint32_t iteration =
+      trace.iterations.size() > 1 ? 1 : 0;  // what is new in the second one is no state and no constant
   std::vector<std::int64_t> leading;
   for (const trace::External& external : trace.externals) {
-    const bool is_data = (external.role == Role::kInput || external.role == Role::kUnknown) && !external.name.starts_with("grad of ");
+    const bool is_data =
+        (external.role == Role::kInput || external.role == Role::kUnknown) && !external.name.starts_with("grad of ");
     if (external.iteration != iteration || !is_data || external.op >= trace.ops.size()) continue;
     const trace::Tensor* tensor = find_tensor(trace, trace.ops[external.op].args, external.storage);
     if (tensor != nullptr && !tensor->sizes.empty() && !tensor->is_wrapped_number) leading.push_back(tensor->sizes[0]);
   }
   if (leading.empty()) return 0;
   const std::int64_t smallest = std::ranges::min(leading);
-  const bool divides = smallest > 0 && std::ranges::all_of(leading, [&](std::int64_t size) { return size % smallest == 0; });
+  const bool divides =
+      smallest > 0 && std::ranges::all_of(leading, [&](std::int64_t size) { return size % smallest == 0; });
   return divides ? static_cast<std::uint64_t>(smallest) : 0;
 }
 
@@ -82,18 +89,19 @@ std::string fit_text(const ProfileAnswer& answer) {
   const runtime::DeviceProfile& device = answer.device;
   std::string text;
   if (fit.fits) {
-    text = fmt::format("fits on {}: {} of {}; {} stay free\n", device.name, format_bytes(fit.peak_bytes), format_bytes(fit.usable_bytes),
-                       format_bytes(fit.usable_bytes - fit.peak_bytes));
+    text = fmt::format("fits on {}: {} of {}; {} stay free\n", device.name, format_bytes(fit.peak_bytes),
+                       format_bytes(fit.usable_bytes), format_bytes(fit.usable_bytes - fit.peak_bytes));
   } else {
     text = fmt::format("does not fit on {}: {} of {}; {} are missing\n", device.name, format_bytes(fit.peak_bytes),
                        format_bytes(fit.usable_bytes), format_bytes(fit.missing_bytes));
   }
   if (device.reserved_bytes > 0) {
-    text += fmt::format("  (of its {}, {} are left to driver and context)\n", format_bytes(device.memory_bytes), format_bytes(device.reserved_bytes));
+    text += fmt::format("  (of its {}, {} are left to driver and context)\n", format_bytes(device.memory_bytes),
+                        format_bytes(device.reserved_bytes));
   }
   text += fmt::format("at the peak: {} carried between iterations, {} activations, {} gradients, {} other\n",
-                      format_bytes(fit.carried_bytes), format_bytes(fit.activation_bytes), format_bytes(fit.gradient_bytes),
-                      format_bytes(fit.rest_bytes));
+                      format_bytes(fit.carried_bytes), format_bytes(fit.activation_bytes),
+                      format_bytes(fit.gradient_bytes), format_bytes(fit.rest_bytes));
   text += fmt::format("smallest peak: {}, of what is carried and of step {}: no recomputation gets below\n",
                       format_bytes(fit.floor_bytes), fit.floor_step);
   if (!fit.fits) text += "what would make it fit:\n" + ways(fit);

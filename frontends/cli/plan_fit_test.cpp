@@ -17,14 +17,23 @@ constexpr std::uint64_t kMib = 1 << 20;
 ProfileAnswer answer(std::uint64_t usable_mib) {
   const std::uint64_t usable = usable_mib * kMib, peak = 100 * kMib;
   return {{.name = "toy", .memory_bytes = usable + kMib, .reserved_bytes = kMib, .source = "made up"},
-          {.fits = peak <= usable, .usable_bytes = usable, .peak_bytes = peak, .missing_bytes = peak > usable ? peak - usable : 0,
-           .carried_bytes = 40 * kMib, .activation_bytes = 50 * kMib, .gradient_bytes = 4 * kMib, .rest_bytes = 6 * kMib,
-           .floor_bytes = 60 * kMib, .floor_step = 7}};
+          {.fits = peak <= usable,
+           .usable_bytes = usable,
+           .peak_bytes = peak,
+           .missing_bytes = peak > usable ? peak - usable : 0,
+           .carried_bytes = 40 * kMib,
+           .activation_bytes = 50 * kMib,
+           .gradient_bytes = 4 * kMib,
+           .rest_bytes = 6 * kMib,
+           .floor_bytes = 60 * kMib,
+           .floor_step = 7}};
 }
 
 TEST(PlanFit, SaysThatItFits) {
-  EXPECT_THAT(fit_text(answer(128)), AllOf(HasSubstr("fits on toy: 100 MiB of 128 MiB; 28.0 MiB stay free\n  (of its 129 MiB, 1.00 MiB are left to driver and context)"),
-                                           HasSubstr("smallest peak: 60.0 MiB"), Not(HasSubstr("what would make it fit"))));
+  EXPECT_THAT(fit_text(answer(128)),
+              AllOf(HasSubstr("fits on toy: 100 MiB of 128 MiB; 28.0 MiB stay free\n  (of its 129 MiB, 1.00 MiB are "
+                              "left to driver and context)"),
+                    HasSubstr("smallest peak: 60.0 MiB"), Not(HasSubstr("what would make it fit"))));
   EXPECT_EQ(fit_json(answer(128))["fits"], true);
   EXPECT_EQ(fit_json(answer(128))["missing_bytes"], 0);
 }
@@ -50,7 +59,8 @@ TEST(PlanFit, TheBatchIsCalledAnEstimate) {
   EXPECT_EQ(fit_json(batch)["largest_batch_estimate"], 5);
 }
 
-/// A recording whose first op reads storages with these leading sizes; with `iterations` 2 it is that of the second one.
+/// A recording whose first op reads storages with these leading sizes; with `iterations` 2 it is that of the second
+/// one.
 trace::Trace with_inputs(const std::vector<std::int64_t>& leading, std::uint32_t iterations = 1) {
   trace::Trace trace;
   trace::Op op;
@@ -58,7 +68,8 @@ trace::Trace with_inputs(const std::vector<std::int64_t>& leading, std::uint32_t
     const auto id = static_cast<std::uint32_t>(trace.tensors.size());
     trace.storages.push_back({64, "cpu"});
     trace.tensors.push_back({.storage = id, .sizes = {size, 3}, .strides = {3, 1}});
-    trace.externals.push_back({.storage = id, .iteration = iterations - 1, .op = 0, .role = trace::Role::kInput, .name = ""});
+    trace.externals.push_back(
+        {.storage = id, .iteration = iterations - 1, .op = 0, .role = trace::Role::kInput, .name = ""});
     trace::Arg arg, list;
     arg.kind = trace::Arg::Kind::kTensor;
     arg.tensor = id;
@@ -78,7 +89,8 @@ TEST(PlanFit, TheBatchIsTheLeadingSizeThatAllInputsShare) {
   trace::Trace parameter = with_inputs({16});
   parameter.externals[0].role = trace::Role::kParameter;
   EXPECT_EQ(batch_of(parameter), 0u);
-  trace::Trace constant = with_inputs({4, 4, 7}, 2);  // the recorder does not say of data what it is; a constant comes once
+  trace::Trace constant =
+      with_inputs({4, 4, 7}, 2);  // the recorder does not say of data what it is; a constant comes once
   for (trace::External& external : constant.externals) external.role = trace::Role::kUnknown;
   EXPECT_EQ(batch_of(constant), 0u);
   constant.externals[2].iteration = 0;

@@ -43,7 +43,8 @@ std::string to_script_text(const Json& data) {
 
 Json buffer_columns(const PlanReport& report, StringTable& strings) {
   Json columns;
-  for (const char* name : {"name", "module", "site", "op", "role", "offset", "size", "begin", "end"}) columns[name] = Json::array();
+  for (const char* name : {"name", "module", "site", "op", "role", "offset", "size", "begin", "end"})
+    columns[name] = Json::array();
   columns["turns"] = Json::object();  // by number of the buffer: [step, role, step, role, ...]
   for (std::size_t id = 0; id < report.buffers.size(); ++id) {
     const PlannedBuffer& buffer = report.buffers[id];
@@ -113,7 +114,8 @@ std::string plan_page(const PlanReport& report) {
   };
   std::string_view rest = page_text("page.html");
   std::string page;
-  for (const auto& [place, text] : places) {  // in the order in which they stand: what is filled in is not looked at again
+  for (const auto& [place, text] :
+       places) {  // in the order in which they stand: what is filled in is not looked at again
     const std::size_t at = rest.find(place);
     if (at == std::string_view::npos) continue;
     page += rest.substr(0, at);

@@ -1,5 +1,5 @@
-// A memory plan as one HTML page that needs nothing else: markup, style, script (frontends/cli/plan_page) and the plan as JSON.
-// It opens from a file, asks no network, and stays fluid at 50,000 buffers.
+// A memory plan as one HTML page that needs nothing else: markup, style, script (frontends/cli/plan_page) and the plan
+// as JSON. It opens from a file, asks no network, and stays fluid at 50,000 buffers.
 #pragma once
 
 #include <nlohmann/json.hpp>

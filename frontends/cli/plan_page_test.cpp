@@ -37,8 +37,11 @@ TEST(PlanPage, HoldsEveryBufferAndStep) {
   const PlanReport report = samples::random_report(2000, 3);
   const auto data = nlohmann::json::parse(embedded(plan_page(report)));
   const auto& columns = data["buffers"];
-  for (const char* name : {"name", "module", "site", "op", "role", "offset", "size", "begin", "end"}) ASSERT_EQ(columns[name].size(), 2000u) << name;
-  const auto text = [&](const char* name, std::size_t id) { return data["strings"][columns[name][id].get<std::size_t>()].get<std::string>(); };
+  for (const char* name : {"name", "module", "site", "op", "role", "offset", "size", "begin", "end"})
+    ASSERT_EQ(columns[name].size(), 2000u) << name;
+  const auto text = [&](const char* name, std::size_t id) {
+    return data["strings"][columns[name][id].get<std::size_t>()].get<std::string>();
+  };
   for (std::size_t id = 0; id < report.buffers.size(); ++id) {
     const PlannedBuffer& buffer = report.buffers[id];
     ASSERT_EQ(text("name", id), buffer.name);
@@ -77,10 +80,12 @@ TEST(PlanPage, HostileNamesStayData) {
 
 TEST(PlanPage, IsWholeAndAsksNoNetwork) {
   const std::string page = plan_page(samples::random_report(60, 5));
-  for (const char* name : {"page.html", "page.css", "data.js", "plot.js", "page.js"}) EXPECT_FALSE(page_text(name).empty()) << name;
+  for (const char* name : {"page.html", "page.css", "data.js", "plot.js", "page.js"})
+    EXPECT_FALSE(page_text(name).empty()) << name;
   EXPECT_TRUE(page_text("nothing").empty());
   EXPECT_EQ(count(page, "{{"), 0u);
-  for (const char* word : {"http:", "https:", "url(", "@import", "src=", "href=", "fetch(", "XMLHttpRequest", "import("}) {
+  for (const char* word :
+       {"http:", "https:", "url(", "@import", "src=", "href=", "fetch(", "XMLHttpRequest", "import("}) {
     EXPECT_THAT(page, Not(HasSubstr(word)));
   }
   // Names come in as text alone.
@@ -93,7 +98,8 @@ TEST(PlanPage, TheScriptsElementsAreThere) {
   const std::string html(page_text("page.html")), script = std::string(page_text("page.js"));
   const std::regex lookup("el\\(\"([a-z]+)\"\\)");
   std::size_t found = 0;
-  for (auto match = std::sregex_iterator(script.begin(), script.end(), lookup); match != std::sregex_iterator(); ++match, ++found) {
+  for (auto match = std::sregex_iterator(script.begin(), script.end(), lookup); match != std::sregex_iterator();
+       ++match, ++found) {
     EXPECT_THAT(html, HasSubstr("id=\"" + (*match)[1].str() + "\""));
   }
   EXPECT_GT(found, 10u);
@@ -104,7 +110,8 @@ TEST(PlanPage, BuffersThatChangeTheirRoleSayWhen) {
   report.buffers[7].turns = {{3, runtime::Role::kActivation}, {9, runtime::Role::kGradient}};
   const auto turns = page_data(report)["buffers"]["turns"];
   ASSERT_EQ(turns.size(), 1u);
-  EXPECT_EQ(turns["7"], nlohmann::ordered_json({3, static_cast<int>(runtime::Role::kActivation), 9, static_cast<int>(runtime::Role::kGradient)}));
+  EXPECT_EQ(turns["7"], nlohmann::ordered_json({3, static_cast<int>(runtime::Role::kActivation), 9,
+                                                static_cast<int>(runtime::Role::kGradient)}));
 }
 
 TEST(PlanPage, ADeviceIsDrawnWhereOneWasAskedAbout) {
@@ -114,10 +121,15 @@ TEST(PlanPage, ADeviceIsDrawnWhereOneWasAskedAbout) {
   EXPECT_EQ(page_data(report)["device"]["usable_bytes"], 5000);
 }
 
-/// 50,000 buffers are a few megabytes. CRUCIBLE_KEEP_PAGE names a file that gets the page of 10,000, to be looked at.
+/// 50,000 buffers are a few megabytes. CRUCIBLE_KEEP_PAGE names a file that gets a page to be looked at and measured
+/// (#measure), of 10,000 buffers or as many as CRUCIBLE_KEEP_BUFFERS says.
 TEST(PlanPage, ManyBuffersMakeASmallPage) {
   EXPECT_LT(plan_page(samples::random_report(50'000, 7)).size(), 8u << 20);
-  if (const char* path = std::getenv("CRUCIBLE_KEEP_PAGE")) std::ofstream(path) << plan_page(samples::random_report(10'000, 7));
+  const char* const path = std::getenv("CRUCIBLE_KEEP_PAGE");
+  const char* const buffers = std::getenv("CRUCIBLE_KEEP_BUFFERS");
+  if (path != nullptr)
+    std::ofstream(path) << plan_page(
+        samples::random_report(buffers != nullptr ? static_cast<std::uint32_t>(std::atoi(buffers)) : 10'000, 7));
 }
 
 }  // namespace

@@ -31,10 +31,13 @@ std::string phase_band(const PlanReport& report, double x_scale) {
     const graph::Phase phase = report.steps[begin].phase;
     while (end < report.steps.size() && report.steps[end].phase == phase) ++end;
     const double width = static_cast<double>(end - begin) * x_scale, x = kMargin + static_cast<double>(begin) * x_scale;
-    svg += fmt::format("<rect x=\"{:.2f}\" y=\"{}\" width=\"{:.2f}\" height=\"14\" fill=\"{}\"><title>{}, steps {} to {}</title></rect>\n",
-                       x, kMargin + kHeight + 4, width, phase_colour(phase), phase_name(phase), begin, end);
+    svg += fmt::format(
+        "<rect x=\"{:.2f}\" y=\"{}\" width=\"{:.2f}\" height=\"14\" fill=\"{}\"><title>{}, steps {} to "
+        "{}</title></rect>\n",
+        x, kMargin + kHeight + 4, width, phase_colour(phase), phase_name(phase), begin, end);
     if (width > 70) {
-      svg += fmt::format("<text x=\"{:.2f}\" y=\"{}\" font-size=\"11\">{}</text>\n", x + 4, kMargin + kHeight + 15, phase_name(phase));
+      svg += fmt::format("<text x=\"{:.2f}\" y=\"{}\" font-size=\"11\">{}</text>\n", x + 4, kMargin + kHeight + 15,
+                         phase_name(phase));
     }
   }
   return svg;
@@ -46,8 +49,9 @@ std::string legend(const PlanReport& report) {
   std::string svg;
   double x = kMargin;
   for (const runtime::Role role : roles) {
-    svg += fmt::format("<rect x=\"{0}\" y=\"{1}\" width=\"12\" height=\"12\" fill=\"{2}\"/><text x=\"{3}\" y=\"{4}\">{5}</text>\n", x,
-                       kHeight + kMargin + 30, colour_of(role), x + 18, kHeight + kMargin + 41, runtime::role_name(role));
+    svg += fmt::format(
+        "<rect x=\"{0}\" y=\"{1}\" width=\"12\" height=\"12\" fill=\"{2}\"/><text x=\"{3}\" y=\"{4}\">{5}</text>\n", x,
+        kHeight + kMargin + 30, colour_of(role), x + 18, kHeight + kMargin + 41, runtime::role_name(role));
     x += 128;
   }
   return svg;
@@ -125,15 +129,16 @@ std::string PlanReport::to_svg() const {
         "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" fill=\"{}\" stroke=\"white\" "
         "stroke-width=\"0.3\"><title>{}: {} {}, steps {} to {}, offset {}{}{}</title></rect>\n",
         kMargin + buffer.begin * x_scale, top, (buffer.end - buffer.begin) * x_scale, height, colour_of(buffer.role),
-        escape_markup(buffer.name), runtime::role_name(buffer.role), format_bytes(buffer.size_bytes), buffer.begin, buffer.end,
-        buffer.offset_bytes, buffer.site.empty() ? "" : ", ", escape_markup(buffer.site));
+        escape_markup(buffer.name), runtime::role_name(buffer.role), format_bytes(buffer.size_bytes), buffer.begin,
+        buffer.end, buffer.offset_bytes, buffer.site.empty() ? "" : ", ", escape_markup(buffer.site));
   }
   const double bound_x = kMargin + (plan.lower_bound_time + 0.5) * x_scale;
   svg += fmt::format(
       "<line x1=\"{0:.2f}\" x2=\"{0:.2f}\" y1=\"{1}\" y2=\"{2}\" stroke=\"#333333\" stroke-dasharray=\"4 3\"/>\n",
       bound_x, kMargin, kMargin + kHeight);
   svg += phase_band(*this, x_scale) + legend(*this);
-  return svg + fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">step {}</text>\n</svg>\n", kMargin + kWidth, kMargin - 8, last);
+  return svg + fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">step {}</text>\n</svg>\n", kMargin + kWidth,
+                           kMargin - 8, last);
 }
 
 }  // namespace crucible::cli

@@ -30,8 +30,9 @@ std::string kind_name(graph::ValueKind kind) {
 /// "%12 aten::addmm of blocks.0.attn" of a temporary, the name of everything else.
 std::string buffer_name(const graph::Program& program, const runtime::PlanRoles& roles, graph::ValueId id) {
   const runtime::ValueRole& value = roles.values[id];
-  const bool is_named = program.values[id].kind != graph::ValueKind::kTemporary || value.role == runtime::Role::kGradient ||
-                        !program.values[id].name.empty() || value.name.starts_with('%');
+  const bool is_named = program.values[id].kind != graph::ValueKind::kTemporary ||
+                        value.role == runtime::Role::kGradient || !program.values[id].name.empty() ||
+                        value.name.starts_with('%');
   return is_named ? value.name : fmt::format("%{} {}", id, value.name);
 }
 
@@ -56,16 +57,17 @@ PlannedStep describe_step(const graph::Program& program, const kernel::Step& ste
 
 Json to_json_row(const PlannedBuffer& buffer) {
   Json row = {{"name", buffer.name},
-          {"kind", buffer.kind},
-          {"role", runtime::role_name(buffer.role)},
-          {"module", buffer.module},
-          {"site", buffer.site},
-          {"op", buffer.op},
-          {"offset_bytes", buffer.offset_bytes},
-          {"size_bytes", buffer.size_bytes},
-          {"begin", buffer.begin},
-          {"end", buffer.end}};
-  for (const runtime::Turn& turn : buffer.turns) row["turns"].push_back({{"begin", turn.begin}, {"role", runtime::role_name(turn.role)}});
+              {"kind", buffer.kind},
+              {"role", runtime::role_name(buffer.role)},
+              {"module", buffer.module},
+              {"site", buffer.site},
+              {"op", buffer.op},
+              {"offset_bytes", buffer.offset_bytes},
+              {"size_bytes", buffer.size_bytes},
+              {"begin", buffer.begin},
+              {"end", buffer.end}};
+  for (const runtime::Turn& turn : buffer.turns)
+    row["turns"].push_back({{"begin", turn.begin}, {"role", runtime::role_name(turn.role)}});
   return row;
 }
 
@@ -107,7 +109,8 @@ void PlanReport::describe(const graph::Program& program, const kernel::Schedule&
     if (value == graph::kNone) {
       row.name = fmt::format("scratch of step {}", row.begin);
       row.kind = "scratch";
-      if (row.begin < steps.size()) row.module = steps[row.begin].module, row.site = steps[row.begin].site, row.op = steps[row.begin].ops;
+      if (row.begin < steps.size())
+        row.module = steps[row.begin].module, row.site = steps[row.begin].site, row.op = steps[row.begin].ops;
       continue;
     }
     row.name = buffer_name(program, roles, value);

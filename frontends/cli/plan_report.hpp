@@ -18,12 +18,14 @@ struct PlannedBuffer {
   std::string kind = {};  // state, constant, input, temporary, scratch
   runtime::Role role = runtime::Role::kTemporary;  // what it is for longest
   std::vector<runtime::Turn> turns = {};           // empty: its role throughout
-  std::string module = {}, site = {}, op = {};  // "blocks.0.attn", "train.py:31", "aten::addmm"; "" where not known
+  std::string module = {}, site = {}, op = {};     // "blocks.0.attn", "train.py:31", "aten::addmm"; "" where not known
   std::uint64_t size_bytes = 0, offset_bytes = 0;
   std::uint32_t begin = 0, end = 0;  // steps
   runtime::Role role_at(std::uint32_t step) const { return turns.empty() ? role : runtime::role_at(turns, step); }
   /// What it takes of the arena.
-  std::uint64_t reserved_bytes() const { return (size_bytes + runtime::kAlignment - 1) / runtime::kAlignment * runtime::kAlignment; }
+  std::uint64_t reserved_bytes() const {
+    return (size_bytes + runtime::kAlignment - 1) / runtime::kAlignment * runtime::kAlignment;
+  }
 };
 
 struct PlannedStep {
@@ -39,7 +41,7 @@ struct ProfileAnswer {
 
 struct PlanReport {
   std::string file = {};
-  std::string kernels = {};  // where library claims and scratch sizes came from: "cpu 0.1.0" or "generated kernels only, ..."
+  std::string kernels = {};  // who was asked for library claims: "cpu 0.1.0", or "generated kernels only, ..."
   std::vector<PlannedBuffer> buffers = {};
   std::vector<PlannedStep> steps = {};
   std::vector<std::uint64_t> live_bytes = {};  // per step, and at the time of the home copies after the last one

@@ -13,7 +13,8 @@ namespace crucible::cli::samples {
 /// Places the buffers of a report and fills in what follows from that.
 inline void place(PlanReport& report) {
   runtime::Placement placement;
-  for (const PlannedBuffer& buffer : report.buffers) placement.buffers.push_back({buffer.size_bytes, buffer.begin, buffer.end});
+  for (const PlannedBuffer& buffer : report.buffers)
+    placement.buffers.push_back({buffer.size_bytes, buffer.begin, buffer.end});
   const Result<memory::Plan> planned = memory::plan(placement.buffers, runtime::kAlignment);
   if (!planned) return;
   report.plan = *planned;
@@ -21,16 +22,19 @@ inline void place(PlanReport& report) {
   report.live_bytes = runtime::live_bytes(placement, report.steps.size());
 }
 
-/// `count` buffers as a training step has them: a tenth lives throughout, the activations of the first half die in the second
-/// half in the opposite order, the rest lives for a few steps. A third as many steps.
+/// `count` buffers as a training step has them: a tenth lives throughout, the activations of the first half die in the
+/// second half in the opposite order, the rest lives for a few steps. A third as many steps.
 inline PlanReport random_report(std::uint32_t count, std::uint32_t seed) {
   PlanReport report{.file = "random.crtrace", .kernels = "none"};
   std::mt19937 random(seed);
   const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % std::max(n, 1u)); };
   const std::uint32_t steps = std::max(count / 3, 8u), half = steps * 2 / 5, optimizer = steps * 9 / 10;
   for (std::uint32_t step = 0; step < steps; ++step) {
-    const auto phase = step < half ? graph::Phase::kForward : step < optimizer ? graph::Phase::kBackward : graph::Phase::kOptimizer;
-    report.steps.push_back({phase, "aten::op" + std::to_string(step % 40), "blocks." + std::to_string(step % 24), "train.py:" + std::to_string(step % 90)});
+    const auto phase = step < half        ? graph::Phase::kForward
+                       : step < optimizer ? graph::Phase::kBackward
+                                          : graph::Phase::kOptimizer;
+    report.steps.push_back({phase, "aten::op" + std::to_string(step % 40), "blocks." + std::to_string(step % 24),
+                            "train.py:" + std::to_string(step % 90)});
   }
   for (std::uint32_t id = 0; id < count; ++id) {
     PlannedBuffer buffer{.name = "%" + std::to_string(id) + " aten::op" + std::to_string(id % 40), .kind = "temporary"};
@@ -41,7 +45,8 @@ inline PlanReport random_report(std::uint32_t count, std::uint32_t seed) {
     buffer.begin = below(steps - 1);
     buffer.end = std::min(steps, buffer.begin + 1 + below(12));
     if (id % 10 == 0) {
-      const runtime::Role held[] = {runtime::Role::kParameter, runtime::Role::kOptimizerState, runtime::Role::kModuleBuffer};
+      const runtime::Role held[] = {runtime::Role::kParameter, runtime::Role::kOptimizerState,
+                                    runtime::Role::kModuleBuffer};
       buffer.role = held[below(3)];
       buffer.kind = "state";
       buffer.begin = 0;

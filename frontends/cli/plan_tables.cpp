@@ -17,7 +17,8 @@ using Json = nlohmann::ordered_json;
 using runtime::Role;
 using Rows = std::vector<std::vector<std::string>>;
 
-constexpr const char* kColumnNames[kColumnCount] = {"parameters", "states", "gradients", "activations", "scratch", "other"};
+constexpr const char* kColumnNames[kColumnCount] = {"parameters",  "states",  "gradients",
+                                                    "activations", "scratch", "other"};
 constexpr const char* kColumnKeys[kColumnCount] = {"parameters_bytes",  "states_bytes",     "gradients_bytes",
                                                    "activations_bytes", "workspaces_bytes", "other_bytes"};
 
@@ -81,7 +82,8 @@ std::vector<ModuleSum> sum_at(const PlanReport& report, int depth) {
 
 int deepest(const PlanReport& report) {
   std::ptrdiff_t parts = 1;
-  for (const PlannedBuffer& buffer : report.buffers) parts = std::max(parts, std::ranges::count(buffer.module, '.') + 1);
+  for (const PlannedBuffer& buffer : report.buffers)
+    parts = std::max(parts, std::ranges::count(buffer.module, '.') + 1);
   return static_cast<int>(parts);
 }
 
@@ -100,7 +102,8 @@ std::string figures(const PlanReport& report) {
 std::string role_table(const PlanReport& report) {
   Rows rows = {{"role", "buffers", "bytes", "alive at the peak", "share"}};
   for (const RoleSum& sum : sum_roles(report)) {
-    const double share = 100.0 * static_cast<double>(sum.bytes_at_peak) / static_cast<double>(std::max<std::uint64_t>(report.plan.lower_bound_bytes, 1));
+    const double share = 100.0 * static_cast<double>(sum.bytes_at_peak) /
+                         static_cast<double>(std::max<std::uint64_t>(report.plan.lower_bound_bytes, 1));
     rows.push_back({std::string(role_name(sum.role)), std::to_string(sum.buffers), format_bytes(sum.bytes),
                     format_bytes(sum.bytes_at_peak), fmt::format("{:.1f} %", share)});
   }
@@ -110,7 +113,8 @@ std::string role_table(const PlanReport& report) {
 std::string phase_table(const PlanReport& report) {
   Rows rows = {header({"phase", "steps", "alive", "at"})};
   for (const PhaseSum& sum : sum_phases(report)) {
-    rows.push_back({phase_name(sum.phase), std::to_string(sum.steps), format_bytes(sum.peak_bytes), std::to_string(sum.peak_step)});
+    rows.push_back({phase_name(sum.phase), std::to_string(sum.steps), format_bytes(sum.peak_bytes),
+                    std::to_string(sum.peak_step)});
     append(rows.back(), sum.at_peak);
   }
   return format_table(rows);
@@ -121,11 +125,13 @@ std::string module_table(const PlanReport& report) {
   const std::vector<ModuleSum> sums = sum_modules(report, report.depth);
   Rows rows = {header({"module", "alive"})};
   for (std::size_t i = 0; i < std::min(sums.size(), kShown); ++i) {
-    rows.push_back({sums[i].module.empty() ? "(none)" : shorten(sums[i].module, kWidth), dash_or_bytes(sums[i].bytes_at_peak())});
+    rows.push_back(
+        {sums[i].module.empty() ? "(none)" : shorten(sums[i].module, kWidth), dash_or_bytes(sums[i].bytes_at_peak())});
     append(rows.back(), sums[i].at_peak);
   }
   std::string text = format_table(rows);
-  if (sums.size() > kShown) text += fmt::format("and {} modules more: --json has all, --depth N cuts their names\n", sums.size() - kShown);
+  if (sums.size() > kShown)
+    text += fmt::format("and {} modules more: --json has all, --depth N cuts their names\n", sums.size() - kShown);
   return text;
 }
 
@@ -135,8 +141,9 @@ std::string largest_table(const PlanReport& report) {
   Rows rows = {{"size", "steps", "role", "holds", "line"}};
   for (std::size_t i = 0; i < std::min(largest.size(), kShown); ++i) {
     const PlannedBuffer& buffer = report.buffers[largest[i]];
-    rows.push_back({format_bytes(buffer.size_bytes), fmt::format("{}-{}", buffer.begin, buffer.end), std::string(role_name(buffer.role_at(report.plan.lower_bound_time))),
-                    shorten_name(buffer.name, 38), shorten(buffer.site, 20)});
+    rows.push_back({format_bytes(buffer.size_bytes), fmt::format("{}-{}", buffer.begin, buffer.end),
+                    std::string(role_name(buffer.role_at(report.plan.lower_bound_time))), shorten_name(buffer.name, 38),
+                    shorten(buffer.site, 20)});
   }
   return fmt::format("{} buffers are alive at the peak; the largest:\n{}", largest.size(), format_table(rows));
 }
@@ -176,7 +183,8 @@ std::vector<RoleSum> sum_roles(const PlanReport& report) {
   }
   for (const std::uint32_t id : report.plan.witness) {
     const PlannedBuffer& buffer = report.buffers[id];
-    sums[static_cast<std::size_t>(buffer.role_at(report.plan.lower_bound_time))].bytes_at_peak += buffer.reserved_bytes();
+    sums[static_cast<std::size_t>(buffer.role_at(report.plan.lower_bound_time))].bytes_at_peak +=
+        buffer.reserved_bytes();
   }
   std::erase_if(sums, [](const RoleSum& sum) { return sum.buffers == 0 && sum.bytes_at_peak == 0; });
   return sums;
@@ -194,7 +202,8 @@ std::vector<PhaseSum> sum_phases(const PlanReport& report) {
   for (PhaseSum& sum : sums) {
     if (sum.steps == 0) continue;
     for (const PlannedBuffer& buffer : report.buffers) {
-      if (buffer.begin <= sum.peak_step && sum.peak_step < buffer.end) at(sum.at_peak, buffer.role_at(sum.peak_step)) += buffer.reserved_bytes();
+      if (buffer.begin <= sum.peak_step && sum.peak_step < buffer.end)
+        at(sum.at_peak, buffer.role_at(sum.peak_step)) += buffer.reserved_bytes();
     }
     kept.push_back(sum);
   }
@@ -232,7 +241,10 @@ std::string plan_text(const PlanReport& report) {
 Json roles_json(const PlanReport& report) {
   Json rows = Json::array();
   for (const RoleSum& sum : sum_roles(report)) {
-    rows.push_back({{"role", role_name(sum.role)}, {"buffers", sum.buffers}, {"bytes", sum.bytes}, {"bytes_at_peak", sum.bytes_at_peak}});
+    rows.push_back({{"role", role_name(sum.role)},
+                    {"buffers", sum.buffers},
+                    {"bytes", sum.bytes},
+                    {"bytes_at_peak", sum.bytes_at_peak}});
   }
   return rows;
 }
@@ -240,7 +252,10 @@ Json roles_json(const PlanReport& report) {
 Json phases_json(const PlanReport& report) {
   Json rows = Json::array();
   for (const PhaseSum& sum : sum_phases(report)) {
-    Json row = {{"phase", phase_name(sum.phase)}, {"steps", sum.steps}, {"peak_bytes", sum.peak_bytes}, {"peak_step", sum.peak_step}};
+    Json row = {{"phase", phase_name(sum.phase)},
+                {"steps", sum.steps},
+                {"peak_bytes", sum.peak_bytes},
+                {"peak_step", sum.peak_step}};
     row.update(to_json(sum.at_peak));
     rows.push_back(std::move(row));
   }
@@ -250,7 +265,8 @@ Json phases_json(const PlanReport& report) {
 Json modules_json(const PlanReport& report) {
   Json rows = Json::array();
   for (const ModuleSum& sum : sum_modules(report, report.depth)) {
-    Json row = {{"module", sum.module}, {"buffers", sum.buffers}, {"bytes", sum.bytes}, {"bytes_at_peak", sum.bytes_at_peak()}};
+    Json row = {
+        {"module", sum.module}, {"buffers", sum.buffers}, {"bytes", sum.bytes}, {"bytes_at_peak", sum.bytes_at_peak()}};
     row.update(to_json(sum.at_peak));
     rows.push_back(std::move(row));
   }

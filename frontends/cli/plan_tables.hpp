@@ -1,5 +1,5 @@
-// The sums of a plan: by role, by phase, by module; as text for a terminal and as JSON. A sum counts what buffers take of the
-// arena, so the column "alive at the peak" adds up to the lower bound.
+// The sums of a plan: by role, by phase, by module; as text for a terminal and as JSON. A sum counts what buffers take
+// of the arena, so the column "alive at the peak" adds up to the lower bound.
 #pragma once
 
 #include <array>
@@ -35,7 +35,7 @@ struct PhaseSum {
 std::vector<PhaseSum> sum_phases(const PlanReport& report);
 
 struct ModuleSum {
-  std::string module;  // cut at the depth
+  std::string module;                    // cut at the depth
   std::uint64_t buffers = 0, bytes = 0;  // of all its buffers, over the whole iteration
   Columns at_peak = {};
   std::uint64_t bytes_at_peak() const;

@@ -17,20 +17,33 @@ using runtime::Role;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-PlannedBuffer buffer(std::string name, Role role, std::string module, std::uint64_t kib, std::uint32_t begin, std::uint32_t end) {
-  return {.name = std::move(name), .kind = "temporary", .role = role, .module = std::move(module), .site = "train.py:7", .op = "aten::op",
-          .size_bytes = kib * 1024, .begin = begin, .end = end};
+PlannedBuffer buffer(std::string name, Role role, std::string module, std::uint64_t kib, std::uint32_t begin,
+                     std::uint32_t end) {
+  return {.name = std::move(name),
+          .kind = "temporary",
+          .role = role,
+          .module = std::move(module),
+          .site = "train.py:7",
+          .op = "aten::op",
+          .size_bytes = kib * 1024,
+          .begin = begin,
+          .end = end};
 }
 
 /// Two steps forward, one backward, one of the optimizer; most is alive in the backward.
 PlanReport report() {
   PlanReport report{.file = "a.crtrace", .kernels = "none"};
   using graph::Phase;
-  for (const Phase phase : {Phase::kForward, Phase::kForward, Phase::kBackward, Phase::kOptimizer}) report.steps.push_back({phase, "aten::op", "", ""});
-  report.buffers = {buffer("net.0.weight", Role::kParameter, "net.0", 4, 0, 5), buffer("step of net.0.weight", Role::kOptimizerState, "net.0", 2, 0, 5),
-                    buffer("net.1.mean", Role::kModuleBuffer, "net.1", 1, 0, 5), buffer("%1 aten::op of net.1.act", Role::kActivation, "net.1.act", 8, 1, 3),
-                    buffer("grad of net.0.weight", Role::kGradient, "net.0", 4, 2, 4), buffer("scratch of step 2", Role::kWorkspace, "", 16, 2, 3),
-                    buffer("x", Role::kInput, "", 3, 0, 1), buffer("%9 aten::op", Role::kTemporary, "", 1, 3, 4)};
+  for (const Phase phase : {Phase::kForward, Phase::kForward, Phase::kBackward, Phase::kOptimizer})
+    report.steps.push_back({phase, "aten::op", "", ""});
+  report.buffers = {buffer("net.0.weight", Role::kParameter, "net.0", 4, 0, 5),
+                    buffer("step of net.0.weight", Role::kOptimizerState, "net.0", 2, 0, 5),
+                    buffer("net.1.mean", Role::kModuleBuffer, "net.1", 1, 0, 5),
+                    buffer("%1 aten::op of net.1.act", Role::kActivation, "net.1.act", 8, 1, 3),
+                    buffer("grad of net.0.weight", Role::kGradient, "net.0", 4, 2, 4),
+                    buffer("scratch of step 2", Role::kWorkspace, "", 16, 2, 3),
+                    buffer("x", Role::kInput, "", 3, 0, 1),
+                    buffer("%9 aten::op", Role::kTemporary, "", 1, 3, 4)};
   samples::place(report);
   return report;
 }
@@ -69,7 +82,8 @@ TEST(PlanTables, PhasesHaveTheirOwnPeaks) {
 
 TEST(PlanTables, ABufferCountsForWhatItIsThen) {
   PlanReport plan = report();
-  plan.buffers[3].turns = {{1, Role::kActivation}, {2, Role::kTemporary}};  // the activation, overwritten in the backward
+  plan.buffers[3].turns = {{1, Role::kActivation},
+                           {2, Role::kTemporary}};  // the activation, overwritten in the backward
   const std::vector<PhaseSum> phases = sum_phases(plan);
   EXPECT_EQ(phases[0].at_peak, (Columns{4096, 3072, 0, 8192, 0, 0}));
   EXPECT_EQ(phases[1].at_peak, (Columns{4096, 3072, 4096, 0, 16384, 8192}));
@@ -115,19 +129,26 @@ TEST(PlanTables, TheTextFitsATerminal) {
     each.size_bytes = each.size_bytes % 1000 + 1023 * 1024;
   }
   samples::place(plan);
-  runtime::Fit fit{.peak_bytes = 1234567890, .missing_bytes = 123456789, .activation_bytes = 987654321, .rest_bytes = 123456789,
-                   .floor_bytes = 1234567890, .floor_step = 12345, .batch = 12345};
+  runtime::Fit fit{.peak_bytes = 1234567890,
+                   .missing_bytes = 123456789,
+                   .activation_bytes = 987654321,
+                   .rest_bytes = 123456789,
+                   .floor_bytes = 1234567890,
+                   .floor_step = 12345,
+                   .batch = 12345};
   for (const std::uint64_t batch : {0, 12345}) {
     for (const std::uint64_t usable : {std::uint64_t{0}, std::uint64_t{1} << 40}) {
       fit.fits = (fit.usable_bytes = usable) > 0;
       fit.largest_batch = batch;
-      plan.answer = {{.name = "jetson-orin-nano-8g", .memory_bytes = std::uint64_t{8} << 30, .reserved_bytes = 1 << 30}, fit};
+      plan.answer = {{.name = "jetson-orin-nano-8g", .memory_bytes = std::uint64_t{8} << 30, .reserved_bytes = 1 << 30},
+                     fit};
       std::istringstream lines(plan_text(plan));
       for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
     }
   }
-  EXPECT_THAT(plan_text(report()), AllOf(HasSubstr("the plan is optimal"), HasSubstr("optimizer state"), HasSubstr("backward"), HasSubstr("net.1.act"),
-                                         HasSubstr("6 buffers are alive at the peak"), HasSubstr("train.py:7")));
+  EXPECT_THAT(plan_text(report()),
+              AllOf(HasSubstr("the plan is optimal"), HasSubstr("optimizer state"), HasSubstr("backward"),
+                    HasSubstr("net.1.act"), HasSubstr("6 buffers are alive at the peak"), HasSubstr("train.py:7")));
 }
 
 TEST(PlanTables, TheJsonHasTheSameSums) {
@@ -149,7 +170,8 @@ TEST(PlanTables, ThePictureHasEveryBufferAndThePhases) {
   PlanReport plan = report();
   plan.buffers[0].name = "a<b> & \"c\"";
   const std::string svg = plan.to_svg();
-  EXPECT_THAT(svg, AllOf(HasSubstr("a&lt;b&gt; &amp; &quot;c&quot;"), HasSubstr("backward, steps 2 to 3"), HasSubstr("train.py:7"), HasSubstr("</svg>")));
+  EXPECT_THAT(svg, AllOf(HasSubstr("a&lt;b&gt; &amp; &quot;c&quot;"), HasSubstr("backward, steps 2 to 3"),
+                         HasSubstr("train.py:7"), HasSubstr("</svg>")));
   std::size_t titles = 0;
   for (std::size_t at = 0; (at = svg.find("<title>", at)) != std::string::npos; ++at) ++titles;
   EXPECT_EQ(titles, plan.buffers.size() + 3);  // and a run of steps per phase

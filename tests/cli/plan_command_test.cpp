@@ -24,8 +24,8 @@ using ::testing::IsSupersetOf;
 constexpr const char* kExp = "aten::exp(Tensor self) -> Tensor";
 constexpr std::int64_t kElements = 4096;  // 16 KiB
 
-/// a = exp(x w) in "net.body", loss = sum(a); backward: g = a x, h = a + x; optimizer: v = v - rate h, m = m + g, w = w - rate m.
-/// All of 64 rows.
+/// a = exp(x w) in "net.body", loss = sum(a); backward: g = a x, h = a + x; optimizer: v = v - rate h, m = m + g, w = w
+/// - rate m. All of 64 rows.
 trace::Trace recording() {
   TraceBuilder b;
   const auto fresh = [&] { return b.fresh({64, kElements / 64}); };
@@ -54,7 +54,8 @@ trace::Trace recording() {
     b.op(aten::kAddInPlace, {t(w), t(m), rate}, {t(w)}, trace::Phase::kOptimizer);
     b.end_iteration();
   }
-  for (const auto& [tensor, name] : {std::pair(w, "net.body.weight"), std::pair(v, "net.body.shift"), std::pair(m, "momentum of net.body.weight")}) {
+  for (const auto& [tensor, name] :
+       {std::pair(w, "net.body.weight"), std::pair(v, "net.body.shift"), std::pair(m, "momentum of net.body.weight")}) {
     b.final_state(b.storage_of(tensor), zeros, name);
   }
   return b.trace();
@@ -65,7 +66,8 @@ class PlanCommand : public ::testing::Test {
   PlanCommand() : path_((folder_ / "a.crtrace").string()) { EXPECT_TRUE(trace::write_file(recording(), path_)); }
   /// Of generated kernels, one per op: what shares a buffer does not depend on the machine.
   CommandOutcome plan(const std::string& arguments, const std::string& environment = "") {
-    return run_command("plan " + path_ + " --backend none --no-fuse " + arguments, "HOME=" + folder_.path().string() + " " + environment);
+    return run_command("plan " + path_ + " --backend none --no-fuse " + arguments,
+                       "HOME=" + folder_.path().string() + " " + environment);
   }
   /// A crucible.toml for every command that runs in the environment that it returns.
   std::string configured(const std::string& text) {
@@ -98,7 +100,8 @@ TEST_F(PlanCommand, EveryBufferHasARole) {
   EXPECT_EQ(document["phases"].size(), 3u);
   EXPECT_EQ(document["modules"][0]["module"], "net.body");
   EXPECT_FALSE(document.contains("device_profile"));
-  EXPECT_THAT(plan("").out, AllOf(HasSubstr("optimizer state"), HasSubstr("net.body.weight"), HasSubstr("alive at the peak, by module")));
+  EXPECT_THAT(plan("").out, AllOf(HasSubstr("optimizer state"), HasSubstr("net.body.weight"),
+                                  HasSubstr("alive at the peak, by module")));
   EXPECT_THAT(plan("--depth 1").out, HasSubstr("\nnet  "));
   EXPECT_EQ(plan("--depth 0").code, 2);
 }
@@ -131,13 +134,16 @@ TEST_F(PlanCommand, ADeviceOfTheConfigurationThatIsTooSmall) {
   EXPECT_EQ(answer["carried_bytes"], 3 * 4 * kElements);
   EXPECT_EQ(answer["batch"], 64);
   EXPECT_LT(answer["largest_batch_estimate"], 64);
-  EXPECT_THAT(plan("--device-profile toy", environment).out, AllOf(HasSubstr("does not fit on toy"), HasSubstr("what would make it fit")));
+  EXPECT_THAT(plan("--device-profile toy", environment).out,
+              AllOf(HasSubstr("does not fit on toy"), HasSubstr("what would make it fit")));
   // A tiny one: not even the states fit.
-  EXPECT_THAT(plan("--device-profile toy --set device_profile.toy.memory_bytes=30000", environment).out, HasSubstr("recomputation cannot help"));
+  EXPECT_THAT(plan("--device-profile toy --set device_profile.toy.memory_bytes=30000", environment).out,
+              HasSubstr("recomputation cannot help"));
 }
 
 TEST_F(PlanCommand, ProfilesAreListedAndMistakesNamed) {
-  const auto profiles = nlohmann::json::parse(run_command("devices --profiles --json", configured("device_profile.toy.memory_bytes = 5\n")).out);
+  const auto profiles = nlohmann::json::parse(
+      run_command("devices --profiles --json", configured("device_profile.toy.memory_bytes = 5\n")).out);
   std::set<std::string> names;
   for (const auto& profile : profiles["device_profiles"]) names.insert(profile["name"]);
   EXPECT_THAT(names, IsSupersetOf({"toy", "h100-80g", "mi300x", "arc-a770"}));
@@ -145,14 +151,18 @@ TEST_F(PlanCommand, ProfilesAreListedAndMistakesNamed) {
 
   const CommandOutcome unknown = plan("--device-profile h100"), typo = plan("--device-profile rtx-4900");
   EXPECT_EQ(unknown.code, 2);
-  EXPECT_THAT(unknown.err, AllOf(HasSubstr("no device profile is called 'h100'; did you mean 'h100-80g'?"), HasSubstr("devices --profiles")));
+  EXPECT_THAT(unknown.err, AllOf(HasSubstr("no device profile is called 'h100'; did you mean 'h100-80g'?"),
+                                 HasSubstr("devices --profiles")));
   EXPECT_THAT(typo.err, HasSubstr("did you mean 'rtx-4090'?"));
 
   const CommandOutcome key = plan("--device-profile toy", configured("[device_profile.toy]\nmemory_bites = 5\n"));
   EXPECT_EQ(key.code, 3);
   EXPECT_THAT(key.err, HasSubstr("unknown key 'device_profile.toy.memory_bites'; did you mean 'memory_bytes'?"));
-  EXPECT_THAT(plan("--device-profile toy", configured("device_profile.toy.source = \"a guess\"\n")).err, HasSubstr("device_profile.toy has no memory_bytes"));
-  EXPECT_THAT(plan("--device-profile toy", configured("[device_profile.toy]\nmemory_bytes = 5\nreserved_bytes = 5\n")).err, HasSubstr("nothing is left"));
+  EXPECT_THAT(plan("--device-profile toy", configured("device_profile.toy.source = \"a guess\"\n")).err,
+              HasSubstr("device_profile.toy has no memory_bytes"));
+  EXPECT_THAT(
+      plan("--device-profile toy", configured("[device_profile.toy]\nmemory_bytes = 5\nreserved_bytes = 5\n")).err,
+      HasSubstr("nothing is left"));
   EXPECT_EQ(plan("--device-profile toy", configured("device_profile.toy.memory_bytes = \"8 GB\"\n")).code, 3);
 }
 

@@ -1,6 +1,7 @@
-// Counts what PyTorch asks of its CPU allocator: a shared library for measure_peak.py, which loads it with ctypes. It stands in front
-// of the allocator that was there and counts, for every block that is alive, the bytes that were asked for: no rounding, no cache,
-// no bookkeeping of malloc. What libraries allocate past PyTorch (scratchpads inside oneDNN, Python objects) is not seen.
+// Counts what PyTorch asks of its CPU allocator: a shared library for measure_peak.py, which loads it with ctypes. It
+// stands in front of the allocator that was there and counts, for every block that is alive, the bytes that were asked
+// for: no rounding, no cache, no bookkeeping of malloc. What libraries allocate past PyTorch (scratchpads inside
+// oneDNN, Python objects) is not seen.
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 
@@ -66,7 +67,7 @@ class Counter final : public c10::Allocator {
   std::uint64_t alive_ = 0, peak_ = 0;
 };
 
-Counter* counter = nullptr;  // lives as long as the process: tensors that outlast main give their memory back through it
+Counter* counter = nullptr;  // as long as the process: tensors that outlast main give their memory back through it
 
 void Counter::give_back(void* data) { counter->forget(data); }
 
@@ -84,5 +85,4 @@ std::uint64_t peak_allocator_alive() { return counter->alive(); }
 std::uint64_t peak_allocator_peak(int restart) { return counter->peak(restart != 0); }
 /// Bytes of the block that begins at `data`; 0 when it is none of ours.
 std::uint64_t peak_allocator_size(void* data) { return counter->size_of(data); }
-
 }

@@ -1,7 +1,9 @@
 // Draws the plan: buffers as rectangles, the phases and the bytes alive below them, axes. Two canvases: `base` is drawn when the
-// view changes, `over` (outlines, the step under the pointer) with each move of the pointer.
+// view changes, `over` (outlines, the step under the pointer) with each move of the pointer. The rectangles are drawn on a `sheet`
+// of their own: while the view moves over many of them the sheet is only stretched, and drawn anew when it rests.
 
 const LEFT = 76, TOP = 8, RIGHT = 10, STRIP = 17, CURVE = 86, AXIS = 20, GAP = 7;
+const MANY = 4000;  // buffers: more are not drawn anew in every frame
 const PHASE_COLOURS = ["#3f8fd2", "#e08a2e", "#8a63b8"];
 
 /// Round steps of an axis: about `wanted` of them over `span`; bytes go by powers of two.
@@ -15,7 +17,7 @@ function tickStep(span, wanted, isBytes) {
 
 class Plot {
   constructor(base, over, plan) {
-    Object.assign(this, { base, over, plan, hidden: new Set(), found: null, hover: -1, pinned: -1, step: -1 });
+    Object.assign(this, { base, over, plan, sheet: document.createElement("canvas"), sheetView: null, hidden: new Set(), found: null, hover: -1, pinned: -1, step: -1 });
     this.whole();
     this.resize();
   }
@@ -38,7 +40,8 @@ class Plot {
     const ratio = window.devicePixelRatio || 1, box = this.base.parentElement.getBoundingClientRect();
     this.width = Math.max(box.width, 200);
     this.tall = Math.max(box.height, 200);
-    for (const canvas of [this.base, this.over]) {
+    this.ratio = ratio;
+    for (const canvas of [this.base, this.over, this.sheet]) {
       canvas.width = Math.round(this.width * ratio);
       canvas.height = Math.round(this.tall * ratio);
       canvas.getContext("2d").setTransform(ratio, 0, 0, ratio, 0, 0);
@@ -59,8 +62,10 @@ class Plot {
   addressAt(py) { return this.view.y0 + (this.bottom - py) / (this.bottom - TOP) * (this.view.y1 - this.view.y0); }
   isShown(role) { return !this.hidden.has(role); }
 
-  drawBase() {
+  /// `isMoving`: with the sheet as it is, when there are many buffers.
+  drawBase(isMoving) {
     const g = this.base.getContext("2d");
+    if (!isMoving || this.plan.count <= MANY || !this.sheetView) this.drawSheet();
     g.clearRect(0, 0, this.width, this.tall);
     g.font = "11px system-ui, 'DejaVu Sans', sans-serif";
     this.drawGrid(g);
@@ -68,11 +73,21 @@ class Plot {
     g.beginPath();
     g.rect(LEFT, TOP, this.right - LEFT, this.bottom - TOP);
     g.clip();
-    this.drawBuffers(g);
+    const s = this.sheetView, k = this.ratio, left = this.x(s.x0), top = this.y(s.y1);
+    g.imageSmoothingEnabled = false;
+    g.drawImage(this.sheet, LEFT * k, TOP * k, (this.right - LEFT) * k, (this.bottom - TOP) * k, left, top, this.x(s.x1) - left, this.y(s.y0) - top);
     this.drawLines(g);
     g.restore();
     this.drawStrip(g);
     this.drawCurve(g);
+  }
+
+  drawSheet() {
+    const g = this.sheet.getContext("2d");
+    g.clearRect(0, 0, this.width, this.tall);
+    g.font = "11px system-ui, 'DejaVu Sans', sans-serif";
+    this.sheetView = { ...this.view };
+    this.drawBuffers(g);
   }
 
   drawGrid(g) {
@@ -111,10 +126,19 @@ class Plot {
         if (this.isShown(role)) (found && !found[i] ? faint : byRole[role]).push(i, begin, end);
       });
     }
+    // Whole pixels: no edges to be blended, which takes most of the time, and no pixel twice in one colour for tiny ones.
+    const tiny = new Uint8Array(Math.ceil(this.width) * Math.ceil(this.tall)), stride = Math.ceil(this.width);
     const rectangle = (i, begin, end, role) => {
-      const left = LEFT + (begin - x0) * sx, w = Math.max((end - begin) * sx, .8);
-      const h = Math.max(plan.size[i] * sy, .6), top = this.bottom - (plan.offset[i] - y0) * sy - h;
-      g.fillRect(left, top, w > 4 && end === plan.end[i] ? w - 1 : w, h > 4 ? h - 1 : h);
+      const from = Math.max(LEFT + (begin - x0) * sx, LEFT - 2), to = Math.min(LEFT + (end - x0) * sx, this.right + 2);
+      const left = Math.round(from), w = Math.max(Math.round(to) - left, 1);
+      const low = Math.round(Math.min(this.bottom - (plan.offset[i] - y0) * sy, this.bottom + 2));
+      const top = Math.round(Math.max(this.bottom - (plan.offset[i] + plan.size[i] - y0) * sy, TOP - 2)), h = Math.max(low - top, 1);
+      if (w <= 2 && h <= 2) {
+        const pixel = top * stride + left;
+        if (tiny[pixel] === role + 2) return;
+        tiny[pixel] = role + 2;
+      }
+      g.fillRect(left, top, w > 4 && end === plan.end[i] ? w - 1 : w, h > 2 ? h - 1 : h);
       const isMost = 2 * (end - begin) >= plan.end[i] - plan.begin[i];  // of its turns
       if (role >= 0 && isMost && w > 64 && h > 13) labels.push([i, left, top, w, h, role]);
     };
