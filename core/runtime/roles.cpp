@@ -25,8 +25,8 @@ std::string module_of_name(std::string_view name) {
 
 class Assigner {
  public:
-  Assigner(const graph::Program& program, const RecordedRoles& recorded)
-      : program_(program), recorded_(recorded), values_(program.values.size()), readers_(program.values.size()) {
+  Assigner(const graph::Program& program, const Placement& placement, const RecordedRoles& recorded)
+      : program_(program), placement_(placement), recorded_(recorded), values_(program.values.size()), readers_(program.values.size()) {
     for (const graph::Op& op : program.ops) {
       if (recorded_phase(op) == Phase::kBackward && trace_op(op) != kNone)
         last_backward_ = std::max(last_backward_, std::int64_t{trace_op(op)});
@@ -176,7 +176,9 @@ class Assigner {
         value.name = "grad of " + program_.values[parameter.start].name;
         value.module = values_[parameter.start].module;
       }
-      if (phase_of(op) != Phase::kOptimizer) continue;
+      // A gradient that never leaves a kernel (a conversion after automatic mixed precision) is held as what it is made of.
+      const bool is_held = placement_.buffer_of[open[next]] != kNone;
+      if (phase_of(op) != Phase::kOptimizer && is_held) continue;
       for (const graph::Operand& input : op.inputs) {
         const bool follows = !input.is_scalar() && program_.values[input.value].kind == ValueKind::kTemporary &&
                              program_.values[input.value].elements == elements;
@@ -186,6 +188,7 @@ class Assigner {
   }
 
   const graph::Program& program_;
+  const Placement& placement_;
   const RecordedRoles& recorded_;
   std::vector<ValueRole> values_;
   std::vector<std::array<bool, 3>> readers_;  // per value: by phase
@@ -314,7 +317,7 @@ RecordedRoles recorded_roles(const trace::Trace& trace) {
 PlanRoles assign_roles(const graph::Program& program, const kernel::Schedule& schedule, const Placement& placement,
                        const RecordedRoles& recorded) {
   PlanRoles roles;
-  Assigner assigner(program, recorded);
+  Assigner assigner(program, placement, recorded);
   roles.steps = phases_of_steps(assigner, program, schedule);
   roles.values = assigner.run();
   const std::vector<Use> uses = find_uses(program, schedule, roles.steps);

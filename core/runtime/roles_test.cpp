@@ -117,6 +117,28 @@ TEST(Roles, ClippingBetweenBackwardAndOptimizerMakesGradients) {
   EXPECT_EQ(planned.roles.steps[14], Phase::kOptimizer);
 }
 
+TEST(Roles, AGradientThatStaysInAKernelIsHeldAsWhatItIsMadeOf) {
+  const graph::Program program = recorded_step();
+  kernel::Schedule schedule = naive_schedule(program, false);
+  // Automatic mixed precision ends with a conversion of each gradient; here op 14, of the backward, in the kernel of
+  // op 16.
+  graph::Program converted = program;
+  converted.sources[14].phase = Phase::kBackward;
+  const ValueId full = program.ops[14].outputs[0].value, decayed = program.ops[13].outputs[0].value,
+                made = program.ops[12].outputs[0].value;
+  std::erase_if(schedule.steps[16].buffers,
+                [&](const kernel::BufferArgument& argument) { return argument.value == full; });
+  schedule.steps[16].buffers.push_back({made, false});
+  schedule.steps[16].buffers.push_back({decayed, false});
+  schedule.steps.erase(schedule.steps.begin() + 14);
+  const Result<Placement> placed = place(converted, schedule, std::vector<std::uint64_t>(schedule.steps.size(), 0));
+  ASSERT_TRUE(placed) << placed.error().message;
+  ASSERT_EQ(placed->buffer_of[full], graph::kNone);
+  const PlanRoles roles = assign_roles(converted, schedule, *placed, {});
+  EXPECT_EQ(roles.values[made].role, Role::kGradient);
+  EXPECT_EQ(roles.values[made].name, "grad of body.first.w1");
+}
+
 TEST(Roles, WhatIsFusedIntoTheForwardIsMadeThere) {
   graph::Program program = recorded_step();
   kernel::Schedule schedule = naive_schedule(program, false);

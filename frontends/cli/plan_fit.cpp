@@ -31,8 +31,8 @@ std::string ways(const runtime::Fit& fit) {
   const auto bytes = format_bytes;
   if (fit.carried_bytes > fit.usable_bytes) {
     return fmt::format(
-        "  parameters, buffers and optimizer states alone are {}: recomputation cannot help. They must be\n"
-        "  fewer (a smaller model, an optimizer with less state), narrower, or lie elsewhere.\n",
+        "  parameters, buffers and optimizer states alone are {}: recomputation cannot help. They must\n"
+        "  be fewer (a smaller model, an optimizer with less state), narrower, or lie elsewhere.\n",
         bytes(fit.carried_bytes));
   }
   if (fit.floor_bytes > fit.usable_bytes) {
@@ -99,10 +99,10 @@ std::string fit_text(const ProfileAnswer& answer) {
     text += fmt::format("  (of its {}, {} are left to driver and context)\n", format_bytes(device.memory_bytes),
                         format_bytes(device.reserved_bytes));
   }
-  text += fmt::format("at the peak: {} carried between iterations, {} activations, {} gradients, {} other\n",
+  text += fmt::format("at the peak: {} carried over, {} activations, {} gradients, {} other\n",
                       format_bytes(fit.carried_bytes), format_bytes(fit.activation_bytes),
                       format_bytes(fit.gradient_bytes), format_bytes(fit.rest_bytes));
-  text += fmt::format("smallest peak: {}, of what is carried and of step {}: no recomputation gets below\n",
+  text += fmt::format("smallest peak: {}, of what is carried over and of step {}: no recomputation gets below\n",
                       format_bytes(fit.floor_bytes), fit.floor_step);
   if (!fit.fits) text += "what would make it fit:\n" + ways(fit);
   return text + batch_line(fit);

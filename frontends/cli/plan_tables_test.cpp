@@ -129,11 +129,14 @@ TEST(PlanTables, TheTextFitsATerminal) {
     each.size_bytes = each.size_bytes % 1000 + 1023 * 1024;
   }
   samples::place(plan);
-  runtime::Fit fit{.peak_bytes = 1234567890,
-                   .missing_bytes = 123456789,
-                   .activation_bytes = 987654321,
-                   .rest_bytes = 123456789,
-                   .floor_bytes = 1234567890,
+  constexpr std::uint64_t kWide = 1023 * 1024;  // "1023 KiB"
+  runtime::Fit fit{.peak_bytes = kWide,
+                   .missing_bytes = kWide,
+                   .carried_bytes = kWide,
+                   .activation_bytes = kWide,
+                   .gradient_bytes = kWide,
+                   .rest_bytes = kWide,
+                   .floor_bytes = kWide,
                    .floor_step = 12345,
                    .batch = 12345};
   for (const std::uint64_t batch : {0, 12345}) {
