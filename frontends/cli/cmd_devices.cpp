@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "frontends/cli/command.hpp"
+#include "frontends/cli/device_profiles.hpp"
 #include "frontends/cli/open_device.hpp"
 #include "frontends/cli/plugin_access.hpp"
 #include "plugins/loader/backend.hpp"
@@ -101,14 +102,32 @@ Result<int> run_devices(bool json) {
   return document["devices"].empty() ? exit_code(ErrorCode::kUnavailable) : 0;
 }
 
+/// Devices that need not be here: what `crucible plan --device-profile` can be asked about.
+Result<int> run_profiles(bool json) {
+  CRUCIBLE_TRY(const config::Settings settings, load_settings({}));
+  CRUCIBLE_TRY(const std::vector<runtime::DeviceProfile> profiles, device_profiles(settings));
+  if (json) {
+    print_json({{"device_profiles", profiles_json(profiles)}});
+  } else {
+    fmt::print("{}", profiles_text(profiles));
+  }
+  return 0;
+}
+
 }  // namespace
 
 void add_devices(Commands& commands) {
-  auto json = std::make_shared<bool>(false);  // shared with the callbacks, which run after this function
+  struct Switches {
+    bool json = false, profiles = false;
+  };
+  auto switches = std::make_shared<Switches>();  // shared with the callbacks, which run after this function
   CLI::App* devices = add_subcommand(
       commands.app, "devices", "The devices that can be replayed on, and what is missing.", "crucible devices --json");
-  devices->add_flag("--json", *json, "One JSON document on standard output");
-  devices->callback([&commands, json] { commands.run = [json] { return run_devices(*json); }; });
+  devices->add_flag("--json", switches->json, "One JSON document on standard output");
+  devices->add_flag("--profiles", switches->profiles, "Instead the device profiles that crucible plan --device-profile takes");
+  devices->callback([&commands, switches] {
+    commands.run = [switches] { return switches->profiles ? run_profiles(switches->json) : run_devices(switches->json); };
+  });
 }
 
 }  // namespace crucible::cli

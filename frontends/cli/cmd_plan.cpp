@@ -1,5 +1,6 @@
 // `crucible plan`: the memory plan of a recording, without running it. Library calls and their workspace belong to the
-// plan, so the backend is asked when it is there; without one the plan is that of generated kernels.
+// plan, so the backend is asked when it is there; without one the plan is that of generated kernels. With
+// --device-profile also whether it would fit on a device that is not here.
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -7,13 +8,18 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include "core/runtime/library_calls.hpp"
 #include "core/trace/trace_file.hpp"
 #include "frontends/aten/lower.hpp"
 #include "frontends/cli/command.hpp"
+#include "frontends/cli/device_profiles.hpp"
 #include "frontends/cli/open_device.hpp"
+#include "frontends/cli/plan_fit.hpp"
+#include "frontends/cli/plan_page.hpp"
 #include "frontends/cli/plan_report.hpp"
+#include "frontends/cli/plan_tables.hpp"
 #include "frontends/cli/workload.hpp"
 
 namespace crucible::cli {
@@ -23,7 +29,8 @@ struct PlanOptions {
   std::string file;
   DeviceChoice device;
   bool no_fuse = false, json = false;
-  std::string svg;
+  std::string svg, html, profile;
+  int depth = 0;
 };
 
 /// Opens the backend for its claims. A backend that the user named must be there; the default one may be missing.
@@ -33,8 +40,7 @@ Result<std::shared_ptr<backend::Device>> open_if_there(const PlanOptions& option
     kernels = "generated kernels only, as asked for";
     return std::shared_ptr<backend::Device>();
   }
-  Result<OpenedDevice> opened =
-      open_device(options.device, [&] { return workload_of(program, !options.no_fuse); });
+  Result<OpenedDevice> opened = open_device(options.device, [&] { return workload_of(program, !options.no_fuse); });
   if (opened) {
     const backend::Backend& backend = opened->device->backend();
     kernels = fmt::format("{} {}, library calls and workspace as it claims them", backend.name(), backend.version());
@@ -45,16 +51,40 @@ Result<std::shared_ptr<backend::Device>> open_if_there(const PlanOptions& option
   return std::shared_ptr<backend::Device>();
 }
 
-Result<void> write_svg(const std::string& path, const std::string& svg) {
+Result<void> write_picture(const std::string& path, const std::string& picture) {
   std::FILE* file = std::fopen(path.c_str(), "w");
-  bool written = file != nullptr && std::fwrite(svg.data(), 1, svg.size(), file) == svg.size();
+  bool written = file != nullptr && std::fwrite(picture.data(), 1, picture.size(), file) == picture.size();
   if (file != nullptr) written = std::fclose(file) == 0 && written;
   if (written) return {};
   return Error{ErrorCode::kBadInput, fmt::format("cannot write the picture {}: {}", path, std::strerror(errno))};
 }
 
+/// What --device-profile names, before any work is done for it; nothing without the switch.
+Result<std::optional<runtime::DeviceProfile>> wanted_profile(const PlanOptions& options) {
+  if (options.profile.empty()) return std::optional<runtime::DeviceProfile>();
+  CRUCIBLE_TRY(const config::Settings settings, load_settings(options.device));
+  CRUCIBLE_TRY(const std::vector<runtime::DeviceProfile> profiles, device_profiles(settings));
+  CRUCIBLE_TRY(runtime::DeviceProfile profile, choose_profile(profiles, options.profile));
+  return std::optional(std::move(profile));
+}
+
+/// The report as the switches want it. Errors: kBadInput when a picture cannot be written.
+Result<void> show(const PlanOptions& options, const PlanReport& report) {
+  if (!options.svg.empty()) CRUCIBLE_TRY_VOID(write_picture(options.svg, report.to_svg()));
+  if (!options.html.empty()) CRUCIBLE_TRY_VOID(write_picture(options.html, plan_page(report)));
+  if (options.json) {
+    print_json(report.to_json());
+  } else {
+    const std::string text = plan_text(report);
+    std::fwrite(text.data(), 1, text.size(), stdout);
+  }
+  return {};
+}
+
 Result<int> plan(const PlanOptions& options) {
-  PlanReport report{.file = options.file, .kernels = "", .buffers = {}, .plan = {}};
+  PlanReport report{.file = options.file};
+  report.depth = options.depth;
+  CRUCIBLE_TRY(const std::optional<runtime::DeviceProfile> profile, wanted_profile(options));
   CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(options.file));
   CRUCIBLE_TRY(const graph::Program program, aten::lower(trace, aten::Opaques::kMissing));
   CRUCIBLE_TRY(const std::shared_ptr<backend::Device> device, open_if_there(options, program, report.kernels));
@@ -71,17 +101,11 @@ Result<int> plan(const PlanOptions& options) {
   const auto end = std::chrono::steady_clock::now();
   report.time_ns =
       static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count());
-  report.buffers = PlanReport::describe(program, schedule, placement);
-  report.plan = placement.plan;
-  report.steps = schedule.steps.size();
-  if (!options.svg.empty()) CRUCIBLE_TRY_VOID(write_svg(options.svg, report.to_svg()));
-  if (options.json) {
-    print_json(report.to_json());
-  } else {
-    const std::string text = report.to_text();
-    std::fwrite(text.data(), 1, text.size(), stdout);
-  }
-  return 0;
+  const runtime::PlanRoles roles = runtime::assign_roles(program, schedule, placement, runtime::recorded_roles(trace));
+  report.describe(program, schedule, placement, roles);
+  if (profile) report.answer = {*profile, runtime::fit(*profile, program, schedule, placement, roles, batch_of(trace))};
+  CRUCIBLE_TRY_VOID(show(options, report));
+  return report.answer && !report.answer->fit.fits ? exit_code(ErrorCode::kCheckFailed) : 0;
 }
 
 }  // namespace
@@ -90,13 +114,23 @@ void add_plan(Commands& commands) {
   auto options = std::make_shared<PlanOptions>();  // shared with the callback, which runs after this function
   CLI::App* command = add_subcommand(commands.app, "plan",
                                      "The memory plan of a recording: peak, lower bound, what is alive at the peak.",
-                                     "crucible plan step.crtrace --svg plan.svg");
+                                     "crucible plan step.crtrace --html plan.html --device-profile l4");
   command->add_option("file", options->file, "The recording (.crtrace)")->required();
   add_device_switches(*command, options->device);
-  command->get_option("--backend")->description(
-      "The plugin that is asked for library calls and workspace; none: generated kernels (default: as replay)");
+  command->get_option("--backend")
+      ->description(
+          "The plugin that is asked for library calls and workspace; none: generated kernels (default: as replay)");
   command->add_flag("--no-fuse", options->no_fuse, "One kernel per op");
   command->add_flag("--json", options->json, "One JSON document on standard output");
+  command
+      ->add_option("--depth", options->depth,
+                   "Parts of a module's name in the table (default: as many as keep it short)")
+      ->check(CLI::PositiveNumber);
+  command->add_option(
+      "--device-profile", options->profile,
+      "Ask whether it fits on this device; exit code 1 when not (crucible devices --profiles lists them)");
+  command->add_option("--html", options->html,
+                      "Write a page to this file: every buffer by time and address, to zoom and search");
   command->add_option("--svg", options->svg, "Write a picture of offsets over steps to this file");
   command->callback([&commands, options] { commands.run = [options] { return plan(*options); }; });
 }

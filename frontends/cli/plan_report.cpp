@@ -1,12 +1,12 @@
-// The three forms of a memory plan.
+// From a placement to a report, and the report as JSON.
 #include "frontends/cli/plan_report.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
-#include "frontends/cli/command.hpp"
+#include "frontends/cli/plan_fit.hpp"
+#include "frontends/cli/plan_tables.hpp"
 
 namespace crucible::cli {
 namespace {
@@ -27,15 +27,62 @@ std::string kind_name(graph::ValueKind kind) {
   return "";
 }
 
-/// "blocks.0.norm1.weight", or where a temporary comes from: "aten::addmm of blocks.0.attn".
-std::string value_name(const graph::Program& program, graph::ValueId id) {
-  const graph::Value& value = program.values[id];
-  if (!value.name.empty()) return value.name;
-  if (value.producer < program.ops.size() && program.ops[value.producer].source < program.sources.size()) {
-    const graph::Source& source = program.sources[program.ops[value.producer].source];
-    return fmt::format("%{} {}{}{}", id, source.op, source.module.empty() ? "" : " of ", source.module);
+/// "%12 aten::addmm of blocks.0.attn" of a temporary, the name of everything else.
+std::string buffer_name(const graph::Program& program, const runtime::PlanRoles& roles, graph::ValueId id) {
+  const runtime::ValueRole& value = roles.values[id];
+  const bool is_named = program.values[id].kind != graph::ValueKind::kTemporary ||
+                        value.role == runtime::Role::kGradient || !program.values[id].name.empty() ||
+                        value.name.starts_with('%');
+  return is_named ? value.name : fmt::format("%{} {}", id, value.name);
+}
+
+PlannedStep describe_step(const graph::Program& program, const kernel::Step& step, graph::Phase phase) {
+  PlannedStep described{.phase = phase};
+  constexpr std::size_t kLong = 80;
+  std::vector<std::string> names;
+  for (const graph::OpId op : step.ops) {
+    const std::uint32_t number = program.ops[op].source;
+    if (number >= program.sources.size()) continue;
+    const graph::Source& source = program.sources[number];
+    if (described.module.empty()) described.module = source.module;
+    if (described.site.empty()) described.site = source.site;
+    if (std::ranges::find(names, source.op) == names.end()) names.push_back(source.op);
   }
-  return fmt::format("%{}", id);
+  for (const std::string& name : names) {
+    if (described.ops.size() + name.size() > kLong) return described.ops += ", ...", described;
+    described.ops += (described.ops.empty() ? "" : ", ") + name;
+  }
+  return described;
+}
+
+Json to_json_row(const PlannedBuffer& buffer) {
+  Json row = {{"name", buffer.name},
+              {"kind", buffer.kind},
+              {"role", runtime::role_name(buffer.role)},
+              {"module", buffer.module},
+              {"site", buffer.site},
+              {"op", buffer.op},
+              {"offset_bytes", buffer.offset_bytes},
+              {"size_bytes", buffer.size_bytes},
+              {"begin", buffer.begin},
+              {"end", buffer.end}};
+  for (const runtime::Turn& turn : buffer.turns)
+    row["turns"].push_back({{"begin", turn.begin}, {"role", runtime::role_name(turn.role)}});
+  return row;
+}
+
+}  // namespace
+
+const char* phase_name(graph::Phase phase) {
+  switch (phase) {
+    case graph::Phase::kForward:
+      return "forward";
+    case graph::Phase::kBackward:
+      return "backward";
+    case graph::Phase::kOptimizer:
+      return "optimizer";
+  }
+  return "";
 }
 
 std::vector<std::uint32_t> largest_first(std::vector<std::uint32_t> ids, const std::vector<PlannedBuffer>& buffers) {
@@ -44,78 +91,37 @@ std::vector<std::uint32_t> largest_first(std::vector<std::uint32_t> ids, const s
   return ids;
 }
 
-Json to_json_row(const PlannedBuffer& buffer) {
-  return {{"name", buffer.name},
-          {"kind", buffer.kind},
-          {"offset_bytes", buffer.offset_bytes},
-          {"size_bytes", buffer.size_bytes},
-          {"begin", buffer.begin},
-          {"end", buffer.end}};
-}
-
-std::string escape(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    switch (c) {
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      default:
-        escaped += c;
+void PlanReport::describe(const graph::Program& program, const kernel::Schedule& schedule,
+                          const runtime::Placement& placement, const runtime::PlanRoles& roles) {
+  for (std::size_t step = 0; step < schedule.steps.size(); ++step) {
+    steps.push_back(describe_step(program, schedule.steps[step], roles.steps[step]));
+  }
+  buffers.assign(placement.buffers.size(), {});
+  for (std::size_t id = 0; id < buffers.size(); ++id) {
+    PlannedBuffer& row = buffers[id];
+    row.role = roles.buffers[id];
+    if (roles.turns[id].size() > 1 || roles.turns[id].front().role != row.role) row.turns = roles.turns[id];
+    row.size_bytes = placement.buffers[id].size_bytes;
+    row.offset_bytes = placement.plan.offsets[id];
+    row.begin = placement.buffers[id].begin;
+    row.end = placement.buffers[id].end;
+    const graph::ValueId value = roles.value_of[id];
+    if (value == graph::kNone) {
+      row.name = fmt::format("scratch of step {}", row.begin);
+      row.kind = "scratch";
+      if (row.begin < steps.size())
+        row.module = steps[row.begin].module, row.site = steps[row.begin].site, row.op = steps[row.begin].ops;
+      continue;
     }
+    row.name = buffer_name(program, roles, value);
+    if (roles.members[id] > 1) row.name += fmt::format(" (+{})", roles.members[id] - 1);
+    row.kind = kind_name(program.values[value].kind);
+    row.module = roles.values[value].module;
+    const std::uint32_t source = roles.values[value].source;
+    if (source < program.sources.size()) row.site = program.sources[source].site, row.op = program.sources[source].op;
   }
-  return escaped;
-}
-
-const char* colour_of(std::string_view kind) {
-  if (kind == "state") return "#4e79a7";
-  if (kind == "constant") return "#76b7b2";
-  if (kind == "input") return "#f28e2b";
-  if (kind == "scratch") return "#bab0ac";
-  return "#59a14f";
-}
-
-}  // namespace
-
-std::vector<PlannedBuffer> PlanReport::describe(const graph::Program& program, const kernel::Schedule& schedule,
-                                                const runtime::Placement& placement) {
-  std::vector<PlannedBuffer> described(placement.buffers.size());
-  std::vector<std::uint32_t> values(described.size(), 0);
-  for (graph::ValueId value = 0; value < program.values.size(); ++value) {
-    const std::uint32_t buffer = placement.buffer_of[value];
-    if (buffer == graph::kNone) continue;
-    ++values[buffer];
-    // What the program knows by name says more than a temporary that shares its memory.
-    const bool better = described[buffer].name.empty() || (described[buffer].kind == "temporary" &&
-                                                           program.values[value].kind != graph::ValueKind::kTemporary);
-    if (!better) continue;
-    described[buffer].name = value_name(program, value);
-    described[buffer].kind = kind_name(program.values[value].kind);
-  }
-  for (std::uint32_t step = 0; step < placement.scratch_of.size(); ++step) {
-    const std::uint32_t buffer = placement.scratch_of[step];
-    if (buffer == graph::kNone) continue;
-    described[buffer].name = fmt::format("scratch of step {}", step);
-    described[buffer].kind = "scratch";
-  }
-  for (std::uint32_t buffer = 0; buffer < described.size(); ++buffer) {
-    PlannedBuffer& row = described[buffer];
-    if (values[buffer] > 1) row.name += fmt::format(" (+{})", values[buffer] - 1);
-    row.size_bytes = placement.buffers[buffer].size_bytes;
-    row.offset_bytes = placement.plan.offsets[buffer];
-    row.begin = placement.buffers[buffer].begin;
-    row.end = placement.buffers[buffer].end;
-  }
-  return described;
+  plan = placement.plan;
+  live_bytes = runtime::live_bytes(placement, steps.size());
 }
 
 Json PlanReport::to_json() const {
@@ -126,88 +132,20 @@ Json PlanReport::to_json() const {
   document["peak_bytes"] = plan.peak_bytes;
   document["optimal"] = plan.peak_bytes == plan.lower_bound_bytes;
   document["buffers"] = buffers.size();
-  document["steps"] = steps;
+  document["steps"] = steps.size();
   document["time_ns"] = time_ns;
   document["kernels"] = kernels;
+  if (answer) document["device_profile"] = fit_json(*answer);
+  document["roles"] = roles_json(*this);
+  document["phases"] = phases_json(*this);
+  document["modules"] = modules_json(*this);
   document["witness"] = Json::array();
   for (const std::uint32_t id : largest_first(plan.witness, buffers))
     document["witness"].push_back(to_json_row(buffers[id]));
   document["table"] = Json::array();
   for (const PlannedBuffer& buffer : buffers) document["table"].push_back(to_json_row(buffer));
+  document["live_bytes"] = live_bytes;
   return document;
-}
-
-std::string PlanReport::to_text() const {
-  std::string text = fmt::format("peak         {} ({} bytes)\n", format_bytes(plan.peak_bytes), plan.peak_bytes);
-  text += fmt::format("lower bound  {} ({} bytes) at step {} of {}{}\n", format_bytes(plan.lower_bound_bytes),
-                      plan.lower_bound_bytes, plan.lower_bound_time, steps,
-                      plan.peak_bytes == plan.lower_bound_bytes ? ": the plan is optimal" : "");
-  text += fmt::format("buffers      {}, planned and checked in {}\n", buffers.size(),
-                      format_ns(static_cast<double>(time_ns)));
-  text += fmt::format("kernels      {}\n\n", kernels);
-
-  struct Sum {
-    std::uint64_t buffers = 0, bytes = 0, bytes_at_peak = 0;
-  };
-  std::map<std::string, Sum> sums;
-  for (const PlannedBuffer& buffer : buffers) ++sums[buffer.kind].buffers, sums[buffer.kind].bytes += buffer.size_bytes;
-  for (const std::uint32_t id : plan.witness) sums[buffers[id].kind].bytes_at_peak += buffers[id].size_bytes;
-  std::vector<std::vector<std::string>> rows = {{"kind", "buffers", "bytes", "alive at the peak"}};
-  for (const auto& [kind, sum] : sums) {
-    rows.push_back({kind, std::to_string(sum.buffers), format_bytes(sum.bytes), format_bytes(sum.bytes_at_peak)});
-  }
-  text += format_table(rows);
-
-  constexpr std::size_t kShown = 20;
-  const std::vector<std::uint32_t> largest = largest_first(plan.witness, buffers);
-  text += fmt::format("\n{} buffers are alive at the peak; the largest:\n", largest.size());
-  rows = {{"size", "offset", "steps", "kind", "holds"}};
-  for (std::size_t i = 0; i < std::min(largest.size(), kShown); ++i) {
-    const PlannedBuffer& buffer = buffers[largest[i]];
-    rows.push_back({format_bytes(buffer.size_bytes), std::to_string(buffer.offset_bytes),
-                    fmt::format("{} to {}", buffer.begin, buffer.end), buffer.kind, buffer.name});
-  }
-  return text + format_table(rows);
-}
-
-std::string PlanReport::to_svg() const {
-  constexpr double kWidth = 1200, kHeight = 700, kMargin = 60;
-  std::uint32_t last = 1;
-  for (const PlannedBuffer& buffer : buffers) last = std::max(last, buffer.end);
-  const double x_scale = kWidth / last;
-  const double y_scale = plan.peak_bytes == 0 ? 0 : kHeight / static_cast<double>(plan.peak_bytes);
-  std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" font-family=\"sans-serif\" font-size=\"13\">\n"
-      "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
-      "<text x=\"{}\" y=\"25\">{}: peak {}, lower bound {} at step {}, {} buffers</text>\n",
-      kWidth + 2 * kMargin, kHeight + 2 * kMargin, kMargin, escape(file), format_bytes(plan.peak_bytes),
-      format_bytes(plan.lower_bound_bytes), plan.lower_bound_time, buffers.size());
-  for (const PlannedBuffer& buffer : buffers) {
-    if (buffer.size_bytes == 0) continue;
-    const double height = static_cast<double>(buffer.size_bytes) * y_scale;
-    const double top = kMargin + kHeight - static_cast<double>(buffer.offset_bytes) * y_scale - height;
-    svg += fmt::format(
-        "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" fill=\"{}\" stroke=\"white\" "
-        "stroke-width=\"0.3\">"
-        "<title>{}: {} {}, steps {} to {}, offset {}</title></rect>\n",
-        kMargin + buffer.begin * x_scale, top, (buffer.end - buffer.begin) * x_scale, height, colour_of(buffer.kind),
-        escape(buffer.name), escape(buffer.kind), format_bytes(buffer.size_bytes), buffer.begin, buffer.end,
-        buffer.offset_bytes);
-  }
-  const double bound_x = kMargin + (plan.lower_bound_time + 0.5) * x_scale;
-  svg += fmt::format(
-      "<line x1=\"{0:.2f}\" x2=\"{0:.2f}\" y1=\"{1}\" y2=\"{2}\" stroke=\"#e15759\" stroke-dasharray=\"4 3\"/>\n",
-      bound_x, kMargin, kMargin + kHeight);
-  double legend = kMargin;
-  for (const char* kind : {"state", "constant", "input", "temporary", "scratch"}) {
-    svg += fmt::format(
-        "<rect x=\"{0}\" y=\"{1}\" width=\"12\" height=\"12\" fill=\"{2}\"/><text x=\"{3}\" y=\"{4}\">{5}</text>\n",
-        legend, kHeight + kMargin + 30, colour_of(kind), legend + 18, kHeight + kMargin + 41, kind);
-    legend += 110;
-  }
-  svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">step {}</text>\n</svg>\n", kMargin + kWidth,
-                     kHeight + kMargin + 41, last);
-  return svg;
 }
 
 }  // namespace crucible::cli

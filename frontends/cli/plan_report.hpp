@@ -1,37 +1,70 @@
-// A memory plan as text, JSON and SVG: every buffer with the names of what it holds, when, and where.
+// A memory plan with names: every buffer with what it holds, for what, when and where. Its forms: text and tables
+// (plan_tables.hpp), JSON, an SVG picture, and one HTML page (plan_page.hpp).
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/runtime/fit.hpp"
+#include "core/runtime/roles.hpp"
 #include "core/runtime/session.hpp"
 
 namespace crucible::cli {
 
 struct PlannedBuffer {
-  std::string name;  // of its first named value, with the number of others: "wte.weight (+1)"
-  std::string kind;  // state, constant, input, temporary, scratch
+  std::string name = {};  // of its first named value, with the number of others: "wte.weight (+1)"
+  std::string kind = {};  // state, constant, input, temporary, scratch
+  runtime::Role role = runtime::Role::kTemporary;  // what it is for longest
+  std::vector<runtime::Turn> turns = {};           // empty: its role throughout
+  std::string module = {}, site = {}, op = {};     // "blocks.0.attn", "train.py:31", "aten::addmm"; "" where not known
   std::uint64_t size_bytes = 0, offset_bytes = 0;
   std::uint32_t begin = 0, end = 0;  // steps
+  runtime::Role role_at(std::uint32_t step) const { return turns.empty() ? role : runtime::role_at(turns, step); }
+  /// What it takes of the arena.
+  std::uint64_t reserved_bytes() const {
+    return (size_bytes + runtime::kAlignment - 1) / runtime::kAlignment * runtime::kAlignment;
+  }
+};
+
+struct PlannedStep {
+  graph::Phase phase = graph::Phase::kForward;
+  std::string ops = {}, module = {}, site = {};  // "aten::addmm, aten::gelu"; of its first op that has them
+};
+
+/// The answer to --device-profile.
+struct ProfileAnswer {
+  runtime::DeviceProfile device = {};
+  runtime::Fit fit = {};
 };
 
 struct PlanReport {
-  std::string file;
-  std::string
-      kernels;  // where library claims and scratch sizes came from: "cpu 0.1.0" or "generated kernels only, ..."
-  std::vector<PlannedBuffer> buffers;
-  memory::Plan plan;
-  std::size_t steps = 0;
+  std::string file = {};
+  std::string kernels = {};  // who was asked for library claims: "cpu 0.1.0", or "generated kernels only, ..."
+  std::vector<PlannedBuffer> buffers = {};
+  std::vector<PlannedStep> steps = {};
+  std::vector<std::uint64_t> live_bytes = {};  // per step, and at the time of the home copies after the last one
+  memory::Plan plan = {};
   std::uint64_t time_ns = 0;  // lifetimes, offsets and the check
+  int depth = 0;              // of modules in tables; 0: what keeps them readable
+  std::optional<ProfileAnswer> answer = {};
 
-  /// Names and kinds of every buffer of the placement.
-  static std::vector<PlannedBuffer> describe(const graph::Program& program, const kernel::Schedule& schedule,
-                                             const runtime::Placement& placement);
+  /// Names, roles and places of every buffer and step.
+  void describe(const graph::Program& program, const kernel::Schedule& schedule, const runtime::Placement& placement,
+                const runtime::PlanRoles& roles);
   nlohmann::ordered_json to_json() const;
-  std::string to_text() const;
-  /// Offsets upward, steps to the right; a rectangle per buffer with its name as the tooltip.
+  /// Offsets upward, steps to the right, phases below; a rectangle per buffer with its name as the tooltip.
   std::string to_svg() const;
 };
+
+/// "forward", "backward", "optimizer".
+const char* phase_name(graph::Phase phase);
+/// The colour of a role in pictures: "#4e79a7".
+const char* colour_of(runtime::Role role);
+/// `text` for HTML, SVG and their attributes.
+std::string escape_markup(std::string_view text);
+/// The ids of buffers, by size, largest first.
+std::vector<std::uint32_t> largest_first(std::vector<std::uint32_t> ids, const std::vector<PlannedBuffer>& buffers);
 
 }  // namespace crucible::cli

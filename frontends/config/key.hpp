@@ -28,7 +28,7 @@ enum class Type : std::uint8_t {
 };
 
 struct Key {
-  std::string name;  // dotted; a last part "*" stands for any name
+  std::string name;  // dotted; a part "*" stands for any name
   Type type = Type::kText;
   std::string built_in = {};  // as text; "" where nothing is set
   std::string variable = {};  // of the environment; "" where there is none
@@ -47,6 +47,8 @@ const std::vector<Key>& known_keys();
 const Key* find_key(std::string_view name);
 /// All names of `keys`, for suggestions; patterns left out.
 std::vector<std::string> names_of(const std::vector<Key>& keys);
+/// The last parts of the known keys that stand in the same table as `name`: "trust" and others for "plugins.trsut".
+std::vector<std::string> names_beside(std::string_view name);
 
 /// `value` in the key's own type. With `from_text`, a text is read as what the key wants ("2", "true", "a,b"): that is
 /// how environment and command line write everything. Relative paths become absolute under `base`.

@@ -1,5 +1,6 @@
 // The one table of switches: flags, variables and docs/configuration.md follow it.
 #include <algorithm>
+#include <utility>
 
 #include "frontends/config/key.hpp"
 
@@ -61,15 +62,39 @@ const std::vector<Key>& known_keys() {
        .type = Type::kPath,
        .variable = "CRUCIBLE_DECISIONS",
        .help = "a file that gets the loader's decisions as JSON Lines"},
+      {.name = "device_profile.*.memory_bytes",
+       .type = Type::kInteger,
+       .help = "memory of one device, for crucible plan --device-profile",
+       .min = 1},
+      {.name = "device_profile.*.reserved_bytes", .type = Type::kInteger, .help = "what driver and context take of it"},
+      {.name = "device_profile.*.memory_bytes_per_second", .type = Type::kInteger, .help = "bandwidth of its memory"},
+      {.name = "device_profile.*.f32_flops_per_second", .type = Type::kInteger, .help = "peak of its vector units"},
+      {.name = "device_profile.*.host_link_bytes_per_second", .type = Type::kInteger, .help = "to the host, one direction"},
+      {.name = "device_profile.*.source", .help = "where the numbers are from"},
   };
   return keys;
 }
 
+namespace {
+
+/// The pattern's words around its one "*".
+std::pair<std::string_view, std::string_view> around_star(std::string_view pattern) {
+  const std::size_t star = pattern.find('*');
+  return {pattern.substr(0, star), pattern.substr(star + 1)};
+}
+
+/// What of `name` the star stands for; "" when `name` is not of that pattern.
+std::string_view under_star(std::string_view pattern, std::string_view name) {
+  const auto [before, after] = around_star(pattern);
+  if (name.size() <= before.size() + after.size() || !name.starts_with(before) || !name.ends_with(after)) return {};
+  return name.substr(before.size(), name.size() - before.size() - after.size());
+}
+
+}  // namespace
+
 const Key* find_key(std::string_view name) {
   const auto matches = [&](const Key& key) {
-    if (!key.name.ends_with(".*")) return key.name == name;
-    const std::size_t stem = key.name.size() - 1;
-    return name.size() > stem && name.substr(0, stem) == std::string_view(key.name).substr(0, stem);
+    return key.name.find('*') == std::string::npos ? key.name == name : !under_star(key.name, name).empty();
   };
   const auto found = std::ranges::find_if(known_keys(), matches);
   return found == known_keys().end() ? nullptr : &*found;
@@ -78,9 +103,24 @@ const Key* find_key(std::string_view name) {
 std::vector<std::string> names_of(const std::vector<Key>& keys) {
   std::vector<std::string> names;
   for (const Key& key : keys) {
-    if (!key.name.ends_with('*')) names.push_back(key.name);
+    if (key.name.find('*') == std::string::npos) names.push_back(key.name);
   }
   return names;
+}
+
+std::vector<std::string> names_beside(std::string_view name) {
+  const std::size_t last = name.rfind('.');
+  if (last == std::string_view::npos) return {};
+  std::vector<std::string> beside;
+  for (const Key& key : known_keys()) {
+    const std::size_t dot = key.name.rfind('.');
+    if (dot == std::string::npos || key.name.ends_with('*')) continue;
+    const std::string_view table = std::string_view(key.name).substr(0, dot + 1);
+    const bool is_same = table.find('*') == std::string_view::npos ? name.starts_with(table) && last == dot
+                                                                   : !under_star(table, name.substr(0, last + 1)).empty();
+    if (is_same) beside.push_back(key.name.substr(dot + 1));
+  }
+  return beside;
 }
 
 }  // namespace crucible::config

@@ -125,10 +125,7 @@ void Settings::add_entry(Entry entry) {
   std::string hint = did_you_mean(entry.key, names_of(known_keys()));
   // "trsut" in the table "plugins" is closer to "trust" than the whole dotted words are to each other.
   if (const std::size_t dot = entry.key.rfind('.'); hint.empty() && dot != std::string::npos) {
-    std::vector<std::string> beside;
-    for (const std::string& name : names_of(known_keys())) {
-      if (name.starts_with(entry.key.substr(0, dot + 1))) beside.push_back(name.substr(dot + 1));
-    }
+    const std::vector<std::string> beside = names_beside(entry.key);
     hint = did_you_mean(entry.key.substr(dot + 1), beside);
     if (hint.empty() && !beside.empty()) hint = fmt::format("; there are {}", fmt::join(beside, ", "));
   }

@@ -80,6 +80,19 @@ TEST_F(Layers, AllMistakesOfAFileAreListedAtOnceWithTheirPlaces) {
                     HasSubstr(":11:1: plugins.trace_file is a float: it must be a path")));
 }
 
+TEST_F(Layers, AStarStandsForAnyNameInTheMiddleToo) {
+  write(Layer::kProject, "[device_profile.toy]\nmemory_bytes = 1_000\n[device_profile.other]\nmemory_byts = 1\n[device_profile]\nx = 1\n");
+  const Settings settings = load();
+  EXPECT_EQ(settings.number("device_profile.toy.memory_bytes"), 1000);
+  const Result<void> checked = settings.check();
+  ASSERT_FALSE(checked);
+  EXPECT_THAT(checked.error().message,
+              AllOf(HasSubstr("2 problems"), HasSubstr("unknown key 'device_profile.other.memory_byts'; did you mean 'memory_bytes'?"),
+                    HasSubstr("unknown key 'device_profile.x'")));
+  EXPECT_EQ(find_key("device_profile..memory_bytes"), nullptr);
+  EXPECT_EQ(find_key("device_profile.memory_bytes"), nullptr);
+}
+
 TEST_F(Layers, MistakesBesideTheFilesAreTheCallers) {
   variables_["CRUCIBLE_FALLBACK"] = "alow";
   requests_.sets = {"plugins.probe", "=3", "nonsense=1"};

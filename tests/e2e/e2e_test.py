@@ -93,6 +93,32 @@ class Examples(Folder):
         _, replay = self.verify("gpt_adamw", 8)
         self.assertIn("recorded", replay["receipt"]["random"])
 
+    def test_plan_of_gpt_adamw(self):
+        """Roles, names and sizes of a real program's buffers are those of its model."""
+        trace = self.folder / "planned.crtrace"
+        self.assertEqual(self.record_example("gpt_adamw", trace, 2).returncode, 0)
+        spec = importlib.util.spec_from_file_location("gpt_adamw", ROOT / "examples" / "gpt_adamw.py")
+        gpt = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(gpt)
+        sizes = {name: parameter.nbytes for name, parameter in gpt.GPT().named_parameters()}
+        page = self.folder / "plan.html"
+        done = crucible("plan", trace, "--backend", "none", "--json", "--html", page, "--device-profile", "jetson-orin-nano-8g")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        plan = json.loads(done.stdout)
+        of_role = {role: {b["name"].split(" (+")[0]: b for b in plan["table"] if b["role"] == role}
+                   for role in ("parameter", "optimizer state", "gradient", "activation")}
+        self.assertEqual({name: b["size_bytes"] for name, b in of_role["parameter"].items()}, sizes)
+        self.assertEqual({name: b["size_bytes"] for name, b in of_role["gradient"].items()}, {f"grad of {name}": size for name, size in sizes.items()})
+        for name, size in sizes.items():
+            self.assertEqual(of_role["optimizer state"][f"exp_avg of {name}"]["size_bytes"], size)
+            self.assertEqual(of_role["parameter"][name]["module"], name.rpartition(".")[0])
+        self.assertTrue(all(b["site"].startswith("gpt_adamw.py:") for b in of_role["activation"].values()))
+        self.assertEqual([phase["phase"] for phase in plan["phases"]], ["forward", "backward", "optimizer"])
+        self.assertEqual(sum(role["bytes_at_peak"] for role in plan["roles"]), plan["lower_bound_bytes"])
+        self.assertEqual(plan["device_profile"]["batch"], gpt.BATCH)
+        self.assertGreater(plan["device_profile"]["largest_batch_estimate"], gpt.BATCH)
+        self.assertIn("blocks.3.feed_forward.0.weight", page.read_text())
+
     @unittest.skipIf(importlib.util.find_spec("torchvision") is None, "torchvision is not installed")
     def test_resnet18_sgd(self):
         self.verify("resnet18_sgd", 4)
