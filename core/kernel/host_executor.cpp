@@ -139,6 +139,10 @@ Result<std::vector<graph::Bytes>> run_on_host(const graph::Program& program, con
       values[v].assign(bytes, options.poison ? std::byte{0xa5} : std::byte{0});
   }
   for (const Step& step : schedule.steps) {
+    if (step.kind == StepKind::kTransfer) {
+      values[root[step.buffers[1].value]] = values[root[step.buffers[0].value]];
+      continue;
+    }
     if (step.kind != StepKind::kLaunch) return Error{ErrorCode::kInternal, "the host executor has no library"};
     const auto function = reinterpret_cast<KernelFunction>(kernels.symbol(schedule.kernels[step.kernel].name));
     if (function == nullptr) return Error{ErrorCode::kInternal, "no kernel " + schedule.kernels[step.kernel].name};

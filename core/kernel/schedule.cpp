@@ -17,6 +17,7 @@
 #include "core/graph/queries.hpp"
 #include "core/kernel/emit.hpp"
 #include "core/kernel/fusion.hpp"
+#include "core/kernel/in_place.hpp"
 #include "core/kernel/kernel_verify.hpp"
 #include "core/kernel/print_c.hpp"
 #include "core/kernel/serialize_ir.hpp"
@@ -66,7 +67,7 @@ class Scheduler {
       schedule_.materialized[state.start] = true;
       schedule_.materialized[state.end] = true;
     }
-    choose_in_place();
+    schedule_.in_place = choose_in_place(program_, schedule_.steps, schedule_.aliases);
     return std::move(schedule_);
   }
 
@@ -270,47 +271,9 @@ class Scheduler {
       step.bytes += static_cast<std::uint64_t>(value.elements) * size_bytes(value.dtype);
     }
     for (const AliasPair& pair : aliases) {
-      candidates_.push_back({static_cast<std::uint32_t>(schedule_.steps.size()), pair.operand, pair.result});
+      schedule_.aliases.push_back({static_cast<std::uint32_t>(schedule_.steps.size()), pair.operand, pair.result});
     }
     schedule_.steps.push_back(std::move(step));
-  }
-
-  /// Keeps the pairs whose operand dies in the step; each operand and each result of a step at most once, states first.
-  void choose_in_place() {
-    std::vector<std::uint32_t> last_use(program_.values.size(), 0);
-    for (std::uint32_t s = 0; s < schedule_.steps.size(); ++s) {
-      for (const BufferArgument& argument : schedule_.steps[s].buffers) last_use[argument.value] = s;
-    }
-    std::vector<bool> kept(program_.values.size(), false);  // needed after the last step, or never to be overwritten
-    std::map<ValueId, ValueId> end_of;
-    for (const auto& state : program_.states) {
-      kept[state.end] = true;
-      end_of[state.start] = state.end;
-    }
-    for (const auto& output : program_.outputs) kept[output.operand.value] = true;
-    const auto is_home = [&](const InPlace& pair) {
-      const auto found = end_of.find(pair.operand);
-      return found != end_of.end() && found->second == pair.result;
-    };
-    std::erase_if(candidates_, [&](const InPlace& pair) {
-      const ValueKind kind = program_.values[pair.operand].kind;
-      const bool allowed = kind == ValueKind::kTemporary || (kind == ValueKind::kState && is_home(pair));
-      return !allowed || kept[pair.operand] || last_use[pair.operand] != pair.step;
-    });
-    std::ranges::stable_sort(candidates_, [&](const InPlace& a, const InPlace& b) {
-      if (is_home(a) != is_home(b)) return is_home(a);
-      const auto bytes = [&](const InPlace& pair) {
-        return program_.values[pair.result].elements * size_bytes(program_.values[pair.result].dtype);
-      };
-      return bytes(a) > bytes(b);
-    });
-    std::set<std::pair<std::uint32_t, ValueId>> taken;
-    for (const InPlace& pair : candidates_) {
-      if (taken.contains({pair.step, pair.operand}) || taken.contains({pair.step, pair.result})) continue;
-      taken.insert({pair.step, pair.operand});
-      taken.insert({pair.step, pair.result});
-      schedule_.in_place.push_back(pair);
-    }
   }
 
   const Program& program_;
@@ -319,7 +282,6 @@ class Scheduler {
   std::vector<bool> live_;
   std::vector<std::set<ValueId>> stored_;  // per unit
   std::map<std::string, std::uint32_t> kernel_of_text_;
-  std::vector<InPlace> candidates_;
   Schedule schedule_;
 };
 

@@ -25,7 +25,8 @@ struct Kernel {
   bool is_opaque = false;       // then `text` is graph::opaque_kernel(), the name begins with "o_", and there is no IR
 };
 
-enum class StepKind : std::uint8_t { kLaunch, kLibrary };
+/// A transfer copies a whole value between the device and the host; core/budget puts them in, the scheduler makes none.
+enum class StepKind : std::uint8_t { kLaunch, kLibrary, kTransfer };
 
 enum class LibraryKind : std::uint8_t { kMatMul, kConv2d, kConv2dBackwardInput, kConv2dBackwardWeight };
 
@@ -66,8 +67,11 @@ struct InPlace {
 struct Schedule {
   std::vector<Kernel> kernels;
   std::vector<Step> steps;         // in execution order
-  std::vector<InPlace> in_place;   // allowed reuses, best first
+  std::vector<InPlace> aliases;    // what the kernels allow: the operand is read at the indices at which the result is written
+  std::vector<InPlace> in_place;   // of these, what the order of the steps allows, best first (in_place.hpp)
   std::vector<bool> materialized;  // per value of the program: it needs a buffer (fused-away temporaries do not)
+  std::vector<bool> is_on_host;    // per value: it lies in the host's memory, where only transfers reach it; empty: none does
+  bool on_host(graph::ValueId value) const { return value < is_on_host.size() && is_on_host[value]; }
 };
 
 struct Options {

@@ -67,6 +67,7 @@ class Checker {
       CRUCIBLE_TRY_VOID(argument.written ? check_written(s, argument.value) : check_read(s, argument.value));
     }
     for (OpId op : step.ops) CRUCIBLE_TRY_VOID(check_op(s, op));
+    CRUCIBLE_TRY_VOID(check_host(s));
     return step.kind == StepKind::kLibrary ? check_library(s) : Result<void>();
   }
 
@@ -101,6 +102,25 @@ class Checker {
       if (!bound && !inside && !in_place)
         return broken(s, "op {} reads value {}, which is neither bound nor made in the step", id, input.value);
     }
+    return {};
+  }
+
+  /// Values on the host are for transfers, and a transfer has one on either side.
+  Result<void> check_host(StepId s) const {
+    const Step& step = schedule_.steps[s];
+    const auto is_host = [&](const BufferArgument& argument) { return schedule_.on_host(argument.value); };
+    if (step.kind != StepKind::kTransfer) {
+      const auto found = std::ranges::find_if(step.buffers, is_host);
+      return found == step.buffers.end() ? Result<void>() : broken(s, "uses value {}, which is on the host", found->value);
+    }
+    if (step.buffers.size() != 2 || step.ops.size() != 1 || program_.ops[step.ops[0]].kind != OpKind::kCopy ||
+        step.buffers[0].written || !step.buffers[1].written) {
+      return broken(s, "a transfer has {} buffers and {} ops", step.buffers.size(), step.ops.size());
+    }
+    const graph::Value& from = program_.values[step.buffers[0].value];
+    const graph::Value& to = program_.values[step.buffers[1].value];
+    if (from.elements != to.elements || from.dtype != to.dtype) return broken(s, "a transfer changes what it copies");
+    if (is_host(step.buffers[0]) == is_host(step.buffers[1])) return broken(s, "a transfer stays on one side");
     return {};
   }
 

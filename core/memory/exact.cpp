@@ -78,27 +78,26 @@ class ExactSearch::Tree {
     std::uint32_t item = 0;
   };
 
+  /// Pair by pair: blocks are few, and most of a training step is alive over hundreds of sections.
   void find_neighbours() {
     neighbours_.resize(count_);
-    std::vector<std::vector<std::uint32_t>> alive(part_.sections);
-    Range own;
+    Range own_life, other_life;
     for (std::uint32_t block = 0; block < count_; ++block) {
-      for (const Range& range : part_.life(block, own)) {
-        for (std::uint32_t section = range.begin; section < range.end; ++section) {
-          for (const std::uint32_t other : alive[section]) {
-            neighbours_[block].push_back(other);
-            neighbours_[other].push_back(block);
-          }
-          alive[section].push_back(block);
-        }
+      const auto life = part_.life(block, own_life);
+      for (std::uint32_t other = 0; other < block; ++other) {
+        const bool is_apart = !part_.apart.empty() && std::ranges::binary_search(part_.apart[block], other);
+        if (!is_apart && !share_a_section(life, part_.life(other, other_life))) continue;
+        neighbours_[block].push_back(other);
+        neighbours_[other].push_back(block);
       }
-      if (part_.apart.empty()) continue;
-      for (const std::uint32_t other : part_.apart[block]) neighbours_[block].push_back(other);
     }
-    for (std::vector<std::uint32_t>& list : neighbours_) {
-      std::ranges::sort(list);
-      list.erase(std::unique(list.begin(), list.end()), list.end());
-    }
+    for (std::vector<std::uint32_t>& list : neighbours_) std::ranges::sort(list);
+  }
+
+  static bool share_a_section(std::span<const Range> a, std::span<const Range> b) {
+    return std::ranges::any_of(a, [&](const Range& one) {
+      return std::ranges::any_of(b, [&](const Range& other) { return one.begin < other.end && other.begin < one.end; });
+    });
   }
 
   /// Nothing is placed, items are numbered by `order`.

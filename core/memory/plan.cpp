@@ -14,7 +14,7 @@ namespace crucible::memory {
 namespace {
 
 /// Placements of single blocks that a budget amounts to.
-constexpr std::uint64_t kQuickPlacements = 100'000, kThoroughPlacements = 2'500'000;
+constexpr std::uint64_t kQuickPlacements = 30'000, kThoroughPlacements = 2'500'000;
 constexpr std::size_t kFewBlocks = 3'000;
 /// Blocks from which the fixed tiers try only one rank.
 constexpr std::size_t kManyBlocks = 300'000;
