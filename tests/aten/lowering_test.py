@@ -23,6 +23,8 @@ REFERENCE = os.environ.get("CRUCIBLE_REFERENCE", "crucible_reference")
 # Largest difference over the tensor's largest element, by dtype of the result; 0: the same bits in value. For f16 and bf16 that is
 # one unit in the last place of the largest element: kernels of the framework round between steps where ours do not.
 TOLERANCE = {"f32": 1e-6, "f64": 1e-13, "f16": 2**-10, "bf16": 2**-7}
+# The framework's own factorizations round in another order on every kind of processor, times the condition of the matrix.
+LAPACK_FACTOR = 10
 
 
 def run(*command):
@@ -75,7 +77,8 @@ class Ops(unittest.TestCase):
                 self.assertIn(number, states, "its results are not in the recording")
                 for state in states[number]:
                     self.assertTrue(state["written"], "the replay does not write it")
-                    self.assertLessEqual(float(state["rel_diff"]), TOLERANCE.get(state["dtype"], 0), state)
+                    factor = LAPACK_FACTOR if "linalg_" in name else 1
+                    self.assertLessEqual(float(state["rel_diff"]), factor * TOLERANCE.get(state["dtype"], 0), state)
 
     def test_every_op_of_the_table_has_a_case(self):
         table = set(run(REFERENCE, "--names").split())
