@@ -67,12 +67,12 @@ class GPT(nn.Module):
         return self.head(self.norm(x))
 
 
-def synthetic_text(steps, seed):
+def synthetic_text(steps, seed, batch=BATCH):
     """Token sequences that count up by a random stride, one in ten tokens replaced; yields (inputs, targets)."""
     generator = torch.Generator().manual_seed(seed)
     for _ in range(steps):
-        start = torch.randint(0, VOCABULARY, (BATCH, 1), generator=generator)
-        stride = torch.randint(1, 8, (BATCH, 1), generator=generator)
+        start = torch.randint(0, VOCABULARY, (batch, 1), generator=generator)
+        stride = torch.randint(1, 8, (batch, 1), generator=generator)
         tokens = (start + stride * torch.arange(LENGTH + 1)) % VOCABULARY
         noise = torch.randint(0, VOCABULARY, tokens.shape, generator=generator)
         tokens = torch.where(torch.rand(tokens.shape, generator=generator) < 0.1, noise, tokens)
@@ -90,6 +90,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=12, help="optimizer steps to run (default 12)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the parameters, dropout and data (default 0)")
+    parser.add_argument("--batch", type=int, default=BATCH, help=f"sequences in a step (default {BATCH})")
     args = parser.parse_args()
 
     torch.manual_seed(args.seed)
@@ -97,7 +98,7 @@ def main():
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, learning_rate_factor)
 
-    batches = list(synthetic_text(args.steps, args.seed))
+    batches = list(synthetic_text(args.steps, args.seed, args.batch))
     for step, (inputs, targets) in enumerate(batches):
         optimizer.zero_grad()
         logits = model(inputs)

@@ -18,12 +18,12 @@ import torchvision
 CLASSES, BATCH, SIZE = 10, 8, 64
 
 
-def synthetic_images(steps, seed):
+def synthetic_images(steps, seed, batch=BATCH, size=SIZE):
     """Noise with a brighter square whose place depends on the class; yields (images, labels) for each step."""
     generator = torch.Generator().manual_seed(seed)
     for _ in range(steps):
-        labels = torch.randint(0, CLASSES, (BATCH,), generator=generator)
-        images = torch.randn(BATCH, 3, SIZE, SIZE, generator=generator)
+        labels = torch.randint(0, CLASSES, (batch,), generator=generator)
+        images = torch.randn(batch, 3, size, size, generator=generator)
         for image, label in zip(images, labels.tolist()):
             top, left = 6 * label, 54 - 6 * label
             image[:, top:top + 8, left:left + 8] += 2.0
@@ -34,6 +34,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=12, help="optimizer steps to run (default 12)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the parameters and of the data (default 1)")
+    parser.add_argument("--batch", type=int, default=BATCH, help=f"images in a step (default {BATCH})")
+    parser.add_argument("--size", type=int, default=SIZE, help=f"pixels of a side, at least 64 (default {SIZE})")
     args = parser.parse_args()
 
     torch.manual_seed(args.seed)
@@ -41,7 +43,7 @@ def main():
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9, weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, step_size=5, gamma=0.5)
 
-    batches = list(synthetic_images(args.steps, args.seed))
+    batches = list(synthetic_images(args.steps, args.seed, args.batch, args.size))
     for step, (images, labels) in enumerate(batches):
         optimizer.zero_grad()
         loss = F.cross_entropy(model(images), labels)
