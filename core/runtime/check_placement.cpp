@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "core/runtime/session.hpp"
+#include "core/runtime/placement.hpp"
 
 namespace crucible::runtime {
 namespace {
@@ -67,6 +67,7 @@ class Checker {
         schedule_(schedule),
         placement_(placement),
         contents_(placement.plan.peak_bytes),
+        host_contents_(placement.host_plan.peak_bytes),
         written_(program.values.size(), false) {}
 
   Result<void> run() {
@@ -104,7 +105,9 @@ class Checker {
   Result<void> check_shapes() const {
     if (placement_.buffer_of.size() != program_.values.size() ||
         placement_.scratch_of.size() != schedule_.steps.size() ||
-        placement_.plan.offsets.size() != placement_.buffers.size()) {
+        placement_.plan.offsets.size() != placement_.buffers.size() ||
+        (!schedule_.is_on_host.empty() && placement_.host_of.size() != program_.values.size()) ||
+        placement_.host_plan.offsets.size() != placement_.host_buffers.size()) {
       return failed(fmt::format("made for {} values, {} steps and {} buffers; there are {}, {} and {}",
                                 placement_.buffer_of.size(), placement_.scratch_of.size(),
                                 placement_.plan.offsets.size(), program_.values.size(), schedule_.steps.size(),
@@ -131,19 +134,29 @@ class Checker {
     return {};
   }
 
+  /// What the host gives anew whenever it is asked; it has no place of its own.
+  bool is_given(ValueId value) const {
+    return schedule_.on_host(value) && program_.values[value].kind == graph::ValueKind::kInput;
+  }
+
+  const Contents& contents_of(ValueId value) const { return schedule_.on_host(value) ? host_contents_ : contents_; }
+
   Result<Bytes> bytes_of(ValueId value, const std::string& who) const {
     if (value >= program_.values.size())
       return failed(fmt::format("{} names value {}, which does not exist", who, value));
-    const std::uint32_t buffer = placement_.buffer_of[value];
-    if (buffer >= placement_.buffers.size())
+    const bool on_host = schedule_.on_host(value);
+    const std::vector<memory::Buffer>& buffers = on_host ? placement_.host_buffers : placement_.buffers;
+    const std::uint32_t buffer = on_host ? placement_.host_of[value] : placement_.buffer_of[value];
+    if (buffer >= buffers.size())
       return failed(fmt::format("{} needs {}, which has no buffer", who, value_name(value)));
     const std::uint64_t size =
         static_cast<std::uint64_t>(program_.values[value].elements) * size_bytes(program_.values[value].dtype);
-    if (size > placement_.buffers[buffer].size_bytes) {
-      return failed(fmt::format("{} has {} bytes, its buffer {}", value_name(value), size,
-                                placement_.buffers[buffer].size_bytes));
+    if (size > buffers[buffer].size_bytes) {
+      return failed(
+          fmt::format("{} has {} bytes, its buffer {}", value_name(value), size, buffers[buffer].size_bytes));
     }
-    return Bytes{placement_.plan.offsets[buffer], placement_.plan.offsets[buffer] + size};
+    const std::uint64_t offset = (on_host ? placement_.host_plan : placement_.plan).offsets[buffer];
+    return Bytes{offset, offset + size};
   }
 
   Bytes scratch_of(std::uint32_t step) const {
@@ -154,14 +167,14 @@ class Checker {
 
   /// Only after bytes_of() has succeeded for it.
   void store(ValueId value) {
-    contents_.set(*bytes_of(value, ""), value);
+    (schedule_.on_host(value) ? host_contents_ : contents_).set(*bytes_of(value, ""), value);
     written_[value] = true;
   }
 
   Result<void> expect(ValueId value, const std::string& who) const {
     CRUCIBLE_TRY(const Bytes bytes, bytes_of(value, who));
     ValueId found = kNone;
-    if (contents_.holds(bytes, value, found)) return {};
+    if (contents_of(value).holds(bytes, value, found)) return {};
     return failed(fmt::format("{} reads {} at bytes [{}, {}), which hold {}", who, value_name(value), bytes.begin,
                               bytes.end, value_name(found)));
   }
@@ -184,6 +197,7 @@ class Checker {
   /// What the step reads must be there. A value that several steps write must not have been damaged between them.
   Result<void> check_reads(std::uint32_t step) const {
     for (const kernel::BufferArgument& argument : schedule_.steps[step].buffers) {
+      if (!argument.written && is_given(argument.value)) continue;
       CRUCIBLE_TRY_VOID(bytes_of(argument.value, step_name(step)));
       if (!argument.written || written_[argument.value]) CRUCIBLE_TRY_VOID(expect(argument.value, step_name(step)));
     }
@@ -201,6 +215,7 @@ class Checker {
   /// coincide.
   Result<void> check_writes(std::uint32_t step) const {
     const auto& arguments = schedule_.steps[step].buffers;
+    if (schedule_.steps[step].kind == kernel::StepKind::kTransfer) return {};  // from one arena to the other
     const Bytes scratch = scratch_of(step);
     for (const kernel::BufferArgument& a : arguments) {
       const Bytes range = *bytes_of(a.value, "");
@@ -251,7 +266,7 @@ class Checker {
   const graph::Program& program_;
   const kernel::Schedule& schedule_;
   const Placement& placement_;
-  Contents contents_;
+  Contents contents_, host_contents_;  // of the arena, of the host's
   std::vector<bool> written_;  // per value: already in the arena
 };
 

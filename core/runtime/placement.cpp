@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-#include "core/runtime/session.hpp"
+#include "core/runtime/placement.hpp"
 
 namespace crucible::runtime {
 namespace {
@@ -33,11 +33,41 @@ std::uint64_t bytes_of(const graph::Value& value) {
   return static_cast<std::uint64_t>(value.elements) * size_bytes(value.dtype);
 }
 
+/// The device's buffers in space 0, the host's in space 1.
+memory::Problem problem_of(const Placement& placement) {
+  memory::Problem problem;
+  problem.spaces = {{.alignment = kAlignment}, {.alignment = kAlignment}};
+  problem.buffers = placement.buffers;
+  for (memory::Buffer buffer : placement.host_buffers) {
+    buffer.space = 1;
+    problem.buffers.push_back(buffer);
+  }
+  return problem;
+}
+
+memory::Solution solution_of(const Placement& placement) {
+  memory::Solution solution;
+  const auto first_host = static_cast<std::uint32_t>(placement.buffers.size());
+  for (const auto& [plan, first] : {std::pair(&placement.plan, 0u), std::pair(&placement.host_plan, first_host)}) {
+    memory::SpacePlan space{.peak_bytes = plan->peak_bytes,
+                            .lower_bound_bytes = plan->lower_bound_bytes,
+                            .lower_bound_time = plan->lower_bound_time,
+                            .witness = plan->witness,
+                            .optimal = plan->optimal,
+                            .reason = ""};
+    for (std::uint32_t& id : space.witness) id += first;
+    solution.spaces.push_back(std::move(space));
+    solution.offsets.insert(solution.offsets.end(), plan->offsets.begin(), plan->offsets.end());
+  }
+  return solution;
+}
+
 class Placer {
  public:
-  Placer(const graph::Program& program, const kernel::Schedule& schedule)
+  Placer(const graph::Program& program, const kernel::Schedule& schedule, std::uint64_t red_zone_bytes)
       : program_(program),
         schedule_(schedule),
+        red_zone_bytes_(red_zone_bytes),
         after_(static_cast<std::int64_t>(schedule.steps.size())),
         spans_(program.values.size()),
         group_of_(program.values.size()),
@@ -48,10 +78,19 @@ class Placer {
     share_states();
     share_in_place();
     make_buffers();
+    make_host_buffers();
     add_scratch(scratch_bytes);
     add_home_copies();
+    placement_.red_zone_bytes = red_zone_bytes_;
+    for (memory::Buffer& buffer : placement_.buffers) {
+      if (buffer.size_bytes > 0) buffer.size_bytes += red_zone_bytes_;
+    }
     CRUCIBLE_TRY(placement_.plan, memory::plan(placement_.buffers, kAlignment));
-    CRUCIBLE_TRY_VOID(memory::check(placement_.buffers, kAlignment, placement_.plan));
+    CRUCIBLE_TRY(placement_.host_plan, memory::plan(placement_.host_buffers, kAlignment));
+    placement_.certificate = memory::certify(problem_of(placement_), solution_of(placement_));
+    if (!placement_.certificate.is_valid) {
+      return Error{ErrorCode::kCheckFailed, "memory plan: " + placement_.certificate.verdict};
+    }
     return std::move(placement_);
   }
 
@@ -62,13 +101,17 @@ class Placer {
       spans_[constant.value].extend(kBefore);
       spans_[constant.value].extend(after_);
     }
-    for (const graph::Input& input : program_.inputs) spans_[input.value].extend(kBefore);
+    for (const graph::Input& input : program_.inputs) {
+      if (!schedule_.on_host(input.value)) spans_[input.value].extend(kBefore);
+    }
     for (std::size_t step = 0; step < schedule_.steps.size(); ++step) {
       for (const kernel::BufferArgument& argument : schedule_.steps[step].buffers) {
         if (argument.value >= spans_.size()) {
           return Error{ErrorCode::kInternal,
                        fmt::format("placement: step {} names value {} of {}", step, argument.value, spans_.size())};
         }
+        const bool is_given = schedule_.on_host(argument.value) && program_.values[argument.value].kind == ValueKind::kInput;
+        if (is_given) continue;
         if (!argument.written && !spans_[argument.value].used()) {
           return Error{
               ErrorCode::kInternal,
@@ -174,6 +217,7 @@ class Placer {
       memory::Buffer buffer{.size_bytes = 0, .begin = 0xffffffffu, .end = 0};
       bool needed = false;
       for (const ValueId value : members) {
+        if (schedule_.on_host(value)) continue;
         const Span& span = spans_[value];
         // An input that nothing uses is not even copied in.
         if (!span.used() || (span.last == kBefore && !carried[value])) continue;
@@ -186,6 +230,17 @@ class Placer {
       for (const ValueId value : members)
         placement_.buffer_of[value] = static_cast<std::uint32_t>(placement_.buffers.size());
       placement_.buffers.push_back(buffer);
+    }
+  }
+
+  /// Transfers alone touch what is on the host: it shares nothing, and is alive from the first to the last of them.
+  void make_host_buffers() {
+    placement_.host_of.assign(program_.values.size(), kNone);
+    for (ValueId value = 0; value < spans_.size(); ++value) {
+      if (!schedule_.on_host(value) || !spans_[value].used()) continue;
+      placement_.host_of[value] = static_cast<std::uint32_t>(placement_.host_buffers.size());
+      placement_.host_buffers.push_back({bytes_of(program_.values[value]), static_cast<std::uint32_t>(spans_[value].first),
+                                         static_cast<std::uint32_t>(spans_[value].last + 1)});
     }
   }
 
@@ -210,6 +265,7 @@ class Placer {
 
   const graph::Program& program_;
   const kernel::Schedule& schedule_;
+  const std::uint64_t red_zone_bytes_;
   const std::int64_t after_;                                     // the time of the home copies
   std::vector<Span> spans_;                                      // per value
   std::vector<std::uint32_t> group_of_;                          // per value
@@ -221,7 +277,7 @@ class Placer {
 }  // namespace
 
 Result<Placement> place(const graph::Program& program, const kernel::Schedule& schedule,
-                        const std::vector<std::uint64_t>& scratch_bytes) {
+                        const std::vector<std::uint64_t>& scratch_bytes, std::uint64_t red_zone_bytes) {
   if (scratch_bytes.size() != schedule.steps.size()) {
     return Error{ErrorCode::kInternal,
                  fmt::format("placement: {} scratch sizes for {} steps", scratch_bytes.size(), schedule.steps.size())};
@@ -229,9 +285,13 @@ Result<Placement> place(const graph::Program& program, const kernel::Schedule& s
   if (schedule.steps.size() >= 0xfffffff0u) {
     return Error{ErrorCode::kInternal, fmt::format("placement: {} steps are too many", schedule.steps.size())};
   }
-  CRUCIBLE_TRY(Placement placement, Placer(program, schedule).run(scratch_bytes));
+  CRUCIBLE_TRY(Placement placement, Placer(program, schedule, red_zone_bytes).run(scratch_bytes));
   CRUCIBLE_TRY_VOID(check_placement(program, schedule, placement));
   return placement;
+}
+
+Result<void> check_certificate(const Placement& placement) {
+  return memory::check_certificate(problem_of(placement), solution_of(placement), placement.certificate);
 }
 
 }  // namespace crucible::runtime

@@ -39,7 +39,9 @@ Result<PlanOps> PlanOps::build(const graph::Program& program, const kernel::Sche
   for (std::uint32_t step = range.begin; step < end; ++step) {
     CRUCIBLE_TRY_VOID(plan.add_step(schedule, placement, step, arena_address, find_kernel));
     for (const std::uint32_t buffer : dying[step]) {
-      plan.add_fill(arena_address + placement.plan.offsets[buffer], placement.buffers[buffer].size_bytes);
+      const std::uint64_t size = placement.buffers[buffer].size_bytes;
+      if (size == 0) continue;
+      plan.add_fill(arena_address + placement.plan.offsets[buffer], size - placement.red_zone_bytes);
     }
   }
   for (const HomeCopy& copy : placement.home_copies) {
@@ -69,7 +71,7 @@ Result<void> PlanOps::add_step(const kernel::Schedule& schedule, const Placement
     descriptions_.push_back(desc);
     if (const std::uint32_t scratch = placement.scratch_of[index]; scratch != graph::kNone) {
       addresses.push_back(arena_address + placement.plan.offsets[scratch]);
-      op.scratch_bytes = placement.buffers[scratch].size_bytes;
+      op.scratch_bytes = placement.buffers[scratch].size_bytes - placement.red_zone_bytes;
     }
   } else {
     op.kind = CRUCIBLE_OP_LAUNCH;

@@ -1,5 +1,6 @@
 // The session: claims, schedule, placement, then iteration by iteration inputs and slots in, replay, outputs out.
-// Compiling and the backend's plans are in session_pieces.cpp, verification of what came out in verify.cpp.
+// Compiling and the backend's plans are in session_pieces.cpp, the poisoned form in session_poison.cpp, verification of what
+// came out in verify.cpp.
 #include "core/runtime/session.hpp"
 
 #include <fmt/format.h>
@@ -23,26 +24,28 @@ Error at_stage(std::string_view stage, const Error& error) {
 
 }  // namespace
 
-Result<void> Session::State::make_schedule(bool fuse) {
+Result<void> Session::State::make_schedule() {
   LibraryClaims claims(device);
-  kernel::Options options;
-  options.claims = [&claims](const kernel::LibraryCall& call) { return claims.takes(call); };
-  options.fuse = fuse;
-  Result<kernel::Schedule> made = kernel::schedule(*program, options);
+  kernel::Options schedule_options;
+  schedule_options.claims = [&claims](const kernel::LibraryCall& call) { return claims.takes(call); };
+  schedule_options.fuse = options.fuse;
+  Result<kernel::Schedule> made = kernel::schedule(*program, schedule_options);
   if (!made) return at_stage("schedule", made.error());
-  schedule = *std::move(made);
+  const auto scratch_of = [&claims](const kernel::Step& step) {
+    return step.kind == kernel::StepKind::kLibrary ? claims.scratch_bytes(step.library) : 0;
+  };
+  Result<Arranged> arranged = arrange(program, *std::move(made), scratch_of, options.memory, options.poison ? kRedZoneBytes : 0);
+  if (!arranged) return at_stage("memory plan", arranged.error());
   library_failure = claims.failure();
-  std::vector<std::uint64_t> scratch_bytes;
+  program = std::move(arranged->program);
+  schedule = std::move(arranged->schedule);
+  placement = std::move(arranged->placement);
+  arrange_report = std::move(arranged->report);
   for (const kernel::Step& step : schedule.steps) {
-    const bool is_call = step.kind == kernel::StepKind::kLibrary;
-    if (is_call && !claims.takes(step.library)) {
+    if (step.kind == kernel::StepKind::kLibrary && !claims.takes(step.library)) {
       return Error{ErrorCode::kInternal, "schedule: a step calls the library for what the library declined"};
     }
-    scratch_bytes.push_back(is_call ? claims.scratch_bytes(step.library) : 0);
   }
-  Result<Placement> placed = place(*program, schedule, scratch_bytes);
-  if (!placed) return at_stage("memory plan", placed.error());
-  placement = *std::move(placed);
   return {};
 }
 
@@ -98,26 +101,13 @@ Result<void> Session::State::load_constants() {
   return {};
 }
 
-/// Everything but the buffers that carry something from one iteration to the next. Those are alive all the time, so no
-/// other buffer shares bytes with them.
-Result<void> Session::State::poison_transient() {
-  std::vector<bool> carried(placement.buffers.size(), false);
-  for (const graph::State& state : program->states) carried[placement.buffer_of[state.start]] = true;
-  for (const graph::Constant& constant : program->constants) carried[placement.buffer_of[constant.value]] = true;
-  for (std::size_t buffer = 0; buffer < carried.size(); ++buffer) {
-    if (carried[buffer] || placement.buffers[buffer].size_bytes == 0) continue;
-    const std::uint64_t offset = placement.plan.offsets[buffer], size = placement.buffers[buffer].size_bytes;
-    CRUCIBLE_TRY_VOID(arena->fill(offset, size, kPoisonByte));
-    if (second_arena) CRUCIBLE_TRY_VOID(second_arena->fill(offset, size, kPoisonByte));
-  }
-  return {};
-}
-
 Result<void> Session::State::load_iteration(std::uint32_t index) {
   if (interpreted) carry_interpreted_states();
   if (options.poison) CRUCIBLE_TRY_VOID(poison_transient());
+  loaded_iteration = index;
   for (const graph::Input& input : program->inputs) {
     if (!interpreted && placement.buffer_of[input.value] == graph::kNone) continue;  // nothing reads it
+    if (!interpreted && schedule.on_host(input.value)) continue;  // transfers bring it when it is needed
     if (index >= input.blobs.size()) {
       return Error{ErrorCode::kBadInput, fmt::format("input {} was recorded {} times, iteration {} is asked for",
                                                      name_of(input.value), input.blobs.size(), index)};
@@ -133,7 +123,9 @@ Result<void> Session::State::load_iteration(std::uint32_t index) {
     }
     numbers.push_back(slot.values[index]);
   }
-  for (Piece& piece : pieces) CRUCIBLE_TRY_VOID(piece.plan.set_slots(numbers));
+  for (Piece& piece : pieces) {
+    if (piece.plan) CRUCIBLE_TRY_VOID(piece.plan->set_slots(numbers));
+  }
   if (interpreted) interpreted->slots = std::move(numbers);
   return {};
 }
@@ -156,7 +148,7 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const graph::Pr
   state.blobs = std::move(blobs);
   state.device = std::move(device);
   state.options = options;
-  CRUCIBLE_TRY_VOID(state.make_schedule(options.fuse));
+  CRUCIBLE_TRY_VOID(state.make_schedule());
   CRUCIBLE_TRY_VOID(state.compile());
   CRUCIBLE_TRY_VOID(state.build_plan());
   CRUCIBLE_TRY_VOID(state.load_states());
@@ -216,6 +208,9 @@ Result<std::vector<std::uint64_t>> Session::profile() {
   return state_->profile();
 }
 
+Result<std::vector<std::byte>> Session::state_bytes(const graph::State& state) const { return state_->final_bytes(state); }
+const graph::Program& Session::program() const { return *state_->program; }
+const ArrangeReport& Session::arrange_report() const { return state_->arrange_report; }
 const kernel::Schedule& Session::schedule() const { return state_->schedule; }
 const Placement& Session::placement() const { return state_->placement; }
 std::uint64_t Session::compile_ns() const {

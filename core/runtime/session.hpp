@@ -10,9 +10,10 @@
 #include <vector>
 
 #include "core/base/result.hpp"
+#include "core/budget/line.hpp"
 #include "core/graph/program.hpp"
 #include "core/kernel/schedule.hpp"
-#include "core/memory/plan.hpp"
+#include "core/runtime/placement.hpp"
 #include "core/trace/trace.hpp"
 #include "plugins/loader/backend.hpp"
 
@@ -21,8 +22,19 @@ namespace crucible::runtime {
 /// What happens to a kernel that the device refuses: an error, or the second device runs it (with a word, or without).
 enum class Fallback : std::uint8_t { kForbid, kWarn, kAllow };
 
+/// What counts: as little memory as can be, as little as costs no time, or the order of the recording.
+enum class Objective : std::uint8_t { kLeastMemory, kBalanced, kFastest };
+
+struct MemoryOptions {
+  Objective objective = Objective::kBalanced;
+  std::uint64_t budget_bytes = 0;  // the arena may not be larger; 0: as large as it gets
+  bool or_smallest = false;        // where the budget cannot be met, the smallest peak instead of an error
+  budget::Costs costs = {};        // of the device, to choose what is computed twice
+};
+
 struct Options {
   bool fuse = true;
+  MemoryOptions memory = {};
   bool poison = false;  // overwrite every range of the arena when it dies (CRUCIBLE_POISON=1)
   Fallback fallback = Fallback::kForbid;
   /// Opens the device that runs refused kernels; called only when there are some. Null: there is none.
@@ -30,36 +42,6 @@ struct Options {
   /// Opens the device that runs opaque ops (its dialect is graph::kOpaqueDialect) beside one that does not. Null: none may.
   std::function<Result<std::shared_ptr<backend::Device>>()> open_opaque = nullptr;
 };
-
-/// Every offset is a multiple of this: a cache line, a vector, and what GPUs want for coalesced access. Units: bytes.
-inline constexpr std::uint64_t kAlignment = 256;
-
-/// A copy after the last step that brings the end value of a state into the buffer of its start value.
-struct HomeCopy {
-  std::uint32_t from = graph::kNone, to = graph::kNone;  // indices in Placement::buffers
-  std::uint64_t size_bytes = 0;
-};
-
-/// A schedule with an address range for every buffer: the output of planning, before any device is touched.
-/// Time in `buffers` counts steps; the home copies run at the time after the last step.
-struct Placement {
-  std::vector<memory::Buffer> buffers;    // planner input, one per group of values that share memory
-  std::vector<std::uint32_t> buffer_of;   // per value of the program; graph::kNone when it has none
-  std::vector<std::uint32_t> scratch_of;  // per step; graph::kNone when it needs none
-  std::vector<HomeCopy> home_copies;      // independent of each other; mostly none
-  memory::Plan plan;
-};
-
-/// Lifetimes from the schedule (states, inputs and constants included), in-place reuse, offsets, and the independent
-/// check of the result. `scratch_bytes` has one entry per step. Errors: kCheckFailed when the checker refuses the plan.
-Result<Placement> place(const graph::Program& program, const kernel::Schedule& schedule,
-                        const std::vector<std::uint64_t>& scratch_bytes);
-
-/// The independent checker of a placement: walks through the steps with a map from byte ranges to the value that was
-/// last written there, and requires that every read finds its value whole and that states come home. Shares no code
-/// with place(). Errors: kCheckFailed, naming the step, the value and the bytes.
-Result<void> check_placement(const graph::Program& program, const kernel::Schedule& schedule,
-                             const Placement& placement);
 
 /// A tensor that an iteration gave back, against the recorded one.
 struct OutputDifference {
@@ -141,9 +123,11 @@ struct FallbackReport {
   std::uint64_t copies_per_iteration = 0, bytes_per_iteration = 0;  // between the two, both ways
 };
 
+struct ArrangeReport;  // arrange.hpp
+
 class Session {
  public:
-  /// Schedules, compiles, plans, allocates the arena and loads the starting state and the constants.
+  /// Schedules, fits into memory, compiles, allocates the arena and loads the starting state and the constants.
   /// Errors: those of the stages, each naming its stage; kUnavailable when the device refuses a kernel and the fallback
   /// is forbidden, naming the ops; kBadInput when the program has opaque ops that no device runs, naming all of them.
   static Result<std::unique_ptr<Session>> create(std::shared_ptr<const graph::Program> program,
@@ -173,7 +157,13 @@ class Session {
   /// Errors: kUsage without iterations, and for the reference interpreter, which has no steps.
   Result<std::vector<std::uint64_t>> profile();
 
+  /// A state as the last iteration that ran left it, whole. Errors: those of reading from the device.
+  Result<std::vector<std::byte>> state_bytes(const graph::State& state) const;
   bool is_reference() const;
+  /// The program that runs: the given one, or with ops in another order and some of them twice, as the memory options ask.
+  const graph::Program& program() const;
+  /// What arranging it in memory gave. Empty of the reference interpreter.
+  const ArrangeReport& arrange_report() const;
   const kernel::Schedule& schedule() const;
   const Placement& placement() const;
   std::uint64_t compile_ns() const;

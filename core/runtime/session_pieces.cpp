@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "core/graph/opaque.hpp"
 #include "core/runtime/plan_ops.hpp"
@@ -153,6 +154,7 @@ Result<void> Session::State::compile_refused(const std::vector<backend::KernelTe
 }
 
 Result<void> Session::State::build_plan() {
+  if (Result<void> certified = check_certificate(placement); !certified) return at_stage("memory plan", certified.error());
   // An empty program still gets an arena: backends need not support allocations of nothing.
   const std::uint64_t size = std::max(placement.plan.peak_bytes, kAlignment);
   Result<backend::Buffer> allocated = backend::Buffer::allocate(device, size, kAlignment);
@@ -163,7 +165,7 @@ Result<void> Session::State::build_plan() {
     on_second.push_back(step.kind == kernel::StepKind::kLaunch && step.kernel < is_second_kernel.size() &&
                         is_second_kernel[step.kernel]);
   }
-  Result<Split> cut = split(*program, schedule, placement, on_second);
+  Result<Split> cut = split(*program, schedule, placement, on_second, options.poison);
   if (!cut) return at_stage("plan", cut.error());
   if (fallback.device) {
     Result<backend::Buffer> other = backend::Buffer::allocate(fallback.device, size, kAlignment);
@@ -174,6 +176,7 @@ Result<void> Session::State::build_plan() {
   fallback.copies_per_iteration = cut->copies;
   fallback.bytes_per_iteration = cut->bytes;
   loaded_twice = std::move(cut->loaded_twice);
+  host_arena.resize(placement.host_plan.peak_bytes);
   for (Segment& segment : cut->segments) {
     Result<void> built = build_piece(std::move(segment));
     if (!built) return at_stage("plan", built.error());
@@ -182,6 +185,10 @@ Result<void> Session::State::build_plan() {
 }
 
 Result<void> Session::State::build_piece(Segment segment) {
+  if (segment.is_transfer) {
+    pieces.push_back({std::move(segment), std::nullopt, {}});
+    return {};
+  }
   const backend::Buffer& own_arena = segment.on_second ? *second_arena : *arena;
   const std::optional<backend::Module>& own_module = segment.on_second ? second_module : module;
   const FindKernel find = [&](std::string_view name) -> Result<crucible_kernel*> {
@@ -209,10 +216,41 @@ Result<void> Session::State::copy_into(const Segment& segment) {
   return {};
 }
 
+/// A copy between the arena and the host: an input comes from where inputs come, anything else from the host's arena.
+Result<void> Session::State::transfer(const kernel::Step& step, std::uint32_t index) {
+  const graph::ValueId from = step.buffers[0].value, to = step.buffers[1].value;
+  const std::uint64_t size = bytes_of(program->values[from]);
+  const auto on_host = [&](graph::ValueId value) {
+    return std::span(host_arena).subspan(placement.host_plan.offsets[placement.host_of[value]], size);
+  };
+  if (program->values[from].kind == graph::ValueKind::kInput) {
+    const auto input = std::ranges::find(program->inputs, from, &graph::Input::value);
+    if (input == program->inputs.end() || loaded_iteration >= input->blobs.size()) {
+      return Error{ErrorCode::kBadInput, fmt::format("input {} was recorded {} times, iteration {} is asked for", name_of(from),
+                                                     input == program->inputs.end() ? 0 : input->blobs.size(), loaded_iteration)};
+    }
+    CRUCIBLE_TRY_VOID(write_blob(to, input->blobs[loaded_iteration]));
+  } else if (schedule.on_host(to)) {
+    if (size > 0) CRUCIBLE_TRY_VOID(arena->read(offset_of(from), on_host(to)));
+  } else if (size > 0) {
+    CRUCIBLE_TRY_VOID(arena->write(offset_of(to), on_host(from)));
+  }
+  if (!options.poison) return {};
+  for (std::size_t buffer = 0; buffer < placement.buffers.size(); ++buffer) {  // what dies with this step
+    const memory::Buffer& dead = placement.buffers[buffer];
+    if (dead.end != index + 1 || dead.size_bytes == 0) continue;
+    CRUCIBLE_TRY_VOID(arena->fill(placement.plan.offsets[buffer], dead.size_bytes - placement.red_zone_bytes, kPoisonByte));
+  }
+  return {};
+}
+
 Result<void> Session::State::replay() {
   for (Piece& piece : pieces) {
     CRUCIBLE_TRY_VOID(copy_into(piece.segment));
-    CRUCIBLE_TRY_VOID(piece.plan.replay());
+    const bool has_step = piece.segment.begin < piece.segment.end;
+    if (options.poison && has_step) CRUCIBLE_TRY_VOID(fill_red_zones(piece.segment.begin));
+    CRUCIBLE_TRY_VOID(piece.plan ? piece.plan->replay() : transfer(schedule.steps[piece.segment.begin], piece.segment.begin));
+    if (options.poison && has_step) CRUCIBLE_TRY_VOID(check_red_zones(piece.segment.begin, piece.segment.on_second));
   }
   return {};
 }
@@ -221,7 +259,14 @@ Result<std::vector<std::uint64_t>> Session::State::profile() {
   std::vector<std::uint64_t> per_step;
   for (Piece& piece : pieces) {
     CRUCIBLE_TRY_VOID(copy_into(piece.segment));
-    CRUCIBLE_TRY(const std::vector<std::uint64_t> per_op, piece.plan.profile());
+    if (!piece.plan) {
+      const auto start = std::chrono::steady_clock::now();
+      CRUCIBLE_TRY_VOID(transfer(schedule.steps[piece.segment.begin], piece.segment.begin));
+      const auto passed = std::chrono::steady_clock::now() - start;
+      per_step.push_back(static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(passed).count()));
+      continue;
+    }
+    CRUCIBLE_TRY(const std::vector<std::uint64_t> per_op, piece.plan->profile());
     for (const std::uint32_t op : piece.op_of_step) per_step.push_back(op < per_op.size() ? per_op[op] : 0);
   }
   return per_step;

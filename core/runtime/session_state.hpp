@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/graph/reference.hpp"
+#include "core/runtime/arrange.hpp"
 #include "core/runtime/noise.hpp"
 #include "core/runtime/refusals.hpp"
 #include "core/runtime/session.hpp"
@@ -14,12 +15,17 @@
 
 namespace crucible::runtime {
 
+/// Of poisoned sessions: so many bytes behind each buffer hold this byte.
+inline constexpr std::uint64_t kRedZoneBytes = 256;
+inline constexpr std::uint8_t kRedZoneByte = 0xc5;
+
 struct Session::State {
-  std::shared_ptr<const graph::Program> program;  // shared with the caller, who prints it
+  std::shared_ptr<const graph::Program> program;  // shared with the caller, who prints it; see Session::program()
   std::shared_ptr<const trace::BlobStore> blobs;  // shared: the mapped file lives as long as its last reader
   std::shared_ptr<backend::Device> device;        // shared: see plugins/loader; null: `interpreted` runs it
   kernel::Schedule schedule;
   Placement placement;
+  ArrangeReport arrange_report;
   std::string library_failure;
   std::uint32_t next_iteration = 0;
   Options options;
@@ -27,7 +33,7 @@ struct Session::State {
   /// A segment as a plan of its device. Without refused kernels there is one.
   struct Piece {
     Segment segment;
-    backend::Plan plan;
+    std::optional<backend::Plan> plan;      // none of a transfer
     std::vector<std::uint32_t> op_of_step;  // index in the plan, per step of the segment
   };
   std::vector<bool> is_second_kernel;        // per kernel of the schedule
@@ -36,6 +42,8 @@ struct Session::State {
   std::optional<backend::Module> module, second_module;
   std::optional<backend::Buffer> arena, second_arena;
   std::vector<Piece> pieces;
+  std::vector<std::byte> host_arena;  // what waits on the host, as Placement::host_plan says
+  std::uint32_t loaded_iteration = 0;  // whose inputs transfers bring
   /// A session without a device: the reference interpreter, with a buffer of its own for every value.
   struct Interpreted {
     std::vector<graph::Bytes> values;
@@ -44,7 +52,7 @@ struct Session::State {
   };
   std::optional<Interpreted> interpreted;
 
-  Result<void> make_schedule(bool fuse);
+  Result<void> make_schedule();
   Result<void> compile();
   Result<void> compile_opaque(const std::vector<backend::KernelText>& texts);
   Error opaque_refused(const backend::Device& by, const std::vector<Refusal>& refused) const;
@@ -58,10 +66,15 @@ struct Session::State {
   Result<void> read_bytes(graph::ValueId value, std::uint64_t offset, std::span<std::byte> bytes) const;
   Result<std::vector<std::uint64_t>> profile();
   Result<void> copy_into(const Segment& segment);
+  Result<void> transfer(const kernel::Step& step, std::uint32_t index);
   Result<void> load_states();
   Result<void> load_constants();
   Result<void> load_iteration(std::uint32_t index);
   Result<void> poison_transient();
+  Result<void> fill_red_zones(std::uint32_t step);
+  Result<void> check_red_zones(std::uint32_t step, bool on_second);
+  std::string step_text(std::uint32_t step) const;
+  std::string holder_text(std::uint32_t buffer) const;
   Result<void> write_blob(graph::ValueId value, std::uint32_t blob);
   Result<void> write_bytes(graph::ValueId value, std::vector<std::byte> bytes);
   Result<double> read_output(const graph::Output& output) const;

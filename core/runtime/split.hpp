@@ -24,7 +24,8 @@ struct Segment {
   bool on_second = false;
   std::uint32_t begin = 0, end = 0;
   std::vector<CrossCopy> before;
-  bool homes = false;  // the home copies run behind its steps
+  bool homes = false;        // the home copies run behind its steps
+  bool is_transfer = false;  // its one step is a copy between the first device and the host
 };
 
 struct Split {
@@ -34,8 +35,8 @@ struct Split {
   std::uint64_t copies = 0, bytes = 0;  // of one iteration
 };
 
-/// `on_second` has one entry per step. Errors: kInternal when a step reads a value that nobody wrote.
+/// `on_second` has one entry per step; with `one_step_each`, a segment has one step at most. Errors: kInternal when a step reads a value that nobody wrote.
 Result<Split> split(const graph::Program& program, const kernel::Schedule& schedule, const Placement& placement,
-                    const std::vector<bool>& on_second);
+                    const std::vector<bool>& on_second, bool one_step_each = false);
 
 }  // namespace crucible::runtime

@@ -2,8 +2,10 @@
 #include "core/runtime/test_programs.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <random>
+#include <span>
 
 #include "core/graph/reference.hpp"
 
@@ -103,6 +105,49 @@ void ProgramBuilder::end_state(ValueId start, ValueId end) {
   for (graph::State& state : program.states) {
     if (state.start == start) state.end = end;
   }
+}
+
+graph::RandomProgram deep_program(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  ProgramBuilder b;
+  const auto side = static_cast<std::int64_t>(6 + random() % 18);
+  const std::vector<std::int64_t> sizes = {side, side};
+  graph::Attributes scaled;  // numbers stay about one
+  scaled.alpha = 2 / std::sqrt(static_cast<double>(side));
+  const std::uint32_t layers = 4 + static_cast<std::uint32_t>(random() % 24);
+  ValueId x = b.input("x", sizes);
+  std::vector<ValueId> weights, masks, entering, leaving;
+  for (std::uint32_t layer = 0; layer < layers; ++layer) {
+    const std::string name = "layer " + std::to_string(layer);
+    weights.push_back(b.state(name, sizes));
+    masks.push_back(layer % 3 == 0 ? b.input("mask " + name, sizes) : kNone);
+    entering.push_back(x);
+    ValueId y = b.op(OpKind::kMatMul, {b.whole(x), b.whole(weights.back())}, sizes, scaled);
+    if (random() % 2 == 0) y = b.op(OpKind::kTanh, {b.whole(y)}, sizes);
+    if (masks.back() != kNone) y = b.op(OpKind::kMultiply, {b.whole(y), b.whole(masks.back())}, sizes);
+    x = layer > 0 && random() % 3 == 0 ? b.op(OpKind::kAdd, {b.whole(y), b.whole(entering[layer / 2])}, sizes) : y;
+    leaving.push_back(y);
+  }
+  b.loss("loss", x);
+  ValueId gradient = b.op(OpKind::kSin, {b.whole(x)}, sizes);
+  for (std::uint32_t layer = layers; layer-- > 0;) {
+    if (masks[layer] != kNone) gradient = b.op(OpKind::kMultiply, {b.whole(gradient), b.whole(masks[layer])}, sizes);
+    gradient = b.op(OpKind::kMultiply, {b.whole(gradient), b.whole(leaving[layer])}, sizes);
+    const ValueId change = b.op(OpKind::kMatMul, {b.transposed(entering[layer]), b.whole(gradient)}, sizes, scaled);
+    gradient = b.op(OpKind::kMatMul, {b.whole(gradient), b.transposed(weights[layer])}, sizes, scaled);
+    b.end_state(weights[layer], b.op(OpKind::kSubtract, {b.whole(weights[layer]), b.whole(change)}, sizes));
+  }
+  graph::RandomProgram result{.program = std::move(b.program), .values = {}, .slots = {}};
+  std::uniform_real_distribution<float> number(-1, 1);
+  for (const graph::Value& value : result.program.values) {
+    graph::Bytes& bytes = result.values.emplace_back();
+    if (value.kind == graph::ValueKind::kTemporary) continue;
+    std::vector<float> numbers(static_cast<std::size_t>(value.elements));
+    for (float& element : numbers) element = number(random);
+    const auto raw = std::as_bytes(std::span(numbers));
+    bytes.assign(raw.begin(), raw.end());
+  }
+  return result;
 }
 
 graph::Program training_step() {

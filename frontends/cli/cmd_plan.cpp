@@ -3,18 +3,22 @@
 // --device-profile also whether it would fit on a device that is not here.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
 
+#include "core/runtime/arrange.hpp"
 #include "core/runtime/library_calls.hpp"
 #include "core/trace/trace_file.hpp"
 #include "frontends/aten/lower.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/device_profiles.hpp"
+#include "frontends/cli/memory_switches.hpp"
 #include "frontends/cli/open_device.hpp"
 #include "frontends/cli/plan_fit.hpp"
 #include "frontends/cli/plan_page.hpp"
@@ -29,8 +33,9 @@ struct PlanOptions {
   std::string file;
   DeviceChoice device;
   bool no_fuse = false, json = false;
-  std::string svg, html, profile;
+  std::string svg, html;
   int depth = 0;
+  MemorySwitches memory;
 };
 
 /// Opens the backend for its claims. A backend that the user named must be there; the default one may be missing.
@@ -61,10 +66,10 @@ Result<void> write_picture(const std::string& path, const std::string& picture) 
 
 /// What --device-profile names, before any work is done for it; nothing without the switch.
 Result<std::optional<runtime::DeviceProfile>> wanted_profile(const PlanOptions& options) {
-  if (options.profile.empty()) return std::optional<runtime::DeviceProfile>();
+  if (options.memory.profile.empty()) return std::optional<runtime::DeviceProfile>();
   CRUCIBLE_TRY(const config::Settings settings, load_settings(options.device));
   CRUCIBLE_TRY(const std::vector<runtime::DeviceProfile> profiles, device_profiles(settings));
-  CRUCIBLE_TRY(runtime::DeviceProfile profile, choose_profile(profiles, options.profile));
+  CRUCIBLE_TRY(runtime::DeviceProfile profile, choose_profile(profiles, options.memory.profile));
   return std::optional(std::move(profile));
 }
 
@@ -81,29 +86,54 @@ Result<void> show(const PlanOptions& options, const PlanReport& report) {
   return {};
 }
 
+/// What the largest budget that the device allows leads to.
+Result<std::optional<Rescue>> rescue(const std::shared_ptr<const graph::Program>& program, const kernel::Schedule& schedule,
+                                     const std::function<std::uint64_t(const kernel::Step&)>& scratch_of,
+                                     runtime::MemoryOptions memory, const runtime::DeviceProfile& device) {
+  memory.budget_bytes = std::max<std::uint64_t>(device.usable_bytes(), 1);
+  memory.or_smallest = true;
+  CRUCIBLE_TRY(const runtime::Arranged arranged, runtime::arrange(program, schedule, scratch_of, memory));
+  const runtime::ArrangeReport& report = arranged.report;
+  return std::optional(Rescue{.peak_bytes = arranged.placement.plan.peak_bytes,
+                              .host_bytes = arranged.placement.host_plan.peak_bytes,
+                              .repeats = report.repeats,
+                              .transfers = report.transfers,
+                              .transfer_bytes = report.transfer_bytes,
+                              .repeated_share = report.repeat_ns / std::max(report.step_ns, 1.0)});
+}
+
 Result<int> plan(const PlanOptions& options) {
+  CRUCIBLE_TRY(const runtime::MemoryOptions memory, memory_options(options.memory, options.device));
   PlanReport report{.file = options.file};
   report.depth = options.depth;
   CRUCIBLE_TRY(const std::optional<runtime::DeviceProfile> profile, wanted_profile(options));
   CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(options.file));
-  CRUCIBLE_TRY(const graph::Program program, aten::lower(trace, aten::Opaques::kMissing));
-  CRUCIBLE_TRY(const std::shared_ptr<backend::Device> device, open_if_there(options, program, report.kernels));
+  CRUCIBLE_TRY(graph::Program lowered, aten::lower(trace, aten::Opaques::kMissing));
+  const auto recorded = std::make_shared<const graph::Program>(std::move(lowered));
+  CRUCIBLE_TRY(const std::shared_ptr<backend::Device> device, open_if_there(options, *recorded, report.kernels));
   runtime::LibraryClaims claims(device);
   kernel::Options schedule_options{.claims = nullptr, .fuse = !options.no_fuse};
   if (device) schedule_options.claims = [&](const kernel::LibraryCall& call) { return claims.takes(call); };
-  CRUCIBLE_TRY(const kernel::Schedule schedule, kernel::schedule(program, schedule_options));
-  std::vector<std::uint64_t> scratch_bytes;
-  for (const kernel::Step& step : schedule.steps) {
-    scratch_bytes.push_back(step.kind == kernel::StepKind::kLibrary ? claims.scratch_bytes(step.library) : 0);
-  }
+  CRUCIBLE_TRY(const kernel::Schedule as_recorded, kernel::schedule(*recorded, schedule_options));
+  const auto scratch_of = [&](const kernel::Step& step) {
+    return step.kind == kernel::StepKind::kLibrary ? claims.scratch_bytes(step.library) : 0;
+  };
   const auto start = std::chrono::steady_clock::now();
-  CRUCIBLE_TRY(const runtime::Placement placement, runtime::place(program, schedule, scratch_bytes));
+  CRUCIBLE_TRY(const runtime::Arranged arranged, runtime::arrange(recorded, as_recorded, scratch_of, memory));
   const auto end = std::chrono::steady_clock::now();
+  const graph::Program& program = *arranged.program;
+  const kernel::Schedule& schedule = arranged.schedule;
+  const runtime::Placement& placement = arranged.placement;
   report.time_ns =
       static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count());
   const runtime::PlanRoles roles = runtime::assign_roles(program, schedule, placement, runtime::recorded_roles(trace));
   report.describe(program, schedule, placement, roles);
-  if (profile) report.answer = {*profile, runtime::fit(*profile, program, schedule, placement, roles, batch_of(trace))};
+  if (profile) {
+    report.answer = {*profile, runtime::fit(*profile, program, schedule, placement, roles, batch_of(trace))};
+    if (!report.answer->fit.fits) {
+      CRUCIBLE_TRY(report.answer->rescue, rescue(recorded, as_recorded, scratch_of, memory, *profile));
+    }
+  }
   CRUCIBLE_TRY_VOID(show(options, report));
   return report.answer && !report.answer->fit.fits ? exit_code(ErrorCode::kCheckFailed) : 0;
 }
@@ -121,13 +151,14 @@ void add_plan(Commands& commands) {
       ->description(
           "The plugin that is asked for library calls and workspace; none: generated kernels (default: as replay)");
   command->add_flag("--no-fuse", options->no_fuse, "One kernel per op");
+  add_memory_switches(*command, options->memory);
   command->add_flag("--json", options->json, "One JSON document on standard output");
   command
       ->add_option("--depth", options->depth,
                    "Parts of a module's name in the table (default: as many as keep it short)")
       ->check(CLI::PositiveNumber);
   command->add_option(
-      "--device-profile", options->profile,
+      "--device-profile", options->memory.profile,
       "Ask whether it fits on this device; exit code 1 when not (crucible devices --profiles lists them)");
   command->add_option("--html", options->html,
                       "Write a page to this file: every buffer by time and address, to zoom and search");

@@ -10,11 +10,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 
+#include "core/base/hash.hpp"
 #include "core/graph/reference_composite.hpp"
 #include "core/trace/trace_file.hpp"
 #include "frontends/aten/lower.hpp"
 #include "frontends/cli/command.hpp"
+#include "frontends/cli/memory_switches.hpp"
 #include "frontends/cli/open_device.hpp"
 #include "frontends/cli/replay_report.hpp"
 #include "frontends/cli/workload.hpp"
@@ -29,6 +32,7 @@ struct ReplayOptions {
   std::uint32_t repeat = 0, sensitivity = 0;
   bool no_fuse = false, verify = false, profile = false, json = false;
   std::string receipt, opaque = "missing";
+  MemorySwitches memory;
 };
 
 /// One line on a terminal that says what is going on, and vanishes.
@@ -76,6 +80,18 @@ Result<std::vector<runtime::IterationResult>> run_all(runtime::Session& session,
   return results;
 }
 
+/// Two replays with the same hash gave the same bits.
+Result<std::string> hash_of_results(const runtime::Session& session, const graph::Program& program,
+                                    const std::vector<runtime::IterationResult>& results) {
+  Sha256 hash;
+  for (const runtime::IterationResult& result : results) hash.update(std::as_bytes(std::span(result.losses)));
+  for (const graph::State& state : program.states) {
+    CRUCIBLE_TRY(const std::vector<std::byte> bytes, session.state_bytes(state));
+    hash.update(bytes);
+  }
+  return hash.finish().hex();
+}
+
 Result<void> write_receipt(const std::string& path, const nlohmann::ordered_json& receipt) {
   const std::string text = receipt.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   std::FILE* file = std::fopen(path.c_str(), "w");
@@ -121,7 +137,10 @@ void warn_of_fallbacks(const runtime::FallbackReport& report) {
 
 /// Errors: kUsage for a switch that speaks of kernels, where there are none.
 Result<void> check_reference_switches(const ReplayOptions& options) {
-  const char* what = options.profile ? "--profile" : options.no_fuse ? "--no-fuse" : nullptr;
+  const char* what = options.profile                 ? "--profile"
+                     : options.no_fuse                 ? "--no-fuse"
+                     : !options.memory.budget.empty() ? "--memory-budget"
+                                                       : nullptr;
   if (what == nullptr) return {};
   return Error{ErrorCode::kUsage,
                fmt::format("{}: the reference interpreter has no kernels and no steps; leave it out, or name a plugin", what)};
@@ -131,6 +150,7 @@ Result<int> replay(const ReplayOptions& options) {
   const config::Settings early = load_unchecked_settings(options.device);  // before a large file is read
   CRUCIBLE_TRY_VOID(early.check());
   CRUCIBLE_TRY_VOID(check_numerics(early));
+  CRUCIBLE_TRY(const runtime::MemoryOptions memory, memory_options(options.memory, options.device));
   Progress progress(options.json);
   progress.say("reading " + options.file);
   CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(options.file));
@@ -146,6 +166,7 @@ Result<int> replay(const ReplayOptions& options) {
   if (!opened.device) CRUCIBLE_TRY_VOID(check_reference_switches(options));
   const char* poison = std::getenv("CRUCIBLE_POISON");
   const runtime::Options session_options{.fuse = !options.no_fuse,
+                                         .memory = memory,
                                          .poison = poison != nullptr && std::string_view(poison) == "1",
                                          .fallback = fallback_of(opened.settings),
                                          .open_second = [&] { return open_cpu_beside(opened.settings); },
@@ -160,7 +181,7 @@ Result<int> replay(const ReplayOptions& options) {
   const std::uint32_t iterations = options.iterations == 0 ? program->iterations : options.iterations;
   ReplayReport report{.file = options.file,
                       .trace = trace,
-                      .program = *program,
+                      .program = opened.device ? session->program() : *program,
                       .device = opened.device.get(),
                       .session = *session,
                       .opened = opened,
@@ -168,6 +189,7 @@ Result<int> replay(const ReplayOptions& options) {
   CRUCIBLE_TRY(report.results, run_all(*session, iterations, progress, options.verify));
   if (options.verify) {
     CRUCIBLE_TRY(report.verification, session->verify(report.results));
+    CRUCIBLE_TRY(report.result_sha256, hash_of_results(*session, *program, report.results));
   }
   if (options.sensitivity > 0) {
     const auto say = [&](std::uint32_t run) {
@@ -221,6 +243,10 @@ void add_replay(Commands& commands) {
   command->add_option("--repeat", options->repeat, "Run the whole sequence N more times and report the median time")
       ->check(CLI::Range(1u, 1000000u));
   command->add_flag("--no-fuse", options->no_fuse, "One kernel per op");
+  add_memory_switches(*command, options->memory);
+  command->add_option("--device-profile", options->memory.profile,
+                      "The device whose speeds decide what is computed twice and what waits on the host "
+                      "(crucible devices --profiles lists them)");
   command
       ->add_option("--opaque", options->opaque,
                    "Which ops stay as the framework recorded them, for the plugin torch: missing (those without lowering) or all")

@@ -53,6 +53,20 @@ std::string ways(const runtime::Fit& fit) {
       bytes(fit.activation_bytes), bytes(fit.missing_bytes - fit.activation_bytes));
 }
 
+/// What was tried, and what it gave.
+std::string rescue_text(const ProfileAnswer& answer) {
+  const Rescue& rescue = *answer.rescue;
+  const std::string how = fmt::format(
+      "{} steps run again (about {:.0f}% more work), {} transfers of {} in all,\n  {} waiting on the host at most",
+      rescue.repeats, 100 * rescue.repeated_share, rescue.transfers, format_bytes(rescue.transfer_bytes),
+      format_bytes(rescue.host_bytes));
+  if (rescue.peak_bytes <= answer.fit.usable_bytes) {
+    return fmt::format("  --memory-budget {}: then the peak is {}, with\n  {}\n", answer.fit.usable_bytes,
+                       format_bytes(rescue.peak_bytes), how);
+  }
+  return fmt::format("  no budget does: the smallest that was found is {}, with\n  {}\n", format_bytes(rescue.peak_bytes), how);
+}
+
 std::string batch_line(const runtime::Fit& fit) {
   if (fit.batch == 0) return "";
   if (fit.largest_batch == 0)
@@ -104,13 +118,20 @@ std::string fit_text(const ProfileAnswer& answer) {
                       format_bytes(fit.gradient_bytes), format_bytes(fit.rest_bytes));
   text += fmt::format("smallest peak: {}, of what is carried over and of step {}: no recomputation gets below\n",
                       format_bytes(fit.floor_bytes), fit.floor_step);
-  if (!fit.fits) text += "what would make it fit:\n" + ways(fit);
+  if (!fit.fits) text += "what would make it fit:\n" + (answer.rescue ? rescue_text(answer) : "") + ways(fit);
   return text + batch_line(fit);
 }
 
 Json fit_json(const ProfileAnswer& answer) {
   const runtime::Fit& fit = answer.fit;
   const auto known = [](std::uint64_t number, bool is_known) { return is_known ? Json(number) : Json(nullptr); };
+  const auto rescued = [&]() -> Json {
+    if (!answer.rescue) return nullptr;
+    return {{"peak_bytes", answer.rescue->peak_bytes},       {"fits", answer.rescue->peak_bytes <= fit.usable_bytes},
+            {"steps_repeated", answer.rescue->repeats},      {"repeated_share", answer.rescue->repeated_share},
+            {"transfers", answer.rescue->transfers},         {"transfer_bytes", answer.rescue->transfer_bytes},
+            {"host_bytes", answer.rescue->host_bytes}};
+  };
   return {{"name", answer.device.name},
           {"memory_bytes", answer.device.memory_bytes},
           {"usable_bytes", fit.usable_bytes},
@@ -124,7 +145,8 @@ Json fit_json(const ProfileAnswer& answer) {
           {"floor_bytes", fit.floor_bytes},
           {"floor_step", fit.floor_step},
           {"batch", known(fit.batch, fit.batch > 0)},
-          {"largest_batch_estimate", known(fit.largest_batch, fit.batch > 0)}};
+          {"largest_batch_estimate", known(fit.largest_batch, fit.batch > 0)},
+          {"within_budget", rescued()}};
 }
 
 }  // namespace crucible::cli

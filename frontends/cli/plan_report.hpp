@@ -33,10 +33,19 @@ struct PlannedStep {
   std::string ops = {}, module = {}, site = {};  // "aten::addmm, aten::gelu"; of its first op that has them
 };
 
+/// What a plan that does not fit becomes when it is given what the device has as its budget.
+struct Rescue {
+  std::uint64_t peak_bytes = 0, host_bytes = 0;
+  std::uint32_t repeats = 0, transfers = 0;
+  std::uint64_t transfer_bytes = 0;
+  double repeated_share = 0;  // estimated work of the repeats, of that of all steps
+};
+
 /// The answer to --device-profile.
 struct ProfileAnswer {
   runtime::DeviceProfile device = {};
   runtime::Fit fit = {};
+  std::optional<Rescue> rescue = {};
 };
 
 struct PlanReport {

@@ -121,6 +121,7 @@ Json config_json(const config::Settings& settings) {
 StepCounts count_steps(const ReplayReport& report) {
   StepCounts counts;
   for (const kernel::Step& step : report.session.schedule().steps) {
+    if (step.kind == kernel::StepKind::kTransfer) continue;
     if (step.kind == kernel::StepKind::kLibrary) {
       ++counts.library;
       continue;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/runtime/arrange.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/receipt.hpp"
 
@@ -111,6 +112,18 @@ std::string outputs_text(const runtime::Verification& verdict) {
   return text;
 }
 
+const char* kind_text(const kernel::Step& step) {
+  switch (step.kind) {
+    case kernel::StepKind::kLibrary:
+      return "library";
+    case kernel::StepKind::kTransfer:
+      return "transfer";
+    case kernel::StepKind::kLaunch:
+      return "generated";
+  }
+  return "";
+}
+
 /// "matmul, add, tanh" of a step, each kind once, at most six.
 std::string op_names(const ReplayReport& report, const kernel::Step& step) {
   std::vector<std::string_view> names;
@@ -150,7 +163,7 @@ Json profile_json(const ReplayReport& report) {
     const kernel::Step& step = report.session.schedule().steps[index];
     rows.push_back({{"step", index},
                     {"time_ns", report.profile[index]},
-                    {"kind", step.kind == kernel::StepKind::kLibrary ? "library" : "generated"},
+                    {"kind", kind_text(step)},
                     {"ops", op_names(report, step)},
                     {"source", source_text(report, step)},
                     {"flops", step.flops},
@@ -169,7 +182,7 @@ std::string profile_text(const ReplayReport& report) {
     rows.push_back({std::to_string(index), format_ns(time), fmt::format("{:.1f}%", 100 * time / total),
                     fmt::format("{:.1f}", static_cast<double>(step.flops) / time),
                     fmt::format("{:.1f}", static_cast<double>(step.bytes) / time),
-                    step.kind == kernel::StepKind::kLibrary ? "library" : "generated", op_names(report, step),
+                    kind_text(step), op_names(report, step),
                     source_text(report, step)});
   }
   return fmt::format("\n{} steps, {} in total\n{}", report.profile.size(), format_ns(total), format_table(rows));
@@ -221,6 +234,38 @@ std::string verification_text(const runtime::Verification& verdict, bool colour)
   return text;
 }
 
+/// What the memory plan is based on and what it cost.
+Json memory_json(const ReplayReport& report) {
+  const runtime::ArrangeReport& arranged = report.session.arrange_report();
+  const memory::Certificate& certificate = report.session.placement().certificate;
+  return {{"budget_bytes", report.options.memory.budget_bytes == 0 ? Json(nullptr) : Json(report.options.memory.budget_bytes)},
+          {"bound_as_recorded_bytes", arranged.bound_as_recorded},
+          {"bound_ordered_bytes", arranged.bound_ordered},
+          {"steps_moved", arranged.moved},
+          {"steps_repeated", arranged.repeats},
+          {"repeated_share", arranged.step_ns > 0 ? arranged.repeat_ns / arranged.step_ns : 0},
+          {"transfers", arranged.transfers},
+          {"transfer_bytes", arranged.transfer_bytes},
+          {"host_bytes", report.session.placement().host_plan.peak_bytes},
+          {"certificate", {{"sha256", certificate.digest.hex()}, {"verdict", certificate.verdict}}}};
+}
+
+/// "order: 31 of 268 steps moved, ...": only what was done.
+std::string arranged_text(const ReplayReport& report) {
+  const runtime::ArrangeReport& arranged = report.session.arrange_report();
+  std::string text;
+  if (arranged.moved > 0) {
+    text += fmt::format("order     {} steps moved: {} alive at most instead of {}\n", arranged.moved,
+                        format_bytes(arranged.bound_ordered), format_bytes(arranged.bound_as_recorded));
+  }
+  if (arranged.repeats > 0 || arranged.transfers > 0) {
+    text += fmt::format("budget    {} steps run again (an estimated {:.0f}% more work), {} transfers of {}\n", arranged.repeats,
+                        100 * arranged.repeat_ns / std::max(arranged.step_ns, 1.0), arranged.transfers,
+                        format_bytes(arranged.transfer_bytes));
+  }
+  return text;
+}
+
 }  // namespace
 
 Json ReplayReport::to_json() const {
@@ -238,6 +283,7 @@ Json ReplayReport::to_json() const {
   document["verified"] = verification ? Json(verification->verified) : Json(nullptr);
   if (verification && !verification->verified) document["reason"] = verification->reason;
   if (verification) document["max_loss_rel_diff"] = number(verification->max_loss_rel_diff);
+  if (!result_sha256.empty()) document["result_sha256"] = result_sha256;
   document["time_ns_per_iteration"] = median(times_ns);
   document["timed_iterations"] = times_ns.size();
   const auto if_planned = [&](Json value) { return planned ? std::move(value) : Json(nullptr); };
@@ -245,6 +291,7 @@ Json ReplayReport::to_json() const {
   document["planned_peak_bytes"] = if_planned(plan.peak_bytes);
   document["lower_bound_bytes"] = if_planned(plan.lower_bound_bytes);
   document["arena_bytes"] = if_planned(session.arena_bytes());
+  document["memory"] = planned ? memory_json(*this) : Json(nullptr);
   document["compile_ns"] = if_planned(session.compile_ns());
   document["cache"] = if_planned(session.compiled_from_cache() ? "hit" : "miss");
   document["ops_per_iteration"] = trace.iterations.empty() ? 0u : trace.iterations[0].op_count;
@@ -286,6 +333,7 @@ std::string ReplayReport::to_text(bool colour) const {
     text += fmt::format("memory    planned peak {} ({}), lower bound {}, arena {}\n", format_bytes(plan.peak_bytes),
                         plan.peak_bytes == plan.lower_bound_bytes ? "optimal" : "not proved optimal",
                         format_bytes(plan.lower_bound_bytes), format_bytes(session.arena_bytes()));
+    text += arranged_text(*this);
   }
   text += fmt::format("time      {} per iteration (median of {})\n", format_ns(median(times_ns)), times_ns.size());
   if (const std::size_t draws = count_draws(program); draws > 0) {

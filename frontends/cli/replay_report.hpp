@@ -25,6 +25,7 @@ struct ReplayReport {
   std::optional<runtime::Verification> verification = {};
   std::vector<std::uint64_t> times_ns = {};  // the device's time of every timed iteration
   std::vector<std::uint64_t> profile = {};   // per step; empty when it was not asked for
+  std::string result_sha256 = {};            // of all losses and of the states at the end, bit by bit; with --verify
 
   nlohmann::ordered_json to_json() const;
   std::string to_text(bool colour) const;

@@ -15,6 +15,7 @@ MAY_INCLUDE = {
     "core/graph": ["core/base", "core/trace", "core/graph"],
     "core/memory": ["core/base", "core/memory"],
     "core/kernel": ["core/base", "core/graph", "core/kernel"],
+    "core/budget": ["core/base", "core/graph", "core/kernel", "core/budget"],
     "core/runtime": ["core", "plugins/loader", "plugins/abi"],
     "plugins/abi": ["plugins/abi"],
     "plugins/loader": ["core/base", "plugins/abi", "plugins/layers", "plugins/loader"],

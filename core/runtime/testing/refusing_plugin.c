@@ -5,7 +5,7 @@
  * a kernel that has one of them is UNSUPPORTED (default: none is refused) silent     true: the refusal does not name
  * the kernel, as a plugin of ABI 0.1 answers emulated   true: the device says that it is emulated memory     bytes that
  * the device says it has (default 1 TiB) score      what score answers; without it there is none absent     true: the
- * device cannot be opened
+ * device cannot be opened overrun    true: each replay of a plan damages the red zone that was filled last
  */
 #include <dlfcn.h>
 #include <stddef.h>
@@ -125,6 +125,30 @@ static crucible_status compile(crucible_device* device, crucible_str prelude, co
   return table->compile(device, prelude, names, texts, count, module, info);
 }
 
+/* ---- memory and plans: a write behind the end of a buffer ---- */
+static crucible_if_memory memory_table;
+static crucible_if_plan plan_table;
+static crucible_buffer* zone_buffer;
+static uint64_t zone_offset;
+
+static crucible_status fill(crucible_buffer* buffer, uint64_t offset, uint64_t size, uint8_t byte) {
+  const crucible_if_memory* table = target->interface_table(CRUCIBLE_IF_MEMORY);
+  if (byte == 0xc5 && is_true("overrun")) {
+    zone_buffer = buffer;
+    zone_offset = offset;
+  }
+  return table->fill(buffer, offset, size, byte);
+}
+
+static crucible_status replay(crucible_plan* plan) {
+  const crucible_if_plan* table = target->interface_table(CRUCIBLE_IF_PLAN);
+  const crucible_if_memory* memory = target->interface_table(CRUCIBLE_IF_MEMORY);
+  crucible_status status = table->replay(plan);
+  if (status == NULL && zone_buffer != NULL) status = memory->fill(zone_buffer, zone_offset + 2, 1, 0);
+  zone_buffer = NULL;
+  return status;
+}
+
 /* ---- the plugin ---- */
 /* The copy's tables with our entries in them; before the host looks at them, which is right behind the query. */
 static void fill_tables(void) {
@@ -142,6 +166,12 @@ static void fill_tables(void) {
   compile_table.compile = compile;
   compile_table.compile_sources = NULL; /* or it would take what compile refuses */
   compile_table.struct_size = sizeof(compile_table);
+  const crucible_if_memory* memory = target->interface_table(CRUCIBLE_IF_MEMORY);
+  const crucible_if_plan* plan = target->interface_table(CRUCIBLE_IF_PLAN);
+  memcpy(&memory_table, memory, memory->struct_size < sizeof(memory_table) ? memory->struct_size : sizeof(memory_table));
+  memcpy(&plan_table, plan, plan->struct_size < sizeof(plan_table) ? plan->struct_size : sizeof(plan_table));
+  memory_table.fill = fill;
+  plan_table.replay = replay;
 }
 
 static crucible_status init(const crucible_host_api* given) {
@@ -157,7 +187,9 @@ static const void* interface_table(uint32_t id) {
     case CRUCIBLE_IF_COMPILE:
       return &compile_table;
     case CRUCIBLE_IF_MEMORY:
+      return &memory_table;
     case CRUCIBLE_IF_PLAN:
+      return &plan_table;
     case CRUCIBLE_IF_LIBRARY:
       return target->interface_table(id);
     default:
@@ -169,9 +201,9 @@ static crucible_status describe_options(crucible_kv_sink sink, void* user) {
   static const char* const kOptions[][3] = {
       {"words", "str", ""},   {"silent", "bool", "false"}, {"emulated", "bool", "false"}, {"memory", "u64", ""},
       {"score", "u64", ""},   {"absent", "bool", "false"}, {"threads", "u64", ""},        {"cache_dir", "path", ""},
-      {"library", "str", ""}, {"compiler", "path", ""}};
+      {"library", "str", ""}, {"compiler", "path", ""}, {"overrun", "bool", "false"}};
   static const char* const kVariables[] = {
-      "", "", "", "", "", "", "CRUCIBLE_THREADS", "CRUCIBLE_CACHE_DIR", "CRUCIBLE_LIBRARY", "CRUCIBLE_CLANG"};
+      "", "", "", "", "", "", "CRUCIBLE_THREADS", "CRUCIBLE_CACHE_DIR", "CRUCIBLE_LIBRARY", "CRUCIBLE_CLANG", ""};
   for (size_t i = 0; i < sizeof(kOptions) / sizeof(kOptions[0]); ++i) {
     const crucible_kv items[] = {{{"name", 4}, CRUCIBLE_V_STR, 0, 0, str(kOptions[i][0])},
                                  {{"type", 4}, CRUCIBLE_V_STR, 0, 0, str(kOptions[i][1])},

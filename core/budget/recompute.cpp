@@ -1,0 +1,168 @@
+// Rounds of repetitions, the most useful first. See recompute.hpp.
+#include "core/budget/recompute.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "core/budget/chain.hpp"
+#include "core/budget/transfer.hpp"
+
+namespace crucible::budget {
+namespace {
+
+constexpr std::uint64_t kStair = 64;      // each target is this part below the peak
+constexpr std::uint64_t kLookAhead = 8;   // what counts as too much while choosing: so many parts of the peak more
+
+/// Bytes over the target, and positions over it, up to each position.
+struct Excess {
+  std::vector<double> bytes, positions;
+  Excess(const Live& live, std::uint64_t target) : bytes{0}, positions{0} {
+    for (const std::uint64_t alive : live.bytes) {
+      const bool is_over = alive > target;
+      bytes.push_back(bytes.back() + (is_over ? static_cast<double>(alive - target) : 0));
+      positions.push_back(positions.back() + (is_over ? 1 : 0));
+    }
+  }
+  /// What a tensor of so many bytes takes off the positions [from, to) when it is not there.
+  double without(std::uint64_t size, std::uint32_t from, std::uint32_t to) const {
+    if (from >= to) return 0;
+    return std::min(bytes[to] - bytes[from], static_cast<double>(size) * (positions[to] - positions[from]));
+  }
+};
+
+/// How bad a line is: bytes over the target, of all positions.
+double badness(const Live& live, std::uint64_t target) { return Excess(live, target).bytes.back(); }
+
+}  // namespace
+
+Recompute::Recompute(Line line) : line_(std::move(line)), live_(measure(line_)) {}
+
+std::uint32_t Recompute::repeats() const {
+  return static_cast<std::uint32_t>(std::ranges::count_if(line_.nodes, &Node::is_repeat));
+}
+
+/// Every tensor that has no reader for a while in which too much is alive, with each way to do without it, best first.
+/// Counted is what is above the wish.
+std::vector<Recompute::Candidate> Recompute::candidates(std::uint64_t target, std::uint64_t wish) const {
+  const Excess must(live_, target), excess(live_, wish);
+  const Chains chains(line_, live_);
+  std::vector<std::uint32_t> last_seen(line_.tensors.size(), kNone);
+  std::vector<Candidate> found;
+  const auto offer = [&](Way way, TensorId tensor, std::uint32_t after, std::uint32_t position, double gain, double cost_ns) {
+    if (gain > 0) found.push_back({way, tensor, after, position, gain / cost_ns});
+  };
+  const auto offer_chain = [&](TensorId tensor, std::uint32_t position) {
+    const std::optional<Chain> chain = chains.of(tensor, position);
+    if (!chain) return;
+    // Whatever else the repeated nodes write, and somebody reads later, is gone in between, too.
+    double gain = 0;
+    for (const TensorId again : chain->replaced) gain += excess.without(line_.tensors[again].bytes, last_seen[again] + 1, position);
+    // Operands that live longer take from the gain, at worst at all of these positions.
+    gain -= excess.without(chain->kept_longer, last_seen[tensor] + 1, position);
+    offer(Way::kRepeat, tensor, last_seen[tensor], position, gain, chain->cost_ns);
+  };
+  for (std::uint32_t position = 0; position < line_.order.size(); ++position) {
+    const std::vector<Argument>& arguments = line_.nodes[line_.order[position]].arguments;
+    for (const Argument& argument : arguments) {
+      const Tensor& tensor = line_.tensors[argument.tensor];
+      const std::uint32_t before = last_seen[argument.tensor];
+      if (argument.written || tensor.is_carried || tensor.is_kept || tensor.is_on_host) continue;
+      const std::uint32_t from = before == kNone ? 0 : before + 1;
+      if (must.without(tensor.bytes, from, position) <= 0) continue;
+      const double gain = excess.without(tensor.bytes, from, position);
+      const bool may_come = tensor.is_input && line_.costs.input_bytes_per_ns > 0;
+      if (before == kNone) {
+        if (may_come) offer(Way::kComeLater, argument.tensor, 0, position, gain, load_ns(line_, argument.tensor));
+        continue;
+      }
+      if (may_come || chains.host_twin(argument.tensor, position) != kNone) {
+        offer(Way::kLoad, argument.tensor, before, position, gain, load_ns(line_, argument.tensor));
+      } else if (line_.costs.host_bytes_per_ns > 0 && tensor.producer != kNone) {
+        offer(Way::kWaitOnHost, argument.tensor, before, position, gain, store_ns(line_, argument.tensor) + load_ns(line_, argument.tensor));
+      }
+      if (tensor.producer != kNone) offer_chain(argument.tensor, position);
+    }
+    for (const Argument& argument : arguments) last_seen[argument.tensor] = position;
+  }
+  std::ranges::stable_sort(found, [](const Candidate& a, const Candidate& b) { return a.rank > b.rank; });
+  return found;
+}
+
+bool Recompute::apply(const Candidate& candidate) {
+  switch (candidate.way) {
+    case Way::kRepeat:
+      if (!repeat(candidate.tensor, candidate.use)) return false;
+      break;
+    case Way::kLoad:
+      load(candidate.tensor, candidate.use);
+      break;
+    case Way::kComeLater:
+      keep_input_on_host(line_, live_, candidate.tensor);
+      break;
+    case Way::kWaitOnHost:
+      wait_on_host(line_, candidate.tensor, candidate.last_use, candidate.use);
+      break;
+  }
+  live_ = measure(line_);
+  return true;
+}
+
+bool Recompute::repeat(TensorId tensor, std::uint32_t use) {
+  std::optional<Chain> chain = Chains(line_, live_).of(tensor, use);
+  if (!chain) return false;
+  bool has_moved = false;
+  for (const TensorId loaded : chain->loads) {
+    const TensorId input = line_.tensors[loaded].value;
+    if (!line_.tensors[loaded].is_input || line_.tensors[input].is_on_host) continue;
+    use += keep_input_on_host(line_, live_, input);  // its first reader comes earlier
+    live_ = measure(line_);
+    has_moved = true;
+  }
+  const Chains chains(line_, live_);
+  if (has_moved) chain = chains.of(tensor, use);
+  if (!chain) return false;
+  insert(line_, chains, *chain, use);
+  return true;
+}
+
+void Recompute::load(TensorId tensor, std::uint32_t use) {
+  if (Chains(line_, live_).host_twin(tensor, use) == kNone) {
+    use += keep_input_on_host(line_, live_, tensor);
+    live_ = measure(line_);
+    // The reader now has the copy that was loaded for the first one.
+    for (const Argument& argument : line_.nodes[line_.order[use]].arguments) {
+      const Tensor& read = line_.tensors[argument.tensor];
+      if (!argument.written && read.value == line_.tensors[tensor].value) tensor = argument.tensor;
+    }
+  }
+  insert(line_, Chains(line_, live_), Chain{.nodes = {}, .loads = {tensor}}, use);
+}
+
+bool Recompute::descend() {
+  const std::uint64_t target = live_.peak - live_.peak / kStair;
+  const std::uint64_t wish = target - target / kLookAhead;
+  const Recompute start = *this;
+  while (live_.peak > target) {
+    bool is_better = false;
+    const double bad = badness(live_, target);
+    constexpr std::size_t kTries = 24;
+    std::size_t tries = 0;
+    // Chosen for what is above the wish, accepted for what it does above the target.
+    for (const Candidate& candidate : candidates(target, wish)) {
+      if (++tries > kTries) break;
+      Recompute before = *this;
+      if (apply(candidate) && badness(live_, target) < bad) {
+        is_better = true;
+        break;
+      }
+      *this = std::move(before);
+    }
+    if (!is_better) {
+      *this = start;
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace crucible::budget

@@ -1,0 +1,45 @@
+// Less memory for more work: a tensor that waits long for its next reader is dropped and computed again right before it, or
+// loaded again, or waits on the host; an input comes when it is needed.
+//
+// Which tensors, is chosen by what a byte costs: each round takes the way that takes most off the positions above the target
+// per nanosecond of work, over the whole line, chains of repeated nodes included. The rounds go down a stair of
+// targets that depends on the line alone, so a larger budget never needs more work than a smaller one, and the smallest peak
+// that is reported is one that can be asked for.
+#pragma once
+
+#include "core/budget/line.hpp"
+
+namespace crucible::budget {
+
+class Recompute {
+ public:
+  explicit Recompute(Line line);
+
+  /// The next step down: lowers the peak by at least one part in 64, or as far as it can. False when nothing that could be
+  /// repeated lowers it; the line is then that of the lowest peak.
+  bool descend();
+
+  const Line& line() const { return line_; }
+  std::uint64_t peak() const { return live_.peak; }
+  /// Nodes that run again.
+  std::uint32_t repeats() const;
+
+ private:
+  enum class Way : std::uint8_t { kRepeat, kLoad, kComeLater, kWaitOnHost };
+  struct Candidate {
+    Way way = Way::kRepeat;
+    TensorId tensor = kNone;
+    std::uint32_t last_use = 0;  // position of the reader or writer before the gap
+    std::uint32_t use = 0;  // position of the reader that gets the repeated content
+    double rank = 0;        // bytes above the wish that go, per nanosecond
+  };
+  std::vector<Candidate> candidates(std::uint64_t target, std::uint64_t wish) const;
+  bool apply(const Candidate& candidate);
+  bool repeat(TensorId tensor, std::uint32_t use);
+  void load(TensorId tensor, std::uint32_t use);
+
+  Line line_;
+  Live live_;
+};
+
+}  // namespace crucible::budget

@@ -1,0 +1,57 @@
+// From a schedule to buffers with lifetimes and offsets: which values share one buffer, when each buffer is alive, where it
+// lies, and which end values must be copied home. The output of planning, before any device is touched.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/base/result.hpp"
+#include "core/graph/program.hpp"
+#include "core/kernel/schedule.hpp"
+#include "core/memory/certificate.hpp"
+#include "core/memory/plan.hpp"
+
+namespace crucible::runtime {
+
+/// Every offset is a multiple of this: a cache line, a vector, and what GPUs want for coalesced access. Units: bytes.
+inline constexpr std::uint64_t kAlignment = 256;
+
+/// A copy after the last step that brings the end value of a state into the buffer of its start value.
+struct HomeCopy {
+  std::uint32_t from = graph::kNone, to = graph::kNone;  // indices in Placement::buffers
+  std::uint64_t size_bytes = 0;
+};
+
+/// A schedule with an address range for every buffer: the output of planning, before any device is touched.
+/// Time in `buffers` counts steps; the home copies run at the time after the last step.
+struct Placement {
+  std::vector<memory::Buffer> buffers;    // planner input, one per group of values that share memory
+  std::vector<std::uint32_t> buffer_of;   // per value of the program; graph::kNone when it has none
+  std::vector<std::uint32_t> scratch_of;  // per step; graph::kNone when it needs none
+  std::vector<HomeCopy> home_copies;      // independent of each other; mostly none
+  memory::Plan plan;
+  // What waits on the host, in an arena of its own. Inputs on the host are not in it: they come from where inputs come.
+  std::vector<memory::Buffer> host_buffers;
+  std::vector<std::uint32_t> host_of;  // per value: index in host_buffers, or graph::kNone
+  memory::Plan host_plan;
+  std::uint64_t red_zone_bytes = 0;  // at the end of each buffer, in its size: nothing may be written there
+  memory::Certificate certificate;   // of both plans: a placement without a valid one does not run
+};
+
+/// Lifetimes from the schedule (states, inputs and constants included), in-place reuse, offsets, and the independent
+/// check of the result. `scratch_bytes` has one entry per step; behind each buffer of the device lies a red zone.
+/// Errors: kCheckFailed when a checker refuses the plan.
+Result<Placement> place(const graph::Program& program, const kernel::Schedule& schedule,
+                        const std::vector<std::uint64_t>& scratch_bytes, std::uint64_t red_zone_bytes = 0);
+
+/// The independent checker of a placement: walks through the steps with a map from byte ranges to the value that was
+/// last written there, and requires that every read finds its value whole and that states come home. Shares no code
+/// with place(). Errors: kCheckFailed, naming the step, the value and the bytes.
+Result<void> check_placement(const graph::Program& program, const kernel::Schedule& schedule,
+                             const Placement& placement);
+
+/// Refuses a placement whose certificate is not valid, or was made for other buffers or other offsets; the sweep over time is
+/// made anew. Errors: kCheckFailed, with the reason.
+Result<void> check_certificate(const Placement& placement);
+
+}  // namespace crucible::runtime
