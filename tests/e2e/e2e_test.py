@@ -65,14 +65,16 @@ class Folder(unittest.TestCase):
 
 
 class Examples(Folder):
-    def verify(self, example, iterations, loss_tolerance=1e-5, state_tolerance=1e-4):
+    def verify(self, example, iterations, loss_tolerance=1e-5, state_tolerance=1e-4, runs=0):
+        """With `runs`, states count as different only beyond what so many starts one rounding away give."""
         trace = self.folder / f"{example}.crtrace"
         plain = subprocess.run([sys.executable, ROOT / "examples" / f"{example}.py", "--steps", str(iterations + 3)],
                                capture_output=True, text=True, check=True)
         recorded = self.record_example(example, trace, iterations)
         self.assertEqual(recorded.returncode, 0, recorded.stderr)
         self.assertEqual(plain.stdout, recorded.stdout, "recording changed what the script prints")
-        done = crucible("replay", trace, "--verify", "--json", env=clean_environment(CRUCIBLE_CACHE_DIR=str(self.folder)))
+        sensitivity = ["--sensitivity", str(runs)] if runs else []
+        done = crucible("replay", trace, "--verify", "--json", *sensitivity, env=clean_environment(CRUCIBLE_CACHE_DIR=str(self.folder)))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         replay = json.loads(done.stdout)
         self.assertIs(replay["verified"], True)
@@ -81,7 +83,8 @@ class Examples(Folder):
         for iteration, loss in zip(replay["iterations"], printed):
             self.assertAlmostEqual(iteration["loss_recorded"], loss, delta=1e-7 * abs(loss))
             self.assertLessEqual(abs(iteration["loss"] - loss), loss_tolerance * abs(loss))
-        self.assertLessEqual(replay["state"]["max_rel_diff"], state_tolerance)
+        if not runs:
+            self.assertLessEqual(replay["state"]["max_rel_diff"], state_tolerance)
         self.assertLessEqual(replay["lower_bound_bytes"], replay["planned_peak_bytes"])
         self.assertEqual(replay["peak_bytes"], replay["planned_peak_bytes"])
         return trace, replay
@@ -121,7 +124,8 @@ class Examples(Folder):
 
     @unittest.skipIf(importlib.util.find_spec("torchvision") is None, "torchvision is not installed")
     def test_resnet18_sgd(self):
-        self.verify("resnet18_sgd", 4)
+        # Where PyTorch's convolutions round otherwise than the plugin's library, a ReLU near zero falls to the other side.
+        self.verify("resnet18_sgd", 4, runs=3)
 
     def test_poisoned_arena_gives_the_same_bits(self):
         plain = json.loads(crucible("replay", self.trace, "--json").stdout)
