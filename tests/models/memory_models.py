@@ -65,7 +65,8 @@ def verdict(row):
 
 
 def is_good(row):
-    return not row["failed"] and row["verified"] and row["lower_bound_bytes"] <= row["peak_bytes"] == row["arena_bytes"]
+    """The poisoned arena is larger than the plan: it has red zones."""
+    return not row["failed"] and row["verified"] and row["lower_bound_bytes"] <= row["peak_bytes"] <= row["arena_bytes"]
 
 
 def mib(count):
@@ -94,7 +95,7 @@ def table(rows):
               f"{mib(r['torch_peak_bytes']):>10}{r['ratio']:>11.2f}{word}")
     for r in rows:
         if not r["failed"] and not is_good(r):
-            print(f"{r['model']}: {verdict(r)}: {r['difference'] or 'the arena is not what was planned'}")
+            print(f"{r['model']}: {verdict(r)}: {r['difference'] or 'the arena is smaller than planned'}")
     print(summary(rows))
 
 
