@@ -26,7 +26,7 @@ struct Case {
   std::uint32_t repeats = 0;
 };
 
-Case make_case(std::uint64_t seed, std::uint32_t stairs) {
+Case make_case(std::uint64_t seed, std::uint32_t stairs, const Costs& costs = {}) {
   Case result;
   result.random = seed % 2 == 0 ? graph::random_program({.seed = seed, .ops = 20 + static_cast<std::uint32_t>(seed % 80)})
                                 : runtime::deep_program(seed);
@@ -35,7 +35,7 @@ Case make_case(std::uint64_t seed, std::uint32_t stairs) {
   if (!made) return result;
   result.schedule = *std::move(made);
   const std::vector<std::uint64_t> scratch(result.schedule.steps.size(), 0);
-  Line line = make_line(result.random.program, result.schedule, scratch, 8, {});
+  Line line = make_line(result.random.program, result.schedule, scratch, 8, costs);
   result.peak_before = measure(line).peak;
   order_for_memory(line);
   Recompute search(std::move(line));
@@ -50,9 +50,34 @@ Case make_case(std::uint64_t seed, std::uint32_t stairs) {
 }
 
 /// Ends of states and outputs, whole buffers, are the same bits.
-void expect_equal_results(const graph::Program& program, const std::vector<graph::Bytes>& a, const std::vector<graph::Bytes>& b) {
-  for (const graph::State& state : program.states) EXPECT_EQ(a[state.end], b[state.end]) << "state " << state.end;
-  for (const graph::Output& output : program.outputs) EXPECT_EQ(a[output.operand.value], b[output.operand.value]) << output.name;
+void expect_equal_results(const Case& it, const std::vector<graph::Bytes>& before, const std::vector<graph::Bytes>& after) {
+  const graph::Program &old = it.random.program, &now = it.rebuilt.program;
+  ASSERT_EQ(old.states.size(), now.states.size());
+  for (std::size_t i = 0; i < old.states.size(); ++i) {
+    EXPECT_EQ(old.states[i].start, now.states[i].start);
+    EXPECT_EQ(before[old.states[i].end], after[now.states[i].end]) << "state " << i;
+  }
+  for (const graph::Output& output : old.outputs) EXPECT_EQ(before[output.operand.value], after[output.operand.value]) << output.name;
+}
+
+/// Verifier, checkers, placement and measure agree on what was made of the program.
+void expect_approval(const Case& it, const Costs& costs) {
+  const Rebuilt& rebuilt = it.rebuilt;
+  EXPECT_LE(it.peak_after, it.peak_before);
+  const Result<void> verified = graph::verify(rebuilt.program);
+  ASSERT_TRUE(verified) << verified.error().message;
+  const Result<void> checked = kernel::check_schedule(rebuilt.program, rebuilt.schedule);
+  ASSERT_TRUE(checked) << checked.error().message;
+  const std::vector<std::uint64_t> scratch(rebuilt.schedule.steps.size(), 0);
+  const Result<runtime::Placement> placed = runtime::place(rebuilt.program, rebuilt.schedule, scratch);
+  ASSERT_TRUE(placed) << placed.error().message;
+  EXPECT_EQ(measure(make_line(rebuilt.program, rebuilt.schedule, scratch, 8, costs)).peak, it.peak_after);
+  const auto before = graph::run_iteration(it.random.program, it.random.values, it.random.slots);
+  std::vector<graph::Bytes> values = it.random.values;
+  values.resize(rebuilt.program.values.size());
+  const auto after = graph::run_iteration(rebuilt.program, values, it.random.slots);
+  ASSERT_TRUE(before && after);
+  expect_equal_results(it, *before, *after);
 }
 
 TEST(Recompute, GivesTheSameResultsToEveryJudge) {
@@ -60,32 +85,42 @@ TEST(Recompute, GivesTheSameResultsToEveryJudge) {
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const Case it = make_case(seed, 1 + static_cast<std::uint32_t>(seed % 40));
-    const Rebuilt& rebuilt = it.rebuilt;
-    EXPECT_LE(it.peak_after, it.peak_before);
     repeated += it.repeats > 0;
-    const Result<void> verified = graph::verify(rebuilt.program);
-    ASSERT_TRUE(verified) << verified.error().message;
-    const Result<void> checked = kernel::check_schedule(rebuilt.program, rebuilt.schedule);
-    ASSERT_TRUE(checked) << checked.error().message;
-    const std::vector<std::uint64_t> scratch(rebuilt.schedule.steps.size(), 0);
-    const Result<runtime::Placement> placed = runtime::place(rebuilt.program, rebuilt.schedule, scratch);
-    ASSERT_TRUE(placed) << placed.error().message;
-    EXPECT_EQ(measure(make_line(rebuilt.program, rebuilt.schedule, scratch, 8, {})).peak, it.peak_after);
-    const auto before = graph::run_iteration(it.random.program, it.random.values, it.random.slots);
-    std::vector<graph::Bytes> values = it.random.values;
-    values.resize(rebuilt.program.values.size());
-    const auto after = graph::run_iteration(rebuilt.program, values, it.random.slots);
-    ASSERT_TRUE(before && after);
-    expect_equal_results(it.random.program, *before, *after);
+    expect_approval(it, {});
   }
   EXPECT_GT(repeated, 60u);
+}
+
+TEST(Recompute, GivesTheSameResultsWithStatesOnTheHost) {
+  std::uint32_t left = 0, below_carried = 0;
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const Costs costs{.flops_per_ns = seed % 3 == 0 ? 1e-3 : 50, .host_bytes_per_ns = 20};
+    const Case it = make_case(seed, 1 + static_cast<std::uint32_t>(seed * 7 % 100), costs);
+    expect_approval(it, costs);
+    std::uint64_t carried = 0;
+    bool has_left = false;
+    for (const graph::State& state : it.rebuilt.program.states) {
+      const graph::Value& value = it.rebuilt.program.values[state.start];
+      carried += static_cast<std::uint64_t>(value.elements) * size_bytes(value.dtype);
+      EXPECT_EQ(it.rebuilt.schedule.on_host(state.start), it.rebuilt.schedule.on_host(state.end));
+      has_left |= it.rebuilt.schedule.on_host(state.start);
+    }
+    left += has_left;
+    below_carried += it.peak_after < carried;
+  }
+  EXPECT_GT(left, 40u);
+  EXPECT_GT(below_carried, 0u);
 }
 
 TEST(Recompute, RunsTheSameKernelsOnTheSameBits) {
   if (kernel::HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
   std::vector<Case> cases;
   std::vector<const kernel::Schedule*> schedules;
-  for (std::uint64_t seed = 1000; seed < 1012; ++seed) cases.push_back(make_case(seed, 30));
+  for (std::uint64_t seed = 1000; seed < 1012; ++seed) {
+    cases.push_back(make_case(seed, 30));
+    cases.push_back(make_case(seed, 60, {.host_bytes_per_ns = 20}));
+  }
   for (const Case& it : cases) schedules.push_back(&it.schedule);  // the rebuilt ones have no other kernels
   const Result<kernel::HostKernels> kernels = kernel::HostKernels::compile(schedules);
   ASSERT_TRUE(kernels) << kernels.error().message;
@@ -95,7 +130,7 @@ TEST(Recompute, RunsTheSameKernelsOnTheSameBits) {
       const auto before = kernel::run_on_host(it.random.program, it.schedule, *kernels, it.random.values, it.random.slots, options);
       const auto after = kernel::run_on_host(it.rebuilt.program, it.rebuilt.schedule, *kernels, it.random.values, it.random.slots, options);
       ASSERT_TRUE(before && after);
-      expect_equal_results(it.random.program, *before, *after);
+      expect_equal_results(it, *before, *after);
     }
   }
 }

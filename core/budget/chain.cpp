@@ -41,7 +41,8 @@ TensorId Chains::alive_twin(TensorId tensor, std::uint32_t position) const {
 TensorId Chains::host_twin(TensorId tensor, std::uint32_t position) const {
   for (const TensorId twin : twins_[line_.tensors[tensor].value]) {
     const Tensor& found = line_.tensors[twin];
-    if (found.is_on_host && (found.producer == kNone || live_.first[twin] < position)) return twin;
+    const bool is_there = found.producer == kNone ? !is_overwritten(twin, position) : live_.first[twin] < position;
+    if (found.is_on_host && is_there) return twin;
   }
   return kNone;
 }

@@ -13,6 +13,19 @@ std::uint64_t rounded(std::uint64_t bytes, std::uint64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
+/// Constants, and states whose end is theirs alone: what is an output too, or the end of another state, must be where it is.
+void find_movable(const graph::Program& program, std::vector<Tensor>& tensors) {
+  std::vector<std::uint32_t> uses(tensors.size(), 0);
+  for (const graph::State& state : program.states) ++uses[state.end];
+  for (const graph::Output& output : program.outputs) {
+    if (!output.operand.is_scalar()) ++uses[output.operand.value];
+  }
+  for (const graph::Constant& constant : program.constants) tensors[constant.value].may_leave = uses[constant.value] == 0;
+  for (const graph::State& state : program.states) {
+    tensors[state.start].may_leave = uses[state.end] == 1 && (state.end == state.start || uses[state.start] == 0);
+  }
+}
+
 std::vector<Tensor> make_tensors(const graph::Program& program, std::uint64_t alignment) {
   std::vector<Tensor> tensors(program.values.size());
   for (graph::ValueId id = 0; id < tensors.size(); ++id) {
@@ -30,6 +43,7 @@ std::vector<Tensor> make_tensors(const graph::Program& program, std::uint64_t al
   for (const graph::Output& output : program.outputs) {
     if (!output.operand.is_scalar()) tensors[output.operand.value].is_kept = true;
   }
+  find_movable(program, tensors);
   return tensors;
 }
 

@@ -27,6 +27,7 @@ struct Tensor {
   bool is_kept = false;                  // needed after the last node
   bool is_input = false;                 // the host gives it anew in each iteration, and can give it again
   bool is_on_host = false;               // only transfers touch it, and it takes nothing of the device's memory
+  bool may_leave = false;                // carried, and its home may be the host's memory instead
 };
 
 struct Argument {

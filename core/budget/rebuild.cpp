@@ -146,6 +146,13 @@ class Rebuilder {
     for (TensorId id = 0; id < line_.tensors.size(); ++id) {
       if (line_.tensors[id].is_on_host && value_of_[id] != kNone) schedule.is_on_host[value_of_[id]] = true;
     }
+    for (TensorId id = 0; id < line_.tensors.size(); ++id) {
+      const Tensor& tensor = line_.tensors[id];
+      if (!tensor.is_on_host || tensor.home == kNone) continue;
+      for (graph::State& state : program.states) {  // what comes back to the host is the end now
+        if (state.start == tensor.home) state.end = value_of_[id];
+      }
+    }
     schedule.in_place = kernel::choose_in_place(program, schedule.steps, schedule.aliases);
     schedule.materialized.assign(program.values.size(), false);
     for (const kernel::Step& step : schedule.steps) {

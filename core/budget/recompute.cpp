@@ -13,6 +13,8 @@ namespace {
 constexpr std::uint64_t kStair = 64;      // each target is this part below the peak
 constexpr std::uint64_t kLookAhead = 8;   // what counts as too much while choosing: so many parts of the peak more
 
+}  // namespace
+
 /// Bytes over the target, and positions over it, up to each position.
 struct Excess {
   std::vector<double> bytes, positions;
@@ -29,6 +31,66 @@ struct Excess {
     return std::min(bytes[to] - bytes[from], static_cast<double>(size) * (positions[to] - positions[from]));
   }
 };
+
+namespace {
+
+/// Positions of the nodes that read each tensor, ascending.
+std::vector<std::vector<std::uint32_t>> readers_of(const Line& line) {
+  std::vector<std::vector<std::uint32_t>> readers(line.tensors.size());
+  for (std::uint32_t position = 0; position < line.order.size(); ++position) {
+    for (const Argument& argument : line.nodes[line.order[position]].arguments) {
+      std::vector<std::uint32_t>& of = readers[argument.tensor];
+      if (!argument.written && (of.empty() || of.back() != position)) of.push_back(position);
+    }
+  }
+  return readers;
+}
+
+TensorId end_of(const Line& line, TensorId state) {
+  for (TensorId id = 0; id < line.tensors.size(); ++id) {
+    if (line.tensors[id].home == state) return id;
+  }
+  return kNone;
+}
+
+/// Of a state or constant whose home would be the host's memory: where it is copied to the device, and what that gives.
+struct Stay {
+  std::vector<std::uint32_t> loads = {};
+  double must = 0, gain = 0;  // bytes that go of what is above the target, above the wish
+  double cost_ns = 0;
+};
+
+/// A copy serves readers until too much is alive while it waits for the next one. Nothing when a reader of the old content
+/// comes behind the update: by then the host has the new one.
+std::optional<Stay> stay_on_host(const Line& line, const Live& live, TensorId carried, const std::vector<std::vector<std::uint32_t>>& readers,
+                                 const Excess& must, const Excess& wish) {
+  const TensorId end = end_of(line, carried);
+  const auto after = static_cast<std::uint32_t>(line.order.size());
+  const std::uint64_t bytes = line.tensors[carried].bytes;
+  const std::uint32_t update = end == kNone ? after : live.first[end];
+  if (!readers[carried].empty() && readers[carried].back() > update) return std::nullopt;
+  Stay stay;
+  const auto gap = [&](std::uint32_t from, std::uint32_t to) {
+    stay.must += must.without(bytes, from, to);
+    stay.gain += wish.without(bytes, from, to);
+  };
+  std::uint32_t free_from = 0;  // no copy is needed from here on
+  for (const std::uint32_t position : readers[carried]) {
+    if (stay.loads.empty() || wish.without(bytes, free_from, position) > 0) {
+      stay.loads.push_back(position);
+      gap(free_from, position);
+      stay.cost_ns += load_ns(line, carried);
+    }
+    free_from = position + 1;
+  }
+  if (end != kNone) {
+    gap(free_from, update);
+    free_from = std::max(update, readers[end].empty() ? 0 : readers[end].back()) + 1;
+    stay.cost_ns += store_ns(line, end);
+  }
+  gap(free_from, after + 1);
+  return stay;
+}
 
 /// How bad a line is: bytes over the target, of all positions.
 double badness(const Live& live, std::uint64_t target) { return Excess(live, target).bytes.back(); }
@@ -49,7 +111,7 @@ std::vector<Recompute::Candidate> Recompute::candidates(std::uint64_t target, st
   std::vector<std::uint32_t> last_seen(line_.tensors.size(), kNone);
   std::vector<Candidate> found;
   const auto offer = [&](Way way, TensorId tensor, std::uint32_t after, std::uint32_t position, double gain, double cost_ns) {
-    if (gain > 0) found.push_back({way, tensor, after, position, gain / cost_ns});
+    if (gain > 0) found.push_back({way, tensor, after, position, gain / cost_ns, {}});
   };
   const auto offer_chain = [&](TensorId tensor, std::uint32_t position) {
     const std::optional<Chain> chain = chains.of(tensor, position);
@@ -61,6 +123,7 @@ std::vector<Recompute::Candidate> Recompute::candidates(std::uint64_t target, st
     gain -= excess.without(chain->kept_longer, last_seen[tensor] + 1, position);
     offer(Way::kRepeat, tensor, last_seen[tensor], position, gain, chain->cost_ns);
   };
+  if (line_.costs.host_bytes_per_ns > 0) offer_stays(must, excess, found);
   for (std::uint32_t position = 0; position < line_.order.size(); ++position) {
     const std::vector<Argument>& arguments = line_.nodes[line_.order[position]].arguments;
     for (const Argument& argument : arguments) {
@@ -88,6 +151,16 @@ std::vector<Recompute::Candidate> Recompute::candidates(std::uint64_t target, st
   return found;
 }
 
+void Recompute::offer_stays(const Excess& must, const Excess& wish, std::vector<Candidate>& found) const {
+  const std::vector<std::vector<std::uint32_t>> readers = readers_of(line_);
+  for (TensorId id = 0; id < line_.tensors.size(); ++id) {
+    if (!line_.tensors[id].may_leave || line_.tensors[id].bytes == 0) continue;
+    const std::optional<Stay> stay = stay_on_host(line_, live_, id, readers, must, wish);
+    if (!stay || stay->must <= 0) continue;
+    found.push_back({Way::kLiveOnHost, id, 0, 0, stay->gain / stay->cost_ns, stay->loads});
+  }
+}
+
 bool Recompute::apply(const Candidate& candidate) {
   switch (candidate.way) {
     case Way::kRepeat:
@@ -101,6 +174,9 @@ bool Recompute::apply(const Candidate& candidate) {
       break;
     case Way::kWaitOnHost:
       wait_on_host(line_, candidate.tensor, candidate.last_use, candidate.use);
+      break;
+    case Way::kLiveOnHost:
+      live_on_host(line_, candidate.tensor, end_of(line_, candidate.tensor), candidate.loads);
       break;
   }
   live_ = measure(line_);

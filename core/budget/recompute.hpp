@@ -1,5 +1,5 @@
 // Less memory for more work: a tensor that waits long for its next reader is dropped and computed again right before it, or
-// loaded again, or waits on the host; an input comes when it is needed.
+// loaded again, or waits on the host; an input comes when it is needed, and so does a state whose home is the host.
 //
 // Which tensors, is chosen by what a byte costs: each round takes the way that takes most off the positions above the target
 // per nanosecond of work, over the whole line, chains of repeated nodes included. The rounds go down a stair of
@@ -10,6 +10,8 @@
 #include "core/budget/line.hpp"
 
 namespace crucible::budget {
+
+struct Excess;  // recompute.cpp
 
 class Recompute {
  public:
@@ -25,15 +27,17 @@ class Recompute {
   std::uint32_t repeats() const;
 
  private:
-  enum class Way : std::uint8_t { kRepeat, kLoad, kComeLater, kWaitOnHost };
+  enum class Way : std::uint8_t { kRepeat, kLoad, kComeLater, kWaitOnHost, kLiveOnHost };
   struct Candidate {
     Way way = Way::kRepeat;
     TensorId tensor = kNone;
     std::uint32_t last_use = 0;  // position of the reader or writer before the gap
     std::uint32_t use = 0;  // position of the reader that gets the repeated content
     double rank = 0;        // bytes above the wish that go, per nanosecond
+    std::vector<std::uint32_t> loads = {};  // kLiveOnHost: positions of the readers that get a copy
   };
   std::vector<Candidate> candidates(std::uint64_t target, std::uint64_t wish) const;
+  void offer_stays(const Excess& must, const Excess& wish, std::vector<Candidate>& found) const;
   bool apply(const Candidate& candidate);
   bool repeat(TensorId tensor, std::uint32_t use);
   void load(TensorId tensor, std::uint32_t use);

@@ -1,6 +1,8 @@
 // Transfers as nodes. See transfer.hpp.
 #include "core/budget/transfer.hpp"
 
+#include <algorithm>
+
 namespace crucible::budget {
 namespace {
 
@@ -22,7 +24,7 @@ NodeId add_transfer(Line& line, TensorId from, bool to_host) {
   Tensor copy = line.tensors[from];
   copy.producer = id;
   copy.is_on_host = to_host;
-  copy.is_carried = copy.is_kept = false;
+  copy.is_carried = copy.is_kept = copy.may_leave = false;
   copy.home = kNone;
   line.tensors.push_back(copy);
   Node node;
@@ -67,6 +69,38 @@ void wait_on_host(Line& line, TensorId tensor, std::uint32_t after, std::uint32_
   give_to_readers(line, tensor, line.nodes[load].arguments[1].tensor, position);
   line.order.insert(line.order.begin() + position, load);
   line.order.insert(line.order.begin() + after + 1, store);
+}
+
+void live_on_host(Line& line, TensorId carried, TensorId end, const std::vector<std::uint32_t>& loads) {
+  TensorId old = carried;
+  std::vector<NodeId> added;
+  for (const std::uint32_t position : loads) {
+    added.push_back(add_transfer(line, carried, false));
+    const TensorId now = line.nodes.back().arguments[1].tensor;
+    give_to_readers(line, old, now, position);
+    old = now;
+  }
+  const auto behind = end == kNone ? line.order.end() : std::ranges::find(line.order, line.tensors[end].producer) + 1;
+  const std::size_t stored_at = static_cast<std::size_t>(behind - line.order.begin());
+  NodeId store = kNone;
+  if (end != kNone) {
+    store = add_transfer(line, end, true);
+    Tensor& home = line.tensors[line.nodes[store].arguments[1].tensor];
+    home.home = carried;
+    home.is_kept = true;
+    line.tensors[end].home = kNone;
+    line.tensors[end].is_kept = false;
+  }
+  line.tensors[carried].is_on_host = true;
+  line.tensors[carried].may_leave = false;
+  std::vector<NodeId> order;
+  std::size_t next = 0;
+  for (std::size_t position = 0; position <= line.order.size(); ++position) {
+    if (store != kNone && position == stored_at) order.push_back(store);
+    while (next < loads.size() && loads[next] == position) order.push_back(added[next++]);
+    if (position < line.order.size()) order.push_back(line.order[position]);
+  }
+  line.order = std::move(order);
 }
 
 }  // namespace crucible::budget

@@ -1,5 +1,5 @@
 // Copies between the device and the host, in a line: inputs that come when they are needed, and not before; tensors that wait
-// on the host for their next reader.
+// on the host for their next reader; states that live there.
 #pragma once
 
 #include "core/budget/line.hpp"
@@ -19,6 +19,11 @@ std::uint32_t keep_input_on_host(Line& line, const Live& live, TensorId input);
 /// The tensor goes to the host behind the node at `after` and comes back for the readers at `position` and behind it.
 /// Positions are those before the call, `after` < `position`.
 void wait_on_host(Line& line, TensorId tensor, std::uint32_t after, std::uint32_t position);
+
+/// A state or constant whose home is the host's memory from now on: `loads` are the positions in front of which it is copied to
+/// the device, each for the readers up to the next one; `end` (kNone: there is none) is copied back behind its producer.
+/// Positions are those before the call, ascending.
+void live_on_host(Line& line, TensorId carried, TensorId end, const std::vector<std::uint32_t>& loads);
 
 /// What it costs to bring a tensor from the host: an input from wherever inputs come, another one from host memory.
 double load_ns(const Line& line, TensorId tensor);

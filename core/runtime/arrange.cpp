@@ -70,8 +70,13 @@ class Arranger {
     for (const graph::Constant& constant : program_->constants) carried += bytes_of(constant.value);
     return {ErrorCode::kBadInput,
             fmt::format("the memory budget of {} bytes cannot be met: the smallest that works is {} bytes, with {} steps "
-                        "repeated ({} bytes without any); {} of them are states and constants, which are always there",
-                        memory_.budget_bytes, needed, smallest.report.repeats, report_.bound_ordered, carried)};
+                        "repeated and {} transfers ({} bytes without any); {}",
+                        memory_.budget_bytes, needed, smallest.report.repeats, smallest.report.transfers, report_.bound_ordered,
+                        memory_.costs.host_bytes_per_ns > 0
+                            ? fmt::format("{} more wait on the host", smallest.placement.host_plan.peak_bytes)
+                            : fmt::format("{} of them are states and constants, which are always there on a device without a link "
+                                          "to its host (--device-profile)",
+                                          carried))};
   }
 
   std::uint64_t bytes_of(graph::ValueId value) const {
@@ -84,10 +89,18 @@ class Arranger {
     return bytes;
   }
 
+  /// A constant that nothing reads goes to the host without a step more.
+  bool has_left(const budget::Line& line) const {
+    for (graph::ValueId id = 0; id < program_->values.size(); ++id) {
+      if (line.tensors[id].is_on_host != schedule_.on_host(id)) return true;
+    }
+    return false;
+  }
+
   /// The line as a program, a schedule and a placement.
   Result<Arranged> settle(const budget::Line& line) const {
     Arranged arranged{.program = program_, .schedule = {}, .placement = {}, .report = report_};
-    const bool is_as_it_was = line.nodes.size() == schedule_.steps.size() && report_.moved == 0;
+    const bool is_as_it_was = line.nodes.size() == schedule_.steps.size() && report_.moved == 0 && !has_left(line);
     if (is_as_it_was) {
       arranged.schedule = schedule_;
     } else {

@@ -122,6 +122,31 @@ TEST(Budget, LetsTensorsWaitOnTheHostWhereThatIsCheaper) {
   }
 }
 
+/// States of one iteration are read in the next one, so three of them show whether the host has the new ones.
+TEST(Budget, LetsStatesLiveOnTheHost) {
+  const budget::Costs link{.host_bytes_per_ns = 20};
+  for (const std::uint64_t seed : {7u, 12u, 31u}) {
+    const Recording recording = record(deep_program(seed), 3);
+    std::uint64_t carried = 0;
+    for (const graph::State& state : recording.program.states) {
+      carried += 4 * static_cast<std::uint64_t>(recording.program.values[state.start].elements);
+    }
+    const Outcome free = replay(recording, {});
+    const std::string refusal = replay(recording, with(1, link)).error;
+    EXPECT_THAT(refusal, HasSubstr("more wait on the host"));
+    const std::uint64_t smallest = smallest_of(refusal);
+    EXPECT_LT(smallest, carried);
+    for (const std::uint64_t budget : {(free.arena_bytes + smallest) / 2, smallest}) {
+      for (const bool poison : {false, true}) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << budget << " of " << free.arena_bytes << " bytes, poison " << poison);
+        const Outcome tight = replay(recording, with(budget, link, poison));
+        expect_same_bits(free, tight);
+        EXPECT_LE(poison ? 0 : tight.peak_bytes, budget);  // red zones take more
+      }
+    }
+  }
+}
+
 TEST(Budget, ThatCannotBeMetIsRefusedWithWhatWorks) {
   const Recording recording = record(deep_program(7), 1);
   const Outcome refused = replay(recording, with(1000));

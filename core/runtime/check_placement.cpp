@@ -120,6 +120,13 @@ class Checker {
         return failed(fmt::format("buffer {} ends behind the arena of {} bytes", buffer, placement_.plan.peak_bytes));
       }
     }
+    for (std::uint32_t buffer = 0; buffer < placement_.host_buffers.size(); ++buffer) {
+      std::uint64_t end = 0;
+      if (__builtin_add_overflow(placement_.host_plan.offsets[buffer], placement_.host_buffers[buffer].size_bytes, &end) ||
+          end > placement_.host_plan.peak_bytes) {
+        return failed(fmt::format("buffer {} of the host ends behind its arena of {} bytes", buffer, placement_.host_plan.peak_bytes));
+      }
+    }
     for (const std::uint32_t scratch : placement_.scratch_of) {
       if (scratch != kNone && scratch >= placement_.buffers.size()) {
         return failed(fmt::format("a step's scratch is buffer {} of {}", scratch, placement_.buffers.size()));
@@ -249,7 +256,7 @@ class Checker {
     for (const graph::State& state : program_.states) {
       CRUCIBLE_TRY(const Bytes home, bytes_of(state.start, "the end of the iteration"));
       ValueId found = kNone;
-      if (!contents_.holds(home, state.end, found)) {
+      if (!contents_of(state.start).holds(home, state.end, found)) {
         return failed(fmt::format("state {} should come home as {} at bytes [{}, {}), which hold {}",
                                   value_name(state.start), value_name(state.end), home.begin, home.end,
                                   value_name(found)));

@@ -78,7 +78,7 @@ class Placer {
     share_states();
     share_in_place();
     make_buffers();
-    make_host_buffers();
+    CRUCIBLE_TRY_VOID(make_host_buffers());
     add_scratch(scratch_bytes);
     add_home_copies();
     placement_.red_zone_bytes = red_zone_bytes_;
@@ -233,15 +233,29 @@ class Placer {
     }
   }
 
-  /// Transfers alone touch what is on the host: it shares nothing, and is alive from the first to the last of them.
-  void make_host_buffers() {
+  /// Transfers alone touch what is on the host: it is alive from the first to the last of them, or all the time. The two ends of
+  /// a state share a buffer, nothing else does.
+  Result<void> make_host_buffers() {
     placement_.host_of.assign(program_.values.size(), kNone);
-    for (ValueId value = 0; value < spans_.size(); ++value) {
-      if (!schedule_.on_host(value) || !spans_[value].used()) continue;
-      placement_.host_of[value] = static_cast<std::uint32_t>(placement_.host_buffers.size());
-      placement_.host_buffers.push_back({bytes_of(program_.values[value]), static_cast<std::uint32_t>(spans_[value].first),
-                                         static_cast<std::uint32_t>(spans_[value].last + 1)});
+    for (const std::vector<ValueId>& members : members_) {
+      memory::Buffer buffer{.size_bytes = 0, .begin = 0xffffffffu, .end = 0};
+      for (const ValueId value : members) {
+        if (!schedule_.on_host(value) || !spans_[value].used()) continue;
+        placement_.host_of[value] = static_cast<std::uint32_t>(placement_.host_buffers.size());
+        buffer.size_bytes = std::max(buffer.size_bytes, bytes_of(program_.values[value]));
+        buffer.begin = std::min(buffer.begin, static_cast<std::uint32_t>(std::max<std::int64_t>(spans_[value].first, 0)));
+        buffer.end = std::max(buffer.end, static_cast<std::uint32_t>(spans_[value].last + 1));
+      }
+      if (buffer.end > 0) placement_.host_buffers.push_back(buffer);
     }
+    for (const graph::State& state : program_.states) {
+      if (!schedule_.on_host(state.start) && !schedule_.on_host(state.end)) continue;
+      if (placement_.host_of[state.start] != placement_.host_of[state.end]) {
+        return Error{ErrorCode::kInternal, fmt::format("placement: state {} lives on the host and does not end in its place there",
+                                                       program_.values[state.start].name)};
+      }
+    }
+    return {};
   }
 
   void add_scratch(const std::vector<std::uint64_t>& scratch_bytes) {

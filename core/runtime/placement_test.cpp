@@ -116,6 +116,78 @@ TEST(Placement, WhatNothingReadsHasNoBuffer) {
   EXPECT_NE(placement.buffer_of[idle], kNone);  // carried all the same
 }
 
+/// A weight that lives on the host: loaded, halved, stored; `late` loads the old one once more behind that.
+struct HostState {
+  ProgramBuilder b;
+  ValueId w = b.state("w", {64}), loaded = b.op(OpKind::kCopy, {b.whole(w)}, {64});
+  ValueId next = b.op(OpKind::kMultiply, {b.whole(loaded), b.number(0.5)}, {64});
+  ValueId stored = b.op(OpKind::kCopy, {b.whole(next)}, {64});
+  kernel::Schedule schedule;
+
+  explicit HostState(bool late) {
+    const ValueId again = late ? b.op(OpKind::kCopy, {b.whole(w)}, {64}) : next;
+    b.loss("loss", b.op(OpKind::kNegate, {b.whole(again)}, {64}));
+    b.end_state(w, stored);
+    schedule = naive_schedule(b.program, true);
+    schedule.in_place.clear();
+    schedule.is_on_host.assign(b.program.values.size(), false);
+    schedule.is_on_host[w] = schedule.is_on_host[stored] = true;
+    for (kernel::Step& step : schedule.steps) {
+      if (b.program.ops[step.ops[0]].kind == OpKind::kCopy) step.kind = kernel::StepKind::kTransfer;
+    }
+  }
+  Result<Placement> place() const {
+    return runtime::place(b.program, schedule, std::vector<std::uint64_t>(schedule.steps.size(), 0));
+  }
+};
+
+TEST(Placement, AStateOnTheHostTakesNothingOfTheDevice) {
+  const HostState it(false);
+  const Result<Placement> placed = it.place();
+  ASSERT_TRUE(placed) << placed.error().message;
+  EXPECT_EQ(placed->buffer_of[it.w], kNone);
+  EXPECT_EQ(placed->buffer_of[it.stored], kNone);
+  EXPECT_EQ(placed->host_of[it.w], placed->host_of[it.stored]);
+  EXPECT_TRUE(placed->home_copies.empty());
+  EXPECT_EQ(placed->host_plan.peak_bytes, 256u);
+  EXPECT_EQ(placed->host_buffers.size(), 1u);
+  const memory::Buffer& home = placed->host_buffers[placed->host_of[it.w]];
+  EXPECT_EQ(home.begin, 0u);
+  EXPECT_EQ(home.end, it.schedule.steps.size() + 1);  // all the time
+}
+
+TEST(Placement, RefusesAStateOnTheHostThatDoesNotEndThere) {
+  const Result<Placement> late = HostState(true).place();
+  ASSERT_FALSE(late);
+  EXPECT_THAT(late.error().message, HasSubstr("state w lives on the host and does not end in its place there"));
+  HostState away(false);
+  away.schedule.is_on_host[away.stored] = false;
+  const Result<Placement> ends_on_device = away.place();
+  ASSERT_FALSE(ends_on_device);
+  EXPECT_THAT(ends_on_device.error().message, HasSubstr("state w lives on the host"));
+}
+
+TEST(Placement, IsRefusedWhenAStateDoesNotComeHomeToTheHost) {
+  const HostState it(false);
+  Result<Placement> placed = it.place();
+  ASSERT_TRUE(placed);
+  Placement behind = *placed, elsewhere = *placed, forgotten = *placed;
+  behind.host_plan.offsets[0] += kAlignment;
+  elsewhere.host_buffers.push_back(elsewhere.host_buffers[0]);
+  elsewhere.host_plan.offsets.push_back(kAlignment);
+  elsewhere.host_plan.peak_bytes += kAlignment;
+  elsewhere.host_of[it.stored] = 1;
+  forgotten.host_of[it.stored] = kNone;
+  const auto words = [&](const Placement& placement) {
+    const Result<void> checked = check_placement(it.b.program, it.schedule, placement);
+    return checked ? "no error" : checked.error().message;
+  };
+  EXPECT_EQ(words(*placed), "no error");
+  EXPECT_THAT(words(behind), HasSubstr("buffer 0 of the host ends behind its arena of 256 bytes"));
+  EXPECT_THAT(words(elsewhere), HasSubstr("state %0 (w) should come home as"));
+  EXPECT_THAT(words(forgotten), HasSubstr("which has no buffer"));
+}
+
 TEST(Placement, ScratchIsAliveInItsStepAlone) {
   const graph::Program program = training_step();
   const kernel::Schedule schedule = naive_schedule(program, true);

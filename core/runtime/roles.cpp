@@ -218,7 +218,8 @@ std::vector<Phase> phases_of_steps(const Assigner& assigner, const graph::Progra
     const bool reads = std::ranges::any_of(step.buffers, [&](const kernel::BufferArgument& argument) {
       return !argument.written && is_of_backward[argument.value];
     });
-    phases.push_back(phase_of_step(assigner, program, step, reads));
+    const bool is_transfer = step.kind == kernel::StepKind::kTransfer;  // belongs to what runs beside it
+    phases.push_back(is_transfer && !phases.empty() ? phases.back() : phase_of_step(assigner, program, step, reads));
     for (const kernel::BufferArgument& argument : step.buffers) {
       if (argument.written && phases.back() == Phase::kBackward) is_of_backward[argument.value] = true;
     }
@@ -244,6 +245,21 @@ std::vector<Use> find_uses(const graph::Program& program, const kernel::Schedule
     }
   }
   return uses;
+}
+
+/// A copy on the other side is what its original is; so is the new value of a state that is copied home to the host.
+void follow_transfers(const graph::Program& program, const kernel::Schedule& schedule, std::vector<ValueRole>& values) {
+  const auto take = [&](ValueId to, ValueId from) {
+    const std::uint32_t source = values[to].source;
+    values[to] = values[from];
+    values[to].source = source;
+  };
+  for (const kernel::Step& step : schedule.steps) {
+    if (step.kind != kernel::StepKind::kTransfer) continue;
+    const ValueId from = step.buffers[0].value, to = step.buffers[1].value;
+    const bool is_home = std::ranges::any_of(program.states, [&](const graph::State& state) { return state.end == to; });
+    is_home ? take(from, to) : take(to, from);
+  }
 }
 
 /// Per buffer: the roles of the values in it, by when steps first use them; neighbours of one role are one turn.
@@ -326,6 +342,7 @@ PlanRoles assign_roles(const graph::Program& program, const kernel::Schedule& sc
         uses[value].first != kNone && roles.steps[uses[value].first] == Phase::kForward && uses[value].in_backward;
     if (roles.values[value].role == Role::kTemporary && is_saved) roles.values[value].role = Role::kActivation;
   }
+  follow_transfers(program, schedule, roles.values);
   const std::size_t buffers = placement.buffers.size();
   roles.buffers.assign(buffers, Role::kWorkspace);
   roles.value_of.assign(buffers, kNone);

@@ -64,6 +64,29 @@ const ValueRole& of_name(const Planned& planned, const std::string& name) {
   return planned.roles.values[static_cast<std::size_t>(found - planned.program.values.begin())];
 }
 
+TEST(Roles, FollowWhatIsCopiedFromTheHostAndBack) {
+  ProgramBuilder b;
+  const ValueId w = b.state("body.w", {64}), loaded = b.op(graph::OpKind::kCopy, {b.whole(w)}, {64});
+  const ValueId next = b.op(graph::OpKind::kMultiply, {b.whole(loaded), b.number(0.5)}, {64});
+  const ValueId stored = b.op(graph::OpKind::kCopy, {b.whole(next)}, {64});
+  b.loss("loss", b.op(graph::OpKind::kNegate, {b.whole(loaded)}, {64}));
+  b.end_state(w, stored);
+  Planned planned{std::move(b.program), {}, {}, {}};
+  planned.schedule = naive_schedule(planned.program, false);
+  planned.schedule.is_on_host.assign(planned.program.values.size(), false);
+  planned.schedule.is_on_host[w] = planned.schedule.is_on_host[stored] = true;
+  planned.schedule.steps[0].kind = planned.schedule.steps[2].kind = kernel::StepKind::kTransfer;
+  Result<Placement> placed = place(planned.program, planned.schedule, std::vector<std::uint64_t>(planned.schedule.steps.size(), 0));
+  ASSERT_TRUE(placed) << placed.error().message;
+  planned.placement = *std::move(placed);
+  const PlanRoles roles = assign_roles(planned.program, planned.schedule, planned.placement, {{"body.w", trace::Role::kOptimizerState}});
+  for (const ValueId value : {loaded, next}) {
+    EXPECT_EQ(roles.values[value].role, Role::kOptimizerState) << value;
+    EXPECT_EQ(roles.values[value].name, "body.w");
+    EXPECT_EQ(roles.buffers[planned.placement.buffer_of[value]], Role::kOptimizerState);
+  }
+}
+
 TEST(Roles, OfATrainingStep) {
   const Planned planned = plan(recorded_step());
   EXPECT_EQ(of_name(planned, "body.first.w1").role, Role::kParameter);

@@ -53,6 +53,10 @@ std::uint64_t Session::State::offset_of(graph::ValueId value) const {
   return placement.plan.offsets[placement.buffer_of[value]];
 }
 
+std::span<std::byte> Session::State::on_host(graph::ValueId value) {
+  return std::span(host_arena).subspan(placement.host_plan.offsets[placement.host_of[value]], bytes_of(program->values[value]));
+}
+
 std::string Session::State::name_of(graph::ValueId value) const {
   const std::string& name = program->values[value].name;
   return name.empty() ? fmt::format("value {}", value) : name;
@@ -63,6 +67,7 @@ Result<void> Session::State::write_blob(graph::ValueId value, std::uint32_t blob
   if (blob == graph::kNone) {  // a state that the recording first saw being written starts as zeros
     if (interpreted) interpreted->values[value].assign(size, std::byte{0});
     if (size == 0 || interpreted) return {};
+    if (schedule.on_host(value)) return std::ranges::fill(on_host(value), std::byte{0}), Result<void>();
     const bool is_twice = std::ranges::find(loaded_twice, value) != loaded_twice.end();
     if (is_twice) CRUCIBLE_TRY_VOID(second_arena->fill(offset_of(value), size, 0));
     return arena->fill(offset_of(value), size, 0);
@@ -80,6 +85,7 @@ Result<void> Session::State::write_bytes(graph::ValueId value, std::vector<std::
   const bool is_empty = bytes.empty();
   if (interpreted) interpreted->values[value] = std::move(bytes);
   if (is_empty || interpreted) return {};
+  if (schedule.on_host(value)) return std::ranges::copy(bytes, on_host(value).begin()), Result<void>();
   const std::uint64_t offset = offset_of(value);
   if (std::ranges::find(loaded_twice, value) != loaded_twice.end()) CRUCIBLE_TRY_VOID(second_arena->write(offset, bytes));
   return arena->write(offset, bytes);

@@ -220,9 +220,6 @@ Result<void> Session::State::copy_into(const Segment& segment) {
 Result<void> Session::State::transfer(const kernel::Step& step, std::uint32_t index) {
   const graph::ValueId from = step.buffers[0].value, to = step.buffers[1].value;
   const std::uint64_t size = bytes_of(program->values[from]);
-  const auto on_host = [&](graph::ValueId value) {
-    return std::span(host_arena).subspan(placement.host_plan.offsets[placement.host_of[value]], size);
-  };
   if (program->values[from].kind == graph::ValueKind::kInput) {
     const auto input = std::ranges::find(program->inputs, from, &graph::Input::value);
     if (input == program->inputs.end() || loaded_iteration >= input->blobs.size()) {
@@ -240,6 +237,11 @@ Result<void> Session::State::transfer(const kernel::Step& step, std::uint32_t in
     const memory::Buffer& dead = placement.buffers[buffer];
     if (dead.end != index + 1 || dead.size_bytes == 0) continue;
     CRUCIBLE_TRY_VOID(arena->fill(placement.plan.offsets[buffer], dead.size_bytes - placement.red_zone_bytes, kPoisonByte));
+  }
+  for (std::size_t buffer = 0; buffer < placement.host_buffers.size(); ++buffer) {
+    const memory::Buffer& dead = placement.host_buffers[buffer];
+    const auto range = std::span(host_arena).subspan(placement.host_plan.offsets[buffer], dead.size_bytes);
+    if (dead.end == index + 1) std::ranges::fill(range, std::byte{kPoisonByte});
   }
   return {};
 }

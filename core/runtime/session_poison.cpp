@@ -13,9 +13,21 @@ namespace crucible::runtime {
 /// Everything but the buffers that carry something from one iteration to the next. Those are alive all the time, so no
 /// other buffer shares bytes with them.
 Result<void> Session::State::poison_transient() {
-  std::vector<bool> carried(placement.buffers.size(), false);
-  for (const graph::State& state : program->states) carried[placement.buffer_of[state.start]] = true;
-  for (const graph::Constant& constant : program->constants) carried[placement.buffer_of[constant.value]] = true;
+  std::vector<bool> carried(placement.buffers.size(), false), carried_on_host(placement.host_buffers.size(), false);
+  const auto carry = [&](graph::ValueId value) {
+    if (schedule.on_host(value)) {
+      carried_on_host[placement.host_of[value]] = true;
+    } else {
+      carried[placement.buffer_of[value]] = true;
+    }
+  };
+  for (const graph::State& state : program->states) carry(state.start);
+  for (const graph::Constant& constant : program->constants) carry(constant.value);
+  for (std::size_t buffer = 0; buffer < carried_on_host.size(); ++buffer) {
+    if (carried_on_host[buffer]) continue;
+    const auto range = std::span(host_arena).subspan(placement.host_plan.offsets[buffer], placement.host_buffers[buffer].size_bytes);
+    std::ranges::fill(range, std::byte{kPoisonByte});
+  }
   for (std::size_t buffer = 0; buffer < carried.size(); ++buffer) {
     if (carried[buffer] || placement.buffers[buffer].size_bytes == 0) continue;
     const std::uint64_t offset = placement.plan.offsets[buffer], size = placement.buffers[buffer].size_bytes;

@@ -50,6 +50,11 @@ Result<void> Session::State::interpret() {
 
 Result<void> Session::State::read_bytes(graph::ValueId value, std::uint64_t offset, std::span<std::byte> bytes) const {
   if (bytes.empty()) return {};
+  if (!interpreted && schedule.on_host(value)) {
+    const std::uint64_t from = placement.host_plan.offsets[placement.host_of[value]] + offset;
+    std::ranges::copy(std::span(host_arena).subspan(from, bytes.size()), bytes.begin());
+    return {};
+  }
   if (!interpreted) return arena->read(offset_of(value) + offset, bytes);
   const graph::Bytes& from = interpreted->values[value];
   if (offset > from.size() || bytes.size() > from.size() - offset) {

@@ -87,6 +87,8 @@ struct Session::State {
   Result<std::vector<std::byte>> final_bytes(const graph::State& state) const;
   Result<void> perturb_states(std::uint64_t seed);
   std::uint64_t offset_of(graph::ValueId value) const;
+  /// Where a value on the host lies; the device has none of it.
+  std::span<std::byte> on_host(graph::ValueId value);
   std::string name_of(graph::ValueId value) const;
   static std::uint64_t bytes_of(const graph::Value& value);
 };

@@ -32,7 +32,7 @@ std::string ways(const runtime::Fit& fit) {
   if (fit.carried_bytes > fit.usable_bytes) {
     return fmt::format(
         "  parameters, buffers and optimizer states alone are {}: recomputation cannot help. They must\n"
-        "  be fewer (a smaller model, an optimizer with less state), narrower, or lie elsewhere.\n",
+        "  be fewer (a smaller model, an optimizer with less state), narrower, or live on the host.\n",
         bytes(fit.carried_bytes));
   }
   if (fit.floor_bytes > fit.usable_bytes) {
