@@ -23,6 +23,9 @@ using UnitId = std::uint32_t;
 
 constexpr std::size_t kMostMembers = 160;
 constexpr std::size_t kMostBuffers = 32, kMostSingles = 128;  // the second where every operand is one element
+// What a large group reads has to wait for the last of it: partial gradients of fifty steps in time would all be alive at once.
+constexpr std::size_t kMostWaiting = 8;
+constexpr std::int64_t kLargeElements = 2048;
 constexpr std::int64_t kParallelElements = 32768;             // fewer are done by one thread anyway
 constexpr std::int64_t kFewItems = 4;
 
@@ -131,6 +134,7 @@ class Fuser {
     if (first.members.size() + second.members.size() > kMostMembers) return std::nullopt;
     auto merged = merge_groups(first, second);
     if (!merged || buffer_count(*merged) > (merged->sizes.empty() ? kMostSingles : kMostBuffers)) return std::nullopt;
+    if (merged->elements() >= kLargeElements && temporaries_read(*merged) > kMostWaiting) return std::nullopt;
     // A large parallel loop must not become one of few items.
     const std::int64_t items = work_items(*merged);
     for (const Group* part : {&first, &second}) {
@@ -138,6 +142,18 @@ class Fuser {
         return std::nullopt;
     }
     return merged;
+  }
+
+  /// Of the values that it reads: those that another unit makes.
+  std::size_t temporaries_read(const Group& group) const {
+    std::set<ValueId> read, made;
+    for (const Member& member : group.members) {
+      made.insert(member.output.value);
+      for (const Access& input : member.inputs) {
+        if (input.value != kNone && program_.values[input.value].producer != kNone) read.insert(input.value);
+      }
+    }
+    return static_cast<std::size_t>(std::ranges::count_if(read, [&](ValueId value) { return !made.contains(value); }));
   }
 
   static std::size_t buffer_count(const Group& group) {

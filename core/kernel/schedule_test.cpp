@@ -162,6 +162,29 @@ void add_map_patterns(std::deque<Pattern>& patterns) {
   }
 }
 
+/// Fifty partial gradients, added as they come: one kernel for all of them would keep all alive until the last is there.
+TEST(Fusion, LetsFewLargeTensorsWaitForEachOther) {
+  for (const std::int64_t side : {16, 64}) {
+    TestProgram t(11);
+    const Operand x = t.input(DType::kF32, {side, side});
+    Operand sum = t.op(OpKind::kMatMul, {x, x}, {side, side});
+    for (int i = 0; i < 50; ++i) {
+      const Operand part = t.op(OpKind::kMatMul, {x, permuted(x, {1, 0})}, {side, side});
+      sum = t.op(OpKind::kAdd, {sum, part}, {side, side});
+    }
+    t.keep(sum);
+    const Result<Schedule> made = schedule(t.program, {});
+    ASSERT_TRUE(made) << made.error().message;
+    std::size_t most = 0;
+    for (const Step& step : made->steps) most = std::max(most, step.buffers.size());
+    if (side == 64) {
+      EXPECT_EQ(most, 9u) << "eight operands and the result";
+    } else {
+      EXPECT_GT(most, 9u) << "small ones are cheaper to keep than to launch for";
+    }
+  }
+}
+
 TEST(Patterns, AreOneKernelEachAndAgreeWithTheInterpreter) {
   if (HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
   std::deque<Pattern> patterns;
