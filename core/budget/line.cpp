@@ -74,9 +74,7 @@ bool goes_home(const Line& line, const Live& live, const std::vector<std::uint32
   const TensorId start = line.tensors[end].home;
   if (last_read[start] == kNone || last_read[start] < live.first[end]) return true;
   if (last_read[start] != live.first[end]) return false;
-  const Node& writer = line.nodes[line.tensors[end].producer];
-  return std::ranges::any_of(writer.aliases,
-                             [&](const Alias& alias) { return alias.operand == start && alias.result == end; });
+  return line.tensors[end].is_over_home;
 }
 
 /// Bytes that the node at `position` saves by writing results over operands that die there.
@@ -118,6 +116,8 @@ Line make_line(const graph::Program& program, const kernel::Schedule& schedule,
   }
   for (const kernel::InPlace& pair : schedule.aliases) {
     line.nodes[pair.step].aliases.push_back({pair.operand, pair.result});
+    Tensor& result = line.tensors[pair.result];
+    result.is_over_home |= result.home == pair.operand && result.producer == pair.step;
   }
   for (Node& node : line.nodes) {
     std::ranges::stable_sort(node.aliases, [&](const Alias& a, const Alias& b) {

@@ -23,6 +23,7 @@ struct Tensor {
   graph::ValueId value = graph::kNone;   // whose content it has
   NodeId producer = kNone;               // kNone: the host writes it before the first node
   TensorId home = kNone;                 // of a state's end: its start, whose buffer it takes when it may
+  bool is_over_home = false;             // its producer may write it over the old content that it reads
   bool is_carried = false;               // states and constants: alive all the time
   bool is_kept = false;                  // needed after the last node
   bool is_input = false;                 // the host gives it anew in each iteration, and can give it again
