@@ -128,6 +128,7 @@ Result<int> plan(const PlanOptions& options) {
       static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count());
   const runtime::PlanRoles roles = runtime::assign_roles(program, schedule, placement, runtime::recorded_roles(trace));
   report.describe(program, schedule, placement, roles);
+  report.arranged = {memory.budget_bytes, placement.host_plan.peak_bytes, arranged.report, placement.certificate};
   if (profile) {
     report.answer = {*profile, runtime::fit(*profile, program, schedule, placement, roles, batch_of(trace))};
     if (!report.answer->fit.fits) {

@@ -135,6 +135,7 @@ Json PlanReport::to_json() const {
   document["steps"] = steps.size();
   document["time_ns"] = time_ns;
   document["kernels"] = kernels;
+  document["memory"] = arranged.to_json();
   if (answer) document["device_profile"] = fit_json(*answer);
   document["roles"] = roles_json(*this);
   document["phases"] = phases_json(*this);

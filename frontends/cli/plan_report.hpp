@@ -10,6 +10,7 @@
 #include "core/runtime/fit.hpp"
 #include "core/runtime/roles.hpp"
 #include "core/runtime/session.hpp"
+#include "frontends/cli/arranged.hpp"
 
 namespace crucible::cli {
 
@@ -58,6 +59,7 @@ struct PlanReport {
   std::uint64_t time_ns = 0;  // lifetimes, offsets and the check
   int depth = 0;              // of modules in tables; 0: what keeps them readable
   std::optional<ProfileAnswer> answer = {};
+  ArrangedMemory arranged = {};
 
   /// Names, roles and places of every buffer and step.
   void describe(const graph::Program& program, const kernel::Schedule& schedule, const runtime::Placement& placement,

@@ -96,6 +96,7 @@ std::string figures(const PlanReport& report) {
                       optimal ? ": the plan is optimal" : "");
   text += fmt::format("buffers      {}, planned and checked in {}\n", report.buffers.size(),
                       format_ns(static_cast<double>(report.time_ns)));
+  text += report.arranged.to_text(13);
   return text + fmt::format("kernels      {}\n", report.kernels);
 }
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/runtime/arrange.hpp"
+#include "frontends/cli/arranged.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/receipt.hpp"
 
@@ -234,36 +234,9 @@ std::string verification_text(const runtime::Verification& verdict, bool colour)
   return text;
 }
 
-/// What the memory plan is based on and what it cost.
-Json memory_json(const ReplayReport& report) {
-  const runtime::ArrangeReport& arranged = report.session.arrange_report();
-  const memory::Certificate& certificate = report.session.placement().certificate;
-  return {{"budget_bytes", report.options.memory.budget_bytes == 0 ? Json(nullptr) : Json(report.options.memory.budget_bytes)},
-          {"bound_as_recorded_bytes", arranged.bound_as_recorded},
-          {"bound_ordered_bytes", arranged.bound_ordered},
-          {"steps_moved", arranged.moved},
-          {"steps_repeated", arranged.repeats},
-          {"repeated_share", arranged.step_ns > 0 ? arranged.repeat_ns / arranged.step_ns : 0},
-          {"transfers", arranged.transfers},
-          {"transfer_bytes", arranged.transfer_bytes},
-          {"host_bytes", report.session.placement().host_plan.peak_bytes},
-          {"certificate", {{"sha256", certificate.digest.hex()}, {"verdict", certificate.verdict}}}};
-}
-
-/// "order: 31 of 268 steps moved, ...": only what was done.
-std::string arranged_text(const ReplayReport& report) {
-  const runtime::ArrangeReport& arranged = report.session.arrange_report();
-  std::string text;
-  if (arranged.moved > 0) {
-    text += fmt::format("order     {} steps moved: {} alive at most instead of {}\n", arranged.moved,
-                        format_bytes(arranged.bound_ordered), format_bytes(arranged.bound_as_recorded));
-  }
-  if (arranged.repeats > 0 || arranged.transfers > 0) {
-    text += fmt::format("budget    {} steps run again (an estimated {:.0f}% more work), {} transfers of {}\n", arranged.repeats,
-                        100 * arranged.repeat_ns / std::max(arranged.step_ns, 1.0), arranged.transfers,
-                        format_bytes(arranged.transfer_bytes));
-  }
-  return text;
+ArrangedMemory arranged(const ReplayReport& report) {
+  const runtime::Placement& placement = report.session.placement();
+  return {report.options.memory.budget_bytes, placement.host_plan.peak_bytes, report.session.arrange_report(), placement.certificate};
 }
 
 }  // namespace
@@ -291,7 +264,7 @@ Json ReplayReport::to_json() const {
   document["planned_peak_bytes"] = if_planned(plan.peak_bytes);
   document["lower_bound_bytes"] = if_planned(plan.lower_bound_bytes);
   document["arena_bytes"] = if_planned(session.arena_bytes());
-  document["memory"] = planned ? memory_json(*this) : Json(nullptr);
+  document["memory"] = planned ? arranged(*this).to_json() : Json(nullptr);
   document["compile_ns"] = if_planned(session.compile_ns());
   document["cache"] = if_planned(session.compiled_from_cache() ? "hit" : "miss");
   document["ops_per_iteration"] = trace.iterations.empty() ? 0u : trace.iterations[0].op_count;
@@ -333,7 +306,7 @@ std::string ReplayReport::to_text(bool colour) const {
     text += fmt::format("memory    planned peak {} ({}), lower bound {}, arena {}\n", format_bytes(plan.peak_bytes),
                         plan.peak_bytes == plan.lower_bound_bytes ? "optimal" : "not proved optimal",
                         format_bytes(plan.lower_bound_bytes), format_bytes(session.arena_bytes()));
-    text += arranged_text(*this);
+    text += arranged(*this).to_text(10);
   }
   text += fmt::format("time      {} per iteration (median of {})\n", format_ns(median(times_ns)), times_ns.size());
   if (const std::size_t draws = count_draws(program); draws > 0) {
