@@ -107,6 +107,28 @@ TEST(Fallback, TheSecondDeviceGivesTheSameBits) {
   }
 }
 
+/// Steps that run again, tensors that wait and states that live on the host, while two devices take turns.
+TEST(Fallback, TheSecondDeviceWorksWithinABudget) {
+  for (const std::uint64_t seed : {7u, 12u}) {
+    const Recording recording = record(deep_program(seed), 3);
+    const Outcome alone = replay(recording, open_cpu(), with(Fallback::kForbid, false));
+    for (const double link : {0.0, 20.0}) {
+      for (const bool poison : {true, false}) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed << ", link " << link << ", poison " << poison);
+        Options options = with(Fallback::kAllow, false, poison);
+        options.memory = {.budget_bytes = 1, .or_smallest = true, .costs = {.host_bytes_per_ns = link}};
+        for (const char* words : {"tanh", "sin"}) {
+          const Outcome split = on_refusing(recording, words, options);
+          ASSERT_EQ(alone.error + split.error, "");
+          EXPECT_EQ(split.losses, alone.losses) << words;
+          EXPECT_EQ(split.states, alone.states) << words;
+          EXPECT_FALSE(split.fallback.steps.empty()) << words;
+        }
+      }
+    }
+  }
+}
+
 TEST(Fallback, EveryKernelMayBeRefused) {
   const Recording recording = record(training_step(), 3, 2);
   const Outcome alone = replay(recording, open_cpu(), with(Fallback::kForbid));
