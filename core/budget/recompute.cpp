@@ -10,6 +10,7 @@
 namespace crucible::budget {
 namespace {
 
+constexpr std::size_t kTries = 24;        // candidates of a round that are looked at
 constexpr std::uint64_t kStair = 64;      // each target is this part below the peak
 constexpr std::uint64_t kLookAhead = 8;   // what counts as too much while choosing: so many parts of the peak more
 
@@ -46,50 +47,44 @@ std::vector<std::vector<std::uint32_t>> readers_of(const Line& line) {
   return readers;
 }
 
-TensorId end_of(const Line& line, TensorId state) {
-  for (TensorId id = 0; id < line.tensors.size(); ++id) {
-    if (line.tensors[id].home == state) return id;
-  }
-  return kNone;
-}
-
-/// Of a state or constant whose home would be the host's memory: where it is copied to the device, and what that gives.
-struct Stay {
-  std::vector<std::uint32_t> loads = {};
+/// A stay, and what it gives.
+struct Offer {
+  Stay stay;
   double must = 0, gain = 0;  // bytes that go of what is above the target, above the wish
   double cost_ns = 0;
+  double rank() const { return gain / cost_ns; }
 };
 
 /// A copy serves readers until too much is alive while it waits for the next one. Nothing when a reader of the old content
 /// comes behind the update: by then the host has the new one.
-std::optional<Stay> stay_on_host(const Line& line, const Live& live, TensorId carried, const std::vector<std::vector<std::uint32_t>>& readers,
-                                 const Excess& must, const Excess& wish) {
-  const TensorId end = end_of(line, carried);
+std::optional<Offer> offer_stay(const Line& line, const Live& live, TensorId carried, TensorId end,
+                                const std::vector<std::vector<std::uint32_t>>& readers, const Excess& must, const Excess& wish) {
   const auto after = static_cast<std::uint32_t>(line.order.size());
   const std::uint64_t bytes = line.tensors[carried].bytes;
   const std::uint32_t update = end == kNone ? after : live.first[end];
   if (!readers[carried].empty() && readers[carried].back() > update) return std::nullopt;
-  Stay stay;
+  Offer offer{.stay = {.carried = carried, .end = end}};
   const auto gap = [&](std::uint32_t from, std::uint32_t to) {
-    stay.must += must.without(bytes, from, to);
-    stay.gain += wish.without(bytes, from, to);
+    offer.must += must.without(bytes, from, to);
+    offer.gain += wish.without(bytes, from, to);
   };
   std::uint32_t free_from = 0;  // no copy is needed from here on
   for (const std::uint32_t position : readers[carried]) {
-    if (stay.loads.empty() || wish.without(bytes, free_from, position) > 0) {
-      stay.loads.push_back(position);
+    const bool needs_load = offer.stay.readers.empty() || wish.without(bytes, free_from, position) > 0;
+    offer.stay.readers.push_back({line.order[position], needs_load});
+    if (needs_load) {
       gap(free_from, position);
-      stay.cost_ns += load_ns(line, carried);
+      offer.cost_ns += load_ns(line, carried);
     }
     free_from = position + 1;
   }
   if (end != kNone) {
     gap(free_from, update);
     free_from = std::max(update, readers[end].empty() ? 0 : readers[end].back()) + 1;
-    stay.cost_ns += store_ns(line, end);
+    offer.cost_ns += store_ns(line, end);
   }
   gap(free_from, after + 1);
-  return stay;
+  return offer.must > 0 ? std::optional(std::move(offer)) : std::nullopt;
 }
 
 /// How bad a line is: bytes over the target, of all positions.
@@ -105,13 +100,14 @@ std::uint32_t Recompute::repeats() const {
 
 /// Every tensor that has no reader for a while in which too much is alive, with each way to do without it, best first.
 /// Counted is what is above the wish.
-std::vector<Recompute::Candidate> Recompute::candidates(std::uint64_t target, std::uint64_t wish) const {
+std::vector<Recompute::Candidate> Recompute::candidates(std::uint64_t target, std::uint64_t wish, const std::set<Key>& vain) const {
   const Excess must(live_, target), excess(live_, wish);
   const Chains chains(line_, live_);
   std::vector<std::uint32_t> last_seen(line_.tensors.size(), kNone);
   std::vector<Candidate> found;
   const auto offer = [&](Way way, TensorId tensor, std::uint32_t after, std::uint32_t position, double gain, double cost_ns) {
-    if (gain > 0) found.push_back({way, tensor, after, position, gain / cost_ns, {}});
+    Candidate candidate{way, tensor, after, position, gain / cost_ns, {}};
+    if (gain > 0 && !vain.contains(key_of(candidate))) found.push_back(std::move(candidate));
   };
   const auto offer_chain = [&](TensorId tensor, std::uint32_t position) {
     const std::optional<Chain> chain = chains.of(tensor, position);
@@ -123,7 +119,6 @@ std::vector<Recompute::Candidate> Recompute::candidates(std::uint64_t target, st
     gain -= excess.without(chain->kept_longer, last_seen[tensor] + 1, position);
     offer(Way::kRepeat, tensor, last_seen[tensor], position, gain, chain->cost_ns);
   };
-  if (line_.costs.host_bytes_per_ns > 0) offer_stays(must, excess, found);
   for (std::uint32_t position = 0; position < line_.order.size(); ++position) {
     const std::vector<Argument>& arguments = line_.nodes[line_.order[position]].arguments;
     for (const Argument& argument : arguments) {
@@ -147,17 +142,38 @@ std::vector<Recompute::Candidate> Recompute::candidates(std::uint64_t target, st
     }
     for (const Argument& argument : arguments) last_seen[argument.tensor] = position;
   }
+  if (line_.costs.host_bytes_per_ns > 0) offer_stays(must, excess, vain, found);
   std::ranges::stable_sort(found, [](const Candidate& a, const Candidate& b) { return a.rank > b.rank; });
   return found;
 }
 
-void Recompute::offer_stays(const Excess& must, const Excess& wish, std::vector<Candidate>& found) const {
+/// All at once as many as would do, of those that rank before any other way: a model has hundreds of small states, and to choose
+/// them one by one would mean to look at the whole line for each.
+void Recompute::offer_stays(const Excess& must, const Excess& wish, const std::set<Key>& vain, std::vector<Candidate>& found) const {
   const std::vector<std::vector<std::uint32_t>> readers = readers_of(line_);
+  std::vector<TensorId> end_of(line_.tensors.size(), kNone);
+  for (TensorId id = 0; id < line_.tensors.size(); ++id) {
+    if (line_.tensors[id].home != kNone) end_of[line_.tensors[id].home] = id;
+  }
+  std::vector<Offer> offers;
   for (TensorId id = 0; id < line_.tensors.size(); ++id) {
     if (!line_.tensors[id].may_leave || line_.tensors[id].bytes == 0) continue;
-    const std::optional<Stay> stay = stay_on_host(line_, live_, id, readers, must, wish);
-    if (!stay || stay->must <= 0) continue;
-    found.push_back({Way::kLiveOnHost, id, 0, 0, stay->gain / stay->cost_ns, stay->loads});
+    if (auto offer = offer_stay(line_, live_, id, end_of[id], readers, must, wish)) offers.push_back(*std::move(offer));
+  }
+  if (offers.empty()) return;
+  std::ranges::stable_sort(offers, std::ranges::greater(), &Offer::rank);
+  double other = 0, still = must.bytes.back();
+  for (const Candidate& candidate : found) other = std::max(other, candidate.rank);
+  Candidate several{.way = Way::kLiveOnHost, .rank = offers[0].rank()};
+  for (const Offer& offer : offers) {
+    if (!several.stays.empty() && (still <= 0 || offer.rank() < other)) break;
+    still -= offer.must;
+    several.stays.push_back(offer.stay);
+  }
+  if (several.stays.size() > 1 && !vain.contains(key_of(several))) found.push_back(std::move(several));
+  for (std::size_t i = 0; i < offers.size() && i < kTries; ++i) {
+    Candidate one{.way = Way::kLiveOnHost, .rank = offers[i].rank(), .stays = {std::move(offers[i].stay)}};
+    if (!vain.contains(key_of(one))) found.push_back(std::move(one));
   }
 }
 
@@ -176,7 +192,7 @@ bool Recompute::apply(const Candidate& candidate) {
       wait_on_host(line_, candidate.tensor, candidate.last_use, candidate.use);
       break;
     case Way::kLiveOnHost:
-      live_on_host(line_, candidate.tensor, end_of(line_, candidate.tensor), candidate.loads);
+      live_on_host(line_, candidate.stays);
       break;
   }
   live_ = measure(line_);
@@ -214,29 +230,37 @@ void Recompute::load(TensorId tensor, std::uint32_t use) {
   insert(line_, Chains(line_, live_), Chain{.nodes = {}, .loads = {tensor}}, use);
 }
 
+Recompute::Key Recompute::key_of(const Candidate& candidate) const {
+  if (!candidate.stays.empty()) return {candidate.way, candidate.stays[0].carried, kNone, candidate.stays.size()};
+  return {candidate.way, candidate.tensor, line_.order[candidate.use], 0};
+}
+
+bool Recompute::improve(std::uint64_t target, std::uint64_t wish, std::set<Key>& vain) {
+  const double bad = badness(live_, target);
+  std::size_t tries = 0;
+  // Chosen for what is above the wish, accepted for what it does above the target.
+  for (const Candidate& candidate : candidates(target, wish, vain)) {
+    if (++tries > kTries) return false;
+    const Key key = key_of(candidate);
+    Recompute before = *this;
+    if (apply(candidate) && badness(live_, target) < bad) return true;
+    *this = std::move(before);
+    vain.insert(key);
+  }
+  return false;
+}
+
 bool Recompute::descend() {
   const std::uint64_t target = live_.peak - live_.peak / kStair;
   const std::uint64_t wish = target - target / kLookAhead;
   const Recompute start = *this;
+  std::set<Key> vain;
   while (live_.peak > target) {
-    bool is_better = false;
-    const double bad = badness(live_, target);
-    constexpr std::size_t kTries = 24;
-    std::size_t tries = 0;
-    // Chosen for what is above the wish, accepted for what it does above the target.
-    for (const Candidate& candidate : candidates(target, wish)) {
-      if (++tries > kTries) break;
-      Recompute before = *this;
-      if (apply(candidate) && badness(live_, target) < bad) {
-        is_better = true;
-        break;
-      }
-      *this = std::move(before);
-    }
-    if (!is_better) {
-      *this = start;
-      return false;
-    }
+    if (improve(target, wish, vain)) continue;
+    vain.clear();  // what did not help may help now
+    if (improve(target, wish, vain)) continue;
+    *this = start;
+    return false;
   }
   return true;
 }

@@ -7,7 +7,10 @@
 // that is reported is one that can be asked for.
 #pragma once
 
-#include "core/budget/line.hpp"
+#include <set>
+#include <tuple>
+
+#include "core/budget/transfer.hpp"
 
 namespace crucible::budget {
 
@@ -34,10 +37,15 @@ class Recompute {
     std::uint32_t last_use = 0;  // position of the reader or writer before the gap
     std::uint32_t use = 0;  // position of the reader that gets the repeated content
     double rank = 0;        // bytes above the wish that go, per nanosecond
-    std::vector<std::uint32_t> loads = {};  // kLiveOnHost: positions of the readers that get a copy
+    std::vector<Stay> stays = {};  // of kLiveOnHost
   };
-  std::vector<Candidate> candidates(std::uint64_t target, std::uint64_t wish) const;
-  void offer_stays(const Excess& must, const Excess& wish, std::vector<Candidate>& found) const;
+  /// What a candidate is about, whatever has been put into the order since.
+  using Key = std::tuple<Way, TensorId, NodeId, std::size_t>;
+  Key key_of(const Candidate& candidate) const;
+  /// One round: the first candidate that helps. Those that do not are in vain until the next target.
+  bool improve(std::uint64_t target, std::uint64_t wish, std::set<Key>& vain);
+  std::vector<Candidate> candidates(std::uint64_t target, std::uint64_t wish, const std::set<Key>& vain) const;
+  void offer_stays(const Excess& must, const Excess& wish, const std::set<Key>& vain, std::vector<Candidate>& found) const;
   bool apply(const Candidate& candidate);
   bool repeat(TensorId tensor, std::uint32_t use);
   void load(TensorId tensor, std::uint32_t use);

@@ -1,13 +1,22 @@
 // Transfers as nodes. See transfer.hpp.
 #include "core/budget/transfer.hpp"
 
-#include <algorithm>
+#include <utility>
 
 namespace crucible::budget {
 namespace {
 
 double transfer_ns(const Line& line, TensorId tensor, double bytes_per_ns) {
   return static_cast<double>(line.tensors[tensor].bytes) / bytes_per_ns + line.costs.launch_ns;
+}
+
+void give_to(Node& reader, TensorId old, TensorId now) {
+  for (Argument& argument : reader.arguments) {
+    if (!argument.written && argument.tensor == old) argument.tensor = now;
+  }
+  for (Alias& alias : reader.aliases) {
+    if (alias.operand == old) alias.operand = now;
+  }
 }
 
 }  // namespace
@@ -37,15 +46,7 @@ NodeId add_transfer(Line& line, TensorId from, bool to_host) {
 }
 
 void give_to_readers(Line& line, TensorId old, TensorId now, std::uint32_t position) {
-  for (std::uint32_t p = position; p < line.order.size(); ++p) {
-    Node& reader = line.nodes[line.order[p]];
-    for (Argument& argument : reader.arguments) {
-      if (!argument.written && argument.tensor == old) argument.tensor = now;
-    }
-    for (Alias& alias : reader.aliases) {
-      if (alias.operand == old) alias.operand = now;
-    }
-  }
+  for (std::uint32_t p = position; p < line.order.size(); ++p) give_to(line.nodes[line.order[p]], old, now);
 }
 
 std::uint32_t keep_input_on_host(Line& line, const Live& live, TensorId input) {
@@ -71,34 +72,34 @@ void wait_on_host(Line& line, TensorId tensor, std::uint32_t after, std::uint32_
   line.order.insert(line.order.begin() + after + 1, store);
 }
 
-void live_on_host(Line& line, TensorId carried, TensorId end, const std::vector<std::uint32_t>& loads) {
-  TensorId old = carried;
-  std::vector<NodeId> added;
-  for (const std::uint32_t position : loads) {
-    added.push_back(add_transfer(line, carried, false));
-    const TensorId now = line.nodes.back().arguments[1].tensor;
-    give_to_readers(line, old, now, position);
-    old = now;
+void live_on_host(Line& line, const std::vector<Stay>& stays) {
+  std::vector<std::vector<NodeId>> before(line.nodes.size()), behind(line.nodes.size());  // per node: what goes there
+  for (const Stay& stay : stays) {
+    TensorId now = stay.carried;
+    for (const Stay::Reader& reader : stay.readers) {
+      if (reader.needs_load) {
+        before[reader.node].push_back(add_transfer(line, stay.carried, false));
+        now = line.nodes.back().arguments[1].tensor;
+      }
+      give_to(line.nodes[reader.node], stay.carried, now);
+    }
+    if (stay.end != kNone) {
+      const NodeId producer = line.tensors[stay.end].producer;
+      behind[producer].push_back(add_transfer(line, stay.end, true));
+      Tensor& home = line.tensors[line.nodes.back().arguments[1].tensor];
+      home.home = stay.carried;
+      home.is_kept = true;
+      line.tensors[stay.end].home = kNone;
+      line.tensors[stay.end].is_kept = false;
+    }
+    line.tensors[stay.carried].is_on_host = true;
+    line.tensors[stay.carried].may_leave = false;
   }
-  const auto behind = end == kNone ? line.order.end() : std::ranges::find(line.order, line.tensors[end].producer) + 1;
-  const std::size_t stored_at = static_cast<std::size_t>(behind - line.order.begin());
-  NodeId store = kNone;
-  if (end != kNone) {
-    store = add_transfer(line, end, true);
-    Tensor& home = line.tensors[line.nodes[store].arguments[1].tensor];
-    home.home = carried;
-    home.is_kept = true;
-    line.tensors[end].home = kNone;
-    line.tensors[end].is_kept = false;
-  }
-  line.tensors[carried].is_on_host = true;
-  line.tensors[carried].may_leave = false;
   std::vector<NodeId> order;
-  std::size_t next = 0;
-  for (std::size_t position = 0; position <= line.order.size(); ++position) {
-    if (store != kNone && position == stored_at) order.push_back(store);
-    while (next < loads.size() && loads[next] == position) order.push_back(added[next++]);
-    if (position < line.order.size()) order.push_back(line.order[position]);
+  for (const NodeId node : line.order) {
+    order.insert(order.end(), before[node].begin(), before[node].end());
+    order.push_back(node);
+    order.insert(order.end(), behind[node].begin(), behind[node].end());
   }
   line.order = std::move(order);
 }

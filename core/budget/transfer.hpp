@@ -2,6 +2,8 @@
 // on the host for their next reader; states that live there.
 #pragma once
 
+#include <vector>
+
 #include "core/budget/line.hpp"
 
 namespace crucible::budget {
@@ -20,10 +22,18 @@ std::uint32_t keep_input_on_host(Line& line, const Live& live, TensorId input);
 /// Positions are those before the call, `after` < `position`.
 void wait_on_host(Line& line, TensorId tensor, std::uint32_t after, std::uint32_t position);
 
-/// A state or constant whose home is the host's memory from now on: `loads` are the positions in front of which it is copied to
-/// the device, each for the readers up to the next one; `end` (kNone: there is none) is copied back behind its producer.
-/// Positions are those before the call, ascending.
-void live_on_host(Line& line, TensorId carried, TensorId end, const std::vector<std::uint32_t>& loads);
+/// A state or constant whose home is the host's memory from now on.
+struct Stay {
+  TensorId carried = kNone, end = kNone;  // kNone: it has no new content
+  struct Reader {
+    NodeId node = kNone;
+    bool needs_load = false;  // a copy is made in front of it, for it and those behind it up to the next one
+  };
+  std::vector<Reader> readers = {};  // all of them, as they stand in the order; the first needs a load
+};
+
+/// Gives each reader its copy, and copies the end back behind the node that makes it.
+void live_on_host(Line& line, const std::vector<Stay>& stays);
 
 /// What it costs to bring a tensor from the host: an input from wherever inputs come, another one from host memory.
 double load_ns(const Line& line, TensorId tensor);

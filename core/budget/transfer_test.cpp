@@ -48,7 +48,7 @@ TEST(LiveOnHost, LoadsBeforeReadersAndStoresBehindTheUpdate) {
   b.end_state(w, next);
   b.loss("loss", last);
   Line line = line_of(b.program);
-  live_on_host(line, w, next, {0, 2});
+  live_on_host(line, {{.carried = w, .end = next, .readers = {{0, true}, {2, true}}}});
   const NodeId loss = 4, first_load = 5, second_load = 6, store = 7;
   EXPECT_EQ(line.order, (std::vector<NodeId>{first_load, 0, 1, second_load, 2, store, 3, loss}));
   const TensorId first = line.nodes[first_load].arguments[1].tensor, second = line.nodes[second_load].arguments[1].tensor;
@@ -74,7 +74,7 @@ TEST(LiveOnHost, OldContentIsThereUntilTheNewOneComesHome) {
   b.end_state(w, next);
   b.loss("loss", b.op(OpKind::kAdd, {b.whole(y), b.whole(next)}, {4}));
   Line line = line_of(b.program);
-  live_on_host(line, w, next, {0});  // load, sin, negate, store, add, loss
+  live_on_host(line, {{.carried = w, .end = next, .readers = {{0, true}, {1, false}}}});  // load, sin, negate, store, add, loss
   const TensorId loaded = line.nodes[line.order[0]].arguments[1].tensor;
   const Live live = measure(line);
   const Chains chains(line, live);
