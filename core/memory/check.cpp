@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "core/memory/plan.hpp"
 
@@ -18,7 +19,7 @@ Error failed(std::string message) { return {ErrorCode::kCheckFailed, "memory pla
 struct Swept {
   std::uint64_t most_alive = 0;   // bytes, sizes rounded up
   std::uint64_t highest_end = 0;  // of a buffer, its size rounded up
-  std::uint64_t highest_pin = 0;  // end of a pinned buffer, its size rounded up
+  std::uint64_t highest_pin = 0;  // end of a pinned unit, its size rounded up
 };
 
 /// A buffer or a group of buffers: one range of bytes.
@@ -26,6 +27,7 @@ struct Unit {
   std::uint32_t first = 0;       // a buffer that occupies something
   std::uint64_t size_bytes = 0;  // the largest of its buffers that occupy something
   std::uint32_t alive = 0;       // buffers, at this moment of the sweep
+  bool is_pinned = false;        // one of its buffers is, were it one that occupies nothing
 };
 
 class Checker {
@@ -56,6 +58,8 @@ class Checker {
   /// Bytes of the unit that a buffer belongs to, rounded up.
   std::uint64_t unit_bytes(std::uint32_t i) const { return rounded(units_[unit_of_[i]].size_bytes, i); }
   std::uint32_t unit_of(std::uint32_t i) const { return unit_of_[i]; }
+  /// Where the unit that a buffer belongs to is pinned to, or kUnpinned.
+  std::uint64_t pin_of(std::uint32_t i) const { return units_[unit_of_[i]].is_pinned ? offsets_[i] : kUnpinned; }
 
  private:
   void find_period() {
@@ -102,10 +106,12 @@ class Checker {
   /// Who belongs together, and that groups lie at one offset.
   Result<void> find_units() {
     std::unordered_map<std::uint32_t, std::uint32_t> first_of_group, unit_of_group;
+    std::unordered_set<std::uint32_t> pinned_groups;
     unit_of_.assign(offsets_.size(), 0);
     for (std::uint32_t i = 0; i < offsets_.size(); ++i) {
       const Buffer& buffer = problem_.buffers[i];
-      const bool is_grouped = buffer.group != kNoGroup;
+      const bool is_grouped = buffer.group != kNoGroup, is_pinned = buffer.pinned_offset != kUnpinned;
+      if (is_grouped && is_pinned) pinned_groups.insert(buffer.group);
       if (is_grouped) {
         const std::uint32_t first = first_of_group.emplace(buffer.group, i).first->second;
         if (offsets_[first] != offsets_[i] || problem_.buffers[first].space != buffer.space) {
@@ -117,10 +123,16 @@ class Checker {
       if (occupies_nothing(buffer)) continue;
       const auto fresh = static_cast<std::uint32_t>(units_.size());
       const std::uint32_t unit = is_grouped ? unit_of_group.emplace(buffer.group, fresh).first->second : fresh;
-      if (unit == fresh) units_.push_back({.first = i});
+      if (unit == fresh) units_.push_back({.first = i, .is_pinned = is_pinned});
       unit_of_[i] = unit;
       units_[unit].size_bytes = std::max(units_[unit].size_bytes, buffer.size_bytes);
       CRUCIBLE_TRY_VOID(note_end(i));
+    }
+    for (Unit& unit : units_) {
+      unit.is_pinned = unit.is_pinned || pinned_groups.contains(problem_.buffers[unit.first].group);
+      if (!unit.is_pinned) continue;
+      std::uint64_t& highest = swept_[problem_.buffers[unit.first].space].highest_pin;
+      highest = std::max(highest, offsets_[unit.first] + unit_bytes(unit.first));  // fits: note_end() has seen its largest
     }
     return {};
   }
@@ -133,7 +145,6 @@ class Checker {
       return failed(fmt::format("buffer {} of {} bytes at {} ends behind the arena: no arena is that large", i, buffer.size_bytes, offsets_[i]));
     }
     swept.highest_end = std::max(swept.highest_end, end);
-    if (buffer.pinned_offset != kUnpinned) swept.highest_pin = std::max(swept.highest_pin, end);
     return {};
   }
 
@@ -258,8 +269,8 @@ Result<void> check_bound(const Problem& problem, std::uint32_t space, const Spac
   }
   std::ranges::sort(seen);
   if (std::ranges::adjacent_find(seen) != seen.end()) return failed("a witness is not a buffer alive, or is named twice");
-  const bool is_pin = plan.witness.size() == 1 && problem.buffers[plan.witness[0]].pinned_offset != kUnpinned &&
-                      problem.buffers[plan.witness[0]].pinned_offset + sum == plan.lower_bound_bytes;
+  const std::uint64_t pin = plan.witness.size() == 1 ? checker.pin_of(plan.witness[0]) : kUnpinned;
+  const bool is_pin = pin != kUnpinned && pin + sum == plan.lower_bound_bytes;
   if (sum != plan.lower_bound_bytes && !is_pin) {
     return failed(fmt::format("the witness adds up to {} bytes, the lower bound is {}", sum, plan.lower_bound_bytes));
   }

@@ -123,5 +123,20 @@ TEST_F(CheckRefuses, AMissingOffset) {
   EXPECT_THAT(refusal(), HasSubstr("2 offsets for 3 buffers"));
 }
 
+TEST(Check, AGroupIsPinnedWithItsLargestBuffer) {
+  Problem problem;
+  problem.buffers = {{.size_bytes = 64, .begin = 0, .end = 2, .pinned_offset = 128, .group = 0},
+                     {.size_bytes = 256, .begin = 1, .end = 3, .group = 0}};
+  for (const std::uint32_t end : {2u, 0u}) {  // 0: the pinned one occupies nothing
+    problem.buffers[0].end = end;
+    Solution solution = *solve(problem);
+    EXPECT_EQ(solution.spaces[0].lower_bound_bytes, 384u);
+    EXPECT_TRUE(solution.spaces[0].optimal);
+    EXPECT_TRUE(check(problem, solution));
+    solution.spaces[0].lower_bound_bytes = 256;
+    EXPECT_FALSE(check(problem, solution));
+  }
+}
+
 }  // namespace
 }  // namespace crucible::memory

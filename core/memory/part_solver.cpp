@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <span>
 #include <thread>
 
 #include "core/memory/exact.hpp"
@@ -48,14 +49,13 @@ class PartSolver {
   PartResult run() {
     fixed_tiers();
     if (is_done()) return std::move(result_);
-    const bool is_small = part_.blocks.size() <= ExactSearch::kMaxBlocks;
-    if (!is_small) {
-      search(goal_.passes);
+    if (!is_small()) {
+      search();
       return std::move(result_);
     }
     ExactSearch exact(part_);
     aim(exact, goal_.passes / 4);
-    if (!is_done()) search(goal_.passes / 4);
+    if (!is_done()) search();
     if (!is_done()) aim(exact, goal_.passes / (goal_.has_capacity ? 2 : 4));
     if (!is_done() && !goal_.has_capacity) descend(exact, goal_.passes - std::min(goal_.passes, result_.passes));
     return std::move(result_);
@@ -76,25 +76,39 @@ class PartSolver {
     if (placed.peak < result_.best.peak) result_.best = placed;
   }
 
+  bool is_small() const { return part_.blocks.size() <= ExactSearch::kMaxBlocks; }
+  std::uint64_t search_passes() const { return is_small() ? goal_.passes / 4 : goal_.passes; }
+  std::uint64_t pass_cost() const { return part_.is_plain() ? 1 : kFirstFitPasses; }
+
   /// Skyline in the ranks, then first fit and best fit in three of them; fits in all ranks where skyline does not know
   /// the rules.
   void fixed_tiers() {
-    const bool is_plain = part_.is_plain();
-    const std::uint32_t lines = is_plain ? std::min(goal_.fixed_passes, kRanks) : 0;
+    const bool is_plain = part_.is_plain(), keeps_starts = search_passes() >= 2 * pass_cost();
+    constexpr std::uint32_t kLineRanks[] = {0, 1, 2, 3, 4, 5}, kLoadRanks[] = {0, 3, 4};
     constexpr std::uint32_t kFitRanks[] = {4, 5, 0, 3, 2, 1};
+    const bool is_large = part_.blocks.size() > kManyToRank && !keeps_starts;
+    const std::span<const std::uint32_t> line_ranks = is_large ? std::span<const std::uint32_t>(kLoadRanks) : kLineRanks;
+    const std::uint32_t lines = is_plain ? std::min(goal_.fixed_passes, static_cast<std::uint32_t>(line_ranks.size())) : 0;
     std::uint32_t fits = std::min(goal_.fixed_passes, is_plain ? kRanks / 2 : kRanks);
     if (is_plain && part_.blocks.size() > kManyToFit) fits = std::min(fits, 1u);
     if (is_plain && (part_.blocks.size() > kFitLimit || !goal_.first_fit)) fits = 0;
     starts_.resize(lines + (goal_.best_fit ? 2 : 1) * fits);
     const auto count = static_cast<std::uint32_t>(starts_.size());
+    std::atomic<std::uint64_t> lowest = kNoLimit;  // peak so far, not below the target
     const std::uint32_t found = run_jobs(count, goal_.threads, [&](std::uint32_t job, const std::atomic<bool>&) {
       Start& start = starts_[job];
       const bool is_line = job < lines;
-      start.order = ranked(part_, is_line ? job : kFitRanks[(job - lines) % fits]);
+      // What is higher than another is dropped half done, unless the search wants to go on from it. What is not is never
+      // dropped, so that the result does not depend on which job is faster.
+      const std::uint64_t limit = keeps_starts && (is_line || !is_plain) ? kNoLimit : lowest.load();
+      start.order = ranked(part_, is_line ? line_ranks[job] : kFitRanks[(job - lines) % fits]);
       if (is_line) {
-        Skyline(part_).pass(start.order, kNoLimit, start.placed);
+        Skyline(part_).pass(start.order, limit, start.placed);
       } else {
-        FirstFit(part_, job - lines < fits ? Gap::kLowest : Gap::kSmallest).pass(start.order, kNoLimit, start.placed);
+        FirstFit(part_, job - lines < fits ? Gap::kLowest : Gap::kSmallest).pass(start.order, limit, start.placed);
+      }
+      const std::uint64_t reached = std::max(start.placed.peak, goal_.target);
+      for (std::uint64_t old = lowest; reached < old && !lowest.compare_exchange_weak(old, reached);) {
       }
       return start.placed.peak <= goal_.target;
     });
@@ -106,9 +120,8 @@ class PartSolver {
   }
 
   /// The search on ranks: many short chains, then the best of them for longer. The first to reach the target wins.
-  void search(std::uint64_t passes) {
-    const std::uint64_t cost = part_.is_plain() ? 1 : kFirstFitPasses;
-    const std::uint64_t half = passes / cost / 2;
+  void search() {
+    const std::uint64_t half = search_passes() / pass_cost() / 2;
     if (half == 0 || starts_.empty()) return;
     const auto count = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(half / kChainPasses, 1, kMaxChains));
     std::vector<Chain> chains;
@@ -116,14 +129,14 @@ class PartSolver {
       const Start& start = starts_[number / kChainsPerStart % starts_.size()];
       chains.emplace_back(part_, start.order, start.placed, number, goal_.target);
     }
-    if (go_on(chains, half / count, cost)) return;
+    if (go_on(chains, half / count)) return;
     std::ranges::stable_sort(chains, {}, [](const Chain& chain) { return chain.best().peak; });
     chains.erase(chains.begin() + (count + kKeepOneOf - 1) / kKeepOneOf, chains.end());
-    go_on(chains, half / chains.size(), cost);
+    go_on(chains, half / chains.size());
   }
 
   /// True when one has reached the target.
-  bool go_on(std::vector<Chain>& chains, std::uint64_t passes, std::uint64_t cost) {
+  bool go_on(std::vector<Chain>& chains, std::uint64_t passes) {
     const auto count = static_cast<std::uint32_t>(chains.size());
     const std::uint32_t found =
         run_jobs(count, goal_.threads, [&](std::uint32_t number, const std::atomic<bool>& stop) {
@@ -132,7 +145,7 @@ class PartSolver {
         });
     const std::uint32_t run = std::min(count, found + 1);
     for (std::uint32_t number = 0; number < run; ++number) keep(chains[number].best());
-    result_.passes += passes * cost * run;
+    result_.passes += passes * pass_cost() * run;
     return found < count;
   }
 
@@ -171,6 +184,7 @@ class PartSolver {
   }
 
   static constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
+  static constexpr std::size_t kManyToRank = 20'000;  // blocks: beyond, skyline wins in the ranks by load, if at all
   static constexpr std::size_t kManyToFit = 5'000;  // blocks: beyond, first fit is slow and only its best rank is tried
   static constexpr std::size_t kFitLimit = 200'000;  // blocks: beyond, not even that
   static constexpr std::uint64_t kChainPasses = 25;  // of a short chain, at least

@@ -50,6 +50,11 @@ inline Problem random_problem(std::uint32_t seed, std::uint32_t count, std::uint
     const bool is_one = pair.first == pair.second || (group != kNoGroup && group == problem.buffers[pair.second].group);
     if (!is_one) problem.apart.push_back(pair);
   }
+  for (Buffer& buffer : problem.buffers) {  // any one of a group, the smallest or one that occupies nothing too
+    if (buffer.group == kNoGroup || !chance(pins, 8)) continue;
+    const auto has_pin = [&](const Buffer& other) { return other.group == buffer.group && other.pinned_offset != kUnpinned; };
+    if (std::ranges::none_of(problem.buffers, has_pin)) buffer.pinned_offset = 16 * below(2 + largest / 16);
+  }
   return problem;
 }
 

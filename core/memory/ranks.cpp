@@ -3,12 +3,23 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
+#include <functional>
 
 namespace crucible::memory {
 namespace {
 
-std::array<std::uint64_t, 3> key(const Part& part, std::uint32_t block, std::uint32_t rank) {
+struct Keyed {
+  std::array<std::uint64_t, 3> key = {};
+  std::uint32_t block = 0;
+  bool operator<(const Keyed& other) const {  // one by one: the arrays' own comparison looks at bytes
+    for (std::size_t i = 0; i < key.size(); ++i) {
+      if (key[i] != other.key[i]) return key[i] > other.key[i];
+    }
+    return block < other.block;
+  }
+};
+
+std::array<std::uint64_t, 3> key_of(const Part& part, std::uint32_t block, std::uint32_t rank) {
   const std::uint64_t size = part.blocks[block].size;
   const std::uint64_t length = part.length[block];
   const std::uint64_t load = part.max_load[block];
@@ -33,12 +44,11 @@ std::array<std::uint64_t, 3> key(const Part& part, std::uint32_t block, std::uin
 }  // namespace
 
 std::vector<std::uint32_t> ranked(const Part& part, std::uint32_t rank) {
-  std::vector<std::array<std::uint64_t, 3>> keys(part.blocks.size());
-  for (std::uint32_t block = 0; block < keys.size(); ++block) keys[block] = key(part, block, rank);
-  std::vector<std::uint32_t> order(part.blocks.size());
-  std::iota(order.begin(), order.end(), 0u);
-  std::ranges::sort(order,
-                    [&](std::uint32_t a, std::uint32_t b) { return keys[a] != keys[b] ? keys[a] > keys[b] : a < b; });
+  std::vector<Keyed> keyed(part.blocks.size());
+  for (std::uint32_t block = 0; block < keyed.size(); ++block) keyed[block] = {key_of(part, block, rank), block};
+  std::ranges::sort(keyed, std::less<>());
+  std::vector<std::uint32_t> order(keyed.size());
+  std::ranges::transform(keyed, order.begin(), &Keyed::block);
   return order;
 }
 

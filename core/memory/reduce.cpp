@@ -45,6 +45,8 @@ class Reduction {
   }
 
  private:
+  static constexpr std::size_t kTimesPerRange = 8;
+
   /// Blocks and the ranges of their lives.
   void gather() {
     const std::uint64_t unit = problem_.spaces[space_].alignment;
@@ -135,25 +137,50 @@ class Reduction {
 
   /// A section ends where a block that began in it may meet no newcomer: at the first begin after an end.
   void find_sections() {
-    std::vector<std::uint32_t> begins(ranges_.size()), ends(ranges_.size());
-    for (std::size_t i = 0; i < ranges_.size(); ++i) begins[i] = ranges_[i].begin, ends[i] = ranges_[i].end;
-    std::ranges::sort(begins);
-    std::ranges::sort(ends);
-    for (std::size_t begin = 0, end = 0; begin < begins.size(); ++begin) {
-      const bool ended = end < ends.size() && ends[end] <= begins[begin];
-      while (end < ends.size() && ends[end] <= begins[begin]) ++end;
-      if (begin == 0 || ended) section_time_.push_back(begins[begin]);
-      section_time_.back() = begins[begin];
+    number_times();
+    std::vector<bool> begins(times_.size()), ends(times_.size());
+    for (const TimeRange& range : ranges_) begins[range.begin] = true, ends[range.end] = true;
+    bool ended = true;
+    for (std::uint32_t time = 0; time < times_.size(); ++time) {
+      ended = ended || ends[time];
+      if (!begins[time]) continue;
+      if (ended) section_time_.push_back(time);
+      section_time_.back() = time;
+      ended = false;
     }
     sections_ = static_cast<std::uint32_t>(section_time_.size());
-    for (TimeRange& range : ranges_) {
-      lengths_.push_back(range.end - range.begin);
-      const auto at = [&](std::uint32_t time) {
-        return static_cast<std::uint32_t>(std::ranges::lower_bound(section_time_, time) - section_time_.begin());
-      };
-      range.begin = at(range.begin);
-      range.end = at(range.end);
+    std::vector<std::uint32_t> section_at(times_.size());  // the first one that is not earlier
+    for (std::uint32_t time = 0, section = 0; time < times_.size(); ++time) {
+      section_at[time] = section;
+      if (section < sections_ && section_time_[section] == time) ++section;
     }
+    for (TimeRange& range : ranges_) {
+      lengths_.push_back(times_[range.end] - times_[range.begin]);
+      range.begin = section_at[range.begin];
+      range.end = section_at[range.end];
+    }
+    for (std::uint32_t& time : section_time_) time = times_[time];
+  }
+
+  /// Ranges from times to numbers of times: of all from the first to the last, or if these are many more than the ranges, of
+  /// those at which one begins or ends.
+  void number_times() {
+    if (ranges_.empty()) return;
+    std::uint32_t first = ranges_[0].begin, last = ranges_[0].end;
+    for (const TimeRange& range : ranges_) first = std::min(first, range.begin), last = std::max(last, range.end);
+    if ((last - first) / kTimesPerRange < ranges_.size()) {
+      times_.resize(std::size_t{last} - first + 1);
+      std::iota(times_.begin(), times_.end(), first);
+      for (TimeRange& range : ranges_) range.begin -= first, range.end -= first;
+      return;
+    }
+    for (const TimeRange& range : ranges_) times_.push_back(range.begin), times_.push_back(range.end);
+    std::ranges::sort(times_);
+    times_.erase(std::unique(times_.begin(), times_.end()), times_.end());
+    const auto number = [&](std::uint32_t time) {
+      return static_cast<std::uint32_t>(std::ranges::lower_bound(times_, time) - times_.begin());
+    };
+    for (TimeRange& range : ranges_) range.begin = number(range.begin), range.end = number(range.end);
   }
 
   /// A buffer of the block that is alive at the time of the bound.
@@ -334,6 +361,7 @@ class Reduction {
   std::vector<TimeRange> ranges_;             // by block; times, then sections
   std::vector<std::uint32_t> first_range_;    // per block, and one more
   std::vector<std::uint64_t> lengths_;        // per range: steps
+  std::vector<std::uint32_t> times_;          // numbered, for find_sections
   std::vector<std::uint32_t> section_time_;   // per section: when all its blocks are alive
   std::uint32_t sections_ = 0;
   std::vector<std::uint64_t> load_;           // per section, and one more

@@ -19,7 +19,7 @@ void fuzz_journal(std::span<const std::byte> input);
 /// A program, in binary form where it begins so, else as text.
 void fuzz_program(std::span<const std::byte> input);
 
-/// An instance of the memory planner as CSV.
+/// First byte 0: the rest is a problem of the memory planner in bytes. Else: an instance of it as CSV.
 void fuzz_instance(std::span<const std::byte> input);
 
 /// Inputs that reach every decoder: what the corpus is made of.
