@@ -3,6 +3,7 @@
 #include "core/kernel/fusion.hpp"
 
 #include <algorithm>
+#include <map>
 #include <queue>
 #include <set>
 #include <utility>
@@ -43,14 +44,37 @@ class Fuser {
     visited_.assign(units_.size(), 0);
   }
 
-  std::vector<Unit> run() {
+  void join() {
     for (int round = 0; round < 4; ++round) {
       bool changed = join_producers();
       changed |= join_readers();
       if (!changed) break;
     }
     join_singles();
-    return ordered();
+  }
+
+  /// Of the units as they are now.
+  std::vector<Neighbour> neighbours(OpId op) {
+    const UnitId unit = unit_of_[op];
+    std::map<UnitId, ValueId> beside;  // and what it shares; the first value that is found
+    const auto meet = [&](OpId other, ValueId value) {
+      if (unit_of_[other] != unit) beside.emplace(unit_of_[other], value);
+    };
+    for (const OpId member : units_[unit].ops) {
+      for (const auto& input : program_.ops[member].inputs) {
+        if (input.is_scalar()) continue;
+        const OpId producer = program_.values[input.value].producer;
+        if (producer != kNone) meet(producer, input.value);
+        for (const OpId reader : readers_[input.value]) meet(reader, input.value);
+      }
+      for (const auto& output : program_.ops[member].outputs) {
+        for (const OpId reader : readers_[output.value]) meet(reader, output.value);
+      }
+    }
+    std::vector<Neighbour> found;
+    for (const auto& [other, value] : beside) found.push_back({units_[other].ops, value, joint(unit, other).apart});
+    std::ranges::sort(found, {}, [](const Neighbour& neighbour) { return neighbour.ops.front(); });
+    return found;
   }
 
   /// Kahn's algorithm; among units that are ready, the one with the first op.
@@ -117,31 +141,38 @@ class Fuser {
     if (a == b || units_[a].group.members.empty() || units_[b].group.members.empty()) return false;
     const auto key = std::minmax(a, b);
     if (refused_.contains(key)) return false;
-    auto merged = joined(a, b);
-    if (!merged) {
-      refused_.insert(key);
-      return false;
+    Joint found = joint(a, b);
+    if (found.apart == Apart::kNot) {
+      replace(a, b, std::move(found.group));
+      return true;
     }
-    if (connected_outside(a, b) || connected_outside(b, a)) return false;
-    replace(a, b, std::move(*merged));
-    return true;
+    if (found.apart != Apart::kPath) refused_.insert(key);  // a path may go when units on it are joined
+    return false;
   }
 
-  std::optional<Group> joined(UnitId a, UnitId b) const {
+  struct Joint {
+    Apart apart = Apart::kNot;
+    Group group = {};
+  };
+
+  Joint joint(UnitId a, UnitId b) {
     const Group& first = units_[a].group;
     const Group& second = units_[b].group;
-    if (first.elements() == 0 || second.elements() == 0) return std::nullopt;
-    if (first.members.size() + second.members.size() > kMostMembers) return std::nullopt;
+    if (first.members.empty() || second.members.empty()) return {Apart::kOwnKind};
+    if (first.elements() == 0 || second.elements() == 0) return {Apart::kEmpty};
+    if (first.members.size() + second.members.size() > kMostMembers) return {Apart::kMembers};
     auto merged = merge_groups(first, second);
-    if (!merged || buffer_count(*merged) > (merged->sizes.empty() ? kMostSingles : kMostBuffers)) return std::nullopt;
-    if (merged->elements() >= kLargeElements && temporaries_read(*merged) > kMostWaiting) return std::nullopt;
+    if (!merged) return {Apart::kShape};
+    if (buffer_count(*merged) > (merged->sizes.empty() ? kMostSingles : kMostBuffers)) return {Apart::kBuffers};
+    if (merged->elements() >= kLargeElements && temporaries_read(*merged) > kMostWaiting) return {Apart::kWaiting};
     // A large parallel loop must not become one of few items.
     const std::int64_t items = work_items(*merged);
     for (const Group* part : {&first, &second}) {
       if (part->elements() >= kParallelElements && items < kFewItems && work_items(*part) >= kFewItems)
-        return std::nullopt;
+        return {Apart::kParallelism};
     }
-    return merged;
+    if (connected_outside(a, b) || connected_outside(b, a)) return {Apart::kPath};
+    return {Apart::kNot, *std::move(merged)};
   }
 
   /// Of the values that it reads: those that another unit makes.
@@ -225,7 +256,38 @@ class Fuser {
 
 std::vector<Unit> make_units(const Program& program, bool fuse) {
   Fuser fuser(program);
-  return fuse ? fuser.run() : fuser.ordered();
+  if (fuse) fuser.join();
+  return fuser.ordered();
+}
+
+std::vector<Neighbour> neighbours(const Program& program, OpId op) {
+  Fuser fuser(program);
+  fuser.join();
+  return fuser.neighbours(op);
+}
+
+std::string_view words(Apart apart) {
+  switch (apart) {
+    case Apart::kNot:
+      return "nothing is in the way now: what was, was joined with others after this had been tried";
+    case Apart::kOwnKind:
+      return "one of the two is a kernel of its own kind";
+    case Apart::kEmpty:
+      return "one of the two has no elements";
+    case Apart::kShape:
+      return "their loops do not match: a value would be read elsewhere than where it is written";
+    case Apart::kPath:
+      return "a third step lies between them";
+    case Apart::kMembers:
+      return "it would have more ops than one kernel takes";
+    case Apart::kBuffers:
+      return "it would have more buffers than one kernel takes";
+    case Apart::kWaiting:
+      return "too many large tensors would wait for each other";
+    case Apart::kParallelism:
+      return "many independent rows would become few";
+  }
+  return "";
 }
 
 }  // namespace crucible::kernel

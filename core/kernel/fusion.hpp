@@ -2,6 +2,8 @@
 // worth it, and an order of execution. Ops that are no nests (contractions, pooling, scatter, ...) stand alone.
 #pragma once
 
+#include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "core/kernel/nest.hpp"
@@ -13,6 +15,31 @@ struct Unit {
   std::vector<graph::OpId> ops;  // ascending
   Group group;
 };
+
+/// Why two units are not one kernel.
+enum class Apart : std::uint8_t {
+  kNot,          // nothing is in the way
+  kOwnKind,      // one of them is a contraction, a scatter, ...: a kernel of its own kind
+  kEmpty,        // one has no elements
+  kShape,        // no correspondence of their dimensions holds for every value that they share
+  kPath,         // a third unit needs a result of one and makes an operand of the other
+  kMembers,      // more ops than one kernel takes
+  kBuffers,      // more buffers than one kernel takes
+  kWaiting,      // too many large tensors would have to wait for each other
+  kParallelism,  // many independent rows would become few
+};
+/// "a third step lies between them": for people.
+std::string_view words(Apart apart);
+
+/// Two units that exchange a value, or read the same one, and were not joined.
+struct Neighbour {
+  std::vector<graph::OpId> ops = {};    // of the other unit, ascending
+  graph::ValueId value = graph::kNone;  // that they share
+  Apart apart = Apart::kNot;
+};
+
+/// The units beside the one that has `op`, once each, in the order of their ops. The work of make_units() is done again.
+std::vector<Neighbour> neighbours(const graph::Program& program, graph::OpId op);
 
 /// Units in an order that respects definitions before uses. With `fuse` false each op is a unit, in program order.
 std::vector<Unit> make_units(const graph::Program& program, bool fuse);

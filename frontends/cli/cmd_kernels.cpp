@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 
+#include "core/kernel/explain.hpp"
 #include "core/runtime/library_calls.hpp"
 #include "core/trace/trace_file.hpp"
 #include "frontends/aten/lower.hpp"
@@ -19,7 +20,7 @@ namespace {
 struct KernelsOptions {
   std::string file;
   DeviceChoice device;
-  int show = -1;
+  int show = -1, why = -1;
   bool no_fuse = false, json = false;
 };
 
@@ -124,6 +125,53 @@ Result<int> show_step(const graph::Program& program, const kernel::Schedule& sch
   return 0;
 }
 
+std::string value_text(const graph::Program& program, graph::ValueId id) {
+  const graph::Value& value = program.values[id];
+  const auto bytes = static_cast<std::uint64_t>(value.elements) * size_bytes(value.dtype);
+  return fmt::format("%{}{}{} ({}[{}], {})", id, value.name.empty() ? "" : " ", value.name, name(value.dtype), value.elements,
+                     format_bytes(bytes));
+}
+
+/// What was fused in a step, and what was not, with the reason.
+Result<int> why_step(const graph::Program& program, const kernel::Schedule& schedule, const KernelsOptions& options) {
+  const auto index = static_cast<std::uint32_t>(options.why);
+  if (index >= schedule.steps.size()) {
+    return Error{ErrorCode::kUsage,
+                 fmt::format("--why {}: {} has steps 0 to {}", options.why, options.file, schedule.steps.size() - 1)};
+  }
+  const kernel::Step& step = schedule.steps[index];
+  const kernel::Explanation explanation = kernel::explain(program, schedule, index);
+  if (options.json) {
+    nlohmann::ordered_json json = to_json(program, schedule, index);
+    json["inside"] = explanation.inside;
+    json["bytes_saved"] = explanation.bytes_saved;
+    json["launches_saved"] = explanation.launches_saved;
+    json["apart"] = nlohmann::ordered_json::array();
+    for (const kernel::Explanation::Beside& beside : explanation.apart) {
+      json["apart"].push_back({{"step", beside.step},
+                               {"name", step_name(schedule, schedule.steps[beside.step])},
+                               {"value", beside.value},
+                               {"why", kernel::words(beside.apart)}});
+    }
+    print_json(json);
+    return 0;
+  }
+  fmt::print("step {}: {}\n{} ops: {}\n{}\n", index, step_name(schedule, step), step.ops.size(), op_summary(program, step),
+             origin(program, step));
+  fmt::print("fused: {} launches and {} of reads and writes less than with a kernel per op; {} values have no memory\n",
+             explanation.launches_saved, format_bytes(explanation.bytes_saved), explanation.inside.size());
+  fmt::print("not fused with\n");
+  for (const kernel::Explanation::Beside& beside : explanation.apart) {
+    const kernel::Step& other = schedule.steps[beside.step];
+    std::string summary = op_summary(program, other);
+    if (summary.size() > 40) summary = summary.substr(0, 37) + "...";
+    fmt::print("  step {}: {} ({}), by {}\n    {}\n", beside.step, step_name(schedule, other), summary,
+               value_text(program, beside.value), kernel::words(beside.apart));
+  }
+  if (explanation.apart.empty()) fmt::print("  nothing: no other step shares a value with it\n");
+  return 0;
+}
+
 /// Opens the backend for its claims. One that the user named must be there; the default one may be missing.
 Result<std::shared_ptr<backend::Device>> open_for_claims(const KernelsOptions& options, const graph::Program& program,
                                                          std::string& library) {
@@ -150,6 +198,7 @@ Result<int> kernels(const KernelsOptions& options) {
   if (device) schedule_options.claims = [&](const kernel::LibraryCall& call) { return claims.takes(call); };
   CRUCIBLE_TRY(const kernel::Schedule schedule, kernel::schedule(program, schedule_options));
   if (options.show >= 0) return show_step(program, schedule, options);
+  if (options.why >= 0) return why_step(program, schedule, options);
   if (!options.json) {
     print_table(program, schedule, library);
     return 0;
@@ -174,7 +223,10 @@ void add_kernels(Commands& commands) {
                      "crucible kernels step.crtrace --show 12");
   command->add_option("FILE", options->file, "the recording (.crtrace)")->required();
   command->add_option("--show", options->show, "print the C text of this step")->check(CLI::NonNegativeNumber);
-  command->add_flag("--no-fuse", options->no_fuse, "one kernel per op");
+  CLI::Option* no_fuse = command->add_flag("--no-fuse", options->no_fuse, "one kernel per op");
+  command->add_option("--why", options->why, "say what was fused in this step, what was not, and for which reason")
+      ->check(CLI::NonNegativeNumber)
+      ->excludes(no_fuse);
   add_device_switches(*command, options->device);
   command->get_option("--backend")->description("whose library is asked (default as replay; none: generate everything)");
   command->add_flag("--json", options->json, "print JSON");

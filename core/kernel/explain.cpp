@@ -1,0 +1,54 @@
+// Fusion, asked again: see explain.hpp.
+#include "core/kernel/explain.hpp"
+
+#include <algorithm>
+
+namespace crucible::kernel {
+namespace {
+
+using graph::OpId;
+using graph::ValueId;
+
+std::uint64_t bytes_of(const graph::Value& value) {
+  return static_cast<std::uint64_t>(value.elements) * size_bytes(value.dtype);
+}
+
+void add_inside(const graph::Program& program, const Schedule& schedule, const Step& step, Explanation& explanation) {
+  for (const OpId op : step.ops) {
+    for (const graph::Operand& output : program.ops[op].outputs) {
+      if (schedule.materialized[output.value]) continue;
+      std::uint64_t uses = 1;
+      for (const OpId reader : step.ops) {
+        uses += static_cast<std::uint64_t>(std::ranges::count_if(program.ops[reader].inputs, [&](const graph::Operand& input) {
+          return !input.is_scalar() && input.value == output.value;
+        }));
+      }
+      explanation.inside.push_back(output.value);
+      explanation.bytes_saved += uses * bytes_of(program.values[output.value]);
+    }
+  }
+}
+
+}  // namespace
+
+Explanation explain(const graph::Program& program, const Schedule& schedule, std::uint32_t step) {
+  Explanation explanation;
+  const Step& asked = schedule.steps[step];
+  if (asked.ops.empty()) return explanation;
+  add_inside(program, schedule, asked, explanation);
+  explanation.launches_saved = asked.ops.size() - 1;
+  std::vector<std::uint32_t> step_of(program.ops.size(), graph::kNone);
+  for (std::uint32_t s = 0; s < schedule.steps.size(); ++s) {
+    for (const OpId op : schedule.steps[s].ops) step_of[op] = s;
+  }
+  for (const Neighbour& neighbour : neighbours(program, asked.ops[0])) {
+    // A unit whose first op nothing wants is found by another one; one that nothing wants at all is no step.
+    std::uint32_t other = graph::kNone;
+    for (const OpId op : neighbour.ops) other = std::min(other, step_of[op]);
+    if (other != graph::kNone && other != step) explanation.apart.push_back({other, neighbour.value, neighbour.apart});
+  }
+  std::ranges::sort(explanation.apart, {}, &Explanation::Beside::step);
+  return explanation;
+}
+
+}  // namespace crucible::kernel
