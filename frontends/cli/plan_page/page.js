@@ -255,7 +255,7 @@ showHead();
 showLegend();
 listenToPointer();
 listenToKeys();
-new ResizeObserver(() => { plot.resize(); redraw(3); }).observe(el("plot"));
+new ResizeObserver(() => { plot.resize(); dirty = 3; draw(); }).observe(el("plot"));  // at once: a canvas of a new size is empty
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { plot.readColours(); redraw(3); });
 plot.resize();
 readHash();
