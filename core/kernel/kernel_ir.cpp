@@ -192,6 +192,12 @@ void IrBuilder::store_element(ArrayId array, ExprId index, ExprId value) {
   open_.back().body.push_back({.kind = StmtKind::kElement, .id = array, .a = index, .b = value, .body = {}});
 }
 
+void IrBuilder::tile(const Tile& tile, ExprId steps) {
+  ir_.tiles.push_back(tile);
+  const auto id = static_cast<std::uint32_t>(ir_.tiles.size() - 1);
+  open_.back().body.push_back({.kind = StmtKind::kTile, .id = id, .a = steps, .body = {}});
+}
+
 ExprId IrBuilder::open_for(ExprId begin, ExprId end, LoopMode mode) {
   const VariableId id = add_variable(DType::kI64, false);
   open_.push_back({.kind = StmtKind::kFor, .id = id, .a = begin, .b = end, .mode = mode, .body = {}});

@@ -95,6 +95,7 @@ enum class StmtKind : std::uint8_t {
   kFor,      // for variable `id` from a to b, b excluded
   kIf,       // when a
   kGrid,     // for variable `id` over the work items; the outermost statement besides hoisted kLets, exactly once
+  kTile,     // the product tiles[id] over a steps
 };
 
 struct Stmt {
@@ -121,12 +122,36 @@ struct IrArray {
   std::int64_t size = 0;
 };
 
+/// Where a tile reads one of its operands: element base + i * row_step + q * step of a buffer that the kernel does not
+/// write, or of an array.
+struct TileOperand {
+  bool is_array = false;
+  std::uint32_t id = 0;
+  ExprId base = kNoId;
+  std::int64_t row_step = 0, step = 0;
+  bool operator==(const TileOperand&) const = default;
+};
+
+inline constexpr std::uint32_t kMostTileRows = 64, kMostTileColumns = 256;
+
+/// A block of a product of matrices that fits into registers: for q from 0 to the statement's `a`, in this order, and all
+/// i, j: sums[i * columns + j] = fma(left(i, q), right(q) + j, sums[i * columns + j]). One rounding per step, one
+/// chain per element. All three have one type, f32 or f64; columns is a multiple of 64 bytes.
+struct Tile {
+  ArrayId sums = 0;
+  std::uint32_t rows = 0, columns = 0;
+  bool from_zero = true;  // else the sums go on from what the array holds
+  TileOperand left, right;  // right: columns lie side by side, row_step is 0
+  bool operator==(const Tile&) const = default;
+};
+
 struct KernelIr {
   std::vector<IrBuffer> buffers;
   std::uint32_t scalar_count = 0;
   std::vector<IrArray> arrays;  // scratch of one work item, uninitialised at its start
   std::vector<Variable> variables;
   std::vector<Expr> exprs;
+  std::vector<Tile> tiles;
   std::vector<Stmt> body;
 };
 
@@ -166,6 +191,7 @@ class IrBuilder {
   void set(VariableId variable, ExprId value);
   void store(BufferId buffer, ExprId index, ExprId value);
   void store_element(ArrayId array, ExprId index, ExprId value);
+  void tile(const Tile& tile, ExprId steps);
   ExprId open_for(ExprId begin, ExprId end, LoopMode mode);
   void open_if(ExprId condition);
   ExprId open_grid(LoopMode mode);

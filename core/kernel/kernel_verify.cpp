@@ -200,6 +200,8 @@ class Verifier {
         ++grids_;
         if (grid_ <= 0) return {};
         return check_loop(stmt, {0, grid_ - 1});
+      case StmtKind::kTile:
+        return check_tile(stmt);
     }
     return {};
   }
@@ -210,6 +212,51 @@ class Verifier {
     CRUCIBLE_TRY_VOID(check_block(stmt.body));
     defined_[stmt.id] = false;
     return {};
+  }
+
+  Result<void> check_tile(const Stmt& stmt) {
+    if (stmt.id >= kernel_.tiles.size()) return broken(fmt::format("tile {} of {}", stmt.id, kernel_.tiles.size()));
+    const Tile& tile = kernel_.tiles[stmt.id];
+    if (tile.sums >= kernel_.arrays.size())
+      return broken(fmt::format("array {} of {}", tile.sums, kernel_.arrays.size()));
+    const IrArray& sums = kernel_.arrays[tile.sums];
+    const std::uint32_t lanes = sums.type == DType::kF64 ? 8 : 16;
+    if (sums.type != DType::kF32 && sums.type != DType::kF64)
+      return broken(fmt::format("a tile's sums are {}", name(sums.type)));
+    if (tile.rows == 0 || tile.rows > kMostTileRows || tile.columns == 0 || tile.columns % lanes != 0 ||
+        tile.columns > kMostTileColumns || std::int64_t{tile.rows} * tile.columns > sums.size) {
+      return broken(fmt::format("a tile of {} x {} with {} sums", tile.rows, tile.columns, sums.size));
+    }
+    if (at(stmt.a).type != DType::kI64) return broken("a tile's steps are not i64");
+    const Interval steps = interval(stmt.a);
+    if (steps.high > (std::int64_t{1} << 40)) return broken("a tile's steps have no bound");
+    CRUCIBLE_TRY_VOID(check_tile_operand(tile, tile.left, sums.type, tile.rows, 1, steps.high));
+    if (tile.right.row_step != 0) return broken("a tile's right operand has rows");
+    return check_tile_operand(tile, tile.right, sums.type, 1, tile.columns, steps.high);
+  }
+
+  Result<void> check_tile_operand(const Tile& tile, const TileOperand& operand, DType type, std::int64_t rows,
+                                  std::int64_t columns, std::int64_t steps) {
+    if (operand.id >= (operand.is_array ? kernel_.arrays.size() : kernel_.buffers.size()))
+      return broken(fmt::format("a tile reads {} {}", operand.is_array ? "array" : "buffer", operand.id));
+    if (operand.is_array && operand.id == tile.sums) return broken("a tile reads its own sums");
+    if (!operand.is_array && kernel_.buffers[operand.id].written)
+      return broken(fmt::format("a tile reads buffer {}, which is written", operand.id));
+    const DType found = operand.is_array ? kernel_.arrays[operand.id].type : kernel_.buffers[operand.id].type;
+    if (found != type) return broken(fmt::format("a tile of {} reads {}", name(type), name(found)));
+    constexpr std::int64_t kFar = std::int64_t{1} << 40;
+    if (operand.row_step < 0 || operand.step < 0 || operand.row_step > kFar || operand.step > kFar)
+      return broken("a tile's steps lead backwards or too far");
+    if (operand.base == kNoId || operand.base >= kernel_.exprs.size() || at(operand.base).type != DType::kI64)
+      return broken("a tile's operand begins nowhere");
+    CRUCIBLE_TRY_VOID(check_uses(operand.base));
+    if (steps <= 0) return {};  // never reads
+    const Interval base = interval(operand.base);
+    const Wide last = Wide{base.high} + Wide{operand.row_step} * (rows - 1) + Wide{operand.step} * (steps - 1) + columns - 1;
+    const std::int64_t size = operand.is_array ? kernel_.arrays[operand.id].size : buffer_elements_[operand.id];
+    if (base.low >= 0 && last < size) return {};
+    return broken(fmt::format("a tile reaches {} {} of {} elements from [{}, {}], {} beyond", operand.is_array ? "array" : "buffer",
+                              operand.id, size, base.low, base.high, static_cast<std::int64_t>(last - base.high)));
   }
 
   Result<void> check_store(const Stmt& stmt) {

@@ -15,6 +15,18 @@ typedef __INT8_TYPE__ int8_t; typedef __INT16_TYPE__ int16_t; typedef __INT32_TY
 typedef __UINT8_TYPE__ uint8_t; typedef __UINT16_TYPE__ uint16_t; typedef __UINT32_TYPE__ uint32_t; typedef __UINT64_TYPE__ uint64_t;
 typedef _Float16 crucible_f16;
 typedef uint16_t crucible_bf16;
+typedef float crucible_f32x16 __attribute__((vector_size(64)));
+typedef double crucible_f64x8 __attribute__((vector_size(64)));
+typedef float crucible_f32x16_in_memory __attribute__((vector_size(64), aligned(4), may_alias));
+typedef double crucible_f64x8_in_memory __attribute__((vector_size(64), aligned(8), may_alias));
+#define crucible_load_f32x16(p) ((crucible_f32x16)*(const crucible_f32x16_in_memory*)(p))
+#define crucible_load_f64x8(p) ((crucible_f64x8)*(const crucible_f64x8_in_memory*)(p))
+#define crucible_store_f32x16(p, v) (*(crucible_f32x16_in_memory*)(p) = (v))
+#define crucible_store_f64x8(p, v) (*(crucible_f64x8_in_memory*)(p) = (v))
+#define crucible_splat_f32x16(x) ((x) - (crucible_f32x16){0}) /* less zero: -0 stays */
+#define crucible_splat_f64x8(x) ((x) - (crucible_f64x8){0})
+#define crucible_fma_f32x16(a, b, c) __builtin_elementwise_fma(a, b, c)
+#define crucible_fma_f64x8(a, b, c) __builtin_elementwise_fma(a, b, c)
 #define CRUCIBLE_FN static inline __attribute__((always_inline, unused))
 
 CRUCIBLE_FN uint32_t crucible_bits(float x) { uint32_t u; __builtin_memcpy(&u, &x, 4); return u; }

@@ -119,6 +119,9 @@ class Printer {
       case StmtKind::kGrid:
         print_loop(stmt, "begin", "end", indent);
         return;
+      case StmtKind::kTile:
+        print_tile(kernel_.tiles[stmt.id], expr(stmt.a), indent);
+        return;
     }
   }
 
@@ -131,6 +134,45 @@ class Printer {
     }
     line(indent, fmt::format("for (int64_t v{} = {}; v{} < {}; ++v{}) {{", stmt.id, begin, stmt.id, end, stmt.id));
     print_block(stmt.body, indent + 1);
+    line(indent, "}");
+  }
+
+  /// One vector variable per 64 bytes of the tile, so that the sums stay in registers through the loop.
+  void print_tile(const Tile& tile, const std::string& steps, int indent) {
+    const bool is_double = kernel_.arrays[tile.sums].type == DType::kF64;
+    const std::uint32_t lanes = is_double ? 8 : 16, parts = tile.columns / lanes;
+    const std::string_view type = is_double ? "f64x8" : "f32x16", zero = is_double ? "0x0p+0" : "0x0p+0f";
+    const auto memory = [](const TileOperand& operand) {
+      return fmt::format("{}{}", operand.is_array ? 'a' : 'b', operand.id);
+    };
+    line(indent, "{");
+    line(indent + 1, fmt::format("const int64_t left = {}, right = {};", expr(tile.left.base), expr(tile.right.base)));
+    for (std::uint32_t i = 0; i < tile.rows; ++i) {
+      for (std::uint32_t p = 0; p < parts; ++p) {
+        const std::string start =
+            tile.from_zero ? fmt::format("crucible_splat_{}({})", type, zero)
+                           : fmt::format("crucible_load_{}(a{} + {})", type, tile.sums, i * tile.columns + p * lanes);
+        line(indent + 1, fmt::format("crucible_{} t{}_{} = {};", type, i, p, start));
+      }
+    }
+    line(indent + 1, fmt::format("for (int64_t q = 0; q < {}; ++q) {{", steps));
+    for (std::uint32_t p = 0; p < parts; ++p) {
+      line(indent + 2, fmt::format("const crucible_{0} y{1} = crucible_load_{0}({2} + right + q * {3} + {4});", type, p,
+                                   memory(tile.right), tile.right.step, p * lanes));
+    }
+    for (std::uint32_t i = 0; i < tile.rows; ++i) {
+      line(indent + 2, fmt::format("const crucible_{0} x{1} = crucible_splat_{0}({2}[left + {3} + q * {4}]);", type, i,
+                                   memory(tile.left), i * tile.left.row_step, tile.left.step));
+      for (std::uint32_t p = 0; p < parts; ++p)
+        line(indent + 2, fmt::format("t{0}_{1} = crucible_fma_{2}(x{0}, y{1}, t{0}_{1});", i, p, type));
+    }
+    line(indent + 1, "}");
+    for (std::uint32_t i = 0; i < tile.rows; ++i) {
+      for (std::uint32_t p = 0; p < parts; ++p) {
+        line(indent + 1, fmt::format("crucible_store_{0}(a{1} + {2}, t{3}_{4});", type, tile.sums,
+                                     i * tile.columns + p * lanes, i, p));
+      }
+    }
     line(indent, "}");
   }
 

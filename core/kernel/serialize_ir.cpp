@@ -11,7 +11,7 @@ namespace crucible::kernel {
 namespace {
 
 constexpr std::uint64_t kHeaderBytes = 40, kBufferBytes = 2, kArrayBytes = 9, kVariableBytes = 2, kExprBytes = 44,
-                        kStmtBytes = 20, kTrailerBytes = 8;
+                        kStmtBytes = 20, kTileBytes = 56, kTrailerBytes = 8;
 constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
 constexpr std::uint32_t kDeepestBlock = 64;
 
@@ -59,10 +59,10 @@ void write_block(Writer& out, const std::vector<Stmt>& body) {
 }
 
 struct Counts {
-  std::uint32_t buffers, scalars, arrays, variables, exprs, stmts, top;
+  std::uint32_t buffers, scalars, arrays, variables, exprs, stmts, top, tiles;
   std::uint64_t bytes() const {
     return kHeaderBytes + buffers * kBufferBytes + arrays * kArrayBytes + variables * kVariableBytes +
-           exprs * kExprBytes + stmts * kStmtBytes + kTrailerBytes;
+           exprs * kExprBytes + tiles * kTileBytes + stmts * kStmtBytes + kTrailerBytes;
   }
 };
 
@@ -87,6 +87,7 @@ class Reader {
       kernel.variables.push_back({type, flags == 1});
     }
     for (std::uint32_t i = 0; i < counts.exprs; ++i) CRUCIBLE_TRY_VOID(read_expr(kernel));
+    for (std::uint32_t i = 0; i < counts.tiles; ++i) CRUCIBLE_TRY_VOID(read_tile(kernel));
     stmts_left_ = counts.stmts;
     CRUCIBLE_TRY_VOID(read_block(kernel.body, counts.top, 0));
     if (stmts_left_ != 0) return bad(fmt::format("{} statements belong to no block", stmts_left_));
@@ -130,10 +131,9 @@ class Reader {
     }
     Counts counts{};
     for (std::uint32_t* count : {&counts.buffers, &counts.scalars, &counts.arrays, &counts.variables, &counts.exprs,
-                                 &counts.stmts, &counts.top}) {
+                                 &counts.stmts, &counts.top, &counts.tiles}) {
       *count = get<std::uint32_t>();
     }
-    get<std::uint32_t>();  // reserved; the checksum covers it
     if (counts.bytes() != bytes_.size()) {
       return bad(fmt::format("its counts need {} bytes, there are {}", counts.bytes(), bytes_.size()));
     }
@@ -170,6 +170,28 @@ class Reader {
     return {};
   }
 
+  Result<void> read_tile(KernelIr& kernel) {
+    Tile tile;
+    tile.sums = get<std::uint32_t>();
+    tile.rows = get<std::uint32_t>();
+    tile.columns = get<std::uint32_t>();
+    CRUCIBLE_TRY(const std::uint8_t flags, read_below(8, "a tile's flags"));
+    tile.from_zero = (flags & 1) != 0;
+    tile.left.is_array = (flags & 2) != 0;
+    tile.right.is_array = (flags & 4) != 0;
+    get<std::uint8_t>();
+    get<std::uint16_t>();
+    tile.left.id = get<std::uint32_t>();
+    tile.left.base = get<std::uint32_t>();
+    tile.left.row_step = get<std::int64_t>();
+    tile.left.step = get<std::int64_t>();
+    tile.right.id = get<std::uint32_t>();
+    tile.right.base = get<std::uint32_t>();
+    tile.right.step = get<std::int64_t>();
+    kernel.tiles.push_back(tile);
+    return {};
+  }
+
   Result<void> read_block(std::vector<Stmt>& body, std::uint32_t count, std::uint32_t depth) {
     if (depth > kDeepestBlock) return bad(fmt::format("blocks nest deeper than {}", kDeepestBlock));
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -177,7 +199,7 @@ class Reader {
       --stmts_left_;
       Stmt stmt;
       CRUCIBLE_TRY(const std::uint8_t kind,
-                   read_below(static_cast<std::uint8_t>(StmtKind::kGrid) + 1, "a statement's kind"));
+                   read_below(static_cast<std::uint8_t>(StmtKind::kTile) + 1, "a statement's kind"));
       CRUCIBLE_TRY(const std::uint8_t mode,
                    read_below(static_cast<std::uint8_t>(LoopMode::kUnrolled) + 1, "a loop's mode"));
       stmt.kind = static_cast<StmtKind>(kind);
@@ -207,10 +229,9 @@ std::vector<std::byte> serialize_ir(const KernelIr& kernel) {
   out.put(kIrMinor);
   for (const std::size_t count :
        {kernel.buffers.size(), std::size_t{kernel.scalar_count}, kernel.arrays.size(), kernel.variables.size(),
-        kernel.exprs.size(), std::size_t{count_stmts(kernel.body)}, kernel.body.size()}) {
+        kernel.exprs.size(), std::size_t{count_stmts(kernel.body)}, kernel.body.size(), kernel.tiles.size()}) {
     out.put(static_cast<std::uint32_t>(count));
   }
-  out.put(std::uint32_t{0});
   for (const IrBuffer& buffer : kernel.buffers) {
     out.put(static_cast<std::uint8_t>(buffer.type));
     out.put(static_cast<std::uint8_t>((buffer.written ? 1 : 0) | (buffer.may_alias ? 2 : 0)));
@@ -232,6 +253,20 @@ std::vector<std::byte> serialize_ir(const KernelIr& kernel) {
     out.put(expr.integer);
     out.put(expr.high);
     out.put(std::bit_cast<std::uint64_t>(expr.real));
+  }
+  for (const Tile& tile : kernel.tiles) {
+    for (const std::uint32_t number : {tile.sums, tile.rows, tile.columns}) out.put(number);
+    out.put(static_cast<std::uint8_t>((tile.from_zero ? 1 : 0) | (tile.left.is_array ? 2 : 0) |
+                                      (tile.right.is_array ? 4 : 0)));
+    out.put(std::uint8_t{0});
+    out.put(std::uint16_t{0});
+    out.put(tile.left.id);
+    out.put(tile.left.base);
+    out.put(tile.left.row_step);
+    out.put(tile.left.step);
+    out.put(tile.right.id);
+    out.put(tile.right.base);
+    out.put(tile.right.step);
   }
   write_block(out, kernel.body);
   return out.finish();

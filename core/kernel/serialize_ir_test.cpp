@@ -32,6 +32,14 @@ KernelIr example() {
   b.store_element(array, k, b.real(std::numeric_limits<double>::quiet_NaN(), DType::kF64));
   b.set(sum, b.add(b.variable(sum), b.element(array, k)));
   b.close();
+  b.add_array(DType::kF64, 16);
+  b.tile({.sums = 1,
+          .rows = 2,
+          .columns = 8,
+          .from_zero = false,
+          .left = {.is_array = true, .id = array, .base = b.integer(1), .row_step = 2, .step = 1},
+          .right = {.is_array = true, .id = array, .base = b.integer(3), .step = 5}},
+         k);
   b.open_if(
       b.unary(Operation::kNot, b.binary(Operation::kLess, item, b.integer(std::numeric_limits<std::int64_t>::min()))));
   b.store(y, item, b.binary(Operation::kLess, b.convert(b.load(x, item), DType::kF64), b.variable(sum)));
@@ -71,6 +79,7 @@ void expect_equal(const KernelIr& a, const KernelIr& b) {
     left.real = right.real = 0;
     EXPECT_TRUE(left == right) << i;
   }
+  EXPECT_EQ(a.tiles, b.tiles);
   EXPECT_TRUE(equal(a.body, b.body));
 }
 
@@ -157,7 +166,7 @@ TEST(SerializeIr, SaysWhatIsWrong) {
   EXPECT_THAT(refusal(other), HasSubstr("a kernel with 0x52494b43"));
   other = bytes;
   other[4] = std::byte{2};
-  EXPECT_THAT(refusal(other), HasSubstr("version 2.1, this reader knows 1.1"));
+  EXPECT_THAT(refusal(other), HasSubstr("version 2.2, this reader knows 1.2"));
   other = bytes;
   other[100] ^= std::byte{4};
   EXPECT_THAT(refusal(other), HasSubstr("it was changed"));

@@ -30,6 +30,18 @@ constexpr std::string_view kHeadEnd = "#define CRUCIBLE_FN ";
   "#define __builtin_inff() __int_as_float(0x7f800000)\n" \
   "#define __builtin_inf() __longlong_as_double(0x7ff0000000000000ll)\n"
 
+// Vectors of a tile for languages without them: arrays of registers.
+#define CRUCIBLE_SDK_VECTORS(vector, scalar, lanes, fused) \
+  "typedef struct { " scalar " v[" lanes "]; } crucible_" vector ";\n" \
+  "CRUCIBLE_FN crucible_" vector " crucible_load_" vector "(const " scalar "* p) { crucible_" vector " r;\n" \
+  "#pragma unroll\n  for (int i = 0; i < " lanes "; ++i) r.v[i] = p[i]; return r; }\n" \
+  "CRUCIBLE_FN void crucible_store_" vector "(" scalar "* p, crucible_" vector " x) {\n" \
+  "#pragma unroll\n  for (int i = 0; i < " lanes "; ++i) p[i] = x.v[i]; }\n" \
+  "CRUCIBLE_FN crucible_" vector " crucible_splat_" vector "(" scalar " x) { crucible_" vector " r;\n" \
+  "#pragma unroll\n  for (int i = 0; i < " lanes "; ++i) r.v[i] = x; return r; }\n" \
+  "CRUCIBLE_FN crucible_" vector " crucible_fma_" vector "(crucible_" vector " a, crucible_" vector " b, crucible_" vector " c) {\n" \
+  "#pragma unroll\n  for (int i = 0; i < " lanes "; ++i) c.v[i] = " fused "(a.v[i], b.v[i], c.v[i]); return c; }\n"
+
 // The types of the C library on 64-bit Linux, so that a text that has them already agrees.
 #define CRUCIBLE_SDK_CXX_TYPES                                                                       \
   "typedef signed char int8_t; typedef short int16_t; typedef int int32_t; typedef long int64_t;\n"  \
@@ -41,13 +53,26 @@ constexpr std::string_view kCudaPreamble =
     "typedef __half crucible_f16;\n"
     "typedef uint16_t crucible_bf16;\n"
     "#define CRUCIBLE_FN static __device__ __forceinline__\n" CRUCIBLE_SDK_BUILTINS("CRUCIBLE_FN")
-        CRUCIBLE_SDK_FLOAT_BUILTINS;
+        CRUCIBLE_SDK_FLOAT_BUILTINS CRUCIBLE_SDK_VECTORS("f32x16", "float", "16", "fmaf")
+            CRUCIBLE_SDK_VECTORS("f64x8", "double", "8", "fma");
 
 // HIP's compiler is clang: the builtins are there.
 constexpr std::string_view kHipPreamble =
     "#pragma clang fp contract(off)\n" CRUCIBLE_SDK_CXX_TYPES
     "typedef _Float16 crucible_f16;\n"
     "typedef uint16_t crucible_bf16;\n"
+    "typedef float crucible_f32x16 __attribute__((vector_size(64)));\n"
+    "typedef double crucible_f64x8 __attribute__((vector_size(64)));\n"
+    "typedef float crucible_f32x16_in_memory __attribute__((vector_size(64), aligned(4), may_alias));\n"
+    "typedef double crucible_f64x8_in_memory __attribute__((vector_size(64), aligned(8), may_alias));\n"
+    "#define crucible_load_f32x16(p) ((crucible_f32x16)*(const crucible_f32x16_in_memory*)(p))\n"
+    "#define crucible_load_f64x8(p) ((crucible_f64x8)*(const crucible_f64x8_in_memory*)(p))\n"
+    "#define crucible_store_f32x16(p, v) (*(crucible_f32x16_in_memory*)(p) = (v))\n"
+    "#define crucible_store_f64x8(p, v) (*(crucible_f64x8_in_memory*)(p) = (v))\n"
+    "#define crucible_splat_f32x16(x) ((x) - (crucible_f32x16){}) /* less zero: -0 stays */\n"
+    "#define crucible_splat_f64x8(x) ((x) - (crucible_f64x8){})\n"
+    "#define crucible_fma_f32x16(a, b, c) __builtin_elementwise_fma(a, b, c)\n"
+    "#define crucible_fma_f64x8(a, b, c) __builtin_elementwise_fma(a, b, c)\n"
     "#define CRUCIBLE_FN static __attribute__((device)) inline __attribute__((always_inline, unused))\n";
 
 constexpr std::string_view kOpenClPreamble =
@@ -59,6 +84,15 @@ constexpr std::string_view kOpenClPreamble =
     "typedef half crucible_f16;\n"
     "#define half half_\n"  // the prelude has variables of that name
     "typedef ushort crucible_bf16;\n"
+    "typedef float16 crucible_f32x16; typedef double8 crucible_f64x8;\n"
+    "#define crucible_load_f32x16(p) vload16(0, p)\n"
+    "#define crucible_load_f64x8(p) vload8(0, p)\n"
+    "#define crucible_store_f32x16(p, v) vstore16(v, 0, p)\n"
+    "#define crucible_store_f64x8(p, v) vstore8(v, 0, p)\n"
+    "#define crucible_splat_f32x16(x) ((float16)(x))\n"
+    "#define crucible_splat_f64x8(x) ((double8)(x))\n"
+    "#define crucible_fma_f32x16(a, b, c) fma(a, b, c)\n"
+    "#define crucible_fma_f64x8(a, b, c) fma(a, b, c)\n"
     "#define CRUCIBLE_FN static inline\n" CRUCIBLE_SDK_BUILTINS("CRUCIBLE_FN")
     "#define __builtin_fmaf(a, b, c) fma(a, b, c)\n"
     "#define __builtin_sqrtf(a) sqrt(a)\n"

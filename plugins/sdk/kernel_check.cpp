@@ -11,6 +11,9 @@ namespace {
 
 constexpr std::uint32_t kDeepestExpr = 1000;                   // walkers recurse
 constexpr std::uint64_t kLargestTree = 1u << 20;               // shared operands are written out once per use
+constexpr std::uint32_t kMostScalars = 4096;  // a text names each
+constexpr std::uint32_t kMostTileRows = 64, kMostTileColumns = 256;
+constexpr std::int64_t kLargestStep = std::int64_t{1} << 40;
 constexpr std::int64_t kLargestArray = std::int64_t{1} << 24;  // elements of one work item's scratch
 
 [[noreturn]] void broken(const std::string& what) { throw Failure(CRUCIBLE_E_DATA_CORRUPT, "kernel IR: " + what); }
@@ -41,6 +44,7 @@ class Checker {
   explicit Checker(const Kernel& kernel) : kernel_(kernel), defined_(kernel.variables.size(), false) {}
 
   void run() {
+    if (kernel_.scalar_count > kMostScalars) broken(std::to_string(kernel_.scalar_count) + " scalars");
     for (const ArrayInfo& array : kernel_.arrays) {
       if (array.size < 0 || array.size > kLargestArray)
         broken("an array of " + std::to_string(array.size) + " elements");
@@ -205,7 +209,34 @@ class Checker {
         if (!outermost) broken("the grid loop is inside another block");
         ++grids_;
         return check_loop(stmt);
+      case StmtKind::kTile:
+        below(stmt.id, kernel_.tiles.size(), "tile");
+        if (type_of(stmt.a) != Type::kI64) broken("a tile's steps must be i64");
+        return check_tile(kernel_.tiles[stmt.id]);
     }
+  }
+
+  void check_tile(const Tile& tile) {
+    below(tile.sums, kernel_.arrays.size(), "array");
+    const ArrayInfo& sums = kernel_.arrays[tile.sums];
+    if (sums.type != Type::kF32 && sums.type != Type::kF64) broken("a tile's sums must be f32 or f64");
+    const std::uint32_t lanes = sums.type == Type::kF64 ? 8 : 16;
+    if (tile.rows == 0 || tile.rows > kMostTileRows || tile.columns == 0 || tile.columns > kMostTileColumns ||
+        tile.columns % lanes != 0 || std::int64_t{tile.rows} * tile.columns > sums.size) {
+      broken("a tile of " + std::to_string(tile.rows) + " x " + std::to_string(tile.columns) + " with " +
+             std::to_string(sums.size) + " sums");
+    }
+    for (const TileOperand* operand : {&tile.left, &tile.right}) {
+      below(operand->id, operand->is_array ? kernel_.arrays.size() : kernel_.buffers.size(), "a tile's operand");
+      const Type type = operand->is_array ? kernel_.arrays[operand->id].type : kernel_.buffers[operand->id].type;
+      if (type != sums.type) broken("a tile's operands have other types than its sums");
+      if (operand->is_array ? operand->id == tile.sums : kernel_.buffers[operand->id].written)
+        broken("a tile reads what its kernel writes");
+      if (operand->row_step < 0 || operand->step < 0 || operand->row_step > kLargestStep || operand->step > kLargestStep)
+        broken("a tile's steps lead backwards or too far");
+      if (type_of(operand->base) != Type::kI64) broken("a tile's operand must begin at an i64");
+    }
+    if (tile.right.row_step != 0) broken("a tile's right operand has rows");
   }
 
   const Kernel& kernel_;

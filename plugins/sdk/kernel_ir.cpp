@@ -12,7 +12,7 @@ namespace crucible::sdk {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x52494b43u;  // "CKIR"
-constexpr std::uint16_t kMajor = 1, kMinor = 1;
+constexpr std::uint16_t kMajor = 1, kMinor = 2;
 constexpr std::uint64_t kHeader = 40, kTrailer = 8, kMostBytes = std::uint64_t{64} << 20;
 constexpr int kDeepest = 64;
 
@@ -40,6 +40,7 @@ class Reader {
       kernel.variables.push_back({type, below(2, "a variable's flags") == 1});
     }
     for (std::uint32_t i = 0; i < exprs_; ++i) kernel.exprs.push_back(read_expr());
+    for (std::uint32_t i = 0; i < tiles_; ++i) kernel.tiles.push_back(read_tile());
     kernel.body = read_block(top_, 0);
     if (stmts_ != 0) corrupt(std::to_string(stmts_) + " statements belong to no block");
     return kernel;
@@ -79,12 +80,12 @@ class Reader {
                     "kernel IR: the host writes version " + have + ", this plugin reads " + need,
                     {{"have", have}, {"need", need}});
     }
-    for (std::uint32_t* count : {&buffers_, &scalars_, &arrays_, &variables_, &exprs_, &stmts_, &top_}) {
+    for (std::uint32_t* count : {&buffers_, &scalars_, &arrays_, &variables_, &exprs_, &stmts_, &top_, &tiles_}) {
       *count = number<std::uint32_t>();
     }
-    at_ += 4;  // reserved
     const std::uint64_t needed =
-        kHeader + 2ull * buffers_ + 9ull * arrays_ + 2ull * variables_ + 44ull * exprs_ + 20ull * stmts_ + kTrailer;
+        kHeader + 2ull * buffers_ + 9ull * arrays_ + 2ull * variables_ + 44ull * exprs_ + 56ull * tiles_ + 20ull * stmts_ +
+        kTrailer;
     if (needed != size_)
       corrupt("its counts need " + std::to_string(needed) + " bytes, there are " + std::to_string(size_));
     std::uint64_t hash = 0xcbf29ce484222325ull, stored = 0;
@@ -106,6 +107,26 @@ class Reader {
     return expr;
   }
 
+  Tile read_tile() {
+    Tile tile;
+    tile.sums = number<std::uint32_t>();
+    tile.rows = number<std::uint32_t>();
+    tile.columns = number<std::uint32_t>();
+    const auto flags = below(8, "a tile's flags");
+    tile.from_zero = (flags & 1) != 0;
+    tile.left.is_array = (flags & 2) != 0;
+    tile.right.is_array = (flags & 4) != 0;
+    at_ += 3;  // reserved
+    tile.left.id = number<std::uint32_t>();
+    tile.left.base = number<std::uint32_t>();
+    tile.left.row_step = number<std::int64_t>();
+    tile.left.step = number<std::int64_t>();
+    tile.right.id = number<std::uint32_t>();
+    tile.right.base = number<std::uint32_t>();
+    tile.right.step = number<std::int64_t>();
+    return tile;
+  }
+
   std::vector<Stmt> read_block(std::uint32_t count, int depth) {
     if (depth > kDeepest) corrupt("blocks nest deeper than " + std::to_string(kDeepest));
     std::vector<Stmt> body;
@@ -113,7 +134,7 @@ class Reader {
       if (stmts_ == 0) corrupt("a block has more statements than there are");
       --stmts_;
       Stmt stmt;
-      stmt.kind = static_cast<StmtKind>(below(static_cast<std::uint8_t>(StmtKind::kGrid) + 1, "a statement's kind"));
+      stmt.kind = static_cast<StmtKind>(below(static_cast<std::uint8_t>(StmtKind::kTile) + 1, "a statement's kind"));
       stmt.mode = static_cast<LoopMode>(below(static_cast<std::uint8_t>(LoopMode::kUnrolled) + 1, "a loop's mode"));
       at_ += 2;  // reserved
       stmt.id = number<std::uint32_t>();
@@ -128,7 +149,8 @@ class Reader {
 
   const unsigned char* data_;
   std::uint64_t size_, at_ = 0;
-  std::uint32_t buffers_ = 0, scalars_ = 0, arrays_ = 0, variables_ = 0, exprs_ = 0, stmts_ = 0, top_ = 0;
+  std::uint32_t buffers_ = 0, scalars_ = 0, arrays_ = 0, variables_ = 0, exprs_ = 0, stmts_ = 0, top_ = 0,
+                tiles_ = 0;
 };
 
 }  // namespace

@@ -97,6 +97,7 @@ enum class StmtKind : std::uint8_t {
   kFor,      // variable `id` from a to b, b excluded
   kIf,       // when a
   kGrid,     // variable `id` over the work items [begin, end)
+  kTile,     // the product tiles[id] over a steps
 };
 
 struct Stmt {
@@ -119,12 +120,28 @@ struct VariableInfo {
   bool is_mutable = false;
 };
 
+/// Element base + i * row_step + q * step of a buffer that the kernel does not write, or of an array.
+struct TileOperand {
+  bool is_array = false;
+  std::uint32_t id = 0, base = kNoId;
+  std::int64_t row_step = 0, step = 0;
+};
+
+/// For q in order, all i and j: sums[i * columns + j] = fma(left(i, q), right(q) + j, sums[i * columns + j]), which starts
+/// at zero or with what the array holds. One type, f32 or f64; columns is a multiple of 64 bytes.
+struct Tile {
+  std::uint32_t sums = 0, rows = 0, columns = 0;
+  bool from_zero = true;
+  TileOperand left, right;
+};
+
 struct Kernel {
   std::vector<BufferInfo> buffers;
   std::uint32_t scalar_count = 0;  // each handed over as a double
   std::vector<ArrayInfo> arrays;   // scratch of one work item, uninitialised
   std::vector<VariableInfo> variables;
   std::vector<Expr> exprs;
+  std::vector<Tile> tiles;
   std::vector<Stmt> body;
 };
 

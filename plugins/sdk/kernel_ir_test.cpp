@@ -26,6 +26,7 @@ static_assert(static_cast<int>(Op::kConvert) == static_cast<int>(kernel::Operati
 static_assert(static_cast<int>(Op::kFromOrderKey) == static_cast<int>(kernel::Operation::kFromOrderKey));
 static_assert(static_cast<int>(Op::kOr) == static_cast<int>(kernel::Operation::kOr));
 static_assert(static_cast<int>(StmtKind::kGrid) == static_cast<int>(kernel::StmtKind::kGrid));
+static_assert(static_cast<int>(StmtKind::kTile) == static_cast<int>(kernel::StmtKind::kTile));
 static_assert(static_cast<int>(LoopMode::kUnrolled) == static_cast<int>(kernel::LoopMode::kUnrolled));
 static_assert(static_cast<int>(Type::kF64) == static_cast<int>(DType::kF64));
 
@@ -53,6 +54,23 @@ kernel::KernelIr small_kernel() {
   const auto scalar = b.add_scalar();
   const auto i = b.open_grid(kernel::LoopMode::kVector);
   b.store(y, i, b.add(b.load(x, i), b.scalar(scalar, DType::kF32)));
+  b.close();
+  return b.finish();
+}
+
+/// A tile of two rows from a buffer and an array.
+kernel::KernelIr tile_kernel() {
+  kernel::IrBuilder b;
+  const auto x = b.add_buffer(DType::kF32, false), y = b.add_buffer(DType::kF32, true);
+  const auto sums = b.add_array(DType::kF32, 64), packed = b.add_array(DType::kF32, 128);
+  const auto i = b.open_grid(kernel::LoopMode::kSerial);
+  b.tile({.sums = sums,
+          .rows = 2,
+          .columns = 32,
+          .left = {.is_array = false, .id = x, .base = i, .row_step = 4, .step = 1},
+          .right = {.is_array = true, .id = packed, .base = b.integer(0), .step = 32}},
+         b.integer(4));
+  b.store(y, i, b.let(b.element(sums, b.integer(5))));
   b.close();
   return b.finish();
 }
@@ -127,12 +145,42 @@ TEST(SdkKernelIr, WhatIsTakenCanBePrinted) {
   EXPECT_GT(refused, 1000u);
 }
 
+TEST(SdkKernelIr, ChangedTilesAreRefusedOrCanBePrinted) {
+  const std::vector<std::byte> good = kernel::serialize_ir(tile_kernel());
+  EXPECT_EQ(refusal(good), "");
+  std::size_t refused = 0;
+  for (std::size_t i = 8; i + 8 < good.size(); ++i) {
+    for (int value = 0; value < 256; value += 7) {
+      std::vector<std::byte> changed = good;
+      changed[i] = static_cast<std::byte>(value);
+      seal(changed);
+      try {
+        const Kernel read = read_kernel(changed.data(), changed.size());
+        for (const Dialect* dialect : {&dialect_c(), &dialect_opencl(), &dialect_cuda()})
+          EXPECT_NE(print_kernel(read, *dialect, "k"), "");
+      } catch (const Failure&) {
+        ++refused;
+      }
+    }
+  }
+  EXPECT_GT(refused, 1000u);
+  const auto broken = [](auto change) {
+    kernel::KernelIr ir = tile_kernel();
+    change(ir.tiles[0]);
+    return refusal(kernel::serialize_ir(ir));
+  };
+  EXPECT_THAT(broken([](auto& tile) { tile.columns = 24; }), HasSubstr("a tile of 2 x 24"));
+  EXPECT_THAT(broken([](auto& tile) { tile.rows = 3; }), HasSubstr("a tile of 3 x 32 with 64 sums"));
+  EXPECT_THAT(broken([](auto& tile) { tile.left.id = 1; }), HasSubstr("reads what its kernel writes"));
+  EXPECT_THAT(broken([](auto& tile) { tile.right.id = 0; }), HasSubstr("reads what its kernel writes"));
+}
+
 TEST(SdkKernelIr, NamesWhatIsWrong) {
   const std::vector<std::byte> good = kernel::serialize_ir(small_kernel());
   EXPECT_THAT(refusal({}), HasSubstr("0 bytes, a kernel has at least 48"));
   std::vector<std::byte> bytes = good;
   bytes[4] = std::byte{3};
-  EXPECT_THAT(refusal(bytes), AllOf(HasSubstr("5 "), HasSubstr("the host writes version 3.1, this plugin reads 1.1")));
+  EXPECT_THAT(refusal(bytes), AllOf(HasSubstr("5 "), HasSubstr("the host writes version 3.2, this plugin reads 1.2")));
   const auto broken = [](auto change) {
     kernel::KernelIr ir = small_kernel();
     change(ir);
@@ -140,6 +188,7 @@ TEST(SdkKernelIr, NamesWhatIsWrong) {
   };
   EXPECT_THAT(broken([](auto& ir) { ir.buffers[1].written = false; }), HasSubstr("not marked as written"));
   EXPECT_THAT(broken([](auto& ir) { ir.scalar_count = 0; }), HasSubstr("scalar 0 of 0"));
+  EXPECT_THAT(broken([](auto& ir) { ir.scalar_count = 1u << 30; }), HasSubstr("1073741824 scalars"));
   EXPECT_THAT(broken([](auto& ir) { ir.buffers[0].type = DType::kF64; }), HasSubstr("another type than its buffer"));
   EXPECT_THAT(broken([](auto& ir) { ir.body.push_back(ir.body[0]); }), HasSubstr("2 grid loops, needs 1"));
   EXPECT_THAT(broken([](auto& ir) { ir.body.clear(); }), HasSubstr("0 grid loops"));

@@ -105,6 +105,8 @@ class Printer {
       case StmtKind::kGrid:
         if (dialect_.first_item.empty()) return print_loop(stmt, "begin", "end", "", indent);
         return print_loop(stmt, "begin + " + std::string(dialect_.first_item), "end", dialect_.item_step, indent);
+      case StmtKind::kTile:
+        return print_tile(kernel_.tiles[stmt.id], expr(stmt.a), indent);
     }
   }
 
@@ -119,6 +121,49 @@ class Printer {
     const std::string next = step.empty() ? "++" + v : v + " += " + std::string(step);
     line(indent, "for (int64_t " + v + " = " + begin + "; " + v + " < " + end + "; " + next + ") {");
     print_block(stmt.body, indent + 1);
+    line(indent, "}");
+  }
+
+  static std::string memory(const TileOperand& operand) { return (operand.is_array ? "a" : "b") + text(operand.id); }
+
+  /// One vector variable per 64 bytes of the tile, so that the sums stay in registers through the loop.
+  void print_tile(const Tile& tile, const std::string& steps, int indent) {
+    const bool is_double = kernel_.arrays[tile.sums].type == Type::kF64;
+    const std::uint32_t lanes = is_double ? 8 : 16, parts = tile.columns / lanes;
+    const std::string type = is_double ? "f64x8" : "f32x16";
+    line(indent, "{");
+    line(indent + 1, "const int64_t left = " + expr(tile.left.base) + ", right = " + expr(tile.right.base) + ";");
+    for (std::uint32_t i = 0; i < tile.rows; ++i) {
+      for (std::uint32_t p = 0; p < parts; ++p) {
+        const std::string from = "a" + text(tile.sums) + " + " + text(i * tile.columns + p * lanes);
+        line(indent + 1, "crucible_" + type + " t" + text(i) + "_" + text(p) + " = " +
+                             (tile.from_zero ? "crucible_splat_" + type + (is_double ? "(0x0p+0)" : "(0x0p+0f)")
+                                             : "crucible_load_" + type + "(" + from + ")") +
+                             ";");
+      }
+    }
+    line(indent + 1, "for (int64_t q = 0; q < " + steps + "; ++q) {");
+    for (std::uint32_t p = 0; p < parts; ++p) {
+      line(indent + 2, "const crucible_" + type + " y" + text(p) + " = crucible_load_" + type + "(" +
+                           memory(tile.right) + " + right + q * " + std::to_string(tile.right.step) + " + " +
+                           text(p * lanes) + ");");
+    }
+    for (std::uint32_t i = 0; i < tile.rows; ++i) {
+      line(indent + 2, "const crucible_" + type + " x" + text(i) + " = crucible_splat_" + type + "(" +
+                           memory(tile.left) + "[left + " + std::to_string(i * tile.left.row_step) + " + q * " +
+                           std::to_string(tile.left.step) + "]);");
+      for (std::uint32_t p = 0; p < parts; ++p) {
+        const std::string sum = "t" + text(i) + "_" + text(p);
+        line(indent + 2, sum + " = crucible_fma_" + type + "(x" + text(i) + ", y" + text(p) + ", " + sum + ");");
+      }
+    }
+    line(indent + 1, "}");
+    for (std::uint32_t i = 0; i < tile.rows; ++i) {
+      for (std::uint32_t p = 0; p < parts; ++p) {
+        line(indent + 1, "crucible_store_" + type + "(a" + text(tile.sums) + " + " +
+                             text(i * tile.columns + p * lanes) + ", t" + text(i) + "_" + text(p) + ");");
+      }
+    }
     line(indent, "}");
   }
 

@@ -1,0 +1,175 @@
+// Generated products keep their named order of summation: one ascending chain of fused multiply-adds per chunk of 256
+// steps, chunks added in order. So the bits are known beforehand, whatever sizes, layouts and blocks the kernel has.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "core/kernel/kernel_verify.hpp"
+#include "core/kernel/test_program.hpp"
+
+namespace crucible::kernel {
+namespace {
+
+using graph::Operand;
+using graph::OpKind;
+using ::testing::HasSubstr;
+
+struct Case {
+  std::int64_t batch, m, k, n;
+  bool left_across = false, right_across = false;  // stored with rows and columns swapped
+  DType dtype = DType::kF32;
+};
+
+std::string describe(const Case& c) {
+  return fmt::format("{} x ({} x {} by {} x {}){}{}{}", c.batch, c.m, c.k, c.k, c.n, c.left_across ? ", left across" : "",
+                     c.right_across ? ", right across" : "", c.dtype == DType::kF64 ? ", f64" : "");
+}
+
+/// An input of these sizes, in memory the other way round when `across`.
+Operand matrix(TestProgram& t, const Case& c, std::int64_t rows, std::int64_t columns, bool across) {
+  if (!across) return t.input(c.dtype, {c.batch, rows, columns});
+  return permuted(t.input(c.dtype, {c.batch, columns, rows}), {0, 2, 1});
+}
+
+template <class T>
+T element(const graph::Bytes& bytes, const graph::View& view, std::int64_t b, std::int64_t i, std::int64_t j) {
+  const std::int64_t at = view.offset + b * view.strides[0] + i * view.strides[1] + j * view.strides[2];
+  T value;
+  std::memcpy(&value, bytes.data() + static_cast<std::size_t>(at) * sizeof(T), sizeof(T));
+  return value;
+}
+
+template <class T>
+T in_order(const graph::Bytes& left, const graph::View& a, const graph::Bytes& right, const graph::View& b,
+           std::int64_t batch, std::int64_t i, std::int64_t j) {
+  const std::int64_t steps = a.sizes[2];
+  T total = T(-0.0);
+  for (std::int64_t k0 = 0; k0 < std::max<std::int64_t>(steps, 1); k0 += 256) {
+    T sum = 0;
+    for (std::int64_t k = k0; k < std::min(steps, k0 + 256); ++k)
+      sum = std::fma(element<T>(left, a, batch, i, k), element<T>(right, b, batch, k, j), sum);
+    total += sum;
+  }
+  return total;
+}
+
+template <class T>
+void expect_bits(const Case& c) {
+  SCOPED_TRACE(describe(c));
+  TestProgram t(static_cast<std::uint64_t>(c.m * 1000003 + c.k * 1009 + c.n));
+  const Operand left = matrix(t, c, c.m, c.k, c.left_across), right = matrix(t, c, c.k, c.n, c.right_across);
+  const Operand product = t.op(OpKind::kMatMul, {left, right}, {c.batch, c.m, c.n}, c.dtype);
+  t.keep(product);
+  const auto scheduled = schedule(t.program, {});
+  ASSERT_TRUE(scheduled) << scheduled.error().message;
+  const auto kernels = HostKernels::compile({&*scheduled});
+  ASSERT_TRUE(kernels) << kernels.error().message;
+  for (const int pieces : {1, 5}) {
+    const auto got = run_on_host(t.program, *scheduled, *kernels, t.values, t.slots, {.pieces = pieces});
+    ASSERT_TRUE(got) << got.error().message;
+    int different = 0;
+    for (std::int64_t b = 0; b < c.batch; ++b) {
+      for (std::int64_t i = 0; i < c.m; ++i) {
+        for (std::int64_t j = 0; j < c.n; ++j) {
+          const T want = in_order<T>(t.values[left.value], left.view, t.values[right.value], right.view, b, i, j);
+          const T found = element<T>((*got)[product.value], product.view, b, i, j);
+          different += std::memcmp(&want, &found, sizeof(T)) != 0;
+        }
+      }
+    }
+    EXPECT_EQ(different, 0) << "of " << c.batch * c.m * c.n << " in " << pieces << " pieces";
+  }
+}
+
+TEST(MatMul, HasTheBitsOfItsNamedOrder) {
+  if (HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
+  const std::vector<Case> cases = {
+      {1, 12, 32, 32},                                 // one tile
+      {1, 13, 17, 33},                                 // one more than a tile, each way
+      {1, 11, 31, 31},                                 // one less
+      {1, 64, 256, 96, true, false},                   // rows side by side in memory
+      {1, 64, 256, 96, false, true},                   // columns far apart
+      {2, 40, 257, 48, true, true},                    // one step behind a chunk
+      {1, 30, 512, 64},                                // two chunks
+      {1, 37, 700, 37, true, false},                   // two and a part
+      {3, 5, 9, 7},                                    // smaller than anything
+      {1, 300, 20, 10},                                // few columns: the sides change places
+      {1, 2, 300, 130, false, true},                   // few rows
+      {1, 521, 64, 70},                                // a prime number of rows in blocks
+      {2, 260, 513, 40, true, true},                   //
+      {1, 24, 64, 40, false, false, DType::kF64},
+      {2, 29, 270, 21, true, true, DType::kF64},
+  };
+  for (const Case& c : cases) c.dtype == DType::kF64 ? expect_bits<double>(c) : expect_bits<float>(c);
+}
+
+TEST(MatMul, RandomShapesHaveTheBitsOfTheNamedOrder) {
+  if (HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
+  std::uint64_t state = 88172645463325252ull;
+  const auto below = [&](std::int64_t limit) {
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    return static_cast<std::int64_t>(state % static_cast<std::uint64_t>(limit));
+  };
+  for (int i = 0; i < 12; ++i) {
+    Case c{1 + below(3), 5 + below(150), 1 + below(600), 5 + below(150)};
+    c.left_across = below(2) == 1;
+    c.right_across = below(2) == 1;
+    expect_bits<float>(c);
+  }
+}
+
+/// sums (2 x 16) += x[i * 8 + q] * y[q * 16 + j] over `steps` steps.
+KernelIr tile_kernel(Tile tile, std::int64_t steps, std::int64_t sums = 32) {
+  IrBuilder b;
+  b.add_buffer(DType::kF32, false);
+  b.add_buffer(DType::kF32, false);
+  const BufferId z = b.add_buffer(DType::kF32, true);
+  b.add_array(DType::kF32, sums);
+  const ExprId item = b.open_grid(LoopMode::kSerial);
+  tile.left.base = tile.right.base = b.integer(0);
+  b.tile(tile, b.integer(steps));
+  b.store(z, item, b.let(b.element(0, b.integer(0))));
+  b.close();
+  return b.finish();
+}
+
+TEST(KernelVerify, RefusesTilesThatReachTooFarOrDoNotFit) {
+  const Tile good{.sums = 0,
+                  .rows = 2,
+                  .columns = 16,
+                  .left = {.id = 0, .row_step = 8, .step = 1},
+                  .right = {.id = 1, .step = 16}};
+  const auto reason = [](const KernelIr& kernel) {
+    const std::vector<std::int64_t> elements{16, 128, 1};
+    const auto verified = verify_kernel(kernel, elements, 1);
+    return verified ? "" : verified.error().message;
+  };
+  EXPECT_EQ(reason(tile_kernel(good, 8)), "");
+  EXPECT_THAT(reason(tile_kernel(good, 9)), HasSubstr("buffer 0 of 16 elements"));
+  Tile bad = good;
+  bad.right.step = 17;
+  EXPECT_THAT(reason(tile_kernel(bad, 8)), HasSubstr("buffer 1 of 128 elements"));
+  EXPECT_THAT(reason(tile_kernel(good, 8, 31)), HasSubstr("a tile of 2 x 16 with 31 sums"));
+  bad = good;
+  bad.columns = 12;
+  EXPECT_THAT(reason(tile_kernel(bad, 8)), HasSubstr("a tile of 2 x 12"));
+  bad = good;
+  bad.left.step = -1;
+  EXPECT_THAT(reason(tile_kernel(bad, 8)), HasSubstr("lead backwards"));
+  bad = good;
+  bad.left.id = 2;
+  EXPECT_THAT(reason(tile_kernel(bad, 8)), HasSubstr("buffer 2, which is written"));
+  bad = good;
+  bad.left = {.is_array = true, .id = 0, .row_step = 8, .step = 1};
+  EXPECT_THAT(reason(tile_kernel(bad, 8)), HasSubstr("reads its own sums"));
+  bad = good;
+  bad.right.id = 7;
+  EXPECT_THAT(reason(tile_kernel(bad, 8)), HasSubstr("buffer 7"));
+}
+
+}  // namespace
+}  // namespace crucible::kernel
