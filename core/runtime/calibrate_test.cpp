@@ -53,7 +53,9 @@ std::vector<float> run(const CalibrationKernel& kernel, double passes, float sta
   if (!plan || !plan->replay()) return {};
   EXPECT_TRUE(data->read(0, std::as_writable_bytes(std::span(numbers))));
   std::vector<float> sums(static_cast<std::size_t>(kernel.results));
-  if (!sums.empty()) EXPECT_TRUE(results->read(0, std::as_writable_bytes(std::span(sums))));
+  if (!sums.empty()) {
+    EXPECT_TRUE(results->read(0, std::as_writable_bytes(std::span(sums))));
+  }
   numbers.insert(numbers.end(), sums.begin(), sums.end());
   return numbers;
 }

@@ -126,7 +126,7 @@ TEST_F(Calibrate, ProfilesMayBeFiles) {
   EXPECT_THAT(shown.out, AllOf(HasSubstr("memory.size"), HasSubstr("1 GiB"), HasSubstr("datasheet"), HasSubstr("250 ns")));
   const CommandOutcome refused = run("plan " + trace_ + " --backend none --device-profile " + bad);
   EXPECT_EQ(refused.code, 3);
-  EXPECT_THAT(refused.err, HasSubstr("bad.toml:11:1: unknown key 'cots.launch'; did you mean 'cost.launch'?"));
+  EXPECT_THAT(refused.err, HasSubstr("bad.toml:12:1: unknown key 'cots.launch'; did you mean 'cost.launch'?"));
   EXPECT_EQ(run("devices --profile missing.toml").code, 3);
   EXPECT_EQ(run("devices --profile missing").code, 2);
 }

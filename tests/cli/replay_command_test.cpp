@@ -178,7 +178,8 @@ TEST_F(ReplayCommand, ProfilesBesideWhatTheDeviceCanDo) {
   }
   std::ifstream file(traced);
   std::size_t measured = 0, predicted = 0;
-  for (const auto& event : nlohmann::json::parse(file)["traceEvents"]) {
+  const auto events = nlohmann::json::parse(file);
+  for (const auto& event : events["traceEvents"]) {
     if (event["ph"] != "X") continue;
     EXPECT_GE(event["dur"], 0);
     (event["tid"] == 1 ? measured : predicted) += 1;
