@@ -28,7 +28,7 @@ struct Figure {
   double value = 0;
   Provenance provenance = Provenance::kGuessed;
   std::string note = {};  // of a guess: why; else what there is to say
-  double spread = 0;      // of a calibrated one: (largest - smallest) / median of the rounds; 0: not known
+  double spread = 0;      // of a calibrated one: (largest - smallest) of the rounds / value; 0: not known
   bool operator==(const Figure&) const = default;
 };
 

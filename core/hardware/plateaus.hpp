@@ -9,7 +9,7 @@ namespace crucible::hardware {
 
 struct CurvePoint {
   double bytes = 0;             // working set
-  double bytes_per_second = 0;  // median of the rounds
+  double bytes_per_second = 0;  // of the rounds, whatever stands for them
 };
 
 /// Points [begin, end) of a curve that belong to one level.

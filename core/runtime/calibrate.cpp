@@ -7,8 +7,9 @@
 #include <bit>
 #include <cctype>
 #include <chrono>
-#include <cmath>
+#include <limits>
 #include <optional>
+#include <span>
 
 #include "core/hardware/plateaus.hpp"
 #include "core/kernel/schedule.hpp"
@@ -24,14 +25,28 @@ using hardware::Provenance;
 constexpr std::uint64_t kAlignBytes = 256;
 constexpr std::int64_t kLaunches = 200;    // of a plan that is compared with one launch
 constexpr std::int64_t kProduct = 1024;    // rows and columns of the matrices
+constexpr std::uint32_t kFewestRounds = 5;  // of bandwidths, where the machine is slow
+constexpr auto kLongest = std::chrono::seconds(8);  // that the bandwidths may take beyond those rounds
 constexpr std::uint64_t kCopyBytes = std::uint64_t{64} << 20;
 
-/// Of at least one number.
-Measured summary(std::vector<double> values) {
+double median_of(std::span<const double> sorted) {
+  const std::size_t middle = sorted.size() / 2;
+  return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+/// Of at least one number: the median of the better half, for what else the machine does only ever makes a round slower; the spread is
+/// over all of them.
+Measured summary(std::vector<double> values, bool is_more_better) {
   std::ranges::sort(values);
-  const std::size_t middle = values.size() / 2;
-  const double median = values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+  const std::size_t half = (values.size() + 1) / 2;
+  const std::span<const double> all(values);
+  const double median = median_of(is_more_better ? all.last(half) : all.first(half));
   return {median, median > 0 ? (values.back() - values.front()) / median : 0};
+}
+
+double middle_of(std::vector<double> values) {
+  std::ranges::sort(values);
+  return median_of(values);
 }
 
 Figure calibrated(const Measured& measured, std::string note = "") {
@@ -174,6 +189,16 @@ class Calibrator {
     return seconds;
   }
 
+  /// Of a few: a single one may have waited for something else.
+  static Result<double> shortest_of(backend::Plan& plan) {
+    double shortest = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < 4; ++i) {
+      CRUCIBLE_TRY(const double seconds, seconds_of(plan));
+      shortest = std::min(shortest, seconds);
+    }
+    return shortest;
+  }
+
   /// Seconds of `rounds` replays, after one that is not counted.
   Result<std::vector<double>> time(backend::Plan& plan, std::uint32_t rounds) const {
     CRUCIBLE_TRY_VOID(plan.replay());
@@ -189,7 +214,7 @@ class Calibrator {
   /// `amount` per second.
   static Measured rate(double amount, std::vector<double> seconds) {
     for (double& second : seconds) second = amount / second;
-    return summary(std::move(seconds));
+    return summary(std::move(seconds), true);
   }
 
   /// All working sets in turns, round after round: whatever else the machine does for a while, it does to all of them.
@@ -205,7 +230,12 @@ class Calibrator {
       }
     }
     std::vector<std::vector<double>> rates(plans.size());
+    const auto start = std::chrono::steady_clock::now();
     for (std::uint32_t round = 0; round < std::max(options_.rounds, 1u); ++round) {
+      if (round >= kFewestRounds && std::chrono::steady_clock::now() - start > kLongest) {
+        result_.notes.push_back(fmt::format("bandwidths are of {} rounds: they took long", round));
+        break;
+      }
       say(fmt::format("bandwidth, round {} of {}", round + 1, options_.rounds));
       for (std::size_t i = 0; i < plans.size(); ++i) {
         // The first replay brings the working set where it belongs.
@@ -216,7 +246,7 @@ class Calibrator {
     }
     for (std::size_t i = 0; i < plans.size(); ++i) {
       CalibratedPoint& point = result_.curve[i / 2];
-      (i % 2 == 0 ? point.read : point.update) = summary(std::move(rates[i]));
+      (i % 2 == 0 ? point.read : point.update) = summary(std::move(rates[i]), true);
     }
     return {};
   }
@@ -237,7 +267,7 @@ class Calibrator {
       }
       const bool is_memory = i + 1 == plateaus.size();
       const std::string_view level = hardware::level_names()[is_memory ? 3 : i];
-      set(fmt::format("level.{}.bandwidth", level).c_str(), calibrated({plateau.bytes_per_second, summary(spreads).median}));
+      set(fmt::format("level.{}.bandwidth", level).c_str(), calibrated({plateau.bytes_per_second, middle_of(std::move(spreads))}));
       const double size = best[plateau.end - 1].bytes;
       if (!is_memory) {
         set(fmt::format("level.{}.size", level).c_str(),
@@ -246,7 +276,7 @@ class Calibrator {
     }
     std::vector<double> spreads;
     for (const CalibratedPoint& point : result_.curve) spreads.push_back(point.read.spread), spreads.push_back(point.update.spread);
-    if (const double spread = summary(std::move(spreads)).median; spread > 0.5) {
+    if (const double spread = middle_of(std::move(spreads)); spread > 1) {
       result_.notes.push_back(fmt::format("the machine was busy: rounds differ by {:.0f}%; calibrate again when it is quiet", 100 * spread));
     }
     if (plateaus.size() < 2) result_.notes.push_back("no caches show in the bandwidths: all working sets are about equally fast");
@@ -267,7 +297,7 @@ class Calibrator {
       std::int64_t passes = 1 << 10;
       for (double seconds = 0; seconds < 4e-3 && passes < (std::int64_t{1} << 36); passes *= 4) {
         CRUCIBLE_TRY(backend::Plan trial, plan_of(index, passes));
-        CRUCIBLE_TRY(seconds, seconds_of(trial));
+        CRUCIBLE_TRY(seconds, shortest_of(trial));
         if (seconds >= 4e-3) break;
       }
       CRUCIBLE_TRY(backend::Plan plan, plan_of(index, passes));
@@ -319,9 +349,9 @@ class Calibrator {
     CRUCIBLE_TRY(backend::Plan many, plan_of(kernel, 1, kLaunches + 1));
     CRUCIBLE_TRY(const std::vector<double> of_one, time(one, 3 * options_.rounds));
     CRUCIBLE_TRY(std::vector<double> of_many, time(many, 3 * options_.rounds));
-    const double base = summary(of_one).median;
+    const double base = summary(of_one, false).median;
     for (double& seconds : of_many) seconds = std::max(0.0, seconds - base) / kLaunches;
-    return summary(std::move(of_many));
+    return summary(std::move(of_many), false);
   }
 
   Result<void> measure_launch() {

@@ -16,7 +16,7 @@
 namespace crucible::runtime {
 
 struct CalibrateOptions {
-  std::uint32_t rounds = 15;                             // of each measurement; medians are kept
+  std::uint32_t rounds = 15;                             // of each measurement
   std::uint64_t largest_bytes = std::uint64_t{256} << 20;  // working set; less where an eighth of the memory is less
   std::uint64_t bytes_per_round = std::uint64_t{64} << 20;  // that a measurement of bandwidth moves at least
   std::string date;                                      // of today, "2026-01-31"
@@ -25,7 +25,7 @@ struct CalibrateOptions {
   std::function<void(std::string_view)> progress;
 };
 
-/// Median of the rounds, and (largest - smallest) / median.
+/// Median of the better half of the rounds, and (largest - smallest) of all of them over it.
 struct Measured {
   double median = 0, spread = 0;
 };

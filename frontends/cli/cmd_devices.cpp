@@ -151,7 +151,7 @@ void add_devices(Commands& commands) {
   devices->add_option("--threads", switches->calibration.device.threads, "Threads of a CPU backend (default: $CRUCIBLE_THREADS, then all)")
       ->check(CLI::Range(1u, 1000000u));
   devices->add_option("-o,--output", switches->calibration.output, "The file that gets the profile (default: in the user's folder, docs/configuration.md)");
-  devices->add_option("--rounds", switches->calibration.rounds, "Rounds of each measurement, of which the median is kept (default 15)")
+  devices->add_option("--rounds", switches->calibration.rounds, "Rounds of each measurement; the median of the better half is kept (default 15)")
       ->check(CLI::Range(1u, 1000u));
   devices->add_option("--largest", switches->calibration.largest_mib, "The largest working set, in MiB (default 256)")->check(CLI::Range(1u, 65536u));
   for (const char* name : {"--backend", "--device", "--fallback", "--set", "--explain", "--threads", "--output", "--rounds", "--largest"}) {
