@@ -112,6 +112,7 @@ class Calibrator {
     profile.driver = fmt::format("{} {}", backend, device_->backend().version());
     profile.devices = {info.name};
     profile.threads = is_processor_ ? threads_ : 0;
+    if (info.emulated) result_.notes.push_back("the device is emulated: these are the rates of the emulation");
     if (info.memory_bytes > 0) {
       set("memory.size", {.value = static_cast<double>(info.memory_bytes), .provenance = Provenance::kCalibrated, .note = "as the plugin says"});
     }
