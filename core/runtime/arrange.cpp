@@ -132,13 +132,13 @@ class Arranger {
 
 }  // namespace
 
-budget::Costs costs_of(const DeviceProfile& device) {
+budget::Costs costs_of(const hardware::DeviceProfile& device) {
   budget::Costs costs;
   const auto per_ns = [](std::uint64_t per_second) { return static_cast<double>(per_second) / 1e9; };
-  if (device.f32_flops_per_second > 0) costs.flops_per_ns = per_ns(device.f32_flops_per_second);
-  if (device.memory_bytes_per_second > 0) costs.bytes_per_ns = per_ns(device.memory_bytes_per_second);
-  if (device.host_link_bytes_per_second > 0) {
-    costs.host_bytes_per_ns = costs.input_bytes_per_ns = per_ns(device.host_link_bytes_per_second);
+  if (device.f32_flops_per_second() > 0) costs.flops_per_ns = per_ns(device.f32_flops_per_second());
+  if (device.memory_bytes_per_second() > 0) costs.bytes_per_ns = per_ns(device.memory_bytes_per_second());
+  if (device.host_link_bytes_per_second() > 0) {
+    costs.host_bytes_per_ns = costs.input_bytes_per_ns = per_ns(device.host_link_bytes_per_second());
   }
   return costs;
 }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/budget/line.hpp"
-#include "core/runtime/device_profile.hpp"
+#include "core/hardware/device_profile.hpp"
 #include "core/runtime/session.hpp"
 
 namespace crucible::runtime {
@@ -35,7 +35,7 @@ struct Arranged {
 
 /// The model of a device's speed that its published rates give. What is not known stays as in budget::Costs; without a link to
 /// a host nothing waits there.
-budget::Costs costs_of(const DeviceProfile& device);
+budget::Costs costs_of(const hardware::DeviceProfile& device);
 
 /// Orders, repeats and places, as `memory` asks. `scratch_of` says what a step needs beside its operands.
 /// Errors: kBadInput when the budget cannot be met, with the smallest one that can; those of place().

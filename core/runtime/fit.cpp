@@ -67,7 +67,7 @@ std::uint64_t estimate_batch(const Fit& fit, const graph::Program& program, cons
 
 }  // namespace
 
-Fit fit(const DeviceProfile& device, const graph::Program& program, const kernel::Schedule& schedule,
+Fit fit(const hardware::DeviceProfile& device, const graph::Program& program, const kernel::Schedule& schedule,
         const Placement& placement, const PlanRoles& roles, std::uint64_t batch) {
   Fit fit;
   fit.usable_bytes = device.usable_bytes();

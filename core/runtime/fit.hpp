@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "core/runtime/device_profile.hpp"
+#include "core/hardware/device_profile.hpp"
 #include "core/runtime/roles.hpp"
 
 namespace crucible::runtime {
@@ -31,7 +31,7 @@ struct Fit {
 /// `batch` is how many samples the recording's inputs hold, 0 if that is not known. The estimate of the largest one
 /// lets what the forward and the backward make, read and scratch grow with it, step by step, and leaves states and
 /// gradients as they are.
-Fit fit(const DeviceProfile& device, const graph::Program& program, const kernel::Schedule& schedule,
+Fit fit(const hardware::DeviceProfile& device, const graph::Program& program, const kernel::Schedule& schedule,
         const Placement& placement, const PlanRoles& roles, std::uint64_t batch);
 
 }  // namespace crucible::runtime

@@ -44,7 +44,9 @@ struct Step {
     roles = assign_roles(program, schedule, placement, {});
   }
   Fit on(std::uint64_t usable, std::uint64_t batch = 0) const {
-    return fit({.name = "toy", .memory_bytes = usable}, program, schedule, placement, roles, batch);
+    hardware::DeviceProfile toy{.name = "toy"};
+    toy.figures["memory.size"] = {.value = static_cast<double>(usable)};
+    return fit(toy, program, schedule, placement, roles, batch);
   }
 };
 

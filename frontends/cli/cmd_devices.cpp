@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "frontends/cli/calibrate_device.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/device_profiles.hpp"
 #include "frontends/cli/open_device.hpp"
@@ -105,7 +106,7 @@ Result<int> run_devices(bool json) {
 /// Devices that need not be here: what `crucible plan --device-profile` can be asked about.
 Result<int> run_profiles(bool json) {
   CRUCIBLE_TRY(const config::Settings settings, load_settings({}));
-  CRUCIBLE_TRY(const std::vector<runtime::DeviceProfile> profiles, device_profiles(settings));
+  CRUCIBLE_TRY(const std::vector<hardware::DeviceProfile> profiles, device_profiles(settings));
   if (json) {
     print_json({{"device_profiles", profiles_json(profiles)}});
   } else {
@@ -114,19 +115,54 @@ Result<int> run_profiles(bool json) {
   return 0;
 }
 
+/// Every figure of one profile. A file's path is taken too, so this also tells what is wrong with a file.
+Result<int> run_profile(const std::string& name, bool json) {
+  CRUCIBLE_TRY(const config::Settings settings, load_settings({}));
+  CRUCIBLE_TRY(const std::vector<hardware::DeviceProfile> profiles, device_profiles(settings));
+  CRUCIBLE_TRY(const hardware::DeviceProfile profile, choose_profile(profiles, name));
+  if (json) {
+    print_json(profiles_json({profile})[0]);
+  } else {
+    fmt::print("{}: {}\nsource: {}{}{}\n{}", profile.name, profile.description, profile.source, profile.date.empty() ? "" : ", ", profile.date,
+               profile_text(profile));
+  }
+  return 0;
+}
+
 }  // namespace
 
 void add_devices(Commands& commands) {
   struct Switches {
-    bool json = false, profiles = false;
+    bool json = false, profiles = false, calibrate = false;
+    std::string profile;
+    CalibrateSwitches calibration;
   };
   auto switches = std::make_shared<Switches>();  // shared with the callbacks, which run after this function
   CLI::App* devices = add_subcommand(
       commands.app, "devices", "The devices that can be replayed on, and what is missing.", "crucible devices --json");
   devices->add_flag("--json", switches->json, "One JSON document on standard output");
   devices->add_flag("--profiles", switches->profiles, "Instead the device profiles that crucible plan --device-profile takes");
+  devices->add_option("--profile", switches->profile, "Instead every figure of this device profile, with where it is from: a name or a file")
+      ->excludes("--profiles");
+  CLI::Option* calibrate = devices->add_flag("--calibrate", switches->calibrate,
+                                             "Measure the device with generated kernels and write its profile where later commands find it");
+  calibrate->excludes("--profiles")->excludes("--profile");
+  add_device_switches(*devices, switches->calibration.device);
+  devices->add_option("--threads", switches->calibration.device.threads, "Threads of a CPU backend (default: $CRUCIBLE_THREADS, then all)")
+      ->check(CLI::Range(1u, 1000000u));
+  devices->add_option("-o,--output", switches->calibration.output, "The file that gets the profile (default: in the user's folder, docs/configuration.md)");
+  devices->add_option("--rounds", switches->calibration.rounds, "Rounds of each measurement; the median of the better half is kept (default 15)")
+      ->check(CLI::Range(1u, 1000u));
+  devices->add_option("--largest", switches->calibration.largest_mib, "The largest working set, in MiB (default 256)")->check(CLI::Range(1u, 65536u));
+  for (const char* name : {"--backend", "--device", "--fallback", "--set", "--explain", "--threads", "--output", "--rounds", "--largest"}) {
+    devices->get_option(name)->needs(calibrate);
+  }
   devices->callback([&commands, switches] {
-    commands.run = [switches] { return switches->profiles ? run_profiles(switches->json) : run_devices(switches->json); };
+    commands.run = [switches] {
+      if (switches->calibrate) return calibrate_device(switches->calibration, switches->json);
+      if (!switches->profile.empty()) return run_profile(switches->profile, switches->json);
+      return switches->profiles ? run_profiles(switches->json) : run_devices(switches->json);
+    };
   });
 }
 

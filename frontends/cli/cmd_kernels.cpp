@@ -5,12 +5,15 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "core/kernel/explain.hpp"
 #include "core/runtime/library_calls.hpp"
+#include "core/runtime/predict.hpp"
 #include "core/trace/trace_file.hpp"
 #include "frontends/aten/lower.hpp"
 #include "frontends/cli/command.hpp"
+#include "frontends/cli/device_profiles.hpp"
 #include "frontends/cli/open_device.hpp"
 #include "frontends/cli/workload.hpp"
 
@@ -21,6 +24,7 @@ struct KernelsOptions {
   std::string file;
   DeviceChoice device;
   int show = -1, why = -1;
+  std::string profile;
   bool no_fuse = false, json = false;
 };
 
@@ -88,9 +92,17 @@ nlohmann::ordered_json to_json(const graph::Program& program, const kernel::Sche
   return json;
 }
 
-void print_table(const graph::Program& program, const kernel::Schedule& schedule, const std::string& library) {
-  std::vector<std::vector<std::string>> rows = {
-      {"step", "name", "ops", "grid", "buffers", "bytes", "flops", "computes", "origin"}};
+/// What each step takes at best, by which profile.
+struct Predicted {
+  std::optional<hardware::DeviceProfile> profile;  // nothing: there is none for the device, and none was named
+  std::vector<hardware::Prediction> steps;         // empty then
+};
+
+void print_table(const graph::Program& program, const kernel::Schedule& schedule, const std::string& library, const Predicted& predicted) {
+  std::vector<std::vector<std::string>> rows = {{"step", "name", "ops", "grid", "buffers", "bytes", "flops"}};
+  if (predicted.profile) rows[0].insert(rows[0].end(), {"at best", "bound by"});
+  rows[0].insert(rows[0].end(), {"computes", "origin"});
+  double best_ns = 0;
   std::size_t launches = 0;
   for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
     const kernel::Step& step = schedule.steps[i];
@@ -100,13 +112,21 @@ void print_table(const graph::Program& program, const kernel::Schedule& schedule
     if (summary.size() > 60) summary = summary.substr(0, 57) + "...";
     rows.push_back({std::to_string(i), step_name(schedule, step), std::to_string(step.ops.size()),
                     launch ? std::to_string(step.grid) : "-", std::to_string(step.buffers.size()),
-                    format_bytes(step.bytes), fmt::format("{:.3g}", static_cast<double>(step.flops)), summary,
-                    origin(program, step)});
+                    format_bytes(step.bytes), fmt::format("{:.3g}", static_cast<double>(step.flops))});
+    if (predicted.profile) {
+      rows.back().insert(rows.back().end(), {format_ns(predicted.steps[i].total_ns()), std::string(name(predicted.steps[i].bound()))});
+      best_ns += predicted.steps[i].total_ns();
+    }
+    rows.back().insert(rows.back().end(), {std::move(summary), origin(program, step)});
   }
   fmt::print("{}\n{} ops in {} steps: {} launches of {} kernels, {} library calls; {} values in memory. Library: {}.\n",
              format_table(rows), program.ops.size(), schedule.steps.size(), launches, schedule.kernels.size(),
              schedule.steps.size() - launches,
              std::count(schedule.materialized.begin(), schedule.materialized.end(), true), library);
+  if (predicted.profile) {
+    fmt::print("An iteration takes {} at best on {} ({}{}{}).\n", format_ns(best_ns), predicted.profile->name, predicted.profile->source,
+               predicted.profile->date.empty() ? "" : ", ", predicted.profile->date);
+  }
 }
 
 Result<int> show_step(const graph::Program& program, const kernel::Schedule& schedule, const KernelsOptions& options) {
@@ -174,7 +194,7 @@ Result<int> why_step(const graph::Program& program, const kernel::Schedule& sche
 
 /// Opens the backend for its claims. One that the user named must be there; the default one may be missing.
 Result<std::shared_ptr<backend::Device>> open_for_claims(const KernelsOptions& options, const graph::Program& program,
-                                                         std::string& library) {
+                                                         std::string& library, std::optional<config::Settings>& settings) {
   library = "none, all kernels generated";
   if (options.device.backend == "none") return std::shared_ptr<backend::Device>();
   Result<OpenedDevice> opened =
@@ -182,6 +202,7 @@ Result<std::shared_ptr<backend::Device>> open_for_claims(const KernelsOptions& o
   if (opened) {
     const backend::Backend& backend = opened->device->backend();
     library = fmt::format("as {} {} claims", backend.name(), backend.version());
+    settings = std::move(opened->settings);
     return std::move(opened->device);
   }
   if (is_backend_named(options.device) || opened.error().code != ErrorCode::kUnavailable) return opened.error();
@@ -192,15 +213,24 @@ Result<int> kernels(const KernelsOptions& options) {
   CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(options.file));
   CRUCIBLE_TRY(const graph::Program program, aten::lower(trace, aten::Opaques::kMissing));
   std::string library;
-  CRUCIBLE_TRY(const std::shared_ptr<backend::Device> device, open_for_claims(options, program, library));
+  std::optional<config::Settings> settings;
+  CRUCIBLE_TRY(const std::shared_ptr<backend::Device> device, open_for_claims(options, program, library, settings));
   runtime::LibraryClaims claims(device);
   kernel::Options schedule_options{.claims = nullptr, .fuse = !options.no_fuse};
   if (device) schedule_options.claims = [&](const kernel::LibraryCall& call) { return claims.takes(call); };
   CRUCIBLE_TRY(const kernel::Schedule schedule, kernel::schedule(program, schedule_options));
+  if (!settings) {  // without a device only a name counts; its backend need not be there
+    DeviceChoice no_device;
+    no_device.sets = options.device.sets;
+    CRUCIBLE_TRY(settings, load_settings(no_device));
+  }
+  Predicted predicted;
+  CRUCIBLE_TRY(predicted.profile, profile_of_device(*settings, options.profile, device.get()));
+  if (predicted.profile) predicted.steps = runtime::predict_steps(program, schedule, *predicted.profile);
   if (options.show >= 0) return show_step(program, schedule, options);
   if (options.why >= 0) return why_step(program, schedule, options);
   if (!options.json) {
-    print_table(program, schedule, library);
+    print_table(program, schedule, library, predicted);
     return 0;
   }
   nlohmann::ordered_json document = {{"file", options.file},
@@ -208,8 +238,23 @@ Result<int> kernels(const KernelsOptions& options) {
                                      {"library", library},
                                      {"steps", schedule.steps.size()},
                                      {"texts", schedule.kernels.size()},
+                                     {"device_profile", nullptr},
                                      {"kernels", nlohmann::ordered_json::array()}};
-  for (std::size_t i = 0; i < schedule.steps.size(); ++i) document["kernels"].push_back(to_json(program, schedule, i));
+  if (predicted.profile) {
+    document["device_profile"] = {{"name", predicted.profile->name}, {"source", predicted.profile->source}, {"date", predicted.profile->date}};
+  }
+  for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+    nlohmann::ordered_json row = to_json(program, schedule, i);
+    if (predicted.profile) {
+      const hardware::Prediction& prediction = predicted.steps[i];
+      row["predicted_ns"] = prediction.total_ns();
+      row["memory_ns"] = prediction.memory_ns;
+      row["compute_ns"] = prediction.compute_ns;
+      row["launch_ns"] = prediction.launch_ns;
+      row["bound"] = name(prediction.bound());
+    }
+    document["kernels"].push_back(std::move(row));
+  }
   print_json(document);
   return 0;
 }
@@ -229,6 +274,9 @@ void add_kernels(Commands& commands) {
       ->excludes(no_fuse);
   add_device_switches(*command, options->device);
   command->get_option("--backend")->description("whose library is asked (default as replay; none: generate everything)");
+  command->add_option("--device-profile", options->profile,
+                      "say what each step takes at best on this device: a name (crucible devices --profiles) or a file; default: the one "
+                      "calibrated on the device that is here");
   command->add_flag("--json", options->json, "print JSON");
   command->callback([options, &commands] { commands.run = [options] { return kernels(*options); }; });
 }

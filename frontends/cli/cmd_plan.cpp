@@ -65,11 +65,11 @@ Result<void> write_picture(const std::string& path, const std::string& picture) 
 }
 
 /// What --device-profile names, before any work is done for it; nothing without the switch.
-Result<std::optional<runtime::DeviceProfile>> wanted_profile(const PlanOptions& options) {
-  if (options.memory.profile.empty()) return std::optional<runtime::DeviceProfile>();
+Result<std::optional<hardware::DeviceProfile>> wanted_profile(const PlanOptions& options) {
+  if (options.memory.profile.empty()) return std::optional<hardware::DeviceProfile>();
   CRUCIBLE_TRY(const config::Settings settings, load_settings(options.device));
-  CRUCIBLE_TRY(const std::vector<runtime::DeviceProfile> profiles, device_profiles(settings));
-  CRUCIBLE_TRY(runtime::DeviceProfile profile, choose_profile(profiles, options.memory.profile));
+  CRUCIBLE_TRY(const std::vector<hardware::DeviceProfile> profiles, device_profiles(settings));
+  CRUCIBLE_TRY(hardware::DeviceProfile profile, choose_profile(profiles, options.memory.profile));
   return std::optional(std::move(profile));
 }
 
@@ -89,7 +89,7 @@ Result<void> show(const PlanOptions& options, const PlanReport& report) {
 /// What the largest budget that the device allows leads to.
 Result<std::optional<Rescue>> rescue(const std::shared_ptr<const graph::Program>& program, const kernel::Schedule& schedule,
                                      const std::function<std::uint64_t(const kernel::Step&)>& scratch_of,
-                                     runtime::MemoryOptions memory, const runtime::DeviceProfile& device) {
+                                     runtime::MemoryOptions memory, const hardware::DeviceProfile& device) {
   memory.budget_bytes = std::max<std::uint64_t>(device.usable_bytes(), 1);
   memory.or_smallest = true;
   CRUCIBLE_TRY(const runtime::Arranged arranged, runtime::arrange(program, schedule, scratch_of, memory));
@@ -106,7 +106,7 @@ Result<int> plan(const PlanOptions& options) {
   CRUCIBLE_TRY(const runtime::MemoryOptions memory, memory_options(options.memory, options.device));
   PlanReport report{.file = options.file};
   report.depth = options.depth;
-  CRUCIBLE_TRY(const std::optional<runtime::DeviceProfile> profile, wanted_profile(options));
+  CRUCIBLE_TRY(const std::optional<hardware::DeviceProfile> profile, wanted_profile(options));
   CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(options.file));
   CRUCIBLE_TRY(graph::Program lowered, aten::lower(trace, aten::Opaques::kMissing));
   const auto recorded = std::make_shared<const graph::Program>(std::move(lowered));
@@ -160,7 +160,7 @@ void add_plan(Commands& commands) {
       ->check(CLI::PositiveNumber);
   command->add_option(
       "--device-profile", options->memory.profile,
-      "Ask whether it fits on this device; exit code 1 when not (crucible devices --profiles lists them)");
+      "Ask whether it fits on this device, a name (crucible devices --profiles lists them) or a file; exit code 1 when not");
   command->add_option("--html", options->html,
                       "Write a page to this file: every buffer by time and address, to zoom and search");
   command->add_option("--svg", options->svg, "Write a picture of offsets over steps to this file");

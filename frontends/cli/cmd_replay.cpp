@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,11 +15,14 @@
 
 #include "core/base/hash.hpp"
 #include "core/graph/reference_composite.hpp"
+#include "core/runtime/predict.hpp"
 #include "core/trace/trace_file.hpp"
 #include "frontends/aten/lower.hpp"
 #include "frontends/cli/command.hpp"
+#include "frontends/cli/device_profiles.hpp"
 #include "frontends/cli/memory_switches.hpp"
 #include "frontends/cli/open_device.hpp"
+#include "frontends/cli/replay_profile.hpp"
 #include "frontends/cli/replay_report.hpp"
 #include "frontends/cli/workload.hpp"
 
@@ -31,7 +35,7 @@ struct ReplayOptions {
   std::uint32_t iterations = 0;  // 0: all
   std::uint32_t repeat = 0, sensitivity = 0;
   bool no_fuse = false, verify = false, profile = false, json = false;
-  std::string receipt, opaque = "missing";
+  std::string receipt, opaque = "missing", profile_trace;
   MemorySwitches memory;
 };
 
@@ -92,13 +96,14 @@ Result<std::string> hash_of_results(const runtime::Session& session, const graph
   return hash.finish().hex();
 }
 
-Result<void> write_receipt(const std::string& path, const nlohmann::ordered_json& receipt) {
-  const std::string text = receipt.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+/// `what` is "receipt", or another document.
+Result<void> write_document(const char* what, const std::string& path, const nlohmann::ordered_json& document) {
+  const std::string text = document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   std::FILE* file = std::fopen(path.c_str(), "w");
   bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
   if (file != nullptr) written = std::fclose(file) == 0 && written;
   if (written) return {};
-  return Error{ErrorCode::kBadInput, fmt::format("cannot write the receipt {}: {}", path, std::strerror(errno))};
+  return Error{ErrorCode::kBadInput, fmt::format("cannot write the {} {}: {}", what, path, std::strerror(errno))};
 }
 
 /// Errors: kUsage for what is not in this version.
@@ -144,6 +149,29 @@ Result<void> check_reference_switches(const ReplayOptions& options) {
   if (what == nullptr) return {};
   return Error{ErrorCode::kUsage,
                fmt::format("{}: the reference interpreter has no kernels and no steps; leave it out, or name a plugin", what)};
+}
+
+/// Medians of several runs, for a single one catches whatever else the machine does; fewer where a run takes long. What each
+/// step takes at best is that of the profile that was named, else of the one for this device, if there is one.
+Result<void> profile(const ReplayOptions& options, runtime::Session& session, ReplayReport& report) {
+  constexpr std::uint32_t kRuns = 5;
+  constexpr auto kLong = std::chrono::seconds(2);
+  std::vector<std::vector<std::uint64_t>> times;  // per step
+  const auto start = std::chrono::steady_clock::now();
+  do {
+    CRUCIBLE_TRY(const std::vector<std::uint64_t> run, session.profile());
+    times.resize(run.size());
+    for (std::size_t step = 0; step < run.size(); ++step) times[step].push_back(run[step]);
+    ++report.profile_runs;
+  } while (report.profile_runs < kRuns && std::chrono::steady_clock::now() - start < kLong);
+  for (std::vector<std::uint64_t>& step : times) {
+    const auto middle = step.begin() + static_cast<std::ptrdiff_t>(step.size() / 2);
+    std::ranges::nth_element(step, middle);
+    report.profile.push_back(*middle);
+  }
+  CRUCIBLE_TRY(report.device_profile, profile_of_device(report.opened.settings, options.memory.profile, report.device));
+  if (report.device_profile) report.predictions = runtime::predict_steps(session.program(), session.schedule(), *report.device_profile);
+  return {};
 }
 
 Result<int> replay(const ReplayOptions& options) {
@@ -207,12 +235,14 @@ Result<int> replay(const ReplayOptions& options) {
     for (const runtime::IterationResult& result : again) report.times_ns.push_back(result.time_ns);
   }
   if (options.profile) {
-    CRUCIBLE_TRY(report.profile, session->profile());
+    progress.say("profiling");
+    CRUCIBLE_TRY_VOID(profile(options, *session, report));
   }
   progress.say("");
 
   const nlohmann::ordered_json document = report.to_json();
-  if (!options.receipt.empty()) CRUCIBLE_TRY_VOID(write_receipt(options.receipt, document["receipt"]));
+  if (!options.receipt.empty()) CRUCIBLE_TRY_VOID(write_document("receipt", options.receipt, document["receipt"]));
+  if (!options.profile_trace.empty()) CRUCIBLE_TRY_VOID(write_document("trace of the profile", options.profile_trace, profile_trace(report)));
   if (options.json) {
     print_json(document);
   } else {
@@ -245,8 +275,8 @@ void add_replay(Commands& commands) {
   command->add_flag("--no-fuse", options->no_fuse, "One kernel per op");
   add_memory_switches(*command, options->memory);
   command->add_option("--device-profile", options->memory.profile,
-                      "The device whose speeds decide what is computed twice and what waits on the host "
-                      "(crucible devices --profiles lists them)");
+                      "The device whose speeds decide what is computed twice and what waits on the host, and with which --profile compares: "
+                      "a name (crucible devices --profiles lists them) or a file");
   command
       ->add_option("--opaque", options->opaque,
                    "Which ops stay as the framework recorded them, for the plugin torch: missing (those without lowering) or all")
@@ -258,7 +288,9 @@ void add_replay(Commands& commands) {
                    "With --verify: run N more times from starts one rounding away; states that those runs do not determine either "
                    "do not count as different")
       ->check(CLI::Range(1u, 1000u));
-  command->add_flag("--profile", options->profile, "Run once more and show the hottest steps");
+  command->add_flag("--profile", options->profile, "Run some more times and show the hottest steps, beside what they take at best by the device profile");
+  command->add_option("--profile-trace", options->profile_trace, "Write the profile as a Chrome trace to this file (implies --profile)")
+      ->each([options](const std::string&) { options->profile = true; });
   command->add_flag("--json", options->json, "One JSON document on standard output");
   command->add_option("--receipt", options->receipt, "Write what ran, on what and how, to this file (JSON)");
   command->callback([&commands, options] { commands.run = [options] { return replay(*options); }; });

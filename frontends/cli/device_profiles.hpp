@@ -1,26 +1,42 @@
-// The device profiles that a command knows: the built-in ones and `[device_profile.NAME]` of the configuration.
+// The device profiles that a command knows: those compiled in, the files of the user's folder, `[device_profile.NAME]` of the
+// configuration, and any file that is named.
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/base/result.hpp"
-#include "core/runtime/device_profile.hpp"
+#include "core/hardware/device_profile.hpp"
 #include "frontends/config/settings.hpp"
+#include "plugins/loader/backend.hpp"
 
 namespace crucible::cli {
 
-/// All profiles by name. The configuration adds to them, and changes single numbers of those that are built in.
-/// Errors: kBadInput when one of the configuration has no memory_bytes, or keeps back more than it has.
-Result<std::vector<runtime::DeviceProfile>> device_profiles(const config::Settings& settings);
+/// All profiles by name. A file of the user's folder takes the place of a shipped one of its name; the configuration adds to
+/// both, and changes single numbers. Errors: kBadInput when a file cannot be read, or when a profile of the configuration has
+/// no memory_bytes, or keeps back more than it has.
+Result<std::vector<hardware::DeviceProfile>> device_profiles(const config::Settings& settings);
 
-/// The profile of that name. Errors: kUsage with the closest name, and where all are listed.
-Result<runtime::DeviceProfile> choose_profile(const std::vector<runtime::DeviceProfile>& profiles,
-                                              const std::string& name);
+/// The profile of that name; a name with '/' or ending in ".toml" is a file's path. Errors: kUsage with the closest name, and
+/// where all are listed; kBadInput of a file.
+Result<hardware::DeviceProfile> choose_profile(const std::vector<hardware::DeviceProfile>& profiles, const std::string& name);
+
+/// What the cost model of a command goes by: the profile called `name`, else the one of the device that is here, if anybody
+/// has one (hardware::find_for_device). Null device: only the name counts. Errors: as choose_profile().
+Result<std::optional<hardware::DeviceProfile>> profile_of_device(const config::Settings& settings, const std::string& name,
+                                                                 const backend::Device* device);
 
 /// A table, and rows as JSON.
-std::string profiles_text(const std::vector<runtime::DeviceProfile>& profiles);
-nlohmann::ordered_json profiles_json(const std::vector<runtime::DeviceProfile>& profiles);
+std::string profiles_text(const std::vector<hardware::DeviceProfile>& profiles);
+nlohmann::ordered_json profiles_json(const std::vector<hardware::DeviceProfile>& profiles);
+/// Every figure with its unit, provenance and note: one row each.
+std::string profile_text(const hardware::DeviceProfile& profile);
+/// By name of the figure: value in units without prefix, provenance, note, spread.
+nlohmann::ordered_json figures_json(const hardware::DeviceProfile& profile);
+
+/// With how many threads a device works, as it says itself; 0 where it does not.
+std::uint32_t threads_of(const backend::Device& device);
 
 }  // namespace crucible::cli

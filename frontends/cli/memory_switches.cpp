@@ -56,8 +56,8 @@ Result<runtime::MemoryOptions> memory_options(const MemorySwitches& switches, co
   runtime::MemoryOptions options;
   if (!switches.profile.empty()) {
     CRUCIBLE_TRY(const config::Settings settings, load_settings(device));
-    CRUCIBLE_TRY(const std::vector<runtime::DeviceProfile> profiles, device_profiles(settings));
-    CRUCIBLE_TRY(const runtime::DeviceProfile profile, choose_profile(profiles, switches.profile));
+    CRUCIBLE_TRY(const std::vector<hardware::DeviceProfile> profiles, device_profiles(settings));
+    CRUCIBLE_TRY(const hardware::DeviceProfile profile, choose_profile(profiles, switches.profile));
     options.costs = runtime::costs_of(profile);
   }
   options.objective = switches.objective == "fastest"        ? runtime::Objective::kFastest

@@ -100,7 +100,7 @@ std::uint64_t batch_of(const trace::Trace& trace) {
 
 std::string fit_text(const ProfileAnswer& answer) {
   const runtime::Fit& fit = answer.fit;
-  const runtime::DeviceProfile& device = answer.device;
+  const hardware::DeviceProfile& device = answer.device;
   std::string text;
   if (fit.fits) {
     text = fmt::format("fits on {}: {} of {}; {} stay free\n", device.name, format_bytes(fit.peak_bytes),
@@ -109,9 +109,9 @@ std::string fit_text(const ProfileAnswer& answer) {
     text = fmt::format("does not fit on {}: {} of {}; {} are missing\n", device.name, format_bytes(fit.peak_bytes),
                        format_bytes(fit.usable_bytes), format_bytes(fit.missing_bytes));
   }
-  if (device.reserved_bytes > 0) {
-    text += fmt::format("  (of its {}, {} are left to driver and context)\n", format_bytes(device.memory_bytes),
-                        format_bytes(device.reserved_bytes));
+  if (device.reserved_bytes() > 0) {
+    text += fmt::format("  (of its {}, {} are left to driver and context)\n", format_bytes(device.memory_bytes()),
+                        format_bytes(device.reserved_bytes()));
   }
   text += fmt::format("at the peak: {} carried over, {} activations, {} gradients, {} other\n",
                       format_bytes(fit.carried_bytes), format_bytes(fit.activation_bytes),
@@ -133,7 +133,7 @@ Json fit_json(const ProfileAnswer& answer) {
             {"host_bytes", answer.rescue->host_bytes}};
   };
   return {{"name", answer.device.name},
-          {"memory_bytes", answer.device.memory_bytes},
+          {"memory_bytes", answer.device.memory_bytes()},
           {"usable_bytes", fit.usable_bytes},
           {"source", answer.device.source},
           {"fits", fit.fits},

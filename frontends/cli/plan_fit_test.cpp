@@ -13,10 +13,17 @@ using ::testing::Not;
 
 constexpr std::uint64_t kMib = 1 << 20;
 
+hardware::DeviceProfile toy(std::uint64_t usable) {
+  hardware::DeviceProfile profile{.name = "toy", .source = "made up"};
+  profile.figures["memory.size"] = {.value = static_cast<double>(usable + kMib)};
+  profile.figures["memory.reserved"] = {.value = static_cast<double>(kMib)};
+  return profile;
+}
+
 /// A peak of 100 MiB: 40 are carried, 50 activations, 4 gradients, 6 other; no step needs more than 20 beside the 40.
 ProfileAnswer answer(std::uint64_t usable_mib) {
   const std::uint64_t usable = usable_mib * kMib, peak = 100 * kMib;
-  return {{.name = "toy", .memory_bytes = usable + kMib, .reserved_bytes = kMib, .source = "made up"},
+  return {toy(usable),
           {.fits = peak <= usable,
            .usable_bytes = usable,
            .peak_bytes = peak,

@@ -117,7 +117,9 @@ TEST(PlanPage, BuffersThatChangeTheirRoleSayWhen) {
 TEST(PlanPage, ADeviceIsDrawnWhereOneWasAskedAbout) {
   PlanReport report = samples::random_report(60, 6);
   EXPECT_FALSE(page_data(report).contains("device"));
-  report.answer = {{.name = "toy", .memory_bytes = 5000}, {.usable_bytes = 5000}};
+  hardware::DeviceProfile device{.name = "toy"};
+  device.figures["memory.size"] = {.value = 5000};
+  report.answer = ProfileAnswer{std::move(device), {.usable_bytes = 5000}};
   EXPECT_EQ(page_data(report)["device"]["usable_bytes"], 5000);
 }
 

@@ -44,7 +44,7 @@ struct Rescue {
 
 /// The answer to --device-profile.
 struct ProfileAnswer {
-  runtime::DeviceProfile device = {};
+  hardware::DeviceProfile device = {};
   runtime::Fit fit = {};
   std::optional<Rescue> rescue = {};
 };

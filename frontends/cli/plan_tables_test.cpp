@@ -143,8 +143,10 @@ TEST(PlanTables, TheTextFitsATerminal) {
     for (const std::uint64_t usable : {std::uint64_t{0}, std::uint64_t{1} << 40}) {
       fit.fits = (fit.usable_bytes = usable) > 0;
       fit.largest_batch = batch;
-      plan.answer = {{.name = "jetson-orin-nano-8g", .memory_bytes = std::uint64_t{8} << 30, .reserved_bytes = 1 << 30},
-                     fit};
+      hardware::DeviceProfile device{.name = "jetson-orin-nano-8g"};
+      device.figures["memory.size"] = {.value = 0x1p33};
+      device.figures["memory.reserved"] = {.value = 0x1p30};
+      plan.answer = ProfileAnswer{std::move(device), fit};
       std::istringstream lines(plan_text(plan));
       for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
     }

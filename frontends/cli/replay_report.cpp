@@ -1,15 +1,15 @@
-// Numbers of a replay made readable: a table of iterations, a summary, the hottest steps, and the JSON document.
+// Numbers of a replay made readable: a table of iterations, a summary, and the JSON document.
 #include "frontends/cli/replay_report.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "frontends/cli/arranged.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/receipt.hpp"
+#include "frontends/cli/replay_profile.hpp"
 
 namespace crucible::cli {
 namespace {
@@ -112,82 +112,6 @@ std::string outputs_text(const runtime::Verification& verdict) {
   return text;
 }
 
-const char* kind_text(const kernel::Step& step) {
-  switch (step.kind) {
-    case kernel::StepKind::kLibrary:
-      return "library";
-    case kernel::StepKind::kTransfer:
-      return "transfer";
-    case kernel::StepKind::kLaunch:
-      return "generated";
-  }
-  return "";
-}
-
-/// "matmul, add, tanh" of a step, each kind once, at most six.
-std::string op_names(const ReplayReport& report, const kernel::Step& step) {
-  std::vector<std::string_view> names;
-  for (const graph::OpId op : step.ops) {
-    const std::string_view name = graph::name(report.program.ops[op].kind);
-    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
-  }
-  const std::size_t shown = std::min<std::size_t>(names.size(), 6);
-  std::string text =
-      fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
-  if (shown < names.size()) text += fmt::format(", {} more", names.size() - shown);
-  return text;
-}
-
-/// "train.py:31 (blocks.0.norm1)" of the step's first op that has a source.
-std::string source_text(const ReplayReport& report, const kernel::Step& step) {
-  for (const graph::OpId op : step.ops) {
-    const std::uint32_t source = report.program.ops[op].source;
-    if (source >= report.program.sources.size()) continue;
-    const graph::Source& found = report.program.sources[source];
-    return found.module.empty() ? found.site : fmt::format("{} ({})", found.site, found.module);
-  }
-  return "";
-}
-
-std::vector<std::size_t> hottest(const std::vector<std::uint64_t>& profile, std::size_t count) {
-  std::vector<std::size_t> order(profile.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return profile[a] > profile[b]; });
-  order.resize(std::min(order.size(), count));
-  return order;
-}
-
-Json profile_json(const ReplayReport& report) {
-  Json rows = Json::array();
-  for (const std::size_t index : hottest(report.profile, report.profile.size())) {
-    const kernel::Step& step = report.session.schedule().steps[index];
-    rows.push_back({{"step", index},
-                    {"time_ns", report.profile[index]},
-                    {"kind", kind_text(step)},
-                    {"ops", op_names(report, step)},
-                    {"source", source_text(report, step)},
-                    {"flops", step.flops},
-                    {"bytes", step.bytes}});
-  }
-  return rows;
-}
-
-std::string profile_text(const ReplayReport& report) {
-  const double total = std::max(
-      1.0, static_cast<double>(std::accumulate(report.profile.begin(), report.profile.end(), std::uint64_t{0})));
-  std::vector<std::vector<std::string>> rows = {{"step", "time", "share", "gflop/s", "gb/s", "by", "ops", "source"}};
-  for (const std::size_t index : hottest(report.profile, 15)) {
-    const kernel::Step& step = report.session.schedule().steps[index];
-    const double time = std::max(1.0, static_cast<double>(report.profile[index]));
-    rows.push_back({std::to_string(index), format_ns(time), fmt::format("{:.1f}%", 100 * time / total),
-                    fmt::format("{:.1f}", static_cast<double>(step.flops) / time),
-                    fmt::format("{:.1f}", static_cast<double>(step.bytes) / time),
-                    kind_text(step), op_names(report, step),
-                    source_text(report, step)});
-  }
-  return fmt::format("\n{} steps, {} in total\n{}", report.profile.size(), format_ns(total), format_table(rows));
-}
-
 std::string iteration_table(const ReplayReport& report) {
   std::vector<std::vector<std::string>> rows = {{"iteration", "recorded loss", "loss", "rel diff", "time"}};
   for (std::size_t i = 0; i < report.results.size(); ++i) {
@@ -270,7 +194,12 @@ Json ReplayReport::to_json() const {
   document["ops_per_iteration"] = trace.iterations.empty() ? 0u : trace.iterations[0].op_count;
   document["steps"] = if_planned(session.schedule().steps.size());
   document["kernels"] = if_planned(session.schedule().kernels.size());
-  if (!profile.empty()) document["profile"] = profile_json(*this);
+  if (!profile.empty()) {
+    document["profile"] = profile_json(*this);
+    document["profile_runs"] = profile_runs;
+    document["device_profile"] = device_profile ? Json{{"name", device_profile->name}, {"source", device_profile->source}, {"date", device_profile->date}}
+                                                : Json(nullptr);
+  }
   document["receipt"] = receipt_json(*this);
   return document;
 }

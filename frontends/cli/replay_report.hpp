@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/hardware/roofline.hpp"
 #include "core/runtime/session.hpp"
 #include "core/trace/trace.hpp"
 #include "frontends/cli/open_device.hpp"
@@ -24,7 +25,10 @@ struct ReplayReport {
   std::vector<runtime::IterationResult> results = {};
   std::optional<runtime::Verification> verification = {};
   std::vector<std::uint64_t> times_ns = {};  // the device's time of every timed iteration
-  std::vector<std::uint64_t> profile = {};   // per step; empty when it was not asked for
+  std::vector<std::uint64_t> profile = {};   // nanoseconds per step; empty when it was not asked for
+  std::uint32_t profile_runs = 0;            // that `profile` has the medians of
+  std::optional<hardware::DeviceProfile> device_profile = {};  // that the predictions go by
+  std::vector<hardware::Prediction> predictions = {};          // per step; empty without a device profile
   std::string result_sha256 = {};            // of all losses and of the states at the end, bit by bit; with --verify
 
   nlohmann::ordered_json to_json() const;

@@ -37,13 +37,6 @@ std::filesystem::path home(const Surroundings& surroundings) {
                                                 : std::filesystem::path();
 }
 
-std::filesystem::path user_file(const Surroundings& surroundings) {
-  const auto xdg = surroundings.environment("XDG_CONFIG_HOME");
-  if (xdg && xdg->starts_with('/')) return std::filesystem::path(*xdg) / "crucible" / kFileName;
-  const std::filesystem::path folder = home(surroundings);
-  return folder.empty() ? folder : folder / ".config" / "crucible" / kFileName;
-}
-
 std::filesystem::path project_file(const Surroundings& surroundings) {
   const std::filesystem::path end = home(surroundings);
   for (std::filesystem::path folder = surroundings.working_folder; folder.is_absolute();
@@ -56,6 +49,13 @@ std::filesystem::path project_file(const Surroundings& surroundings) {
 }
 
 }  // namespace
+
+std::filesystem::path user_config_file(const Surroundings& surroundings) {
+  const auto xdg = surroundings.environment("XDG_CONFIG_HOME");
+  if (xdg && xdg->starts_with('/')) return std::filesystem::path(*xdg) / "crucible" / kFileName;
+  const std::filesystem::path folder = home(surroundings);
+  return folder.empty() ? folder : folder / ".config" / "crucible" / kFileName;
+}
 
 Surroundings process_surroundings() {
   std::error_code error;
@@ -76,7 +76,7 @@ std::vector<ConfigFile> find_files(const Surroundings& surroundings) {
   };
   add(Layer::kSystem, surroundings.system_file);
   if (surroundings.privileged) return files;
-  add(Layer::kUser, user_file(surroundings));
+  add(Layer::kUser, user_config_file(surroundings));
   add(Layer::kProject, project_file(surroundings));
   return files;
 }

@@ -23,6 +23,9 @@ struct Surroundings {
 };
 Surroundings process_surroundings();
 
+/// $XDG_CONFIG_HOME/crucible/crucible.toml or that under ~/.config, whether it is there or not; empty without a home.
+std::filesystem::path user_config_file(const Surroundings& surroundings);
+
 struct ConfigFile {
   Layer layer = Layer::kSystem;
   std::filesystem::path path;

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -55,6 +56,26 @@ TEST_F(KernelsCommand, ListsTheSteps) {
   EXPECT_EQ(document["kernels"][1]["ops"], nlohmann::json({"matmul"}));
   EXPECT_THAT(kernels("").out, AllOf(HasSubstr("multiply exp"), HasSubstr("5 ops in 3 steps")));
   EXPECT_THAT(kernels("--show 0").out, HasSubstr("void k_"));
+}
+
+TEST_F(KernelsCommand, SaysWhatStepsTakeAtBest) {
+  const auto without = nlohmann::json::parse(kernels("--json").out);
+  EXPECT_EQ(without["device_profile"], nullptr);
+  EXPECT_FALSE(without["kernels"][0].contains("predicted_ns"));
+  const CommandOutcome outcome = kernels("--device-profile l4 --json");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto document = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(document["device_profile"]["name"], "l4");
+  for (const auto& step : document["kernels"]) {
+    EXPECT_GT(step["predicted_ns"], 0);
+    EXPECT_EQ(step["bound"], "launch");  // of 64 numbers each
+    const double memory_ns = step["memory_ns"], compute_ns = step["compute_ns"], launch_ns = step["launch_ns"], predicted_ns = step["predicted_ns"];
+    EXPECT_NEAR(predicted_ns, std::max(memory_ns, compute_ns) + launch_ns, 1e-6);
+  }
+  EXPECT_THAT(kernels("--device-profile l4").out, AllOf(HasSubstr("at best  bound by"), HasSubstr("An iteration takes"), HasSubstr("on l4 (NVIDIA L4 datasheet)")));
+  const CommandOutcome unknown = kernels("--device-profile l5");
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("no device profile is called 'l5'"));
 }
 
 TEST_F(KernelsCommand, SaysWhyAStepIsWhatItIs) {

@@ -158,6 +158,39 @@ TEST_F(ReplayCommand, JsonHasItsKeys) {
   EXPECT_EQ(kept["numerics"], "fast");
 }
 
+TEST_F(ReplayCommand, ProfilesBesideWhatTheDeviceCanDo) {
+  write();
+  const std::string traced = (folder_ / "profile.json").string();
+  const Outcome outcome = run("replay " + path_ + " --json --device-profile epyc-9654 --profile-trace " + traced);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto document = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(document["device_profile"]["name"], "epyc-9654");
+  EXPECT_GE(document["profile_runs"], 1);
+  ASSERT_EQ(document["profile"].size(), document["steps"]);
+  std::uint64_t last = ~std::uint64_t{0};
+  for (const auto& step : document["profile"]) {
+    for (const char* key : {"predicted_ns", "memory_ns", "compute_ns", "launch_ns", "roofline_share", "flops_per_second", "bytes_per_second"}) {
+      EXPECT_TRUE(step[key].is_number()) << key;
+    }
+    EXPECT_TRUE(step["bound"] == "memory" || step["bound"] == "compute" || step["bound"] == "launch");
+    EXPECT_LE(step["time_ns"], last);  // longest first
+    last = step["time_ns"];
+  }
+  std::ifstream file(traced);
+  std::size_t measured = 0, predicted = 0;
+  const auto events = nlohmann::json::parse(file);
+  for (const auto& event : events["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    EXPECT_GE(event["dur"], 0);
+    (event["tid"] == 1 ? measured : predicted) += 1;
+  }
+  EXPECT_EQ(measured, document["steps"]);
+  EXPECT_EQ(predicted, document["steps"]);
+  EXPECT_THAT(run("replay " + path_ + " --profile --device-profile epyc-9654").out, AllOf(HasSubstr("of the roofline (epyc-9654"), HasSubstr("bound by")));
+  EXPECT_EQ(run("replay " + path_ + " --profile-trace /nowhere/there.json").code, 3);
+  EXPECT_EQ(run("replay " + path_ + " --profile --device-profile nowhere.toml").code, 3);
+}
+
 TEST_F(ReplayCommand, WithoutVerifyItSaysSo) {
   write();
   const Outcome outcome = run("replay " + path_ + " --iterations 2 --json");

@@ -11,6 +11,8 @@ import sys
 # folder -> folders of ours that it may include. Unit tests (x_test.cpp) are free: they may use what they test with.
 MAY_INCLUDE = {
     "core/base": ["core/base"],
+    "core/hardware": ["core/base", "core/hardware"],
+    "hwprofiles": ["hwprofiles"],
     "core/trace": ["core/base", "core/trace"],
     "core/graph": ["core/base", "core/trace", "core/graph"],
     "core/memory": ["core/base", "core/memory"],
@@ -29,7 +31,7 @@ MAY_INCLUDE = {
     "backends/null": ["plugins/abi", "plugins/sdk", "backends/null"],
     "frontends/aten": ["core/base", "core/trace", "core/graph", "frontends/aten"],
     "frontends/torch": ["core/base", "core/trace", "frontends/torch"],
-    "frontends/config": ["core/base", "plugins/loader", "frontends/config"],
+    "frontends/config": ["core/base", "core/hardware", "hwprofiles", "plugins/loader", "frontends/config"],
     "frontends/cli": ["core", "plugins/loader", "plugins/conformance", "plugins/template", "frontends/aten", "frontends/config", "frontends/cli"],
 }
 # foreign header prefix -> the only folders in which it may appear
@@ -96,7 +98,7 @@ def main():
     root = pathlib.Path(sys.argv[1])
     self_test()
     problems, files = [], 0
-    for folder in ("core", "plugins", "backends", "frontends", "tests", "examples", "ci"):
+    for folder in ("core", "hwprofiles", "plugins", "backends", "frontends", "tests", "examples", "ci"):
         for path in sorted((root / folder).rglob("*")):
             if path.suffix in LINES and path.is_file():
                 files += 1

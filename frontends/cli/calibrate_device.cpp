@@ -1,0 +1,109 @@
+// See calibrate_device.hpp. What is measured is core/runtime/calibrate.cpp's business.
+#include "frontends/cli/calibrate_device.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "core/runtime/calibrate.hpp"
+#include "frontends/cli/command.hpp"
+#include "frontends/cli/device_profiles.hpp"
+#include "frontends/config/profile_file.hpp"
+
+namespace crucible::cli {
+namespace {
+
+/// "2026-01-31", in universal time.
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  return fmt::format("{:04}-{:02}-{:02}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday);
+}
+
+/// A whole file or none: it is renamed when all of it is there.
+Result<void> write_file(const std::filesystem::path& path, const std::string& text) {
+  std::error_code error;
+  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
+  const std::filesystem::path part = path.string() + fmt::format(".{}.part", getpid());
+  bool is_written = false;
+  if (!error) {
+    std::ofstream file(part, std::ios::binary);
+    file << text;
+    file.close();
+    is_written = file.good();
+  }
+  if (is_written) std::filesystem::rename(part, path, error);
+  if (is_written && !error) return {};
+  std::error_code ignored;
+  std::filesystem::remove(part, ignored);
+  return Error{ErrorCode::kBadInput, fmt::format("cannot write the device profile {}{}{}", path.string(), error ? ": " : "",
+                                                 error ? error.message() : "")};
+}
+
+std::string gigabytes(double per_second) { return fmt::format("{:.1f}", per_second / 1e9); }
+std::string percent(double part) { return fmt::format("{:.0f}%", 100 * part); }
+
+void print(const runtime::Calibration& calibration, const std::string& path) {
+  std::vector<std::vector<std::string>> rows = {{"working set", "read gb/s", "spread", "update gb/s", "spread"}};
+  for (const runtime::CalibratedPoint& point : calibration.curve) {
+    rows.push_back({format_bytes(point.bytes), gigabytes(point.read.median), percent(point.read.spread),
+                    gigabytes(point.update.median), percent(point.update.spread)});
+  }
+  fmt::print("{}: {}\n\n{}\n{}\n", calibration.profile.name, calibration.profile.description, format_table(rows),
+             profile_text(calibration.profile));
+  for (const std::string& note : calibration.notes) fmt::print("note: {}\n", note);
+  fmt::print("took {}; written to {}\n", format_ns(static_cast<double>(calibration.wall_ns)), path);
+}
+
+nlohmann::ordered_json to_json(const runtime::Calibration& calibration, const std::string& path) {
+  const hardware::DeviceProfile& profile = calibration.profile;
+  nlohmann::ordered_json document = {{"name", profile.name},       {"device", profile.description}, {"backend", profile.backend},
+                                     {"driver", profile.driver},   {"date", profile.date},          {"threads", profile.threads},
+                                     {"file", path},               {"wall_ns", calibration.wall_ns}, {"figures", figures_json(profile)},
+                                     {"notes", calibration.notes}, {"curve", nlohmann::ordered_json::array()}};
+  for (const runtime::CalibratedPoint& point : calibration.curve) {
+    document["curve"].push_back({{"bytes", point.bytes},
+                                 {"read_bytes_per_second", point.read.median},
+                                 {"read_spread", point.read.spread},
+                                 {"update_bytes_per_second", point.update.median},
+                                 {"update_spread", point.update.spread}});
+  }
+  return document;
+}
+
+}  // namespace
+
+Result<int> calibrate_device(const CalibrateSwitches& switches, bool json) {
+  const std::filesystem::path folder = config::user_profile_folder();
+  if (switches.output.empty() && folder.empty()) {
+    return Error{ErrorCode::kUsage, "there is no home folder to keep the profile in: name a file with -o"};
+  }
+  CRUCIBLE_TRY(const OpenedDevice opened, open_device(switches.device));
+  const bool is_shown = !json && isatty(2) == 1;
+  runtime::CalibrateOptions options{.rounds = switches.rounds,
+                                    .largest_bytes = std::uint64_t{switches.largest_mib} << 20,
+                                    .date = today(),
+                                    .threads = threads_of(*opened.device),
+                                    .progress = nullptr};
+  if (is_shown) options.progress = [](std::string_view what) { fmt::print(stderr, "\r\033[Kcalibrating: {}", what); };
+  const Result<runtime::Calibration> calibration = runtime::calibrate(opened.device, options);
+  if (is_shown) fmt::print(stderr, "\r\033[K");
+  if (!calibration) return calibration.error();
+  const std::filesystem::path path =
+      switches.output.empty() ? folder / (calibration->profile.name + ".toml") : std::filesystem::path(switches.output);
+  CRUCIBLE_TRY_VOID(write_file(path, config::write_profile(calibration->profile)));
+  if (json) {
+    print_json(to_json(*calibration, path.string()));
+  } else {
+    print(*calibration, path.string());
+  }
+  return 0;
+}
+
+}  // namespace crucible::cli
