@@ -1,0 +1,24 @@
+// From text to a program that is ready to run: compiled, or taken from the folder of those that were.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backends/opencl/device.hpp"
+
+namespace crucible_opencl {
+
+struct Built {
+  Program program;
+  std::string log;  // of the compiler
+  std::uint64_t binary_bytes = 0;
+  bool from_cache = false;
+};
+
+/// Compiles for the device. Threads: any. Errors: INTERNAL with the compiler's own words.
+Built build_program(const crucible_device& device, const std::string& text);
+
+/// The flags that it is compiled with.
+std::string build_flags(const DeviceFacts& facts);
+
+}  // namespace crucible_opencl
