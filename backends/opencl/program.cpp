@@ -10,6 +10,7 @@ using namespace crucible;
 
 namespace {
 
+constexpr const char* kLanguage = "-cl-std=CL1.2";
 constexpr std::size_t kLongestLog = 4000;  // of an error's text
 
 std::string build_log(const crucible_device& device, cl_program program) {
@@ -58,6 +59,8 @@ Program compile(const crucible_device& device, const std::string& text, const st
   Program program(cl, cl.clCreateProgramWithSource(device.context.get(), 1, &source, &size, &code));
   check(code, "compile: clCreateProgramWithSource");
   code = cl.clBuildProgram(program.get(), 1, &device.facts.device, flags.c_str(), nullptr, nullptr);
+  if (code != CL_SUCCESS && !device.facts.rounds_division)  // perhaps it does not take what it does not promise
+    code = cl.clBuildProgram(program.get(), 1, &device.facts.device, kLanguage, nullptr, nullptr);
   log = build_log(device, program.get());
   if (code == CL_SUCCESS) return program;
   if (code != CL_BUILD_PROGRAM_FAILURE) check(code, "compile: clBuildProgram with " + flags);
@@ -72,16 +75,14 @@ bool driver_has_cache(const DeviceFacts& facts) { return facts.version.find("PoC
 
 }  // namespace
 
-std::string build_flags(const DeviceFacts& facts) {
+std::string build_flags() {
   // Nothing that fuses, reorders or flushes: every -cl-fast flag is left out on purpose.
-  std::string flags = "-cl-std=CL1.2";
-  if (facts.rounds_division) flags += " -cl-fp32-correctly-rounded-divide-sqrt";
-  return flags;
+  return std::string(kLanguage) + " -cl-fp32-correctly-rounded-divide-sqrt";
 }
 
 Built build_program(const crucible_device& device, const std::string& text) {
   const DeviceFacts& facts = device.facts;
-  const std::string flags = build_flags(facts);
+  const std::string flags = build_flags();
   ProgramCache cache(driver_has_cache(facts) ? ProgramCache::off() : device.cache_dir);
   const std::string key = facts.platform_name + "\n" + facts.name + "\n" + facts.version + "\n" + facts.driver + "\n" +
                           flags + "\n" + text;

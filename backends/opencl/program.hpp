@@ -18,7 +18,8 @@ struct Built {
 /// Compiles for the device. Threads: any. Errors: INTERNAL with the compiler's own words.
 Built build_program(const crucible_device& device, const std::string& text);
 
-/// The flags that it is compiled with.
-std::string build_flags(const DeviceFacts& facts);
+/// The flags that it is compiled with; where a device promises no correctly rounded division and its compiler refuses
+/// them, it is compiled without that one.
+std::string build_flags();
 
 }  // namespace crucible_opencl
