@@ -24,8 +24,12 @@ struct Dialect {
   std::string_view align_array;            // before a scratch array
   std::string_view first_item, item_step;  // of a thread in the grid loop; "" for a plain loop from begin to end
   std::string_view vector_loop, wide_vector_loop, unrolled_loop;  // the line before such a loop, or ""
+  std::string_view ordered_loop;  // before a serial loop that sums floats, for compilers that change its order, or ""
   std::string_view nan_f32, nan_f64, inf_f32, inf_f64;
   std::string_view wide_suffix;  // of 64-bit integers
+  // true: crucible_f16 is the bits, and the preamble has crucible_f16_to_f32, crucible_f32_to_f16, crucible_f64_to_f16;
+  // false: the language converts.
+  bool f16_is_bits = false;
 };
 
 const Dialect& dialect_c();

@@ -21,6 +21,9 @@ static int64_t thread_, threads_;
 #define get_global_size(d) threads_
 #define as_float(u) crucible_float(u)
 #define as_double(u) crucible_double(u)
+#define crucible_f16_to_f32(h) ((float)(h))
+#define crucible_f32_to_f16(x) ((crucible_f16)(x))
+#define crucible_f64_to_f16(x) ((crucible_f16)(x))
 #define START_(thread, threads) thread_ = (thread); threads_ = (threads);
 )";
 constexpr std::string_view kCudaAsC = R"(

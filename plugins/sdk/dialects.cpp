@@ -75,14 +75,15 @@ constexpr std::string_view kHipPreamble =
     "#define crucible_fma_f64x8(a, b, c) __builtin_elementwise_fma(a, b, c)\n"
     "#define CRUCIBLE_FN static __attribute__((device)) inline __attribute__((always_inline, unused))\n";
 
+// f16 is storage, and a device without cl_khr_fp16 has no values of that type: the bits, converted by the two functions
+// that every device has. `half` is a name of variables in the prelude, so it is spoken of first. The bits of a number are
+// the language's as_TYPE: byte by byte, some compilers do not see that nothing is to be done.
 constexpr std::string_view kOpenClPreamble =
     "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
-    "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
     "#pragma OPENCL FP_CONTRACT OFF\n"
     "typedef char int8_t; typedef short int16_t; typedef int int32_t; typedef long int64_t;\n"
     "typedef uchar uint8_t; typedef ushort uint16_t; typedef uint uint32_t; typedef ulong uint64_t;\n"
-    "typedef half crucible_f16;\n"
-    "#define half half_\n"  // the prelude has variables of that name
+    "typedef ushort crucible_f16;\n"
     "typedef ushort crucible_bf16;\n"
     "typedef float16 crucible_f32x16; typedef double8 crucible_f64x8;\n"
     "#define crucible_load_f32x16(p) vload16(0, p)\n"
@@ -93,7 +94,26 @@ constexpr std::string_view kOpenClPreamble =
     "#define crucible_splat_f64x8(x) ((double8)(x))\n"
     "#define crucible_fma_f32x16(a, b, c) fma(a, b, c)\n"
     "#define crucible_fma_f64x8(a, b, c) fma(a, b, c)\n"
-    "#define CRUCIBLE_FN static inline\n" CRUCIBLE_SDK_BUILTINS("CRUCIBLE_FN")
+    "#define CRUCIBLE_FN static inline\n"
+    "CRUCIBLE_FN float crucible_f16_to_f32(crucible_f16 h) { return vload_half(0, (const half*)&h); }\n"
+    "CRUCIBLE_FN crucible_f16 crucible_f32_to_f16(float x) {\n"
+    "  crucible_f16 h;\n"
+    "  vstore_half_rte(x, 0, (half*)&h);\n"
+    "  return h;\n"
+    "}\n"
+    "CRUCIBLE_FN crucible_f16 crucible_f64_to_f16(double x) {\n"
+    "  crucible_f16 h;\n"
+    "  vstore_half_rte(x, 0, (half*)&h);\n"
+    "  return h;\n"
+    "}\n"
+    "#define half half_\n"
+    "#define CRUCIBLE_BITS_(to, from) \\\n"
+    "  CRUCIBLE_FN void __attribute__((overloadable)) crucible_copy_bits_(to* y, const from* x) { *y = as_##to(*x); }\n"
+    "CRUCIBLE_BITS_(uint, float) CRUCIBLE_BITS_(float, uint) CRUCIBLE_BITS_(ulong, double) CRUCIBLE_BITS_(double, ulong)\n"
+    "#define __builtin_memcpy(to, from, n) crucible_copy_bits_(to, from)\n"
+    "#define __builtin_fma(a, b, c) fma(a, b, c)\n"
+    "#define __builtin_sqrt(a) sqrt(a)\n"
+    "#define __builtin_floor(a) floor(a)\n"
     "#define __builtin_fmaf(a, b, c) fma(a, b, c)\n"
     "#define __builtin_sqrtf(a) sqrt(a)\n"
     "#define __builtin_floorf(a) floor(a)\n"
@@ -117,6 +137,7 @@ constexpr Dialect kC = {
     .vector_loop = "#pragma clang loop vectorize(assume_safety) interleave(enable)",
     .wide_vector_loop = "#pragma clang loop vectorize(assume_safety) interleave(enable) vectorize_width(16)",
     .unrolled_loop = "#pragma clang loop unroll(full)",
+    .ordered_loop = "",
     .nan_f32 = "__builtin_nanf(\"\")",
     .nan_f64 = "__builtin_nan(\"\")",
     .inf_f32 = "__builtin_inff()",
@@ -139,6 +160,7 @@ constexpr Dialect kCuda = {
     .vector_loop = "",
     .wide_vector_loop = "",
     .unrolled_loop = "#pragma unroll",
+    .ordered_loop = "",
     .nan_f32 = "__int_as_float(0x7fc00000)",
     .nan_f64 = "__longlong_as_double(0x7ff8000000000000ll)",
     .inf_f32 = "__int_as_float(0x7f800000)",
@@ -172,14 +194,17 @@ constexpr Dialect kOpenCl = {
     .align_array = "",
     .first_item = "(int64_t)get_global_id(0)",
     .item_step = "(int64_t)get_global_size(0)",
-    .vector_loop = "",
-    .wide_vector_loop = "",
+    // Intel's compiler makes vectors of sums of floats by itself; across work-items it may.
+    .vector_loop = "#pragma clang loop vectorize(disable)",
+    .wide_vector_loop = "#pragma clang loop vectorize(disable)",
     .unrolled_loop = "#pragma unroll",
+    .ordered_loop = "#pragma clang loop vectorize(disable)",
     .nan_f32 = "as_float(0x7fc00000u)",
     .nan_f64 = "as_double(0x7ff8000000000000ul)",
     .inf_f32 = "as_float(0x7f800000u)",
     .inf_f64 = "as_double(0x7ff0000000000000ul)",
     .wide_suffix = "l",
+    .f16_is_bits = true,
 };
 
 }  // namespace

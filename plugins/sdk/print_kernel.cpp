@@ -116,6 +116,8 @@ class Printer {
     if (stmt.mode == LoopMode::kVector)
       before = mixes_widths(stmt.body) ? dialect_.wide_vector_loop : dialect_.vector_loop;
     if (stmt.mode == LoopMode::kUnrolled) before = dialect_.unrolled_loop;
+    if (stmt.mode == LoopMode::kSerial && stmt.kind == StmtKind::kFor && updates_float(stmt.body))
+      before = dialect_.ordered_loop;
     if (!before.empty()) line(indent, before);
     const std::string v = "v" + text(stmt.id);
     const std::string next = step.empty() ? "++" + v : v + " += " + std::string(step);
@@ -165,6 +167,16 @@ class Printer {
       }
     }
     line(indent, "}");
+  }
+
+  /// Whether a float outlives one turn of the loop, other than in a buffer.
+  bool updates_float(const std::vector<Stmt>& body) const {
+    for (const Stmt& stmt : body) {
+      if (stmt.kind == StmtKind::kSet && is_float(kernel_.variables[stmt.id].type)) return true;
+      if (stmt.kind == StmtKind::kElement && is_float(kernel_.arrays[stmt.id].type)) return true;
+      if (updates_float(stmt.body)) return true;
+    }
+    return false;
   }
 
   /// 4-byte and 8-byte data in one loop: clang would then choose the width of the 8-byte data.
@@ -219,8 +231,18 @@ class Printer {
   }
 
   std::string convert(const Expr& e) const {
-    const Type from = operand_type(e);
-    const std::string a = expr(e.in[0]);
+    Type from = operand_type(e);
+    std::string a = expr(e.in[0]);
+    if (dialect_.f16_is_bits && from == Type::kF16) {
+      if (e.type == Type::kF16) return a;
+      a = "crucible_f16_to_f32(" + a + ")";
+      from = Type::kF32;
+      if (e.type == Type::kF32) return a;
+    }
+    if (dialect_.f16_is_bits && e.type == Type::kF16) {
+      if (from == Type::kF64) return "crucible_f64_to_f16(" + a + ")";
+      return "crucible_f32_to_f16(" + (from == Type::kBF16 ? "crucible_bf16_to_f32(" + a + ")" : a) + ")";
+    }
     if (e.type == Type::kBool) return "(" + a + " != 0)";
     if (from == Type::kBF16) return "crucible_bf16_to_f32(" + a + ")";
     if (e.type == Type::kBF16) return "crucible_f32_to_bf16(" + a + ")";
@@ -264,7 +286,8 @@ class Printer {
       case Op::kNot:
         return "(!" + expr(e.in[0]) + ")";
       case Op::kIsNan: {
-        const std::string a = expr(e.in[0]);
+        std::string a = expr(e.in[0]);
+        if (dialect_.f16_is_bits && operand_type(e) == Type::kF16) a = "crucible_f16_to_f32(" + a + ")";
         return "(" + a + " != " + a + ")";
       }
       case Op::kAbsolute:

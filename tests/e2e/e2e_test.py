@@ -133,6 +133,29 @@ class Examples(Folder):
         self.assertEqual([i["loss"] for i in plain["iterations"]], [i["loss"] for i in poisoned["iterations"]])
 
 
+class OpenCl(Folder):
+    """Replays on a device that has an OpenCL driver; Debian's pocl-opencl-icd makes the processor one."""
+
+    def replay(self, *options):
+        listed = json.loads(crucible("devices", "--json").stdout)
+        if "opencl:0" not in json.dumps(listed):
+            self.skipTest("there is no OpenCL device: install ocl-icd-libopencl1 and pocl-opencl-icd")
+        done = crucible("replay", self.trace, "--backend", "opencl", "--verify", "--json", *options,
+                        env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return json.loads(done.stdout)
+
+    def test_a_replay_is_verified_and_repeats_its_bits(self):
+        first, second = self.replay(), self.replay()
+        self.assertIs(first["verified"], True)
+        self.assertEqual(first["receipt"]["library_steps"], 0)
+        self.assertEqual(first["result_sha256"], second["result_sha256"])
+
+    def test_a_missing_library_is_named(self):
+        done = crucible("replay", self.trace, "--backend", "opencl", "--set", "backend.opencl.library=/nowhere/libOpenCL.so.1")
+        self.assert_refused(done, 4, "/nowhere/libOpenCL.so.1 cannot be loaded", "ocl-icd-libopencl1")
+
+
 class Inference(Folder):
     """Loops without an optimizer: what the model gave back is what a replay is compared with."""
 

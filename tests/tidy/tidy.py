@@ -29,6 +29,7 @@ MAY_INCLUDE = {
     "backends/cpu": ["plugins/abi", "plugins/sdk", "backends/cpu"],
     "backends/torch": ["plugins/abi", "plugins/sdk", "backends/torch"],
     "backends/null": ["plugins/abi", "plugins/sdk", "backends/null"],
+    "backends/opencl": ["plugins/abi", "plugins/sdk", "backends/opencl"],
     "frontends/aten": ["core/base", "core/trace", "core/graph", "frontends/aten"],
     "frontends/torch": ["core/base", "core/trace", "frontends/torch"],
     "frontends/config": ["core/base", "core/hardware", "hwprofiles", "plugins/loader", "frontends/config"],
@@ -38,7 +39,7 @@ MAY_INCLUDE = {
 FOREIGN = {
     "torch/": ("frontends/torch", "backends/torch"), "ATen/": ("frontends/torch", "backends/torch"),
     "c10/": ("frontends/torch", "backends/torch"), "Python.h": ("frontends/torch",), "oneapi/": ("backends/cpu",),
-    "dnnl": ("backends/cpu",), "CLI/": ("frontends/cli",), "boost/": ("plugins/loader",), "toml++/": ("frontends/config",),
+    "dnnl": ("backends/cpu",), "CL/": ("backends/opencl",), "CLI/": ("frontends/cli",), "boost/": ("plugins/loader",), "toml++/": ("frontends/config",),
 }
 LINES = {".hpp": 300, ".h": 300, ".cpp": 600, ".c": 600, ".py": 600}
 GENERATED = {"crucible_plugin.h", "stubs.hpp"}  # by plugins/abi/gen: whole in one file, so that it can be read at once

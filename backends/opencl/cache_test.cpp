@@ -1,0 +1,75 @@
+// Programs on disk: what was put in comes out, what is not whole does not, and no folder of others' is used.
+#include "backends/opencl/cache.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <fstream>
+
+namespace crucible_opencl {
+namespace {
+
+class ProgramCacheTest : public testing::Test {
+ protected:
+  ProgramCacheTest() {
+    std::string name = (std::filesystem::temp_directory_path() / "crucible-opencl-test-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) std::abort();
+    folder_ = name;
+  }
+  ~ProgramCacheTest() override {
+    std::error_code error;
+    std::filesystem::remove_all(folder_, error);
+  }
+  std::filesystem::path only_file() const { return std::filesystem::directory_iterator(folder_)->path(); }
+  std::filesystem::path folder_;
+};
+
+TEST_F(ProgramCacheTest, KeepsWhatWasPutIn) {
+  const std::string bytes("a\0b\n\xff", 5);
+  ProgramCache(folder_).add("key", bytes);
+  EXPECT_EQ(ProgramCache(folder_).find("key"), bytes);
+  EXPECT_EQ(ProgramCache(folder_).find("ke"), "");
+}
+
+TEST_F(ProgramCacheTest, AFileOfAnotherKeyIsNotTaken) {
+  const ProgramCache cache(folder_);
+  cache.add("one", "bytes of one");
+  const auto file = only_file();
+  cache.add("two", "bytes of two");
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+    if (entry.path() != file) std::filesystem::copy_file(file, entry.path(), std::filesystem::copy_options::overwrite_existing);
+  }
+  EXPECT_EQ(cache.find("two"), "");
+}
+
+TEST_F(ProgramCacheTest, EveryDamageIsFound) {
+  const ProgramCache cache(folder_);
+  cache.add("key", "some bytes");
+  const auto file = only_file();
+  std::ifstream stream(file, std::ios::binary);
+  const std::string good((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ 1);
+    std::ofstream(file, std::ios::binary) << bad;
+    EXPECT_EQ(cache.find("key"), "") << "byte " << i;
+    std::ofstream(file, std::ios::binary) << good.substr(0, i);
+    EXPECT_EQ(cache.find("key"), "") << "cut to " << i;
+  }
+  std::ofstream(file, std::ios::binary) << good;
+  EXPECT_EQ(cache.find("key"), "some bytes");
+}
+
+TEST_F(ProgramCacheTest, AFolderThatOthersCanWriteIsNotUsed) {
+  ASSERT_EQ(chmod(folder_.c_str(), 0777), 0);
+  const ProgramCache cache(folder_);
+  EXPECT_FALSE(cache.usable());
+  cache.add("key", "bytes");
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+}
+
+TEST_F(ProgramCacheTest, SwitchedOffKeepsNothing) { EXPECT_FALSE(ProgramCache(ProgramCache::off()).usable()); }
+
+}  // namespace
+}  // namespace crucible_opencl

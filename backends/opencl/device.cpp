@@ -1,0 +1,173 @@
+// Device table: what the platforms' devices are called and can do, opening one with a context and a queue.
+#include "backends/opencl/device.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <string_view>
+
+#include "backends/opencl/options.hpp"
+#include "backends/opencl/tables.hpp"
+#include "plugins/sdk/c_dialect.hpp"
+#include "plugins/sdk/error.hpp"
+#include "plugins/sdk/text.hpp"
+
+namespace crucible_opencl {
+namespace {
+
+using namespace crucible;
+
+crucible_status enumerate(crucible_kv_sink sink, void* user) {
+  return sdk::guard([&] {
+    sdk::require(sink != nullptr, "device.enumerate: no function to report to");
+    for (const DeviceFacts& facts : list_devices(opencl())) {
+      sdk::report(sink, user,
+                  {sdk::text_item("id", facts.id), sdk::text_item("name", facts.name),
+                   sdk::text_item("kind", "opencl"), sdk::text_item("uuid", facts.uuid),
+                   sdk::text_item("pci", facts.pci), sdk::number_item("threads", facts.units),
+                   sdk::number_item("memory_bytes", facts.memory_bytes), sdk::number_item("emulated", 0)});
+    }
+  });
+}
+
+/// What kernels cannot be compiled without. Errors: UNAVAILABLE, UNSUPPORTED.
+void require_usable(const DeviceFacts& facts) {
+  const std::string who = facts.id + " (" + facts.name + ", " + facts.platform_name + ")";
+  if (!facts.has_compiler) {
+    throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, who + " has no compiler for OpenCL C: install its driver's compiler");
+  }
+  if (!facts.has_f64()) {
+    throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED,
+                       who + " has no float64 (cl_khr_fp64), in which kernels get their scalars: use another device");
+  }
+}
+
+crucible_status open(crucible_str device_id, crucible_device** out) {
+  return sdk::guard([&] {
+    sdk::require(out != nullptr, "device.open: no place for the device");
+    const Functions& cl = opencl();
+    auto device = std::make_unique<crucible_device>();
+    device->cl = &cl;
+    device->facts = find_device(cl, device_id);
+    const DeviceFacts& facts = device->facts;
+    require_usable(facts);
+    const std::string mapping = options().get_text("mapping");
+    const bool chunks = mapping == "chunks" || (mapping == "auto" && facts.is_processor());
+    device->mapping = chunks ? Mapping::kChunks : Mapping::kItems;
+    device->cache_dir = options().get_text("cache_dir");
+    const ProcessGuard process;
+    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
+                                                reinterpret_cast<cl_context_properties>(facts.platform), 0};
+    cl_int code = CL_SUCCESS;
+    device->context = Context(cl, cl.clCreateContext(properties, 1, &facts.device, nullptr, nullptr, &code));
+    check(code, "device.open: clCreateContext for " + facts.id);
+    device->queue = Queue(cl, cl.clCreateCommandQueue(device->context.get(), facts.device, CL_QUEUE_PROFILING_ENABLE, &code));
+    check(code, "device.open: clCreateCommandQueue for " + facts.id);
+    *out = device.release();
+  });
+}
+
+crucible_status close(crucible_device* device) {
+  return sdk::guard([&] {
+    sdk::require(device != nullptr, "device.close: no device");
+    device->ledger.report_leaks("device");
+    delete device;
+  });
+}
+
+crucible_status properties(crucible_device* device, crucible_kv_sink sink, void* user) {
+  return sdk::guard([&] {
+    sdk::require(device != nullptr && sink != nullptr, "device.properties: no device or no function to report to");
+    const DeviceFacts& facts = device->facts;
+    sdk::report(sink, user,
+                {sdk::text_item("name", facts.name), sdk::text_item("vendor", facts.vendor),
+                 sdk::text_item("platform", facts.platform_name), sdk::text_item("version", facts.version),
+                 sdk::text_item("driver", facts.driver), sdk::text_item("dialect", sdk::dialect_opencl().name),
+                 sdk::number_item("threads", facts.units),
+                 sdk::number_item("largest_buffer_bytes", facts.largest_buffer_bytes),
+                 sdk::text_item("mapping", device->mapping == Mapping::kChunks ? "chunks" : "items"),
+                 sdk::text_item("library", "none (OpenCL has none)")});
+    if (!facts.rounds_division) {
+      sdk::report(sink, user,
+                  {sdk::text_item("note", "the driver does not promise correctly rounded division and square root")});
+    }
+  });
+}
+
+crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void* user) {
+  return sdk::guard([&] {
+    sdk::require(sink != nullptr, "device.capabilities: no function to report to");
+    const DeviceFacts facts = find_device(opencl(), device_id);
+    using sdk::Answer;
+    sdk::report(sink, user,
+                {sdk::answer_item("compile.text", Answer::kNo, "the host prints C alone"),
+                 sdk::answer_item("compile.ir", Answer::kYes, "printed as OpenCL C"),
+                 sdk::answer_item("f64", facts.has_f64() ? Answer::kYes : Answer::kNo, "cl_khr_fp64"),
+                 sdk::answer_item("f16", Answer::kYes, "stored; computed as f32"),
+                 sdk::answer_item("bf16", Answer::kYes, "stored; computed as f32"),
+                 sdk::answer_item("queue", Answer::kYes, "one thread per queue; plans of one device take turns"),
+                 sdk::answer_item("async", Answer::kYes, "submit returns at once"),
+                 sdk::answer_item("library.matmul", Answer::kNo, "OpenCL has no library"),
+                 sdk::answer_item("library.conv2d", Answer::kNo, "OpenCL has no library"),
+                 sdk::answer_item("binary", Answer::kNo, "programs are kept in the plugin's own cache"),
+                 sdk::answer_item("profile", Answer::kNo, "time per op by plan.profile; no counters"),
+                 sdk::answer_item("health", Answer::kNo, "OpenCL does not tell")});
+  });
+}
+
+std::uint64_t workload_number(const crucible_kv* workload, std::uint32_t count, std::string_view key) {
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (sdk::view(workload[i].key) == key) return workload[i].u;
+  }
+  return 0;
+}
+
+/// A processor's units are its cores, of which the plugin `cpu` gets more: it has no driver in between. Elsewhere a
+/// unit does 32 multiply-adds a cycle, the least of what graphics cards do.
+crucible_status score(crucible_str device_id, const crucible_kv* workload, std::uint32_t count, std::uint64_t* out,
+                      crucible_kv_sink why, void* user) {
+  return sdk::guard([&] {
+    sdk::require(out != nullptr && (workload != nullptr || count == 0),
+                 "device.score: no place for the score or no workload");
+    const DeviceFacts facts = find_device(opencl(), device_id);
+    const std::uint64_t per_cycle = facts.is_processor() ? 8 : 64, clock = std::max<std::uint64_t>(facts.megahertz, 1);
+    std::uint64_t points = facts.units * clock * per_cycle;  // GFLOP/s times 1000
+    std::string reason = std::to_string(facts.units) + " units at " + std::to_string(clock) + " MHz, " +
+                         std::to_string(per_cycle) + " operations a cycle";
+    const std::uint64_t peak = workload_number(workload, count, "peak_bytes");
+    if (peak > facts.largest_buffer_bytes) {
+      points = 0;
+      reason = "the program needs " + std::to_string(peak) + " bytes, the device gives at most " +
+               std::to_string(facts.largest_buffer_bytes) + " in one piece";
+    }
+    if (!facts.has_f64() || !facts.has_compiler) {
+      points = 0;
+      reason = facts.has_compiler ? "the device has no float64" : "the device has no compiler";
+    }
+    if (why != nullptr) sdk::report(why, user, {sdk::text_item("reason", reason)});
+    *out = points;
+  });
+}
+
+crucible_status wait_idle(crucible_device* device, std::uint64_t timeout_ns) {
+  return sdk::guard([&] {
+    sdk::require(device != nullptr, "device.wait_idle: no device");
+    if (wait_for_queues(*device, timeout_ns)) return;
+    throw sdk::Failure(CRUCIBLE_E_CANCELLED,
+                       "device.wait_idle: a queue had work after " + std::to_string(timeout_ns) + " ns");
+  });
+}
+
+}  // namespace
+
+const crucible_if_device kDeviceTable = {.struct_size = sizeof(crucible_if_device),
+                                         .if_minor = CRUCIBLE_ABI_MINOR,
+                                         .enumerate = enumerate,
+                                         .open = open,
+                                         .close = close,
+                                         .properties = properties,
+                                         .capabilities = capabilities,
+                                         .score = score,
+                                         .wait_idle = wait_idle,
+                                         .self_test = nullptr};
+
+}  // namespace crucible_opencl

@@ -1,0 +1,70 @@
+// The devices of all platforms, and one that is open. One object per open(); buffers, modules and plans point to it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/opencl/opencl.hpp"
+#include "plugins/abi/crucible_plugin.h"
+#include "plugins/sdk/ledger.hpp"
+
+namespace crucible_opencl {
+
+/// How the work items of a launch become work-items of OpenCL.
+enum class Mapping : std::uint8_t {
+  kChunks,  // each does a range of its own in a loop: processors, whose compilers vectorise that loop
+  kItems,   // neighbours do neighbouring items, each going on a grid's width further: everything else
+};
+
+/// What a device says of itself.
+struct DeviceFacts {
+  std::string id;  // opencl:N, N counting over all platforms
+  cl_platform_id platform = nullptr;
+  cl_device_id device = nullptr;
+  std::string platform_name, name, vendor, version, driver, extensions;
+  std::string uuid, pci;  // "" where the driver does not tell
+  cl_device_type type = 0;
+  std::uint64_t units = 1, megahertz = 0, memory_bytes = 0, largest_buffer_bytes = 0, parameter_bytes = 0;
+  bool has_compiler = false, rounds_division = false;
+
+  bool is_processor() const { return (type & CL_DEVICE_TYPE_CPU) != 0; }
+  bool has(std::string_view extension) const;
+  bool has_f64() const { return has("cl_khr_fp64"); }
+};
+
+/// In the order of the platforms. Threads: any. Errors: UNAVAILABLE when there is no library or no device at all.
+std::vector<DeviceFacts> list_devices(const Functions& cl);
+/// "" is the first. Errors: UNAVAILABLE naming those that there are.
+DeviceFacts find_device(const Functions& cl, crucible_str device_id);
+
+}  // namespace crucible_opencl
+
+struct crucible_device {
+  const crucible_opencl::Functions* cl = nullptr;
+  crucible_opencl::DeviceFacts facts;
+  crucible_opencl::Mapping mapping = crucible_opencl::Mapping::kItems;
+  std::string cache_dir;
+  crucible_opencl::Context context;
+  crucible_opencl::Queue queue;  // in order, with profiling
+  crucible::sdk::Ledger ledger;  // what was handed out: leaks are told when the device is closed
+
+  // Addresses are numbers that only this plugin gives a meaning: the key of a buffer, and how far inside.
+  std::mutex buffers_mutex;
+  std::map<std::uint64_t, crucible_buffer*> buffers;
+  std::uint64_t next_address = std::uint64_t{1} << 40;
+
+  std::mutex run_mutex;  // one plan runs at a time
+  std::mutex queues_mutex;
+  std::vector<crucible_queue*> queues;  // all that are open, for wait_idle
+};
+
+namespace crucible_opencl {
+
+/// False when a queue of the device still has work after that time. queue.cpp
+bool wait_for_queues(crucible_device& device, std::uint64_t timeout_ns);
+
+}  // namespace crucible_opencl

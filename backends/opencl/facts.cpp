@@ -1,0 +1,134 @@
+// Asking all platforms for their devices: see device.hpp.
+#include <algorithm>
+#include <cstdio>
+
+#include "backends/opencl/device.hpp"
+#include "plugins/sdk/error.hpp"
+#include "plugins/sdk/text.hpp"
+
+namespace crucible_opencl {
+
+using namespace crucible;
+
+namespace {
+
+// Of cl_khr_device_uuid and cl_khr_pci_bus_info; older headers lack them.
+constexpr cl_device_info kDeviceUuid = 0x106A, kDevicePciBusInfo = 0x410F;
+
+std::string platform_text(const Functions& cl, cl_platform_id platform, cl_platform_info what) {
+  std::size_t size = 0;
+  if (cl.clGetPlatformInfo(platform, what, 0, nullptr, &size) != CL_SUCCESS || size == 0) return "";
+  std::string text(size, '\0');
+  if (cl.clGetPlatformInfo(platform, what, size, text.data(), nullptr) != CL_SUCCESS) return "";
+  text.resize(text.find('\0') == std::string::npos ? size : text.find('\0'));
+  return text;
+}
+
+std::string device_text(const Functions& cl, cl_device_id device, cl_device_info what) {
+  std::size_t size = 0;
+  if (cl.clGetDeviceInfo(device, what, 0, nullptr, &size) != CL_SUCCESS || size == 0) return "";
+  std::string text(size, '\0');
+  if (cl.clGetDeviceInfo(device, what, size, text.data(), nullptr) != CL_SUCCESS) return "";
+  text.resize(text.find('\0') == std::string::npos ? size : text.find('\0'));
+  return text;
+}
+
+template <class Number>
+Number device_number(const Functions& cl, cl_device_id device, cl_device_info what) {
+  Number number{};
+  if (cl.clGetDeviceInfo(device, what, sizeof(number), &number, nullptr) != CL_SUCCESS) return Number{};
+  return number;
+}
+
+std::string uuid_of(const Functions& cl, cl_device_id device) {
+  unsigned char bytes[16] = {};
+  if (cl.clGetDeviceInfo(device, kDeviceUuid, sizeof(bytes), bytes, nullptr) != CL_SUCCESS) return "";
+  std::string text;
+  for (int i = 0; i < 16; ++i) {
+    char digits[3];
+    std::snprintf(digits, sizeof(digits), "%02x", bytes[i]);
+    text += i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "";
+    text += digits;
+  }
+  return text;
+}
+
+std::string pci_of(const Functions& cl, cl_device_id device) {
+  cl_uint place[4] = {};  // domain, bus, device, function
+  if (cl.clGetDeviceInfo(device, kDevicePciBusInfo, sizeof(place), place, nullptr) != CL_SUCCESS) return "";
+  char text[40];
+  std::snprintf(text, sizeof(text), "%04x:%02x:%02x.%x", place[0], place[1], place[2], place[3]);
+  return text;
+}
+
+DeviceFacts facts_of(const Functions& cl, cl_platform_id platform, cl_device_id device, std::size_t index) {
+  DeviceFacts facts;
+  facts.id = "opencl:" + std::to_string(index);
+  facts.platform = platform;
+  facts.device = device;
+  facts.platform_name = platform_text(cl, platform, CL_PLATFORM_NAME);
+  facts.name = device_text(cl, device, CL_DEVICE_NAME);
+  facts.vendor = device_text(cl, device, CL_DEVICE_VENDOR);
+  facts.version = device_text(cl, device, CL_DEVICE_VERSION);
+  facts.driver = device_text(cl, device, CL_DRIVER_VERSION);
+  facts.extensions = device_text(cl, device, CL_DEVICE_EXTENSIONS);
+  if (facts.has("cl_khr_device_uuid")) facts.uuid = uuid_of(cl, device);
+  if (facts.has("cl_khr_pci_bus_info")) facts.pci = pci_of(cl, device);
+  facts.type = device_number<cl_device_type>(cl, device, CL_DEVICE_TYPE);
+  facts.units = std::max<cl_uint>(1, device_number<cl_uint>(cl, device, CL_DEVICE_MAX_COMPUTE_UNITS));
+  facts.megahertz = device_number<cl_uint>(cl, device, CL_DEVICE_MAX_CLOCK_FREQUENCY);
+  facts.memory_bytes = device_number<cl_ulong>(cl, device, CL_DEVICE_GLOBAL_MEM_SIZE);
+  facts.largest_buffer_bytes = device_number<cl_ulong>(cl, device, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+  facts.parameter_bytes = device_number<std::size_t>(cl, device, CL_DEVICE_MAX_PARAMETER_SIZE);
+  facts.has_compiler = device_number<cl_bool>(cl, device, CL_DEVICE_COMPILER_AVAILABLE) != CL_FALSE;
+  facts.rounds_division = (device_number<cl_device_fp_config>(cl, device, CL_DEVICE_SINGLE_FP_CONFIG) &
+                           CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
+  return facts;
+}
+
+}  // namespace
+
+bool DeviceFacts::has(std::string_view extension) const {
+  return (" " + extensions + " ").find(" " + std::string(extension) + " ") != std::string::npos;
+}
+
+std::vector<DeviceFacts> list_devices(const Functions& cl) {
+  constexpr const char* kAdvice =
+      ": install a driver (for the processor: Debian's pocl-opencl-icd); the loader reads which there are from "
+      "/etc/OpenCL/vendors, or from the folder in OCL_ICD_VENDORS";
+  const ProcessGuard guard;
+  cl_uint count = 0;
+  const cl_int found = cl.clGetPlatformIDs(0, nullptr, &count);
+  if (found == CL_PLATFORM_NOT_FOUND_KHR || (found == CL_SUCCESS && count == 0)) {
+    throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, std::string("there is no OpenCL platform") + kAdvice);
+  }
+  check(found, "clGetPlatformIDs");
+  std::vector<cl_platform_id> platforms(count);
+  check(cl.clGetPlatformIDs(count, platforms.data(), nullptr), "clGetPlatformIDs");
+  std::vector<DeviceFacts> all;
+  for (const cl_platform_id platform : platforms) {
+    cl_uint devices_count = 0;
+    // A platform without devices is none to speak of; one that fails must not hide the others.
+    if (cl.clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &devices_count) != CL_SUCCESS) continue;
+    std::vector<cl_device_id> devices(devices_count);
+    if (cl.clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, devices_count, devices.data(), nullptr) != CL_SUCCESS) continue;
+    for (const cl_device_id device : devices) all.push_back(facts_of(cl, platform, device, all.size()));
+  }
+  if (all.empty()) {
+    throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, "none of the " + std::to_string(count) +
+                                                   " OpenCL platforms has a device" + kAdvice);
+  }
+  return all;
+}
+
+DeviceFacts find_device(const Functions& cl, crucible_str device_id) {
+  std::string known;
+  for (DeviceFacts& facts : list_devices(cl)) {
+    if (sdk::view(device_id).empty() || sdk::view(device_id) == facts.id) return std::move(facts);
+    known += (known.empty() ? "" : ", ") + facts.id + " (" + facts.name + ")";
+  }
+  throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE,
+                     "there is no device '" + sdk::to_string(device_id) + "', only " + known);
+}
+
+}  // namespace crucible_opencl

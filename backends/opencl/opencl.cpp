@@ -1,0 +1,172 @@
+// Loading OpenCL and naming its errors: see opencl.hpp.
+#include "backends/opencl/opencl.hpp"
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "backends/opencl/options.hpp"
+#include "plugins/sdk/error.hpp"
+
+namespace crucible_opencl {
+
+using namespace crucible;
+
+namespace {
+
+constexpr const char* kLoader = "libOpenCL.so.1";
+
+std::unique_ptr<Functions> load(const std::string& library) {
+  // Its symbols stay its own; it is never unloaded, because drivers have threads.
+  void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    const char* const reason = dlerror();
+    throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE,
+                       "the OpenCL library " + library + " cannot be loaded (" + (reason != nullptr ? reason : "?") +
+                           "): install a loader (Debian: ocl-icd-libopencl1) and a driver (for the processor: "
+                           "pocl-opencl-icd), or name a library with the option library",
+                       {{"where", library}});
+  }
+  auto functions = std::make_unique<Functions>();
+  std::string missing;
+#define CRUCIBLE_OPENCL_FIND(name)                                                     \
+  functions->name = reinterpret_cast<decltype(functions->name)>(dlsym(handle, #name)); \
+  if (functions->name == nullptr) missing += std::string(missing.empty() ? "" : ", ") + #name;
+  CRUCIBLE_OPENCL_FUNCTIONS(CRUCIBLE_OPENCL_FIND)
+#undef CRUCIBLE_OPENCL_FIND
+  if (!missing.empty()) {
+    throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE,
+                       "the OpenCL library " + library + " lacks " + missing + ": OpenCL 1.2 or newer is needed",
+                       {{"where", library}, {"need", "OpenCL 1.2"}});
+  }
+  return functions;
+}
+
+std::vector<std::string> environment() {
+  std::vector<std::string> all;
+  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) all.emplace_back(*variable);
+  return all;
+}
+
+struct Libraries {
+  std::mutex mutex;
+  std::map<std::string, std::unique_ptr<Functions>> loaded;
+};
+Libraries& libraries() {
+  static Libraries& all = *new Libraries;  // never destroyed: objects of OpenCL may be given back at the very end
+  return all;
+}
+
+}  // namespace
+
+const Functions& opencl() {
+  std::string library = options().get_text("library");
+  if (library.empty()) library = kLoader;
+  Libraries& all = libraries();
+  const std::lock_guard lock(all.mutex);
+  std::unique_ptr<Functions>& entry = all.loaded[library];
+  if (entry == nullptr) entry = load(library);
+  return *entry;
+}
+
+std::string error_name(cl_int code) {
+  static constexpr std::pair<cl_int, const char*> kNames[] = {
+      {CL_DEVICE_NOT_FOUND, "CL_DEVICE_NOT_FOUND"},
+      {CL_DEVICE_NOT_AVAILABLE, "CL_DEVICE_NOT_AVAILABLE"},
+      {CL_COMPILER_NOT_AVAILABLE, "CL_COMPILER_NOT_AVAILABLE"},
+      {CL_MEM_OBJECT_ALLOCATION_FAILURE, "CL_MEM_OBJECT_ALLOCATION_FAILURE"},
+      {CL_OUT_OF_RESOURCES, "CL_OUT_OF_RESOURCES"},
+      {CL_OUT_OF_HOST_MEMORY, "CL_OUT_OF_HOST_MEMORY"},
+      {CL_PROFILING_INFO_NOT_AVAILABLE, "CL_PROFILING_INFO_NOT_AVAILABLE"},
+      {CL_MEM_COPY_OVERLAP, "CL_MEM_COPY_OVERLAP"},
+      {CL_BUILD_PROGRAM_FAILURE, "CL_BUILD_PROGRAM_FAILURE"},
+      {CL_MAP_FAILURE, "CL_MAP_FAILURE"},
+      {CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, "CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST"},
+      {CL_INVALID_VALUE, "CL_INVALID_VALUE"},
+      {CL_INVALID_DEVICE, "CL_INVALID_DEVICE"},
+      {CL_INVALID_CONTEXT, "CL_INVALID_CONTEXT"},
+      {CL_INVALID_COMMAND_QUEUE, "CL_INVALID_COMMAND_QUEUE"},
+      {CL_INVALID_MEM_OBJECT, "CL_INVALID_MEM_OBJECT"},
+      {CL_INVALID_BINARY, "CL_INVALID_BINARY"},
+      {CL_INVALID_BUILD_OPTIONS, "CL_INVALID_BUILD_OPTIONS"},
+      {CL_INVALID_PROGRAM, "CL_INVALID_PROGRAM"},
+      {CL_INVALID_PROGRAM_EXECUTABLE, "CL_INVALID_PROGRAM_EXECUTABLE"},
+      {CL_INVALID_KERNEL_NAME, "CL_INVALID_KERNEL_NAME"},
+      {CL_INVALID_KERNEL_ARGS, "CL_INVALID_KERNEL_ARGS"},
+      {CL_INVALID_ARG_INDEX, "CL_INVALID_ARG_INDEX"},
+      {CL_INVALID_ARG_VALUE, "CL_INVALID_ARG_VALUE"},
+      {CL_INVALID_ARG_SIZE, "CL_INVALID_ARG_SIZE"},
+      {CL_INVALID_WORK_GROUP_SIZE, "CL_INVALID_WORK_GROUP_SIZE"},
+      {CL_INVALID_BUFFER_SIZE, "CL_INVALID_BUFFER_SIZE"},
+      {CL_INVALID_OPERATION, "CL_INVALID_OPERATION"},
+      {CL_PLATFORM_NOT_FOUND_KHR, "CL_PLATFORM_NOT_FOUND_KHR"}};
+  for (const auto& [known, name] : kNames) {
+    if (known == code) return std::string(name) + " (" + std::to_string(code) + ")";
+  }
+  return "OpenCL error " + std::to_string(code);
+}
+
+void check(cl_int code, std::string_view what) {
+  if (code == CL_SUCCESS) return;
+  crucible_code category = CRUCIBLE_E_INTERNAL;
+  std::string advice;
+  switch (code) {
+    case CL_MEM_OBJECT_ALLOCATION_FAILURE:
+    case CL_OUT_OF_HOST_MEMORY:
+    case CL_OUT_OF_RESOURCES:
+      category = CRUCIBLE_E_OUT_OF_MEMORY;
+      advice = "; use a smaller batch, or a device with more memory";
+      break;
+    case CL_DEVICE_NOT_AVAILABLE:
+      category = CRUCIBLE_E_DEVICE_LOST;
+      advice = "; the device is gone: open it again";
+      break;
+    case CL_COMPILER_NOT_AVAILABLE:
+      category = CRUCIBLE_E_UNAVAILABLE;
+      advice = "; the driver has no compiler: install a complete one";
+      break;
+    default:
+      break;
+  }
+  throw sdk::Failure(category, std::string(what) + ": " + error_name(code) + advice,
+                     {{"vendor.code", std::to_string(code)}});
+}
+
+struct ProcessGuard::Saved {
+  struct sigaction actions[32];
+  std::vector<std::string> environment;
+};
+
+ProcessGuard::ProcessGuard() : saved_(std::make_unique<Saved>()) {
+  for (int signal = 1; signal < 32; ++signal) sigaction(signal, nullptr, &saved_->actions[signal]);
+  saved_->environment = environment();
+}
+
+ProcessGuard::~ProcessGuard() {
+  for (int signal = 1; signal < 32; ++signal) {
+    struct sigaction now = {};
+    if (sigaction(signal, nullptr, &now) != 0) continue;
+    // SIGKILL and SIGSTOP cannot be set, and never differ.
+    if (now.sa_handler != saved_->actions[signal].sa_handler) sigaction(signal, &saved_->actions[signal], nullptr);
+  }
+  const std::vector<std::string> now = environment();
+  if (now == saved_->environment) return;
+  for (const std::string& variable : now) {
+    if (std::ranges::find(saved_->environment, variable) == saved_->environment.end())
+      unsetenv(variable.substr(0, variable.find('=')).c_str());
+  }
+  for (const std::string& variable : saved_->environment) {
+    const std::size_t sign = variable.find('=');
+    if (sign != std::string::npos && std::ranges::find(now, variable) == now.end())
+      setenv(variable.substr(0, sign).c_str(), variable.substr(sign + 1).c_str(), 1);
+  }
+}
+
+}  // namespace crucible_opencl

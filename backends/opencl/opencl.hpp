@@ -1,0 +1,89 @@
+// OpenCL as this plugin sees it: the functions of the machine's loader, found at run time, and its errors in words. The
+// plugin links no OpenCL library, so it is built and loaded on machines that have none.
+#pragma once
+
+#define CL_TARGET_OPENCL_VERSION 300
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS  // clCreateCommandQueue, which every version has
+#include <CL/cl.h>
+#include <CL/cl_ext.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace crucible_opencl {
+
+// All that are called. Everything is in OpenCL 1.2, so that devices of any age will do.
+#define CRUCIBLE_OPENCL_FUNCTIONS(X)                                                                             \
+  X(clGetPlatformIDs) X(clGetPlatformInfo) X(clGetDeviceIDs) X(clGetDeviceInfo)                                  \
+  X(clCreateContext) X(clReleaseContext) X(clCreateCommandQueue) X(clReleaseCommandQueue) X(clFlush) X(clFinish) \
+  X(clCreateBuffer) X(clRetainMemObject) X(clReleaseMemObject)                                                   \
+  X(clEnqueueWriteBuffer) X(clEnqueueReadBuffer) X(clEnqueueFillBuffer) X(clEnqueueCopyBuffer)                   \
+  X(clCreateProgramWithSource) X(clCreateProgramWithBinary) X(clBuildProgram) X(clReleaseProgram)                \
+  X(clGetProgramInfo) X(clGetProgramBuildInfo)                                                                   \
+  X(clCreateKernel) X(clReleaseKernel) X(clSetKernelArg) X(clGetKernelWorkGroupInfo) X(clEnqueueNDRangeKernel)   \
+  X(clGetEventProfilingInfo) X(clReleaseEvent)
+
+struct Functions {
+#define CRUCIBLE_OPENCL_MEMBER(name) decltype(&::name) name = nullptr;
+  CRUCIBLE_OPENCL_FUNCTIONS(CRUCIBLE_OPENCL_MEMBER)
+#undef CRUCIBLE_OPENCL_MEMBER
+};
+
+/// The functions of the library that the option `library` names, loaded at the first call and never unloaded: the
+/// reference is good until the process ends. Threads: any. Errors: UNAVAILABLE with what was tried and what to install.
+const Functions& opencl();
+
+/// "CL_OUT_OF_RESOURCES (-5)"; a number alone for one that is not known.
+std::string error_name(cl_int code);
+
+/// Throws a Failure "`what`: CL_..." unless `code` is CL_SUCCESS: OUT_OF_MEMORY, DEVICE_LOST, UNAVAILABLE or INTERNAL,
+/// with the number as vendor.code.
+void check(cl_int code, std::string_view what);
+
+/// Signal handlers and environment as they were when the guard was made. Drivers change them when they start (PoCL
+/// handles divisions by zero and sets a variable for a library of its own); they belong to the process, whose guest the
+/// plugin is.
+class ProcessGuard {
+ public:
+  ProcessGuard();
+  ~ProcessGuard();
+  ProcessGuard(const ProcessGuard&) = delete;
+  ProcessGuard& operator=(const ProcessGuard&) = delete;
+
+ private:
+  struct Saved;
+  std::unique_ptr<Saved> saved_;
+};
+
+/// A reference to an object of OpenCL, given back with `Release`, a member of Functions, to the library that made it.
+template <class Handle, auto Release>
+class Owned {
+ public:
+  Owned() = default;
+  Owned(const Functions& cl, Handle handle) : cl_(&cl), handle_(handle) {}
+  Owned(Owned&& other) noexcept : cl_(other.cl_), handle_(std::exchange(other.handle_, nullptr)) {}
+  Owned& operator=(Owned&& other) noexcept {
+    std::swap(cl_, other.cl_);
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~Owned() {
+    if (handle_ != nullptr) (cl_->*Release)(handle_);
+  }
+  Handle get() const { return handle_; }
+
+ private:
+  const Functions* cl_ = nullptr;
+  Handle handle_ = nullptr;
+};
+
+using Context = Owned<cl_context, &Functions::clReleaseContext>;
+using Queue = Owned<cl_command_queue, &Functions::clReleaseCommandQueue>;
+using Memory = Owned<cl_mem, &Functions::clReleaseMemObject>;
+using Program = Owned<cl_program, &Functions::clReleaseProgram>;
+using KernelObject = Owned<cl_kernel, &Functions::clReleaseKernel>;
+using Event = Owned<cl_event, &Functions::clReleaseEvent>;
+
+}  // namespace crucible_opencl

@@ -1,0 +1,31 @@
+// The options of this plugin, in one list: what they are called, what they may be, what they mean.
+#include "backends/opencl/options.hpp"
+
+namespace crucible_opencl {
+
+using namespace crucible;
+
+namespace {
+
+constexpr sdk::OptionSpec kSpecs[] = {
+    {.name = "library",
+     .type = sdk::OptionType::kPath,
+     .help = "OpenCL's loader or one driver's own library; default: libOpenCL.so.1",
+     .env = "CRUCIBLE_OPENCL_LIBRARY"},
+    {.name = "mapping",
+     .type = sdk::OptionType::kChoice,
+     .default_value = "auto",
+     .choices = "auto chunks items",
+     .help = "a work-item does one chunk of a launch, or single items a stride apart; auto: chunks on processors"},
+    {.name = "cache_dir",
+     .type = sdk::OptionType::kPath,
+     .help = "where compiled programs are kept; default: the user's cache folder",
+     .env = "CRUCIBLE_CACHE_DIR"},
+};
+constexpr sdk::Options kOptions(kSpecs);
+
+}  // namespace
+
+const sdk::Options& options() { return kOptions; }
+
+}  // namespace crucible_opencl

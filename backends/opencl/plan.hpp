@@ -1,0 +1,37 @@
+// A plan: the host's list of ops, each with a kernel object of its own whose arguments are set, ready to be enqueued.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backends/opencl/kernel.hpp"
+#include "backends/opencl/memory.hpp"
+
+namespace crucible_opencl {
+
+struct PlanOp {
+  std::uint32_t kind = 0;
+  KernelObject kernel;                          // LAUNCH; none for an empty grid
+  Memory table;                                 // LAUNCH of a kernel with a table of buffers
+  std::uint32_t first_scalar = 0;               // LAUNCH: index of the argument
+  std::size_t global_size = 0, local_size = 0;  // LAUNCH
+  std::vector<Place> places;                    // they keep the memory alive
+  std::uint64_t size = 0;                       // COPY, FILL: bytes
+  std::uint8_t pattern = 0;                     // FILL
+};
+
+struct SlotUse {
+  std::uint32_t slot, op, scalar;
+};
+
+/// All ops in order, done on return. Threads: any.
+void run_plan(crucible_plan& plan);
+
+}  // namespace crucible_opencl
+
+struct crucible_plan {
+  crucible_device* device = nullptr;
+  std::vector<crucible_opencl::PlanOp> ops;
+  std::vector<crucible_opencl::SlotUse> slot_uses;
+  std::uint32_t slot_count = 0;
+};

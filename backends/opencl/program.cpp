@@ -1,0 +1,104 @@
+// Compiling a program: see program.hpp.
+#include "backends/opencl/program.hpp"
+
+#include "backends/opencl/cache.hpp"
+#include "plugins/sdk/error.hpp"
+
+namespace crucible_opencl {
+
+using namespace crucible;
+
+namespace {
+
+constexpr const char* kLanguage = "-cl-std=CL1.2";
+constexpr std::size_t kLongestLog = 4000;  // of an error's text
+
+std::string build_log(const crucible_device& device, cl_program program) {
+  const Functions& cl = *device.cl;
+  std::size_t size = 0;
+  if (cl.clGetProgramBuildInfo(program, device.facts.device, CL_PROGRAM_BUILD_LOG, 0, nullptr, &size) != CL_SUCCESS)
+    return "";
+  std::string log(size, '\0');
+  if (cl.clGetProgramBuildInfo(program, device.facts.device, CL_PROGRAM_BUILD_LOG, size, log.data(), nullptr) !=
+      CL_SUCCESS)
+    return "";
+  const std::size_t end = log.find_last_not_of(std::string_view("\0\n ", 3));
+  log.resize(end == std::string::npos ? 0 : end + 1);
+  return log;
+}
+
+/// The machine code, or "" where the driver does not hand it out.
+std::string binary_of(const crucible_device& device, cl_program program) {
+  const Functions& cl = *device.cl;
+  std::size_t size = 0;  // of the context's one device
+  if (cl.clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof(size), &size, nullptr) != CL_SUCCESS) return "";
+  std::string bytes(size, '\0');
+  unsigned char* place = reinterpret_cast<unsigned char*>(bytes.data());
+  if (cl.clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof(place), &place, nullptr) != CL_SUCCESS) return "";
+  return bytes;
+}
+
+/// A program of a binary that this driver made once; none when it does not take it (any more).
+Program load(const crucible_device& device, const std::string& bytes, const std::string& flags) {
+  const Functions& cl = *device.cl;
+  const unsigned char* place = reinterpret_cast<const unsigned char*>(bytes.data());
+  const std::size_t size = bytes.size();
+  cl_int status = CL_SUCCESS, code = CL_SUCCESS;
+  Program program(cl, cl.clCreateProgramWithBinary(device.context.get(), 1, &device.facts.device, &size, &place,
+                                                   &status, &code));
+  if (code != CL_SUCCESS || status != CL_SUCCESS) return {};
+  code = cl.clBuildProgram(program.get(), 1, &device.facts.device, flags.c_str(), nullptr, nullptr);
+  return code == CL_SUCCESS ? std::move(program) : Program();
+}
+
+Program compile(const crucible_device& device, const std::string& text, const std::string& flags, std::string& log) {
+  const Functions& cl = *device.cl;
+  const char* source = text.c_str();
+  const std::size_t size = text.size();
+  cl_int code = CL_SUCCESS;
+  Program program(cl, cl.clCreateProgramWithSource(device.context.get(), 1, &source, &size, &code));
+  check(code, "compile: clCreateProgramWithSource");
+  code = cl.clBuildProgram(program.get(), 1, &device.facts.device, flags.c_str(), nullptr, nullptr);
+  if (code != CL_SUCCESS && !device.facts.rounds_division)  // perhaps it does not take what it does not promise
+    code = cl.clBuildProgram(program.get(), 1, &device.facts.device, kLanguage, nullptr, nullptr);
+  log = build_log(device, program.get());
+  if (code == CL_SUCCESS) return program;
+  if (code != CL_BUILD_PROGRAM_FAILURE) check(code, "compile: clBuildProgram with " + flags);
+  throw sdk::Failure(CRUCIBLE_E_INTERNAL,
+                     "the OpenCL compiler of " + device.facts.id + " (" + device.facts.platform_name + ", " +
+                         device.facts.driver + ") refuses the kernels: " + log.substr(0, kLongestLog),
+                     {{"where", "clBuildProgram " + flags}, {"vendor.code", std::to_string(code)}});
+}
+
+/// PoCL keeps what it compiles itself, and to hand a binary out it compiles every kernel a second time.
+bool driver_has_cache(const DeviceFacts& facts) { return facts.version.find("PoCL") != std::string::npos; }
+
+}  // namespace
+
+std::string build_flags() {
+  // Nothing that fuses, reorders or flushes: every -cl-fast flag is left out on purpose.
+  return std::string(kLanguage) + " -cl-fp32-correctly-rounded-divide-sqrt";
+}
+
+Built build_program(const crucible_device& device, const std::string& text) {
+  const DeviceFacts& facts = device.facts;
+  const std::string flags = build_flags();
+  ProgramCache cache(driver_has_cache(facts) ? ProgramCache::off() : device.cache_dir);
+  const std::string key = facts.platform_name + "\n" + facts.name + "\n" + facts.version + "\n" + facts.driver + "\n" +
+                          flags + "\n" + text;
+  Built built;
+  if (const std::string bytes = cache.find(key); !bytes.empty()) {
+    built.program = load(device, bytes, flags);
+    built.binary_bytes = bytes.size();
+    built.from_cache = built.program.get() != nullptr;
+    if (built.from_cache) return built;
+  }
+  built.program = compile(device, text, flags, built.log);
+  if (!cache.usable()) return built;
+  const std::string bytes = binary_of(device, built.program.get());
+  built.binary_bytes = bytes.size();
+  if (!bytes.empty()) cache.add(key, bytes);
+  return built;
+}
+
+}  // namespace crucible_opencl

@@ -1,0 +1,25 @@
+// From text to a program that is ready to run: compiled, or taken from the folder of those that were.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backends/opencl/device.hpp"
+
+namespace crucible_opencl {
+
+struct Built {
+  Program program;
+  std::string log;  // of the compiler
+  std::uint64_t binary_bytes = 0;
+  bool from_cache = false;
+};
+
+/// Compiles for the device. Threads: any. Errors: INTERNAL with the compiler's own words.
+Built build_program(const crucible_device& device, const std::string& text);
+
+/// The flags that it is compiled with; where a device promises no correctly rounded division and its compiler refuses
+/// them, it is compiled without that one.
+std::string build_flags();
+
+}  // namespace crucible_opencl
