@@ -101,6 +101,24 @@ set_up() {
   export CRUCIBLE_PYTHON=$venv/bin/python
 }
 
+# What records models needs transformers and others: an environment of its own, beside the torch above.
+models_venv=$cache/venv-models-torch-$torch_version
+model_packages=(timm==1.0.31 transformers==5.23.0 diffusers==0.42.1 scipy==1.17.1)
+
+# The environment sees torch through a .pth file, so that its 5 GB are there once.
+install_models() {
+  local stamp=$models_venv/installed
+  [ -f "$stamp" ] && [ "$(cat "$stamp")" = "${model_packages[*]}" ] && return 0
+  say "about to install ${model_packages[*]} from PyPI into $models_venv (400 MB)"
+  step "making the models' environment" "$venv/bin/python" -m venv --clear "$models_venv" ||
+    fail "the virtual environment $models_venv could not be made"
+  echo "$venv/lib/python3.11/site-packages" >"$models_venv/lib/python3.11/site-packages/torch.pth"
+  step "installing the models' libraries" "$models_venv/bin/python" -m pip install --disable-pip-version-check \
+    "torch==$torch_version" "torchvision==$torchvision_version" "${model_packages[@]}" ||
+    fail "the models' libraries could not be installed from PyPI: is there a network?"
+  printf '%s\n' "${model_packages[*]}" >"$stamp"
+}
+
 # build PRESET: configures and builds. The number of jobs is bounded by memory too (3 GiB a job: torch's headers are large).
 build() {
   local jobs memory

@@ -73,6 +73,16 @@ Candidate judge(const std::string& plugin, const std::shared_ptr<backend::Backen
   return candidate;
 }
 
+/// Hands `threads` of --threads on to a plugin. False for one that has options and no such one among them.
+bool request_threads(config::Settings& settings, const std::string& plugin, std::int64_t threads) {
+  if (threads == 0) return true;
+  const std::optional<backend::PluginFacts> facts = plugin_facts(settings, plugin);
+  const auto is_threads = [](const auto& option) { return option.name == "threads"; };
+  if (facts && !facts->options.empty() && std::ranges::none_of(facts->options, is_threads)) return false;
+  settings.request_option(plugin, "threads", std::to_string(threads), "--threads");
+  return true;
+}
+
 }  // namespace
 
 DeviceAddress parse_device(const std::string& text) {
@@ -106,10 +116,16 @@ bool matches(const DeviceAddress& address, const std::string& plugin, const back
 }
 
 std::vector<Candidate> judge_candidates(config::Settings& settings, const DeviceAddress& address,
-                                        const Workload& workload) {
+                                        const Workload& workload, std::int64_t threads) {
   const bool is_named = address.kind != DeviceAddress::Kind::kFirst;
   std::vector<Candidate> candidates;
   for (const backend::FoundBackend& found : list_plugins(settings)) {
+    if (!request_threads(settings, found.name, threads)) {
+      Candidate& refused = candidates.emplace_back();
+      refused.plugin = found.name;
+      refused.reason = fmt::format("--threads {}: it has no option 'threads'", threads);
+      continue;
+    }
     settle_options(settings, found.name);
     const Result<std::shared_ptr<backend::Backend>> loaded = load_plugin(settings, found.name);
     Result<std::vector<backend::DeviceInfo>> devices =

@@ -42,9 +42,10 @@ bool matches(const DeviceAddress& address, const std::string& plugin, const back
              std::size_t index);
 
 /// Every device of every plugin that fits the address, judged for the workload: an emulated one and one with less
-/// memory than the plan needs are refused. In the order of plugins' names and their devices.
+/// memory than the plan needs are refused, and a plugin whose threads cannot be set when `threads` (of --threads) is not
+/// 0. In the order of plugins' names and their devices.
 std::vector<Candidate> judge_candidates(config::Settings& settings, const DeviceAddress& address,
-                                        const Workload& workload);
+                                        const Workload& workload, std::int64_t threads);
 
 /// The best one that is eligible: scored ones before others, by score; the others by threads, then memory; of equals
 /// the first. candidates.size() when there is none.

@@ -124,12 +124,7 @@ Result<void> open_choice(OpenedDevice& opened, const DeviceAddress& address, con
   if (workload) {
     CRUCIBLE_TRY(needed, workload());
   }
-  if (choice.threads != 0) {
-    for (const backend::FoundBackend& found : list_plugins(opened.settings)) {
-      opened.settings.request_option(found.name, "threads", std::to_string(choice.threads), "--threads");
-    }
-  }
-  opened.candidates = judge_candidates(opened.settings, address, needed);
+  opened.candidates = judge_candidates(opened.settings, address, needed, choice.threads);
   CRUCIBLE_TRY_VOID(opened.settings.check());
   CRUCIBLE_TRY(opened.device, open_best(opened.candidates, opened.plugin));
   for (Candidate& candidate : opened.candidates) candidate.backend.reset();  // those not chosen are stopped

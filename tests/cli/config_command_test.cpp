@@ -325,6 +325,9 @@ TEST_F(ConfigCommand, ThreadsGoToWhoeverRuns) {
   EXPECT_EQ(replaced["receipt"]["device"]["properties"]["threads"], "1");
   const auto chosen = replay("--backend auto --threads 1");
   EXPECT_EQ(chosen["receipt"]["device"]["properties"]["threads"], "1");
+  // A plugin whose threads nobody can set is passed over: it would run with others than were asked for.
+  const Outcome told = run("replay " + trace_ + " --backend auto --threads 1 --explain");
+  EXPECT_THAT(told.err, HasSubstr("--threads 1: it has no option 'threads'"));
 }
 
 TEST_F(ConfigCommand, DevicesShowTheirMarks) {

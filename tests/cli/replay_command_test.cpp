@@ -448,7 +448,7 @@ TEST_F(ReplayCommand, APluginCalledReferenceIsNotTheInterpreter) {
   EXPECT_EQ(document["built_in"][0]["backend"], "reference");
   EXPECT_THAT(run("devices").out, HasSubstr("reference: reference interpreter, never chosen by auto"));
   // Without any plugin that can be used, auto finds nothing rather than the interpreter.
-  const Outcome none = run("replay " + path_ + " --backend auto --set plugins.deny=cpu");
+  const Outcome none = run("replay " + path_ + " --backend auto --set plugins.deny=cpu,opencl");
   EXPECT_EQ(none.code, 4) << none.out;
 }
 
