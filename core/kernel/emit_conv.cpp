@@ -106,33 +106,51 @@ class ConvEmitter {
     return finish(x_.sizes[0] * x_.sizes[1]);
   }
 
-  /// Item (o, c): for each tap the sum over images and positions, row by row.
+  /// Item (o, c): for each tap the sum over images and positions, row by row: kChains chains, of which chain i takes the
+  /// positions i, i + kChains, ... of those in a row that meet the tap; then the chains are one tree.
   Emitted backward_weight() {
     const ExprId item = b_.open_grid(LoopMode::kSerial);
     const auto at = split_index(b_, item, std::vector{weight_.sizes[0], weight_.sizes[1]});
     const ExprId first_channel = b_.let(b_.multiply(group_of(at[0], outputs_per_group_), inputs_per_group_));
     const ExprId channel = channel_index(first_channel, at[1], x_.sizes[1]);
     const ExprId kh = serial(rows_.taps), kw = serial(columns_.taps);
-    const VariableId sum = b_.declare(b_.real(0, type_));
+    const ArrayId chains = b_.add_array(type_, kChains);
+    fill(chains, kChains);
     const auto [begin, end] = columns_.output_range(b_, kw);
     const ExprId n = serial(y_.sizes[0]), oh = serial(y_.sizes[2]);
     const ExprId h = b_.let(rows_.input_index(b_, oh, kh));
     b_.open_if(rows_.is_inside(b_, h));
-    const VariableId part = b_.declare(b_.real(0, type_));
-    const ExprId ow = b_.open_for(begin, end, LoopMode::kVector);
-    const ExprId column = columns_.inside(b_, columns_.input_index(b_, ow, kw));
-    const ExprId x = load(x_buffer_, x_, {n, channel, rows_.inside(b_, h), column});
-    const ExprId dy = load(y_buffer_, y_, {n, at[0], oh, ow});
-    b_.set(part, b_.add(b_.variable(part), b_.binary(Operation::kMultiply, x, dy)));
+    const ExprId count = b_.let(b_.binary(Operation::kSubtract, end, begin));
+    const ExprId rounds = b_.let(b_.binary(Operation::kDivide, count, b_.integer(kChains)));
+    const auto add_round = [&, begin = begin](ExprId round, ExprId lanes) {
+      const ExprId lane = b_.open_for(b_.integer(0), lanes, LoopMode::kVector);
+      const ExprId place = b_.add(b_.add(begin, b_.multiply(round, kChains)), lane);
+      const ExprId ow = b_.assume(place, 0, std::max<std::int64_t>(0, y_.sizes[3] - 1));
+      const ExprId column = columns_.inside(b_, columns_.input_index(b_, ow, kw));
+      const ExprId x = load(x_buffer_, x_, {n, channel, rows_.inside(b_, h), column});
+      const ExprId dy = load(y_buffer_, y_, {n, at[0], oh, ow});
+      const ExprId chain = b_.assume(lane, 0, kChains - 1);
+      b_.store_element(chains, chain, b_.add(b_.element(chains, chain), b_.binary(Operation::kMultiply, x, dy)));
+      close(1);
+    };
+    const ExprId round = b_.open_for(b_.integer(0), rounds, LoopMode::kSerial);
+    add_round(round, b_.integer(kChains));
     close(1);
-    b_.set(sum, b_.add(b_.variable(sum), b_.variable(part)));
+    add_round(rounds, b_.binary(Operation::kSubtract, count, b_.multiply(rounds, kChains)));
     close(3);
-    store(weight_buffer_, weight_, {at[0], at[1], kh, kw}, b_.variable(sum));
+    for (std::int64_t width = kChains / 2; width > 0; width /= 2) {
+      const ExprId chain = vector(width);
+      const ExprId low = b_.let(b_.element(chains, chain)), high = b_.let(b_.element(chains, b_.add(chain, b_.integer(width))));
+      b_.store_element(chains, chain, b_.add(low, high));
+      close(1);
+    }
+    store(weight_buffer_, weight_, {at[0], at[1], kh, kw}, b_.let(b_.element(chains, b_.integer(0))));
     close(3);
     return finish(weight_.sizes[0] * weight_.sizes[1]);
   }
 
  private:
+  static constexpr std::int64_t kChains = 16;
   ExprId serial(std::int64_t size) { return b_.open_for(b_.integer(0), b_.integer(size), LoopMode::kSerial); }
   ExprId vector(std::int64_t size) { return b_.open_for(b_.integer(0), b_.integer(size), LoopMode::kVector); }
   void close(int blocks) {

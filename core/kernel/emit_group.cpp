@@ -131,6 +131,7 @@ void GroupEmitter::emit_pass(int pass) {
       if (passes_.kept.contains(value)) kept.push_back(&member);
     }
   }
+  if (plan_.chains > 0 && !reductions.empty()) return emit_chains(reductions, stores, kept);
   for (const Member* member : reductions) start_accumulator(*member);
   open_nest();
   const std::size_t serial = plan_.loops.size() - (is_columns() ? 0 : 1);
@@ -156,6 +157,58 @@ void GroupEmitter::emit_pass(int pass) {
   }
 }
 
+void GroupEmitter::emit_chains(const std::vector<const Member*>& reductions, const std::vector<const Member*>& stores,
+                               const std::vector<const Member*>& kept) {
+  const auto body = [&](ExprId chain) {
+    emit_point(stores, kept);
+    for (const Member* member : reductions) add_to_chain(*member, chain);
+    flush_stores();
+  };
+  const std::size_t blocks = plan_.loops.size() - plan_.place_loops, inner = plan_.loops.back();
+  const bool nested = blocks > 0;
+  start_chains(reductions, totals_);
+  open_nest();
+  for (std::size_t i = 0; i < blocks; ++i) open_loop(plan_.loops[i], LoopMode::kSerial);
+  if (nested) start_chains(reductions, parts_);
+  for (std::size_t i = blocks; i + 1 < plan_.loops.size(); ++i) open_loop(plan_.loops[i], LoopMode::kSerial);
+  if (plan_.chain_by_lane) {
+    emit_lanes(group_.sizes[inner], inner, body);
+  } else {
+    open_loop(inner, LoopMode::kSerial);
+    std::size_t level = 0;
+    const ExprId place = index_of(group_.order()->place, &level);
+    body(b_.let(b_.binary(Operation::kRemainder, place, b_.integer(plan_.chains))));
+    close_loop();
+  }
+  for (std::size_t i = 1; i < plan_.place_loops; ++i) close_loop();
+  if (nested) join_parts(reductions);
+  while (open_loops_ > 0) close_loop();
+  for (const Member* member : reductions) {
+    row_values_[member->output.value] = {b_.let(finished(*member, joined_chains(*member))), 0};
+  }
+}
+
+void GroupEmitter::emit_lanes(std::int64_t size, std::size_t dim, const std::function<void(ExprId)>& body) {
+  const std::int64_t full = size / plan_.chains, rest = size % plan_.chains;
+  const auto run = [&](ExprId round, std::int64_t lanes) {
+    const ExprId lane = b_.open_for(b_.integer(0), b_.integer(lanes), LoopMode::kVector);
+    level_[dim] = ++open_loops_;
+    ++loop_stamp_;  // nothing that was loaded at another round's place holds here
+    index_[dim] = b_.add(b_.multiply(round, plan_.chains), lane);
+    body(lane);
+    close_loop();
+  };
+  if (full == 1) {
+    run(b_.integer(0), plan_.chains);
+  } else if (full > 1) {
+    const ExprId round = b_.open_for(b_.integer(0), b_.integer(full), LoopMode::kSerial);
+    ++open_loops_;
+    run(round, plan_.chains);
+    close_loop();
+  }
+  if (rest > 0) run(b_.integer(full), rest);
+}
+
 void GroupEmitter::emit_point(const std::vector<const Member*>& stores, const std::vector<const Member*>& kept) {
   for (const Member* member : stores) queue_store(*member, evaluate(member->output, false));
   for (const Member* member : kept) {
@@ -165,12 +218,17 @@ void GroupEmitter::emit_point(const std::vector<const Member*>& stores, const st
 
 void GroupEmitter::emit_column_body(const std::vector<const Member*>& reductions,
                                     const std::vector<const Member*>& stores, const std::vector<const Member*>& kept) {
-  const std::int64_t repeats = plan_.unrolled == kNoDimension ? 1 : kColumnUnroll;
+  const std::int64_t repeats = plan_.unrolled_points();
   std::vector<std::vector<ExprId>> terms(reductions.size());
   for (std::int64_t r = 0; r < repeats; ++r) {
-    if (plan_.unrolled != kNoDimension) {
-      index_[plan_.unrolled] = b_.integer(r);
-      level_[plan_.unrolled] = open_loops_;
+    if (!plan_.unrolled.empty()) {
+      std::int64_t rest = r;
+      for (std::size_t i = plan_.unrolled.size(); i-- > 0;) {
+        const std::size_t d = plan_.unrolled[i];
+        index_[d] = b_.integer(rest % group_.sizes[d]);
+        level_[d] = open_loops_;
+        rest /= group_.sizes[d];
+      }
       known_.clear();
       ++loop_stamp_;
     }

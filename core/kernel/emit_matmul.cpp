@@ -3,7 +3,7 @@
 // products where the result is tiny. A work item owns a block of rows and some panels of columns.
 //
 // Each element is one ascending chain of fused multiply-adds per chunk of kChunk steps, and the chunks are added in order,
-// whatever the blocks: sizes of blocks, threads and devices change no bit.
+// whatever the blocks: sizes of blocks, threads and devices change no bit. Only dot products have no order: fast ones.
 #include <algorithm>
 
 #include "core/kernel/emit.hpp"
@@ -21,14 +21,6 @@ constexpr std::int64_t kPitchGap = 16;   // rows of a packed left operand do not
 constexpr std::int64_t kFarRows = 2048;  // bytes between rows from which they do
 constexpr std::int64_t kMostBlockRows = 256;
 
-/// The largest divisor of `size` that is at most `most`.
-std::int64_t divisor_below(std::int64_t size, std::int64_t most) {
-  for (std::int64_t d = std::min(size, most); d > 1; --d) {
-    if (size % d == 0) return d;
-  }
-  return 1;
-}
-
 View transposed(View view) {
   const std::size_t rank = view.sizes.size();
   std::swap(view.sizes[rank - 1], view.sizes[rank - 2]);
@@ -38,9 +30,10 @@ View transposed(View view) {
 
 class MatMulEmitter {
  public:
-  MatMulEmitter(const Program& program, const Op& op)
+  MatMulEmitter(const Program& program, const Op& op, Numerics numerics)
       : program_(program),
         op_(op),
+        numerics_(numerics),
         binder_(program, b_),
         left_(op.inputs[0].view),
         right_(op.inputs[1].view),
@@ -66,7 +59,7 @@ class MatMulEmitter {
   }
 
   Emitted run() {
-    const bool dots = m_ * n_ <= 16 && left_.strides[rank_ - 1] == 1 && right_.strides[rank_ - 2] == 1 && k_ > 64;
+    const bool dots = numerics_ == Numerics::kFast && m_ * n_ <= 16 && left_.strides[rank_ - 1] == 1 && right_.strides[rank_ - 2] == 1 && k_ > 64;
     const double items = dots ? emit_dots() : emit_tiles();
     Emitted emitted;
     emitted.values = binder_.values();
@@ -345,6 +338,7 @@ class MatMulEmitter {
 
   const Program& program_;
   const Op& op_;
+  const Numerics numerics_;
   IrBuilder b_;
   Binder binder_;
   View left_, right_, out_;  // the last two dimensions: rows and steps, steps and columns, rows and columns
@@ -361,6 +355,8 @@ class MatMulEmitter {
 
 }  // namespace
 
-Emitted emit_matmul(const Program& program, const Op& op) { return MatMulEmitter(program, op).run(); }
+Emitted emit_matmul(const Program& program, const Op& op, Numerics numerics) {
+  return MatMulEmitter(program, op, numerics).run();
+}
 
 }  // namespace crucible::kernel

@@ -41,7 +41,7 @@ Explanation explain(const graph::Program& program, const Schedule& schedule, std
   for (std::uint32_t s = 0; s < schedule.steps.size(); ++s) {
     for (const OpId op : schedule.steps[s].ops) step_of[op] = s;
   }
-  for (const Neighbour& neighbour : neighbours(program, asked.ops[0])) {
+  for (const Neighbour& neighbour : neighbours(program, asked.ops[0], schedule.numerics)) {
     // A unit whose first op nothing wants is found by another one; one that nothing wants at all is no step.
     std::uint32_t other = graph::kNone;
     for (const OpId op : neighbour.ops) other = std::min(other, step_of[op]);

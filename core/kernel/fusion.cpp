@@ -32,11 +32,11 @@ constexpr std::int64_t kFewItems = 4;
 
 class Fuser {
  public:
-  explicit Fuser(const Program& program)
+  Fuser(const Program& program, Numerics numerics)
       : program_(program), units_(program.ops.size()), unit_of_(program.ops.size()), readers_(graph::readers(program)) {
     for (OpId op = 0; op < program.ops.size(); ++op) {
       units_[op].ops = {op};
-      if (auto group = make_group(program, op)) units_[op].group = std::move(*group);
+      if (auto group = make_group(program, op, numerics)) units_[op].group = std::move(*group);
       unit_of_[op] = op;
     }
     const graph::IdLists after = graph::dependences(program).after;
@@ -254,14 +254,14 @@ class Fuser {
 
 }  // namespace
 
-std::vector<Unit> make_units(const Program& program, bool fuse) {
-  Fuser fuser(program);
+std::vector<Unit> make_units(const Program& program, bool fuse, Numerics numerics) {
+  Fuser fuser(program, numerics);
   if (fuse) fuser.join();
   return fuser.ordered();
 }
 
-std::vector<Neighbour> neighbours(const Program& program, OpId op) {
-  Fuser fuser(program);
+std::vector<Neighbour> neighbours(const Program& program, OpId op, Numerics numerics) {
+  Fuser fuser(program, numerics);
   fuser.join();
   return fuser.neighbours(op);
 }

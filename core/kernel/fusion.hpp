@@ -39,9 +39,9 @@ struct Neighbour {
 };
 
 /// The units beside the one that has `op`, once each, in the order of their ops. The work of make_units() is done again.
-std::vector<Neighbour> neighbours(const graph::Program& program, graph::OpId op);
+std::vector<Neighbour> neighbours(const graph::Program& program, graph::OpId op, Numerics numerics);
 
 /// Units in an order that respects definitions before uses. With `fuse` false each op is a unit, in program order.
-std::vector<Unit> make_units(const graph::Program& program, bool fuse);
+std::vector<Unit> make_units(const graph::Program& program, bool fuse, Numerics numerics);
 
 }  // namespace crucible::kernel

@@ -6,6 +6,7 @@
 // + 1. Stores stand behind all reads of their time at the same point.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <span>
@@ -102,6 +103,11 @@ class GroupEmitter {
 
   /// What the pass needs: reductions over values of this pass, values to store, values to keep for later passes.
   void emit_pass(int pass);
+  /// A pass with sums in the order that they name (SumOrder): an array of chains for each, and one for the block's part of them.
+  void emit_chains(const std::vector<const Member*>& reductions, const std::vector<const Member*>& stores,
+                   const std::vector<const Member*>& kept);
+  /// `body` for all points of the innermost dimension, with the chain of each; as many at a time as there are chains.
+  void emit_lanes(std::int64_t size, std::size_t dim, const std::function<void(ExprId)>& body);
   void emit_point(const std::vector<const Member*>& stores, const std::vector<const Member*>& kept);
 
   void emit_column_body(const std::vector<const Member*>& reductions, const std::vector<const Member*>& stores,
@@ -122,6 +128,12 @@ class GroupEmitter {
   void start_partials(const std::vector<const Member*>& reductions);
   void finish_partials(const std::vector<const Member*>& reductions);
   void accumulate(VariableId variable, const Member& member);
+  using ChainArrays = std::map<const Member*, ArrayId>;
+  void start_chains(const std::vector<const Member*>& reductions, ChainArrays& arrays);
+  void add_to_chain(const Member& member, ExprId chain);
+  void join_parts(const std::vector<const Member*>& reductions);
+  /// The tree over the chains.
+  ExprId joined_chains(const Member& member);
 
   // ---- the launch ----
   Emitted finish();
@@ -145,6 +157,7 @@ class GroupEmitter {
   std::map<graph::ValueId, ArrayId> scratch_;
   std::map<std::tuple<graph::ValueId, std::int64_t, std::vector<std::int64_t>>, Loaded> loads_;
   std::map<const Member*, VariableId> accumulator_, partial_;
+  ChainArrays totals_, parts_;  // of the present pass; parts_ is empty where the sums have one block
   std::vector<PendingStore> pending_;
   std::vector<Use> reads_, writes_;
 };

@@ -2,6 +2,7 @@
 #include "core/kernel/group_plan.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -16,8 +17,9 @@ constexpr std::int64_t kScratchBytes = 16384;  // a row scratch array stays well
 constexpr double kRecomputeLimit = 6;          // cycles above which an inner value is kept instead of computed again
 constexpr double kLoadCycles = 2;
 
-/// The dimension along which most accesses move by one element.
+/// The dimension along which most accesses move by one element; only among the kept ones where a sum by rows has to stay one.
 std::size_t best_vector_dimension(const Group& group) {
+  const bool only_kept = group.order() != nullptr;
   const std::size_t rank = group.sizes.size();
   std::vector<double> votes(rank, 0);
   for (const Member& member : group.members) {
@@ -34,19 +36,22 @@ std::size_t best_vector_dimension(const Group& group) {
   for (std::size_t d = 0; d < rank; ++d) {
     if (group.sizes[d] < 8) votes[d] *= 0.1 * static_cast<double>(group.sizes[d]);
   }
-  std::size_t best = rank - 1;
+  std::size_t best = rank;
   for (std::size_t d = rank; d-- > 0;) {
-    if (votes[d] > votes[best]) best = d;
+    if (only_kept && group.reduced[d]) continue;
+    if (best == rank || votes[d] > votes[best]) best = d;
   }
   return best;
 }
 
-/// The largest divisor of `size` that is at most `most`.
-std::int64_t divisor_below(std::int64_t size, std::int64_t most) {
-  for (std::int64_t d = std::min(size, most); d > 1; --d) {
-    if (size % d == 0) return d;
+/// Those reduced dimensions that count blocks, or places in them, in the order in which a sum takes its terms.
+std::vector<std::size_t> in_order(const Group& group, const Access& counted) {
+  std::vector<std::size_t> dims;
+  for (std::size_t d = 0; d < group.sizes.size(); ++d) {
+    if (counted.strides[d] != 0) dims.push_back(d);
   }
-  return 1;
+  std::ranges::sort(dims, std::greater(), [&](std::size_t d) { return counted.strides[d]; });
+  return dims;
 }
 
 /// Dimensions by how far the group's accesses move along them, farthest first.
@@ -99,6 +104,21 @@ void plan_rows(LoopPlan& plan, std::size_t vector) {
   plan.grid = by_distance(plan.group, dimensions(plan.group, false));
 }
 
+/// Sums by chains: blocks outside, places inside.
+void plan_chains(LoopPlan& plan) {
+  plan.form = LoopForm::kRows;
+  const SumOrder& order = *plan.group.order();
+  plan.chains = order.chains;
+  plan.loops = in_order(plan.group, order.block);
+  const std::vector<std::size_t> places = in_order(plan.group, order.place);
+  plan.place_loops = places.size();
+  plan.loops.insert(plan.loops.end(), places.begin(), places.end());
+  plan.chain_by_lane = std::ranges::all_of(places, [&](std::size_t d) {
+    return d == places.back() || order.place.strides[d] % order.chains == 0;
+  });
+  plan.grid = by_distance(plan.group, dimensions(plan.group, false));
+}
+
 void plan_columns(LoopPlan& plan, std::size_t vector) {
   constexpr std::int64_t kItems = 8, kWidest = 256, kNarrowest = 16, kMostLanes = 4096;
   plan.form = LoopForm::kColumns;
@@ -112,14 +132,19 @@ void plan_columns(LoopPlan& plan, std::size_t vector) {
     split_dimension(plan.group, vector, {columns / block, block});
     ++vector;
   }
-  auto loops = by_distance(plan.group, dimensions(plan.group, true));
-  plan.unrolled = kNoDimension;
-  if (const std::size_t last = loops.back();
-      plan.group.sizes[last] % kColumnUnroll == 0 && plan.group.sizes[last] > 0) {
-    split_dimension(plan.group, last, {plan.group.sizes[last] / kColumnUnroll, kColumnUnroll});
-    if (vector > last) ++vector;
-    for (auto& d : loops) d += d > last ? 1 : 0;
-    plan.unrolled = last + 1;
+  std::vector<std::size_t> loops;
+  if (const SumOrder* order = plan.group.order()) {
+    loops = in_order(plan.group, order->block);
+    plan.unrolled = in_order(plan.group, order->place);
+  } else {
+    loops = by_distance(plan.group, dimensions(plan.group, true));
+    const std::size_t last = loops.back();
+    if (plan.group.sizes[last] % kTreeTerms == 0 && plan.group.sizes[last] > 0) {
+      split_dimension(plan.group, last, {plan.group.sizes[last] / kTreeTerms, kTreeTerms});
+      if (vector > last) ++vector;
+      for (auto& d : loops) d += d > last ? 1 : 0;
+      plan.unrolled = {last + 1};
+    }
   }
   plan.loops = std::move(loops);
   plan.lanes = vector;
@@ -162,8 +187,7 @@ std::int64_t scratch_elements(const LoopPlan& loops) {
   std::int64_t count = 1;
   for (auto d : loops.loops) count *= loops.group.sizes[d];
   if (loops.form == LoopForm::kColumns) {
-    count *= loops.group.sizes[loops.lanes];
-    if (loops.unrolled != kNoDimension) count *= kColumnUnroll;
+    count *= loops.group.sizes[loops.lanes] * loops.unrolled_points();
   }
   return count;
 }
@@ -176,15 +200,24 @@ std::int64_t LoopPlan::items() const {
   return form == LoopForm::kFlat ? group.elements() : count;
 }
 
+std::int64_t LoopPlan::unrolled_points() const {
+  std::int64_t count = 1;
+  for (auto d : unrolled) count *= group.sizes[d];
+  return count;
+}
+
 LoopPlan plan_loops(Group group) {
   LoopPlan plan;
-  plan.unrolled = kNoDimension;
   collapse_dimensions(group);
   plan.group = std::move(group);
   const std::size_t rank = plan.group.sizes.size();
   if (!plan.group.has_reduction() && rank <= 1) {
     plan.form = LoopForm::kFlat;
     if (rank == 1) plan.loops = {0};
+    return plan;
+  }
+  if (const SumOrder* order = plan.group.order(); order != nullptr && order->chains > 1) {
+    plan_chains(plan);
     return plan;
   }
   const std::size_t vector = best_vector_dimension(plan.group);

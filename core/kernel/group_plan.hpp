@@ -25,12 +25,15 @@ struct LoopPlan {
   std::vector<std::size_t> grid;  // dimensions of the work item, outermost first
   std::vector<std::size_t>
       loops;                 // dimensions looped over inside an item, outermost first; kMap, kRows: last is the vector
-  std::size_t lanes = 0;     // kColumns: the vector dimension
-  std::size_t unrolled = 0;  // kColumns: a reduced dimension of size kColumnUnroll, or kNoDimension
+  std::size_t lanes = 0;              // kColumns: the vector dimension
+  std::vector<std::size_t> unrolled;  // kColumns: reduced dimensions, outermost first, of kTreeTerms points at most
+  // kRows with a named order: how many chains, and how many of the innermost loops run inside a block.
+  std::int64_t chains = 0;
+  std::size_t place_loops = 0;
+  bool chain_by_lane = false;  // a vector loop's item i adds to chain i mod `chains`
   std::int64_t items() const;
+  std::int64_t unrolled_points() const;
 };
-inline constexpr std::size_t kNoDimension = ~std::size_t{0};
-inline constexpr std::int64_t kColumnUnroll = 4;
 
 LoopPlan plan_loops(Group group);
 

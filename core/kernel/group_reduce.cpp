@@ -114,4 +114,42 @@ void GroupEmitter::accumulate(VariableId variable, const Member& member) {
   b_.set(variable, combined(member, b_.variable(variable), value));
 }
 
+void GroupEmitter::start_chains(const std::vector<const Member*>& reductions, ChainArrays& arrays) {
+  for (const Member* member : reductions) {
+    if (!arrays.contains(member)) arrays[member] = b_.add_array(accumulator_type(*member), plan_.chains);
+    const ExprId chain = b_.open_for(b_.integer(0), b_.integer(plan_.chains), LoopMode::kVector);
+    b_.store_element(arrays.at(member), chain, identity(*member));
+    b_.close();
+  }
+}
+
+void GroupEmitter::add_to_chain(const Member& member, ExprId chain) {
+  const auto part = parts_.find(&member);
+  const ArrayId array = part == parts_.end() ? totals_.at(&member) : part->second;
+  const ExprId value = term(member), old = b_.let(b_.element(array, chain));
+  b_.store_element(array, chain, combined(member, old, value));
+}
+
+void GroupEmitter::join_parts(const std::vector<const Member*>& reductions) {
+  for (const Member* member : reductions) {
+    const ArrayId total = totals_.at(member);
+    const ExprId chain = b_.open_for(b_.integer(0), b_.integer(plan_.chains), LoopMode::kVector);
+    const ExprId old = b_.let(b_.element(total, chain)), part = b_.let(b_.element(parts_.at(member), chain));
+    b_.store_element(total, chain, combined(*member, old, part));
+    b_.close();
+  }
+}
+
+ExprId GroupEmitter::joined_chains(const Member& member) {
+  const ArrayId total = totals_.at(&member);
+  std::int64_t width = plan_.chains / 2;
+  for (; width > 1; width /= 2) {
+    const ExprId chain = b_.open_for(b_.integer(0), b_.integer(width), LoopMode::kVector);
+    const ExprId low = b_.let(b_.element(total, chain)), high = b_.let(b_.element(total, b_.add(chain, b_.integer(width))));
+    b_.store_element(total, chain, combined(member, low, high));
+    b_.close();
+  }
+  return b_.let(combined(member, b_.let(b_.element(total, b_.integer(0))), b_.let(b_.element(total, b_.integer(1)))));
+}
+
 }  // namespace crucible::kernel

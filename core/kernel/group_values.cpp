@@ -30,7 +30,7 @@ std::int64_t GroupEmitter::scratch_size() const {
 std::vector<std::size_t> GroupEmitter::scratch_dimensions() const {
   auto dims = plan_.loops;
   if (is_columns()) {
-    if (plan_.unrolled != kNoDimension) dims.push_back(plan_.unrolled);
+    dims.insert(dims.end(), plan_.unrolled.begin(), plan_.unrolled.end());
     dims.push_back(plan_.lanes);
   }
   return dims;

@@ -130,9 +130,14 @@ bool is_consistent(const Group& group) {
   return true;
 }
 
+bool same_order(const SumOrder& a, const SumOrder& b, const Sizes& sizes) {
+  return a.chains == b.chains && same_access(a.block, b.block, sizes) && same_access(a.place, b.place, sizes);
+}
+
 std::optional<Group> join(Group a, Group b) {
   if (a.sizes != b.sizes) return std::nullopt;
   if (a.has_reduction() && b.has_reduction() && a.reduced != b.reduced) return std::nullopt;
+  if (a.order() != nullptr && b.order() != nullptr && !same_order(*a.order(), *b.order(), a.sizes)) return std::nullopt;
   for (std::size_t d = 0; d < a.reduced.size(); ++d) a.reduced[d] = a.reduced[d] || b.reduced[d];
   for (Member& member : b.members) a.members.push_back(std::move(member));
   std::ranges::sort(a.members, {}, &Member::op);

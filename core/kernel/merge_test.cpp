@@ -24,7 +24,7 @@ TEST(CommonDivision, RefusesSizesThatDoNotFit) {
   EXPECT_FALSE(common_division({0}, {0}));
 }
 
-Group nest(const TestProgram& t, graph::OpId op) { return *make_group(t.program, op); }
+Group nest(const TestProgram& t, graph::OpId op) { return *make_group(t.program, op, Numerics::kFast); }
 
 TEST(MergeGroups, JoinsAPermutedReaderInTheProducersOrder) {
   TestProgram t;

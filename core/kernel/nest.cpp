@@ -17,6 +17,9 @@ void for_each_access(Group& group, Visit visit) {
   for (Member& member : group.members) {
     for (Access& access : member.inputs) visit(access);
     visit(member.output);
+    if (!member.order.is_named()) continue;
+    visit(member.order.block);
+    visit(member.order.place);
   }
 }
 
@@ -77,11 +80,82 @@ bool joinable(const Group& group, std::size_t outer, std::size_t inner) {
     return access.strides[outer] == access.strides[inner] * group.sizes[inner];
   };
   return std::ranges::all_of(group.members, [&](const Member& member) {
-    return fits(member.output) && std::ranges::all_of(member.inputs, fits);
+    const bool keeps_order = !member.order.is_named() || (fits(member.order.block) && fits(member.order.place));
+    return keeps_order && fits(member.output) && std::ranges::all_of(member.inputs, fits);
   });
 }
 
+/// Which dimensions of a sum's logical shape are places in a block; one of them may be divided for it. `chains` is set.
+std::vector<bool> divide_into_blocks(Group& group, std::int64_t& chains) {
+  std::size_t last = group.sizes.size();  // of the dimensions of more than one element
+  std::size_t innermost = last;           // of those that are reduced
+  for (std::size_t d = 0; d < group.sizes.size(); ++d) {
+    if (group.sizes[d] == 1) continue;
+    last = d;
+    if (group.reduced[d]) innermost = d;
+  }
+  std::vector<bool> is_place(group.sizes.size(), false);
+  const auto divide = [&](std::size_t d, std::int64_t inner) {
+    if (inner == 1) return;
+    if (inner < group.sizes[d]) {
+      split_dimension(group, d, {group.sizes[d] / inner, inner});
+      is_place.insert(is_place.begin() + static_cast<std::ptrdiff_t>(d), false);
+      ++d;
+    }
+    is_place[d] = true;
+  };
+  if (innermost != last) {
+    chains = 1;
+    divide(innermost, group.sizes[innermost] % kTreeTerms == 0 ? kTreeTerms : 1);
+    return is_place;
+  }
+  // Neighbouring reduced dimensions are one; a block is as much of it as fits and divides it.
+  constexpr std::int64_t kShortestBlock = 256;
+  std::int64_t places = 1;
+  for (std::size_t d = innermost + 1; d-- > 0 && (group.reduced[d] || group.sizes[d] == 1);) {
+    if (group.sizes[d] == 1) continue;
+    const std::int64_t size = group.sizes[d];
+    const std::int64_t part = divisor_below(size, kLongestBlock / places);
+    const bool fits = part == size, is_divided = !fits && places * part >= kShortestBlock;
+    if (!fits && !is_divided && places >= kShortestBlock) break;
+    places *= is_divided ? part : size;
+    divide(d, is_divided ? part : size);
+    if (!fits) break;
+  }
+  for (chains = 2; chains < places && chains < kMostChains;) chains *= 2;
+  return is_place;
+}
+
+/// Names the order of a group of one sum or product, before its dimensions of size 1 are dropped.
+void name_order(Group& group) {
+  const auto reduced = [&](std::size_t d) { return group.reduced[d] && group.sizes[d] != 1; };
+  bool any = false;
+  for (std::size_t d = 0; d < group.sizes.size(); ++d) any |= reduced(d);
+  if (!any || group.elements() == 0) return;
+  std::int64_t chains = 0;
+  const std::vector<bool> is_place = divide_into_blocks(group, chains);
+  SumOrder& order = group.members[0].order;
+  order.chains = chains;
+  order.block.type = order.place.type = DType::kI64;
+  order.block.strides.assign(group.sizes.size(), 0);
+  order.place.strides.assign(group.sizes.size(), 0);
+  std::int64_t blocks = 1, places = 1;
+  for (std::size_t d = group.sizes.size(); d-- > 0;) {
+    if (!reduced(d)) continue;
+    std::int64_t& count = is_place[d] ? places : blocks;
+    (is_place[d] ? order.place : order.block).strides[d] = count;
+    count *= group.sizes[d];
+  }
+}
+
 }  // namespace
+
+std::int64_t divisor_below(std::int64_t size, std::int64_t most) {
+  for (std::int64_t d = std::min(size, most); d > 1; --d) {
+    if (size % d == 0) return d;
+  }
+  return 1;
+}
 
 std::int64_t Group::elements() const {
   return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
@@ -97,12 +171,17 @@ bool Group::has_reduction() const {
   return std::ranges::any_of(reduced, [](bool r) { return r; });
 }
 
+const SumOrder* Group::order() const {
+  const auto found = std::ranges::find_if(members, [](const Member& member) { return member.order.is_named(); });
+  return found == members.end() ? nullptr : &found->order;
+}
+
 const Member* Group::producer(graph::ValueId value) const {
   const auto found = std::ranges::find_if(members, [&](const Member& member) { return member.output.value == value; });
   return found == members.end() ? nullptr : &*found;
 }
 
-std::optional<Group> make_group(const graph::Program& program, graph::OpId index) {
+std::optional<Group> make_group(const graph::Program& program, graph::OpId index, Numerics numerics) {
   const Op& op = program.ops[index];
   const bool reduction = graph::is_reduction(op.kind);
   const Lookup lookup = lookup_of(op.kind);
@@ -111,7 +190,7 @@ std::optional<Group> make_group(const graph::Program& program, graph::OpId index
   group.sizes = reduction ? op.inputs[0].view.sizes : op.outputs[0].view.sizes;
   const std::size_t rank = group.sizes.size();
   group.reduced.assign(rank, false);
-  Member member{.op = index, .inputs = {}, .generators = {}, .output = access_of(program, op.outputs[0], rank)};
+  Member member{.op = index, .inputs = {}, .generators = {}, .output = access_of(program, op.outputs[0], rank), .order = {}};
   if (reduction) {
     for (auto dim : op.attributes.dims) {
       group.reduced[static_cast<std::size_t>(dim)] = true;
@@ -150,6 +229,8 @@ std::optional<Group> make_group(const graph::Program& program, graph::OpId index
     if (lookup == Lookup::kRows) member.inputs[0].strides[rank - 1] = table.sizes[1] == 1 ? 0 : table.strides[1];
   }
   group.members.push_back(std::move(member));
+  const bool has_order = op.kind == OpKind::kReduceSum || op.kind == OpKind::kReduceProduct;
+  if (numerics == Numerics::kStrict && has_order && !is_integral(program.values[op.outputs[0].value].dtype)) name_order(group);
   drop_ones(group);
   return group;
 }

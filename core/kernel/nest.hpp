@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/graph/program.hpp"
+#include "core/kernel/numerics.hpp"
 
 namespace crucible::kernel {
 
@@ -29,6 +30,18 @@ enum class Lookup : std::uint8_t {
   kElements,  // kTake: the index is any value of the group
 };
 
+/// The order in which a strict sum or product of floats takes its terms (docs/numerics.md). The reduced dimensions count
+/// blocks, and places in a block, by strides like those of an access, which stay right through every change of the dimensions.
+struct SumOrder {
+  /// 0: any order. 1: the terms of a block (at most 4) are one tree, and the blocks are added up in order. Else a power of two: as
+  /// many chains, of which chain c takes the places c, c + chains, ... of each block; then the chains are one tree.
+  std::int64_t chains = 0;
+  Access block, place;
+  bool is_named() const { return chains != 0; }
+};
+inline constexpr std::int64_t kMostChains = 32, kTreeTerms = 4;
+inline constexpr std::int64_t kLongestBlock = 4096;  // of sums by chains, so that the errors of long ones stay small
+
 struct Member {
   graph::OpId op = graph::kNone;
   bool over_rows = false;      // runs over the kept dimensions only
@@ -39,6 +52,7 @@ struct Member {
   Access output;
   Lookup lookup = Lookup::kNone;
   std::int64_t row_stride = 0;  // lookups: elements between two rows, or two elements, of the table
+  SumOrder order;
 };
 
 struct Group {
@@ -49,12 +63,14 @@ struct Group {
   std::int64_t elements() const;
   std::int64_t rows() const;  // product of the kept sizes
   bool has_reduction() const;
+  /// The order that its reductions have to keep: all that name one name the same. Null: any order.
+  const SumOrder* order() const;
   const Member* producer(graph::ValueId value) const;  // null when no member writes it
 };
 
 /// The nest of one op, without dimensions of size 1; nothing for ops that are neither element-wise nor a reduction nor
-/// a lookup.
-std::optional<Group> make_group(const graph::Program& program, graph::OpId op);
+/// a lookup. Strict sums and products of floats name their order.
+std::optional<Group> make_group(const graph::Program& program, graph::OpId op, Numerics numerics);
 
 /// Replaces dimension `dim` by dimensions of the given sizes, whose product is its size, outermost first.
 void split_dimension(Group& group, std::size_t dim, const std::vector<std::int64_t>& factors);
@@ -65,6 +81,9 @@ void permute_dimensions(Group& group, const std::vector<std::size_t>& order);
 /// Joins neighbouring dimensions of one kind wherever every access allows it, after ordering the dimensions so that
 /// writes run through memory in order.
 void collapse_dimensions(Group& group);
+
+/// The largest divisor of `size` that is at most `most`; 1 when there is none.
+std::int64_t divisor_below(std::int64_t size, std::int64_t most);
 
 /// True when both accesses reach the same element at every point of a space of these sizes.
 bool same_access(const Access& a, const Access& b, const std::vector<std::int64_t>& sizes);

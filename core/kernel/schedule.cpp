@@ -54,8 +54,9 @@ class Scheduler {
   Scheduler(const Program& program, const Options& options) : program_(program), options_(options) {}
 
   Result<Schedule> run() {
-    units_ = make_units(program_, options_.fuse);
+    units_ = make_units(program_, options_.fuse, options_.numerics);
     find_needed();
+    schedule_.numerics = options_.numerics;
     schedule_.materialized.assign(program_.values.size(), false);
     for (std::size_t u = 0; u < units_.size(); ++u) {
       if (live_[u]) CRUCIBLE_TRY_VOID(add_step(units_[u], stored_[u]));
@@ -72,6 +73,8 @@ class Scheduler {
   }
 
  private:
+  bool is_strict() const { return options_.numerics == Numerics::kStrict; }
+
   /// Which units do something that is wanted, and which of their values others need: backwards from the results.
   void find_needed() {
     live_.assign(units_.size(), false);
@@ -123,12 +126,12 @@ class Scheduler {
     const Op& op = program_.ops[unit.ops[0]];
     if (auto kind = library_kind(op.kind)) {
       const LibraryCall call = library_call(op, *kind);
-      if (options_.claims && op.outputs[0].view.elements() > 0 && options_.claims(call))
+      if (options_.claims && !is_strict() && op.outputs[0].view.elements() > 0 && options_.claims(call))
         return add_library(op, call, unit.ops);
     }
     switch (op.kind) {
       case OpKind::kMatMul:
-        return add_launch(emit_matmul(program_, op), unit.ops);
+        return add_launch(emit_matmul(program_, op, options_.numerics), unit.ops);
       case OpKind::kConv2d:
         return add_launch(emit_conv2d(program_, op), unit.ops);
       case OpKind::kConv2dBackwardInput:
@@ -214,6 +217,10 @@ class Scheduler {
 
   /// A launch of one work item whose text is the op itself: only a device of that dialect can do it.
   Result<void> add_opaque(const Op& op, const std::vector<OpId>& ops) {
+    if (is_strict()) {
+      return Error{ErrorCode::kUsage, fmt::format("{} runs as the framework has it, whose bits nothing names: it cannot be strict; "
+                                                  "--numerics fast runs it", describe(ops[0]))};
+    }
     Step step;
     const std::string text = graph::opaque_kernel(program_, op);
     auto [found, is_new] = kernel_of_text_.emplace(text, static_cast<std::uint32_t>(schedule_.kernels.size()));

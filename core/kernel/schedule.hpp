@@ -12,6 +12,7 @@
 
 #include "core/base/result.hpp"
 #include "core/graph/program.hpp"
+#include "core/kernel/numerics.hpp"
 
 namespace crucible::kernel {
 
@@ -65,6 +66,7 @@ struct InPlace {
 };
 
 struct Schedule {
+  Numerics numerics = Numerics::kFast;
   std::vector<Kernel> kernels;
   std::vector<Step> steps;         // in execution order
   std::vector<InPlace> aliases;    // what the kernels allow: the operand is read at the indices at which the result is written
@@ -79,9 +81,12 @@ struct Options {
   /// all.
   std::function<bool(const LibraryCall&)> claims;
   bool fuse = true;  // false: one kernel per op, for debugging and for the tests that compare the two
+  /// kStrict: no claim is made, each sum has its named order, and ops without one (opaque ones) are errors.
+  Numerics numerics = Numerics::kFast;
 };
 
-/// Errors: kBadInput when the program has an op that no kernel can be generated for, with its source.
+/// Errors: kBadInput when the program has an op that no kernel can be generated for, kUsage when it has one that cannot be
+/// strict; with its source.
 Result<Schedule> schedule(const graph::Program& program, const Options& options);
 
 /// C text that every batch of kernels starts with: types and math functions, self-contained (no #include).

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <deque>
 
 #include "core/graph/random_program.hpp"
@@ -16,16 +18,15 @@ namespace {
 using graph::Operand;
 using graph::OpKind;
 
-class RandomPrograms : public ::testing::TestWithParam<int> {};
-
-TEST_P(RandomPrograms, AgreeWithTheInterpreter) {
+/// Programs of growing size with seeds from 12 * `batch`.
+void compare_random_programs(int batch, Numerics numerics) {
   if (HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
   constexpr int kPrograms = 12;
   std::deque<TestProgram> programs;
   std::vector<const TestProgram*> list;
   for (int i = 0; i < kPrograms; ++i) {
     graph::RandomOptions options;
-    options.seed = static_cast<std::uint64_t>(GetParam() * kPrograms + i);
+    options.seed = static_cast<std::uint64_t>(batch * kPrograms + i);
     options.ops = 10 + static_cast<std::uint32_t>(i) * 5;
     graph::RandomProgram random = graph::random_program(options);
     TestProgram& test = programs.emplace_back();
@@ -34,13 +35,26 @@ TEST_P(RandomPrograms, AgreeWithTheInterpreter) {
     test.slots = std::move(random.slots);
     list.push_back(&test);
   }
-  for (const std::string& failure : run_and_compare(list)) {
-    ADD_FAILURE() << "seeds from " << GetParam() * kPrograms << ": " << failure;
+  for (const std::string& failure : run_and_compare(list, nullptr, numerics)) {
+    ADD_FAILURE() << "seeds from " << batch * kPrograms << ": " << failure;
     return;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomPrograms, ::testing::Range(0, 4));
+/// CRUCIBLE_RANDOM_BATCHES in the environment makes it more, in tests that are named without their number.
+int batches() {
+  const char* text = std::getenv("CRUCIBLE_RANDOM_BATCHES");
+  return text == nullptr ? 4 : std::max(1, std::atoi(text));
+}
+
+class RandomPrograms : public ::testing::TestWithParam<int> {};
+
+TEST_P(RandomPrograms, AgreeWithTheInterpreter) { compare_random_programs(GetParam(), Numerics::kFast); }
+
+/// Others than those above.
+TEST_P(RandomPrograms, HaveTheSameBitsFusedAndUnfusedWhenStrict) { compare_random_programs(1000 + GetParam(), Numerics::kStrict); }
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomPrograms, ::testing::Range(0, batches()));
 
 /// layer_norm(x) * gamma + beta over the last dimension, x of [rows, width].
 Operand layer_norm(TestProgram& t, const Operand& x, const Operand& gamma, const Operand& beta) {
@@ -195,6 +209,7 @@ TEST(Patterns, AreOneKernelEachAndAgreeWithTheInterpreter) {
   for (const Pattern& pattern : patterns) list.push_back(&pattern.test);
   std::vector<std::size_t> steps;
   for (const std::string& failure : run_and_compare(list, &steps)) ADD_FAILURE() << failure;
+  for (const std::string& failure : run_and_compare(list, nullptr, Numerics::kStrict)) ADD_FAILURE() << "strict: " << failure;
   ASSERT_EQ(steps.size(), patterns.size());
   for (std::size_t i = 0; i < steps.size(); ++i) EXPECT_LE(steps[i], patterns[i].most_steps) << patterns[i].name;
 }

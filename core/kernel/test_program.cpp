@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <deque>
+#include <optional>
 #include <utility>
 
 #include "core/graph/reference.hpp"
@@ -164,13 +165,40 @@ struct Case {
   Schedule fused, plain;
 };
 
+/// Elements with other bits; all NaN are one.
+std::size_t count_other_bits(const graph::Value& value, const Bytes& a, const Bytes& b) {
+  const auto view = View::contiguous({value.elements});
+  const auto x = graph::load(a, value.dtype, view), y = graph::load(b, value.dtype, view);
+  const std::size_t size = size_bytes(value.dtype);
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (std::memcmp(a.data() + i * size, b.data() + i * size, size) == 0) continue;
+    if (!std::isnan(x.as_real(i)) || !std::isnan(y.as_real(i))) ++count;
+  }
+  return count;
+}
+
+/// What came out of the first run of a strict case, for the others to repeat.
+using FirstRun = std::optional<std::vector<Bytes>>;
+
 void compare(const Case& entry, const Schedule& schedule, const HostKernels& kernels, const HostOptions& options,
-             const std::vector<Bytes>& want, const std::string& what, std::vector<std::string>& failures) {
+             const std::vector<Bytes>& want, const std::string& what, FirstRun& first, std::vector<std::string>& failures) {
   const TestProgram& test = *entry.test;
   auto got = run_on_host(test.program, schedule, kernels, test.values, test.slots, options);
   if (!got) {
     failures.push_back(what + ": " + got.error().message);
     return;
+  }
+  if (schedule.numerics == Numerics::kStrict) {
+    const auto repeats = [&](ValueId v) {
+      const std::size_t other = first ? count_other_bits(test.program.values[v], (*got)[v], (*first)[v]) : 0;
+      if (other == 0) return;
+      failures.push_back(fmt::format("{}: {} elements of value %{} have other bits than with one kernel per op\n{}", what, other, v,
+                                     graph::to_text(test.program)));
+    };
+    for (const auto& state : test.program.states) repeats(state.end);
+    for (const auto& output : test.program.outputs) repeats(output.operand.value);
+    if (!first) first = *got;
   }
   const auto check = [&](ValueId v) {
     if (std::string text = difference(test.program, v, (*got)[v], want[v]); !text.empty()) {
@@ -186,10 +214,10 @@ void compare(const Case& entry, const Schedule& schedule, const HostKernels& ker
 }
 
 /// Schedules both ways; "" or why not.
-std::string make_schedules(Case& entry) {
+std::string make_schedules(Case& entry, Numerics numerics) {
   const graph::Program& program = entry.test->program;
   for (const bool fuse : {true, false}) {
-    auto made = schedule(program, {.claims = {}, .fuse = fuse});
+    auto made = schedule(program, {.claims = {}, .fuse = fuse, .numerics = numerics});
     if (!made) return made.error().message + "\n" + graph::to_text(program);
     if (auto checked = check_schedule(program, *made); !checked)
       return checked.error().message + "\n" + graph::to_text(program);
@@ -201,7 +229,7 @@ std::string make_schedules(Case& entry) {
 }  // namespace
 
 std::vector<std::string> run_and_compare(const std::vector<const TestProgram*>& programs,
-                                         std::vector<std::size_t>* fused_steps) {
+                                         std::vector<std::size_t>* fused_steps, Numerics numerics) {
   std::vector<std::string> failures;
   std::deque<Case> cases;
   std::vector<const Schedule*> schedules;
@@ -209,7 +237,7 @@ std::vector<std::string> run_and_compare(const std::vector<const TestProgram*>& 
     if (auto valid = graph::verify(programs[i]->program); !valid)
       return {fmt::format("program {}: {}", i, valid.error().message)};
     Case& entry = cases.emplace_back(Case{programs[i], {}, {}});
-    if (const std::string reason = make_schedules(entry); !reason.empty())
+    if (const std::string reason = make_schedules(entry, numerics); !reason.empty())
       return {fmt::format("program {}: {}", i, reason)};
     schedules.push_back(&entry.fused);
     schedules.push_back(&entry.plain);
@@ -222,11 +250,12 @@ std::vector<std::string> run_and_compare(const std::vector<const TestProgram*>& 
     auto want = graph::run_iteration(entry.test->program, entry.test->values, entry.test->slots);
     if (!want) return {fmt::format("program {}: {}", i, want.error().message)};
     const std::string what = fmt::format("program {}, ", i);
-    compare(entry, entry.plain, *kernels, {}, *want, what + "one kernel per op", failures);
-    compare(entry, entry.plain, *kernels, {.in_place = true, .pieces = 2}, *want, what + "one kernel per op, in place",
+    FirstRun first;
+    compare(entry, entry.plain, *kernels, {}, *want, what + "one kernel per op", first, failures);
+    compare(entry, entry.plain, *kernels, {.in_place = true, .pieces = 2}, *want, what + "one kernel per op, in place", first,
             failures);
-    compare(entry, entry.fused, *kernels, {}, *want, what + "fused", failures);
-    compare(entry, entry.fused, *kernels, {.in_place = true, .pieces = 3}, *want, what + "fused, in place", failures);
+    compare(entry, entry.fused, *kernels, {}, *want, what + "fused", first, failures);
+    compare(entry, entry.fused, *kernels, {.in_place = true, .pieces = 3}, *want, what + "fused, in place", first, failures);
   }
   return failures;
 }

@@ -59,8 +59,9 @@ std::string difference(const graph::Program& program, graph::ValueId value, cons
 
 /// Schedules the program with and without fusion, checks both schedules, runs them in several ways and compares the
 /// kept values and states with the interpreter: one failure text per difference. `fused_steps` gets the number of
-/// steps of the fused schedule. Programs are compiled together.
+/// steps of the fused schedule. Programs are compiled together. kStrict: what is kept has equal bits in all runs.
 std::vector<std::string> run_and_compare(const std::vector<const TestProgram*>& programs,
-                                         std::vector<std::size_t>* fused_steps = nullptr);
+                                         std::vector<std::size_t>* fused_steps = nullptr,
+                                         Numerics numerics = Numerics::kFast);
 
 }  // namespace crucible::kernel

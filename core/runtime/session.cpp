@@ -29,6 +29,7 @@ Result<void> Session::State::make_schedule() {
   kernel::Options schedule_options;
   schedule_options.claims = [&claims](const kernel::LibraryCall& call) { return claims.takes(call); };
   schedule_options.fuse = options.fuse;
+  schedule_options.numerics = options.numerics;
   Result<kernel::Schedule> made = kernel::schedule(*program, schedule_options);
   if (!made) return at_stage("schedule", made.error());
   const auto scratch_of = [&claims](const kernel::Step& step) {

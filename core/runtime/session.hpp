@@ -34,6 +34,7 @@ struct MemoryOptions {
 
 struct Options {
   bool fuse = true;
+  kernel::Numerics numerics = kernel::Numerics::kFast;
   MemoryOptions memory = {};
   bool poison = false;  // overwrite every range of the arena when it dies (CRUCIBLE_POISON=1)
   Fallback fallback = Fallback::kForbid;

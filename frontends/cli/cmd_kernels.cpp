@@ -216,7 +216,8 @@ Result<int> kernels(const KernelsOptions& options) {
   std::optional<config::Settings> settings;
   CRUCIBLE_TRY(const std::shared_ptr<backend::Device> device, open_for_claims(options, program, library, settings));
   runtime::LibraryClaims claims(device);
-  kernel::Options schedule_options{.claims = nullptr, .fuse = !options.no_fuse};
+  kernel::Options schedule_options{
+      .claims = nullptr, .fuse = !options.no_fuse, .numerics = numerics_of(load_unchecked_settings(options.device))};
   if (device) schedule_options.claims = [&](const kernel::LibraryCall& call) { return claims.takes(call); };
   CRUCIBLE_TRY(const kernel::Schedule schedule, kernel::schedule(program, schedule_options));
   if (!settings) {  // without a device only a name counts; its backend need not be there
@@ -273,6 +274,7 @@ void add_kernels(Commands& commands) {
       ->check(CLI::NonNegativeNumber)
       ->excludes(no_fuse);
   add_device_switches(*command, options->device);
+  add_numerics_switch(*command, options->device);
   command->get_option("--backend")->description("whose library is asked (default as replay; none: generate everything)");
   command->add_option("--device-profile", options->profile,
                       "say what each step takes at best on this device: a name (crucible devices --profiles) or a file; default: the one "

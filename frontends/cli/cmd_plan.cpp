@@ -112,7 +112,8 @@ Result<int> plan(const PlanOptions& options) {
   const auto recorded = std::make_shared<const graph::Program>(std::move(lowered));
   CRUCIBLE_TRY(const std::shared_ptr<backend::Device> device, open_if_there(options, *recorded, report.kernels));
   runtime::LibraryClaims claims(device);
-  kernel::Options schedule_options{.claims = nullptr, .fuse = !options.no_fuse};
+  kernel::Options schedule_options{
+      .claims = nullptr, .fuse = !options.no_fuse, .numerics = numerics_of(load_unchecked_settings(options.device))};
   if (device) schedule_options.claims = [&](const kernel::LibraryCall& call) { return claims.takes(call); };
   CRUCIBLE_TRY(const kernel::Schedule as_recorded, kernel::schedule(*recorded, schedule_options));
   const auto scratch_of = [&](const kernel::Step& step) {
@@ -148,6 +149,7 @@ void add_plan(Commands& commands) {
                                      "crucible plan step.crtrace --html plan.html --device-profile l4");
   command->add_option("file", options->file, "The recording (.crtrace)")->required();
   add_device_switches(*command, options->device);
+  add_numerics_switch(*command, options->device);
   command->get_option("--backend")
       ->description(
           "The plugin that is asked for library calls and workspace; none: generated kernels (default: as replay)");

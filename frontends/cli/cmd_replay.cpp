@@ -106,14 +106,13 @@ Result<void> write_document(const char* what, const std::string& path, const nlo
   return Error{ErrorCode::kBadInput, fmt::format("cannot write the {} {}: {}", what, path, std::strerror(errno))};
 }
 
-/// Errors: kUsage for what is not in this version.
+/// Errors: kUsage when the interpreter is to keep orders that it does not have.
 Result<void> check_numerics(const config::Settings& settings) {
-  if (settings.text("numerics") != "strict") return {};
-  return Error{
-      ErrorCode::kUsage,
-      fmt::format("--numerics strict (the same bits on every backend; asked for by {}) is not in this version; "
-                  "--numerics fast works: vendor libraries, results within a tolerance that --verify checks",
-                  settings.find("numerics")->origin.text())};
+  if (settings.text("backend") != kReferenceBackend || numerics_of(settings) == kernel::Numerics::kFast) return {};
+  return Error{ErrorCode::kUsage,
+               fmt::format("numerics strict ({}): the reference interpreter sums in double precision, which no device has to do; name "
+                           "a plugin, or leave it out",
+                           settings.find("numerics")->origin.text())};
 }
 
 runtime::Fallback fallback_of(const config::Settings& settings) {
@@ -194,6 +193,7 @@ Result<int> replay(const ReplayOptions& options) {
   if (!opened.device) CRUCIBLE_TRY_VOID(check_reference_switches(options));
   const char* poison = std::getenv("CRUCIBLE_POISON");
   const runtime::Options session_options{.fuse = !options.no_fuse,
+                                         .numerics = numerics_of(opened.settings),
                                          .memory = memory,
                                          .poison = poison != nullptr && std::string_view(poison) == "1",
                                          .fallback = fallback_of(opened.settings),
@@ -268,8 +268,7 @@ void add_replay(Commands& commands) {
       ->check(CLI::Range(1u, 1000000u));
   command->add_option("--iterations", options->iterations, "Run only the first N iterations")
       ->check(CLI::Range(1u, 1000000u));
-  command->add_option("--numerics", options->device.numerics, "fast; strict is not in this version")
-      ->check(CLI::IsMember({"fast", "strict"}));
+  add_numerics_switch(*command, options->device);
   command->add_option("--repeat", options->repeat, "Run the whole sequence N more times and report the median time")
       ->check(CLI::Range(1u, 1000000u));
   command->add_flag("--no-fuse", options->no_fuse, "One kernel per op");

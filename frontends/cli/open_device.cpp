@@ -182,6 +182,17 @@ void add_device_switches(CLI::App& command, DeviceChoice& choice) {
   command.add_flag("--explain", choice.explain, "Say on standard error which devices there were and why this one");
 }
 
+void add_numerics_switch(CLI::App& command, DeviceChoice& choice) {
+  command
+      .add_option("--numerics", choice.numerics,
+                  "fast: libraries, sums in the order that is fastest; strict: named orders, the same bits on every backend")
+      ->check(CLI::IsMember({"fast", "strict"}));
+}
+
+kernel::Numerics numerics_of(const config::Settings& settings) {
+  return settings.text("numerics") == "strict" ? kernel::Numerics::kStrict : kernel::Numerics::kFast;
+}
+
 config::Settings load_unchecked_settings(const DeviceChoice& choice) {
   config::Settings settings = config::Settings::load(config::process_surroundings(), requests_of(choice));
   DeviceAddress address = parse_device(settings.text("device"));

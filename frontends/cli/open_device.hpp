@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/result.hpp"
+#include "core/kernel/numerics.hpp"
 #include "frontends/cli/device_choice.hpp"
 #include "frontends/config/settings.hpp"
 #include "plugins/loader/backend.hpp"
@@ -26,6 +27,10 @@ struct DeviceChoice {
 
 /// Adds --backend, --device, --fallback, --set and --explain to a command.
 void add_device_switches(CLI::App& command, DeviceChoice& choice);
+
+/// Adds --numerics.
+void add_numerics_switch(CLI::App& command, DeviceChoice& choice);
+kernel::Numerics numerics_of(const config::Settings& settings);
 
 /// The backend that is no plugin: the reference interpreter inside crucible. `auto` never chooses it.
 inline constexpr const char* kReferenceBackend = "reference";

@@ -22,7 +22,7 @@ const std::vector<Key>& known_keys() {
        .type = Type::kChoice,
        .built_in = "fast",
        .variable = "CRUCIBLE_NUMERICS",
-       .help = "fast: vendors' libraries; strict: the same bits everywhere",
+       .help = "fast: vendors' libraries, sums in any order; strict: the same bits on every backend",
        .choices = {"fast", "strict"}},
       {.name = "plugins.folders",
        .type = Type::kPathList,
