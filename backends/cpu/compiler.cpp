@@ -18,7 +18,8 @@
 namespace crucible_cpu {
 namespace {
 
-constexpr std::string_view kNames[] = {"clang-19", "clang-22", "clang-21", "clang-20", "clang-18", "clang-17"};
+constexpr std::string_view kNames[] = {"clang-19", "clang-22", "clang-21", "clang-20", "clang-18", "clang-17",
+                                       "gcc"};  // the last: same bits, slower kernels
 constexpr const char* kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
 
 bool is_program(const std::filesystem::path& path) {
@@ -41,7 +42,7 @@ std::optional<std::filesystem::path> search_path(std::string_view name) {
 
 [[noreturn]] void no_compiler(const std::string& looked_for) {
   throw Failure(CRUCIBLE_E_UNAVAILABLE,
-                "no clang found (looked for " + looked_for + "): install the package clang-19, or set CRUCIBLE_CLANG");
+                "no C compiler found (looked for " + looked_for + "): install the package clang-19, or set CRUCIBLE_CLANG");
 }
 
 std::filesystem::path locate(const std::string& wanted) {
@@ -73,6 +74,14 @@ std::string identity_of(const Compiler& compiler, const std::string& features) {
 }
 
 }  // namespace
+
+std::string compiler_in_words(const std::string& wanted) {
+  try {
+    return locate(wanted).string();
+  } catch (const Failure&) {
+    return "none found";
+  }
+}
 
 Compiler find_compiler(const std::string& wanted) {
   Compiler compiler;

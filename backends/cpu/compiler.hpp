@@ -13,8 +13,11 @@ struct Compiler {
   std::string identity;  // program file, flags and processor: equal identities make equal objects from equal text
 };
 
-/// `wanted` is a path or a name; "" looks for clang-19, then for other versions from 17 on. Threads: any.
+/// `wanted` is a path or a name; "" looks for clang-19, then for other versions from 17 on, then for gcc. Threads: any.
 /// Errors: UNAVAILABLE, with what was looked for and what to install.
 Compiler find_compiler(const std::string& wanted);
+
+/// Its path, for people; "none found" where find_compiler() would fail.
+std::string compiler_in_words(const std::string& wanted);
 
 }  // namespace crucible_cpu

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <vector>
 
+#include "backends/cpu/compiler.hpp"
 #include "backends/cpu/library_onednn.hpp"
 #include "backends/cpu/sdk.hpp"
 #include "backends/cpu/tables.hpp"
@@ -69,10 +70,11 @@ crucible_status close(crucible_device* device) {
 crucible_status properties(crucible_device* device, crucible_kv_sink sink, void* user) {
   return guard([&] {
     require(device != nullptr && sink != nullptr, "device.properties: no device or no function to report to");
-    const std::string name = processor_name();
+    const std::string name = processor_name(), compiler = compiler_in_words(device->compiler);
     const crucible_kv items[] = {text_item("name", name), text_item("dialect", "c"),
                                  number_item("threads", static_cast<std::uint64_t>(device->threads)),
-                                 text_item("team", device->team->name()), text_item("library", device->library_note)};
+                                 text_item("team", device->team->name()), text_item("library", device->library_note),
+                                 text_item("compiler", compiler)};
     sink(user, items, std::size(items));
   });
 }

@@ -8,7 +8,7 @@ constexpr OptionSpec kSpecs[] = {
     {.name = "threads", .type = OptionType::kU64, .min = 1, .max = 1024,
      .help = "threads that share the work; default: the cores that the process may use", .env = "CRUCIBLE_THREADS"},
     {.name = "compiler", .type = OptionType::kPath,
-     .help = "clang, by path or name; default: clang-19, then any other from 17 on", .env = "CRUCIBLE_CLANG"},
+     .help = "clang or gcc, by path or name; default: clang-19, any other from 17 on, else gcc", .env = "CRUCIBLE_CLANG"},
     {.name = "cache_dir", .type = OptionType::kPath,
      .help = "where compiled kernels are kept; default: the user's cache folder", .env = "CRUCIBLE_CACHE_DIR"},
     {.name = "library", .type = OptionType::kChoice, .default_value = "auto", .choices = "auto onednn none",

@@ -25,8 +25,19 @@ typedef double crucible_f64x8_in_memory __attribute__((vector_size(64), aligned(
 #define crucible_store_f64x8(p, v) (*(crucible_f64x8_in_memory*)(p) = (v))
 #define crucible_splat_f32x16(x) ((x) - (crucible_f32x16){0}) /* less zero: -0 stays */
 #define crucible_splat_f64x8(x) ((x) - (crucible_f64x8){0})
+#ifdef __clang__
 #define crucible_fma_f32x16(a, b, c) __builtin_elementwise_fma(a, b, c)
 #define crucible_fma_f64x8(a, b, c) __builtin_elementwise_fma(a, b, c)
+#else
+static inline crucible_f32x16 crucible_fma_f32x16(crucible_f32x16 a, crucible_f32x16 b, crucible_f32x16 c) {
+  for (int i = 0; i < 16; ++i) c[i] = __builtin_fmaf(a[i], b[i], c[i]);
+  return c;
+}
+static inline crucible_f64x8 crucible_fma_f64x8(crucible_f64x8 a, crucible_f64x8 b, crucible_f64x8 c) {
+  for (int i = 0; i < 8; ++i) c[i] = __builtin_fma(a[i], b[i], c[i]);
+  return c;
+}
+#endif
 #define CRUCIBLE_FN static inline __attribute__((always_inline, unused))
 
 CRUCIBLE_FN uint32_t crucible_bits(float x) { uint32_t u; __builtin_memcpy(&u, &x, 4); return u; }
