@@ -58,13 +58,13 @@ T in_order(const graph::Bytes& left, const graph::View& a, const graph::Bytes& r
 }
 
 template <class T>
-void expect_bits(const Case& c) {
+void expect_bits(const Case& c, Numerics numerics = Numerics::kFast) {
   SCOPED_TRACE(describe(c));
   TestProgram t(static_cast<std::uint64_t>(c.m * 1000003 + c.k * 1009 + c.n));
   const Operand left = matrix(t, c, c.m, c.k, c.left_across), right = matrix(t, c, c.k, c.n, c.right_across);
   const Operand product = t.op(OpKind::kMatMul, {left, right}, {c.batch, c.m, c.n}, c.dtype);
   t.keep(product);
-  const auto scheduled = schedule(t.program, {});
+  const auto scheduled = schedule(t.program, {.claims = nullptr, .numerics = numerics});
   ASSERT_TRUE(scheduled) << scheduled.error().message;
   const auto kernels = HostKernels::compile({&*scheduled});
   ASSERT_TRUE(kernels) << kernels.error().message;
@@ -105,6 +105,13 @@ TEST(MatMul, HasTheBitsOfItsNamedOrder) {
       {2, 29, 270, 21, true, true, DType::kF64},
   };
   for (const Case& c : cases) c.dtype == DType::kF64 ? expect_bits<double>(c) : expect_bits<float>(c);
+}
+
+/// Fast, they are dot products.
+TEST(MatMul, StrictProductsOfFewElementsHaveItToo) {
+  if (HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
+  expect_bits<float>({2, 4, 300, 4, false, true}, Numerics::kStrict);
+  expect_bits<float>({1, 1, 1000, 1, false, true}, Numerics::kStrict);
 }
 
 TEST(MatMul, RandomShapesHaveTheBitsOfTheNamedOrder) {

@@ -225,6 +225,21 @@ TEST(SumOrder, IsTheNamedOneForRandomShapes) {
   }
 }
 
+/// One operand, the same elements, the dimensions the other way round: two orders, which one kernel cannot have.
+TEST(SumOrder, SumsOfDifferentOrdersAreNotJoined) {
+  if (HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
+  for (const auto& [sizes, dims] : {std::pair(Sizes{48, 80}, Sizes{0, 1}), std::pair(Sizes{48, 80, 6}, Sizes{0, 1})}) {
+    TestProgram t(3);
+    const Operand x = t.input(DType::kF32, sizes);
+    std::vector<std::size_t> order{1, 0};
+    if (sizes.size() == 3) order.push_back(2);
+    const Operand across = t.reduce(OpKind::kReduceSum, permuted(x, order), dims);
+    t.keep(t.reduce(OpKind::kReduceSum, x, dims));
+    t.keep(across);
+    for (const std::string& failure : run_and_compare({&t}, nullptr, Numerics::kStrict)) ADD_FAILURE() << failure;
+  }
+}
+
 TEST(SumOrder, SumsOfIntegersAndMaximaNameNone) {
   TestProgram t(1);
   t.keep(t.reduce(OpKind::kReduceMax, t.input(DType::kF32, {5, 100}), {1}));

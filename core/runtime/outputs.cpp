@@ -62,6 +62,10 @@ Result<OutputDifference> Session::State::compare_output(const graph::Output& out
                           difference->bit_equal};
 }
 
+Result<std::vector<std::byte>> Session::output_bytes(std::size_t index) const {
+  return state_->read_tensor(state_->program->outputs.at(index));
+}
+
 Result<std::vector<OutputDifference>> Session::compare_outputs() const {
   if (state_->next_iteration == 0) return Error{ErrorCode::kUsage, "outputs are compared after an iteration has run"};
   std::vector<OutputDifference> differences;

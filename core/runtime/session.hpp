@@ -160,6 +160,9 @@ class Session {
 
   /// A state as the last iteration that ran left it, whole. Errors: those of reading from the device.
   Result<std::vector<std::byte>> state_bytes(const graph::State& state) const;
+  /// Output `index` of the program that was given, dense and row-major, as the last iteration that ran left it.
+  /// Errors: those of reading from the device.
+  Result<std::vector<std::byte>> output_bytes(std::size_t index) const;
   bool is_reference() const;
   /// The program that runs: the given one, or with ops in another order and some of them twice, as the memory options ask.
   const graph::Program& program() const;

@@ -22,6 +22,7 @@
 #include "frontends/cli/device_profiles.hpp"
 #include "frontends/cli/memory_switches.hpp"
 #include "frontends/cli/open_device.hpp"
+#include "frontends/cli/progress.hpp"
 #include "frontends/cli/replay_profile.hpp"
 #include "frontends/cli/replay_report.hpp"
 #include "frontends/cli/workload.hpp"
@@ -37,20 +38,6 @@ struct ReplayOptions {
   bool no_fuse = false, verify = false, profile = false, json = false;
   std::string receipt, opaque = "missing", profile_trace;
   MemorySwitches memory;
-};
-
-/// One line on a terminal that says what is going on, and vanishes.
-class Progress {
- public:
-  explicit Progress(bool quiet) : shown_(!quiet && isatty(2) == 1) {}
-  ~Progress() { say(""); }
-  void say(std::string_view text) {
-    if (shown_) fmt::print(stderr, "\r\033[K{}", text);
-    if (shown_) std::fflush(stderr);
-  }
-
- private:
-  bool shown_;
 };
 
 Result<void> check_options(const ReplayOptions& options, const graph::Program& program) {

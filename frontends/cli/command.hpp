@@ -26,6 +26,7 @@ CLI::App* add_subcommand(CLI::App& parent, const std::string& name, const std::s
 void add_record(Commands& commands);
 void add_trace(Commands& commands);
 void add_replay(Commands& commands);
+void add_compare(Commands& commands);
 void add_memplan(Commands& commands);
 void add_plan(Commands& commands);
 void add_graph(Commands& commands);

@@ -24,6 +24,7 @@ int run(int argc, char** argv) {
   add_record(commands);
   add_trace(commands);
   add_replay(commands);
+  add_compare(commands);
   add_plan(commands);
   add_memplan(commands);
   add_graph(commands);

@@ -156,69 +156,6 @@ class OpenCl(Folder):
         self.assert_refused(done, 4, "/nowhere/libOpenCL.so.1 cannot be loaded", "ocl-icd-libopencl1")
 
 
-class Strict(Folder):
-    """The same bits from every thread count, vector width, compiler and backend, fused or not."""
-
-    def outcome(self, trace, *options):
-        done = crucible("replay", trace, "--numerics", "strict", "--verify", "--json", *options,
-                        env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        document = json.loads(done.stdout)
-        self.assertEqual(document["receipt"]["numerics"], "strict")
-        self.assertEqual(document["receipt"]["library_steps"], 0)
-        return document["result_sha256"]
-
-    def narrow_compiler(self, *flags):
-        """A compiler that ignores which vectors the processor has."""
-        path = self.folder / "narrow-clang"
-        path.write_text('#!/bin/sh\nexec clang-19 "$@" ' + " ".join(flags) + "\n")
-        path.chmod(0o755)
-        return path
-
-    def same_everywhere(self, trace):
-        expected = self.outcome(trace)
-        settings = {"threads": ["--threads", 7], "one thread": ["--threads", 1], "unfused": ["--no-fuse"]}
-        narrow = self.narrow_compiler("-march=x86-64-v3", "-mprefer-vector-width=256", "-O1")
-        settings["AVX2"] = ["--set", f"backend.cpu.compiler={narrow}"]
-        if shutil.which("gcc"):
-            settings["gcc"] = ["--set", "backend.cpu.compiler=gcc"]
-        if "opencl:0" in crucible("devices", "--json").stdout:
-            settings["OpenCL"] = ["--backend", "opencl"]
-        for name, options in settings.items():
-            with self.subTest(name):
-                self.assertEqual(self.outcome(trace, *options), expected)
-
-    def test_an_mlp(self):
-        self.same_everywhere(self.trace)
-
-    def test_a_transformer_with_adamw(self):
-        trace = self.folder / "gpt.crtrace"
-        self.assertEqual(self.record_example("gpt_adamw", trace, 2).returncode, 0)
-        self.same_everywhere(trace)
-
-    def test_a_layer_of_convolutions(self):
-        done, trace = self.record("""
-            import torch
-            torch.manual_seed(0)
-            model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, stride=2, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU(),
-                                        torch.nn.MaxPool2d(2), torch.nn.Conv2d(8, 12, 3, groups=4), torch.nn.Flatten(), torch.nn.Linear(300, 5))
-            optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-            for step in range(5):
-                loss = torch.nn.functional.cross_entropy(model(torch.randn(6, 3, 28, 28)), torch.randint(0, 5, (6,)))
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-            """, "--iterations", 2)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.same_everywhere(trace)
-
-    def test_an_op_that_stays_with_the_framework_is_refused_by_name(self):
-        done, trace = self.record(Opaque.SCRIPT, "--iterations", 2)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        done = crucible("replay", trace, "--numerics", "strict", "--fallback", "allow")
-        self.assert_refused(done, 2, "aten::linalg_ldl_factor_ex", "cannot be strict", "--numerics fast")
-
-
 class Inference(Folder):
     """Loops without an optimizer: what the model gave back is what a replay is compared with."""
 

@@ -1,0 +1,118 @@
+"""Strict numerics as a user meets them: one hash from everywhere, and `crucible compare` where there is another.
+
+Environment: as e2e_test.py, whose folder with a recording it uses.
+"""
+
+import json
+import os
+import shutil
+import unittest
+
+import e2e_test
+from e2e_test import crucible
+
+
+class Strict(e2e_test.Folder):
+    """The same bits from every thread count, vector width, compiler and backend, fused or not."""
+
+    def outcome(self, trace, *options):
+        done = crucible("replay", trace, "--numerics", "strict", "--verify", "--json", *options,
+                        env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        document = json.loads(done.stdout)
+        self.assertEqual(document["receipt"]["numerics"], "strict")
+        self.assertEqual(document["receipt"]["library_steps"], 0)
+        return document["result_sha256"]
+
+    def narrow_compiler(self, *flags):
+        """A compiler that ignores which vectors the processor has."""
+        path = self.folder / "narrow-clang"
+        path.write_text('#!/bin/sh\nexec clang-19 "$@" ' + " ".join(flags) + "\n")
+        path.chmod(0o755)
+        return path
+
+    def same_everywhere(self, trace):
+        expected = self.outcome(trace)
+        settings = {"threads": ["--threads", 7], "one thread": ["--threads", 1], "unfused": ["--no-fuse"]}
+        narrow = self.narrow_compiler("-march=x86-64-v3", "-mprefer-vector-width=256", "-O1")
+        settings["AVX2"] = ["--set", f"backend.cpu.compiler={narrow}"]
+        if shutil.which("gcc"):
+            settings["gcc"] = ["--set", "backend.cpu.compiler=gcc"]
+        if "opencl:0" in crucible("devices", "--json").stdout:
+            settings["OpenCL"] = ["--backend", "opencl"]
+        for name, options in settings.items():
+            with self.subTest(name):
+                self.assertEqual(self.outcome(trace, *options), expected)
+
+    def test_an_mlp(self):
+        self.same_everywhere(self.trace)
+
+    def test_a_transformer_with_adamw(self):
+        trace = self.folder / "gpt.crtrace"
+        self.assertEqual(self.record_example("gpt_adamw", trace, 2).returncode, 0)
+        self.same_everywhere(trace)
+
+    def test_a_layer_of_convolutions(self):
+        done, trace = self.record("""
+            import torch
+            torch.manual_seed(0)
+            model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, stride=2, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU(),
+                                        torch.nn.MaxPool2d(2), torch.nn.Conv2d(8, 12, 3, groups=4), torch.nn.Flatten(), torch.nn.Linear(300, 5))
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+            for step in range(5):
+                loss = torch.nn.functional.cross_entropy(model(torch.randn(6, 3, 28, 28)), torch.randint(0, 5, (6,)))
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """, "--iterations", 2)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.same_everywhere(trace)
+
+    def compare(self, *options):
+        if "opencl:0" not in crucible("devices", "--json").stdout:
+            self.skipTest("there is no OpenCL device: install ocl-icd-libopencl1 and pocl-opencl-icd")
+        return crucible("compare", self.trace, "--backends", "cpu,opencl", "--numerics", "strict", *options,
+                        env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
+
+    def test_every_result_of_two_backends_is_equal(self):
+        done = self.compare("--json")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        document = json.loads(done.stdout)
+        self.assertIs(document["equal"], True)
+        self.assertEqual(document["iterations"], 3)
+        self.assertGreater(document["results"], 100)
+        self.assertEqual(document["bit_equal"], document["results"])
+
+    def test_a_planted_difference_is_found_and_its_op_named(self):
+        """A compiler that makes each exponential a little larger."""
+        planted = self.folder / "planting-clang"
+        planted.write_text('#!/bin/bash\nfor a; do case $a in *.c) sed -i "s/= crucible_exp_f32(/= 1.0001f * crucible_exp_f32(/" "$a" ;; esac; done\n'
+                           'exec clang-19 "$@"\n')
+        planted.chmod(0o755)
+        done = self.compare("--set", f"backend.cpu.compiler={planted}", "--json")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        difference = json.loads(done.stdout)["first_difference"]
+        self.assertEqual(difference["kind"], "exp")
+        self.assertEqual(difference["iteration"], 0)
+        self.assertIn("mlp_sgd.py", difference["site"])
+        done = self.compare("--set", f"backend.cpu.compiler={planted}")
+        self.assertIn(f"op {difference['op']}: exp", done.stdout)
+
+    def test_comparing_says_what_it_cannot_do(self):
+        self.assert_refused(crucible("compare", self.trace, "--backends", "cpu"), 2, "--backends names two")
+        self.assert_refused(crucible("compare", self.trace, "--backends", "cpu,nowhere"), 4, "nowhere was not found")
+        self.assert_refused(crucible("compare", self.trace, "--backends", "cpu,reference", "--numerics", "strict"), 2,
+                            "no side of a strict comparison")
+        self.assert_refused(crucible("compare", self.trace, "--backends", "cpu,reference", "--iterations", 9), 2, "3 complete iterations")
+        done = crucible("compare", self.trace, "--backends", "cpu,reference", "--tolerance", "0.01")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_an_op_that_stays_with_the_framework_is_refused_by_name(self):
+        done, trace = self.record(e2e_test.Opaque.SCRIPT, "--iterations", 2)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = crucible("replay", trace, "--numerics", "strict", "--fallback", "allow")
+        self.assert_refused(done, 2, "aten::linalg_ldl_factor_ex", "cannot be strict", "--numerics fast")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
