@@ -1,7 +1,8 @@
-// Direct convolutions for backends whose library does not take them: one plane of the result per work item, vector
-// loops along the width. Taps in the padding are left out by loop bounds, not multiplied by zero.
+// Direct convolutions for backends whose library does not take them and whose groups have too few channels for tiles (conv_tiles.hpp):
+// one plane of the result per work item, vector loops along the width. Taps in the padding are left out by loop bounds, not multiplied by zero.
 #include <algorithm>
 
+#include "core/kernel/conv_tiles.hpp"
 #include "core/kernel/emit.hpp"
 #include "core/kernel/window.hpp"
 
@@ -198,14 +199,17 @@ class ConvEmitter {
 }  // namespace
 
 Emitted emit_conv2d(const Program& program, const Op& op) {
+  if (fits_tiles(op, ConvResult::kForward)) return emit_conv_by_tiles(program, op, ConvResult::kForward);
   return ConvEmitter(program, op, op.inputs[0], op.inputs[1], op.outputs[0]).forward();
 }
 
 Emitted emit_conv2d_backward_input(const Program& program, const Op& op) {
+  if (fits_tiles(op, ConvResult::kInput)) return emit_conv_by_tiles(program, op, ConvResult::kInput);
   return ConvEmitter(program, op, op.outputs[0], op.inputs[1], op.inputs[0]).backward_input();
 }
 
 Emitted emit_conv2d_backward_weight(const Program& program, const Op& op) {
+  if (fits_tiles(op, ConvResult::kWeight)) return emit_conv_by_tiles(program, op, ConvResult::kWeight);
   return ConvEmitter(program, op, op.inputs[1], op.outputs[0], op.inputs[0]).backward_weight();
 }
 

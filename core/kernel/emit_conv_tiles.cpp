@@ -1,0 +1,393 @@
+// Convolutions by tiles (tile_product.hpp). Rows are channels; a panel of the right operand is copied from under the windows, step by
+// step, zeros where a window hangs over the border.
+//
+//            rows            columns                steps, ascending
+//   y        out. channels   image, row, column     channel, row and column of the filter
+//   dx       channels        image, row, column     out. channel, row and column of the filter
+//   dw       out. channels   channel, filter        image, row, column of y
+//
+// Where an element of the right operand lies is a sum of a part of its step and a part of its column; so is its place under the
+// window. Both parts are kept in tables: of the steps once per chunk, of the columns once per panel.
+#include "core/kernel/conv_tiles.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/kernel/tile_product.hpp"
+
+namespace crucible::kernel {
+namespace {
+
+using graph::Op;
+using graph::Operand;
+using graph::Program;
+using graph::View;
+
+constexpr std::int64_t kFewestRows = 4;
+
+/// One dimension of the steps or the columns, and what an index of it adds to places in memory and under the window.
+struct Digit {
+  std::int64_t size = 1;
+  std::int64_t right = 0, left = 0, out = 0;  // elements
+  std::int64_t h = 0, w = 0;                  // rows and columns of the windowed operand, times `divisor`
+};
+
+class ConvTiles : TileProduct {
+ public:
+  ConvTiles(const Program& program, const Op& op, ConvResult result)
+      : TileProduct(compute_type(program.values[op.outputs[0].value].dtype)),
+        program_(program),
+        op_(op),
+        result_(result),
+        binder_(program, b_) {
+    for (const Operand& input : op.inputs) binder_.buffer(input.value, false);
+    out_ = binder_.buffer(op.outputs[0].value, true);
+    switch (result) {
+      case ConvResult::kForward:
+        set_forward(op.inputs[0], op.inputs[1], op.outputs[0]);
+        break;
+      case ConvResult::kInput:
+        set_input(op.inputs[0], op.inputs[1], op.outputs[0]);
+        break;
+      case ConvResult::kWeight:
+        set_weight(op.inputs[0], op.inputs[1], op.outputs[0]);
+        break;
+    }
+    batch_sizes_ = {op.attributes.groups};
+    n_ = count(columns_);
+    k_ = count(steps_);
+  }
+
+  Emitted run() {
+    const double items = emit_tiles();
+    Emitted emitted;
+    emitted.values = binder_.values();
+    emitted.grid = grid_;
+    emitted.flops = static_cast<std::uint64_t>(2 * batches() * m_ * n_ * k_);
+    emitted.item_ns = static_cast<double>(emitted.flops) / std::max(1.0, items) / 40.0;
+    emitted.ir = b_.finish();
+    return emitted;
+  }
+
+ private:
+  // ---- what is what ----
+
+  static std::int64_t count(const std::vector<Digit>& digits) {
+    std::int64_t product = 1;
+    for (const Digit& digit : digits) product *= digit.size;
+    return product;
+  }
+
+  void set_operands(const Operand& left, const Operand& right, const Operand& out) {
+    left_ = binder_.buffer(left.value, false);
+    right_ = binder_.buffer(right.value, false);
+    left_offset_ = left.view.offset;
+    right_offset_ = right.view.offset;
+    out_offset_ = out.view.offset;
+    left_elements_ = program_.values[left.value].elements;
+    right_elements_ = program_.values[right.value].elements;
+    out_elements_ = program_.values[out.value].elements;
+    window_ = {right.view.sizes[2], right.view.sizes[3], right.view.strides[2], right.view.strides[3]};
+  }
+
+  void set_forward(const Operand& x, const Operand& weight, const Operand& y) {
+    set_operands(weight, x, y);
+    const View &vx = x.view, &vw = weight.view, &vy = y.view;
+    const auto& a = op_.attributes;
+    m_ = vw.sizes[0] / a.groups;
+    const std::int64_t channels = vw.sizes[1];
+    left_group_ = m_ * vw.strides[0];
+    right_group_ = channels * vx.strides[1];
+    out_group_ = m_ * vy.strides[1];
+    left_row_ = vw.strides[0];
+    out_row_ = vy.strides[1];
+    steps_ = {{.size = channels, .right = vx.strides[1], .left = vw.strides[1]},
+              {.size = vw.sizes[2], .left = vw.strides[2], .h = a.dilation[0]},
+              {.size = vw.sizes[3], .left = vw.strides[3], .w = a.dilation[1]}};
+    columns_ = {{.size = vy.sizes[0], .right = vx.strides[0], .out = vy.strides[0]},
+                {.size = vy.sizes[2], .out = vy.strides[2], .h = a.stride[0]},
+                {.size = vy.sizes[3], .out = vy.strides[3], .w = a.stride[1]}};
+    first_h_ = -a.padding[0];
+    first_w_ = -a.padding[1];
+  }
+
+  void set_input(const Operand& dy, const Operand& weight, const Operand& dx) {
+    set_operands(weight, dy, dx);
+    const View &vy = dy.view, &vw = weight.view, &vx = dx.view;
+    const auto& a = op_.attributes;
+    m_ = vw.sizes[1];
+    const std::int64_t outputs = vw.sizes[0] / a.groups;
+    left_group_ = outputs * vw.strides[0];
+    right_group_ = outputs * vy.strides[1];
+    out_group_ = m_ * vx.strides[1];
+    left_row_ = vw.strides[1];
+    out_row_ = vx.strides[1];
+    // Row h of x is met by the outputs oh with oh * stride = h + padding - kh * dilation.
+    steps_ = {{.size = outputs, .right = vy.strides[1], .left = vw.strides[0]},
+              {.size = vw.sizes[2], .left = vw.strides[2], .h = -a.dilation[0]},
+              {.size = vw.sizes[3], .left = vw.strides[3], .w = -a.dilation[1]}};
+    columns_ = {{.size = vx.sizes[0], .right = vy.strides[0], .out = vx.strides[0]},
+                {.size = vx.sizes[2], .out = vx.strides[2], .h = 1},
+                {.size = vx.sizes[3], .out = vx.strides[3], .w = 1}};
+    first_h_ = a.padding[0];
+    first_w_ = a.padding[1];
+    divisor_h_ = a.stride[0];
+    divisor_w_ = a.stride[1];
+  }
+
+  void set_weight(const Operand& dy, const Operand& x, const Operand& dw) {
+    set_operands(dy, x, dw);
+    const View &vy = dy.view, &vx = x.view, &vw = dw.view;
+    const auto& a = op_.attributes;
+    m_ = vw.sizes[0] / a.groups;
+    left_group_ = m_ * vy.strides[1];
+    right_group_ = vw.sizes[1] * vx.strides[1];
+    out_group_ = m_ * vw.strides[0];
+    left_row_ = vy.strides[1];
+    out_row_ = vw.strides[0];
+    steps_ = {{.size = vy.sizes[0], .right = vx.strides[0], .left = vy.strides[0]},
+              {.size = vy.sizes[2], .left = vy.strides[2], .h = a.stride[0]},
+              {.size = vy.sizes[3], .left = vy.strides[3], .w = a.stride[1]}};
+    columns_ = {{.size = vw.sizes[1], .right = vx.strides[1], .out = vw.strides[1]},
+                {.size = vw.sizes[2], .out = vw.strides[2], .h = a.dilation[0]},
+                {.size = vw.sizes[3], .out = vw.strides[3], .w = a.dilation[1]}};
+    first_h_ = -a.padding[0];
+    first_w_ = -a.padding[1];
+  }
+
+  /// True when one step of k is one element of the left operand further.
+  bool left_runs_along_k() const {
+    std::int64_t inner = 1;
+    for (std::size_t d = steps_.size(); d-- > 0;) {
+      if (steps_[d].size > 1 && steps_[d].left != inner) return false;
+      inner *= steps_[d].size;
+    }
+    return true;
+  }
+  bool is_divided() const { return divisor_h_ != 1 || divisor_w_ != 1; }
+  /// Of places in memory; 32 bits where they suffice, so that vectors hold twice as many.
+  DType place_type() const {
+    const std::int64_t most = std::max({left_elements_, right_elements_, out_elements_});
+    return 4 * most < std::numeric_limits<std::int32_t>::max() ? DType::kI32 : DType::kI64;
+  }
+
+  // ---- tables ----
+
+  void choose_packing() override { packs_left_ = packs_right_ = true; }
+
+  void start_item() override {
+    const ExprId group = batch_index_[0];
+    left_base_ = b_.let(b_.add(b_.multiply(group, left_group_), b_.integer(left_offset_)));
+    right_base_ = b_.let(b_.add(b_.multiply(group, right_group_), b_.integer(right_offset_)));
+    out_base_ = b_.let(b_.add(b_.multiply(group, out_group_), b_.integer(out_offset_)));
+    const std::int64_t depth = std::min(k_, kChunk);
+    step_place_ = b_.add_array(place_type(), depth);
+    step_h_ = b_.add_array(DType::kI32, depth);
+    step_w_ = b_.add_array(DType::kI32, depth);
+    if (!left_runs_along_k()) step_left_ = b_.add_array(place_type(), depth);
+    column_place_ = b_.add_array(place_type(), width_);
+    column_h_ = b_.add_array(DType::kI32, width_);
+    column_w_ = b_.add_array(DType::kI32, width_);
+    column_out_ = b_.add_array(place_type(), width_);
+  }
+
+  /// The indices of the dimensions of more than one element.
+  struct Decoded {
+    std::vector<ExprId> index;
+    std::vector<const Digit*> digits;
+  };
+  Decoded decode(ExprId linear, const std::vector<Digit>& all) {
+    Decoded decoded;
+    std::vector<std::int64_t> sizes;
+    for (const Digit& digit : all) {
+      if (digit.size == 1) continue;
+      sizes.push_back(digit.size);
+      decoded.digits.push_back(&digit);
+    }
+    decoded.index = split_index(b_, linear, sizes);
+    return decoded;
+  }
+  ExprId sum(const Decoded& decoded, std::int64_t Digit::* part, std::int64_t start) {
+    ExprId total = b_.integer(start);
+    for (std::size_t d = 0; d < decoded.digits.size(); ++d) {
+      const std::int64_t factor = decoded.digits[d]->*part;
+      if (factor != 0) total = b_.add(total, b_.multiply(decoded.index[d], factor));
+    }
+    return total;
+  }
+  void keep(ArrayId array, ExprId at, ExprId value) {
+    b_.store_element(array, at, b_.convert(value, b_.ir().arrays[array].type));
+  }
+
+  /// Without a divisor rows and columns under the window are places in memory, too.
+  ExprId place(const Decoded& decoded, std::int64_t start_h, std::int64_t start_w) {
+    ExprId total = sum(decoded, &Digit::right, 0);
+    if (is_divided()) return total;
+    total = b_.add(total, b_.multiply(sum(decoded, &Digit::h, start_h), window_.row));
+    return b_.add(total, b_.multiply(sum(decoded, &Digit::w, start_w), window_.column));
+  }
+
+  void start_chunk(ExprId k0, std::int64_t steps) override {
+    const ExprId q = b_.open_for(b_.integer(0), b_.integer(steps), LoopMode::kSerial);
+    const Decoded step = decode(b_.let(b_.add(k0, q)), steps_);
+    keep(step_place_, q, place(step, 0, 0));
+    keep(step_h_, q, sum(step, &Digit::h, 0));
+    keep(step_w_, q, sum(step, &Digit::w, 0));
+    if (!left_runs_along_k()) keep(step_left_, q, sum(step, &Digit::left, 0));
+    b_.close();
+  }
+
+  void start_panel(ExprId first, std::int64_t columns) override {
+    ExprId j = b_.open_for(b_.integer(0), b_.integer(columns), LoopMode::kSerial);
+    const Decoded column = decode(b_.let(b_.add(first, j)), columns_);
+    keep(column_place_, j, place(column, first_h_, first_w_));
+    keep(column_h_, j, sum(column, &Digit::h, first_h_));
+    keep(column_w_, j, sum(column, &Digit::w, first_w_));
+    keep(column_out_, j, sum(column, &Digit::out, 0));
+    b_.close();
+    if (columns == width_) return;
+    j = b_.open_for(b_.integer(columns), b_.integer(width_), LoopMode::kSerial);  // columns that nobody wants see nothing
+    keep(column_place_, j, b_.integer(0));
+    keep(column_h_, j, b_.integer(kNowhere));
+    keep(column_w_, j, b_.integer(0));
+    keep(column_out_, j, b_.integer(0));
+    b_.close();
+  }
+
+  // ---- operands ----
+
+  void pack_left(ExprId k0, std::int64_t steps, ExprId row, const Tiles& tiles) override {
+    const ExprId i =
+        b_.open_for(b_.integer(tiles.first), b_.integer(tiles.first + tiles.height * tiles.count), LoopMode::kSerial);
+    const ExprId start = b_.let(b_.add(left_base_, b_.multiply(b_.add(row, i), left_row_)));
+    const ExprId q = b_.open_for(b_.integer(0), b_.integer(steps), LoopMode::kVector);
+    const ExprId along = left_runs_along_k() ? b_.add(k0, q) : wide(b_.element(step_left_, q));
+    const ExprId at = b_.assume(b_.add(start, along), 0, left_elements_ - 1);
+    b_.store_element(left_array_, b_.add(b_.multiply(i, pitch_), q), load_value(b_, left_, at, b_.depth()));
+    b_.close();
+    b_.close();
+  }
+
+  TileOperand left_operand(ExprId, std::int64_t, ExprId, ExprId i0, std::int64_t) override {
+    return {.is_array = true, .id = left_array_, .base = b_.let(b_.multiply(i0, pitch_)), .row_step = pitch_, .step = 1};
+  }
+
+  TileOperand right_operand(ExprId, ExprId) override {
+    return {.is_array = true, .id = right_array_, .base = b_.integer(0), .step = width_};
+  }
+
+  void pack_right(ExprId, std::int64_t steps, ExprId, std::int64_t columns) override {
+    // Neighbouring columns may be neighbours in memory, whatever the step: then they are loaded side by side.
+    const bool may_run = result_ != ConvResult::kWeight && !is_divided() && columns == width_;
+    ExprId runs = kNoId;
+    if (may_run) {
+      const ExprId span = b_.binary(Operation::kSubtract, wide(b_.element(column_place_, b_.integer(width_ - 1))),
+                                    wide(b_.element(column_place_, b_.integer(0))));
+      runs = b_.let(b_.binary(Operation::kEqual, span, b_.integer(width_ - 1)));
+    }
+    const ExprId q = b_.open_for(b_.integer(0), b_.integer(steps), LoopMode::kSerial);
+    const ExprId step_place = b_.let(b_.element(step_place_, q));
+    const ExprId h = b_.let(b_.element(step_h_, q)), w = b_.let(b_.element(step_w_, q));
+    if (may_run) {
+      const ExprId from = b_.let(b_.add(right_base_, b_.add(wide(step_place), wide(b_.element(column_place_, b_.integer(0))))));
+      const ExprId last = b_.integer(right_elements_ - width_);
+      const ExprId inside = b_.binary(Operation::kAnd, b_.binary(Operation::kLessEqual, b_.integer(0), from),
+                                      b_.binary(Operation::kLessEqual, from, last));
+      const ExprId together = b_.let(b_.binary(Operation::kAnd, runs, inside));
+      b_.open_if(together);
+      const ExprId j = b_.open_for(b_.integer(0), b_.integer(width_), LoopMode::kVector);
+      const ExprId at = b_.assume(b_.add(from, j), 0, right_elements_ - 1);
+      const ExprId value = load_value(b_, right_, at, b_.depth());
+      put_right(q, j, b_.select(is_inside(h, w, j).condition, value, b_.real(0, type_)));
+      b_.close();
+      b_.close();
+      b_.open_if(b_.unary(Operation::kNot, together));
+    }
+    const ExprId j = b_.open_for(b_.integer(0), b_.integer(width_), LoopMode::kVector);
+    const Inside seen = is_inside(h, w, j);
+    ExprId at = b_.add(step_place, b_.element(column_place_, j));
+    if (is_divided()) {
+      at = b_.add(at, b_.binary(Operation::kMultiply, b_.convert(seen.h, place_type()), b_.integer(window_.row, place_type())));
+      at = b_.add(at, b_.binary(Operation::kMultiply, b_.convert(seen.w, place_type()), b_.integer(window_.column, place_type())));
+    }
+    const ExprId anywhere = b_.select(seen.condition, at, b_.integer(0, place_type()));
+    const ExprId index = b_.assume(b_.add(right_base_, wide(anywhere)), 0, right_elements_ - 1);
+    const ExprId value = load_value(b_, right_, index, b_.depth());
+    put_right(q, j, b_.select(seen.condition, value, b_.real(0, type_)));
+    b_.close();
+    if (may_run) b_.close();
+    b_.close();
+  }
+
+  void put_right(ExprId q, ExprId j, ExprId value) {
+    b_.store_element(right_array_, b_.add(b_.multiply(q, width_), j), value);
+  }
+
+  /// Whether the window's operand has an element there, and which row and column of it that is.
+  struct Inside {
+    ExprId condition, h, w;
+  };
+  Inside is_inside(ExprId step_h, ExprId step_w, ExprId j) {
+    const auto along = [&](ExprId step, ArrayId columns, std::int64_t divisor, std::int64_t size, ExprId* at) {
+      const auto number = [&](std::int64_t value) { return b_.integer(value, DType::kI32); };
+      ExprId reach = b_.let(b_.add(step, b_.element(columns, j)));
+      ExprId condition = b_.binary(Operation::kLessEqual, number(0), reach);
+      if (divisor != 1) {
+        const ExprId rest = b_.binary(Operation::kRemainder, reach, number(divisor));
+        condition = b_.binary(Operation::kAnd, condition, b_.binary(Operation::kEqual, rest, number(0)));
+        reach = b_.let(b_.binary(Operation::kDivide, reach, number(divisor)));
+      }
+      *at = reach;
+      return b_.binary(Operation::kAnd, condition, b_.binary(Operation::kLess, reach, number(size)));
+    };
+    Inside inside{};
+    const ExprId rows = along(step_h, column_h_, divisor_h_, window_.rows, &inside.h);
+    const ExprId columns = along(step_w, column_w_, divisor_w_, window_.columns, &inside.w);
+    inside.condition = b_.let(b_.binary(Operation::kAnd, rows, columns));
+    return inside;
+  }
+
+  void store(ExprId i, ExprId, ExprId j, ExprId sum) override {
+    const ExprId at = b_.add(out_base_, b_.add(b_.multiply(i, out_row_), wide(b_.element(column_out_, j))));
+    b_.store(out_, b_.let(b_.assume(at, 0, out_elements_ - 1)), storable(b_, sum, program_.values[op_.outputs[0].value].dtype));
+  }
+
+  ExprId wide(ExprId a) { return b_.convert(a, DType::kI64); }
+
+  /// So far outside that no step reaches the window.
+  static constexpr std::int64_t kNowhere = -(std::int64_t{1} << 30);
+
+  struct Window {
+    std::int64_t rows, columns;  // of the right operand
+    std::int64_t row, column;    // its strides
+  };
+  const Program& program_;
+  const Op& op_;
+  const ConvResult result_;
+  Binder binder_;
+  BufferId left_ = 0, right_ = 0, out_ = 0;
+  std::int64_t left_offset_ = 0, right_offset_ = 0, out_offset_ = 0;        // of the views
+  std::int64_t left_elements_ = 0, right_elements_ = 0, out_elements_ = 0;  // of the buffers
+  std::int64_t left_group_ = 0, right_group_ = 0, out_group_ = 0;           // from one group of channels to the next
+  std::int64_t left_row_ = 0, out_row_ = 0;
+  Window window_{};
+  std::vector<Digit> steps_, columns_;
+  std::int64_t first_h_ = 0, first_w_ = 0, divisor_h_ = 1, divisor_w_ = 1;
+  ExprId left_base_ = kNoId, right_base_ = kNoId, out_base_ = kNoId;
+  ArrayId step_place_ = 0, step_h_ = 0, step_w_ = 0, step_left_ = 0;
+  ArrayId column_place_ = 0, column_h_ = 0, column_w_ = 0, column_out_ = 0;
+};
+
+}  // namespace
+
+bool fits_tiles(const Op& op, ConvResult result) {
+  const Operand& weight = result == ConvResult::kWeight ? op.outputs[0] : op.inputs[1];
+  const std::int64_t rows = result == ConvResult::kInput ? weight.view.sizes[1] : weight.view.sizes[0] / op.attributes.groups;
+  bool is_empty = op.outputs[0].view.elements() == 0;
+  for (const Operand& input : op.inputs) is_empty |= input.view.elements() == 0;
+  return rows >= kFewestRows && !is_empty;
+}
+
+Emitted emit_conv_by_tiles(const Program& program, const Op& op, ConvResult result) { return ConvTiles(program, op, result).run(); }
+
+}  // namespace crucible::kernel

@@ -1,0 +1,78 @@
+// Products of matrices by blocks that fit into registers (Tile, kernel_ir.hpp): which rows and columns a work item owns, how a
+// block of k is done, where the sums wait. What the matrices are is the derived class's: emit_matmul.cpp has views, emit_conv_tiles.cpp
+// has windows. A work item owns a block of rows and some panels of columns.
+//
+// Each element is one ascending chain of fused multiply-adds per chunk of kChunk steps, and the chunks are added in order,
+// whatever the blocks: sizes of blocks, threads and devices change no bit.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <vector>
+
+#include "core/kernel/emit.hpp"
+
+namespace crucible::kernel {
+
+class TileProduct {
+ public:
+  virtual ~TileProduct() = default;
+  TileProduct(const TileProduct&) = delete;
+  TileProduct& operator=(const TileProduct&) = delete;
+
+ protected:
+  static constexpr std::int64_t kChunk = 256;    // of k; a panel of the right operand of this depth stays in the first cache
+  static constexpr std::int64_t kTileRows = 12;  // 12 x 2 vectors of 64 bytes: 24 of 32 registers
+
+  /// Rows of one work item as tiles: `count` tiles of `height` rows each, from row `first`.
+  struct Tiles {
+    std::int64_t first, height, count;
+  };
+
+  /// Sums are of `type`, f32 or f64.
+  explicit TileProduct(DType type) : type_(type) {}
+
+  /// Writes the kernel. `batches_`, m_, n_ and k_ are set. Returns the number of work items.
+  double emit_tiles();
+
+  // ---- what the matrices are ----
+  /// Sets packs_left_ and packs_right_; blocks are chosen.
+  virtual void choose_packing() = 0;
+  /// Further scratch and what a work item needs to know, at its beginning; its batch is in batch_index_.
+  virtual void start_item() {}
+  /// Steps [k0, k0 + steps) come next.
+  virtual void start_chunk(ExprId k0, std::int64_t steps) { static_cast<void>(k0), static_cast<void>(steps); }
+  /// The panel of columns from `first` comes next, of which `columns` are wanted.
+  virtual void start_panel(ExprId first, std::int64_t columns) { static_cast<void>(first), static_cast<void>(columns); }
+  virtual void pack_left(ExprId k0, std::int64_t steps, ExprId row, const Tiles& tiles) = 0;
+  virtual TileOperand left_operand(ExprId k0, std::int64_t steps, ExprId row, ExprId i0, std::int64_t height) = 0;
+  virtual void pack_right(ExprId k0, std::int64_t steps, ExprId first, std::int64_t columns) = 0;
+  virtual TileOperand right_operand(ExprId k0, ExprId first) = 0;
+  /// Stores a result: row i, and column `first` + j of the panel that started last.
+  virtual void store(ExprId i, ExprId first, ExprId j, ExprId sum) = 0;
+
+  std::int64_t batches() const;
+  /// Opens the grid over the batches and `blocks`, whose indices are returned.
+  std::vector<ExprId> open_items(std::initializer_list<std::int64_t> blocks);
+
+  IrBuilder b_;
+  const DType type_;
+  std::vector<std::int64_t> batch_sizes_;
+  std::vector<ExprId> batch_index_;
+  std::int64_t m_ = 0, n_ = 0, k_ = 0, grid_ = 1;
+  std::int64_t width_ = 0, rows_ = 0, group_ = 1;  // columns of a panel; rows and panels of a work item
+  std::int64_t pitch_ = 0;                         // between rows of a packed left operand
+  bool packs_left_ = false, packs_right_ = false;
+  ArrayId sums_ = 0, left_array_ = 0, right_array_ = 0, totals_ = 0;
+
+ private:
+  static std::vector<Tiles> cut_rows(std::int64_t rows);
+  ExprId bounded(ExprId a, std::int64_t high) { return b_.let(b_.assume(a, 0, high)); }
+  void choose_blocks();
+  void add_scratch();
+  void emit_item(ExprId row, std::int64_t rows, ExprId column, std::int64_t panels, std::int64_t columns);
+  void emit_chunk(ExprId k0, std::int64_t steps, bool is_all, ExprId row, std::int64_t rows, ExprId column, std::int64_t panels,
+                  std::int64_t columns);
+};
+
+}  // namespace crucible::kernel
