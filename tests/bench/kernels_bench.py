@@ -23,7 +23,8 @@ STEPS = {"tinymlp": 400, "mlp": 200, "gpttiny": 80, "gpt2s": 8, "resnet18": 8}  
 TARGETS = {"tinymlp": 25, "mlp": 2.3, "gpttiny": 4.5, "gpt2s": 1.6, "resnet18": 3}
 WARMUP_TURNS = 2
 PEERS = {"eager": "nothing", "torch.compile, model": "model", "torch.compile, all": "everything"}
-REPLAYS = {"replay": [], "replay, generated": ["--set", "backend.cpu.library=none"]}
+REPLAYS = {"replay": [], "replay, generated": ["--set", "backend.cpu.library=none"],
+           "replay, strict": ["--numerics", "strict"]}
 
 
 class TorchPeer:
