@@ -24,6 +24,7 @@ using graph::Program;
 using graph::View;
 
 constexpr std::int64_t kFewestRows = 4;
+constexpr std::int64_t kPitchGap = 16;  // rows of the packed left operand do not fall into the same sets of the cache
 
 /// One dimension of the steps or the columns, and what an index of it adds to places in memory and under the window.
 struct Digit {
@@ -35,7 +36,7 @@ struct Digit {
 class ConvTiles : TileProduct {
  public:
   ConvTiles(const Program& program, const Op& op, ConvResult result)
-      : TileProduct(compute_type(program.values[op.outputs[0].value].dtype)),
+      : TileProduct(compute_type(program.values[op.outputs[0].value].dtype), {.rows = 12, .vectors = 2}),
         program_(program),
         op_(op),
         result_(result),
@@ -256,27 +257,29 @@ class ConvTiles : TileProduct {
 
   // ---- operands ----
 
-  void pack_left(ExprId k0, std::int64_t steps, ExprId row, const Tiles& tiles) override {
-    const ExprId i =
-        b_.open_for(b_.integer(tiles.first), b_.integer(tiles.first + tiles.height * tiles.count), LoopMode::kSerial);
+  std::int64_t left_pitch(std::int64_t steps) const override { return steps + kPitchGap; }
+  std::int64_t pitch() const { return left_pitch(std::min(k_, kChunk)); }
+
+  void pack_left(ExprId k0, std::int64_t steps, ExprId row, const std::vector<Tiles>& cut) override {
+    const ExprId i = b_.open_for(b_.integer(0), b_.integer(cut.back().first + cut.back().height * cut.back().count), LoopMode::kSerial);
     const ExprId start = b_.let(b_.add(left_base_, b_.multiply(b_.add(row, i), left_row_)));
     const ExprId q = b_.open_for(b_.integer(0), b_.integer(steps), LoopMode::kVector);
     const ExprId along = left_runs_along_k() ? b_.add(k0, q) : wide(b_.element(step_left_, q));
     const ExprId at = b_.assume(b_.add(start, along), 0, left_elements_ - 1);
-    b_.store_element(left_array_, b_.add(b_.multiply(i, pitch_), q), load_value(b_, left_, at, b_.depth()));
+    b_.store_element(left_array_, b_.add(b_.multiply(i, pitch()), q), load_value(b_, left_, at, b_.depth()));
     b_.close();
     b_.close();
   }
 
   TileOperand left_operand(ExprId, std::int64_t, ExprId, ExprId i0, std::int64_t) override {
-    return {.is_array = true, .id = left_array_, .base = b_.let(b_.multiply(i0, pitch_)), .row_step = pitch_, .step = 1};
+    return {.is_array = true, .id = left_array_, .base = b_.let(b_.multiply(i0, pitch())), .row_step = pitch(), .step = 1};
   }
 
-  TileOperand right_operand(ExprId, ExprId) override {
+  TileOperand right_operand(ExprId, std::int64_t, ExprId, ExprId) override {
     return {.is_array = true, .id = right_array_, .base = b_.integer(0), .step = width_};
   }
 
-  void pack_right(ExprId, std::int64_t steps, ExprId, std::int64_t columns) override {
+  void pack_right(ExprId, std::int64_t steps, ExprId, std::int64_t, std::int64_t columns) override {
     // Neighbouring columns may be neighbours in memory, whatever the step: then they are loaded side by side.
     const bool may_run = result_ != ConvResult::kWeight && !is_divided() && columns == width_;
     ExprId runs = kNoId;
@@ -347,9 +350,16 @@ class ConvTiles : TileProduct {
     return inside;
   }
 
-  void store(ExprId i, ExprId, ExprId j, ExprId sum) override {
+  ExprId place_of(ExprId i, ExprId j) {
     const ExprId at = b_.add(out_base_, b_.add(b_.multiply(i, out_row_), wide(b_.element(column_out_, j))));
-    b_.store(out_, b_.let(b_.assume(at, 0, out_elements_ - 1)), storable(b_, sum, program_.values[op_.outputs[0].value].dtype));
+    return b_.let(b_.assume(at, 0, out_elements_ - 1));
+  }
+  void expect(ExprId i, ExprId) override {
+    const std::int64_t line = 64 / static_cast<std::int64_t>(size_bytes(b_.ir().buffers[out_].type));
+    for (std::int64_t j = 0; j < width_; j += line) b_.prefetch(out_, place_of(i, b_.integer(j)));
+  }
+  void store(ExprId i, ExprId, ExprId j, ExprId sum) override {
+    b_.store(out_, place_of(i, j), storable(b_, sum, program_.values[op_.outputs[0].value].dtype));
   }
 
   ExprId wide(ExprId a) { return b_.convert(a, DType::kI64); }

@@ -12,6 +12,7 @@ using graph::Program;
 using graph::View;
 
 constexpr std::int64_t kFarRows = 2048;  // bytes between rows from which they fall into the same sets of the cache
+constexpr std::int64_t kFewPanels = 2;   // for which copying the left operand costs more than it saves
 
 View transposed(View view) {
   const std::size_t rank = view.sizes.size();
@@ -23,7 +24,7 @@ View transposed(View view) {
 class MatMulEmitter : TileProduct {
  public:
   MatMulEmitter(const Program& program, const Op& op, Numerics numerics)
-      : TileProduct(compute_type(program.values[op.outputs[0].value].dtype)),
+      : TileProduct(compute_type(program.values[op.outputs[0].value].dtype), {.rows = 12, .vectors = 2}),
         program_(program),
         op_(op),
         numerics_(numerics),
@@ -64,13 +65,14 @@ class MatMulEmitter : TileProduct {
   }
 
  private:
+  bool has_own_type(BufferId buffer) { return b_.ir().buffers[buffer].type == type_; }
+
   void choose_packing() override {
-    const auto same_type = [&](BufferId buffer) { return b_.ir().buffers[buffer].type == type_; };
-    const std::int64_t between = left_.strides[rank_ - 2], along = left_.strides[rank_ - 1];
-    const bool walks_well = along == 1 && between * size_bytes(type_) < kFarRows;
-    packs_left_ = !same_type(left_buffer_) || between < 0 || along < 0 || !walks_well;
-    packs_right_ = !same_type(right_buffer_) || right_.strides[rank_ - 1] != 1 || right_.strides[rank_ - 2] < 0 ||
-                   n_ % width_ != 0 || rows_ > 2 * kTileRows;
+    packs_left_ = !has_own_type(left_buffer_) || !left_runs_along_k() || left_.strides[rank_ - 2] < 0 ||
+                  left_.strides[rank_ - 2] * size_bytes(type_) >= kFarRows || n_ > kFewPanels * width_;
+    packs_right_ = !has_own_type(right_buffer_) || right_.strides[rank_ - 1] != 1 || right_.strides[rank_ - 2] < 0 ||
+                   n_ % width_ != 0 || rows_ > 2 * shape_.rows;
+    packs_group_ = true;
   }
 
   ExprId index(const View& view, ExprId i, ExprId j) {
@@ -83,6 +85,11 @@ class MatMulEmitter : TileProduct {
     return load_value(b_, buffer, index(view, i, j), b_.depth());
   }
   void store(ExprId i, ExprId first, ExprId j, ExprId sum) override { put(i, b_.add(first, j), sum); }
+  void expect(ExprId i, ExprId first) override {
+    if (out_.strides[rank_ - 1] != 1) return;
+    const std::int64_t line = 64 / static_cast<std::int64_t>(size_bytes(b_.ir().buffers[out_buffer_].type));
+    for (std::int64_t j = 0; j < width_; j += line) b_.prefetch(out_buffer_, index(out_, i, b_.add(first, b_.integer(j))));
+  }
   void put(ExprId i, ExprId j, ExprId sum) {
     const ExprId scaled =
         op_.attributes.alpha == 1 ? sum : b_.binary(Operation::kMultiply, sum, b_.real(op_.attributes.alpha, type_));
@@ -90,27 +97,36 @@ class MatMulEmitter : TileProduct {
   }
 
   bool left_runs_along_k() const { return left_.strides[rank_ - 1] == 1; }
+  bool can_transpose_left() { return has_own_type(left_buffer_) && left_.strides[rank_ - 2] > 0; }
 
-  /// Rows side by side with a gap where they lie so in memory, else tile by tile with the rows of a step side by side.
-  void pack_left(ExprId k0, std::int64_t steps, ExprId row, const Tiles& tiles) override {
-    if (left_runs_along_k()) {
-      const ExprId i = b_.open_for(b_.integer(tiles.first), b_.integer(tiles.first + tiles.height * tiles.count),
-                                   LoopMode::kSerial);
-      const ExprId q = b_.open_for(b_.integer(0), b_.integer(steps), LoopMode::kVector);
-      b_.store_element(left_array_, b_.add(b_.multiply(i, pitch_), q),
-                       load(left_buffer_, left_, b_.add(row, i), b_.add(k0, q)));
-      b_.close();
-      b_.close();
+  /// Tile by tile, the rows of a step side by side.
+  void pack_left(ExprId k0, std::int64_t steps, ExprId row, const std::vector<Tiles>& cut) override {
+    if (left_runs_along_k() && can_transpose_left()) {
+      for (const Tiles& tiles : cut) {
+        const ExprId tile = b_.open_for(b_.integer(0), b_.integer(tiles.count), LoopMode::kSerial);
+        const ExprId i0 = b_.let(b_.add(b_.multiply(tile, tiles.height), b_.integer(tiles.first)));
+        b_.transpose({.to = left_array_,
+                      .from = left_buffer_,
+                      .columns = static_cast<std::uint32_t>(tiles.height),
+                      .to_base = b_.let(b_.multiply(i0, steps)),
+                      .from_base = b_.let(index(left_, b_.add(row, i0), k0)),
+                      .to_step = tiles.height,
+                      .from_step = left_.strides[rank_ - 2]},
+                     b_.integer(steps));
+        b_.close();
+      }
       return;
     }
-    const ExprId tile = b_.open_for(b_.integer(0), b_.integer(tiles.count), LoopMode::kSerial);
-    const ExprId i0 = b_.let(b_.add(b_.multiply(tile, tiles.height), b_.integer(tiles.first)));
     const ExprId q = b_.open_for(b_.integer(0), b_.integer(steps), LoopMode::kSerial);
-    const ExprId i = b_.open_for(b_.integer(0), b_.integer(tiles.height), LoopMode::kVector);
-    b_.store_element(left_array_, b_.add(b_.add(b_.multiply(i0, steps), b_.multiply(q, tiles.height)), i),
-                     load(left_buffer_, left_, b_.add(row, b_.add(i0, i)), b_.add(k0, q)));
-    b_.close();
-    b_.close();
+    for (const Tiles& tiles : cut) {
+      const ExprId tile = b_.open_for(b_.integer(0), b_.integer(tiles.count), LoopMode::kSerial);
+      const ExprId i0 = b_.let(b_.add(b_.multiply(tile, tiles.height), b_.integer(tiles.first)));
+      const ExprId i = b_.open_for(b_.integer(0), b_.integer(tiles.height), LoopMode::kVector);
+      b_.store_element(left_array_, b_.add(b_.add(b_.multiply(i0, steps), b_.multiply(q, tiles.height)), i),
+                       load(left_buffer_, left_, b_.add(row, b_.add(i0, i)), b_.add(k0, q)));
+      b_.close();
+      b_.close();
+    }
     b_.close();
   }
 
@@ -122,30 +138,46 @@ class MatMulEmitter : TileProduct {
               .row_step = left_.strides[rank_ - 2],
               .step = left_.strides[rank_ - 1]};
     }
-    TileOperand operand{.is_array = true, .id = left_array_};
-    operand.base = b_.let(b_.multiply(i0, left_runs_along_k() ? pitch_ : steps));
-    operand.row_step = left_runs_along_k() ? pitch_ : 1;
-    operand.step = left_runs_along_k() ? 1 : height;
-    return operand;
+    return {.is_array = true, .id = left_array_, .base = b_.let(b_.multiply(i0, steps)), .row_step = 1, .step = height};
   }
 
-  void pack_right(ExprId k0, std::int64_t steps, ExprId first, std::int64_t columns) override {
-    const bool lies_across = right_.strides[rank_ - 1] != 1;  // one by one: gathering a vector is slower
-    const ExprId q = b_.open_for(b_.integer(0), b_.integer(steps), LoopMode::kSerial);
-    ExprId j = b_.open_for(b_.integer(0), b_.integer(columns), lies_across ? LoopMode::kSerial : LoopMode::kVector);
-    b_.store_element(right_array_, b_.add(b_.multiply(q, width_), j),
-                     load(right_buffer_, right_, b_.add(k0, q), b_.add(first, j)));
-    b_.close();
-    if (columns < width_) {  // results that nobody stores, but of numbers
-      j = b_.open_for(b_.integer(columns), b_.integer(width_), LoopMode::kVector);
-      b_.store_element(right_array_, b_.add(b_.multiply(q, width_), j), b_.real(0, type_));
+  /// Panel by panel, the columns of a step side by side; read in the order in which they lie.
+  void pack_right(ExprId k0, std::int64_t steps, ExprId first, std::int64_t panels, std::int64_t columns) override {
+    if (has_own_type(right_buffer_) && right_.strides[rank_ - 2] == 1 && right_.strides[rank_ - 1] > 0) {
+      const ExprId p = b_.open_for(b_.integer(0), b_.integer(panels), LoopMode::kSerial);
+      b_.transpose({.to = right_array_,
+                    .from = right_buffer_,
+                    .columns = static_cast<std::uint32_t>(columns),
+                    .to_base = b_.let(b_.multiply(p, steps * width_)),
+                    .from_base = b_.let(index(right_, k0, b_.add(first, b_.multiply(p, width_)))),
+                    .to_step = width_,
+                    .from_step = right_.strides[rank_ - 1]},
+                   b_.integer(steps));
+      b_.close();
+    } else {
+      const bool lies_across = right_.strides[rank_ - 1] != 1;  // one by one: gathering a vector is slower
+      const ExprId q = b_.open_for(b_.integer(0), b_.integer(steps), LoopMode::kSerial);
+      const ExprId p = b_.open_for(b_.integer(0), b_.integer(panels), LoopMode::kSerial);
+      const ExprId j =
+          b_.open_for(b_.integer(0), b_.integer(columns), lies_across ? LoopMode::kSerial : LoopMode::kVector);
+      b_.store_element(right_array_, b_.add(b_.multiply(b_.add(b_.multiply(p, steps), q), width_), j),
+                       load(right_buffer_, right_, b_.add(k0, q), b_.add(first, b_.add(b_.multiply(p, width_), j))));
+      b_.close();
+      b_.close();
       b_.close();
     }
+    if (columns == width_) return;
+    // Columns whose results nobody stores are of numbers, too.
+    const ExprId q = b_.open_for(b_.integer(0), b_.integer(steps), LoopMode::kSerial);
+    const ExprId j = b_.open_for(b_.integer(columns), b_.integer(width_), LoopMode::kVector);
+    b_.store_element(right_array_, b_.add(b_.multiply(q, width_), j), b_.real(0, type_));
+    b_.close();
     b_.close();
   }
 
-  TileOperand right_operand(ExprId k0, ExprId first) override {
-    if (packs_right_) return {.is_array = true, .id = right_array_, .base = b_.integer(0), .step = width_};
+  TileOperand right_operand(ExprId k0, std::int64_t steps, ExprId panel, ExprId first) override {
+    if (packs_right_)
+      return {.is_array = true, .id = right_array_, .base = b_.let(b_.multiply(panel, steps * width_)), .step = width_};
     return {.is_array = false,
             .id = right_buffer_,
             .base = b_.let(index(right_, k0, first)),

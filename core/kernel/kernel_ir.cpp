@@ -198,6 +198,16 @@ void IrBuilder::tile(const Tile& tile, ExprId steps) {
   open_.back().body.push_back({.kind = StmtKind::kTile, .id = id, .a = steps, .body = {}});
 }
 
+void IrBuilder::transpose(const Transpose& transpose, ExprId steps) {
+  ir_.transposes.push_back(transpose);
+  const auto id = static_cast<std::uint32_t>(ir_.transposes.size() - 1);
+  open_.back().body.push_back({.kind = StmtKind::kTranspose, .id = id, .a = steps, .body = {}});
+}
+
+void IrBuilder::prefetch(BufferId buffer, ExprId index) {
+  open_.back().body.push_back({.kind = StmtKind::kPrefetch, .id = buffer, .a = index, .body = {}});
+}
+
 ExprId IrBuilder::open_for(ExprId begin, ExprId end, LoopMode mode) {
   const VariableId id = add_variable(DType::kI64, false);
   open_.push_back({.kind = StmtKind::kFor, .id = id, .a = begin, .b = end, .mode = mode, .body = {}});

@@ -96,6 +96,8 @@ enum class StmtKind : std::uint8_t {
   kIf,       // when a
   kGrid,     // for variable `id` over the work items; the outermost statement besides hoisted kLets, exactly once
   kTile,     // the product tiles[id] over a steps
+  kTranspose,  // the copy transposes[id] of a steps
+  kPrefetch,   // element a of buffer `id` will be written soon: nothing that anyone computes
 };
 
 struct Stmt {
@@ -134,15 +136,32 @@ struct TileOperand {
 
 inline constexpr std::uint32_t kMostTileRows = 64, kMostTileColumns = 256;
 
+/// Where a tile's chains start, and what becomes of the array: kZero overwrites it, kGoOn starts with what it holds, kAdd starts
+/// at zero and adds the finished sums to what it holds.
+enum class TileStart : std::uint8_t { kZero, kGoOn, kAdd };
+
 /// A block of a product of matrices that fits into registers: for q from 0 to the statement's `a`, in this order, and all
-/// i, j: sums[i * columns + j] = fma(left(i, q), right(q) + j, sums[i * columns + j]). One rounding per step, one
-/// chain per element. All three have one type, f32 or f64; columns is a multiple of 64 bytes.
+/// i, j: sum(i, j) = fma(left(i, q), right(q) + j, sum(i, j)), kept in sums[base + i * columns + j]. One rounding per step,
+/// one chain per element. All three have one type, f32 or f64; columns is a multiple of 64 bytes.
 struct Tile {
   ArrayId sums = 0;
+  ExprId base = kNoId;  // none: 0
   std::uint32_t rows = 0, columns = 0;
-  bool from_zero = true;  // else the sums go on from what the array holds
+  TileStart start = TileStart::kZero;
   TileOperand left, right;  // right: columns lie side by side, row_step is 0
   bool operator==(const Tile&) const = default;
+};
+
+/// Rows of a buffer copied into the columns of an array: for q from 0 to the statement's `a`, and all j below `columns`:
+/// to[to_base + q * to_step + j] = from[from_base + j * from_step + q]. Both have one type, f32 or f64, and the kernel does
+/// not write the buffer.
+struct Transpose {
+  ArrayId to = 0;
+  BufferId from = 0;
+  std::uint32_t columns = 0;
+  ExprId to_base = kNoId, from_base = kNoId;
+  std::int64_t to_step = 0, from_step = 0;
+  bool operator==(const Transpose&) const = default;
 };
 
 struct KernelIr {
@@ -152,6 +171,7 @@ struct KernelIr {
   std::vector<Variable> variables;
   std::vector<Expr> exprs;
   std::vector<Tile> tiles;
+  std::vector<Transpose> transposes;
   std::vector<Stmt> body;
 };
 
@@ -192,6 +212,8 @@ class IrBuilder {
   void store(BufferId buffer, ExprId index, ExprId value);
   void store_element(ArrayId array, ExprId index, ExprId value);
   void tile(const Tile& tile, ExprId steps);
+  void transpose(const Transpose& transpose, ExprId steps);
+  void prefetch(BufferId buffer, ExprId index);
   ExprId open_for(ExprId begin, ExprId end, LoopMode mode);
   void open_if(ExprId condition);
   ExprId open_grid(LoopMode mode);

@@ -202,6 +202,11 @@ class Verifier {
         return check_loop(stmt, {0, grid_ - 1});
       case StmtKind::kTile:
         return check_tile(stmt);
+      case StmtKind::kPrefetch:
+        if (stmt.id >= kernel_.buffers.size()) return broken(fmt::format("buffer {} of {}", stmt.id, kernel_.buffers.size()));
+        return check_index(stmt.a, buffer_elements_[stmt.id], fmt::format("buffer {}", stmt.id));
+      case StmtKind::kTranspose:
+        return check_transpose(stmt);
     }
     return {};
   }
@@ -227,12 +232,54 @@ class Verifier {
         tile.columns > kMostTileColumns || std::int64_t{tile.rows} * tile.columns > sums.size) {
       return broken(fmt::format("a tile of {} x {} with {} sums", tile.rows, tile.columns, sums.size));
     }
+    if (tile.base != kNoId) {
+      if (tile.base >= kernel_.exprs.size() || at(tile.base).type != DType::kI64) return broken("a tile's sums begin nowhere");
+      CRUCIBLE_TRY_VOID(check_uses(tile.base));
+      const Interval base = interval(tile.base);
+      if (base.low < 0 || Wide{base.high} + Wide{tile.rows} * tile.columns > sums.size)
+        return broken(fmt::format("a tile's sums reach beyond the {} elements of array {}", sums.size, tile.sums));
+    }
     if (at(stmt.a).type != DType::kI64) return broken("a tile's steps are not i64");
     const Interval steps = interval(stmt.a);
     if (steps.high > (std::int64_t{1} << 40)) return broken("a tile's steps have no bound");
     CRUCIBLE_TRY_VOID(check_tile_operand(tile, tile.left, sums.type, tile.rows, 1, steps.high));
     if (tile.right.row_step != 0) return broken("a tile's right operand has rows");
     return check_tile_operand(tile, tile.right, sums.type, 1, tile.columns, steps.high);
+  }
+
+  Result<void> check_transpose(const Stmt& stmt) {
+    if (stmt.id >= kernel_.transposes.size())
+      return broken(fmt::format("transposed copy {} of {}", stmt.id, kernel_.transposes.size()));
+    const Transpose& copy = kernel_.transposes[stmt.id];
+    if (copy.to >= kernel_.arrays.size() || copy.from >= kernel_.buffers.size())
+      return broken(fmt::format("a transposed copy from buffer {} to array {}", copy.from, copy.to));
+    const IrArray& to = kernel_.arrays[copy.to];
+    const IrBuffer& from = kernel_.buffers[copy.from];
+    if (from.type != to.type || (to.type != DType::kF32 && to.type != DType::kF64))
+      return broken(fmt::format("a transposed copy from {} to {}", name(from.type), name(to.type)));
+    if (from.written) return broken(fmt::format("a transposed copy reads buffer {}, which is written", copy.from));
+    if (copy.columns == 0 || copy.columns > kMostTileColumns || copy.to_step < copy.columns)
+      return broken(fmt::format("a transposed copy of {} columns, {} apart", copy.columns, copy.to_step));
+    constexpr std::int64_t kFar = std::int64_t{1} << 40;
+    if (copy.from_step < 0 || copy.from_step > kFar || copy.to_step > kFar)
+      return broken("a transposed copy's steps lead backwards or too far");
+    if (at(stmt.a).type != DType::kI64) return broken("a transposed copy's steps are not i64");
+    for (const ExprId base : {copy.to_base, copy.from_base}) {
+      if (base >= kernel_.exprs.size() || at(base).type != DType::kI64) return broken("a transposed copy begins nowhere");
+      CRUCIBLE_TRY_VOID(check_uses(base));
+    }
+    const Interval steps = interval(stmt.a), to_base = interval(copy.to_base), from_base = interval(copy.from_base);
+    if (steps.high > kFar) return broken("a transposed copy's steps have no bound");
+    if (steps.high <= 0) return {};  // copies nothing
+    const Wide last_to = Wide{to_base.high} + Wide{copy.to_step} * (steps.high - 1) + copy.columns - 1;
+    const Wide last_from = Wide{from_base.high} + Wide{copy.from_step} * (copy.columns - 1) + steps.high - 1;
+    if (to_base.low < 0 || last_to >= to.size)
+      return broken(fmt::format("a transposed copy reaches beyond the {} elements of array {}", to.size, copy.to));
+    if (from_base.low < 0 || last_from >= buffer_elements_[copy.from]) {
+      return broken(fmt::format("a transposed copy reaches beyond the {} elements of buffer {}", buffer_elements_[copy.from],
+                                copy.from));
+    }
+    return {};
   }
 
   Result<void> check_tile_operand(const Tile& tile, const TileOperand& operand, DType type, std::int64_t rows,

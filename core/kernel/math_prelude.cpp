@@ -25,6 +25,9 @@ typedef double crucible_f64x8_in_memory __attribute__((vector_size(64), aligned(
 #define crucible_store_f64x8(p, v) (*(crucible_f64x8_in_memory*)(p) = (v))
 #define crucible_splat_f32x16(x) ((x) - (crucible_f32x16){0}) /* less zero: -0 stays */
 #define crucible_splat_f64x8(x) ((x) - (crucible_f64x8){0})
+#define crucible_prefetch(p) __builtin_prefetch(p, 1)
+#define crucible_add_f32x16(a, b) ((a) + (b))
+#define crucible_add_f64x8(a, b) ((a) + (b))
 #ifdef __clang__
 #define crucible_fma_f32x16(a, b, c) __builtin_elementwise_fma(a, b, c)
 #define crucible_fma_f64x8(a, b, c) __builtin_elementwise_fma(a, b, c)
@@ -38,6 +41,49 @@ static inline crucible_f64x8 crucible_fma_f64x8(crucible_f64x8 a, crucible_f64x8
   return c;
 }
 #endif
+/* to[q * to_step + j] = from[j * from_step + q] for q < steps, j < columns */
+#ifdef __clang__
+#define CRUCIBLE_LOW_(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define CRUCIBLE_HIGH_(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+/* `columns` of 16 x 16: four times the first half is interleaved with the second */
+static inline __attribute__((always_inline)) void crucible_transpose_block_(float* to, int64_t to_step, const float* from, int64_t from_step, int64_t columns) {
+  crucible_f32x16 a[16], b[16];
+#pragma clang loop unroll(full)
+  for (int i = 0; i < 16; ++i) a[i] = i < columns ? crucible_load_f32x16(from + i * from_step) : (crucible_f32x16){0};
+#pragma clang loop unroll(full)
+  for (int round = 0; round < 2; ++round) {
+#pragma clang loop unroll(full)
+    for (int i = 0; i < 8; ++i) { b[2 * i] = CRUCIBLE_LOW_(a[i], a[i + 8]); b[2 * i + 1] = CRUCIBLE_HIGH_(a[i], a[i + 8]); }
+#pragma clang loop unroll(full)
+    for (int i = 0; i < 8; ++i) { a[2 * i] = CRUCIBLE_LOW_(b[i], b[i + 8]); a[2 * i + 1] = CRUCIBLE_HIGH_(b[i], b[i + 8]); }
+  }
+#pragma clang loop unroll(full)
+  for (int i = 0; i < 16; ++i) __builtin_memcpy(to + i * to_step, &a[i], (uint64_t)columns * 4);
+}
+#endif
+/* blocks; the last one of a row and of a column lies over the one before */
+static inline __attribute__((always_inline, unused)) void crucible_transpose_f32(float* to, int64_t to_step, const float* from, int64_t from_step, int64_t columns, int64_t steps) {
+#ifdef __clang__
+  if (columns >= 4 && steps >= 16) {
+    const int64_t width = columns < 16 ? columns : 16;
+    for (int64_t j = 0;; j = j + 2 * width <= columns ? j + width : columns - width) {
+      for (int64_t q = 0;; q = q + 32 <= steps ? q + 16 : steps - 16) {
+        crucible_transpose_block_(to + q * to_step + j, to_step, from + j * from_step + q, from_step, width);
+        if (q + 16 == steps) break;
+      }
+      if (j + width == columns) break;
+    }
+    return;
+  }
+#endif
+  for (int64_t j = 0; j < columns; ++j)
+    for (int64_t q = 0; q < steps; ++q) to[q * to_step + j] = from[j * from_step + q];
+}
+static __attribute__((noinline, unused)) void crucible_transpose_f64(double* to, int64_t to_step, const double* from, int64_t from_step, int64_t columns, int64_t steps) {
+  for (int64_t at = 0; at < steps; at += 8)
+    for (int64_t j = 0; j < columns; ++j)
+      for (int64_t q = at; q < steps && q < at + 8; ++q) to[q * to_step + j] = from[j * from_step + q];
+}
 #define CRUCIBLE_FN static inline __attribute__((always_inline, unused))
 
 CRUCIBLE_FN uint32_t crucible_bits(float x) { uint32_t u; __builtin_memcpy(&u, &x, 4); return u; }

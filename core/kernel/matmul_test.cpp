@@ -101,6 +101,11 @@ TEST(MatMul, HasTheBitsOfItsNamedOrder) {
       {1, 2, 300, 130, false, true},                   // few rows
       {1, 521, 64, 70},                                // a prime number of rows in blocks
       {2, 260, 513, 40, true, true},                   //
+      {1, 800, 20, 1000},                              // several blocks each way, and what is left of both
+      {1, 30, 300, 1500, true, true},                  //
+      {1, 450, 520, 450, false, true},                 // totals of several items
+      {1, 3, 40, 64, true, true},                      // less than a tile, and than a block of a transposed copy
+      {1, 70, 9, 64, false, true},                     //
       {1, 24, 64, 40, false, false, DType::kF64},
       {2, 29, 270, 21, true, true, DType::kF64},
   };
@@ -129,8 +134,51 @@ TEST(MatMul, RandomShapesHaveTheBitsOfTheNamedOrder) {
   }
 }
 
+/// Item i copies two rows of 4 of buffer 0 into columns of an array, and says that it will write element i of buffer 1.
+KernelIr transposing_kernel(Transpose copy, std::int64_t steps, std::int64_t expected) {
+  IrBuilder b;
+  b.add_buffer(DType::kF32, false);
+  const BufferId y = b.add_buffer(DType::kF32, true);
+  b.add_array(DType::kF32, 12);
+  const ExprId item = b.open_grid(LoopMode::kSerial);
+  copy.to_base = b.integer(0);
+  copy.from_base = b.multiply(item, 8);
+  b.transpose(copy, b.integer(steps));
+  b.prefetch(y, b.add(item, b.integer(expected)));
+  b.store(y, item, b.let(b.element(0, b.integer(5))));
+  b.close();
+  return b.finish();
+}
+
+TEST(KernelVerify, RefusesTransposedCopiesThatReachTooFar) {
+  const Transpose good{.to = 0, .from = 0, .columns = 2, .to_step = 3, .from_step = 4};
+  const auto reason = [](const Transpose& copy, std::int64_t steps = 4, std::int64_t expected = 0) {
+    const std::vector<std::int64_t> elements{24, 3};
+    const auto verified = verify_kernel(transposing_kernel(copy, steps, expected), elements, 3);
+    return verified ? "" : verified.error().message;
+  };
+  EXPECT_EQ(reason(good), "");
+  EXPECT_THAT(reason(good, 5), HasSubstr("beyond the 12 elements of array 0"));
+  Transpose bad = good;
+  bad.from_step = 5;
+  EXPECT_THAT(reason(bad), HasSubstr("beyond the 24 elements of buffer 0"));
+  bad = good;
+  bad.columns = 4;
+  EXPECT_THAT(reason(bad), HasSubstr("4 columns, 3 apart"));
+  bad = good;
+  bad.from = 1;
+  EXPECT_THAT(reason(bad), HasSubstr("buffer 1, which is written"));
+  bad = good;
+  bad.to = 1;
+  EXPECT_THAT(reason(bad), HasSubstr("from buffer 0 to array 1"));
+  bad = good;
+  bad.from_step = -4;
+  EXPECT_THAT(reason(bad), HasSubstr("backwards"));
+  EXPECT_THAT(reason(good, 4, 1), HasSubstr("buffer 1"));
+}
+
 /// sums (2 x 16) += x[i * 8 + q] * y[q * 16 + j] over `steps` steps.
-KernelIr tile_kernel(Tile tile, std::int64_t steps, std::int64_t sums = 32) {
+KernelIr tile_kernel(Tile tile, std::int64_t steps, std::int64_t sums = 32, std::int64_t base = 0) {
   IrBuilder b;
   b.add_buffer(DType::kF32, false);
   b.add_buffer(DType::kF32, false);
@@ -138,6 +186,7 @@ KernelIr tile_kernel(Tile tile, std::int64_t steps, std::int64_t sums = 32) {
   b.add_array(DType::kF32, sums);
   const ExprId item = b.open_grid(LoopMode::kSerial);
   tile.left.base = tile.right.base = b.integer(0);
+  tile.base = b.integer(base);
   b.tile(tile, b.integer(steps));
   b.store(z, item, b.let(b.element(0, b.integer(0))));
   b.close();
@@ -176,6 +225,7 @@ TEST(KernelVerify, RefusesTilesThatReachTooFarOrDoNotFit) {
   bad = good;
   bad.right.id = 7;
   EXPECT_THAT(reason(tile_kernel(bad, 8)), HasSubstr("buffer 7"));
+  EXPECT_THAT(reason(tile_kernel(good, 8, 33, 2)), HasSubstr("beyond the 33 elements"));
 }
 
 }  // namespace

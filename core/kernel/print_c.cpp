@@ -122,6 +122,12 @@ class Printer {
       case StmtKind::kTile:
         print_tile(kernel_.tiles[stmt.id], expr(stmt.a), indent);
         return;
+      case StmtKind::kPrefetch:
+        line(indent, fmt::format("crucible_prefetch(b{} + {});", stmt.id, expr(stmt.a)));
+        return;
+      case StmtKind::kTranspose:
+        print_transpose(kernel_.transposes[stmt.id], expr(stmt.a), indent);
+        return;
     }
   }
 
@@ -137,6 +143,12 @@ class Printer {
     line(indent, "}");
   }
 
+  void print_transpose(const Transpose& copy, const std::string& steps, int indent) {
+    line(indent, fmt::format("crucible_transpose_{}(a{} + {}, {}, b{} + {}, {}, {}, {});", name(kernel_.arrays[copy.to].type),
+                             copy.to, expr(copy.to_base), copy.to_step, copy.from, expr(copy.from_base), copy.from_step,
+                             copy.columns, steps));
+  }
+
   /// One vector variable per 64 bytes of the tile, so that the sums stay in registers through the loop.
   void print_tile(const Tile& tile, const std::string& steps, int indent) {
     const bool is_double = kernel_.arrays[tile.sums].type == DType::kF64;
@@ -146,12 +158,14 @@ class Printer {
       return fmt::format("{}{}", operand.is_array ? 'a' : 'b', operand.id);
     };
     line(indent, "{");
-    line(indent + 1, fmt::format("const int64_t left = {}, right = {};", expr(tile.left.base), expr(tile.right.base)));
+    line(indent + 1, fmt::format("const int64_t left = {}, right = {}, sums = {};", expr(tile.left.base), expr(tile.right.base),
+                                 tile.base == kNoId ? "0" : expr(tile.base)));
     for (std::uint32_t i = 0; i < tile.rows; ++i) {
       for (std::uint32_t p = 0; p < parts; ++p) {
         const std::string start =
-            tile.from_zero ? fmt::format("crucible_splat_{}({})", type, zero)
-                           : fmt::format("crucible_load_{}(a{} + {})", type, tile.sums, i * tile.columns + p * lanes);
+            tile.start == TileStart::kGoOn
+                ? fmt::format("crucible_load_{}(a{} + sums + {})", type, tile.sums, i * tile.columns + p * lanes)
+                : fmt::format("crucible_splat_{}({})", type, zero);
         line(indent + 1, fmt::format("crucible_{} t{}_{} = {};", type, i, p, start));
       }
     }
@@ -169,8 +183,11 @@ class Printer {
     line(indent + 1, "}");
     for (std::uint32_t i = 0; i < tile.rows; ++i) {
       for (std::uint32_t p = 0; p < parts; ++p) {
-        line(indent + 1, fmt::format("crucible_store_{0}(a{1} + {2}, t{3}_{4});", type, tile.sums,
-                                     i * tile.columns + p * lanes, i, p));
+        const std::string to = fmt::format("a{} + sums + {}", tile.sums, i * tile.columns + p * lanes);
+        const std::string sum = fmt::format("t{}_{}", i, p);
+        line(indent + 1, tile.start == TileStart::kAdd
+                             ? fmt::format("crucible_store_{0}({1}, crucible_add_{0}(crucible_load_{0}({1}), {2}));", type, to, sum)
+                             : fmt::format("crucible_store_{}({}, {});", type, to, sum));
       }
     }
     line(indent, "}");

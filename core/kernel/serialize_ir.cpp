@@ -10,8 +10,8 @@
 namespace crucible::kernel {
 namespace {
 
-constexpr std::uint64_t kHeaderBytes = 40, kBufferBytes = 2, kArrayBytes = 9, kVariableBytes = 2, kExprBytes = 44,
-                        kStmtBytes = 20, kTileBytes = 56, kTrailerBytes = 8;
+constexpr std::uint64_t kHeaderBytes = 44, kBufferBytes = 2, kArrayBytes = 9, kVariableBytes = 2, kExprBytes = 44,
+                        kStmtBytes = 20, kTileBytes = 60, kTransposeBytes = 36, kTrailerBytes = 8;
 constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
 constexpr std::uint32_t kDeepestBlock = 64;
 
@@ -59,10 +59,10 @@ void write_block(Writer& out, const std::vector<Stmt>& body) {
 }
 
 struct Counts {
-  std::uint32_t buffers, scalars, arrays, variables, exprs, stmts, top, tiles;
+  std::uint32_t buffers, scalars, arrays, variables, exprs, stmts, top, tiles, transposes;
   std::uint64_t bytes() const {
     return kHeaderBytes + buffers * kBufferBytes + arrays * kArrayBytes + variables * kVariableBytes +
-           exprs * kExprBytes + tiles * kTileBytes + stmts * kStmtBytes + kTrailerBytes;
+           exprs * kExprBytes + tiles * kTileBytes + transposes * kTransposeBytes + stmts * kStmtBytes + kTrailerBytes;
   }
 };
 
@@ -88,6 +88,7 @@ class Reader {
     }
     for (std::uint32_t i = 0; i < counts.exprs; ++i) CRUCIBLE_TRY_VOID(read_expr(kernel));
     for (std::uint32_t i = 0; i < counts.tiles; ++i) CRUCIBLE_TRY_VOID(read_tile(kernel));
+    for (std::uint32_t i = 0; i < counts.transposes; ++i) kernel.transposes.push_back(read_transpose());
     stmts_left_ = counts.stmts;
     CRUCIBLE_TRY_VOID(read_block(kernel.body, counts.top, 0));
     if (stmts_left_ != 0) return bad(fmt::format("{} statements belong to no block", stmts_left_));
@@ -131,7 +132,7 @@ class Reader {
     }
     Counts counts{};
     for (std::uint32_t* count : {&counts.buffers, &counts.scalars, &counts.arrays, &counts.variables, &counts.exprs,
-                                 &counts.stmts, &counts.top, &counts.tiles}) {
+                                 &counts.stmts, &counts.top, &counts.tiles, &counts.transposes}) {
       *count = get<std::uint32_t>();
     }
     if (counts.bytes() != bytes_.size()) {
@@ -173,13 +174,14 @@ class Reader {
   Result<void> read_tile(KernelIr& kernel) {
     Tile tile;
     tile.sums = get<std::uint32_t>();
+    tile.base = get<std::uint32_t>();
     tile.rows = get<std::uint32_t>();
     tile.columns = get<std::uint32_t>();
-    CRUCIBLE_TRY(const std::uint8_t flags, read_below(8, "a tile's flags"));
-    tile.from_zero = (flags & 1) != 0;
-    tile.left.is_array = (flags & 2) != 0;
-    tile.right.is_array = (flags & 4) != 0;
-    get<std::uint8_t>();
+    CRUCIBLE_TRY(const std::uint8_t start, read_below(static_cast<std::uint8_t>(TileStart::kAdd) + 1, "a tile's start"));
+    tile.start = static_cast<TileStart>(start);
+    CRUCIBLE_TRY(const std::uint8_t flags, read_below(4, "a tile's flags"));
+    tile.left.is_array = (flags & 1) != 0;
+    tile.right.is_array = (flags & 2) != 0;
     get<std::uint16_t>();
     tile.left.id = get<std::uint32_t>();
     tile.left.base = get<std::uint32_t>();
@@ -192,6 +194,18 @@ class Reader {
     return {};
   }
 
+  Transpose read_transpose() {
+    Transpose transpose;
+    transpose.to = get<std::uint32_t>();
+    transpose.from = get<std::uint32_t>();
+    transpose.columns = get<std::uint32_t>();
+    transpose.to_base = get<std::uint32_t>();
+    transpose.from_base = get<std::uint32_t>();
+    transpose.to_step = get<std::int64_t>();
+    transpose.from_step = get<std::int64_t>();
+    return transpose;
+  }
+
   Result<void> read_block(std::vector<Stmt>& body, std::uint32_t count, std::uint32_t depth) {
     if (depth > kDeepestBlock) return bad(fmt::format("blocks nest deeper than {}", kDeepestBlock));
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -199,7 +213,7 @@ class Reader {
       --stmts_left_;
       Stmt stmt;
       CRUCIBLE_TRY(const std::uint8_t kind,
-                   read_below(static_cast<std::uint8_t>(StmtKind::kTile) + 1, "a statement's kind"));
+                   read_below(static_cast<std::uint8_t>(StmtKind::kPrefetch) + 1, "a statement's kind"));
       CRUCIBLE_TRY(const std::uint8_t mode,
                    read_below(static_cast<std::uint8_t>(LoopMode::kUnrolled) + 1, "a loop's mode"));
       stmt.kind = static_cast<StmtKind>(kind);
@@ -229,7 +243,8 @@ std::vector<std::byte> serialize_ir(const KernelIr& kernel) {
   out.put(kIrMinor);
   for (const std::size_t count :
        {kernel.buffers.size(), std::size_t{kernel.scalar_count}, kernel.arrays.size(), kernel.variables.size(),
-        kernel.exprs.size(), std::size_t{count_stmts(kernel.body)}, kernel.body.size(), kernel.tiles.size()}) {
+        kernel.exprs.size(), std::size_t{count_stmts(kernel.body)}, kernel.body.size(), kernel.tiles.size(),
+        kernel.transposes.size()}) {
     out.put(static_cast<std::uint32_t>(count));
   }
   for (const IrBuffer& buffer : kernel.buffers) {
@@ -255,10 +270,9 @@ std::vector<std::byte> serialize_ir(const KernelIr& kernel) {
     out.put(std::bit_cast<std::uint64_t>(expr.real));
   }
   for (const Tile& tile : kernel.tiles) {
-    for (const std::uint32_t number : {tile.sums, tile.rows, tile.columns}) out.put(number);
-    out.put(static_cast<std::uint8_t>((tile.from_zero ? 1 : 0) | (tile.left.is_array ? 2 : 0) |
-                                      (tile.right.is_array ? 4 : 0)));
-    out.put(std::uint8_t{0});
+    for (const std::uint32_t number : {tile.sums, tile.base, tile.rows, tile.columns}) out.put(number);
+    out.put(static_cast<std::uint8_t>(tile.start));
+    out.put(static_cast<std::uint8_t>((tile.left.is_array ? 1 : 0) | (tile.right.is_array ? 2 : 0)));
     out.put(std::uint16_t{0});
     out.put(tile.left.id);
     out.put(tile.left.base);
@@ -267,6 +281,12 @@ std::vector<std::byte> serialize_ir(const KernelIr& kernel) {
     out.put(tile.right.id);
     out.put(tile.right.base);
     out.put(tile.right.step);
+  }
+  for (const Transpose& transpose : kernel.transposes) {
+    for (const std::uint32_t number : {transpose.to, transpose.from, transpose.columns, transpose.to_base, transpose.from_base})
+      out.put(number);
+    out.put(transpose.to_step);
+    out.put(transpose.from_step);
   }
   write_block(out, kernel.body);
   return out.finish();

@@ -34,12 +34,16 @@ KernelIr example() {
   b.close();
   b.add_array(DType::kF64, 16);
   b.tile({.sums = 1,
+          .base = b.integer(0),
           .rows = 2,
           .columns = 8,
-          .from_zero = false,
+          .start = TileStart::kGoOn,
           .left = {.is_array = true, .id = array, .base = b.integer(1), .row_step = 2, .step = 1},
           .right = {.is_array = true, .id = array, .base = b.integer(3), .step = 5}},
          k);
+  const ArrayId turned = b.add_array(DType::kF32, 64);
+  b.transpose({.to = turned, .from = x, .columns = 3, .to_base = b.integer(2), .from_base = item, .to_step = 4, .from_step = 7}, k);
+  b.prefetch(y, item);
   b.open_if(
       b.unary(Operation::kNot, b.binary(Operation::kLess, item, b.integer(std::numeric_limits<std::int64_t>::min()))));
   b.store(y, item, b.binary(Operation::kLess, b.convert(b.load(x, item), DType::kF64), b.variable(sum)));
@@ -80,6 +84,7 @@ void expect_equal(const KernelIr& a, const KernelIr& b) {
     EXPECT_TRUE(left == right) << i;
   }
   EXPECT_EQ(a.tiles, b.tiles);
+  EXPECT_EQ(a.transposes, b.transposes);
   EXPECT_TRUE(equal(a.body, b.body));
 }
 
@@ -160,20 +165,20 @@ TEST(SerializeIr, ChangesUnderARightChecksumAreRefusedOrReadAsTheyStand) {
 
 TEST(SerializeIr, SaysWhatIsWrong) {
   std::vector<std::byte> bytes = serialize_ir(example());
-  EXPECT_THAT(refusal({}), HasSubstr("0 bytes, a kernel has at least 48"));
+  EXPECT_THAT(refusal({}), HasSubstr("0 bytes, a kernel has at least 52"));
   std::vector<std::byte> other = bytes;
   other[0] = std::byte{'X'};
   EXPECT_THAT(refusal(other), HasSubstr("a kernel with 0x52494b43"));
   other = bytes;
   other[4] = std::byte{2};
-  EXPECT_THAT(refusal(other), HasSubstr("version 2.2, this reader knows 1.2"));
+  EXPECT_THAT(refusal(other), HasSubstr("version 2.3, this reader knows 1.3"));
   other = bytes;
   other[100] ^= std::byte{4};
   EXPECT_THAT(refusal(other), HasSubstr("it was changed"));
   other = bytes;
-  other[40] = std::byte{10};
+  other[44] = std::byte{10};
   seal(other);
-  EXPECT_THAT(refusal(other), HasSubstr("byte 40: 10 is no type"));
+  EXPECT_THAT(refusal(other), HasSubstr("byte 44: 10 is no type"));
   EXPECT_THAT(refusal(std::vector<std::byte>((64u << 20) + 1)), HasSubstr("at most 67108864 are read"));
 }
 

@@ -6,8 +6,8 @@
 namespace crucible::kernel {
 namespace {
 
-constexpr std::int64_t kPitchGap = 16;  // rows of a packed left operand do not fall into the same sets of the cache
-constexpr std::int64_t kMostBlockRows = 256;
+/// Pieces of at most `size` that `all` is cut into.
+std::int64_t count_of(std::int64_t all, std::int64_t size) { return (all + size - 1) / size; }
 
 }  // namespace
 
@@ -30,8 +30,8 @@ std::vector<ExprId> TileProduct::open_items(std::initializer_list<std::int64_t> 
 }
 
 /// Heights that differ by one at most, so that no short tile is left.
-std::vector<TileProduct::Tiles> TileProduct::cut_rows(std::int64_t rows) {
-  const std::int64_t count = (rows + kTileRows - 1) / kTileRows, low = rows / count, high = rows - low * count;
+std::vector<TileProduct::Tiles> TileProduct::cut_rows(std::int64_t rows) const {
+  const std::int64_t count = (rows + shape_.rows - 1) / shape_.rows, low = rows / count, high = rows - low * count;
   std::vector<Tiles> result;
   if (high > 0) result.push_back({0, low + 1, high});
   if (high < count) result.push_back({high * (low + 1), low, count - high});
@@ -45,126 +45,144 @@ double TileProduct::emit_tiles() {
     return 1;
   }
   const std::int64_t lanes = type_ == DType::kF64 ? 8 : 16;
-  width_ = n_ <= lanes ? lanes : 2 * lanes;
+  width_ = n_ <= lanes ? lanes : shape_.vectors * lanes;
   choose_blocks();
-  const std::int64_t panels = n_ / width_, groups = panels / group_, tail = n_ % width_;
-  const std::int64_t blocks = m_ / rows_, rows_tail = m_ % rows_;
-  const auto at = open_items({blocks + (rows_tail > 0 ? 1 : 0), groups + (tail > 0 ? 1 : 0)});
+  const std::vector<Section> rows = cut(m_, rows_, 1), columns = cut(n_, group_ * width_, width_);
+  const auto at = open_items({rows.back().item + rows.back().items, columns.back().item + columns.back().items});
   add_scratch();
   start_item();
-  const ExprId row = b_.let(b_.multiply(at[0], rows_)), column = b_.let(b_.multiply(at[1], group_ * width_));
-  const auto with_columns = [&](ExprId first_row, std::int64_t rows) {
-    if (groups > 0) {
-      if (tail > 0) b_.open_if(b_.binary(Operation::kLess, at[1], b_.integer(groups)));
-      emit_item(first_row, rows, tail > 0 ? bounded(column, (groups - 1) * group_ * width_) : column, group_, width_);
-      if (tail > 0) b_.close();
-    }
-    if (tail > 0) {
-      if (groups > 0) b_.open_if(b_.binary(Operation::kEqual, at[1], b_.integer(groups)));
-      emit_item(first_row, rows, b_.integer(groups * group_ * width_), 1, tail);
-      if (groups > 0) b_.close();
-    }
-  };
-  if (blocks > 0) {
-    if (rows_tail > 0) b_.open_if(b_.binary(Operation::kLess, at[0], b_.integer(blocks)));
-    with_columns(rows_tail > 0 ? bounded(row, (blocks - 1) * rows_) : row, rows_);
-    if (rows_tail > 0) b_.close();
-  }
-  if (rows_tail > 0) {
-    if (blocks > 0) b_.open_if(b_.binary(Operation::kEqual, at[0], b_.integer(blocks)));
-    with_columns(b_.integer(blocks * rows_), rows_tail);
-    if (blocks > 0) b_.close();
-  }
+  for_sections(at[0], rows, [&](ExprId row, std::int64_t row_count) {
+    for_sections(at[1], columns, [&](ExprId column, std::int64_t column_count) {
+      const std::int64_t panels = std::max<std::int64_t>(column_count / width_, 1);
+      emit_item({row, column, row_count, panels, column_count / panels});
+    });
+  });
   b_.close();
   return static_cast<double>(grid_);
 }
 
-/// Work items large enough to be worth a thread, and a few for each.
+/// Items of `size` each; what is left over is an item of whole units and one of less than a unit.
+std::vector<TileProduct::Section> TileProduct::cut(std::int64_t all, std::int64_t size, std::int64_t unit) {
+  std::vector<Section> sections;
+  std::int64_t item = 0, first = 0;
+  for (const std::int64_t length : {size, (all % size) / unit * unit, all % unit}) {
+    if (length == 0 || first == all) continue;
+    const std::int64_t items = length == size ? all / size : 1;
+    if (items == 0) continue;
+    sections.push_back({item, items, first, length});
+    item += items;
+    first += items * length;
+  }
+  return sections;
+}
+
+/// `body` for the section to which item `at` belongs.
+void TileProduct::for_sections(ExprId at, const std::vector<Section>& sections,
+                               const std::function<void(ExprId, std::int64_t)>& body) {
+  for (const Section& section : sections) {
+    const bool is_only = sections.size() == 1;
+    if (!is_only) {
+      const ExprId from = b_.binary(Operation::kLessEqual, b_.integer(section.item), at);
+      b_.open_if(b_.binary(Operation::kAnd, from, b_.binary(Operation::kLess, at, b_.integer(section.item + section.items))));
+    }
+    const std::int64_t last = section.first + (section.items - 1) * section.length;
+    if (section.items == 1) {
+      body(b_.integer(section.first), section.length);
+    } else {
+      const ExprId first = b_.add(b_.integer(section.first - section.item * section.length), b_.multiply(at, section.length));
+      body(b_.let(is_only ? first : b_.assume(b_.let(first), section.first, last)), section.length);
+    }
+    if (!is_only) b_.close();
+  }
+}
+
+/// Work items as large as the second cache allows, because each copies its rows and its columns for itself; and enough of them
+/// for a few threads. Blocks of rows are whole tiles.
 void TileProduct::choose_blocks() {
-  const double total = 2.0 * static_cast<double>(batches() * m_ * n_ * std::max<std::int64_t>(k_, 1));
-  const double want = std::clamp(total / 16, 3e5, 4e7);
-  const double per_row = 2.0 * static_cast<double>(width_ * std::max<std::int64_t>(k_, 1));  // of one panel
-  // A few panels share the packed rows, a few tiles of rows each packed panel.
-  const auto wanted_panels = static_cast<double>(std::clamp<std::int64_t>(n_ / width_, 1, 4));
-  const auto affordable = std::max(2 * kTileRows, static_cast<std::int64_t>(want / per_row / wanted_panels));
-  const std::int64_t most = std::min(kMostBlockRows, affordable);
-  rows_ = m_ <= most ? m_ : divisor_below(m_, most);
-  if (rows_ < most / 2 && m_ > most) rows_ = most;  // no fitting divisor: the last block is smaller
-  const std::int64_t panels = n_ / width_;
-  const auto most_panels = static_cast<std::int64_t>(want / (per_row * static_cast<double>(rows_)));
-  group_ = panels == 0 ? 1 : divisor_below(panels, std::max<std::int64_t>(1, most_panels));
+  constexpr std::int64_t kMostItem = 384, kFewestItems = 4;  // rows and columns
+  constexpr double kWorthAnItem = 6e5;                       // flops
+  const std::int64_t tiles = count_of(m_, shape_.rows), panels = std::max<std::int64_t>(n_ / width_, 1);
+  std::int64_t row_blocks = count_of(m_, kMostItem), column_blocks = count_of(panels * width_, kMostItem);
+  for (;;) {
+    rows_ = std::min(m_, count_of(tiles, row_blocks) * shape_.rows);
+    group_ = count_of(panels, column_blocks);
+    const double flops = 2.0 * static_cast<double>(rows_ * group_ * width_ * std::max<std::int64_t>(k_, 1));
+    const std::int64_t items = batches() * count_of(m_, rows_) * count_of(panels, group_);
+    if (items >= kFewestItems || flops < kWorthAnItem || (rows_ <= shape_.rows && group_ == 1)) break;
+    (group_ == 1 || (rows_ > shape_.rows && rows_ >= group_ * width_) ? row_blocks : column_blocks) += 1;
+  }
   choose_packing();
 }
 
 void TileProduct::add_scratch() {
   const std::int64_t depth = std::min(k_, kChunk);
-  pitch_ = depth + kPitchGap;
   const std::int64_t most_rows = std::max(rows_, m_ % rows_);
-  sums_ = b_.add_array(type_, std::min(most_rows, kTileRows) * width_);
-  if (packs_left_) left_array_ = b_.add_array(type_, most_rows * pitch_);
-  if (packs_right_) right_array_ = b_.add_array(type_, depth * width_);
+  sums_ = b_.add_array(type_, std::min(most_rows, shape_.rows) * width_);
+  if (packs_left_) left_array_ = b_.add_array(type_, most_rows * left_pitch(depth));
+  if (packs_right_) right_array_ = b_.add_array(type_, depth * width_ * (packs_group_ ? group_ : 1));
   if (k_ > kChunk) totals_ = b_.add_array(type_, most_rows * group_ * width_);
 }
 
-/// One block of rows times `panels` panels, of which `columns` columns each are wanted.
-void TileProduct::emit_item(ExprId row, std::int64_t rows, ExprId column, std::int64_t panels, std::int64_t columns) {
+/// One block of rows times some panels.
+void TileProduct::emit_item(const Block& block) {
   const std::int64_t chunks = k_ / kChunk, rest = k_ % kChunk;
   if (k_ <= kChunk) {
-    emit_chunk(b_.integer(0), k_, true, row, rows, column, panels, columns);
+    emit_chunk({b_.integer(0), k_, Yes::kAlways}, block);
     return;
   }
-  const ExprId any = b_.open_for(b_.integer(0), b_.integer(panels * rows * width_), LoopMode::kVector);
+  const ExprId any =
+      b_.open_for(b_.integer(0), b_.integer(block.panels * block.rows * width_), LoopMode::kVector);
   b_.store_element(totals_, any, b_.real(-0.0, type_));  // to which any first number adds as it is
   b_.close();
   const ExprId chunk = b_.open_for(b_.integer(0), b_.integer(chunks), LoopMode::kSerial);
-  emit_chunk(b_.let(b_.multiply(chunk, kChunk)), kChunk, false, row, rows, column, panels, columns);
+  emit_chunk({b_.let(b_.multiply(chunk, kChunk)), kChunk, rest > 0 ? Yes::kNever : Yes::kMaybe}, block);
   b_.close();
-  if (rest > 0) emit_chunk(b_.integer(chunks * kChunk), rest, false, row, rows, column, panels, columns);
-  const ExprId panel = b_.open_for(b_.integer(0), b_.integer(panels), LoopMode::kSerial);
-  const ExprId first = b_.let(b_.add(column, b_.multiply(panel, width_)));
-  start_panel(first, columns);
-  const ExprId i = b_.open_for(b_.integer(0), b_.integer(rows), LoopMode::kSerial);
-  const ExprId j = b_.open_for(b_.integer(0), b_.integer(columns), LoopMode::kVector);
-  const ExprId at = b_.add(b_.multiply(b_.add(b_.multiply(panel, rows), i), width_), j);
-  store(b_.add(row, i), first, j, b_.let(b_.element(totals_, at)));
-  b_.close();
-  b_.close();
-  b_.close();
+  if (rest > 0) emit_chunk({b_.integer(chunks * kChunk), rest, Yes::kAlways}, block);
 }
 
-/// `steps` steps of k from `k0`. `is_all`: there are no others, and the sums are results.
-void TileProduct::emit_chunk(ExprId k0, std::int64_t steps, bool is_all, ExprId row, std::int64_t rows, ExprId column,
-                std::int64_t panels, std::int64_t columns) {
-  const auto cut = cut_rows(rows);
-  start_chunk(k0, steps);
-  if (packs_left_) {
-    for (const Tiles& tiles : cut) pack_left(k0, steps, row, tiles);
-  }
-  const ExprId panel = b_.open_for(b_.integer(0), b_.integer(panels), LoopMode::kSerial);
-  const ExprId first = b_.let(b_.add(column, b_.multiply(panel, width_)));
-  start_panel(first, columns);
-  if (packs_right_) pack_right(k0, steps, first, columns);
+void TileProduct::emit_chunk(const Chunk& chunk, const Block& block) {
+  const auto cut = cut_rows(block.rows);
+  start_chunk(chunk.k0, chunk.steps);
+  if (packs_left_) pack_left(chunk.k0, chunk.steps, block.row, cut);
+  if (packs_right_ && packs_group_) pack_right(chunk.k0, chunk.steps, block.column, block.panels, block.columns);
+  const ExprId panel = b_.open_for(b_.integer(0), b_.integer(block.panels), LoopMode::kSerial);
+  const ExprId first = b_.let(b_.add(block.column, b_.multiply(panel, width_)));
+  start_panel(first, block.columns);
+  if (packs_right_ && !packs_group_) pack_right(chunk.k0, chunk.steps, first, 1, block.columns);
+  const bool is_all = k_ <= kChunk;
   for (const Tiles& tiles : cut) {
     const ExprId tile = b_.open_for(b_.integer(0), b_.integer(tiles.count), LoopMode::kSerial);
     const ExprId i0 = b_.let(b_.add(b_.multiply(tile, tiles.height), b_.integer(tiles.first)));
-    b_.tile({.sums = sums_,
+    const ExprId row = b_.add(b_.multiply(panel, block.rows), i0);
+    const ExprId base = is_all ? b_.integer(0) : b_.let(b_.multiply(row, width_));
+    const auto if_last = [&](const auto& body) {
+      if (chunk.is_last == Yes::kMaybe)
+        b_.open_if(b_.binary(Operation::kEqual, chunk.k0, b_.integer(k_ - chunk.steps)));
+      if (chunk.is_last != Yes::kNever) body();
+      if (chunk.is_last == Yes::kMaybe) b_.close();
+    };
+    if_last([&] {
+      if (block.columns < width_) return;
+      const ExprId i = b_.open_for(b_.integer(0), b_.integer(tiles.height), LoopMode::kUnrolled);
+      expect(b_.add(block.row, b_.add(i0, i)), first);
+      b_.close();
+    });
+    b_.tile({.sums = is_all ? sums_ : totals_,
+             .base = base,
              .rows = static_cast<std::uint32_t>(tiles.height),
              .columns = static_cast<std::uint32_t>(width_),
-             .left = left_operand(k0, steps, row, i0, tiles.height),
-             .right = right_operand(k0, first)},
-            b_.integer(steps));
-    const ExprId i = b_.open_for(b_.integer(0), b_.integer(tiles.height), LoopMode::kSerial);
-    const ExprId j =
-        b_.open_for(b_.integer(0), b_.integer(is_all ? columns : width_), LoopMode::kVector);
-    const ExprId sum = b_.let(b_.element(sums_, b_.add(b_.multiply(i, width_), j)));
-    if (is_all) {
-      store(b_.add(row, b_.add(i0, i)), first, j, sum);
-    } else {
-      const ExprId at = b_.let(b_.add(b_.multiply(b_.add(b_.multiply(panel, rows), b_.add(i0, i)), width_), j));
-      b_.store_element(totals_, at, b_.add(b_.element(totals_, at), sum));
-    }
-    b_.close();
-    b_.close();
+             .start = is_all ? TileStart::kZero : TileStart::kAdd,
+             .left = left_operand(chunk.k0, chunk.steps, block.row, i0, tiles.height),
+             .right = right_operand(chunk.k0, chunk.steps, panel, first)},
+            b_.integer(chunk.steps));
+    if_last([&] {
+      const ExprId i = b_.open_for(b_.integer(0), b_.integer(tiles.height), LoopMode::kSerial);
+      const ExprId j = b_.open_for(b_.integer(0), b_.integer(block.columns), LoopMode::kVector);
+      const ExprId at = b_.add(base, b_.add(b_.multiply(i, width_), j));
+      store(b_.add(block.row, b_.add(i0, i)), first, j, b_.let(b_.element(is_all ? sums_ : totals_, at)));
+      b_.close();
+      b_.close();
+    });
     b_.close();
   }
   b_.close();

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <vector>
 
@@ -21,16 +22,20 @@ class TileProduct {
   TileProduct& operator=(const TileProduct&) = delete;
 
  protected:
-  static constexpr std::int64_t kChunk = 256;    // of k; a panel of the right operand of this depth stays in the first cache
-  static constexpr std::int64_t kTileRows = 12;  // 12 x 2 vectors of 64 bytes: 24 of 32 registers
+  static constexpr std::int64_t kChunk = 256;  // of k; a panel of the right operand of this depth stays in the first cache
+
+  /// A block in registers: rows, and vectors of 64 bytes in a row. 24 sums leave 8 of 32 registers of that size.
+  struct Shape {
+    std::int64_t rows, vectors;
+  };
 
   /// Rows of one work item as tiles: `count` tiles of `height` rows each, from row `first`.
   struct Tiles {
     std::int64_t first, height, count;
   };
 
-  /// Sums are of `type`, f32 or f64.
-  explicit TileProduct(DType type) : type_(type) {}
+  /// Sums are of `type`, f32 or f64; tiles have at most `shape`.
+  TileProduct(DType type, Shape shape) : type_(type), shape_(shape) {}
 
   /// Writes the kernel. `batches_`, m_, n_ and k_ are set. Returns the number of work items.
   double emit_tiles();
@@ -44,10 +49,16 @@ class TileProduct {
   virtual void start_chunk(ExprId k0, std::int64_t steps) { static_cast<void>(k0), static_cast<void>(steps); }
   /// The panel of columns from `first` comes next, of which `columns` are wanted.
   virtual void start_panel(ExprId first, std::int64_t columns) { static_cast<void>(first), static_cast<void>(columns); }
-  virtual void pack_left(ExprId k0, std::int64_t steps, ExprId row, const Tiles& tiles) = 0;
+  /// Elements that a row of the packed left operand takes.
+  virtual std::int64_t left_pitch(std::int64_t steps) const { return steps; }
+  /// Copies the rows of all tiles.
+  virtual void pack_left(ExprId k0, std::int64_t steps, ExprId row, const std::vector<Tiles>& cut) = 0;
   virtual TileOperand left_operand(ExprId k0, std::int64_t steps, ExprId row, ExprId i0, std::int64_t height) = 0;
-  virtual void pack_right(ExprId k0, std::int64_t steps, ExprId first, std::int64_t columns) = 0;
-  virtual TileOperand right_operand(ExprId k0, ExprId first) = 0;
+  /// With packs_group_ once for all panels from column `first`, of which the last has `columns`; else for the one panel there.
+  virtual void pack_right(ExprId k0, std::int64_t steps, ExprId first, std::int64_t panels, std::int64_t columns) = 0;
+  virtual TileOperand right_operand(ExprId k0, std::int64_t steps, ExprId panel, ExprId first) = 0;
+  /// Row i of the panel will be stored soon.
+  virtual void expect(ExprId i, ExprId first) { static_cast<void>(i), static_cast<void>(first); }
   /// Stores a result: row i, and column `first` + j of the panel that started last.
   virtual void store(ExprId i, ExprId first, ExprId j, ExprId sum) = 0;
 
@@ -57,22 +68,38 @@ class TileProduct {
 
   IrBuilder b_;
   const DType type_;
+  const Shape shape_;
   std::vector<std::int64_t> batch_sizes_;
   std::vector<ExprId> batch_index_;
   std::int64_t m_ = 0, n_ = 0, k_ = 0, grid_ = 1;
   std::int64_t width_ = 0, rows_ = 0, group_ = 1;  // columns of a panel; rows and panels of a work item
-  std::int64_t pitch_ = 0;                         // between rows of a packed left operand
   bool packs_left_ = false, packs_right_ = false;
+  bool packs_group_ = false;  // all panels of a work item before the first product: memory is then read in its own order
   ArrayId sums_ = 0, left_array_ = 0, right_array_ = 0, totals_ = 0;
 
  private:
-  static std::vector<Tiles> cut_rows(std::int64_t rows);
-  ExprId bounded(ExprId a, std::int64_t high) { return b_.let(b_.assume(a, 0, high)); }
+  std::vector<Tiles> cut_rows(std::int64_t rows) const;
   void choose_blocks();
   void add_scratch();
-  void emit_item(ExprId row, std::int64_t rows, ExprId column, std::int64_t panels, std::int64_t columns);
-  void emit_chunk(ExprId k0, std::int64_t steps, bool is_all, ExprId row, std::int64_t rows, ExprId column, std::int64_t panels,
-                  std::int64_t columns);
+  /// What a work item owns: rows from `row`, and panels from column `column` of which `columns` columns each are wanted.
+  struct Block {
+    ExprId row, column;
+    std::int64_t rows, panels, columns;
+  };
+  enum class Yes : std::uint8_t { kNever, kMaybe, kAlways };
+  struct Chunk {
+    ExprId k0;
+    std::int64_t steps;
+    Yes is_last;
+  };
+  /// Items [item, item + items) of one dimension, of `length` rows or columns each, the first of them from `first`.
+  struct Section {
+    std::int64_t item, items, first, length;
+  };
+  static std::vector<Section> cut(std::int64_t all, std::int64_t size, std::int64_t unit);
+  void for_sections(ExprId at, const std::vector<Section>& sections, const std::function<void(ExprId, std::int64_t)>& body);
+  void emit_item(const Block& block);
+  void emit_chunk(const Chunk& chunk, const Block& block);
 };
 
 }  // namespace crucible::kernel

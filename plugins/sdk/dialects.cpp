@@ -39,8 +39,17 @@ constexpr std::string_view kHeadEnd = "#define CRUCIBLE_FN ";
   "#pragma unroll\n  for (int i = 0; i < " lanes "; ++i) p[i] = x.v[i]; }\n" \
   "CRUCIBLE_FN crucible_" vector " crucible_splat_" vector "(" scalar " x) { crucible_" vector " r;\n" \
   "#pragma unroll\n  for (int i = 0; i < " lanes "; ++i) r.v[i] = x; return r; }\n" \
+  "CRUCIBLE_FN crucible_" vector " crucible_add_" vector "(crucible_" vector " a, crucible_" vector " b) {\n" \
+  "#pragma unroll\n  for (int i = 0; i < " lanes "; ++i) b.v[i] = a.v[i] + b.v[i]; return b; }\n" \
   "CRUCIBLE_FN crucible_" vector " crucible_fma_" vector "(crucible_" vector " a, crucible_" vector " b, crucible_" vector " c) {\n" \
   "#pragma unroll\n  for (int i = 0; i < " lanes "; ++i) c.v[i] = " fused "(a.v[i], b.v[i], c.v[i]); return c; }\n"
+
+// Rows of a buffer into columns of an array.
+#define CRUCIBLE_SDK_TRANSPOSE(suffix, scalar, global) \
+  "CRUCIBLE_FN void crucible_transpose_" suffix "(" scalar "* to, int64_t to_step, " global "const " scalar "* from, " \
+  "int64_t from_step, int64_t columns, int64_t steps) {\n" \
+  "  for (int64_t q = 0; q < steps; ++q)\n" \
+  "    for (int64_t j = 0; j < columns; ++j) to[q * to_step + j] = from[j * from_step + q];\n}\n"
 
 // The types of the C library on 64-bit Linux, so that a text that has them already agrees.
 #define CRUCIBLE_SDK_CXX_TYPES                                                                       \
@@ -50,15 +59,18 @@ constexpr std::string_view kHeadEnd = "#define CRUCIBLE_FN ";
 
 constexpr std::string_view kCudaPreamble =
     "#include <cuda_fp16.h>\n" CRUCIBLE_SDK_CXX_TYPES
+    "#define crucible_prefetch(p)\n"
     "typedef __half crucible_f16;\n"
     "typedef uint16_t crucible_bf16;\n"
     "#define CRUCIBLE_FN static __device__ __forceinline__\n" CRUCIBLE_SDK_BUILTINS("CRUCIBLE_FN")
         CRUCIBLE_SDK_FLOAT_BUILTINS CRUCIBLE_SDK_VECTORS("f32x16", "float", "16", "fmaf")
-            CRUCIBLE_SDK_VECTORS("f64x8", "double", "8", "fma");
+            CRUCIBLE_SDK_VECTORS("f64x8", "double", "8", "fma")
+                CRUCIBLE_SDK_TRANSPOSE("f32", "float", "") CRUCIBLE_SDK_TRANSPOSE("f64", "double", "");
 
 // HIP's compiler is clang: the builtins are there.
 constexpr std::string_view kHipPreamble =
     "#pragma clang fp contract(off)\n" CRUCIBLE_SDK_CXX_TYPES
+    "#define crucible_prefetch(p)\n"
     "typedef _Float16 crucible_f16;\n"
     "typedef uint16_t crucible_bf16;\n"
     "typedef float crucible_f32x16 __attribute__((vector_size(64)));\n"
@@ -71,9 +83,12 @@ constexpr std::string_view kHipPreamble =
     "#define crucible_store_f64x8(p, v) (*(crucible_f64x8_in_memory*)(p) = (v))\n"
     "#define crucible_splat_f32x16(x) ((x) - (crucible_f32x16){}) /* less zero: -0 stays */\n"
     "#define crucible_splat_f64x8(x) ((x) - (crucible_f64x8){})\n"
+    "#define crucible_add_f32x16(a, b) ((a) + (b))\n"
+    "#define crucible_add_f64x8(a, b) ((a) + (b))\n"
     "#define crucible_fma_f32x16(a, b, c) __builtin_elementwise_fma(a, b, c)\n"
     "#define crucible_fma_f64x8(a, b, c) __builtin_elementwise_fma(a, b, c)\n"
-    "#define CRUCIBLE_FN static __attribute__((device)) inline __attribute__((always_inline, unused))\n";
+    "#define CRUCIBLE_FN static __attribute__((device)) inline __attribute__((always_inline, unused))\n"
+    CRUCIBLE_SDK_TRANSPOSE("f32", "float", "") CRUCIBLE_SDK_TRANSPOSE("f64", "double", "");
 
 // f16 is storage, and a device without cl_khr_fp16 has no values of that type: the bits, converted by the two functions
 // that every device has. `half` is a name of variables in the prelude, so it is spoken of first. The bits of a number are
@@ -83,6 +98,7 @@ constexpr std::string_view kOpenClPreamble =
     "#pragma OPENCL FP_CONTRACT OFF\n"
     "typedef char int8_t; typedef short int16_t; typedef int int32_t; typedef long int64_t;\n"
     "typedef uchar uint8_t; typedef ushort uint16_t; typedef uint uint32_t; typedef ulong uint64_t;\n"
+    "#define crucible_prefetch(p) prefetch(p, 1)\n"
     "typedef ushort crucible_f16;\n"
     "typedef ushort crucible_bf16;\n"
     "typedef float16 crucible_f32x16; typedef double8 crucible_f64x8;\n"
@@ -92,9 +108,12 @@ constexpr std::string_view kOpenClPreamble =
     "#define crucible_store_f64x8(p, v) vstore8(v, 0, p)\n"
     "#define crucible_splat_f32x16(x) ((float16)(x))\n"
     "#define crucible_splat_f64x8(x) ((double8)(x))\n"
+    "#define crucible_add_f32x16(a, b) ((a) + (b))\n"
+    "#define crucible_add_f64x8(a, b) ((a) + (b))\n"
     "#define crucible_fma_f32x16(a, b, c) fma(a, b, c)\n"
     "#define crucible_fma_f64x8(a, b, c) fma(a, b, c)\n"
     "#define CRUCIBLE_FN static inline\n"
+    CRUCIBLE_SDK_TRANSPOSE("f32", "float", "__global ") CRUCIBLE_SDK_TRANSPOSE("f64", "double", "__global ")
     "CRUCIBLE_FN float crucible_f16_to_f32(crucible_f16 h) { return vload_half(0, (const half*)&h); }\n"
     "CRUCIBLE_FN crucible_f16 crucible_f32_to_f16(float x) {\n"
     "  crucible_f16 h;\n"

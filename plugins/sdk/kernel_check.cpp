@@ -213,7 +213,30 @@ class Checker {
         below(stmt.id, kernel_.tiles.size(), "tile");
         if (type_of(stmt.a) != Type::kI64) broken("a tile's steps must be i64");
         return check_tile(kernel_.tiles[stmt.id]);
+      case StmtKind::kPrefetch:
+        below(stmt.id, kernel_.buffers.size(), "buffer");
+        if (type_of(stmt.a) != Type::kI64) broken("a hint's index has the wrong type");
+        return;
+      case StmtKind::kTranspose:
+        below(stmt.id, kernel_.transposes.size(), "transposed copy");
+        if (type_of(stmt.a) != Type::kI64) broken("a transposed copy's steps must be i64");
+        return check_transpose(kernel_.transposes[stmt.id]);
     }
+  }
+
+  void check_transpose(const Transpose& copy) {
+    below(copy.to, kernel_.arrays.size(), "array");
+    below(copy.from, kernel_.buffers.size(), "buffer");
+    const Type type = kernel_.arrays[copy.to].type;
+    if (kernel_.buffers[copy.from].type != type || (type != Type::kF32 && type != Type::kF64))
+      broken("a transposed copy needs one type, f32 or f64");
+    if (kernel_.buffers[copy.from].written) broken("a transposed copy reads what its kernel writes");
+    if (copy.columns == 0 || copy.columns > kMostTileColumns || copy.to_step < copy.columns || copy.to_step > kLargestStep ||
+        copy.from_step < 0 || copy.from_step > kLargestStep) {
+      broken("a transposed copy of " + std::to_string(copy.columns) + " columns, " + std::to_string(copy.to_step) + " apart");
+    }
+    if (type_of(copy.to_base) != Type::kI64 || type_of(copy.from_base) != Type::kI64)
+      broken("a transposed copy must begin at an i64");
   }
 
   void check_tile(const Tile& tile) {
@@ -226,6 +249,7 @@ class Checker {
       broken("a tile of " + std::to_string(tile.rows) + " x " + std::to_string(tile.columns) + " with " +
              std::to_string(sums.size) + " sums");
     }
+    if (tile.base != kNoId && type_of(tile.base) != Type::kI64) broken("a tile's sums must begin at an i64");
     for (const TileOperand* operand : {&tile.left, &tile.right}) {
       below(operand->id, operand->is_array ? kernel_.arrays.size() : kernel_.buffers.size(), "a tile's operand");
       const Type type = operand->is_array ? kernel_.arrays[operand->id].type : kernel_.buffers[operand->id].type;

@@ -12,8 +12,8 @@ namespace crucible::sdk {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x52494b43u;  // "CKIR"
-constexpr std::uint16_t kMajor = 1, kMinor = 2;
-constexpr std::uint64_t kHeader = 40, kTrailer = 8, kMostBytes = std::uint64_t{64} << 20;
+constexpr std::uint16_t kMajor = 1, kMinor = 3;
+constexpr std::uint64_t kHeader = 44, kTrailer = 8, kMostBytes = std::uint64_t{64} << 20;
 constexpr int kDeepest = 64;
 
 [[noreturn]] void corrupt(const std::string& what) { throw Failure(CRUCIBLE_E_DATA_CORRUPT, "kernel IR: " + what); }
@@ -41,6 +41,7 @@ class Reader {
     }
     for (std::uint32_t i = 0; i < exprs_; ++i) kernel.exprs.push_back(read_expr());
     for (std::uint32_t i = 0; i < tiles_; ++i) kernel.tiles.push_back(read_tile());
+    for (std::uint32_t i = 0; i < transposes_; ++i) kernel.transposes.push_back(read_transpose());
     kernel.body = read_block(top_, 0);
     if (stmts_ != 0) corrupt(std::to_string(stmts_) + " statements belong to no block");
     return kernel;
@@ -80,12 +81,12 @@ class Reader {
                     "kernel IR: the host writes version " + have + ", this plugin reads " + need,
                     {{"have", have}, {"need", need}});
     }
-    for (std::uint32_t* count : {&buffers_, &scalars_, &arrays_, &variables_, &exprs_, &stmts_, &top_, &tiles_}) {
+    for (std::uint32_t* count : {&buffers_, &scalars_, &arrays_, &variables_, &exprs_, &stmts_, &top_, &tiles_, &transposes_}) {
       *count = number<std::uint32_t>();
     }
     const std::uint64_t needed =
-        kHeader + 2ull * buffers_ + 9ull * arrays_ + 2ull * variables_ + 44ull * exprs_ + 56ull * tiles_ + 20ull * stmts_ +
-        kTrailer;
+        kHeader + 2ull * buffers_ + 9ull * arrays_ + 2ull * variables_ + 44ull * exprs_ + 60ull * tiles_ + 36ull * transposes_ +
+        20ull * stmts_ + kTrailer;
     if (needed != size_)
       corrupt("its counts need " + std::to_string(needed) + " bytes, there are " + std::to_string(size_));
     std::uint64_t hash = 0xcbf29ce484222325ull, stored = 0;
@@ -110,13 +111,14 @@ class Reader {
   Tile read_tile() {
     Tile tile;
     tile.sums = number<std::uint32_t>();
+    tile.base = number<std::uint32_t>();
     tile.rows = number<std::uint32_t>();
     tile.columns = number<std::uint32_t>();
-    const auto flags = below(8, "a tile's flags");
-    tile.from_zero = (flags & 1) != 0;
-    tile.left.is_array = (flags & 2) != 0;
-    tile.right.is_array = (flags & 4) != 0;
-    at_ += 3;  // reserved
+    tile.start = static_cast<TileStart>(below(static_cast<std::uint8_t>(TileStart::kAdd) + 1, "a tile's start"));
+    const auto flags = below(4, "a tile's flags");
+    tile.left.is_array = (flags & 1) != 0;
+    tile.right.is_array = (flags & 2) != 0;
+    at_ += 2;  // reserved
     tile.left.id = number<std::uint32_t>();
     tile.left.base = number<std::uint32_t>();
     tile.left.row_step = number<std::int64_t>();
@@ -127,6 +129,18 @@ class Reader {
     return tile;
   }
 
+  Transpose read_transpose() {
+    Transpose transpose;
+    transpose.to = number<std::uint32_t>();
+    transpose.from = number<std::uint32_t>();
+    transpose.columns = number<std::uint32_t>();
+    transpose.to_base = number<std::uint32_t>();
+    transpose.from_base = number<std::uint32_t>();
+    transpose.to_step = number<std::int64_t>();
+    transpose.from_step = number<std::int64_t>();
+    return transpose;
+  }
+
   std::vector<Stmt> read_block(std::uint32_t count, int depth) {
     if (depth > kDeepest) corrupt("blocks nest deeper than " + std::to_string(kDeepest));
     std::vector<Stmt> body;
@@ -134,7 +148,7 @@ class Reader {
       if (stmts_ == 0) corrupt("a block has more statements than there are");
       --stmts_;
       Stmt stmt;
-      stmt.kind = static_cast<StmtKind>(below(static_cast<std::uint8_t>(StmtKind::kTile) + 1, "a statement's kind"));
+      stmt.kind = static_cast<StmtKind>(below(static_cast<std::uint8_t>(StmtKind::kPrefetch) + 1, "a statement's kind"));
       stmt.mode = static_cast<LoopMode>(below(static_cast<std::uint8_t>(LoopMode::kUnrolled) + 1, "a loop's mode"));
       at_ += 2;  // reserved
       stmt.id = number<std::uint32_t>();
@@ -150,7 +164,7 @@ class Reader {
   const unsigned char* data_;
   std::uint64_t size_, at_ = 0;
   std::uint32_t buffers_ = 0, scalars_ = 0, arrays_ = 0, variables_ = 0, exprs_ = 0, stmts_ = 0, top_ = 0,
-                tiles_ = 0;
+                tiles_ = 0, transposes_ = 0;
 };
 
 }  // namespace

@@ -98,6 +98,8 @@ enum class StmtKind : std::uint8_t {
   kIf,       // when a
   kGrid,     // variable `id` over the work items [begin, end)
   kTile,     // the product tiles[id] over a steps
+  kTranspose,  // the copy transposes[id] of a steps
+  kPrefetch,   // element a of buffer `id` will be written soon: a hint
 };
 
 struct Stmt {
@@ -127,12 +129,22 @@ struct TileOperand {
   std::int64_t row_step = 0, step = 0;
 };
 
-/// For q in order, all i and j: sums[i * columns + j] = fma(left(i, q), right(q) + j, sums[i * columns + j]), which starts
-/// at zero or with what the array holds. One type, f32 or f64; columns is a multiple of 64 bytes.
+/// Where a tile's chains start: at zero, with what the array holds, or at zero and added to what it holds in the end.
+enum class TileStart : std::uint8_t { kZero, kGoOn, kAdd };
+
+/// For q in order, all i and j: sum(i, j) = fma(left(i, q), right(q) + j, sum(i, j)), kept in sums[base + i * columns + j].
+/// One type, f32 or f64; columns is a multiple of 64 bytes; no base: 0.
 struct Tile {
-  std::uint32_t sums = 0, rows = 0, columns = 0;
-  bool from_zero = true;
+  std::uint32_t sums = 0, base = kNoId, rows = 0, columns = 0;
+  TileStart start = TileStart::kZero;
   TileOperand left, right;
+};
+
+/// For q below the statement's `a`, and j below columns: to[to_base + q * to_step + j] = from[from_base + j * from_step + q],
+/// an array and a buffer of one type, f32 or f64.
+struct Transpose {
+  std::uint32_t to = 0, from = 0, columns = 0, to_base = kNoId, from_base = kNoId;
+  std::int64_t to_step = 0, from_step = 0;
 };
 
 struct Kernel {
@@ -142,6 +154,7 @@ struct Kernel {
   std::vector<VariableInfo> variables;
   std::vector<Expr> exprs;
   std::vector<Tile> tiles;
+  std::vector<Transpose> transposes;
   std::vector<Stmt> body;
 };
 

@@ -27,6 +27,8 @@ static_assert(static_cast<int>(Op::kFromOrderKey) == static_cast<int>(kernel::Op
 static_assert(static_cast<int>(Op::kOr) == static_cast<int>(kernel::Operation::kOr));
 static_assert(static_cast<int>(StmtKind::kGrid) == static_cast<int>(kernel::StmtKind::kGrid));
 static_assert(static_cast<int>(StmtKind::kTile) == static_cast<int>(kernel::StmtKind::kTile));
+static_assert(static_cast<int>(StmtKind::kPrefetch) == static_cast<int>(kernel::StmtKind::kPrefetch));
+static_assert(static_cast<int>(TileStart::kAdd) == static_cast<int>(kernel::TileStart::kAdd));
 static_assert(static_cast<int>(LoopMode::kUnrolled) == static_cast<int>(kernel::LoopMode::kUnrolled));
 static_assert(static_cast<int>(Type::kF64) == static_cast<int>(DType::kF64));
 
@@ -67,9 +69,12 @@ kernel::KernelIr tile_kernel() {
   b.tile({.sums = sums,
           .rows = 2,
           .columns = 32,
+          .start = kernel::TileStart::kAdd,
           .left = {.is_array = false, .id = x, .base = i, .row_step = 4, .step = 1},
           .right = {.is_array = true, .id = packed, .base = b.integer(0), .step = 32}},
          b.integer(4));
+  b.transpose({.to = packed, .from = x, .columns = 32, .to_base = i, .from_base = i, .to_step = 32, .from_step = 4}, b.integer(4));
+  b.prefetch(y, i);
   b.store(y, i, b.let(b.element(sums, b.integer(5))));
   b.close();
   return b.finish();
@@ -173,14 +178,24 @@ TEST(SdkKernelIr, ChangedTilesAreRefusedOrCanBePrinted) {
   EXPECT_THAT(broken([](auto& tile) { tile.rows = 3; }), HasSubstr("a tile of 3 x 32 with 64 sums"));
   EXPECT_THAT(broken([](auto& tile) { tile.left.id = 1; }), HasSubstr("reads what its kernel writes"));
   EXPECT_THAT(broken([](auto& tile) { tile.right.id = 0; }), HasSubstr("reads what its kernel writes"));
+  EXPECT_THAT(broken([](auto& tile) { tile.base = 1000; }), HasSubstr("expression 1000"));
+  const auto broken_copy = [](auto change) {
+    kernel::KernelIr ir = tile_kernel();
+    change(ir.transposes[0]);
+    return refusal(kernel::serialize_ir(ir));
+  };
+  EXPECT_THAT(broken_copy([](auto& copy) { copy.columns = 33; }), HasSubstr("a transposed copy of 33 columns, 32 apart"));
+  EXPECT_THAT(broken_copy([](auto& copy) { copy.from = 1; }), HasSubstr("reads what its kernel writes"));
+  EXPECT_THAT(broken_copy([](auto& copy) { copy.to = 2; }), HasSubstr("array 2 of 2"));
+  EXPECT_THAT(broken_copy([](auto& copy) { copy.from_step = -1; }), HasSubstr("a transposed copy of"));
 }
 
 TEST(SdkKernelIr, NamesWhatIsWrong) {
   const std::vector<std::byte> good = kernel::serialize_ir(small_kernel());
-  EXPECT_THAT(refusal({}), HasSubstr("0 bytes, a kernel has at least 48"));
+  EXPECT_THAT(refusal({}), HasSubstr("0 bytes, a kernel has at least 52"));
   std::vector<std::byte> bytes = good;
   bytes[4] = std::byte{3};
-  EXPECT_THAT(refusal(bytes), AllOf(HasSubstr("5 "), HasSubstr("the host writes version 3.2, this plugin reads 1.2")));
+  EXPECT_THAT(refusal(bytes), AllOf(HasSubstr("5 "), HasSubstr("the host writes version 3.3, this plugin reads 1.3")));
   const auto broken = [](auto change) {
     kernel::KernelIr ir = small_kernel();
     change(ir);

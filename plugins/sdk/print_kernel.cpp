@@ -107,6 +107,10 @@ class Printer {
         return print_loop(stmt, "begin + " + std::string(dialect_.first_item), "end", dialect_.item_step, indent);
       case StmtKind::kTile:
         return print_tile(kernel_.tiles[stmt.id], expr(stmt.a), indent);
+      case StmtKind::kPrefetch:
+        return line(indent, "crucible_prefetch(b" + text(stmt.id) + " + " + expr(stmt.a) + ");");
+      case StmtKind::kTranspose:
+        return print_transpose(kernel_.transposes[stmt.id], expr(stmt.a), indent);
     }
   }
 
@@ -128,20 +132,26 @@ class Printer {
 
   static std::string memory(const TileOperand& operand) { return (operand.is_array ? "a" : "b") + text(operand.id); }
 
+  void print_transpose(const Transpose& copy, const std::string& steps, int indent) {
+    line(indent, "crucible_transpose_" + std::string(name(kernel_.arrays[copy.to].type)) + "(a" + text(copy.to) + " + " +
+                     expr(copy.to_base) + ", " + std::to_string(copy.to_step) + ", b" + text(copy.from) + " + " +
+                     expr(copy.from_base) + ", " + std::to_string(copy.from_step) + ", " + text(copy.columns) + ", " + steps + ");");
+  }
+
   /// One vector variable per 64 bytes of the tile, so that the sums stay in registers through the loop.
   void print_tile(const Tile& tile, const std::string& steps, int indent) {
     const bool is_double = kernel_.arrays[tile.sums].type == Type::kF64;
     const std::uint32_t lanes = is_double ? 8 : 16, parts = tile.columns / lanes;
     const std::string type = is_double ? "f64x8" : "f32x16";
     line(indent, "{");
-    line(indent + 1, "const int64_t left = " + expr(tile.left.base) + ", right = " + expr(tile.right.base) + ";");
+    line(indent + 1, "const int64_t left = " + expr(tile.left.base) + ", right = " + expr(tile.right.base) +
+                         ", sums = " + (tile.base == kNoId ? "0" : expr(tile.base)) + ";");
     for (std::uint32_t i = 0; i < tile.rows; ++i) {
       for (std::uint32_t p = 0; p < parts; ++p) {
-        const std::string from = "a" + text(tile.sums) + " + " + text(i * tile.columns + p * lanes);
+        const std::string from = "a" + text(tile.sums) + " + sums + " + text(i * tile.columns + p * lanes);
+        const std::string zero = "crucible_splat_" + type + (is_double ? "(0x0p+0)" : "(0x0p+0f)");
         line(indent + 1, "crucible_" + type + " t" + text(i) + "_" + text(p) + " = " +
-                             (tile.from_zero ? "crucible_splat_" + type + (is_double ? "(0x0p+0)" : "(0x0p+0f)")
-                                             : "crucible_load_" + type + "(" + from + ")") +
-                             ";");
+                             (tile.start == TileStart::kGoOn ? "crucible_load_" + type + "(" + from + ")" : zero) + ";");
       }
     }
     line(indent + 1, "for (int64_t q = 0; q < " + steps + "; ++q) {");
@@ -162,8 +172,11 @@ class Printer {
     line(indent + 1, "}");
     for (std::uint32_t i = 0; i < tile.rows; ++i) {
       for (std::uint32_t p = 0; p < parts; ++p) {
-        line(indent + 1, "crucible_store_" + type + "(a" + text(tile.sums) + " + " +
-                             text(i * tile.columns + p * lanes) + ", t" + text(i) + "_" + text(p) + ");");
+        const std::string to = "a" + text(tile.sums) + " + sums + " + text(i * tile.columns + p * lanes);
+        const std::string sum = "t" + text(i) + "_" + text(p);
+        const bool adds = tile.start == TileStart::kAdd;
+        line(indent + 1, "crucible_store_" + type + "(" + to + ", " +
+                             (adds ? "crucible_add_" + type + "(crucible_load_" + type + "(" + to + "), " + sum + ")" : sum) + ");");
       }
     }
     line(indent, "}");
