@@ -148,7 +148,7 @@ void open_object(crucible_module& module, std::string_view names, std::string_vi
     void* const symbol = dlsym(handle, kernel.c_str());
     if (symbol == nullptr) throw Failure(CRUCIBLE_E_DATA_CORRUPT, "the binary has no function " + kernel);
     module.objects.back().kernels.push_back(kernel);
-    module.kernels[kernel] = crucible_kernel{reinterpret_cast<KernelFunction>(symbol), kernel, bytes.size()};
+    module.kernels[kernel] = {reinterpret_cast<KernelFunction>(symbol), kernel, bytes.size(), true};
     start = end == std::string_view::npos ? names.size() : end + 1;
   }
 }

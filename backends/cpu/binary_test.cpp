@@ -1,6 +1,8 @@
 // Compiled modules as bytes: out, checked, in again; and every damaged byte refused.
 #include <gmock/gmock.h>
 
+#include <utility>
+
 #include "backends/cpu/testing.hpp"
 
 namespace crucible::backend {
@@ -70,6 +72,19 @@ TEST_F(CpuBinary, RunsAfterARoundTrip) {
   EXPECT_EQ(message(table().save(loaded, collect, &again)), "");
   EXPECT_EQ(again, binary_);
   EXPECT_EQ(message(compile().unload(loaded)), "");
+}
+
+TEST_F(CpuBinary, SavesAModuleThatTheCacheCouldNotTake) {
+  ASSERT_EQ(message(compile().unload(std::exchange(module_, nullptr))), "");
+  device_.reset();
+  device_ = open({{"cache_dir", "/proc/none"}});
+  const crucible_str name = text("k_double"), words = text(kText);
+  testing::internal::CaptureStderr();
+  ASSERT_EQ(message(compile().compile(device_->handle(), text(""), &name, &words, 1, &module_, nullptr)), "");
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("not kept"));
+  std::string binary;
+  EXPECT_EQ(message(table().save(module_, collect, &binary)), "");
+  EXPECT_EQ(check(binary), CRUCIBLE_BINARY_OPTIMAL);
 }
 
 TEST_F(CpuBinary, SeesEveryDamagedByte) {

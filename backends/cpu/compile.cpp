@@ -1,64 +1,33 @@
-// Compile table: C text to loaded kernels. What the cache does not have is written into as many files as there are
-// cores, compiled by that many clang processes at once, put into the cache and loaded with dlopen.
+// Compile table: C text to loaded kernels. What the cache does not have is compiled (build.hpp), loaded with dlopen and put
+// into the cache; what another process is compiling just now is waited for.
 #include <dlfcn.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <system_error>
+#include <thread>
+#include <utility>
 #include <vector>
 
+#include "backends/cpu/build.hpp"
 #include "backends/cpu/cache.hpp"
 #include "backends/cpu/compiler.hpp"
 #include "backends/cpu/device.hpp"
 #include "backends/cpu/kernel.hpp"
+#include "backends/cpu/lock.hpp"
 #include "backends/cpu/module.hpp"
-#include "backends/cpu/process.hpp"
 #include "backends/cpu/sdk.hpp"
 #include "backends/cpu/sha256.hpp"
 #include "backends/cpu/tables.hpp"
 
 namespace crucible_cpu {
 namespace {
-
-struct Text {
-  std::string name, text, key;
-  bool operator<(const Text& other) const { return name < other.name; }
-};
-
-/// A folder for the files of one compilation, removed with all that is in it unless kept.
-class WorkFolder {
- public:
-  explicit WorkFolder(const KernelCache& cache) {
-    std::error_code error;
-    // Beside the objects, so that they can be renamed into place; elsewhere when the cache cannot be used.
-    std::filesystem::path parent = cache.usable() ? cache.folder() : std::filesystem::temp_directory_path(error);
-    if (error) parent = "/tmp";
-    std::string name = (parent / "build-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) {
-      throw Failure(CRUCIBLE_E_UNAVAILABLE, "cannot create a folder like " + name + " for the compiler: " +
-                                                std::strerror(errno) + "; set TMPDIR to a folder with space");
-    }
-    path_ = name;
-  }
-  WorkFolder(const WorkFolder&) = delete;
-  WorkFolder& operator=(const WorkFolder&) = delete;
-  ~WorkFolder() {
-    std::error_code error;
-    if (!kept_) std::filesystem::remove_all(path_, error);
-  }
-  const std::filesystem::path& path() const { return path_; }
-  void keep() { kept_ = true; }
-
- private:
-  std::filesystem::path path_;
-  bool kept_ = false;
-};
 
 bool is_identifier(const std::string& name) {
   const auto is_part = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
@@ -94,7 +63,7 @@ std::vector<Text> read_texts(const Compiler& compiler, const std::string& prelud
 
 /// Loads an object and takes the given kernels from it. False when one of them is not there.
 bool load_object(crucible_module& module, const std::filesystem::path& file, const std::vector<const Text*>& texts,
-                 std::string& problem) {
+                 bool from_cache, std::string& problem) {
   void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     problem = dlerror();
@@ -110,27 +79,27 @@ bool load_object(crucible_module& module, const std::filesystem::path& file, con
       return false;
     }
     module.objects.back().kernels.push_back(text->name);
-    module.kernels[text->name] = crucible_kernel{reinterpret_cast<KernelFunction>(symbol), text->name, error ? 0 : bytes};
+    module.kernels[text->name] = {reinterpret_cast<KernelFunction>(symbol), text->name, error ? 0 : bytes, from_cache};
   }
   return true;
 }
 
 /// Takes what the cache has; returns what must be compiled.
-std::vector<const Text*> load_cached(crucible_module& module, KernelCache& cache, const std::vector<Text>& texts,
+std::vector<const Text*> load_cached(crucible_module& module, KernelCache& cache, const std::vector<const Text*>& texts,
                                      std::uint64_t& binary_bytes) {
   std::map<std::string, std::vector<const Text*>> by_object;
   std::vector<const Text*> missing;
-  for (const Text& text : texts) {
-    if (const auto object = cache.find(text.key)) {
-      by_object[*object].push_back(&text);
+  for (const Text* text : texts) {
+    if (const auto object = cache.find(text->key)) {
+      by_object[*object].push_back(text);
     } else {
-      missing.push_back(&text);
+      missing.push_back(text);
     }
   }
   for (const auto& [object, wanted] : by_object) {
     std::string problem;
     std::error_code error;
-    if (load_object(module, cache.object_path(object), wanted, problem)) {
+    if (load_object(module, cache.object_path(object), wanted, true, problem)) {
       binary_bytes += std::filesystem::file_size(cache.object_path(object), error);
     } else {
       log(LogLevel::kInfo, "compile", "a cached object was not usable: " + problem);
@@ -140,98 +109,73 @@ std::vector<const Text*> load_cached(crucible_module& module, KernelCache& cache
   return missing;
 }
 
-/// Even shares of the text, longest kernels first, each to the file that has least so far.
-std::vector<std::vector<const Text*>> split(std::vector<const Text*> texts) {
-  constexpr std::size_t kFewestPerFile = 2;  // a process costs as much as some small kernels
-  const std::size_t most = std::max<std::size_t>(1, texts.size() / kFewestPerFile);
-  std::vector<std::vector<const Text*>> files(std::min<std::size_t>(static_cast<std::size_t>(usable_cores()), most));
-  std::vector<std::size_t> load(files.size(), 0);
-  std::stable_sort(texts.begin(), texts.end(), [](auto* a, auto* b) { return a->text.size() > b->text.size(); });
-  for (const Text* text : texts) {
-    const auto lightest = static_cast<std::size_t>(std::min_element(load.begin(), load.end()) - load.begin());
-    files[lightest].push_back(text);
-    load[lightest] += text->text.size() + 200;
-  }
-  return files;
-}
-
-std::string first_lines(const std::filesystem::path& file, int count) {
-  std::ifstream stream(file);
-  std::string text, line;
-  while (count-- > 0 && std::getline(stream, line)) text += "\n  " + line;
-  return text.empty() ? "\n  (it printed nothing)" : text;
-}
-
-/// Writes one C file with the prelude and the kernels. Errors: UNAVAILABLE when the disk does not take it.
-void write_source(const std::filesystem::path& file, const std::string& prelude,
-                  const std::vector<const Text*>& texts) {
-  std::ofstream stream(file, std::ios::binary);
-  stream << prelude << "\n";
-  for (const Text* text : texts) stream << text->text << "\n";
-  if (!stream.flush()) {
-    throw Failure(CRUCIBLE_E_UNAVAILABLE, "cannot write " + file.string() + ": " + std::strerror(errno) +
-                                              "; make room, or set TMPDIR or the option cache_dir");
-  }
-}
-
-/// Compiles the files 0.c, 1.c, ... in the folder to 0.so, 1.so, ... Errors: INTERNAL with clang's words; the folder is
-/// then kept.
-void run_compiler(const Compiler& compiler, WorkFolder& folder, std::size_t files) {
-  std::vector<Command> commands;
-  for (std::size_t i = 0; i < files; ++i) {
-    const std::string stem = (folder.path() / std::to_string(i)).string();
-    Command command{{compiler.path.string()}, stem + ".log"};
-    command.arguments.insert(command.arguments.end(), compiler.flags.begin(), compiler.flags.end());
-    for (const std::string& argument : {std::string("-o"), stem + ".so", stem + ".c"})
-      command.arguments.push_back(argument);
-    commands.push_back(std::move(command));
-  }
-  const std::vector<int> statuses = run_all(commands);
-  for (std::size_t i = 0; i < files; ++i) {
-    std::error_code error;
-    const std::filesystem::path stem = folder.path() / std::to_string(i);
-    if (statuses[i] == 0 && std::filesystem::exists(stem.string() + ".so", error)) continue;
-    folder.keep();
-    throw Failure(CRUCIBLE_E_INTERNAL, compiler.path.string() + " ended with status " + std::to_string(statuses[i]) +
-                                           " on " + stem.string() +
-                                           ".c (kept):" + first_lines(stem.string() + ".log", 8));
-  }
-}
-
-/// Compiles, stores and loads what is missing. Errors: INTERNAL, UNAVAILABLE.
-void compile_missing(crucible_module& module, const Compiler& compiler, KernelCache& cache, const std::string& prelude,
-                     std::vector<const Text*> missing, std::uint64_t& binary_bytes) {
-  WorkFolder folder(cache);
-  const std::vector<std::vector<const Text*>> files = split(std::move(missing));
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    write_source(folder.path() / (std::to_string(i) + ".c"), prelude, files[i]);
-  }
-  run_compiler(compiler, folder, files.size());
+/// Compiles, loads and stores the kernels. Errors: INTERNAL, UNAVAILABLE.
+void compile_kernels(crucible_module& module, const Compiler& compiler, KernelCache& cache, const std::string& prelude,
+                     const std::vector<const Text*>& kernels, std::uint64_t& binary_bytes) {
+  cache.remove_leftovers();
+  const Build build(compiler, cache, prelude, kernels);
   bool stored = true;
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    std::filesystem::path file = folder.path() / (std::to_string(i) + ".so");
-    std::error_code error;
-    binary_bytes += std::filesystem::file_size(file, error);
-    if (const auto object = cache.add_object(file)) {
-      file = cache.object_path(*object);
-      for (const Text* text : files[i]) stored = cache.add_kernel(text->key, *object) && stored;
-    } else {
-      stored = false;
-    }
-    std::ifstream words(folder.path() / (std::to_string(i) + ".log"));
-    module.log.append(std::istreambuf_iterator<char>(words), {});
+  for (const Object& object : build.objects()) {
+    const std::string stem = object.stem.string();
     std::string problem;
-    if (!load_object(module, file, files[i], problem)) {
-      folder.keep();
-      throw Failure(CRUCIBLE_E_INTERNAL, "cannot load what clang made of " +
-                                             (folder.path() / std::to_string(i)).string() + ".c (kept): " + problem);
+    if (!load_object(module, stem + ".so", object.kernels, false, problem)) {
+      object.folder->keep(object.stem);
+      throw Failure(CRUCIBLE_E_INTERNAL, "cannot load what " + compiler.path.string() + " made of " + stem + ".c (kept): " + problem);
     }
+    std::ifstream words(stem + ".log");
+    module.log.append(std::istreambuf_iterator<char>(words), {});
+    std::error_code error;
+    binary_bytes += std::filesystem::file_size(stem + ".so", error);
+    const auto name = cache.add_object(stem + ".so");
+    if (name) {
+      module.objects.back().path = cache.object_path(*name);
+    } else {  // the file goes with the folder
+      std::ifstream file(stem + ".so", std::ios::binary);
+      module.objects.back().bytes.assign(std::istreambuf_iterator<char>(file), {});
+    }
+    for (const Text* kernel : object.kernels) stored = name && cache.add_kernel(kernel->key, *name) && stored;
   }
-  if (!stored) {
-    log(LogLevel::kWarning, "compile",
-        "compiled kernels are not kept: " +
-            (cache.usable() ? cache.folder().string() + " does not take them" : cache.problem()));
+  if (!stored) log(LogLevel::kWarning, "compile", "compiled kernels are not kept: " + cache.problem());
+}
+
+/// Takes the kernels from the cache or compiles them, each in one process at a time: who finds a kernel locked waits, at
+/// most so long, until it is stored or the lock is free. Returns how many were compiled. Errors: INTERNAL, UNAVAILABLE.
+std::size_t load_kernels(crucible_module& module, const Compiler& compiler, KernelCache& cache, const std::string& prelude,
+                         const std::vector<Text>& kernels, std::chrono::seconds longest_wait, std::uint64_t& binary_bytes) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kLook(10);
+  std::vector<const Text*> all;
+  for (const Text& kernel : kernels) all.push_back(&kernel);
+  std::vector<const Text*> missing = load_cached(module, cache, all, binary_bytes);
+  if (missing.empty()) return 0;
+  KernelLocks locks(cache.usable() ? cache.folder() / "lock" : "");
+  std::size_t compiled = 0;
+  Clock::time_point give_up = Clock::now() + longest_wait;
+  for (bool is_told = false; !missing.empty();) {
+    const bool is_late = Clock::now() >= give_up;
+    std::vector<const Text*> mine, theirs;
+    for (const Text* kernel : missing) (locks.try_lock(kernel->key) ? mine : theirs).push_back(kernel);
+    if (is_late && !theirs.empty()) {
+      log(LogLevel::kWarning, "compile", "another process has not compiled " + std::to_string(theirs.size()) + " kernels in " +
+                                             std::to_string(longest_wait.count()) + " s: compiling them here too");
+      mine = std::exchange(missing, {});
+      theirs.clear();
+    }
+    if (mine.empty()) {
+      if (!is_told) log(LogLevel::kInfo, "compile", "another process compiles " + std::to_string(theirs.size()) + " of the kernels: waiting for it");
+      is_told = true;
+      std::this_thread::sleep_for(kLook);
+      continue;
+    }
+    // They may have been stored between the last look and the lock.
+    mine = load_cached(module, cache, mine, binary_bytes);
+    if (!mine.empty()) compile_kernels(module, compiler, cache, prelude, mine, binary_bytes);
+    compiled += mine.size();
+    locks.unlock_all();
+    missing = std::move(theirs);
+    give_up = Clock::now() + longest_wait;
   }
+  return compiled;
 }
 
 crucible_status dialect(crucible_device* device, crucible_str* out) {
@@ -251,9 +195,8 @@ std::unique_ptr<crucible_module> make_module(const crucible_device& device, cruc
   KernelCache cache(device.cache_dir);
   auto module = std::make_unique<crucible_module>();
   crucible_compile_info result = {};
-  const std::vector<const Text*> missing = load_cached(*module, cache, all, result.binary_bytes);
-  result.from_cache = missing.empty() ? 1 : 0;
-  if (!missing.empty()) compile_missing(*module, compiler, cache, prelude_text, missing, result.binary_bytes);
+  const std::chrono::seconds longest_wait(device.compile_wait_s);
+  result.from_cache = load_kernels(*module, compiler, cache, prelude_text, all, longest_wait, result.binary_bytes) == 0 ? 1 : 0;
   result.compile_ns = static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
   if (info != nullptr) {
@@ -296,8 +239,9 @@ crucible_status compile_sources(crucible_device* device, crucible_str prelude, c
 crucible_status kernel_info(crucible_kernel* kernel, crucible_kv_sink sink, void* user) {
   return guard([&] {
     require(kernel != nullptr && sink != nullptr, "compile.kernel_info: no kernel or no function to report to");
-    const crucible_kv item = number_item("binary_bytes", kernel->binary_bytes);  // of the object that it shares with others
-    sink(user, &item, 1);
+    const crucible_kv items[] = {number_item("binary_bytes", kernel->binary_bytes),  // of the object that it shares with others
+                                 number_item("from_cache", kernel->from_cache ? 1 : 0)};
+    sink(user, items, std::size(items));
   });
 }
 

@@ -2,7 +2,9 @@
 // clang is missing or does not like the text. Each case has a cache folder of its own.
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <fstream>
+#include <thread>
 
 #include "backends/cpu/testing.hpp"
 
@@ -141,7 +143,24 @@ TEST_F(CpuCompile, LeavesNoTemporaryFiles) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(cache()))
     names.push_back(entry.path().filename().string());
-  EXPECT_THAT(names, testing::UnorderedElementsAre("kernels", "objects"));
+  EXPECT_THAT(names, testing::UnorderedElementsAre("kernels", "lock", "objects"));
+}
+
+TEST_F(CpuCompile, CompilesAKernelOnceThoughTwoThreadsAsk) {
+  const std::vector<KernelText> kernels = {adder("k_a", "1"), adder("k_b", "2")};
+  const auto devices = {open(), open()};
+  std::atomic<int> compiled = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (const auto& device : devices) {
+      threads.emplace_back([&, device] {
+        const Module module = take(Module::compile(device, kPrelude, kernels));
+        compiled += static_cast<int>(module.counts().value().compiled);
+        EXPECT_EQ(module.from_cache(), module.counts().value().compiled == 0);
+      });
+    }
+  }
+  EXPECT_EQ(compiled, 2);
 }
 
 TEST_F(CpuCompile, WorksWithoutACacheThatCanBeUsed) {
@@ -167,6 +186,7 @@ TEST_F(CpuCompile, NamesTheErrorOfTheText) {
   const std::size_t start = message.find(" on /") + 4;
   const std::string kept = message.substr(start, message.find(" (kept)") - start);
   EXPECT_TRUE(std::filesystem::exists(kept)) << message;
+  std::filesystem::remove_all(std::filesystem::path(kept).parent_path());
 }
 
 TEST_F(CpuCompile, NamesASymbolThatNobodyHas) {

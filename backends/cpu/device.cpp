@@ -56,6 +56,7 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     device->threads = chosen_threads();
     device->compiler = option("compiler").value_or("");
     device->cache_dir = option("cache_dir").value_or("");
+    device->compile_wait_s = kOptions.get_u64("compile_wait_s");
     device->onednn = open_onednn(kOptions.get_text("library"), device->library_note);
     if (device->onednn != nullptr) device->team = make_openmp_team(device->threads);
     if (device->team == nullptr) device->team = make_own_team(device->threads);

@@ -45,6 +45,7 @@ std::string cpuinfo(const std::string& key);
 struct crucible_device {
   int threads = 1;
   std::string compiler, cache_dir;  // options, "" where not set
+  std::uint64_t compile_wait_s = 0;
   std::shared_ptr<const crucible_cpu::OneDnn>
       onednn;                // shared: library calls in plans keep it; null without the library
   std::string library_note;  // what the library is, or what its absence costs

@@ -17,4 +17,5 @@ struct crucible_kernel {
   crucible_cpu::KernelFunction function = nullptr;
   std::string name;
   std::uint64_t binary_bytes = 0;  // of the object that has it
+  bool from_cache = false;         // it was not compiled for its module
 };

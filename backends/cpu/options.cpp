@@ -11,6 +11,8 @@ constexpr OptionSpec kSpecs[] = {
      .help = "clang or gcc, by path or name; default: clang-19, any other from 17 on, else gcc", .env = "CRUCIBLE_CLANG"},
     {.name = "cache_dir", .type = OptionType::kPath,
      .help = "where compiled kernels are kept; default: the user's cache folder", .env = "CRUCIBLE_CACHE_DIR"},
+    {.name = "compile_wait_s", .type = OptionType::kU64, .default_value = "60", .max = 86400,
+     .help = "seconds to wait for another process that compiles the same kernel, before it is compiled here too"},
     {.name = "library", .type = OptionType::kChoice, .default_value = "auto", .choices = "auto onednn none",
      .help = "oneDNN for products and convolutions: when it is there, always, or never", .env = "CRUCIBLE_LIBRARY"},
 };

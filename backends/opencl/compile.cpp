@@ -102,6 +102,7 @@ crucible_status compile_sources(crucible_device* device, crucible_str prelude, c
     module->program = std::move(built.program);
     module->log = std::move(built.log);
     module->binary_bytes = built.binary_bytes;
+    module->from_cache = built.from_cache;
     const auto time = std::chrono::nanoseconds(Clock::now() - start);
     sdk::write_sized(info, {.struct_size = 0,
                             .from_cache = built.from_cache ? 1u : 0u,
@@ -137,7 +138,8 @@ crucible_status kernel_info(crucible_kernel* kernel, crucible_kv_sink sink, void
     sdk::require(kernel != nullptr && sink != nullptr, "compile.kernel_info: no kernel or no function to report to");
     sdk::report(sink, user,
                 {sdk::text_item("name", kernel->name), sdk::number_item("buffers", kernel->buffer_count),
-                 sdk::number_item("program_bytes", kernel->module->binary_bytes)});
+                 sdk::number_item("program_bytes", kernel->module->binary_bytes),
+                 sdk::number_item("from_cache", kernel->module->from_cache ? 1 : 0)});
   });
 }
 

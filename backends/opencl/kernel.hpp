@@ -20,4 +20,5 @@ struct crucible_module {
   std::map<std::string, crucible_kernel, std::less<>> kernels;
   std::string text, log;  // what the compiler was given and what it said
   std::uint64_t binary_bytes = 0;
+  bool from_cache = false;
 };

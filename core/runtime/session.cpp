@@ -229,6 +229,18 @@ bool Session::compiled_from_cache() const {
   return is_compiled && (!state_->module || state_->module->from_cache()) &&
          (!state_->second_module || state_->second_module->from_cache());
 }
+std::optional<backend::CompileCounts> Session::compile_counts() const {
+  if (!state_->module && !state_->second_module) return std::nullopt;
+  backend::CompileCounts sum;
+  for (const auto* module : {&state_->module, &state_->second_module}) {
+    if (!*module) continue;
+    const std::optional<backend::CompileCounts> counts = (*module)->counts();
+    if (!counts) return std::nullopt;
+    sum.compiled += counts->compiled;
+    sum.from_cache += counts->from_cache;
+  }
+  return sum;
+}
 std::uint64_t Session::arena_bytes() const { return state_->arena ? state_->arena->size_bytes() : 0; }
 const std::string& Session::library_failure() const { return state_->library_failure; }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -172,6 +173,8 @@ class Session {
   const Placement& placement() const;
   std::uint64_t compile_ns() const;
   bool compiled_from_cache() const;
+  /// Of both devices; nothing when a plugin does not say, and of the reference interpreter.
+  std::optional<backend::CompileCounts> compile_counts() const;
   /// Bytes of the one device allocation that holds everything; placement().plan.peak_bytes, at least one kAlignment. Of
   /// the reference interpreter 0.
   std::uint64_t arena_bytes() const;

@@ -178,8 +178,12 @@ Json receipt_json(const ReplayReport& report) {
   receipt["fallbacks"] = notes(report);
   receipt["fallback"] = elsewhere_json(report);
   receipt["opaque"] = opaque_json(report);
+  const std::optional<backend::CompileCounts> compiled = report.session.compile_counts();
   receipt["cache"] = {{"kernels", report.session.schedule().kernels.size()},
-                      {"from_cache", report.session.compiled_from_cache()}};
+                      {"from_cache", report.session.compiled_from_cache()},
+                      {"kernels_compiled", compiled ? Json(compiled->compiled) : Json(nullptr)},
+                      {"kernels_from_cache", compiled ? Json(compiled->from_cache) : Json(nullptr)},
+                      {"compile_ns", report.session.compile_ns()}};
   receipt["time"] = "host clock (steady) around the replay call of each iteration, inputs and outputs left out" +
                     std::string(report.session.fallback().device ? ", copies between the devices included" : "");
   receipt["fused"] = report.options.fuse && !is_reference;

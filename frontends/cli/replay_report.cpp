@@ -112,6 +112,13 @@ std::string outputs_text(const runtime::Verification& verdict) {
   return text;
 }
 
+std::string compiled_in_words(const runtime::Session& session) {
+  if (session.compiled_from_cache()) return ", from the cache";
+  const std::optional<backend::CompileCounts> counts = session.compile_counts();
+  if (!counts) return "";
+  return fmt::format(", {} of {} kernels compiled", counts->compiled, counts->compiled + counts->from_cache);
+}
+
 std::string iteration_table(const ReplayReport& report) {
   std::vector<std::vector<std::string>> rows = {{"iteration", "recorded loss", "loss", "rel diff", "time"}};
   for (std::size_t i = 0; i < report.results.size(); ++i) {
@@ -230,8 +237,7 @@ std::string ReplayReport::to_text(bool colour) const {
         "program   {} recorded ops, {} neutral ops, {} steps: {} library calls, {} launches of {} kernels\n", recorded_ops,
         program.ops.size(), session.schedule().steps.size(), counts.library, counts.generated,
         session.schedule().kernels.size());
-    text += fmt::format("compile   {}{}\n", format_ns(static_cast<double>(session.compile_ns())),
-                        session.compiled_from_cache() ? ", from the cache" : "");
+    text += fmt::format("compile   {}{}\n", format_ns(static_cast<double>(session.compile_ns())), compiled_in_words(session));
     text += fmt::format("memory    planned peak {} ({}), lower bound {}, arena {}\n", format_bytes(plan.peak_bytes),
                         plan.peak_bytes == plan.lower_bound_bytes ? "optimal" : "not proved optimal",
                         format_bytes(plan.lower_bound_bytes), format_bytes(session.arena_bytes()));

@@ -262,7 +262,7 @@ typedef struct crucible_if_compile {
   crucible_status (*kernel)(crucible_module* module, crucible_str name, crucible_kernel** out_kernel); /* [ANY] */
   crucible_status (*unload)(crucible_module* module); /* [OBJ] after plans that use it */
   crucible_status (*compile_sources)(crucible_device* device, crucible_str prelude, const crucible_kernel_source* sources, uint32_t count, crucible_module** out_module, crucible_compile_info* out_info); /* [ANY] as compile, from serialised kernel IR; UNSUPPORTED with payload kernel names one that the device refuses; since 0.2 */
-  crucible_status (*kernel_info)(crucible_kernel* kernel, crucible_kv_sink sink, void* user); /* [ANY] keys binary_bytes registers shared_bytes; since 0.2 */
+  crucible_status (*kernel_info)(crucible_kernel* kernel, crucible_kv_sink sink, void* user); /* [ANY] keys binary_bytes registers shared_bytes, from_cache (0: compiled for this module); since 0.2 */
   crucible_status (*compile_log)(crucible_module* module, crucible_kv_sink sink, void* user); /* [ANY] the compiler's own words, key log; since 0.2 */
 } crucible_if_compile;
 

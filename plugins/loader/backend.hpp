@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -88,6 +89,11 @@ struct CompileRefusal {
   std::string kernel;        // which one; "" when the plugin does not say (ABI 0.1)
 };
 
+/// Of a module's kernels: how many were compiled for it, and how many the plugin's cache had.
+struct CompileCounts {
+  std::size_t compiled = 0, from_cache = 0;
+};
+
 class Module {
  public:
   /// `refusal`, if given, is filled when it fails.
@@ -99,12 +105,15 @@ class Module {
   Result<crucible_kernel*> kernel(std::string_view name) const;  // lives as long as the module
   std::uint64_t compile_ns() const { return info_.compile_ns; }
   bool from_cache() const { return info_.from_cache != 0; }
+  /// Asks the plugin about every kernel; nothing when it does not say.
+  std::optional<CompileCounts> counts() const;
 
  private:
   Module() = default;
   std::shared_ptr<Device> device_;
   crucible_module* handle_ = nullptr;
   crucible_compile_info info_{};
+  std::vector<std::string> names_;  // of the kernels
 };
 
 class Plan {

@@ -2,6 +2,7 @@
 // status after destroying it.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "plugins/abi/stubs.hpp"
@@ -145,16 +146,18 @@ Result<Module> Module::compile(std::shared_ptr<Device> device, std::string_view 
   if (refusal != nullptr) *refusal = refusal_in(status);
   CRUCIBLE_TRY_VOID(to_result(status, what));
   module.device_ = std::move(device);
+  for (const KernelText& kernel : kernels) module.names_.push_back(kernel.name);
   return module;
 }
 
 Module::Module(Module&& other) noexcept
-    : device_(std::move(other.device_)), handle_(std::exchange(other.handle_, nullptr)), info_(other.info_) {}
+    : device_(std::move(other.device_)), handle_(std::exchange(other.handle_, nullptr)), info_(other.info_), names_(std::move(other.names_)) {}
 
 Module& Module::operator=(Module&& other) noexcept {
   std::swap(device_, other.device_);
   std::swap(handle_, other.handle_);
   std::swap(info_, other.info_);
+  std::swap(names_, other.names_);
   return *this;
 }
 
@@ -167,6 +170,19 @@ Result<crucible_kernel*> Module::kernel(std::string_view name) const {
   CRUCIBLE_TRY_VOID(to_result(device_->backend().compile_table().kernel(handle_, borrow(name), &kernel),
                               fmt::format("looking up kernel {}", name)));
   return kernel;
+}
+
+std::optional<CompileCounts> Module::counts() const {
+  CompileCounts counts;
+  for (const std::string& name : names_) {
+    const Result<crucible_kernel*> found = kernel(name);
+    Properties items;
+    if (!found || !to_result(device_->backend().compile_table().kernel_info(*found, collect, &items), "")) return std::nullopt;
+    const auto item = std::ranges::find(items, "from_cache", [](const auto& pair) { return pair.first; });
+    if (item == items.end()) return std::nullopt;
+    ++(item->second == "0" ? counts.compiled : counts.from_cache);
+  }
+  return counts;
 }
 
 Result<Plan> Plan::build(std::shared_ptr<Device> device, std::span<const crucible_op> ops, std::uint32_t slot_count) {
