@@ -124,10 +124,8 @@ class Scheduler {
   Result<void> add_step(const Unit& unit, const std::set<ValueId>& stored) {
     if (!unit.group.members.empty()) return add_launch(emit_group(program_, unit.group, stored), unit.ops);
     const Op& op = program_.ops[unit.ops[0]];
-    if (auto kind = library_kind(op.kind)) {
-      const LibraryCall call = library_call(op, *kind);
-      if (options_.claims && !is_strict() && op.outputs[0].view.elements() > 0 && options_.claims(call))
-        return add_library(op, call, unit.ops);
+    if (const auto call = library_call_of(program_, op); call && options_.claims && !is_strict()) {
+      if (op.outputs[0].view.elements() > 0 && options_.claims(*call)) return add_library(op, *call, unit.ops);
     }
     switch (op.kind) {
       case OpKind::kMatMul:
@@ -190,17 +188,6 @@ class Scheduler {
           fmt::format(", {} in {} at {}", source.op, source.module.empty() ? "no module" : source.module, source.site);
     }
     return text;
-  }
-
-  LibraryCall library_call(const Op& op, LibraryKind kind) const {
-    LibraryCall call;
-    call.kind = kind;
-    call.dtype = program_.values[op.outputs[0].value].dtype;
-    call.views[0] = op.inputs[0].view;
-    call.views[1] = op.inputs[1].view;
-    call.views[2] = op.outputs[0].view;
-    call.attributes = op.attributes;
-    return call;
   }
 
   Result<void> add_library(const Op& op, const LibraryCall& call, const std::vector<OpId>& ops) {
@@ -293,6 +280,19 @@ class Scheduler {
 };
 
 }  // namespace
+
+std::optional<LibraryCall> library_call_of(const Program& program, const Op& op) {
+  const auto kind = library_kind(op.kind);
+  if (!kind) return std::nullopt;
+  LibraryCall call;
+  call.kind = *kind;
+  call.dtype = program.values[op.outputs[0].value].dtype;
+  call.views[0] = op.inputs[0].view;
+  call.views[1] = op.inputs[1].view;
+  call.views[2] = op.outputs[0].view;
+  call.attributes = op.attributes;
+  return call;
+}
 
 Result<Schedule> schedule(const Program& program, const Options& options) { return Scheduler(program, options).run(); }
 

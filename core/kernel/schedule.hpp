@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -84,6 +85,9 @@ struct Options {
   /// kStrict: no claim is made, each sum has its named order, and ops without one (opaque ones) are errors.
   Numerics numerics = Numerics::kFast;
 };
+
+/// The call that a library would be asked for in place of this op; nothing for ops that no library is asked for.
+std::optional<LibraryCall> library_call_of(const graph::Program& program, const graph::Op& op);
 
 /// Errors: kBadInput when the program has an op that no kernel can be generated for, kUsage when it has one that cannot be
 /// strict; with its source.

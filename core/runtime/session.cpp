@@ -10,6 +10,7 @@
 #include <limits>
 #include <optional>
 
+#include "core/runtime/choices.hpp"
 #include "core/runtime/compare.hpp"
 #include "core/runtime/library_calls.hpp"
 #include "core/runtime/plan_ops.hpp"
@@ -27,7 +28,9 @@ Error at_stage(std::string_view stage, const Error& error) {
 Result<void> Session::State::make_schedule() {
   LibraryClaims claims(device);
   kernel::Options schedule_options;
-  schedule_options.claims = [&claims](const kernel::LibraryCall& call) { return claims.takes(call); };
+  schedule_options.claims = [&](const kernel::LibraryCall& call) {
+    return options.choices ? options.choices->takes(claims, call) : claims.takes(call);
+  };
   schedule_options.fuse = options.fuse;
   schedule_options.numerics = options.numerics;
   Result<kernel::Schedule> made = kernel::schedule(*program, schedule_options);

@@ -20,6 +20,8 @@
 
 namespace crucible::runtime {
 
+class Choices;  // choices.hpp
+
 /// What happens to a kernel that the device refuses: an error, or the second device runs it (with a word, or without).
 enum class Fallback : std::uint8_t { kForbid, kWarn, kAllow };
 
@@ -39,6 +41,9 @@ struct Options {
   MemoryOptions memory = {};
   bool poison = false;  // overwrite every range of the arena when it dies (CRUCIBLE_POISON=1)
   Fallback fallback = Fallback::kForbid;
+  /// Which products and convolutions generated kernels run faster than the device's library; not asked in strict mode. Shared with
+  /// the caller, who measures and reports. Null: the library runs what it takes.
+  std::shared_ptr<Choices> choices = nullptr;
   /// Opens the device that runs refused kernels; called only when there are some. Null: there is none.
   std::function<Result<std::shared_ptr<backend::Device>>()> open_second = nullptr;
   /// Opens the device that runs opaque ops (its dialect is graph::kOpaqueDialect) beside one that does not. Null: none may.

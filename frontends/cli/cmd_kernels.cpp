@@ -15,6 +15,7 @@
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/device_profiles.hpp"
 #include "frontends/cli/open_device.hpp"
+#include "frontends/cli/tuning.hpp"
 #include "frontends/cli/workload.hpp"
 
 namespace crucible::cli {
@@ -24,7 +25,7 @@ struct KernelsOptions {
   std::string file;
   DeviceChoice device;
   int show = -1, why = -1;
-  std::string profile;
+  std::string profile, tune = "kept";
   bool no_fuse = false, json = false;
 };
 
@@ -152,8 +153,16 @@ std::string value_text(const graph::Program& program, graph::ValueId id) {
                      format_bytes(bytes));
 }
 
+/// What was measured for a step that is one product or convolution; null when nothing was.
+const runtime::Choice* choice_of(const graph::Program& program, const kernel::Step& step, runtime::Choices* choices) {
+  if (choices == nullptr || step.ops.size() != 1) return nullptr;
+  const auto call = kernel::library_call_of(program, program.ops[step.ops[0]]);
+  return call ? choices->find(*call) : nullptr;
+}
+
 /// What was fused in a step, and what was not, with the reason.
-Result<int> why_step(const graph::Program& program, const kernel::Schedule& schedule, const KernelsOptions& options) {
+Result<int> why_step(const graph::Program& program, const kernel::Schedule& schedule, runtime::Choices* choices,
+                     const KernelsOptions& options) {
   const auto index = static_cast<std::uint32_t>(options.why);
   if (index >= schedule.steps.size()) {
     return Error{ErrorCode::kUsage,
@@ -173,6 +182,9 @@ Result<int> why_step(const graph::Program& program, const kernel::Schedule& sche
                                {"value", beside.value},
                                {"why", kernel::words(beside.apart)}});
     }
+    json["choice"] = nullptr;
+    if (const runtime::Choice* const choice = choice_of(program, step, choices))
+      json["choice"] = {{"library_ns", choice->library_ns}, {"generated_ns", choice->generated_ns}, {"rounds", choice->rounds}};
     print_json(json);
     return 0;
   }
@@ -180,6 +192,11 @@ Result<int> why_step(const graph::Program& program, const kernel::Schedule& sche
              origin(program, step));
   fmt::print("fused: {} launches and {} of reads and writes less than with a kernel per op; {} values have no memory\n",
              explanation.launches_saved, format_bytes(explanation.bytes_saved), explanation.inside.size());
+  if (const runtime::Choice* const choice = choice_of(program, step, choices)) {
+    fmt::print("runs {}: the library took {}, the generated kernel {} (medians of {} rounds in turns)\n",
+               step.kind == kernel::StepKind::kLibrary ? "in the library" : "as a generated kernel",
+               format_ns(static_cast<double>(choice->library_ns)), format_ns(static_cast<double>(choice->generated_ns)), choice->rounds);
+  }
   fmt::print("not fused with\n");
   for (const kernel::Explanation::Beside& beside : explanation.apart) {
     const kernel::Step& other = schedule.steps[beside.step];
@@ -218,7 +235,12 @@ Result<int> kernels(const KernelsOptions& options) {
   runtime::LibraryClaims claims(device);
   kernel::Options schedule_options{
       .claims = nullptr, .fuse = !options.no_fuse, .numerics = numerics_of(load_unchecked_settings(options.device))};
-  if (device) schedule_options.claims = [&](const kernel::LibraryCall& call) { return claims.takes(call); };
+  CRUCIBLE_TRY(const Tuned tuned, tune(options.tune, program, device, !options.no_fuse, schedule_options.numerics, nullptr));
+  if (device) {
+    schedule_options.claims = [&](const kernel::LibraryCall& call) {
+      return tuned.choices ? tuned.choices->takes(claims, call) : claims.takes(call);
+    };
+  }
   CRUCIBLE_TRY(const kernel::Schedule schedule, kernel::schedule(program, schedule_options));
   if (!settings) {  // without a device only a name counts; its backend need not be there
     DeviceChoice no_device;
@@ -229,7 +251,7 @@ Result<int> kernels(const KernelsOptions& options) {
   CRUCIBLE_TRY(predicted.profile, profile_of_device(*settings, options.profile, device.get()));
   if (predicted.profile) predicted.steps = runtime::predict_steps(program, schedule, *predicted.profile);
   if (options.show >= 0) return show_step(program, schedule, options);
-  if (options.why >= 0) return why_step(program, schedule, options);
+  if (options.why >= 0) return why_step(program, schedule, tuned.choices.get(), options);
   if (!options.json) {
     print_table(program, schedule, library, predicted);
     return 0;
@@ -273,6 +295,7 @@ void add_kernels(Commands& commands) {
   command->add_option("--why", options->why, "say what was fused in this step, what was not, and for which reason")
       ->check(CLI::NonNegativeNumber)
       ->excludes(no_fuse);
+  add_tune_switch(*command, options->tune, false);
   add_device_switches(*command, options->device);
   add_numerics_switch(*command, options->device);
   command->get_option("--backend")->description("whose library is asked (default as replay; none: generate everything)");

@@ -24,6 +24,7 @@
 #include "frontends/cli/plan_page.hpp"
 #include "frontends/cli/plan_report.hpp"
 #include "frontends/cli/plan_tables.hpp"
+#include "frontends/cli/tuning.hpp"
 #include "frontends/cli/workload.hpp"
 
 namespace crucible::cli {
@@ -33,6 +34,7 @@ struct PlanOptions {
   std::string file;
   DeviceChoice device;
   bool no_fuse = false, json = false;
+  std::string tune = "kept";
   std::string svg, html;
   int depth = 0;
   MemorySwitches memory;
@@ -114,7 +116,12 @@ Result<int> plan(const PlanOptions& options) {
   runtime::LibraryClaims claims(device);
   kernel::Options schedule_options{
       .claims = nullptr, .fuse = !options.no_fuse, .numerics = numerics_of(load_unchecked_settings(options.device))};
-  if (device) schedule_options.claims = [&](const kernel::LibraryCall& call) { return claims.takes(call); };
+  CRUCIBLE_TRY(const Tuned tuned, tune(options.tune, *recorded, device, !options.no_fuse, schedule_options.numerics, nullptr));
+  if (device) {
+    schedule_options.claims = [&](const kernel::LibraryCall& call) {
+      return tuned.choices ? tuned.choices->takes(claims, call) : claims.takes(call);
+    };
+  }
   CRUCIBLE_TRY(const kernel::Schedule as_recorded, kernel::schedule(*recorded, schedule_options));
   const auto scratch_of = [&](const kernel::Step& step) {
     return step.kind == kernel::StepKind::kLibrary ? claims.scratch_bytes(step.library) : 0;
@@ -148,6 +155,7 @@ void add_plan(Commands& commands) {
                                      "The memory plan of a recording: peak, lower bound, what is alive at the peak.",
                                      "crucible plan step.crtrace --html plan.html --device-profile l4");
   command->add_option("file", options->file, "The recording (.crtrace)")->required();
+  add_tune_switch(*command, options->tune, false);
   add_device_switches(*command, options->device);
   add_numerics_switch(*command, options->device);
   command->get_option("--backend")

@@ -25,6 +25,7 @@
 #include "frontends/cli/progress.hpp"
 #include "frontends/cli/replay_profile.hpp"
 #include "frontends/cli/replay_report.hpp"
+#include "frontends/cli/tuning.hpp"
 #include "frontends/cli/workload.hpp"
 
 namespace crucible::cli {
@@ -36,7 +37,7 @@ struct ReplayOptions {
   std::uint32_t iterations = 0;  // 0: all
   std::uint32_t repeat = 0, sensitivity = 0;
   bool no_fuse = false, verify = false, profile = false, json = false;
-  std::string receipt, opaque = "missing", profile_trace;
+  std::string receipt, opaque = "missing", profile_trace, tune = "kept";
   MemorySwitches memory;
 };
 
@@ -178,12 +179,14 @@ Result<int> replay(const ReplayOptions& options) {
   CRUCIBLE_TRY(OpenedDevice opened,
                open_device(options.device, [&] { return workload_of(*program, !options.no_fuse); }, true));
   if (!opened.device) CRUCIBLE_TRY_VOID(check_reference_switches(options));
+  CRUCIBLE_TRY(const Tuned tuned, tune(options.tune, *program, opened.device, !options.no_fuse, numerics_of(opened.settings), &progress));
   const char* poison = std::getenv("CRUCIBLE_POISON");
   const runtime::Options session_options{.fuse = !options.no_fuse,
                                          .numerics = numerics_of(opened.settings),
                                          .memory = memory,
                                          .poison = poison != nullptr && std::string_view(poison) == "1",
                                          .fallback = fallback_of(opened.settings),
+                                         .choices = tuned.choices,
                                          .open_second = [&] { return open_cpu_beside(opened.settings); },
                                          .open_opaque = opener_of_opaque(opened)};
   progress.say(opened.device ? "scheduling, planning and compiling" : "loading");
@@ -200,7 +203,8 @@ Result<int> replay(const ReplayOptions& options) {
                       .device = opened.device.get(),
                       .session = *session,
                       .opened = opened,
-                      .options = session_options};
+                      .options = session_options,
+                      .measured_now = tuned.measured_now};
   CRUCIBLE_TRY(report.results, run_all(*session, iterations, progress, options.verify));
   if (options.verify) {
     CRUCIBLE_TRY(report.verification, session->verify(report.results));
@@ -259,6 +263,7 @@ void add_replay(Commands& commands) {
   command->add_option("--repeat", options->repeat, "Run the whole sequence N more times and report the median time")
       ->check(CLI::Range(1u, 1000000u));
   command->add_flag("--no-fuse", options->no_fuse, "One kernel per op");
+  add_tune_switch(*command, options->tune, true);
   add_memory_switches(*command, options->memory);
   command->add_option("--device-profile", options->memory.profile,
                       "The device whose speeds decide what is computed twice and what waits on the host, and with which --profile compares: "

@@ -6,6 +6,7 @@
 
 #include "core/base/hash.hpp"
 #include "core/graph/opaque.hpp"
+#include "core/runtime/choices.hpp"
 #include "core/trace/mapped_file.hpp"
 #include "frontends/cli/plugin_access.hpp"
 
@@ -131,7 +132,12 @@ StepCounts count_steps(const ReplayReport& report) {
       continue;
     }
     ++counts.generated;
-    for (const graph::OpId op : step.ops) counts.generated_products += is_contraction(report.program.ops[op].kind);
+    for (const graph::OpId op : step.ops) {
+      if (!is_contraction(report.program.ops[op].kind)) continue;
+      const auto call = kernel::library_call_of(report.program, report.program.ops[op]);
+      const runtime::Choice* const choice = call && report.options.choices ? report.options.choices->find(*call) : nullptr;
+      counts.generated_products += choice == nullptr || !choice->is_generated();
+    }
   }
   return counts;
 }
@@ -184,6 +190,14 @@ Json receipt_json(const ReplayReport& report) {
                       {"kernels_compiled", compiled ? Json(compiled->compiled) : Json(nullptr)},
                       {"kernels_from_cache", compiled ? Json(compiled->from_cache) : Json(nullptr)},
                       {"compile_ns", report.session.compile_ns()}};
+  receipt["choices"] = nullptr;
+  if (report.options.choices) {
+    const runtime::Choices::Summary choices = report.options.choices->summary();
+    receipt["choices"] = {{"calls", choices.calls},
+                          {"measured", choices.measured},
+                          {"measured_now", report.measured_now},
+                          {"generated", choices.generated}};
+  }
   receipt["time"] = "host clock (steady) around the replay call of each iteration, inputs and outputs left out" +
                     std::string(report.session.fallback().device ? ", copies between the devices included" : "");
   receipt["fused"] = report.options.fuse && !is_reference;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/runtime/choices.hpp"
 #include "frontends/cli/arranged.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/receipt.hpp"
@@ -237,6 +238,13 @@ std::string ReplayReport::to_text(bool colour) const {
         "program   {} recorded ops, {} neutral ops, {} steps: {} library calls, {} launches of {} kernels\n", recorded_ops,
         program.ops.size(), session.schedule().steps.size(), counts.library, counts.generated,
         session.schedule().kernels.size());
+    if (options.choices) {
+      if (const auto choices = options.choices->summary(); choices.measured > 0) {
+        text += fmt::format("choices   {} of {} distinct products and convolutions measured{}: {} generated, {} by the library\n",
+                            choices.measured, choices.calls, measured_now > 0 ? fmt::format(", {} of them now", measured_now) : "",
+                            choices.generated, choices.measured - choices.generated);
+      }
+    }
     text += fmt::format("compile   {}{}\n", format_ns(static_cast<double>(session.compile_ns())), compiled_in_words(session));
     text += fmt::format("memory    planned peak {} ({}), lower bound {}, arena {}\n", format_bytes(plan.peak_bytes),
                         plan.peak_bytes == plan.lower_bound_bytes ? "optimal" : "not proved optimal",

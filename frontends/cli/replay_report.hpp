@@ -22,6 +22,7 @@ struct ReplayReport {
   const runtime::Session& session;
   const OpenedDevice& opened;
   runtime::Options options;
+  std::size_t measured_now = 0;  // choices between library and generated kernel
   std::vector<runtime::IterationResult> results = {};
   std::optional<runtime::Verification> verification = {};
   std::vector<std::uint64_t> times_ns = {};  // the device's time of every timed iteration

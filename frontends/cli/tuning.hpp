@@ -1,0 +1,30 @@
+// The switch --tune: whether measured choices between library and generated kernels count, and whether missing ones are measured.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "core/runtime/choices.hpp"
+#include "frontends/cli/progress.hpp"
+
+namespace crucible::cli {
+
+/// "kept": what was measured before counts. "off": nothing does. "measure": what is missing is measured first.
+void add_tune_switch(CLI::App& command, std::string& mode, bool can_measure);
+
+/// $CRUCIBLE_CHOICES_DIR, else crucible/choices in $XDG_CACHE_HOME or ~/.cache, else in /tmp.
+std::filesystem::path choices_folder();
+
+struct Tuned {
+  std::shared_ptr<runtime::Choices> choices;  // null: none count. Shared with the session
+  std::size_t measured_now = 0;
+};
+
+/// `device` null, strict numerics and mode "off" have no choices. Measuring says what it is at. Errors: those of
+/// Choices::measure().
+Result<Tuned> tune(const std::string& mode, const graph::Program& program, const std::shared_ptr<backend::Device>& device, bool fuse,
+                   kernel::Numerics numerics, Progress* progress);
+
+}  // namespace crucible::cli
