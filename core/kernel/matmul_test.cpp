@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -110,6 +111,42 @@ TEST(MatMul, HasTheBitsOfItsNamedOrder) {
       {2, 29, 270, 21, true, true, DType::kF64},
   };
   for (const Case& c : cases) c.dtype == DType::kF64 ? expect_bits<double>(c) : expect_bits<float>(c);
+}
+
+/// A product of bf16 numbers is scaled in f32 and rounded once: rounded first, a tenth of the results would be others.
+TEST(MatMul, IsScaledBeforeItIsRounded) {
+  if (HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
+  const Case c{1, 20, 30, 40, false, false, DType::kBF16};
+  const float alpha = 0.3f;
+  TestProgram t(5);
+  const Operand left = matrix(t, c, c.m, c.k, false), right = matrix(t, c, c.k, c.n, false);
+  graph::Attributes attributes;
+  attributes.alpha = alpha;
+  const Operand product = t.op(OpKind::kMatMul, {left, right}, {c.batch, c.m, c.n}, c.dtype, attributes);
+  t.keep(product);
+  const auto scheduled = schedule(t.program, {});
+  ASSERT_TRUE(scheduled) << scheduled.error().message;
+  const auto kernels = HostKernels::compile({&*scheduled});
+  ASSERT_TRUE(kernels) << kernels.error().message;
+  const auto got = run_on_host(t.program, *scheduled, *kernels, t.values, t.slots, {});
+  ASSERT_TRUE(got) << got.error().message;
+  const auto wide = [](std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); };
+  const auto narrow = [](float x) {
+    const auto bits = std::bit_cast<std::uint32_t>(x);
+    return static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+  };
+  int different = 0;
+  for (std::int64_t i = 0; i < c.m; ++i) {
+    for (std::int64_t j = 0; j < c.n; ++j) {
+      float sum = 0;
+      for (std::int64_t k = 0; k < c.k; ++k) {
+        sum = std::fma(wide(element<std::uint16_t>(t.values[left.value], left.view, 0, i, k)),
+                       wide(element<std::uint16_t>(t.values[right.value], right.view, 0, k, j)), sum);
+      }
+      different += narrow(sum * alpha) != element<std::uint16_t>((*got)[product.value], product.view, 0, i, j);
+    }
+  }
+  EXPECT_EQ(different, 0);
 }
 
 /// Fast, they are dot products.

@@ -4,7 +4,8 @@
 
 Each peer is a process of its own; the peers take turns, so that a change of the machine's speed meets all of them. A figure is the
 median over the rounds of each round's median step; a ratio is the median of the rounds' ratios to the best of eager and
-torch.compile in the same round. Below: how long the products of matrices take by the library and by generated kernels, from a profile each.
+torch.compile in the same round. "replay" goes by choices that were measured before the rounds (--tune measure). Below: how long the
+products and convolutions take by the library and by generated kernels, from a profile each.
 """
 
 import argparse
@@ -23,7 +24,7 @@ STEPS = {"tinymlp": 400, "mlp": 200, "gpttiny": 80, "gpt2s": 8, "resnet18": 8}  
 TARGETS = {"tinymlp": 25, "mlp": 2.3, "gpttiny": 4.5, "gpt2s": 1.6, "resnet18": 3}
 WARMUP_TURNS = 2
 PEERS = {"eager": "nothing", "torch.compile, model": "model", "torch.compile, all": "everything"}
-REPLAYS = {"replay": [], "replay, generated": ["--set", "backend.cpu.library=none"],
+REPLAYS = {"replay": [], "replay, library": ["--tune", "off"], "replay, generated": ["--set", "backend.cpu.library=none"],
            "replay, strict": ["--numerics", "strict"]}
 
 
@@ -70,6 +71,8 @@ def record(crucible, name, folder):
                    stderr=subprocess.DEVNULL)
     verified = subprocess.run([crucible, "replay", trace, "--backend", "cpu", "--verify", "--sensitivity", "3"],
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run([crucible, "replay", trace, "--backend", "cpu", "--tune", "measure"], check=True, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL)
     return trace, verified.returncode == 0
 
 
@@ -92,13 +95,13 @@ def bench(crucible, name, trace, rounds):
 
 
 def products(crucible, trace):
-    """Milliseconds of all products of matrices of one step: {"library": ..., "generated": ...}."""
+    """Milliseconds of all products and convolutions of one step: {"library": ..., "generated": ...}."""
     result = {}
-    for kind, extra in (("library", []), ("generated", REPLAYS["replay, generated"])):
+    for kind, extra in (("library", REPLAYS["replay, library"]), ("generated", REPLAYS["replay, generated"])):
         done = subprocess.run([crucible, "replay", trace, "--backend", "cpu", "--profile", "--json", *extra], check=True,
                               capture_output=True, text=True)
         steps = json.loads(done.stdout)["profile"]
-        result[kind] = sum(step["time_ns"] for step in steps if step["ops"] == "matmul") / 1e6
+        result[kind] = sum(step["time_ns"] for step in steps if step["ops"].startswith(("matmul", "conv2d"))) / 1e6
     return result
 
 
@@ -113,6 +116,7 @@ def main():
         parser.error(f"no workload is called {unknown[0]}: {', '.join(STEPS)}")
     results, failed = {}, False
     with tempfile.TemporaryDirectory() as folder:
+        os.environ["CRUCIBLE_CHOICES_DIR"] = str(pathlib.Path(folder) / "choices")
         for name in options.names:
             trace, verified = record(options.crucible, name, folder)
             failed |= not verified
@@ -133,7 +137,7 @@ def main():
                   f"{max(values) / 1e6:9.3f}   {ratio:14.2f}   {target}")
         if not result["verified"]:
             print(f"{name:9} NOT VERIFIED: its replay does not compute what was recorded")
-    print("\nproducts of one step, milliseconds (each step timed by itself)")
+    print("\nproducts and convolutions of one step, milliseconds (each step timed by itself)")
     for name, result in results.items():
         p = result["products_ms"]
         print(f"{name:9} library {p['library']:8.3f}   generated {p['generated']:8.3f}   "
