@@ -11,8 +11,8 @@
 #include <random>
 
 #include "core/base/hash.hpp"
-#include "core/runtime/arrange.hpp"
-#include "core/runtime/plan_ops.hpp"
+#include "core/runtime/device_identity.hpp"
+#include "core/runtime/small_run.hpp"
 #include "core/trace/output_file.hpp"
 
 namespace crucible::runtime {
@@ -41,64 +41,26 @@ std::string bytes_of(const kernel::LibraryCall& call) {
 
 std::string hash_of(const std::string& text) { return sha256(std::as_bytes(std::span(text))).hex(); }
 
-/// A schedule of the call as one candidate has it, in memory of its own, ready to run.
-class Candidate {
- public:
-  static Result<Candidate> make(const std::shared_ptr<backend::Device>& device, const kernel::LibraryCall& call, bool by_library) {
-    Candidate made;
-    LibraryClaims claims(device);
-    kernel::Options options;
-    if (by_library) options.claims = [&claims](const kernel::LibraryCall& asked) { return claims.takes(asked); };
-    const auto program = std::make_shared<const graph::Program>(program_of(call));
-    CRUCIBLE_TRY(kernel::Schedule schedule, kernel::schedule(*program, options));
-    const auto scratch_of = [&claims](const kernel::Step& step) {
-      return step.kind == kernel::StepKind::kLibrary ? claims.scratch_bytes(step.library) : 0;
-    };
-    CRUCIBLE_TRY(made.arranged_, arrange(program, std::move(schedule), scratch_of, {}));
-    std::vector<backend::KernelText> texts;
-    for (const kernel::Kernel& kernel : made.arranged_.schedule.kernels) texts.push_back({kernel.name, kernel.text, kernel.ir});
-    if (!texts.empty()) {
-      CRUCIBLE_TRY(backend::Module module, backend::Module::compile(device, kernel::math_prelude(), texts));
-      made.module_.emplace(std::move(module));
-    }
-    CRUCIBLE_TRY_VOID(made.load(device));
-    return made;
-  }
-
-  /// Units: nanoseconds.
-  Result<std::uint64_t> run() {
-    const auto start = std::chrono::steady_clock::now();
-    CRUCIBLE_TRY_VOID(plan_->replay());
-    return static_cast<std::uint64_t>(std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count());
-  }
-
- private:
-  /// Numbers of ordinary size: zeros, subnormals and NaN are faster or slower than those.
-  Result<void> load(const std::shared_ptr<backend::Device>& device) {
-    const std::uint64_t size = std::max(arranged_.placement.plan.peak_bytes, std::uint64_t{64});
-    CRUCIBLE_TRY(backend::Buffer arena, backend::Buffer::allocate(device, size, 64));
-    std::vector<float> numbers(size / sizeof(float));
-    std::minstd_rand generator(1);
-    std::uniform_real_distribution<float> distribution(-1, 1);
+/// Numbers of ordinary size: zeros, subnormals and NaN are faster or slower than those.
+Result<void> fill(SmallRun& candidate, const graph::Program& program) {
+  std::minstd_rand generator(1);
+  std::uniform_real_distribution<float> distribution(-1, 1);
+  for (const graph::Input& input : program.inputs) {
+    const graph::Value& value = program.values[input.value];
+    std::vector<float> numbers(static_cast<std::size_t>(value.elements) * size_bytes(value.dtype) / sizeof(float));
     for (float& number : numbers) number = distribution(generator);
-    CRUCIBLE_TRY_VOID(arena.write(0, std::as_bytes(std::span(numbers))));
-    arena_.emplace(std::move(arena));
-    const FindKernel find = [&](std::string_view name) -> Result<crucible_kernel*> {
-      if (!module_) return Error{ErrorCode::kInternal, fmt::format("kernel {} was not compiled", name)};
-      return module_->kernel(name);
-    };
-    CRUCIBLE_TRY(const PlanOps ops, PlanOps::build(*arranged_.program, arranged_.schedule, arranged_.placement, arena_->address(), find, false));
-    CRUCIBLE_TRY(backend::Plan plan, backend::Plan::build(device, ops.ops(), 0));
-    plan_.emplace(std::move(plan));
-    return {};
+    CRUCIBLE_TRY_VOID(candidate.write(input.value, std::as_bytes(std::span(numbers))));
   }
+  return {};
+}
 
-  Arranged arranged_;
-  // Destroyed in reverse: the plan before the memory and the module that it uses.
-  std::optional<backend::Module> module_;
-  std::optional<backend::Buffer> arena_;
-  std::optional<backend::Plan> plan_;
-};
+/// Units: nanoseconds.
+Result<std::uint64_t> time_of(SmallRun& candidate) {
+  const auto start = std::chrono::steady_clock::now();
+  CRUCIBLE_TRY_VOID(candidate.run());
+  const auto taken = std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(taken, 1));
+}
 
 std::uint64_t median(std::vector<std::uint64_t>& times) {
   const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
@@ -162,13 +124,7 @@ Result<std::vector<kernel::LibraryCall>> library_calls_of(const graph::Program& 
 }
 
 Choices::Choices(std::filesystem::path folder, std::shared_ptr<backend::Device> device)
-    : folder_(std::move(folder)), device_(std::move(device)) {
-  identity_ = fmt::format("{}\n{} {}\n{}\n", kFormat, device_->backend().name(), device_->backend().version(), device_->info().name);
-  if (const auto properties = device_->properties()) {
-    for (const auto& [name, text] : *properties) identity_ += fmt::format("{}={}\n", name, text);
-  }
-  identity_ += hash_of(std::string(kernel::math_prelude()));
-}
+    : folder_(std::move(folder)), device_(std::move(device)), identity_(std::string(kFormat) + "\n" + identity_of(*device_)) {}
 
 std::string Choices::key_of(const kernel::LibraryCall& call) {
   const std::string bytes = bytes_of(call);
@@ -209,17 +165,20 @@ Choices::Summary Choices::summary() const {
 Result<Choice> Choices::measure(const kernel::LibraryCall& call) {
   constexpr std::uint32_t kWarmRounds = 3, kFewestRounds = 7, kMostRounds = 101;
   constexpr auto kLong = std::chrono::milliseconds(100);
-  CRUCIBLE_TRY(Candidate library, Candidate::make(device_, call, true));
-  CRUCIBLE_TRY(Candidate generated, Candidate::make(device_, call, false));
+  const graph::Program program = program_of(call);
+  CRUCIBLE_TRY(SmallRun library, SmallRun::make(device_, program, kernel::Numerics::kFast, true));
+  CRUCIBLE_TRY(SmallRun generated, SmallRun::make(device_, program, kernel::Numerics::kFast, false));
+  CRUCIBLE_TRY_VOID(fill(library, program));
+  CRUCIBLE_TRY_VOID(fill(generated, program));
   std::vector<std::uint64_t> library_ns, generated_ns;
   const auto start = std::chrono::steady_clock::now();
   for (std::uint32_t round = 0; round < kMostRounds; ++round) {
     if (round >= kWarmRounds + kFewestRounds && std::chrono::steady_clock::now() - start > kLong) break;
-    CRUCIBLE_TRY(const std::uint64_t first, library.run());
-    CRUCIBLE_TRY(const std::uint64_t second, generated.run());
+    CRUCIBLE_TRY(const std::uint64_t first, time_of(library));
+    CRUCIBLE_TRY(const std::uint64_t second, time_of(generated));
     if (round < kWarmRounds) continue;
-    library_ns.push_back(std::max(first, std::uint64_t{1}));
-    generated_ns.push_back(std::max(second, std::uint64_t{1}));
+    library_ns.push_back(first);
+    generated_ns.push_back(second);
   }
   const Choice choice{median(library_ns), median(generated_ns), static_cast<std::uint32_t>(library_ns.size())};
   known_[key_of(call)] = choice;

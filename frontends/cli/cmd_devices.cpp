@@ -9,6 +9,7 @@
 #include "frontends/cli/device_profiles.hpp"
 #include "frontends/cli/open_device.hpp"
 #include "frontends/cli/plugin_access.hpp"
+#include "frontends/cli/self_test_device.hpp"
 #include "plugins/loader/backend.hpp"
 
 namespace crucible::cli {
@@ -133,7 +134,7 @@ Result<int> run_profile(const std::string& name, bool json) {
 
 void add_devices(Commands& commands) {
   struct Switches {
-    bool json = false, profiles = false, calibrate = false;
+    bool json = false, profiles = false, calibrate = false, self_test = false;
     std::string profile;
     CalibrateSwitches calibration;
   };
@@ -147,6 +148,8 @@ void add_devices(Commands& commands) {
   CLI::Option* calibrate = devices->add_flag("--calibrate", switches->calibrate,
                                              "Measure the device with generated kernels and write its profile where later commands find it");
   calibrate->excludes("--profiles")->excludes("--profile");
+  devices->add_flag("--self-test", switches->self_test, "Compute every function and rule of strict numerics on 2^22 bit patterns and compare the hashes")
+      ->excludes(calibrate)->excludes("--profiles")->excludes("--profile");
   add_device_switches(*devices, switches->calibration.device);
   devices->add_option("--threads", switches->calibration.device.threads, "Threads of a CPU backend (default: $CRUCIBLE_THREADS, then all)")
       ->check(CLI::Range(1u, 1000000u));
@@ -154,12 +157,15 @@ void add_devices(Commands& commands) {
   devices->add_option("--rounds", switches->calibration.rounds, "Rounds of each measurement; the median of the better half is kept (default 15)")
       ->check(CLI::Range(1u, 1000u));
   devices->add_option("--largest", switches->calibration.largest_mib, "The largest working set, in MiB (default 256)")->check(CLI::Range(1u, 65536u));
-  for (const char* name : {"--backend", "--device", "--fallback", "--set", "--explain", "--threads", "--output", "--rounds", "--largest"}) {
-    devices->get_option(name)->needs(calibrate);
-  }
-  devices->callback([&commands, switches] {
-    commands.run = [switches] {
+  for (const char* name : {"--output", "--rounds", "--largest"}) devices->get_option(name)->needs(calibrate);
+  devices->callback([&commands, devices, switches] {
+    commands.run = [devices, switches]() -> Result<int> {
       if (switches->calibrate) return calibrate_device(switches->calibration, switches->json);
+      if (switches->self_test) return self_test_device(switches->calibration.device, switches->json);
+      for (const char* name : {"--backend", "--device", "--fallback", "--set", "--explain", "--threads"}) {
+        if (devices->get_option(name)->count() > 0)
+          return Error{ErrorCode::kUsage, fmt::format("{} requires --calibrate or --self-test", name)};
+      }
       if (!switches->profile.empty()) return run_profile(switches->profile, switches->json);
       return switches->profiles ? run_profiles(switches->json) : run_devices(switches->json);
     };

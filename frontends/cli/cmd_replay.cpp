@@ -16,6 +16,7 @@
 #include "core/base/hash.hpp"
 #include "core/graph/reference_composite.hpp"
 #include "core/runtime/predict.hpp"
+#include "core/runtime/self_test.hpp"
 #include "core/trace/trace_file.hpp"
 #include "frontends/aten/lower.hpp"
 #include "frontends/cli/command.hpp"
@@ -179,6 +180,10 @@ Result<int> replay(const ReplayOptions& options) {
   CRUCIBLE_TRY(OpenedDevice opened,
                open_device(options.device, [&] { return workload_of(*program, !options.no_fuse); }, true));
   if (!opened.device) CRUCIBLE_TRY_VOID(check_reference_switches(options));
+  if (opened.device && numerics_of(opened.settings) == kernel::Numerics::kStrict) {
+    progress.say("testing the device");
+    CRUCIBLE_TRY_VOID(runtime::admit_to_strict(opened.device, choices_folder() / "admitted"));
+  }
   CRUCIBLE_TRY(const Tuned tuned, tune(options.tune, *program, opened.device, !options.no_fuse, numerics_of(opened.settings), &progress));
   const char* poison = std::getenv("CRUCIBLE_POISON");
   const runtime::Options session_options{.fuse = !options.no_fuse,

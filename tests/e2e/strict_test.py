@@ -98,6 +98,28 @@ class Strict(e2e_test.Folder):
         done = self.compare("--set", f"backend.cpu.compiler={planted}")
         self.assertIn(f"op {difference['op']}: exp", done.stdout)
 
+    def test_a_device_that_rounds_otherwise_is_not_admitted(self):
+        contracting = self.narrow_compiler("-ffp-contract=fast")
+        setting = ["--set", f"backend.cpu.compiler={contracting}"]
+        environment = {**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder), "CRUCIBLE_CHOICES_DIR": str(self.folder / "choices")}
+        done = crucible("replay", self.trace, "--numerics", "strict", *setting, env=environment)
+        self.assert_refused(done, 4, "cannot be strict", "multiply, then add", "--self-test")
+        self.assertEqual(crucible("replay", self.trace, *setting, env=environment).returncode, 0)
+        done = crucible("devices", "--self-test", "--json", *setting, env=environment)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        document = json.loads(done.stdout)
+        self.assertIs(document["passed"], False)
+        self.assertEqual([item["name"] for item in document["items"] if not item["passed"]], ["power", "multiply, then add"])
+
+    def test_every_device_here_is_admitted(self):
+        backends = ["cpu"] + ["opencl"] * ("opencl:0" in crucible("devices", "--json").stdout)
+        for backend in backends:
+            with self.subTest(backend):
+                done = crucible("devices", "--self-test", "--backend", backend, env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                self.assertIn("admitted to strict numerics", done.stdout)
+        self.assert_refused(crucible("devices", "--threads", 1), 2, "--threads requires --calibrate or --self-test")
+
     def test_comparing_says_what_it_cannot_do(self):
         self.assert_refused(crucible("compare", self.trace, "--backends", "cpu"), 2, "--backends names two")
         self.assert_refused(crucible("compare", self.trace, "--backends", "cpu,nowhere"), 4, "nowhere was not found")

@@ -1,6 +1,7 @@
 """The independent reader and the re-execution, on models that need nothing but torch: every op of a recording can be executed
 again from the file alone, on every path of the recorder, and what is missing or damaged is noticed and named."""
 
+import argparse
 import copy
 import dataclasses
 import os
@@ -20,6 +21,7 @@ import crtrace  # noqa: E402
 import reexecute  # noqa: E402
 import record_models  # noqa: E402
 import run_model  # noqa: E402
+import strict_models  # noqa: E402
 
 BUILD = os.environ.get("CRUCIBLE_BUILD") or sys.exit("set CRUCIBLE_BUILD to the build folder")
 CRUCIBLE = os.path.join(BUILD, "crucible")
@@ -217,6 +219,18 @@ class Recorded(unittest.TestCase):
             with open(damaged, "wb") as file:
                 file.write(whole[:size])
             self.assertRaises(crtrace.BadFile, crtrace.read, damaged)
+
+    def test_strict_replays_have_the_same_bits_on_every_backend(self):
+        told = subprocess.run([CRUCIBLE, "devices", "--json"], capture_output=True, text=True).stdout
+        backends = "cpu,opencl" if "opencl:0" in told else "cpu"
+        arguments = argparse.Namespace(crucible=CRUCIBLE, recordings=self.folder, keep=None, backends=backends)
+        with tempfile.TemporaryDirectory(prefix="crucible-test-") as folder:
+            row = strict_models.row_of(arguments, folder, "dqn")  # whose iterations differ: one is recorded alone
+        self.assertEqual(strict_models.verdict(row), "same bits", row)
+        ran = {"sha256": "a", "verified": True, "time_ns": 1, "why": ""}
+        for other, verdict in ((ran | {"sha256": "b"}, "DIFFER"), (ran | {"verified": False}, "not verified"),
+                               (ran | {"sha256": "", "verified": False}, "one refused"), (ran, "same bits")):
+            self.assertEqual(strict_models.verdict({"failed": "", "strict": {"cpu": ran, "opencl": other}}), verdict)
 
 
 if __name__ == "__main__":

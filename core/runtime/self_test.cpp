@@ -1,0 +1,282 @@
+#include "core/runtime/self_test.hpp"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cstring>
+#include <fstream>
+#include <span>
+
+#include "core/base/hash.hpp"
+#include "core/runtime/device_identity.hpp"
+#include "core/runtime/small_run.hpp"
+
+namespace crucible::runtime {
+namespace {
+
+using graph::OpKind;
+using graph::Operand;
+using graph::ValueId;
+
+constexpr std::int64_t kPatterns = std::int64_t{1} << 18;  // of a round
+constexpr std::uint32_t kPeriod = 1u << 14;                 // rounds that cover all patterns of 32 bits
+constexpr std::int64_t kRows = 37, kSteps = 600, kColumns = 45;  // of the product: two chunks and a part, tiles and rests
+
+/// What is computed from what: x and y are any bits, of m and n numbers of moderate size.
+enum class Shape : std::uint8_t { kOfX, kOfXY, kMultiplyAdd, kConvert, kProduct, kSumOfRows, kSumOfColumns, kScan };
+
+struct Probe {
+  std::string_view name;
+  OpKind kind;
+  Shape shape;
+  std::string_view start_up, on_demand;  // hashes
+  DType dtype = DType::kF32;
+};
+
+// The hashes are those of clang 19 with AVX-512, and the same from gcc 12, AVX2, one thread, PoCL and Intel's OpenCL runtime.
+constexpr Probe kProbes[] = {
+    {"exp", OpKind::kExp, Shape::kOfX, "03dcf1d767647f7e", "4bd747ab30bd909e"},
+    {"exp2", OpKind::kExp2, Shape::kOfX, "30f3545e4b54ba98", "315e1259e5985b8c"},
+    {"expm1", OpKind::kExpm1, Shape::kOfX, "2ee4411244bcb3e6", "f03aafa0ed8557d6"},
+    {"log", OpKind::kLog, Shape::kOfX, "42677c7bf31b038a", "f7c1377dc39bf06a"},
+    {"log1p", OpKind::kLog1p, Shape::kOfX, "df1b0afef11c5aa4", "1991dd3129c9e88a"},
+    {"log2", OpKind::kLog2, Shape::kOfX, "c72c7e15613d5b9d", "52ffc9b22613e19f"},
+    {"log10", OpKind::kLog10, Shape::kOfX, "245e407d4622cb96", "13abf7d803773ee8"},
+    {"tanh", OpKind::kTanh, Shape::kOfX, "72916af96d94f9d1", "4a782abb41f1b5bc"},
+    {"sigmoid", OpKind::kSigmoid, Shape::kOfX, "7ef10669cadba454", "e22e2f77028d6700"},
+    {"erf", OpKind::kErf, Shape::kOfX, "e0e69aba83489bb0", "f6c51488841ec6b7"},
+    {"erfc", OpKind::kErfc, Shape::kOfX, "861fda34e73815b7", "6395055ab74597f9"},
+    {"sin", OpKind::kSin, Shape::kOfX, "d1c20b97d0baf4de", "637e5fd4739d7dec"},
+    {"cos", OpKind::kCos, Shape::kOfX, "a60a196ab682ad48", "c3a76043348f914e"},
+    {"tan", OpKind::kTan, Shape::kOfX, "be5799f5a836e59b", "10fec4ac0b3065ae"},
+    {"asin", OpKind::kAsin, Shape::kOfX, "b0f3a7bf892af3f0", "7ef9f0f349eff09d"},
+    {"acos", OpKind::kAcos, Shape::kOfX, "f154c0ce51ba7849", "7d17890c48466110"},
+    {"atan", OpKind::kAtan, Shape::kOfX, "3e7371a70dc9d996", "5641a941d0680f38"},
+    {"sinh", OpKind::kSinh, Shape::kOfX, "e5f2b354d9bf752e", "17536bbbd1b6a5ba"},
+    {"cosh", OpKind::kCosh, Shape::kOfX, "6c928f834e1923c2", "1f28b447b7a2de87"},
+    {"asinh", OpKind::kAsinh, Shape::kOfX, "0d7694a888e84cf4", "a9d0e9448f9d5747"},
+    {"acosh", OpKind::kAcosh, Shape::kOfX, "89bd1cd6a5966487", "ed0f38bd296ca3e1"},
+    {"atanh", OpKind::kAtanh, Shape::kOfX, "a5610e945fb5acf3", "e1939c0279d87a8d"},
+    {"sqrt", OpKind::kSqrt, Shape::kOfX, "7e658d9a10618395", "3882cee10b4beff8"},
+    {"reciprocal", OpKind::kReciprocal, Shape::kOfX, "5bda0372e3613a73", "a2033263e0c932b6"},
+    {"floor", OpKind::kFloor, Shape::kOfX, "512bd802b39bab6e", "903ec1c65e06c184"},
+    {"ceil", OpKind::kCeil, Shape::kOfX, "0c30b6e024cc2013", "f762fb49c1ee9147"},
+    {"round", OpKind::kRound, Shape::kOfX, "f75d56842e1732a4", "20ab9513fe433be5"},
+    {"reciprocal sqrt", OpKind::kReciprocalSqrt, Shape::kOfX, "58acc258d6e75a01", "b80c0f38ad9dc9cb"},
+    {"add", OpKind::kAdd, Shape::kOfXY, "75f82d171093068e", "5a2b7465beaf1d35"},
+    {"subtract", OpKind::kSubtract, Shape::kOfXY, "a11bfeef7a5c1c7a", "212618eef3b04a2b"},
+    {"multiply", OpKind::kMultiply, Shape::kOfXY, "12855bf10e09e407", "a3ec1ddf7fd8c812"},
+    {"divide", OpKind::kDivide, Shape::kOfXY, "5e04cb165d4b2e01", "16956142a632a6c4"},
+    {"remainder", OpKind::kRemainder, Shape::kOfXY, "3d3748f018027ba9", "cb4a2008098a826a"},
+    {"maximum", OpKind::kMaximum, Shape::kOfXY, "8931c8fb71829d45", "b2b0cff5e2bec997"},
+    {"minimum", OpKind::kMinimum, Shape::kOfXY, "f17ffa8b40e29897", "be1c5c9fe02ced53"},
+    {"power", OpKind::kPower, Shape::kOfXY, "ecce9609aef3c863", "432cc11b78454bf6"},
+    {"atan2", OpKind::kAtan2, Shape::kOfXY, "b6b58e8aedd73c73", "4b0240b1b2ed06d9"},
+    {"multiply, then add", OpKind::kAdd, Shape::kMultiplyAdd, "f027183f83281ebc", "69238c3ebcf3267f"},
+    {"to f16", OpKind::kCopy, Shape::kConvert, "efd55627fd0e4acf", "fac6b6b67abb1cbb", DType::kF16},
+    {"to bf16", OpKind::kCopy, Shape::kConvert, "140b4b662678b751", "a07b63253cd274c2", DType::kBF16},
+    {"to i32", OpKind::kCopy, Shape::kConvert, "7b650011239609a7", "972206b0d23526da", DType::kI32},
+    {"product", OpKind::kMatMul, Shape::kProduct, "2660538268577992", "b682eb66a0738fb3"},
+    {"sum of rows", OpKind::kReduceSum, Shape::kSumOfRows, "8141830cf448c0e4", "48abaa8a9a9bd8a2"},
+    {"sum of columns", OpKind::kReduceSum, Shape::kSumOfColumns, "1cd56250668649c9", "e862922828a4aae5"},
+    {"cumulative sum", OpKind::kScanSum, Shape::kScan, "26e5589256bb9e15", "a4871f1374b78d4a"},
+};
+
+constexpr std::uint32_t mix(std::uint32_t x) {
+  x ^= x >> 16, x *= 0x7feb352du, x ^= x >> 15, x *= 0x846ca68bu;
+  return x ^ (x >> 16);
+}
+
+/// Pattern i of a round: over all rounds each pattern of 32 bits is x once.
+std::uint32_t pattern_x(std::uint32_t i, std::uint32_t round) {
+  return i * kPeriod + ((round * 9973u + mix(i)) % kPeriod);
+}
+std::uint32_t pattern_y(std::uint32_t i, std::uint32_t round) { return mix(i ^ mix(round + 1)); }
+/// A multiple of 2^-20 of magnitude below 16: sums round, and nothing overflows.
+float moderate(std::uint32_t i) {
+  const std::uint32_t bits = mix(i + 77);
+  return (static_cast<float>(bits >> 8) - 0x1p23f) * 0x1p-23f * static_cast<float>(1u << (bits & 3u));
+}
+
+struct Test {
+  graph::Program program;
+  std::vector<ValueId> results;  // one per probe
+};
+
+class Builder {
+ public:
+  Test build() {
+    x_ = input({kPatterns});
+    y_ = input({kPatterns});
+    m_ = input({kRows, kSteps});
+    n_ = input({kSteps, kColumns});
+    for (const Probe& probe : kProbes) test_.results.push_back(add(probe));
+    test_.program.iterations = 1;
+    return std::move(test_);
+  }
+
+ private:
+  ValueId value(graph::ValueKind kind, DType dtype, const std::vector<std::int64_t>& sizes) {
+    graph::Value value;
+    value.kind = kind;
+    value.dtype = dtype;
+    value.elements = graph::View::contiguous(sizes).elements();
+    if (kind == graph::ValueKind::kTemporary) value.producer = static_cast<graph::OpId>(test_.program.ops.size());
+    test_.program.values.push_back(value);
+    return static_cast<ValueId>(test_.program.values.size() - 1);
+  }
+  Operand input(const std::vector<std::int64_t>& sizes) {
+    const ValueId id = value(graph::ValueKind::kInput, DType::kF32, sizes);
+    test_.program.inputs.push_back({id, {0}, false});
+    return whole(id, sizes);
+  }
+  static Operand whole(ValueId id, const std::vector<std::int64_t>& sizes) {
+    Operand operand;
+    operand.value = id;
+    operand.view = graph::View::contiguous(sizes);
+    return operand;
+  }
+  Operand op(OpKind kind, std::vector<Operand> inputs, const std::vector<std::int64_t>& sizes, DType dtype = DType::kF32,
+             std::vector<std::int64_t> dims = {}) {
+    const Operand result = whole(value(graph::ValueKind::kTemporary, dtype, sizes), sizes);
+    graph::Op made;
+    made.kind = kind;
+    made.inputs = std::move(inputs);
+    made.outputs = {result};
+    made.attributes.dims = std::move(dims);
+    test_.program.ops.push_back(std::move(made));
+    return result;
+  }
+
+  ValueId add(const Probe& probe) {
+    Operand result;
+    switch (probe.shape) {
+      case Shape::kOfX:
+        result = op(probe.kind, {x_}, {kPatterns});
+        break;
+      case Shape::kOfXY:
+        result = op(probe.kind, {x_, y_}, {kPatterns});
+        break;
+      case Shape::kMultiplyAdd:
+        // Of moderate numbers: of any two, one mostly vanishes beside the other, and a missing rounding with it.
+        result = op(OpKind::kAdd, {op(OpKind::kMultiply, {m_, m_}, {kRows, kSteps}), m_}, {kRows, kSteps});
+        break;
+      case Shape::kConvert:
+        result = op(OpKind::kCopy, {x_}, {kPatterns}, probe.dtype);
+        break;
+      case Shape::kProduct:
+        result = op(OpKind::kMatMul, {m_, n_}, {kRows, kColumns});
+        break;
+      case Shape::kSumOfRows:
+        result = reduced(OpKind::kReduceSum, 1, {kRows, 1});
+        break;
+      case Shape::kSumOfColumns:
+        result = reduced(OpKind::kReduceSum, 0, {1, kSteps});
+        break;
+      case Shape::kScan:
+        result = op(OpKind::kScanSum, {m_}, {kRows, kSteps}, DType::kF32, {1});
+        break;
+    }
+    test_.program.outputs.push_back({.name = std::string(probe.name), .operand = result, .recorded = {}, .blobs = {0}});
+    return result.value;
+  }
+  Operand reduced(OpKind kind, std::int64_t dim, const std::vector<std::int64_t>& sizes) {
+    return op(kind, {m_}, sizes, DType::kF32, {dim});
+  }
+
+  Test test_;
+  Operand x_, y_, m_, n_;
+};
+
+template <class T>
+void one_nan(std::vector<std::byte>& bytes, T magnitude, T infinity, T nan) {
+  for (std::size_t at = 0; at < bytes.size(); at += sizeof(T)) {
+    T bits;
+    std::memcpy(&bits, bytes.data() + at, sizeof(T));
+    if ((bits & magnitude) > infinity) std::memcpy(bytes.data() + at, &nan, sizeof(T));
+  }
+}
+
+void one_nan(std::vector<std::byte>& bytes, DType dtype) {
+  if (dtype == DType::kF32) one_nan<std::uint32_t>(bytes, 0x7fffffffu, 0x7f800000u, 0x7fc00000u);
+  if (dtype == DType::kF16) one_nan<std::uint16_t>(bytes, 0x7fff, 0x7c00, 0x7e00);
+  if (dtype == DType::kBF16) one_nan<std::uint16_t>(bytes, 0x7fff, 0x7f80, 0x7fc0);
+}
+
+template <class T>
+std::span<const std::byte> bytes_of(const std::vector<T>& numbers) {
+  return std::as_bytes(std::span(numbers));
+}
+
+Result<void> write_moderate(SmallRun& run, ValueId value, std::int64_t elements, std::uint32_t first) {
+  std::vector<float> numbers;
+  for (std::int64_t i = 0; i < elements; ++i) numbers.push_back(moderate(first + static_cast<std::uint32_t>(i)));
+  return run.write(value, bytes_of(numbers));
+}
+
+}  // namespace
+
+bool SelfTest::passed() const {
+  for (const SelfTestItem& item : items) {
+    if (!item.passed()) return false;
+  }
+  return true;
+}
+
+std::string SelfTest::failed() const {
+  std::string names;
+  for (const SelfTestItem& item : items) {
+    if (!item.passed()) names += fmt::format("{}{}", names.empty() ? "" : ", ", item.name);
+  }
+  return names;
+}
+
+Result<SelfTest> self_test(const std::shared_ptr<backend::Device>& device, std::uint32_t rounds) {
+  if (rounds != kStartUpRounds && rounds != kLongRounds)
+    return Error{ErrorCode::kUsage, fmt::format("a self-test has {} or {} rounds, not {}", kStartUpRounds, kLongRounds, rounds)};
+  Test test = Builder().build();
+  CRUCIBLE_TRY(SmallRun run, SmallRun::make(device, test.program, kernel::Numerics::kStrict, false));
+  std::vector<Sha256> hashes(std::size(kProbes));
+  std::vector<std::uint32_t> x(kPatterns), y(kPatterns);
+  for (std::uint32_t round = 0; round < rounds; ++round) {
+    for (std::uint32_t i = 0; i < kPatterns; ++i) x[i] = pattern_x(i, round), y[i] = pattern_y(i, round);
+    CRUCIBLE_TRY_VOID(run.write(0, bytes_of(x)));
+    CRUCIBLE_TRY_VOID(run.write(1, bytes_of(y)));
+    CRUCIBLE_TRY_VOID(write_moderate(run, 2, kRows * kSteps, round << 16));
+    CRUCIBLE_TRY_VOID(write_moderate(run, 3, kSteps * kColumns, (round + 100) << 16));
+    CRUCIBLE_TRY_VOID(run.run());
+    for (std::size_t i = 0; i < std::size(kProbes); ++i) {
+      CRUCIBLE_TRY(std::vector<std::byte> bytes, run.read(test.results[i]));
+      one_nan(bytes, test.program.values[test.results[i]].dtype);
+      hashes[i].update(bytes);
+    }
+  }
+  SelfTest result;
+  result.samples = static_cast<std::uint64_t>(kPatterns) * rounds;
+  for (std::size_t i = 0; i < std::size(kProbes); ++i) {
+    const std::string_view expected = rounds == kStartUpRounds ? kProbes[i].start_up : kProbes[i].on_demand;
+    result.items.push_back({kProbes[i].name, std::string(expected), hashes[i].finish().hex().substr(0, 16)});
+  }
+  return result;
+}
+
+Result<void> admit_to_strict(const std::shared_ptr<backend::Device>& device, const std::filesystem::path& folder) {
+  std::string key = identity_of(*device);
+  for (const Probe& probe : kProbes) key += probe.start_up;
+  const std::filesystem::path verdict = folder / sha256(std::as_bytes(std::span(key))).hex();
+  std::error_code error;
+  if (!folder.empty() && std::filesystem::exists(verdict, error)) return {};
+  CRUCIBLE_TRY(const SelfTest test, self_test(device, kStartUpRounds));
+  if (!test.passed()) {
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("device {} ({}) cannot be strict: in the self-test its results of {} are not the named ones\ncrucible devices "
+                             "--self-test shows all; --numerics fast runs here, within tolerances",
+                             device->info().id, device->info().name, test.failed())};
+  }
+  if (folder.empty()) return {};
+  std::filesystem::create_directories(folder, error);
+  std::ofstream(verdict) << "admitted to strict numerics\n" << identity_of(*device);  // where it cannot be kept, it is tested again
+  return {};
+}
+
+}  // namespace crucible::runtime

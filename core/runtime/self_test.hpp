@@ -1,0 +1,43 @@
+// Whether a device computes what strict numerics name: one kernel of each function and rule on bit patterns from all over, and
+// the hash of the results beside the one that every admitted device has. What a device says of itself does not count.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/result.hpp"
+#include "plugins/loader/backend.hpp"
+
+namespace crucible::runtime {
+
+struct SelfTestItem {
+  std::string_view name;        // "exp", "multiply, then add"
+  std::string expected, found;  // the first 16 digits of the SHA-256 of all results, NaN of any sign and payload one
+  bool passed() const { return expected == found; }
+};
+
+struct SelfTest {
+  std::vector<SelfTestItem> items;
+  std::uint64_t samples = 0;  // bit patterns of an operand
+  bool passed() const;
+  /// "exp, divide": the items that did not.
+  std::string failed() const;
+};
+
+/// How many rounds of 2^18 patterns have known hashes: few where a program waits for it, many on demand.
+inline constexpr std::uint32_t kStartUpRounds = 1, kLongRounds = 16;
+
+/// Runs the test. Of the 2^32 patterns of a float, 2^14 rounds would cover each once. Errors: those of compiling and running;
+/// kUsage for a number of rounds without known hashes.
+Result<SelfTest> self_test(const std::shared_ptr<backend::Device>& device, std::uint32_t rounds);
+
+/// Refuses a device that does not pass. The verdict of one that does is kept in `folder`, and the test left out when it is there
+/// for exactly this device, driver, compiler and version; an empty path keeps nothing. Errors: kUnavailable, naming what
+/// failed; those of self_test().
+Result<void> admit_to_strict(const std::shared_ptr<backend::Device>& device, const std::filesystem::path& folder);
+
+}  // namespace crucible::runtime

@@ -1,0 +1,12 @@
+// `crucible devices --self-test`: whether a device computes what strict numerics name.
+#pragma once
+
+#include "core/base/result.hpp"
+#include "frontends/cli/open_device.hpp"
+
+namespace crucible::cli {
+
+/// Opens, tests and prints; 1 when anything differs. Errors: those of open_device() and runtime::self_test().
+Result<int> self_test_device(const DeviceChoice& choice, bool json);
+
+}  // namespace crucible::cli
