@@ -126,7 +126,7 @@ TEST(Recompute, RunsTheSameKernelsOnTheSameBits) {
   ASSERT_TRUE(kernels) << kernels.error().message;
   for (const Case& it : cases) {
     for (const bool in_place : {false, true}) {
-      const kernel::HostOptions options{.in_place = in_place};
+      const kernel::RunOptions options{.in_place = in_place};
       const auto before = kernel::run_on_host(it.random.program, it.schedule, *kernels, it.random.values, it.random.slots, options);
       const auto after = kernel::run_on_host(it.rebuilt.program, it.rebuilt.schedule, *kernels, it.random.values, it.random.slots, options);
       ASSERT_TRUE(before && after);

@@ -44,20 +44,6 @@ int run_program(const std::vector<std::string>& arguments, const std::filesystem
   return WEXITSTATUS(status);
 }
 
-/// Values that share one buffer, as parents of a forest.
-std::vector<graph::ValueId> shared_buffers(const graph::Program& program, const Schedule& schedule, bool in_place) {
-  std::vector<graph::ValueId> root(program.values.size());
-  for (graph::ValueId v = 0; v < root.size(); ++v) root[v] = v;
-  if (!in_place) return root;
-  // In the order of the steps, so that an operand already has its final root.
-  for (std::uint32_t s = 0; s < schedule.steps.size(); ++s) {
-    for (const InPlace& pair : schedule.in_place) {
-      if (pair.step == s) root[pair.result] = root[pair.operand];
-    }
-  }
-  return root;
-}
-
 }  // namespace
 
 std::string HostKernels::compiler() {
@@ -129,39 +115,16 @@ HostKernels::~HostKernels() {
 
 Result<std::vector<graph::Bytes>> run_on_host(const graph::Program& program, const Schedule& schedule,
                                               const HostKernels& kernels, std::vector<graph::Bytes> values,
-                                              const std::vector<double>& slots, const HostOptions& options) {
-  values.resize(program.values.size());
-  const auto root = shared_buffers(program, schedule, options.in_place);
-  for (graph::ValueId v = 0; v < values.size(); ++v) {
-    const std::size_t bytes =
-        static_cast<std::size_t>(program.values[v].elements) * size_bytes(program.values[v].dtype);
-    if (program.values[v].kind == graph::ValueKind::kTemporary && root[v] == v)
-      values[v].assign(bytes, options.poison ? std::byte{0xa5} : std::byte{0});
-  }
-  for (const Step& step : schedule.steps) {
-    if (step.kind == StepKind::kTransfer) {
-      values[root[step.buffers[1].value]] = values[root[step.buffers[0].value]];
-      continue;
-    }
-    if (step.kind != StepKind::kLaunch) return Error{ErrorCode::kInternal, "the host executor has no library"};
-    const auto function = reinterpret_cast<KernelFunction>(kernels.symbol(schedule.kernels[step.kernel].name));
-    if (function == nullptr) return Error{ErrorCode::kInternal, "no kernel " + schedule.kernels[step.kernel].name};
+                                              const std::vector<double>& slots, const RunOptions& options) {
+  return run_schedule(program, schedule, std::move(values), slots, options, [&](const Launch& launch) -> Result<void> {
+    const std::string& name = schedule.kernels[launch.step.kernel].name;
+    const auto function = reinterpret_cast<KernelFunction>(kernels.symbol(name));
+    if (function == nullptr) return Error{ErrorCode::kInternal, "no kernel " + name};
     std::vector<void*> buffers;
-    for (const BufferArgument& argument : step.buffers) buffers.push_back(values[root[argument.value]].data());
-    std::vector<double> scalars;
-    for (const graph::Scalar& scalar : step.scalars) {
-      const double fixed = scalar.is_integer ? static_cast<double>(scalar.integer) : scalar.real;
-      scalars.push_back(scalar.slot == graph::kNone ? fixed : slots[scalar.slot]);
-    }
-    for (int piece = options.pieces - 1; piece >= 0; --piece) {
-      const std::int64_t begin = step.grid * piece / options.pieces, end = step.grid * (piece + 1) / options.pieces;
-      if (begin < end) function(buffers.data(), scalars.data(), begin, end);
-    }
-  }
-  for (graph::ValueId v = 0; v < values.size(); ++v) {
-    if (root[v] != v) values[v] = values[root[v]];
-  }
-  return values;
+    for (graph::Bytes* buffer : launch.buffers) buffers.push_back(buffer->data());
+    function(buffers.data(), launch.scalars.data(), launch.begin, launch.end);
+    return {};
+  });
 }
 
 }  // namespace crucible::kernel

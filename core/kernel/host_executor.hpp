@@ -10,6 +10,7 @@
 #include "core/base/result.hpp"
 #include "core/graph/program.hpp"
 #include "core/graph/reference_numbers.hpp"
+#include "core/kernel/run_schedule.hpp"
 #include "core/kernel/schedule.hpp"
 
 namespace crucible::kernel {
@@ -35,16 +36,10 @@ class HostKernels {
   void* handle_ = nullptr;
 };
 
-struct HostOptions {
-  bool in_place = false;  // operands and results of Schedule::in_place share memory
-  int pieces = 1;         // each grid is run in so many slices, last slice first
-  bool poison = true;     // results start as garbage
-};
-
 /// Runs one iteration. `values` as for graph::run_iteration. Returns all buffers.
 /// Errors: kInternal when a step is a library call or names what does not exist.
 Result<std::vector<graph::Bytes>> run_on_host(const graph::Program& program, const Schedule& schedule,
                                               const HostKernels& kernels, std::vector<graph::Bytes> values,
-                                              const std::vector<double>& slots, const HostOptions& options);
+                                              const std::vector<double>& slots, const RunOptions& options);
 
 }  // namespace crucible::kernel

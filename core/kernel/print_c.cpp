@@ -251,8 +251,8 @@ class Printer {
         return fmt::format("a{}[{}]", e.id, expr(e.in[0]));
       case Operation::kConvert:
         return convert(e);
-      case Operation::kAssume:
-        return expr(e.in[0]);
+      case Operation::kAssume:  // for readers; and kernels that rely on different things are different kernels
+        return fmt::format("{} /* in [{}, {}] */", expr(e.in[0]), e.integer, e.high);
       case Operation::kNegate:
         return fmt::format("({})-{}", c_type(e.type), expr(e.in[0]));
       case Operation::kNot:

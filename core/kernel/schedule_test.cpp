@@ -19,8 +19,8 @@ using graph::Operand;
 using graph::OpKind;
 
 /// Programs of growing size with seeds from 12 * `batch`.
-void compare_random_programs(int batch, Numerics numerics) {
-  if (HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
+void compare_random_programs(int batch, Numerics numerics, Executors executors = Executors::kCompiledAndInterpreted) {
+  if (executors == Executors::kCompiledAndInterpreted && HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
   constexpr int kPrograms = 12;
   std::deque<TestProgram> programs;
   std::vector<const TestProgram*> list;
@@ -35,16 +35,17 @@ void compare_random_programs(int batch, Numerics numerics) {
     test.slots = std::move(random.slots);
     list.push_back(&test);
   }
-  for (const std::string& failure : run_and_compare(list, nullptr, numerics)) {
+  for (const std::string& failure : run_and_compare(list, nullptr, numerics, executors)) {
     ADD_FAILURE() << "seeds from " << batch * kPrograms << ": " << failure;
     return;
   }
 }
 
-/// CRUCIBLE_RANDOM_BATCHES in the environment makes it more, in tests that are named without their number.
-int batches() {
-  const char* text = std::getenv("CRUCIBLE_RANDOM_BATCHES");
-  return text == nullptr ? 4 : std::max(1, std::atoi(text));
+/// A number in the environment, in tests that are named without it: CRUCIBLE_RANDOM_BATCHES is how many batches are compiled,
+/// CRUCIBLE_INTERPRETED_PROGRAMS how many programs the interpreter alone runs.
+int environment(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::max(1, std::atoi(text));
 }
 
 class RandomPrograms : public ::testing::TestWithParam<int> {};
@@ -54,7 +55,22 @@ TEST_P(RandomPrograms, AgreeWithTheInterpreter) { compare_random_programs(GetPar
 /// Others than those above.
 TEST_P(RandomPrograms, HaveTheSameBitsFusedAndUnfusedWhenStrict) { compare_random_programs(1000 + GetParam(), Numerics::kStrict); }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomPrograms, ::testing::Range(0, batches()));
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomPrograms, ::testing::Range(0, environment("CRUCIBLE_RANDOM_BATCHES", 4)));
+
+/// Without a compiler there is time for many more. Fused and unfused, in place and in slices, every access watched.
+TEST(InterpretedPrograms, AgreeWithTheReferenceFusedAndUnfused) {
+  for (int batch = 0; batch * 12 < environment("CRUCIBLE_INTERPRETED_PROGRAMS", 500); ++batch) {
+    compare_random_programs(2000 + batch, Numerics::kFast, Executors::kInterpreted);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(InterpretedPrograms, HaveTheSameBitsFusedAndUnfusedWhenStrict) {
+  for (int batch = 0; batch * 12 < environment("CRUCIBLE_INTERPRETED_PROGRAMS", 500); ++batch) {
+    compare_random_programs(100000 + batch, Numerics::kStrict, Executors::kInterpreted);
+    if (HasFailure()) return;
+  }
+}
 
 /// layer_norm(x) * gamma + beta over the last dimension, x of [rows, width].
 Operand layer_norm(TestProgram& t, const Operand& x, const Operand& gamma, const Operand& beta) {

@@ -136,7 +136,7 @@ Operand reshaped(const Operand& operand, const Sizes& sizes) {
   return result;
 }
 
-std::string difference(const graph::Program& program, ValueId v, const Bytes& got, const Bytes& want) {
+std::string difference(const graph::Program& program, ValueId v, const Bytes& got, const Bytes& want, double slack) {
   const graph::Value& value = program.values[v];
   const auto view = View::contiguous({value.elements});
   const auto a = graph::load(got, value.dtype, view), b = graph::load(want, value.dtype, view);
@@ -149,7 +149,7 @@ std::string difference(const graph::Program& program, ValueId v, const Bytes& go
   if (value.dtype == DType::kF64) unit = 1e-9;
   if (value.dtype == DType::kF16) unit = 1e-2;
   if (value.dtype == DType::kBF16) unit = 5e-2;
-  const double bound = a.is_integer ? 0 : unit * largest;
+  const double bound = a.is_integer ? 0 : slack * unit * largest;
   for (std::size_t i = 0; i < a.size(); ++i) {
     const double x = a.as_real(i), y = b.as_real(i);
     if (x == y || (std::isnan(x) && std::isnan(y)) || std::fabs(x - y) <= bound) continue;
@@ -181,10 +181,14 @@ std::size_t count_other_bits(const graph::Value& value, const Bytes& a, const By
 /// What came out of the first run of a strict case, for the others to repeat.
 using FirstRun = std::optional<std::vector<Bytes>>;
 
-void compare(const Case& entry, const Schedule& schedule, const HostKernels& kernels, const HostOptions& options,
-             const std::vector<Bytes>& want, const std::string& what, FirstRun& first, std::vector<std::string>& failures) {
+/// The interpreter adds a fast sum's terms one by one, compiled kernels in as many chains as a vector has lanes.
+constexpr double kSerialSums = 8;
+
+/// Judges what a run of `schedule` gave.
+void compare(const Case& entry, const Schedule& schedule, const Result<std::vector<Bytes>>& got, const RunOptions& options,
+             const std::vector<Bytes>& want, const std::string& what, FirstRun& first, std::vector<std::string>& failures,
+             double slack = 1) {
   const TestProgram& test = *entry.test;
-  auto got = run_on_host(test.program, schedule, kernels, test.values, test.slots, options);
   if (!got) {
     failures.push_back(what + ": " + got.error().message);
     return;
@@ -201,7 +205,7 @@ void compare(const Case& entry, const Schedule& schedule, const HostKernels& ker
     if (!first) first = *got;
   }
   const auto check = [&](ValueId v) {
-    if (std::string text = difference(test.program, v, (*got)[v], want[v]); !text.empty()) {
+    if (std::string text = difference(test.program, v, (*got)[v], want[v], slack); !text.empty()) {
       failures.push_back(fmt::format("{}: {}\n{}", what, text, graph::to_text(test.program)));
     }
   };
@@ -211,6 +215,11 @@ void compare(const Case& entry, const Schedule& schedule, const HostKernels& ker
   for (ValueId v = 0; v < want.size(); ++v) {
     if (schedule.materialized[v]) check(v);
   }
+}
+
+Result<std::vector<Bytes>> interpret_watched(const TestProgram& test, const Schedule& schedule, const RunOptions& options) {
+  CRUCIBLE_TRY(const ScheduleInterpreter interpreter, ScheduleInterpreter::create(test.program, schedule));
+  return interpreter.run(test.program, schedule, test.values, test.slots, options, true);
 }
 
 /// Schedules both ways; "" or why not.
@@ -229,7 +238,7 @@ std::string make_schedules(Case& entry, Numerics numerics) {
 }  // namespace
 
 std::vector<std::string> run_and_compare(const std::vector<const TestProgram*>& programs,
-                                         std::vector<std::size_t>* fused_steps, Numerics numerics) {
+                                         std::vector<std::size_t>* fused_steps, Numerics numerics, Executors executors) {
   std::vector<std::string> failures;
   std::deque<Case> cases;
   std::vector<const Schedule*> schedules;
@@ -243,19 +252,34 @@ std::vector<std::string> run_and_compare(const std::vector<const TestProgram*>& 
     schedules.push_back(&entry.plain);
     if (fused_steps != nullptr) fused_steps->push_back(entry.fused.steps.size());
   }
-  auto kernels = HostKernels::compile(schedules);
-  if (!kernels) return {kernels.error().message};
+  const bool is_compiled = executors == Executors::kCompiledAndInterpreted;
+  std::optional<HostKernels> kernels;
+  if (is_compiled) {
+    auto compiled = HostKernels::compile(schedules);
+    if (!compiled) return {compiled.error().message};
+    kernels = *std::move(compiled);
+  }
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const Case& entry = cases[i];
     auto want = graph::run_iteration(entry.test->program, entry.test->values, entry.test->slots);
     if (!want) return {fmt::format("program {}: {}", i, want.error().message)};
-    const std::string what = fmt::format("program {}, ", i);
     FirstRun first;
-    compare(entry, entry.plain, *kernels, {}, *want, what + "one kernel per op", first, failures);
-    compare(entry, entry.plain, *kernels, {.in_place = true, .pieces = 2}, *want, what + "one kernel per op, in place", first,
-            failures);
-    compare(entry, entry.fused, *kernels, {}, *want, what + "fused", first, failures);
-    compare(entry, entry.fused, *kernels, {.in_place = true, .pieces = 3}, *want, what + "fused, in place", first, failures);
+    const auto run = [&](const Schedule& schedule, const RunOptions& options, const std::string& what) {
+      const auto got = run_on_host(entry.test->program, schedule, *kernels, entry.test->values, entry.test->slots, options);
+      compare(entry, schedule, got, options, *want, fmt::format("program {}, {}", i, what), first, failures);
+    };
+    if (is_compiled) {
+      run(entry.plain, {}, "one kernel per op");
+      run(entry.plain, {.in_place = true, .pieces = 2}, "one kernel per op, in place");
+      run(entry.fused, {}, "fused");
+      run(entry.fused, {.in_place = true, .pieces = 3}, "fused, in place");
+    }
+    const auto interpreted = [&](const Schedule& schedule, const RunOptions& options, const std::string& what) {
+      const auto got = interpret_watched(*entry.test, schedule, options);
+      compare(entry, schedule, got, options, *want, fmt::format("program {}, interpreted {}", i, what), first, failures, kSerialSums);
+    };
+    interpreted(entry.plain, {.pieces = 2}, "one kernel per op");
+    interpreted(entry.fused, {.in_place = true, .pieces = 3}, "fused, in place");
   }
   return failures;
 }

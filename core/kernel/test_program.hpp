@@ -53,15 +53,20 @@ graph::Operand expanded(graph::Operand operand, const Sizes& sizes);
 graph::Operand permuted(const graph::Operand& operand, const std::vector<std::size_t>& order);
 graph::Operand reshaped(const graph::Operand& operand, const Sizes& sizes);
 
-/// "" when `got` holds what `want` holds, within a bound relative to the buffer's largest number; else what differs.
+/// "" when `got` holds what `want` holds, within a bound (times `slack`) relative to the buffer's largest number; else what differs.
 std::string difference(const graph::Program& program, graph::ValueId value, const graph::Bytes& got,
-                       const graph::Bytes& want);
+                       const graph::Bytes& want, double slack = 1);
+
+/// Who runs the kernels: clang's text on the host and the interpreter of the kernel IR, or the interpreter alone, which needs
+/// no compiler and takes a fiftieth of the time.
+enum class Executors { kCompiledAndInterpreted, kInterpreted };
 
 /// Schedules the program with and without fusion, checks both schedules, runs them in several ways and compares the
-/// kept values and states with the interpreter: one failure text per difference. `fused_steps` gets the number of
+/// kept values and states with the reference interpreter: one failure text per difference. `fused_steps` gets the number of
 /// steps of the fused schedule. Programs are compiled together. kStrict: what is kept has equal bits in all runs.
 std::vector<std::string> run_and_compare(const std::vector<const TestProgram*>& programs,
                                          std::vector<std::size_t>* fused_steps = nullptr,
-                                         Numerics numerics = Numerics::kFast);
+                                         Numerics numerics = Numerics::kFast,
+                                         Executors executors = Executors::kCompiledAndInterpreted);
 
 }  // namespace crucible::kernel

@@ -140,10 +140,13 @@ class Session {
   static Result<std::unique_ptr<Session>> create(std::shared_ptr<const graph::Program> program,
                                                  std::shared_ptr<const trace::BlobStore> blobs,
                                                  std::shared_ptr<backend::Device> device, const Options& options);
-  /// Without a device: the reference interpreter (core/graph/reference.hpp) runs every op in double precision and exact
-  /// integers, each value in memory of its own. schedule() and placement() stay empty. Errors: those of loading.
+  /// Without a device, each value in memory of its own. kFast: the reference interpreter (core/graph/reference.hpp) runs every op in
+  /// double precision and exact integers. kStrict: the interpreter of the kernel IR (core/kernel/interpreter.hpp) runs the kernels
+  /// that a device would compile, and ends with the bits that every device must end with. schedule() and placement() stay empty.
+  /// Errors: those of loading, and in strict numerics of scheduling.
   static Result<std::unique_ptr<Session>> create_reference(std::shared_ptr<const graph::Program> program,
-                                                           std::shared_ptr<const trace::BlobStore> blobs);
+                                                           std::shared_ptr<const trace::BlobStore> blobs,
+                                                           kernel::Numerics numerics = kernel::Numerics::kFast);
   ~Session();
   /// Loads iteration `index`'s inputs and slots, runs it once and reads the outputs. Call with 0, 1, ... in order.
   Result<IterationResult> run(std::uint32_t index);

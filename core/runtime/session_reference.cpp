@@ -1,5 +1,5 @@
-// A session without a device: the reference interpreter of core/graph runs the program on the host. No schedule, no plan,
-// no kernels; everything else (states, inputs, slots, outputs, verification) is as with a device.
+// A session without a device: the reference interpreter of core/graph runs the program on the host, or in strict numerics that of
+// core/kernel its kernels. No plan, no compiler; everything else (states, inputs, slots, outputs, verification) is as with a device.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace crucible::runtime {
 
 Result<std::unique_ptr<Session>> Session::create_reference(std::shared_ptr<const graph::Program> program,
-                                                           std::shared_ptr<const trace::BlobStore> blobs) {
+                                                           std::shared_ptr<const trace::BlobStore> blobs, kernel::Numerics numerics) {
   if (!program || !blobs) return Error{ErrorCode::kInternal, "a session needs a program and blobs"};
   if (!graph::opaque_uses(*program).empty()) {
     return Error{ErrorCode::kBadInput, graph::opaque_list(*program) + "\nthe reference interpreter runs neutral ops alone"};
@@ -21,6 +21,11 @@ Result<std::unique_ptr<Session>> Session::create_reference(std::shared_ptr<const
   state.program = std::move(program);
   state.blobs = std::move(blobs);
   state.interpreted.emplace().values.resize(state.program->values.size());
+  if (numerics == kernel::Numerics::kStrict) {
+    CRUCIBLE_TRY(kernel::Schedule schedule, kernel::schedule(*state.program, {.claims = {}, .numerics = numerics}));
+    CRUCIBLE_TRY(kernel::ScheduleInterpreter interpreter, kernel::ScheduleInterpreter::create(*state.program, schedule));
+    state.interpreted->kernels.emplace(std::move(schedule), std::move(interpreter));
+  }
   CRUCIBLE_TRY_VOID(state.load_states());
   CRUCIBLE_TRY_VOID(state.load_constants());
   return session;
@@ -38,7 +43,9 @@ void Session::State::carry_interpreted_states() {
 }
 
 Result<void> Session::State::interpret() {
-  auto ran = graph::run_iteration(*program, std::move(interpreted->values), interpreted->slots);
+  auto ran = interpreted->kernels ? interpreted->kernels->interpreter.run(*program, interpreted->kernels->schedule,
+                                                                          std::move(interpreted->values), interpreted->slots, {}, false)
+                                  : graph::run_iteration(*program, std::move(interpreted->values), interpreted->slots);
   if (!ran) {
     interpreted->values.assign(program->values.size(), {});  // reset() loads everything again
     return ran.error();

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/graph/reference.hpp"
+#include "core/kernel/run_schedule.hpp"
 #include "core/runtime/arrange.hpp"
 #include "core/runtime/noise.hpp"
 #include "core/runtime/refusals.hpp"
@@ -44,8 +45,14 @@ struct Session::State {
   std::vector<Piece> pieces;
   std::vector<std::byte> host_arena;  // what waits on the host, as Placement::host_plan says
   std::uint32_t loaded_iteration = 0;  // whose inputs transfers bring
-  /// A session without a device: the reference interpreter, with a buffer of its own for every value.
+  /// A session without a device: an interpreter, with a buffer of its own for every value.
   struct Interpreted {
+    /// Strict numerics: the kernels of a schedule. Else the reference interpreter runs the ops.
+    struct Kernels {
+      kernel::Schedule schedule;
+      kernel::ScheduleInterpreter interpreter;
+    };
+    std::optional<Kernels> kernels;
     std::vector<graph::Bytes> values;
     std::vector<double> slots;
     bool is_run = false;  // then State::end has what State::start takes over before the next iteration

@@ -60,10 +60,7 @@ Result<Side> open_side(const CompareOptions& options, const std::string& backend
   CRUCIBLE_TRY(OpenedDevice opened, open_device(choice_of(options, backend), nullptr, true));
   Side side{.opened = std::move(opened), .session = nullptr, .name = kReferenceBackend};
   if (!side.opened.device) {
-    if (numerics_of(side.opened.settings) == kernel::Numerics::kStrict) {
-      return Error{ErrorCode::kUsage, "the reference interpreter sums in double precision: it is no side of a strict comparison"};
-    }
-    CRUCIBLE_TRY(side.session, runtime::Session::create_reference(program, trace.blob_store));
+    CRUCIBLE_TRY(side.session, runtime::Session::create_reference(program, trace.blob_store, numerics_of(side.opened.settings)));
     return side;
   }
   const backend::DeviceInfo& info = side.opened.device->info();

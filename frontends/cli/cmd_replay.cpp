@@ -95,15 +95,6 @@ Result<void> write_document(const char* what, const std::string& path, const nlo
   return Error{ErrorCode::kBadInput, fmt::format("cannot write the {} {}: {}", what, path, std::strerror(errno))};
 }
 
-/// Errors: kUsage when the interpreter is to keep orders that it does not have.
-Result<void> check_numerics(const config::Settings& settings) {
-  if (settings.text("backend") != kReferenceBackend || numerics_of(settings) == kernel::Numerics::kFast) return {};
-  return Error{ErrorCode::kUsage,
-               fmt::format("numerics strict ({}): the reference interpreter sums in double precision, which no device has to do; name "
-                           "a plugin, or leave it out",
-                           settings.find("numerics")->origin.text())};
-}
-
 runtime::Fallback fallback_of(const config::Settings& settings) {
   const std::string text = settings.text("fallback");
   return text == "allow"  ? runtime::Fallback::kAllow
@@ -165,14 +156,14 @@ Result<void> profile(const ReplayOptions& options, runtime::Session& session, Re
 Result<int> replay(const ReplayOptions& options) {
   const config::Settings early = load_unchecked_settings(options.device);  // before a large file is read
   CRUCIBLE_TRY_VOID(early.check());
-  CRUCIBLE_TRY_VOID(check_numerics(early));
   CRUCIBLE_TRY(const runtime::MemoryOptions memory, memory_options(options.memory, options.device));
   Progress progress(options.json);
   progress.say("reading " + options.file);
   CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(options.file));
   progress.say("lowering");
-  // The interpreter takes composites whole; plugins get what they are made of.
-  const graph::KeepsComposite keeps = early.text("backend") == kReferenceBackend ? graph::KeepsComposite(graph::reference_keeps) : nullptr;
+  // The reference interpreter takes composites whole; kernels are made for what they are made of.
+  const bool keeps_composites = early.text("backend") == kReferenceBackend && numerics_of(early) == kernel::Numerics::kFast;
+  const graph::KeepsComposite keeps = keeps_composites ? graph::KeepsComposite(graph::reference_keeps) : nullptr;
   CRUCIBLE_TRY(graph::Program lowered,
                aten::lower(trace, options.opaque == "all" ? aten::Opaques::kAll : aten::Opaques::kMissing, keeps));
   const auto program = std::make_shared<const graph::Program>(std::move(lowered));
@@ -197,7 +188,7 @@ Result<int> replay(const ReplayOptions& options) {
   progress.say(opened.device ? "scheduling, planning and compiling" : "loading");
   CRUCIBLE_TRY(const std::unique_ptr<runtime::Session> session,
                opened.device ? runtime::Session::create(program, trace.blob_store, opened.device, session_options)
-                             : runtime::Session::create_reference(program, trace.blob_store));
+                             : runtime::Session::create_reference(program, trace.blob_store, numerics_of(opened.settings)));
 
   progress.say("");
   if (session_options.fallback == runtime::Fallback::kWarn) warn_of_fallbacks(session->fallback());

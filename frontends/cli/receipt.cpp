@@ -167,14 +167,15 @@ Json receipt_json(const ReplayReport& report) {
   receipt["recorded_by"] = report.trace.metadata.frontend;
   receipt["framework"] = report.trace.metadata.framework;
   const bool is_reference = report.device == nullptr;
+  const bool runs_ops = is_reference && report.options.numerics == kernel::Numerics::kFast;  // else kernels
   receipt["backend"] = is_reference ? kReferenceBackend : report.device->backend().name();
   receipt["plugin"] =
       is_reference ? Json(nullptr) : plugin_json(report.opened.settings, report.opened.plugin, report.device->backend());
   receipt["device"] = is_reference ? Json(nullptr) : device_json(*report.device);
   if (!report.opened.candidates.empty()) receipt["candidates"] = candidates_json(report.opened.candidates);
   receipt["numerics"] =
-      is_reference ? "reference: double precision and exact integers, rounded to each result's dtype"
-                   : report.opened.settings.text("numerics");
+      runs_ops ? "reference: double precision and exact integers, rounded to each result's dtype"
+               : report.opened.settings.text("numerics");
   const std::size_t draws = count_draws(report.program);
   receipt["random"] = draws > 0 ? Json("recorded draws fed back") : Json("none");
   receipt["draws_per_iteration"] = draws;
@@ -200,7 +201,7 @@ Json receipt_json(const ReplayReport& report) {
   }
   receipt["time"] = "host clock (steady) around the replay call of each iteration, inputs and outputs left out" +
                     std::string(report.session.fallback().device ? ", copies between the devices included" : "");
-  receipt["fused"] = report.options.fuse && !is_reference;
+  receipt["fused"] = report.options.fuse && !runs_ops;
   receipt["poisoned"] = report.options.poison;
   receipt["config"] = config_json(report.opened.settings);
   if (!report.trace.metadata.incomplete_reason.empty()) receipt["incomplete"] = report.trace.metadata.incomplete_reason;

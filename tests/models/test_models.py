@@ -21,7 +21,7 @@ import crtrace  # noqa: E402
 import reexecute  # noqa: E402
 import record_models  # noqa: E402
 import run_model  # noqa: E402
-import strict_models  # noqa: E402
+import modes_models  # noqa: E402
 
 BUILD = os.environ.get("CRUCIBLE_BUILD") or sys.exit("set CRUCIBLE_BUILD to the build folder")
 CRUCIBLE = os.path.join(BUILD, "crucible")
@@ -220,17 +220,18 @@ class Recorded(unittest.TestCase):
                 file.write(whole[:size])
             self.assertRaises(crtrace.BadFile, crtrace.read, damaged)
 
-    def test_strict_replays_have_the_same_bits_on_every_backend(self):
+    def test_both_modes_are_verified_on_every_backend_and_strict_bits_are_the_same(self):
         told = subprocess.run([CRUCIBLE, "devices", "--json"], capture_output=True, text=True).stdout
         backends = "cpu,opencl" if "opencl:0" in told else "cpu"
-        arguments = argparse.Namespace(crucible=CRUCIBLE, recordings=self.folder, keep=None, backends=backends)
+        arguments = argparse.Namespace(crucible=CRUCIBLE, recordings=self.folder, keep=None, backends=backends, rounds=1, tune=[])
         with tempfile.TemporaryDirectory(prefix="crucible-test-") as folder:
-            row = strict_models.row_of(arguments, folder, "dqn")  # whose iterations differ: one is recorded alone
-        self.assertEqual(strict_models.verdict(row), "same bits", row)
+            row = modes_models.row_of(arguments, folder, "dqn")  # whose iterations differ: one is recorded alone
+        self.assertEqual(modes_models.verdict(row), "same bits", row)
+        self.assertGreater(row["eager_over_replay"], 0)
         ran = {"sha256": "a", "verified": True, "time_ns": 1, "why": ""}
-        for other, verdict in ((ran | {"sha256": "b"}, "DIFFER"), (ran | {"verified": False}, "not verified"),
+        for other, verdict in ((ran | {"sha256": "b"}, "BITS DIFFER"), (ran | {"verified": False}, "not verified"),
                                (ran | {"sha256": "", "verified": False}, "one refused"), (ran, "same bits")):
-            self.assertEqual(strict_models.verdict({"failed": "", "strict": {"cpu": ran, "opencl": other}}), verdict)
+            self.assertEqual(modes_models.verdict({"failed": "", "fast": {"cpu": ran}, "strict": {"cpu": ran, "opencl": other}}), verdict)
 
 
 if __name__ == "__main__":

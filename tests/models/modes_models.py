@@ -1,0 +1,178 @@
+"""Replays every model of the zoo in both numerics modes on several backends, beside eager PyTorch: see `ci/models --help`.
+
+For each model: a recording (made now, or one that `ci/models record --keep` left), then `crucible replay --verify` on each backend,
+fast and strict. A model passes when every run is verified or refuses in strict numerics by name, and all strict ones end with the
+same bits. The times of eager steps and of fast replays are taken in turn, of which the medians count. Exit code 1 when any does not pass.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from record_models import HERE, colour, python, record
+
+LONG = 1200  # seconds
+
+
+def replay(arguments, path, backend, mode, *options):
+    """{"sha256", "verified", "time_ns", "why"}; "sha256" is "" when nothing ran."""
+    command = [arguments.crucible, "replay", path, "--backend", backend, "--numerics", mode, "--fallback", "forbid", "--json", *options]
+    done = None
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LONG)
+        found = json.loads(done.stdout)
+    except subprocess.TimeoutExpired:
+        return {"sha256": "", "verified": False, "time_ns": None, "why": f"ran longer than {LONG} s"}
+    except ValueError:
+        lines = [line.strip() for line in done.stderr.splitlines() if line.startswith("crucible: error")]
+        return {"sha256": "", "verified": False, "time_ns": None, "why": " ".join(lines[:2]) or f"ended with {done.returncode}"}
+    return {"sha256": found.get("result_sha256", ""), "verified": found["verified"], "time_ns": found["time_ns_per_iteration"],
+            "iterations": len(found["iterations"]),
+            "why": "" if found["verified"] else found.get("reason", "")}
+
+
+def verified(arguments, path, backend, mode):
+    return replay(arguments, path, backend, mode, "--verify", "--sensitivity", "3", "--repeat", "3")
+
+
+def time_in_turn(arguments, name, path, row):
+    """Eager steps and fast replays on the first backend, one after the other, some rounds: medians and the median of the ratios."""
+    eager, own = [], []
+    for _ in range(arguments.rounds):
+        eager.append(int(python("eager_step.py", name)))
+        own.append(replay(arguments, path, row["backends"][0], "fast", "--repeat", "5", *arguments.tune)["time_ns"])
+    if None not in own and own:
+        row |= {"eager_ns": statistics.median(eager), "replay_ns": statistics.median(own),
+                "eager_over_replay": statistics.median(a / b for a, b in zip(eager, own))}
+
+
+def row_of(arguments, folder, name):
+    path = os.path.join(arguments.recordings or folder, f"{name}.crtrace")
+    row = {"model": name, "failed": "", "backends": arguments.backends.split(","), "fast": {}, "strict": {}}
+    if not os.path.exists(path):
+        path = os.path.join(folder, f"{name}.crtrace")
+        _, _, row["failed"] = record(arguments.crucible, folder, name)
+    if row["failed"]:
+        return row
+    first = verified(arguments, path, row["backends"][0], "fast")
+    if not first["sha256"] and "iterations" in first["why"] and " differ" in first["why"]:
+        path = os.path.join(folder, f"{name}.crtrace")  # its iterations are not the same ops: one alone
+        if os.path.exists(path):
+            os.remove(path)
+        _, _, row["failed"] = record(arguments.crucible, folder, name, iterations=1)
+        if row["failed"]:
+            return row
+        first = verified(arguments, path, row["backends"][0], "fast")
+    for backend in row["backends"]:
+        row["fast"][backend] = first if backend == row["backends"][0] else verified(arguments, path, backend, "fast")
+        row["strict"][backend] = verified(arguments, path, backend, "strict")
+    time_in_turn(arguments, name, path, row)
+    if not arguments.recordings and not arguments.keep:
+        os.remove(path)
+    return row
+
+
+def verdict(row):
+    """"same bits" or "refused" when all is well, or what is wrong."""
+    if row["failed"]:
+        return "not recorded"
+    if not all(result["verified"] for result in row["fast"].values()):
+        return "fast differs"
+    ran = [result for result in row["strict"].values() if result["sha256"]]
+    if not ran:
+        return "refused"
+    if len({result["sha256"] for result in ran}) > 1:
+        return "BITS DIFFER"
+    if not all(result["verified"] for result in ran):
+        return "not verified"
+    return "same bits" if len(ran) == len(row["strict"]) else "one refused"
+
+
+def passed(row):
+    return verdict(row) in ("same bits", "refused")
+
+
+def milliseconds(time_ns):
+    return "-" if time_ns is None else f"{time_ns / 1e6:.3g}"
+
+
+def columns(row, backends):
+    """The cells of a row: times in milliseconds, what eager takes over the replay, the bits and the verdict."""
+    ratio = row.get("eager_over_replay")
+    cells = [row["model"] + (" (1)" if row["fast"].get(backends[0], {}).get("iterations") == 1 else ""), milliseconds(row.get("eager_ns")), milliseconds(row.get("replay_ns")),
+             "-" if ratio is None else f"{ratio:.2f}"]
+    for backend in backends[1:]:
+        cells.append(milliseconds(row["fast"].get(backend, {}).get("time_ns")))
+    for backend in backends:
+        cells.append(milliseconds(row["strict"].get(backend, {}).get("time_ns")))
+    first = next((result["sha256"] for result in row["strict"].values() if result["sha256"]), "")
+    return cells + [first[:8] or "-", verdict(row)]
+
+
+def table(rows, backends, is_markdown):
+    heads = ["model", "eager", backends[0], "ratio", *backends[1:], *(f"{backend} strict" for backend in backends), "SHA-256", "verdict"]
+    lines = [columns(row, backends) for row in rows]
+    if is_markdown:
+        print("| " + " | ".join(heads) + " |")
+        print("|" + "---|" * len(heads))
+        for line in lines:
+            print("| " + " | ".join(line) + " |")
+    else:
+        widths = [max(len(line[i]) for line in [heads, *lines]) for i in range(len(heads))]
+        for line, row in zip([heads, *lines], [None, *rows]):
+            cells = [f"{cell:<{width}}" if i in (0, len(heads) - 1) else f"{cell:>{width}}"
+                     for i, (cell, width) in enumerate(zip(line, widths))]
+            if row is not None:
+                cells[-1] = colour(cells[-1], 32 if passed(row) else 31)
+            print("  ".join(cells).rstrip())
+    print("times: milliseconds per iteration; ratio: eager over the fast replay; (1): one iteration recorded alone")
+    for row in rows:
+        if row["failed"]:
+            print(f"{row['model']}: {row['failed']}")
+        for mode in ("fast", "strict"):
+            for backend, result in row[mode].items():
+                if result["why"]:
+                    print(f"{row['model']}, {backend}, {mode}: {result['why']}")
+    print(f"{sum(map(passed, rows))} of {len(rows)} models: verified in both modes on {' and '.join(backends)}, or refused in strict by name")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="ci/models modes", description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help="models (default: all)")
+    parser.add_argument("--crucible", required=True, help="the command, in a build folder")
+    parser.add_argument("--backends", default="cpu,opencl", help="the plugins that run them (default: cpu,opencl); eager is timed beside the first")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of eager steps and replays, in turn (default: 3)")
+    parser.add_argument("--tune", action="store_const", const=["--tune", "measure"], default=[], help="with measured choices (crucible replay --tune measure)")
+    parser.add_argument("--recordings", help="a folder of recordings that `ci/models record --keep` left; without it they are made first")
+    parser.add_argument("--keep", help="a folder in which the recordings that are made stay")
+    parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
+    parser.add_argument("--markdown", action="store_true", help="the table as in docs/numerics.md")
+    arguments = parser.parse_args()
+    sys.path.insert(0, HERE)
+    from zoo import MODELS
+    names = arguments.names or list(MODELS)
+    unknown = [name for name in names if name not in MODELS]
+    if unknown:
+        parser.error(f"no model is called {', '.join(unknown)}; there are {', '.join(MODELS)}")
+    arguments.crucible = os.path.abspath(arguments.crucible)
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="crucible-models-") as temporary:
+        if arguments.keep:
+            os.makedirs(arguments.keep, exist_ok=True)
+        for name in names:
+            rows.append(row_of(arguments, arguments.keep or temporary, name))
+            print(f"  {len(rows)} of {len(names)}: {name}: {verdict(rows[-1])}", file=sys.stderr, flush=True)
+    is_well = all(map(passed, rows))
+    if arguments.json:
+        print(json.dumps({"models": rows, "ok": is_well}, indent=2))
+    else:
+        table(rows, arguments.backends.split(","), arguments.markdown)
+    return 0 if is_well else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
