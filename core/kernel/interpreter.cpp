@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -143,6 +144,21 @@ std::string_view function_of(Operation operation) {
     default:
       return "";
   }
+}
+
+// Where the processor has it, fma is an instruction; else a function with the same bits.
+#if defined(__x86_64__) && defined(__GNUC__)
+#define CRUCIBLE_WITH_FMA __attribute__((target_clones("arch=x86-64-v3", "default")))
+#else
+#define CRUCIBLE_WITH_FMA
+#endif
+
+/// sums[j] = fma(a, right[j], sums[j]) for j < n
+CRUCIBLE_WITH_FMA void add_products(float a, const float* right, float* sums, std::int64_t n) {
+  for (std::int64_t j = 0; j < n; ++j) sums[j] = std::fma(a, right[j], sums[j]);
+}
+CRUCIBLE_WITH_FMA void add_products(double a, const double* right, double* sums, std::int64_t n) {
+  for (std::int64_t j = 0; j < n; ++j) sums[j] = std::fma(a, right[j], sums[j]);
 }
 
 }  // namespace
@@ -339,45 +355,40 @@ class InterpreterRun {
     return value;
   }
 
+  /// One step of one row of a tile. Unwatched, the first and the last of the indices, which ascend, are checked.
   template <class T>
-  T dot_watched(const Tile& tile, T sum, std::int64_t left, std::int64_t right, std::int64_t steps) {
-    for (std::int64_t q = 0; q < steps; ++q) {
-      const T a = read_as<T>(tile.left.is_array, tile.left.id, left + q * tile.left.step);
-      const T b = read_as<T>(tile.right.is_array, tile.right.id, right + q * tile.right.step);
-      sum = std::fma(a, b, sum);
+  void run_step(const Tile& tile, std::int64_t left, std::int64_t right, std::vector<T>& sums) {
+    const T a = read_as<T>(tile.left.is_array, tile.left.id, left);
+    if (is_watched_) {
+      for (std::size_t j = 0; j < sums.size(); ++j)
+        sums[j] = std::fma(a, read_as<T>(tile.right.is_array, tile.right.id, right + static_cast<std::int64_t>(j)), sums[j]);
+      return;
     }
-    return sum;
-  }
-
-  /// The same; of the indices, which ascend or descend, the first and the last are checked.
-  template <class T>
-  T dot(const Tile& tile, T sum, std::int64_t left, std::int64_t right, std::int64_t steps) {
-    if (steps <= 0) return sum;
-    const auto first = [&](const TileOperand& operand, std::int64_t at) {
-      const std::byte* last = place(operand.is_array, operand.id, at + (steps - 1) * operand.step).at;
-      return last == nullptr ? nullptr : reinterpret_cast<const T*>(place(operand.is_array, operand.id, at).at);
-    };
-    const T *a = first(tile.left, left), *b = first(tile.right, right);
-    if (a == nullptr || b == nullptr) return sum;
-    for (std::int64_t q = 0; q < steps; ++q) sum = std::fma(a[q * tile.left.step], b[q * tile.right.step], sum);
-    work_.loads += 2 * static_cast<std::uint64_t>(steps);
-    return sum;
+    const auto columns = static_cast<std::int64_t>(sums.size());
+    const std::byte* last = place(tile.right.is_array, tile.right.id, right + columns - 1).at;
+    const std::byte* first = place(tile.right.is_array, tile.right.id, right).at;
+    if (first == nullptr || last == nullptr) return;
+    add_products(a, reinterpret_cast<const T*>(first), sums.data(), columns);
+    work_.loads += sums.size();
   }
 
   template <class T>
   void run_tile(const Tile& tile, std::int64_t steps) {
     const std::int64_t base = tile.base == kNoId ? 0 : integer(tile.base), left = integer(tile.left.base), right = integer(tile.right.base);
-    for (std::int64_t i = 0; i < tile.rows; ++i) {
-      for (std::int64_t j = 0; j < tile.columns && failure_.empty(); ++j) {
-        const std::int64_t at = base + i * tile.columns + j;
-        T sum = tile.start == TileStart::kGoOn ? read_as<T>(true, tile.sums, at) : T{0};
-        sum = is_watched_ ? dot_watched(tile, sum, left + i * tile.left.row_step, right + j, steps)
-                          : dot(tile, sum, left + i * tile.left.row_step, right + j, steps);
-        work_.multiply_adds += static_cast<std::uint64_t>(steps);
-        if (tile.start == TileStart::kAdd) sum = read_as<T>(true, tile.sums, at) + sum;
+    std::vector<T> sums(tile.columns);
+    for (std::int64_t i = 0; i < tile.rows && failure_.empty(); ++i) {
+      const std::int64_t row = base + i * tile.columns;
+      for (std::size_t j = 0; j < sums.size(); ++j)
+        sums[j] = tile.start == TileStart::kGoOn ? read_as<T>(true, tile.sums, row + static_cast<std::int64_t>(j)) : T{0};
+      for (std::int64_t q = 0; q < steps && failure_.empty(); ++q)
+        run_step(tile, left + i * tile.left.row_step + q * tile.left.step, right + q * tile.right.step, sums);
+      for (std::size_t j = 0; j < sums.size(); ++j) {
+        const std::int64_t at = row + static_cast<std::int64_t>(j);
+        const T sum = tile.start == TileStart::kAdd ? read_as<T>(true, tile.sums, at) + sums[j] : sums[j];
         write(true, tile.sums, at, Word::of(sum), sizeof sum);
       }
     }
+    work_.multiply_adds += static_cast<std::uint64_t>(std::max<std::int64_t>(steps, 0)) * tile.rows * tile.columns;
   }
 
   void run_transpose(const Transpose& copy, std::int64_t steps) {

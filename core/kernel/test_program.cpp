@@ -136,15 +136,31 @@ Operand reshaped(const Operand& operand, const Sizes& sizes) {
   return result;
 }
 
-std::string difference(const graph::Program& program, ValueId v, const Bytes& got, const Bytes& want, double slack) {
+double size_of_terms(const graph::Program& program, ValueId v, const std::vector<Bytes>& want) {
+  const graph::Value& value = program.values[v];
+  if (value.elements != 1 || value.producer == kNone || !is_floating(value.dtype)) return 0;
+  const graph::Op& op = program.ops[value.producer];
+  double squares = 0;
+  for (const Operand& input : op.inputs) {
+    if (input.is_scalar()) continue;
+    if (op.kind == graph::OpKind::kAdd) squares += std::pow(size_of_terms(program, input.value, want), 2);
+    if (op.kind != graph::OpKind::kReduceSum) continue;
+    const graph::Value& summed = program.values[input.value];
+    const auto terms = graph::load(want[input.value], summed.dtype, View::contiguous({summed.elements}));
+    for (std::size_t i = 0; i < terms.size(); ++i) squares += std::isfinite(terms.as_real(i)) ? std::pow(terms.as_real(i), 2) : 0;
+  }
+  return std::sqrt(squares);
+}
+
+std::string difference(const graph::Program& program, ValueId v, const Bytes& got, const Bytes& want, double slack, double terms) {
   const graph::Value& value = program.values[v];
   const auto view = View::contiguous({value.elements});
   const auto a = graph::load(got, value.dtype, view), b = graph::load(want, value.dtype, view);
-  // A single element is mostly a sum of many others that cancel: its error is that of the summands, which are near 1.
   double largest = b.size() == 1 ? 1.0 : 1e-3;
   for (std::size_t i = 0; i < b.size(); ++i) {
     if (std::isfinite(b.as_real(i))) largest = std::max(largest, std::fabs(b.as_real(i)));
   }
+  largest = std::max(largest, terms);
   double unit = 2e-5;
   if (value.dtype == DType::kF64) unit = 1e-9;
   if (value.dtype == DType::kF16) unit = 1e-2;
@@ -205,7 +221,7 @@ void compare(const Case& entry, const Schedule& schedule, const Result<std::vect
     if (!first) first = *got;
   }
   const auto check = [&](ValueId v) {
-    if (std::string text = difference(test.program, v, (*got)[v], want[v], slack); !text.empty()) {
+    if (std::string text = difference(test.program, v, (*got)[v], want[v], slack, size_of_terms(test.program, v, want)); !text.empty()) {
       failures.push_back(fmt::format("{}: {}\n{}", what, text, graph::to_text(test.program)));
     }
   };

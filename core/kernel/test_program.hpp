@@ -53,9 +53,12 @@ graph::Operand expanded(graph::Operand operand, const Sizes& sizes);
 graph::Operand permuted(const graph::Operand& operand, const std::vector<std::size_t>& order);
 graph::Operand reshaped(const graph::Operand& operand, const Sizes& sizes);
 
-/// "" when `got` holds what `want` holds, within a bound (times `slack`) relative to the buffer's largest number; else what differs.
+/// "" when `got` holds what `want` holds, within a bound (times `slack`) relative to the buffer's largest number, or to `terms`; else what differs.
 std::string difference(const graph::Program& program, graph::ValueId value, const graph::Bytes& got,
-                       const graph::Bytes& want, double slack = 1);
+                       const graph::Bytes& want, double slack = 1, double terms = 0);
+/// How large an error a single number may have that is a sum, or a sum of sums, of many that cancel: the root of the sum of the
+/// terms' squares. 0 for other values.
+double size_of_terms(const graph::Program& program, graph::ValueId value, const std::vector<graph::Bytes>& want);
 
 /// Who runs the kernels: clang's text on the host and the interpreter of the kernel IR, or the interpreter alone, which needs
 /// no compiler and takes a fiftieth of the time.

@@ -61,6 +61,24 @@ TEST(ReferenceSession, ReplaysRandomPrograms) {
   }
 }
 
+/// The kernels of the program instead of its ops, with the sums that strict numerics name.
+TEST(ReferenceSession, RunsKernelsInStrictNumerics) {
+  const Recording recording = record(training_step(), 4, 1);
+  auto made = Session::create_reference(std::make_shared<const graph::Program>(recording.program), recording.blobs, kernel::Numerics::kStrict);
+  ASSERT_TRUE(made) << made.error().message;
+  std::vector<std::vector<double>> losses;
+  for (int round = 0; round < 2; ++round) {
+    const auto results = run_all(**made, recording.program.iterations);
+    for (const IterationResult& result : results) losses.push_back(result.losses);
+    const auto verdict = (*made)->verify(results);
+    ASSERT_TRUE(verdict) << verdict.error().message;
+    EXPECT_TRUE(verdict->verified) << verdict->reason;
+    ASSERT_TRUE((*made)->reset());
+  }
+  ASSERT_EQ(losses.size(), 8u);
+  EXPECT_EQ(std::vector(losses.begin(), losses.begin() + 4), std::vector(losses.begin() + 4, losses.end()));
+}
+
 /// What the next iteration begins with is read as an output of this one.
 TEST(ReferenceSession, AnOutputMayBeTheStateAfterwards) {
   ProgramBuilder b;

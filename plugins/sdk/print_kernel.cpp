@@ -293,7 +293,7 @@ class Printer {
       case Op::kConvert:
         return convert(e);
       case Op::kAssume:
-        return expr(e.in[0]);
+        return expr(e.in[0]) + " /* in [" + text(e.integer) + ", " + text(e.high) + "] */";
       case Op::kNegate:
         return "(" + type_name(e.type) + ")-" + expr(e.in[0]);
       case Op::kNot:

@@ -33,7 +33,8 @@ class Strict(e2e_test.Folder):
 
     def same_everywhere(self, trace):
         expected = self.outcome(trace)
-        settings = {"threads": ["--threads", 7], "one thread": ["--threads", 1], "unfused": ["--no-fuse"]}
+        settings = {"threads": ["--threads", 7], "one thread": ["--threads", 1], "unfused": ["--no-fuse"],
+                    "interpreted": ["--backend", "reference"]}
         narrow = self.narrow_compiler("-march=x86-64-v3", "-mprefer-vector-width=256", "-O1")
         settings["AVX2"] = ["--set", f"backend.cpu.compiler={narrow}"]
         if shutil.which("gcc"):
@@ -123,6 +124,8 @@ class Strict(e2e_test.Folder):
     def test_comparing_says_what_it_cannot_do(self):
         self.assert_refused(crucible("compare", self.trace, "--backends", "cpu"), 2, "--backends names two")
         self.assert_refused(crucible("compare", self.trace, "--backends", "cpu,nowhere"), 4, "nowhere was not found")
+        done = crucible("compare", self.trace, "--backends", "cpu,reference", "--numerics", "strict")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assert_refused(crucible("compare", self.trace, "--backends", "cpu,reference", "--iterations", 9), 2, "3 complete iterations")
         done = crucible("compare", self.trace, "--backends", "cpu,reference", "--tolerance", "0.01")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
