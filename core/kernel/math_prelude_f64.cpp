@@ -50,7 +50,7 @@ CRUCIBLE_FN double crucible_expm1r_f64_(double r) {
 CRUCIBLE_FN double crucible_pow2i_f64_(int64_t n) { return crucible_double((uint64_t)(n + 1023) << 52); } /* n in [-1022, 1023] */
 CRUCIBLE_FN double crucible_exp_sum_f64_(double x, double low) { /* e^(x + low), low small */
   double c = x > 710.0 ? 710.0 : x;
-  c = c < -746.0 ? -746.0 : c;
+  c = x < -746.0 ? 0.0 : c; /* 0, as in float32 */
   double z = __builtin_fma(c, 0x1.71547652b82fep0, 0x1.8p52);
   double n = z - 0x1.8p52;
   double r = __builtin_fma(n, -0x1.62e42fefa3800p-1, c);
@@ -58,7 +58,8 @@ CRUCIBLE_FN double crucible_exp_sum_f64_(double x, double low) { /* e^(x + low),
   double p = crucible_expm1r_f64_(r) + 1.0;
   int64_t i = (int64_t)(crucible_bits64(z) - 0x4338000000000000ull);
   int64_t half = i >> 1;
-  return (p * crucible_pow2i_f64_(half)) * crucible_pow2i_f64_(i - half);
+  double y = (p * crucible_pow2i_f64_(half)) * crucible_pow2i_f64_(i - half);
+  return x < -746.0 ? 0.0 : y;
 }
 CRUCIBLE_FN double crucible_exp_f64(double x) { return crucible_exp_sum_f64_(x, 0.0); }
 /* n ln2 + log m, m in [sqrt 1/2, sqrt 2), with s = (m - 1) / (m + 1): log m = 2 s + 2 s^3 / 3 + ... */
