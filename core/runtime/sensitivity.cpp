@@ -68,12 +68,16 @@ Result<Spread> Session::measure_spread(std::uint32_t runs, const std::function<v
   for (const graph::State& state : program.states) {
     CRUCIBLE_TRY(ends.emplace_back(), state_->final_bytes(state));
   }
-  Spread spread{runs, {}};
+  Spread spread{.runs = runs, .states = {}};
   for (std::uint32_t round = 0; round < runs; ++round) {
     if (progress) progress(round);
     CRUCIBLE_TRY_VOID(reset());
     CRUCIBLE_TRY_VOID(state_->perturb_states(round + 1));
-    for (std::uint32_t i = 0; i < program.iterations; ++i) CRUCIBLE_TRY_VOID(run(i));
+    auto& losses = spread.losses.emplace_back();
+    for (std::uint32_t i = 0; i < program.iterations; ++i) {
+      CRUCIBLE_TRY(IterationResult result, run(i));
+      losses.push_back(std::move(result.losses));
+    }
     for (std::size_t i = 0; i < program.states.size(); ++i) {
       const graph::State& state = program.states[i];
       if (state.final_blob == graph::kNone) continue;  // with nothing recorded there is nothing to judge
@@ -95,6 +99,16 @@ void consider_spread(Verification& verdict, const Spread& spread) {
     const bool is_far = !(state.max_rel_diff <= verdict.state_tolerance);
     state.is_undetermined = is_far && state.max_rel_diff <= kSpreads * state.spread;
     verdict.states_undetermined += state.is_undetermined;
+  }
+  verdict.losses_undetermined = 0;
+  for (LossDifference& loss : verdict.losses) {
+    loss.spread = 0;
+    for (const auto& run : spread.losses) {
+      const double far = relative_difference(run[loss.iteration][loss.output], loss.loss);
+      if (std::isfinite(far)) loss.spread = std::max(loss.spread, far);
+    }
+    loss.is_undetermined = loss.rel_diff <= kSpreads * loss.spread;
+    verdict.losses_undetermined += loss.is_undetermined;
   }
   verdict.state_reason = state_reason(verdict);
   verdict.settle();

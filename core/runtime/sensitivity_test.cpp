@@ -90,6 +90,46 @@ TEST(Sensitivity, ADifferenceThatNoRoundingMakesStaysOne) {
   EXPECT_THAT(judged.verification.reason, HasSubstr("runs one rounding apart"));
 }
 
+/// One iteration of `logistic` with a loss, its recorded number `factor` times the true one.
+Verification judged_loss(double rate, int steps, double factor) {
+  Recording made = logistic(rate, steps);
+  graph::Output loss;
+  loss.operand = {made.program.states[0].end, graph::View::contiguous({}), {}};
+  loss.operand.view.offset = 3;  // of 0.7 the first step keeps what one rounding adds
+  loss.name = "loss";
+  loss.recorded.assign(made.program.iterations, 0);
+  made.program.outputs.push_back(loss);
+  const auto losses_of = [&] {
+    auto session = *Session::create_reference(std::make_shared<const graph::Program>(made.program), made.blobs);
+    std::vector<IterationResult> results;
+    for (std::uint32_t i = 0; i < made.program.iterations; ++i) results.push_back(*session->run(i));
+    return std::pair(std::move(session), std::move(results));
+  };
+  const auto truth = losses_of().second;
+  for (std::uint32_t i = 0; i < made.program.iterations; ++i) made.program.outputs.back().recorded[i] = truth[i].losses[0] * factor;
+  auto [session, results] = losses_of();
+  auto verdict = session->verify(results);
+  EXPECT_TRUE(verdict) << verdict.error().message;
+  verdict->state_reason.clear(), verdict->states.clear();  // states are the other tests' matter
+  const auto spread = session->measure_spread(3);
+  EXPECT_TRUE(spread) << spread.error().message;
+  consider_spread(*verdict, *spread);
+  return *verdict;
+}
+
+TEST(Sensitivity, LossesAreJudgedLikeStates) {
+  const Verification chaotic = judged_loss(4, 30, 1.001);
+  EXPECT_EQ(chaotic.losses.size(), 2u);
+  EXPECT_EQ(chaotic.losses_undetermined, 2u);
+  EXPECT_TRUE(chaotic.verified) << chaotic.reason;
+  const Verification tame = judged_loss(2, 3, 1.001);
+  EXPECT_EQ(tame.losses_undetermined, 0u);
+  EXPECT_FALSE(tame.verified);
+  EXPECT_EQ(tame.first_bad_iteration, 0u);
+  EXPECT_THAT(tame.reason, HasSubstr("iteration 0: loss is"));
+  EXPECT_THAT(tame.reason, HasSubstr("runs one rounding apart"));
+}
+
 TEST(Sensitivity, WhatAgreesStaysVerifiedAndTheSessionCanGoOn) {
   Recording recording = logistic(2, 3);
   Judged judged = verified(recording, 1.0f);

@@ -77,11 +77,22 @@ struct StateDifference {
   bool is_undetermined = false;  // beyond the tolerance, but not beyond what runs spread: consider_spread()
 };
 
+/// A loss beyond the tolerance.
+struct LossDifference {
+  std::uint32_t iteration = 0;
+  std::size_t output = 0;  // among Program::outputs
+  std::string name;
+  double loss = 0, recorded = 0, rel_diff = 0;
+  double spread = 0;             // largest relative difference of the runs' loss from this one; 0 where it was not measured
+  bool is_undetermined = false;  // as StateDifference's
+};
+
 /// How far runs end from each other that start one unit in the last place apart, by state: largest |a - b| over the largest
-/// |b|, elements of noise left out.
+/// |b|, elements of noise left out. And their losses.
 struct Spread {
   std::uint32_t runs = 0;
   std::map<std::string, double, std::less<>> states;
+  std::vector<std::vector<std::vector<double>>> losses = {};  // of each run, of each iteration, as IterationResult::losses
 };
 
 struct Verification {
@@ -91,6 +102,7 @@ struct Verification {
   std::uint32_t iterations = 0;
   std::size_t losses_compared = 0;
   double max_loss_rel_diff = 0;
+  std::vector<LossDifference> losses;   // those beyond the tolerance, in the order of the iterations
   std::vector<StateDifference> states;  // worst first
   std::vector<std::string>
       states_not_recorded;  // changed by the iteration, but the recording has no final bytes of them
@@ -99,19 +111,22 @@ struct Verification {
   std::vector<OutputDifference> outputs;        // those that are not bit-equal, the one furthest beyond its tolerance first
   std::vector<std::string> outputs_left_out;    // recorded, but the program cannot give them; each with the reason
   std::uint32_t spread_runs = 0;        // 0: not measured
-  std::size_t states_undetermined = 0;  // beyond the tolerance, within kSpreads times their spread
+  std::size_t states_undetermined = 0, losses_undetermined = 0;  // beyond the tolerance, within kSpreads times their spread
   std::string reason;                       // "" when verified; else names the iteration and the tensor
-  std::string other_reason, state_reason;   // its parts: of losses and outputs, of states
+  std::string other_reason, state_reason;   // its parts: of outputs and of nothing to compare, of states; that of losses is made of `losses`
+
+  /// The first loss that is beyond the tolerance and determined; null when there is none.
+  const LossDifference* first_bad_loss() const;
 
   /// Makes `reason` and `verified` of the parts.
   void settle();
 };
 
-/// A state that is not further from the recorded one than this many times its spread is not determined by the arithmetic: the
+/// A state, or a loss, that is not further from the recorded one than this many times its spread is not determined by the arithmetic: the
 /// recorded run could have ended elsewhere too.
 inline constexpr double kSpreads = 4;
 
-/// Judges the states anew, knowing how far runs spread.
+/// Judges states and losses anew, knowing how far runs spread.
 void consider_spread(Verification& verdict, const Spread& spread);
 
 /// A step that the device refused and the second one runs.

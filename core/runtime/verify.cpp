@@ -1,6 +1,7 @@
 // Verification of a replay: each loss against the recorded one, each tensor that an iteration gave back and each final
 // state against its recorded bytes.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -10,7 +11,7 @@
 namespace crucible::runtime {
 namespace {
 
-/// Fills the loss part; the first loss beyond the tolerance becomes the reason.
+/// Fills the loss part.
 void judge_losses(const graph::Program& program, const std::vector<IterationResult>& results, Verification& verdict) {
   for (std::uint32_t iteration = 0; iteration < results.size(); ++iteration) {
     for (std::size_t i = 0; i < program.outputs.size(); ++i) {
@@ -20,11 +21,9 @@ void judge_losses(const graph::Program& program, const std::vector<IterationResu
       const double loss = results[iteration].losses[i], recorded = output.recorded[iteration];
       const double difference = relative_difference(loss, recorded);
       verdict.max_loss_rel_diff = std::max(verdict.max_loss_rel_diff, difference);
-      if (difference <= verdict.loss_tolerance || verdict.first_bad_iteration != graph::kNone) continue;
-      verdict.first_bad_iteration = iteration;
-      verdict.other_reason = fmt::format(
-          "iteration {}: {} is {:.9g}, recorded is {:.9g}: relative difference {:.3g} is above {:g}", iteration,
-          output.name.empty() ? "the loss" : output.name, loss, recorded, difference, verdict.loss_tolerance);
+      if (difference <= verdict.loss_tolerance) continue;
+      verdict.losses.push_back({.iteration = iteration, .output = i, .name = output.name.empty() ? "the loss" : output.name, .loss = loss,
+                                .recorded = recorded, .rel_diff = difference});
     }
   }
 }
@@ -51,7 +50,6 @@ void judge_outputs(const std::vector<IterationResult>& results, Verification& ve
   };
   std::ranges::stable_sort(verdict.outputs, std::ranges::greater(), in_tolerances);
   if (first == nullptr) return;
-  verdict.first_bad_iteration = std::min(verdict.first_bad_iteration, first->iteration);
   add_reason(verdict, fmt::format("iteration {}: output {} ({}) differs by {:.3g} of its largest value, more than {:g}{}",
                                   first->iteration, first->name, name(first->dtype), first->max_rel_diff,
                                   first->tolerance,
@@ -74,8 +72,27 @@ std::string state_reason(const Verification& verdict) {
                      verdict.spread_runs == 0 ? "" : fmt::format("; runs one rounding apart {:.3g}", worst->spread));
 }
 
+const LossDifference* Verification::first_bad_loss() const {
+  const auto first = std::ranges::find(losses, false, &LossDifference::is_undetermined);
+  return first == losses.end() ? nullptr : &*first;
+}
+
 void Verification::settle() {
-  reason = other_reason + (other_reason.empty() || state_reason.empty() ? "" : "; ") + state_reason;
+  std::vector<std::string> parts;
+  first_bad_iteration = graph::kNone;
+  if (const LossDifference* bad = first_bad_loss()) {
+    first_bad_iteration = bad->iteration;
+    parts.push_back(fmt::format("iteration {}: {} is {:.9g}, recorded is {:.9g}: relative difference {:.3g} is above {:g}{}", bad->iteration,
+                                bad->name, bad->loss, bad->recorded, bad->rel_diff, loss_tolerance,
+                                spread_runs == 0 ? "" : fmt::format("; runs one rounding apart {:.3g}", bad->spread)));
+  }
+  for (const OutputDifference& output : outputs) {
+    if (!output.is_within()) first_bad_iteration = std::min(first_bad_iteration, output.iteration);
+  }
+  for (const std::string& part : {other_reason, state_reason}) {
+    if (!part.empty()) parts.push_back(part);
+  }
+  reason = fmt::format("{}", fmt::join(parts, "; "));
   verified = reason.empty();
 }
 

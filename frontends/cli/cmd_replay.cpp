@@ -272,7 +272,7 @@ void add_replay(Commands& commands) {
                     "Compare each loss, each output of inference and the final state with the recorded ones; exit 1 when they differ");
   command
       ->add_option("--sensitivity", options->sensitivity,
-                   "With --verify: run N more times from starts one rounding away; states that those runs do not determine either "
+                   "With --verify: run N more times from starts one rounding away; states and losses that those runs do not determine either "
                    "do not count as different")
       ->check(CLI::Range(1u, 1000u));
   command->add_flag("--profile", options->profile, "Run some more times and show the hottest steps, beside what they take at best by the device profile");

@@ -73,6 +73,18 @@ Json state_json(const runtime::Verification& verdict) {
   return state;
 }
 
+/// The losses beyond the tolerance.
+Json losses_json(const runtime::Verification& verdict) {
+  Json json = Json::array();
+  for (const runtime::LossDifference& loss : verdict.losses) {
+    Json row = {{"iteration", loss.iteration}, {"name", loss.name}, {"rel_diff", number(loss.rel_diff)}};
+    if (verdict.spread_runs > 0) row["spread"] = number(loss.spread);
+    if (verdict.spread_runs > 0) row["undetermined"] = loss.is_undetermined;
+    json.push_back(std::move(row));
+  }
+  return json;
+}
+
 Json outputs_json(const runtime::Verification& verdict) {
   Json json;
   json["compared"] = verdict.outputs_compared;
@@ -149,8 +161,8 @@ std::string verification_text(const runtime::Verification& verdict, bool colour)
   }
   if (verdict.spread_runs > 0) {
     text += fmt::format(
-        "spread    {} states beyond the tolerance are not determined: within {:g} times what {} runs from starts one rounding away differ\n",
-        verdict.states_undetermined, runtime::kSpreads, verdict.spread_runs);
+        "spread    {} losses and {} states beyond the tolerance are not determined: within {:g} times what {} runs from starts one rounding away differ\n",
+        verdict.losses_undetermined, verdict.states_undetermined, runtime::kSpreads, verdict.spread_runs);
   }
   if (verdict.noise_elements > 0) {
     text += fmt::format("noise     {} elements of {} parameters have gradients of rounding noise: compared by size alone\n",
@@ -188,6 +200,7 @@ Json ReplayReport::to_json() const {
   document["verified"] = verification ? Json(verification->verified) : Json(nullptr);
   if (verification && !verification->verified) document["reason"] = verification->reason;
   if (verification) document["max_loss_rel_diff"] = number(verification->max_loss_rel_diff);
+  if (verification) document["losses_beyond_tolerance"] = losses_json(*verification);
   if (!result_sha256.empty()) document["result_sha256"] = result_sha256;
   document["time_ns_per_iteration"] = median(times_ns);
   document["timed_iterations"] = times_ns.size();
