@@ -33,11 +33,12 @@ class Chain {
  public:
   void add(float a, float b) {
     sum_ = std::fma(a, b, sum_);
+    is_empty_ = false;
     if (++steps_ % 256 == 0) close();
   }
   float result() {
     if (steps_ % 256 != 0) close();
-    return total_;
+    return is_empty_ ? 0 : total_;  // no term: 0
   }
 
  private:
@@ -47,6 +48,7 @@ class Chain {
   }
   float total_ = -0.0f, sum_ = 0;
   std::int64_t steps_ = 0;
+  bool is_empty_ = true;
 };
 
 /// A tensor of four dimensions; zero outside of it.
@@ -138,7 +140,9 @@ class Convolution {
       for (std::int64_t kh = 0; kh < c_.kernel; ++kh)
         for (std::int64_t kw = 0; kw < c_.kernel; ++kw) {
           const std::int64_t down = h + c_.padding - kh * c_.dilation, right = w + c_.padding - kw * c_.dilation;
-          const bool meets = down >= 0 && right >= 0 && down % c_.stride == 0 && right % c_.stride == 0;
+          const bool is_of_phase = down % c_.stride == 0 && right % c_.stride == 0;
+          if (!is_of_phase && c_.height % c_.stride == 0 && c_.width % c_.stride == 0) continue;  // no term
+          const bool meets = down >= 0 && right >= 0 && is_of_phase;
           const float dy = meets ? tensor(dy_).at(n, first + o, down / c_.stride, right / c_.stride) : 0;
           chain.add(tensor(w_).at(first + o, c % channels, kh, kw), dy);
         }
@@ -173,6 +177,13 @@ TEST(ConvOrder, ConvolutionsAndTheirGradientsHaveTheBitsOfTheNamedOrder) {
            Case{2, 16, 8, 9, 10, 3, 1, 2, 2},                                            // dilated
            Case{2, 16, 24, 9, 9, 3, 3, 1, 1, 2},                                         // groups, stride 3
            Case{2, 8, 12, 10, 6, 3, 1, 1, 1, 1, true},                                   // channels last
+           Case{3, 12, 16, 12, 8, 3, 2},                                                 // four phases, of one, two and four taps
+           Case{2, 70, 36, 6, 10, 3, 2},                                                 // the same in several chunks
+           Case{2, 8, 12, 8, 10, 1, 2, 0},                                               // phases that no tap meets
+           Case{1, 6, 8, 16, 14, 7, 2, 3},                                               // a wide window
+           Case{2, 8, 8, 12, 9, 3, 3, 0},                                                // a phase for each tap
+           Case{2, 8, 6, 12, 12, 3, 2, 2, 2},                                            // dilated: all taps in one phase
+           Case{2, 8, 8, 8, 12, 4, 4, 0, 1, 2},                                          // groups
            Case{1, 4, 4, 1, 1, 3},                                                       // nearly everything is border
        }) {
     SCOPED_TRACE(describe(c));

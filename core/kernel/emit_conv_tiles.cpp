@@ -24,6 +24,8 @@ using graph::Program;
 using graph::View;
 
 constexpr std::int64_t kFewestRows = 4;
+constexpr std::int64_t kWorthARun = 8;  // results side by side that are worth a loop of their own
+constexpr TileProduct::CopyCosts kCopyCosts{.left = 16, .right = 60};
 constexpr std::int64_t kPitchGap = 16;  // rows of the packed left operand do not fall into the same sets of the cache
 
 /// One dimension of the steps or the columns, and what an index of it adds to places in memory and under the window.
@@ -35,8 +37,8 @@ struct Digit {
 
 class ConvTiles : TileProduct {
  public:
-  ConvTiles(const Program& program, const Op& op, ConvResult result)
-      : TileProduct(compute_type(program.values[op.outputs[0].value].dtype), {.rows = 12, .vectors = 2}),
+  ConvTiles(const Program& program, const Op& op, ConvResult result, int workers)
+      : TileProduct(compute_type(program.values[op.outputs[0].value].dtype), {.rows = 12, .vectors = 2}, workers, kCopyCosts),
         program_(program),
         op_(op),
         result_(result),
@@ -57,6 +59,8 @@ class ConvTiles : TileProduct {
     batch_sizes_ = {op.attributes.groups};
     n_ = count(columns_);
     k_ = count(steps_);
+    flops_ = static_cast<std::uint64_t>(2 * batches() * m_ * n_ * k_);
+    for (const Phase& phase : phases_) flops_ += static_cast<std::uint64_t>(2 * batches() * m_ * n_ * count(phase.steps));
   }
 
   Emitted run() {
@@ -64,7 +68,7 @@ class ConvTiles : TileProduct {
     Emitted emitted;
     emitted.values = binder_.values();
     emitted.grid = grid_;
-    emitted.flops = static_cast<std::uint64_t>(2 * batches() * m_ * n_ * k_);
+    emitted.flops = flops_;
     emitted.item_ns = static_cast<double>(emitted.flops) / std::max(1.0, items) / 40.0;
     emitted.ir = b_.finish();
     return emitted;
@@ -124,6 +128,8 @@ class ConvTiles : TileProduct {
     left_row_ = vw.strides[1];
     out_row_ = vx.strides[1];
     // Row h of x is met by the outputs oh with oh * stride = h + padding - kh * dilation.
+    if ((a.stride[0] > 1 || a.stride[1] > 1) && vx.sizes[2] % a.stride[0] == 0 && vx.sizes[3] % a.stride[1] == 0)
+      return set_phases(outputs, vy, vw, vx);
     steps_ = {{.size = outputs, .right = vy.strides[1], .left = vw.strides[0]},
               {.size = vw.sizes[2], .left = vw.strides[2], .h = -a.dilation[0]},
               {.size = vw.sizes[3], .left = vw.strides[3], .w = -a.dilation[1]}};
@@ -134,6 +140,63 @@ class ConvTiles : TileProduct {
     first_w_ = a.padding[1];
     divisor_h_ = a.stride[0];
     divisor_w_ = a.stride[1];
+  }
+
+  /// Taps, of one dimension of the filter, that meet the rows (or columns) of x whose number has the rest `phase` by the stride: every
+  /// `step`-th from `first`. Row phase + stride * i is met by the output shift + i - back * t through tap t of these.
+  struct Taps {
+    std::int64_t first = 0, step = 1, count = 0, shift = 0, back = 0;
+  };
+  Taps taps_of(std::size_t dimension, std::int64_t size, std::int64_t phase) const {
+    const auto& a = op_.attributes;
+    const std::int64_t stride = a.stride[dimension], dilation = a.dilation[dimension], start = phase + a.padding[dimension];
+    Taps taps;
+    for (std::int64_t tap = 0; tap < size; ++tap) {
+      if ((start - tap * dilation) % stride != 0) continue;
+      if (taps.count == 0) taps.first = tap;
+      if (taps.count == 1) taps.step = tap - taps.first;
+      ++taps.count;
+    }
+    taps.shift = (start - taps.first * dilation) / stride;
+    taps.back = taps.step * dilation / stride;
+    return taps;
+  }
+
+  /// With a stride, rows of x fall into phases that meet different taps: each phase is a product of its own, whose columns are the
+  /// elements of x of that phase.
+  void set_phases(std::int64_t outputs, const View& vy, const View& vw, const View& vx) {
+    const auto& a = op_.attributes;
+    for (std::int64_t h = 0; h < a.stride[0]; ++h) {
+      for (std::int64_t w = 0; w < a.stride[1]; ++w) {
+        const Taps down = taps_of(0, vw.sizes[2], h), across = taps_of(1, vw.sizes[3], w);
+        Phase phase;
+        phase.steps = {{.size = outputs, .right = vy.strides[1], .left = vw.strides[0]},
+                       {.size = down.count, .left = down.step * vw.strides[2], .h = -down.back},
+                       {.size = across.count, .left = across.step * vw.strides[3], .w = -across.back}};
+        phase.first_h = down.shift;
+        phase.first_w = across.shift;
+        phase.left = down.first * vw.strides[2] + across.first * vw.strides[3];
+        phase.out = h * vx.strides[2] + w * vx.strides[3];
+        phases_.push_back(std::move(phase));
+      }
+    }
+    columns_ = {{.size = vx.sizes[0], .right = vy.strides[0], .out = vx.strides[0]},
+                {.size = vx.sizes[2] / a.stride[0], .out = a.stride[0] * vx.strides[2], .h = 1},
+                {.size = vx.sizes[3] / a.stride[1], .out = a.stride[1] * vx.strides[3], .w = 1}};
+    steps_ = {{.size = 0}};
+  }
+
+  std::size_t parts() const override { return std::max<std::size_t>(phases_.size(), 1); }
+  void start_part(std::size_t part) override {
+    if (phases_.empty()) return;
+    const Phase& phase = phases_[part];
+    steps_ = phase.steps;
+    k_ = count(steps_);
+    first_h_ = phase.first_h;
+    first_w_ = phase.first_w;
+    if (left_start_ == kNoId) return;  // no work item is open yet
+    left_base_ = b_.let(b_.add(left_start_, b_.integer(phase.left)));
+    out_base_ = b_.let(b_.add(out_start_, b_.integer(phase.out)));
   }
 
   void set_weight(const Operand& dy, const Operand& x, const Operand& dw) {
@@ -178,14 +241,14 @@ class ConvTiles : TileProduct {
 
   void start_item() override {
     const ExprId group = batch_index_[0];
-    left_base_ = b_.let(b_.add(b_.multiply(group, left_group_), b_.integer(left_offset_)));
+    left_start_ = left_base_ = b_.let(b_.add(b_.multiply(group, left_group_), b_.integer(left_offset_)));
     right_base_ = b_.let(b_.add(b_.multiply(group, right_group_), b_.integer(right_offset_)));
-    out_base_ = b_.let(b_.add(b_.multiply(group, out_group_), b_.integer(out_offset_)));
-    const std::int64_t depth = std::min(k_, kChunk);
+    out_start_ = out_base_ = b_.let(b_.add(b_.multiply(group, out_group_), b_.integer(out_offset_)));
+    const std::int64_t depth = std::min(most_k_, kChunk);
     step_place_ = b_.add_array(place_type(), depth);
     step_h_ = b_.add_array(DType::kI32, depth);
     step_w_ = b_.add_array(DType::kI32, depth);
-    if (!left_runs_along_k()) step_left_ = b_.add_array(place_type(), depth);
+    if (!left_runs_along_k() || !phases_.empty()) step_left_ = b_.add_array(place_type(), depth);
     column_place_ = b_.add_array(place_type(), width_);
     column_h_ = b_.add_array(DType::kI32, width_);
     column_w_ = b_.add_array(DType::kI32, width_);
@@ -258,7 +321,7 @@ class ConvTiles : TileProduct {
   // ---- operands ----
 
   std::int64_t left_pitch(std::int64_t steps) const override { return steps + kPitchGap; }
-  std::int64_t pitch() const { return left_pitch(std::min(k_, kChunk)); }
+  std::int64_t pitch() const { return left_pitch(std::min(most_k_, kChunk)); }
 
   void pack_left(ExprId k0, std::int64_t steps, ExprId row, const std::vector<Tiles>& cut) override {
     const ExprId i = b_.open_for(b_.integer(0), b_.integer(cut.back().first + cut.back().height * cut.back().count), LoopMode::kSerial);
@@ -358,9 +421,47 @@ class ConvTiles : TileProduct {
     const std::int64_t line = 64 / static_cast<std::int64_t>(size_bytes(b_.ir().buffers[out_].type));
     for (std::int64_t j = 0; j < width_; j += line) b_.prefetch(out_, place_of(i, b_.integer(j)));
   }
-  void store(ExprId i, ExprId, ExprId j, ExprId sum) override {
-    b_.store(out_, place_of(i, j), storable(b_, sum, program_.values[op_.outputs[0].value].dtype));
+  /// Columns from one that is a multiple of it which lie side by side in the result: at most this many.
+  std::int64_t columns_side_by_side() const {
+    std::int64_t run = 1;
+    for (std::size_t d = columns_.size(); d-- > 0; run *= columns_[d].size)
+      if (columns_[d].size > 1 && columns_[d].out != run) break;
+    return run;
   }
+  void store_row(ExprId i, ExprId, std::int64_t columns, const SumOf& sum) override {
+    const auto store_from = [&](ExprId j0, std::int64_t count) {  // side by side
+      const ExprId place = b_.let(b_.add(out_base_, b_.add(b_.multiply(i, out_row_), wide(b_.element(column_out_, j0)))));
+      const ExprId j = b_.open_for(b_.integer(0), b_.integer(count), LoopMode::kVector);
+      put(b_.let(b_.assume(b_.add(place, j), 0, out_elements_ - 1)), sum(b_.add(j0, j)));
+      b_.close();
+    };
+    const auto store_apart = [&] {
+      const ExprId j = b_.open_for(b_.integer(0), b_.integer(columns), LoopMode::kVector);
+      put(place_of(i, j), sum(j));
+      b_.close();
+    };
+    const std::int64_t run = columns_side_by_side();
+    if (run == n_ || run % width_ == 0) {
+      store_from(b_.integer(0), columns);
+    } else if (columns == width_ && width_ % run == 0 && run >= kWorthARun) {
+      const ExprId piece = b_.open_for(b_.integer(0), b_.integer(width_ / run), LoopMode::kUnrolled);
+      store_from(b_.multiply(piece, run), run);
+      b_.close();
+    } else if (run >= width_) {  // some panels go beyond the end of a run
+      const ExprId span = b_.binary(Operation::kSubtract, wide(b_.element(column_out_, b_.integer(columns - 1))),
+                                    wide(b_.element(column_out_, b_.integer(0))));
+      const ExprId together = b_.let(b_.binary(Operation::kEqual, span, b_.integer(columns - 1)));
+      b_.open_if(together);
+      store_from(b_.integer(0), columns);
+      b_.close();
+      b_.open_if(b_.unary(Operation::kNot, together));
+      store_apart();
+      b_.close();
+    } else {
+      store_apart();
+    }
+  }
+  void put(ExprId place, ExprId sum) { b_.store(out_, place, storable(b_, sum, program_.values[op_.outputs[0].value].dtype)); }
 
   ExprId wide(ExprId a) { return b_.convert(a, DType::kI64); }
 
@@ -370,6 +471,11 @@ class ConvTiles : TileProduct {
   struct Window {
     std::int64_t rows, columns;  // of the right operand
     std::int64_t row, column;    // its strides
+  };
+  /// Rows and columns of x that meet the same taps; places are relative to those of the whole.
+  struct Phase {
+    std::vector<Digit> steps;
+    std::int64_t first_h = 0, first_w = 0, left = 0, out = 0;
   };
   const Program& program_;
   const Op& op_;
@@ -383,6 +489,9 @@ class ConvTiles : TileProduct {
   Window window_{};
   std::vector<Digit> steps_, columns_;
   std::int64_t first_h_ = 0, first_w_ = 0, divisor_h_ = 1, divisor_w_ = 1;
+  std::vector<Phase> phases_;  // empty: one product
+  std::uint64_t flops_ = 0;
+  ExprId left_start_ = kNoId, out_start_ = kNoId;
   ExprId left_base_ = kNoId, right_base_ = kNoId, out_base_ = kNoId;
   ArrayId step_place_ = 0, step_h_ = 0, step_w_ = 0, step_left_ = 0;
   ArrayId column_place_ = 0, column_h_ = 0, column_w_ = 0, column_out_ = 0;
@@ -398,6 +507,8 @@ bool fits_tiles(const Op& op, ConvResult result) {
   return rows >= kFewestRows && !is_empty;
 }
 
-Emitted emit_conv_by_tiles(const Program& program, const Op& op, ConvResult result) { return ConvTiles(program, op, result).run(); }
+Emitted emit_conv_by_tiles(const Program& program, const Op& op, ConvResult result, int workers) {
+  return ConvTiles(program, op, result, workers).run();
+}
 
 }  // namespace crucible::kernel

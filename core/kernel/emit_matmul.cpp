@@ -12,6 +12,7 @@ using graph::Program;
 using graph::View;
 
 constexpr std::int64_t kFarRows = 2048;  // bytes between rows from which they fall into the same sets of the cache
+constexpr TileProduct::CopyCosts kCopyCosts{.left = 32, .right = 32};
 constexpr std::int64_t kFewPanels = 2;   // for which copying the left operand costs more than it saves
 
 View transposed(View view) {
@@ -23,8 +24,8 @@ View transposed(View view) {
 
 class MatMulEmitter : TileProduct {
  public:
-  MatMulEmitter(const Program& program, const Op& op, Numerics numerics)
-      : TileProduct(compute_type(program.values[op.outputs[0].value].dtype), {.rows = 12, .vectors = 2}),
+  MatMulEmitter(const Program& program, const Op& op, Numerics numerics, int workers)
+      : TileProduct(compute_type(program.values[op.outputs[0].value].dtype), {.rows = 12, .vectors = 2}, workers, kCopyCosts),
         program_(program),
         op_(op),
         numerics_(numerics),
@@ -84,7 +85,11 @@ class MatMulEmitter : TileProduct {
   ExprId load(BufferId buffer, const View& view, ExprId i, ExprId j) {
     return load_value(b_, buffer, index(view, i, j), b_.depth());
   }
-  void store(ExprId i, ExprId first, ExprId j, ExprId sum) override { put(i, b_.add(first, j), sum); }
+  void store_row(ExprId i, ExprId first, std::int64_t columns, const SumOf& sum) override {
+    const ExprId j = b_.open_for(b_.integer(0), b_.integer(columns), LoopMode::kVector);
+    put(i, b_.add(first, j), sum(j));
+    b_.close();
+  }
   void expect(ExprId i, ExprId first) override {
     if (out_.strides[rank_ - 1] != 1) return;
     const std::int64_t line = 64 / static_cast<std::int64_t>(size_bytes(b_.ir().buffers[out_buffer_].type));
@@ -121,7 +126,7 @@ class MatMulEmitter : TileProduct {
     for (const Tiles& tiles : cut) {
       const ExprId tile = b_.open_for(b_.integer(0), b_.integer(tiles.count), LoopMode::kSerial);
       const ExprId i0 = b_.let(b_.add(b_.multiply(tile, tiles.height), b_.integer(tiles.first)));
-      const ExprId i = b_.open_for(b_.integer(0), b_.integer(tiles.height), LoopMode::kVector);
+      const ExprId i = b_.open_for(b_.integer(0), b_.integer(tiles.height), LoopMode::kUnrolled);  // less than a vector
       b_.store_element(left_array_, b_.add(b_.add(b_.multiply(i0, steps), b_.multiply(q, tiles.height)), i),
                        load(left_buffer_, left_, b_.add(row, b_.add(i0, i)), b_.add(k0, q)));
       b_.close();
@@ -212,8 +217,8 @@ class MatMulEmitter : TileProduct {
 
 }  // namespace
 
-Emitted emit_matmul(const Program& program, const Op& op, Numerics numerics) {
-  return MatMulEmitter(program, op, numerics).run();
+Emitted emit_matmul(const Program& program, const Op& op, Numerics numerics, int workers) {
+  return MatMulEmitter(program, op, numerics, workers).run();
 }
 
 }  // namespace crucible::kernel

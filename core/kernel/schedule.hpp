@@ -84,6 +84,9 @@ struct Options {
   bool fuse = true;  // false: one kernel per op, for debugging and for the tests that compare the two
   /// kStrict: no claim is made, each sum has its named order, and ops without one (opaque ones) are errors.
   Numerics numerics = Numerics::kFast;
+  /// Threads (or units) of the device that share a launch; 0: unknown. Products are cut into about as many work items; results do
+  /// not depend on it.
+  int workers = 0;
 };
 
 /// The call that a library would be asked for in place of this op; nothing for ops that no library is asked for.

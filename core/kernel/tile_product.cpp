@@ -44,6 +44,10 @@ double TileProduct::emit_tiles() {
     b_.close();
     return 1;
   }
+  for (std::size_t part = 0; part < parts(); ++part) {
+    start_part(part);
+    most_k_ = std::max(most_k_, k_);
+  }
   const std::int64_t lanes = type_ == DType::kF64 ? 8 : 16;
   width_ = n_ <= lanes ? lanes : shape_.vectors * lanes;
   choose_blocks();
@@ -54,7 +58,10 @@ double TileProduct::emit_tiles() {
   for_sections(at[0], rows, [&](ExprId row, std::int64_t row_count) {
     for_sections(at[1], columns, [&](ExprId column, std::int64_t column_count) {
       const std::int64_t panels = std::max<std::int64_t>(column_count / width_, 1);
-      emit_item({row, column, row_count, panels, column_count / panels});
+      for (std::size_t part = 0; part < parts(); ++part) {
+        start_part(part);
+        emit_item({row, column, row_count, panels, column_count / panels});
+      }
     });
   });
   b_.close();
@@ -96,31 +103,47 @@ void TileProduct::for_sections(ExprId at, const std::vector<Section>& sections,
   }
 }
 
-/// Work items as large as the second cache allows, because each copies its rows and its columns for itself; and enough of them
-/// for a few threads. Blocks of rows are whole tiles.
+/// Each work item copies its rows and its columns for itself, so items are few and large: about one per thread, as large as the second
+/// cache allows, and none of less than what a launch is worth. Blocks of rows are whole tiles.
 void TileProduct::choose_blocks() {
-  constexpr std::int64_t kMostItem = 384, kFewestItems = 4;  // rows and columns
-  constexpr double kWorthAnItem = 6e5;                       // flops
+  constexpr std::int64_t kMostItem = 384, kUsualWorkers = 4;  // rows and columns; threads where nobody knows
+  constexpr double kWorthAnItem = 3e5;                        // multiply-adds
+  const std::int64_t workers = workers_ > 0 ? workers_ : kUsualWorkers;
   const std::int64_t tiles = count_of(m_, shape_.rows), panels = std::max<std::int64_t>(n_ / width_, 1);
-  std::int64_t row_blocks = count_of(m_, kMostItem), column_blocks = count_of(panels * width_, kMostItem);
-  for (;;) {
-    rows_ = std::min(m_, count_of(tiles, row_blocks) * shape_.rows);
-    group_ = count_of(panels, column_blocks);
-    const double flops = 2.0 * static_cast<double>(rows_ * group_ * width_ * std::max<std::int64_t>(k_, 1));
-    const std::int64_t items = batches() * count_of(m_, rows_) * count_of(panels, group_);
-    if (items >= kFewestItems || flops < kWorthAnItem || (rows_ <= shape_.rows && group_ == 1)) break;
-    (group_ == 1 || (rows_ > shape_.rows && rows_ >= group_ * width_) ? row_blocks : column_blocks) += 1;
+  const std::int64_t fewest_rows = count_of(m_, kMostItem), fewest_columns = count_of(panels * width_, kMostItem);
+  const double depth = static_cast<double>(std::max<std::int64_t>(most_k_, 1));
+  double best = 0;
+  const auto consider = [&](std::int64_t row_blocks, std::int64_t column_blocks) {
+    const std::int64_t rows = std::min(m_, count_of(tiles, row_blocks) * shape_.rows), group = count_of(panels, column_blocks);
+    const std::int64_t items = batches() * count_of(m_, rows) * count_of(panels, group);
+    const double height = static_cast<double>(rows), width = static_cast<double>(group * width_);
+    const double sums = height * width * depth, copies = (costs_.left * height + costs_.right * width) * depth;
+    const bool is_smallest = row_blocks == fewest_rows && column_blocks == fewest_columns;
+    if (!is_smallest && sums < kWorthAnItem) return false;
+    const double time = static_cast<double>(count_of(items, workers)) * (sums + copies);
+    if (is_smallest || time < best) {
+      best = time;
+      rows_ = rows;
+      group_ = group;
+    }
+    return true;
+  };
+  for (std::int64_t row_blocks = fewest_rows; row_blocks <= std::min(tiles, fewest_rows + 4 * workers); ++row_blocks) {
+    const std::int64_t most = std::min(panels, fewest_columns + 4 * workers);
+    for (std::int64_t column_blocks = fewest_columns; column_blocks <= most; ++column_blocks) {
+      if (!consider(row_blocks, column_blocks)) break;
+    }
   }
   choose_packing();
 }
 
 void TileProduct::add_scratch() {
-  const std::int64_t depth = std::min(k_, kChunk);
+  const std::int64_t depth = std::min(most_k_, kChunk);
   const std::int64_t most_rows = std::max(rows_, m_ % rows_);
   sums_ = b_.add_array(type_, std::min(most_rows, shape_.rows) * width_);
   if (packs_left_) left_array_ = b_.add_array(type_, most_rows * left_pitch(depth));
   if (packs_right_) right_array_ = b_.add_array(type_, depth * width_ * (packs_group_ ? group_ : 1));
-  if (k_ > kChunk) totals_ = b_.add_array(type_, most_rows * group_ * width_);
+  if (most_k_ > kChunk) totals_ = b_.add_array(type_, most_rows * group_ * width_);
 }
 
 /// One block of rows times some panels.
@@ -145,47 +168,63 @@ void TileProduct::emit_chunk(const Chunk& chunk, const Block& block) {
   start_chunk(chunk.k0, chunk.steps);
   if (packs_left_) pack_left(chunk.k0, chunk.steps, block.row, cut);
   if (packs_right_ && packs_group_) pack_right(chunk.k0, chunk.steps, block.column, block.panels, block.columns);
+  // The operand of the outer loop stays in the first cache while the other one passes by.
+  if (packs_right_ && packs_group_) {
+    for (const Tiles& tiles : cut) {
+      const ExprId tile = b_.open_for(b_.integer(0), b_.integer(tiles.count), LoopMode::kSerial);
+      const ExprId panel = b_.open_for(b_.integer(0), b_.integer(block.panels), LoopMode::kSerial);
+      const ExprId first = b_.let(b_.add(block.column, b_.multiply(panel, width_)));
+      start_panel(first, block.columns);
+      emit_tile(chunk, block, tiles, tile, panel, first);
+      b_.close();
+      b_.close();
+    }
+    return;
+  }
   const ExprId panel = b_.open_for(b_.integer(0), b_.integer(block.panels), LoopMode::kSerial);
   const ExprId first = b_.let(b_.add(block.column, b_.multiply(panel, width_)));
   start_panel(first, block.columns);
-  if (packs_right_ && !packs_group_) pack_right(chunk.k0, chunk.steps, first, 1, block.columns);
-  const bool is_all = k_ <= kChunk;
+  if (packs_right_) pack_right(chunk.k0, chunk.steps, first, 1, block.columns);
   for (const Tiles& tiles : cut) {
     const ExprId tile = b_.open_for(b_.integer(0), b_.integer(tiles.count), LoopMode::kSerial);
-    const ExprId i0 = b_.let(b_.add(b_.multiply(tile, tiles.height), b_.integer(tiles.first)));
-    const ExprId row = b_.add(b_.multiply(panel, block.rows), i0);
-    const ExprId base = is_all ? b_.integer(0) : b_.let(b_.multiply(row, width_));
-    const auto if_last = [&](const auto& body) {
-      if (chunk.is_last == Yes::kMaybe)
-        b_.open_if(b_.binary(Operation::kEqual, chunk.k0, b_.integer(k_ - chunk.steps)));
-      if (chunk.is_last != Yes::kNever) body();
-      if (chunk.is_last == Yes::kMaybe) b_.close();
-    };
-    if_last([&] {
-      if (block.columns < width_) return;
-      const ExprId i = b_.open_for(b_.integer(0), b_.integer(tiles.height), LoopMode::kUnrolled);
-      expect(b_.add(block.row, b_.add(i0, i)), first);
-      b_.close();
-    });
-    b_.tile({.sums = is_all ? sums_ : totals_,
-             .base = base,
-             .rows = static_cast<std::uint32_t>(tiles.height),
-             .columns = static_cast<std::uint32_t>(width_),
-             .start = is_all ? TileStart::kZero : TileStart::kAdd,
-             .left = left_operand(chunk.k0, chunk.steps, block.row, i0, tiles.height),
-             .right = right_operand(chunk.k0, chunk.steps, panel, first)},
-            b_.integer(chunk.steps));
-    if_last([&] {
-      const ExprId i = b_.open_for(b_.integer(0), b_.integer(tiles.height), LoopMode::kSerial);
-      const ExprId j = b_.open_for(b_.integer(0), b_.integer(block.columns), LoopMode::kVector);
-      const ExprId at = b_.add(base, b_.add(b_.multiply(i, width_), j));
-      store(b_.add(block.row, b_.add(i0, i)), first, j, b_.let(b_.element(is_all ? sums_ : totals_, at)));
-      b_.close();
-      b_.close();
-    });
+    emit_tile(chunk, block, tiles, tile, panel, first);
     b_.close();
   }
   b_.close();
+}
+
+void TileProduct::emit_tile(const Chunk& chunk, const Block& block, const Tiles& tiles, ExprId tile, ExprId panel, ExprId first) {
+  const bool is_all = k_ <= kChunk;
+  const ExprId i0 = b_.let(b_.add(b_.multiply(tile, tiles.height), b_.integer(tiles.first)));
+  const ExprId row = b_.add(b_.multiply(panel, block.rows), i0);
+  const ExprId base = is_all ? b_.integer(0) : b_.let(b_.multiply(row, width_));
+  const auto if_last = [&](const auto& body) {
+    if (chunk.is_last == Yes::kMaybe) b_.open_if(b_.binary(Operation::kEqual, chunk.k0, b_.integer(k_ - chunk.steps)));
+    if (chunk.is_last != Yes::kNever) body();
+    if (chunk.is_last == Yes::kMaybe) b_.close();
+  };
+  if_last([&] {
+    if (block.columns < width_) return;
+    const ExprId i = b_.open_for(b_.integer(0), b_.integer(tiles.height), LoopMode::kUnrolled);
+    expect(b_.add(block.row, b_.add(i0, i)), first);
+    b_.close();
+  });
+  b_.tile({.sums = is_all ? sums_ : totals_,
+           .base = base,
+           .rows = static_cast<std::uint32_t>(tiles.height),
+           .columns = static_cast<std::uint32_t>(width_),
+           .start = is_all ? TileStart::kZero : TileStart::kAdd,
+           .left = left_operand(chunk.k0, chunk.steps, block.row, i0, tiles.height),
+           .right = right_operand(chunk.k0, chunk.steps, panel, first)},
+          b_.integer(chunk.steps));
+  if_last([&] {
+    const ExprId i = b_.open_for(b_.integer(0), b_.integer(tiles.height), LoopMode::kSerial);
+    store_row(b_.add(block.row, b_.add(i0, i)), first, block.columns, [&](ExprId j) {
+      const ExprId at = b_.add(base, b_.add(b_.multiply(i, width_), j));
+      return b_.let(b_.element(is_all ? sums_ : totals_, at));
+    });
+    b_.close();
+  });
 }
 
 }  // namespace crucible::kernel

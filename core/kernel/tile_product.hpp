@@ -17,6 +17,11 @@ namespace crucible::kernel {
 
 class TileProduct {
  public:
+  /// Of copying an element of an operand into scratch, in multiply-adds.
+  struct CopyCosts {
+    double left, right;
+  };
+
   virtual ~TileProduct() = default;
   TileProduct(const TileProduct&) = delete;
   TileProduct& operator=(const TileProduct&) = delete;
@@ -34,8 +39,8 @@ class TileProduct {
     std::int64_t first, height, count;
   };
 
-  /// Sums are of `type`, f32 or f64; tiles have at most `shape`.
-  TileProduct(DType type, Shape shape) : type_(type), shape_(shape) {}
+  /// Sums are of `type`, f32 or f64; tiles have at most `shape`. `workers`: threads of the device, 0 where nobody knows.
+  TileProduct(DType type, Shape shape, int workers, CopyCosts costs) : type_(type), shape_(shape), workers_(workers), costs_(costs) {}
 
   /// Writes the kernel. `batches_`, m_, n_ and k_ are set. Returns the number of work items.
   double emit_tiles();
@@ -45,6 +50,11 @@ class TileProduct {
   virtual void choose_packing() = 0;
   /// Further scratch and what a work item needs to know, at its beginning; its batch is in batch_index_.
   virtual void start_item() {}
+  /// A work item does its block once for each part, one after the other: results of the same number of rows and columns, which lie
+  /// elsewhere and may have other operands and another k_.
+  virtual std::size_t parts() const { return 1; }
+  /// Sets k_ and what else differs.
+  virtual void start_part(std::size_t part) { static_cast<void>(part); }
   /// Steps [k0, k0 + steps) come next.
   virtual void start_chunk(ExprId k0, std::int64_t steps) { static_cast<void>(k0), static_cast<void>(steps); }
   /// The panel of columns from `first` comes next, of which `columns` are wanted.
@@ -59,8 +69,10 @@ class TileProduct {
   virtual TileOperand right_operand(ExprId k0, std::int64_t steps, ExprId panel, ExprId first) = 0;
   /// Row i of the panel will be stored soon.
   virtual void expect(ExprId i, ExprId first) { static_cast<void>(i), static_cast<void>(first); }
-  /// Stores a result: row i, and column `first` + j of the panel that started last.
-  virtual void store(ExprId i, ExprId first, ExprId j, ExprId sum) = 0;
+  /// The sum of column j of a row.
+  using SumOf = std::function<ExprId(ExprId j)>;
+  /// Stores row i of the panel from column `first` that started last, of which `columns` are wanted.
+  virtual void store_row(ExprId i, ExprId first, std::int64_t columns, const SumOf& sum) = 0;
 
   std::int64_t batches() const;
   /// Opens the grid over the batches and `blocks`, whose indices are returned.
@@ -69,9 +81,12 @@ class TileProduct {
   IrBuilder b_;
   const DType type_;
   const Shape shape_;
+  const int workers_;
+  const CopyCosts costs_;
   std::vector<std::int64_t> batch_sizes_;
   std::vector<ExprId> batch_index_;
   std::int64_t m_ = 0, n_ = 0, k_ = 0, grid_ = 1;
+  std::int64_t most_k_ = 0;  // of all parts
   std::int64_t width_ = 0, rows_ = 0, group_ = 1;  // columns of a panel; rows and panels of a work item
   bool packs_left_ = false, packs_right_ = false;
   bool packs_group_ = false;  // all panels of a work item before the first product: memory is then read in its own order
@@ -100,6 +115,7 @@ class TileProduct {
   void for_sections(ExprId at, const std::vector<Section>& sections, const std::function<void(ExprId, std::int64_t)>& body);
   void emit_item(const Block& block);
   void emit_chunk(const Chunk& chunk, const Block& block);
+  void emit_tile(const Chunk& chunk, const Block& block, const Tiles& tiles, ExprId tile, ExprId panel, ExprId first);
 };
 
 }  // namespace crucible::kernel

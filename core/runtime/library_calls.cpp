@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <charconv>
 #include <cstring>
 
 namespace crucible::runtime {
@@ -52,6 +53,16 @@ Result<crucible_library_desc> describe(const kernel::LibraryCall& call) {
   }
   desc.groups = attributes.groups;
   return desc;
+}
+
+int workers_of(const backend::Device& device) {
+  const Result<backend::Properties> properties = device.properties();
+  if (!properties) return 0;
+  for (const auto& [name, value] : *properties) {
+    int threads = 0;
+    if (name == "threads" && std::from_chars(value.data(), value.data() + value.size(), threads).ec == std::errc()) return threads;
+  }
+  return 0;
 }
 
 const LibraryClaims::Answer& LibraryClaims::answer(const kernel::LibraryCall& call) {

@@ -12,6 +12,7 @@
 
 #include "core/runtime/choices.hpp"
 #include "core/runtime/compare.hpp"
+#include "core/runtime/kept_blobs.hpp"
 #include "core/runtime/library_calls.hpp"
 #include "core/runtime/plan_ops.hpp"
 #include "core/runtime/session_state.hpp"
@@ -33,6 +34,7 @@ Result<void> Session::State::make_schedule() {
   };
   schedule_options.fuse = options.fuse;
   schedule_options.numerics = options.numerics;
+  schedule_options.workers = workers_of(*device);
   Result<kernel::Schedule> made = kernel::schedule(*program, schedule_options);
   if (!made) return at_stage("schedule", made.error());
   const auto scratch_of = [&claims](const kernel::Step& step) {
@@ -155,7 +157,7 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const graph::Pr
   std::unique_ptr<Session> session(new Session);
   State& state = *session->state_;
   state.program = std::move(program);
-  state.blobs = std::move(blobs);
+  state.blobs = std::make_shared<const KeptBlobs>(std::move(blobs));
   state.device = std::move(device);
   state.options = options;
   CRUCIBLE_TRY_VOID(state.make_schedule());
