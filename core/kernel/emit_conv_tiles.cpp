@@ -25,6 +25,7 @@ using graph::View;
 
 constexpr std::int64_t kFewestRows = 4;
 constexpr std::int64_t kWorthARun = 8;  // results side by side that are worth a loop of their own
+constexpr std::int64_t kVectorRun = 16;  // elements
 constexpr TileProduct::CopyCosts kCopyCosts{.left = 16, .right = 60};
 constexpr std::int64_t kPitchGap = 16;  // rows of the packed left operand do not fall into the same sets of the cache
 
@@ -220,13 +221,14 @@ class ConvTiles : TileProduct {
   }
 
   /// True when one step of k is one element of the left operand further.
-  bool left_runs_along_k() const {
-    std::int64_t inner = 1;
-    for (std::size_t d = steps_.size(); d-- > 0;) {
-      if (steps_[d].size > 1 && steps_[d].left != inner) return false;
-      inner *= steps_[d].size;
+  bool left_runs_along_k() const { return run_of(steps_, &Digit::left) == count(steps_); }
+  /// So many of these, from one that is a multiple of it, lie side by side.
+  static std::int64_t run_of(const std::vector<Digit>& digits, std::int64_t Digit::* place) {
+    std::int64_t run = 1;
+    for (std::size_t d = digits.size(); d-- > 0; run *= digits[d].size) {
+      if (digits[d].size > 1 && digits[d].*place != run) break;
     }
-    return true;
+    return run;
   }
   bool is_divided() const { return divisor_h_ != 1 || divisor_w_ != 1; }
   /// Of places in memory; 32 bits where they suffice, so that vectors hold twice as many.
@@ -326,11 +328,27 @@ class ConvTiles : TileProduct {
   void pack_left(ExprId k0, std::int64_t steps, ExprId row, const std::vector<Tiles>& cut) override {
     const ExprId i = b_.open_for(b_.integer(0), b_.integer(cut.back().first + cut.back().height * cut.back().count), LoopMode::kSerial);
     const ExprId start = b_.let(b_.add(left_base_, b_.multiply(b_.add(row, i), left_row_)));
-    const ExprId q = b_.open_for(b_.integer(0), b_.integer(steps), LoopMode::kVector);
-    const ExprId along = left_runs_along_k() ? b_.add(k0, q) : wide(b_.element(step_left_, q));
-    const ExprId at = b_.assume(b_.add(start, along), 0, left_elements_ - 1);
-    b_.store_element(left_array_, b_.add(b_.multiply(i, pitch()), q), load_value(b_, left_, at, b_.depth()));
-    b_.close();
+    const auto copy = [&](ExprId q, ExprId along) {
+      const ExprId at = b_.assume(b_.add(start, along), 0, left_elements_ - 1);
+      b_.store_element(left_array_, b_.add(b_.multiply(i, pitch()), q), load_value(b_, left_, at, b_.depth()));
+    };
+    const std::int64_t run = run_of(steps_, &Digit::left);
+    if (left_runs_along_k()) {
+      const ExprId q = b_.open_for(b_.integer(0), b_.integer(steps), LoopMode::kVector);
+      copy(q, b_.add(k0, q));
+      b_.close();
+    } else if (run > 1 && steps % run == 0 && kChunk % run == 0) {  // no run goes beyond the end of a chunk
+      const ExprId from = b_.open_for(b_.integer(0), b_.integer(steps / run), LoopMode::kSerial);
+      const ExprId q0 = b_.let(b_.multiply(from, run)), along = b_.let(wide(b_.element(step_left_, q0)));
+      const ExprId q = b_.open_for(b_.integer(0), b_.integer(run), run < kVectorRun ? LoopMode::kUnrolled : LoopMode::kVector);
+      copy(b_.add(q0, q), b_.add(along, q));
+      b_.close();
+      b_.close();
+    } else {
+      const ExprId q = b_.open_for(b_.integer(0), b_.integer(steps), LoopMode::kVector);
+      copy(q, wide(b_.element(step_left_, q)));
+      b_.close();
+    }
     b_.close();
   }
 
@@ -421,13 +439,6 @@ class ConvTiles : TileProduct {
     const std::int64_t line = 64 / static_cast<std::int64_t>(size_bytes(b_.ir().buffers[out_].type));
     for (std::int64_t j = 0; j < width_; j += line) b_.prefetch(out_, place_of(i, b_.integer(j)));
   }
-  /// Columns from one that is a multiple of it which lie side by side in the result: at most this many.
-  std::int64_t columns_side_by_side() const {
-    std::int64_t run = 1;
-    for (std::size_t d = columns_.size(); d-- > 0; run *= columns_[d].size)
-      if (columns_[d].size > 1 && columns_[d].out != run) break;
-    return run;
-  }
   void store_row(ExprId i, ExprId, std::int64_t columns, const SumOf& sum) override {
     const auto store_from = [&](ExprId j0, std::int64_t count) {  // side by side
       const ExprId place = b_.let(b_.add(out_base_, b_.add(b_.multiply(i, out_row_), wide(b_.element(column_out_, j0)))));
@@ -440,7 +451,7 @@ class ConvTiles : TileProduct {
       put(place_of(i, j), sum(j));
       b_.close();
     };
-    const std::int64_t run = columns_side_by_side();
+    const std::int64_t run = run_of(columns_, &Digit::out);
     if (run == n_ || run % width_ == 0) {
       store_from(b_.integer(0), columns);
     } else if (columns == width_ && width_ % run == 0 && run >= kWorthARun) {

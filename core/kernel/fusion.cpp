@@ -44,11 +44,16 @@ class Fuser {
     visited_.assign(units_.size(), 0);
   }
 
+  /// First within the forward pass and within what follows it: the backward pass computes what it can from what it reads anyway. Joined
+  /// in the order of the program, the forward pass would compute it, and write it to memory.
   void join() {
-    for (int round = 0; round < 4; ++round) {
-      bool changed = join_producers();
-      changed |= join_readers();
-      if (!changed) break;
+    for (const bool across : {false, true}) {
+      across_passes_ = across;
+      for (int round = 0; round < 4; ++round) {
+        bool changed = join_producers();
+        changed |= join_readers();
+        if (!changed) break;
+      }
     }
     join_singles();
   }
@@ -139,6 +144,7 @@ class Fuser {
 
   bool try_join(UnitId a, UnitId b) {
     if (a == b || units_[a].group.members.empty() || units_[b].group.members.empty()) return false;
+    if (!across_passes_ && is_forward(a) != is_forward(b)) return false;
     const auto key = std::minmax(a, b);
     if (refused_.contains(key)) return false;
     Joint found = joint(a, b);
@@ -148,6 +154,12 @@ class Fuser {
     }
     if (found.apart != Apart::kPath) refused_.insert(key);  // a path may go when units on it are joined
     return false;
+  }
+
+  /// By its first op; while across_passes_ is false, all have the same answer.
+  bool is_forward(UnitId unit) const {
+    const std::uint32_t source = program_.ops[units_[unit].ops.front()].source;
+    return source >= program_.sources.size() || program_.sources[source].phase == graph::Phase::kForward;
   }
 
   struct Joint {
@@ -175,13 +187,14 @@ class Fuser {
     return {Apart::kNot, *std::move(merged)};
   }
 
-  /// Of the values that it reads: those that another unit makes.
+  /// Of the large values that it reads: those that another unit makes.
   std::size_t temporaries_read(const Group& group) const {
     std::set<ValueId> read, made;
     for (const Member& member : group.members) {
       made.insert(member.output.value);
       for (const Access& input : member.inputs) {
-        if (input.value != kNone && program_.values[input.value].producer != kNone) read.insert(input.value);
+        if (input.value == kNone || program_.values[input.value].elements < kLargeElements) continue;
+        if (program_.values[input.value].producer != kNone) read.insert(input.value);
       }
     }
     return static_cast<std::size_t>(std::ranges::count_if(read, [&](ValueId value) { return !made.contains(value); }));
@@ -249,6 +262,7 @@ class Fuser {
   std::vector<std::set<UnitId>> successors_;
   std::vector<std::uint32_t> visited_;
   std::uint32_t visit_ = 0;
+  bool across_passes_ = true;
   std::set<std::pair<UnitId, UnitId>> refused_;  // pairs whose nests do not fit
 };
 

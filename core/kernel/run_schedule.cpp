@@ -40,9 +40,14 @@ std::vector<double> scalars_of(const Step& step, std::span<const double> slots) 
 std::string describe(const graph::Program& program, const Step& step) {
   std::string text;
   for (const graph::OpId op : step.ops) {
-    if (text.size() > 60) return text + ", ...";
+    if (text.size() > 60) {
+      text += ", ...";
+      break;
+    }
     text += (text.empty() ? "" : ", ") + std::string(graph::name(program.ops[op].kind));
   }
+  const std::uint32_t source = program.ops[step.ops.front()].source;
+  if (source < program.sources.size() && !program.sources[source].site.empty()) text += " at " + program.sources[source].site;
   return text;
 }
 

@@ -12,6 +12,7 @@
 
 #include "core/runtime/choices.hpp"
 #include "core/runtime/compare.hpp"
+#include "core/kernel/rematerialize.hpp"
 #include "core/runtime/kept_blobs.hpp"
 #include "core/runtime/library_calls.hpp"
 #include "core/runtime/plan_ops.hpp"
@@ -35,6 +36,11 @@ Result<void> Session::State::make_schedule() {
   schedule_options.fuse = options.fuse;
   schedule_options.numerics = options.numerics;
   schedule_options.workers = workers_of(*device);
+  if (options.fuse) {
+    if (auto changed = kernel::rematerialized(*program, options.numerics)) {
+      program = std::make_shared<const graph::Program>(*std::move(changed));
+    }
+  }
   Result<kernel::Schedule> made = kernel::schedule(*program, schedule_options);
   if (!made) return at_stage("schedule", made.error());
   const auto scratch_of = [&claims](const kernel::Step& step) {

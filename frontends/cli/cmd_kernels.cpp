@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/kernel/explain.hpp"
+#include "core/kernel/rematerialize.hpp"
 #include "core/runtime/library_calls.hpp"
 #include "core/runtime/predict.hpp"
 #include "core/trace/trace_file.hpp"
@@ -228,7 +229,7 @@ Result<std::shared_ptr<backend::Device>> open_for_claims(const KernelsOptions& o
 
 Result<int> kernels(const KernelsOptions& options) {
   CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(options.file));
-  CRUCIBLE_TRY(const graph::Program program, aten::lower(trace, aten::Opaques::kMissing));
+  CRUCIBLE_TRY(graph::Program program, aten::lower(trace, aten::Opaques::kMissing));
   std::string library;
   std::optional<config::Settings> settings;
   CRUCIBLE_TRY(const std::shared_ptr<backend::Device> device, open_for_claims(options, program, library, settings));
@@ -241,6 +242,9 @@ Result<int> kernels(const KernelsOptions& options) {
     schedule_options.claims = [&](const kernel::LibraryCall& call) {
       return tuned.choices ? tuned.choices->takes(claims, call) : claims.takes(call);
     };
+  }
+  if (!options.no_fuse) {
+    if (auto changed = kernel::rematerialized(program, schedule_options.numerics)) program = *std::move(changed);
   }
   CRUCIBLE_TRY(const kernel::Schedule schedule, kernel::schedule(program, schedule_options));
   if (!settings) {  // without a device only a name counts; its backend need not be there

@@ -127,7 +127,7 @@ Result<void> check_reference_switches(const ReplayOptions& options) {
                                                        : nullptr;
   if (what == nullptr) return {};
   return Error{ErrorCode::kUsage,
-               fmt::format("{}: the reference interpreter has no kernels and no steps; leave it out, or name a plugin", what)};
+               fmt::format("{} is about the kernels of a device, and the reference interpreter is none; leave it out, or name a plugin", what)};
 }
 
 /// Medians of several runs, for a single one catches whatever else the machine does; fewer where a run takes long. What each

@@ -412,8 +412,8 @@ TEST_F(ReplayCommand, TheReferenceInterpreterSeesFaultsToo) {
 TEST_F(ReplayCommand, TheReferenceInterpreterRefusesWhatItDoesNotHave) {
   write();
   const std::pair<const char*, const char*> cases[] = {
-      {"replay A --backend reference --profile", "--profile: the reference interpreter has no kernels"},
-      {"replay A --backend reference --no-fuse", "--no-fuse: the reference interpreter"},
+      {"replay A --backend reference --profile", "--profile is about the kernels of a device, and the reference interpreter is none"},
+      {"replay A --backend reference --no-fuse", "--no-fuse is about the kernels of a device"},
       {"replay A --backend reference --threads 2", "--threads 2: the reference interpreter has one thread"},
       {"replay A --device reference:0", "the reference interpreter has no devices"},
       {"replay A --backend reference --device cpu:0", "is not one of backend reference"},

@@ -39,7 +39,7 @@ MAY_INCLUDE = {
 FOREIGN = {
     "torch/": ("frontends/torch", "backends/torch"), "ATen/": ("frontends/torch", "backends/torch"),
     "c10/": ("frontends/torch", "backends/torch"), "Python.h": ("frontends/torch",), "oneapi/": ("backends/cpu",),
-    "dnnl": ("backends/cpu",), "CL/": ("backends/opencl",), "CLI/": ("frontends/cli",), "boost/": ("plugins/loader",), "toml++/": ("frontends/config",),
+    "dnnl": ("backends/cpu",), "CL/": ("backends/opencl",), "CLI/": ("frontends/cli",), "boost/dll": ("plugins/loader",), "boost/graph": ("core/kernel",), "toml++/": ("frontends/config",),
 }
 LINES = {".hpp": 300, ".h": 300, ".cpp": 600, ".c": 600, ".py": 600}
 GENERATED = {"crucible_plugin.h", "stubs.hpp"}  # by plugins/abi/gen: whole in one file, so that it can be read at once
