@@ -328,15 +328,16 @@ std::uint64_t bytes_of_groups(const Program& program, const std::vector<Unit>& u
   return total;
 }
 
-std::optional<Program> rematerialized(const Program& program, Numerics numerics) {
+Rematerialized rematerialize(const Program& program, Numerics numerics) {
+  std::vector<Unit> units = make_units(program, true, numerics);
   const bool has_later_passes = std::ranges::any_of(program.sources, [](const auto& source) { return source.phase != Phase::kForward; });
-  if (!has_later_passes) return std::nullopt;
-  const std::vector<Unit> units = make_units(program, true, numerics);
+  if (!has_later_passes) return {std::nullopt, std::move(units)};
   std::optional<Program> changed = Rematerializer(program, units).run();
-  if (!changed) return std::nullopt;
+  if (!changed) return {std::nullopt, std::move(units)};
+  std::vector<Unit> others = make_units(*changed, true, numerics);
   // What the cut promises is what it gives, unless the copies do not fit into the kernels of their readers.
-  if (bytes_of_groups(*changed, make_units(*changed, true, numerics)) >= bytes_of_groups(program, units)) return std::nullopt;
-  return changed;
+  if (bytes_of_groups(*changed, others) >= bytes_of_groups(program, units)) return {std::nullopt, std::move(units)};
+  return {std::move(changed), std::move(others)};
 }
 
 }  // namespace crucible::kernel

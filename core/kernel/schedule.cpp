@@ -20,6 +20,7 @@
 #include "core/kernel/in_place.hpp"
 #include "core/kernel/kernel_verify.hpp"
 #include "core/kernel/print_c.hpp"
+#include "core/kernel/rematerialize.hpp"
 #include "core/kernel/serialize_ir.hpp"
 
 namespace crucible::kernel {
@@ -51,10 +52,10 @@ std::optional<LibraryKind> library_kind(OpKind kind) {
 
 class Scheduler {
  public:
-  Scheduler(const Program& program, const Options& options) : program_(program), options_(options) {}
+  Scheduler(const Program& program, const Options& options, std::vector<Unit> units)
+      : program_(program), options_(options), units_(std::move(units)) {}
 
   Result<Schedule> run() {
-    units_ = make_units(program_, options_.fuse, options_.numerics);
     find_needed();
     schedule_.numerics = options_.numerics;
     schedule_.materialized.assign(program_.values.size(), false);
@@ -294,6 +295,21 @@ std::optional<LibraryCall> library_call_of(const Program& program, const Op& op)
   return call;
 }
 
-Result<Schedule> schedule(const Program& program, const Options& options) { return Scheduler(program, options).run(); }
+Result<Schedule> schedule(const Program& program, const Options& options) {
+  return Scheduler(program, options, make_units(program, options.fuse, options.numerics)).run();
+}
+
+Result<Prepared> prepare(const Program& program, const Options& options) {
+  Prepared prepared;
+  if (!options.fuse) {
+    CRUCIBLE_TRY(prepared.schedule, schedule(program, options));
+    return prepared;
+  }
+  Rematerialized changed = rematerialize(program, options.numerics);
+  prepared.program = std::move(changed.program);
+  Scheduler scheduler(prepared.program ? *prepared.program : program, options, std::move(changed.units));
+  CRUCIBLE_TRY(prepared.schedule, scheduler.run());
+  return prepared;
+}
 
 }  // namespace crucible::kernel

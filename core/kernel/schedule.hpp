@@ -96,6 +96,16 @@ std::optional<LibraryCall> library_call_of(const graph::Program& program, const 
 /// strict; with its source.
 Result<Schedule> schedule(const graph::Program& program, const Options& options);
 
+/// A schedule, and the program that it is of where that is not the one that was given.
+struct Prepared {
+  std::optional<graph::Program> program;
+  Schedule schedule;
+};
+
+/// As schedule(), of the program as rematerialize() changes it (rematerialize.hpp); values keep their numbers, and new ones come after
+/// them. Without fusion nothing changes.
+Result<Prepared> prepare(const graph::Program& program, const Options& options);
+
 /// C text that every batch of kernels starts with: types and math functions, self-contained (no #include).
 std::string_view math_prelude();
 

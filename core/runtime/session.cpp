@@ -12,7 +12,6 @@
 
 #include "core/runtime/choices.hpp"
 #include "core/runtime/compare.hpp"
-#include "core/kernel/rematerialize.hpp"
 #include "core/runtime/kept_blobs.hpp"
 #include "core/runtime/library_calls.hpp"
 #include "core/runtime/plan_ops.hpp"
@@ -36,17 +35,13 @@ Result<void> Session::State::make_schedule() {
   schedule_options.fuse = options.fuse;
   schedule_options.numerics = options.numerics;
   schedule_options.workers = workers_of(*device);
-  if (options.fuse) {
-    if (auto changed = kernel::rematerialized(*program, options.numerics)) {
-      program = std::make_shared<const graph::Program>(*std::move(changed));
-    }
-  }
-  Result<kernel::Schedule> made = kernel::schedule(*program, schedule_options);
+  Result<kernel::Prepared> made = kernel::prepare(*program, schedule_options);
   if (!made) return at_stage("schedule", made.error());
+  if (made->program) program = std::make_shared<const graph::Program>(*std::move(made->program));
   const auto scratch_of = [&claims](const kernel::Step& step) {
     return step.kind == kernel::StepKind::kLibrary ? claims.scratch_bytes(step.library) : 0;
   };
-  Result<Arranged> arranged = arrange(program, *std::move(made), scratch_of, options.memory, options.poison ? kRedZoneBytes : 0);
+  Result<Arranged> arranged = arrange(program, std::move(made->schedule), scratch_of, options.memory, options.poison ? kRedZoneBytes : 0);
   if (!arranged) return at_stage("memory plan", arranged.error());
   library_failure = claims.failure();
   program = std::move(arranged->program);

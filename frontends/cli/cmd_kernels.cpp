@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "core/kernel/explain.hpp"
-#include "core/kernel/rematerialize.hpp"
 #include "core/runtime/library_calls.hpp"
 #include "core/runtime/predict.hpp"
 #include "core/trace/trace_file.hpp"
@@ -243,10 +242,9 @@ Result<int> kernels(const KernelsOptions& options) {
       return tuned.choices ? tuned.choices->takes(claims, call) : claims.takes(call);
     };
   }
-  if (!options.no_fuse) {
-    if (auto changed = kernel::rematerialized(program, schedule_options.numerics)) program = *std::move(changed);
-  }
-  CRUCIBLE_TRY(const kernel::Schedule schedule, kernel::schedule(program, schedule_options));
+  CRUCIBLE_TRY(kernel::Prepared prepared, kernel::prepare(program, schedule_options));
+  if (prepared.program) program = *std::move(prepared.program);
+  const kernel::Schedule& schedule = prepared.schedule;
   if (!settings) {  // without a device only a name counts; its backend need not be there
     DeviceChoice no_device;
     no_device.sets = options.device.sets;

@@ -12,7 +12,6 @@
 #include <memory>
 #include <optional>
 
-#include "core/kernel/rematerialize.hpp"
 #include "core/runtime/arrange.hpp"
 #include "core/runtime/library_calls.hpp"
 #include "core/trace/trace_file.hpp"
@@ -114,10 +113,7 @@ Result<int> plan(const PlanOptions& options) {
   CRUCIBLE_TRY(graph::Program lowered, aten::lower(trace, aten::Opaques::kMissing));
   kernel::Options schedule_options{
       .claims = nullptr, .fuse = !options.no_fuse, .numerics = numerics_of(load_unchecked_settings(options.device))};
-  if (schedule_options.fuse) {
-    if (auto changed = kernel::rematerialized(lowered, schedule_options.numerics)) lowered = *std::move(changed);
-  }
-  const auto recorded = std::make_shared<const graph::Program>(std::move(lowered));
+  auto recorded = std::make_shared<const graph::Program>(std::move(lowered));
   CRUCIBLE_TRY(const std::shared_ptr<backend::Device> device, open_if_there(options, *recorded, report.kernels));
   runtime::LibraryClaims claims(device);
   CRUCIBLE_TRY(const Tuned tuned, tune(options.tune, *recorded, device, !options.no_fuse, schedule_options.numerics, nullptr));
@@ -127,7 +123,9 @@ Result<int> plan(const PlanOptions& options) {
       return tuned.choices ? tuned.choices->takes(claims, call) : claims.takes(call);
     };
   }
-  CRUCIBLE_TRY(const kernel::Schedule as_recorded, kernel::schedule(*recorded, schedule_options));
+  CRUCIBLE_TRY(kernel::Prepared prepared, kernel::prepare(*recorded, schedule_options));
+  if (prepared.program) recorded = std::make_shared<const graph::Program>(*std::move(prepared.program));
+  const kernel::Schedule& as_recorded = prepared.schedule;
   const auto scratch_of = [&](const kernel::Step& step) {
     return step.kind == kernel::StepKind::kLibrary ? claims.scratch_bytes(step.library) : 0;
   };
