@@ -25,8 +25,8 @@ using graph::View;
 
 constexpr std::int64_t kFewestRows = 4;
 constexpr std::int64_t kWorthARun = 8;  // results side by side that are worth a loop of their own
-constexpr std::int64_t kVectorRun = 16;  // elements
-constexpr TileProduct::CopyCosts kCopyCosts{.left = 16, .right = 60};
+constexpr std::int64_t kVectorRun = 16;  // elements side by side from which a copy is a loop; fewer are written out
+constexpr TileProduct::CopyCosts kCopyCosts{.left = 16, .right = 60};  // right: from under the windows, mostly not side by side
 constexpr std::int64_t kPitchGap = 16;  // rows of the packed left operand do not fall into the same sets of the cache
 
 /// One dimension of the steps or the columns, and what an index of it adds to places in memory and under the window.

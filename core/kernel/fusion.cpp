@@ -157,10 +157,7 @@ class Fuser {
   }
 
   /// By its first op; while across_passes_ is false, all have the same answer.
-  bool is_forward(UnitId unit) const {
-    const std::uint32_t source = program_.ops[units_[unit].ops.front()].source;
-    return source >= program_.sources.size() || program_.sources[source].phase == graph::Phase::kForward;
-  }
+  bool is_forward(UnitId unit) const { return kernel::is_forward(program_, units_[unit].ops.front()); }
 
   struct Joint {
     Apart apart = Apart::kNot;
@@ -267,6 +264,19 @@ class Fuser {
 };
 
 }  // namespace
+
+bool is_forward(const Program& program, OpId op) {
+  const std::uint32_t source = program.ops[op].source;
+  return source >= program.sources.size() || program.sources[source].phase == graph::Phase::kForward;
+}
+
+std::vector<std::uint32_t> units_of_ops(const Program& program, const std::vector<Unit>& units) {
+  std::vector<std::uint32_t> unit_of(program.ops.size(), kNone);
+  for (UnitId u = 0; u < units.size(); ++u) {
+    for (const OpId op : units[u].ops) unit_of[op] = u;
+  }
+  return unit_of;
+}
 
 std::vector<Unit> make_units(const Program& program, bool fuse, Numerics numerics) {
   Fuser fuser(program, numerics);

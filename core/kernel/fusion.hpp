@@ -41,6 +41,12 @@ struct Neighbour {
 /// The units beside the one that has `op`, once each, in the order of their ops. The work of make_units() is done again.
 std::vector<Neighbour> neighbours(const graph::Program& program, graph::OpId op, Numerics numerics);
 
+/// By the phase of the op's source; ops without one are of the forward pass.
+bool is_forward(const graph::Program& program, graph::OpId op);
+
+/// Per op of the program: its unit, kNone where it has none.
+std::vector<std::uint32_t> units_of_ops(const graph::Program& program, const std::vector<Unit>& units);
+
 /// Units in an order that respects definitions before uses. With `fuse` false each op is a unit, in program order.
 std::vector<Unit> make_units(const graph::Program& program, bool fuse, Numerics numerics);
 

@@ -9,8 +9,6 @@
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/push_relabel_max_flow.hpp>
 
-#include "core/graph/queries.hpp"
-
 namespace crucible::kernel {
 namespace {
 
@@ -67,11 +65,8 @@ bool is_cheap(OpKind kind) {
 class Rematerializer {
  public:
   Rematerializer(const Program& program, const std::vector<Unit>& units)
-      : program_(program), units_(units), unit_of_(program.ops.size(), kNone), in_memory_(program.values.size(), false),
+      : program_(program), units_(units), unit_of_(units_of_ops(program, units)), in_memory_(program.values.size(), false),
         kept_(program.values.size(), false) {
-    for (std::uint32_t u = 0; u < units.size(); ++u) {
-      for (const OpId op : units[u].ops) unit_of_[op] = u;
-    }
     for (OpId op = 0; op < program.ops.size(); ++op) {
       for (const auto& input : program.ops[op].inputs) {
         if (!input.is_scalar()) note_reader(op, input.value);
@@ -90,14 +85,12 @@ class Rematerializer {
     }
     if (wanted_.empty()) return std::nullopt;
     cut();
+    if (moved_.empty() && std::ranges::none_of(again_, [&](ValueId value) { return is_computed_again(value); })) return std::nullopt;
     return rebuild();
   }
 
  private:
-  bool is_forward(OpId op) const {
-    const std::uint32_t source = program_.ops[op].source;
-    return source >= program_.sources.size() || program_.sources[source].phase == Phase::kForward;
-  }
+  bool is_forward(OpId op) const { return kernel::is_forward(program_, op); }
   /// Known at the end of the forward pass: made by it, or by an op of find_early().
   bool is_known(OpId op) const { return is_forward(op) || is_early_[op]; }
 
@@ -298,10 +291,7 @@ class Rematerializer {
 }  // namespace
 
 std::uint64_t bytes_of_groups(const Program& program, const std::vector<Unit>& units) {
-  std::vector<std::uint32_t> unit_of(program.ops.size(), kNone);
-  for (std::uint32_t u = 0; u < units.size(); ++u) {
-    for (const OpId op : units[u].ops) unit_of[op] = u;
-  }
+  const std::vector<std::uint32_t> unit_of = units_of_ops(program, units);
   std::vector<bool> is_wanted(program.values.size(), false);  // by another unit, or by the user
   for (const auto& state : program.states) is_wanted[state.end] = true;
   for (const auto& output : program.outputs) is_wanted[output.operand.value] = true;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -27,14 +28,10 @@ class KeptBlobs final : public trace::BlobStore {
   Result<std::vector<std::byte>> load(trace::BlobId id) const override;
 
  private:
-  struct Entry {
-    bool is_kept = false;
-    std::vector<std::byte> bytes;
-  };
   std::shared_ptr<const trace::BlobStore> blobs_;  // shared: the mapped file lives as long as its last reader
   const std::uint64_t most_bytes_;
   mutable std::mutex mutex_;  // of what follows
-  mutable std::unordered_map<trace::BlobId, Entry> entries_;  // of every blob that was loaded
+  mutable std::unordered_map<trace::BlobId, std::optional<std::vector<std::byte>>> kept_;  // of every blob that was loaded once
   mutable std::uint64_t kept_bytes_ = 0;
 };
 

@@ -111,11 +111,11 @@ Result<int> plan(const PlanOptions& options) {
   CRUCIBLE_TRY(const std::optional<hardware::DeviceProfile> profile, wanted_profile(options));
   CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(options.file));
   CRUCIBLE_TRY(graph::Program lowered, aten::lower(trace, aten::Opaques::kMissing));
-  kernel::Options schedule_options{
-      .claims = nullptr, .fuse = !options.no_fuse, .numerics = numerics_of(load_unchecked_settings(options.device))};
   auto recorded = std::make_shared<const graph::Program>(std::move(lowered));
   CRUCIBLE_TRY(const std::shared_ptr<backend::Device> device, open_if_there(options, *recorded, report.kernels));
   runtime::LibraryClaims claims(device);
+  kernel::Options schedule_options{
+      .claims = nullptr, .fuse = !options.no_fuse, .numerics = numerics_of(load_unchecked_settings(options.device))};
   CRUCIBLE_TRY(const Tuned tuned, tune(options.tune, *recorded, device, !options.no_fuse, schedule_options.numerics, nullptr));
   if (device) {
     schedule_options.workers = runtime::workers_of(*device);
