@@ -94,6 +94,24 @@ install_torch() {
     fail "torch could not be installed from PyPI: is there a network?"
 }
 
+# Intel's OpenCL driver for processors: a second device for the tests of that backend, in an environment of its own because it
+# wants the tbb of its own release.
+intel_packages=(intel-opencl-rt==2026.2.0 intel-cmplr-lib-rt==2026.2.0 tbb==2023.2.0 umf==1.2.0 tcmlib==1.6.0)
+intel_venv=$cache/venv-intel-opencl-2026.2.0
+
+install_intel_opencl() {
+  local stamp=$intel_venv/installed
+  if ! { [ -f "$stamp" ] && [ "$(cat "$stamp")" = "${intel_packages[*]}" ]; }; then
+    say "about to install ${intel_packages[*]} from PyPI into $intel_venv (0.8 GB)"
+    step "making the environment of Intel's OpenCL driver" "$python" -m venv --clear "$intel_venv" ||
+      fail "the virtual environment $intel_venv could not be made"
+    step "installing Intel's OpenCL driver" "$intel_venv/bin/python" -m pip install --disable-pip-version-check --no-deps \
+      "${intel_packages[@]}" || fail "Intel's OpenCL driver could not be installed from PyPI: is there a network?"
+    printf '%s\n' "${intel_packages[*]}" >"$stamp"
+  fi
+  export CRUCIBLE_INTEL_OPENCL=$intel_venv/lib/libintelocl.so
+}
+
 set_up() {
   find_python
   install_packages

@@ -36,6 +36,17 @@ std::string processor_name() {
   return name.empty() ? "processor" : name;
 }
 
+/// Of a core's vector registers, which the compiler uses as find_compiler() tells it: 32 of 64 bytes, or 16 of 32 or 16 bytes.
+std::uint64_t register_bytes() {
+#if defined(__x86_64__)
+  const std::string features = " " + cpuinfo("flags") + " ";
+  if (features.find(" avx512f ") != std::string::npos) return 32 * 64;
+  return features.find(" avx2 ") != std::string::npos ? 16 * 32 : 16 * 16;
+#else
+  return 32 * 16;
+#endif
+}
+
 crucible_status enumerate(crucible_kv_sink sink, void* user) {
   return guard([&] {
     require(sink != nullptr, "device.enumerate: no function to report to");
@@ -74,7 +85,7 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
     const std::string name = processor_name(), compiler = compiler_in_words(device->compiler);
     const crucible_kv items[] = {text_item("name", name), text_item("dialect", "c"),
                                  number_item("threads", static_cast<std::uint64_t>(device->threads)),
-                                 text_item("team", device->team->name()), text_item("library", device->library_note),
+                                 number_item("register_bytes", register_bytes()), text_item("team", device->team->name()), text_item("library", device->library_note),
                                  text_item("compiler", compiler)};
     sink(user, items, std::size(items));
   });

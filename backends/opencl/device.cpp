@@ -82,7 +82,7 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
                 {sdk::text_item("name", facts.name), sdk::text_item("vendor", facts.vendor),
                  sdk::text_item("platform", facts.platform_name), sdk::text_item("version", facts.version),
                  sdk::text_item("driver", facts.driver), sdk::text_item("dialect", sdk::dialect_opencl().name),
-                 sdk::number_item("threads", facts.units),
+                 sdk::number_item("threads", facts.units), sdk::number_item("register_bytes", facts.register_bytes),
                  sdk::number_item("largest_buffer_bytes", facts.largest_buffer_bytes),
                  sdk::text_item("mapping", device->mapping == Mapping::kChunks ? "chunks" : "items"),
                  sdk::text_item("library", "none (OpenCL has none)")});

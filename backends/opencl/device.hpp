@@ -29,6 +29,7 @@ struct DeviceFacts {
   std::string uuid, pci;  // "" where the driver does not tell
   cl_device_type type = 0;
   std::uint64_t units = 1, megahertz = 0, memory_bytes = 0, largest_buffer_bytes = 0, parameter_bytes = 0;
+  std::uint64_t register_bytes = 0;  // of a processor's vector registers; 0: unknown
   bool has_compiler = false, rounds_division = false;
 
   bool is_processor() const { return (type & CL_DEVICE_TYPE_CPU) != 0; }

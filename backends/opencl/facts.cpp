@@ -76,6 +76,10 @@ DeviceFacts facts_of(const Functions& cl, cl_platform_id platform, cl_device_id 
   if (facts.has("cl_khr_pci_bus_info")) facts.pci = pci_of(cl, device);
   facts.type = device_number<cl_device_type>(cl, device, CL_DEVICE_TYPE);
   facts.units = std::max<cl_uint>(1, device_number<cl_uint>(cl, device, CL_DEVICE_MAX_COMPUTE_UNITS));
+  if (facts.is_processor()) {  // x86: registers of 64 bytes are 32, shorter ones 16
+    const std::uint64_t vector_bytes = 4 * std::uint64_t{device_number<cl_uint>(cl, device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT)};
+    facts.register_bytes = vector_bytes * (vector_bytes >= 64 ? 32 : 16);
+  }
   facts.megahertz = device_number<cl_uint>(cl, device, CL_DEVICE_MAX_CLOCK_FREQUENCY);
   facts.memory_bytes = device_number<cl_ulong>(cl, device, CL_DEVICE_GLOBAL_MEM_SIZE);
   facts.largest_buffer_bytes = device_number<cl_ulong>(cl, device, CL_DEVICE_MAX_MEM_ALLOC_SIZE);

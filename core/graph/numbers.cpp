@@ -86,6 +86,19 @@ std::size_t unchanged_operand(const Op& op) {
   }
 }
 
+/// A copy of so much of a value that keeping all of it for the copy's readers is no loss.
+bool is_large_part(const Program& program, const Op& op) {
+  constexpr std::int64_t kMostTimesLarger = 4;  // as keys and values are of the product that makes queries, keys and values
+  if (op.kind != OpKind::kCopy || op.inputs[0].is_scalar()) return false;
+  return kMostTimesLarger * op.outputs[0].view.elements() >= program.values[op.inputs[0].value].elements;
+}
+
+/// Products read matrices whose rows or columns lie side by side as fast as any.
+bool is_matrix(const View& view) {
+  const std::size_t rank = view.sizes.size();
+  return rank >= 2 && (view.strides[rank - 1] == 1 || view.strides[rank - 2] == 1);
+}
+
 /// The number as `op` computes with it. A tensor is rounded to f16 or bf16 before anything is computed, a number to f32.
 Scalar number_for(const Program& program, const Op& op, const Scalar& number) {
   const auto dtype = dtype_of_numbers(program, op);
@@ -146,18 +159,22 @@ void merge_slots(Program& program) {
 void drop_identities(Program& program) {
   std::vector<bool> is_end(program.values.size(), false);
   for (const State& state : program.states) is_end[state.end] = true;
-  std::map<ValueId, Operand> same_as;  // a result, and the operand that it equals element by element
+  struct Same {
+    Operand kept;
+    bool is_moved;  // copied from another layout
+  };
+  std::map<ValueId, Same> same_as;  // a result, and the operand that it equals element by element
   const auto reads_further_back = [&](const Op& op, Operand& input) {
     const auto found = input.is_scalar() ? same_as.end() : same_as.find(input.value);
-    if (found == same_as.end()) return false;
+    if (found == same_as.end() || (found->second.is_moved && op.kind != OpKind::kMatMul)) return false;
     // An update reads its base whole.
-    const auto& kept = found->second;
+    const auto& kept = found->second.kept;
     const bool is_base = op.kind == OpKind::kUpdate && &input == op.inputs.data();
     if (is_base && !covers(kept.view, program.values[kept.value].elements)) return false;
     // Results are row-major, so that `kept` and they have their elements in one order.
     const auto moved = relaid(input.view, View::contiguous(kept.view.sizes), kept.view);
     const auto view = moved ? reshaped(*moved, input.view.sizes) : std::nullopt;
-    if (!view) return false;
+    if (!view || (found->second.is_moved && !is_matrix(*view))) return false;
     input.value = kept.value;
     input.view = *view;
     return true;
@@ -169,12 +186,14 @@ void drop_identities(Program& program) {
       while (reads_further_back(op, input)) {
       }
     }
-    const std::size_t kept = unchanged_operand(op);
+    const std::size_t unchanged = unchanged_operand(op);
+    const bool is_moved = unchanged == kNone && is_large_part(program, op);
+    const std::size_t kept = is_moved ? 0 : unchanged;
     if (kept == kNone || op.inputs[kept].is_scalar()) continue;
     const Operand& result = op.outputs[0];
     const bool row_major = result.view.is_contiguous() && result.view.offset == 0;
     if (!row_major || is_end[result.value] || program.values[op.inputs[kept].value].dtype != program.values[result.value].dtype) continue;
-    same_as.emplace(result.value, op.inputs[kept]);
+    same_as.emplace(result.value, Same{op.inputs[kept], is_moved});
   }
 }
 

@@ -46,7 +46,8 @@ Result<void> merge_counters(Program& program, const trace::BlobStore& blobs);
 /// recorded. Errors: those of the blob store.
 Result<void> follow_counters(Program& program, const trace::BlobStore& blobs);
 
-/// Readers of x * 1, x / 1, x - 0, and of copies of a dense row-major part, read x: the same bits.
+/// Readers of x * 1, x / 1, x - 0, and of copies of a dense row-major part, read x: the same bits. So do products that read a copy of
+/// another layout of most of x, where a matrix of x has a unit stride.
 void drop_identities(Program& program);
 
 /// What passes may look at besides the program.

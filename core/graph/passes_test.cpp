@@ -226,6 +226,38 @@ TEST(Passes, IdentitiesAreFollowedToTheirBeginning) {
   EXPECT_EQ(p.ops[2].inputs[0].value, 0u);
 }
 
+/// y = copy of a view of x, of which z = y y^T and n = -y are made.
+Program copied_for_a_product(std::int64_t elements, const View& copied) {
+  Program p;
+  p.iterations = 1;
+  const View dense = View::contiguous(copied.sizes), turned{0, {copied.sizes[1], copied.sizes[0]}, {1, copied.sizes[1]}},
+             square = View::contiguous({copied.sizes[0], copied.sizes[0]});
+  p.values = {{ValueKind::kInput, DType::kF32, elements, "x", kNone},
+              {ValueKind::kTemporary, DType::kF32, dense.elements(), "", 0},
+              {ValueKind::kTemporary, DType::kF32, square.elements(), "", 1},
+              {ValueKind::kTemporary, DType::kF32, dense.elements(), "", 2}};
+  p.inputs = {{0, {0}, false}};
+  p.ops = {{OpKind::kCopy, {{0, copied, {}}}, {{1, dense, {}}}, {}, kNone},
+           {OpKind::kMatMul, {{1, dense, {}}, {1, turned, {}}}, {{2, square, {}}}, {}, kNone},
+           {OpKind::kNegate, {{1, dense, {}}}, {{3, dense, {}}}, {}, kNone}};
+  p.outputs = {{"z", {2, square, {}}, {}, {0}}, {"n", {3, dense, {}}, {}, {0}}};
+  EXPECT_TRUE(verify(p)) << verify(p).error().message;
+  drop_identities(p);
+  EXPECT_TRUE(verify(p)) << verify(p).error().message;
+  return p;
+}
+
+TEST(Passes, AProductReadsThroughACopyOfAnotherLayout) {
+  const Program keys = copied_for_a_product(30, View{2, {3, 4}, {10, 1}});  // columns 2 to 5 of a matrix of ten
+  EXPECT_EQ(keys.ops[1].inputs[0].value, 0u);
+  EXPECT_EQ(keys.ops[1].inputs[0].view, (View{2, {3, 4}, {10, 1}}));
+  EXPECT_EQ(keys.ops[1].inputs[1].value, 0u);
+  EXPECT_EQ(keys.ops[1].inputs[1].view, (View{2, {4, 3}, {1, 10}}));
+  EXPECT_EQ(keys.ops[2].inputs[0].value, 1u) << "other ops read side by side";
+  EXPECT_EQ(copied_for_a_product(300, View{2, {3, 4}, {10, 1}}).ops[1].inputs[0].value, 1u) << "x would be kept for a small part of it";
+  EXPECT_EQ(copied_for_a_product(30, View{0, {3, 4}, {8, 2}}).ops[1].inputs[0].value, 1u) << "neither rows nor columns lie side by side";
+}
+
 TEST(Passes, ASecondRunChangesNothing) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     RandomOptions options;

@@ -87,8 +87,8 @@ class Convolution {
     for (const Operand& result : {y_, dx_, dw_}) t_.keep(result);
   }
 
-  void expect_bits() {
-    const auto scheduled = schedule(t_.program, {.claims = nullptr, .numerics = Numerics::kStrict});
+  void expect_bits(const DeviceShape& device = {}) {
+    const auto scheduled = schedule(t_.program, {.claims = nullptr, .numerics = Numerics::kStrict, .device = device});
     ASSERT_TRUE(scheduled) << scheduled.error().message;
     const auto kernels = HostKernels::compile({&*scheduled});
     ASSERT_TRUE(kernels) << kernels.error().message;
@@ -188,6 +188,16 @@ TEST(ConvOrder, ConvolutionsAndTheirGradientsHaveTheBitsOfTheNamedOrder) {
        }) {
     SCOPED_TRACE(describe(c));
     Convolution(c).expect_bits();
+  }
+}
+
+TEST(ConvOrder, TilesOfOtherDevicesChangeNoBit) {
+  if (HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
+  for (const std::int64_t bytes : {2048, 512, 256}) {  // registers of AVX-512, AVX2 and SSE2
+    for (const Case& c : {Case{2, 12, 16, 15, 11, 3, 2}, Case{3, 12, 16, 12, 8, 3, 2}, Case{2, 70, 36, 6, 10, 3}}) {
+      SCOPED_TRACE(describe(c) + fmt::format(", {} bytes", bytes));
+      Convolution(c).expect_bits({.workers = 3, .register_bytes = bytes});
+    }
   }
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/graph/program.hpp"
+#include "core/kernel/device_shape.hpp"
 #include "core/kernel/fusion.hpp"
 #include "core/kernel/kernel_ir.hpp"
 
@@ -80,11 +81,11 @@ Emitted emit_update(const graph::Program& program, const graph::Op& op);
 Emitted emit_put(const graph::Program& program, const graph::Op& op);
 Emitted emit_max_pool(const graph::Program& program, const graph::Op& op);
 Emitted emit_max_pool_backward(const graph::Program& program, const graph::Op& op);
-/// Fast: few products are dot products in any order. `workers`, here and below: as in Options (schedule.hpp).
-Emitted emit_matmul(const graph::Program& program, const graph::Op& op, Numerics numerics, int workers);
-Emitted emit_conv2d(const graph::Program& program, const graph::Op& op, int workers);
-Emitted emit_conv2d_backward_input(const graph::Program& program, const graph::Op& op, int workers);
-Emitted emit_conv2d_backward_weight(const graph::Program& program, const graph::Op& op, int workers);
+/// Fast: few products are dot products in any order. `device`, here and below: as in Options (schedule.hpp).
+Emitted emit_matmul(const graph::Program& program, const graph::Op& op, Numerics numerics, const DeviceShape& device);
+Emitted emit_conv2d(const graph::Program& program, const graph::Op& op, const DeviceShape& device);
+Emitted emit_conv2d_backward_input(const graph::Program& program, const graph::Op& op, const DeviceShape& device);
+Emitted emit_conv2d_backward_weight(const graph::Program& program, const graph::Op& op, const DeviceShape& device);
 
 /// Index of a point of a view: offset + sum(index * stride), dimensions of size 1 left out.
 ExprId view_index(IrBuilder& builder, const graph::View& view, std::span<const ExprId> point);

@@ -38,8 +38,8 @@ struct Digit {
 
 class ConvTiles : TileProduct {
  public:
-  ConvTiles(const Program& program, const Op& op, ConvResult result, int workers)
-      : TileProduct(compute_type(program.values[op.outputs[0].value].dtype), {.rows = 12, .vectors = 2}, workers, kCopyCosts),
+  ConvTiles(const Program& program, const Op& op, ConvResult result, const DeviceShape& device)
+      : TileProduct(compute_type(program.values[op.outputs[0].value].dtype), device, kCopyCosts),
         program_(program),
         op_(op),
         result_(result),
@@ -518,8 +518,8 @@ bool fits_tiles(const Op& op, ConvResult result) {
   return rows >= kFewestRows && !is_empty;
 }
 
-Emitted emit_conv_by_tiles(const Program& program, const Op& op, ConvResult result, int workers) {
-  return ConvTiles(program, op, result, workers).run();
+Emitted emit_conv_by_tiles(const Program& program, const Op& op, ConvResult result, const DeviceShape& device) {
+  return ConvTiles(program, op, result, device).run();
 }
 
 }  // namespace crucible::kernel

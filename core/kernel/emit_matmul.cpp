@@ -24,8 +24,8 @@ View transposed(View view) {
 
 class MatMulEmitter : TileProduct {
  public:
-  MatMulEmitter(const Program& program, const Op& op, Numerics numerics, int workers)
-      : TileProduct(compute_type(program.values[op.outputs[0].value].dtype), {.rows = 12, .vectors = 2}, workers, kCopyCosts),
+  MatMulEmitter(const Program& program, const Op& op, Numerics numerics, const DeviceShape& device)
+      : TileProduct(compute_type(program.values[op.outputs[0].value].dtype), device, kCopyCosts),
         program_(program),
         op_(op),
         numerics_(numerics),
@@ -217,8 +217,8 @@ class MatMulEmitter : TileProduct {
 
 }  // namespace
 
-Emitted emit_matmul(const Program& program, const Op& op, Numerics numerics, int workers) {
-  return MatMulEmitter(program, op, numerics, workers).run();
+Emitted emit_matmul(const Program& program, const Op& op, Numerics numerics, const DeviceShape& device) {
+  return MatMulEmitter(program, op, numerics, device).run();
 }
 
 }  // namespace crucible::kernel

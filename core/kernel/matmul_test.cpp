@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "core/kernel/kernel_verify.hpp"
+#include "core/kernel/serialize_ir.hpp"
 #include "core/kernel/test_program.hpp"
 
 namespace crucible::kernel {
@@ -59,13 +60,13 @@ T in_order(const graph::Bytes& left, const graph::View& a, const graph::Bytes& r
 }
 
 template <class T>
-void expect_bits(const Case& c, Numerics numerics = Numerics::kFast) {
+void expect_bits(const Case& c, Numerics numerics = Numerics::kFast, const DeviceShape& device = {}) {
   SCOPED_TRACE(describe(c));
   TestProgram t(static_cast<std::uint64_t>(c.m * 1000003 + c.k * 1009 + c.n));
   const Operand left = matrix(t, c, c.m, c.k, c.left_across), right = matrix(t, c, c.k, c.n, c.right_across);
   const Operand product = t.op(OpKind::kMatMul, {left, right}, {c.batch, c.m, c.n}, c.dtype);
   t.keep(product);
-  const auto scheduled = schedule(t.program, {.claims = nullptr, .numerics = numerics});
+  const auto scheduled = schedule(t.program, {.claims = nullptr, .numerics = numerics, .device = device});
   ASSERT_TRUE(scheduled) << scheduled.error().message;
   const auto kernels = HostKernels::compile({&*scheduled});
   ASSERT_TRUE(kernels) << kernels.error().message;
@@ -111,6 +112,34 @@ TEST(MatMul, HasTheBitsOfItsNamedOrder) {
       {2, 29, 270, 21, true, true, DType::kF64},
   };
   for (const Case& c : cases) c.dtype == DType::kF64 ? expect_bits<double>(c) : expect_bits<float>(c);
+}
+
+/// Registers of AVX-512, AVX2 and SSE2, and of nothing that there is.
+constexpr std::int64_t kRegisterBytes[] = {2048, 512, 256, 16};
+
+TEST(MatMul, TilesOfOtherDevicesChangeNoBit) {
+  if (HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
+  const std::vector<Case> cases = {{1, 13, 17, 33}, {2, 40, 257, 48, true, true}, {1, 450, 520, 47, false, true}};
+  for (const std::int64_t bytes : kRegisterBytes) {
+    SCOPED_TRACE(bytes);
+    for (const Case& c : cases) expect_bits<float>(c, Numerics::kStrict, {.workers = 7, .register_bytes = bytes});
+    expect_bits<double>({2, 29, 270, 21, true, true, DType::kF64}, Numerics::kStrict, {.workers = 1, .register_bytes = bytes});
+  }
+}
+
+/// A tile whose sums do not stay in registers is slow, and nothing else tells.
+TEST(MatMul, TilesFitIntoTheRegisters) {
+  TestProgram t(5);
+  t.keep(t.op(OpKind::kMatMul, {t.input(DType::kF32, {100, 64}), t.input(DType::kF32, {64, 200})}, {100, 200}));
+  for (const std::int64_t bytes : {2048, 512, 256}) {
+    const auto scheduled = schedule(t.program, {.device = {.workers = 2, .register_bytes = bytes}});
+    ASSERT_TRUE(scheduled) << scheduled.error().message;
+    ASSERT_EQ(scheduled->kernels.size(), 1u);
+    const auto ir = read_ir(scheduled->kernels[0].ir);
+    ASSERT_TRUE(ir) << ir.error().message;
+    ASSERT_FALSE(ir->tiles.empty());
+    for (const Tile& tile : ir->tiles) EXPECT_LE((tile.rows + 1) * tile.columns * 4, bytes) << tile.rows << " x " << tile.columns;
+  }
 }
 
 /// A product of bf16 numbers is scaled in f32 and rounded once: rounded first, a tenth of the results would be others.

@@ -130,13 +130,13 @@ class Scheduler {
     }
     switch (op.kind) {
       case OpKind::kMatMul:
-        return add_launch(emit_matmul(program_, op, options_.numerics, options_.workers), unit.ops);
+        return add_launch(emit_matmul(program_, op, options_.numerics, options_.device), unit.ops);
       case OpKind::kConv2d:
-        return add_launch(emit_conv2d(program_, op, options_.workers), unit.ops);
+        return add_launch(emit_conv2d(program_, op, options_.device), unit.ops);
       case OpKind::kConv2dBackwardInput:
-        return add_launch(emit_conv2d_backward_input(program_, op, options_.workers), unit.ops);
+        return add_launch(emit_conv2d_backward_input(program_, op, options_.device), unit.ops);
       case OpKind::kConv2dBackwardWeight:
-        return add_launch(emit_conv2d_backward_weight(program_, op, options_.workers), unit.ops);
+        return add_launch(emit_conv2d_backward_weight(program_, op, options_.device), unit.ops);
       case OpKind::kArgMax:
       case OpKind::kArgMin:
         return add_launch(emit_arg_reduction(program_, op), unit.ops);

@@ -13,6 +13,7 @@
 
 #include "core/base/result.hpp"
 #include "core/graph/program.hpp"
+#include "core/kernel/device_shape.hpp"
 #include "core/kernel/numerics.hpp"
 
 namespace crucible::kernel {
@@ -84,9 +85,8 @@ struct Options {
   bool fuse = true;  // false: one kernel per op, for debugging and for the tests that compare the two
   /// kStrict: no claim is made, each sum has its named order, and ops without one (opaque ones) are errors.
   Numerics numerics = Numerics::kFast;
-  /// Threads (or units) of the device that share a launch; 0: unknown. Products are cut into about as many work items; results do
-  /// not depend on it.
-  int workers = 0;
+  /// Products are cut into work items and tiles that suit it.
+  DeviceShape device;
 };
 
 /// The call that a library would be asked for in place of this op; nothing for ops that no library is asked for.

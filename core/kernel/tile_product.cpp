@@ -11,6 +11,15 @@ std::int64_t count_of(std::int64_t all, std::int64_t size) { return (all + size 
 
 }  // namespace
 
+/// The sums, a row of the right operand and a number of the left one have to fit: 24 sums leave 8 of 32 registers of 64 bytes (AVX-512), 12
+/// leave 4 of 16 registers of 32 bytes (AVX2).
+TileProduct::Shape TileProduct::largest_tile(std::int64_t register_bytes) {
+  constexpr std::int64_t kVector = 64, kAvx512 = 32 * 64, kAvx2 = 16 * 32;
+  if (register_bytes == 0 || register_bytes >= kAvx512) return {.rows = 12, .vectors = 2};
+  if (register_bytes >= kAvx2) return {.rows = 6, .vectors = 1};
+  return {.rows = std::max<std::int64_t>(register_bytes / kVector - 2, 1), .vectors = 1};
+}
+
 std::int64_t TileProduct::batches() const {
   std::int64_t count = 1;
   for (auto size : batch_sizes_) count *= size;

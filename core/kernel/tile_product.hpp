@@ -11,6 +11,7 @@
 #include <initializer_list>
 #include <vector>
 
+#include "core/kernel/device_shape.hpp"
 #include "core/kernel/emit.hpp"
 
 namespace crucible::kernel {
@@ -29,7 +30,7 @@ class TileProduct {
  protected:
   static constexpr std::int64_t kChunk = 256;  // of k; a panel of the right operand of this depth stays in the first cache
 
-  /// A block in registers: rows, and vectors of 64 bytes in a row. 24 sums leave 8 of 32 registers of that size.
+  /// A block in registers: rows, and vectors of 64 bytes in a row.
   struct Shape {
     std::int64_t rows, vectors;
   };
@@ -39,8 +40,9 @@ class TileProduct {
     std::int64_t first, height, count;
   };
 
-  /// Sums are of `type`, f32 or f64; tiles have at most `shape`. `workers`: threads of the device, 0 where nobody knows.
-  TileProduct(DType type, Shape shape, int workers, CopyCosts costs) : type_(type), shape_(shape), workers_(workers), costs_(costs) {}
+  /// Sums are of `type`, f32 or f64.
+  TileProduct(DType type, const DeviceShape& device, CopyCosts costs)
+      : type_(type), shape_(largest_tile(device.register_bytes)), workers_(device.workers), costs_(costs) {}
 
   /// Writes the kernel. `batches_`, m_, n_ and k_ are set. Returns the number of work items.
   double emit_tiles();
@@ -93,6 +95,7 @@ class TileProduct {
   ArrayId sums_ = 0, left_array_ = 0, right_array_ = 0, totals_ = 0;
 
  private:
+  static Shape largest_tile(std::int64_t register_bytes);
   std::vector<Tiles> cut_rows(std::int64_t rows) const;
   void choose_blocks();
   void add_scratch();

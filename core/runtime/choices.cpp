@@ -130,7 +130,7 @@ std::string Choices::key_of(const kernel::LibraryCall& call) {
   const std::string bytes = bytes_of(call);
   const auto [entry, is_new] = keys_.try_emplace(bytes);
   if (!is_new) return entry->second;
-  const Result<kernel::Schedule> generated = kernel::schedule(program_of(call), {.claims = nullptr, .workers = workers_of(*device_)});
+  const Result<kernel::Schedule> generated = kernel::schedule(program_of(call), {.claims = nullptr, .device = shape_of(*device_)});
   std::string text = identity_ + "\n" + bytes;
   if (generated) {
     for (const kernel::Kernel& kernel : generated->kernels) text += "\n" + kernel.name;

@@ -55,14 +55,16 @@ Result<crucible_library_desc> describe(const kernel::LibraryCall& call) {
   return desc;
 }
 
-int workers_of(const backend::Device& device) {
+kernel::DeviceShape shape_of(const backend::Device& device) {
+  kernel::DeviceShape shape;
   const Result<backend::Properties> properties = device.properties();
-  if (!properties) return 0;
+  if (!properties) return shape;
   for (const auto& [name, value] : *properties) {
-    int threads = 0;
-    if (name == "threads" && std::from_chars(value.data(), value.data() + value.size(), threads).ec == std::errc()) return threads;
+    const char* const end = value.data() + value.size();
+    if (name == "threads") std::from_chars(value.data(), end, shape.workers);
+    if (name == "register_bytes") std::from_chars(value.data(), end, shape.register_bytes);
   }
-  return 0;
+  return shape;
 }
 
 const LibraryClaims::Answer& LibraryClaims::answer(const kernel::LibraryCall& call) {

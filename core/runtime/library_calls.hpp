@@ -16,8 +16,8 @@ namespace crucible::runtime {
 /// The ABI's description of a call. Errors: kBadInput when a view has more than CRUCIBLE_MAX_RANK dimensions.
 Result<crucible_library_desc> describe(const kernel::LibraryCall& call);
 
-/// Threads, or units, that share a launch (kernel::Options::workers): the device's property "threads", 0 where it does not say.
-int workers_of(const backend::Device& device);
+/// What kernels are shaped for: the device's properties "threads" and "register_bytes", 0 where it does not say.
+kernel::DeviceShape shape_of(const backend::Device& device);
 
 /// Asks a device's library which calls it takes, and remembers. Not thread-safe.
 class LibraryClaims {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -28,12 +29,16 @@ struct SelfTest {
   std::string failed() const;
 };
 
-/// How many rounds of 2^18 patterns have known hashes: few where a program waits for it, many on demand.
-inline constexpr std::uint32_t kStartUpRounds = 1, kLongRounds = 16;
+/// How many bit patterns: 2^18 where a program waits for it, 2^22 on demand, or each of the 2^32 that a float has - functions
+/// of one operand and conversions alone, some 20 minutes on two cores.
+enum class Extent : std::uint8_t { kStartUp, kOnDemand, kAll };
 
-/// Runs the test. Of the 2^32 patterns of a float, 2^14 rounds would cover each once. Errors: those of compiling and running;
-/// kUsage for a number of rounds without known hashes.
-Result<SelfTest> self_test(const std::shared_ptr<backend::Device>& device, std::uint32_t rounds);
+/// Told the share that is done, 0 to 1.
+using SelfTestProgress = std::function<void(double)>;
+
+/// Runs the test. With Extent::kAll `expected` and `found` are sums of a mixed word per pattern instead of SHA-256. Errors: those
+/// of compiling and running.
+Result<SelfTest> self_test(const std::shared_ptr<backend::Device>& device, Extent extent, const SelfTestProgress& progress = {});
 
 /// Refuses a device that does not pass. The verdict of one that does is kept in `folder`, and the test left out when it is there
 /// for exactly this device, driver, compiler and version; an empty path keeps nothing. Errors: kUnavailable, naming what

@@ -34,7 +34,7 @@ Result<void> Session::State::make_schedule() {
   };
   schedule_options.fuse = options.fuse;
   schedule_options.numerics = options.numerics;
-  schedule_options.workers = workers_of(*device);
+  schedule_options.device = shape_of(*device);
   Result<kernel::Prepared> made = kernel::prepare(*program, schedule_options);
   if (!made) return at_stage("schedule", made.error());
   if (made->program) program = std::make_shared<const graph::Program>(*std::move(made->program));

@@ -10,12 +10,13 @@
 namespace crucible::runtime {
 
 Result<SmallRun> SmallRun::make(const std::shared_ptr<backend::Device>& device, graph::Program program, kernel::Numerics numerics,
-                                bool by_library) {
+                                bool by_library, bool fuse) {
   SmallRun made;
   LibraryClaims claims(device);
   kernel::Options options;
   options.numerics = numerics;
-  options.workers = workers_of(*device);
+  options.fuse = fuse;
+  options.device = shape_of(*device);
   if (by_library) options.claims = [&claims](const kernel::LibraryCall& call) { return claims.takes(call); };
   const auto shared = std::make_shared<const graph::Program>(std::move(program));
   CRUCIBLE_TRY(kernel::Schedule schedule, kernel::schedule(*shared, options));

@@ -304,9 +304,11 @@ Term Emitter::concat(const std::vector<Term>& pieces, std::int64_t dim) {
       fail("pieces of a concatenation differ in their number of dimensions");
       return pieces.front();
     }
-    same.push_back(cast(piece, dtype));
     sizes[at] += piece.sizes()[at];
+    if (piece.sizes()[at] > 0) same.push_back(cast(piece, dtype));  // a cache of keys that is empty yet, for one
   }
+  if (same.size() == 1) return copy(same.front());
+  if (same.empty()) same.push_back(cast(pieces.front(), dtype));
   return emit(OpKind::kConcat, same, sizes, dtype, attributes);
 }
 

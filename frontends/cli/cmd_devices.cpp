@@ -134,7 +134,7 @@ Result<int> run_profile(const std::string& name, bool json) {
 
 void add_devices(Commands& commands) {
   struct Switches {
-    bool json = false, profiles = false, calibrate = false, self_test = false;
+    bool json = false, profiles = false, calibrate = false, self_test = false, all_patterns = false;
     std::string profile;
     CalibrateSwitches calibration;
   };
@@ -150,6 +150,8 @@ void add_devices(Commands& commands) {
   calibrate->excludes("--profiles")->excludes("--profile");
   devices->add_flag("--self-test", switches->self_test, "Compute every function and rule of strict numerics on 2^22 bit patterns and compare the hashes")
       ->excludes(calibrate)->excludes("--profiles")->excludes("--profile");
+  devices->add_flag("--all-patterns", switches->all_patterns, "With --self-test: the functions of one operand on each of the 2^32 patterns of a float (some 20 minutes)")
+      ->needs("--self-test");
   add_device_switches(*devices, switches->calibration.device);
   devices->add_option("--threads", switches->calibration.device.threads, "Threads of a CPU backend (default: $CRUCIBLE_THREADS, then all)")
       ->check(CLI::Range(1u, 1000000u));
@@ -161,7 +163,7 @@ void add_devices(Commands& commands) {
   devices->callback([&commands, devices, switches] {
     commands.run = [devices, switches]() -> Result<int> {
       if (switches->calibrate) return calibrate_device(switches->calibration, switches->json);
-      if (switches->self_test) return self_test_device(switches->calibration.device, switches->json);
+      if (switches->self_test) return self_test_device(switches->calibration.device, switches->all_patterns, switches->json);
       for (const char* name : {"--backend", "--device", "--fallback", "--set", "--explain", "--threads"}) {
         if (devices->get_option(name)->count() > 0)
           return Error{ErrorCode::kUsage, fmt::format("{} requires --calibrate or --self-test", name)};

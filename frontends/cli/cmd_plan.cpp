@@ -118,7 +118,7 @@ Result<int> plan(const PlanOptions& options) {
       .claims = nullptr, .fuse = !options.no_fuse, .numerics = numerics_of(load_unchecked_settings(options.device))};
   CRUCIBLE_TRY(const Tuned tuned, tune(options.tune, *recorded, device, !options.no_fuse, schedule_options.numerics, nullptr));
   if (device) {
-    schedule_options.workers = runtime::workers_of(*device);
+    schedule_options.device = runtime::shape_of(*device);
     schedule_options.claims = [&](const kernel::LibraryCall& call) {
       return tuned.choices ? tuned.choices->takes(claims, call) : claims.takes(call);
     };

@@ -11,11 +11,12 @@
 
 namespace crucible::cli {
 
-Result<int> self_test_device(const DeviceChoice& choice, bool json) {
+Result<int> self_test_device(const DeviceChoice& choice, bool all_patterns, bool json) {
   CRUCIBLE_TRY(const OpenedDevice opened, open_device(choice, nullptr));
   Progress progress(json);
-  progress.say("computing every function of strict numerics");
-  CRUCIBLE_TRY(const runtime::SelfTest test, runtime::self_test(opened.device, runtime::kLongRounds));
+  const auto said = [&](double done) { progress.say(fmt::format("computing every function of strict numerics {:.0f} %", 100 * done)); };
+  CRUCIBLE_TRY(const runtime::SelfTest test,
+               runtime::self_test(opened.device, all_patterns ? runtime::Extent::kAll : runtime::Extent::kOnDemand, said));
   progress.say("");
   const backend::DeviceInfo& info = opened.device->info();
   if (json) {

@@ -1,4 +1,4 @@
-// Bounds per op, in units in the last place of the result's dtype, as docs/conformance.md lists them.
+// Bounds: op_tolerance.hpp for one op, and of a whole program's largest number for many.
 #include "plugins/conformance/ops_compare.hpp"
 
 #include <fmt/format.h>
@@ -6,12 +6,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/graph/op_table.hpp"
+#include "plugins/conformance/op_tolerance.hpp"
 
 namespace crucible::conformance {
 namespace {
-
-using graph::OpKind;
 
 struct FloatFormat {
   int digits, min_exponent;
@@ -28,60 +26,6 @@ FloatFormat format_of(DType dtype) {
     default:
       return {53, -1022};
   }
-}
-
-/// Of an op that computes one number from its operands. Correctly rounded by IEEE 754: none is allowed.
-double allowed_ulp(OpKind kind, DType dtype) {
-  const bool narrow = dtype == DType::kF16 || dtype == DType::kBF16;  // computed in f32, rounded once
-  switch (kind) {
-    case OpKind::kDivide:
-    case OpKind::kSqrt:
-    case OpKind::kReciprocal:
-      return narrow ? 1 : 3;
-    case OpKind::kExp:
-    case OpKind::kLog:
-    case OpKind::kReciprocalSqrt:
-    case OpKind::kSin:
-    case OpKind::kCos:
-      return narrow ? 1 : 4;
-    case OpKind::kTanh:
-    case OpKind::kSigmoid:
-      return narrow ? 1 : 6;
-    case OpKind::kExp2:
-    case OpKind::kExpm1:
-    case OpKind::kLog1p:
-    case OpKind::kLog2:
-    case OpKind::kLog10:
-    case OpKind::kTan:
-    case OpKind::kAsin:
-    case OpKind::kAcos:
-    case OpKind::kAtan:
-    case OpKind::kSinh:
-    case OpKind::kCosh:
-    case OpKind::kAsinh:
-    case OpKind::kAcosh:
-    case OpKind::kAtanh:
-    case OpKind::kAtan2:
-      return narrow ? 1 : 8;
-    case OpKind::kErfc:
-    case OpKind::kErfInverse:
-    case OpKind::kLogGamma:
-    case OpKind::kDigamma:
-      return narrow ? 1 : dtype == DType::kF64 ? 4000 : 16;
-    case OpKind::kErf:
-      return narrow ? 1 : 16;
-    case OpKind::kPower:
-      return narrow ? 1 : dtype == DType::kF64 ? 1000 : 16;
-    default:
-      return 0;
-  }
-}
-
-/// Sums are added up in f32 or better, in any order.
-double summation_bound(const OpsProgram& program, DType dtype) {
-  if (program.terms == 0) return 0;
-  const double unit = dtype == DType::kF64 ? 0x1p-52 : 0x1p-23;
-  return unit * program.terms * program.terms * program.magnitude;
 }
 
 bool is_near(double got, double want, double bound) {
@@ -130,7 +74,7 @@ std::string difference(const OpsProgram& program, graph::ValueId v, const graph:
       return fmt::format("element {} of {} is {:a} instead of {:a}, which is only to be moved", i, a.size(), x, y);
     }
     double bound = program.is_random ? chain * largest
-                                     : summation_bound(program, value.dtype) +
+                                     : sum_tolerance(program.terms, program.magnitude, value.dtype) +
                                            allowed_ulp(program.kind, value.dtype) * spacing(value.dtype, y);
     if (program.terms > 0 && (value.dtype == DType::kF16 || value.dtype == DType::kBF16))
       bound += spacing(value.dtype, y);

@@ -25,6 +25,8 @@ REFERENCE = os.environ.get("CRUCIBLE_REFERENCE", "crucible_reference")
 TOLERANCE = {"f32": 1e-6, "f64": 1e-13, "f16": 2**-10, "bf16": 2**-7}
 # The framework's own factorizations round in another order on every kind of processor, times the condition of the matrix.
 LAPACK_FACTOR = 10
+# On processors without AVX-512 the framework adds up a gradient's overlapping windows in bf16: up to 0.008 from float64, ours 0.003.
+WINDOWS_FACTOR = 2
 
 
 def run(*command):
@@ -77,7 +79,7 @@ class Ops(unittest.TestCase):
                 self.assertIn(number, states, "its results are not in the recording")
                 for state in states[number]:
                     self.assertTrue(state["written"], "the replay does not write it")
-                    factor = LAPACK_FACTOR if "linalg_" in name else 1
+                    factor = LAPACK_FACTOR if "linalg_" in name else WINDOWS_FACTOR if name == "aten::convolution_backward" else 1
                     self.assertLessEqual(float(state["rel_diff"]), factor * TOLERANCE.get(state["dtype"], 0), state)
 
     def test_every_op_of_the_table_has_a_case(self):

@@ -133,23 +133,47 @@ class Examples(Folder):
         self.assertEqual([i["loss"] for i in plain["iterations"]], [i["loss"] for i in poisoned["iterations"]])
 
 
+def opencl_drivers():
+    """The OpenCL drivers that are here, as the options of a command: what the loader finds (Debian's pocl-opencl-icd makes the
+    processor a device), and Intel's for processors, where CRUCIBLE_INTEL_OPENCL names its library, as ci/test does."""
+    drivers = {}
+    if "opencl:0" in crucible("devices", "--json").stdout:
+        drivers["the loader's"] = []
+    if os.environ.get("CRUCIBLE_INTEL_OPENCL"):
+        drivers["Intel's"] = ["--set", "backend.opencl.library=" + os.environ["CRUCIBLE_INTEL_OPENCL"]]
+    return drivers
+
+
 class OpenCl(Folder):
-    """Replays on a device that has an OpenCL driver; Debian's pocl-opencl-icd makes the processor one."""
+    """Replays on each OpenCL driver that is here."""
 
     def replay(self, *options):
-        listed = json.loads(crucible("devices", "--json").stdout)
-        if "opencl:0" not in json.dumps(listed):
-            self.skipTest("there is no OpenCL device: install ocl-icd-libopencl1 and pocl-opencl-icd")
         done = crucible("replay", self.trace, "--backend", "opencl", "--verify", "--json", *options,
                         env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return json.loads(done.stdout)
 
     def test_a_replay_is_verified_and_repeats_its_bits(self):
-        first, second = self.replay(), self.replay()
-        self.assertIs(first["verified"], True)
-        self.assertEqual(first["receipt"]["library_steps"], 0)
-        self.assertEqual(first["result_sha256"], second["result_sha256"])
+        drivers, devices = opencl_drivers(), set()
+        if not drivers:
+            self.skipTest("there is no OpenCL device: install ocl-icd-libopencl1 and pocl-opencl-icd")
+        for name, options in drivers.items():
+            with self.subTest(name):
+                first, second = self.replay(*options), self.replay(*options)
+                self.assertIs(first["verified"], True)
+                self.assertEqual(first["receipt"]["library_steps"], 0)
+                self.assertEqual(first["result_sha256"], second["result_sha256"])
+                devices.add(first["device"])
+        self.assertEqual(len(devices), len(drivers), devices)
+
+    def test_intels_driver_passes_the_kit(self):
+        """PoCL's run is a test of its own, OpenCl.Conformance."""
+        library = os.environ.get("CRUCIBLE_INTEL_OPENCL")
+        if not library:
+            self.skipTest("CRUCIBLE_INTEL_OPENCL names no driver; ci/test installs one")
+        done = crucible("plugin", "check", CRUCIBLE.parent / "libcrucible_opencl.so", "--tier", "static,negotiation,api,behaviour,claims,old",
+                        "--quick", "--exclude", ROOT / "backends/opencl/exclusions.json", "--set", f"library={library}")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_a_missing_library_is_named(self):
         done = crucible("replay", self.trace, "--backend", "opencl", "--set", "backend.opencl.library=/nowhere/libOpenCL.so.1")

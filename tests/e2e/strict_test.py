@@ -9,7 +9,7 @@ import shutil
 import unittest
 
 import e2e_test
-from e2e_test import crucible
+from e2e_test import crucible, opencl_drivers
 
 
 class Strict(e2e_test.Folder):
@@ -39,8 +39,8 @@ class Strict(e2e_test.Folder):
         settings["AVX2"] = ["--set", f"backend.cpu.compiler={narrow}"]
         if shutil.which("gcc"):
             settings["gcc"] = ["--set", "backend.cpu.compiler=gcc"]
-        if "opencl:0" in crucible("devices", "--json").stdout:
-            settings["OpenCL"] = ["--backend", "opencl"]
+        for driver, options in opencl_drivers().items():
+            settings[f"OpenCL, {driver}"] = ["--backend", "opencl", *options]
         for name, options in settings.items():
             with self.subTest(name):
                 self.assertEqual(self.outcome(trace, *options), expected)
@@ -113,10 +113,11 @@ class Strict(e2e_test.Folder):
         self.assertEqual([item["name"] for item in document["items"] if not item["passed"]], ["power", "multiply, then add"])
 
     def test_every_device_here_is_admitted(self):
-        backends = ["cpu"] + ["opencl"] * ("opencl:0" in crucible("devices", "--json").stdout)
-        for backend in backends:
-            with self.subTest(backend):
-                done = crucible("devices", "--self-test", "--backend", backend, env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
+        devices = {"cpu": ["--backend", "cpu"]}
+        devices |= {f"OpenCL, {driver}": ["--backend", "opencl", *options] for driver, options in opencl_drivers().items()}
+        for name, options in devices.items():
+            with self.subTest(name):
+                done = crucible("devices", "--self-test", *options, env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 self.assertIn("admitted to strict numerics", done.stdout)
         self.assert_refused(crucible("devices", "--threads", 1), 2, "--threads requires --calibrate or --self-test")
