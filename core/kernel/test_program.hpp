@@ -57,7 +57,7 @@ graph::Operand reshaped(const graph::Operand& operand, const Sizes& sizes);
 std::string difference(const graph::Program& program, graph::ValueId value, const graph::Bytes& got,
                        const graph::Bytes& want, double slack = 1, double terms = 0);
 /// How large an error a single number may have that is a sum, or a sum of sums, of many that cancel: the root of the sum of the
-/// terms' squares. 0 for other values.
+/// terms' squares, or more where equal terms let errors add up. 0 for other values.
 double size_of_terms(const graph::Program& program, graph::ValueId value, const std::vector<graph::Bytes>& want);
 
 /// Who runs the kernels: clang's text on the host and the interpreter of the kernel IR, or the interpreter alone, which needs
