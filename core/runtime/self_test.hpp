@@ -30,7 +30,7 @@ struct SelfTest {
 };
 
 /// How many bit patterns: 2^18 where a program waits for it, 2^22 on demand, or each of the 2^32 that a float has - functions
-/// of one operand and conversions alone, half an hour on two cores.
+/// of one operand and conversions alone, about an hour on two cores.
 enum class Extent : std::uint8_t { kStartUp, kOnDemand, kAll };
 
 /// Told the share that is done, 0 to 1.

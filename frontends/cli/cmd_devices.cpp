@@ -150,7 +150,7 @@ void add_devices(Commands& commands) {
   calibrate->excludes("--profiles")->excludes("--profile");
   devices->add_flag("--self-test", switches->self_test, "Compute every function and rule of strict numerics on 2^22 bit patterns and compare the hashes")
       ->excludes(calibrate)->excludes("--profiles")->excludes("--profile");
-  devices->add_flag("--all-patterns", switches->all_patterns, "With --self-test: the functions of one operand on each of the 2^32 patterns of a float (half an hour)")
+  devices->add_flag("--all-patterns", switches->all_patterns, "With --self-test: the functions of one operand on each of the 2^32 patterns of a float (about an hour)")
       ->needs("--self-test");
   add_device_switches(*devices, switches->calibration.device);
   devices->add_option("--threads", switches->calibration.device.threads, "Threads of a CPU backend (default: $CRUCIBLE_THREADS, then all)")
