@@ -45,6 +45,39 @@ double largest_of(const std::vector<double>& elements) {
   return largest;
 }
 
+/// The operands that an op hands on as they are, up to a factor that does not depend on them: what adds up, selects and scales.
+std::span<const graph::Operand> linear_operands(const graph::Op& op) {
+  const std::span<const graph::Operand> all = op.inputs;
+  switch (op.kind) {
+    case graph::OpKind::kCopy:
+    case graph::OpKind::kNegate:
+    case graph::OpKind::kAdd:
+    case graph::OpKind::kSubtract:
+    case graph::OpKind::kReduceSum:
+    case graph::OpKind::kConcat:
+    case graph::OpKind::kUpdate:
+      return all;
+    case graph::OpKind::kSelect:
+      return all.subspan(1);
+    case graph::OpKind::kDivide:  // by a count
+    case graph::OpKind::kTake:
+    case graph::OpKind::kGatherRows:
+      return all.first(1);
+    case graph::OpKind::kMultiply:
+      // A product of two results may be a square, whose roundings shrink with it.
+      return all[1].is_scalar() ? all.first(1) : all[0].is_scalar() ? all.subspan(1, 1) : all.first(0);
+    default:
+      return {};
+  }
+}
+
+double unit_of(DType dtype) {
+  return dtype == DType::kF64   ? std::numeric_limits<double>::epsilon()
+         : dtype == DType::kF16 ? 0x1p-10
+         : dtype == DType::kBF16 ? 0x1p-7
+                                : std::numeric_limits<float>::epsilon();
+}
+
 }  // namespace
 
 Tolerances tolerances_of(const graph::Program& program) {
@@ -55,6 +88,27 @@ Tolerances tolerances_of(const graph::Program& program) {
     has_f16 = has_f16 || value.dtype == DType::kF16;
   }
   return has_f16 ? Tolerances{1e-3, 8e-3, 1e-4} : Tolerances{};
+}
+
+double rounding_of_loss(const graph::Program& program, const graph::Output& output) {
+  constexpr double kUnits = 4;
+  if (output.operand.is_scalar()) return 0;
+  std::vector<bool> is_seen(program.values.size());
+  std::vector<graph::ValueId> open = {output.operand.value};
+  while (!open.empty()) {
+    const graph::ValueId value = open.back();
+    open.pop_back();
+    if (is_seen[value]) continue;
+    is_seen[value] = true;
+    const graph::OpId producer = program.values[value].producer;
+    if (producer == graph::kNone) continue;
+    const graph::Op& op = program.ops[producer];
+    if (op.kind == graph::OpKind::kLog || op.kind == graph::OpKind::kLog1p) return kUnits * unit_of(program.values[value].dtype);
+    for (const graph::Operand& operand : linear_operands(op)) {
+      if (!operand.is_scalar()) open.push_back(operand.value);
+    }
+  }
+  return 0;
 }
 
 Result<Noise> Noise::find(const graph::Program& program, const trace::BlobStore& blobs, double share) {

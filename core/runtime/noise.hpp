@@ -29,6 +29,11 @@ struct Tolerances {
 /// By the narrowest floating-point dtype among the program's values.
 Tolerances tolerances_of(const graph::Program& program);
 
+/// How far, in absolute terms, a loss may be from the recorded one whatever its size: 0 unless it is a sum or a mean of logarithms, such as a
+/// cross entropy. A logarithm's argument has been rounded, and log(s (1 + e)) = log(s) + e: of a loss that has become small, nothing below
+/// the roundings of such a sum is determined. Four units in the last place of 1 in the logarithm's dtype.
+double rounding_of_loss(const graph::Program& program, const graph::Output& output);
+
 class Noise {
  public:
   /// Reads the optimizer's recorded second moments ("exp_avg_sq of NAME", "square_avg of NAME", "sum of NAME"). Errors: of the store.

@@ -5,6 +5,9 @@
 
 #include <cmath>
 
+#include "core/runtime/session.hpp"
+#include "core/runtime/test_programs.hpp"
+
 namespace crucible::runtime {
 namespace {
 
@@ -22,11 +25,11 @@ struct Blobs : trace::BlobStore {
 };
 
 /// "weight" moves by 1e-3; the gradient of its second element is 1e-8 of the first one's.
-struct Recording {
+struct Optimized {
   graph::Program program;
   Blobs blobs;
 
-  Recording() {
+  Optimized() {
     blobs.bytes = {bytes_of({1, 2}), bytes_of({1.001F, 2.0005F}), bytes_of({1, 1e-16F}), bytes_of({0.5F, 1e-9F})};
     const auto add = [&](std::string name, std::uint32_t initial, std::uint32_t final_blob) {
       const auto id = static_cast<graph::ValueId>(program.values.size());
@@ -47,7 +50,7 @@ struct Recording {
 };
 
 TEST(Noise, IsFoundByTheSecondMoment) {
-  const Recording recording;
+  const Optimized recording;
   const auto noise = Noise::find(recording.program, recording.blobs, 1e-5);
   ASSERT_TRUE(noise);
   EXPECT_EQ(noise->count(), 1u);
@@ -57,14 +60,14 @@ TEST(Noise, IsFoundByTheSecondMoment) {
 }
 
 TEST(Noise, AParameterMayGoAnotherWayButNoFurther) {
-  const Recording recording;
+  const Optimized recording;
   EXPECT_EQ(recording.difference("weight", {1.001F, 1.9995F}, 1), 0);
   EXPECT_TRUE(std::isinf(recording.difference("weight", {1.001F, 1.99F}, 1)));
   EXPECT_NEAR(recording.difference("weight", {1.011F, 2.0005F}, 1), 0.005, 1e-4) << "an element that is determined";
 }
 
 TEST(Noise, MomentsStayNoise) {
-  const Recording recording;
+  const Optimized recording;
   EXPECT_EQ(recording.difference("exp_avg of weight", {0.5F, -3e-8F}, 3), 0);
   EXPECT_TRUE(std::isinf(recording.difference("exp_avg of weight", {0.5F, 2e-4F}, 3)));
   EXPECT_EQ(recording.difference("exp_avg_sq of weight", {1, 9e-17F}, 2), 0);
@@ -73,7 +76,7 @@ TEST(Noise, MomentsStayNoise) {
 }
 
 TEST(Noise, StepsAreAsLargeAsOtherSteps) {
-  Recording recording;
+  Optimized recording;
   recording.blobs.bytes.push_back(bytes_of({0.8F, -0.9F}));
   const auto id = static_cast<graph::ValueId>(recording.program.values.size());
   recording.program.values.push_back({graph::ValueKind::kState, DType::kF32, 2, "momentum_buffer of weight", graph::kNone});
@@ -84,22 +87,67 @@ TEST(Noise, StepsAreAsLargeAsOtherSteps) {
 }
 
 TEST(Noise, OthersAreComparedAsTheyAre) {
-  EXPECT_NEAR(Recording().difference("other", {1.001F, 2.0105F}, 1), 0.005, 1e-4);
+  EXPECT_NEAR(Optimized().difference("other", {1.001F, 2.0105F}, 1), 0.005, 1e-4);
 }
 
 TEST(Noise, AMissingBlobIsAnError) {
-  Recording recording;
+  Optimized recording;
   recording.program.states[1].final_blob = 9;
   EXPECT_FALSE(Noise::find(recording.program, recording.blobs, 1e-5));
 }
 
 TEST(Tolerances, FollowTheNarrowestDtype) {
-  graph::Program program = Recording().program;
+  graph::Program program = Optimized().program;
   EXPECT_EQ(tolerances_of(program).loss, 1e-5);
   program.values[3].dtype = DType::kF16;
   EXPECT_EQ(tolerances_of(program).loss, 1e-3);
   program.values[2].dtype = DType::kBF16;
   EXPECT_EQ(tolerances_of(program).state, 6e-2);
+}
+
+/// A cross entropy of a kind: the sum of scaled logarithms of `x`, put through `last` where one is given.
+graph::Program loss_of_logarithms(bool is_scaled_by_a_number, bool is_squared) {
+  ProgramBuilder b;
+  const graph::ValueId x = b.input("x", {8, 6});
+  const graph::ValueId log = b.op(graph::OpKind::kLog, {b.whole(x)}, {8, 6});
+  const graph::ValueId scaled = b.op(graph::OpKind::kMultiply,
+                                     {b.whole(log), is_scaled_by_a_number ? ProgramBuilder::number(-0.125) : b.whole(is_squared ? log : x)}, {8, 6});
+  b.loss("loss", scaled);
+  return std::move(b.program);
+}
+
+TEST(RoundingOfLoss, OfLogarithmsIsAbsolute) {
+  const graph::Program program = loss_of_logarithms(true, false);
+  EXPECT_EQ(rounding_of_loss(program, program.outputs[0]), 4 * 0x1p-23);
+}
+
+TEST(RoundingOfLoss, OfSquaresAndOfOtherLossesIsNone) {
+  for (const bool is_squared : {false, true}) {
+    const graph::Program program = loss_of_logarithms(false, is_squared);
+    EXPECT_EQ(rounding_of_loss(program, program.outputs[0]), 0) << is_squared;
+  }
+  const graph::Program squares = training_step();
+  EXPECT_EQ(rounding_of_loss(squares, squares.outputs[0]), 0);
+}
+
+/// A small loss of logarithms: what a rounding leaves open is excused and counted, the next larger difference is not.
+TEST(RoundingOfLoss, IsWhatVerificationAllows) {
+  const auto verdict_of = [](double away) {
+    Recording recording = record(loss_of_logarithms(true, false), 1, 5);
+    recording.program.outputs[0].recorded = {6e-4};
+    auto session = Session::create_reference(std::make_shared<const graph::Program>(recording.program), recording.blobs);
+    EXPECT_TRUE(session) << session.error().message;
+    std::vector<IterationResult> results = {*(*session)->run(0)};
+    results[0].losses[0] = 6e-4 + away;
+    return *(*session)->verify(results);
+  };
+  const Verification within = verdict_of(4e-7), beyond = verdict_of(6e-7);
+  EXPECT_TRUE(within.verified) << within.reason;
+  EXPECT_EQ(within.losses_rounded, 1u);
+  EXPECT_EQ(within.loss_rounding, 4 * 0x1p-23);
+  EXPECT_FALSE(beyond.verified);
+  EXPECT_EQ(beyond.losses_rounded, 0u);
+  EXPECT_EQ(verdict_of(1e-9).losses_rounded, 0u) << "within the relative tolerance";
 }
 
 }  // namespace

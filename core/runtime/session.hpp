@@ -101,6 +101,8 @@ struct Verification {
   std::uint32_t first_bad_iteration = graph::kNone;
   std::uint32_t iterations = 0;
   std::size_t losses_compared = 0;
+  double loss_rounding = 0;      // largest rounding_of_loss() (noise.hpp) that excused a loss; 0: none did
+  std::size_t losses_rounded = 0;  // beyond the tolerance, but no further from the recorded ones than that
   double max_loss_rel_diff = 0;
   std::vector<LossDifference> losses;   // those beyond the tolerance, in the order of the iterations
   std::vector<StateDifference> states;  // worst first

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/runtime/compare.hpp"
 #include "core/runtime/session_state.hpp"
@@ -22,6 +23,11 @@ void judge_losses(const graph::Program& program, const std::vector<IterationResu
       const double difference = relative_difference(loss, recorded);
       verdict.max_loss_rel_diff = std::max(verdict.max_loss_rel_diff, difference);
       if (difference <= verdict.loss_tolerance) continue;
+      if (const double rounding = rounding_of_loss(program, output); std::fabs(loss - recorded) <= rounding) {
+        ++verdict.losses_rounded;
+        verdict.loss_rounding = std::max(verdict.loss_rounding, rounding);
+        continue;
+      }
       verdict.losses.push_back({.iteration = iteration, .output = i, .name = output.name.empty() ? "the loss" : output.name, .loss = loss,
                                 .recorded = recorded, .rel_diff = difference});
     }

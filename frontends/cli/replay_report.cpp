@@ -150,6 +150,10 @@ std::string verification_text(const runtime::Verification& verdict, bool colour)
   if (verdict.losses_compared > 0) {
     text += fmt::format("losses    largest relative difference {:.2g} (tolerance {:g})\n", verdict.max_loss_rel_diff,
                         verdict.loss_tolerance);
+    if (verdict.losses_rounded > 0) {
+      text += fmt::format("rounding  {} losses are within {:.2g} of the recorded ones, which is what a logarithm's rounded argument leaves open\n",
+                          verdict.losses_rounded, verdict.loss_rounding);
+    }
   }
   text += outputs_text(verdict);
   if (!verdict.states.empty()) {
@@ -199,7 +203,10 @@ Json ReplayReport::to_json() const {
   document["outputs"] = verification ? outputs_json(*verification) : Json(nullptr);
   document["verified"] = verification ? Json(verification->verified) : Json(nullptr);
   if (verification && !verification->verified) document["reason"] = verification->reason;
-  if (verification) document["max_loss_rel_diff"] = number(verification->max_loss_rel_diff);
+  if (verification) {
+    document["max_loss_rel_diff"] = number(verification->max_loss_rel_diff);
+    document["losses_rounded"] = verification->losses_rounded;
+  }
   if (verification) document["losses_beyond_tolerance"] = losses_json(*verification);
   if (!result_sha256.empty()) document["result_sha256"] = result_sha256;
   document["time_ns_per_iteration"] = median(times_ns);
