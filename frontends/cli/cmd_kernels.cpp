@@ -10,11 +10,10 @@
 #include "core/kernel/explain.hpp"
 #include "core/runtime/library_calls.hpp"
 #include "core/runtime/predict.hpp"
-#include "core/trace/trace_file.hpp"
-#include "frontends/aten/lower.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/device_profiles.hpp"
 #include "frontends/cli/open_device.hpp"
+#include "frontends/cli/read_work.hpp"
 #include "frontends/cli/tuning.hpp"
 #include "frontends/cli/workload.hpp"
 
@@ -227,14 +226,14 @@ Result<std::shared_ptr<backend::Device>> open_for_claims(const KernelsOptions& o
 }
 
 Result<int> kernels(const KernelsOptions& options) {
-  CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(options.file));
-  CRUCIBLE_TRY(graph::Program program, aten::lower(trace, aten::Opaques::kMissing));
+  CRUCIBLE_TRY(Work work, read_work(options.file));
+  graph::Program& program = work.program;
   std::string library;
   std::optional<config::Settings> settings;
   CRUCIBLE_TRY(const std::shared_ptr<backend::Device> device, open_for_claims(options, program, library, settings));
   runtime::LibraryClaims claims(device);
   kernel::Options schedule_options{
-      .claims = nullptr, .fuse = !options.no_fuse, .numerics = numerics_of(load_unchecked_settings(options.device))};
+      .claims = nullptr, .fuse = !options.no_fuse, .numerics = numerics_of(load_unchecked_settings(options.device)), .device = {}};
   CRUCIBLE_TRY(const Tuned tuned, tune(options.tune, program, device, !options.no_fuse, schedule_options.numerics, nullptr));
   if (device) {
     schedule_options.device = runtime::shape_of(*device);
@@ -292,7 +291,7 @@ void add_kernels(Commands& commands) {
   CLI::App* command =
       add_subcommand(commands.app, "kernels", "The kernels and library calls that a recording becomes, and their text.",
                      "crucible kernels step.crtrace --show 12");
-  command->add_option("FILE", options->file, "the recording (.crtrace)")->required();
+  command->add_option("FILE", options->file, "the recording (.crtrace), or a capsule")->required();
   command->add_option("--show", options->show, "print the C text of this step")->check(CLI::NonNegativeNumber);
   CLI::Option* no_fuse = command->add_flag("--no-fuse", options->no_fuse, "one kernel per op");
   command->add_option("--why", options->why, "say what was fused in this step, what was not, and for which reason")

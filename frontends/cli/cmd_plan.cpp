@@ -115,7 +115,7 @@ Result<int> plan(const PlanOptions& options) {
   CRUCIBLE_TRY(const std::shared_ptr<backend::Device> device, open_if_there(options, *recorded, report.kernels));
   runtime::LibraryClaims claims(device);
   kernel::Options schedule_options{
-      .claims = nullptr, .fuse = !options.no_fuse, .numerics = numerics_of(load_unchecked_settings(options.device))};
+      .claims = nullptr, .fuse = !options.no_fuse, .numerics = numerics_of(load_unchecked_settings(options.device)), .device = {}};
   CRUCIBLE_TRY(const Tuned tuned, tune(options.tune, *recorded, device, !options.no_fuse, schedule_options.numerics, nullptr));
   if (device) {
     schedule_options.device = runtime::shape_of(*device);

@@ -17,13 +17,12 @@
 #include "core/graph/reference_composite.hpp"
 #include "core/runtime/predict.hpp"
 #include "core/runtime/self_test.hpp"
-#include "core/trace/trace_file.hpp"
-#include "frontends/aten/lower.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/device_profiles.hpp"
 #include "frontends/cli/memory_switches.hpp"
 #include "frontends/cli/open_device.hpp"
 #include "frontends/cli/progress.hpp"
+#include "frontends/cli/read_work.hpp"
 #include "frontends/cli/replay_profile.hpp"
 #include "frontends/cli/replay_report.hpp"
 #include "frontends/cli/tuning.hpp"
@@ -159,14 +158,12 @@ Result<int> replay(const ReplayOptions& options) {
   CRUCIBLE_TRY(const runtime::MemoryOptions memory, memory_options(options.memory, options.device));
   Progress progress(options.json);
   progress.say("reading " + options.file);
-  CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(options.file));
-  progress.say("lowering");
   // The reference interpreter takes composites whole; kernels are made for what they are made of.
   const bool keeps_composites = early.text("backend") == kReferenceBackend && numerics_of(early) == kernel::Numerics::kFast;
   const graph::KeepsComposite keeps = keeps_composites ? graph::KeepsComposite(graph::reference_keeps) : nullptr;
-  CRUCIBLE_TRY(graph::Program lowered,
-               aten::lower(trace, options.opaque == "all" ? aten::Opaques::kAll : aten::Opaques::kMissing, keeps));
-  const auto program = std::make_shared<const graph::Program>(std::move(lowered));
+  CRUCIBLE_TRY(Work work, read_work(options.file, options.opaque == "all" ? aten::Opaques::kAll : aten::Opaques::kMissing, keeps));
+  const trace::Trace& trace = work.trace;
+  const auto program = std::make_shared<const graph::Program>(std::move(work.program));
   CRUCIBLE_TRY_VOID(check_options(options, *program));
   CRUCIBLE_TRY(OpenedDevice opened,
                open_device(options.device, [&] { return workload_of(*program, !options.no_fuse); }, true));
@@ -247,7 +244,7 @@ void add_replay(Commands& commands) {
       commands.app, "replay",
       "Replays the recorded iterations from the recorded start, carrying parameters and optimizer state.",
       "crucible replay step.crtrace --verify");
-  command->add_option("file", options->file, "The recording (.crtrace)")->required();
+  command->add_option("file", options->file, "The recording (.crtrace), or a capsule")->required();
   add_device_switches(*command, options->device);
   command
       ->add_option("--threads", options->device.threads,

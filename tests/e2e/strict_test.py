@@ -99,6 +99,39 @@ class Strict(e2e_test.Folder):
         done = self.compare("--set", f"backend.cpu.compiler={planted}")
         self.assertIn(f"op {difference['op']}: exp", done.stdout)
 
+    def test_a_difference_is_kept_as_a_capsule_that_other_backends_replay(self):
+        planted = self.folder / "capsule-planting-clang"
+        planted.write_text('#!/bin/bash\nfor a; do case $a in *.c) sed -i "s/= crucible_exp_f32(/= 1.0001f * crucible_exp_f32(/" "$a" ;; esac; done\n'
+                           'exec clang-19 "$@"\n')
+        planted.chmod(0o755)
+        setting = ["--set", f"backend.cpu.compiler={planted}"]
+        environment = {**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)}
+        capsule = self.folder / "exp.crcapsule"
+
+        def compare(file, backends, *options):
+            done = crucible("compare", file, "--backends", backends, "--numerics", "strict", "--json", *options, env=environment)
+            return done, json.loads(done.stdout)
+
+        done, document = compare(self.trace, "reference,cpu", *setting, "--capsule", capsule)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(document["capsule"], {"file": str(capsule), "ops": 1, "reproduced": True})
+        self.assertLess(capsule.stat().st_size, 100_000)
+        done, document = compare(capsule, "reference,cpu", *setting)
+        self.assertEqual((done.returncode, document["first_difference"]["kind"]), (1, "exp"))
+        self.assertEqual(compare(capsule, "reference,cpu")[0].returncode, 0, "a compiler that plants nothing")
+        done = crucible("replay", capsule, "--backend", "cpu", "--numerics", "strict", "--verify", env=environment)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        capsule.write_bytes(capsule.read_bytes()[:-3])
+        self.assert_refused(crucible("replay", capsule), 3, str(capsule), "make the capsule again")
+
+    def test_three_backends_are_compared_with_the_first(self):
+        done = crucible("compare", self.trace, "--backends", "reference,cpu,cpu:0", "--numerics", "strict", "--json")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        document = json.loads(done.stdout)
+        self.assertEqual(len(document["backends"]), 3)
+        self.assertEqual([pair["equal"] for pair in document["pairs"]], [True, True])
+        self.assertEqual([pair["a"] for pair in document["pairs"]], ["reference", "reference"])
+
     def test_a_device_that_rounds_otherwise_is_not_admitted(self):
         contracting = self.narrow_compiler("-ffp-contract=fast")
         setting = ["--set", f"backend.cpu.compiler={contracting}"]
@@ -123,7 +156,7 @@ class Strict(e2e_test.Folder):
         self.assert_refused(crucible("devices", "--threads", 1), 2, "--threads requires --calibrate or --self-test")
 
     def test_comparing_says_what_it_cannot_do(self):
-        self.assert_refused(crucible("compare", self.trace, "--backends", "cpu"), 2, "--backends names two")
+        self.assert_refused(crucible("compare", self.trace, "--backends", "cpu"), 2, "--backends names two or more")
         self.assert_refused(crucible("compare", self.trace, "--backends", "cpu,nowhere"), 4, "nowhere was not found")
         done = crucible("compare", self.trace, "--backends", "cpu,reference", "--numerics", "strict")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
