@@ -11,11 +11,10 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <span>
 
-#include "core/base/hash.hpp"
 #include "core/graph/reference_composite.hpp"
 #include "core/runtime/predict.hpp"
+#include "core/runtime/rounds.hpp"
 #include "core/runtime/self_test.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/device_profiles.hpp"
@@ -70,18 +69,6 @@ Result<std::vector<runtime::IterationResult>> run_all(runtime::Session& session,
     results.push_back(std::move(result));
   }
   return results;
-}
-
-/// Two replays with the same hash gave the same bits.
-Result<std::string> hash_of_results(const runtime::Session& session, const graph::Program& program,
-                                    const std::vector<runtime::IterationResult>& results) {
-  Sha256 hash;
-  for (const runtime::IterationResult& result : results) hash.update(std::as_bytes(std::span(result.losses)));
-  for (const graph::State& state : program.states) {
-    CRUCIBLE_TRY(const std::vector<std::byte> bytes, session.state_bytes(state));
-    hash.update(bytes);
-  }
-  return hash.finish().hex();
 }
 
 /// `what` is "receipt", or another document.
@@ -201,7 +188,7 @@ Result<int> replay(const ReplayOptions& options) {
   CRUCIBLE_TRY(report.results, run_all(*session, iterations, progress, options.verify));
   if (options.verify) {
     CRUCIBLE_TRY(report.verification, session->verify(report.results));
-    CRUCIBLE_TRY(report.result_sha256, hash_of_results(*session, *program, report.results));
+    CRUCIBLE_TRY(report.result_sha256, runtime::result_sha256(*session, *program, report.results));
   }
   if (options.sensitivity > 0) {
     const auto say = [&](std::uint32_t run) {

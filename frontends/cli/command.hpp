@@ -27,6 +27,7 @@ void add_record(Commands& commands);
 void add_trace(Commands& commands);
 void add_replay(Commands& commands);
 void add_compare(Commands& commands);
+void add_bench(Commands& commands);
 void add_memplan(Commands& commands);
 void add_plan(Commands& commands);
 void add_graph(Commands& commands);

@@ -25,6 +25,7 @@ int run(int argc, char** argv) {
   add_trace(commands);
   add_replay(commands);
   add_compare(commands);
+  add_bench(commands);
   add_plan(commands);
   add_memplan(commands);
   add_graph(commands);

@@ -1,0 +1,71 @@
+"""`crucible bench`: what is checked before it is timed, and what a backend that fails looks like.
+
+Environment: as e2e_test.py, whose folder with a recording it uses.
+"""
+
+import csv
+import json
+import os
+import unittest
+
+import e2e_test
+from e2e_test import crucible
+
+
+class Bench(e2e_test.Folder):
+    def bench(self, *options):
+        return crucible("bench", self.trace, *options, env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
+
+    def test_every_backend_has_its_turns(self):
+        table = self.folder / "rounds.csv"
+        done = self.bench("--backends", "cpu,reference", "--rounds", 3, "--json", "--csv", table)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        document = json.loads(done.stdout)
+        rows = document["files"][0]["rows"]
+        self.assertEqual([row["backend"] for row in rows], ["cpu", "reference"])
+        for row in rows:
+            self.assertTrue(row["verified"])
+            self.assertEqual(len(row["rounds_ns"]), 3)
+            self.assertLessEqual(row["quartiles_ns"][0], row["median_ns"])
+            self.assertLessEqual(row["median_ns"], row["quartiles_ns"][1])
+        self.assertEqual(rows[0]["ratio"], 1)
+        self.assertLess(rows[1]["ratio"], 1, "the interpreter is no faster than compiled kernels")
+        with open(table, newline="") as file:
+            lines = list(csv.DictReader(file))
+        self.assertEqual([line["round"] for line in lines], ["0", "1", "2"] * 2)
+        self.assertEqual([round(time) for time in rows[0]["rounds_ns"]], [int(line["iteration_ns"]) for line in lines[:3]])
+
+    def test_strict_backends_have_the_same_bits(self):
+        done = self.bench("--backends", "cpu,reference", "--rounds", 1, "--numerics", "strict", "--json")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        rows = json.loads(done.stdout)["files"][0]["rows"]
+        self.assertEqual(rows[0]["result_sha256"], rows[1]["result_sha256"])
+        self.assertEqual([row["same_bits"] for row in rows], [True, True])
+
+    def test_a_backend_that_is_not_there_is_a_row_with_the_reason(self):
+        done = self.bench("--backends", "cpu,nowhere", "--rounds", 1)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("nowhere was not found", done.stdout)
+        self.assertIn("verified", done.stdout)
+
+    def test_what_computes_something_else_is_not_timed(self):
+        planted = self.folder / "bench-planting-clang"
+        planted.write_text('#!/bin/bash\nfor a; do case $a in *.c) sed -i "s/= crucible_exp_f32(/= 1.1f * crucible_exp_f32(/" "$a" ;; esac; done\n'
+                           'exec clang-19 "$@"\n')
+        planted.chmod(0o755)
+        done = self.bench("--backends", "cpu", "--rounds", 2, "--json", "--set", f"backend.cpu.compiler={planted}")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        row = json.loads(done.stdout)["files"][0]["rows"][0]
+        self.assertFalse(row["verified"])
+        self.assertIn("not verified: iteration 0", row["reason"])
+        self.assertEqual(row["rounds_ns"], [])
+        self.assertIsNone(row["median_ns"])
+
+    def test_wrong_use(self):
+        self.assert_refused(crucible("bench", self.trace), 2, "--backends is required")
+        self.assert_refused(crucible("bench", self.folder / "none.crtrace", "--backends", "cpu"), 3, "none.crtrace")
+        self.assert_refused(self.bench("--backends", "cpu", "--rounds", 1, "--csv", "/nowhere/x.csv"), 3, "/nowhere/x.csv")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
