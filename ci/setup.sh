@@ -8,12 +8,12 @@ cache=${CRUCIBLE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/crucible}
 venv=$cache/venv-torch-$torch_version
 
 packages=(
-  build-essential cmake ninja-build pkg-config git
+  build-essential ccache cmake ninja-build pkg-config git
   clang-19 libclang-rt-19-dev python3
   libboost-dev
   libbenchmark-dev libcli11-dev libdnnl-dev libfmt-dev libgtest-dev libgmock-dev
   libssl-dev libxxhash-dev libz3-dev libzstd-dev nlohmann-json3-dev libtomlplusplus-dev
-  opencl-headers ocl-icd-libopencl1 pocl-opencl-icd
+  opencl-headers ocl-icd-libopencl1 pocl-opencl-icd spirv-tools
 )
 
 say() { printf '%s\n' "$*" >&2; }
@@ -137,12 +137,21 @@ install_models() {
   printf '%s\n' "${model_packages[*]}" >"$stamp"
 }
 
+# Compiled objects are kept beside torch, by content: another clone of the same sources compiles next to nothing.
+use_compiler_cache() {
+  command -v ccache >/dev/null || return 0
+  export CMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER-ccache} CMAKE_C_COMPILER_LAUNCHER=${CMAKE_C_COMPILER_LAUNCHER-ccache}
+  export CCACHE_DIR=${CCACHE_DIR:-$cache/ccache} CCACHE_MAXSIZE=${CCACHE_MAXSIZE:-5G} CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-time_macros}
+  export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$clone} CCACHE_NOHASHDIR=1
+}
+
 # build PRESET: configures and builds. The number of jobs is bounded by memory too (3 GiB a job: torch's headers are large).
 build() {
   local jobs memory
   jobs=$(nproc)
   memory=$(awk '/MemAvailable/ { print int($2 / 3145728) }' /proc/meminfo)
   [ "$memory" -lt "$jobs" ] && jobs=$((memory > 0 ? memory : 1))
+  use_compiler_cache
   step "configuring $1" cmake --preset "$1" || return 1
   step "building $1" cmake --build --preset "$1" -j "$jobs"
 }
