@@ -20,7 +20,7 @@ set_target_properties(crucible_plugin_abi PROPERTIES EXPORT_NAME plugin_abi)
 
 install(TARGETS crucible EXPORT CrucibleTargets RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
 install(TARGETS crucible_core LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime)
-foreach(plugin cpu null opencl)
+foreach(plugin amd cpu intel null nvidia opencl)
   if(TARGET crucible_${plugin})
     install(TARGETS crucible_${plugin} LIBRARY DESTINATION ${CRUCIBLE_PLUGIN_FOLDER} COMPONENT runtime)
   endif()

@@ -1,7 +1,7 @@
 // Compiling a program: see program.hpp.
 #include "backends/opencl/program.hpp"
 
-#include "backends/opencl/cache.hpp"
+#include "plugins/sdk/binary_cache.hpp"
 #include "plugins/sdk/error.hpp"
 
 namespace crucible_opencl {
@@ -83,7 +83,7 @@ std::string build_flags() {
 Built build_program(const crucible_device& device, const std::string& text) {
   const DeviceFacts& facts = device.facts;
   const std::string flags = build_flags();
-  ProgramCache cache(driver_has_cache(facts) ? ProgramCache::off() : device.cache_dir);
+  const sdk::BinaryCache cache("opencl", driver_has_cache(facts) ? sdk::BinaryCache::off() : device.cache_dir);
   const std::string key = facts.platform_name + "\n" + facts.name + "\n" + facts.version + "\n" + facts.driver + "\n" +
                           flags + "\n" + text;
   Built built;

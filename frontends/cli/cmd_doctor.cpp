@@ -100,7 +100,11 @@ void check_plugins(std::vector<Check>& checks) {
   for (const backend::FoundBackend& plugin : found) {
     const auto device = open_listed(settings, plugin.name, "");
     if (!device) {
-      checks.push_back({"plugin " + plugin.name, Verdict::kFailed, device.error().message, "crucible plugin explain " + plugin.name});
+      // A plugin that runs and says that there is no driver is not a fault of this installation: few machines have every vendor's.
+      const Error& error = device.error();
+      const bool is_missing = error.code == ErrorCode::kUnavailable && error.message.starts_with("listing the devices of " + plugin.name + ": ");
+      checks.push_back({"plugin " + plugin.name, is_missing ? Verdict::kMissing : Verdict::kFailed, error.message,
+                        "crucible plugin explain " + plugin.name});
       continue;
     }
     const backend::Backend& backend = (*device)->backend();

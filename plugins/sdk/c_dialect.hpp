@@ -25,6 +25,9 @@ struct Dialect {
   std::string_view first_item, item_step;  // of a thread in the grid loop; "" for a plain loop from begin to end
   std::string_view vector_loop, wide_vector_loop, unrolled_loop;  // the line before such a loop, or ""
   std::string_view ordered_loop;  // before a serial loop that sums floats, for compilers that change its order, or ""
+  // For compilers that unroll without measure (thread-local arrays become thousands of registers, a kernel takes ten seconds): before
+  // a loop that has a loop in it, the grid's and a tile's steps; before all others that have no line of their own; or "".
+  std::string_view outer_loop, inner_loop;
   std::string_view nan_f32, nan_f64, inf_f32, inf_f64;
   std::string_view wide_suffix;  // of 64-bit integers
   // true: crucible_f16 is the bits, and the preamble has crucible_f16_to_f32, crucible_f32_to_f16, crucible_f64_to_f16;

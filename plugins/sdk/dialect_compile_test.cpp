@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* kClang = "/usr/bin/clang-19";
 
-/// What cuda_fp16.h and the compiler's own headers declare, as far as the texts use it.
+/// What the compiler's own headers declare, as far as the texts use it.
 constexpr std::string_view kCudaDeclarations = R"(
 #define __global__ __attribute__((global))
 #define __device__ __attribute__((device))
@@ -28,14 +28,9 @@ struct crucible_index { unsigned x, y, z; };
 extern const __device__ crucible_index blockIdx, blockDim, gridDim, threadIdx;
 __device__ float fmaf(float, float, float); __device__ double fma(double, double, double);
 __device__ float sqrtf(float); __device__ double sqrt(double); __device__ float floorf(float); __device__ double floor(double);
-__device__ float nanf(const char*); __device__ double nan(const char*);
 __device__ float __int_as_float(int); __device__ double __longlong_as_double(long long);
-struct __half {
-  unsigned short bits;
-  __half() = default;
-  __device__ __half(float);
-  __device__ operator float() const;
-};
+__device__ unsigned __float_as_uint(float); __device__ float __uint_as_float(unsigned);
+__device__ long long __double_as_longlong(double);
 )";
 constexpr std::string_view kHipDeclarations = R"(
 struct crucible_index { unsigned x, y, z; };
@@ -72,7 +67,6 @@ std::string check(const Dialect& dialect, const std::string& declarations, const
   }
   if (names.size() < 50) return "too few kernels to mean anything";
   std::ofstream(folder.path / "declarations.h") << declarations;
-  std::ofstream(folder.path / "cuda_fp16.h") << "";
   std::ofstream(folder.path / "kernels.txt") << text;
   const std::string log = (folder.path / "log").string();
   const std::string command = std::string(kClang) + " " + flags + " -fsyntax-only -Wall -Werror -Wno-unused -I" +

@@ -31,6 +31,9 @@ constexpr std::string_view kCudaAsC = R"(
 static struct { int64_t x; } blockIdx, blockDim, gridDim, threadIdx;
 #define __int_as_float(u) crucible_float(u)
 #define __longlong_as_double(u) crucible_double(u)
+#define crucible_f16_to_f32(h) ((float)(h))
+#define crucible_f32_to_f16(x) ((crucible_f16)(x))
+#define crucible_f64_to_f16(x) ((crucible_f16)(x))
 /* blocks of two threads */
 #define START_(thread, threads) blockDim.x = 2; gridDim.x = (threads) / 2; blockIdx.x = (thread) / 2; threadIdx.x = (thread) % 2;
 )";

@@ -10,26 +10,6 @@ namespace {
 // Where the host's prelude has its own: the last line of its head.
 constexpr std::string_view kHeadEnd = "#define CRUCIBLE_FN ";
 
-// GNU C's builtins, which the prelude is written with, in terms of a language's own functions.
-#define CRUCIBLE_SDK_BUILTINS(qualifier)                                                           \
-  qualifier                                                                                        \
-      " void crucible_copy_bytes_(void* to, const void* from, int n) {\n"                          \
-      "  for (int i = 0; i < n; ++i) ((unsigned char*)to)[i] = ((const unsigned char*)from)[i];\n" \
-      "}\n"                                                                                        \
-      "#define __builtin_memcpy(to, from, n) crucible_copy_bytes_(to, from, n)\n"                  \
-      "#define __builtin_fma(a, b, c) fma(a, b, c)\n"                                              \
-      "#define __builtin_sqrt(a) sqrt(a)\n"                                                        \
-      "#define __builtin_floor(a) floor(a)\n"
-
-#define CRUCIBLE_SDK_FLOAT_BUILTINS                       \
-  "#define __builtin_fmaf(a, b, c) fmaf(a, b, c)\n"       \
-  "#define __builtin_sqrtf(a) sqrtf(a)\n"                 \
-  "#define __builtin_floorf(a) floorf(a)\n"               \
-  "#define __builtin_nanf(a) nanf(a)\n"                   \
-  "#define __builtin_nan(a) nan(a)\n"                     \
-  "#define __builtin_inff() __int_as_float(0x7f800000)\n" \
-  "#define __builtin_inf() __longlong_as_double(0x7ff0000000000000ll)\n"
-
 // Vectors of a tile for languages without them: arrays of registers.
 #define CRUCIBLE_SDK_VECTORS(vector, scalar, lanes, fused) \
   "typedef struct { " scalar " v[" lanes "]; } crucible_" vector ";\n" \
@@ -44,11 +24,11 @@ constexpr std::string_view kHeadEnd = "#define CRUCIBLE_FN ";
   "CRUCIBLE_FN crucible_" vector " crucible_fma_" vector "(crucible_" vector " a, crucible_" vector " b, crucible_" vector " c) {\n" \
   "#pragma unroll\n  for (int i = 0; i < " lanes "; ++i) c.v[i] = " fused "(a.v[i], b.v[i], c.v[i]); return c; }\n"
 
-// Rows of a buffer into columns of an array.
-#define CRUCIBLE_SDK_TRANSPOSE(suffix, scalar, global) \
+// Rows of a buffer into columns of an array. `loop` stands before the loops: fully unrolled, one of these takes NVRTC five seconds.
+#define CRUCIBLE_SDK_TRANSPOSE(suffix, scalar, global, loop) \
   "CRUCIBLE_FN void crucible_transpose_" suffix "(" scalar "* to, int64_t to_step, " global "const " scalar "* from, " \
-  "int64_t from_step, int64_t columns, int64_t steps) {\n" \
-  "  for (int64_t q = 0; q < steps; ++q)\n" \
+  "int64_t from_step, int64_t columns, int64_t steps) {\n" loop \
+  "  for (int64_t q = 0; q < steps; ++q)\n" loop \
   "    for (int64_t j = 0; j < columns; ++j) to[q * to_step + j] = from[j * from_step + q];\n}\n"
 
 // The types of the C library on 64-bit Linux, so that a text that has them already agrees.
@@ -57,15 +37,37 @@ constexpr std::string_view kHeadEnd = "#define CRUCIBLE_FN ";
   "typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned int uint32_t;\n" \
   "typedef unsigned long uint64_t;\n"
 
+// No header of the toolkit: NVRTC comes without them (PyPI's package). So f16 is its bits, converted by the instructions, and GNU
+// C's builtins, which the prelude is written with, are the language's own functions. memcpy there only takes a number's bits.
 constexpr std::string_view kCudaPreamble =
-    "#include <cuda_fp16.h>\n" CRUCIBLE_SDK_CXX_TYPES
+    CRUCIBLE_SDK_CXX_TYPES
     "#define crucible_prefetch(p)\n"
-    "typedef __half crucible_f16;\n"
+    "typedef uint16_t crucible_f16;\n"
     "typedef uint16_t crucible_bf16;\n"
-    "#define CRUCIBLE_FN static __device__ __forceinline__\n" CRUCIBLE_SDK_BUILTINS("CRUCIBLE_FN")
-        CRUCIBLE_SDK_FLOAT_BUILTINS CRUCIBLE_SDK_VECTORS("f32x16", "float", "16", "fmaf")
-            CRUCIBLE_SDK_VECTORS("f64x8", "double", "8", "fma")
-                CRUCIBLE_SDK_TRANSPOSE("f32", "float", "") CRUCIBLE_SDK_TRANSPOSE("f64", "double", "");
+    "#define CRUCIBLE_FN static __device__ __forceinline__\n"
+    "CRUCIBLE_FN void crucible_copy_bits_(uint32_t* to, const float* from) { *to = __float_as_uint(*from); }\n"
+    "CRUCIBLE_FN void crucible_copy_bits_(float* to, const uint32_t* from) { *to = __uint_as_float(*from); }\n"
+    "CRUCIBLE_FN void crucible_copy_bits_(uint64_t* to, const double* from) { *to = (uint64_t)__double_as_longlong(*from); }\n"
+    "CRUCIBLE_FN void crucible_copy_bits_(double* to, const uint64_t* from) { *to = __longlong_as_double((long long)*from); }\n"
+    "#define __builtin_memcpy(to, from, n) crucible_copy_bits_(to, from)\n"
+    "CRUCIBLE_FN float crucible_f16_to_f32(crucible_f16 h) { float x; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(x) : \"h\"(h)); return x; }\n"
+    "CRUCIBLE_FN crucible_f16 crucible_f32_to_f16(float x) {\n"
+    "  crucible_f16 h; asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(h) : \"f\"(x)); return h; }\n"
+    "CRUCIBLE_FN crucible_f16 crucible_f64_to_f16(double x) {\n"
+    "  crucible_f16 h; asm(\"cvt.rn.f16.f64 %0, %1;\" : \"=h\"(h) : \"d\"(x)); return h; }\n"
+    "#define __builtin_fma(a, b, c) fma(a, b, c)\n"
+    "#define __builtin_sqrt(a) sqrt(a)\n"
+    "#define __builtin_floor(a) floor(a)\n"
+    "#define __builtin_fmaf(a, b, c) fmaf(a, b, c)\n"
+    "#define __builtin_sqrtf(a) sqrtf(a)\n"
+    "#define __builtin_floorf(a) floorf(a)\n"
+    "#define __builtin_nanf(a) __int_as_float(0x7fc00000)\n"
+    "#define __builtin_nan(a) __longlong_as_double(0x7ff8000000000000ll)\n"
+    "#define __builtin_inff() __int_as_float(0x7f800000)\n"
+    "#define __builtin_inf() __longlong_as_double(0x7ff0000000000000ll)\n"
+        CRUCIBLE_SDK_VECTORS("f32x16", "float", "16", "fmaf") CRUCIBLE_SDK_VECTORS("f64x8", "double", "8", "fma")
+            CRUCIBLE_SDK_TRANSPOSE("f32", "float", "", "#pragma unroll 1\n")
+                CRUCIBLE_SDK_TRANSPOSE("f64", "double", "", "#pragma unroll 1\n");
 
 // HIP's compiler is clang: the builtins are there.
 constexpr std::string_view kHipPreamble =
@@ -88,7 +90,7 @@ constexpr std::string_view kHipPreamble =
     "#define crucible_fma_f32x16(a, b, c) __builtin_elementwise_fma(a, b, c)\n"
     "#define crucible_fma_f64x8(a, b, c) __builtin_elementwise_fma(a, b, c)\n"
     "#define CRUCIBLE_FN static __attribute__((device)) inline __attribute__((always_inline, unused))\n"
-    CRUCIBLE_SDK_TRANSPOSE("f32", "float", "") CRUCIBLE_SDK_TRANSPOSE("f64", "double", "");
+    CRUCIBLE_SDK_TRANSPOSE("f32", "float", "", "#pragma unroll 1\n") CRUCIBLE_SDK_TRANSPOSE("f64", "double", "", "#pragma unroll 1\n");
 
 // f16 is storage, and a device without cl_khr_fp16 has no values of that type: the bits, converted by the two functions
 // that every device has. `half` is a name of variables in the prelude, so it is spoken of first. The bits of a number are
@@ -113,7 +115,7 @@ constexpr std::string_view kOpenClPreamble =
     "#define crucible_fma_f32x16(a, b, c) fma(a, b, c)\n"
     "#define crucible_fma_f64x8(a, b, c) fma(a, b, c)\n"
     "#define CRUCIBLE_FN static inline\n"
-    CRUCIBLE_SDK_TRANSPOSE("f32", "float", "__global ") CRUCIBLE_SDK_TRANSPOSE("f64", "double", "__global ")
+    CRUCIBLE_SDK_TRANSPOSE("f32", "float", "__global ", "") CRUCIBLE_SDK_TRANSPOSE("f64", "double", "__global ", "")
     "CRUCIBLE_FN float crucible_f16_to_f32(crucible_f16 h) { return vload_half(0, (const half*)&h); }\n"
     "CRUCIBLE_FN crucible_f16 crucible_f32_to_f16(float x) {\n"
     "  crucible_f16 h;\n"
@@ -157,6 +159,8 @@ constexpr Dialect kC = {
     .wide_vector_loop = "#pragma clang loop vectorize(assume_safety) interleave(enable) vectorize_width(16)",
     .unrolled_loop = "#pragma clang loop unroll(full)",
     .ordered_loop = "",
+    .outer_loop = "",
+    .inner_loop = "",
     .nan_f32 = "__builtin_nanf(\"\")",
     .nan_f64 = "__builtin_nan(\"\")",
     .inf_f32 = "__builtin_inff()",
@@ -180,15 +184,19 @@ constexpr Dialect kCuda = {
     .wide_vector_loop = "",
     .unrolled_loop = "#pragma unroll",
     .ordered_loop = "",
+    .outer_loop = "#pragma unroll 1",
+    .inner_loop = "#pragma unroll 4",
     .nan_f32 = "__int_as_float(0x7fc00000)",
     .nan_f64 = "__longlong_as_double(0x7ff8000000000000ll)",
     .inf_f32 = "__int_as_float(0x7f800000)",
     .inf_f64 = "__longlong_as_double(0x7ff0000000000000ll)",
     .wide_suffix = "ll",
+    .f16_is_bits = true,
 };
 
 constexpr Dialect make_hip() {
   Dialect hip = kCuda;
+  hip.f16_is_bits = false;
   hip.name = "hip";
   hip.flags = "-ffp-contract=off";
   hip.preamble = kHipPreamble;
@@ -218,6 +226,8 @@ constexpr Dialect kOpenCl = {
     .wide_vector_loop = "#pragma clang loop vectorize(disable)",
     .unrolled_loop = "#pragma unroll",
     .ordered_loop = "#pragma clang loop vectorize(disable)",
+    .outer_loop = "",
+    .inner_loop = "",
     .nan_f32 = "as_float(0x7fc00000u)",
     .nan_f64 = "as_double(0x7ff8000000000000ul)",
     .inf_f32 = "as_float(0x7f800000u)",

@@ -236,7 +236,7 @@ TEST(SdkDialects, SpellTheSameKernelForEachLanguage) {
       print_kernel(kernel, dialect_cuda(), "k"),
       HasSubstr(
           "extern \"C\" __global__ void k(const float* __restrict__ b0, float* __restrict__ b1, double s0, int64_t "
-          "begin, int64_t end) {\n  for (int64_t v0 = begin + (int64_t)blockIdx.x * blockDim.x + threadIdx.x; v0 "
+          "begin, int64_t end) {\n  #pragma unroll 1\n  for (int64_t v0 = begin + (int64_t)blockIdx.x * blockDim.x + threadIdx.x; v0 "
           "< end; v0 += (int64_t)gridDim.x * blockDim.x) {\n    b1[v0] = (b0[v0] + (float)s0);\n  }\n}\n"));
   EXPECT_THAT(print_kernel(kernel, dialect_hip(), "k"),
               HasSubstr("__attribute__((global)) void k(const float* __restrict__ b0"));

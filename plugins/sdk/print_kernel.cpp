@@ -122,6 +122,7 @@ class Printer {
     if (stmt.mode == LoopMode::kUnrolled) before = dialect_.unrolled_loop;
     if (stmt.mode == LoopMode::kSerial && stmt.kind == StmtKind::kFor && updates_float(stmt.body))
       before = dialect_.ordered_loop;
+    if (before.empty()) before = stmt.kind == StmtKind::kGrid || has_loop(stmt.body) ? dialect_.outer_loop : dialect_.inner_loop;
     if (!before.empty()) line(indent, before);
     const std::string v = "v" + text(stmt.id);
     const std::string next = step.empty() ? "++" + v : v + " += " + std::string(step);
@@ -154,6 +155,7 @@ class Printer {
                              (tile.start == TileStart::kGoOn ? "crucible_load_" + type + "(" + from + ")" : zero) + ";");
       }
     }
+    if (!dialect_.outer_loop.empty()) line(indent + 1, dialect_.outer_loop);
     line(indent + 1, "for (int64_t q = 0; q < " + steps + "; ++q) {");
     for (std::uint32_t p = 0; p < parts; ++p) {
       line(indent + 2, "const crucible_" + type + " y" + text(p) + " = crucible_load_" + type + "(" +
@@ -180,6 +182,14 @@ class Printer {
       }
     }
     line(indent, "}");
+  }
+
+  static bool has_loop(const std::vector<Stmt>& body) {
+    for (const Stmt& stmt : body) {
+      if (stmt.kind == StmtKind::kFor || stmt.kind == StmtKind::kTile || stmt.kind == StmtKind::kTranspose) return true;
+      if (has_loop(stmt.body)) return true;
+    }
+    return false;
   }
 
   /// Whether a float outlives one turn of the loop, other than in a buffer.

@@ -41,6 +41,14 @@ TEST(DoctorCommand, ADeviceThatCannotCompileFails) {
   EXPECT_THAT(check(document, "device cpu:0")["detail"].get<std::string>(), HasSubstr("clang-19"));
 }
 
+TEST(DoctorCommand, ADriverThatIsNotThereIsMissingAndNoFault) {
+  const CommandOutcome outcome = run_command("doctor --json", "CRUCIBLE_CUDA_LIBRARY=/nowhere/libcuda.so.1");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const auto row = check(nlohmann::json::parse(outcome.out), "plugin nvidia");
+  EXPECT_EQ(row["verdict"], "missing");
+  EXPECT_THAT(row["detail"].get<std::string>(), HasSubstr("/nowhere/libcuda.so.1 cannot be loaded"));
+}
+
 TEST(DoctorCommand, ThePagesAreForPeople) {
   const CommandOutcome table = run_command("doctor"), help = run_command("doctor --help");
   EXPECT_EQ(table.code, 0);

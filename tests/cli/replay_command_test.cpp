@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -441,7 +442,8 @@ TEST_F(ReplayCommand, APluginCalledReferenceIsNotTheInterpreter) {
   EXPECT_THAT(run("plugin list", path).out, HasSubstr("broken: the name reference belongs to the interpreter"));
   const Outcome devices = run("devices --json", path);
   const auto document = nlohmann::json::parse(devices.out);
-  EXPECT_EQ(document["problems"][0]["backend"], "reference");
+  // Plugins whose drivers are not on this machine have their problems too.
+  EXPECT_TRUE(std::ranges::any_of(document["problems"], [](const auto& problem) { return problem["backend"] == "reference"; }));
   EXPECT_EQ(document["built_in"][0]["backend"], "reference");
   EXPECT_THAT(run("devices").out, HasSubstr("reference: reference interpreter, never chosen by auto"));
   // Without any plugin that can be used, auto finds nothing rather than the interpreter.

@@ -1,5 +1,5 @@
 // Programs on disk: what was put in comes out, what is not whole does not, and no folder of others' is used.
-#include "backends/opencl/cache.hpp"
+#include "plugins/sdk/binary_cache.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -7,17 +7,17 @@
 #include <cstdlib>
 #include <fstream>
 
-namespace crucible_opencl {
+namespace crucible::sdk {
 namespace {
 
-class ProgramCacheTest : public testing::Test {
+class SdkBinaryCache : public testing::Test {
  protected:
-  ProgramCacheTest() {
-    std::string name = (std::filesystem::temp_directory_path() / "crucible-opencl-test-XXXXXX").string();
+  SdkBinaryCache() {
+    std::string name = (std::filesystem::temp_directory_path() / "crucible-cache-test-XXXXXX").string();
     if (mkdtemp(name.data()) == nullptr) std::abort();
     folder_ = name;
   }
-  ~ProgramCacheTest() override {
+  ~SdkBinaryCache() override {
     std::error_code error;
     std::filesystem::remove_all(folder_, error);
   }
@@ -25,15 +25,15 @@ class ProgramCacheTest : public testing::Test {
   std::filesystem::path folder_;
 };
 
-TEST_F(ProgramCacheTest, KeepsWhatWasPutIn) {
+TEST_F(SdkBinaryCache, KeepsWhatWasPutIn) {
   const std::string bytes("a\0b\n\xff", 5);
-  ProgramCache(folder_).add("key", bytes);
-  EXPECT_EQ(ProgramCache(folder_).find("key"), bytes);
-  EXPECT_EQ(ProgramCache(folder_).find("ke"), "");
+  BinaryCache("test", folder_).add("key", bytes);
+  EXPECT_EQ(BinaryCache("test", folder_).find("key"), bytes);
+  EXPECT_EQ(BinaryCache("test", folder_).find("ke"), "");
 }
 
-TEST_F(ProgramCacheTest, AFileOfAnotherKeyIsNotTaken) {
-  const ProgramCache cache(folder_);
+TEST_F(SdkBinaryCache, AFileOfAnotherKeyIsNotTaken) {
+  const BinaryCache cache("test", folder_);
   cache.add("one", "bytes of one");
   const auto file = only_file();
   cache.add("two", "bytes of two");
@@ -43,8 +43,8 @@ TEST_F(ProgramCacheTest, AFileOfAnotherKeyIsNotTaken) {
   EXPECT_EQ(cache.find("two"), "");
 }
 
-TEST_F(ProgramCacheTest, EveryDamageIsFound) {
-  const ProgramCache cache(folder_);
+TEST_F(SdkBinaryCache, EveryDamageIsFound) {
+  const BinaryCache cache("test", folder_);
   cache.add("key", "some bytes");
   const auto file = only_file();
   std::ifstream stream(file, std::ios::binary);
@@ -61,15 +61,22 @@ TEST_F(ProgramCacheTest, EveryDamageIsFound) {
   EXPECT_EQ(cache.find("key"), "some bytes");
 }
 
-TEST_F(ProgramCacheTest, AFolderThatOthersCanWriteIsNotUsed) {
+TEST_F(SdkBinaryCache, ProgramsOfTwoPluginsMayLieInOneFolder) {
+  BinaryCache("one", folder_).add("key", "bytes of one");
+  EXPECT_EQ(BinaryCache("two", folder_).find("key"), "");
+  EXPECT_TRUE(BinaryCache("one", folder_).has_file("key"));
+  EXPECT_FALSE(BinaryCache("two", folder_).has_file("key"));
+}
+
+TEST_F(SdkBinaryCache, AFolderThatOthersCanWriteIsNotUsed) {
   ASSERT_EQ(chmod(folder_.c_str(), 0777), 0);
-  const ProgramCache cache(folder_);
+  const BinaryCache cache("test", folder_);
   EXPECT_FALSE(cache.usable());
   cache.add("key", "bytes");
   EXPECT_TRUE(std::filesystem::is_empty(folder_));
 }
 
-TEST_F(ProgramCacheTest, SwitchedOffKeepsNothing) { EXPECT_FALSE(ProgramCache(ProgramCache::off()).usable()); }
+TEST_F(SdkBinaryCache, SwitchedOffKeepsNothing) { EXPECT_FALSE(BinaryCache("test", BinaryCache::off()).usable()); }
 
 }  // namespace
-}  // namespace crucible_opencl
+}  // namespace crucible::sdk

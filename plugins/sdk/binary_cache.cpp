@@ -1,5 +1,5 @@
-// Compiled programs on disk: see cache.hpp.
-#include "backends/opencl/cache.hpp"
+// Compiled programs on disk: see binary_cache.hpp.
+#include "plugins/sdk/binary_cache.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,17 +12,15 @@
 #include <iterator>
 #include <string_view>
 
-namespace crucible_opencl {
+namespace crucible::sdk {
 namespace {
 
-constexpr std::string_view kMagic = "crucible opencl program 1\n";
-
-std::filesystem::path default_folder() {
+std::filesystem::path default_folder(const std::string& kind) {
   const char* cache = std::getenv("XDG_CACHE_HOME");
-  if (cache != nullptr && *cache == '/') return std::filesystem::path(cache) / "crucible" / "opencl";
+  if (cache != nullptr && *cache == '/') return std::filesystem::path(cache) / "crucible" / kind;
   const char* home = std::getenv("HOME");
-  if (home != nullptr && *home == '/') return std::filesystem::path(home) / ".cache" / "crucible" / "opencl";
-  return ProgramCache::off();
+  if (home != nullptr && *home == '/') return std::filesystem::path(home) / ".cache" / "crucible" / kind;
+  return BinaryCache::off();
 }
 
 bool make_folder(const std::filesystem::path& folder) {
@@ -50,25 +48,30 @@ std::string hex(std::uint64_t number) {
   return digits;
 }
 
-std::string head_of(const std::string& key) {
-  return std::string(kMagic) + std::to_string(key.size()) + "\n" + key + "\n";
-}
-
 }  // namespace
 
-ProgramCache::ProgramCache(const std::string& folder)
-    : folder_(folder.empty() ? default_folder() : std::filesystem::path(folder)) {
+BinaryCache::BinaryCache(std::string_view kind, const std::string& folder)
+    : kind_(kind), folder_(folder.empty() ? default_folder(kind_) : std::filesystem::path(folder)) {
   if (folder_ == off()) return;
   std::error_code error;
   folder_ = std::filesystem::absolute(folder_, error);
   usable_ = !error && make_folder(folder_);
 }
 
-std::filesystem::path ProgramCache::file_of(const std::string& key) const {
-  return folder_ / (hex(hash_of(key)) + ".clbin");
+std::string BinaryCache::head_of(const std::string& key) const {
+  return "crucible " + kind_ + " program 1\n" + std::to_string(key.size()) + "\n" + key + "\n";
 }
 
-std::string ProgramCache::find(const std::string& key) const {
+std::filesystem::path BinaryCache::file_of(const std::string& key) const {
+  return folder_ / (hex(hash_of(key)) + "." + kind_ + "bin");
+}
+
+bool BinaryCache::has_file(const std::string& key) const {
+  std::error_code error;
+  return usable_ && std::filesystem::exists(file_of(key), error);
+}
+
+std::string BinaryCache::find(const std::string& key) const {
   if (!usable_) return "";
   std::ifstream stream(file_of(key), std::ios::binary);
   const std::string file((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
@@ -80,7 +83,7 @@ std::string ProgramCache::find(const std::string& key) const {
   return std::string(whole.substr(head.size()));
 }
 
-void ProgramCache::add(const std::string& key, const std::string& bytes) const {
+void BinaryCache::add(const std::string& key, const std::string& bytes) const {
   if (!usable_) return;
   std::string name = (folder_ / "new-XXXXXX").string();
   const int descriptor = mkstemp(name.data());
@@ -91,4 +94,4 @@ void ProgramCache::add(const std::string& key, const std::string& bytes) const {
   if (close(descriptor) != 0 || !written || std::rename(name.c_str(), file_of(key).c_str()) != 0) unlink(name.c_str());
 }
 
-}  // namespace crucible_opencl
+}  // namespace crucible::sdk

@@ -1,0 +1,199 @@
+// Device table: what the runtime's devices are called and can do, and opening one.
+#include "backends/amd/device.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+
+#include "backends/amd/hiprtc.hpp"
+#include "backends/amd/options.hpp"
+#include "backends/amd/tables.hpp"
+#include "plugins/sdk/c_dialect.hpp"
+#include "plugins/sdk/error.hpp"
+#include "plugins/sdk/text.hpp"
+
+namespace crucible_amd {
+namespace {
+
+using namespace crucible;
+
+// The lanes of a compute unit, and the vector registers that a thread may have, four bytes each: what kernels are shaped for.
+constexpr std::uint64_t kLanes = 64, kRegisterBytes = 256 * 4;
+
+crucible_status enumerate(crucible_kv_sink sink, void* user) {
+  return sdk::guard([&] {
+    sdk::require(sink != nullptr, "device.enumerate: no function to report to");
+    for (const DeviceFacts& facts : list_devices(hip())) {
+      sdk::report(sink, user,
+                  {sdk::text_item("id", facts.id), sdk::text_item("name", facts.name), sdk::text_item("kind", "amd"),
+                   sdk::text_item("pci", facts.pci), sdk::number_item("threads", facts.units * kLanes),
+                   sdk::number_item("memory_bytes", facts.memory_bytes),
+                   sdk::number_item("emulated", facts.is_emulated() ? 1 : 0)});
+    }
+  });
+}
+
+crucible_status open(crucible_str device_id, crucible_device** out) {
+  return sdk::guard([&] {
+    sdk::require(out != nullptr, "device.open: no place for the device");
+    const Hip& runtime = hip();
+    auto device = std::make_unique<crucible_device>();
+    device->hip = &runtime;
+    device->facts = find_device(runtime, device_id);
+    const DeviceFacts& facts = device->facts;
+    if (facts.compute_mode == hipComputeModeProhibited) {
+      throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, facts.id + " (" + facts.name + ") is in compute mode PROHIBITED: allow programs on it");
+    }
+    device->cache_dir = options().get_text("cache_dir");
+    const Current current(*device);
+    hipStream_t stream = nullptr;
+    device->check(runtime.hipStreamCreateWithFlags(&stream, hipStreamNonBlocking), "device.open: hipStreamCreateWithFlags");
+    device->stream = Stream(runtime, stream);
+    *out = device.release();
+  });
+}
+
+crucible_status close(crucible_device* device) {
+  return sdk::guard([&] {
+    sdk::require(device != nullptr, "device.close: no device");
+    device->ledger.report_leaks("device");
+    delete device;
+  });
+}
+
+crucible_status properties(crucible_device* device, crucible_kv_sink sink, void* user) {
+  return sdk::guard([&] {
+    sdk::require(device != nullptr && sink != nullptr, "device.properties: no device or no function to report to");
+    const DeviceFacts& facts = device->facts;
+    std::string compiler, note;
+    try {
+      compiler = hiprtc(*device->hip).describe();
+    } catch (const sdk::Failure& failure) {  // the device can still copy and fill
+      compiler = "none";
+      note = failure.what();
+    }
+    const std::string arch = options().get_text("arch");
+    sdk::report(sink, user,
+                {sdk::text_item("name", facts.name), sdk::text_item("vendor", "AMD"),
+                 sdk::text_item("driver", "HIP " + version_text(device->hip->version)),
+                 sdk::text_item("architecture", arch.empty() ? "as the compiler finds it" : arch),
+                 sdk::text_item("compiler", compiler), sdk::text_item("dialect", sdk::dialect_hip().name),
+                 sdk::number_item("compute_units", facts.units), sdk::number_item("wave", facts.wave),
+                 sdk::number_item("threads", facts.units * kLanes), sdk::number_item("register_bytes", kRegisterBytes),
+                 sdk::text_item("library", "none (hipBLASLt, rocBLAS and MIOpen are not used)")});
+    if (!note.empty()) sdk::report(sink, user, {sdk::text_item("note", note)});
+    for (const char* variable : {"HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}) {
+      if (const char* visible = std::getenv(variable)) sdk::report(sink, user, {sdk::text_item(variable, visible)});
+    }
+    if (facts.is_emulated())
+      sdk::report(sink, user, {sdk::text_item("note", "the device is an emulation: its times say nothing about a GPU")});
+  });
+}
+
+crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void* user) {
+  return sdk::guard([&] {
+    sdk::require(sink != nullptr, "device.capabilities: no function to report to");
+    find_device(hip(), device_id);
+    using sdk::Answer;
+    sdk::report(sink, user,
+                {sdk::answer_item("compile.text", Answer::kNo, "the host prints C alone"),
+                 sdk::answer_item("compile.ir", Answer::kYes, "printed as HIP C++ for HIPRTC"),
+                 sdk::answer_item("f64", Answer::kYes, "all devices have it"),
+                 sdk::answer_item("f16", Answer::kYes, "stored; computed as f32"),
+                 sdk::answer_item("bf16", Answer::kYes, "stored; computed as f32"),
+                 sdk::answer_item("queue", Answer::kYes, "one stream per queue; a thread of the host waits for timelines"),
+                 sdk::answer_item("async", Answer::kYes, "submit returns at once"),
+                 sdk::answer_item("library.matmul", Answer::kNo, "hipBLASLt and rocBLAS are not used"),
+                 sdk::answer_item("library.conv2d", Answer::kNo, "MIOpen is not used"),
+                 sdk::answer_item("binary", Answer::kNo, "programs are kept in the plugin's own cache"),
+                 sdk::answer_item("profile", Answer::kNo, "time per op by plan.profile; no counters"),
+                 sdk::answer_item("health", Answer::kNo, "ROCm SMI is not asked")});
+  });
+}
+
+std::uint64_t workload_number(const crucible_kv* workload, std::uint32_t count, std::string_view key) {
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (sdk::view(workload[i].key) == key) return workload[i].u;
+  }
+  return 0;
+}
+
+/// A compute unit's lanes do one multiply-add a cycle each: the peak without matrix cores.
+crucible_status score(crucible_str device_id, const crucible_kv* workload, std::uint32_t count, std::uint64_t* out,
+                      crucible_kv_sink why, void* user) {
+  return sdk::guard([&] {
+    sdk::require(out != nullptr && (workload != nullptr || count == 0), "device.score: no place for the score or no workload");
+    const DeviceFacts facts = find_device(hip(), device_id);
+    const std::uint64_t megahertz = std::max<std::uint64_t>(facts.kilohertz / 1000, 1);
+    std::uint64_t points = facts.units * kLanes * 2 * megahertz;  // GFLOP/s times 1000
+    std::string reason = std::to_string(facts.units) + " compute units at " + std::to_string(megahertz) + " MHz";
+    const std::uint64_t peak = workload_number(workload, count, "peak_bytes");
+    if (peak > facts.memory_bytes) {
+      points = 0;
+      reason = "the program needs " + std::to_string(peak) + " bytes, the device has " + std::to_string(facts.memory_bytes);
+    }
+    if (why != nullptr) sdk::report(why, user, {sdk::text_item("reason", reason)});
+    *out = points;
+  });
+}
+
+crucible_status wait_idle(crucible_device* device, std::uint64_t timeout_ns) {
+  return sdk::guard([&] {
+    sdk::require(device != nullptr, "device.wait_idle: no device");
+    if (device->wait_for_queues(timeout_ns)) return;
+    throw sdk::Failure(CRUCIBLE_E_CANCELLED, "device.wait_idle: a queue had work after " + std::to_string(timeout_ns) + " ns");
+  });
+}
+
+}  // namespace
+
+Current::Current(crucible_device& device, EvenIfLost) : hip_(*device.hip) {
+  if (hip_.hipGetDevice(&before_) != hipSuccess) before_ = -1;
+  (void)hip_.hipSetDevice(device.facts.device);  // a lost device refuses
+}
+
+Current::Current(crucible_device& device) : hip_(*device.hip) {
+  device.require_alive();
+  if (hip_.hipGetDevice(&before_) != hipSuccess) before_ = -1;
+  device.check(hip_.hipSetDevice(device.facts.device), "hipSetDevice of " + device.facts.id);
+}
+
+Current::~Current() {
+  if (before_ >= 0) (void)hip_.hipSetDevice(before_);
+}
+
+const crucible_if_device kDeviceTable = {.struct_size = sizeof(crucible_if_device),
+                                         .if_minor = CRUCIBLE_ABI_MINOR,
+                                         .enumerate = enumerate,
+                                         .open = open,
+                                         .close = close,
+                                         .properties = properties,
+                                         .capabilities = capabilities,
+                                         .score = score,
+                                         .wait_idle = wait_idle,
+                                         .self_test = nullptr};
+
+}  // namespace crucible_amd
+
+void crucible_device::check(crucible_amd::hipError_t code, std::string_view what) {
+  const bool is_gone = code == crucible_amd::hipErrorNoDevice;  // it was there when it was opened
+  if (is_gone || crucible_amd::is_sticky(code)) {
+    const std::lock_guard lock(lost_mutex_);
+    if (lost_.empty()) lost_ = std::string(what) + ": " + crucible_amd::error_text(*hip, code);
+  }
+  if (is_gone) require_alive();
+  crucible_amd::check(*hip, code, what);
+}
+
+void crucible_device::require_alive() {
+  const std::lock_guard lock(lost_mutex_);
+  if (lost_.empty()) return;
+  throw crucible::sdk::Failure(CRUCIBLE_E_DEVICE_LOST, facts.id + " was lost (" + lost_ + "): close it and open it again",
+                               {{"where", facts.id}});
+}
+
+crucible_device::~crucible_device() {
+  if (stream.get() == nullptr) return;
+  const crucible_amd::Current current(*this, crucible_amd::Current::EvenIfLost{});
+  stream = {};
+}

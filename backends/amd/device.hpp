@@ -1,0 +1,73 @@
+// The devices that the runtime shows, and one that is open. One object per open(); buffers, modules and plans point to it.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/amd/hip.hpp"
+#include "plugins/abi/crucible_plugin.h"
+#include "plugins/sdk/address_map.hpp"
+#include "plugins/sdk/queue_table.hpp"
+
+namespace crucible_amd {
+
+/// What a device says of itself.
+struct DeviceFacts {
+  std::string id;  // amd:N in the runtime's order, which HIP_VISIBLE_DEVICES changes
+  int device = 0;
+  std::string name, pci;
+  int compute_mode = hipComputeModeDefault;
+  std::uint64_t units = 1, wave = 64, kilohertz = 0, memory_bytes = 0;
+
+  /// The emulator's devices say so in their names, and nowhere else: nothing but auto's choice may depend on it.
+  bool is_emulated() const { return name.find("emulated, not a GPU") != std::string::npos; }
+};
+
+/// In the runtime's order. Threads: any. Errors: those of hip(); UNAVAILABLE when there is no device.
+std::vector<DeviceFacts> list_devices(const Hip& hip);
+/// "" is the first. Errors: UNAVAILABLE naming those that there are.
+DeviceFacts find_device(const Hip& hip, crucible_str device_id);
+
+}  // namespace crucible_amd
+
+struct crucible_device : crucible::sdk::QueueOwner {
+  const crucible_amd::Hip* hip = nullptr;
+  crucible_amd::DeviceFacts facts;
+  crucible_amd::Stream stream;  // of everything that is done on return
+  std::string cache_dir;
+  crucible::sdk::AddressMap addresses;
+
+  /// Throws as crucible_amd::check() does, and remembers a sticky error: from then on Current refuses. Threads: any.
+  void check(crucible_amd::hipError_t code, std::string_view what);
+  /// Errors: DEVICE_LOST with what made it so.
+  void require_alive();
+  ~crucible_device();
+
+ private:
+  std::mutex lost_mutex_;
+  std::string lost_;  // why; "" while it lives
+};
+
+namespace crucible_amd {
+
+/// The device is the calling thread's current one while this lives; then again what it was before.
+class Current {
+ public:
+  /// Errors: DEVICE_LOST.
+  explicit Current(crucible_device& device);
+  /// For giving back: also on a lost device.
+  struct EvenIfLost {};
+  Current(crucible_device& device, EvenIfLost);
+  ~Current();
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+
+ private:
+  const Hip& hip_;
+  int before_ = -1;
+};
+
+}  // namespace crucible_amd

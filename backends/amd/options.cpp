@@ -1,0 +1,34 @@
+// The options of this plugin, in one list: what they are called, what they may be, what they mean.
+#include "backends/amd/options.hpp"
+
+namespace crucible_amd {
+
+using namespace crucible;
+
+namespace {
+
+constexpr sdk::OptionSpec kSpecs[] = {
+    {.name = "library",
+     .type = sdk::OptionType::kPath,
+     .help = "the HIP runtime; default: libamdhip64.so.7, .6 or .5, whichever is found first",
+     .env = "CRUCIBLE_HIP_LIBRARY"},
+    {.name = "hiprtc",
+     .type = sdk::OptionType::kPath,
+     .help = "the run-time compiler; default: libhiprtc.so of the runtime's version, or the runtime itself (HIP 5)",
+     .env = "CRUCIBLE_HIPRTC"},
+    {.name = "arch",
+     .type = sdk::OptionType::kText,
+     .help = "the architecture that kernels are compiled for, as gfx942; default: the compiler asks the device",
+     .env = "CRUCIBLE_HIP_ARCH"},
+    {.name = "cache_dir",
+     .type = sdk::OptionType::kPath,
+     .help = "where compiled programs are kept; default: the user's cache folder",
+     .env = "CRUCIBLE_CACHE_DIR"},
+};
+constexpr sdk::Options kOptions(kSpecs);
+
+}  // namespace
+
+const sdk::Options& options() { return kOptions; }
+
+}  // namespace crucible_amd

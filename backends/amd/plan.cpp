@@ -1,0 +1,170 @@
+// Plan table: a HIP graph, built node by node from the checked list, never captured. Ops are in order, so each node depends on the
+// one before it. Slots are patched in the executable graph.
+#include "backends/amd/plan.hpp"
+
+#include <algorithm>
+
+#include "backends/amd/memory.hpp"
+#include "backends/amd/tables.hpp"
+
+namespace crucible_amd {
+namespace {
+
+using namespace crucible;
+
+void make_launches(crucible_plan& plan) {
+  crucible_device& device = *plan.device;
+  std::vector<std::size_t> first;
+  const std::vector<std::uint64_t> all = sdk::tables_of<crucible_kernel>(plan.list, first);
+  if (!all.empty()) {
+    plan.tables = allocate(device, all.size() * sizeof(std::uint64_t));
+    hipStream_t const stream = device.stream.get();
+    device.check(device.hip->hipMemcpyAsync(plan.tables.get(), all.data(), all.size() * sizeof(std::uint64_t), hipMemcpyHostToDevice,
+                                            stream),
+                 "plan.build: hipMemcpyAsync of tables of buffers");
+    device.check(device.hip->hipStreamSynchronize(stream), "plan.build: hipStreamSynchronize");
+  }
+  const auto tables = reinterpret_cast<std::uint64_t>(plan.tables.get());
+  plan.launches = sdk::plan_launches<crucible_kernel>(plan.list, tables, first, device.facts.units);
+}
+
+hipKernelNodeParams kernel_parameters(const crucible_kernel& kernel, const sdk::LaunchShape& shape, std::vector<void*>& places) {
+  hipKernelNodeParams parameters;
+  parameters.func = kernel.function;
+  parameters.gridDim.x = shape.blocks;
+  parameters.blockDim.x = shape.threads;
+  parameters.kernelParams = places.data();
+  return parameters;
+}
+
+/// Four bytes at a time where the range allows it.
+hipMemsetParams fill_parameters(const sdk::ListedOp& op) {
+  const bool wide = op.addresses[0] % 4 == 0 && op.size % 4 == 0;
+  hipMemsetParams fill = {};
+  fill.dst = at(op.addresses[0]);
+  fill.value = wide ? op.pattern * 0x01010101u : op.pattern;
+  fill.elementSize = wide ? 4 : 1;
+  fill.width = wide ? op.size / 4 : op.size;
+  fill.pitch = op.size;
+  fill.height = 1;
+  return fill;
+}
+
+hipGraphNode_t add_node(crucible_plan& plan, std::size_t index, const hipGraphNode_t* after, std::size_t after_count) {
+  crucible_device& device = *plan.device;
+  const Hip& hip = *device.hip;
+  const sdk::ListedOp& op = plan.list.ops[index];
+  const std::string what = "plan.build: op " + std::to_string(index) + ": ";
+  hipGraph_t const graph = plan.graph.get();
+  hipGraphNode_t node = nullptr;
+  if (op.kind == CRUCIBLE_OP_COPY) {
+    device.check(hip.hipGraphAddMemcpyNode1D(&node, graph, after, after_count, at(op.addresses[0]), at(op.addresses[1]), op.size,
+                                             hipMemcpyDeviceToDevice),
+                 what + "hipGraphAddMemcpyNode1D");
+  } else if (op.kind == CRUCIBLE_OP_FILL) {
+    const hipMemsetParams fill = fill_parameters(op);
+    device.check(hip.hipGraphAddMemsetNode(&node, graph, after, after_count, &fill), what + "hipGraphAddMemsetNode");
+  } else {
+    std::vector<void*> places = plan.launches[index].places();
+    const hipKernelNodeParams parameters = kernel_parameters(*op.kernel, plan.launches[index].shape, places);
+    device.check(hip.hipGraphAddKernelNode(&node, graph, after, after_count, &parameters),
+                 what + "hipGraphAddKernelNode of " + op.kernel->name);
+  }
+  return node;
+}
+
+void make(crucible_plan& plan) {
+  crucible_device& device = *plan.device;
+  const Hip& hip = *device.hip;
+  make_launches(plan);
+  plan.nodes.assign(plan.list.ops.size(), nullptr);
+  if (plan.node_count == 0) return;
+  hipGraph_t graph = nullptr;
+  device.check(hip.hipGraphCreate(&graph, 0), "plan.build: hipGraphCreate");
+  plan.graph = Graph(hip, graph);
+  hipGraphNode_t last = nullptr;
+  for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
+    if (plan.list.ops[i].does_something()) plan.nodes[i] = last = add_node(plan, i, &last, last == nullptr ? 0 : 1);
+  }
+  hipGraphExec_t executable = nullptr;
+  device.check(hip.hipGraphInstantiate(&executable, graph, nullptr, nullptr, 0),
+               "plan.build: hipGraphInstantiate of " + std::to_string(plan.node_count) + " nodes");
+  plan.executable = GraphExec(hip, executable);
+}
+
+void patch(crucible_plan& plan, std::size_t index) {
+  std::vector<void*> places = plan.launches[index].places();
+  const hipKernelNodeParams parameters = kernel_parameters(*plan.list.ops[index].kernel, plan.launches[index].shape, places);
+  plan.device->check(plan.device->hip->hipGraphExecKernelNodeSetParams(plan.executable.get(), plan.nodes[index], &parameters),
+                     "plan.set_slots: op " + std::to_string(index) + ": hipGraphExecKernelNodeSetParams");
+}
+
+/// The op by itself, as the graph would run it.
+void enqueue(crucible_plan& plan, std::size_t index, hipStream_t stream) {
+  crucible_device& device = *plan.device;
+  const Hip& hip = *device.hip;
+  const sdk::ListedOp& op = plan.list.ops[index];
+  const std::string what = "plan.profile: op " + std::to_string(index);
+  if (!op.does_something()) return;
+  if (op.kind == CRUCIBLE_OP_COPY) {
+    device.check(hip.hipMemcpyAsync(at(op.addresses[0]), at(op.addresses[1]), op.size, hipMemcpyDeviceToDevice, stream),
+                 what + ": hipMemcpyAsync");
+  } else if (op.kind == CRUCIBLE_OP_FILL) {
+    device.check(hip.hipMemsetAsync(at(op.addresses[0]), op.pattern, op.size, stream), what + ": hipMemsetAsync");
+  } else {
+    const sdk::LaunchShape shape = plan.launches[index].shape;
+    std::vector<void*> places = plan.launches[index].places();
+    device.check(
+        hip.hipModuleLaunchKernel(op.kernel->function, shape.blocks, 1, 1, shape.threads, 1, 1, 0, stream, places.data(), nullptr),
+        what + ": hipModuleLaunchKernel of " + op.kernel->name);
+  }
+}
+
+/// By events: one before the first op, and one behind each.
+std::vector<std::uint64_t> times(crucible_plan& plan) {
+  crucible_device& device = *plan.device;
+  const Hip& hip = *device.hip;
+  hipStream_t const stream = device.stream.get();
+  std::vector<Event> marks;
+  for (std::size_t i = 0; i <= plan.nodes.size(); ++i) {
+    hipEvent_t event = nullptr;
+    device.check(hip.hipEventCreate(&event), "plan.profile: hipEventCreate");
+    marks.emplace_back(hip, event);
+    if (i != 0) enqueue(plan, i - 1, stream);
+    device.check(hip.hipEventRecord(event, stream), "plan.profile: hipEventRecord");
+  }
+  device.check(hip.hipStreamSynchronize(stream), "plan.profile: hipStreamSynchronize");
+  std::vector<std::uint64_t> result(plan.nodes.size(), 0);
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    float milliseconds = 0;
+    if (!plan.list.ops[i].does_something()) continue;
+    device.check(hip.hipEventElapsedTime(&milliseconds, marks[i].get(), marks[i + 1].get()), "plan.profile: hipEventElapsedTime");
+    result[i] = static_cast<std::uint64_t>(std::max(milliseconds, 0.0f) * 1e6f);
+  }
+  return result;
+}
+
+void run(crucible_plan& plan) { run_plan(plan, plan.device->stream.get()); }
+
+/// Graph and tables are given back while the device is the current one.
+void destroy(crucible_plan* plan) {
+  const Current current(*plan->device, Current::EvenIfLost{});
+  delete plan;
+}
+
+using Functions =
+    sdk::PlanFunctions<crucible_device, crucible_plan, crucible_kernel, Current, make, patch, run, times, destroy>;
+
+}  // namespace
+
+void run_plan(crucible_plan& plan, hipStream_t stream) {
+  crucible_device& device = *plan.device;
+  const Current current(device);
+  if (plan.node_count == 0) return;
+  device.check(device.hip->hipGraphLaunch(plan.executable.get(), stream), "plan.replay: hipGraphLaunch");
+  device.check(device.hip->hipStreamSynchronize(stream), "plan.replay: hipStreamSynchronize");
+}
+
+const crucible_if_plan kPlanTable = sdk::make_plan_table<Functions>();
+
+}  // namespace crucible_amd

@@ -1,0 +1,68 @@
+// Compiling and loading programs: see program.hpp.
+#include "backends/amd/program.hpp"
+
+#include "backends/amd/hiprtc.hpp"
+#include "plugins/sdk/binary_cache.hpp"
+#include "plugins/sdk/error.hpp"
+#include "plugins/sdk/host.hpp"
+
+namespace crucible_amd {
+
+using namespace crucible;
+
+namespace {
+
+std::string names_of(const sdk::KernelBatch& batch) {
+  std::string names;
+  for (const std::string& name : batch.names) names += (names.empty() ? "" : ", ") + name;
+  return names;
+}
+
+Module load(crucible_device& device, const std::string& bytes, const std::string& who) {
+  hipModule_t module = nullptr;
+  const hipError_t code = device.hip->hipModuleLoadData(&module, bytes.data());
+  if (code == hipSuccess) return {*device.hip, module};
+  const std::string what = "hipModuleLoadData of the kernels " + who + " on " + device.facts.id;
+  if (code != hipErrorNoBinaryForGpu && code != hipErrorInvalidImage && code != hipErrorInvalidKernelFile) device.check(code, what);
+  throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE,
+                     what + ": " + error_text(*device.hip, code) + ": name the device's architecture with the option arch",
+                     {{"vendor.code", std::to_string(code)}, {"kernel", who}});
+}
+
+/// The bytes of one batch; `built` gets everything but the module.
+std::string compile(const Hiprtc& compiler, const sdk::BinaryCache& cache, const crucible_device& device,
+                    const sdk::KernelBatch& batch, Built& built) {
+  const std::vector<std::string> flags = compile_flags();
+  // The compiler asks the device for its architecture, which HIP does not tell in a form that all versions share.
+  std::string key = compiler.describe() + "\n" + version_text(device.hip->version) + "\n" + device.facts.name + "\n";
+  for (const std::string& flag : flags) key += flag + " ";
+  key += "\n" + batch.text;
+  std::string bytes = cache.find(key);
+  built.from_cache = !bytes.empty();
+  if (!built.from_cache) {
+    if (cache.has_file(key))
+      sdk::log(sdk::LogLevel::kWarning, "compile", "a compiled program in the cache was damaged; it is compiled again");
+    Hiprtc::Compiled compiled = compiler.compile(batch.text, flags, names_of(batch));
+    built.log = std::move(compiled.log);
+    bytes = std::move(compiled.bytes);
+    cache.add(key, bytes);
+  }
+  built.binary_bytes = bytes.size();
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<Built> build_programs(crucible_device& device, const std::vector<sdk::KernelBatch>& batches) {
+  const Hiprtc& compiler = hiprtc(*device.hip);
+  const sdk::BinaryCache cache("amd", device.cache_dir);
+  const Current current(device);  // modules of a failed attempt are unloaded here
+  std::vector<Built> all(batches.size());
+  sdk::for_each_batch(batches.size(), [&](std::size_t i) {
+    const Current on_this_thread(device);
+    all[i].module = load(device, compile(compiler, cache, device, batches[i], all[i]), names_of(batches[i]));
+  });
+  return all;
+}
+
+}  // namespace crucible_amd

@@ -1,0 +1,24 @@
+// From text to code that is loaded on the device: compiled for it, or taken from the folder of those that were.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backends/amd/device.hpp"
+#include "plugins/sdk/thread_kernel.hpp"
+
+namespace crucible_amd {
+
+struct Built {
+  Module module;
+  std::string log;                       // of the compiler
+  std::string code = "code object";
+  std::uint64_t binary_bytes = 0;
+  bool from_cache = false;
+};
+
+/// Compiles the batches side by side and loads them. Threads: any. Errors: INTERNAL with the compiler's own words and the kernels'
+/// names; INCOMPATIBLE when the runtime does not take what the compiler makes.
+std::vector<Built> build_programs(crucible_device& device, const std::vector<crucible::sdk::KernelBatch>& batches);
+
+}  // namespace crucible_amd

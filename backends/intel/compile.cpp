@@ -1,0 +1,250 @@
+// Compile table: kernel IR, written as SPIR-V, all kernels of a call in one module; the driver's compiler makes machine code of it, which is kept
+// on disk.
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "backends/intel/kernel.hpp"
+#include "backends/intel/process_guard.hpp"
+#include "backends/intel/tables.hpp"
+#include "plugins/sdk/binary_cache.hpp"
+#include "plugins/sdk/error.hpp"
+#include "plugins/sdk/host_compiler.hpp"
+#include "plugins/sdk/kernel_ir.hpp"
+#include "plugins/sdk/text.hpp"
+
+namespace crucible_intel {
+namespace {
+
+using namespace crucible;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::string_view kDialect = "spirv";
+// Nothing that fuses, reorders or flushes is asked for; division and square root have to be rounded correctly.
+constexpr const char* kFlags = "-cl-fp32-correctly-rounded-divide-sqrt";
+constexpr std::size_t kLongestLog = 4000;  // of an error's text
+
+/// The prelude is the same text in each call of one host: read once.
+std::shared_ptr<const PreludeText> read_prelude(const std::string& text) {
+  static std::mutex mutex;
+  static std::string last_text;
+  static std::shared_ptr<const PreludeText> last;
+  const std::lock_guard lock(mutex);
+  if (last == nullptr || text != last_text) {
+    last = std::make_shared<const PreludeText>(text);
+    last_text = text;
+  }
+  return last;
+}
+
+std::string log_of(const Functions& ze, ze::BuildLog log) {
+  std::size_t size = 0;
+  if (log == nullptr || ze.zeModuleBuildLogGetString(log, &size, nullptr) != ze::Result::kSuccess || size == 0) return "";
+  std::string text(size, '\0');
+  if (ze.zeModuleBuildLogGetString(log, &size, text.data()) != ze::Result::kSuccess) return "";
+  const std::size_t end = text.find_last_not_of(std::string_view("\0\n ", 3));
+  text.resize(end == std::string::npos ? 0 : end + 1);
+  return text;
+}
+
+ze::Result create(const crucible_device& device, std::uint32_t format, std::string_view bytes, const char* flags, OwnedModule& module, std::string& log) {
+  const ProcessGuard guard;
+  const Functions& ze = *device.ze;
+  ze::ModuleDesc description;
+  description.format = format;
+  description.size = bytes.size();
+  description.bytes = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  description.flags = flags;
+  ze::Module object = nullptr;
+  ze::BuildLog words = nullptr;
+  const ze::Result code = ze.zeModuleCreate(device.context.get(), device.facts.device, &description, &object, &words);
+  const OwnedLog owned(ze, words);
+  log = log_of(ze, words);
+  if (code == ze::Result::kSuccess) module = OwnedModule(ze, object);
+  return code;
+}
+
+/// The machine code, or "" where the driver does not hand it out.
+std::string binary_of(const Functions& ze, ze::Module module) {
+  std::size_t size = 0;
+  if (ze.zeModuleGetNativeBinary(module, &size, nullptr) != ze::Result::kSuccess || size == 0) return "";
+  std::string bytes(size, '\0');
+  if (ze.zeModuleGetNativeBinary(module, &size, reinterpret_cast<std::uint8_t*>(bytes.data())) != ze::Result::kSuccess) return "";
+  return bytes;
+}
+
+void build(crucible_module& module, std::string_view spirv) {
+  const crucible_device& device = *module.device;
+  const DeviceFacts& facts = device.facts;
+  const sdk::BinaryCache cache("intel", device.cache_dir);
+  const std::string key = facts.name + "\n" + facts.uuid + "\n" + facts.version + "\n" + kFlags + "\n" + std::string(spirv);
+  std::string ignored;
+  if (const std::string bytes = cache.find(key); !bytes.empty()) {
+    module.binary_bytes = bytes.size();
+    module.from_cache = create(device, ze::kNative, bytes, kFlags, module.object, ignored) == ze::Result::kSuccess;
+    if (module.from_cache) return;
+  }
+  ze::Result code = create(device, ze::kSpirv, spirv, kFlags, module.object, module.log);
+  if (code != ze::Result::kSuccess && !facts.rounds_division)  // perhaps it does not take what it does not promise
+    code = create(device, ze::kSpirv, spirv, "", module.object, module.log);
+  if (code == ze::Result::kModuleBuildFailure) {
+    throw sdk::Failure(CRUCIBLE_E_INTERNAL, "the compiler of " + facts.id + " (" + facts.name + ", driver " + facts.version + ") refuses the kernels: " +
+                                                module.log.substr(0, kLongestLog),
+                       {{"where", "zeModuleCreate"}, {"vendor.code", std::to_string(static_cast<std::uint32_t>(code))}});
+  }
+  check(code, "compile: zeModuleCreate");
+  if (!cache.usable()) return;
+  const std::string bytes = binary_of(*device.ze, module.object.get());
+  module.binary_bytes = bytes.size();
+  if (!bytes.empty()) cache.add(key, bytes);
+}
+
+/// As arguments where the device takes so many bytes of them.
+Buffers choose_buffers(const crucible_device& device, const sdk::Kernel& kernel) {
+  const std::size_t bytes = 8 * (kernel.buffers.size() + std::size_t{2} * kernel.scalar_count + 2);
+  return bytes <= device.facts.argument_bytes ? Buffers::kArguments : Buffers::kTable;
+}
+
+using Kernels = std::map<std::string, sdk::Kernel>;
+
+Kernels read_kernels(const crucible_kernel_source* kernels, std::uint32_t count) {
+  const sdk::SizedArray<crucible_kernel_source> all(kernels);  // of an older or newer host
+  Kernels read;
+  std::map<std::string, std::string_view> bytes;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const crucible_kernel_source source = all[i];
+    const std::string name = sdk::to_string(source.name);
+    if (!sdk::is_c_name(name)) throw sdk::Failure(CRUCIBLE_E_INVALID_ARGUMENT, "'" + name + "' is not a C name");
+    if (source.ir == nullptr) throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "kernel " + name + " comes without kernel IR", {{"kernel", name}});
+    const std::string_view present(static_cast<const char*>(source.ir), source.ir_size);
+    const auto [at, is_new] = bytes.try_emplace(name, present);
+    if (!is_new && at->second != present)
+      throw sdk::Failure(CRUCIBLE_E_INVALID_ARGUMENT, "two different kernels are named " + name, {{"kernel", name}});
+    if (is_new) read.emplace(name, sdk::read_kernel(source.ir, source.ir_size));
+  }
+  return read;
+}
+
+void write_and_build(crucible_module& module, const Kernels& kernels, const PreludeText& prelude) {
+  KernelModule spirv(prelude);
+  for (const auto& [name, kernel] : kernels) {
+    crucible_kernel& made = module.kernels[name];
+    made.module = &module;
+    made.name = name;
+    made.buffer_count = static_cast<std::uint32_t>(kernel.buffers.size());
+    made.scalar_count = kernel.scalar_count;
+    made.parameters = spirv.add(kernel, name, choose_buffers(*module.device, kernel));
+  }
+  const Words words = spirv.words();
+  module.spirv_bytes = words.size() * sizeof(words[0]);
+  build(module, std::string_view(reinterpret_cast<const char*>(words.data()), module.spirv_bytes));
+}
+
+void create_kernels(crucible_module& module) {
+  const Functions& ze = *module.device->ze;
+  for (auto& [name, kernel] : module.kernels) {
+    ze::KernelDesc description;
+    description.name = name.c_str();
+    ze::Kernel object = nullptr;
+    check(ze.zeKernelCreate(module.object.get(), &description, &object), "compile: zeKernelCreate of " + name);
+    kernel.object = OwnedKernel(ze, object);
+    const bool is_table = !kernel.parameters.empty() && kernel.parameters.front().kind == ParameterKind::kTable;
+    if (is_table) check(ze.zeKernelSetIndirectAccess(object, ze::kIndirectDevice), "compile: zeKernelSetIndirectAccess of " + name);
+  }
+}
+
+crucible_status get_dialect(crucible_device* device, crucible_str* out) {
+  return sdk::guard([&] {
+    sdk::require(device != nullptr && out != nullptr, "compile.dialect: no device or no place for the answer");
+    *out = sdk::borrow(kDialect);
+  });
+}
+
+crucible_status compile(crucible_device* device, crucible_str, const crucible_str* names, const crucible_str* texts, std::uint32_t count,
+                        crucible_module** out, crucible_compile_info* info) {
+  return sdk::guard([&] {
+    sdk::require(device != nullptr && out != nullptr, "compile: no device or no place for the module");
+    sdk::require(count == 0 || (names != nullptr && texts != nullptr), "compile: names or texts are missing");
+    if (count != 0) throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "the device takes kernel IR (compile_sources): there is no compiler of texts here");
+    auto module = std::make_unique<crucible_module>();
+    module->device = device;
+    device->ledger.add("module");
+    sdk::write_sized(info, crucible_compile_info{});
+    *out = module.release();
+  });
+}
+
+crucible_status compile_sources(crucible_device* device, crucible_str prelude, const crucible_kernel_source* kernels, std::uint32_t count,
+                                crucible_module** out, crucible_compile_info* info) {
+  return sdk::guard([&] {
+    sdk::require(device != nullptr && out != nullptr, "compile_sources: no device or no place for the module");
+    sdk::require(count == 0 || kernels != nullptr, "compile_sources: the sources are missing");
+    const auto start = Clock::now();
+    auto module = std::make_unique<crucible_module>();
+    module->device = device;
+    const Kernels read = read_kernels(kernels, count);
+    if (!read.empty()) {  // no kernels are a module too
+      write_and_build(*module, read, *read_prelude(sdk::to_string(prelude)));
+      create_kernels(*module);
+    }
+    const auto time = std::chrono::nanoseconds(Clock::now() - start);
+    sdk::write_sized(info, {.struct_size = 0,
+                            .from_cache = module->from_cache ? 1u : 0u,
+                            .compile_ns = static_cast<std::uint64_t>(time.count()),
+                            .binary_bytes = module->binary_bytes});
+    device->ledger.add("module");
+    *out = module.release();
+  });
+}
+
+crucible_status kernel(crucible_module* module, crucible_str name, crucible_kernel** out) {
+  return sdk::guard([&] {
+    sdk::require(module != nullptr && out != nullptr, "compile.kernel: no module or no place for the kernel");
+    const auto found = module->kernels.find(sdk::view(name));
+    if (found == module->kernels.end()) {
+      throw sdk::Failure(CRUCIBLE_E_INVALID_ARGUMENT,
+                         "the module of " + std::to_string(module->kernels.size()) + " kernels has none named " + sdk::to_string(name));
+    }
+    *out = &found->second;
+  });
+}
+
+crucible_status unload(crucible_module* module) {
+  return sdk::guard([&] {
+    sdk::require(module != nullptr, "compile.unload: no module");
+    module->device->ledger.remove("module");
+    delete module;
+  });
+}
+
+crucible_status kernel_info(crucible_kernel* kernel, crucible_kv_sink sink, void* user) {
+  return sdk::guard([&] {
+    sdk::require(kernel != nullptr && sink != nullptr, "compile.kernel_info: no kernel or no function to report to");
+    sdk::report(sink, user,
+                {sdk::text_item("name", kernel->name), sdk::number_item("buffers", kernel->buffer_count),
+                 sdk::number_item("arguments", kernel->parameters.size()), sdk::number_item("spirv_bytes", kernel->module->spirv_bytes),
+                 sdk::number_item("program_bytes", kernel->module->binary_bytes), sdk::number_item("from_cache", kernel->module->from_cache ? 1 : 0)});
+  });
+}
+
+crucible_status compile_log(crucible_module* module, crucible_kv_sink sink, void* user) {
+  return sdk::guard([&] {
+    sdk::require(module != nullptr && sink != nullptr, "compile.compile_log: no module or no function to report to");
+    sdk::report(sink, user, {sdk::text_item("log", module->log)});
+  });
+}
+
+}  // namespace
+
+const crucible_if_compile kCompileTable = {.struct_size = sizeof(crucible_if_compile),
+                                           .if_minor = CRUCIBLE_ABI_MINOR,
+                                           .dialect = get_dialect,
+                                           .compile = compile,
+                                           .kernel = kernel,
+                                           .unload = unload,
+                                           .compile_sources = compile_sources,
+                                           .kernel_info = kernel_info,
+                                           .compile_log = compile_log};
+
+}  // namespace crucible_intel

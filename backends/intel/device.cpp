@@ -1,0 +1,157 @@
+// Device table: what the drivers' devices are called and can do, opening one with a context, a queue and an immediate list.
+#include "backends/intel/device.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <string_view>
+
+#include "backends/intel/options.hpp"
+#include "backends/intel/process_guard.hpp"
+#include "backends/intel/tables.hpp"
+#include "plugins/sdk/error.hpp"
+#include "plugins/sdk/text.hpp"
+
+namespace crucible_intel {
+namespace {
+
+using namespace crucible;
+
+crucible_status enumerate(crucible_kv_sink sink, void* user) {
+  return sdk::guard([&] {
+    sdk::require(sink != nullptr, "device.enumerate: no function to report to");
+    for (const DeviceFacts& facts : list_devices(level_zero())) {
+      sdk::report(sink, user,
+                  {sdk::text_item("id", facts.id), sdk::text_item("name", facts.name), sdk::text_item("kind", "intel"),
+                   sdk::text_item("uuid", facts.uuid), sdk::text_item("pci", ""), sdk::number_item("threads", facts.units),
+                   sdk::number_item("memory_bytes", facts.memory_bytes), sdk::number_item("emulated", facts.is_emulated ? 1 : 0)});
+    }
+  });
+}
+
+crucible_status open(crucible_str device_id, crucible_device** out) {
+  return sdk::guard([&] {
+    sdk::require(out != nullptr, "device.open: no place for the device");
+    const Functions& ze = level_zero();
+    auto device = std::make_unique<crucible_device>();
+    device->ze = &ze;
+    device->facts = find_device(ze, device_id);
+    device->group_size = static_cast<std::uint32_t>(options().get_u64("group_size"));
+    device->cache_dir = options().get_text("cache_dir");
+    const DeviceFacts& facts = device->facts;
+    const ProcessGuard guard;
+    const ze::ContextDesc context_description;
+    ze::Context context = nullptr;
+    check(ze.zeContextCreate(facts.driver, &context_description, &context), "device.open: zeContextCreate for " + facts.id);
+    device->context = OwnedContext(ze, context);
+    ze::QueueDesc queue_description;
+    queue_description.ordinal = facts.queue_group;
+    ze::Queue queue = nullptr;
+    check(ze.zeCommandQueueCreate(context, facts.device, &queue_description, &queue), "device.open: zeCommandQueueCreate for " + facts.id);
+    device->queue = OwnedQueue(ze, queue);
+    queue_description.mode = ze::kSynchronous;
+    ze::List now = nullptr;
+    check(ze.zeCommandListCreateImmediate(context, facts.device, &queue_description, &now), "device.open: zeCommandListCreateImmediate for " + facts.id);
+    device->now = OwnedList(ze, now);
+    *out = device.release();
+  });
+}
+
+crucible_status close(crucible_device* device) {
+  return sdk::guard([&] {
+    sdk::require(device != nullptr, "device.close: no device");
+    device->ledger.report_leaks("device");
+    delete device;
+  });
+}
+
+crucible_status properties(crucible_device* device, crucible_kv_sink sink, void* user) {
+  return sdk::guard([&] {
+    sdk::require(device != nullptr && sink != nullptr, "device.properties: no device or no function to report to");
+    const DeviceFacts& facts = device->facts;
+    sdk::report(sink, user,
+                {sdk::text_item("name", facts.name), sdk::text_item("vendor", "Intel"), sdk::text_item("driver", facts.version),
+                 sdk::text_item("dialect", "spirv"), sdk::number_item("threads", facts.units),
+                 sdk::number_item("largest_buffer_bytes", facts.largest_buffer_bytes), sdk::number_item("group_size", device->group_size),
+                 sdk::text_item("library", "none")});
+    const auto note = [&](std::string_view text) { sdk::report(sink, user, {sdk::text_item("note", text)}); };
+    if (!facts.rounds_division) note("the driver does not promise correctly rounded division and square root");
+    if (!facts.keeps_subnormals) note("the driver does not promise to keep subnormal numbers");
+    if (!facts.has_f64) note("the device has no float64: kernels that compute in it are refused by its compiler");
+    if (facts.is_emulated) note("the device is emulated: its times say nothing about a device of Intel's");
+  });
+}
+
+crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void* user) {
+  return sdk::guard([&] {
+    sdk::require(sink != nullptr, "device.capabilities: no function to report to");
+    const DeviceFacts facts = find_device(level_zero(), device_id);
+    using sdk::Answer;
+    sdk::report(sink, user,
+                {sdk::answer_item("compile.text", Answer::kNo, "there is no compiler of texts"),
+                 sdk::answer_item("compile.ir", Answer::kYes, "written as SPIR-V"),
+                 sdk::answer_item("f64", facts.has_f64 ? Answer::kYes : Answer::kNo, "as the driver says"),
+                 sdk::answer_item("f16", Answer::kYes, "stored; computed as f32"),
+                 sdk::answer_item("bf16", Answer::kYes, "stored; computed as f32"),
+                 sdk::answer_item("queue", Answer::kYes, "one thread per queue; plans of one device take turns"),
+                 sdk::answer_item("async", Answer::kYes, "submit returns at once"),
+                 sdk::answer_item("library.matmul", Answer::kNo, "no library is called"),
+                 sdk::answer_item("library.conv2d", Answer::kNo, "no library is called"),
+                 sdk::answer_item("binary", Answer::kNo, "modules are kept in the plugin's own cache"),
+                 sdk::answer_item("profile", Answer::kNo, "time per op by plan.profile; no counters"),
+                 sdk::answer_item("health", Answer::kNo, "Sysman is not asked yet")});
+  });
+}
+
+std::uint64_t workload_number(const crucible_kv* workload, std::uint32_t count, std::string_view key) {
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (sdk::view(workload[i].key) == key) return workload[i].u;
+  }
+  return 0;
+}
+
+/// An execution unit does a multiply-add per lane and cycle. An emulated device is for tests: it comes last of all.
+crucible_status score(crucible_str device_id, const crucible_kv* workload, std::uint32_t count, std::uint64_t* out, crucible_kv_sink why, void* user) {
+  return sdk::guard([&] {
+    sdk::require(out != nullptr && (workload != nullptr || count == 0), "device.score: no place for the score or no workload");
+    const DeviceFacts facts = find_device(level_zero(), device_id);
+    const std::uint64_t per_cycle = std::uint64_t{2} * facts.lanes, clock = std::max<std::uint64_t>(facts.megahertz, 1);
+    std::uint64_t points = facts.units * clock * per_cycle;  // GFLOP/s times 1000
+    std::string reason = std::to_string(facts.units) + " execution units at " + std::to_string(clock) + " MHz, " + std::to_string(per_cycle) +
+                         " operations a cycle";
+    const std::uint64_t peak = workload_number(workload, count, "peak_bytes");
+    if (facts.is_emulated) {
+      points = 1;
+      reason = "the device is emulated";
+    }
+    if (peak > facts.largest_buffer_bytes) {
+      points = 0;
+      reason = "the program needs " + std::to_string(peak) + " bytes, the device gives at most " + std::to_string(facts.largest_buffer_bytes) +
+               " in one piece";
+    }
+    if (why != nullptr) sdk::report(why, user, {sdk::text_item("reason", reason)});
+    *out = points;
+  });
+}
+
+crucible_status wait_idle(crucible_device* device, std::uint64_t timeout_ns) {
+  return sdk::guard([&] {
+    sdk::require(device != nullptr, "device.wait_idle: no device");
+    if (wait_for_queues(*device, timeout_ns)) return;
+    throw sdk::Failure(CRUCIBLE_E_CANCELLED, "device.wait_idle: a queue had work after " + std::to_string(timeout_ns) + " ns");
+  });
+}
+
+}  // namespace
+
+const crucible_if_device kDeviceTable = {.struct_size = sizeof(crucible_if_device),
+                                         .if_minor = CRUCIBLE_ABI_MINOR,
+                                         .enumerate = enumerate,
+                                         .open = open,
+                                         .close = close,
+                                         .properties = properties,
+                                         .capabilities = capabilities,
+                                         .score = score,
+                                         .wait_idle = wait_idle,
+                                         .self_test = nullptr};
+
+}  // namespace crucible_intel

@@ -1,0 +1,62 @@
+// The devices of all drivers, and one that is open. One object per open(); buffers, modules and plans point to it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "backends/intel/level_zero.hpp"
+#include "plugins/abi/crucible_plugin.h"
+#include "plugins/sdk/ledger.hpp"
+
+namespace crucible_intel {
+
+/// What a device says of itself.
+struct DeviceFacts {
+  std::string id;  // intel:N, N counting over all drivers
+  ze::Driver driver = nullptr;
+  ze::Device device = nullptr;
+  std::string name, uuid, version;  // the version of its driver
+  std::uint32_t type = 0;
+  std::uint64_t units = 1, megahertz = 0, memory_bytes = 0, largest_buffer_bytes = 0;  // units: execution units
+  std::uint32_t lanes = 8;                                                             // of one execution unit
+  std::uint32_t argument_bytes = 0, group_size = 1, group_count = 1;                   // at most
+  std::uint32_t queue_group = 0;                                                       // one that computes
+  std::uint64_t ticks_per_second = 1, tick_mask = UINT64_MAX;                          // of kernel time stamps
+  bool has_f64 = false, rounds_division = false, keeps_subnormals = false;
+  bool is_emulated = false;  // its name says so
+};
+
+/// In the order of the drivers. Threads: any. Errors: UNAVAILABLE when there is no library or no device at all.
+std::vector<DeviceFacts> list_devices(const Functions& functions);
+/// "" is the first. Errors: UNAVAILABLE naming those that there are.
+DeviceFacts find_device(const Functions& functions, crucible_str device_id);
+
+}  // namespace crucible_intel
+
+struct crucible_device {
+  const crucible_intel::Functions* ze = nullptr;
+  crucible_intel::DeviceFacts facts;
+  std::uint32_t group_size = 128;
+  std::string cache_dir;
+  crucible_intel::OwnedContext context;
+  crucible_intel::OwnedQueue queue;  // closed lists
+  crucible_intel::OwnedList now;     // an immediate, synchronous list: copies that are done on return
+  crucible::sdk::Ledger ledger;      // what was handed out: leaks are told when the device is closed
+
+  std::mutex buffers_mutex;
+  std::map<std::uint64_t, crucible_buffer*> buffers;  // by their addresses
+
+  std::mutex run_mutex;  // queue, immediate list and kernel objects are for one thread at a time
+  std::mutex queues_mutex;
+  std::vector<crucible_queue*> queues;  // all that are open, for wait_idle
+};
+
+namespace crucible_intel {
+
+/// False when a queue of the device still has work after that time. queue.cpp
+bool wait_for_queues(crucible_device& device, std::uint64_t timeout_ns);
+
+}  // namespace crucible_intel

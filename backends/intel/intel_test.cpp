@@ -1,0 +1,209 @@
+// The plugin through the loader, by its one exported symbol. What needs a device runs on the emulated one of tests/emulators/intel, by Intel's
+// OpenCL driver for processors, and is skipped where that is missing.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <numeric>
+
+#include "core/kernel/schedule.hpp"
+#include "core/kernel/serialize_ir.hpp"
+#include "plugins/loader/backend.hpp"
+
+namespace crucible::backend {
+namespace {
+
+using kernel::ExprId;
+using kernel::IrBuilder;
+using kernel::LoopMode;
+using ::testing::HasSubstr;
+
+template <class T>
+T take(Result<T> result) {
+  if (!result) {
+    ADD_FAILURE() << result.error().message;
+    std::abort();
+  }
+  return *std::move(result);
+}
+
+Result<std::shared_ptr<Device>> try_open(const Options& options) {
+  Result<std::shared_ptr<Backend>> backend = Backend::load(take(find_backend("intel")), options);
+  if (!backend) return backend.error();
+  return (*backend)->open("");
+}
+
+/// buffer[0][i] = the sum of all the others at i, times a scalar where there is one; with one type for all.
+KernelText sums(std::uint32_t buffers, DType type, bool scaled = false) {
+  IrBuilder b;
+  for (std::uint32_t i = 0; i < buffers; ++i) b.add_buffer(type, i == 0);
+  std::uint32_t scale = 0;
+  if (scaled) scale = b.add_scalar();
+  const ExprId item = b.open_grid(LoopMode::kSerial);
+  ExprId sum = b.let(b.convert(b.load(1, item), DType::kF32));
+  for (std::uint32_t i = 2; i < buffers; ++i) sum = b.let(b.add(sum, b.convert(b.load(i, item), DType::kF32)));
+  if (scaled) sum = b.binary(kernel::Operation::kMultiply, sum, b.scalar(scale, DType::kF32));
+  b.store(0, item, b.convert(sum, type));
+  b.close();
+  return {"sums", "", kernel::serialize_ir(b.finish())};
+}
+
+class Intel : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto opened = try_open(options("/dev/null"));
+    if (!opened) GTEST_SKIP() << opened.error().message;
+    device_ = *opened;
+  }
+  static Options options(const std::string& cache) { return {{"library", CRUCIBLE_EMULATED_LEVEL_ZERO}, {"cache_dir", cache}}; }
+
+  crucible_op launch(const Module& module, const KernelText& kernel, const std::vector<std::uint64_t>& places, std::size_t count) {
+    crucible_op op = {};
+    op.struct_size = sizeof(op);
+    op.kind = CRUCIBLE_OP_LAUNCH;
+    op.kernel = take(module.kernel(kernel.name));
+    op.buffers = places.data();
+    op.buffer_count = static_cast<std::uint32_t>(places.size());
+    op.grid = static_cast<std::int64_t>(count);
+    op.grain = 1;
+    return op;
+  }
+
+  /// `kernel` over `count` items; all buffers lie in one arena, one behind the other, at odd places.
+  template <class T>
+  std::vector<T> run(const KernelText& kernel, std::uint32_t buffers, std::size_t count, const std::vector<T>& values) {
+    const Module module = take(Module::compile(device_, kernel::math_prelude(), std::span(&kernel, 1)));
+    const std::uint64_t bytes = count * sizeof(T), step = bytes + 12 * sizeof(T);
+    Buffer arena = take(Buffer::allocate(device_, step * buffers, 64));
+    std::vector<std::uint64_t> places;
+    for (std::uint32_t i = 0; i < buffers; ++i) {
+      places.push_back(arena.address() + i * step + sizeof(T));
+      EXPECT_TRUE(arena.write(i * step + sizeof(T), std::as_bytes(std::span(values))));
+    }
+    const crucible_op op = launch(module, kernel, places, count);
+    Plan plan = take(Plan::build(device_, std::span(&op, 1), 0));
+    EXPECT_TRUE(plan.replay());
+    std::vector<T> result(count);
+    EXPECT_TRUE(arena.read(sizeof(T), std::as_writable_bytes(std::span(result))));
+    return result;
+  }
+  std::shared_ptr<Device> device_;
+};
+
+TEST(IntelLibrary, AMissingLibraryIsNamedWithWhatToInstall) {
+  const auto opened = try_open({{"library", "/nowhere/libze_loader.so.1"}});
+  ASSERT_FALSE(opened);
+  EXPECT_THAT(opened.error().message, HasSubstr("/nowhere/libze_loader.so.1 cannot be loaded"));
+  EXPECT_THAT(opened.error().message, HasSubstr("install the loader (Debian: libze1)"));
+}
+
+TEST(IntelLibrary, ALibraryOfSomethingElseIsRefused) {
+  const auto opened = try_open({{"library", "libz.so.1"}});
+  ASSERT_FALSE(opened);
+  EXPECT_THAT(opened.error().message, HasSubstr("lacks zeInit"));
+}
+
+TEST(IntelLibrary, AWrongOptionNamesWhatIsRight) {
+  const auto opened = try_open({{"library", "libz.so.1"}, {"group_size", "many"}});
+  ASSERT_FALSE(opened);
+}
+
+TEST_F(Intel, TellsWhoItIs) {
+  std::map<std::string, std::string> told;
+  for (const auto& [key, value] : take(device_->properties())) told[key] = value;
+  for (const char* key : {"name", "driver"}) EXPECT_NE(told[key], "") << key;
+  EXPECT_EQ(told["dialect"], "spirv");
+  EXPECT_THAT(told["name"], HasSubstr("emulated"));
+}
+
+TEST_F(Intel, EveryItemIsDoneOnce) {
+  for (const std::size_t count : {std::size_t{1}, std::size_t{127}, std::size_t{129}, std::size_t{10'007}}) {
+    std::vector<float> values(count);
+    std::iota(values.begin(), values.end(), 1.0f);
+    std::vector<float> expected = values;
+    for (float& value : expected) value *= 2;
+    EXPECT_EQ(run(sums(3, DType::kF32), 3, count, values), expected) << count;
+  }
+}
+
+TEST_F(Intel, AKernelWithMoreBuffersThanArgumentsGetsATable) {
+  const std::vector<float> values = {1, 2, 3, -4};
+  const auto sum = run(sums(600, DType::kF32), 600, 4, values);
+  EXPECT_EQ(sum, (std::vector<float>{599, 1198, 1797, -2396}));
+}
+
+TEST_F(Intel, HalfPrecisionNeedsNoHelpOfTheDevice) {
+  // 1, the largest, infinity, the smallest subnormal, 65504 + 65504 = infinity
+  const std::vector<std::uint16_t> values = {0x3c00, 0x7bff, 0x7c00, 0x0001, 0xbc00};
+  EXPECT_EQ(run(sums(3, DType::kF16), 3, values.size(), values), (std::vector<std::uint16_t>{0x4000, 0x7c00, 0x7c00, 0x0002, 0xc000}));
+}
+
+TEST_F(Intel, AChangedSlotRecordsTheListAgainAndAnEqualOneDoesNot) {
+  const KernelText kernel = sums(2, DType::kF32, true);
+  const Module module = take(Module::compile(device_, kernel::math_prelude(), std::span(&kernel, 1)));
+  Buffer buffer = take(Buffer::allocate(device_, 8, 64));
+  const std::vector<std::uint64_t> places = {buffer.address(), buffer.address() + 4};
+  const float one = 1;
+  ASSERT_TRUE(buffer.write(4, std::as_bytes(std::span(&one, 1))));
+  crucible_op op = launch(module, kernel, places, 1);
+  const crucible_scalar scalar = {.f64_bits = 0, .slot = 0, .reserved = 0};
+  op.scalars = &scalar;
+  op.scalar_count = 1;
+  Plan plan = take(Plan::build(device_, std::span(&op, 1), 1));
+  for (const double value : {3.0, 3.0, 5.0}) {
+    ASSERT_TRUE(plan.set_slots(std::span(&value, 1)));
+    ASSERT_TRUE(plan.replay());
+    float result = 0;
+    ASSERT_TRUE(buffer.read(0, std::as_writable_bytes(std::span(&result, 1))));
+    EXPECT_EQ(result, value);
+  }
+}
+
+TEST_F(Intel, CompiledModulesAreKeptAndADamagedOneIsMadeAgain) {
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / ("crucible-intel-" + std::to_string(getpid()));
+  device_ = nullptr;  // a plugin is started once, with one set of options
+  const auto device = take(try_open(options(folder.string())));
+  const KernelText kernel = sums(3, DType::kF32);
+  const auto from_cache = [&] { return take(Module::compile(device, kernel::math_prelude(), std::span(&kernel, 1))).from_cache(); };
+  EXPECT_FALSE(from_cache());
+  EXPECT_TRUE(from_cache());
+  for (const auto& file : std::filesystem::directory_iterator(folder)) std::filesystem::resize_file(file.path(), std::filesystem::file_size(file.path()) - 1);
+  EXPECT_FALSE(from_cache());
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(Intel, APreludeThatIsNotKnownIsRefused) {
+  const KernelText kernel = sums(3, DType::kF32);
+  const auto module = Module::compile(device_, "#define CRUCIBLE_FN static\nthis is not the prelude;\n", std::span(&kernel, 1));
+  ASSERT_FALSE(module);
+  EXPECT_THAT(module.error().message, HasSubstr("a definition that begins with this"));
+}
+
+TEST_F(Intel, TooMuchMemoryIsSaidInNumbers) {
+  const auto buffer = Buffer::allocate(device_, std::uint64_t{1} << 50, 64);
+  ASSERT_FALSE(buffer);
+  EXPECT_THAT(buffer.error().message, HasSubstr("cannot have 1125899906842624 bytes on intel:0"));
+}
+
+TEST_F(Intel, AddressesOfNoBufferAreRefused) {
+  const Buffer buffer = take(Buffer::allocate(device_, 100, 64));
+  for (const std::uint64_t address : {std::uint64_t{16}, buffer.address() - 1, buffer.address() + 101}) {
+    crucible_op op = {};
+    op.struct_size = sizeof(op);
+    op.kind = CRUCIBLE_OP_FILL;
+    op.buffers = &address;
+    op.buffer_count = 1;
+    op.size = 1;
+    const auto plan = Plan::build(device_, std::span(&op, 1), 0);
+    ASSERT_FALSE(plan);
+    EXPECT_THAT(plan.error().message, HasSubstr("is in none of the"));
+  }
+}
+
+}  // namespace
+}  // namespace crucible::backend

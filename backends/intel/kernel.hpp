@@ -1,0 +1,26 @@
+// What a compiled kernel is on this device, and a set of them.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "backends/intel/device.hpp"
+#include "backends/intel/emit_kernel.hpp"
+
+struct crucible_kernel {
+  crucible_module* module = nullptr;
+  std::string name;
+  std::uint32_t buffer_count = 0, scalar_count = 0;
+  std::vector<crucible_intel::Parameter> parameters;
+  crucible_intel::OwnedKernel object;  // arguments are captured when a launch is appended, so one does for all plans
+};
+
+struct crucible_module {
+  crucible_device* device = nullptr;
+  crucible_intel::OwnedModule object;  // before the kernels, which go first
+  std::map<std::string, crucible_kernel, std::less<>> kernels;
+  std::string log;  // of the driver's compiler
+  std::uint64_t binary_bytes = 0, spirv_bytes = 0;
+  bool from_cache = false;
+};

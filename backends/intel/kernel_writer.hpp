@@ -1,0 +1,97 @@
+// One kernel on its way to SPIR-V: types, addresses and conversions (kernel_values.cpp), expressions (kernel_expressions.cpp), statements
+// (emit_kernel.cpp).
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/intel/emit_kernel.hpp"
+
+namespace crucible_intel {
+
+namespace sdk = crucible::sdk;
+
+/// Where a value of a type lies, or what it is while it is computed with: f16 and bf16 are their bits, and a bool in memory is a byte.
+Id value_type(SpirvModule& module, sdk::Type type);
+Id memory_type(SpirvModule& module, sdk::Type type);
+
+class KernelWriter {
+ public:
+  KernelWriter(SpirvModule& module, PreludeFunctions& functions, const sdk::Kernel& kernel, std::string_view name, Buffers buffers);
+
+  /// Writes the whole function. Once.
+  std::vector<Parameter> run();
+
+ private:
+  // ---- emit_kernel.cpp ----
+  void take_parameters();
+  void block(const std::vector<sdk::Stmt>& body);
+  void statement(const sdk::Stmt& stmt);
+  void let(const sdk::Stmt& stmt);
+  void choice(const sdk::Stmt& stmt);
+  void grid(const sdk::Stmt& stmt);
+  void tile(const sdk::Tile& tile, Id steps);
+  void transpose(const sdk::Transpose& copy, Id steps);
+  /// for (i64 v = begin; v < end; v += step), with values that are handed from pass to pass: `carried` are the first ones, and those after the
+  /// loop when it returns. `body` gets v and the present ones, and changes them to the next ones.
+  void loop(Id begin, Id end, Id step, std::uint32_t control, Id carried_type, Words& carried, const std::function<void(Id, Words&)>& body);
+
+  // ---- kernel_values.cpp ----
+  Id i64(std::int64_t value) { return module_.int_constant(64, static_cast<std::uint64_t>(value)); }
+  Id add(Id a, Id b) { return writer_->value(Op::kIAdd, module_.int_type(64), {a, b}); }
+  Id multiply(Id a, Id b) { return writer_->value(Op::kIMul, module_.int_type(64), {a, b}); }
+  Id number(sdk::Type type, double value);  // in the type, whatever it is
+  Id buffer_element(std::uint32_t buffer, Id index);
+  Id array_element(std::uint32_t array, Id index);
+  /// As it is in memory: true when the byte is not 0.
+  Id load(sdk::Type type, Id pointer);
+  void store(sdk::Type type, Id pointer, Id value);
+  Id call(std::string_view function, sdk::Type of, sdk::Type result, std::initializer_list<std::uint32_t> operands);
+  Id convert(Id value, sdk::Type from, sdk::Type to);
+  Id to_bool(Id value, sdk::Type from);
+  Id from_bool(Id value, sdk::Type to);
+  Id float_to_integer(Id value, sdk::Type from, sdk::Type to);
+  Id integer_to_float(Id value, sdk::Type from, sdk::Type to);
+  Id half_to_single(Id bits);
+  Id to_half(Id value);  // of a float of any width
+  Id half_pointer();
+
+  // ---- kernel_expressions.cpp ----
+  /// The expression's value where the writer stands; what a statement uses twice is computed once.
+  Id expr(std::uint32_t id);
+  Id compute(const sdk::Expr& e);
+  Id scalar(const sdk::Expr& e);
+  Id arithmetic(const sdk::Expr& e, sdk::Type type);
+  Id comparison(const sdk::Expr& e, sdk::Type type);
+  Id of_bools(const sdk::Expr& e);
+  Id extremum(const sdk::Expr& e, sdk::Type type);
+  Id binary(Op op, const sdk::Expr& e);
+  /// The prelude's function of all operands; its name ends in the first one's type.
+  Id prelude_call(std::string_view function, const sdk::Expr& e);
+  sdk::Type operand_type(const sdk::Expr& e) const { return kernel_.exprs[e.in[0]].type; }
+
+  struct Variable {
+    Id value = 0;    // of one that is set once
+    Id pointer = 0;  // of one that is set again
+  };
+
+  SpirvModule& module_;
+  PreludeFunctions& functions_;
+  const sdk::Kernel& kernel_;
+  std::string name_;
+  Buffers buffers_kind_;
+  std::optional<FunctionWriter> writer_;
+  std::vector<Parameter> parameters_;
+  Words parameter_types_;
+  Words buffers_;   // pointers
+  Words arrays_;    // pointers to the whole array
+  std::vector<Variable> variables_;
+  Words known_;     // per expression: its value in the statement `statement_`
+  std::vector<std::uint64_t> known_in_;
+  std::uint64_t statement_ = 0;
+  Id half_bits_ = 0;
+};
+
+}  // namespace crucible_intel

@@ -1,0 +1,127 @@
+// Loading Level Zero and naming its errors: see level_zero.hpp.
+#include "backends/intel/level_zero.hpp"
+
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "backends/intel/options.hpp"
+#include "backends/intel/process_guard.hpp"
+#include "plugins/sdk/error.hpp"
+
+namespace crucible_intel {
+
+using namespace crucible;
+
+namespace {
+
+constexpr const char* kLoader = "libze_loader.so.1";
+
+std::unique_ptr<Functions> load(const std::string& library) {
+  const ProcessGuard guard;
+  // Its symbols stay its own; it is never unloaded, because drivers have threads.
+  void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    const char* const reason = dlerror();
+    throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE,
+                       "the Level Zero library " + library + " cannot be loaded (" + (reason != nullptr ? reason : "?") +
+                           "): install the loader (Debian: libze1) and the driver of the device (intel-level-zero-gpu), or name a library with the "
+                           "option library",
+                       {{"where", library}});
+  }
+  auto functions = std::make_unique<Functions>();
+  std::string missing;
+#define CRUCIBLE_LEVEL_ZERO_FIND(name, ...)                                            \
+  functions->name = reinterpret_cast<decltype(functions->name)>(dlsym(handle, #name)); \
+  if (functions->name == nullptr) missing += std::string(missing.empty() ? "" : ", ") + #name;
+  CRUCIBLE_LEVEL_ZERO_FUNCTIONS(CRUCIBLE_LEVEL_ZERO_FIND)
+#undef CRUCIBLE_LEVEL_ZERO_FIND
+  if (!missing.empty()) {
+    throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE, "the Level Zero library " + library + " lacks " + missing + ": version 1.0 or newer is needed",
+                       {{"where", library}, {"need", "Level Zero 1.0"}});
+  }
+  const ze::Result code = functions->zeInit(0);
+  if (code == ze::Result::kSuccess) return functions;
+  throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE,
+                     "Level Zero does not start (zeInit: " + error_name(code) + "): there is no driver that finds a device; install one "
+                     "(intel-level-zero-gpu), and see that this user may open /dev/dri/renderD* (group render)",
+                     {{"where", library}, {"vendor.code", std::to_string(static_cast<std::uint32_t>(code))}});
+}
+
+struct Libraries {
+  std::mutex mutex;
+  std::map<std::string, std::unique_ptr<Functions>> loaded;
+};
+Libraries& libraries() {
+  static Libraries& all = *new Libraries;  // never destroyed: objects may be given back at the very end
+  return all;
+}
+
+}  // namespace
+
+const Functions& level_zero() {
+  std::string library = options().get_text("library");
+  if (library.empty()) library = kLoader;
+  Libraries& all = libraries();
+  const std::lock_guard lock(all.mutex);
+  std::unique_ptr<Functions>& entry = all.loaded[library];
+  if (entry == nullptr) entry = load(library);
+  return *entry;
+}
+
+std::string error_name(ze::Result code) {
+  static constexpr std::pair<ze::Result, const char*> kNames[] = {
+      {ze::Result::kNotReady, "ZE_RESULT_NOT_READY"},
+      {ze::Result::kDeviceLost, "ZE_RESULT_ERROR_DEVICE_LOST"},
+      {ze::Result::kOutOfHostMemory, "ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY"},
+      {ze::Result::kOutOfDeviceMemory, "ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY"},
+      {ze::Result::kModuleBuildFailure, "ZE_RESULT_ERROR_MODULE_BUILD_FAILURE"},
+      {ze::Result::kDeviceRequiresReset, "ZE_RESULT_ERROR_DEVICE_REQUIRES_RESET"},
+      {ze::Result::kInsufficientPermissions, "ZE_RESULT_ERROR_INSUFFICIENT_PERMISSIONS"},
+      {ze::Result::kDependencyUnavailable, "ZE_RESULT_ERROR_DEPENDENCY_UNAVAILABLE"},
+      {ze::Result::kUninitialized, "ZE_RESULT_ERROR_UNINITIALIZED"},
+      {ze::Result::kUnsupportedVersion, "ZE_RESULT_ERROR_UNSUPPORTED_VERSION"},
+      {ze::Result::kUnsupportedFeature, "ZE_RESULT_ERROR_UNSUPPORTED_FEATURE"},
+      {ze::Result::kInvalidArgument, "ZE_RESULT_ERROR_INVALID_ARGUMENT"},
+      {ze::Result::kUnsupportedSize, "ZE_RESULT_ERROR_UNSUPPORTED_SIZE"},
+      {ze::Result::kUnsupportedAlignment, "ZE_RESULT_ERROR_UNSUPPORTED_ALIGNMENT"},
+      {ze::Result::kInvalidNativeBinary, "ZE_RESULT_ERROR_INVALID_NATIVE_BINARY"}};
+  char number[16];
+  std::snprintf(number, sizeof number, "0x%08x", static_cast<unsigned>(code));
+  for (const auto& [known, name] : kNames) {
+    if (known == code) return std::string(name) + " (" + number + ")";
+  }
+  return std::string("Level Zero's result ") + number;
+}
+
+void check(ze::Result code, std::string_view what) {
+  if (code == ze::Result::kSuccess) return;
+  crucible_code category = CRUCIBLE_E_INTERNAL;
+  std::string advice;
+  switch (code) {
+    case ze::Result::kOutOfHostMemory:
+    case ze::Result::kOutOfDeviceMemory:
+      category = CRUCIBLE_E_OUT_OF_MEMORY;
+      advice = "; use a smaller batch, or a device with more memory";
+      break;
+    case ze::Result::kDeviceLost:
+    case ze::Result::kDeviceRequiresReset:
+      category = CRUCIBLE_E_DEVICE_LOST;
+      advice = "; the device is gone: open it again, or another one";
+      break;
+    case ze::Result::kUninitialized:
+    case ze::Result::kDependencyUnavailable:
+    case ze::Result::kInsufficientPermissions:
+      category = CRUCIBLE_E_UNAVAILABLE;
+      break;
+    default:
+      break;
+  }
+  throw sdk::Failure(category, std::string(what) + ": " + error_name(code) + advice,
+                     {{"vendor.code", std::to_string(static_cast<std::uint32_t>(code))}});
+}
+
+}  // namespace crucible_intel

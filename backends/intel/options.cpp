@@ -1,0 +1,32 @@
+// The options of this plugin, in one list: what they are called, what they may be, what they mean.
+#include "backends/intel/options.hpp"
+
+namespace crucible_intel {
+
+using namespace crucible;
+
+namespace {
+
+constexpr sdk::OptionSpec kSpecs[] = {
+    {.name = "library",
+     .type = sdk::OptionType::kPath,
+     .help = "Level Zero's loader; default: libze_loader.so.1",
+     .env = "CRUCIBLE_LEVEL_ZERO_LIBRARY"},
+    {.name = "group_size",
+     .type = sdk::OptionType::kU64,
+     .default_value = "128",
+     .min = 1,
+     .max = 1024,
+     .help = "work-items of one group, at most; a device that takes fewer gets fewer"},
+    {.name = "cache_dir",
+     .type = sdk::OptionType::kPath,
+     .help = "where compiled modules are kept; default: the user's cache folder",
+     .env = "CRUCIBLE_CACHE_DIR"},
+};
+constexpr sdk::Options kOptions(kSpecs);
+
+}  // namespace
+
+const sdk::Options& options() { return kOptions; }
+
+}  // namespace crucible_intel

@@ -1,0 +1,42 @@
+// A plan: the host's list of ops as one closed command list, which a replay executes as it is. Scalars are captured in it, so a changed slot means
+// that the list is recorded again; Level Zero's mutable lists would patch it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "backends/intel/kernel.hpp"
+#include "backends/intel/memory.hpp"
+
+namespace crucible_intel {
+
+struct PlanOp {
+  std::uint32_t kind = 0;
+  crucible_kernel* kernel = nullptr;        // LAUNCH
+  std::shared_ptr<Allocation> table;        // LAUNCH of a kernel with a table of buffers
+  std::vector<double> scalars;              // LAUNCH: their present values
+  std::int64_t grid = 0;                    // LAUNCH; an empty one is left out
+  std::uint32_t group_size = 1, groups = 1; // LAUNCH
+  std::vector<Place> places;                // they keep the memory alive
+  std::uint64_t size = 0;                   // COPY, FILL: bytes
+  std::uint8_t pattern = 0;                 // FILL
+};
+
+struct SlotUse {
+  std::uint32_t slot, op, scalar;
+};
+
+/// All ops in order, done on return. Threads: any.
+void run_plan(crucible_plan& plan);
+
+}  // namespace crucible_intel
+
+struct crucible_plan {
+  crucible_device* device = nullptr;
+  std::vector<crucible_intel::PlanOp> ops;
+  std::vector<crucible_intel::SlotUse> slot_uses;
+  std::uint32_t slot_count = 0;
+  crucible_intel::OwnedList list;  // closed; none: to be recorded
+  std::uint64_t recorded = 0;      // how often
+};

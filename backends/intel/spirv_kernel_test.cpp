@@ -1,0 +1,174 @@
+// Kernels written by hand for what random programs do not have: tiles, transposed copies, buffers in a table, scalars in each type.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "backends/intel/testing.hpp"
+#include "plugins/sdk/error.hpp"
+
+namespace crucible_intel {
+namespace {
+
+using namespace crucible;
+using sdk::Expr;
+using sdk::StmtKind;
+using sdk::Type;
+using Bytes = std::vector<std::byte>;
+
+template <class T>
+Bytes bytes_of(const std::vector<T>& values) {
+  Bytes bytes(values.size() * sizeof(T));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+template <class T>
+std::vector<T> values_of(const Bytes& bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+std::uint32_t integer(testing::OneKernel& one, std::int64_t value) { return one.add({.op = sdk::Op::kInteger, .type = Type::kI64, .integer = value}); }
+
+/// One item: a tile of 3 x 32 over 5 steps, its right operand first copied to an array, transposed.
+template <class T>
+sdk::Kernel tile_kernel(Type type, sdk::TileStart start) {
+  const Type types[] = {type, type, type};
+  testing::OneKernel one(types);
+  constexpr std::int64_t kRows = 3, kColumns = 32, kSteps = 5;
+  one.kernel.arrays = {{type, kRows * kColumns}, {type, kColumns * kSteps}};
+  const std::uint32_t zero = integer(one, 0), steps = integer(one, kSteps), all = integer(one, kRows * kColumns);
+  one.kernel.transposes = {{.to = 1, .from = 1, .columns = kColumns, .to_base = zero, .from_base = zero, .to_step = kColumns, .from_step = kSteps}};
+  one.kernel.tiles = {{.sums = 0, .base = zero, .rows = kRows, .columns = kColumns, .start = start,
+                       .left = {.is_array = false, .id = 0, .base = zero, .row_step = kSteps, .step = 1},
+                       .right = {.is_array = true, .id = 1, .base = zero, .row_step = 0, .step = kColumns}}};
+  one.kernel.variables.push_back({Type::kI64, false});
+  one.kernel.variables.push_back({Type::kI64, false});
+  const std::uint32_t i = one.add({.op = sdk::Op::kVariable, .type = Type::kI64, .id = 1}), j = one.add({.op = sdk::Op::kVariable, .type = Type::kI64, .id = 2});
+  const std::uint32_t seven = one.add({.op = sdk::Op::kReal, .type = type, .real = 7}), sum = one.add({.op = sdk::Op::kElement, .type = type, .in = {j, sdk::kNoId, sdk::kNoId}, .id = 0});
+  one.kernel.body[0].body = {
+      {.kind = StmtKind::kFor, .id = 1, .a = zero, .b = all, .body = {{.kind = StmtKind::kElement, .id = 0, .a = i, .b = seven, .body = {}}}},
+      {.kind = StmtKind::kTranspose, .id = 0, .a = steps, .body = {}},
+      {.kind = StmtKind::kTile, .id = 0, .a = steps, .body = {}},
+      {.kind = StmtKind::kFor, .mode = sdk::LoopMode::kUnrolled, .id = 2, .a = zero, .b = all, .body = {{.kind = StmtKind::kStore, .id = 2, .a = j, .b = sum, .body = {}}}}};
+  sdk::check_kernel(one.kernel);
+  return one.kernel;
+}
+
+template <class T>
+void check_tile(Type type, sdk::TileStart start) {
+  KernelModule module(testing::prelude());
+  const std::vector<Parameter> parameters = module.add(tile_kernel<T>(type, start), "tile");
+  if (testing::no_validator().empty()) { EXPECT_EQ(testing::validate(module.words()), ""); }
+  if (const std::string reason = testing::DeviceProgram::no_device(); !reason.empty()) GTEST_SKIP() << reason;
+  std::vector<T> left(15), right(160), expected(96);
+  for (std::size_t i = 0; i < left.size(); ++i) left[i] = std::sin(static_cast<T>(i + 1));
+  for (std::size_t i = 0; i < right.size(); ++i) right[i] = std::cos(static_cast<T>(i));
+  for (std::size_t i = 0; i < 3; ++i) {
+    for (std::size_t j = 0; j < 32; ++j) {
+      T sum = start == sdk::TileStart::kGoOn ? T(7) : T(0);
+      for (std::size_t q = 0; q < 5; ++q) sum = std::fma(left[i * 5 + q], right[j * 5 + q], sum);
+      expected[i * 32 + j] = start == sdk::TileStart::kAdd ? T(7) + sum : sum;
+    }
+  }
+  Bytes a = bytes_of(left), b = bytes_of(right), c = bytes_of(std::vector<T>(96));
+  Bytes* buffers[] = {&a, &b, &c};
+  testing::DeviceProgram program(module.words());
+  program.run("tile", parameters, buffers, {}, 0, 1, 4);
+  EXPECT_EQ(values_of<T>(c), expected);
+}
+
+TEST(SpirvKernel, TilesRoundOncePerStep) {
+  for (const sdk::TileStart start : {sdk::TileStart::kZero, sdk::TileStart::kGoOn, sdk::TileStart::kAdd}) {
+    check_tile<float>(Type::kF32, start);
+    check_tile<double>(Type::kF64, start);
+  }
+}
+
+/// A compiler that makes vectors of it would change its last bits.
+TEST(SpirvKernel, ASerialSumKeepsItsOrder) {
+  constexpr std::int64_t kItems = 4, kTerms = 1000;
+  const Type types[] = {Type::kF32, Type::kF32};
+  testing::OneKernel one(types);
+  one.kernel.variables.push_back({Type::kF32, true});
+  one.kernel.variables.push_back({Type::kI64, false});
+  const std::uint32_t zero = integer(one, 0), terms = integer(one, kTerms), none = one.add({.op = sdk::Op::kReal, .type = Type::kF32});
+  const std::uint32_t sum = one.add({.op = sdk::Op::kVariable, .type = Type::kF32, .id = 1}), j = one.add({.op = sdk::Op::kVariable, .type = Type::kI64, .id = 2});
+  const std::uint32_t row = one.add({.op = sdk::Op::kMultiply, .type = Type::kI64, .in = {one.item, terms, sdk::kNoId}});
+  const std::uint32_t at = one.add({.op = sdk::Op::kAdd, .type = Type::kI64, .in = {row, j, sdk::kNoId}});
+  const std::uint32_t term = one.add({.op = sdk::Op::kLoad, .type = Type::kF32, .in = {at, sdk::kNoId, sdk::kNoId}, .id = 0});
+  const std::uint32_t next = one.add({.op = sdk::Op::kAdd, .type = Type::kF32, .in = {sum, term, sdk::kNoId}});
+  one.kernel.body[0].body = {{.kind = StmtKind::kLet, .id = 1, .a = none, .body = {}},
+                             {.kind = StmtKind::kFor, .id = 2, .a = zero, .b = terms, .body = {{.kind = StmtKind::kSet, .id = 1, .a = next, .body = {}}}}};
+  one.store(sum);
+  KernelModule module(testing::prelude());
+  const std::vector<Parameter> parameters = module.add(one.kernel, "sum");
+  if (testing::no_validator().empty()) { EXPECT_EQ(testing::validate(module.words()), ""); }
+  if (const std::string reason = testing::DeviceProgram::no_device(); !reason.empty()) GTEST_SKIP() << reason;
+  std::vector<float> values(kItems * kTerms), expected(kItems);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i));
+  for (std::size_t i = 0; i < values.size(); ++i) expected[i / kTerms] += values[i];
+  Bytes in = bytes_of(values), out = bytes_of(std::vector<float>(kItems));
+  Bytes* buffers[] = {&in, &out};
+  testing::DeviceProgram program(module.words());
+  for (const std::size_t width : {1u, 4u}) {
+    program.run("sum", parameters, buffers, {}, 0, kItems, width);
+    EXPECT_EQ(values_of<float>(out), expected) << width;
+  }
+}
+
+/// c[i] = a[i] + scalar, converted.
+TEST(SpirvKernel, ScalarsComeInTheTypesThatAreComputedWith) {
+  for (const Type type : {Type::kF32, Type::kF64, Type::kI32, Type::kI64, Type::kU8}) {
+    const Type types[] = {type, type};
+    testing::OneKernel one(types);
+    one.kernel.scalar_count = 1;
+    const std::uint32_t scalar = one.add({.op = sdk::Op::kScalar, .type = type, .id = 0}), a = one.load(0);
+    one.store(one.add({.op = sdk::Op::kAdd, .type = type, .in = {a, scalar, sdk::kNoId}}));
+    KernelModule module(testing::prelude());
+    const std::vector<Parameter> parameters = module.add(one.kernel, "scalar");
+    ASSERT_EQ(parameters.size(), 5u);
+    EXPECT_EQ(parameters[2].type, sdk::is_float(type) ? type : Type::kI64);
+    if (testing::no_validator().empty()) { EXPECT_EQ(testing::validate(module.words()), "") << sdk::name(type); }
+    if (!testing::DeviceProgram::no_device().empty()) continue;
+    Bytes in(80 * sdk::size_bytes(type)), out = in;
+    Bytes* buffers[] = {&in, &out};
+    const double scalars[] = {sdk::is_float(type) ? 0.1 : 41.0};
+    testing::DeviceProgram(module.words()).run("scalar", parameters, buffers, scalars, 10, 70, 7);
+    Bytes expected(sdk::size_bytes(type));
+    if (type == Type::kF32) expected = bytes_of<float>({0.1f});
+    if (type == Type::kF64) expected = bytes_of<double>({0.1});
+    if (!sdk::is_float(type)) expected[0] = std::byte{41};
+    for (std::size_t i = 0; i < 80; ++i) {
+      const Bytes got(out.begin() + static_cast<std::ptrdiff_t>(i * expected.size()), out.begin() + static_cast<std::ptrdiff_t>((i + 1) * expected.size()));
+      EXPECT_EQ(got, i >= 10 && i < 70 ? expected : Bytes(expected.size())) << sdk::name(type) << " " << i;
+    }
+  }
+}
+
+TEST(SpirvKernel, BuffersInATableAreValid) {
+  const Type types[] = {Type::kF32, Type::kF16, Type::kBool, Type::kF64};
+  testing::OneKernel one(types);
+  one.store(one.add({.op = sdk::Op::kConvert, .type = Type::kF64, .in = {one.load(1), sdk::kNoId, sdk::kNoId}}));
+  KernelModule module(testing::prelude());
+  const std::vector<Parameter> parameters = module.add(one.kernel, "table", Buffers::kTable);
+  ASSERT_EQ(parameters.size(), 3u);
+  EXPECT_EQ(parameters[0].kind, ParameterKind::kTable);
+  if (const std::string reason = testing::no_validator(); !reason.empty()) GTEST_SKIP() << reason;
+  EXPECT_EQ(testing::validate(module.words()), "");
+}
+
+TEST(SpirvKernel, AScalarAsF16IsRefused) {
+  const Type types[] = {Type::kF16};
+  testing::OneKernel one(types);
+  one.kernel.scalar_count = 1;
+  one.store(one.add({.op = sdk::Op::kScalar, .type = Type::kF16, .id = 0}));
+  KernelModule module(testing::prelude());
+  EXPECT_THROW(module.add(one.kernel, "half"), sdk::Failure);
+}
+
+}  // namespace
+}  // namespace crucible_intel

@@ -1,0 +1,89 @@
+// Kernels of random programs as SPIR-V: each module is valid, and on a device it ends with the bits of the kernel IR's interpreter.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+
+#include "backends/intel/ordered_loops.hpp"
+#include "backends/intel/testing.hpp"
+#include "core/graph/random_program.hpp"
+#include "core/kernel/run_schedule.hpp"
+#include "core/kernel/schedule.hpp"
+
+namespace crucible_intel {
+namespace {
+
+using namespace crucible;
+
+struct Emitted {
+  Words words;
+  std::map<std::string, std::vector<Parameter>> kernels;
+};
+
+Emitted emit(const kernel::Schedule& schedule) {
+  KernelModule module(testing::prelude());
+  Emitted emitted;
+  for (const kernel::Kernel& kernel : schedule.kernels) {
+    if (emitted.kernels.contains(kernel.name)) continue;
+    emitted.kernels[kernel.name] = module.add(sdk::read_kernel(kernel.ir.data(), kernel.ir.size()), kernel.name);
+  }
+  emitted.words = module.words();
+  return emitted;
+}
+
+Result<std::vector<graph::Bytes>> run_on_device(const graph::RandomProgram& random, const kernel::Schedule& schedule, const Emitted& emitted,
+                                                const kernel::RunOptions& options) {
+  testing::DeviceProgram program(emitted.words);
+  return kernel::run_schedule(random.program, schedule, random.values, random.slots, options, [&](const kernel::Launch& launch) -> Result<void> {
+    const std::string& name = schedule.kernels[launch.step.kernel].name;
+    program.run(name, emitted.kernels.at(name), launch.buffers, launch.scalars, launch.begin, launch.end, 24);
+    return {};
+  });
+}
+
+/// How many seeds; more by the environment.
+std::uint64_t seeds(std::uint64_t usual) {
+  const char* wanted = std::getenv("CRUCIBLE_SPIRV_PROGRAMS");
+  return wanted == nullptr ? usual : std::strtoull(wanted, nullptr, 10);
+}
+
+void compare(kernel::Numerics numerics, bool fuse, std::uint64_t first_seed, std::uint64_t count) {
+  if (const std::string reason = testing::DeviceProgram::no_device(); !reason.empty()) GTEST_SKIP() << reason;
+  for (std::uint64_t seed = first_seed; seed < first_seed + count; ++seed) {
+    const graph::RandomProgram random = graph::random_program({.seed = seed, .ops = 40});
+    const auto schedule = kernel::schedule(random.program, {.claims = {}, .fuse = fuse, .numerics = numerics, .device = {}});
+    ASSERT_TRUE(schedule) << schedule.error().message;
+    const Emitted emitted = emit(*schedule);
+    const auto interpreter = kernel::ScheduleInterpreter::create(random.program, *schedule);
+    ASSERT_TRUE(interpreter) << interpreter.error().message;
+    const kernel::RunOptions options = {.in_place = seed % 2 == 0, .pieces = seed % 3 == 0 ? 3 : 1};
+    const auto expected = interpreter->run(random.program, *schedule, random.values, random.slots, options, false);
+    ASSERT_TRUE(expected) << expected.error().message;
+    const auto got = run_on_device(random, *schedule, emitted, options);
+    ASSERT_TRUE(got) << got.error().message;
+    for (std::size_t v = 0; v < expected->size(); ++v) EXPECT_EQ((*got)[v], (*expected)[v]) << "seed " << seed << " value " << v;
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(SpirvProgram, EveryModuleIsValid) {
+  if (const std::string reason = testing::no_validator(); !reason.empty()) GTEST_SKIP() << reason;
+  for (std::uint64_t seed = 600; seed < 600 + seeds(40); ++seed) {
+    const graph::RandomProgram random = graph::random_program({.seed = seed, .ops = 60});
+    const auto schedule = kernel::schedule(random.program, {.claims = {}, .fuse = seed % 3 != 0, .numerics = seed % 2 == 0 ? kernel::Numerics::kStrict : kernel::Numerics::kFast, .device = {}});
+    ASSERT_TRUE(schedule) << schedule.error().message;
+    const Words words = emit(*schedule).words;
+    ASSERT_EQ(testing::validate(words), "") << "seed " << seed;
+    ASSERT_EQ(testing::validate(with_ordered_loops(words)), "") << "seed " << seed;
+  }
+}
+
+TEST(SpirvProgram, StrictBitsAreTheInterpreters) { compare(kernel::Numerics::kStrict, true, 700, seeds(12)); }
+
+TEST(SpirvProgram, UnfusedStrictBitsAreTheInterpreters) { compare(kernel::Numerics::kStrict, false, 800, seeds(4)); }
+
+TEST(SpirvProgram, FastBitsAreTheInterpretersToo) { compare(kernel::Numerics::kFast, true, 900, seeds(6)); }
+
+}  // namespace
+}  // namespace crucible_intel

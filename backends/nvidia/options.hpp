@@ -1,0 +1,10 @@
+// The options of this plugin.
+#pragma once
+
+#include "plugins/sdk/options.hpp"
+
+namespace crucible_nvidia {
+
+const crucible::sdk::Options& options();  // options.cpp
+
+}  // namespace crucible_nvidia

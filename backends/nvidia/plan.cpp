@@ -1,0 +1,177 @@
+// Plan table: a CUDA graph, built node by node from the checked list, never captured. Ops are in order, so each node depends on the
+// one before it. Slots are patched in the executable graph.
+#include "backends/nvidia/plan.hpp"
+
+#include <algorithm>
+
+#include "backends/nvidia/memory.hpp"
+#include "backends/nvidia/tables.hpp"
+
+namespace crucible_nvidia {
+namespace {
+
+using namespace crucible;
+
+void make_launches(crucible_plan& plan) {
+  crucible_device& device = *plan.device;
+  std::vector<std::size_t> first;
+  const std::vector<std::uint64_t> all = sdk::tables_of<crucible_kernel>(plan.list, first);
+  if (!all.empty()) {
+    plan.tables = allocate(device, all.size() * sizeof(std::uint64_t));
+    CUstream const stream = device.stream.get();
+    device.check(device.cuda->cuMemcpyHtoDAsync(plan.tables.get(), all.data(), all.size() * sizeof(std::uint64_t), stream),
+                 "plan.build: cuMemcpyHtoDAsync of tables of buffers");
+    device.check(device.cuda->cuStreamSynchronize(stream), "plan.build: cuStreamSynchronize");
+  }
+  plan.launches = sdk::plan_launches<crucible_kernel>(plan.list, plan.tables.get(), first, device.facts.multiprocessors);
+}
+
+CUDA_KERNEL_NODE_PARAMS kernel_parameters(const crucible_kernel& kernel, const sdk::LaunchShape& shape, std::vector<void*>& places) {
+  CUDA_KERNEL_NODE_PARAMS parameters = {};
+  parameters.func = kernel.function;
+  parameters.gridDimX = shape.blocks;
+  parameters.blockDimX = shape.threads;
+  parameters.gridDimY = parameters.gridDimZ = parameters.blockDimY = parameters.blockDimZ = 1;
+  parameters.kernelParams = places.data();
+  return parameters;
+}
+
+CUDA_MEMCPY3D copy_parameters(const sdk::ListedOp& op) {
+  CUDA_MEMCPY3D copy = {};
+  copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  copy.dstDevice = op.addresses[0];
+  copy.srcDevice = op.addresses[1];
+  copy.WidthInBytes = copy.srcPitch = copy.dstPitch = op.size;
+  copy.Height = copy.Depth = copy.srcHeight = copy.dstHeight = 1;
+  return copy;
+}
+
+/// Four bytes at a time where the range allows it.
+CUDA_MEMSET_NODE_PARAMS fill_parameters(const sdk::ListedOp& op) {
+  const bool wide = op.addresses[0] % 4 == 0 && op.size % 4 == 0;
+  CUDA_MEMSET_NODE_PARAMS fill = {};
+  fill.dst = op.addresses[0];
+  fill.value = wide ? op.pattern * 0x01010101u : op.pattern;
+  fill.elementSize = wide ? 4 : 1;
+  fill.width = wide ? op.size / 4 : op.size;
+  fill.pitch = op.size;
+  fill.height = 1;
+  return fill;
+}
+
+CUgraphNode add_node(crucible_plan& plan, std::size_t index, const CUgraphNode* after, std::size_t after_count) {
+  crucible_device& device = *plan.device;
+  const Cuda& cuda = *device.cuda;
+  const sdk::ListedOp& op = plan.list.ops[index];
+  const std::string what = "plan.build: op " + std::to_string(index) + ": ";
+  CUgraph const graph = plan.graph.get();
+  CUgraphNode node = nullptr;
+  if (op.kind == CRUCIBLE_OP_COPY) {
+    const CUDA_MEMCPY3D copy = copy_parameters(op);
+    device.check(cuda.cuGraphAddMemcpyNode(&node, graph, after, after_count, &copy, device.context), what + "cuGraphAddMemcpyNode");
+  } else if (op.kind == CRUCIBLE_OP_FILL) {
+    const CUDA_MEMSET_NODE_PARAMS fill = fill_parameters(op);
+    device.check(cuda.cuGraphAddMemsetNode(&node, graph, after, after_count, &fill, device.context), what + "cuGraphAddMemsetNode");
+  } else {
+    std::vector<void*> places = plan.launches[index].places();
+    const CUDA_KERNEL_NODE_PARAMS parameters = kernel_parameters(*op.kernel, plan.launches[index].shape, places);
+    device.check(cuda.cuGraphAddKernelNode(&node, graph, after, after_count, &parameters),
+                 what + "cuGraphAddKernelNode of " + op.kernel->name);
+  }
+  return node;
+}
+
+void make(crucible_plan& plan) {
+  crucible_device& device = *plan.device;
+  const Cuda& cuda = *device.cuda;
+  make_launches(plan);
+  plan.nodes.assign(plan.list.ops.size(), nullptr);
+  if (plan.node_count == 0) return;
+  CUgraph graph = nullptr;
+  device.check(cuda.cuGraphCreate(&graph, 0), "plan.build: cuGraphCreate");
+  plan.graph = Graph(cuda, graph);
+  CUgraphNode last = nullptr;
+  for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
+    if (plan.list.ops[i].does_something()) plan.nodes[i] = last = add_node(plan, i, &last, last == nullptr ? 0 : 1);
+  }
+  CUgraphExec executable = nullptr;
+  device.check(cuda.cuGraphInstantiateWithFlags(&executable, graph, 0),
+               "plan.build: cuGraphInstantiateWithFlags of " + std::to_string(plan.node_count) + " nodes");
+  plan.executable = GraphExec(cuda, executable);
+}
+
+void patch(crucible_plan& plan, std::size_t index) {
+  std::vector<void*> places = plan.launches[index].places();
+  const CUDA_KERNEL_NODE_PARAMS parameters = kernel_parameters(*plan.list.ops[index].kernel, plan.launches[index].shape, places);
+  plan.device->check(plan.device->cuda->cuGraphExecKernelNodeSetParams(plan.executable.get(), plan.nodes[index], &parameters),
+                     "plan.set_slots: op " + std::to_string(index) + ": cuGraphExecKernelNodeSetParams");
+}
+
+/// The op by itself, as the graph would run it.
+void enqueue(crucible_plan& plan, std::size_t index, CUstream stream) {
+  crucible_device& device = *plan.device;
+  const Cuda& cuda = *device.cuda;
+  const sdk::ListedOp& op = plan.list.ops[index];
+  const std::string what = "plan.profile: op " + std::to_string(index);
+  if (!op.does_something()) return;
+  if (op.kind == CRUCIBLE_OP_COPY) {
+    device.check(cuda.cuMemcpyDtoDAsync(op.addresses[0], op.addresses[1], op.size, stream), what + ": cuMemcpyDtoDAsync");
+  } else if (op.kind == CRUCIBLE_OP_FILL) {
+    device.check(cuda.cuMemsetD8Async(op.addresses[0], op.pattern, op.size, stream), what + ": cuMemsetD8Async");
+  } else {
+    const sdk::LaunchShape shape = plan.launches[index].shape;
+    std::vector<void*> places = plan.launches[index].places();
+    device.check(
+        cuda.cuLaunchKernel(op.kernel->function, shape.blocks, 1, 1, shape.threads, 1, 1, 0, stream, places.data(), nullptr),
+        what + ": cuLaunchKernel of " + op.kernel->name);
+  }
+}
+
+/// By events: one before the first op, and one behind each.
+std::vector<std::uint64_t> times(crucible_plan& plan) {
+  crucible_device& device = *plan.device;
+  const Cuda& cuda = *device.cuda;
+  CUstream const stream = device.stream.get();
+  std::vector<Event> marks;
+  for (std::size_t i = 0; i <= plan.nodes.size(); ++i) {
+    CUevent event = nullptr;
+    device.check(cuda.cuEventCreate(&event, 0), "plan.profile: cuEventCreate");
+    marks.emplace_back(cuda, event);
+    if (i != 0) enqueue(plan, i - 1, stream);
+    device.check(cuda.cuEventRecord(event, stream), "plan.profile: cuEventRecord");
+  }
+  device.check(cuda.cuStreamSynchronize(stream), "plan.profile: cuStreamSynchronize");
+  std::vector<std::uint64_t> result(plan.nodes.size(), 0);
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    float milliseconds = 0;
+    if (!plan.list.ops[i].does_something()) continue;
+    device.check(cuda.cuEventElapsedTime(&milliseconds, marks[i].get(), marks[i + 1].get()), "plan.profile: cuEventElapsedTime");
+    result[i] = static_cast<std::uint64_t>(std::max(milliseconds, 0.0f) * 1e6f);
+  }
+  return result;
+}
+
+void run(crucible_plan& plan) { run_plan(plan, plan.device->stream.get()); }
+
+/// Graph and tables are given back while the context is current.
+void destroy(crucible_plan* plan) {
+  const Current current(*plan->device, Current::EvenIfLost{});
+  delete plan;
+}
+
+using Functions =
+    sdk::PlanFunctions<crucible_device, crucible_plan, crucible_kernel, Current, make, patch, run, times, destroy>;
+
+}  // namespace
+
+void run_plan(crucible_plan& plan, CUstream stream) {
+  crucible_device& device = *plan.device;
+  const Current current(device);
+  if (plan.node_count == 0) return;
+  device.check(device.cuda->cuGraphLaunch(plan.executable.get(), stream), "plan.replay: cuGraphLaunch");
+  device.check(device.cuda->cuStreamSynchronize(stream), "plan.replay: cuStreamSynchronize");
+}
+
+const crucible_if_plan kPlanTable = sdk::make_plan_table<Functions>();
+
+}  // namespace crucible_nvidia

@@ -1,0 +1,135 @@
+// Compiling and loading programs: see program.hpp.
+#include "backends/nvidia/program.hpp"
+
+#include "backends/nvidia/nvrtc.hpp"
+#include "plugins/sdk/binary_cache.hpp"
+#include "plugins/sdk/error.hpp"
+#include "plugins/sdk/host.hpp"
+
+namespace crucible_nvidia {
+
+using namespace crucible;
+
+namespace {
+
+std::string names_of(const sdk::KernelBatch& batch) {
+  std::string names;
+  for (const std::string& name : batch.names) names += (names.empty() ? "" : ", ") + name;
+  return names;
+}
+
+/// Machine code where the compiler knows the device and the driver has not refused it.
+Code choose_code(const crucible_device& device, const Nvrtc& compiler) {
+  const std::string& option = device.code;
+  const bool knows = compiler.knows(device.facts.capability);
+  if (option == "cubin" && !knows) {
+    throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE,
+                       compiler.describe() + " (" + compiler.file + ") makes no machine code for " + device.facts.architecture() +
+                           ": set the option code to auto, or name a newer NVRTC",
+                       {{"have", compiler.describe()}, {"need", device.facts.architecture()}});
+  }
+  if (option == "cubin") return Code::kCubin;
+  return option == "ptx" || !knows || device.refuses_cubins ? Code::kPtx : Code::kCubin;
+}
+
+/// A module, or the driver's words about code that it does not take.
+struct Loaded {
+  CUresult code = CUDA_SUCCESS;
+  Module module;
+  std::string log;
+};
+
+Loaded try_load(crucible_device& device, const std::string& bytes) {
+  char log[4096] = {};
+  int names[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void* values[] = {log, reinterpret_cast<void*>(sizeof(log) - 1)};
+  CUmodule module = nullptr;
+  Loaded loaded;
+  loaded.code = device.cuda->cuModuleLoadDataEx(&module, bytes.data(), 2, names, values);
+  if (loaded.code == CUDA_SUCCESS) loaded.module = Module(*device.cuda, module);
+  loaded.log = log;
+  return loaded;
+}
+
+[[noreturn]] void refuse(crucible_device& device, const Nvrtc& compiler, const Loaded& loaded, const std::string& who) {
+  std::string advice;
+  if (loaded.code == CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
+    advice = ": " + compiler.describe() + " is newer than the driver (CUDA " + version_text(device.cuda->version) +
+             "); update the driver, or name an older NVRTC with the option nvrtc";
+  if (loaded.code == CUDA_ERROR_NO_BINARY_FOR_GPU) advice = ": set the option code to auto or ptx";
+  const bool is_incompatible = loaded.code == CUDA_ERROR_UNSUPPORTED_PTX_VERSION || loaded.code == CUDA_ERROR_NO_BINARY_FOR_GPU ||
+                               loaded.code == CUDA_ERROR_INVALID_IMAGE || loaded.code == CUDA_ERROR_INVALID_PTX;
+  const std::string what = "cuModuleLoadDataEx of the kernels " + who + " on " + device.facts.id;
+  if (!is_incompatible) device.check(loaded.code, what);
+  throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE,
+                     what + ": " + error_text(*device.cuda, loaded.code) + advice + (loaded.log.empty() ? "" : " (" + loaded.log + ")"),
+                     {{"vendor.code", std::to_string(loaded.code)}, {"kernel", who}});
+}
+
+class Builder {
+ public:
+  Builder(crucible_device& device, const Nvrtc& compiler)
+      : device_(device), compiler_(compiler), cache_("nvidia", device.cache_dir) {}
+
+  /// The bytes of one batch as `code`; `built` gets everything but the module.
+  std::string compile(const sdk::KernelBatch& batch, Code code, Built& built) const {
+    std::vector<std::string> flags = numeric_flags();
+    flags.push_back(compiler_.architecture_flag(device_.facts.capability, code));
+    std::string key = compiler_.describe() + "\n";
+    for (const std::string& flag : flags) key += flag + " ";
+    key += "\n" + batch.text;
+    built.code = code == Code::kCubin ? "cubin" : "ptx";
+    std::string bytes = cache_.find(key);
+    built.from_cache = !bytes.empty();
+    if (!built.from_cache) {
+      if (cache_.has_file(key))
+        sdk::log(sdk::LogLevel::kWarning, "compile", "a compiled program in the cache was damaged; it is compiled again");
+      Nvrtc::Compiled compiled = compiler_.compile(batch.text, flags, code, names_of(batch));
+      built.log = std::move(compiled.log);
+      bytes = std::move(compiled.bytes);
+      cache_.add(key, bytes);
+    }
+    built.binary_bytes = bytes.size();
+    return bytes;
+  }
+
+ private:
+  crucible_device& device_;
+  const Nvrtc& compiler_;
+  sdk::BinaryCache cache_;
+};
+
+}  // namespace
+
+std::vector<Built> build_programs(crucible_device& device, const std::vector<sdk::KernelBatch>& batches) {
+  const Nvrtc& compiler = nvrtc(*device.cuda);
+  const Builder builder(device, compiler);
+  const Current current(device);  // modules of a failed attempt are unloaded here
+  for (;;) {
+    std::vector<Built> all(batches.size());
+    if (batches.empty()) return all;
+    const Code code = choose_code(device, compiler);
+    /// False when the driver refuses machine code and PTX may be tried.
+    const auto compile_and_load = [&](std::size_t i, bool may_refuse) {
+      const std::string bytes = builder.compile(batches[i], code, all[i]);
+      const Current on_this_thread(device);
+      Loaded loaded = try_load(device, bytes);
+      if (loaded.code == CUDA_ERROR_NO_BINARY_FOR_GPU && may_refuse) return false;
+      if (loaded.code != CUDA_SUCCESS) refuse(device, compiler, loaded, names_of(batches[i]));
+      all[i].module = std::move(loaded.module);
+      return true;
+    };
+    // A driver that takes no machine code says so of the first batch: the others are not compiled for nothing.
+    if (!compile_and_load(0, code == Code::kCubin && device.code == "auto")) {
+      device.refuses_cubins = true;
+      sdk::log(sdk::LogLevel::kInfo, "compile",
+               device.facts.id + " refuses machine code for " + device.facts.architecture() +
+                   " (CUDA_ERROR_NO_BINARY_FOR_GPU): it gets PTX from now on");
+      continue;
+    }
+    sdk::for_each_batch(batches.size() - 1, [&](std::size_t i) { compile_and_load(i + 1, false); });
+    return all;
+  }
+}
+
+}  // namespace crucible_nvidia

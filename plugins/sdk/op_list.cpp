@@ -1,0 +1,93 @@
+// Reading and checking lists of ops: see op_list.hpp.
+#include "plugins/sdk/op_list.hpp"
+
+#include <bit>
+
+#include "plugins/sdk/error.hpp"
+#include "plugins/sdk/text.hpp"
+
+namespace crucible::sdk {
+namespace {
+
+[[noreturn]] void invalid(std::size_t index, const std::string& what) {
+  throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "plan.build: op " + std::to_string(index) + ": " + what,
+                {{"op", std::to_string(index)}});
+}
+
+void read_launch(OpList& list, std::uint32_t index, const crucible_op& op, ListedOp& result, const OpChecks& checks) {
+  if (op.kernel == nullptr) invalid(index, "a launch without a kernel");
+  if (op.grid < 0) invalid(index, "a grid of " + std::to_string(op.grid) + " work items");
+  if (op.scalar_count != 0 && op.scalars == nullptr) invalid(index, "its scalars are missing");
+  const KernelShape shape = checks.shape_of(*op.kernel);
+  if (op.buffer_count != shape.buffer_count || op.scalar_count != shape.scalar_count) {
+    invalid(index, "kernel " + shape.name + " has " + std::to_string(shape.buffer_count) + " buffers and " +
+                       std::to_string(shape.scalar_count) + " scalars, it got " + std::to_string(op.buffer_count) + " and " +
+                       std::to_string(op.scalar_count));
+  }
+  result.kernel = op.kernel;
+  result.grid = op.grid;
+  for (std::uint32_t i = 0; i < op.scalar_count; ++i) {
+    const crucible_scalar& scalar = op.scalars[i];
+    result.scalars.push_back(std::bit_cast<double>(scalar.f64_bits));
+    if (scalar.slot == CRUCIBLE_SLOT_NONE) continue;
+    if (scalar.slot >= list.slot_count) {
+      invalid(index, "slot " + std::to_string(scalar.slot) + " of " + std::to_string(list.slot_count));
+    }
+    list.slot_uses.push_back({scalar.slot, index, i});
+  }
+}
+
+/// The first `count` buffers hold `size` bytes each.
+void read_places(std::uint32_t index, const crucible_op& op, ListedOp& result, const std::vector<std::uint64_t>& left,
+                 std::uint32_t count) {
+  if (op.buffer_count < count) {
+    invalid(index, "it has " + std::to_string(op.buffer_count) + " buffers and needs " + std::to_string(count));
+  }
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (left[i] >= op.size) continue;
+    invalid(index, std::to_string(op.size) + " bytes, where buffer " + std::to_string(i) + " has " + std::to_string(left[i]) +
+                       " left");
+  }
+  result.addresses.resize(count);
+  result.size = op.size;
+}
+
+void read_op(OpList& list, std::uint32_t index, const crucible_op& op, const OpChecks& checks) {
+  if (op.struct_size < sizeof(crucible_op)) {
+    invalid(index, "its struct_size is " + std::to_string(op.struct_size) + ", it needs " + std::to_string(sizeof(crucible_op)));
+  }
+  if (op.buffer_count != 0 && op.buffers == nullptr) invalid(index, "its buffers are missing");
+  if (op.kind == CRUCIBLE_OP_LIBRARY) {
+    throw Failure(CRUCIBLE_E_UNSUPPORTED,
+                  "plan.build: op " + std::to_string(index) + " is a library call, and this plugin claims none",
+                  {{"op", std::to_string(index)}});
+  }
+  if (op.kind != CRUCIBLE_OP_LAUNCH && op.kind != CRUCIBLE_OP_COPY && op.kind != CRUCIBLE_OP_FILL)
+    invalid(index, "kind " + std::to_string(op.kind) + " is not known");
+  ListedOp& result = list.ops.emplace_back();
+  result.kind = op.kind;
+  std::vector<std::uint64_t> left;
+  for (std::uint32_t i = 0; i < op.buffer_count; ++i) {
+    left.push_back(checks.bytes_left(op.buffers[i]));
+    result.addresses.push_back(op.buffers[i]);
+  }
+  if (op.kind == CRUCIBLE_OP_LAUNCH) return read_launch(list, index, op, result, checks);
+  if (op.kind == CRUCIBLE_OP_COPY) return read_places(index, op, result, left, 2);
+  if (op.pattern > 255) invalid(index, "the pattern " + std::to_string(op.pattern) + " is not a byte");
+  result.pattern = static_cast<std::uint8_t>(op.pattern);
+  read_places(index, op, result, left, 1);
+}
+
+}  // namespace
+
+OpList read_ops(const crucible_op* ops, std::uint32_t count, std::uint32_t slot_count, const OpChecks& checks) {
+  require(count == 0 || ops != nullptr, "plan.build: the ops are missing");
+  OpList list;
+  list.slot_count = slot_count;
+  list.ops.reserve(count);
+  const SizedArray<crucible_op> all(ops);  // of an older or newer host
+  for (std::uint32_t i = 0; i < count; ++i) read_op(list, i, all[i], checks);
+  return list;
+}
+
+}  // namespace crucible::sdk

@@ -1,0 +1,51 @@
+// plan.build's list of ops, read from a host of any minor and checked, for plans on devices with real addresses. What a vendor makes
+// of it (nodes of a graph, closed command lists) is the plugin's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "plugins/abi/crucible_plugin.h"
+
+namespace crucible::sdk {
+
+struct ListedOp {
+  std::uint32_t kind = 0;                // CRUCIBLE_OP_LAUNCH, _COPY or _FILL
+  crucible_kernel* kernel = nullptr;     // LAUNCH
+  std::vector<std::uint64_t> addresses;  // LAUNCH: of its buffers; COPY: to, from; FILL: where
+  std::vector<double> scalars;           // LAUNCH
+  std::int64_t grid = 0;                 // LAUNCH: work items
+  std::uint64_t size = 0;                // COPY, FILL: bytes
+  std::uint8_t pattern = 0;              // FILL
+
+  /// False for one that does nothing: an empty grid, no bytes.
+  bool does_something() const { return kind == CRUCIBLE_OP_LAUNCH ? grid != 0 : size != 0; }
+};
+
+/// Scalar `scalar` of op `op` is slot `slot`.
+struct SlotUse {
+  std::uint32_t slot, op, scalar;
+};
+
+struct OpList {
+  std::vector<ListedOp> ops;
+  std::vector<SlotUse> slot_uses;
+  std::uint32_t slot_count = 0;
+};
+
+/// What a list is checked against.
+struct KernelShape {
+  std::string name;
+  std::uint32_t buffer_count = 0, scalar_count = 0;
+};
+struct OpChecks {
+  std::function<KernelShape(const crucible_kernel&)> shape_of;
+  std::function<std::uint64_t(std::uint64_t address)> bytes_left;  // throws for an address in no buffer
+};
+
+/// Reads and checks all ops. Threads: any. Errors: INVALID_ARGUMENT naming the op; UNSUPPORTED for a library call.
+OpList read_ops(const crucible_op* ops, std::uint32_t count, std::uint32_t slot_count, const OpChecks& checks);
+
+}  // namespace crucible::sdk

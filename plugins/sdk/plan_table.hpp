@@ -1,0 +1,175 @@
+// A plan table for devices with real addresses whose plans are graphs of nodes (CUDA, HIP): reading the list, the arguments of its
+// launches, slots, what a plan answers. Building, patching and starting the graph is the plugin's.
+//
+// A plugin defines crucible_plan as a struct that derives from DevicePlan, and makes the table with make_plan_table().
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plugins/sdk/compile_table.hpp"
+#include "plugins/sdk/error.hpp"
+#include "plugins/sdk/op_list.hpp"
+#include "plugins/sdk/text.hpp"
+#include "plugins/sdk/thread_kernel.hpp"
+
+namespace crucible::sdk {
+
+/// A launch as drivers take it.
+struct PlannedLaunch {
+  std::vector<std::uint64_t> arguments;  // eight bytes each
+  std::uint32_t first_scalar = 0;        // index among the arguments
+  LaunchShape shape;
+
+  /// Where each argument lies, as long as this is not changed.
+  std::vector<void*> places() {
+    std::vector<void*> all;
+    for (std::uint64_t& argument : arguments) all.push_back(&argument);
+    return all;
+  }
+};
+
+template <class Device>
+struct DevicePlan {
+  Device* device = nullptr;
+  OpList list;
+  std::vector<PlannedLaunch> launches;  // one per op of the list; empty for copies and fills
+  std::size_t node_count = 0;           // ops that do something
+};
+
+/// The addresses of all launches whose kernels take them from a table, one behind the other; `first` is where each op's begin. Plans
+/// never move, so that this is written to the device once.
+template <class Kernel>
+std::vector<std::uint64_t> tables_of(const OpList& list, std::vector<std::size_t>& first) {
+  std::vector<std::uint64_t> all;
+  first.assign(list.ops.size(), 0);
+  for (std::size_t i = 0; i < list.ops.size(); ++i) {
+    const ListedOp& op = list.ops[i];
+    if (op.kind != CRUCIBLE_OP_LAUNCH || !static_cast<const Kernel*>(op.kernel)->has_table) continue;
+    first[i] = all.size();
+    all.insert(all.end(), op.addresses.begin(), op.addresses.end());
+  }
+  return all;
+}
+
+/// `tables` is the address of what tables_of() gave; `units` how many multiprocessors share a launch.
+template <class Kernel>
+std::vector<PlannedLaunch> plan_launches(const OpList& list, std::uint64_t tables, const std::vector<std::size_t>& first,
+                                         std::uint64_t units) {
+  std::vector<PlannedLaunch> launches(list.ops.size());
+  for (std::size_t i = 0; i < list.ops.size(); ++i) {
+    const ListedOp& op = list.ops[i];
+    if (op.kind != CRUCIBLE_OP_LAUNCH) continue;
+    const Kernel& kernel = *op.kernel;
+    PlannedLaunch& launch = launches[i];
+    launch.arguments = kernel.has_table ? std::vector{tables + first[i] * sizeof(std::uint64_t)} : op.addresses;
+    launch.first_scalar = static_cast<std::uint32_t>(launch.arguments.size());
+    for (const double scalar : op.scalars) launch.arguments.push_back(std::bit_cast<std::uint64_t>(scalar));
+    launch.arguments.push_back(0);  // begin
+    launch.arguments.push_back(static_cast<std::uint64_t>(op.grid));
+    launch.shape = launch_shape(op.grid, kernel.most_threads, units);
+  }
+  return launches;
+}
+
+/// `make` builds the graph of a plan whose list is read; `patch` gives one launch's arguments to it anew; `run` replays it on the
+/// device's own stream, done on return; `times` replays it op by op and gives nanoseconds per op; `destroy` deletes a plan, also one
+/// that is half built or whose device is lost.
+template <class Device, class Plan, class Kernel, class Current, void (*make)(Plan&), void (*patch)(Plan&, std::size_t),
+          void (*run)(Plan&), std::vector<std::uint64_t> (*times)(Plan&), void (*destroy)(Plan*)>
+struct PlanFunctions {
+  struct Destroy {
+    void operator()(Plan* plan) const { destroy(plan); }
+  };
+
+  static crucible_status build(Device* device, const crucible_op* ops, std::uint32_t count, std::uint32_t slot_count, Plan** out) {
+    return guard([&] {
+      require(device != nullptr && out != nullptr, "plan.build: no device or no place for the plan");
+      const Current current(*device);
+      std::unique_ptr<Plan, Destroy> plan(new Plan);
+      plan->device = device;
+      const OpChecks checks = {
+          [](const crucible_kernel& kernel) {
+            const Kernel& ours = kernel;
+            return KernelShape{ours.name, ours.buffer_count, ours.scalar_count};
+          },
+          [device](std::uint64_t address) { return device->addresses.bytes_left(address, device->facts.id); }};
+      plan->list = read_ops(ops, count, slot_count, checks);
+      plan->node_count = static_cast<std::size_t>(std::ranges::count_if(plan->list.ops, &ListedOp::does_something));
+      make(*plan);
+      device->ledger.add("plan");
+      *out = plan.release();
+    });
+  }
+
+  static crucible_status set_slots(Plan* plan, const double* values, std::uint32_t count) {
+    return guard([&] {
+      require(plan != nullptr && (values != nullptr || count == 0), "plan.set_slots: no plan or no values");
+      if (count != plan->list.slot_count) {
+        throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "plan.set_slots: " + std::to_string(count) + " values for " +
+                                                       std::to_string(plan->list.slot_count) + " slots");
+      }
+      const Current current(*plan->device);
+      const std::vector<SlotUse>& uses = plan->list.slot_uses;
+      // Uses are in the order of the ops: each launch whose scalars changed is patched once.
+      for (std::size_t i = 0; i < uses.size();) {
+        const std::uint32_t index = uses[i].op;
+        PlannedLaunch& launch = plan->launches[index];
+        bool has_changed = false;
+        for (; i < uses.size() && uses[i].op == index; ++i) {
+          std::uint64_t& argument = launch.arguments[launch.first_scalar + uses[i].scalar];
+          const auto bits = std::bit_cast<std::uint64_t>(values[uses[i].slot]);
+          has_changed |= argument != bits;
+          argument = bits;
+        }
+        if (has_changed && plan->list.ops[index].does_something()) patch(*plan, index);
+      }
+    });
+  }
+
+  static crucible_status replay(Plan* plan) {
+    return guard([&] {
+      require(plan != nullptr, "plan.replay: no plan");
+      run(*plan);
+    });
+  }
+
+  static crucible_status profile(Plan* plan, std::uint64_t* out_ns, std::uint32_t count) {
+    return guard([&] {
+      require(plan != nullptr && (out_ns != nullptr || count == 0), "plan.profile: no plan or no place for the times");
+      if (count != plan->list.ops.size()) {
+        throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "plan.profile: places for " + std::to_string(count) + " times, the plan has " +
+                                                       std::to_string(plan->list.ops.size()) + " ops");
+      }
+      const Current current(*plan->device);
+      std::ranges::copy(times(*plan), out_ns);
+    });
+  }
+
+  static crucible_status destroy_plan(Plan* plan) {
+    return guard([&] {
+      require(plan != nullptr, "plan.destroy: no plan");
+      plan->device->ledger.remove("plan");
+      destroy(plan);
+    });
+  }
+
+  static crucible_status describe(Plan* plan, crucible_kv_sink sink, void* user) {
+    return guard([&] {
+      require(plan != nullptr && sink != nullptr, "plan.describe: no plan or no function to report to");
+      report(sink, user,
+             {text_item("form", "native"), number_item("ops", plan->list.ops.size()), number_item("nodes", plan->node_count)});
+    });
+  }
+};
+
+template <class Functions>
+constexpr crucible_if_plan make_plan_table() {
+  return {sizeof(crucible_if_plan), CRUCIBLE_ABI_MINOR,  Functions::build,        Functions::set_slots,
+          Functions::replay,        Functions::profile, Functions::destroy_plan, Functions::describe};
+}
+
+}  // namespace crucible::sdk

@@ -1,0 +1,122 @@
+// Printing kernels for devices with threads, and dealing them out to compilers: see thread_kernel.hpp.
+#include "plugins/sdk/thread_kernel.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "plugins/sdk/error.hpp"
+#include "plugins/sdk/host_compiler.hpp"
+#include "plugins/sdk/text.hpp"
+
+namespace crucible::sdk {
+namespace {
+
+// Kernels of one text: fewer, and most of the time goes into the prelude; more, and one core compiles while others wait.
+constexpr std::size_t kBatch = 4;
+// Threads of a block, at most; fewer where a launch has too few items for all multiprocessors.
+constexpr std::uint32_t kMostThreads = 256, kLeastThreads = 32;
+constexpr std::int64_t kMostBlocks = std::int64_t{1} << 20;
+
+std::string pointee(const BufferInfo& buffer) {
+  static constexpr std::string_view kNames[] = {"uint8_t",      "uint8_t",       "int8_t", "int16_t", "int32_t", "int64_t",
+                                                "crucible_f16", "crucible_bf16", "float",  "double"};
+  return std::string(buffer.written ? "" : "const ") + std::string(kNames[static_cast<std::size_t>(buffer.type)]);
+}
+
+/// The function of the items, and a kernel that takes its buffers' addresses from a table.
+std::string text_with_table(const Kernel& kernel, const Dialect& dialect, const std::string& name) {
+  const std::string function = "items_of_" + name;
+  Dialect inner = dialect;
+  inner.kernel = "CRUCIBLE_FN void ";
+  std::string text = print_kernel(kernel, inner, function), parameters, arguments;
+  for (std::size_t i = 0; i < kernel.buffers.size(); ++i)
+    arguments += "(" + pointee(kernel.buffers[i]) + "*)table[" + std::to_string(i) + "], ";
+  for (std::uint32_t i = 0; i < kernel.scalar_count; ++i) {
+    parameters += "double s" + std::to_string(i) + ", ";
+    arguments += "s" + std::to_string(i) + ", ";
+  }
+  return text + std::string(dialect.kernel) + name + "(const uint64_t* table, " + parameters + "int64_t begin, int64_t end) {\n  " +
+         function + "(" + arguments + "begin, end);\n}\n";
+}
+
+}  // namespace
+
+ThreadKernel print_thread_kernel(const Kernel& kernel, const Dialect& dialect, const std::string& name) {
+  ThreadKernel result;
+  result.buffer_count = static_cast<std::uint32_t>(kernel.buffers.size());
+  result.scalar_count = kernel.scalar_count;
+  const std::uint64_t scalars = 8 * (std::uint64_t{kernel.scalar_count} + 2);  // and begin and end
+  if (scalars + 8 > kMostArgumentBytes) {
+    throw Failure(CRUCIBLE_E_UNSUPPORTED,
+                  "kernel " + name + " has " + std::to_string(kernel.scalar_count) + " scalars, more than a launch can hand over",
+                  {{"kernel", name}});
+  }
+  result.has_table = scalars + 8 * kernel.buffers.size() > kMostArgumentBytes;
+  result.text = result.has_table ? text_with_table(kernel, dialect, name) : print_kernel(kernel, dialect, name);
+  return result;
+}
+
+ThreadKernels read_thread_kernels(const crucible_kernel_source* sources, std::uint32_t count, const Dialect& dialect) {
+  require(count == 0 || sources != nullptr, "compile_sources: the sources are missing");
+  ThreadKernels kernels;
+  const SizedArray<crucible_kernel_source> all(sources);  // of an older or newer host
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const crucible_kernel_source source = all[i];
+    const std::string name = to_string(source.name);
+    if (!is_c_name(name)) throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "'" + name + "' is not a C name");
+    if (source.ir == nullptr) {
+      throw Failure(CRUCIBLE_E_UNSUPPORTED, "kernel " + name + " comes without kernel IR", {{"kernel", name}});
+    }
+    ThreadKernel kernel = print_thread_kernel(read_kernel(source.ir, source.ir_size), dialect, name);
+    const auto [known, is_new] = kernels.try_emplace(name, kernel);
+    if (is_new || known->second == kernel) continue;
+    throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "two different kernels are named " + name, {{"kernel", name}});
+  }
+  return kernels;
+}
+
+std::vector<KernelBatch> batch_kernels(const ThreadKernels& kernels, const std::string& prelude) {
+  std::vector<KernelBatch> batches;
+  for (const auto& [name, kernel] : kernels) {
+    if (batches.empty() || batches.back().names.size() == kBatch) batches.push_back({{}, prelude + "\n"});
+    batches.back().names.push_back(name);
+    batches.back().text += kernel.text + "\n";
+  }
+  return batches;
+}
+
+void for_each_batch(std::size_t count, const std::function<void(std::size_t)>& work) {
+  std::atomic<std::size_t> next = 0;
+  std::mutex mutex;
+  std::exception_ptr failure;
+  const auto serve = [&] {
+    for (std::size_t i = next++; i < count; i = next++) {
+      try {
+        work(i);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  const std::size_t most = std::min<std::size_t>(count, std::max(1u, std::thread::hardware_concurrency()));
+  for (std::size_t i = 1; i < most; ++i) threads.emplace_back(serve);
+  serve();
+  for (std::thread& thread : threads) thread.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+LaunchShape launch_shape(std::int64_t items, std::uint32_t most_threads, std::uint64_t units) {
+  const auto per_unit = static_cast<std::uint64_t>(std::max<std::int64_t>(items, 1) - 1) / std::max<std::uint64_t>(units, 1) + 1;
+  std::uint32_t threads = kLeastThreads;
+  while (threads < kMostThreads && threads * 2 <= most_threads && threads < per_unit) threads *= 2;
+  threads = std::min(threads, std::max(most_threads, 1u));
+  const std::int64_t blocks = (std::max<std::int64_t>(items, 1) - 1) / threads + 1;
+  return {static_cast<std::uint32_t>(std::min(blocks, kMostBlocks)), threads};
+}
+
+}  // namespace crucible::sdk

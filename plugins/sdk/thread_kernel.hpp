@@ -1,0 +1,54 @@
+// Kernels as C++ whose threads do neighbouring items (CUDA, HIP), and how such a kernel gets its buffers: as arguments, or, where it
+// has more than a driver takes, from a table in the device's memory. Also the launch's shape.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "plugins/abi/crucible_plugin.h"
+#include "plugins/sdk/c_dialect.hpp"
+
+namespace crucible::sdk {
+
+/// What drivers of any age take as one kernel's arguments.
+inline constexpr std::uint64_t kMostArgumentBytes = 4096;
+
+struct ThreadKernel {
+  std::string text;
+  std::uint32_t buffer_count = 0, scalar_count = 0;
+  // Its arguments, eight bytes each: the buffers (or the table's address, if has_table), the scalars as doubles, begin and end.
+  bool has_table = false;
+  bool operator==(const ThreadKernel&) const = default;
+};
+using ThreadKernels = std::map<std::string, ThreadKernel, std::less<>>;
+
+/// The kernel `name` in `dialect`, which is one of C++. Errors: throws Failure UNSUPPORTED, naming the kernel, when its scalars alone
+/// are more than kMostArgumentBytes.
+ThreadKernel print_thread_kernel(const Kernel& kernel, const Dialect& dialect, const std::string& name);
+
+/// All kernels of a compile_sources call, each once. Errors: throws Failure INVALID_ARGUMENT (a name that is none, two kernels of one
+/// name), UNSUPPORTED (no kernel IR), and those of read_kernel().
+ThreadKernels read_thread_kernels(const crucible_kernel_source* sources, std::uint32_t count, const Dialect& dialect);
+
+/// The kernels dealt out to texts that may be compiled side by side, each with `prelude` in front: the same kernels give the same
+/// texts, on whatever machine.
+struct KernelBatch {
+  std::vector<std::string> names;
+  std::string text;
+};
+std::vector<KernelBatch> batch_kernels(const ThreadKernels& kernels, const std::string& prelude);
+
+/// Runs work(i) for each i below `count` on as many threads as the machine has; the first failure is thrown when all are done.
+void for_each_batch(std::size_t count, const std::function<void(std::size_t)>& work);
+
+/// Blocks and threads of a block for `items` work items; each thread goes on by the width of the grid.
+struct LaunchShape {
+  std::uint32_t blocks = 1, threads = 32;
+};
+/// `most_threads` is what the kernel's registers leave of a block, `units` how many multiprocessors share the launch.
+LaunchShape launch_shape(std::int64_t items, std::uint32_t most_threads, std::uint64_t units);
+
+}  // namespace crucible::sdk

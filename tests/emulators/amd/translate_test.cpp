@@ -1,0 +1,67 @@
+// How kernels are found in text, and which of them need fibers.
+#include "tests/emulators/amd/translate.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace crucible::emulator {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(EmulatorTranslate, KernelsGetTheirIndicesAndEntries) {
+  const Translation result = translate(R"(
+extern "C" __global__ void plain(float* a, int n) { const char* s = "}"; a[n] = s[0]; }
+extern "C" __attribute__((global)) void none() { }
+extern "C" __global__ void __launch_bounds__(128, 2) bounded(int* a) { __syncthreads(); }
+__global__ void __attribute__((amdgpu_flat_work_group_size(1, 64))) sized(int* a);
+__global__ void sized(int* a) { a[0] = __shfl(a[1], 2); }
+)");
+  ASSERT_EQ(result.kernels.size(), 4u);
+  EXPECT_EQ(result.kernels[0].name, "plain");
+  EXPECT_FALSE(result.kernels[0].meets);
+  EXPECT_EQ(result.kernels[0].most_threads, 1024u);
+  EXPECT_EQ(result.kernels[1].name, "none");
+  EXPECT_TRUE(result.kernels[2].meets);
+  EXPECT_EQ(result.kernels[2].most_threads, 128u);
+  EXPECT_TRUE(result.kernels[3].meets);
+  EXPECT_FALSE(result.indices_outside);
+  EXPECT_THAT(result.text, HasSubstr("void plain(EMU_INDICES, float* a, int n)"));
+  EXPECT_THAT(result.text, HasSubstr("__global__  void none(EMU_INDICES)"));
+  EXPECT_THAT(result.text, HasSubstr("EMU_BLOCK_KERNEL(plain)\nEMU_BLOCK_KERNEL(none)\nEMU_THREAD_KERNEL(bounded)\nEMU_THREAD_KERNEL(sized)\n"));
+}
+
+TEST(EmulatorTranslate, AFunctionThatMeetsMakesAllKernelsMeet) {
+  const Translation result = translate(R"(
+__device__ void all() { __syncthreads(); }
+__global__ void a() { all(); }
+__global__ void b() { }
+)");
+  EXPECT_TRUE(result.kernels[0].meets);
+  EXPECT_TRUE(result.kernels[1].meets);
+}
+
+TEST(EmulatorTranslate, WordsThatLookLikeMeetingsAreNone) {
+  const Translation result = translate("__global__ void a(int* p) { my__shfl(p); syncthreads(p); }");
+  EXPECT_FALSE(result.kernels[0].meets);
+}
+
+TEST(EmulatorTranslate, IndicesOutsideOfKernelsAreSeen) {
+  EXPECT_TRUE(translate("__device__ int id() { return threadIdx.x; } __global__ void a() {}").indices_outside);
+  EXPECT_TRUE(translate("__device__ int id() { return __builtin_amdgcn_workitem_id_x(); }").indices_outside);
+  EXPECT_FALSE(translate("__global__ void a(int* p) { p[threadIdx.x] = 1; }").indices_outside);
+}
+
+TEST(EmulatorTranslate, DynamicSharedMemoryInBothSpellings) {
+  EXPECT_THAT(translate("__global__ void a() { extern __shared__ float row[]; }").text,
+              HasSubstr("{ EMU_DYNAMIC_SHARED(float, row); }"));
+  const Translation result =
+      translate("__global__ void a() { extern __attribute__((shared)) unsigned char bytes [ ] ; __attribute__((shared)) int x; }");
+  EXPECT_THAT(result.text, HasSubstr("EMU_DYNAMIC_SHARED(unsigned char, bytes);"));
+  EXPECT_THAT(result.text, HasSubstr("__shared__  int x;"));
+  EXPECT_THAT(result.text, Not(HasSubstr("extern")));
+}
+
+}  // namespace
+}  // namespace crucible::emulator

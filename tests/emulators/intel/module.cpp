@@ -1,0 +1,175 @@
+// Modules and kernels: SPIR-V that Intel's OpenCL driver compiles, its loops ordered first (backends/intel/ordered_loops.hpp), because that driver
+// would sum floats in another order than a device does. A "native" binary is the SPIR-V behind a word of ours.
+#include <cstring>
+
+#include "backends/intel/ordered_loops.hpp"
+#include "tests/emulators/intel/machine.hpp"
+
+using namespace crucible::emulator;
+using namespace crucible_intel::ze;
+
+namespace {
+
+constexpr std::string_view kNativeMark = "emulated Xe 1\n\0\0";  // a multiple of 4 bytes
+
+std::string name_at(const std::uint32_t* words, std::size_t count) {
+  const char* text = reinterpret_cast<const char*>(words);
+  return std::string(text, strnlen(text, count * 4));
+}
+
+/// The kernels of a module and what they take.
+std::map<std::string, std::vector<KernelParameter>> kernels_of(const crucible_intel::Words& words) {
+  using crucible_intel::Op;
+  std::map<std::uint32_t, std::string> entries;
+  std::map<std::uint32_t, KernelParameter> types;
+  std::map<std::string, std::vector<KernelParameter>> kernels;
+  std::vector<KernelParameter>* present = nullptr;
+  for (std::size_t at = 5; at < words.size(); at += words[at] >> 16) {
+    const std::size_t count = words[at] >> 16;
+    if (count == 0) break;
+    const std::uint32_t* w = words.data() + at;
+    switch (static_cast<Op>(w[0] & 0xffff)) {
+      case Op::kEntryPoint:
+        entries[w[2]] = name_at(w + 3, count - 3);
+        break;
+      case Op::kTypePointer:
+        types[w[1]] = {true, 8};
+        break;
+      case Op::kTypeInt:
+      case Op::kTypeFloat:
+        types[w[1]] = {false, w[2] / 8};
+        break;
+      case Op::kFunction:
+        present = entries.contains(w[2]) ? &kernels[entries[w[2]]] : nullptr;
+        break;
+      case Op::kFunctionParameter:
+        if (present != nullptr) present->push_back(types[w[1]]);
+        break;
+      default:
+        break;
+    }
+  }
+  return kernels;
+}
+
+std::string build_log(cl_program program) {
+  std::string log(20000, '\0');
+  machine()->clGetProgramBuildInfo(program, machine()->device, CL_PROGRAM_BUILD_LOG, log.size(), log.data(), nullptr);
+  log.resize(strnlen(log.data(), log.size()));
+  return log;
+}
+
+}  // namespace
+
+extern "C" {
+
+Result zeModuleCreate(Context, Device, const ModuleDesc* description, Module* module, BuildLog* log) {
+  if (description->type != Structure::kModuleDesc) return Result::kInvalidArgument;
+  auto words_of_compiler = std::make_unique<BuildLogObject>();
+  BuildLogObject& said = *words_of_compiler;
+  if (log != nullptr) *log = words_of_compiler.release();
+  if (const auto rule = faults().hit(Site::kCompile)) {
+    act(*rule);
+    if (rule->action == Action::kFail) {
+      if (log != nullptr) said.text = "error: a fault was asked for";
+      return Result::kModuleBuildFailure;
+    }
+  }
+  if (machine()->is_lost) return Result::kDeviceLost;
+  std::string_view bytes(reinterpret_cast<const char*>(description->bytes), description->size);
+  if (description->format == kNative) {
+    if (!bytes.starts_with(kNativeMark)) return Result::kInvalidNativeBinary;
+    bytes.remove_prefix(kNativeMark.size());
+  }
+  if (bytes.size() < 20 || bytes.size() % 4 != 0) return Result::kModuleBuildFailure;
+  crucible_intel::Words words(bytes.size() / 4);
+  std::memcpy(words.data(), bytes.data(), bytes.size());
+  auto made = std::make_unique<ModuleObject>();
+  made->spirv = bytes;
+  made->kernels = kernels_of(words);
+  words = crucible_intel::with_ordered_loops(words);
+  Machine& cl = *machine();
+  const std::lock_guard lock(cl.mutex);
+  cl_int code = CL_SUCCESS;
+  made->program = cl.clCreateProgramWithIL(cl.context, words.data(), words.size() * 4, &code);
+  if (code != CL_SUCCESS) return Result::kModuleBuildFailure;
+  code = cl.clBuildProgram(made->program, 1, &cl.device, description->flags, nullptr, nullptr);
+  if (code != CL_SUCCESS) {
+    if (log != nullptr) said.text = build_log(made->program);
+    cl.clReleaseProgram(made->program);
+    return Result::kModuleBuildFailure;
+  }
+  *module = made.release();
+  return Result::kSuccess;
+}
+
+Result zeModuleDestroy(Module module) {
+  const std::lock_guard lock(machine()->mutex);
+  machine()->clReleaseProgram(module->program);
+  delete module;
+  return Result::kSuccess;
+}
+
+Result zeModuleBuildLogGetString(BuildLog log, std::size_t* size, char* text) {
+  if (text != nullptr) std::memcpy(text, log->text.c_str(), std::min(*size, log->text.size() + 1));
+  *size = log->text.size() + 1;
+  return Result::kSuccess;
+}
+
+Result zeModuleBuildLogDestroy(BuildLog log) {
+  delete log;
+  return Result::kSuccess;
+}
+
+Result zeModuleGetNativeBinary(Module module, std::size_t* size, std::uint8_t* bytes) {
+  const std::string all = std::string(kNativeMark) + module->spirv;
+  if (bytes != nullptr) std::memcpy(bytes, all.data(), std::min(*size, all.size()));
+  *size = all.size();
+  return Result::kSuccess;
+}
+
+Result zeKernelCreate(Module module, const KernelDesc* description, Kernel* kernel) {
+  if (description->type != Structure::kKernelDesc) return Result::kInvalidArgument;
+  const auto found = module->kernels.find(description->name);
+  if (found == module->kernels.end()) return Result::kInvalidArgument;
+  auto made = std::make_unique<KernelObject>();
+  made->name = found->first;
+  made->parameters = found->second;
+  made->arguments.resize(found->second.size());
+  cl_int code = CL_SUCCESS;
+  const std::lock_guard lock(machine()->mutex);
+  made->kernel = machine()->clCreateKernel(module->program, made->name.c_str(), &code);
+  if (code != CL_SUCCESS) return Result::kInvalidArgument;
+  *kernel = made.release();
+  return Result::kSuccess;
+}
+
+Result zeKernelDestroy(Kernel kernel) {
+  const std::lock_guard lock(machine()->mutex);
+  machine()->clReleaseKernel(kernel->kernel);
+  delete kernel;
+  return Result::kSuccess;
+}
+
+Result zeKernelSetGroupSize(Kernel kernel, std::uint32_t x, std::uint32_t y, std::uint32_t z) {
+  if (x == 0 || y == 0 || z == 0 || std::uint64_t{x} * y * z > 1024) return Result::kInvalidArgument;
+  kernel->group[0] = x;
+  kernel->group[1] = y;
+  kernel->group[2] = z;
+  return Result::kSuccess;
+}
+
+Result zeKernelSetIndirectAccess(Kernel, std::uint32_t) { return Result::kSuccess; }
+
+Result zeKernelSetArgumentValue(Kernel kernel, std::uint32_t index, std::size_t size, const void* value) {
+  if (index >= kernel->parameters.size() || size != kernel->parameters[index].size || value == nullptr) {
+    faults().note("zeKernelSetArgumentValue: argument " + std::to_string(index) + " of " + kernel->name + " with " + std::to_string(size) + " bytes");
+    return Result::kInvalidArgument;
+  }
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, value, size);
+  kernel->arguments[index] = bits;
+  return Result::kSuccess;
+}
+
+}  // extern "C"

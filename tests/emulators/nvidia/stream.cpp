@@ -1,0 +1,142 @@
+// Streams and events.
+#include <chrono>
+
+#include "tests/emulators/nvidia/driver.hpp"
+
+namespace crucible::emulators::nvidia {
+
+emulator::DeviceStream* stream_of(CUcontext context, CUstream handle) {
+  if (handle == nullptr || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD) return &context->device->default_stream();
+  return driver().streams.has(handle) ? handle->stream : nullptr;
+}
+
+}  // namespace crucible::emulators::nvidia
+
+using namespace crucible::emulators::nvidia;
+using crucible::emulator::Site;
+
+CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
+  CUcontext context = nullptr;
+  if (const CUresult code = ready(&context)) return code;
+  if (stream == nullptr || flags > CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
+  auto made = std::make_unique<CUstream_st>();
+  made->device = context->device;
+  made->stream = &context->device->create_stream(flags == CU_STREAM_NON_BLOCKING);
+  made->flags = flags;
+  *stream = driver().streams.add(std::move(made));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int) { return cuStreamCreate(stream, flags); }
+
+CUresult cuStreamDestroy(CUstream stream) {
+  if (const CUresult code = ready()) return code;
+  const auto taken = driver().streams.take(stream);
+  if (taken == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  taken->device->destroy(taken->stream);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamSynchronize(CUstream handle) {
+  CUcontext context = nullptr;
+  if (const CUresult code = ready(&context)) return code;
+  auto* const stream = stream_of(context, handle);
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (const auto fault = fault_at(context, Site::kSync, "cuStreamSynchronize", CUDA_ERROR_LAUNCH_FAILED)) return *fault;
+  stream->synchronize();
+  return state_code(*context->device);
+}
+
+CUresult cuStreamQuery(CUstream handle) {
+  CUcontext context = nullptr;
+  if (const CUresult code = ready(&context)) return code;
+  auto* const stream = stream_of(context, handle);
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (const auto fault = fault_at(context, Site::kQuery, "cuStreamQuery", CUDA_ERROR_LAUNCH_FAILED)) return *fault;
+  return stream->idle() ? state_code(*context->device) : CUDA_ERROR_NOT_READY;
+}
+
+CUresult cuStreamGetFlags(CUstream stream, unsigned* flags) {
+  if (const CUresult code = ready()) return code;
+  if (flags == nullptr || !driver().streams.has(stream)) return CUDA_ERROR_INVALID_HANDLE;
+  *flags = stream->flags;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned) {
+  CUcontext context = nullptr;
+  if (const CUresult code = ready(&context)) return code;
+  auto* const stream = stream_of(context, handle);
+  if (stream == nullptr || !driver().events.has(event)) return CUDA_ERROR_INVALID_HANDLE;
+  stream->hold(event->event);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void* data) {
+  CUcontext context = nullptr;
+  if (const CUresult code = ready(&context)) return code;
+  auto* const stream = stream_of(context, handle);
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  stream->push([function, data] { function(data); });
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventCreate(CUevent* event, unsigned flags) {
+  CUcontext context = nullptr;
+  if (const CUresult code = ready(&context)) return code;
+  if (event == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  auto made = std::make_unique<CUevent_st>();
+  made->has_time = (flags & CU_EVENT_DISABLE_TIMING) == 0;
+  *event = driver().events.add(std::move(made));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventDestroy(CUevent event) {
+  if (const CUresult code = ready()) return code;
+  return driver().events.take(event) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult cuEventRecord(CUevent event, CUstream handle) {
+  CUcontext context = nullptr;
+  if (const CUresult code = ready(&context)) return code;
+  auto* const stream = stream_of(context, handle);
+  if (stream == nullptr || !driver().events.has(event)) return CUDA_ERROR_INVALID_HANDLE;
+  if (const auto fault = fault_at(context, Site::kRecord, "cuEventRecord", CUDA_ERROR_UNKNOWN)) return *fault;
+  stream->record(event->event);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventSynchronize(CUevent event) {
+  CUcontext context = nullptr;
+  if (const CUresult code = ready(&context)) return code;
+  if (!driver().events.has(event)) return CUDA_ERROR_INVALID_HANDLE;
+  if (const auto fault = fault_at(context, Site::kSync, "cuEventSynchronize", CUDA_ERROR_LAUNCH_FAILED)) return *fault;
+  event->event.wait();
+  return state_code(*context->device);
+}
+
+CUresult cuEventQuery(CUevent event) {
+  CUcontext context = nullptr;
+  if (const CUresult code = ready(&context)) return code;
+  if (!driver().events.has(event)) return CUDA_ERROR_INVALID_HANDLE;
+  if (const auto fault = fault_at(context, Site::kQuery, "cuEventQuery", CUDA_ERROR_LAUNCH_FAILED)) return *fault;
+  return event->event.reached() ? state_code(*context->device) : CUDA_ERROR_NOT_READY;
+}
+
+static CUresult elapsed(float* milliseconds, CUevent begin, CUevent end) {
+  CUcontext context = nullptr;
+  if (const CUresult code = ready(&context)) return code;
+  if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!driver().events.has(begin) || !driver().events.has(end)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!begin->has_time || !end->has_time || !begin->event.recorded() || !end->event.recorded()) return CUDA_ERROR_INVALID_HANDLE;
+  if (!begin->event.reached() || !end->event.reached()) return CUDA_ERROR_NOT_READY;
+  *milliseconds = std::chrono::duration<float, std::milli>(*end->event.time() - *begin->event.time()).count();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) { return elapsed(milliseconds, begin, end); }
+#undef cuEventElapsedTime
+extern "C" __attribute__((visibility("default"))) CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
+  return elapsed(milliseconds, begin, end);
+}

@@ -1,0 +1,49 @@
+// PTX text to C text: what tests/emulators/nvidia runs in place of a GPU. Each kernel becomes one C function: resumable
+// at its meetings (barriers, shuffles, votes) when it has any, else a loop over the threads of a block that a compiler
+// can make vectors of. load.hpp compiles the text. What cannot be translated is refused by name; nothing is approximated
+// except the instructions that PTX itself calls .approx.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/emulators/ptx/syntax.hpp"
+
+namespace crucible::emulators::ptx {
+
+struct Parameter {
+  std::uint64_t offset = 0, size = 0;
+};
+
+struct Kernel {
+  std::string name;
+  std::vector<Parameter> parameters;
+  std::uint64_t parameter_bytes = 0;
+  std::uint32_t shared_bytes = 0, local_bytes = 0;  // shared: the static part
+  std::uint32_t registers = 0;                      // that the text declares
+  std::uint32_t meetings = 0, save_words = 0;
+  std::uint32_t max_threads = 1024;
+  std::array<std::uint64_t, 3> required_block = {0, 0, 0};  // 0: any
+};
+
+/// A variable of the module in global or constant memory.
+struct Global {
+  std::string name, c_name;
+  std::uint64_t bytes = 0;
+};
+
+struct Translation {
+  std::string target;  // sm_90
+  std::string text;    // GNU C17, complete
+  std::vector<Kernel> kernels;
+  std::vector<Global> globals;
+};
+
+/// Functions in the text: emu_thread_N(EmuBlock*, EmuThread*) for kernel N with meetings, emu_block_N for one without.
+/// Errors: throws Error (syntax.hpp). Threads: any.
+Translation translate(std::string_view ptx);
+
+}  // namespace crucible::emulators::ptx
