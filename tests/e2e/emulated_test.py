@@ -1,0 +1,87 @@
+"""The plugins of NVIDIA, AMD and Intel end to end on emulated drivers: the same bits as everywhere, and what faults look like to a user.
+
+Environment: as e2e_test.py, whose folder with a recording it uses; CRUCIBLE_INTEL_OPENCL for the emulated Intel device.
+"""
+
+import json
+import os
+import sys
+import unittest
+
+import e2e_test
+from e2e_test import CRUCIBLE, ROOT, crucible
+
+sys.path.insert(0, str(ROOT / "tests" / "models"))
+from devices_here import devices  # noqa: E402
+
+
+class Emulated(e2e_test.Folder):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.all = devices(CRUCIBLE)
+        cls.devices = {name: options for name, options in cls.all.items() if name.endswith("(emulated)")}
+
+    def setUp(self):
+        if not self.devices:
+            self.skipTest("this build has no emulated driver")
+        self.environment = {**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder / "cache"), "CRUCIBLE_CHOICES_DIR": str(self.folder / "choices")}
+
+    def replay(self, options, *more, **environment):
+        return crucible("replay", self.trace, *options, *more, env={**self.environment, **environment})
+
+    def test_every_vendor_is_here(self):
+        """Nothing is left out in silence where everything that is needed was installed."""
+        if not os.environ.get("CRUCIBLE_INTEL_OPENCL"):
+            self.skipTest("CRUCIBLE_INTEL_OPENCL names no driver; ci/test installs one")
+        self.assertEqual(list(self.devices), ["nvidia (emulated)", "amd (emulated)", "intel (emulated)"])
+
+    def test_strict_replays_have_the_same_bits(self):
+        hashes = {}
+        for name, options in {"cpu": self.all["cpu"], **self.devices}.items():
+            with self.subTest(name):
+                done = self.replay(options, "--numerics", "strict", "--verify", "--json")
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                document = json.loads(done.stdout)
+                self.assertIs(document["verified"], True)
+                self.assertEqual("emulated" in document["device"], name != "cpu", document["device"])
+                hashes[name] = document["result_sha256"]
+        self.assertEqual(len(set(hashes.values())), 1, hashes)
+
+    def test_fast_replays_are_verified(self):
+        for name, options in self.devices.items():
+            with self.subTest(name):
+                done = self.replay(options, "--verify")
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_a_device_that_runs_out_of_memory_says_so(self):
+        for name, options in self.devices.items():
+            with self.subTest(name):
+                done = self.replay(options, CRUCIBLE_EMU_FAULTS="oom@alloc")
+                self.assertNotEqual(done.returncode, 0)
+                self.assertLess(done.returncode, 6, done.stderr)
+                self.assertIn("memory", done.stderr)
+
+    def test_a_device_that_is_lost_says_so(self):
+        for name, options in self.devices.items():
+            with self.subTest(name):
+                done = self.replay(options, CRUCIBLE_EMU_FAULTS="lost@launch#3")
+                self.assertNotEqual(done.returncode, 0)
+                self.assertLess(done.returncode, 6, done.stderr)
+                self.assertRegex(done.stderr.lower(), "lost|any more")
+
+    def test_a_wrong_bit_is_found_by_comparing(self):
+        for name, options in self.devices.items():
+            with self.subTest(name):
+                backend = options[1]
+                settings = [option for option in options[2:]]
+                done = crucible("compare", self.trace, "--backends", f"cpu,{backend}", *settings, "--numerics", "strict", "--json", env=self.environment)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                done = crucible("compare", self.trace, "--backends", f"cpu,{backend}", *settings, "--numerics", "strict", "--json",
+                                env={**self.environment, "CRUCIBLE_EMU_FAULTS": "flip:arg=0,byte=1,bit=3@launch#5"})
+                self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+                self.assertEqual(json.loads(done.stdout)["first_difference"]["different"], 1)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
