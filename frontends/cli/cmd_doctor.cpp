@@ -152,23 +152,35 @@ void check_cache(std::vector<Check>& checks) {
 
 /// Vendors' libraries that plugins open at run time: looked up in the dynamic loader's cache, not loaded.
 void check_vendor_libraries(std::vector<Check>& checks) {
-  static constexpr std::array<std::array<std::string_view, 3>, 6> kLibraries = {{
-      {"libdnnl.so.2", "oneDNN, for the CPU", "libdnnl2"},
-      {"libOpenCL.so.1", "OpenCL", "ocl-icd-libopencl1, and pocl-opencl-icd for a device on the CPU"},
-      {"libcuda.so.1", "NVIDIA's driver", "nvidia-driver (non-free)"},
-      {"libamdhip64.so.5", "AMD's HIP", "libamdhip64-5"},
-      {"libze_loader.so.1", "Intel's Level Zero", "libze1"},
-      {"libnvrtc.so.12", "NVIDIA's compiler", "PyPI package nvidia-cuda-nvrtc-cu12"},
-  }};
+  struct Library {
+    std::string_view name;
+    std::vector<std::string_view> versions;  // the plugins' order
+    std::string_view what, package;
+  };
+  const std::vector<Library> libraries = {
+      {"libdnnl.so", {"2"}, "oneDNN, for the CPU", "libdnnl2"},
+      {"libOpenCL.so", {"1"}, "OpenCL", "ocl-icd-libopencl1, and pocl-opencl-icd for a device on the CPU"},
+      {"libcuda.so", {"1"}, "NVIDIA's driver", "nvidia-driver (non-free)"},
+      {"libnvrtc.so", {"13", "12", "11.2"}, "NVIDIA's compiler", "PyPI package nvidia-cuda-nvrtc, and name its folder with backend.nvidia.nvrtc"},
+      {"libamdhip64.so", {"7", "6", "5"}, "AMD's HIP", "ROCm, or libamdhip64-5"},
+      {"libze_loader.so", {"1"}, "Intel's Level Zero", "libze1"},
+  };
   const std::string known = output_of("/sbin/ldconfig -p 2>/dev/null");
-  for (const auto& [file, what, package] : kLibraries) {
-    const std::size_t at = known.find(fmt::format("\t{} ", file));
+  for (const Library& library : libraries) {
+    std::size_t at = std::string::npos;
+    std::string file;
+    for (const std::string_view version : library.versions) {
+      file = fmt::format("{}.{}", library.name, version);
+      at = known.find(fmt::format("\t{} ", file));
+      if (at != std::string::npos) break;
+    }
     if (at == std::string::npos) {
-      checks.push_back({std::string(file), Verdict::kMissing, std::string(what), fmt::format("install {}", package)});
+      file = fmt::format("{}.{}", library.name, library.versions[0]);
+      checks.push_back({file, Verdict::kMissing, std::string(library.what), fmt::format("install {}", library.package)});
       continue;
     }
     const std::size_t arrow = known.find("=> ", at), end = known.find('\n', at);
-    checks.push_back({std::string(file), Verdict::kOk, fmt::format("{}: {}", what, known.substr(arrow + 3, end - arrow - 3)), ""});
+    checks.push_back({file, Verdict::kOk, fmt::format("{}: {}", library.what, known.substr(arrow + 3, end - arrow - 3)), ""});
   }
 }
 

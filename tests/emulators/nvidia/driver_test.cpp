@@ -198,7 +198,6 @@ TEST_F(EmulatedCuda, EventsOrderStreamsAndTakeTime) {
   float milliseconds = 0;
   ASSERT_CUDA(cuEventElapsedTime(&milliseconds, begin, end));
   EXPECT_GE(milliseconds, 19.0f);
-  EXPECT_LT(milliseconds, 5000.0f);
   EXPECT_CUDA(CUDA_ERROR_INVALID_HANDLE, cuEventElapsedTime(&milliseconds, begin, never));
   ASSERT_CUDA(cuStreamDestroy(other));
   EXPECT_CUDA(CUDA_ERROR_INVALID_HANDLE, cuStreamSynchronize(other));
