@@ -9,13 +9,17 @@ import os
 import pathlib
 
 
-def nvrtc_folder():
-    """Of the packages that torch brings, wherever torch lies; "" when there is none."""
+def nvrtc_library():
+    """CRUCIBLE_NVRTC, or that of the packages which torch brings, wherever torch lies; "" when there is none."""
+    folder = os.environ.get("CRUCIBLE_NVRTC", "")
+    if os.path.isfile(folder):
+        return folder
     torch = importlib.util.find_spec("torch")
-    if torch is None:
+    if not folder and torch is None:
         return ""
-    found = glob.glob(os.path.dirname(os.path.dirname(torch.origin)) + "/nvidia/*/lib/libnvrtc.so.*")
-    return os.path.dirname(found[0]) if found else ""
+    pattern = folder or os.path.dirname(os.path.dirname(torch.origin)) + "/nvidia/*/lib"
+    found = sorted(glob.glob(pattern + "/libnvrtc.so.*"))
+    return found[0] if found else ""
 
 
 def devices(crucible):
@@ -25,7 +29,7 @@ def devices(crucible):
     intel_opencl = os.environ.get("CRUCIBLE_INTEL_OPENCL", "")
     if intel_opencl:
         found["opencl: Intel"] = ["--backend", "opencl", "--set", f"backend.opencl.library={intel_opencl}"]
-    nvrtc = os.environ.get("CRUCIBLE_NVRTC") or nvrtc_folder()
+    nvrtc = nvrtc_library()
     if (emulators / "nvidia/libcuda.so.1").exists() and nvrtc:
         found["nvidia (emulated)"] = ["--backend", "nvidia", "--set", f"backend.nvidia.library={emulators}/nvidia/libcuda.so.1",
                                       "--set", f"backend.nvidia.nvrtc={nvrtc}"]
