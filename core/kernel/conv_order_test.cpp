@@ -201,6 +201,14 @@ TEST(ConvOrder, TilesOfOtherDevicesChangeNoBit) {
   }
 }
 
+TEST(ConvOrder, WaysToCutAConvolutionChangeNoBit) {
+  if (HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
+  for (const Case& c : {Case{2, 70, 36, 6, 10, 3}, Case{3, 12, 16, 12, 8, 3, 2}, Case{4, 30, 50, 16, 16, 3}}) {
+    SCOPED_TRACE(describe(c));
+    for (std::size_t cut = 1; cut < 5; ++cut) Convolution(c).expect_bits({.workers = 3, .register_bytes = 2048, .cut = cut});
+  }
+}
+
 TEST(ConvOrder, DepthwiseConvolutionsAreNotForTiles) {
   TestProgram t(1);
   graph::Attributes a;

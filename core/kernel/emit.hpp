@@ -33,6 +33,7 @@ struct Emitted {
   double item_ns = 0;  // estimated time of a work item
   std::uint64_t flops = 0;
   std::vector<AliasPair> aliases;
+  std::vector<ProductCut> cuts;  // of a product by tiles, best score first; the kernel is of the one that DeviceShape::cut says
 };
 
 /// Binds values and scalars of the program to buffers and scalar arguments of one kernel.

@@ -71,6 +71,7 @@ class ConvTiles : TileProduct {
     emitted.grid = grid_;
     emitted.flops = flops_;
     emitted.item_ns = static_cast<double>(emitted.flops) / std::max(1.0, items) / 40.0;
+    emitted.cuts = cuts();
     emitted.ir = b_.finish();
     return emitted;
   }

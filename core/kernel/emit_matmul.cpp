@@ -61,6 +61,7 @@ class MatMulEmitter : TileProduct {
     emitted.grid = grid_;
     emitted.flops = static_cast<std::uint64_t>(2 * out_.elements() * k_);
     emitted.item_ns = static_cast<double>(emitted.flops) / std::max(1.0, items) / (dots ? 10.0 : 60.0);
+    emitted.cuts = cuts();
     emitted.ir = b_.finish();
     return emitted;
   }

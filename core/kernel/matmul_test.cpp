@@ -127,18 +127,50 @@ TEST(MatMul, TilesOfOtherDevicesChangeNoBit) {
   }
 }
 
+/// What a measurement may choose among: other tiles and other items.
+TEST(MatMul, WaysToCutAProductChangeNoBit) {
+  if (HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
+  for (const Case& c : {Case{1, 13, 17, 100}, Case{2, 50, 257, 120, true, true}, Case{1, 450, 300, 401, false, true}}) {
+    for (std::size_t cut = 0; cut < 5; ++cut) expect_bits<float>(c, Numerics::kStrict, {.workers = 2, .register_bytes = 2048, .cut = cut});
+  }
+  for (std::size_t cut = 0; cut < 5; ++cut)
+    expect_bits<double>({2, 29, 270, 70, true, true, DType::kF64}, Numerics::kFast, {.workers = 1, .register_bytes = 2048, .cut = cut});
+}
+
+TEST(MatMul, WaysToCutAProductDifferAndStandBestScoreFirst) {
+  TestProgram t(5);
+  t.keep(t.op(OpKind::kMatMul, {t.input(DType::kF32, {900, 300}), t.input(DType::kF32, {300, 800})}, {900, 800}));
+  std::vector<std::string> names;
+  std::vector<ProductCut> cuts;
+  for (std::size_t cut = 0; cut == 0 || cut < cuts.size(); ++cut) {
+    const auto scheduled = schedule(t.program, {.device = {.workers = 2, .register_bytes = 2048, .cut = cut}});
+    ASSERT_TRUE(scheduled) << scheduled.error().message;
+    cuts = scheduled->steps[0].cuts;
+    EXPECT_THAT(names, ::testing::Not(::testing::Contains(scheduled->kernels[0].name)));
+    names.push_back(scheduled->kernels[0].name);
+  }
+  ASSERT_GE(cuts.size(), 4u);
+  EXPECT_EQ(cuts[0].tile_rows, 12);  // the usual one
+  for (std::size_t i = 2; i < cuts.size(); ++i) EXPECT_LE(cuts[i - 1].score, cuts[i].score);
+  // Options say it per call; beyond the last there is none.
+  const Schedule last = *schedule(t.program, {.device = {.workers = 2, .register_bytes = 2048}, .cut = [](const LibraryCall&) { return std::size_t{99}; }});
+  EXPECT_EQ(last.kernels[0].name, names.back());
+}
+
 /// A tile whose sums do not stay in registers is slow, and nothing else tells.
 TEST(MatMul, TilesFitIntoTheRegisters) {
   TestProgram t(5);
   t.keep(t.op(OpKind::kMatMul, {t.input(DType::kF32, {100, 64}), t.input(DType::kF32, {64, 200})}, {100, 200}));
   for (const std::int64_t bytes : {2048, 512, 256}) {
-    const auto scheduled = schedule(t.program, {.device = {.workers = 2, .register_bytes = bytes}});
-    ASSERT_TRUE(scheduled) << scheduled.error().message;
-    ASSERT_EQ(scheduled->kernels.size(), 1u);
-    const auto ir = read_ir(scheduled->kernels[0].ir);
-    ASSERT_TRUE(ir) << ir.error().message;
-    ASSERT_FALSE(ir->tiles.empty());
-    for (const Tile& tile : ir->tiles) EXPECT_LE((tile.rows + 1) * tile.columns * 4, bytes) << tile.rows << " x " << tile.columns;
+    for (std::size_t cut = 0; cut < 5; ++cut) {
+      const auto scheduled = schedule(t.program, {.device = {.workers = 2, .register_bytes = bytes, .cut = cut}});
+      ASSERT_TRUE(scheduled) << scheduled.error().message;
+      ASSERT_EQ(scheduled->kernels.size(), 1u);
+      const auto ir = read_ir(scheduled->kernels[0].ir);
+      ASSERT_TRUE(ir) << ir.error().message;
+      ASSERT_FALSE(ir->tiles.empty());
+      for (const Tile& tile : ir->tiles) EXPECT_LE((tile.rows + 1) * tile.columns * 4, bytes) << tile.rows << " x " << tile.columns;
+    }
   }
 }
 

@@ -50,6 +50,15 @@ std::optional<LibraryKind> library_kind(OpKind kind) {
   }
 }
 
+/// The kernel of a product or convolution; nothing for other ops.
+std::optional<Emitted> emit_product(const Program& program, const Op& op, Numerics numerics, const DeviceShape& device) {
+  if (op.kind == OpKind::kMatMul) return emit_matmul(program, op, numerics, device);
+  if (op.kind == OpKind::kConv2d) return emit_conv2d(program, op, device);
+  if (op.kind == OpKind::kConv2dBackwardInput) return emit_conv2d_backward_input(program, op, device);
+  if (op.kind == OpKind::kConv2dBackwardWeight) return emit_conv2d_backward_weight(program, op, device);
+  return std::nullopt;
+}
+
 class Scheduler {
  public:
   Scheduler(const Program& program, const Options& options, std::vector<Unit> units)
@@ -128,15 +137,8 @@ class Scheduler {
     if (const auto call = library_call_of(program_, op); call && options_.claims && !is_strict()) {
       if (op.outputs[0].view.elements() > 0 && options_.claims(*call)) return add_library(op, *call, unit.ops);
     }
+    if (auto product = emit_product(program_, op, options_.numerics, shape_for(op))) return add_launch(*std::move(product), unit.ops);
     switch (op.kind) {
-      case OpKind::kMatMul:
-        return add_launch(emit_matmul(program_, op, options_.numerics, options_.device), unit.ops);
-      case OpKind::kConv2d:
-        return add_launch(emit_conv2d(program_, op, options_.device), unit.ops);
-      case OpKind::kConv2dBackwardInput:
-        return add_launch(emit_conv2d_backward_input(program_, op, options_.device), unit.ops);
-      case OpKind::kConv2dBackwardWeight:
-        return add_launch(emit_conv2d_backward_weight(program_, op, options_.device), unit.ops);
       case OpKind::kArgMax:
       case OpKind::kArgMin:
         return add_launch(emit_arg_reduction(program_, op), unit.ops);
@@ -178,6 +180,13 @@ class Scheduler {
       default:
         return Error{ErrorCode::kBadInput, fmt::format("no kernel can be generated for {}", describe(unit.ops[0]))};
     }
+  }
+
+  /// The device, and how the product on it is cut.
+  DeviceShape shape_for(const Op& op) const {
+    DeviceShape shape = options_.device;
+    if (const auto call = library_call_of(program_, op); call && options_.cut) shape.cut = options_.cut(*call);
+    return shape;
   }
 
   std::string describe(OpId id) const {
@@ -241,6 +250,7 @@ class Scheduler {
     for (std::size_t i = 0; i < emitted.values.size(); ++i)
       step.buffers.push_back({emitted.values[i], emitted.ir.buffers[i].written});
     step.scalars = std::move(emitted.scalars);
+    step.cuts = std::move(emitted.cuts);
     step.grid = emitted.grid;
     step.grain =
         static_cast<std::int64_t>(std::clamp(std::ceil(kWorthAThreadNs / std::max(emitted.item_ns, 1e-3)), 1.0, 1e9));

@@ -57,6 +57,7 @@ struct Step {
   std::int64_t grain = 1;               // fewest work items that are worth a thread of their own
   std::uint64_t flops = 0, bytes = 0;   // estimates, for reports
   std::vector<graph::OpId> ops;         // what it computes
+  std::vector<ProductCut> cuts;         // kLaunch of a product by tiles: the ways to cut it, best score first
 };
 
 /// Two values that may share one buffer: `result` is written by a step that reads `operand` for the last time, at equal
@@ -81,12 +82,14 @@ struct Schedule {
 struct Options {
   /// True when the backend's library takes this call; what it declines becomes generated kernels. Null: it declines
   /// all.
-  std::function<bool(const LibraryCall&)> claims;
+  std::function<bool(const LibraryCall&)> claims = nullptr;
   bool fuse = true;  // false: one kernel per op, for debugging and for the tests that compare the two
   /// kStrict: no claim is made, each sum has its named order, and ops without one (opaque ones) are errors.
   Numerics numerics = Numerics::kFast;
   /// Products are cut into work items and tiles that suit it.
-  DeviceShape device;
+  DeviceShape device = {};
+  /// Which way to cut the generated kernel of a call (ProductCut), 0: the one with the best score. Null: 0 for all. No bit depends on it.
+  std::function<std::size_t(const LibraryCall&)> cut = nullptr;
 };
 
 /// The call that a library would be asked for in place of this op; nothing for ops that no library is asked for.

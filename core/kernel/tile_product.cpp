@@ -2,6 +2,7 @@
 #include "core/kernel/tile_product.hpp"
 
 #include <algorithm>
+#include <span>
 
 namespace crucible::kernel {
 namespace {
@@ -12,12 +13,12 @@ std::int64_t count_of(std::int64_t all, std::int64_t size) { return (all + size 
 }  // namespace
 
 /// The sums, a row of the right operand and a number of the left one have to fit: 24 sums leave 8 of 32 registers of 64 bytes (AVX-512), 12
-/// leave 4 of 16 registers of 32 bytes (AVX2).
-TileProduct::Shape TileProduct::largest_tile(std::int64_t register_bytes) {
+/// leave 4 of 16 registers of 32 bytes (AVX2). Wide tiles load less per product, high ones fit narrow results.
+std::vector<TileProduct::Shape> TileProduct::tiles_for(std::int64_t register_bytes) {
   constexpr std::int64_t kVector = 64, kAvx512 = 32 * 64, kAvx2 = 16 * 32;
-  if (register_bytes == 0 || register_bytes >= kAvx512) return {.rows = 12, .vectors = 2};
-  if (register_bytes >= kAvx2) return {.rows = 6, .vectors = 1};
-  return {.rows = std::max<std::int64_t>(register_bytes / kVector - 2, 1), .vectors = 1};
+  if (register_bytes == 0 || register_bytes >= kAvx512) return {{.rows = 12, .vectors = 2}, {.rows = 8, .vectors = 3}, {.rows = 24, .vectors = 1}};
+  if (register_bytes >= kAvx2) return {{.rows = 6, .vectors = 1}};
+  return {{.rows = std::max<std::int64_t>(register_bytes / kVector - 2, 1), .vectors = 1}};
 }
 
 std::int64_t TileProduct::batches() const {
@@ -57,9 +58,8 @@ double TileProduct::emit_tiles() {
     start_part(part);
     most_k_ = std::max(most_k_, k_);
   }
-  const std::int64_t lanes = type_ == DType::kF64 ? 8 : 16;
-  width_ = n_ <= lanes ? lanes : shape_.vectors * lanes;
-  choose_blocks();
+  find_cuts();
+  take(cuts_[std::min(cut_, cuts_.size() - 1)]);
   const std::vector<Section> rows = cut(m_, rows_, 1), columns = cut(n_, group_ * width_, width_);
   const auto at = open_items({rows.back().item + rows.back().items, columns.back().item + columns.back().items});
   add_scratch();
@@ -112,28 +112,33 @@ void TileProduct::for_sections(ExprId at, const std::vector<Section>& sections,
   }
 }
 
-/// Each work item copies its rows and its columns for itself, so items are few and large: about one per thread, as large as the second
-/// cache allows, and none of less than what a launch is worth. Blocks of rows are whole tiles.
-void TileProduct::choose_blocks() {
-  constexpr std::int64_t kMostItem = 384, kUsualWorkers = 4;  // rows and columns; threads where nobody knows
-  constexpr double kWorthAnItem = 3e5;                        // multiply-adds
-  const std::int64_t workers = workers_ > 0 ? workers_ : kUsualWorkers;
-  const std::int64_t tiles = count_of(m_, shape_.rows), panels = std::max<std::int64_t>(n_ / width_, 1);
-  const std::int64_t fewest_rows = count_of(m_, kMostItem), fewest_columns = count_of(panels * width_, kMostItem);
+std::int64_t TileProduct::width_of(const Shape& tile) const {
+  const std::int64_t lanes = type_ == DType::kF64 ? 8 : 16;
+  return n_ <= lanes ? lanes : tile.vectors * lanes;
+}
+
+/// Each work item copies its rows and its columns for itself, so items are few and large: about one per thread, of at most `most_item` rows
+/// and columns, and none of less than what a launch is worth. Blocks of rows are whole tiles.
+ProductCut TileProduct::best_cut(const Shape& tile, std::int64_t most_item) const {
+  constexpr std::int64_t kUsualWorkers = 4;   // threads where nobody knows
+  constexpr double kWorthAnItem = 3e5;        // multiply-adds
+  const std::int64_t workers = workers_ > 0 ? workers_ : kUsualWorkers, width = width_of(tile);
+  const std::int64_t tiles = count_of(m_, tile.rows), panels = std::max<std::int64_t>(n_ / width, 1);
+  const std::int64_t fewest_rows = count_of(m_, most_item), fewest_columns = count_of(panels * width, most_item);
   const double depth = static_cast<double>(std::max<std::int64_t>(most_k_, 1));
-  double best = 0;
+  ProductCut best{.tile_rows = tile.rows, .tile_columns = width};
   const auto consider = [&](std::int64_t row_blocks, std::int64_t column_blocks) {
-    const std::int64_t rows = std::min(m_, count_of(tiles, row_blocks) * shape_.rows), group = count_of(panels, column_blocks);
+    const std::int64_t rows = std::min(m_, count_of(tiles, row_blocks) * tile.rows), group = count_of(panels, column_blocks);
     const std::int64_t items = batches() * count_of(m_, rows) * count_of(panels, group);
-    const double height = static_cast<double>(rows), width = static_cast<double>(group * width_);
-    const double sums = height * width * depth, copies = (costs_.left * height + costs_.right * width) * depth;
+    const double item_rows = static_cast<double>(rows), item_columns = static_cast<double>(group * width);
+    const double sums = item_rows * item_columns * depth, copies = (costs_.left * item_rows + costs_.right * item_columns) * depth;
     const bool is_smallest = row_blocks == fewest_rows && column_blocks == fewest_columns;
     if (!is_smallest && sums < kWorthAnItem) return false;
     const double time = static_cast<double>(count_of(items, workers)) * (sums + copies);
-    if (is_smallest || time < best) {
-      best = time;
-      rows_ = rows;
-      group_ = group;
+    if (is_smallest || time < best.score) {
+      best.score = time;
+      best.item_rows = rows;
+      best.item_columns = group * width;
     }
     return true;
   };
@@ -143,6 +148,29 @@ void TileProduct::choose_blocks() {
       if (!consider(row_blocks, column_blocks)) break;
     }
   }
+  return best;
+}
+
+/// The usual tile in the usual items stands first: what the model knows of is copies, and they decide among items, not among tiles or caches.
+void TileProduct::find_cuts() {
+  constexpr std::int64_t kMostItem = 384, kOtherItems[] = {256, 192};
+  cuts_ = {best_cut(tiles_.front(), kMostItem)};
+  const auto add = [&](const ProductCut& cut) {
+    if (std::ranges::find(cuts_, cut) == cuts_.end()) cuts_.push_back(cut);
+  };
+  for (std::int64_t most_item : kOtherItems) add(best_cut(tiles_.front(), most_item));
+  for (const Shape& tile : std::span(tiles_).subspan(1)) {
+    if (n_ > width_of(tile) / 2 && m_ > tile.rows / 2) add(best_cut(tile, kMostItem));
+  }
+  std::stable_sort(cuts_.begin() + 1, cuts_.end(), [](const ProductCut& a, const ProductCut& b) { return a.score < b.score; });
+}
+
+void TileProduct::take(const ProductCut& cut) {
+  width_ = cut.tile_columns;
+  const std::int64_t lanes = type_ == DType::kF64 ? 8 : 16;
+  shape_ = {.rows = cut.tile_rows, .vectors = width_ / lanes};
+  rows_ = cut.item_rows;
+  group_ = cut.item_columns / cut.tile_columns;
   choose_packing();
 }
 

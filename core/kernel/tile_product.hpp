@@ -42,10 +42,13 @@ class TileProduct {
 
   /// Sums are of `type`, f32 or f64.
   TileProduct(DType type, const DeviceShape& device, CopyCosts costs)
-      : type_(type), shape_(largest_tile(device.register_bytes)), workers_(device.workers), costs_(costs) {}
+      : type_(type), tiles_(tiles_for(device.register_bytes)), shape_(tiles_.front()), workers_(device.workers), cut_(device.cut), costs_(costs) {}
 
   /// Writes the kernel. `batches_`, m_, n_ and k_ are set. Returns the number of work items.
   double emit_tiles();
+
+  /// After emit_tiles(): the ways to cut the product that are worth a measurement, best score first. Empty when there are no results.
+  const std::vector<ProductCut>& cuts() const { return cuts_; }
 
   // ---- what the matrices are ----
   /// Sets packs_left_ and packs_right_; blocks are chosen.
@@ -82,8 +85,10 @@ class TileProduct {
 
   IrBuilder b_;
   const DType type_;
-  const Shape shape_;
+  const std::vector<Shape> tiles_;  // that fit the device's registers, the usual one first
+  Shape shape_;
   const int workers_;
+  const std::size_t cut_;
   const CopyCosts costs_;
   std::vector<std::int64_t> batch_sizes_;
   std::vector<ExprId> batch_index_;
@@ -95,9 +100,13 @@ class TileProduct {
   ArrayId sums_ = 0, left_array_ = 0, right_array_ = 0, totals_ = 0;
 
  private:
-  static Shape largest_tile(std::int64_t register_bytes);
+  static std::vector<Shape> tiles_for(std::int64_t register_bytes);
   std::vector<Tiles> cut_rows(std::int64_t rows) const;
-  void choose_blocks();
+  std::vector<ProductCut> cuts_;
+  std::int64_t width_of(const Shape& tile) const;
+  ProductCut best_cut(const Shape& tile, std::int64_t most_item) const;
+  void find_cuts();
+  void take(const ProductCut& cut);
   void add_scratch();
   /// What a work item owns: rows from `row`, and panels from column `column` of which `columns` columns each are wanted.
   struct Block {

@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <utility>
 
 #include "core/base/hash.hpp"
 #include "core/runtime/device_identity.hpp"
@@ -18,7 +20,7 @@
 namespace crucible::runtime {
 namespace {
 
-constexpr std::string_view kFormat = "crucible choice 1";
+constexpr std::string_view kFormat = "crucible choice 2";
 
 graph::OpKind op_kind(kernel::LibraryKind kind) {
   switch (kind) {
@@ -47,9 +49,14 @@ Result<void> fill(SmallRun& candidate, const graph::Program& program) {
   std::uniform_real_distribution<float> distribution(-1, 1);
   for (const graph::Input& input : program.inputs) {
     const graph::Value& value = program.values[input.value];
-    std::vector<float> numbers(static_cast<std::size_t>(value.elements) * size_bytes(value.dtype) / sizeof(float));
-    for (float& number : numbers) number = distribution(generator);
-    CRUCIBLE_TRY_VOID(candidate.write(input.value, std::as_bytes(std::span(numbers))));
+    std::vector<std::byte> bytes(static_cast<std::size_t>(value.elements) * size_bytes(value.dtype));
+    for (std::size_t at = 0; at + sizeof(float) <= bytes.size(); at += sizeof(float)) {
+      std::uint32_t word = std::bit_cast<std::uint32_t>(distribution(generator));
+      // As halves: exponents in the middle, for f16 and for bf16.
+      if (size_bytes(value.dtype) == 2) word = (static_cast<std::uint32_t>(generator()) & 0x03ff03ff) | 0x38003800;
+      std::memcpy(bytes.data() + at, &word, sizeof word);
+    }
+    CRUCIBLE_TRY_VOID(candidate.write(input.value, bytes));
   }
   return {};
 }
@@ -73,13 +80,13 @@ std::optional<Choice> read_choice(const std::filesystem::path& file) {
   if (!stream) return std::nullopt;
   const nlohmann::json document = nlohmann::json::parse(stream, nullptr, false);
   if (!document.is_object() || !document.contains("format") || document["format"] != kFormat) return std::nullopt;
-  const auto number = [&](const char* name) -> std::uint64_t {
-    const auto found = document.find(name);
-    return found != document.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
-  };
-  const Choice choice{number("library_ns"), number("generated_ns"), static_cast<std::uint32_t>(number("rounds"))};
-  if (choice.library_ns == 0 || choice.generated_ns == 0 || choice.rounds == 0) return std::nullopt;
-  return choice;
+  const auto number = [](const nlohmann::json& value) -> std::uint64_t { return value.is_number_unsigned() ? value.get<std::uint64_t>() : 0; };
+  Choice choice;
+  choice.library_ns = number(document.value("library_ns", nlohmann::json()));
+  choice.rounds = static_cast<std::uint32_t>(number(document.value("rounds", nlohmann::json())));
+  for (const nlohmann::json& time : document.value("generated_ns", nlohmann::json::array())) choice.generated_ns.push_back(number(time));
+  const bool is_whole = choice.rounds > 0 && !choice.generated_ns.empty() && std::ranges::find(choice.generated_ns, 0u) == choice.generated_ns.end();
+  return is_whole ? std::optional(std::move(choice)) : std::nullopt;
 }
 
 }  // namespace
@@ -110,39 +117,69 @@ graph::Program program_of(const kernel::LibraryCall& call) {
   return program;
 }
 
-Result<std::vector<kernel::LibraryCall>> library_calls_of(const graph::Program& program, LibraryClaims& claims, bool fuse) {
+Result<std::vector<kernel::LibraryCall>> products_of(const graph::Program& program, LibraryClaims& claims, bool fuse,
+                                                     kernel::Numerics numerics) {
   kernel::Options options;
   options.fuse = fuse;
+  options.numerics = numerics;
   options.claims = [&claims](const kernel::LibraryCall& call) { return claims.takes(call); };
   CRUCIBLE_TRY(const kernel::Schedule schedule, kernel::schedule(program, options));
   std::vector<kernel::LibraryCall> calls;
   std::map<std::string, bool> seen;
   for (const kernel::Step& step : schedule.steps) {
-    if (step.kind == kernel::StepKind::kLibrary && seen.try_emplace(bytes_of(step.library), true).second) calls.push_back(step.library);
+    for (const graph::OpId op : step.ops) {
+      const auto call = kernel::library_call_of(program, program.ops[op]);
+      if (call && call->views[2].elements() > 0 && seen.try_emplace(bytes_of(*call), true).second) calls.push_back(*call);
+    }
   }
   return calls;
 }
 
-Choices::Choices(std::filesystem::path folder, std::shared_ptr<backend::Device> device)
-    : folder_(std::move(folder)), device_(std::move(device)), identity_(std::string(kFormat) + "\n" + identity_of(*device_)) {}
+std::string words(const kernel::ProductCut& cut) {
+  return fmt::format("{} x {} tiles, items of {} x {}", cut.tile_rows, cut.tile_columns, cut.item_rows, cut.item_columns);
+}
 
-std::string Choices::key_of(const kernel::LibraryCall& call) {
+void ask(kernel::Options& options, LibraryClaims& claims, Choices* choices) {
+  options.claims = [&claims, choices](const kernel::LibraryCall& call) {
+    return choices != nullptr ? choices->takes(claims, call) : claims.takes(call);
+  };
+  if (choices != nullptr) options.cut = [choices](const kernel::LibraryCall& call) { return choices->cut(call); };
+}
+
+std::size_t Choice::best_cut() const {
+  return static_cast<std::size_t>(std::ranges::min_element(generated_ns) - generated_ns.begin());
+}
+
+Choices::Choices(std::filesystem::path folder, std::shared_ptr<backend::Device> device, kernel::Numerics numerics)
+    : folder_(std::move(folder)),
+      device_(std::move(device)),
+      numerics_(numerics),
+      identity_(fmt::format("{}\n{}\n{}", kFormat, numerics == kernel::Numerics::kStrict ? "strict" : "fast", identity_of(*device_))) {}
+
+Choices::Entry& Choices::entry_of(const kernel::LibraryCall& call) {
   const std::string bytes = bytes_of(call);
-  const auto [entry, is_new] = keys_.try_emplace(bytes);
-  if (!is_new) return entry->second;
-  const Result<kernel::Schedule> generated = kernel::schedule(program_of(call), {.claims = nullptr, .device = shape_of(*device_)});
+  const auto [found, is_new] = entries_.try_emplace(bytes);
+  Entry& entry = found->second;
+  if (!is_new) return entry;
+  const graph::Program program = program_of(call);
+  const Result<kernel::Schedule> generated = kernel::schedule(program, {.claims = nullptr, .numerics = numerics_, .device = shape_of(*device_)});
   std::string text = identity_ + "\n" + bytes;
   if (generated) {
     for (const kernel::Kernel& kernel : generated->kernels) text += "\n" + kernel.name;
+    for (const kernel::Step& step : generated->steps) entry.cuts.insert(entry.cuts.end(), step.cuts.begin(), step.cuts.end());
   }
-  return entry->second = hash_of(text);
+  for (const kernel::ProductCut& cut : entry.cuts) text += "\n" + words(cut);
+  entry.key = hash_of(text);
+  return entry;
 }
 
 const Choice* Choices::find(const kernel::LibraryCall& call) {
-  const std::string key = key_of(call);
-  const auto [entry, is_new] = known_.try_emplace(key);
-  if (is_new) entry->second = read_choice(file_of(call));
-  return entry->second ? &*entry->second : nullptr;
+  Entry& entry = entry_of(call);
+  if (!std::exchange(entry.is_looked_for, true)) {
+    entry.choice = read_choice(file_of(call));
+    if (entry.choice && entry.choice->generated_ns.size() != std::max<std::size_t>(entry.cuts.size(), 1)) entry.choice.reset();
+  }
+  return entry.choice ? &*entry.choice : nullptr;
 }
 
 bool Choices::takes(LibraryClaims& claims, const kernel::LibraryCall& call) {
@@ -151,46 +188,67 @@ bool Choices::takes(LibraryClaims& claims, const kernel::LibraryCall& call) {
   return choice == nullptr || !choice->is_generated();
 }
 
+std::size_t Choices::cut(const kernel::LibraryCall& call) {
+  const Choice* const choice = find(call);
+  return choice != nullptr ? choice->best_cut() : 0;
+}
+
 Choices::Summary Choices::summary() const {
   Summary summary;
-  for (const auto& [key, choice] : known_) {
+  for (const auto& [bytes, entry] : entries_) {
     ++summary.calls;
-    if (!choice) continue;
+    if (!entry.choice) continue;
     ++summary.measured;
-    if (choice->is_generated()) ++summary.generated;
+    if (!entry.choice->is_generated()) continue;
+    ++summary.generated;
+    if (entry.choice->best_cut() > 0) ++summary.recut;
   }
   return summary;
 }
 
-Result<Choice> Choices::measure(const kernel::LibraryCall& call) {
+Result<Choice> Choices::measure(LibraryClaims& claims, const kernel::LibraryCall& call) {
   constexpr std::uint32_t kWarmRounds = 3, kFewestRounds = 7, kMostRounds = 101;
   constexpr auto kLong = std::chrono::milliseconds(100);
   const graph::Program program = program_of(call);
-  CRUCIBLE_TRY(SmallRun library, SmallRun::make(device_, program, kernel::Numerics::kFast, true));
-  CRUCIBLE_TRY(SmallRun generated, SmallRun::make(device_, program, kernel::Numerics::kFast, false));
-  CRUCIBLE_TRY_VOID(fill(library, program));
-  CRUCIBLE_TRY_VOID(fill(generated, program));
-  std::vector<std::uint64_t> library_ns, generated_ns;
+  Entry& entry = entry_of(call);
+  const bool has_library = numerics_ == kernel::Numerics::kFast && claims.takes(call);
+  std::vector<SmallRun> candidates;  // the library last
+  const std::size_t cuts = std::max<std::size_t>(entry.cuts.size(), 1);
+  for (std::size_t cut = 0; cut < cuts + (has_library ? 1 : 0); ++cut) {
+    CRUCIBLE_TRY(SmallRun candidate, SmallRun::make(device_, program, numerics_, {.by_library = cut == cuts, .cut = cut}));
+    CRUCIBLE_TRY_VOID(fill(candidate, program));
+    candidates.push_back(std::move(candidate));
+  }
+  std::vector<std::vector<std::uint64_t>> times(candidates.size());
   const auto start = std::chrono::steady_clock::now();
   for (std::uint32_t round = 0; round < kMostRounds; ++round) {
     if (round >= kWarmRounds + kFewestRounds && std::chrono::steady_clock::now() - start > kLong) break;
-    CRUCIBLE_TRY(const std::uint64_t first, time_of(library));
-    CRUCIBLE_TRY(const std::uint64_t second, time_of(generated));
-    if (round < kWarmRounds) continue;
-    library_ns.push_back(first);
-    generated_ns.push_back(second);
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      CRUCIBLE_TRY(const std::uint64_t time, time_of(candidates[i]));
+      if (round >= kWarmRounds) times[i].push_back(time);
+    }
   }
-  const Choice choice{median(library_ns), median(generated_ns), static_cast<std::uint32_t>(library_ns.size())};
-  known_[key_of(call)] = choice;
-  if (const Result<void> kept = keep(file_of(call), choice); !kept) failure_ = kept.error().message;
+  Choice choice;
+  choice.rounds = static_cast<std::uint32_t>(times[0].size());
+  if (has_library) {
+    choice.library_ns = median(times.back());
+    times.pop_back();
+  }
+  for (auto& of_one : times) choice.generated_ns.push_back(median(of_one));
+  entry.is_looked_for = true;
+  entry.choice = choice;
+  if (const Result<void> kept = keep(file_of(call), entry); !kept) failure_ = kept.error().message;
   return choice;
 }
 
-Result<void> Choices::keep(const std::filesystem::path& file_name, const Choice& choice) const {
+Result<void> Choices::keep(const std::filesystem::path& file_name, const Entry& entry) const {
+  nlohmann::ordered_json cuts = nlohmann::ordered_json::array();
+  for (const kernel::ProductCut& cut : entry.cuts) cuts.push_back(words(cut));
   const nlohmann::ordered_json document = {{"format", kFormat},
-                                           {"library_ns", choice.library_ns},
-                                           {"generated_ns", choice.generated_ns},
-                                           {"rounds", choice.rounds},
+                                           {"library_ns", entry.choice->library_ns},
+                                           {"generated_ns", entry.choice->generated_ns},
+                                           {"cuts", cuts},
+                                           {"rounds", entry.choice->rounds},
                                            {"device", device_->info().name}};
   std::error_code error;
   std::filesystem::create_directories(folder_, error);

@@ -278,7 +278,7 @@ Result<SelfTest> self_test(const std::shared_ptr<backend::Device>& device, Exten
   const std::uint32_t rounds = extent == Extent::kAll ? kPeriod : extent == Extent::kOnDemand ? kLongRounds : 1;
   Test test = Builder().build(probes);
   // One fused kernel is compiled sooner; kernels of their own have vectors.
-  CRUCIBLE_TRY(SmallRun run, SmallRun::make(device, test.program, kernel::Numerics::kStrict, false, extent != Extent::kAll));
+  CRUCIBLE_TRY(SmallRun run, SmallRun::make(device, test.program, kernel::Numerics::kStrict, {.fuse = extent != Extent::kAll}));
   std::vector<Digest> digests(probes.size());
   std::vector<std::uint32_t> x(kPatterns), y(kPatterns);
   for (std::uint32_t round = 0; round < rounds; ++round) {

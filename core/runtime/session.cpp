@@ -29,9 +29,7 @@ Error at_stage(std::string_view stage, const Error& error) {
 Result<void> Session::State::make_schedule() {
   LibraryClaims claims(device);
   kernel::Options schedule_options;
-  schedule_options.claims = [&](const kernel::LibraryCall& call) {
-    return options.choices ? options.choices->takes(claims, call) : claims.takes(call);
-  };
+  ask(schedule_options, claims, options.choices.get());
   schedule_options.fuse = options.fuse;
   schedule_options.numerics = options.numerics;
   schedule_options.device = shape_of(*device);

@@ -10,14 +10,15 @@
 namespace crucible::runtime {
 
 Result<SmallRun> SmallRun::make(const std::shared_ptr<backend::Device>& device, graph::Program program, kernel::Numerics numerics,
-                                bool by_library, bool fuse) {
+                                const Options& wanted) {
   SmallRun made;
   LibraryClaims claims(device);
   kernel::Options options;
   options.numerics = numerics;
-  options.fuse = fuse;
+  options.fuse = wanted.fuse;
   options.device = shape_of(*device);
-  if (by_library) options.claims = [&claims](const kernel::LibraryCall& call) { return claims.takes(call); };
+  options.device.cut = wanted.cut;
+  if (wanted.by_library) options.claims = [&claims](const kernel::LibraryCall& call) { return claims.takes(call); };
   const auto shared = std::make_shared<const graph::Program>(std::move(program));
   CRUCIBLE_TRY(kernel::Schedule schedule, kernel::schedule(*shared, options));
   const auto scratch_of = [&claims](const kernel::Step& step) {

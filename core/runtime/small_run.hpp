@@ -18,11 +18,16 @@ namespace crucible::runtime {
 /// Not thread-safe.
 class SmallRun {
  public:
-  /// Schedules, plans, compiles and allocates. The program has inputs and tensors as outputs, no states, constants or slots. With
-  /// `by_library` the device's library is asked for products and convolutions; without `fuse` each op is a kernel of its own. Errors:
+  struct Options {
+    bool by_library = false;  // the device's library is asked for products and convolutions
+    bool fuse = true;         // false: each op is a kernel of its own
+    std::size_t cut = 0;      // of generated products: kernel::ProductCut
+  };
+
+  /// Schedules, plans, compiles and allocates. The program has inputs and tensors as outputs, no states, constants or slots. Errors:
   /// those of the stages.
   static Result<SmallRun> make(const std::shared_ptr<backend::Device>& device, graph::Program program, kernel::Numerics numerics,
-                               bool by_library, bool fuse = true);
+                               const Options& wanted);
 
   /// The whole buffer of an input, before each run: its memory is somebody else's when its last reader is done.
   Result<void> write(graph::ValueId value, std::span<const std::byte> bytes);

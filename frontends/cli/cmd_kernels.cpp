@@ -159,6 +159,41 @@ const runtime::Choice* choice_of(const graph::Program& program, const kernel::St
   return call ? choices->find(*call) : nullptr;
 }
 
+/// The cuts of the step's kernel; empty where there is one way.
+const std::vector<kernel::ProductCut>& cuts_of(const graph::Program& program, const kernel::Step& step, runtime::Choices& choices) {
+  return choices.cuts(*kernel::library_call_of(program, program.ops[step.ops[0]]));
+}
+
+nlohmann::ordered_json to_json(const graph::Program& program, const kernel::Step& step, const runtime::Choice& choice, runtime::Choices& choices) {
+  const std::vector<kernel::ProductCut>& cuts = cuts_of(program, step, choices);
+  nlohmann::ordered_json candidates = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < choice.generated_ns.size(); ++i) {
+    nlohmann::ordered_json candidate = {{"time_ns", choice.generated_ns[i]}, {"cut", nullptr}, {"score_multiply_adds", nullptr}};
+    if (i < cuts.size()) {
+      candidate["cut"] = runtime::words(cuts[i]);
+      candidate["score_multiply_adds"] = cuts[i].score;
+    }
+    candidates.push_back(std::move(candidate));
+  }
+  return {{"library_ns", choice.library_ns > 0 ? nlohmann::ordered_json(choice.library_ns) : nlohmann::ordered_json()},
+          {"generated_ns", choice.best_generated_ns()},
+          {"rounds", choice.rounds},
+          {"generated", std::move(candidates)}};
+}
+
+void print_choice(const graph::Program& program, const kernel::Step& step, const runtime::Choice& choice, runtime::Choices& choices) {
+  fmt::print("runs {}: ", step.kind == kernel::StepKind::kLibrary ? "in the library" : "as a generated kernel");
+  if (choice.library_ns > 0) fmt::print("the library took {}, ", format_ns(static_cast<double>(choice.library_ns)));
+  fmt::print("the generated kernel {} (medians of {} rounds in turns)\n", format_ns(static_cast<double>(choice.best_generated_ns())), choice.rounds);
+  const std::vector<kernel::ProductCut>& cuts = cuts_of(program, step, choices);
+  if (cuts.size() < 2 || cuts.size() != choice.generated_ns.size()) return;
+  for (std::size_t i = 0; i < cuts.size(); ++i) {
+    fmt::print("  {} {:<44} {:>10}   score {:.2f}\n", i == choice.best_cut() ? "*" : " ", runtime::words(cuts[i]),
+               format_ns(static_cast<double>(choice.generated_ns[i])), cuts[i].score / cuts[0].score);
+  }
+  fmt::print("  score: work of the busiest thread by the model, the first cut's being 1\n");
+}
+
 /// What was fused in a step, and what was not, with the reason.
 Result<int> why_step(const graph::Program& program, const kernel::Schedule& schedule, runtime::Choices* choices,
                      const KernelsOptions& options) {
@@ -182,8 +217,7 @@ Result<int> why_step(const graph::Program& program, const kernel::Schedule& sche
                                {"why", kernel::words(beside.apart)}});
     }
     json["choice"] = nullptr;
-    if (const runtime::Choice* const choice = choice_of(program, step, choices))
-      json["choice"] = {{"library_ns", choice->library_ns}, {"generated_ns", choice->generated_ns}, {"rounds", choice->rounds}};
+    if (const runtime::Choice* const choice = choice_of(program, step, choices)) json["choice"] = to_json(program, step, *choice, *choices);
     print_json(json);
     return 0;
   }
@@ -192,9 +226,7 @@ Result<int> why_step(const graph::Program& program, const kernel::Schedule& sche
   fmt::print("fused: {} launches and {} of reads and writes less than with a kernel per op; {} values have no memory\n",
              explanation.launches_saved, format_bytes(explanation.bytes_saved), explanation.inside.size());
   if (const runtime::Choice* const choice = choice_of(program, step, choices)) {
-    fmt::print("runs {}: the library took {}, the generated kernel {} (medians of {} rounds in turns)\n",
-               step.kind == kernel::StepKind::kLibrary ? "in the library" : "as a generated kernel",
-               format_ns(static_cast<double>(choice->library_ns)), format_ns(static_cast<double>(choice->generated_ns)), choice->rounds);
+    print_choice(program, step, *choice, *choices);
   }
   fmt::print("not fused with\n");
   for (const kernel::Explanation::Beside& beside : explanation.apart) {
@@ -237,9 +269,7 @@ Result<int> kernels(const KernelsOptions& options) {
   CRUCIBLE_TRY(const Tuned tuned, tune(options.tune, program, device, !options.no_fuse, schedule_options.numerics, nullptr));
   if (device) {
     schedule_options.device = runtime::shape_of(*device);
-    schedule_options.claims = [&](const kernel::LibraryCall& call) {
-      return tuned.choices ? tuned.choices->takes(claims, call) : claims.takes(call);
-    };
+    runtime::ask(schedule_options, claims, tuned.choices.get());
   }
   CRUCIBLE_TRY(kernel::Prepared prepared, kernel::prepare(program, schedule_options));
   if (prepared.program) program = *std::move(prepared.program);

@@ -119,9 +119,7 @@ Result<int> plan(const PlanOptions& options) {
   CRUCIBLE_TRY(const Tuned tuned, tune(options.tune, *recorded, device, !options.no_fuse, schedule_options.numerics, nullptr));
   if (device) {
     schedule_options.device = runtime::shape_of(*device);
-    schedule_options.claims = [&](const kernel::LibraryCall& call) {
-      return tuned.choices ? tuned.choices->takes(claims, call) : claims.takes(call);
-    };
+    runtime::ask(schedule_options, claims, tuned.choices.get());
   }
   CRUCIBLE_TRY(kernel::Prepared prepared, kernel::prepare(*recorded, schedule_options));
   if (prepared.program) recorded = std::make_shared<const graph::Program>(*std::move(prepared.program));

@@ -136,7 +136,7 @@ StepCounts count_steps(const ReplayReport& report) {
       if (!is_contraction(report.program.ops[op].kind)) continue;
       const auto call = kernel::library_call_of(report.program, report.program.ops[op]);
       const runtime::Choice* const choice = call && report.options.choices ? report.options.choices->find(*call) : nullptr;
-      counts.generated_products += choice == nullptr || !choice->is_generated();
+      counts.generated_products += choice == nullptr || choice->library_ns == 0 || !choice->is_generated();
     }
   }
   return counts;
@@ -197,7 +197,8 @@ Json receipt_json(const ReplayReport& report) {
     receipt["choices"] = {{"calls", choices.calls},
                           {"measured", choices.measured},
                           {"measured_now", report.measured_now},
-                          {"generated", choices.generated}};
+                          {"generated", choices.generated},
+                          {"recut", choices.recut}};
   }
   receipt["time"] = "host clock (steady) around the replay call of each iteration, inputs and outputs left out" +
                     std::string(report.session.fallback().device ? ", copies between the devices included" : "");

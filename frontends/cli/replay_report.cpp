@@ -260,9 +260,10 @@ std::string ReplayReport::to_text(bool colour) const {
         session.schedule().kernels.size());
     if (options.choices) {
       if (const auto choices = options.choices->summary(); choices.measured > 0) {
-        text += fmt::format("choices   {} of {} distinct products and convolutions measured{}: {} generated, {} by the library\n",
+        text += fmt::format("choices   {} of {} distinct products and convolutions measured{}: {} generated{}, {} by the library\n",
                             choices.measured, choices.calls, measured_now > 0 ? fmt::format(", {} of them now", measured_now) : "",
-                            choices.generated, choices.measured - choices.generated);
+                            choices.generated, choices.recut > 0 ? fmt::format(" ({} cut otherwise than the model would)", choices.recut) : "",
+                            choices.measured - choices.generated);
       }
     }
     text += fmt::format("compile   {}{}\n", format_ns(static_cast<double>(session.compile_ns())), compiled_in_words(session));

@@ -13,8 +13,8 @@ void add_tune_switch(CLI::App& command, std::string& mode, bool can_measure) {
   if (can_measure) modes.emplace_back("measure");
   command
       .add_option("--tune", mode,
-                  can_measure ? "Library or generated kernel, for each product and convolution: kept: as measured before, else the library; "
-                                "measure: what is not known is measured first, and kept; off: the library wherever it can"
+                  can_measure ? "Library or generated kernel, and how that is cut, for each product and convolution: kept: as measured before, else "
+                                "the library; measure: what is not known is measured first, and kept; off: the library wherever it can"
                               : "kept: library or generated kernel as measured by replay --tune measure; off: the library wherever it can")
       ->check(CLI::IsMember(modes))
       ->capture_default_str();
@@ -29,15 +29,15 @@ std::filesystem::path choices_folder() {
 
 Result<Tuned> tune(const std::string& mode, const graph::Program& program, const std::shared_ptr<backend::Device>& device, bool fuse,
                    kernel::Numerics numerics, Progress* progress) {
-  if (!device || mode == "off" || numerics == kernel::Numerics::kStrict) return Tuned{};
-  Tuned tuned{std::make_shared<runtime::Choices>(choices_folder(), device)};
+  if (!device || mode == "off") return Tuned{};
+  Tuned tuned{std::make_shared<runtime::Choices>(choices_folder(), device, numerics)};
   if (mode != "measure") return tuned;
   runtime::LibraryClaims claims(device);
-  CRUCIBLE_TRY(const std::vector<kernel::LibraryCall> calls, runtime::library_calls_of(program, claims, fuse));
+  CRUCIBLE_TRY(const std::vector<kernel::LibraryCall> calls, runtime::products_of(program, claims, fuse, numerics));
   for (std::size_t i = 0; i < calls.size(); ++i) {
     if (tuned.choices->find(calls[i]) != nullptr) continue;
-    if (progress != nullptr) progress->say(fmt::format("measuring library and generated kernel, {} of {}", i + 1, calls.size()));
-    CRUCIBLE_TRY_VOID(tuned.choices->measure(calls[i]));
+    if (progress != nullptr) progress->say(fmt::format("measuring library and generated kernels, {} of {}", i + 1, calls.size()));
+    CRUCIBLE_TRY_VOID(tuned.choices->measure(claims, calls[i]));
     ++tuned.measured_now;
   }
   if (!tuned.choices->failure().empty())

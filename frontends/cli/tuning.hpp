@@ -1,4 +1,4 @@
-// The switch --tune: whether measured choices between library and generated kernels count, and whether missing ones are measured.
+// The switch --tune: whether measured choices among library and generated kernels count, and whether missing ones are measured.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -22,7 +22,7 @@ struct Tuned {
   std::size_t measured_now = 0;
 };
 
-/// `device` null, strict numerics and mode "off" have no choices. Measuring says what it is at. Errors: those of
+/// `device` null and mode "off" have no choices; in strict numerics the library is none of them. Measuring says what it is at. Errors: those of
 /// Choices::measure().
 Result<Tuned> tune(const std::string& mode, const graph::Program& program, const std::shared_ptr<backend::Device>& device, bool fuse,
                    kernel::Numerics numerics, Progress* progress);

@@ -4,7 +4,7 @@
 
 Each peer is a process of its own; the peers take turns, so that a change of the machine's speed meets all of them. A figure is the
 median over the rounds of each round's median step; a ratio is the median of the rounds' ratios to the best of eager and
-torch.compile in the same round. "replay" goes by choices that were measured before the rounds (--tune measure). Below: how long the
+torch.compile in the same round. "replay", "generated" and "strict" go by choices that were measured before the rounds (--tune measure). Below: how long the
 products and convolutions take by the library and by generated kernels, from a profile each.
 """
 
@@ -71,8 +71,9 @@ def record(crucible, name, folder):
                    stderr=subprocess.DEVNULL)
     verified = subprocess.run([crucible, "replay", trace, "--backend", "cpu", "--verify", "--sensitivity", "3"],
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    subprocess.run([crucible, "replay", trace, "--backend", "cpu", "--tune", "measure"], check=True, stdout=subprocess.DEVNULL,
-                   stderr=subprocess.DEVNULL)
+    for extra in ([], REPLAYS["replay, generated"], REPLAYS["replay, strict"]):
+        subprocess.run([crucible, "replay", trace, "--backend", "cpu", "--tune", "measure", *extra], check=True, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL)
     return trace, verified.returncode == 0
 
 

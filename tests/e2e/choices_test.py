@@ -1,4 +1,4 @@
-"""Measured choices between the library and generated kernels, as a user meets them: `crucible replay --tune`.
+"""Measured choices among the library and generated kernels, as a user meets them: `crucible replay --tune`.
 
 Environment: as e2e_test.py, whose folder with a recording it uses.
 """
@@ -30,11 +30,12 @@ class Choices(e2e_test.Folder):
         self.assertTrue(document["verified"])
         return document["receipt"]
 
-    def choose(self, library_ns, generated_ns):
-        """Every product that was measured."""
+    def choose(self, library_ns, generated_ns, cut=0):
+        """Every product that was measured: the times, of all generated kernels but one a little more."""
         for path in self.kept.iterdir():
             document = json.loads(path.read_text())
-            path.write_text(json.dumps({**document, "library_ns": library_ns, "generated_ns": generated_ns}))
+            times = [generated_ns + (1 if i != min(cut, len(document["generated_ns"]) - 1) else 0) for i in range(len(document["generated_ns"]))]
+            path.write_text(json.dumps({**document, "library_ns": library_ns, "generated_ns": times}))
 
     def test_measured_once_and_used_from_then_on(self):
         before = self.receipt()["choices"]
@@ -47,7 +48,7 @@ class Choices(e2e_test.Folder):
         self.assertEqual((again["measured"], again["measured_now"]), (measured["calls"], 0))
         self.assertEqual(self.receipt()["choices"]["generated"], measured["generated"])
         self.assertIsNone(self.receipt("--tune", "off")["choices"])
-        self.assertIsNone(self.receipt("--numerics", "strict")["choices"])
+        self.assertEqual(self.receipt("--numerics", "strict")["choices"]["measured"], 0)  # it has choices of its own
 
     def test_what_is_chosen_runs_and_says_so(self):
         calls = self.receipt("--tune", "measure")["choices"]["calls"]
@@ -65,6 +66,20 @@ class Choices(e2e_test.Folder):
         self.assertEqual(product["kind"], "launch")
         why = crucible("kernels", self.trace, "--why", product["index"], env=self.environment).stdout
         self.assertIn("runs as a generated kernel: the library took 2.00 us, the generated kernel 1.00 us", why)
+
+    def test_another_cut_has_the_same_bits_in_strict_numerics(self):
+        def run(*options):
+            done = crucible("replay", self.trace, "--verify", "--json", "--numerics", "strict", *options, env=self.environment)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            return json.loads(done.stdout)
+        untuned = run()
+        measured = run("--tune", "measure")
+        self.assertEqual(measured["receipt"]["choices"]["measured_now"], measured["receipt"]["choices"]["calls"])
+        self.assertEqual(measured["receipt"]["choices"]["generated"], measured["receipt"]["choices"]["calls"])
+        self.choose(0, 1000, cut=9)
+        last = run()
+        self.assertGreater(last["receipt"]["choices"]["recut"], 0)
+        self.assertEqual({untuned["result_sha256"]}, {measured["result_sha256"], last["result_sha256"]})
 
     def test_another_number_of_threads_has_choices_of_its_own(self):
         self.receipt("--tune", "measure", "--threads", 1)
