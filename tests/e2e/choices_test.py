@@ -32,7 +32,7 @@ class Choices(e2e_test.Folder):
 
     def choose(self, library_ns, generated_ns, cut=0):
         """Every product that was measured: the times, of all generated kernels but one a little more."""
-        for path in self.kept.iterdir():
+        for path in self.kept.glob("*.json"):
             document = json.loads(path.read_text())
             times = [generated_ns + (1 if i != min(cut, len(document["generated_ns"]) - 1) else 0) for i in range(len(document["generated_ns"]))]
             path.write_text(json.dumps({**document, "library_ns": library_ns, "generated_ns": times}))
