@@ -13,7 +13,7 @@ packages=(
   libboost-dev
   libbenchmark-dev libcli11-dev libdnnl-dev libfmt-dev libgtest-dev libgmock-dev
   libssl-dev libxxhash-dev libz3-dev libzstd-dev nlohmann-json3-dev libtomlplusplus-dev
-  opencl-headers ocl-icd-libopencl1 pocl-opencl-icd spirv-tools
+  opencl-headers ocl-icd-libopencl1 pocl-opencl-icd spirv-tools libze1 libze-dev
 )
 
 say() { printf '%s\n' "$*" >&2; }

@@ -28,6 +28,20 @@ crucible_status enumerate(crucible_kv_sink sink, void* user) {
   });
 }
 
+/// As the option `plans` says. Errors: UNAVAILABLE when it asks for what the driver does not have.
+MutableLists choose_plans(const Functions& ze, const DeviceFacts& facts) {
+  const std::string plans = options().get_text("plans");
+  MutableLists lists;
+  if (plans == "recorded") {
+    lists.why_not = "the option plans is recorded";
+    return lists;
+  }
+  lists = find_mutable_lists(ze, facts.driver, facts.device);
+  if (plans == "auto" || lists.usable()) return lists;
+  throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, "plans = mutable cannot be had on " + facts.id + " (" + facts.name + "): " + lists.why_not + "; set plans to auto",
+                     {{"where", "plans"}});
+}
+
 crucible_status open(crucible_str device_id, crucible_device** out) {
   return sdk::guard([&] {
     sdk::require(out != nullptr, "device.open: no place for the device");
@@ -39,6 +53,7 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     device->cache_dir = options().get_text("cache_dir");
     const DeviceFacts& facts = device->facts;
     const ProcessGuard guard;
+    device->mutable_lists = choose_plans(ze, facts);
     const ze::ContextDesc context_description;
     ze::Context context = nullptr;
     check(ze.zeContextCreate(facts.driver, &context_description, &context), "device.open: zeContextCreate for " + facts.id);
@@ -72,6 +87,7 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
                 {sdk::text_item("name", facts.name), sdk::text_item("vendor", "Intel"), sdk::text_item("driver", facts.version),
                  sdk::text_item("dialect", "spirv"), sdk::number_item("threads", facts.units),
                  sdk::number_item("largest_buffer_bytes", facts.largest_buffer_bytes), sdk::number_item("group_size", device->group_size),
+                 sdk::text_item("plans", device->mutable_lists.usable() ? "mutable" : "recorded (" + device->mutable_lists.why_not + ")"),
                  sdk::text_item("library", "none")});
     const auto note = [&](std::string_view text) { sdk::report(sink, user, {sdk::text_item("note", text)}); };
     if (!facts.rounds_division) note("the driver does not promise correctly rounded division and square root");
@@ -136,7 +152,7 @@ crucible_status score(crucible_str device_id, const crucible_kv* workload, std::
 crucible_status wait_idle(crucible_device* device, std::uint64_t timeout_ns) {
   return sdk::guard([&] {
     sdk::require(device != nullptr, "device.wait_idle: no device");
-    if (wait_for_queues(*device, timeout_ns)) return;
+    if (device->wait_for_queues(timeout_ns)) return;
     throw sdk::Failure(CRUCIBLE_E_CANCELLED, "device.wait_idle: a queue had work after " + std::to_string(timeout_ns) + " ns");
   });
 }

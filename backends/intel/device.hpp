@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "backends/intel/level_zero.hpp"
+#include "backends/intel/mutable_list.hpp"
 #include "plugins/abi/crucible_plugin.h"
-#include "plugins/sdk/ledger.hpp"
+#include "plugins/sdk/queue_table.hpp"
 
 namespace crucible_intel {
 
@@ -36,27 +37,18 @@ DeviceFacts find_device(const Functions& functions, crucible_str device_id);
 
 }  // namespace crucible_intel
 
-struct crucible_device {
+struct crucible_device : crucible::sdk::QueueOwner {
   const crucible_intel::Functions* ze = nullptr;
   crucible_intel::DeviceFacts facts;
   std::uint32_t group_size = 128;
   std::string cache_dir;
+  crucible_intel::MutableLists mutable_lists;
   crucible_intel::OwnedContext context;
   crucible_intel::OwnedQueue queue;  // closed lists
   crucible_intel::OwnedList now;     // an immediate, synchronous list: copies that are done on return
-  crucible::sdk::Ledger ledger;      // what was handed out: leaks are told when the device is closed
 
   std::mutex buffers_mutex;
   std::map<std::uint64_t, crucible_buffer*> buffers;  // by their addresses
 
   std::mutex run_mutex;  // queue, immediate list and kernel objects are for one thread at a time
-  std::mutex queues_mutex;
-  std::vector<crucible_queue*> queues;  // all that are open, for wait_idle
 };
-
-namespace crucible_intel {
-
-/// False when a queue of the device still has work after that time. queue.cpp
-bool wait_for_queues(crucible_device& device, std::uint64_t timeout_ns);
-
-}  // namespace crucible_intel

@@ -1,5 +1,7 @@
 // The plugin through the loader, by its one exported symbol. What needs a device runs on the emulated one of tests/emulators/intel, by Intel's
-// OpenCL driver for processors, and is skipped where that is missing.
+// OpenCL driver for processors, and is skipped where that is missing. CTest runs all of it several times: the plugin opens the emulator itself, or the
+// vendor's loader (CRUCIBLE_TEST_LEVEL_ZERO) with the emulator behind it, also under its validation layer, and a driver without mutable lists.
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -7,9 +9,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <numeric>
+#include <string_view>
 
 #include "core/kernel/schedule.hpp"
 #include "core/kernel/serialize_ir.hpp"
@@ -60,7 +65,25 @@ class Intel : public ::testing::Test {
     if (!opened) GTEST_SKIP() << opened.error().message;
     device_ = *opened;
   }
-  static Options options(const std::string& cache) { return {{"library", CRUCIBLE_EMULATED_LEVEL_ZERO}, {"cache_dir", cache}}; }
+  static Options options(const std::string& cache) {
+    const char* const loader = std::getenv("CRUCIBLE_TEST_LEVEL_ZERO");
+    return {{"library", loader != nullptr ? loader : CRUCIBLE_EMULATED_LEVEL_ZERO}, {"cache_dir", cache}};
+  }
+  /// By the rule that CTest sets.
+  static bool driver_has_mutable_lists() {
+    const char* const faults = std::getenv("CRUCIBLE_EMU_FAULTS");
+    return faults == nullptr || std::string_view(faults).find("ZE_experimental_mutable_command_list") == std::string_view::npos;
+  }
+  void reopen(Options options) {
+    device_ = nullptr;  // a plugin is started once, with one set of options
+    device_ = take(try_open(options));
+  }
+  std::string property(const std::string& name) const {
+    for (const auto& [key, value] : take(device_->properties())) {
+      if (key == name) return value;
+    }
+    return "";
+  }
 
   crucible_op launch(const Module& module, const KernelText& kernel, const std::vector<std::uint64_t>& places, std::size_t count) {
     crucible_op op = {};
@@ -121,6 +144,22 @@ TEST_F(Intel, TellsWhoItIs) {
   EXPECT_THAT(told["name"], HasSubstr("emulated"));
 }
 
+TEST_F(Intel, TheRunHasTheLibrariesThatItIsAbout) {
+  std::ifstream maps("/proc/self/maps");
+  const std::string all((std::istreambuf_iterator<char>(maps)), {});
+  const char* const checks = std::getenv("ZE_ENABLE_VALIDATION_LAYER");
+  const bool has_loader = std::getenv("CRUCIBLE_TEST_LEVEL_ZERO") != nullptr, is_validated = checks != nullptr && std::string_view(checks) == "1";
+  EXPECT_THAT(all, HasSubstr("libze_emulated.so"));
+  EXPECT_EQ(all.find("libze_loader.so") != std::string::npos, has_loader);
+  EXPECT_EQ(all.find("libze_validation_layer.so") != std::string::npos, is_validated);
+  if (!is_validated) return;
+  void* const loader = dlopen("libze_loader.so.1", RTLD_NOW | RTLD_NOLOAD);
+  ASSERT_NE(loader, nullptr);
+  std::uint32_t version = 0;
+  const auto get = reinterpret_cast<std::uint32_t (*)(void*, std::uint32_t*)>(dlsym(loader, "zeDriverGetApiVersion"));
+  EXPECT_EQ(get(nullptr, &version), 0x78000005u);  // ZE_RESULT_ERROR_INVALID_NULL_HANDLE, for which the emulator does not look
+}
+
 TEST_F(Intel, EveryItemIsDoneOnce) {
   for (const std::size_t count : {std::size_t{1}, std::size_t{127}, std::size_t{129}, std::size_t{10'007}}) {
     std::vector<float> values(count);
@@ -143,25 +182,94 @@ TEST_F(Intel, HalfPrecisionNeedsNoHelpOfTheDevice) {
   EXPECT_EQ(run(sums(3, DType::kF16), 3, values.size(), values), (std::vector<std::uint16_t>{0x4000, 0x7c00, 0x7c00, 0x0002, 0xc000}));
 }
 
-TEST_F(Intel, AChangedSlotRecordsTheListAgainAndAnEqualOneDoesNot) {
-  const KernelText kernel = sums(2, DType::kF32, true);
-  const Module module = take(Module::compile(device_, kernel::math_prelude(), std::span(&kernel, 1)));
-  Buffer buffer = take(Buffer::allocate(device_, 8, 64));
-  const std::vector<std::uint64_t> places = {buffer.address(), buffer.address() + 4};
-  const float one = 1;
-  ASSERT_TRUE(buffer.write(4, std::as_bytes(std::span(&one, 1))));
-  crucible_op op = launch(module, kernel, places, 1);
-  const crucible_scalar scalar = {.f64_bits = 0, .slot = 0, .reserved = 0};
-  op.scalars = &scalar;
-  op.scalar_count = 1;
-  Plan plan = take(Plan::build(device_, std::span(&op, 1), 1));
-  for (const double value : {3.0, 3.0, 5.0}) {
-    ASSERT_TRUE(plan.set_slots(std::span(&value, 1)));
-    ASSERT_TRUE(plan.replay());
-    float result = 0;
-    ASSERT_TRUE(buffer.read(0, std::as_writable_bytes(std::span(&result, 1))));
-    EXPECT_EQ(result, value);
+/// What plan.describe tells.
+std::map<std::string, std::string> describe(const Device& device, crucible_plan* plan) {
+  std::map<std::string, std::string> told;
+  const auto sink = [](void* user, const crucible_kv* items, std::uint32_t count) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const crucible_kv& item = items[i];
+      const std::string value = item.type == CRUCIBLE_V_STR ? std::string(item.s.data, item.s.size) : std::to_string(item.u);
+      (*static_cast<std::map<std::string, std::string>*>(user))[std::string(item.key.data, item.key.size)] = value;
+    }
+  };
+  EXPECT_TRUE(to_result(device.backend().plan_table().describe(plan, sink, &told), "describe"));
+  return told;
+}
+
+TEST_F(Intel, AChangedSlotIsPatchedOrRecordedAgainAndAnEqualOneIsNeither) {
+  for (const std::string plans : {"auto", "recorded"}) {
+    Options with = options("/dev/null");
+    with["plans"] = plans;
+    reopen(with);
+    const bool patches = plans == "auto" && driver_has_mutable_lists();
+    EXPECT_THAT(property("plans"), HasSubstr(patches ? "mutable" : "recorded ("));
+    // f16 takes its scalar as the bits of a half: what is patched is converted as what is recorded.
+    const KernelText kernel = sums(2, DType::kF16, true);
+    const Module module = take(Module::compile(device_, kernel::math_prelude(), std::span(&kernel, 1)));
+    Buffer buffer = take(Buffer::allocate(device_, 8, 64));
+    const std::vector<std::uint64_t> places = {buffer.address(), buffer.address() + 4};
+    const std::uint16_t one = 0x3c00;
+    ASSERT_TRUE(buffer.write(4, std::as_bytes(std::span(&one, 1))));
+    crucible_op op = launch(module, kernel, places, 1);
+    const crucible_scalar scalar = {.f64_bits = 0, .slot = 0, .reserved = 0};
+    op.scalars = &scalar;
+    op.scalar_count = 1;
+    const crucible_op list[] = {op, op};
+    const crucible_if_plan& table = device_->backend().plan_table();
+    crucible_plan* plan = nullptr;
+    ASSERT_TRUE(to_result(table.build(device_->handle(), list, 2, 1, &plan), "build"));
+    for (const auto& [value, bits] : {std::pair{3.0, 0x4200}, {3.0, 0x4200}, {5.0, 0x4500}}) {
+      ASSERT_TRUE(to_result(table.set_slots(plan, &value, 1), "set_slots"));
+      const auto replayed = to_result(table.replay(plan), "replay");
+      ASSERT_TRUE(replayed) << replayed.error().message;
+      std::uint16_t result = 0;
+      ASSERT_TRUE(buffer.read(0, std::as_writable_bytes(std::span(&result, 1))));
+      EXPECT_EQ(result, bits);
+    }
+    auto told = describe(*device_, plan);
+    EXPECT_EQ(told["recorded"], patches ? "1" : "2") << plans;
+    EXPECT_EQ(told["patched"], patches ? "2" : "0") << plans;  // once, in two launches
+    EXPECT_THAT(told["slots"], HasSubstr(patches ? "patched in the mutable command list" : "records the command list again: "));
+    EXPECT_TRUE(to_result(table.destroy(plan), "destroy"));
   }
+}
+
+TEST_F(Intel, MutableListsThatADriverDoesNotHaveAreRefusedWithTheReason) {
+  Options with = options("/dev/null");
+  with["plans"] = "mutable";
+  device_ = nullptr;
+  const auto opened = try_open(with);
+  ASSERT_EQ(bool(opened), driver_has_mutable_lists());
+  if (opened) return;
+  EXPECT_THAT(opened.error().message, HasSubstr("plans = mutable cannot be had on intel:0"));
+  EXPECT_THAT(opened.error().message, HasSubstr("the driver has no ZE_experimental_mutable_command_list; set plans to auto"));
+}
+
+TEST_F(Intel, DevicesOfOneDriverRunBesideEachOther) {
+  const auto devices = take(device_->backend().devices());
+  const char* const asked = std::getenv("CRUCIBLE_EMU_DEVICES");
+  ASSERT_EQ(devices.size(), asked == nullptr ? 1u : std::stoul(asked));
+  if (devices.size() < 2) GTEST_SKIP() << "one device (CTest sets CRUCIBLE_EMU_DEVICES for one of the runs)";
+  const std::shared_ptr<Device> first = device_;
+  auto backend = take(Backend::load(take(find_backend("intel")), options("/dev/null")));
+  const std::shared_ptr<Device> second = take(backend->open("intel:1"));
+  EXPECT_NE(first->info().uuid, second->info().uuid);
+  const std::vector<float> values = {1, 2, 3}, twice = {2, 4, 6};
+  EXPECT_EQ(run(sums(3, DType::kF32), 3, 3, values), twice);
+  device_ = second;
+  EXPECT_EQ(run(sums(3, DType::kF32), 3, 3, values), twice);
+  // The other's addresses are none of this one's.
+  const Buffer foreign = take(Buffer::allocate(first, 100, 64));
+  const std::uint64_t address = foreign.address();
+  crucible_op op = {};
+  op.struct_size = sizeof(op);
+  op.kind = CRUCIBLE_OP_FILL;
+  op.buffers = &address;
+  op.buffer_count = 1;
+  op.size = 1;
+  const auto plan = Plan::build(second, std::span(&op, 1), 0);
+  ASSERT_FALSE(plan);
+  EXPECT_THAT(plan.error().message, HasSubstr("buffers of intel:1"));
 }
 
 TEST_F(Intel, CompiledModulesAreKeptAndADamagedOneIsMadeAgain) {

@@ -43,6 +43,9 @@ std::unique_ptr<Functions> load(const std::string& library) {
     throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE, "the Level Zero library " + library + " lacks " + missing + ": version 1.0 or newer is needed",
                        {{"where", library}, {"need", "Level Zero 1.0"}});
   }
+#define CRUCIBLE_LEVEL_ZERO_FIND_OPTIONAL(name, ...) functions->name = reinterpret_cast<decltype(functions->name)>(dlsym(handle, #name));
+  CRUCIBLE_LEVEL_ZERO_OPTIONAL_FUNCTIONS(CRUCIBLE_LEVEL_ZERO_FIND_OPTIONAL)
+#undef CRUCIBLE_LEVEL_ZERO_FIND_OPTIONAL
   const ze::Result code = functions->zeInit(0);
   if (code == ze::Result::kSuccess) return functions;
   throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE,

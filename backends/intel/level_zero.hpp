@@ -16,6 +16,7 @@ static_assert(sizeof(void*) == 8, "the structs are laid out for 64 bits");
 struct Functions {
 #define CRUCIBLE_LEVEL_ZERO_MEMBER(name, ...) Result (*name)(__VA_ARGS__) = nullptr;
   CRUCIBLE_LEVEL_ZERO_FUNCTIONS(CRUCIBLE_LEVEL_ZERO_MEMBER)
+  CRUCIBLE_LEVEL_ZERO_OPTIONAL_FUNCTIONS(CRUCIBLE_LEVEL_ZERO_MEMBER)  // null: not there
 #undef CRUCIBLE_LEVEL_ZERO_MEMBER
 };
 

@@ -53,6 +53,26 @@ TEST(LevelZeroLayout, StructsAreTheVendors) {
   EXPECT_EQ(sizeof(GroupCount), sizeof(ze_group_count_t));
 }
 
+TEST(LevelZeroLayout, ExtensionsAreTheVendors) {
+  EXPECT_EQ(sizeof(ExtensionProperties), sizeof(ze_driver_extension_properties_t));
+  EXPECT_SAME_PLACE(ExtensionProperties, version, ze_driver_extension_properties_t, version);
+#ifdef ZE_MUTABLE_COMMAND_LIST_EXP_NAME  // headers of 1.9 or newer
+  EXPECT_STREQ(kMutableListExtension, ZE_MUTABLE_COMMAND_LIST_EXP_NAME);
+  EXPECT_EQ(sizeof(MutableListProperties), sizeof(ze_mutable_command_list_exp_properties_t));
+  EXPECT_SAME_PLACE(MutableListProperties, command_flags, ze_mutable_command_list_exp_properties_t, mutableCommandFlags);
+  EXPECT_EQ(sizeof(MutableListDesc), sizeof(ze_mutable_command_list_exp_desc_t));
+  EXPECT_EQ(sizeof(MutableCommandIdDesc), sizeof(ze_mutable_command_id_exp_desc_t));
+  EXPECT_EQ(sizeof(MutableCommandsDesc), sizeof(ze_mutable_commands_exp_desc_t));
+  EXPECT_EQ(sizeof(MutableArgumentDesc), sizeof(ze_mutable_kernel_argument_exp_desc_t));
+  EXPECT_SAME_PLACE(MutableArgumentDesc, command, ze_mutable_kernel_argument_exp_desc_t, commandId);
+  EXPECT_SAME_PLACE(MutableArgumentDesc, index, ze_mutable_kernel_argument_exp_desc_t, argIndex);
+  EXPECT_SAME_PLACE(MutableArgumentDesc, size, ze_mutable_kernel_argument_exp_desc_t, argSize);
+  EXPECT_SAME_PLACE(MutableArgumentDesc, value, ze_mutable_kernel_argument_exp_desc_t, pArgValue);
+  EXPECT_EQ(static_cast<std::uint32_t>(Structure::kMutableListProperties), std::uint32_t{ZE_STRUCTURE_TYPE_MUTABLE_COMMAND_LIST_EXP_PROPERTIES});
+  EXPECT_EQ(static_cast<std::uint32_t>(Structure::kMutableArgumentDesc), std::uint32_t{ZE_STRUCTURE_TYPE_MUTABLE_KERNEL_ARGUMENT_EXP_DESC});
+#endif
+}
+
 #define EXPECT_NUMBER(ours, theirs) EXPECT_EQ(static_cast<std::uint32_t>(ours), static_cast<std::uint32_t>(theirs)) << #theirs
 
 TEST(LevelZeroLayout, NumbersAreTheVendors) {

@@ -52,6 +52,11 @@ enum class Structure : std::uint32_t {
   kDeviceMemoryDesc = 0x15,
   kModuleDesc = 0x1b,
   kKernelDesc = 0x1d,
+  kMutableListProperties = 0x00020015,  // this and the next four: ZE_experimental_mutable_command_list, of interface 1.9
+  kMutableListDesc = 0x00020016,
+  kMutableCommandIdDesc = 0x00020017,
+  kMutableCommandsDesc = 0x00020018,
+  kMutableArgumentDesc = 0x00020019,
   kDeviceProperties12 = 0x00020006,  // timer_resolution is cycles per second, not nanoseconds per cycle
 };
 
@@ -64,6 +69,9 @@ inline constexpr std::uint32_t kHostVisible = 1, kKernelTimestamp = 4;          
 inline constexpr std::uint32_t kScopeHost = 4;                                     // EventDesc::signal
 inline constexpr std::uint32_t kSpirv = 0, kNative = 1;                            // ModuleDesc::format
 inline constexpr std::uint32_t kIndirectDevice = 2;                                // zeKernelSetIndirectAccess
+inline constexpr std::uint32_t kMutableArguments = 1;                              // MutableListProperties::command_flags, MutableCommandIdDesc::flags
+inline constexpr std::uint32_t kHandleOfList = 4;                                  // zelLoaderTranslateHandle
+inline constexpr const char* kMutableListExtension = "ZE_experimental_mutable_command_list";
 
 struct DriverProperties {
   Structure type = Structure::kDriverProperties;
@@ -159,13 +167,46 @@ struct KernelTimestamp {
 struct GroupCount {
   std::uint32_t x = 1, y = 1, z = 1;
 };
+struct ExtensionProperties {
+  char name[256] = {};
+  std::uint32_t version = 0;
+};
+struct MutableListProperties {  // behind DeviceProperties::next
+  Structure type = Structure::kMutableListProperties;
+  void* next = nullptr;
+  std::uint32_t list_flags = 0, command_flags = 0;
+};
+struct MutableListDesc {  // behind ListDesc::next
+  Structure type = Structure::kMutableListDesc;
+  const void* next = nullptr;
+  std::uint32_t flags = 0;
+};
+struct MutableCommandIdDesc {
+  Structure type = Structure::kMutableCommandIdDesc;
+  const void* next = nullptr;
+  std::uint32_t flags = kMutableArguments;
+};
+struct MutableCommandsDesc {  // what changes is a chain behind `next`
+  Structure type = Structure::kMutableCommandsDesc;
+  const void* next = nullptr;
+  std::uint32_t flags = 0;
+};
+struct MutableArgumentDesc {
+  Structure type = Structure::kMutableArgumentDesc;
+  const void* next = nullptr;
+  std::uint64_t command = 0;
+  std::uint32_t index = 0;
+  std::size_t size = 0;
+  const void* value = nullptr;
+};
 
-// All functions that are called: name, parameters. Everything is in version 1.0.
+// All functions that are called always: name, parameters. Everything is in version 1.0.
 #define CRUCIBLE_LEVEL_ZERO_FUNCTIONS(X)                                                                                     \
   X(zeInit, std::uint32_t)                                                                                                    \
   X(zeDriverGet, std::uint32_t*, Driver*)                                                                                     \
   X(zeDriverGetApiVersion, Driver, std::uint32_t*)                                                                            \
   X(zeDriverGetProperties, Driver, DriverProperties*)                                                                         \
+  X(zeDriverGetExtensionProperties, Driver, std::uint32_t*, ExtensionProperties*)                                             \
   X(zeDeviceGet, Driver, std::uint32_t*, Device*)                                                                             \
   X(zeDeviceGetProperties, Device, DeviceProperties*)                                                                         \
   X(zeDeviceGetComputeProperties, Device, ComputeProperties*)                                                                 \
@@ -203,5 +244,12 @@ struct GroupCount {
   X(zeKernelSetGroupSize, Kernel, std::uint32_t, std::uint32_t, std::uint32_t)                                                \
   X(zeKernelSetIndirectAccess, Kernel, std::uint32_t)                                                                         \
   X(zeKernelSetArgumentValue, Kernel, std::uint32_t, std::size_t, const void*)
+
+// What newer loaders have beside: a loader without them does.
+#define CRUCIBLE_LEVEL_ZERO_OPTIONAL_FUNCTIONS(X)                               \
+  X(zeDriverGetExtensionFunctionAddress, Driver, const char*, void**)           \
+  X(zelLoaderTranslateHandle, std::uint32_t, void*, void**)                     \
+  X(zeCommandListGetNextCommandIdExp, List, const MutableCommandIdDesc*, std::uint64_t*) \
+  X(zeCommandListUpdateMutableCommandsExp, List, const MutableCommandsDesc*)
 
 }  // namespace crucible_intel::ze

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <bit>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 
 #include "backends/intel/tables.hpp"
 #include "plugins/sdk/error.hpp"
@@ -38,7 +40,10 @@ void read_launch(crucible_plan& plan, std::uint32_t index, const crucible_op& op
     result.scalars.push_back(std::bit_cast<double>(scalar.f64_bits));
     if (scalar.slot == CRUCIBLE_SLOT_NONE) continue;
     if (scalar.slot >= plan.slot_count) invalid(index, "slot " + std::to_string(scalar.slot) + " of " + std::to_string(plan.slot_count));
-    plan.slot_uses.push_back({scalar.slot, index, i});
+    const auto takes = [&](const Parameter& parameter) { return parameter.kind == ParameterKind::kScalar && parameter.index == i; };
+    const auto parameter = std::ranges::find_if(kernel.parameters, takes);
+    plan.slot_uses.push_back({scalar.slot, index, i, static_cast<std::uint32_t>(parameter - kernel.parameters.begin())});
+    result.has_slots = true;
   }
   result.group_size = std::min(device.group_size, device.facts.group_size);
   const std::int64_t groups = (op.grid + result.group_size - 1) / result.group_size;
@@ -121,17 +126,23 @@ void append_op(const Functions& ze, ze::List list, const PlanOp& op, ze::Event e
   check(ze.zeCommandListAppendLaunchKernel(list, op.kernel->object.get(), &groups, event, 0, nullptr), "zeCommandListAppendLaunchKernel of " + op.kernel->name);
 }
 
-/// The caller holds the device's run mutex. `events`: one per op, or none.
-OwnedList record(const crucible_plan& plan, const std::vector<OwnedEvent>& events) {
+bool is_patched(const crucible_plan& plan) { return plan.device->mutable_lists.usable() && !plan.slot_uses.empty(); }
+
+/// The caller holds the device's run mutex. `events`: one per op, or none. Where slots are patched, the ops get their numbers in the list.
+OwnedList record(crucible_plan& plan, const std::vector<OwnedEvent>& events) {
   const crucible_device& device = *plan.device;
   const Functions& ze = *device.ze;
+  const bool is_mutable = events.empty() && is_patched(plan);
+  const ze::MutableListDesc mutable_description;
   ze::ListDesc description;
   description.ordinal = device.facts.queue_group;
+  if (is_mutable) description.next = &mutable_description;
   ze::List made = nullptr;
   check(ze.zeCommandListCreate(device.context.get(), device.facts.device, &description, &made), "plan: zeCommandListCreate");
   OwnedList list(ze, made);
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
     if (is_empty(plan.ops[i])) continue;
+    if (is_mutable && plan.ops[i].has_slots) plan.ops[i].command = next_command_id(device.mutable_lists, made);
     append_op(ze, made, plan.ops[i], events.empty() ? nullptr : events[i].get());
     // Commands of a list may overlap; each op may read what the one before wrote.
     check(ze.zeCommandListAppendBarrier(made, nullptr, 0, nullptr), "plan: zeCommandListAppendBarrier");
@@ -161,6 +172,18 @@ crucible_status build(crucible_device* device, const crucible_op* ops, std::uint
   });
 }
 
+/// A list that cannot be changed is dropped: the next replay records it with the new scalars.
+void patch(crucible_plan& plan, std::span<const ArgumentChange> changes) {
+  crucible_device& device = *plan.device;
+  const std::lock_guard lock(device.run_mutex);
+  if (plan.list.get() == nullptr) return;
+  OwnedList list = std::exchange(plan.list, {});
+  if (!is_patched(plan)) return;
+  change_arguments(*device.ze, device.mutable_lists, list.get(), changes);
+  plan.patched += changes.size();
+  plan.list = std::move(list);
+}
+
 crucible_status set_slots(crucible_plan* plan, const double* values, std::uint32_t count) {
   return sdk::guard([&] {
     sdk::require(plan != nullptr && (values != nullptr || count == 0), "plan.set_slots: no plan or no values");
@@ -168,13 +191,17 @@ crucible_status set_slots(crucible_plan* plan, const double* values, std::uint32
       throw sdk::Failure(CRUCIBLE_E_INVALID_ARGUMENT,
                          "plan.set_slots: " + std::to_string(count) + " values for " + std::to_string(plan->slot_count) + " slots");
     }
-    bool changed = false;
+    std::vector<ArgumentChange> changes;
     for (const SlotUse& use : plan->slot_uses) {
-      double& scalar = plan->ops[use.op].scalars[use.scalar];
-      changed |= std::bit_cast<std::uint64_t>(scalar) != std::bit_cast<std::uint64_t>(values[use.slot]);
+      PlanOp& op = plan->ops[use.op];
+      double& scalar = op.scalars[use.scalar];
+      if (std::bit_cast<std::uint64_t>(scalar) == std::bit_cast<std::uint64_t>(values[use.slot])) continue;
       scalar = values[use.slot];
+      if (is_empty(op)) continue;
+      const Parameter& parameter = op.kernel->parameters[use.parameter];
+      changes.push_back({op.command, use.parameter, parameter.size(), scalar_bits(parameter, scalar)});
     }
-    if (changed) plan->list = OwnedList();
+    if (!changes.empty()) patch(*plan, changes);
   });
 }
 
@@ -239,9 +266,12 @@ crucible_status destroy(crucible_plan* plan) {
 crucible_status describe(crucible_plan* plan, crucible_kv_sink sink, void* user) {
   return sdk::guard([&] {
     sdk::require(plan != nullptr && sink != nullptr, "plan.describe: no plan or no function to report to");
+    const MutableLists& lists = plan->device->mutable_lists;
+    const std::string slots = lists.usable() ? "a changed slot is patched in the mutable command list"
+                                             : "a changed slot records the command list again: " + lists.why_not;
     sdk::report(sink, user,
                 {sdk::text_item("form", "native"), sdk::number_item("ops", plan->ops.size()), sdk::number_item("recorded", plan->recorded),
-                 sdk::text_item("slots", "a changed slot records the command list again")});
+                 sdk::number_item("patched", plan->patched), sdk::text_item("slots", slots)});
   });
 }
 

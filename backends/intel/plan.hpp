@@ -1,5 +1,5 @@
-// A plan: the host's list of ops as one closed command list, which a replay executes as it is. Scalars are captured in it, so a changed slot means
-// that the list is recorded again; Level Zero's mutable lists would patch it.
+// A plan: the host's list of ops as one closed command list, which a replay executes as it is. Scalars are captured in it: a changed slot is patched
+// where the driver has mutable command lists, elsewhere the list is recorded again.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,13 @@ struct PlanOp {
   std::vector<Place> places;                // they keep the memory alive
   std::uint64_t size = 0;                   // COPY, FILL: bytes
   std::uint8_t pattern = 0;                 // FILL
+  bool has_slots = false;                   // LAUNCH
+  std::uint64_t command = 0;                // LAUNCH with slots: its number in a mutable list
 };
 
 struct SlotUse {
   std::uint32_t slot, op, scalar;
+  std::uint32_t parameter;  // of the kernel: where the scalar goes
 };
 
 /// All ops in order, done on return. Threads: any.
@@ -37,6 +40,6 @@ struct crucible_plan {
   std::vector<crucible_intel::PlanOp> ops;
   std::vector<crucible_intel::SlotUse> slot_uses;
   std::uint32_t slot_count = 0;
-  crucible_intel::OwnedList list;  // closed; none: to be recorded
-  std::uint64_t recorded = 0;      // how often
+  crucible_intel::OwnedList list;           // closed; none: to be recorded
+  std::uint64_t recorded = 0, patched = 0;  // how often; arguments
 };

@@ -61,6 +61,11 @@ Result zeDeviceGet(Driver, std::uint32_t* count, Device* devices) {
 Result zeDeviceGetProperties(Device device, DeviceProperties* properties) {
   if (properties->structure != Structure::kDeviceProperties12) return Result::kInvalidArgument;
   void* const next = properties->next;
+  if (auto* lists = static_cast<MutableListProperties*>(next); lists != nullptr) {
+    if (lists->type != Structure::kMutableListProperties) return Result::kInvalidArgument;
+    lists->list_flags = 0;
+    lists->command_flags = kMutableArguments;
+  }
   *properties = DeviceProperties();
   properties->next = next;
   properties->type = kGpu;
@@ -111,6 +116,12 @@ Result zeDeviceGetCommandQueueGroupProperties(Device, std::uint32_t* count, Queu
   properties->flags = kGroupComputes;
   properties->max_fill_pattern = 16;
   properties->queues = 4;
+  return Result::kSuccess;
+}
+
+/// Every emulated device reaches every other one's memory.
+Result zeDeviceCanAccessPeer(Device, Device, std::uint8_t* answer) {
+  *answer = 1;
   return Result::kSuccess;
 }
 

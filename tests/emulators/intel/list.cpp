@@ -1,7 +1,8 @@
-// Command lists, queues and events. What is appended captures its arguments; a queue is a thread, so that a missing wait shows.
+// Command lists and queues. What is appended captures its arguments; a queue is a thread, so that a missing wait shows.
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "tests/emulators/intel/machine.hpp"
 
@@ -12,31 +13,42 @@ using crucible::emulator::Action;
 using crucible::emulator::faults;
 using crucible::emulator::Machine;
 using crucible::emulator::machine;
+using crucible::emulator::MemoryError;
 using crucible::emulator::now_ns;
 using crucible::emulator::present_state;
+using crucible::emulator::signal;
 using crucible::emulator::Site;
+using crucible::emulator::wait_for;
 
 namespace {
 
-/// Appends the command, or runs it at once on an immediate list, all of which are synchronous here.
-Result append(List list, Event event, std::function<void()> command) {
-  if (list->is_closed) {
+/// Appends the command, or runs it at once on an immediate list, all of which are synchronous here. It begins when all of `waits` are signalled.
+Result append(List list, Event event, std::uint32_t wait_count, Event* waits, std::function<void()> command) {
+  if (list->state != ListState::kOpen) {
     faults().note("a command is appended to a closed list");
     return Result::kInvalidArgument;
   }
-  auto timed = [event, command = std::move(command)] {
+  if (wait_count != 0 && waits == nullptr) return Result::kInvalidArgument;
+  auto timed = [event, before = std::vector<Event>(waits, waits + wait_count), command = std::move(command)] {
+    wait_for(before);
     const std::uint64_t start = now_ns();
     if (!machine()->is_lost) command();
-    if (event == nullptr) return;
-    event->start = start;
-    event->end = now_ns();
+    if (event != nullptr) signal(event, start);
   };
   if (!list->is_immediate) {
-    list->commands->push_back(std::move(timed));
+    list->commands->all.push_back(std::move(timed));
     return Result::kSuccess;
   }
   timed();
   return present_state();
+}
+
+/// False for bytes of a device's allocation that go past its end or were freed. Memory of the host is not known here.
+bool is_whole(const void* address, std::size_t size) {
+  const auto found = machine()->memory->check(reinterpret_cast<std::uint64_t>(address) | EMU_TAG, size);
+  if (found || found.error() == MemoryError::kNotAllocated) return true;
+  faults().note("a command of " + std::to_string(size) + " bytes goes past an allocation's end, or to one that was freed");
+  return false;
 }
 
 void copy(void* to, const void* from, std::size_t size) {
@@ -81,7 +93,10 @@ extern "C" {
 
 Result zeCommandListCreate(Context, Device, const ListDesc* description, List* list) {
   if (description->type != Structure::kListDesc || description->ordinal != 0) return Result::kInvalidArgument;
+  const auto* behind = static_cast<const MutableListDesc*>(description->next);
+  if (behind != nullptr && behind->type != Structure::kMutableListDesc) return Result::kInvalidArgument;
   *list = new ListObject;
+  (*list)->is_mutable = behind != nullptr;
   return present_state();
 }
 
@@ -99,35 +114,39 @@ Result zeCommandListDestroy(List list) {
 
 Result zeCommandListClose(List list) {
   if (const auto rule = faults().hit(Site::kRecord)) act(*rule);
-  list->is_closed = true;
+  list->state = ListState::kClosed;
   return present_state();
 }
 
-Result zeCommandListAppendBarrier(List list, Event event, std::uint32_t, Event*) {
-  return append(list, event, [] {});
+Result zeCommandListAppendBarrier(List list, Event event, std::uint32_t count, Event* waits) {
+  return append(list, event, count, waits, [] {});
 }
 
-Result zeCommandListAppendMemoryCopy(List list, void* to, const void* from, std::size_t size, Event event, std::uint32_t, Event*) {
-  if (to == nullptr || from == nullptr) return Result::kInvalidArgument;
-  return append(list, event, [=] { copy(to, from, size); });
+/// Also from one device to another: all of them have their memory in this process.
+Result zeCommandListAppendMemoryCopy(List list, void* to, const void* from, std::size_t size, Event event, std::uint32_t count, Event* waits) {
+  if (to == nullptr || from == nullptr || !is_whole(to, size) || !is_whole(from, size)) return Result::kInvalidArgument;
+  return append(list, event, count, waits, [=] { copy(to, from, size); });
 }
 
-Result zeCommandListAppendMemoryFill(List list, void* to, const void* pattern, std::size_t pattern_size, std::size_t size, Event event, std::uint32_t,
-                                     Event*) {
-  if (to == nullptr || pattern == nullptr || pattern_size == 0 || size % pattern_size != 0) return Result::kInvalidArgument;
+Result zeCommandListAppendMemoryFill(List list, void* to, const void* pattern, std::size_t pattern_size, std::size_t size, Event event, std::uint32_t count,
+                                     Event* waits) {
+  if (to == nullptr || pattern == nullptr || pattern_size == 0 || size % pattern_size != 0 || !is_whole(to, size)) return Result::kInvalidArgument;
   const std::string bytes(static_cast<const char*>(pattern), pattern_size);
-  return append(list, event, [=] {
+  return append(list, event, count, waits, [=] {
     for (std::size_t i = 0; i < size; ++i) static_cast<char*>(to)[i] = bytes[i % bytes.size()];
   });
 }
 
-Result zeCommandListAppendLaunchKernel(List list, Kernel kernel, const GroupCount* groups, Event event, std::uint32_t, Event*) {
+Result zeCommandListAppendLaunchKernel(List list, Kernel kernel, const GroupCount* groups, Event event, std::uint32_t count, Event* waits) {
   for (std::size_t i = 0; i < kernel->arguments.size(); ++i) {
     if (kernel->arguments[i]) continue;
     faults().note("argument " + std::to_string(i) + " of " + kernel->name + " was never set");
     return Result::kInvalidArgument;
   }
-  return append(list, event, [captured = *kernel, count = *groups] { launch(captured, count); });
+  const auto captured = std::make_shared<Launch>(*kernel, *groups);
+  const Result code = append(list, event, count, waits, [captured] { launch(captured->kernel, captured->groups); });
+  if (code == Result::kSuccess && list->next_id != 0) list->launches[std::exchange(list->next_id, 0)] = captured;
+  return code;
 }
 
 Result zeCommandQueueCreate(Context, Device, const QueueDesc* description, Queue* queue) {
@@ -144,12 +163,14 @@ Result zeCommandQueueDestroy(Queue queue) {
 Result zeCommandQueueExecuteCommandLists(Queue queue, std::uint32_t count, List* lists, Fence) {
   if (const auto rule = faults().hit(Site::kSubmit)) act(*rule);
   for (std::uint32_t i = 0; i < count; ++i) {
-    if (!lists[i]->is_closed) {
+    if (lists[i]->state != ListState::kClosed) {
       faults().note("a list is executed before it is closed");
       return Result::kInvalidArgument;
     }
+    ++lists[i]->commands->running;
     queue->stream.push([commands = lists[i]->commands] {
-      for (const auto& command : *commands) command();
+      for (const auto& command : commands->all) command();
+      --commands->running;
     });
   }
   return present_state();
@@ -159,34 +180,6 @@ Result zeCommandQueueSynchronize(Queue queue, std::uint64_t) {
   if (const auto rule = faults().hit(Site::kSync)) act(*rule);
   queue->stream.synchronize();
   return present_state();
-}
-
-Result zeEventPoolCreate(Context, const EventPoolDesc* description, std::uint32_t, Device*, EventPool* pool) {
-  if (description->type != Structure::kEventPoolDesc || (description->flags & kKernelTimestamp) == 0) return Result::kInvalidArgument;
-  *pool = new EventPoolObject{description->count};
-  return present_state();
-}
-
-Result zeEventPoolDestroy(EventPool pool) {
-  delete pool;
-  return Result::kSuccess;
-}
-
-Result zeEventCreate(EventPool pool, const EventDesc* description, Event* event) {
-  if (description->type != Structure::kEventDesc || description->index >= pool->count) return Result::kInvalidArgument;
-  *event = new EventObject;
-  return Result::kSuccess;
-}
-
-Result zeEventDestroy(Event event) {
-  delete event;
-  return Result::kSuccess;
-}
-
-Result zeEventQueryKernelTimestamp(Event event, KernelTimestamp* stamp) {
-  if (event->end == 0) return Result::kNotReady;
-  *stamp = {event->start, event->end, event->start, event->end};
-  return Result::kSuccess;
 }
 
 }  // extern "C"

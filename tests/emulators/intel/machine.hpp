@@ -51,6 +51,10 @@ Result present_state();
 /// What a fired rule does besides failing: waits, loses the device.
 void act(const Rule& rule);
 std::uint64_t now_ns();
+/// Waits until all are signalled or the device is lost. event.cpp
+void wait_for(const std::vector<crucible_intel::ze::Event>& events);
+/// event.cpp
+void signal(crucible_intel::ze::Event event, std::uint64_t start_ns);
 
 /// What a kernel takes, as its SPIR-V says.
 struct KernelParameter {
@@ -70,6 +74,7 @@ struct ContextObject {};
 struct EventPoolObject {
   std::uint32_t count = 0;
 };
+/// Signalled when `end` is not 0.
 struct EventObject {
   std::atomic<std::uint64_t> start = 0, end = 0;
 };
@@ -88,9 +93,23 @@ struct KernelObject {
   std::vector<std::optional<std::uint64_t>> arguments;
   std::uint32_t group[3] = {1, 1, 1};
 };
+/// A launch with the arguments that its kernel had when it was appended, or was given since.
+struct Launch {
+  KernelObject kernel;
+  GroupCount groups;
+};
+/// What a queue runs; it may outlive the list.
+struct Commands {
+  std::vector<std::function<void()>> all;
+  std::atomic<int> running = 0;
+};
+enum class ListState { kOpen, kClosed, kChanged };  // changed: to be closed again before it is executed
 struct ListObject {
-  std::shared_ptr<std::vector<std::function<void()>>> commands = std::make_shared<std::vector<std::function<void()>>>();
-  bool is_closed = false, is_immediate = false;
+  std::shared_ptr<Commands> commands = std::make_shared<Commands>();
+  ListState state = ListState::kOpen;
+  bool is_immediate = false, is_mutable = false;
+  std::map<std::uint64_t, std::shared_ptr<Launch>> launches;  // by their numbers; null: handed out, not appended yet
+  std::uint64_t next_id = 0;                                  // handed out for the command that comes next
 };
 struct QueueObject {
   crucible::emulator::Stream stream;
