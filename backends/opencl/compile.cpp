@@ -33,7 +33,7 @@ Source read_source(const crucible_device& device, const std::string& name, const
     throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "kernel " + name + " comes without kernel IR", {{"kernel", name}});
   }
   const sdk::Kernel kernel = sdk::read_kernel(source.ir, source.ir_size);
-  const Buffers buffers = choose_buffers(kernel, device.facts.parameter_bytes);
+  const Buffers buffers = choose_buffers(kernel, device.facts.parameter_bytes, device.memory.kind != MemoryKind::kBuffers);
   const std::uint64_t bytes = argument_bytes(kernel, buffers);
   if (bytes > device.facts.parameter_bytes) {
     throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED,

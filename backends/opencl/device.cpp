@@ -41,6 +41,36 @@ void require_usable(const DeviceFacts& facts) {
   }
 }
 
+/// As the option `plans` says. Errors: UNAVAILABLE when it asks for what the driver does not have.
+void choose_plans(crucible_device& device) {
+  const std::string plans = options().get_text("plans");
+  device.only_command_buffers = plans == "command_buffer";
+  if (plans == "queue") {
+    device.command_buffers.why_not = "the option plans is queue";
+    return;
+  }
+  device.command_buffers = find_command_buffers(*device.cl, device.facts);
+  CommandBufferFunctions& found = device.command_buffers;
+  if (!device.only_command_buffers && found.usable()) {
+    // Measured (README): for a command buffer both drivers for processors take up to twice as long as for its commands.
+    if (device.facts.is_processor()) found.why_not = "by the option auto a processor's driver gets the commands one by one, which takes it less time";
+    if (!found.can_change() && found.usable()) found.why_not = found.why_not_change;
+  }
+  if (device.command_buffers.usable() || !device.only_command_buffers) return;
+  throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE,
+                     "plans = command_buffer cannot be had on " + device.facts.id + " (" + device.facts.name + ", " + device.facts.platform_name + "): " +
+                         device.command_buffers.why_not + "; set plans to auto",
+                     {{"where", "plans"}});
+}
+
+/// What a plan becomes.
+std::string plans_text(const crucible_device& device) {
+  const CommandBufferFunctions& buffers = device.command_buffers;
+  if (!buffers.usable()) return "queue (" + buffers.why_not + ")";
+  if (buffers.can_change()) return "command_buffer " + version_text(buffers.version) + ", slots patched (mutable dispatch " + version_text(buffers.mutable_version) + ")";
+  return "command_buffer " + version_text(buffers.version) + ", a changed slot records it again (" + buffers.why_not_change + ")";
+}
+
 crucible_status open(crucible_str device_id, crucible_device** out) {
   return sdk::guard([&] {
     sdk::require(out != nullptr, "device.open: no place for the device");
@@ -54,6 +84,8 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     const bool chunks = mapping == "chunks" || (mapping == "auto" && facts.is_processor());
     device->mapping = chunks ? Mapping::kChunks : Mapping::kItems;
     device->cache_dir = options().get_text("cache_dir");
+    device->memory = choose_memory(cl, facts, options().get_text("memory"));
+    choose_plans(*device);
     const ProcessGuard process;
     const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
                                                 reinterpret_cast<cl_context_properties>(facts.platform), 0};
@@ -85,6 +117,7 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
                  sdk::number_item("threads", facts.units), sdk::number_item("register_bytes", facts.register_bytes),
                  sdk::number_item("largest_buffer_bytes", facts.largest_buffer_bytes),
                  sdk::text_item("mapping", device->mapping == Mapping::kChunks ? "chunks" : "items"),
+                 sdk::text_item("memory", name(device->memory.kind)), sdk::text_item("plans", plans_text(*device)),
                  sdk::text_item("library", "none (OpenCL has none)")});
     if (!facts.rounds_division) {
       sdk::report(sink, user,
@@ -151,7 +184,7 @@ crucible_status score(crucible_str device_id, const crucible_kv* workload, std::
 crucible_status wait_idle(crucible_device* device, std::uint64_t timeout_ns) {
   return sdk::guard([&] {
     sdk::require(device != nullptr, "device.wait_idle: no device");
-    if (wait_for_queues(*device, timeout_ns)) return;
+    if (device->wait_for_queues(timeout_ns)) return;
     throw sdk::Failure(CRUCIBLE_E_CANCELLED,
                        "device.wait_idle: a queue had work after " + std::to_string(timeout_ns) + " ns");
   });

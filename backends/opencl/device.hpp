@@ -8,9 +8,11 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/opencl/command_buffer.hpp"
+#include "backends/opencl/memory_kind.hpp"
 #include "backends/opencl/opencl.hpp"
 #include "plugins/abi/crucible_plugin.h"
-#include "plugins/sdk/ledger.hpp"
+#include "plugins/sdk/queue_table.hpp"
 
 namespace crucible_opencl {
 
@@ -31,9 +33,12 @@ struct DeviceFacts {
   std::uint64_t units = 1, megahertz = 0, memory_bytes = 0, largest_buffer_bytes = 0, parameter_bytes = 0;
   std::uint64_t register_bytes = 0;  // of a processor's vector registers; 0: unknown
   bool has_compiler = false, rounds_division = false;
+  cl_device_svm_capabilities shared_memory = 0;  // shared virtual memory; 0: none
 
   bool is_processor() const { return (type & CL_DEVICE_TYPE_CPU) != 0; }
   bool has(std::string_view extension) const;
+  /// 0 where the driver does not tell: before OpenCL 3.0.
+  cl_version version_of(const Functions& cl, std::string_view extension) const;
   bool has_f64() const { return has("cl_khr_fp64"); }
 };
 
@@ -44,28 +49,22 @@ DeviceFacts find_device(const Functions& cl, crucible_str device_id);
 
 }  // namespace crucible_opencl
 
-struct crucible_device {
+struct crucible_device : crucible::sdk::QueueOwner {
   const crucible_opencl::Functions* cl = nullptr;
   crucible_opencl::DeviceFacts facts;
   crucible_opencl::Mapping mapping = crucible_opencl::Mapping::kItems;
   std::string cache_dir;
   crucible_opencl::Context context;
   crucible_opencl::Queue queue;  // in order, with profiling
-  crucible::sdk::Ledger ledger;  // what was handed out: leaks are told when the device is closed
+  crucible_opencl::DeviceMemory memory;
+  crucible_opencl::CommandBufferFunctions command_buffers;
+  bool only_command_buffers = false;  // the option `plans` asks for them: a plan that cannot be one is an error
 
-  // Addresses are numbers that only this plugin gives a meaning: the key of a buffer, and how far inside.
+  // Addresses are pointers, or numbers that only this plugin gives a meaning: the key of a buffer, and how far inside.
   std::mutex buffers_mutex;
   std::map<std::uint64_t, crucible_buffer*> buffers;
-  std::uint64_t next_address = std::uint64_t{1} << 40;
+  std::uint64_t next_address = std::uint64_t{1} << 40;  // where they are no pointers
 
   std::mutex run_mutex;  // one plan runs at a time
-  std::mutex queues_mutex;
-  std::vector<crucible_queue*> queues;  // all that are open, for wait_idle
 };
 
-namespace crucible_opencl {
-
-/// False when a queue of the device still has work after that time. queue.cpp
-bool wait_for_queues(crucible_device& device, std::uint64_t timeout_ns);
-
-}  // namespace crucible_opencl

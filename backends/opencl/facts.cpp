@@ -1,6 +1,7 @@
 // Asking all platforms for their devices: see device.hpp.
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 
 #include "backends/opencl/device.hpp"
 #include "plugins/sdk/error.hpp"
@@ -84,6 +85,7 @@ DeviceFacts facts_of(const Functions& cl, cl_platform_id platform, cl_device_id 
   facts.memory_bytes = device_number<cl_ulong>(cl, device, CL_DEVICE_GLOBAL_MEM_SIZE);
   facts.largest_buffer_bytes = device_number<cl_ulong>(cl, device, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
   facts.parameter_bytes = device_number<std::size_t>(cl, device, CL_DEVICE_MAX_PARAMETER_SIZE);
+  facts.shared_memory = device_number<cl_device_svm_capabilities>(cl, device, CL_DEVICE_SVM_CAPABILITIES);
   facts.has_compiler = device_number<cl_bool>(cl, device, CL_DEVICE_COMPILER_AVAILABLE) != CL_FALSE;
   facts.rounds_division = (device_number<cl_device_fp_config>(cl, device, CL_DEVICE_SINGLE_FP_CONFIG) &
                            CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
@@ -94,6 +96,16 @@ DeviceFacts facts_of(const Functions& cl, cl_platform_id platform, cl_device_id 
 
 bool DeviceFacts::has(std::string_view extension) const {
   return (" " + extensions + " ").find(" " + std::string(extension) + " ") != std::string::npos;
+}
+
+cl_version DeviceFacts::version_of(const Functions& cl, std::string_view extension) const {
+  std::size_t size = 0;
+  if (cl.clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS_WITH_VERSION, 0, nullptr, &size) != CL_SUCCESS) return 0;
+  std::vector<cl_name_version> all(size / sizeof(cl_name_version));
+  if (all.empty() || cl.clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS_WITH_VERSION, size, all.data(), nullptr) != CL_SUCCESS) return 0;
+  const auto is_it = [&](const cl_name_version& one) { return extension == std::string_view(one.name, strnlen(one.name, sizeof one.name)); };
+  const auto found = std::ranges::find_if(all, is_it);
+  return found == all.end() ? 0 : found->version;
 }
 
 std::vector<DeviceFacts> list_devices(const Functions& cl) {

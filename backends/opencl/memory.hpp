@@ -1,30 +1,49 @@
 // Buffers of a device, and what an address means.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "backends/opencl/device.hpp"
 
 struct crucible_buffer {
   crucible_device* device = nullptr;
-  crucible_opencl::Memory memory;
+  std::shared_ptr<crucible_opencl::Allocation> allocation;
   std::uint64_t address = 0, size = 0;
+  std::uint64_t offset = 0;  // of the address in the allocation
 };
 
 namespace crucible_opencl {
 
 /// A place inside a buffer; it keeps the buffer's memory alive.
 struct Place {
-  Memory memory;
+  std::shared_ptr<Allocation> allocation;
   std::uint64_t offset = 0;
   std::uint64_t left = 0;  // bytes from there to the buffer's end
+
+  cl_mem memory() const { return allocation->memory(); }
+  char* pointer() const { return allocation->pointer() + offset; }
 };
 
 /// Where `address` is. Threads: any. Errors: INVALID_ARGUMENT when it is in no buffer of the device.
 Place find_place(crucible_device& device, std::uint64_t address);
 
+/// Memory of the device's kind with these bytes in it, done on return: tables of kernels. Errors: the driver's.
+std::shared_ptr<Allocation> make_table(crucible_device& device, const std::vector<cl_ulong>& numbers);
+
+/// A filling as commands: a pattern must divide place and size, and a wide one is many times faster, so the ends are done apart.
+struct FillPiece {
+  std::uint64_t from = 0, to = 0;  // from the beginning of the range; equal: nothing
+  std::size_t width = 1;           // bytes of the pattern
+};
+std::array<FillPiece, 3> fill_pieces(const Place& place, std::uint64_t size);
+std::array<std::uint8_t, 16> fill_pattern(std::uint8_t byte);
+
 /// Enqueues the filling of a range with one byte. Where `events` is given, what was enqueued is appended.
-void enqueue_fill(crucible_device& device, cl_mem memory, std::uint64_t offset, std::uint64_t size, std::uint8_t byte,
-                  std::vector<Event>* events = nullptr);
+void enqueue_fill(crucible_device& device, const Place& place, std::uint64_t size, std::uint8_t byte, std::vector<Event>* events = nullptr);
+/// The same for a copy of at least one byte.
+void enqueue_copy(crucible_device& device, const Place& to, const Place& from, std::uint64_t size, std::vector<Event>* events = nullptr);
 
 }  // namespace crucible_opencl

@@ -41,6 +41,9 @@ std::unique_ptr<Functions> load(const std::string& library) {
   if (functions->name == nullptr) missing += std::string(missing.empty() ? "" : ", ") + #name;
   CRUCIBLE_OPENCL_FUNCTIONS(CRUCIBLE_OPENCL_FIND)
 #undef CRUCIBLE_OPENCL_FIND
+#define CRUCIBLE_OPENCL_FIND_OPTIONAL(name) functions->name = reinterpret_cast<decltype(functions->name)>(dlsym(handle, #name));
+  CRUCIBLE_OPENCL_OPTIONAL_FUNCTIONS(CRUCIBLE_OPENCL_FIND_OPTIONAL)
+#undef CRUCIBLE_OPENCL_FIND_OPTIONAL
   if (!missing.empty()) {
     throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE,
                        "the OpenCL library " + library + " lacks " + missing + ": OpenCL 1.2 or newer is needed",

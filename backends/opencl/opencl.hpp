@@ -14,20 +14,26 @@
 
 namespace crucible_opencl {
 
-// All that are called. Everything is in OpenCL 1.2, so that devices of any age will do.
+// All that are called always. Everything is in OpenCL 1.2, so that devices of any age will do.
 #define CRUCIBLE_OPENCL_FUNCTIONS(X)                                                                             \
   X(clGetPlatformIDs) X(clGetPlatformInfo) X(clGetDeviceIDs) X(clGetDeviceInfo)                                  \
   X(clCreateContext) X(clReleaseContext) X(clCreateCommandQueue) X(clReleaseCommandQueue) X(clFlush) X(clFinish) \
-  X(clCreateBuffer) X(clRetainMemObject) X(clReleaseMemObject)                                                   \
+  X(clCreateBuffer) X(clReleaseMemObject)                                                                         \
   X(clEnqueueWriteBuffer) X(clEnqueueReadBuffer) X(clEnqueueFillBuffer) X(clEnqueueCopyBuffer)                   \
   X(clCreateProgramWithSource) X(clCreateProgramWithBinary) X(clBuildProgram) X(clReleaseProgram)                \
   X(clGetProgramInfo) X(clGetProgramBuildInfo)                                                                   \
   X(clCreateKernel) X(clReleaseKernel) X(clSetKernelArg) X(clGetKernelWorkGroupInfo) X(clEnqueueNDRangeKernel)   \
-  X(clGetEventProfilingInfo) X(clReleaseEvent)
+  X(clGetEventProfilingInfo) X(clReleaseEvent) X(clGetExtensionFunctionAddressForPlatform)
+
+// Of OpenCL 2.0: shared virtual memory.
+#define CRUCIBLE_OPENCL_OPTIONAL_FUNCTIONS(X)                                                                    \
+  X(clSVMAlloc) X(clSVMFree) X(clSetKernelArgSVMPointer) X(clSetKernelExecInfo) X(clEnqueueSVMMemcpy)            \
+  X(clEnqueueSVMMemFill)
 
 struct Functions {
 #define CRUCIBLE_OPENCL_MEMBER(name) decltype(&::name) name = nullptr;
   CRUCIBLE_OPENCL_FUNCTIONS(CRUCIBLE_OPENCL_MEMBER)
+  CRUCIBLE_OPENCL_OPTIONAL_FUNCTIONS(CRUCIBLE_OPENCL_MEMBER)  // null: not there
 #undef CRUCIBLE_OPENCL_MEMBER
 };
 

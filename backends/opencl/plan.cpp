@@ -1,10 +1,13 @@
-// Plan table: reads and checks the host's list once and sets all arguments; a replay enqueues the list and waits once.
+// Plan table: reads and checks the host's list once and sets all arguments; a replay enqueues the list, or the command buffer that was
+// recorded of it, and waits once.
 #include "backends/opencl/plan.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 
 #include "backends/opencl/tables.hpp"
 #include "plugins/sdk/error.hpp"
@@ -50,45 +53,78 @@ std::int64_t choose_sizes(const crucible_device& device, const crucible_op& op, 
   return 0;
 }
 
+void set_pointer(const crucible_device& device, cl_kernel kernel, std::uint32_t index, const void* pointer) {
+  const cl_int code = device.memory.kind == MemoryKind::kUsm ? device.memory.set_pointer(kernel, index, pointer)
+                                                              : device.cl->clSetKernelArgSVMPointer(kernel, index, pointer);
+  check(code, "setting argument " + std::to_string(index) + " to a pointer of " + std::string(name(device.memory.kind)));
+}
+
 /// The number of the first argument behind the buffers.
 std::uint32_t set_buffers(const crucible_device& device, const PlanOp& op) {
   std::uint32_t argument = 0;
   for (const Place& place : op.places) {
-    set_argument(device, op.kernel.get(), argument++, place.memory.get());
+    if (device.memory.kind != MemoryKind::kBuffers) {
+      set_pointer(device, op.kernel.get(), argument++, place.pointer());
+      continue;
+    }
+    cl_mem const memory = place.memory();
+    set_argument(device, op.kernel.get(), argument++, memory);
     set_argument(device, op.kernel.get(), argument++, cl_ulong{place.offset});
   }
   return argument;
 }
 
-/// The same for a kernel with a table.
-std::uint32_t set_table(const crucible_device& device, std::uint32_t index, PlanOp& op) {
+/// The same for a kernel with a table of offsets.
+std::uint32_t set_table(crucible_device& device, std::uint32_t index, PlanOp& op) {
   std::vector<cl_mem> memories;
   std::vector<cl_ulong> table;
   for (const Place& place : op.places) {
-    const auto known = std::ranges::find(memories, place.memory.get());
+    const auto known = std::ranges::find(memories, place.memory());
     table.push_back(static_cast<cl_ulong>(known - memories.begin()));
     table.push_back(place.offset);
-    if (known == memories.end()) memories.push_back(place.memory.get());
+    if (known == memories.end()) memories.push_back(place.memory());
   }
   if (memories.size() > kTableMemories) {
     invalid(index, std::to_string(op.places.size()) + " buffers in " + std::to_string(memories.size()) +
                        " allocations, and a kernel with so many takes them from " + std::to_string(kTableMemories) +
                        ": put them into one");
   }
-  cl_int code = CL_SUCCESS;
-  const Functions& cl = *device.cl;
-  op.table = Memory(cl, cl.clCreateBuffer(device.context.get(), CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
-                                          table.size() * sizeof(cl_ulong), table.data(), &code));
-  check(code, "plan.build: clCreateBuffer for a table of buffers");
+  op.table = make_table(device, table);
   std::uint32_t argument = 0;
   for (std::size_t i = 0; i < kTableMemories; ++i)
     set_argument(device, op.kernel.get(), argument++, memories[std::min(i, memories.size() - 1)]);
-  set_argument(device, op.kernel.get(), argument++, op.table.get());
+  cl_mem const memory = op.table->memory();
+  set_argument(device, op.kernel.get(), argument++, memory);
   return argument;
 }
 
+/// The same for a kernel with a table of addresses, which the driver has to be told of.
+std::uint32_t set_pointer_table(crucible_device& device, PlanOp& op) {
+  std::vector<cl_ulong> table;
+  std::vector<void*> allocations;
+  for (const Place& place : op.places) {
+    table.push_back(reinterpret_cast<cl_ulong>(place.pointer()));
+    void* const start = place.allocation->pointer();
+    if (std::ranges::find(allocations, start) == allocations.end()) allocations.push_back(start);
+  }
+  op.table = make_table(device, table);
+  set_pointer(device, op.kernel.get(), 0, op.table->pointer());
+  const cl_bool yes = CL_TRUE;
+  const cl_int code =
+      device.memory.kind == MemoryKind::kUsm
+          ? device.cl->clSetKernelExecInfo(op.kernel.get(), CL_KERNEL_EXEC_INFO_INDIRECT_DEVICE_ACCESS_INTEL, sizeof(yes), &yes)
+          : device.cl->clSetKernelExecInfo(op.kernel.get(), CL_KERNEL_EXEC_INFO_SVM_PTRS, allocations.size() * sizeof(void*), allocations.data());
+  check(code, "plan.build: clSetKernelExecInfo for a table of addresses");
+  return 1;
+}
+
+std::uint32_t set_places(crucible_device& device, std::uint32_t index, Buffers buffers, PlanOp& op) {
+  if (!is_table(buffers)) return set_buffers(device, op);
+  return buffers == Buffers::kTable ? set_table(device, index, op) : set_pointer_table(device, op);
+}
+
 void read_launch(crucible_plan& plan, std::uint32_t index, const crucible_op& op, PlanOp& result) {
-  const crucible_device& device = *plan.device;
+  crucible_device& device = *plan.device;
   if (op.kernel == nullptr) invalid(index, "a launch without a kernel");
   if (op.grid < 0) invalid(index, "a grid of " + std::to_string(op.grid) + " work items");
   if (op.scalar_count != 0 && op.scalars == nullptr) invalid(index, "its scalars are missing");
@@ -103,17 +139,18 @@ void read_launch(crucible_plan& plan, std::uint32_t index, const crucible_op& op
   result.kernel = KernelObject(cl, cl.clCreateKernel(kernel.module->program.get(), kernel.name.c_str(), &code));
   check(code, "plan.build: clCreateKernel of " + kernel.name);
   cl_kernel const object = result.kernel.get();
-  std::uint32_t argument = kernel.buffers == Buffers::kTable ? set_table(device, index, result)
-                                                             : set_buffers(device, result);
+  std::uint32_t argument = set_places(device, index, kernel.buffers, result);
   result.first_scalar = argument;
   for (std::uint32_t i = 0; i < op.scalar_count; ++i) {
     const crucible_scalar& scalar = op.scalars[i];
-    set_argument(device, object, argument++, std::bit_cast<double>(scalar.f64_bits));
+    result.scalars.push_back(std::bit_cast<double>(scalar.f64_bits));
+    set_argument(device, object, argument++, result.scalars.back());
     if (scalar.slot == CRUCIBLE_SLOT_NONE) continue;
     if (scalar.slot >= plan.slot_count) {
       invalid(index, "slot " + std::to_string(scalar.slot) + " of " + std::to_string(plan.slot_count));
     }
     plan.slot_uses.push_back({scalar.slot, index, i});
+    result.has_slots = true;
   }
   const std::int64_t chunk = op.grid == 0 ? 0 : choose_sizes(device, op, result);
   set_argument(device, object, argument++, cl_long{0});
@@ -157,29 +194,81 @@ void read_op(crucible_plan& plan, std::uint32_t index, const crucible_op& op) {
   need_buffers(index, op, result, 1);
 }
 
+/// The kernel object gets the present scalars. A command buffer's launches are changed without it.
+void refresh(const crucible_device& device, PlanOp& op) {
+  if (!op.is_stale) return;
+  for (std::uint32_t i = 0; i < op.scalars.size(); ++i) set_argument(device, op.kernel.get(), op.first_scalar + i, op.scalars[i]);
+  op.is_stale = false;
+}
+
+bool is_empty(const PlanOp& op) { return op.kind == CRUCIBLE_OP_LAUNCH ? op.global_size == 0 : op.size == 0; }
+
 /// Where `events` is given, what was enqueued is appended.
-void enqueue(crucible_device& device, const PlanOp& op, std::vector<Event>* events) {
-  const Functions& cl = *device.cl;
+void enqueue(crucible_device& device, PlanOp& op, std::vector<Event>* events) {
+  if (is_empty(op)) return;
+  if (op.kind == CRUCIBLE_OP_FILL) return enqueue_fill(device, op.places[0], op.size, op.pattern, events);
+  if (op.kind == CRUCIBLE_OP_COPY) return enqueue_copy(device, op.places[0], op.places[1], op.size, events);
+  refresh(device, op);
   cl_event event = nullptr;
-  cl_event* const place = events != nullptr ? &event : nullptr;
-  if (op.kind == CRUCIBLE_OP_FILL) {
-    if (op.size != 0)
-      enqueue_fill(device, op.places[0].memory.get(), op.places[0].offset, op.size, op.pattern, events);
+  check(device.cl->clEnqueueNDRangeKernel(device.queue.get(), op.kernel.get(), 1, nullptr, &op.global_size, &op.local_size, 0,
+                                          nullptr, events != nullptr ? &event : nullptr),
+        "clEnqueueNDRangeKernel");
+  if (events != nullptr) events->emplace_back(*device.cl, event);
+}
+
+void record_op(const crucible_device& device, CommandBuffer& buffer, PlanOp& op) {
+  const bool has_buffers = device.memory.kind == MemoryKind::kBuffers;
+  if (op.kind == CRUCIBLE_OP_LAUNCH) {
+    refresh(device, op);
+    const bool is_changed = op.has_slots && device.command_buffers.can_change();
+    return buffer.launch(op.kernel.get(), op.global_size, op.local_size, is_changed ? &op.command : nullptr);
+  }
+  const Place& to = op.places[0];
+  if (op.kind == CRUCIBLE_OP_COPY) {
+    const Place& from = op.places[1];
+    if (!has_buffers) return buffer.copy(to.pointer(), from.pointer(), op.size);
+    return buffer.copy(to.memory(), to.offset, from.memory(), from.offset, op.size);
+  }
+  const auto pattern = fill_pattern(op.pattern);
+  for (const auto& [from, end, width] : fill_pieces(to, op.size)) {
+    if (from == end) continue;
+    if (has_buffers) {
+      buffer.fill(to.memory(), pattern.data(), width, to.offset + from, end - from);
+    } else {
+      buffer.fill(to.pointer() + from, pattern.data(), width, end - from);
+    }
+  }
+}
+
+/// The caller holds the run mutex, or nobody else has the plan yet.
+void record(crucible_plan& plan) {
+  crucible_device& device = *plan.device;
+  CommandBuffer buffer(device.command_buffers, device.queue.get());
+  for (PlanOp& op : plan.ops) {
+    if (!is_empty(op)) record_op(device, buffer, op);
+  }
+  buffer.finalize();
+  plan.buffer = std::move(buffer);
+  ++plan.recorded;
+}
+
+/// A command buffer where the device takes them; else the queue, and why. By the option auto a driver that refuses to record what it should
+/// is one without. Errors: those of recording where the option asks for it.
+void choose_way(crucible_plan& plan) {
+  const crucible_device& device = *plan.device;
+  const CommandBufferFunctions& buffers = device.command_buffers;
+  if (!buffers.usable()) {
+    plan.why_queue = buffers.why_not;
     return;
   }
-  if (op.kind == CRUCIBLE_OP_COPY) {
-    if (op.size == 0) return;
-    const Place &to = op.places[0], &from = op.places[1];
-    check(cl.clEnqueueCopyBuffer(device.queue.get(), from.memory.get(), to.memory.get(), from.offset, to.offset,
-                                 op.size, 0, nullptr, place),
-          "clEnqueueCopyBuffer of " + std::to_string(op.size) + " bytes");
-  } else {
-    if (op.global_size == 0) return;
-    check(cl.clEnqueueNDRangeKernel(device.queue.get(), op.kernel.get(), 1, nullptr, &op.global_size, &op.local_size, 0,
-                                    nullptr, place),
-          "clEnqueueNDRangeKernel");
+  try {
+    if (!plan.ops.empty()) record(plan);
+    plan.is_recorded = true;
+  } catch (const sdk::Failure& failure) {
+    const bool is_final = failure.code() == CRUCIBLE_E_OUT_OF_MEMORY || failure.code() == CRUCIBLE_E_DEVICE_LOST;
+    if (device.only_command_buffers || is_final) throw;
+    plan.why_queue = failure.what();
   }
-  if (events != nullptr) events->emplace_back(cl, event);
 }
 
 crucible_status build(crucible_device* device, const crucible_op* ops, std::uint32_t count, std::uint32_t slot_count,
@@ -192,9 +281,19 @@ crucible_status build(crucible_device* device, const crucible_op* ops, std::uint
     plan->slot_count = slot_count;
     const sdk::SizedArray<crucible_op> all(ops);  // of an older or newer host
     for (std::uint32_t i = 0; i < count; ++i) read_op(*plan, i, all[i]);
+    choose_way(*plan);
     device->ledger.add("plan");
     *out = plan.release();
   });
+}
+
+/// A command buffer that cannot be changed is dropped: the next replay records it with the new scalars. The caller holds the run mutex.
+void patch(crucible_plan& plan, std::span<const CommandChange> changes) {
+  CommandBuffer buffer = std::move(plan.buffer);
+  if (!plan.device->command_buffers.can_change()) return;
+  buffer.change(changes);
+  plan.patched += changes.size();
+  plan.buffer = std::move(buffer);
 }
 
 crucible_status set_slots(crucible_plan* plan, const double* values, std::uint32_t count) {
@@ -204,10 +303,18 @@ crucible_status set_slots(crucible_plan* plan, const double* values, std::uint32
       throw sdk::Failure(CRUCIBLE_E_INVALID_ARGUMENT, "plan.set_slots: " + std::to_string(count) + " values for " +
                                                           std::to_string(plan->slot_count) + " slots");
     }
+    const std::lock_guard lock(plan->device->run_mutex);
+    std::vector<CommandChange> changes;
     for (const SlotUse& use : plan->slot_uses) {
-      const PlanOp& op = plan->ops[use.op];
-      set_argument(*plan->device, op.kernel.get(), op.first_scalar + use.scalar, values[use.slot]);
+      PlanOp& op = plan->ops[use.op];
+      double& scalar = op.scalars[use.scalar];
+      if (std::bit_cast<std::uint64_t>(scalar) == std::bit_cast<std::uint64_t>(values[use.slot])) continue;
+      scalar = values[use.slot];
+      if (is_empty(op)) continue;
+      op.is_stale = true;  // until it is enqueued or recorded again
+      changes.push_back({op.command, op.first_scalar + use.scalar, sizeof(scalar), &scalar});
     }
+    if (!changes.empty() && plan->buffer) patch(*plan, changes);
   });
 }
 
@@ -259,7 +366,17 @@ crucible_status destroy(crucible_plan* plan) {
 crucible_status describe(crucible_plan* plan, crucible_kv_sink sink, void* user) {
   return sdk::guard([&] {
     sdk::require(plan != nullptr && sink != nullptr, "plan.describe: no plan or no function to report to");
-    sdk::report(sink, user, {sdk::text_item("form", "list"), sdk::number_item("ops", plan->ops.size())});
+    const CommandBufferFunctions& buffers = plan->device->command_buffers;
+    std::string way = "queue (" + plan->why_queue + ")", slots = "a changed slot is set on its kernel object";
+    if (plan->is_recorded) {
+      way = "command_buffer (cl_khr_command_buffer " + version_text(buffers.version) + ")";
+      slots = buffers.can_change() ? "a changed slot is patched in the command buffer (mutable dispatch " + version_text(buffers.mutable_version) + ")"
+                                   : "a changed slot records the command buffer again: " + buffers.why_not_change;
+    }
+    sdk::report(sink, user,
+                {sdk::text_item("form", plan->is_recorded ? "native" : "list"), sdk::number_item("ops", plan->ops.size()),
+                 sdk::text_item("plans", way), sdk::text_item("memory", name(plan->device->memory.kind)),
+                 sdk::number_item("recorded", plan->recorded), sdk::number_item("patched", plan->patched), sdk::text_item("slots", slots)});
   });
 }
 
@@ -269,7 +386,12 @@ void run_plan(crucible_plan& plan) {
   if (plan.ops.empty()) return;
   crucible_device& device = *plan.device;
   const std::lock_guard lock(device.run_mutex);
-  for (const PlanOp& op : plan.ops) enqueue(device, op, nullptr);
+  if (plan.is_recorded) {
+    if (!plan.buffer) record(plan);
+    plan.buffer.enqueue();
+  } else {
+    for (PlanOp& op : plan.ops) enqueue(device, op, nullptr);
+  }
   check(device.cl->clFinish(device.queue.get()), "plan.replay: clFinish");
 }
 

@@ -1,8 +1,9 @@
 // A kernel's function as the SDK prints it, and around it the kernel that OpenCL starts: see text.hpp.
 //
-// OpenCL hands buffers over, not addresses, and sub-buffers only at the device's own alignment, while a plan's buffers lie
-// anywhere in one arena. So a kernel gets the arena and an offset for each of its buffers, and adds them itself.
-// Fused optimizers have more buffers than some devices take arguments: there the offsets are in a table.
+// OpenCL 1.2 hands buffers over, not addresses, and sub-buffers only at the device's own alignment, while a plan's buffers
+// lie anywhere in one arena. So a kernel gets the arena and an offset for each of its buffers, and adds them itself; where
+// addresses are pointers, it gets those. Fused optimizers have more buffers than some devices take arguments: there offsets
+// or addresses are in a table.
 #include "backends/opencl/text.hpp"
 
 #include "plugins/sdk/c_dialect.hpp"
@@ -32,22 +33,41 @@ std::string pointee(const sdk::BufferInfo& buffer) {
   return std::string(buffer.written ? "" : "const ") + std::string(kNames[static_cast<std::size_t>(buffer.type)]);
 }
 
+struct Place {
+  std::string parameters, address;
+};
+
+/// Buffer `i`: what the kernel takes for it, and where it is.
+Place place_of(std::size_t i, Buffers buffers) {
+  const std::string number = std::to_string(i);
+  switch (buffers) {
+    case Buffers::kArguments:
+      return {"__global uchar* m" + number + ", ulong o" + number + ", ", "m" + number + " + o" + number};
+    case Buffers::kTable:
+      return {"", "m[table[" + std::to_string(2 * i) + "]] + table[" + std::to_string(2 * i + 1) + "]"};
+    case Buffers::kPointers:
+      return {"__global uchar* m" + number + ", ", "m" + number};
+    case Buffers::kPointerTable:
+      return {"", "table[" + number + "]"};
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string kernel_text(const sdk::Kernel& kernel, std::string_view name, Mapping mapping, Buffers buffers) {
-  const bool chunks = mapping == Mapping::kChunks, table = buffers == Buffers::kTable;
+  const bool chunks = mapping == Mapping::kChunks;
   const std::string function = "items_of_" + std::string(name);
   std::string parameters, arguments, memories;
-  for (std::size_t i = 0; table && i < kTableMemories; ++i) {
+  for (std::size_t i = 0; buffers == Buffers::kTable && i < kTableMemories; ++i) {
     parameters += "__global uchar* m" + std::to_string(i) + ", ";
     memories += (i == 0 ? "m" : ", m") + std::to_string(i);
   }
-  if (table) parameters += "__global const ulong* table, ";
+  if (is_table(buffers)) parameters += "__global const ulong* table, ";
   for (std::size_t i = 0; i < kernel.buffers.size(); ++i) {
-    const std::string number = std::to_string(i), row = std::to_string(2 * i), next = std::to_string(2 * i + 1);
-    if (!table) parameters += "__global uchar* m" + number + ", ulong o" + number + ", ";
-    arguments += "(__global " + pointee(kernel.buffers[i]) + "*)(" +
-                 (table ? "m[table[" + row + "]] + table[" + next + "]" : "m" + number + " + o" + number) + "), ";
+    const Place place = place_of(i, buffers);
+    parameters += place.parameters;
+    arguments += "(__global " + pointee(kernel.buffers[i]) + "*)(" + place.address + "), ";
   }
   for (std::uint32_t i = 0; i < kernel.scalar_count; ++i) {
     parameters += "double s" + std::to_string(i) + ", ";
@@ -56,18 +76,22 @@ std::string kernel_text(const sdk::Kernel& kernel, std::string_view name, Mappin
   std::string text = sdk::print_kernel(kernel, dialect_for(mapping), function);
   text += std::string("__kernel ") + (chunks ? "__attribute__((reqd_work_group_size(1, 1, 1))) " : "") + "void " +
           std::string(name) + "(" + parameters + "long begin, long end, long chunk) {\n";
-  if (table) text += "  __global uchar* const m[] = {" + memories + "};\n";
+  if (buffers == Buffers::kTable) text += "  __global uchar* const m[] = {" + memories + "};\n";
   if (chunks) text += "  begin += (long)get_global_id(0) * chunk;\n  end = min(begin + chunk, end);\n";
   return text + "  " + function + "(" + arguments + "begin, end);\n}\n";
 }
 
 std::uint64_t argument_bytes(const sdk::Kernel& kernel, Buffers buffers) {
-  const std::uint64_t places = buffers == Buffers::kTable ? 8 * (kTableMemories + 1) : 16 * kernel.buffers.size();
+  std::uint64_t places = 8;  // of a table alone
+  if (buffers == Buffers::kTable) places = 8 * (kTableMemories + 1);
+  if (!is_table(buffers)) places = (buffers == Buffers::kPointers ? 8 : 16) * kernel.buffers.size();
   return places + 8 * std::uint64_t{kernel.scalar_count} + 24;
 }
 
-Buffers choose_buffers(const sdk::Kernel& kernel, std::uint64_t most_argument_bytes) {
-  return argument_bytes(kernel, Buffers::kArguments) <= most_argument_bytes ? Buffers::kArguments : Buffers::kTable;
+Buffers choose_buffers(const sdk::Kernel& kernel, std::uint64_t most_argument_bytes, bool pointers) {
+  const Buffers arguments = pointers ? Buffers::kPointers : Buffers::kArguments;
+  if (argument_bytes(kernel, arguments) <= most_argument_bytes) return arguments;
+  return pointers ? Buffers::kPointerTable : Buffers::kTable;
 }
 
 }  // namespace crucible_opencl
