@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -232,6 +233,50 @@ TEST_F(Intel, AChangedSlotIsPatchedOrRecordedAgainAndAnEqualOneIsNeither) {
     EXPECT_THAT(told["slots"], HasSubstr(patches ? "patched in the mutable command list" : "records the command list again: "));
     EXPECT_TRUE(to_result(table.destroy(plan), "destroy"));
   }
+}
+
+/// What went wrong, in a process of its own: rules are read once.
+std::string patch_under_a_fault() {
+  setenv("CRUCIBLE_EMU_FAULTS", "fail@record(update)#1", 1);
+  const auto device = try_open({{"library", CRUCIBLE_EMULATED_LEVEL_ZERO}, {"cache_dir", "/dev/null"}});
+  if (!device) return device.error().message;
+  const KernelText kernel = sums(2, DType::kF32, true);
+  const Module module = take(Module::compile(*device, kernel::math_prelude(), std::span(&kernel, 1)));
+  Buffer buffer = take(Buffer::allocate(*device, 8, 64));
+  const std::uint64_t places[] = {buffer.address(), buffer.address() + 4};
+  const float one = 1;
+  if (!buffer.write(4, std::as_bytes(std::span(&one, 1)))) return "write";
+  const crucible_scalar scalar = {.f64_bits = 0, .slot = 0, .reserved = 0};
+  crucible_op op = {};
+  op.struct_size = sizeof(op);
+  op.kind = CRUCIBLE_OP_LAUNCH;
+  op.kernel = take(module.kernel(kernel.name));
+  op.buffers = places;
+  op.buffer_count = 2;
+  op.grid = op.grain = 1;
+  op.scalars = &scalar;
+  op.scalar_count = 1;
+  Plan plan = take(Plan::build(*device, std::span(&op, 1), 1));
+  if (!plan.replay()) return "replay";
+  const double seven = 7;
+  const auto patched = plan.set_slots(std::span(&seven, 1));
+  if (patched || patched.error().message.find("zeCommandListUpdateMutableCommandsExp of 1 arguments: ZE_RESULT_ERROR_INVALID_ARGUMENT") == std::string::npos)
+    return patched ? "the fault did not show" : patched.error().message;
+  float result = 0;  // the list was dropped: it is recorded with the new scalar
+  if (!plan.replay() || !buffer.read(0, std::as_writable_bytes(std::span(&result, 1))) || result != 7) return "the replay behind it: " + std::to_string(result);
+  return "";
+}
+
+TEST(IntelFaults, AListThatCannotBePatchedIsAnErrorAndIsRecordedAgain) {
+  if (std::getenv("CRUCIBLE_INTEL_OPENCL") == nullptr) GTEST_SKIP() << "CRUCIBLE_INTEL_OPENCL does not name Intel's OpenCL driver (ci/test sets it)";
+  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_EXIT(
+      {
+        const std::string wrong = patch_under_a_fault();
+        std::fprintf(stderr, "%s\n", wrong.c_str());
+        _exit(wrong.empty() ? 0 : 1);
+      },
+      ::testing::ExitedWithCode(0), "");
 }
 
 TEST_F(Intel, MutableListsThatADriverDoesNotHaveAreRefusedWithTheReason) {
