@@ -258,11 +258,12 @@ TEST(OpenClWays, IntelsDriverHasThemAllAndPatchesSlots) {
     for (const char* memory : {"buffers", "usm", "svm"}) EXPECT_TRUE(try_open("intel", plans, memory)) << plans << " " << memory;
   }
   {
-    const auto device = take(try_open("intel", "command_buffer", "auto"));
+    const auto device = take(try_open("intel", "command_buffer", "usm"));
     EXPECT_EQ(told_by(*device)["memory"], "usm");
     EXPECT_THAT(told_by(*device)["plans"], HasSubstr("slots patched"));
   }
   const auto device = take(try_open("intel", "auto", "auto"));
+  EXPECT_EQ(told_by(*device)["memory"], "buffers");  // it is a processor
   EXPECT_THAT(told_by(*device)["plans"], HasSubstr("queue (by the option auto a processor's driver gets the commands one by one"));
 }
 
