@@ -10,6 +10,7 @@
 #include "backends/amd/tables.hpp"
 #include "plugins/sdk/c_dialect.hpp"
 #include "plugins/sdk/error.hpp"
+#include "plugins/sdk/host.hpp"
 #include "plugins/sdk/text.hpp"
 
 namespace crucible_amd {
@@ -45,6 +46,8 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
       throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, facts.id + " (" + facts.name + ") is in compute mode PROHIBITED: allow programs on it");
     }
     device->cache_dir = options().get_text("cache_dir");
+    std::string note;
+    if (options().get_text("blas") == "rocblas") (void)find_rocblas(facts, note);  // refused here, not at a product
     const Current current(*device);
     hipStream_t stream = nullptr;
     device->check(runtime.hipStreamCreateWithFlags(&stream, hipStreamNonBlocking), "device.open: hipStreamCreateWithFlags");
@@ -65,7 +68,9 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
   return sdk::guard([&] {
     sdk::require(device != nullptr && sink != nullptr, "device.properties: no device or no function to report to");
     const DeviceFacts& facts = device->facts;
-    std::string compiler, note;
+    std::string compiler, note, library;
+    (void)find_rocblas(facts, library);
+    if (const std::string refusal = device->products_refusal(); !refusal.empty()) library = "none (" + refusal + ")";
     try {
       compiler = hiprtc(*device->hip).describe();
     } catch (const sdk::Failure& failure) {  // the device can still copy and fill
@@ -80,7 +85,7 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
                  sdk::text_item("compiler", compiler), sdk::text_item("dialect", sdk::dialect_hip().name),
                  sdk::number_item("compute_units", facts.units), sdk::number_item("wave", facts.wave),
                  sdk::number_item("threads", facts.units * kLanes), sdk::number_item("register_bytes", kRegisterBytes),
-                 sdk::text_item("library", "none (hipBLASLt, rocBLAS and MIOpen are not used)")});
+                 sdk::text_item("library", library)});
     if (!note.empty()) sdk::report(sink, user, {sdk::text_item("note", note)});
     for (const char* variable : {"HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}) {
       if (const char* visible = std::getenv(variable)) sdk::report(sink, user, {sdk::text_item(variable, visible)});
@@ -93,7 +98,9 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
 crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void* user) {
   return sdk::guard([&] {
     sdk::require(sink != nullptr, "device.capabilities: no function to report to");
-    find_device(hip(), device_id);
+    const DeviceFacts facts = find_device(hip(), device_id);
+    std::string library;
+    const bool has_products = find_rocblas(facts, library) != nullptr;
     using sdk::Answer;
     sdk::report(sink, user,
                 {sdk::answer_item("compile.text", Answer::kNo, "the host prints C alone"),
@@ -103,7 +110,7 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
                  sdk::answer_item("bf16", Answer::kYes, "stored; computed as f32"),
                  sdk::answer_item("queue", Answer::kYes, "one stream per queue; a thread of the host waits for timelines"),
                  sdk::answer_item("async", Answer::kYes, "submit returns at once"),
-                 sdk::answer_item("library.matmul", Answer::kNo, "hipBLASLt and rocBLAS are not used"),
+                 sdk::answer_item("library.matmul", has_products ? Answer::kYes : Answer::kNo, library),
                  sdk::answer_item("library.conv2d", Answer::kNo, "MIOpen is not used"),
                  sdk::answer_item("binary", Answer::kNo, "programs are kept in the plugin's own cache"),
                  sdk::answer_item("profile", Answer::kNo, "time per op by plan.profile; no counters"),
@@ -192,8 +199,32 @@ void crucible_device::require_alive() {
                                {{"where", facts.id}});
 }
 
+crucible_amd::Products& crucible_device::require_products() {
+  using crucible::sdk::Failure;
+  const std::lock_guard lock(products_mutex_);
+  if (products_ != nullptr) return *products_;
+  if (!products_refusal_.empty()) throw Failure(CRUCIBLE_E_UNSUPPORTED, products_refusal_);
+  std::string note;
+  const crucible_amd::RocBlas* const rocblas = crucible_amd::find_rocblas(facts, note);
+  if (rocblas == nullptr) throw Failure(CRUCIBLE_E_UNSUPPORTED, "there is no library of products: " + note);
+  try {
+    products_ = std::make_unique<crucible_amd::Products>(*this, *rocblas);
+  } catch (const Failure& failure) {  // said once, in the log and in the properties: products are generated from now on
+    products_refusal_ = failure.what();
+    crucible::sdk::log(crucible::sdk::LogLevel::kWarning, "library", products_refusal_ + "; products are generated and slower");
+    throw Failure(CRUCIBLE_E_UNSUPPORTED, products_refusal_);
+  }
+  return *products_;
+}
+
+std::string crucible_device::products_refusal() {
+  const std::lock_guard lock(products_mutex_);
+  return products_refusal_;
+}
+
 crucible_device::~crucible_device() {
   if (stream.get() == nullptr) return;
   const crucible_amd::Current current(*this, crucible_amd::Current::EvenIfLost{});
+  products_ = nullptr;
   stream = {};
 }

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "backends/amd/hip.hpp"
+#include "backends/amd/rocblas.hpp"
 #include "plugins/abi/crucible_plugin.h"
 #include "plugins/sdk/address_map.hpp"
 #include "plugins/sdk/queue_table.hpp"
@@ -34,6 +36,7 @@ DeviceFacts find_device(const Hip& hip, crucible_str device_id);
 }  // namespace crucible_amd
 
 struct crucible_device : crucible::sdk::QueueOwner {
+  static constexpr bool kTakesProducts = true;
   const crucible_amd::Hip* hip = nullptr;
   crucible_amd::DeviceFacts facts;
   crucible_amd::Stream stream;  // of everything that is done on return
@@ -44,9 +47,17 @@ struct crucible_device : crucible::sdk::QueueOwner {
   void check(crucible_amd::hipError_t code, std::string_view what);
   /// Errors: DEVICE_LOST with what made it so.
   void require_alive();
+  /// Products by rocBLAS, started at the first call; the device must be the current one. Threads: any. Errors: UNSUPPORTED with the
+  /// reason when there is no library for this device.
+  crucible_amd::Products& require_products();
+  /// "" or why there are none, without starting anything.
+  std::string products_refusal();
   ~crucible_device();
 
  private:
+  std::mutex products_mutex_;
+  std::unique_ptr<crucible_amd::Products> products_;
+  std::string products_refusal_;  // why the library does not start here
   std::mutex lost_mutex_;
   std::string lost_;  // why; "" while it lives
 };

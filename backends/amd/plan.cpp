@@ -1,5 +1,6 @@
 // Plan table: a HIP graph, built node by node from the checked list, never captured. Ops are in order, so each node depends on the
-// one before it. Slots are patched in the executable graph.
+// one before it. Slots are patched in the executable graph. Products by rocBLAS run between graphs on the same stream: the list is cut at
+// each of them. To capture them would save launches, but rocBLAS calls that a beta feature, and says of older releases that it is not safe.
 #include "backends/amd/plan.hpp"
 
 #include <algorithm>
@@ -55,7 +56,7 @@ hipGraphNode_t add_node(crucible_plan& plan, std::size_t index, const hipGraphNo
   const Hip& hip = *device.hip;
   const sdk::ListedOp& op = plan.list.ops[index];
   const std::string what = "plan.build: op " + std::to_string(index) + ": ";
-  hipGraph_t const graph = plan.graph.get();
+  hipGraph_t const graph = plan.pieces.back().graph.get();
   hipGraphNode_t node = nullptr;
   if (op.kind == CRUCIBLE_OP_COPY) {
     device.check(hip.hipGraphAddMemcpyNode1D(&node, graph, after, after_count, at(op.addresses[0]), at(op.addresses[1]), op.size,
@@ -73,29 +74,57 @@ hipGraphNode_t add_node(crucible_plan& plan, std::size_t index, const hipGraphNo
   return node;
 }
 
+void instantiate(crucible_plan& plan, std::size_t node_count) {
+  const Hip& hip = *plan.device->hip;
+  PlanPiece& piece = plan.pieces.back();
+  hipGraphExec_t executable = nullptr;
+  plan.device->check(hip.hipGraphInstantiate(&executable, piece.graph.get(), nullptr, nullptr, 0),
+                     "plan.build: hipGraphInstantiate of " + std::to_string(node_count) + " nodes");
+  piece.executable = GraphExec(hip, executable);
+}
+
+/// The ops from `first` on that one graph takes, up to a product or the end. Returns where it ends.
+std::size_t make_graph(crucible_plan& plan, std::size_t first) {
+  const Hip& hip = *plan.device->hip;
+  hipGraph_t graph = nullptr;
+  plan.device->check(hip.hipGraphCreate(&graph, 0), "plan.build: hipGraphCreate");
+  plan.pieces.emplace_back().graph = Graph(hip, graph);
+  hipGraphNode_t last = nullptr;
+  std::size_t i = first, node_count = 0;
+  for (; i < plan.nodes.size() && plan.list.ops[i].kind != CRUCIBLE_OP_LIBRARY; ++i) {
+    if (!plan.list.ops[i].does_something()) continue;
+    plan.nodes[i] = last = add_node(plan, i, &last, last == nullptr ? 0 : 1);
+    plan.piece_of[i] = plan.pieces.size() - 1;
+    ++node_count;
+  }
+  if (node_count == 0) {
+    plan.pieces.pop_back();
+  } else {
+    instantiate(plan, node_count);
+  }
+  return i;
+}
+
 void make(crucible_plan& plan) {
-  crucible_device& device = *plan.device;
-  const Hip& hip = *device.hip;
   make_launches(plan);
   plan.nodes.assign(plan.list.ops.size(), nullptr);
+  plan.piece_of.assign(plan.list.ops.size(), 0);
   if (plan.node_count == 0) return;
-  hipGraph_t graph = nullptr;
-  device.check(hip.hipGraphCreate(&graph, 0), "plan.build: hipGraphCreate");
-  plan.graph = Graph(hip, graph);
-  hipGraphNode_t last = nullptr;
-  for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
-    if (plan.list.ops[i].does_something()) plan.nodes[i] = last = add_node(plan, i, &last, last == nullptr ? 0 : 1);
+  for (std::size_t i = 0; i < plan.nodes.size();) {
+    if (plan.list.ops[i].kind == CRUCIBLE_OP_LIBRARY) {
+      (void)plan.device->require_products();
+      plan.pieces.emplace_back().product = &plan.list.ops[i++];
+    } else {
+      i = make_graph(plan, i);
+    }
   }
-  hipGraphExec_t executable = nullptr;
-  device.check(hip.hipGraphInstantiate(&executable, graph, nullptr, nullptr, 0),
-               "plan.build: hipGraphInstantiate of " + std::to_string(plan.node_count) + " nodes");
-  plan.executable = GraphExec(hip, executable);
 }
 
 void patch(crucible_plan& plan, std::size_t index) {
   std::vector<void*> places = plan.launches[index].places();
   const hipKernelNodeParams parameters = kernel_parameters(*plan.list.ops[index].kernel, plan.launches[index].shape, places);
-  plan.device->check(plan.device->hip->hipGraphExecKernelNodeSetParams(plan.executable.get(), plan.nodes[index], &parameters),
+  plan.device->check(plan.device->hip->hipGraphExecKernelNodeSetParams(plan.pieces[plan.piece_of[index]].executable.get(),
+                                                                          plan.nodes[index], &parameters),
                      "plan.set_slots: op " + std::to_string(index) + ": hipGraphExecKernelNodeSetParams");
 }
 
@@ -109,6 +138,8 @@ void enqueue(crucible_plan& plan, std::size_t index, hipStream_t stream) {
   if (op.kind == CRUCIBLE_OP_COPY) {
     device.check(hip.hipMemcpyAsync(at(op.addresses[0]), at(op.addresses[1]), op.size, hipMemcpyDeviceToDevice, stream),
                  what + ": hipMemcpyAsync");
+  } else if (op.kind == CRUCIBLE_OP_LIBRARY) {
+    device.require_products().enqueue(*op.product, op.addresses.data(), op.scratch_bytes, stream);
   } else if (op.kind == CRUCIBLE_OP_FILL) {
     device.check(hip.hipMemsetAsync(at(op.addresses[0]), op.pattern, op.size, stream), what + ": hipMemsetAsync");
   } else {
@@ -161,7 +192,13 @@ void run_plan(crucible_plan& plan, hipStream_t stream) {
   crucible_device& device = *plan.device;
   const Current current(device);
   if (plan.node_count == 0) return;
-  device.check(device.hip->hipGraphLaunch(plan.executable.get(), stream), "plan.replay: hipGraphLaunch");
+  for (const PlanPiece& piece : plan.pieces) {
+    if (piece.product == nullptr) {
+      device.check(device.hip->hipGraphLaunch(piece.executable.get(), stream), "plan.replay: hipGraphLaunch");
+    } else {
+      device.require_products().enqueue(*piece.product->product, piece.product->addresses.data(), piece.product->scratch_bytes, stream);
+    }
+  }
   device.check(device.hip->hipStreamSynchronize(stream), "plan.replay: hipStreamSynchronize");
 }
 

@@ -1,4 +1,5 @@
-// A plan: the host's list of ops as a HIP graph, built node by node and started by one call.
+// A plan: the host's list of ops as HIP graphs, built node by node, with products by rocBLAS between them. Without products it is one
+// graph, started by one call.
 #pragma once
 
 #include <vector>
@@ -6,11 +7,22 @@
 #include "backends/amd/kernel.hpp"
 #include "plugins/sdk/plan_table.hpp"
 
+namespace crucible_amd {
+
+/// A graph, or one product.
+struct PlanPiece {
+  Graph graph;
+  GraphExec executable;
+  const crucible::sdk::ListedOp* product = nullptr;  // in the plan's list, which stays as it is
+};
+
+}  // namespace crucible_amd
+
 struct crucible_plan : crucible::sdk::DevicePlan<crucible_device> {
   std::vector<crucible_amd::hipGraphNode_t> nodes;  // one per op; none for an op that does nothing
-  crucible_amd::DeviceMemory tables;             // addresses of buffers, for kernels that take them so
-  crucible_amd::Graph graph;
-  crucible_amd::GraphExec executable;
+  std::vector<std::size_t> piece_of;                // of the op's node
+  crucible_amd::DeviceMemory tables;                // addresses of buffers, for kernels that take them so
+  std::vector<crucible_amd::PlanPiece> pieces;      // in order
 };
 
 namespace crucible_amd {

@@ -57,7 +57,6 @@ class Owned {
   Handle handle_{};
 };
 
-using DeviceMemory = Owned<CUdeviceptr, &Cuda::cuMemFree>;
 using Stream = Owned<CUstream, &Cuda::cuStreamDestroy>;
 using Event = Owned<CUevent, &Cuda::cuEventDestroy>;
 using Module = Owned<CUmodule, &Cuda::cuModuleUnload>;

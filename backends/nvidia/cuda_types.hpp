@@ -18,6 +18,8 @@ using CUevent = struct CUevent_st*;
 using CUgraph = struct CUgraph_st*;
 using CUgraphNode = struct CUgraphNode_st*;
 using CUgraphExec = struct CUgraphExec_st*;
+using CUmemoryPool = struct CUmemPoolHandle_st*;
+using CUmemGenericAllocationHandle = std::uint64_t;
 struct CUuuid {
   unsigned char bytes[16];
 };
@@ -39,12 +41,17 @@ inline constexpr CUresult CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1, CUDA_E
 inline constexpr int CU_DEVICE_ATTRIBUTE_CLOCK_RATE = 13, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
                      CU_DEVICE_ATTRIBUTE_COMPUTE_MODE = 20, CU_DEVICE_ATTRIBUTE_ECC_ENABLED = 32,
                      CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76;
+inline constexpr int CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED = 115;
+inline constexpr int CU_MEM_ALLOCATION_TYPE_PINNED = 1, CU_MEM_LOCATION_TYPE_DEVICE = 1, CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0,
+                     CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4,
+                     CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT = 5, CU_MEMPOOL_ATTR_USED_MEM_CURRENT = 7;
 inline constexpr int CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1,
                      CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES = 3, CU_FUNC_ATTRIBUTE_NUM_REGS = 4;
 inline constexpr int CU_COMPUTEMODE_DEFAULT = 0, CU_COMPUTEMODE_PROHIBITED = 2, CU_COMPUTEMODE_EXCLUSIVE_PROCESS = 3;
 inline constexpr int CU_JIT_ERROR_LOG_BUFFER = 5, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6;
 inline constexpr unsigned CU_MEMORYTYPE_DEVICE = 2;
 inline constexpr unsigned CU_STREAM_NON_BLOCKING = 1;
+inline constexpr int CU_STREAM_CAPTURE_MODE_RELAXED = 2;
 
 /// The first struct of that name and what version 12 put behind it: a driver of any version reads as much as it knows.
 struct CUDA_KERNEL_NODE_PARAMS {
@@ -81,6 +88,34 @@ struct CUDA_MEMSET_NODE_PARAMS {
   std::size_t width, height;
 };
 
+struct CUmemLocation {
+  int type, id;
+};
+
+struct CUmemAllocationProp {
+  int type, requestedHandleTypes;
+  CUmemLocation location;
+  void* win32HandleMetaData;
+  struct {
+    unsigned char compressionType, gpuDirectRDMACapable;
+    unsigned short usage;
+    unsigned char reserved[4];
+  } allocFlags;
+};
+
+struct CUmemAccessDesc {
+  CUmemLocation location;
+  int flags;
+};
+
+/// Of all versions the same size: what was added was cut out of `reserved`.
+struct CUmemPoolProps {
+  int allocType, handleTypes;
+  CUmemLocation location;
+  void* win32SecurityAttributes;
+  unsigned char reserved[64];
+};
+
 // Every function that is called: X(name, the version of CUDA whose form of it is meant, parameters). cuGetProcAddress gives exactly
 // that form, so that a driver of later years answers as one of that time.
 #define CRUCIBLE_CUDA_FUNCTIONS(X)                                                                                                  \
@@ -100,6 +135,24 @@ struct CUDA_MEMSET_NODE_PARAMS {
   X(cuCtxPopCurrent, 4000, (CUcontext * context))                                                                                   \
   X(cuMemAlloc, 3020, (CUdeviceptr * address, std::size_t bytes))                                                                   \
   X(cuMemFree, 3020, (CUdeviceptr address))                                                                                         \
+  X(cuMemFreeAsync, 11020, (CUdeviceptr address, CUstream stream))                                                                  \
+  X(cuMemPoolCreate, 11020, (CUmemoryPool * pool, const CUmemPoolProps* properties))                                                \
+  X(cuMemPoolDestroy, 11020, (CUmemoryPool pool))                                                                                   \
+  X(cuMemPoolSetAttribute, 11020, (CUmemoryPool pool, int attribute, void* value))                                                  \
+  X(cuMemPoolGetAttribute, 11020, (CUmemoryPool pool, int attribute, void* value))                                                  \
+  X(cuMemPoolTrimTo, 11020, (CUmemoryPool pool, std::size_t least))                                                                 \
+  X(cuMemAllocFromPoolAsync, 11020, (CUdeviceptr * address, std::size_t bytes, CUmemoryPool pool, CUstream stream))                 \
+  X(cuMemGetAllocationGranularity, 10020, (std::size_t * granularity, const CUmemAllocationProp* properties, int which))            \
+  X(cuMemAddressReserve, 10020,                                                                                                     \
+    (CUdeviceptr * address, std::size_t bytes, std::size_t alignment, CUdeviceptr where, unsigned long long flags))                 \
+  X(cuMemAddressFree, 10020, (CUdeviceptr address, std::size_t bytes))                                                              \
+  X(cuMemCreate, 10020,                                                                                                             \
+    (CUmemGenericAllocationHandle * handle, std::size_t bytes, const CUmemAllocationProp* properties, unsigned long long flags))    \
+  X(cuMemRelease, 10020, (CUmemGenericAllocationHandle handle))                                                                     \
+  X(cuMemMap, 10020,                                                                                                                \
+    (CUdeviceptr address, std::size_t bytes, std::size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags))    \
+  X(cuMemSetAccess, 10020, (CUdeviceptr address, std::size_t bytes, const CUmemAccessDesc* access, std::size_t count))              \
+  X(cuMemUnmap, 10020, (CUdeviceptr address, std::size_t bytes))                                                                    \
   X(cuMemGetInfo, 3020, (std::size_t * free, std::size_t* total))                                                                   \
   X(cuMemcpyHtoDAsync, 3020, (CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream))                                \
   X(cuMemcpyDtoHAsync, 3020, (void* to, CUdeviceptr from, std::size_t bytes, CUstream stream))                                      \
@@ -128,6 +181,10 @@ struct CUDA_MEMSET_NODE_PARAMS {
   X(cuGraphAddMemsetNode, 10000,                                                                                                    \
     (CUgraphNode * node, CUgraph graph, const CUgraphNode* after, std::size_t count, const CUDA_MEMSET_NODE_PARAMS* fill,           \
      CUcontext context))                                                                                                            \
+  X(cuGraphAddChildGraphNode, 10000,                                                                                                \
+    (CUgraphNode * node, CUgraph graph, const CUgraphNode* after, std::size_t count, CUgraph child))                                \
+  X(cuStreamBeginCapture, 10010, (CUstream stream, int mode))                                                                       \
+  X(cuStreamEndCapture, 10000, (CUstream stream, CUgraph * graph))                                                                  \
   X(cuGraphInstantiateWithFlags, 11040, (CUgraphExec * executable, CUgraph graph, unsigned long long flags))                        \
   X(cuGraphExecDestroy, 10000, (CUgraphExec executable))                                                                            \
   X(cuGraphExecKernelNodeSetParams, 10010,                                                                                          \

@@ -11,6 +11,7 @@
 #include "backends/nvidia/tables.hpp"
 #include "plugins/sdk/c_dialect.hpp"
 #include "plugins/sdk/error.hpp"
+#include "plugins/sdk/host.hpp"
 #include "plugins/sdk/text.hpp"
 
 namespace crucible_nvidia {
@@ -59,12 +60,15 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     require_usable(device->facts);
     device->cache_dir = options().get_text("cache_dir");
     device->code = options().get_text("code");
+    std::string note;
+    if (options().get_text("blas") == "cublaslt") (void)find_cublas(driver, device->facts, note);  // refused here, not at a product
     const std::string what = "device.open: cuDevicePrimaryCtxRetain of " + device->facts.id;
     check(driver, driver.cuDevicePrimaryCtxRetain(&device->context, device->facts.device), what);
     const Current current(*device);
     CUstream stream = nullptr;
     device->check(driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "device.open: cuStreamCreate");
     device->stream = Stream(driver, stream);
+    device->allocator = std::make_unique<Allocator>(*device);
     *out = device.release();
   });
 }
@@ -81,7 +85,9 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
   return sdk::guard([&] {
     sdk::require(device != nullptr && sink != nullptr, "device.properties: no device or no function to report to");
     const DeviceFacts& facts = device->facts;
-    std::string compiler, note;
+    std::string compiler, note, library;
+    (void)find_cublas(*device->cuda, facts, library);
+    if (const std::string refusal = device->products_refusal(); !refusal.empty()) library = "none (" + refusal + ")";
     try {
       compiler = nvrtc(*device->cuda).describe();
     } catch (const sdk::Failure& failure) {  // the device can still copy and fill
@@ -96,7 +102,7 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
                  sdk::number_item("multiprocessors", facts.multiprocessors),
                  sdk::number_item("threads", facts.multiprocessors * kLanes),
                  sdk::number_item("register_bytes", kRegisterBytes),
-                 sdk::text_item("library", "none (cuBLASLt and cuDNN are not used)")});
+                 sdk::text_item("memory", device->allocator->describe()), sdk::text_item("library", library)});
     if (!note.empty()) sdk::report(sink, user, {sdk::text_item("note", note)});
     if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES"))
       sdk::report(sink, user, {sdk::text_item("CUDA_VISIBLE_DEVICES", visible)});
@@ -111,6 +117,8 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
     const DeviceFacts facts = find_device(cuda(), device_id);
     using sdk::Answer;
     const std::string no_nvml = nvml_refusal();
+    std::string library;
+    const bool has_products = find_cublas(cuda(), facts, library) != nullptr;
     sdk::report(sink, user,
                 {sdk::answer_item("compile.text", Answer::kNo, "the host prints C alone"),
                  sdk::answer_item("compile.ir", Answer::kYes, "printed as CUDA C++ for NVRTC"),
@@ -119,7 +127,7 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
                  sdk::answer_item("bf16", Answer::kYes, "stored; computed as f32"),
                  sdk::answer_item("queue", Answer::kYes, "one stream per queue; a thread of the host waits for timelines"),
                  sdk::answer_item("async", Answer::kYes, "submit returns at once"),
-                 sdk::answer_item("library.matmul", Answer::kNo, "cuBLASLt is not used"),
+                 sdk::answer_item("library.matmul", has_products ? Answer::kYes : Answer::kNo, library),
                  sdk::answer_item("library.conv2d", Answer::kNo, "cuDNN is not used"),
                  sdk::answer_item("binary", Answer::kNo, "programs are kept in the plugin's own cache"),
                  sdk::answer_item("profile", Answer::kNo, "time per op by plan.profile; no counters"),
@@ -215,10 +223,35 @@ void crucible_device::require_alive() {
                                {{"where", facts.id}});
 }
 
+crucible_nvidia::Products& crucible_device::require_products() {
+  using crucible::sdk::Failure;
+  const std::lock_guard lock(products_mutex_);
+  if (products_ != nullptr) return *products_;
+  if (!products_refusal_.empty()) throw Failure(CRUCIBLE_E_UNSUPPORTED, products_refusal_);
+  std::string note;
+  const crucible_nvidia::CublasLt* const cublas = crucible_nvidia::find_cublas(*cuda, facts, note);
+  if (cublas == nullptr) throw Failure(CRUCIBLE_E_UNSUPPORTED, "there is no library of products: " + note);
+  try {
+    products_ = std::make_unique<crucible_nvidia::Products>(*this, *cublas);
+  } catch (const Failure& failure) {  // said once, in the log and in the properties: products are generated from now on
+    products_refusal_ = failure.what();
+    crucible::sdk::log(crucible::sdk::LogLevel::kWarning, "library", products_refusal_ + "; products are generated and slower");
+    throw Failure(CRUCIBLE_E_UNSUPPORTED, products_refusal_);
+  }
+  return *products_;
+}
+
+std::string crucible_device::products_refusal() {
+  const std::lock_guard lock(products_mutex_);
+  return products_refusal_;
+}
+
 crucible_device::~crucible_device() {
   if (context == nullptr) return;
   {
     const crucible_nvidia::Current current(*this, crucible_nvidia::Current::EvenIfLost{});
+    products_ = nullptr;
+    allocator = nullptr;
     stream = {};
   }
   // The last one to release a context that died ends it: the next open gets a new one.

@@ -3,11 +3,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "backends/nvidia/allocator.hpp"
+#include "backends/nvidia/cublas.hpp"
 #include "backends/nvidia/cuda.hpp"
 #include "plugins/abi/crucible_plugin.h"
 #include "plugins/sdk/address_map.hpp"
@@ -38,11 +41,13 @@ DeviceFacts find_device(const Cuda& cuda, crucible_str device_id);
 }  // namespace crucible_nvidia
 
 struct crucible_device : crucible::sdk::QueueOwner {
+  static constexpr bool kTakesProducts = true;
   const crucible_nvidia::Cuda* cuda = nullptr;
   crucible_nvidia::DeviceFacts facts;
   crucible_nvidia::CUcontext context = nullptr;  // the primary one, which other libraries of the process share
   crucible_nvidia::Stream stream;                // of everything that is done on return
   std::string cache_dir, code;                   // options
+  std::unique_ptr<crucible_nvidia::Allocator> allocator;
   crucible::sdk::AddressMap addresses;
   std::atomic<bool> refuses_cubins = false;  // found out once: every later program is PTX
 
@@ -50,9 +55,17 @@ struct crucible_device : crucible::sdk::QueueOwner {
   void check(crucible_nvidia::CUresult code, std::string_view what);
   /// Errors: DEVICE_LOST with what made it so.
   void require_alive();
+  /// Products by cuBLASLt, started at the first call; the context must be current. Threads: any. Errors: UNSUPPORTED with the reason
+  /// when there is no library for this device.
+  crucible_nvidia::Products& require_products();
+  /// "" or why there are none, without starting anything.
+  std::string products_refusal();
   ~crucible_device();
 
  private:
+  std::mutex products_mutex_;
+  std::unique_ptr<crucible_nvidia::Products> products_;
+  std::string products_refusal_;  // why the library does not start here
   std::mutex lost_mutex_;
   std::string lost_;  // why; "" while it lives
 };

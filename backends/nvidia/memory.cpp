@@ -1,4 +1,4 @@
-// Memory table: buffers by cuMemAlloc, copies and fills on the device's stream, done on return.
+// Memory table: buffers, copies and fills on the device's stream, done on return.
 #include "backends/nvidia/memory.hpp"
 
 #include <algorithm>
@@ -17,18 +17,7 @@ using namespace crucible;
 namespace {
 
 constexpr std::uint64_t kLargestAlignment = std::uint64_t{1} << 30;
-constexpr std::uint64_t kOwnAlignment = 256;  // of whatever cuMemAlloc gives
-
-[[noreturn]] void out_of_memory(crucible_device& device, std::uint64_t size) {
-  std::size_t free = 0, total = device.facts.memory_bytes;
-  (void)device.cuda->cuMemGetInfo(&free, &total);  // an error leaves the total, and nothing free
-  throw sdk::Failure(CRUCIBLE_E_OUT_OF_MEMORY,
-                     "cannot have " + std::to_string(size) + " bytes on " + device.facts.id + ": " + std::to_string(free) + " of " +
-                         std::to_string(total) + " are free, and this plugin has " +
-                         std::to_string(device.ledger.of("buffer").live_bytes) +
-                         "; use a smaller batch or a memory budget, or end other programs on the device",
-                     {{"requested", std::to_string(size)}, {"available", std::to_string(free)}});
-}
+constexpr std::uint64_t kOwnAlignment = 256;  // of whatever the allocator gives
 
 crucible_status alloc(crucible_device* device, std::uint64_t size, std::uint64_t align, crucible_buffer** out) {
   return sdk::guard([&] {
@@ -36,8 +25,8 @@ crucible_status alloc(crucible_device* device, std::uint64_t size, std::uint64_t
     sdk::require(std::has_single_bit(align) && align <= kLargestAlignment,
                  "memory.alloc: the alignment must be a power of two up to 1 GiB");
     const Current current(*device);
-    if (size > device->facts.memory_bytes) out_of_memory(*device, size);
-    const std::uint64_t extra = align > kOwnAlignment ? align : 0;
+    // A size that no device has is refused as it is: a sum of it and more might be small.
+    const std::uint64_t extra = align > kOwnAlignment && size <= device->facts.memory_bytes ? align : 0;
     auto buffer = std::make_unique<crucible_buffer>();
     buffer->device = device;
     buffer->memory = allocate(*device, size + extra);
@@ -121,17 +110,17 @@ crucible_status stats(crucible_device* device, crucible_kv_sink sink, void* user
   return sdk::guard([&] {
     sdk::require(device != nullptr && sink != nullptr, "memory.stats: no device or no function to report to");
     device->ledger.stats("buffer", sink, user);
+    const Current current(*device, Current::EvenIfLost{});
+    sdk::report(sink, user,
+                {sdk::number_item("mapped_bytes", device->allocator->mapped_bytes()),
+                 sdk::number_item("kept_bytes", device->allocator->kept_bytes())});
   });
 }
 
 }  // namespace
 
 DeviceMemory allocate(crucible_device& device, std::uint64_t size) {
-  CUdeviceptr address = 0;
-  const CUresult code = device.cuda->cuMemAlloc(&address, std::max<std::uint64_t>(size, 1));
-  if (code == CUDA_ERROR_OUT_OF_MEMORY) out_of_memory(device, size);
-  device.check(code, "cuMemAlloc of " + std::to_string(size) + " bytes");
-  return {*device.cuda, address};
+  return {*device.allocator, device.allocator->allocate(size)};
 }
 
 const crucible_if_memory kMemoryTable = {

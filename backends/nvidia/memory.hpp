@@ -1,8 +1,9 @@
-// Buffers of a device: memory of cuMemAlloc, whose addresses are the device's own.
+// Buffers of a device, whose addresses are the device's own; where their memory comes from is in allocator.hpp.
 #pragma once
 
 #include <cstdint>
 
+#include "backends/nvidia/allocator.hpp"
 #include "backends/nvidia/device.hpp"
 
 struct crucible_buffer {

@@ -1,5 +1,7 @@
-// Plan table: a CUDA graph, built node by node from the checked list, never captured. Ops are in order, so each node depends on the
-// one before it. Slots are patched in the executable graph.
+// Plan table: a CUDA graph, built node by node from the checked list. Ops are in order, so each node depends on the one before it. Slots
+// are patched in the executable graph. Only cuBLASLt's own launches cannot be written as nodes, because their kernels are the library's
+// secret: each call is captured alone, from a stream that nothing else uses, and added as a child graph. So a replay stays one launch,
+// where a graph cut at each product would be two for every product.
 #include "backends/nvidia/plan.hpp"
 
 #include <algorithm>
@@ -59,6 +61,30 @@ CUDA_MEMSET_NODE_PARAMS fill_parameters(const sdk::ListedOp& op) {
   return fill;
 }
 
+/// What cuBLASLt puts on a stream for a product, as a graph. The capture is relaxed: the library may load code while it goes on.
+Graph capture_product(crucible_plan& plan, const sdk::ListedOp& op, const std::string& what) {
+  crucible_device& device = *plan.device;
+  const Cuda& cuda = *device.cuda;
+  if (plan.capture_stream.get() == nullptr) {
+    CUstream stream = nullptr;
+    device.check(cuda.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), what + "cuStreamCreate");
+    plan.capture_stream = Stream(cuda, stream);
+  }
+  CUstream const stream = plan.capture_stream.get();
+  Products& products = device.require_products();
+  device.check(cuda.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), what + "cuStreamBeginCapture");
+  CUgraph captured = nullptr;
+  try {
+    products.enqueue(*op.product, op.addresses.data(), op.scratch_bytes, stream);
+  } catch (...) {  // the capture ends whatever came of it
+    if (cuda.cuStreamEndCapture(stream, &captured) == CUDA_SUCCESS) (void)Graph(cuda, captured);
+    throw;
+  }
+  device.check(cuda.cuStreamEndCapture(stream, &captured),
+               what + "cuStreamEndCapture of a product by cuBLASLt (option blas=none does without)");
+  return {cuda, captured};
+}
+
 CUgraphNode add_node(crucible_plan& plan, std::size_t index, const CUgraphNode* after, std::size_t after_count) {
   crucible_device& device = *plan.device;
   const Cuda& cuda = *device.cuda;
@@ -72,6 +98,9 @@ CUgraphNode add_node(crucible_plan& plan, std::size_t index, const CUgraphNode* 
   } else if (op.kind == CRUCIBLE_OP_FILL) {
     const CUDA_MEMSET_NODE_PARAMS fill = fill_parameters(op);
     device.check(cuda.cuGraphAddMemsetNode(&node, graph, after, after_count, &fill, device.context), what + "cuGraphAddMemsetNode");
+  } else if (op.kind == CRUCIBLE_OP_LIBRARY) {
+    const Graph child = capture_product(plan, op, what);  // the node has a copy of it
+    device.check(cuda.cuGraphAddChildGraphNode(&node, graph, after, after_count, child.get()), what + "cuGraphAddChildGraphNode");
   } else {
     std::vector<void*> places = plan.launches[index].places();
     const CUDA_KERNEL_NODE_PARAMS parameters = kernel_parameters(*op.kernel, plan.launches[index].shape, places);
@@ -98,6 +127,7 @@ void make(crucible_plan& plan) {
   device.check(cuda.cuGraphInstantiateWithFlags(&executable, graph, 0),
                "plan.build: cuGraphInstantiateWithFlags of " + std::to_string(plan.node_count) + " nodes");
   plan.executable = GraphExec(cuda, executable);
+  plan.capture_stream = {};
 }
 
 void patch(crucible_plan& plan, std::size_t index) {
@@ -118,6 +148,8 @@ void enqueue(crucible_plan& plan, std::size_t index, CUstream stream) {
     device.check(cuda.cuMemcpyDtoDAsync(op.addresses[0], op.addresses[1], op.size, stream), what + ": cuMemcpyDtoDAsync");
   } else if (op.kind == CRUCIBLE_OP_FILL) {
     device.check(cuda.cuMemsetD8Async(op.addresses[0], op.pattern, op.size, stream), what + ": cuMemsetD8Async");
+  } else if (op.kind == CRUCIBLE_OP_LIBRARY) {
+    device.require_products().enqueue(*op.product, op.addresses.data(), op.scratch_bytes, stream);
   } else {
     const sdk::LaunchShape shape = plan.launches[index].shape;
     std::vector<void*> places = plan.launches[index].places();

@@ -9,6 +9,7 @@
 struct crucible_plan : crucible::sdk::DevicePlan<crucible_device> {
   std::vector<crucible_nvidia::CUgraphNode> nodes;  // one per op; none for an op that does nothing
   crucible_nvidia::DeviceMemory tables;             // addresses of buffers, for kernels that take them so
+  crucible_nvidia::Stream capture_stream;           // while it is built: of library calls
   crucible_nvidia::Graph graph;
   crucible_nvidia::GraphExec executable;
 };

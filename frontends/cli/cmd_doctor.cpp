@@ -162,7 +162,9 @@ void check_vendor_libraries(std::vector<Check>& checks) {
       {"libOpenCL.so", {"1"}, "OpenCL", "ocl-icd-libopencl1, and pocl-opencl-icd for a device on the CPU"},
       {"libcuda.so", {"1"}, "NVIDIA's driver", "nvidia-driver (non-free)"},
       {"libnvrtc.so", {"13", "12", "11.2"}, "NVIDIA's compiler", "PyPI package nvidia-cuda-nvrtc, and name its folder with backend.nvidia.nvrtc"},
+      {"libcublasLt.so", {"13", "12", "11"}, "NVIDIA's products", "PyPI package nvidia-cublas, and name its folder with backend.nvidia.cublaslt"},
       {"libamdhip64.so", {"7", "6", "5"}, "AMD's HIP", "ROCm, or libamdhip64-5"},
+      {"librocblas.so", {"5", "4", "3", "0"}, "AMD's products (backend.amd.blas)", "ROCm's rocblas, or librocblas0"},
       {"libze_loader.so", {"1"}, "Intel's Level Zero", "libze1"},
   };
   const std::string known = output_of("/sbin/ldconfig -p 2>/dev/null");

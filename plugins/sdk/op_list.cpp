@@ -52,17 +52,34 @@ void read_places(std::uint32_t index, const crucible_op& op, ListedOp& result, c
   result.size = op.size;
 }
 
+/// Each operand lies in its buffer, and the scratch has what is said.
+void read_product(std::uint32_t index, const crucible_op& op, ListedOp& result, const std::vector<std::uint64_t>& left) {
+  if (op.library == nullptr) invalid(index, "a library call without a description");
+  result.product = std::make_unique<const Gemm>(read_gemm(op.library));
+  result.scratch_bytes = op.scratch_bytes;
+  const std::uint32_t needed = op.scratch_bytes == 0 ? 3 : 4;
+  if (op.buffer_count < needed) {
+    invalid(index, "it has " + std::to_string(op.buffer_count) + " buffers and needs " + std::to_string(needed));
+  }
+  for (std::uint32_t i = 0; i < needed; ++i) {
+    const std::uint64_t bytes = i == 3 ? op.scratch_bytes : gemm_extent_bytes(*result.product, static_cast<int>(i));
+    if (left[i] >= bytes) continue;
+    invalid(index, std::to_string(bytes) + " bytes, where buffer " + std::to_string(i) + " has " + std::to_string(left[i]) + " left");
+  }
+  result.addresses.resize(needed);
+}
+
 void read_op(OpList& list, std::uint32_t index, const crucible_op& op, const OpChecks& checks) {
   if (op.struct_size < sizeof(crucible_op)) {
     invalid(index, "its struct_size is " + std::to_string(op.struct_size) + ", it needs " + std::to_string(sizeof(crucible_op)));
   }
   if (op.buffer_count != 0 && op.buffers == nullptr) invalid(index, "its buffers are missing");
-  if (op.kind == CRUCIBLE_OP_LIBRARY) {
+  if (op.kind == CRUCIBLE_OP_LIBRARY && !checks.takes_products) {
     throw Failure(CRUCIBLE_E_UNSUPPORTED,
                   "plan.build: op " + std::to_string(index) + " is a library call, and this plugin claims none",
                   {{"op", std::to_string(index)}});
   }
-  if (op.kind != CRUCIBLE_OP_LAUNCH && op.kind != CRUCIBLE_OP_COPY && op.kind != CRUCIBLE_OP_FILL)
+  if (op.kind != CRUCIBLE_OP_LAUNCH && op.kind != CRUCIBLE_OP_COPY && op.kind != CRUCIBLE_OP_FILL && op.kind != CRUCIBLE_OP_LIBRARY)
     invalid(index, "kind " + std::to_string(op.kind) + " is not known");
   ListedOp& result = list.ops.emplace_back();
   result.kind = op.kind;
@@ -72,6 +89,7 @@ void read_op(OpList& list, std::uint32_t index, const crucible_op& op, const OpC
     result.addresses.push_back(op.buffers[i]);
   }
   if (op.kind == CRUCIBLE_OP_LAUNCH) return read_launch(list, index, op, result, checks);
+  if (op.kind == CRUCIBLE_OP_LIBRARY) return read_product(index, op, result, left);
   if (op.kind == CRUCIBLE_OP_COPY) return read_places(index, op, result, left, 2);
   if (op.pattern > 255) invalid(index, "the pattern " + std::to_string(op.pattern) + " is not a byte");
   result.pattern = static_cast<std::uint8_t>(op.pattern);

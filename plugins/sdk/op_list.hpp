@@ -4,24 +4,31 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "plugins/abi/crucible_plugin.h"
+#include "plugins/sdk/gemm.hpp"
 
 namespace crucible::sdk {
 
 struct ListedOp {
-  std::uint32_t kind = 0;                // CRUCIBLE_OP_LAUNCH, _COPY or _FILL
+  std::uint32_t kind = 0;                // CRUCIBLE_OP_LAUNCH, _COPY, _FILL or _LIBRARY
   crucible_kernel* kernel = nullptr;     // LAUNCH
-  std::vector<std::uint64_t> addresses;  // LAUNCH: of its buffers; COPY: to, from; FILL: where
+  std::vector<std::uint64_t> addresses;  // LAUNCH: of its buffers; COPY: to, from; FILL: where; LIBRARY: a, b, c and, if any, scratch
   std::vector<double> scalars;           // LAUNCH
   std::int64_t grid = 0;                 // LAUNCH: work items
   std::uint64_t size = 0;                // COPY, FILL: bytes
   std::uint8_t pattern = 0;              // FILL
+  std::unique_ptr<const Gemm> product;   // LIBRARY
+  std::uint64_t scratch_bytes = 0;       // LIBRARY: that the fourth address has
 
   /// False for one that does nothing: an empty grid, no bytes.
-  bool does_something() const { return kind == CRUCIBLE_OP_LAUNCH ? grid != 0 : size != 0; }
+  bool does_something() const {
+    if (kind == CRUCIBLE_OP_LIBRARY) return true;
+    return kind == CRUCIBLE_OP_LAUNCH ? grid != 0 : size != 0;
+  }
 };
 
 /// Scalar `scalar` of op `op` is slot `slot`.
@@ -43,9 +50,10 @@ struct KernelShape {
 struct OpChecks {
   std::function<KernelShape(const crucible_kernel&)> shape_of;
   std::function<std::uint64_t(std::uint64_t address)> bytes_left;  // throws for an address in no buffer
+  bool takes_products = false;                                     // library calls that are matrix products
 };
 
-/// Reads and checks all ops. Threads: any. Errors: INVALID_ARGUMENT naming the op; UNSUPPORTED for a library call.
+/// Reads and checks all ops. Threads: any. Errors: INVALID_ARGUMENT naming the op; UNSUPPORTED for a library call that is not taken.
 OpList read_ops(const crucible_op* ops, std::uint32_t count, std::uint32_t slot_count, const OpChecks& checks);
 
 }  // namespace crucible::sdk

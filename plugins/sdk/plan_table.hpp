@@ -75,6 +75,16 @@ std::vector<PlannedLaunch> plan_launches(const OpList& list, std::uint64_t table
   return launches;
 }
 
+/// A device says `static constexpr bool kTakesProducts = true` when its plans have library calls.
+template <class Device>
+constexpr bool takes_products() {
+  if constexpr (requires { Device::kTakesProducts; }) {
+    return Device::kTakesProducts;
+  } else {
+    return false;
+  }
+}
+
 /// `make` builds the graph of a plan whose list is read; `patch` gives one launch's arguments to it anew; `run` replays it on the
 /// device's own stream, done on return; `times` replays it op by op and gives nanoseconds per op; `destroy` deletes a plan, also one
 /// that is half built or whose device is lost.
@@ -96,7 +106,8 @@ struct PlanFunctions {
             const Kernel& ours = kernel;
             return KernelShape{ours.name, ours.buffer_count, ours.scalar_count};
           },
-          [device](std::uint64_t address) { return device->addresses.bytes_left(address, device->facts.id); }};
+          [device](std::uint64_t address) { return device->addresses.bytes_left(address, device->facts.id); },
+          takes_products<Device>()};
       plan->list = read_ops(ops, count, slot_count, checks);
       plan->node_count = static_cast<std::size_t>(std::ranges::count_if(plan->list.ops, &ListedOp::does_something));
       make(*plan);

@@ -260,6 +260,9 @@ hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, hipFu
 hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                                  unsigned bz, unsigned shared, hipStream_t stream, void** parameters, void** extra);
 
+typedef void (*hipHostFn_t)(void* data);
+hipError_t hipLaunchHostFunc(hipStream_t stream, hipHostFn_t function, void* data);
+
 hipError_t hipGraphCreate(hipGraph_t* graph, unsigned flags);
 hipError_t hipGraphDestroy(hipGraph_t graph);
 hipError_t hipGraphAddKernelNode(hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* on, size_t count,

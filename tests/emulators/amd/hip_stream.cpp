@@ -58,6 +58,14 @@ hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, unsigned fla
   });
 }
 
+hipError_t hipLaunchHostFunc(hipStream_t stream, hipHostFn_t function, void* data) {
+  return answer_on_stream(stream, [&](const Target& target) {
+    if (function == nullptr) return hipErrorInvalidValue;
+    target.stream->push([function, data] { function(data); });
+    return hipSuccess;
+  });
+}
+
 hipError_t hipEventCreateWithFlags(hipEvent_t* event, unsigned flags) {
   return answer_on_device([&](AmdDevice&) {
     if (event == nullptr) return hipErrorInvalidValue;

@@ -70,6 +70,14 @@ Problem read_list(std::string_view word, std::vector<std::string>& out) {
   return out.empty() ? "names with commas between them" : "";
 }
 
+Problem read_features(std::string_view word, std::vector<std::string>& out) {
+  out = split(word);
+  for (const std::string& feature : out) {
+    if (feature != "virtual" && feature != "pools") return "virtual or pools, or both with a comma between them";
+  }
+  return out.empty() ? "virtual or pools" : "";
+}
+
 Problem read_text(std::string_view word, std::string& out) {
   out = word;
   return "";
@@ -94,6 +102,7 @@ constexpr Variable kVariables[] = {
     {"CRUCIBLE_EMU_CACHE", [](std::string_view w, Settings& s) { return read_text(w, s.cache); }},
     {"CRUCIBLE_EMU_COMPILER", [](std::string_view w, Settings& s) { return read_text(w, s.compiler); }},
     {"CRUCIBLE_EMU_CHECK_ARCH", [](std::string_view w, Settings& s) { return read_list(w, s.check_archs); }},
+    {"CRUCIBLE_EMU_WITHOUT", [](std::string_view w, Settings& s) { return read_features(w, s.without); }},
     {"CRUCIBLE_EMU_KEEP", [](std::string_view w, Settings& s) { return read_flag(w, s.keep); }},
 };
 

@@ -28,6 +28,7 @@ struct Settings {
   std::string cache;                   // CRUCIBLE_EMU_CACHE, folder of compiled kernels; "": one per user under TMPDIR
   std::string compiler;                // CRUCIBLE_EMU_COMPILER; "": clang-19, else clang
   std::vector<std::string> check_archs;  // CRUCIBLE_EMU_CHECK_ARCH: really compile for these too (AMD)
+  std::vector<std::string> without;    // CRUCIBLE_EMU_WITHOUT: features that the devices lack: virtual, pools (NVIDIA)
   bool keep = false;                   // CRUCIBLE_EMU_KEEP=1: texts handed to the compiler are kept in the cache
 
   /// The architecture of a device, or `fallback` when none is set.

@@ -36,6 +36,7 @@ TEST(EmulatorSettings, AreRead) {
                                {"CRUCIBLE_EMU_SEED", "18446744073709551615"},
                                {"CRUCIBLE_EMU_GUARD", "end"},
                                {"CRUCIBLE_EMU_KEEP", "1"},
+                               {"CRUCIBLE_EMU_WITHOUT", "pools,virtual"},
                                {"CRUCIBLE_EMU_CHECK_ARCH", "gfx942"}});
   ASSERT_TRUE(settings) << settings.error();
   EXPECT_EQ(settings->devices, 3u);
@@ -47,6 +48,7 @@ TEST(EmulatorSettings, AreRead) {
   EXPECT_EQ(settings->seed, ~0ull);
   EXPECT_TRUE(settings->guard_at_end);
   EXPECT_TRUE(settings->keep);
+  EXPECT_THAT(settings->without, ElementsAre("pools", "virtual"));
   EXPECT_THAT(settings->check_archs, ElementsAre("gfx942"));
 }
 
@@ -55,7 +57,8 @@ TEST(EmulatorSettings, AWrongWordIsNamedWithTheRightOnes) {
       {"CRUCIBLE_EMU_DEVICES", "0"},   {"CRUCIBLE_EMU_DEVICES", "17"},   {"CRUCIBLE_EMU_DEVICES", "two"},
       {"CRUCIBLE_EMU_MEMORY_MIB", "4g"}, {"CRUCIBLE_EMU_WAVE", "48"},      {"CRUCIBLE_EMU_ORDER", "backwards"},
       {"CRUCIBLE_EMU_GUARD", "middle"}, {"CRUCIBLE_EMU_KEEP", "yes"},     {"CRUCIBLE_EMU_ARCH", ","},
-      {"CRUCIBLE_EMU_THREADS", "-1"},   {"CRUCIBLE_EMU_SEED", "1 "}};
+      {"CRUCIBLE_EMU_THREADS", "-1"},   {"CRUCIBLE_EMU_SEED", "1 "},
+      {"CRUCIBLE_EMU_WITHOUT", "graphs"}};
   for (const auto& [name, word] : wrong) {
     const auto settings = parse({{name, word}});
     ASSERT_FALSE(settings) << name << " " << word;

@@ -72,6 +72,10 @@ Driver& driver() {
   return the_driver;
 }
 
+bool lacks(std::string_view feature) {
+  return std::ranges::find(emulator::settings().without, feature) != emulator::settings().without.end();
+}
+
 CUcontext current_context() { return context_stack.empty() ? nullptr : context_stack.back(); }
 
 CUresult ready() {
@@ -233,8 +237,8 @@ int attribute_of(const DeviceRecord& record, CUdevice_attribute attribute) {
       {CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK, 1024},
       {CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED, 1},
       {CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 1},
-      {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
-      {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 0},
+      {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, lacks("virtual") ? 0 : 1},
+      {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, lacks("pools") ? 0 : 1},
   };
   const auto found = values.find(attribute);
   return found == values.end() ? 0 : found->second;

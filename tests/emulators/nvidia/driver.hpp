@@ -33,6 +33,8 @@ struct CUstream_st {
   crucible::emulator::DeviceStream* stream = nullptr;
   crucible::emulator::Device* device = nullptr;
   unsigned flags = 0;
+  CUgraph capturing = nullptr;   // into which graph, between cuStreamBeginCapture and cuStreamEndCapture
+  CUgraphNode last_captured = nullptr;
 };
 struct CUevent_st {
   crucible::emulator::Event event;
@@ -167,6 +169,10 @@ emulator::DeviceStream* stream_of(CUcontext context, CUstream handle);
 
 /// Where [address, address + size) is in this process. Errors: nothing, when it is no memory of the driver's.
 std::optional<char*> resolve(CUdeviceptr address, std::size_t size);
+/// Puts memory of a pool back in the order of the stream. False when the address is of no pool.
+bool free_into_pool(CUdeviceptr address, emulator::DeviceStream& stream);
+/// True for a feature that CRUCIBLE_EMU_WITHOUT takes away: "virtual" or "pools".
+bool lacks(std::string_view feature);
 /// True for host memory that the driver has pinned.
 bool is_pinned(const void* address, std::size_t size);
 

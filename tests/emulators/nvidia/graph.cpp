@@ -1,4 +1,4 @@
-// Graphs made node by node. There is no capture: an application that records streams is told so by missing symbols.
+// Graphs made node by node; capture is in stream.cpp.
 #include <algorithm>
 
 #include "tests/emulators/core/settings.hpp"
@@ -184,6 +184,17 @@ CUresult cuGraphAddEmptyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode
   CUcontext context = nullptr;
   if (const CUresult code = ready_for(graph, &context)) return code;
   return add(node, graph, dependencies, count, CU_GRAPH_NODE_TYPE_EMPTY, Work([] {}));
+}
+
+/// The child as it is now: later changes to it do not matter.
+CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, std::size_t count, CUgraph child) {
+  CUcontext context = nullptr;
+  if (const CUresult code = ready_for(graph, &context)) return code;
+  if (child == graph || !driver().graphs.has(child)) return CUDA_ERROR_INVALID_VALUE;
+  auto made = emulator::ExecutableGraph::make(child->graph, emulator::settings().order, emulator::settings().seed);
+  if (!made) return CUDA_ERROR_INVALID_VALUE;
+  const auto shared = std::make_shared<emulator::ExecutableGraph>(std::move(*made));  // a node's work is copied
+  return add(node, graph, dependencies, count, CU_GRAPH_NODE_TYPE_GRAPH, Work([shared] { shared->launch()(); }));
 }
 
 CUresult cuGraphAddDependencies(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to, const CUgraphEdgeData*, std::size_t count) {

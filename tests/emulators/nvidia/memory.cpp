@@ -11,13 +11,17 @@
 namespace crucible::emulators::nvidia {
 namespace {
 
-/// The range that holds [address, address + size), or null. The driver's lock is held.
-const std::pair<const std::uint64_t, Range>* range_of(std::uint64_t address, std::size_t size) {
-  auto& ranges = driver().ranges;
-  auto after = ranges.upper_bound(address);
-  if (after == ranges.begin()) return nullptr;
-  const auto& range = *--after;
-  return address - range.first <= range.second.size && size <= range.second.size - (address - range.first) ? &range : nullptr;
+/// A range holds [address, address + size), or several mapped ones that follow each other. The driver's lock is held.
+bool is_in_ranges(std::uint64_t address, std::size_t size) {
+  const auto& ranges = driver().ranges;
+  auto range = ranges.upper_bound(address);
+  if (range == ranges.begin() || address - std::prev(range)->first > std::prev(range)->second.size) return false;
+  for (--range;;) {
+    const std::uint64_t end = range->first + range->second.size;
+    if (size <= end - address) return true;
+    if (range->second.kind != Range::Kind::kMapped) return false;
+    if (++range == ranges.end() || range->first != end || range->second.kind != Range::Kind::kMapped) return false;
+  }
 }
 
 template <typename T>
@@ -96,14 +100,14 @@ std::optional<char*> resolve(CUdeviceptr address, std::size_t size) {
   const std::lock_guard lock(driver().mutex);
   // The device's address of pinned memory is the host's with the tag.
   for (const CUdeviceptr known : {address, static_cast<CUdeviceptr>(address & ~EMU_TAG)}) {
-    if (range_of(known, size) != nullptr) return emulator::host_address(address);
+    if (is_in_ranges(known, size)) return emulator::host_address(address);
   }
   return std::nullopt;
 }
 
 bool is_pinned(const void* address, std::size_t size) {
   const std::lock_guard lock(driver().mutex);
-  return range_of(reinterpret_cast<std::uint64_t>(address), size) != nullptr;
+  return is_in_ranges(reinterpret_cast<std::uint64_t>(address), size);
 }
 
 void copy_now(emulator::Device& device, char* to, const char* from, std::size_t size, const char* direction) {
@@ -160,6 +164,7 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
   if (const CUresult code = ready(&context)) return code;
   auto* const stream = stream_of(context, handle);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (free_into_pool(address, *stream)) return CUDA_SUCCESS;
   const auto found = driver().memory->check(address, 1);
   if (!found || found->address != address) return CUDA_ERROR_INVALID_VALUE;
   stream->push([address] { (void)driver().memory->free(address); });

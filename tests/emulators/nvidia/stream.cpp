@@ -1,5 +1,6 @@
-// Streams and events.
+// Streams and events. What cuLaunchHostFunc puts on a stream can be captured into a graph, which is enough for the emulated libraries.
 #include <chrono>
+#include <utility>
 
 #include "tests/emulators/nvidia/driver.hpp"
 
@@ -7,7 +8,8 @@ namespace crucible::emulators::nvidia {
 
 emulator::DeviceStream* stream_of(CUcontext context, CUstream handle) {
   if (handle == nullptr || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD) return &context->device->default_stream();
-  return driver().streams.has(handle) ? handle->stream : nullptr;
+  // Only cuLaunchHostFunc is captured; everything else is refused until the capture has ended.
+  return driver().streams.has(handle) && handle->capturing == nullptr ? handle->stream : nullptr;
 }
 
 }  // namespace crucible::emulators::nvidia
@@ -75,10 +77,46 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned) {
 CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void* data) {
   CUcontext context = nullptr;
   if (const CUresult code = ready(&context)) return code;
+  if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (driver().streams.has(handle) && handle->capturing != nullptr) {
+    const CUDA_HOST_NODE_PARAMS parameters = {function, data};
+    CUgraphNode const before = handle->last_captured;
+    return cuGraphAddHostNode(&handle->last_captured, handle->capturing, &before, before == nullptr ? 0 : 1, &parameters);
+  }
   auto* const stream = stream_of(context, handle);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
   stream->push([function, data] { function(data); });
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode) {
+  CUcontext context = nullptr;
+  if (const CUresult code = ready(&context)) return code;
+  if (!driver().streams.has(handle)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;  // the default streams
+  if (handle->capturing != nullptr) return CUDA_ERROR_ILLEGAL_STATE;
+  if (const auto fault = fault_at(context, Site::kRecord, "cuStreamBeginCapture", CUDA_ERROR_UNKNOWN)) return *fault;
+  handle->last_captured = nullptr;
+  return cuGraphCreate(&handle->capturing, 0);
+}
+
+CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
+  CUcontext context = nullptr;
+  if (const CUresult code = ready(&context)) return code;
+  if (graph == nullptr || !driver().streams.has(handle)) return CUDA_ERROR_INVALID_VALUE;
+  if (handle->capturing == nullptr) return CUDA_ERROR_ILLEGAL_STATE;
+  *graph = std::exchange(handle->capturing, nullptr);
+  if (const auto fault = fault_at(context, Site::kRecord, "cuStreamEndCapture", CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)) {
+    (void)cuGraphDestroy(std::exchange(*graph, nullptr));
+    return *fault;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
+  if (const CUresult code = ready()) return code;
+  if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const bool is_capturing = driver().streams.has(handle) && handle->capturing != nullptr;
+  *status = is_capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
   return CUDA_SUCCESS;
 }
 

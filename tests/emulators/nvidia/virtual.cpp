@@ -3,6 +3,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstring>
+
 #include "tests/emulators/nvidia/driver.hpp"
 
 using namespace crucible::emulators::nvidia;
@@ -48,6 +50,7 @@ CUresult cuMemGetAllocationGranularity(std::size_t* granularity, const CUmemAllo
 
 CUresult cuMemAddressReserve(CUdeviceptr* address, std::size_t size, std::size_t alignment, CUdeviceptr, unsigned long long flags) {
   if (const CUresult code = ready()) return code;
+  if (lacks("virtual")) return CUDA_ERROR_NOT_SUPPORTED;
   if (address == nullptr || size == 0 || size % kGranularity != 0 || flags != 0 || (alignment & (alignment - 1)) != 0)
     return CUDA_ERROR_INVALID_VALUE;
   const std::size_t step = std::max(alignment, kGranularity);
@@ -86,6 +89,11 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t size, con
   if (file < 0 || ftruncate(file, static_cast<off_t>(size)) != 0) {
     if (file >= 0) close(file);
     return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  // Fresh memory is nobody's.
+  if (void* const fresh = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0); fresh != MAP_FAILED) {
+    std::memset(fresh, 0xCD, size);
+    munmap(fresh, size);
   }
   the.created_bytes += size;
   const std::lock_guard table_lock(tables().mutex);

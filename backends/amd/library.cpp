@@ -1,0 +1,25 @@
+// Library table: which matrix products rocBLAS takes. The host asks before it plans memory, in fast mode alone.
+#include "backends/amd/device.hpp"
+#include "backends/amd/rocblas.hpp"
+#include "backends/amd/tables.hpp"
+#include "plugins/sdk/error.hpp"
+
+namespace crucible_amd {
+namespace {
+
+using namespace crucible;
+
+crucible_status claim(crucible_device* device, const crucible_library_desc* desc, std::uint64_t* out_scratch_bytes) {
+  return sdk::guard([&] {
+    sdk::require(device != nullptr && out_scratch_bytes != nullptr, "library.claim: no device or no place for the answer");
+    const sdk::Gemm gemm = sdk::read_gemm(desc);
+    const Current current(*device);
+    *out_scratch_bytes = device->require_products().scratch_bytes(gemm);
+  });
+}
+
+}  // namespace
+
+const crucible_if_library kLibraryTable = {sizeof(crucible_if_library), CRUCIBLE_ABI_MINOR, claim};
+
+}  // namespace crucible_amd

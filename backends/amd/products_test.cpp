@@ -1,0 +1,112 @@
+// Products by rocBLAS through the loader: the cases that all such plugins have (plugins/sdk/testing), and AMD's own. Runtime and library
+// are those of CRUCIBLE_HIP_LIBRARY and CRUCIBLE_ROCBLAS, else the emulated ones of this build.
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <tuple>
+
+#include "plugins/sdk/testing/device_products.hpp"
+
+namespace crucible::backend {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::filesystem::path kFolder = CRUCIBLE_TEST_HIP_FOLDER;
+
+PluginUnderTest amd() {
+  PluginUnderTest plugin = {"amd", "hip", {{"blas", "auto"}}};
+  for (const auto& [option, variable, name] : {std::tuple("library", "CRUCIBLE_HIP_LIBRARY", "libamdhip64.so.6"),
+                                               std::tuple("hiprtc", "CRUCIBLE_HIPRTC", "libhiprtc.so.6"),
+                                               std::tuple("rocblas", "CRUCIBLE_ROCBLAS", "librocblas.so.4")}) {
+    const char* const named = std::getenv(variable);
+    if (named != nullptr && *named != '\0') {
+      plugin.options[option] = named;
+    } else if (std::filesystem::exists(kFolder / name)) {
+      plugin.options[option] = kFolder / name;
+    }
+  }
+  return plugin;
+}
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DevicePlugin);  // those are amd_test's
+INSTANTIATE_TEST_SUITE_P(Amd, DeviceProducts, ::testing::Values(amd()), ::testing::PrintToStringParamName());
+
+/// Whatever the variables say: only the emulated libraries have faults on demand.
+PluginUnderTest emulated(const Options& more = {}) {
+  PluginUnderTest plugin = amd();
+  plugin.options["library"] = kFolder / "libamdhip64.so.6";
+  plugin.options["rocblas"] = kFolder / "librocblas.so.4";
+  for (const auto& [name, value] : more) plugin.options[name] = value;
+  return plugin;
+}
+
+std::string library_of(const PluginUnderTest& plugin) {
+  const auto device = try_open(plugin);
+  if (!device) return device.error().message;
+  for (const auto& [key, value] : take((*device)->properties())) {
+    if (key == "library") return value;
+  }
+  return "";
+}
+
+class AmdProducts : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(kFolder / "librocblas.so.4")) GTEST_SKIP() << "no emulated rocBLAS was built (crucible_emulated_rocblas)";
+  }
+  /// In a process of its own: what is told under these rules. "" in `part` is nothing at all.
+  static void expect_told(const char* rules, const std::string& part, std::int64_t k = 64) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    EXPECT_EXIT(
+        {
+          const std::string told = run_product_under_faults(emulated(), rules, k);
+          std::fprintf(stderr, "told: %s\n", told.c_str());
+          std::_Exit(part.empty() ? !told.empty() : told.find(part) == std::string::npos);
+        },
+        ::testing::ExitedWithCode(0), "told: ")
+        << rules;
+  }
+};
+
+TEST_F(AmdProducts, TheLibraryIsNamedAndAnAbsentOneIsSaid) {
+  EXPECT_THAT(library_of(emulated()), HasSubstr("rocBLAS 4.0.0 (emulated)"));
+  EXPECT_THAT(library_of(emulated({{"blas", "none"}})), HasSubstr("none (the option blas is none; products are generated"));
+  const std::string absent = library_of(emulated({{"rocblas", "/nowhere/librocblas.so.4"}}));
+  EXPECT_THAT(absent, HasSubstr("none (rocBLAS /nowhere/librocblas.so.4 cannot be loaded"));
+  EXPECT_THAT(absent, HasSubstr("package rocblas"));
+  EXPECT_THAT(library_of(emulated({{"rocblas", "libz.so.1"}})), HasSubstr("lacks rocblas_create_handle"));
+  EXPECT_THAT(library_of(emulated({{"blas", "rocblas"}, {"rocblas", "/nowhere/librocblas.so.4"}})), HasSubstr("the option blas demands rocBLAS: "));
+  PluginUnderTest plugin = emulated();
+  plugin.options.erase("rocblas");
+  EXPECT_THAT(library_of(plugin), HasSubstr("an emulated device takes only"));
+}
+
+TEST_F(AmdProducts, UnlessItIsAskedForThereIsNone) {
+  PluginUnderTest plugin = emulated();
+  plugin.options.erase("blas");
+  EXPECT_THAT(library_of(plugin), HasSubstr("none (the option blas is none"));
+}
+
+TEST_F(AmdProducts, ALibraryThatDoesNotStartDeclines) {
+  expect_told("fail@init(rocblas_create_handle)", "does not start on amd:0: rocblas_create_handle: rocblas_status_internal_error");
+}
+
+TEST_F(AmdProducts, ATypeWithoutKernelsIsFoundOutBeforeItIsTaken) {
+  expect_told("fail@launch(gemm_f32_16x16x16)", "does not do f32 n n 16x16x16 pitches 16 16 16 batch 1 here: rocblas_status_not_implemented");
+}
+
+TEST_F(AmdProducts, AShapeThatIsNotImplementedDeclines) {
+  expect_told("fail@query(gemm_f32_64x64x64)", "rocblas_gemm_strided_batched_ex of f32 n n 64x64x64 pitches 64 64 64 batch 1: rocblas_status_not_implemented");
+}
+
+TEST_F(AmdProducts, ACallThatFailsIsTold) {
+  expect_told("oom@launch(gemm_f32_64x64x64)", "rocblas_status_memory_error (5)");
+  expect_told("hang:1ms@launch(gemm_f32_64x64x64)", "rocblas_status_internal_error (6)");
+  expect_told("trap@launch(gemm_f32_64x64x512)", "rocblas_status_internal_error (6)", 512);
+}
+
+TEST_F(AmdProducts, AWrongBitOfTheLibraryShows) { expect_told("flip:byte=3,bit=5@launch(gemm_f32_64x64x64)", "wrong result"); }
+
+}  // namespace
+}  // namespace crucible::backend

@@ -1,0 +1,186 @@
+// Matrix products by cuBLASLt: see cublas.hpp. Every descriptor and the algorithm belong to a shape, an alignment and a limit of scratch,
+// and are made once for each.
+#include <array>
+
+#include "backends/nvidia/cublas.hpp"
+#include "backends/nvidia/device.hpp"
+#include "backends/nvidia/options.hpp"
+#include "plugins/sdk/error.hpp"
+
+namespace crucible_nvidia {
+
+using namespace crucible;
+
+namespace {
+
+constexpr std::uint64_t kScratchAlignment = 256;  // the host's planner gives it
+
+/// An object of the library, given back with `Destroy`, a member of CublasLt.
+template <class Handle, auto Destroy>
+class Described {
+ public:
+  explicit Described(const CublasLt& cublas) : cublas_(cublas) {}
+  ~Described() {
+    if (handle != nullptr) (void)(cublas_.*Destroy)(handle);
+  }
+  Described(const Described&) = delete;
+  Described& operator=(const Described&) = delete;
+  Handle handle = nullptr;
+
+ private:
+  const CublasLt& cublas_;
+};
+using Operation = Described<cublasLtMatmulDesc_t, &CublasLt::cublasLtMatmulDescDestroy>;
+using Layout = Described<cublasLtMatrixLayout_t, &CublasLt::cublasLtMatrixLayoutDestroy>;
+using Preference = Described<cublasLtMatmulPreference_t, &CublasLt::cublasLtMatmulPreferenceDestroy>;
+
+/// DType's numbers, which are part of the ABI.
+struct Types {
+  int data, compute, scale;
+};
+Types types_of(std::uint32_t dtype, bool allows_tf32) {
+  if (dtype == 6) return {CUDA_R_16F, CUBLAS_COMPUTE_32F, CUDA_R_32F};
+  if (dtype == 7) return {CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUDA_R_32F};
+  if (dtype == 9) return {CUDA_R_64F, CUBLAS_COMPUTE_64F, CUDA_R_64F};
+  return {CUDA_R_32F, allows_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F};
+}
+
+/// A number in the type that the library scales with.
+struct Scale {
+  Scale(double value, std::uint32_t dtype) : wide(value), narrow(static_cast<float>(value)), is_wide(dtype == 9) {}
+  const void* place() const { return is_wide ? static_cast<const void*>(&wide) : &narrow; }
+  double wide;
+  float narrow;
+  bool is_wide;
+};
+
+}  // namespace
+
+struct Products::Call {
+  explicit Call(const CublasLt& cublas) : operation(cublas), x(cublas), y(cublas), d(cublas) {}
+  Operation operation;
+  Layout x, y, d;
+  cublasLtMatmulAlgo_t algorithm = {};
+  std::uint64_t scratch_bytes = 0;
+  std::string refusal;  // why there is none
+};
+
+Products::Products(crucible_device& device, const CublasLt& cublas) : device_(device), cublas_(cublas) {
+  most_scratch_ = options().get_u64("blas_workspace_mib") << 20;
+  allows_tf32_ = options().get_bool("tf32");
+  const cublasStatus_t status = cublas.cublasLtCreate(&handle_);
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, cublas.describe() + " (" + cublas.file + ") does not start on " + device.facts.id +
+                                                 ": cublasLtCreate: " + cublas.cublasLtGetStatusName(status),
+                     {{"vendor.code", std::to_string(status)}, {"where", cublas.file}});
+}
+
+Products::~Products() {
+  calls_.clear();
+  if (handle_ != nullptr) (void)cublas_.cublasLtDestroy(handle_);
+}
+
+std::unique_ptr<Products::Call> Products::make(const sdk::Gemm& gemm, const std::uint64_t* alignments, std::uint64_t most_scratch) const {
+  const CublasLt& lt = cublas_;
+  const Types types = types_of(gemm.dtype, allows_tf32_);
+  auto call = std::make_unique<Call>(lt);
+  lt.check(lt.cublasLtMatmulDescCreate(&call->operation.handle, types.compute, types.scale), "cublasLtMatmulDescCreate");
+  const auto transpose = [&](int attribute, bool transposed) {
+    const std::int32_t value = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    lt.check(lt.cublasLtMatmulDescSetAttribute(call->operation.handle, attribute, &value, sizeof(value)), "cublasLtMatmulDescSetAttribute");
+  };
+  transpose(CUBLASLT_MATMUL_DESC_TRANSA, gemm.x.transposed);
+  transpose(CUBLASLT_MATMUL_DESC_TRANSB, gemm.y.transposed);
+  /// Rows and columns are those that the operand has before it is transposed.
+  const auto lay_out = [&](Layout& layout, const sdk::GemmOperand& operand, std::int64_t rows, std::int64_t columns) {
+    if (operand.transposed) std::swap(rows, columns);
+    lt.check(lt.cublasLtMatrixLayoutCreate(&layout.handle, types.data, static_cast<std::uint64_t>(rows),
+                                           static_cast<std::uint64_t>(columns), operand.pitch),
+             "cublasLtMatrixLayoutCreate");
+    if (gemm.batch == 1) return;
+    const auto count = static_cast<std::int32_t>(gemm.batch);
+    lt.check(lt.cublasLtMatrixLayoutSetAttribute(layout.handle, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof(count)),
+             "cublasLtMatrixLayoutSetAttribute");
+    lt.check(lt.cublasLtMatrixLayoutSetAttribute(layout.handle, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &operand.batch_stride,
+                                                 sizeof(operand.batch_stride)),
+             "cublasLtMatrixLayoutSetAttribute");
+  };
+  lay_out(call->x, gemm.x, gemm.m, gemm.k);
+  lay_out(call->y, gemm.y, gemm.k, gemm.n);
+  lay_out(call->d, gemm.d, gemm.m, gemm.n);
+  Preference preference(lt);
+  lt.check(lt.cublasLtMatmulPreferenceCreate(&preference.handle), "cublasLtMatmulPreferenceCreate");
+  const auto prefer = [&](int attribute, const auto& value) {
+    lt.check(lt.cublasLtMatmulPreferenceSetAttribute(preference.handle, attribute, &value, sizeof(value)),
+             "cublasLtMatmulPreferenceSetAttribute");
+  };
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most_scratch);
+  // Partial sums of f16 and bf16 are never added up in the result's own type.
+  if (gemm.element_bytes() == 2) prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+  const auto align = [&](int attribute, int view) { prefer(attribute, static_cast<std::uint32_t>(alignments[view])); };
+  align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, gemm.x_view());
+  align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, gemm.y_view());
+  align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, 2);
+  align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, 2);
+  cublasLtMatmulHeuristicResult_t result = {};
+  int count = 0;
+  const cublasStatus_t status =
+      lt.cublasLtMatmulAlgoGetHeuristic(handle_, call->operation.handle, call->x.handle, call->y.handle, call->d.handle, call->d.handle,
+                                        preference.handle, 1, &result, &count);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH || (status == CUBLAS_STATUS_SUCCESS && count == 0) ||
+      (status == CUBLAS_STATUS_SUCCESS && result.state != CUBLAS_STATUS_SUCCESS)) {
+    call->refusal = "matmul: " + lt.describe() + " has no algorithm for " + gemm.shape() + " with " + std::to_string(most_scratch) +
+                    " bytes of workspace";
+    return call;
+  }
+  lt.check(status, "cublasLtMatmulAlgoGetHeuristic of " + gemm.shape());
+  call->algorithm = result.algo;
+  call->scratch_bytes = result.workspaceSize;
+  return call;
+}
+
+const Products::Call& Products::find(const sdk::Gemm& gemm, const std::uint64_t* alignments, std::uint64_t most_scratch) {
+  std::string key = gemm.shape() + " swapped " + (gemm.is_swapped ? "1" : "0");
+  for (int view = 0; view < 3; ++view) key += " " + std::to_string(alignments[view]);
+  key += " scratch " + std::to_string(most_scratch);
+  std::unique_ptr<const Call>& call = calls_[key];
+  if (call == nullptr) call = make(gemm, alignments, most_scratch);
+  if (!call->refusal.empty()) throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, call->refusal);
+  return *call;
+}
+
+std::uint64_t Products::scratch_bytes(const sdk::Gemm& gemm) {
+  std::array<std::uint64_t, 3> alignments;
+  for (int view = 0; view < 3; ++view) alignments[static_cast<std::size_t>(view)] = sdk::gemm_alignment(gemm, view, 0);
+  const std::lock_guard lock(mutex_);
+  return find(gemm, alignments.data(), most_scratch_).scratch_bytes;
+}
+
+void Products::enqueue(const sdk::Gemm& gemm, const std::uint64_t* addresses, std::uint64_t scratch_bytes, CUstream stream) {
+  std::array<std::uint64_t, 3> alignments;
+  for (int view = 0; view < 3; ++view) alignments[static_cast<std::size_t>(view)] = sdk::gemm_alignment(gemm, view, addresses[view]);
+  const std::lock_guard lock(mutex_);
+  if (scratch_bytes != 0 && addresses[3] % kScratchAlignment != 0) scratch_bytes = 0;
+  // What claim() chose, unless the buffers lie worse or the scratch is smaller than it was told: then what fits.
+  const Call* call = nullptr;
+  try {
+    call = &find(gemm, alignments.data(), most_scratch_);
+  } catch (const sdk::Failure& failure) {
+    if (failure.code() != CRUCIBLE_E_UNSUPPORTED) throw;
+  }
+  if (call == nullptr || call->scratch_bytes > scratch_bytes) call = &find(gemm, alignments.data(), scratch_bytes);
+  const Scale alpha(gemm.alpha, gemm.dtype), beta(0, gemm.dtype);
+  const auto at = [&](int view, std::int64_t offset) {
+    return reinterpret_cast<void*>(addresses[view] + static_cast<std::uint64_t>(offset) * gemm.element_bytes());
+  };
+  void* const scratch = call->scratch_bytes == 0 ? nullptr : reinterpret_cast<void*>(addresses[3]);
+  for (const sdk::Gemm::Place& place : gemm.places) {
+    void* const d = at(2, place.d);
+    cublas_.check(cublas_.cublasLtMatmul(handle_, call->operation.handle, alpha.place(), at(gemm.x_view(), place.x), call->x.handle,
+                                         at(gemm.y_view(), place.y), call->y.handle, beta.place(), d, call->d.handle, d, call->d.handle,
+                                         &call->algorithm, scratch, call->scratch_bytes, stream),
+                  "cublasLtMatmul of " + gemm.shape());
+  }
+}
+
+}  // namespace crucible_nvidia

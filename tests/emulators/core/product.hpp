@@ -1,0 +1,35 @@
+// A matrix product as the emulated BLAS libraries compute it: column-major, on the processor, in memory that has lost its tag. Sums go
+// through k from the end, so that a result which comes from a library differs in its last bits from one of a generated kernel.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace crucible::emulator {
+
+enum class ElementType { kF16, kBF16, kF32, kF64 };
+
+std::uint64_t size_bytes(ElementType type);
+
+struct MatrixOperand {
+  char* data = nullptr;
+  bool transposed = false;
+  std::int64_t pitch = 0, batch_stride = 0;  // in elements
+};
+
+/// d = alpha op(a) op(b) + beta c for each product of the batch; d has m rows.
+struct Product {
+  ElementType type = ElementType::kF32;  // of all four; f16 and bf16 are summed in f32
+  std::int64_t m = 0, n = 0, k = 0, batch = 1;
+  double alpha = 1, beta = 0;
+  MatrixOperand a, b, c, d;
+  char* scratch = nullptr;  // sums lie here before they are rounded, where there is some: scratch_bytes()
+
+  std::uint64_t scratch_bytes() const;
+  /// "gemm_f32_64x48x32": the name that rules of faults match.
+  std::string name() const;
+};
+
+void multiply(const Product& product);
+
+}  // namespace crucible::emulator
