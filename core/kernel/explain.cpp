@@ -2,6 +2,9 @@
 #include "core/kernel/explain.hpp"
 
 #include <algorithm>
+#include <utility>
+
+#include "core/kernel/attention.hpp"
 
 namespace crucible::kernel {
 namespace {
@@ -29,6 +32,20 @@ void add_inside(const graph::Program& program, const Schedule& schedule, const S
   }
 }
 
+/// What was not joined to an attention, with a library that takes what it takes in the schedule.
+std::vector<NotFused> refused_attention(const graph::Program& program, const Schedule& schedule) {
+  Options options;
+  options.numerics = schedule.numerics;
+  options.claims = [&](const LibraryCall& call) {
+    return std::ranges::any_of(schedule.steps, [&](const Step& step) {
+      const LibraryCall& other = step.library;
+      return step.kind == StepKind::kLibrary && other.kind == call.kind && other.dtype == call.dtype && std::ranges::equal(other.views, call.views);
+    });
+  };
+  std::vector<Unit> units = make_units(program, true, schedule.numerics);
+  return fuse_attention(program, units, options);
+}
+
 }  // namespace
 
 Explanation explain(const graph::Program& program, const Schedule& schedule, std::uint32_t step) {
@@ -41,11 +58,18 @@ Explanation explain(const graph::Program& program, const Schedule& schedule, std
   for (std::uint32_t s = 0; s < schedule.steps.size(); ++s) {
     for (const OpId op : schedule.steps[s].ops) step_of[op] = s;
   }
+  const std::vector<NotFused> refused = refused_attention(program, schedule);
   for (const Neighbour& neighbour : neighbours(program, asked.ops[0], schedule.numerics)) {
     // A unit whose first op nothing wants is found by another one; one that nothing wants at all is no step.
     std::uint32_t other = graph::kNone;
     for (const OpId op : neighbour.ops) other = std::min(other, step_of[op]);
-    if (other != graph::kNone && other != step) explanation.apart.push_back({other, neighbour.value, neighbour.apart});
+    if (other == graph::kNone || other == step) continue;
+    Apart apart = neighbour.apart;
+    for (const NotFused& pair : refused) {
+      const std::uint32_t product = step_of[pair.product], group = step_of[pair.group];
+      if (std::minmax(product, group) == std::minmax(step, other)) apart = pair.apart;
+    }
+    explanation.apart.push_back({other, neighbour.value, apart});
   }
   std::ranges::sort(explanation.apart, {}, &Explanation::Beside::step);
   return explanation;

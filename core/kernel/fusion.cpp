@@ -172,6 +172,7 @@ class Fuser {
     if (first.members.size() + second.members.size() > kMostMembers) return {Apart::kMembers};
     auto merged = merge_groups(first, second);
     if (!merged) return {Apart::kShape};
+    if (reads_scores_across(*merged)) return {Apart::kShape};
     if (buffer_count(*merged) > (merged->sizes.empty() ? kMostSingles : kMostBuffers)) return {Apart::kBuffers};
     if (merged->elements() >= kLargeElements && temporaries_read(*merged) > kMostWaiting) return {Apart::kWaiting};
     // A large parallel loop must not become one of few items.
@@ -195,6 +196,24 @@ class Fuser {
       }
     }
     return static_cast<std::size_t>(std::ranges::count_if(read, [&](ValueId value) { return !made.contains(value); }));
+  }
+
+  /// Of two large products of many matrices one along and one across: a kernel that walks one of them badly, and that neither product could
+  /// be joined to (attention.hpp).
+  bool reads_scores_across(const Group& group) const {
+    std::size_t along = group.sizes.size();
+    for (const Member& member : group.members) {
+      for (const Access& input : member.inputs) {
+        if (input.value == kNone || program_.values[input.value].producer == kNone || group.elements() < kLargeElements) continue;
+        const graph::Op& op = program_.ops[program_.values[input.value].producer];
+        if (op.kind != graph::OpKind::kMatMul || op.outputs[0].view.sizes.size() < 3) continue;
+        if (program_.values[input.value].elements != group.elements()) continue;
+        const auto d = static_cast<std::size_t>(std::ranges::find(input.strides, 1) - input.strides.begin());
+        if (d < group.sizes.size() && along < group.sizes.size() && d != along) return true;
+        along = std::min(d, along);
+      }
+    }
+    return false;
   }
 
   static std::size_t buffer_count(const Group& group) {
@@ -310,6 +329,12 @@ std::string_view words(Apart apart) {
       return "too many large tensors would wait for each other";
     case Apart::kParallelism:
       return "many independent rows would become few";
+    case Apart::kScratch:
+      return "an attention whose rows of scores are too long for the scratch of a work item";
+    case Apart::kNoGain:
+      return "an attention that would read keys and values more often than scores in memory cost";
+    case Apart::kLibrary:
+      return "an attention of few scores, whose products the library does faster";
   }
   return "";
 }

@@ -14,6 +14,9 @@ namespace crucible::kernel {
 struct Unit {
   std::vector<graph::OpId> ops;  // ascending
   Group group;
+  // Products of an attention (attention.hpp): whose results the group reads, and that read what it makes. Empty for others.
+  std::vector<graph::OpId> inner = {}, outer = {};
+  bool is_attention() const { return !inner.empty() || !outer.empty(); }
 };
 
 /// Why two units are not one kernel.
@@ -27,6 +30,9 @@ enum class Apart : std::uint8_t {
   kBuffers,      // more buffers than one kernel takes
   kWaiting,      // too many large tensors would have to wait for each other
   kParallelism,  // many independent rows would become few
+  kScratch,      // attention: too few rows of scores fit into the scratch of a work item
+  kNoGain,       // attention: reading keys and values again for each block of rows costs more than scores in memory
+  kLibrary,      // attention: the library's products are faster than one step for all, the scores being few
 };
 /// "a third step lies between them": for people.
 std::string_view words(Apart apart);
@@ -35,6 +41,12 @@ std::string_view words(Apart apart);
 struct Neighbour {
   std::vector<graph::OpId> ops = {};    // of the other unit, ascending
   graph::ValueId value = graph::kNone;  // that they share
+  Apart apart = Apart::kNot;
+};
+
+/// A product that was not joined to a group though the two have the form of an attention.
+struct NotFused {
+  graph::OpId product = graph::kNone, group = graph::kNone;  // the second: an op of the group
   Apart apart = Apart::kNot;
 };
 

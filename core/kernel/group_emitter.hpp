@@ -11,6 +11,7 @@
 #include <set>
 #include <span>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "core/kernel/emit.hpp"
@@ -21,9 +22,11 @@ namespace crucible::kernel {
 class GroupEmitter {
  public:
   GroupEmitter(const graph::Program& program, const Group& group, const std::set<graph::ValueId>& stored)
+      : GroupEmitter(program, plan_loops(group), stored) {}
+  GroupEmitter(const graph::Program& program, LoopPlan plan, const std::set<graph::ValueId>& stored)
       : program_(program),
         stored_(stored),
-        plan_(plan_loops(group)),
+        plan_(std::move(plan)),
         passes_(plan_passes(program, plan_, stored)),
         group_(plan_.group),
         binder_(program, b_),

@@ -15,11 +15,13 @@
 #include "core/base/hash.hpp"
 #include "core/graph/opaque.hpp"
 #include "core/graph/queries.hpp"
+#include "core/kernel/attention.hpp"
 #include "core/kernel/emit.hpp"
 #include "core/kernel/fusion.hpp"
 #include "core/kernel/in_place.hpp"
 #include "core/kernel/kernel_verify.hpp"
 #include "core/kernel/print_c.hpp"
+#include "core/kernel/recompute_scores.hpp"
 #include "core/kernel/rematerialize.hpp"
 #include "core/kernel/serialize_ir.hpp"
 
@@ -65,6 +67,7 @@ class Scheduler {
       : program_(program), options_(options), units_(std::move(units)) {}
 
   Result<Schedule> run() {
+    if (options_.fuse) fuse_attention(program_, units_, options_);
     find_needed();
     schedule_.numerics = options_.numerics;
     schedule_.materialized.assign(program_.values.size(), false);
@@ -112,7 +115,7 @@ class Scheduler {
         }
         mark_reads(unit, unit.ops[i], needed);
       }
-      std::erase_if(unit.ops, [&](OpId op) { return dead.contains(op); });
+      for (auto* ops : {&unit.ops, &unit.inner, &unit.outer}) std::erase_if(*ops, [&](OpId op) { return dead.contains(op); });
       std::erase_if(unit.group.members, [&](const Member& member) { return dead.contains(member.op); });
     }
   }
@@ -132,6 +135,7 @@ class Scheduler {
   }
 
   Result<void> add_step(const Unit& unit, const std::set<ValueId>& stored) {
+    if (unit.is_attention()) return add_launch(emit_attention(program_, unit, stored, options_.device), unit.ops);
     if (!unit.group.members.empty()) return add_launch(emit_group(program_, unit.group, stored), unit.ops);
     const Op& op = program_.ops[unit.ops[0]];
     if (const auto call = library_call_of(program_, op); call && options_.claims && !is_strict()) {
@@ -315,8 +319,9 @@ Result<Prepared> prepare(const Program& program, const Options& options) {
     CRUCIBLE_TRY(prepared.schedule, schedule(program, options));
     return prepared;
   }
-  Rematerialized changed = rematerialize(program, options.numerics);
-  prepared.program = std::move(changed.program);
+  prepared.program = recompute_scores(program, options);
+  Rematerialized changed = rematerialize(prepared.program ? *prepared.program : program, options.numerics);
+  if (changed.program) prepared.program = std::move(changed.program);
   Scheduler scheduler(prepared.program ? *prepared.program : program, options, std::move(changed.units));
   CRUCIBLE_TRY(prepared.schedule, scheduler.run());
   return prepared;

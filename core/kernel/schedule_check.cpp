@@ -67,6 +67,7 @@ class Checker {
       CRUCIBLE_TRY_VOID(argument.written ? check_written(s, argument.value) : check_read(s, argument.value));
     }
     for (OpId op : step.ops) CRUCIBLE_TRY_VOID(check_op(s, op));
+    for (OpId op : step.ops) CRUCIBLE_TRY_VOID(check_product(s, op));
     CRUCIBLE_TRY_VOID(check_host(s));
     return step.kind == StepKind::kLibrary ? check_library(s) : Result<void>();
   }
@@ -103,6 +104,38 @@ class Checker {
         return broken(s, "op {} reads value {}, which is neither bound nor made in the step", id, input.value);
     }
     return {};
+  }
+
+  /// Work items are independent, and each owns rows: of what a step makes, a product in it can have its own rows on the left, nothing on the
+  /// right; and of a product's result in the step, others in it read no more than those rows.
+  Result<void> check_product(StepId s, OpId id) const {
+    const Op& op = program_.ops[id];
+    const auto is_inside = [&](ValueId value) {
+      const OpId producer = value == kNone ? kNone : program_.values[value].producer;
+      return producer != kNone && step_of_[producer] == s;
+    };
+    if (op.kind == OpKind::kMatMul && is_inside(op.inputs[1].value))
+      return broken(s, "product {} has value {} on its right, which the step makes row by row", id, op.inputs[1].value);
+    for (const graph::Operand& input : op.inputs) {
+      if (input.is_scalar() || !is_inside(input.value)) continue;
+      const bool from_product = program_.ops[program_.values[input.value].producer].kind == OpKind::kMatMul;
+      if (op.kind != OpKind::kMatMul && !from_product) continue;
+      const graph::View& made = program_.ops[program_.values[input.value].producer].outputs[0].view;
+      if (keeps_rows(input.view, made)) continue;
+      return broken(s, "op {} reads value {} in the same step by other rows than it is made", id, input.value);
+    }
+    return {};
+  }
+
+  /// The same matrices, perhaps with their batches counted otherwise.
+  static bool keeps_rows(const graph::View& read, const graph::View& made) {
+    const std::size_t a = read.sizes.size(), b = made.sizes.size();
+    if (a < 2 || b < 2 || read.offset != made.offset || read.elements() != made.elements()) return false;
+    for (const std::size_t from_last : {1u, 2u}) {
+      if (read.sizes[a - from_last] != made.sizes[b - from_last]) return false;
+      if (read.sizes[a - from_last] > 1 && read.strides[a - from_last] != made.strides[b - from_last]) return false;
+    }
+    return true;
   }
 
   /// Values on the host are for transfers, and a transfer has one on either side.
@@ -221,6 +254,11 @@ class Checker {
     }
     if (operand.kind != ValueKind::kTemporary && !is_home)
       return broken(pair.step, "in place: value {} must not be overwritten", pair.operand);
+    for (const OpId id : schedule_.steps[pair.step].ops) {
+      const Op& op = program_.ops[id];
+      if (op.kind == OpKind::kMatMul && std::ranges::any_of(op.inputs, [&](const auto& input) { return input.value == pair.operand; }))
+        return broken(pair.step, "in place: value {} is an operand of product {}, whose items all read it", pair.operand, id);
+    }
     return {};
   }
 

@@ -9,6 +9,7 @@
 namespace crucible::kernel {
 namespace {
 
+using graph::OpId;
 using graph::Operand;
 using graph::OpKind;
 using ::testing::HasSubstr;
@@ -80,6 +81,71 @@ TEST(ScheduleCheck, SeesInPlacePairsThatDestroyWhatIsNeeded) {
   Sound early;
   early.schedule.in_place = {{0, early.state.value, early.product.value}};
   EXPECT_THAT(early.reason(), HasSubstr("is not read or"));
+}
+
+/// Two steps: what becomes the values, and an attention.
+struct SoundAttention {
+  TestProgram t;
+  Operand values, scores, powers, output;
+  Schedule schedule;
+  SoundAttention() {
+    const Sizes sizes{2, 24, 24}, row{2, 24, 1};
+    const Operand query = t.input(DType::kF32, {2, 24, 24}), key = t.input(DType::kF32, {2, 24, 24});
+    values = t.op(OpKind::kSin, {key}, {2, 24, 24});
+    scores = t.op(OpKind::kMatMul, {query, permuted(key, {0, 2, 1})}, sizes);
+    const Operand top = t.reduce(OpKind::kReduceMax, scores, {2});
+    powers = t.op(OpKind::kExp, {t.op(OpKind::kSubtract, {scores, expanded(top, sizes)}, sizes)}, sizes);
+    output = t.op(OpKind::kMatMul, {powers, values}, {2, 24, 24});
+    t.keep(output);
+    auto made = kernel::schedule(t.program, {});
+    EXPECT_TRUE(made);
+    schedule = *std::move(made);
+  }
+  OpId producer(const Operand& operand) const { return t.program.values[operand.value].producer; }
+  std::string reason() const {
+    const auto checked = check_schedule(t.program, schedule);
+    return checked ? "" : checked.error().message;
+  }
+};
+
+TEST(ScheduleCheck, TakesAnAttention) {
+  const SoundAttention sound;
+  EXPECT_EQ(sound.schedule.steps.size(), 2u);
+  EXPECT_EQ(sound.reason(), "");
+}
+
+TEST(ScheduleCheck, SeesARightOperandThatTheStepMakes) {
+  SoundAttention sound;
+  Step moved = sound.schedule.steps[0];
+  Step& attention = sound.schedule.steps[1];
+  std::erase_if(attention.buffers, [&](const BufferArgument& argument) { return argument.value == sound.values.value; });
+  attention.ops.insert(attention.ops.begin(), moved.ops.begin(), moved.ops.end());
+  sound.schedule.steps.erase(sound.schedule.steps.begin());
+  EXPECT_THAT(sound.reason(), HasSubstr("on its right, which the step makes row by row"));
+}
+
+TEST(ScheduleCheck, SeesRowsThatOtherItemsMake) {
+  SoundAttention product;
+  Operand& left = product.t.program.ops[product.producer(product.output)].inputs[0];
+  std::swap(left.view.strides[1], left.view.strides[2]);
+  EXPECT_THAT(product.reason(), HasSubstr("by other rows than it is made"));
+  SoundAttention group;
+  for (graph::Op& op : group.t.program.ops) {
+    if (op.kind == OpKind::kSubtract) std::swap(op.inputs[0].view.strides[1], op.inputs[0].view.strides[2]);
+  }
+  EXPECT_THAT(group.reason(), HasSubstr("by other rows than it is made"));
+}
+
+TEST(ScheduleCheck, SeesAnAttentionWithoutOneOfItsProducts) {
+  SoundAttention sound;
+  std::erase(sound.schedule.steps[1].ops, sound.producer(sound.scores));
+  EXPECT_THAT(sound.reason(), HasSubstr("neither bound nor made in the step"));
+}
+
+TEST(ScheduleCheck, SeesAProductWrittenOverItsOperand) {
+  SoundAttention sound;
+  sound.schedule.in_place = {{1, sound.values.value, sound.output.value}};
+  EXPECT_THAT(sound.reason(), HasSubstr("whose items all read it"));
 }
 
 TEST(ScheduleCheck, SeesKernelsAndSlotsThatDoNotExist) {
