@@ -91,18 +91,22 @@ def main():
     parser.add_argument("--steps", type=int, default=12, help="optimizer steps to run (default 12)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the parameters, dropout and data (default 0)")
     parser.add_argument("--batch", type=int, default=BATCH, help=f"sequences in a step (default {BATCH})")
+    parser.add_argument("--device", default="cpu", help="where to train: cpu, cuda, cuda:1 (default cpu)")
+    parser.add_argument("--bf16", action="store_true", help="compute in bf16 where autocast does")
     args = parser.parse_args()
 
     torch.manual_seed(args.seed)
-    model = GPT()
+    model = GPT().to(args.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, learning_rate_factor)
 
     batches = list(synthetic_text(args.steps, args.seed, args.batch))
     for step, (inputs, targets) in enumerate(batches):
+        inputs, targets = inputs.to(args.device), targets.to(args.device)
         optimizer.zero_grad()
-        logits = model(inputs)
-        loss = F.cross_entropy(logits.view(-1, VOCABULARY), targets.view(-1))
+        with torch.autocast(torch.device(args.device).type, torch.bfloat16, enabled=args.bf16):
+            logits = model(inputs)
+            loss = F.cross_entropy(logits.view(-1, VOCABULARY), targets.view(-1))
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

@@ -36,17 +36,21 @@ def main():
     parser.add_argument("--seed", type=int, default=1, help="seed of the parameters and of the data (default 1)")
     parser.add_argument("--batch", type=int, default=BATCH, help=f"images in a step (default {BATCH})")
     parser.add_argument("--size", type=int, default=SIZE, help=f"pixels of a side, at least 64 (default {SIZE})")
+    parser.add_argument("--device", default="cpu", help="where to train: cpu, cuda, cuda:1 (default cpu)")
+    parser.add_argument("--bf16", action="store_true", help="compute in bf16 where autocast does")
     args = parser.parse_args()
 
     torch.manual_seed(args.seed)
-    model = torchvision.models.resnet18(num_classes=CLASSES)
+    model = torchvision.models.resnet18(num_classes=CLASSES).to(args.device)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9, weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, step_size=5, gamma=0.5)
 
     batches = list(synthetic_images(args.steps, args.seed, args.batch, args.size))
     for step, (images, labels) in enumerate(batches):
+        images, labels = images.to(args.device), labels.to(args.device)
         optimizer.zero_grad()
-        loss = F.cross_entropy(model(images), labels)
+        with torch.autocast(torch.device(args.device).type, torch.bfloat16, enabled=args.bf16):
+            loss = F.cross_entropy(model(images), labels)
         loss.backward()
         optimizer.step()
         schedule.step()

@@ -20,9 +20,12 @@
 
 #include "core/trace/trace_file.hpp"
 #include "frontends/cli/command.hpp"
+#include "frontends/cli/command_words.hpp"
+#include "frontends/cli/python_folder.hpp"
 #include "frontends/cli/rank_manifest.hpp"
 #include "frontends/cli/record_report.hpp"
 #include "frontends/cli/run_program.hpp"
+#include "frontends/cli/temporary_folder.hpp"
 
 namespace crucible::cli {
 
@@ -47,32 +50,6 @@ struct RecordOptions {
   std::vector<std::string> command;
 };
 
-/// A folder that is removed with all that is in it.
-class TemporaryFolder {
- public:
-  static Result<TemporaryFolder> create() {
-    std::error_code error;
-    const fs::path parent = fs::temp_directory_path(error);
-    std::string pattern = ((error ? fs::path("/tmp") : parent) / "crucible-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) {
-      return Error{ErrorCode::kBadInput, fmt::format("cannot create a folder like {}: {}; set TMPDIR to a folder that you may write to",
-                                                     pattern, std::strerror(errno))};
-    }
-    return TemporaryFolder(pattern);
-  }
-  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  explicit TemporaryFolder(fs::path path) : path_(std::move(path)) {}
-  fs::path path_;
-};
-
 /// What came after the first "--", exactly as it was typed: the parser of options would interpret brackets in it.
 std::vector<std::string> command_after_dashes() {
   std::ifstream source("/proc/self/cmdline", std::ios::binary);
@@ -92,18 +69,6 @@ std::vector<std::string> command_after_dashes() {
   return words;
 }
 
-/// The folder with our Python packages: beside the executable in a build tree, under lib/ when installed.
-Result<fs::path> python_folder() {
-  std::error_code error;
-  const fs::path executable = fs::read_symlink("/proc/self/exe", error);
-  for (const fs::path& folder : {executable.parent_path() / "python", executable.parent_path().parent_path() / "lib/crucible/python"}) {
-    if (fs::exists(folder / "start/sitecustomize.py", error)) return folder;
-  }
-  return Error{ErrorCode::kUnavailable,
-               fmt::format("the recorder is not built: {} has no folder 'python'; build with CRUCIBLE_PYTHON set to a Python that has torch",
-                           executable.parent_path().string())};
-}
-
 /// The descriptor through which this process holds PATH.lock, or -1.
 int lock_descriptor(const fs::path& output) {
   struct stat named {};
@@ -115,12 +80,6 @@ int lock_descriptor(const fs::path& output) {
     if (fstat(descriptor, &open) == 0 && open.st_dev == named.st_dev && open.st_ino == named.st_ino) return descriptor;
   }
   return -1;
-}
-
-std::string join(const std::vector<std::string>& words) {
-  std::string line;
-  for (const std::string& word : words) line += (line.empty() ? "" : " ") + word;
-  return line;
 }
 
 /// What start/sitecustomize.py and package/crucible_torch/session.py read.
@@ -137,7 +96,7 @@ ordered_json config_of(const RecordOptions& options, const fs::path& output, con
           {"snapshot", options.snapshot},
           {"children", options.children},
           {"status", status.string()},
-          {"command", join(options.command)},
+          {"command", line_of(options.command)},
           {"kernels", options.kernels},
           {"lock_descriptor", lock_in_child},
           {"pythonpath", python_path == nullptr ? ordered_json(nullptr) : ordered_json(python_path)}};

@@ -12,6 +12,9 @@ _at_fork_registered = False
 def begin(config, torch):
     """Called once, right after torch was imported: gets ready to record as `config` (a dict, see session.py) says."""
     from crucible_torch.report import Report
+
+    if "peer" in config:
+        return _begin_peer(config, torch, Report(config["status"]))
     from crucible_torch.session import Refusal, Session
 
     session = Session(config, torch, Report(config["status"], config.get("several", False)))
@@ -20,6 +23,16 @@ def begin(config, torch):
             atexit.register(session.end)
     except Refusal:
         raise SystemExit(3) from None  # before it has done anything: it was started to be recorded
+
+
+def _begin_peer(config, torch, report):
+    """The process is a peer of `crucible bench`: nothing is recorded."""
+    from crucible_torch.peer import Peer
+
+    peer = Peer(config, torch, report)
+    if start(peer):
+        atexit.register(peer.end)
+        peer.begin()
 
 
 def start(session: Any) -> bool:

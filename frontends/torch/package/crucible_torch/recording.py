@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import gc
 import os
+import shlex
 import sys
 import threading
 from types import TracebackType
@@ -84,7 +85,7 @@ class Recording:
         self.path = None
         self.summary = {}
         self._wanted_path = os.path.abspath(path)
-        self._config = {"output": self._wanted_path, "command": " ".join(sys.orig_argv), **config}
+        self._config = {"output": self._wanted_path, "command": shlex.join(sys.orig_argv), **config}
         self._session: Any = None
         self._lock: PathLock | None = None
         self._process = -1

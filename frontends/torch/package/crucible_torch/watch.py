@@ -54,6 +54,15 @@ class Watch:
         self._wrapped.clear()
         self._tell_compiler()
 
+    def remove_module_call(self):
+        """Module calls are seen no longer; everything else is."""
+        for entry in [entry for entry in self._wrapped if entry[1] == "__call__"]:
+            owner, name, original, ours = entry
+            if owner.__dict__.get(name) is ours:
+                setattr(owner, name, original)
+            self._wrapped.remove(entry)
+        self._tell_compiler()
+
     def _wrap(self, owner, name, wrap):
         original = owner.__dict__[name]
         ours = wrap(original)

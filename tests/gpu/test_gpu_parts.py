@@ -1,0 +1,185 @@
+"""The logic of `ci/gpu` without a GPU: with a stand-in for `crucible` that says what a test wants, and, where there is a build, a rehearsal.
+
+Environment: CRUCIBLE (the executable) for the rehearsal.
+"""
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import gpu_parts  # noqa: E402
+import gpu_report  # noqa: E402
+
+# Answers as `crucible` would. $PLAN: what each command is to say instead, by its first words.
+STAND_IN = """
+    import json, os, pathlib, sys
+    words = sys.argv[1:]
+    plan = json.loads(os.environ.get("PLAN", "{}"))
+    with open(os.environ["CALLS"], "a") as calls: calls.write(json.dumps(words) + "\\n")
+    for key, answer in plan.items():
+        if all(word in words for word in key.split()):
+            print(answer.get("out", ""), end=""); print(answer.get("err", ""), end="", file=sys.stderr); sys.exit(answer.get("code", 0))
+    if words[0] == "record":
+        path = pathlib.Path(words[words.index("-o") + 1]); path.write_text("cuda" if "--device" in words else "cpu")
+    elif words[:2] == ["trace", "info"]:
+        print(json.dumps({"device": pathlib.Path(words[2]).read_text() + ":0", "ops_per_iteration": [68]}))
+    elif words[0] == "replay":
+        print(json.dumps({"verified": True, "result_sha256": "ab" * 32, "reason": ""}))
+    elif words[0] == "plugin":
+        print(json.dumps({"cases": [{"name": "memory.alloc", "outcome": "passed"}, {"name": "queue.x", "outcome": "unsupported"}]}))
+    elif "--self-test" in words:
+        print(json.dumps({"passed": True, "name": "a GPU", "samples": 2 ** 32 if "--all-patterns" in words else 2 ** 22, "items": [{"name": "exp", "passed": True}]}))
+    elif words[0] == "devices":
+        print(json.dumps({"devices": []}))
+    elif words[0] == "bench":
+        row = {"note": "", "reason": "", "emulated": False, "median_ns": 2e6, "quartiles_ns": [1e6, 3e6], "ratio": 1.0, "joules": 0.5, "compile_ns": 1e9}
+        print(json.dumps({"files": [{"rows": [{"backend": "nvidia", **row}, {"backend": "eager", **row, "joules": None}]}]}))
+"""
+
+
+class Parts(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="crucible-gpu-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.crucible = self.folder / "crucible"
+        self.crucible.write_text(f"#!{sys.executable}\n" + textwrap.dedent(STAND_IN))
+        self.crucible.chmod(self.crucible.stat().st_mode | stat.S_IXUSR)
+        (self.folder / "libcrucible_nvidia.so").write_text("")
+        self.calls = self.folder / "calls"
+        os.environ["CALLS"] = str(self.calls)
+        self.addCleanup(os.environ.pop, "PLAN", None)
+
+    def machine(self, *options):
+        arguments = gpu_parts.parse([*options, "--crucible", str(self.crucible), "--folder", str(self.folder), "--examples", "mlp_sgd", "--precisions", "f32"])
+        return gpu_parts.Machine(arguments)
+
+    def plan(self, **answers):
+        os.environ["PLAN"] = json.dumps(answers)
+
+    def called(self, word):
+        return [call for call in map(json.loads, self.calls.read_text().splitlines()) if word in call]
+
+    def test_recordings_are_made_on_both(self):
+        result = gpu_parts.run_part(self.machine(), "record")
+        self.assertEqual((result["verdict"], result["words"]), ("passed", "2 recordings"))
+        self.assertEqual([row["device"] for row in result["data"]["rows"]], ["cuda", "cpu"])
+        on_cuda, on_cpu = self.called("record")
+        self.assertEqual(on_cuda[on_cuda.index("--device") + 1], "cuda")
+        self.assertNotIn("--device", on_cpu)
+
+    def test_a_recording_of_another_device_is_seen(self):
+        self.plan(**{"trace info": {"out": json.dumps({"device": "cpu", "ops_per_iteration": [1]})}})
+        result = gpu_parts.run_part(self.machine(), "record")
+        self.assertEqual(result["verdict"], "failed")
+        self.assertIn("mlp_sgd f32 on cuda: the recording says that it was made on cpu", result["words"])
+        self.assertEqual(len(result["data"]["rows"]), 2, "what was found is kept")
+
+    def test_every_pair_is_replayed_in_both_modes(self):
+        machine = self.machine()
+        result = gpu_parts.run_part(machine, "replay")
+        self.assertEqual(result["verdict"], "passed", result["words"])
+        pairs = {(row["recorded_on"], row["backend"], row["numerics"]) for row in result["data"]["rows"]}
+        self.assertEqual(pairs, {(device, column, mode) for device in ("cuda", "cpu") for column in machine.columns for mode in ("fast", "strict")})
+        self.assertIn("nvidia", machine.columns)
+        self.assertEqual(len(self.called("record")), 2, "a part that stands alone makes the recordings that it needs, once")
+
+    def test_other_bits_fail(self):
+        self.plan(**{"replay nvidia strict": {"out": json.dumps({"verified": True, "result_sha256": "cd" * 32, "reason": ""})}})
+        result = gpu_parts.run_part(self.machine(), "replay")
+        self.assertEqual(result["verdict"], "failed")
+        self.assertIn("strict results have other bits", result["words"])
+
+    def test_one_replay_that_fails_costs_no_other(self):
+        self.plan(**{"replay nvidia fast": {"code": 4, "err": "crucible: error: the device was lost\n"}})
+        result = gpu_parts.run_part(self.machine(), "replay")
+        self.assertIn("the device was lost", result["words"])
+        verified = [row["verified"] for row in result["data"]["rows"] if row["backend"] != "nvidia"]
+        self.assertTrue(verified and all(verified))
+
+    def test_the_kit_says_what_failed(self):
+        result = gpu_parts.run_part(self.machine(), "kit")
+        self.assertEqual((result["verdict"], result["words"]), ("passed", "1 passed, 1 unsupported"))
+        self.plan(**{"plugin check": {"code": 1, "out": json.dumps({"cases": [{"name": "queue.order", "outcome": "failed"}]})}})
+        self.assertIn("failed: queue.order", gpu_parts.run_part(self.machine(), "kit")["words"])
+
+    def test_strict_with_all_patterns(self):
+        self.assertIn("4194304 bit patterns", gpu_parts.run_part(self.machine(), "strict")["words"])
+        self.assertIn("4294967296 bit patterns", gpu_parts.run_part(self.machine("--all"), "strict")["words"])
+        self.plan(**{"devices --self-test": {"code": 1, "out": json.dumps({"passed": False, "name": "a GPU", "samples": 1, "items": [{"name": "exp", "passed": False}]})}})
+        result = gpu_parts.run_part(self.machine(), "strict")
+        self.assertEqual((result["verdict"], result["words"]), ("failed", "exp differ on a GPU"))
+
+    def test_bench_has_the_peers(self):
+        self.assertEqual(gpu_parts.run_part(self.machine(), "bench")["verdict"], "passed")
+        call = self.called("bench")[0]
+        self.assertEqual(call[call.index("--peers") + 1], "eager,cudagraphs,compile:max-autotune")
+        self.assertIn("--device cuda", call[call.index("--script") + 1])
+
+    def test_a_mistake_of_ours_is_a_verdict(self):
+        self.plan(**{"bench": {"out": "no JSON"}})
+        self.assertIn("bench printed no JSON", gpu_parts.run_part(self.machine(), "bench")["words"])
+        self.plan(**{"plugin check": {"out": "{}"}})
+        self.assertEqual(gpu_parts.run_part(self.machine(), "kit")["words"], "KeyError: 'cases'")
+
+    def test_the_report_has_every_part(self):
+        machine = self.machine("--rehearse")
+        for name in ("replay", "bench"):
+            gpu_parts.run_part(machine, name)
+        text = gpu_report.write_report(self.folder, list(gpu_parts.PARTS)).read_text()
+        self.assertIn("| replay | passed |", text)
+        self.assertIn("| kit | not run | - | unmeasured |", text)
+        self.assertIn("no figure here is a GPU's", text)
+        self.assertIn("same bits", text)
+        self.assertIn("| mlp_sgd | f32 | eager | 2.000 | 1.000 .. 3.000 | 1 | 1.0 | - | verified |", text)
+
+    def test_words_that_would_break_the_table(self):
+        result = {"part": "kit", "verdict": "failed", "seconds": 1, "words": "a | b\nc", "data": {}}
+        self.assertIn("a \\| b c", gpu_report.report({"kit": result}, ["kit"]))
+
+    def test_wrong_use(self):
+        for words in (["cook"], ["--examples", "bert"], ["--precisions", "f8"]):
+            with self.assertRaises(SystemExit) as ended, contextlib.redirect_stderr(io.StringIO()) as said:
+                gpu_parts.parse(words)
+            self.assertEqual(ended.exception.code, 2)
+            self.assertIn("is called", said.getvalue())
+
+    def test_without_a_driver_nothing_is_run(self):
+        self.assertEqual(gpu_parts.gpus_of_driver("libcrucible-no-such-driver.so"), 0)
+        if gpu_parts.gpus_of_driver() > 0:
+            self.skipTest("a GPU is here")
+        done = subprocess.run([sys.executable, str(HERE / "gpu_parts.py"), "--folder", str(self.folder / "none")], capture_output=True, text=True)
+        self.assertEqual(done.returncode, gpu_parts.NO_GPU)
+        self.assertIn("no NVIDIA GPU is here: nothing was run", done.stderr)
+        self.assertFalse((self.folder / "none").exists())
+
+
+@unittest.skipUnless(os.environ.get("CRUCIBLE"), "CRUCIBLE names no executable")
+class Rehearsal(unittest.TestCase):
+    def test_the_parts_go_through_on_the_emulated_driver(self):
+        crucible = pathlib.Path(os.environ["CRUCIBLE"])
+        if not (crucible.parent / "emulators/nvidia/libcuda.so.1").exists() or not gpu_parts.nvrtc_library():
+            self.skipTest("this build has no emulated NVIDIA driver, or NVRTC is missing")
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="crucible-gpu-"))
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        done = subprocess.run([sys.executable, str(HERE / "gpu_parts.py"), "device", "record", "replay", "bench", "report", "--rehearse", "--quick",
+                               "--crucible", str(crucible), "--folder", str(folder), "--examples", "mlp_sgd", "--precisions", "f32", "--iterations", "2",
+                               "--rounds", "1"], capture_output=True, text=True, env={**os.environ, "CRUCIBLE_CACHE_DIR": str(folder / "cache")})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        text = (folder / "report.md").read_text()
+        for words in ("| replay | passed |", "| bench | passed |", "verified, emulated", "losses as recorded", "same bits", "A rehearsal without a GPU"):
+            self.assertIn(words, text)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
