@@ -102,11 +102,14 @@ TEST_F(HostHealth, EnergyThatMayNotBeReadSaysSo) {
   fs::permissions(root_ / "sys/class/powercap/intel-rapl:0/energy_uj", fs::perms::none);
   // Root may read everything: then the file is read as nobody.
   constexpr uid_t kNobody = 65534;
-  fs::permissions(root_, fs::perms::owner_all | fs::perms::others_read | fs::perms::others_exec);
+  constexpr auto kToAll = fs::perms::group_read | fs::perms::group_exec | fs::perms::others_read | fs::perms::others_exec;
+  fs::permissions(root_, fs::perms::owner_all | kToAll);
   const bool is_root = geteuid() == 0;
   if (is_root && seteuid(kNobody) != 0) GTEST_SKIP() << "this root cannot be anybody else";
   const auto report = read();
-  if (is_root) ASSERT_EQ(seteuid(0), 0);
+  if (is_root) {
+    ASSERT_EQ(seteuid(0), 0);
+  }
   std::vector<std::string> absent;
   const auto take = [](void* user, const crucible_kv* items, std::uint32_t count) {
     for (std::uint32_t i = 0; i < count; ++i) {
