@@ -7,6 +7,7 @@
 
 #include "backends/amd/hiprtc.hpp"
 #include "backends/amd/options.hpp"
+#include "backends/amd/smi.hpp"
 #include "backends/amd/tables.hpp"
 #include "plugins/sdk/c_dialect.hpp"
 #include "plugins/sdk/error.hpp"
@@ -101,6 +102,7 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
     const DeviceFacts facts = find_device(hip(), device_id);
     std::string library;
     const bool has_products = find_rocblas(facts, library) != nullptr;
+    const std::string no_smi = smi_refusal();
     using sdk::Answer;
     sdk::report(sink, user,
                 {sdk::answer_item("compile.text", Answer::kNo, "the host prints C alone"),
@@ -114,7 +116,7 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
                  sdk::answer_item("library.conv2d", Answer::kNo, "MIOpen is not used"),
                  sdk::answer_item("binary", Answer::kNo, "programs are kept in the plugin's own cache"),
                  sdk::answer_item("profile", Answer::kNo, "time per op by plan.profile; no counters"),
-                 sdk::answer_item("health", Answer::kNo, "ROCm SMI is not asked")});
+                 sdk::answer_item("health", Answer::kYes, no_smi.empty() ? smi()->name() : no_smi)});
   });
 }
 

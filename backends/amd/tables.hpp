@@ -11,5 +11,6 @@ extern const crucible_if_compile kCompileTable;
 extern const crucible_if_plan kPlanTable;
 extern const crucible_if_queue kQueueTable;
 extern const crucible_if_library kLibraryTable;
+extern const crucible_if_health kHealthTable;
 
 }  // namespace crucible_amd

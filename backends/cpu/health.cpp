@@ -1,15 +1,11 @@
-// Profile and health tables: the host's own clock, and what Linux says of the machine's memory and temperature. No counters:
-// they would need rights that a plugin should not ask for.
-#include <sys/sysinfo.h>
-
+// Profile and health tables: the host's own clock, and what Linux says of the machine (host_health.hpp). No counters: they would need rights that a
+// plugin should not ask for.
 #include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <optional>
+#include <mutex>
 #include <string>
-#include <vector>
 
 #include "backends/cpu/device.hpp"
+#include "backends/cpu/host_health.hpp"
 #include "backends/cpu/sdk.hpp"
 #include "backends/cpu/tables.hpp"
 
@@ -17,25 +13,6 @@ namespace crucible_cpu {
 namespace {
 
 std::uint64_t now_ns() { return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()); }
-
-std::optional<std::uint64_t> read_number(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::uint64_t number = 0;
-  if (!(file >> number)) return std::nullopt;
-  return number;
-}
-
-/// The hottest of the machine's thermal zones, if it shows any.
-std::optional<std::uint64_t> temperature_celsius() {
-  std::optional<std::uint64_t> hottest;
-  std::error_code error;
-  for (std::filesystem::directory_iterator zone("/sys/class/thermal", error), end; !error && zone != end; zone.increment(error)) {
-    if (!zone->path().filename().string().starts_with("thermal_zone")) continue;
-    const auto millidegrees = read_number(zone->path() / "temp");
-    if (millidegrees && (!hottest || *millidegrees / 1000 > *hottest)) hottest = *millidegrees / 1000;
-  }
-  return hottest;
-}
 
 crucible_status clock_pair(crucible_device* device, std::uint64_t* out_device_ticks, std::uint64_t* out_host_ns,
                            std::uint64_t* out_ticks_per_second) {
@@ -74,12 +51,10 @@ crucible_status sample(crucible_str device_id, crucible_kv_sink sink, void* user
   return guard([&] {
     require(sink != nullptr, "health.sample: no function to report to");
     require_device(device_id);
-    std::vector<crucible_kv> items;
-    struct sysinfo info = {};
-    if (sysinfo(&info) == 0) items.push_back(number_item("memory_used_bytes", (std::uint64_t{info.totalram} - info.freeram) * info.mem_unit));
-    if (const auto celsius = temperature_celsius()) items.push_back(number_item("temperature_celsius", *celsius));
-    if (const auto khz = read_number("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq")) items.push_back(number_item("clock_hz", *khz * 1000));
-    sink(user, items.data(), static_cast<std::uint32_t>(items.size()));
+    static std::mutex& mutex = *new std::mutex;
+    static EnergyMeter& meter = *new EnergyMeter;  // of the machine, for as long as the process runs
+    const std::lock_guard lock(mutex);
+    read_host_health("/", meter, now_ns()).send(sink, user);
   });
 }
 

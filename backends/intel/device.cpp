@@ -7,6 +7,7 @@
 
 #include "backends/intel/options.hpp"
 #include "backends/intel/process_guard.hpp"
+#include "backends/intel/sysman.hpp"
 #include "backends/intel/tables.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/text.hpp"
@@ -101,6 +102,7 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
   return sdk::guard([&] {
     sdk::require(sink != nullptr, "device.capabilities: no function to report to");
     const DeviceFacts facts = find_device(level_zero(), device_id);
+    const std::string no_sysman = sysman_refusal();
     using sdk::Answer;
     sdk::report(sink, user,
                 {sdk::answer_item("compile.text", Answer::kNo, "there is no compiler of texts"),
@@ -114,7 +116,7 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
                  sdk::answer_item("library.conv2d", Answer::kNo, "no library is called"),
                  sdk::answer_item("binary", Answer::kNo, "modules are kept in the plugin's own cache"),
                  sdk::answer_item("profile", Answer::kNo, "time per op by plan.profile; no counters"),
-                 sdk::answer_item("health", Answer::kNo, "Sysman is not asked yet")});
+                 sdk::answer_item("health", Answer::kYes, no_sysman.empty() ? "Sysman" : no_sysman)});
   });
 }
 

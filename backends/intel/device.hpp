@@ -30,6 +30,8 @@ struct DeviceFacts {
   bool is_emulated = false;  // its name says so
 };
 
+/// "63727563-6962-...".
+std::string uuid_text(const std::uint8_t (&bytes)[16]);
 /// In the order of the drivers. Threads: any. Errors: UNAVAILABLE when there is no library or no device at all.
 std::vector<DeviceFacts> list_devices(const Functions& functions);
 /// "" is the first. Errors: UNAVAILABLE naming those that there are.

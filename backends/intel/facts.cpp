@@ -10,8 +10,6 @@ namespace crucible_intel {
 
 using namespace crucible;
 
-namespace {
-
 std::string uuid_text(const std::uint8_t (&bytes)[16]) {
   std::string text;
   for (int i = 0; i < 16; ++i) {
@@ -22,6 +20,8 @@ std::string uuid_text(const std::uint8_t (&bytes)[16]) {
   }
   return text;
 }
+
+namespace {
 
 /// A list that the driver counts first and fills then.
 template <class Item, class Ask>

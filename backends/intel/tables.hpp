@@ -10,5 +10,6 @@ extern const crucible_if_memory kMemoryTable;
 extern const crucible_if_compile kCompileTable;
 extern const crucible_if_plan kPlanTable;
 extern const crucible_if_queue kQueueTable;
+extern const crucible_if_health kHealthTable;
 
 }  // namespace crucible_intel

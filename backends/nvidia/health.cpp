@@ -3,6 +3,7 @@
 
 #include "backends/nvidia/device.hpp"
 #include "backends/nvidia/nvml.hpp"
+#include "backends/nvidia/nvml_sample.hpp"
 #include "backends/nvidia/tables.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/text.hpp"
@@ -12,42 +13,27 @@ namespace {
 
 using namespace crucible;
 
-// Reasons for slow clocks that somebody should look at; the others are power limits and idleness.
-struct Reason {
-  unsigned long long bit;
-  const char* name;
-};
-constexpr Reason kReasons[] = {
-    {0x8, "hardware slowdown"}, {0x20, "too hot (software)"}, {0x40, "too hot (hardware)"}, {0x80, "power brake"}};
-
-nvmlDevice_t find(const Nvml& nvml, const DeviceFacts& facts) {
+/// Null when the device is lost to NVML: `lost` is set then.
+nvmlDevice_t find(const Nvml& nvml, const DeviceFacts& facts, bool& lost) {
   nvmlDevice_t device = nullptr;
-  if (nvml.nvmlDeviceGetHandleByUUID != nullptr &&
-      nvml.nvmlDeviceGetHandleByUUID(facts.uuid.c_str(), &device) == NVML_SUCCESS)
-    return device;
-  if (nvml.nvmlDeviceGetHandleByPciBusId_v2 != nullptr &&
-      nvml.nvmlDeviceGetHandleByPciBusId_v2(facts.pci.c_str(), &device) == NVML_SUCCESS)
-    return device;
+  const auto found = [&](nvmlReturn_t code) {
+    lost |= code == NVML_ERROR_GPU_IS_LOST;
+    return code == NVML_SUCCESS;
+  };
+  if (nvml.nvmlDeviceGetHandleByUUID != nullptr && found(nvml.nvmlDeviceGetHandleByUUID(facts.uuid.c_str(), &device))) return device;
+  if (nvml.nvmlDeviceGetHandleByPciBusId_v2 != nullptr && found(nvml.nvmlDeviceGetHandleByPciBusId_v2(facts.pci.c_str(), &device))) return device;
+  if (lost) return nullptr;
   throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, "NVML does not know " + facts.id + " (" + facts.uuid + ", " + facts.pci +
                                                  "): compare its release with the driver's");
 }
 
-std::string slow_because(const Nvml& nvml, nvmlDevice_t device) {
-  unsigned long long bits = 0;
-  std::string text;
-  if (nvml.nvmlDeviceGetCurrentClocksThrottleReasons == nullptr ||
-      nvml.nvmlDeviceGetCurrentClocksThrottleReasons(device, &bits) != NVML_SUCCESS)
-    return "";
-  for (const Reason& reason : kReasons) {
-    if ((bits & reason.bit) != 0) text += (text.empty() ? "" : ", ") + std::string(reason.name);
-  }
-  return text;
-}
-
-/// Uncorrected errors of the memory since the driver started; nothing where the device does not count.
-bool ecc_errors(const Nvml& nvml, nvmlDevice_t device, unsigned long long& errors) {
-  return nvml.nvmlDeviceGetTotalEccErrors != nullptr &&
-         nvml.nvmlDeviceGetTotalEccErrors(device, NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC, &errors) == NVML_SUCCESS;
+NvmlSample take_sample(const Nvml& nvml, const DeviceFacts& facts) {
+  bool is_lost = false;
+  nvmlDevice_t const device = find(nvml, facts, is_lost);
+  if (device != nullptr) return sample_nvml(nvml, device);
+  NvmlSample sample;
+  sample.is_lost = is_lost;
+  return sample;
 }
 
 crucible_status sample(crucible_str device_id, crucible_kv_sink sink, void* user) {
@@ -56,46 +42,36 @@ crucible_status sample(crucible_str device_id, crucible_kv_sink sink, void* user
     const DeviceFacts facts = find_device(cuda(), device_id);
     const Nvml* const library = nvml();
     if (library == nullptr) return sdk::report(sink, user, {sdk::text_item("note", nvml_refusal())});
-    const Nvml& nvml = *library;
-    nvmlDevice_t const device = find(nvml, facts);
-    std::vector<crucible_kv> items;
-    unsigned number = 0;
-    unsigned long long errors = 0;
-    nvmlMemory_t memory = {};
-    if (nvml.nvmlDeviceGetTemperature != nullptr &&
-        nvml.nvmlDeviceGetTemperature(device, NVML_TEMPERATURE_GPU, &number) == NVML_SUCCESS)
-      items.push_back(sdk::number_item("temperature_celsius", number));
-    if (nvml.nvmlDeviceGetPowerUsage != nullptr && nvml.nvmlDeviceGetPowerUsage(device, &number) == NVML_SUCCESS)
-      items.push_back(sdk::number_item("power_milliwatt", number));
-    if (nvml.nvmlDeviceGetClockInfo != nullptr && nvml.nvmlDeviceGetClockInfo(device, NVML_CLOCK_SM, &number) == NVML_SUCCESS)
-      items.push_back(sdk::number_item("clock_hz", std::uint64_t{number} * 1'000'000));
-    if (nvml.nvmlDeviceGetMemoryInfo != nullptr && nvml.nvmlDeviceGetMemoryInfo(device, &memory) == NVML_SUCCESS)
-      items.push_back(sdk::number_item("memory_used_bytes", memory.used));
-    if (ecc_errors(nvml, device, errors)) items.push_back(sdk::number_item("ecc_errors", errors));
-    const std::string reason = slow_because(nvml, device);
-    if (!reason.empty()) items.push_back(sdk::text_item("throttle_reason", reason));
-    sink(user, items.data(), static_cast<std::uint32_t>(items.size()));
+    take_sample(*library, facts).report.send(sink, user);
   });
+}
+
+struct Opinion {
+  std::uint32_t state = CRUCIBLE_STATE_OK;
+  std::string reason = "nothing to complain of";
+};
+
+Opinion opinion_on(const NvmlSample& sample) {
+  const sdk::HealthReport& report = sample.report;
+  if (sample.is_lost) return {CRUCIBLE_STATE_LOST, "the driver calls the device lost"};
+  if (sample.needs_reset) return {CRUCIBLE_STATE_DEGRADED, "the driver wants the device to be reset"};
+  if (const auto errors = report.number_of("ecc_errors"); errors != 0)
+    return {CRUCIBLE_STATE_DEGRADED, std::to_string(errors) + " uncorrected errors of the memory"};
+  if (report.number_of("repair_failed") != 0) return {CRUCIBLE_STATE_DEGRADED, "a row of the memory could not be replaced"};
+  if (report.number_of("device_errors") != 0) return {CRUCIBLE_STATE_DEGRADED, report.text_of("driver_events")};
+  if (const std::string slow = report.text_of("throttle_reason"); !slow.empty()) return {CRUCIBLE_STATE_DEGRADED, "clocks are slow: " + slow};
+  return {};
 }
 
 crucible_status state(crucible_str device_id, std::uint32_t* out, crucible_kv_sink why, void* user) {
   return sdk::guard([&] {
     sdk::require(out != nullptr, "health.state: no place for the answer");
     const DeviceFacts facts = find_device(cuda(), device_id);
-    std::uint32_t state = CRUCIBLE_STATE_OK;
-    std::string reason = "nothing to complain of";
-    if (const Nvml* const library = nvml()) {
-      nvmlDevice_t const device = find(*library, facts);
-      unsigned long long errors = 0;
-      const std::string slow = slow_because(*library, device);
-      if (ecc_errors(*library, device, errors) && errors != 0) reason = std::to_string(errors) + " uncorrected errors of the memory";
-      else if (!slow.empty()) reason = "clocks are slow: " + slow;
-      if (errors != 0 || !slow.empty()) state = CRUCIBLE_STATE_DEGRADED;
-    } else {
-      reason = "the driver answers; " + nvml_refusal();
-    }
-    if (why != nullptr) sdk::report(why, user, {sdk::text_item("reason", reason)});
-    *out = state;
+    const Nvml* const library = nvml();
+    const Opinion opinion = library != nullptr ? opinion_on(take_sample(*library, facts))
+                                               : Opinion{CRUCIBLE_STATE_OK, "the driver answers; " + nvml_refusal()};
+    if (why != nullptr) sdk::report(why, user, {sdk::text_item("reason", opinion.reason)});
+    *out = opinion.state;
   });
 }
 

@@ -34,6 +34,7 @@ Entry load(const std::string& name) {
     CRUCIBLE_NVML_FUNCTIONS(CRUCIBLE_NVML_FIND)
 #undef CRUCIBLE_NVML_FIND
     const nvmlReturn_t code = functions->nvmlInit_v2 != nullptr ? functions->nvmlInit_v2() : -1;
+    functions->file = library.file();
     if (code == NVML_SUCCESS) {
       entry.functions = std::move(functions);
     } else {

@@ -44,6 +44,12 @@ constexpr auto kKeys = std::to_array<FigureKey>({
     {"limits.grid", Quantity::kCount, false, "work-groups along the first axis"},
     {"cost.launch", Quantity::kSeconds, true, "one launch inside a plan"},
     {"cost.barrier", Quantity::kSeconds, false, "between two launches that depend on each other, beyond the launch"},
+    {"health.warn_celsius", Quantity::kCount, false, "degrees from which crucible health warns; not there: by what the device tells"},
+    {"health.sick_celsius", Quantity::kCount, false, "degrees from which it calls the device sick"},
+    {"health.warn_corrected_errors", Quantity::kCount, false, "corrected errors of the memory since the driver started"},
+    {"health.warn_retired_pages", Quantity::kCount, false, ""},
+    {"health.sick_retired_pages", Quantity::kCount, false, ""},
+    {"health.warn_memory_percent", Quantity::kCount, false, "of the memory in use"},
     {"host_link.bandwidth", Quantity::kBytesPerSecond, false, "to the host, one direction; not there where the memory is the host's"},
 });
 
@@ -169,6 +175,9 @@ std::vector<std::string> check(const DeviceProfile& profile) {
   }
   if (profile.value("sub_group.smallest") > profile.value("sub_group.largest")) {
     problems.push_back("sub_group.smallest is larger than sub_group.largest");
+  }
+  if (profile.find("health.sick_celsius") != nullptr && profile.value("health.warn_celsius") > profile.value("health.sick_celsius")) {
+    problems.push_back("health.warn_celsius is larger than health.sick_celsius");
   }
   return problems;
 }

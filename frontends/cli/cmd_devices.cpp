@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <span>
 
 #include "frontends/cli/calibrate_device.hpp"
 #include "frontends/cli/command.hpp"
+#include "frontends/cli/device_health.hpp"
 #include "frontends/cli/device_profiles.hpp"
 #include "frontends/cli/open_device.hpp"
 #include "frontends/cli/plugin_access.hpp"
@@ -17,15 +19,22 @@ namespace {
 
 using nlohmann::ordered_json;
 
+/// A device with what it says of itself, and the verdict of `crucible health`.
+struct InspectedDevice {
+  backend::DeviceInfo info;
+  backend::Properties properties;
+  hardware::HealthVerdict health = hardware::HealthVerdict::kUnknown;
+};
+
 /// A plugin and its devices, or why it cannot be used.
 struct Inspected {
   backend::FoundBackend found;
   std::string vendor, version, problem;
-  std::vector<std::pair<backend::DeviceInfo, backend::Properties>> devices;
+  std::vector<InspectedDevice> devices;
 };
 
 /// Opens every device for what it says of itself: notes on what is missing are known only then.
-Result<void> inspect(config::Settings& settings, Inspected& plugin) {
+Result<void> inspect(config::Settings& settings, std::span<const hardware::DeviceProfile> profiles, Inspected& plugin) {
   settle_options(settings, plugin.found.name);
   CRUCIBLE_TRY_VOID(settings.check());
   CRUCIBLE_TRY(const std::shared_ptr<backend::Backend> backend, load_plugin(settings, plugin.found.name));
@@ -35,44 +44,47 @@ Result<void> inspect(config::Settings& settings, Inspected& plugin) {
   for (const backend::DeviceInfo& info : infos) {
     CRUCIBLE_TRY(const auto device, backend->open(info.id));
     CRUCIBLE_TRY(auto properties, device->properties());
-    plugin.devices.emplace_back(info, std::move(properties));
+    const DeviceHealth health = device_health(*backend, plugin.found.name, info, profiles);
+    plugin.devices.push_back({info, std::move(properties), health.judgement.verdict});
   }
   return {};
 }
 
-std::vector<Inspected> inspect_all(config::Settings& settings) {
+Result<std::vector<Inspected>> inspect_all(config::Settings& settings) {
+  CRUCIBLE_TRY(const std::vector<hardware::DeviceProfile> profiles, device_profiles(settings));
   std::vector<Inspected> plugins;
   for (backend::FoundBackend& found : list_plugins(settings)) {
     Inspected& plugin = plugins.emplace_back();
     plugin.found = std::move(found);
-    if (const Result<void> result = inspect(settings, plugin); !result) plugin.problem = result.error().message;
+    if (const Result<void> result = inspect(settings, profiles, plugin); !result) plugin.problem = result.error().message;
   }
   return plugins;
 }
 
-ordered_json device_json(const Inspected& plugin, const backend::DeviceInfo& info,
-                         const backend::Properties& properties) {
+ordered_json device_json(const Inspected& plugin, const InspectedDevice& inspected) {
+  const backend::DeviceInfo& info = inspected.info;
   ordered_json device = {{"backend", plugin.found.name},
                          {"id", info.id},
                          {"name", info.name},
                          {"kind", info.kind},
                          {"threads", info.threads},
                          {"memory_bytes", info.memory_bytes},
-                         {"emulated", info.emulated}};
+                         {"emulated", info.emulated},
+                         {"health", hardware::name(inspected.health)}};
   if (!info.uuid.empty()) device["uuid"] = info.uuid;
   if (!info.pci.empty()) device["pci"] = info.pci;
   device["properties"] = ordered_json::object();
-  for (const auto& [key, value] : properties) device["properties"][key] = value;
+  for (const auto& [key, value] : inspected.properties) device["properties"][key] = value;
   return device;
 }
 
 void print_devices(const std::vector<Inspected>& plugins) {
-  std::vector<std::vector<std::string>> rows = {{"backend", "device", "name", "threads", "memory"}};
+  std::vector<std::vector<std::string>> rows = {{"backend", "device", "name", "threads", "memory", "health"}};
   std::string notes;
   for (const Inspected& plugin : plugins) {
-    for (const auto& [info, properties] : plugin.devices) {
+    for (const auto& [info, properties, health] : plugin.devices) {
       rows.push_back(
-          {plugin.found.name, info.id, info.name, std::to_string(info.threads), format_bytes(info.memory_bytes)});
+          {plugin.found.name, info.id, info.name, std::to_string(info.threads), format_bytes(info.memory_bytes), std::string(hardware::name(health))});
       if (info.emulated) notes += fmt::format("  {} is emulated: --backend auto never chooses it\n", info.id);
       if (!info.uuid.empty()) notes += fmt::format("  {} uuid: {}\n", info.id, info.uuid);
       if (!info.pci.empty()) notes += fmt::format("  {} pci: {}\n", info.id, info.pci);
@@ -86,11 +98,10 @@ void print_devices(const std::vector<Inspected>& plugins) {
 
 Result<int> run_devices(bool json) {
   CRUCIBLE_TRY(config::Settings settings, load_settings({}));
-  const std::vector<Inspected> plugins = inspect_all(settings);
+  CRUCIBLE_TRY(const std::vector<Inspected> plugins, inspect_all(settings));
   ordered_json document = {{"devices", ordered_json::array()}, {"problems", ordered_json::array()}};
   for (const Inspected& plugin : plugins) {
-    for (const auto& [info, properties] : plugin.devices)
-      document["devices"].push_back(device_json(plugin, info, properties));
+    for (const InspectedDevice& device : plugin.devices) document["devices"].push_back(device_json(plugin, device));
     if (!plugin.problem.empty()) {
       document["problems"].push_back(ordered_json{{"backend", plugin.found.name}, {"reason", plugin.problem}});
     }

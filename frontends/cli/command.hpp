@@ -33,6 +33,7 @@ void add_plan(Commands& commands);
 void add_graph(Commands& commands);
 void add_kernels(Commands& commands);
 void add_devices(Commands& commands);
+void add_health(Commands& commands);
 void add_doctor(Commands& commands);
 void add_plugin(Commands& commands);
 void add_config(Commands& commands);

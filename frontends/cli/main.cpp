@@ -31,6 +31,7 @@ int run(int argc, char** argv) {
   add_graph(commands);
   add_kernels(commands);
   add_devices(commands);
+  add_health(commands);
   add_doctor(commands);
   add_plugin(commands);
   add_config(commands);

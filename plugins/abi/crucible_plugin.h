@@ -310,7 +310,7 @@ typedef struct crucible_if_profile {
 #define CRUCIBLE_IF_HEALTH 0x0011u /* optional */
 typedef struct crucible_if_health {
   uint32_t struct_size, if_minor;
-  crucible_status (*sample)(crucible_str device_id, crucible_kv_sink sink, void* user); /* [ANY] keys temperature_celsius power_milliwatt clock_hz memory_used_bytes ecc_errors throttle_reason; only those that it can measure */
+  crucible_status (*sample)(crucible_str device_id, crucible_kv_sink sink, void* user); /* [ANY] keys temperature_celsius power_milliwatt clock_hz memory_used_bytes ecc_errors throttle_reason, energy_microjoule and those of docs/health.md; only those that it can measure, and not_measured, a text KEY: REASON, for each that it cannot */
   crucible_status (*state)(crucible_str device_id, uint32_t* out_state, crucible_kv_sink why, void* user); /* [ANY] */
 } crucible_if_health;
 

@@ -133,6 +133,11 @@ hipError_t fault_at(AmdDevice& device, Site site, std::string_view name, hipErro
     case Action::kHang:
     case Action::kSlow:
     case Action::kFlip:
+    case Action::kHot:
+    case Action::kEcc:
+    case Action::kXid:
+    case Action::kDeny:
+    case Action::kMissing:
       return device.error();
   }
   return hipErrorUnknown;

@@ -3,6 +3,7 @@
 
 #include <fnmatch.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <memory>
@@ -14,7 +15,7 @@
 namespace crucible::emulator {
 namespace {
 
-constexpr std::string_view kActions[] = {"oom", "fail", "lost", "hang", "trap", "flip", "slow"};
+constexpr std::string_view kActions[] = {"oom", "fail", "lost", "hang", "trap", "flip", "slow", "hot", "ecc", "xid", "deny", "missing"};
 constexpr std::string_view kSites[] = {"init",   "alloc", "free",   "copy",   "compile", "load",
                                        "launch", "sync",  "record", "submit", "query"};
 
@@ -65,14 +66,19 @@ std::string read_argument(std::string_view word, Rule& rule) {
     rule.code = value;
     return "";
   }
-  for (const auto& [wanted, target] : {std::pair<std::string_view, std::uint64_t*>{"arg", &rule.arg},
-                                       {"byte", &rule.byte},
-                                       {"bit", &rule.bit}}) {
-    if (key != wanted) continue;
-    if (rule.action != Action::kFlip) return "only flip has it";
-    return read_all(value, *target) ? "" : "no number";
+  struct Number {
+    std::string_view key;
+    Action action;
+    std::uint64_t* target;
+  };
+  for (const Number& number : {Number{"arg", Action::kFlip, &rule.arg}, {"byte", Action::kFlip, &rule.byte}, {"bit", Action::kFlip, &rule.bit},
+                               {"celsius", Action::kHot, &rule.celsius}, {"count", Action::kEcc, &rule.count},
+                               {"corrected", Action::kEcc, &rule.corrected}, {"number", Action::kXid, &rule.number}}) {
+    if (key != number.key) continue;
+    if (rule.action != number.action) return "only " + std::string(name(number.action)) + " has it";
+    return read_all(value, *number.target) ? "" : "no number";
   }
-  return "arguments are 250ms, 1.5GBps, code=NAME, arg=K, byte=B, bit=N";
+  return "arguments are 250ms, 1.5GBps, code=NAME, arg=K, byte=B, bit=N, celsius=C, count=N, corrected=N, number=N";
 }
 
 std::string read_arguments(std::string_view words, Rule& rule) {
@@ -130,7 +136,9 @@ std::string read_rule(std::string_view words, Rule& rule) {
   if (rule.action == Action::kSlow && !rule.wait_ms && rule.gigabytes_per_second == 0) {
     return "slow needs a rate (1.5GBps) or a time (250ms)";
   }
-  return read_site(words.substr(at + 1), rule);
+  if (const std::string problem = read_site(words.substr(at + 1), rule); !problem.empty()) return problem;
+  const bool is_of_queries = rule.action >= Action::kHot;
+  return is_of_queries && rule.site != Site::kQuery ? std::string(name(rule.action)) + " is for the site query alone" : "";
 }
 
 bool fires(const Rule& rule) {
@@ -189,12 +197,18 @@ Faults::Faults(std::vector<Rule> rules, std::string log_file)
     : rules_(std::move(rules)), log_file_(std::move(log_file)) {}
 
 std::optional<Rule> Faults::hit(Site site, std::string_view at) {
+  static constexpr Action kEverywhere[] = {Action::kOom, Action::kFail, Action::kLost, Action::kHang, Action::kTrap, Action::kFlip, Action::kSlow};
+  return hit(site, at, kEverywhere);
+}
+
+std::optional<Rule> Faults::hit(Site site, std::string_view at, std::span<const Action> possible) {
   const std::lock_guard lock(mutex_);
   if (rules_.empty()) return std::nullopt;
   const std::string name_at(at);
   const Rule* fired = nullptr;
   for (Rule& rule : rules_) {
     if (rule.site != site || fnmatch(rule.glob.c_str(), name_at.c_str(), 0) != 0) continue;
+    if (std::ranges::find(possible, rule.action) == possible.end()) continue;
     ++rule.seen;
     if (fired == nullptr && fires(rule)) fired = &rule;
   }

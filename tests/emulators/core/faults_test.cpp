@@ -44,6 +44,10 @@ TEST(EmulatorFaults, TheGrammarsParts) {
   EXPECT_EQ(one("hang@sync").wait_ms, std::nullopt);
   EXPECT_EQ(one("slow:0.01GBps@copy").gigabytes_per_second, 0.01);
   EXPECT_EQ(one("fail:code=hipErrorNoDevicems@init").code, "hipErrorNoDevicems");
+  EXPECT_EQ(one("hot:celsius=97@query").celsius, 97u);
+  EXPECT_EQ(one("ecc:count=2,corrected=9@query").count, 2u);
+  EXPECT_EQ(one("ecc:count=2,corrected=9@query").corrected, 9u);
+  EXPECT_EQ(one("xid:number=31@query").number, 31u);
   EXPECT_EQ(parse_faults("")->size(), 0u);
   EXPECT_EQ(parse_faults("lost@launch; ;trap@launch;")->size(), 2u);
 }
@@ -51,6 +55,9 @@ TEST(EmulatorFaults, TheGrammarsParts) {
 TEST(EmulatorFaults, EveryActionAndSiteIsKnownByItsName) {
   for (const char* action : {"oom", "fail", "lost", "hang", "trap", "flip"}) {
     EXPECT_EQ(name(one(std::string(action) + "@init").action), action);
+  }
+  for (const char* action : {"hot", "ecc", "xid", "deny", "missing"}) {
+    EXPECT_EQ(name(one(std::string(action) + "@query").action), action);
   }
   for (const char* site :
        {"init", "alloc", "free", "copy", "compile", "load", "launch", "sync", "record", "submit", "query"}) {
@@ -61,7 +68,7 @@ TEST(EmulatorFaults, EveryActionAndSiteIsKnownByItsName) {
 TEST(EmulatorFaults, AMisspeltRuleIsNamed) {
   const std::pair<const char*, const char*> wrong[] = {
       {"oom", "rule 'oom': there is no '@'"},
-      {"ooom@alloc", "no action 'ooom': there are oom, fail, lost, hang, trap, flip, slow"},
+      {"ooom@alloc", "no action 'ooom': there are oom, fail, lost, hang, trap, flip, slow, hot, ecc, xid, deny, missing"},
       {"oom@malloc", "no site 'malloc': there are init, alloc"},
       {"oom@alloc#0", "'#0' is none of #n, #n+, %n with n from 1 on"},
       {"oom@alloc#x", "'#x' is none of"},
@@ -77,6 +84,9 @@ TEST(EmulatorFaults, AMisspeltRuleIsNamed) {
       {"flip:bit=x@launch", "argument 'bit=x': no number"},
       {"flip:bits=1@launch", "argument 'bits=1': arguments are"},
       {"hang:@launch", "argument '': arguments are"},
+      {"ecc:celsius=1@query", "argument 'celsius=1': only hot has it"},
+      {"hot:celsius=x@query", "argument 'celsius=x': no number"},
+      {"hot@launch", "hot is for the site query alone"},
       {"oom@alloc; lost@lunch", "rule 'lost@lunch': no site 'lunch'"}};
   for (const auto& [text, words] : wrong) {
     const auto rules = parse_faults(text);
@@ -109,6 +119,13 @@ TEST(EmulatorFaults, RulesCountTheirOwnMatches) {
   EXPECT_EQ(fired("lost@launch(j)", 2), "..");
   EXPECT_EQ(fired("lost@copy", 2), "..");
   EXPECT_EQ(fired("lost@launch(g?mm_*)", 1, Site::kLaunch, "gemm_3"), "x");
+}
+
+TEST(EmulatorFaults, RulesOfQueriesDoNotSeeOtherCalls) {
+  Faults faults(*parse_faults("hot@query#1; fail@query#1"), "");
+  EXPECT_EQ(faults.hit(Site::kQuery, "hipDeviceGetAttribute")->action, Action::kFail);
+  constexpr Action kHot[] = {Action::kHot};
+  EXPECT_EQ(faults.hit(Site::kQuery, "temperature", kHot)->action, Action::kHot) << "its first match";
 }
 
 TEST(EmulatorFaults, TheFirstOfTwoRulesFiresAndBothCount) {

@@ -92,6 +92,8 @@ constexpr Variable kVariables[] = {
     {"CRUCIBLE_EMU_DEVICES", [](std::string_view w, Settings& s) { return read_number(w, 1, 16, s.devices); }},
     {"CRUCIBLE_EMU_MEMORY_MIB", [](std::string_view w, Settings& s) { return read_number(w, 1, 1 << 20, s.memory_mib); }},
     {"CRUCIBLE_EMU_ARCH", [](std::string_view w, Settings& s) { return read_list(w, s.archs); }},
+    {"CRUCIBLE_EMU_CELSIUS", [](std::string_view w, Settings& s) { return read_number(w, 0, 1000, s.celsius); }},
+    {"CRUCIBLE_EMU_WATT", [](std::string_view w, Settings& s) { return read_number(w, 0, 10000, s.watt); }},
     {"CRUCIBLE_EMU_WAVE", [](std::string_view w, Settings& s) { return read_wave(w, s.wave); }},
     {"CRUCIBLE_EMU_SEED", [](std::string_view w, Settings& s) { return read_number(w, 0, ~0ull, s.seed); }},
     {"CRUCIBLE_EMU_ORDER", [](std::string_view w, Settings& s) { return read_order(w, s.order); }},

@@ -18,6 +18,8 @@ struct Settings {
   std::uint64_t devices = 1;           // CRUCIBLE_EMU_DEVICES, 1 to 16
   std::uint64_t memory_mib = 4096;     // CRUCIBLE_EMU_MEMORY_MIB, of each device
   std::vector<std::string> archs;      // CRUCIBLE_EMU_ARCH: a list; the last one holds for all further devices
+  std::uint64_t celsius = 61;          // CRUCIBLE_EMU_CELSIUS, 0 to 1000: what a device tells of its temperature (telemetry.hpp)
+  std::uint64_t watt = 350;            // CRUCIBLE_EMU_WATT, 0 to 10000: and of its power
   std::uint64_t wave = 0;              // CRUCIBLE_EMU_WAVE: 32 or 64; 0: what the architecture has
   std::uint64_t seed = 1;              // CRUCIBLE_EMU_SEED, of Order::kShuffled
   Order order = Order::kForward;       // CRUCIBLE_EMU_ORDER: forward, reverse, shuffled

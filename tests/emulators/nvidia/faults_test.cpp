@@ -198,20 +198,42 @@ TEST(EmulatedCudaHealth, OfADeviceThatTheDriverShows) {
 
 TEST(EmulatedCudaHealth, DisturbedByRules) {
   const std::string log = with_faults(
-      "slow:1ms@query(nvmlDeviceGetTemperature); flip@query(nvmlDeviceGetTotalEccErrors); lost@query(nvmlDeviceGetPowerUsage)", [] {
+      "hot:celsius=96@query; ecc:count=2,corrected=5@query(nvmlDeviceGetTotalEccErrors); lost@query(nvmlDeviceGetPowerUsage);"
+      "deny@query(nvmlDeviceGetTotalEnergyConsumption); missing@query(nvmlDeviceGetMaxClockInfo); xid:number=31@query#1",
+      [] {
         const Nvml nvml;
-        void* device = nullptr;
+        void *device = nullptr, *set = nullptr;
         unsigned value = 0;
-        unsigned long long errors = 0;
+        unsigned long long wide = 0;
         ASSERT_EQ(nvml.call("nvmlInit_v2"), 0);
         ASSERT_EQ(nvml.call("nvmlDeviceGetHandleByIndex_v2", 0u, &device), 0);
         EXPECT_EQ(nvml.call("nvmlDeviceGetTemperature", device, 0, &value), 0);
-        EXPECT_EQ(value, 94u);
-        EXPECT_EQ(nvml.call("nvmlDeviceGetTotalEccErrors", device, 1, 0, &errors), 0);
-        EXPECT_EQ(errors, 1u);
+        EXPECT_EQ(value, 96u);
+        EXPECT_EQ(nvml.call("nvmlDeviceGetTemperatureThreshold", device, 1, &value), 0);
+        EXPECT_EQ(value, 92u) << "a threshold does not get hot";
+        EXPECT_EQ(nvml.call("nvmlDeviceGetCurrentClocksThrottleReasons", device, &wide), 0);
+        EXPECT_EQ(wide, 0x20u);
+        EXPECT_EQ(nvml.call("nvmlDeviceGetTotalEccErrors", device, 1, 0, &wide), 0);
+        EXPECT_EQ(wide, 2u);
+        EXPECT_EQ(nvml.call("nvmlDeviceGetTotalEccErrors", device, 0, 0, &wide), 0);
+        EXPECT_EQ(wide, 5u);
         EXPECT_EQ(nvml.call("nvmlDeviceGetPowerUsage", device, &value), 15);
+        EXPECT_EQ(nvml.call("nvmlDeviceGetTotalEnergyConsumption", device, &wide), 4);
+        EXPECT_EQ(nvml.call("nvmlDeviceGetMaxClockInfo", device, 1, &value), 3);
+        struct {
+          void* device;
+          unsigned long long type, data;
+          unsigned gpu, compute;
+        } event = {};
+        EXPECT_EQ(nvml.call("nvmlEventSetCreate", &set), 0);
+        EXPECT_EQ(nvml.call("nvmlDeviceRegisterEvents", device, 8ull, set), 0);
+        EXPECT_EQ(nvml.call("nvmlEventSetWait_v2", set, &event, 0u), 0);
+        EXPECT_EQ(event.data, 31u);
+        EXPECT_EQ(event.device, device);
+        EXPECT_EQ(nvml.call("nvmlEventSetWait_v2", set, &event, 0u), 10) << "no second event";
+        EXPECT_EQ(nvml.call("nvmlEventSetFree", set), 0);
       });
-  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 3) << log;
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 8) << log;
 }
 
 TEST(EmulatedCudaSettings, SeveralDevicesOfSeveralGenerations) {
