@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <span>
@@ -69,6 +70,25 @@ ExprId storable(IrBuilder& builder, ExprId value, DType type);
 /// `out`.
 ExprId emit_elementwise(IrBuilder& builder, graph::OpKind kind, DType out, std::span<const ExprId> inputs);
 
+/// How the operands of a group's member are had at the present point.
+struct PointValues {
+  std::function<ExprId(const Access&)> value;  // of a value, in its compute type
+  std::function<ExprId(const Access&)> index;  // of a coordinate: i64
+};
+
+/// Operand `i` of an element-wise member, rounded to the type that the op works in if that is narrower than its own.
+ExprId member_input(const graph::Program& program, Binder& binder, IrBuilder& builder, const Member& member, std::size_t i,
+                    const PointValues& values);
+/// The same of an operand that is a fill or a coordinate.
+ExprId generated_input(const graph::Program& program, Binder& binder, IrBuilder& builder, const Member& member, std::size_t i,
+                       const PointValues& values);
+
+/// What becomes of a product's result (epilogue.hpp): a group that has the product as a member, and those of its values that others need.
+struct Epilogue {
+  const Group& group;
+  const std::set<graph::ValueId>& stored;
+};
+
 /// A fused group. `stored` are its values that others need.
 Emitted emit_group(const graph::Program& program, const Group& group, const std::set<graph::ValueId>& stored);
 
@@ -82,11 +102,12 @@ Emitted emit_update(const graph::Program& program, const graph::Op& op);
 Emitted emit_put(const graph::Program& program, const graph::Op& op);
 Emitted emit_max_pool(const graph::Program& program, const graph::Op& op);
 Emitted emit_max_pool_backward(const graph::Program& program, const graph::Op& op);
-/// Fast: few products are dot products in any order. `device`, here and below: as in Options (schedule.hpp).
-Emitted emit_matmul(const graph::Program& program, const graph::Op& op, Numerics numerics, const DeviceShape& device);
-Emitted emit_conv2d(const graph::Program& program, const graph::Op& op, const DeviceShape& device);
-Emitted emit_conv2d_backward_input(const graph::Program& program, const graph::Op& op, const DeviceShape& device);
-Emitted emit_conv2d_backward_weight(const graph::Program& program, const graph::Op& op, const DeviceShape& device);
+/// Fast: few products are dot products in any order. `device`, here and below: as in Options (schedule.hpp). `epilogue`: null for none, and
+/// only for ops that take one.
+Emitted emit_matmul(const graph::Program& program, const graph::Op& op, Numerics numerics, const DeviceShape& device, const Epilogue* epilogue);
+Emitted emit_conv2d(const graph::Program& program, const graph::Op& op, const DeviceShape& device, const Epilogue* epilogue);
+Emitted emit_conv2d_backward_input(const graph::Program& program, const graph::Op& op, const DeviceShape& device, const Epilogue* epilogue);
+Emitted emit_conv2d_backward_weight(const graph::Program& program, const graph::Op& op, const DeviceShape& device, const Epilogue* epilogue);
 
 /// Index of a point of a view: offset + sum(index * stride), dimensions of size 1 left out.
 ExprId view_index(IrBuilder& builder, const graph::View& view, std::span<const ExprId> point);

@@ -198,18 +198,18 @@ class ConvEmitter {
 
 }  // namespace
 
-Emitted emit_conv2d(const Program& program, const Op& op, const DeviceShape& device) {
-  if (fits_tiles(op, ConvResult::kForward)) return emit_conv_by_tiles(program, op, ConvResult::kForward, device);
+Emitted emit_conv2d(const Program& program, const Op& op, const DeviceShape& device, const Epilogue* epilogue) {
+  if (fits_tiles(op, ConvResult::kForward)) return emit_conv_by_tiles(program, op, ConvResult::kForward, device, epilogue);
   return ConvEmitter(program, op, op.inputs[0], op.inputs[1], op.outputs[0]).forward();
 }
 
-Emitted emit_conv2d_backward_input(const Program& program, const Op& op, const DeviceShape& device) {
-  if (fits_tiles(op, ConvResult::kInput)) return emit_conv_by_tiles(program, op, ConvResult::kInput, device);
+Emitted emit_conv2d_backward_input(const Program& program, const Op& op, const DeviceShape& device, const Epilogue* epilogue) {
+  if (fits_tiles(op, ConvResult::kInput)) return emit_conv_by_tiles(program, op, ConvResult::kInput, device, epilogue);
   return ConvEmitter(program, op, op.outputs[0], op.inputs[1], op.inputs[0]).backward_input();
 }
 
-Emitted emit_conv2d_backward_weight(const Program& program, const Op& op, const DeviceShape& device) {
-  if (fits_tiles(op, ConvResult::kWeight)) return emit_conv_by_tiles(program, op, ConvResult::kWeight, device);
+Emitted emit_conv2d_backward_weight(const Program& program, const Op& op, const DeviceShape& device, const Epilogue* epilogue) {
+  if (fits_tiles(op, ConvResult::kWeight)) return emit_conv_by_tiles(program, op, ConvResult::kWeight, device, epilogue);
   return ConvEmitter(program, op, op.inputs[1], op.outputs[0], op.inputs[0]).backward_weight();
 }
 

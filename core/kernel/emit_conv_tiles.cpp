@@ -12,7 +12,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
+#include "core/kernel/epilogue_emitter.hpp"
 #include "core/kernel/tile_product.hpp"
 
 namespace crucible::kernel {
@@ -38,14 +40,18 @@ struct Digit {
 
 class ConvTiles : TileProduct {
  public:
-  ConvTiles(const Program& program, const Op& op, ConvResult result, const DeviceShape& device)
+  ConvTiles(const Program& program, const Op& op, ConvResult result, const DeviceShape& device, const Epilogue* epilogue)
       : TileProduct(compute_type(program.values[op.outputs[0].value].dtype), device, kCopyCosts),
         program_(program),
         op_(op),
         result_(result),
         binder_(program, b_) {
     for (const Operand& input : op.inputs) binder_.buffer(input.value, false);
-    out_ = binder_.buffer(op.outputs[0].value, true);
+    if (epilogue != nullptr) {
+      epilogue_.emplace(program, *epilogue, program.values[op.outputs[0].value].producer, b_, binder_);
+    } else {
+      out_ = binder_.buffer(op.outputs[0].value, true);
+    }
     switch (result) {
       case ConvResult::kForward:
         set_forward(op.inputs[0], op.inputs[1], op.outputs[0]);
@@ -72,6 +78,8 @@ class ConvTiles : TileProduct {
     emitted.flops = flops_;
     emitted.item_ns = static_cast<double>(emitted.flops) / std::max(1.0, items) / 40.0;
     emitted.cuts = cuts();
+    if (epilogue_) epilogue_->finish(emitted);
+    emitted.scalars = binder_.scalars();
     emitted.ir = b_.finish();
     return emitted;
   }
@@ -436,20 +444,30 @@ class ConvTiles : TileProduct {
     const ExprId at = b_.add(out_base_, b_.add(b_.multiply(i, out_row_), wide(b_.element(column_out_, j))));
     return b_.let(b_.assume(at, 0, out_elements_ - 1));
   }
+  void start_row(ExprId i) {
+    if (epilogue_) epilogue_->start_row({batch_index_[0], i}, EpilogueEmitter::kNoCounter);
+  }
   void expect(ExprId i, ExprId) override {
+    if (epilogue_) {
+      start_row(i);
+      const std::int64_t line = 64 / static_cast<std::int64_t>(size_bytes(type_));
+      for (std::int64_t j = 0; j < width_; j += line) epilogue_->expect(b_.integer(j), place_of(i, b_.integer(j)));
+      return;
+    }
     const std::int64_t line = 64 / static_cast<std::int64_t>(size_bytes(b_.ir().buffers[out_].type));
     for (std::int64_t j = 0; j < width_; j += line) b_.prefetch(out_, place_of(i, b_.integer(j)));
   }
   void store_row(ExprId i, ExprId, std::int64_t columns, const SumOf& sum) override {
+    start_row(i);
     const auto store_from = [&](ExprId j0, std::int64_t count) {  // side by side
       const ExprId place = b_.let(b_.add(out_base_, b_.add(b_.multiply(i, out_row_), wide(b_.element(column_out_, j0)))));
       const ExprId j = b_.open_for(b_.integer(0), b_.integer(count), LoopMode::kVector);
-      put(b_.let(b_.assume(b_.add(place, j), 0, out_elements_ - 1)), sum(b_.add(j0, j)));
+      put(b_.let(b_.assume(b_.add(place, j), 0, out_elements_ - 1)), j, sum(b_.add(j0, j)));
       b_.close();
     };
     const auto store_apart = [&] {
       const ExprId j = b_.open_for(b_.integer(0), b_.integer(columns), LoopMode::kVector);
-      put(place_of(i, j), sum(j));
+      put(place_of(i, j), j, sum(j));
       b_.close();
     };
     const std::int64_t run = run_of(columns_, &Digit::out);
@@ -473,7 +491,10 @@ class ConvTiles : TileProduct {
       store_apart();
     }
   }
-  void put(ExprId place, ExprId sum) { b_.store(out_, place, storable(b_, sum, program_.values[op_.outputs[0].value].dtype)); }
+  void put(ExprId place, ExprId lane, ExprId sum) {
+    if (epilogue_) return epilogue_->put(sum, lane, place);
+    b_.store(out_, place, storable(b_, sum, program_.values[op_.outputs[0].value].dtype));
+  }
 
   ExprId wide(ExprId a) { return b_.convert(a, DType::kI64); }
 
@@ -493,6 +514,7 @@ class ConvTiles : TileProduct {
   const Op& op_;
   const ConvResult result_;
   Binder binder_;
+  std::optional<EpilogueEmitter> epilogue_;
   BufferId left_ = 0, right_ = 0, out_ = 0;
   std::int64_t left_offset_ = 0, right_offset_ = 0, out_offset_ = 0;        // of the views
   std::int64_t left_elements_ = 0, right_elements_ = 0, out_elements_ = 0;  // of the buffers
@@ -519,8 +541,8 @@ bool fits_tiles(const Op& op, ConvResult result) {
   return rows >= kFewestRows && !is_empty;
 }
 
-Emitted emit_conv_by_tiles(const Program& program, const Op& op, ConvResult result, const DeviceShape& device) {
-  return ConvTiles(program, op, result, device).run();
+Emitted emit_conv_by_tiles(const Program& program, const Op& op, ConvResult result, const DeviceShape& device, const Epilogue* epilogue) {
+  return ConvTiles(program, op, result, device, epilogue).run();
 }
 
 }  // namespace crucible::kernel

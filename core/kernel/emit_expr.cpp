@@ -245,6 +245,32 @@ ExprId emit_elementwise(IrBuilder& b, OpKind kind, DType out, std::span<const Ex
   return rounded_to(b, b.binary(binary_operation(kind), operand(0), operand(1)), out);
 }
 
+ExprId member_input(const graph::Program& program, Binder& binder, IrBuilder& b, const Member& member, std::size_t i, const PointValues& values) {
+  const graph::Op& op = program.ops[member.op];
+  const DType out = program.values[member.output.value].dtype;
+  if (op.kind == OpKind::kCoordinate) return values.index(member.inputs[0]);
+  const bool compares = is_comparison(op.kind);
+  const DType first = op.inputs[0].is_scalar() ? out : program.values[op.inputs[0].value].dtype;
+  if (member.generators[i] != graph::kNone) return generated_input(program, binder, b, member, i, values);
+  if (op.inputs[i].is_scalar()) {
+    const DType type = compute_type(compares ? first : out);
+    const bool is_logic = op.kind == OpKind::kLogicalAnd || op.kind == OpKind::kLogicalOr;
+    return binder.scalar(op.inputs[i].scalar, is_logic ? DType::kBool : type);
+  }
+  const ExprId value = values.value(member.inputs[i]);
+  const DType own = member.inputs[i].type, wanted = compares ? first : out;
+  const bool narrows = (wanted == DType::kF16 || wanted == DType::kBF16) && own != wanted;
+  const bool selects = op.kind == OpKind::kSelect && i == 0;
+  return narrows && !selects ? rounded_to(b, value, wanted) : value;
+}
+
+ExprId generated_input(const graph::Program& program, Binder& binder, IrBuilder& b, const Member& member, std::size_t i, const PointValues& values) {
+  const graph::Op& generator = program.ops[member.generators[i]];
+  const DType type = program.values[generator.outputs[0].value].dtype;
+  if (generator.kind == OpKind::kFill) return rounded_to(b, binder.scalar(generator.inputs[0].scalar, compute_type(type)), type);
+  return rounded_to(b, values.index(member.inputs[i]), type);
+}
+
 ExprId view_index(IrBuilder& b, const graph::View& view, std::span<const ExprId> point) {
   ExprId index = b.integer(view.offset);
   for (std::size_t d = 0; d < view.sizes.size(); ++d) {

@@ -1,7 +1,11 @@
 // Matrix products for backends whose library does not take them: any strides, any float type. Tiles (tile_product.hpp), whose operands
 // are copied into scratch where memory would be walked badly; or dot products where the result is tiny, whose order is free: fast ones.
 #include <algorithm>
+#include <numeric>
+#include <optional>
 
+#include "core/kernel/epilogue.hpp"
+#include "core/kernel/epilogue_emitter.hpp"
 #include "core/kernel/tile_product.hpp"
 
 namespace crucible::kernel {
@@ -13,6 +17,7 @@ using graph::View;
 
 constexpr std::int64_t kFarRows = 2048;  // bytes between rows from which they fall into the same sets of the cache
 constexpr TileProduct::CopyCosts kCopyCosts{.left = 32, .right = 32};
+constexpr std::int64_t kLine = 64;        // bytes
 constexpr std::int64_t kFewPanels = 2;   // for which copying the left operand costs more than it saves
 
 View transposed(View view) {
@@ -24,7 +29,7 @@ View transposed(View view) {
 
 class MatMulEmitter : TileProduct {
  public:
-  MatMulEmitter(const Program& program, const Op& op, Numerics numerics, const DeviceShape& device)
+  MatMulEmitter(const Program& program, const Op& op, Numerics numerics, const DeviceShape& device, const Epilogue* epilogue)
       : TileProduct(compute_type(program.values[op.outputs[0].value].dtype), device, kCopyCosts),
         program_(program),
         op_(op),
@@ -36,11 +41,13 @@ class MatMulEmitter : TileProduct {
         rank_(out_.sizes.size()) {
     left_buffer_ = binder_.buffer(op.inputs[0].value, false);
     right_buffer_ = binder_.buffer(op.inputs[1].value, false);
-    out_buffer_ = binder_.buffer(op.outputs[0].value, true);
-    // Columns are what vectors run along: the longer side, or the one along which the result lies in memory.
-    const std::int64_t rows = out_.sizes[rank_ - 2], columns = out_.sizes[rank_ - 1];
-    const bool lies_across = out_.strides[rank_ - 1] != 1 && out_.strides[rank_ - 2] == 1 && rows >= 16;
-    if ((columns < 16 && rows > columns) || lies_across) {
+    if (epilogue != nullptr) {
+      epilogue_.emplace(program, *epilogue, program.values[op.outputs[0].value].producer, b_, binder_);
+    } else {
+      out_buffer_ = binder_.buffer(op.outputs[0].value, true);
+    }
+    if (runs_along_rows(out_)) {  // columns are what vectors run along
+      is_turned_ = true;
       std::swap(left_, right_);
       std::swap(left_buffer_, right_buffer_);
       left_ = transposed(left_);
@@ -62,6 +69,8 @@ class MatMulEmitter : TileProduct {
     emitted.flops = static_cast<std::uint64_t>(2 * out_.elements() * k_);
     emitted.item_ns = static_cast<double>(emitted.flops) / std::max(1.0, items) / (dots ? 10.0 : 60.0);
     emitted.cuts = cuts();
+    if (epilogue_) epilogue_->finish(emitted);
+    emitted.scalars = binder_.scalars();
     emitted.ir = b_.finish();
     return emitted;
   }
@@ -87,19 +96,48 @@ class MatMulEmitter : TileProduct {
     return load_value(b_, buffer, index(view, i, j), b_.depth());
   }
   void store_row(ExprId i, ExprId first, std::int64_t columns, const SumOf& sum) override {
-    const ExprId j = b_.open_for(b_.integer(0), b_.integer(columns), LoopMode::kVector);
-    put(i, b_.add(first, j), sum(j));
+    const std::int64_t piece = piece_of(columns);
+    const auto store = [&](ExprId from) {
+      start_row(i, b_.add(first, from));
+      const ExprId j = b_.open_for(b_.integer(0), b_.integer(piece), LoopMode::kVector);
+      put(i, b_.add(first, from), j, sum(b_.add(from, j)));
+      b_.close();
+    };
+    if (piece == columns) return store(b_.integer(0));
+    const ExprId at = b_.open_for(b_.integer(0), b_.integer(columns / piece), LoopMode::kUnrolled);
+    store(b_.multiply(at, piece));
     b_.close();
   }
+  std::size_t lanes_counter() const { return rank_ - (is_turned_ ? 2 : 1); }
+  /// Lanes of a row that are done together. Where they are cut, rows are whole pieces.
+  std::int64_t piece_of(std::int64_t columns) const {
+    if (!epilogue_ || !epilogue_->cuts_lanes(lanes_counter())) return columns;
+    return std::gcd(columns, kEpilogueLanes);
+  }
   void expect(ExprId i, ExprId first) override {
+    if (epilogue_) {
+      if (epilogue_->cuts_lanes(lanes_counter())) return;
+      start_row(i, first);
+      for (std::int64_t j = 0; j < width_; j += kLine / size_bytes(type_)) epilogue_->expect(b_.integer(j), kNoId);
+      return;
+    }
     if (out_.strides[rank_ - 1] != 1) return;
-    const std::int64_t line = 64 / static_cast<std::int64_t>(size_bytes(b_.ir().buffers[out_buffer_].type));
+    const std::int64_t line = kLine / size_bytes(b_.ir().buffers[out_buffer_].type);
     for (std::int64_t j = 0; j < width_; j += line) b_.prefetch(out_buffer_, index(out_, i, b_.add(first, b_.integer(j))));
   }
-  void put(ExprId i, ExprId j, ExprId sum) {
+  void start_row(ExprId i, ExprId first) {
+    if (!epilogue_) return;
+    std::vector<ExprId> point = batch_index_;
+    point.push_back(is_turned_ ? first : i);
+    point.push_back(is_turned_ ? i : first);
+    epilogue_->start_row(std::move(point), lanes_counter());
+  }
+  /// Column first + j of row i.
+  void put(ExprId i, ExprId first, ExprId j, ExprId sum) {
     const ExprId scaled =
         op_.attributes.alpha == 1 ? sum : b_.binary(Operation::kMultiply, sum, b_.real(op_.attributes.alpha, type_));
-    b_.store(out_buffer_, index(out_, i, j), storable(b_, b_.let(scaled), program_.values[op_.outputs[0].value].dtype));
+    if (epilogue_) return epilogue_->put(scaled, j, kNoId);
+    b_.store(out_buffer_, index(out_, i, b_.add(first, j)), storable(b_, b_.let(scaled), program_.values[op_.outputs[0].value].dtype));
   }
 
   bool left_runs_along_k() const { return left_.strides[rank_ - 1] == 1; }
@@ -201,7 +239,8 @@ class MatMulEmitter : TileProduct {
         b_.binary(Operation::kMultiply, load(left_buffer_, left_, at[0], k), load(right_buffer_, right_, k, j));
     b_.set(sum, b_.add(b_.variable(sum), product));
     b_.close();
-    put(at[0], j, b_.variable(sum));
+    start_row(at[0], j);
+    put(at[0], j, b_.integer(0), b_.variable(sum));
     b_.close();
     b_.close();
     return static_cast<double>(grid_);
@@ -211,6 +250,8 @@ class MatMulEmitter : TileProduct {
   const Op& op_;
   const Numerics numerics_;
   Binder binder_;
+  std::optional<EpilogueEmitter> epilogue_;
+  bool is_turned_ = false;  // rows and columns have changed places
   View left_, right_, out_;  // the last two dimensions: rows and steps, steps and columns, rows and columns
   const std::size_t rank_;
   BufferId left_buffer_ = 0, right_buffer_ = 0, out_buffer_ = 0;
@@ -218,8 +259,8 @@ class MatMulEmitter : TileProduct {
 
 }  // namespace
 
-Emitted emit_matmul(const Program& program, const Op& op, Numerics numerics, const DeviceShape& device) {
-  return MatMulEmitter(program, op, numerics, device).run();
+Emitted emit_matmul(const Program& program, const Op& op, Numerics numerics, const DeviceShape& device, const Epilogue* epilogue) {
+  return MatMulEmitter(program, op, numerics, device, epilogue).run();
 }
 
 }  // namespace crucible::kernel

@@ -2,9 +2,11 @@
 #include "core/kernel/explain.hpp"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "core/kernel/attention.hpp"
+#include "core/kernel/epilogue.hpp"
 
 namespace crucible::kernel {
 namespace {
@@ -59,7 +61,11 @@ Explanation explain(const graph::Program& program, const Schedule& schedule, std
     for (const OpId op : schedule.steps[s].ops) step_of[op] = s;
   }
   const std::vector<NotFused> refused = refused_attention(program, schedule);
-  for (const Neighbour& neighbour : neighbours(program, asked.ops[0], schedule.numerics)) {
+  const auto is_generated = [&](OpId op) { return step_of[op] == graph::kNone || schedule.steps[step_of[op]].kind != StepKind::kLibrary; };
+  std::vector<Unit> units;
+  if (schedule.epilogues) units = join_epilogues(program, make_units(program, true, schedule.numerics), is_generated);
+  std::map<std::uint32_t, Explanation::Beside> found;  // by step: of several reasons one that says more than that a product is a product
+  for (const Neighbour& neighbour : neighbours(program, asked.ops, schedule.numerics)) {
     // A unit whose first op nothing wants is found by another one; one that nothing wants at all is no step.
     std::uint32_t other = graph::kNone;
     for (const OpId op : neighbour.ops) other = std::min(other, step_of[op]);
@@ -69,9 +75,14 @@ Explanation explain(const graph::Program& program, const Schedule& schedule, std
       const std::uint32_t product = step_of[pair.product], group = step_of[pair.group];
       if (std::minmax(product, group) == std::minmax(step, other)) apart = pair.apart;
     }
-    explanation.apart.push_back({other, neighbour.value, apart});
+    if (apart == Apart::kOwnKind && schedule.epilogues) {
+      const bool is_ours = takes_epilogue(program, neighbour.own);
+      apart = epilogue_apart(program, units, is_generated, is_ours ? neighbour.own : neighbour.ops.front(), is_ours ? neighbour.ops.front() : neighbour.own);
+    }
+    const auto [entry, is_new] = found.try_emplace(other, Explanation::Beside{other, neighbour.value, apart});
+    if (!is_new && (entry->second.apart == Apart::kOwnKind || entry->second.apart == Apart::kTaken)) entry->second = {other, neighbour.value, apart};
   }
-  std::ranges::sort(explanation.apart, {}, &Explanation::Beside::step);
+  for (const auto& [other, beside] : found) explanation.apart.push_back(beside);
   return explanation;
 }
 

@@ -14,7 +14,7 @@ using graph::Operand;
 using graph::OpKind;
 
 Schedule scheduled(const TestProgram& t) {
-  Result<Schedule> made = schedule(t.program, {});
+  Result<Schedule> made = schedule(t.program, {.epilogues = true});
   EXPECT_TRUE(made) << made.error().message;
   return made ? *std::move(made) : Schedule();
 }
@@ -52,13 +52,37 @@ TEST(Explain, SaysWhatAFusedStepSaves) {
   EXPECT_TRUE(explanation.apart.empty());
 }
 
-TEST(Explain, AContractionIsOfItsOwnKind) {
+TEST(Explain, WhatAContractionReadsIsNoPartOfIt) {
   TestProgram t;
   const Operand x = t.input(DType::kF32, {8, 8});
-  const Operand product = t.op(OpKind::kMatMul, {x, x}, {8, 8}), y = t.op(OpKind::kSin, {product}, {8, 8});
-  t.keep(y);
+  const Operand y = t.op(OpKind::kSin, {x}, {8, 8}), product = t.op(OpKind::kMatMul, {y, y}, {8, 8});
+  t.keep(product);
   EXPECT_EQ(between(t, y, product), Apart::kOwnKind);
   EXPECT_EQ(between(t, product, y), Apart::kOwnKind);
+}
+
+TEST(Explain, SaysWhyAReaderIsNoEpilogue) {
+  TestProgram t;
+  const Operand x = t.input(DType::kF32, {8, 8});
+  const Operand product = t.op(OpKind::kMatMul, {x, x}, {8, 8});
+  const Operand sum = t.reduce(OpKind::kReduceSum, product, {0}), y = t.op(OpKind::kSin, {product}, {8, 8});
+  t.keep(sum);
+  t.keep(y);
+  EXPECT_EQ(between(t, sum, product), Apart::kNotElementwise);
+  EXPECT_EQ(between(t, product, sum), Apart::kNotElementwise);
+}
+
+TEST(Explain, SaysWhatAnEpilogueSaves) {
+  TestProgram t;
+  const Operand x = t.input(DType::kF32, {8, 8});
+  const Operand product = t.op(OpKind::kMatMul, {x, x}, {8, 8});
+  t.keep(t.op(OpKind::kSin, {product}, {8, 8}));
+  const Schedule made = scheduled(t);
+  ASSERT_EQ(made.steps.size(), 1u);
+  const Explanation explanation = explain(t.program, made, 0);
+  EXPECT_EQ(explanation.inside, std::vector<graph::ValueId>{product.value});
+  EXPECT_EQ(explanation.launches_saved, 1u);
+  EXPECT_EQ(explanation.bytes_saved, 2u * 8 * 8 * 4);
 }
 
 TEST(Explain, APathThroughAThirdStepKeepsTwoApart) {

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <map>
-#include <queue>
 #include <set>
 #include <utility>
 
 #include "core/graph/queries.hpp"
 #include "core/kernel/group_plan.hpp"
 #include "core/kernel/merge.hpp"
+#include "core/kernel/unit_graph.hpp"
 
 namespace crucible::kernel {
 namespace {
@@ -20,8 +20,6 @@ using graph::OpId;
 using graph::Program;
 using graph::ValueId;
 
-using UnitId = std::uint32_t;
-
 constexpr std::size_t kMostMembers = 160;
 constexpr std::size_t kMostBuffers = 32, kMostSingles = 128;  // the second where every operand is one element
 // What a large group reads has to wait for the last of it: partial gradients of fifty steps in time would all be alive at once.
@@ -30,19 +28,20 @@ constexpr std::int64_t kLargeElements = 2048;
 constexpr std::int64_t kParallelElements = 32768;             // fewer are done by one thread anyway
 constexpr std::int64_t kFewItems = 4;
 
-class Fuser {
+/// A unit per op.
+std::vector<Unit> single_units(const Program& program, Numerics numerics) {
+  std::vector<Unit> units(program.ops.size());
+  for (OpId op = 0; op < program.ops.size(); ++op) {
+    units[op].ops = {op};
+    if (auto group = make_group(program, op, numerics)) units[op].group = std::move(*group);
+  }
+  return units;
+}
+
+class Fuser : public UnitGraph {
  public:
   Fuser(const Program& program, Numerics numerics)
-      : program_(program), units_(program.ops.size()), unit_of_(program.ops.size()), readers_(graph::readers(program)) {
-    for (OpId op = 0; op < program.ops.size(); ++op) {
-      units_[op].ops = {op};
-      if (auto group = make_group(program, op, numerics)) units_[op].group = std::move(*group);
-      unit_of_[op] = op;
-    }
-    const graph::IdLists after = graph::dependences(program).after;
-    for (OpId op = 0; op < program.ops.size(); ++op) successors_.emplace_back(after[op].begin(), after[op].end());
-    visited_.assign(units_.size(), 0);
-  }
+      : UnitGraph(program, single_units(program, numerics)), readers_(graph::readers(program)) {}
 
   /// First within the forward pass and within what follows it: the backward pass computes what it can from what it reads anyway. Joined
   /// in the order of the program, the forward pass would compute it, and write it to memory.
@@ -59,11 +58,25 @@ class Fuser {
   }
 
   /// Of the units as they are now.
-  std::vector<Neighbour> neighbours(OpId op) {
-    const UnitId unit = unit_of_[op];
-    std::map<UnitId, ValueId> beside;  // and what it shares; the first value that is found
+  std::vector<Neighbour> neighbours(const std::vector<OpId>& ops) {
+    std::set<UnitId> own;
+    for (const OpId op : ops) own.insert(unit_of_[op]);
+    std::vector<Neighbour> found;
+    for (const UnitId unit : own) {
+      for (const auto& [other, value] : beside(unit)) {
+        if (!own.contains(other)) found.push_back({units_[unit].ops.front(), units_[other].ops, value, joint(unit, other).apart});
+      }
+    }
+    std::ranges::stable_sort(found, {}, [](const Neighbour& neighbour) { return neighbour.ops.front(); });
+    return found;
+  }
+
+ private:
+  /// Units that share a value with this one, and the first such value that is found.
+  std::map<UnitId, ValueId> beside(UnitId unit) const {
+    std::map<UnitId, ValueId> found;
     const auto meet = [&](OpId other, ValueId value) {
-      if (unit_of_[other] != unit) beside.emplace(unit_of_[other], value);
+      if (unit_of_[other] != unit) found.emplace(unit_of_[other], value);
     };
     for (const OpId member : units_[unit].ops) {
       for (const auto& input : program_.ops[member].inputs) {
@@ -76,35 +89,9 @@ class Fuser {
         for (const OpId reader : readers_[output.value]) meet(reader, output.value);
       }
     }
-    std::vector<Neighbour> found;
-    for (const auto& [other, value] : beside) found.push_back({units_[other].ops, value, joint(unit, other).apart});
-    std::ranges::sort(found, {}, [](const Neighbour& neighbour) { return neighbour.ops.front(); });
     return found;
   }
 
-  /// Kahn's algorithm; among units that are ready, the one with the first op.
-  std::vector<Unit> ordered() {
-    std::vector<std::uint32_t> waits(units_.size(), 0);
-    for (UnitId u = 0; u < units_.size(); ++u) {
-      for (UnitId next : successors_[u]) ++waits[next];
-    }
-    std::priority_queue<std::pair<OpId, UnitId>, std::vector<std::pair<OpId, UnitId>>, std::greater<>> ready;
-    for (UnitId u = 0; u < units_.size(); ++u) {
-      if (!units_[u].ops.empty() && waits[u] == 0) ready.emplace(units_[u].ops.back(), u);
-    }
-    std::vector<Unit> result;
-    while (!ready.empty()) {
-      const UnitId u = ready.top().second;
-      ready.pop();
-      for (UnitId next : successors_[u]) {
-        if (--waits[next] == 0) ready.emplace(units_[next].ops.back(), next);
-      }
-      result.push_back(std::move(units_[u]));
-    }
-    return result;
-  }
-
- private:
   bool join_producers() {
     bool changed = false;
     for (OpId op = 0; op < program_.ops.size(); ++op) {
@@ -150,6 +137,7 @@ class Fuser {
     Joint found = joint(a, b);
     if (found.apart == Apart::kNot) {
       replace(a, b, std::move(found.group));
+      std::erase_if(refused_, [&](const auto& pair) { return pair.first == a || pair.second == a; });
       return true;
     }
     if (found.apart != Apart::kPath) refused_.insert(key);  // a path may go when units on it are joined
@@ -225,59 +213,7 @@ class Fuser {
     return values.size() > group.members.size() ? values.size() - group.members.size() : 0;
   }
 
-  /// True when a path leads from `from` to `to` through a third unit.
-  bool connected_outside(UnitId from, UnitId to) {
-    ++visit_;
-    std::vector<UnitId> stack;
-    visited_[from] = visit_;
-    for (UnitId next : successors_[from]) {
-      if (next == to || visited_[next] == visit_) continue;
-      visited_[next] = visit_;
-      stack.push_back(next);
-    }
-    while (!stack.empty()) {
-      const UnitId u = stack.back();
-      stack.pop_back();
-      for (UnitId next : successors_[u]) {
-        if (next == to) return true;
-        if (visited_[next] == visit_) continue;
-        visited_[next] = visit_;
-        stack.push_back(next);
-      }
-    }
-    return false;
-  }
-
-  void replace(UnitId a, UnitId b, Group merged) {
-    units_[a].group = std::move(merged);
-    for (OpId op : units_[b].ops) unit_of_[op] = a;
-    std::vector<OpId> ops;
-    std::ranges::merge(units_[a].ops, units_[b].ops, std::back_inserter(ops));
-    units_[a].ops = std::move(ops);
-    units_[b] = {};
-    for (UnitId next : successors_[b]) successors_[a].insert(next);
-    successors_[b].clear();
-    successors_[a].erase(a);
-    successors_[a].erase(b);
-    for (OpId op : units_[a].ops) {  // whoever led to b leads to a
-      for (const auto& input : program_.ops[op].inputs) {
-        if (input.is_scalar() || program_.values[input.value].producer == kNone) continue;
-        const UnitId before = unit_of_[program_.values[input.value].producer];
-        if (before == a) continue;
-        successors_[before].erase(b);
-        successors_[before].insert(a);
-      }
-    }
-    std::erase_if(refused_, [&](const auto& key) { return key.first == a || key.second == a; });
-  }
-
-  const Program& program_;
-  std::vector<Unit> units_;                 // emptied when joined to another
-  std::vector<UnitId> unit_of_;             // per op
   graph::IdLists readers_;  // per value, ascending
-  std::vector<std::set<UnitId>> successors_;
-  std::vector<std::uint32_t> visited_;
-  std::uint32_t visit_ = 0;
   bool across_passes_ = true;
   std::set<std::pair<UnitId, UnitId>> refused_;  // pairs whose nests do not fit
 };
@@ -291,7 +227,7 @@ bool is_forward(const Program& program, OpId op) {
 
 std::vector<std::uint32_t> units_of_ops(const Program& program, const std::vector<Unit>& units) {
   std::vector<std::uint32_t> unit_of(program.ops.size(), kNone);
-  for (UnitId u = 0; u < units.size(); ++u) {
+  for (std::uint32_t u = 0; u < units.size(); ++u) {
     for (const OpId op : units[u].ops) unit_of[op] = u;
   }
   return unit_of;
@@ -300,13 +236,13 @@ std::vector<std::uint32_t> units_of_ops(const Program& program, const std::vecto
 std::vector<Unit> make_units(const Program& program, bool fuse, Numerics numerics) {
   Fuser fuser(program, numerics);
   if (fuse) fuser.join();
-  return fuser.ordered();
+  return fuser.ordered(fuser.last_ops());
 }
 
-std::vector<Neighbour> neighbours(const Program& program, OpId op, Numerics numerics) {
+std::vector<Neighbour> neighbours(const Program& program, const std::vector<OpId>& ops, Numerics numerics) {
   Fuser fuser(program, numerics);
   fuser.join();
-  return fuser.neighbours(op);
+  return fuser.neighbours(ops);
 }
 
 std::string_view words(Apart apart) {
@@ -335,6 +271,16 @@ std::string_view words(Apart apart) {
       return "an attention that would read keys and values more often than scores in memory cost";
     case Apart::kLibrary:
       return "an attention of few scores, whose products the library does faster";
+    case Apart::kLibraryProduct:
+      return "the product is a call of a library, which has no epilogue";
+    case Apart::kNotElementwise:
+      return "it sums, or looks up: an epilogue of a product is element-wise";
+    case Apart::kTaken:
+      return "it is the epilogue of another product";
+    case Apart::kAcross:
+      return "its operands lie across the rows in which the product is made";
+    case Apart::kMemory:
+      return "what it waits for would make the step need more memory";
   }
   return "";
 }

@@ -10,13 +10,15 @@
 
 namespace crucible::kernel {
 
-/// One unit of execution: a group of nests, or a single op of another kind (group without members).
+/// One unit of execution: a group of nests, or a single op of another kind (group without members). Or a product with its epilogue
+/// (epilogue.hpp): then the group holds the product as a member that only writes, and those that take its result.
 struct Unit {
   std::vector<graph::OpId> ops;  // ascending
   Group group;
   // Products of an attention (attention.hpp): whose results the group reads, and that read what it makes. Empty for others.
   std::vector<graph::OpId> inner = {}, outer = {};
   bool is_attention() const { return !inner.empty() || !outer.empty(); }
+  graph::OpId anchor = graph::kNone;  // the product whose epilogue the group is
 };
 
 /// Why two units are not one kernel.
@@ -33,13 +35,20 @@ enum class Apart : std::uint8_t {
   kScratch,      // attention: too few rows of scores fit into the scratch of a work item
   kNoGain,       // attention: reading keys and values again for each block of rows costs more than scores in memory
   kLibrary,      // attention: the library's products are faster than one step for all, the scores being few
+  // of a product and what takes its result:
+  kLibraryProduct,         // the product is a library call
+  kNotElementwise,  // it sums or looks up
+  kTaken,           // it is the epilogue of another product
+  kAcross,          // its operands lie across the rows of the product
+  kMemory,          // the step would need more memory
 };
 /// "a third step lies between them": for people.
 std::string_view words(Apart apart);
 
 /// Two units that exchange a value, or read the same one, and were not joined.
 struct Neighbour {
-  std::vector<graph::OpId> ops = {};    // of the other unit, ascending
+  graph::OpId own = graph::kNone;       // the first op of the one
+  std::vector<graph::OpId> ops = {};    // of the other, ascending
   graph::ValueId value = graph::kNone;  // that they share
   Apart apart = Apart::kNot;
 };
@@ -50,8 +59,8 @@ struct NotFused {
   Apart apart = Apart::kNot;
 };
 
-/// The units beside the one that has `op`, once each, in the order of their ops. The work of make_units() is done again.
-std::vector<Neighbour> neighbours(const graph::Program& program, graph::OpId op, Numerics numerics);
+/// The units beside those that have `ops`, in the order of their ops; once for each of those. The work of make_units() is done again.
+std::vector<Neighbour> neighbours(const graph::Program& program, const std::vector<graph::OpId>& ops, Numerics numerics);
 
 /// By the phase of the op's source; ops without one are of the forward pass.
 bool is_forward(const graph::Program& program, graph::OpId op);

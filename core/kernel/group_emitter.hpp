@@ -82,11 +82,8 @@ class GroupEmitter {
   std::size_t input_level(const Access& access);
   ExprId compute(const Member& member, bool as_row);
 
-  /// Operand `i`, rounded to the type that the op works in if that is narrower than its own.
-  ExprId input(const Member& member, const graph::Op& op, std::size_t i);
-
-  /// The result of a fill or a coordinate at the present point, in its compute type.
-  ExprId generated(const Member& member, std::size_t i);
+  /// Its operands at the present point.
+  PointValues values_of(const Member& member);
   ExprId gathered(const Member& member, const graph::Op& op);
   ExprId taken(const Member& member, const graph::Op& op);
 

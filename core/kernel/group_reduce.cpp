@@ -68,7 +68,7 @@ ExprId GroupEmitter::combined(const Member& member, ExprId a, ExprId b) {
 
 ExprId GroupEmitter::term(const Member& member) {
   const DType out = program_.values[member.output.value].dtype;
-  const ExprId value = rounded_to(b_, input(member, program_.ops[member.op], 0), out);
+  const ExprId value = rounded_to(b_, member_input(program_, binder_, b_, member, 0, values_of(member)), out);
   const bool key = is_extremum(member) && is_floating(out);
   return b_.let(key ? b_.unary(Operation::kOrderKey, negated_for_minimum(member, value)) : value);
 }

@@ -106,7 +106,8 @@ ExprId GroupEmitter::compute(const Member& member, bool as_row) {
   if (member.lookup != Lookup::kNone) {
     inputs.push_back(member.lookup == Lookup::kRows ? gathered(member, op) : taken(member, op));
   } else {
-    for (std::size_t i = 0; i < member.inputs.size(); ++i) inputs.push_back(input(member, op, i));
+    const PointValues values = values_of(member);
+    for (std::size_t i = 0; i < member.inputs.size(); ++i) inputs.push_back(member_input(program_, binder_, b_, member, i, values));
   }
   std::size_t level = level_of(member, inputs);
   if (member.lookup != Lookup::kNone) level = std::max(level, input_level(member.inputs[1]));
@@ -120,34 +121,13 @@ ExprId GroupEmitter::compute(const Member& member, bool as_row) {
   return result;
 }
 
-ExprId GroupEmitter::input(const Member& member, const graph::Op& op, std::size_t i) {
-  const DType out = program_.values[member.output.value].dtype;
-  if (op.kind == OpKind::kCoordinate) {
-    std::size_t level = 0;
-    return index_of(member.inputs[0], &level);
-  }
-  const bool compares = op.kind >= OpKind::kLess && op.kind <= OpKind::kNotEqual;
-  const DType first = op.inputs[0].is_scalar() ? out : program_.values[op.inputs[0].value].dtype;
-  if (member.generators[i] != graph::kNone) return generated(member, i);
-  if (op.inputs[i].is_scalar()) {
-    const DType type = compute_type(compares ? first : out);
-    return binder_.scalar(op.inputs[i].scalar,
-                          op.kind == OpKind::kLogicalAnd || op.kind == OpKind::kLogicalOr ? DType::kBool : type);
-  }
-  ExprId value = evaluate(member.inputs[i], member.over_rows);
-  const DType own = member.inputs[i].type, wanted = compares ? first : out;
-  const bool narrows = (wanted == DType::kF16 || wanted == DType::kBF16) && own != wanted;
-  const bool selects = op.kind == OpKind::kSelect && i == 0;
-  return narrows && !selects ? rounded_to(b_, value, wanted) : value;
-}
-
-ExprId GroupEmitter::generated(const Member& member, std::size_t i) {
-  const graph::Op& generator = program_.ops[member.generators[i]];
-  const DType type = program_.values[generator.outputs[0].value].dtype;
-  if (generator.kind == OpKind::kFill)
-    return rounded_to(b_, binder_.scalar(generator.inputs[0].scalar, compute_type(type)), type);
-  std::size_t level = 0;
-  return rounded_to(b_, index_of(member.inputs[i], &level), type);
+PointValues GroupEmitter::values_of(const Member& member) {
+  return {.value = [this, &member](const Access& access) { return evaluate(access, member.over_rows); },
+          .index =
+              [this](const Access& access) {
+                std::size_t level = 0;
+                return index_of(access, &level);
+              }};
 }
 
 ExprId GroupEmitter::gathered(const Member& member, const graph::Op& op) {
@@ -165,7 +145,7 @@ ExprId GroupEmitter::taken(const Member& member, const graph::Op& op) {
   const Access& table = member.inputs[0];
   const std::int64_t count = op.inputs[0].view.sizes[0];
   const ExprId given =
-      member.generators[1] != graph::kNone ? generated(member, 1) : evaluate(member.inputs[1], member.over_rows);
+      member.generators[1] != graph::kNone ? generated_input(program_, binder_, b_, member, 1, values_of(member)) : evaluate(member.inputs[1], member.over_rows);
   const std::size_t depth = depth_of(input_level(member.inputs[1]));
   const ExprId index = b_.let_at(depth, b_.convert(given, DType::kI64));
   const DType type = compute_type(table.type);

@@ -17,6 +17,7 @@
 #include "core/graph/queries.hpp"
 #include "core/kernel/attention.hpp"
 #include "core/kernel/emit.hpp"
+#include "core/kernel/epilogue.hpp"
 #include "core/kernel/fusion.hpp"
 #include "core/kernel/in_place.hpp"
 #include "core/kernel/kernel_verify.hpp"
@@ -28,6 +29,7 @@
 namespace crucible::kernel {
 namespace {
 
+using graph::kNone;
 using graph::Op;
 using graph::OpId;
 using graph::OpKind;
@@ -52,12 +54,12 @@ std::optional<LibraryKind> library_kind(OpKind kind) {
   }
 }
 
-/// The kernel of a product or convolution; nothing for other ops.
-std::optional<Emitted> emit_product(const Program& program, const Op& op, Numerics numerics, const DeviceShape& device) {
-  if (op.kind == OpKind::kMatMul) return emit_matmul(program, op, numerics, device);
-  if (op.kind == OpKind::kConv2d) return emit_conv2d(program, op, device);
-  if (op.kind == OpKind::kConv2dBackwardInput) return emit_conv2d_backward_input(program, op, device);
-  if (op.kind == OpKind::kConv2dBackwardWeight) return emit_conv2d_backward_weight(program, op, device);
+/// The kernel of a product or convolution; nothing for other ops. `epilogue`: null for none.
+std::optional<Emitted> emit_product(const Program& program, const Op& op, Numerics numerics, const DeviceShape& device, const Epilogue* epilogue) {
+  if (op.kind == OpKind::kMatMul) return emit_matmul(program, op, numerics, device, epilogue);
+  if (op.kind == OpKind::kConv2d) return emit_conv2d(program, op, device, epilogue);
+  if (op.kind == OpKind::kConv2dBackwardInput) return emit_conv2d_backward_input(program, op, device, epilogue);
+  if (op.kind == OpKind::kConv2dBackwardWeight) return emit_conv2d_backward_weight(program, op, device, epilogue);
   return std::nullopt;
 }
 
@@ -68,6 +70,10 @@ class Scheduler {
 
   Result<Schedule> run() {
     if (options_.fuse) fuse_attention(program_, units_, options_);
+    schedule_.epilogues = options_.fuse && options_.epilogues;
+    if (schedule_.epilogues) {
+      units_ = join_epilogues(program_, std::move(units_), [&](OpId op) { return !is_claimed(op); });
+    }
     find_needed();
     schedule_.numerics = options_.numerics;
     schedule_.materialized.assign(program_.values.size(), false);
@@ -117,13 +123,14 @@ class Scheduler {
       }
       for (auto* ops : {&unit.ops, &unit.inner, &unit.outer}) std::erase_if(*ops, [&](OpId op) { return dead.contains(op); });
       std::erase_if(unit.group.members, [&](const Member& member) { return dead.contains(member.op); });
+      if (dead.contains(unit.anchor)) unit.anchor = kNone;  // its epilogue may do what has nothing to do with it
     }
   }
 
   /// What the op reads from memory, or within its unit, is needed; what its nest computes in place is not.
   void mark_reads(const Unit& unit, OpId id, std::vector<bool>& needed) const {
     const auto member = std::ranges::find(unit.group.members, id, &Member::op);
-    if (member == unit.group.members.end()) {
+    if (member == unit.group.members.end() || id == unit.anchor) {
       for (const auto& input : program_.ops[id].inputs) {
         if (!input.is_scalar()) needed[input.value] = true;
       }
@@ -134,14 +141,23 @@ class Scheduler {
     }
   }
 
+  /// Whether the library takes it; asked once.
+  bool is_claimed(OpId id) {
+    if (!options_.claims || is_strict()) return false;
+    const auto [entry, is_new] = claimed_.try_emplace(id, false);
+    if (!is_new) return entry->second;
+    const auto call = library_call_of(program_, program_.ops[id]);
+    return entry->second = call && program_.ops[id].outputs[0].view.elements() > 0 && options_.claims(*call);
+  }
+
   Result<void> add_step(const Unit& unit, const std::set<ValueId>& stored) {
     if (unit.is_attention()) return add_launch(emit_attention(program_, unit, stored, options_.device), unit.ops);
+    const Epilogue epilogue{unit.group, stored};
+    if (unit.anchor != kNone) return add_product(program_.ops[unit.anchor], unit.ops, &epilogue);
     if (!unit.group.members.empty()) return add_launch(emit_group(program_, unit.group, stored), unit.ops);
     const Op& op = program_.ops[unit.ops[0]];
-    if (const auto call = library_call_of(program_, op); call && options_.claims && !is_strict()) {
-      if (op.outputs[0].view.elements() > 0 && options_.claims(*call)) return add_library(op, *call, unit.ops);
-    }
-    if (auto product = emit_product(program_, op, options_.numerics, shape_for(op))) return add_launch(*std::move(product), unit.ops);
+    if (is_claimed(unit.ops[0])) return add_library(op, *library_call_of(program_, op), unit.ops);
+    if (library_kind(op.kind)) return add_product(op, unit.ops, nullptr);
     switch (op.kind) {
       case OpKind::kArgMax:
       case OpKind::kArgMin:
@@ -184,6 +200,10 @@ class Scheduler {
       default:
         return Error{ErrorCode::kBadInput, fmt::format("no kernel can be generated for {}", describe(unit.ops[0]))};
     }
+  }
+
+  Result<void> add_product(const Op& op, const std::vector<OpId>& ops, const Epilogue* epilogue) {
+    return add_launch(*emit_product(program_, op, options_.numerics, shape_for(op), epilogue), ops);
   }
 
   /// The device, and how the product on it is cut.
@@ -290,6 +310,7 @@ class Scheduler {
   std::vector<Unit> units_;
   std::vector<bool> live_;
   std::vector<std::set<ValueId>> stored_;  // per unit
+  std::map<OpId, bool> claimed_;
   std::map<std::string, std::uint32_t> kernel_of_text_;
   Schedule schedule_;
 };

@@ -70,6 +70,7 @@ struct InPlace {
 
 struct Schedule {
   Numerics numerics = Numerics::kFast;
+  bool epilogues = false;  // whether products could have them
   std::vector<Kernel> kernels;
   std::vector<Step> steps;         // in execution order
   std::vector<InPlace> aliases;    // what the kernels allow: the operand is read at the indices at which the result is written
@@ -86,6 +87,8 @@ struct Options {
   bool fuse = true;  // false: one kernel per op, for debugging and for the tests that compare the two
   /// kStrict: no claim is made, each sum has its named order, and ops without one (opaque ones) are errors.
   Numerics numerics = Numerics::kFast;
+  /// Of products (epilogue.hpp); without `fuse` there are none. Off until they are measured to be no slower on large updates.
+  bool epilogues = false;
   /// Products are cut into work items and tiles that suit it.
   DeviceShape device = {};
   /// Which way to cut the generated kernel of a call (ProductCut), 0: the one with the best score. Null: 0 for all. No bit depends on it.

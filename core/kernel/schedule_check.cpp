@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <functional>
 #include <set>
 #include <vector>
 
@@ -69,6 +71,7 @@ class Checker {
     for (OpId op : step.ops) CRUCIBLE_TRY_VOID(check_op(s, op));
     for (OpId op : step.ops) CRUCIBLE_TRY_VOID(check_product(s, op));
     CRUCIBLE_TRY_VOID(check_host(s));
+    CRUCIBLE_TRY_VOID(check_epilogue(s));
     return step.kind == StepKind::kLibrary ? check_library(s) : Result<void>();
   }
 
@@ -136,6 +139,101 @@ class Checker {
       if (read.sizes[a - from_last] > 1 && read.strides[a - from_last] != made.strides[b - from_last]) return false;
     }
     return true;
+  }
+
+  static bool is_product(OpKind kind) {
+    return kind == OpKind::kMatMul || kind == OpKind::kConv2d || kind == OpKind::kConv2dBackwardInput || kind == OpKind::kConv2dBackwardWeight;
+  }
+  /// The product of a launch that does one and more, else null.
+  const Op* product_of(const Step& step) const {
+    const Op* found = nullptr;
+    for (const OpId id : step.ops) {
+      if (!is_product(program_.ops[id].kind)) continue;
+      if (found != nullptr) return nullptr;
+      found = &program_.ops[id];
+    }
+    return step.ops.size() > 1 ? found : nullptr;
+  }
+
+  /// What a product's kernel does besides the product: each element where the product made it, of nothing that other work items make.
+  Result<void> check_epilogue(StepId s) const {
+    constexpr std::size_t kMostBuffers = 24;
+    const Step& step = schedule_.steps[s];
+    const Op* const product = product_of(step);
+    const bool sums = std::ranges::any_of(step.ops, [&](OpId op) { return graph::is_reduction(program_.ops[op].kind); });
+    if (product == nullptr || !schedule_.epilogues || sums) return {};  // with sums it is an attention: check_product()
+    if (step.kind != StepKind::kLaunch) return broken(s, "a product of a library has an epilogue");
+    if (step.buffers.size() > kMostBuffers) return broken(s, "a product with its epilogue has {} buffers, the most is {}", step.buffers.size(), kMostBuffers);
+    const std::int64_t elements = product->outputs[0].view.elements();
+    for (const OpId id : step.ops) {
+      const Op& op = program_.ops[id];
+      if (&op == product) continue;
+      if (!graph::is_elementwise(op.kind)) return broken(s, "op {} ({}) is in a product's epilogue", id, graph::name(op.kind));
+      if (op.outputs[0].view.elements() != elements)
+        return broken(s, "op {} has {} elements in the epilogue of a product of {}", id, op.outputs[0].view.elements(), elements);
+    }
+    for (const OpId id : step.ops) CRUCIBLE_TRY_VOID(check_places(s, id, *product));
+    return {};
+  }
+
+  /// Every operand that the step makes is read where the product made what it is made of; some elements stand for all.
+  Result<void> check_places(StepId s, OpId id, const Op& product) const {
+    constexpr std::int64_t kSamples = 61;
+    const graph::View& view = program_.ops[id].outputs[0].view;
+    const std::int64_t elements = view.elements();
+    Places places;
+    for (std::int64_t i = 0; i < std::min(elements, kSamples); ++i) {
+      const std::int64_t sample = elements <= kSamples ? i : i * ((elements - 1) / (kSamples - 1));
+      if (place(s, id, point_of(sample, view.sizes), product, places) == kApart)
+        return broken(s, "op {} reads an element that another work item of the product makes", id);
+    }
+    return {};
+  }
+
+  static constexpr std::int64_t kApart = -2, kAnywhere = -1;
+  using Places = std::map<std::pair<ValueId, std::int64_t>, std::int64_t>;
+  static std::vector<std::int64_t> point_of(std::int64_t at, const std::vector<std::int64_t>& sizes) {
+    std::vector<std::int64_t> point(sizes.size());
+    for (std::size_t d = sizes.size(); d-- > 0; at /= sizes[d]) point[d] = at % sizes[d];
+    return point;
+  }
+  static std::int64_t element_at(const graph::View& view, const std::vector<std::int64_t>& point) {
+    std::int64_t element = view.offset;
+    for (std::size_t d = 0; d < point.size(); ++d) element += point[d] * view.strides[d];
+    return element;
+  }
+  /// The index at which a view without gaps reaches an element.
+  static std::vector<std::int64_t> point_at(const graph::View& view, std::int64_t element) {
+    std::vector<std::size_t> order;
+    for (std::size_t d = 0; d < view.sizes.size(); ++d) {
+      if (view.sizes[d] > 1) order.push_back(d);
+    }
+    std::ranges::sort(order, std::greater<>(), [&](std::size_t d) { return view.strides[d]; });
+    std::vector<std::int64_t> point(view.sizes.size(), 0);
+    element -= view.offset;
+    for (const std::size_t d : order) {
+      point[d] = std::min(element / view.strides[d], view.sizes[d] - 1);
+      element -= point[d] * view.strides[d];
+    }
+    return point;
+  }
+
+  /// The element of the product that an element of the step is made of: kAnywhere when of none, kApart when of several.
+  std::int64_t place(StepId s, OpId id, const std::vector<std::int64_t>& point, const Op& product, Places& places) const {
+    const Op& op = program_.ops[id];
+    const auto key = std::pair(op.outputs[0].value, element_at(op.outputs[0].view, point));
+    if (&op == &product) return key.second;
+    if (const auto found = places.find(key); found != places.end()) return found->second;
+    std::int64_t result = kAnywhere;
+    for (const graph::Operand& input : op.inputs) {
+      const OpId producer = input.is_scalar() ? kNone : program_.values[input.value].producer;
+      if (producer == kNone || step_of_[producer] != s || is_generator(producer)) continue;
+      const std::vector<std::int64_t> at = point_at(program_.ops[producer].outputs[0].view, element_at(input.view, point));
+      const std::int64_t one = place(s, producer, at, product, places);
+      if (one == kAnywhere) continue;
+      result = result == kAnywhere || result == one ? one : kApart;
+    }
+    return places[key] = result;
   }
 
   /// Values on the host are for transfers, and a transfer has one on either side.
@@ -229,6 +327,11 @@ class Checker {
     const graph::Value& result = program_.values[pair.result];
     if (operand.elements != result.elements || size_bytes(operand.dtype) != size_bytes(result.dtype)) {
       return broken(pair.step, "in place: values {} and {} differ in size", pair.operand, pair.result);
+    }
+    if (const Op* const product = product_of(schedule_.steps[pair.step])) {
+      for (const graph::Operand& input : product->inputs) {
+        if (input.value == pair.operand) return broken(pair.step, "in place: value {} is an operand of the product", pair.operand);
+      }
     }
     bool reads = false, writes = false;
     for (const BufferArgument& argument : schedule_.steps[pair.step].buffers) {

@@ -25,7 +25,7 @@ struct Sound {
     product = t.op(OpKind::kMatMul, {x, x}, {4, 4});
     next = t.op(OpKind::kAdd, {state, t.op(OpKind::kMultiply, {product, t.slot(2)}, {4, 4})}, {4, 4});
     t.end_state(state, next);
-    auto made = kernel::schedule(t.program, {});
+    auto made = kernel::schedule(t.program, {.epilogues = false});
     EXPECT_TRUE(made);
     schedule = *std::move(made);
   }
@@ -156,6 +156,58 @@ TEST(ScheduleCheck, SeesKernelsAndSlotsThatDoNotExist) {
   ASSERT_EQ(slot.schedule.steps[1].scalars.size(), 1u);
   slot.schedule.steps[1].scalars[0].slot = 7;
   EXPECT_THAT(slot.reason(), HasSubstr("names slot 7 of 1"));
+}
+
+/// The same program in one step: the update is the epilogue of the product.
+struct WithEpilogue : Sound {
+  WithEpilogue() {
+    auto made = kernel::schedule(t.program, {.epilogues = true});
+    EXPECT_TRUE(made);
+    schedule = *std::move(made);
+  }
+};
+
+TEST(ScheduleCheck, TakesASoundEpilogue) {
+  const WithEpilogue sound;
+  EXPECT_EQ(sound.schedule.steps.size(), 1u);
+  EXPECT_EQ(sound.schedule.in_place.size(), 1u);
+  EXPECT_EQ(sound.reason(), "");
+}
+
+TEST(ScheduleCheck, SeesAnEpilogueThatReadsWhatAnotherWorkItemMakes) {
+  WithEpilogue turned;
+  turned.t.program.ops[1].inputs[0].view.strides = {1, 4};
+  EXPECT_EQ(turned.reason(), "") << "turned as a whole";
+  turned.t.program.ops[1].inputs.push_back(turned.product);
+  EXPECT_THAT(turned.reason(), HasSubstr("reads an element that another work item of the product makes"));
+  WithEpilogue repeated;
+  repeated.t.program.ops[1].inputs[0].view.strides = {0, 1};
+  repeated.t.program.ops[1].inputs.push_back(repeated.product);
+  EXPECT_THAT(repeated.reason(), HasSubstr("reads an element that another work item of the product makes"));
+}
+
+TEST(ScheduleCheck, SeesAnEpilogueThatIsNotElementwiseOrOfAnotherSize) {
+  WithEpilogue sum;
+  sum.t.program.ops[1].kind = OpKind::kScanSum;
+  EXPECT_THAT(sum.reason(), HasSubstr("is in a product's epilogue"));
+  WithEpilogue small;
+  small.t.program.ops[2].outputs[0].view.sizes = {4, 2};
+  EXPECT_THAT(small.reason(), HasSubstr("has 8 elements in the epilogue of a product of 16"));
+}
+
+TEST(ScheduleCheck, SeesAnEpilogueOverAnOperandOfItsProduct) {
+  WithEpilogue sound;
+  sound.schedule.in_place[0].operand = sound.t.program.inputs[0].value;
+  EXPECT_THAT(sound.reason(), HasSubstr("is an operand of the product"));
+}
+
+TEST(ScheduleCheck, SeesAnEpilogueOfALibraryCallAndOneWithTooManyBuffers) {
+  WithEpilogue library;
+  library.schedule.steps[0].kind = StepKind::kLibrary;
+  EXPECT_THAT(library.reason(), HasSubstr("a product of a library has an epilogue"));
+  WithEpilogue many;
+  for (int i = 0; i < 22; ++i) many.schedule.steps[0].buffers.push_back({many.t.input(DType::kF32, {4, 4}).value, false});
+  EXPECT_THAT(many.reason(), HasSubstr("has 25 buffers, the most is 24"));
 }
 
 }  // namespace

@@ -253,7 +253,7 @@ Result<std::vector<Bytes>> interpret_watched(const TestProgram& test, const Sche
 std::string make_schedules(Case& entry, Numerics numerics) {
   const graph::Program& program = entry.test->program;
   for (const bool fuse : {true, false}) {
-    auto made = schedule(program, {.claims = {}, .fuse = fuse, .numerics = numerics});
+    auto made = schedule(program, {.claims = {}, .fuse = fuse, .numerics = numerics, .epilogues = true});
     if (!made) return made.error().message + "\n" + graph::to_text(program);
     if (auto checked = check_schedule(program, *made); !checked)
       return checked.error().message + "\n" + graph::to_text(program);

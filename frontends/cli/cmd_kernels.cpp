@@ -152,16 +152,24 @@ std::string value_text(const graph::Program& program, graph::ValueId id) {
                      format_bytes(bytes));
 }
 
-/// What was measured for a step that is one product or convolution; null when nothing was.
+/// The product or convolution that a step is, or begins with; nothing when it is none.
+std::optional<kernel::LibraryCall> call_of(const graph::Program& program, const kernel::Step& step) {
+  for (const graph::OpId op : step.ops) {
+    if (auto call = kernel::library_call_of(program, program.ops[op])) return call;
+  }
+  return std::nullopt;
+}
+
+/// What was measured for the product or convolution of a step, without an epilogue; null when nothing was.
 const runtime::Choice* choice_of(const graph::Program& program, const kernel::Step& step, runtime::Choices* choices) {
-  if (choices == nullptr || step.ops.size() != 1) return nullptr;
-  const auto call = kernel::library_call_of(program, program.ops[step.ops[0]]);
+  if (choices == nullptr) return nullptr;
+  const auto call = call_of(program, step);
   return call ? choices->find(*call) : nullptr;
 }
 
 /// The cuts of the step's kernel; empty where there is one way.
 const std::vector<kernel::ProductCut>& cuts_of(const graph::Program& program, const kernel::Step& step, runtime::Choices& choices) {
-  return choices.cuts(*kernel::library_call_of(program, program.ops[step.ops[0]]));
+  return choices.cuts(*call_of(program, step));
 }
 
 nlohmann::ordered_json to_json(const graph::Program& program, const kernel::Step& step, const runtime::Choice& choice, runtime::Choices& choices) {
