@@ -69,7 +69,9 @@ class Checker {
       CRUCIBLE_TRY_VOID(argument.written ? check_written(s, argument.value) : check_read(s, argument.value));
     }
     for (OpId op : step.ops) CRUCIBLE_TRY_VOID(check_op(s, op));
-    for (OpId op : step.ops) CRUCIBLE_TRY_VOID(check_product(s, op));
+    if (epilogue_product(step) == nullptr) {
+      for (OpId op : step.ops) CRUCIBLE_TRY_VOID(check_product(s, op));
+    }
     CRUCIBLE_TRY_VOID(check_host(s));
     CRUCIBLE_TRY_VOID(check_epilogue(s));
     return step.kind == StepKind::kLibrary ? check_library(s) : Result<void>();
@@ -155,13 +157,18 @@ class Checker {
     return step.ops.size() > 1 ? found : nullptr;
   }
 
+  /// The same where the rest is its epilogue; with sums it is an attention, which check_product() is for.
+  const Op* epilogue_product(const Step& step) const {
+    const bool sums = std::ranges::any_of(step.ops, [&](OpId op) { return graph::is_reduction(program_.ops[op].kind); });
+    return schedule_.epilogues && !sums ? product_of(step) : nullptr;
+  }
+
   /// What a product's kernel does besides the product: each element where the product made it, of nothing that other work items make.
   Result<void> check_epilogue(StepId s) const {
     constexpr std::size_t kMostBuffers = 24;
     const Step& step = schedule_.steps[s];
-    const Op* const product = product_of(step);
-    const bool sums = std::ranges::any_of(step.ops, [&](OpId op) { return graph::is_reduction(program_.ops[op].kind); });
-    if (product == nullptr || !schedule_.epilogues || sums) return {};  // with sums it is an attention: check_product()
+    const Op* const product = epilogue_product(step);
+    if (product == nullptr) return {};
     if (step.kind != StepKind::kLaunch) return broken(s, "a product of a library has an epilogue");
     if (step.buffers.size() > kMostBuffers) return broken(s, "a product with its epilogue has {} buffers, the most is {}", step.buffers.size(), kMostBuffers);
     const std::int64_t elements = product->outputs[0].view.elements();
