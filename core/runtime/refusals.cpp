@@ -34,7 +34,7 @@ class Asker {
 }  // namespace
 
 Result<AcceptedKernels> compile_accepted(const std::shared_ptr<backend::Device>& device, std::string_view prelude,
-                                         std::span<const backend::KernelText> kernels) {
+                                         std::span<const backend::KernelText> kernels, std::string* failed) {
   AcceptedKernels accepted;
   std::vector<backend::KernelText> left(kernels.begin(), kernels.end());
   while (!left.empty()) {  // each round refuses one kernel at least
@@ -44,7 +44,10 @@ Result<AcceptedKernels> compile_accepted(const std::shared_ptr<backend::Device>&
       accepted.module.emplace(*std::move(module));
       break;
     }
-    if (!refusal.unsupported) return module.error();
+    if (!refusal.unsupported) {
+      if (failed != nullptr) *failed = refusal.kernel;
+      return module.error();
+    }
     std::vector<Refusal> found;
     if (std::ranges::find(left, refusal.kernel, &backend::KernelText::name) != left.end()) {
       found.push_back({refusal.kernel, module.error().message});

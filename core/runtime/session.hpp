@@ -147,6 +147,13 @@ struct FallbackReport {
   std::uint64_t copies_per_iteration = 0, bytes_per_iteration = 0;  // between the two, both ways
 };
 
+/// What a session of the same program needs to go on from between two iterations, on whatever device.
+struct Checkpoint {
+  std::uint32_t next_iteration = 0;
+  std::vector<std::vector<std::byte>> states;  // as Program::states; empty for one that no iteration changes
+  std::uint64_t bytes() const;
+};
+
 struct ArrangeReport;  // arrange.hpp
 
 class Session {
@@ -172,6 +179,16 @@ class Session {
   Result<std::vector<OutputDifference>> compare_outputs() const;
   /// Puts the starting state back, so that run(0) may follow.
   Result<void> reset();
+  /// Reads the states that iterations change back to the host, as they are after the last one that ran. On an error `into` is
+  /// worth nothing. Errors: those of reading from the device.
+  Result<void> save(Checkpoint& into) const;
+  /// Puts them into a session of the same program, whatever its device, so that run(from.next_iteration) may follow.
+  /// Errors: kInternal for states of another program; those of writing to the device.
+  Result<void> restore(const Checkpoint& from);
+  /// The device of this session that was lost, its own or the second one; null while both live.
+  const backend::Device* lost() const;
+  /// Null of the reference interpreter.
+  const backend::Device* device() const;
   /// Judges losses and outputs of all iterations and compares the present state with the recorded one; call after the
   /// last iteration. Errors: kUsage when iterations have not run, or their outputs were not compared.
   Result<Verification> verify(const std::vector<IterationResult>& results) const;

@@ -70,8 +70,9 @@ Result<void> Session::State::compile() {
   Result<std::string> dialect = device->dialect();
   if (!dialect) return at_stage("compile", dialect.error());
   const bool takes_opaque = *dialect == graph::kOpaqueDialect;
-  Result<AcceptedKernels> accepted = compile_accepted(device, kernel::math_prelude(), takes_opaque ? opaque : neutral);
-  if (!accepted) return at_stage("compile", accepted.error());
+  std::string failed;
+  Result<AcceptedKernels> accepted = compile_accepted(device, kernel::math_prelude(), takes_opaque ? opaque : neutral, &failed);
+  if (!accepted) return Error{accepted.error().code, fmt::format("compile: {}{}", accepted.error().message, ops_of_kernels(failed))};
   module = std::move(accepted->module);
   std::vector<Refusal> refused = std::move(accepted->refused);
   if (takes_opaque) {
@@ -87,6 +88,24 @@ Result<void> Session::State::compile() {
                              device->info().id, refused.size(), refused[0].reason, graph::opaque_list(*program))};
   }
   return compile_opaque(opaque);
+}
+
+std::string Session::State::ops_of_kernels(std::string_view kernels) const {
+  std::string text;
+  while (!kernels.empty()) {
+    const std::size_t comma = kernels.find(", ");
+    const std::string_view name = kernels.substr(0, comma);
+    kernels = comma == std::string_view::npos ? std::string_view() : kernels.substr(comma + 2);
+    for (std::uint32_t index = 0; index < schedule.steps.size(); ++index) {
+      const kernel::Step& step = schedule.steps[index];
+      if (step.kind != kernel::StepKind::kLaunch || schedule.kernels[step.kernel].name != name) continue;
+      const std::string source = source_of(*program, step);
+      text += fmt::format("\n  kernel {}: {}{}{} (its text: crucible kernels FILE --show {})", name, kinds_of(*program, step), source.empty() ? "" : " at ",
+                          source, index);
+      break;  // of its steps the first one
+    }
+  }
+  return text;
 }
 
 /// Names each op that the device cannot run, with its words.
@@ -251,7 +270,8 @@ Result<void> Session::State::replay() {
     CRUCIBLE_TRY_VOID(copy_into(piece.segment));
     const bool has_step = piece.segment.begin < piece.segment.end;
     if (options.poison && has_step) CRUCIBLE_TRY_VOID(fill_red_zones(piece.segment.begin));
-    CRUCIBLE_TRY_VOID(piece.plan ? piece.plan->replay() : transfer(schedule.steps[piece.segment.begin], piece.segment.begin));
+    const Result<void> ran = piece.plan ? piece.plan->replay() : transfer(schedule.steps[piece.segment.begin], piece.segment.begin);
+    if (!ran) return with_lost_steps(piece, ran.error());
     if (options.poison && has_step) CRUCIBLE_TRY_VOID(check_red_zones(piece.segment.begin, piece.segment.on_second));
   }
   return {};

@@ -62,6 +62,8 @@ struct Session::State {
   Result<void> make_schedule();
   Result<void> compile();
   Result<void> compile_opaque(const std::vector<backend::KernelText>& texts);
+  /// What a compiler failed at: the ops of each kernel among `kernels` ("k1, k2"), where they come from and how to see the text.
+  std::string ops_of_kernels(std::string_view kernels) const;
   Error opaque_refused(const backend::Device& by, const std::vector<Refusal>& refused) const;
   Result<void> compile_refused(const std::vector<backend::KernelText>& texts, const std::vector<Refusal>& refused);
   Result<void> build_plan();
@@ -81,6 +83,8 @@ struct Session::State {
   Result<void> fill_red_zones(std::uint32_t step);
   Result<void> check_red_zones(std::uint32_t step, bool on_second);
   std::string step_text(std::uint32_t step) const;
+  /// The same error, or where the device was lost one that says where in the iteration that was.
+  Error with_lost_steps(const Piece& piece, const Error& error) const;
   std::string holder_text(std::uint32_t buffer) const;
   Result<void> write_blob(graph::ValueId value, std::uint32_t blob);
   Result<void> write_bytes(graph::ValueId value, std::vector<std::byte> bytes);

@@ -35,6 +35,13 @@ class Backend;
 class DecisionLog;
 struct Examined;
 
+/// A device that answered DEVICE_LOST: nothing runs on it until it is closed and opened again.
+struct LostDevice {
+  std::string reason;  // what was asked of it, and the plugin's words
+  std::string kernel;  // that ran; "" where the plugin does not say
+  std::string op;      // its number in the plan; "" where the plugin does not say
+};
+
 /// Everything below keeps its Device, and a Device its Backend, alive. Not thread-safe: one caller at a time.
 class Device : public std::enable_shared_from_this<Device> {
  public:
@@ -48,6 +55,10 @@ class Device : public std::enable_shared_from_this<Device> {
   /// Most bytes that were allocated at once since the device was opened.
   Result<std::uint64_t> peak_bytes() const;
   crucible_device* handle() const { return handle_; }
+  /// Since a call on it, or on anything that was made of it, answered that it is lost; the first answer. Null while it lives.
+  const LostDevice* lost() const { return lost_ ? &*lost_ : nullptr; }
+  /// to_result() of a call on this device or on what was made of it: notes that it is lost.
+  Result<void> take(crucible_status status, std::string_view what);
 
  private:
   friend class Backend;
@@ -55,6 +66,7 @@ class Device : public std::enable_shared_from_this<Device> {
   std::shared_ptr<Backend> backend_;  // shared: devices and all made from them outlive the caller's handle
   DeviceInfo info_;
   crucible_device* handle_ = nullptr;
+  std::optional<LostDevice> lost_;
 };
 
 class Buffer {

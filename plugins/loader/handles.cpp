@@ -46,6 +46,27 @@ void collect(void* user, const crucible_kv* items, std::uint32_t count) {
 Device::Device(std::shared_ptr<Backend> backend, DeviceInfo info, crucible_device* handle)
     : backend_(std::move(backend)), info_(std::move(info)), handle_(handle) {}
 
+Result<void> Device::take(crucible_status status, std::string_view what) {
+  if (status == nullptr) return {};
+  std::optional<LostDevice> lost;
+  if (!lost_ && status->table != nullptr) {
+    const crucible_error_table functions = abi::error_functions(status);
+    if ((functions.code(status) & 0xff) == CRUCIBLE_E_DEVICE_LOST) lost.emplace();
+    crucible_str key = {}, value = {};
+    for (std::uint32_t i = 0; lost && functions.payload(status, i, &key, &value) == 1; ++i) {
+      const std::string_view name(key.data, key.size), text(value.data, value.size);
+      if (name == "kernel") lost->kernel = text;
+      if (name == "op") lost->op = text;
+    }
+  }
+  Result<void> result = to_result(status, what);
+  if (lost) {
+    lost->reason = result.error().message;
+    lost_ = std::move(lost);
+  }
+  return result;
+}
+
 Device::~Device() {
   if (handle_ != nullptr) drop(backend_->device_table().close(handle_));
 }
@@ -70,8 +91,8 @@ Result<std::uint64_t> Device::peak_bytes() const {
 Result<Buffer> Buffer::allocate(std::shared_ptr<Device> device, std::uint64_t size_bytes, std::uint64_t alignment) {
   Buffer buffer;
   const crucible_if_memory& table = device->backend().memory_table();
-  CRUCIBLE_TRY_VOID(to_result(table.alloc(device->handle(), size_bytes, alignment, &buffer.handle_),
-                              fmt::format("allocating {} bytes on device {}", size_bytes, device->info().id)));
+  CRUCIBLE_TRY_VOID(device->take(table.alloc(device->handle(), size_bytes, alignment, &buffer.handle_),
+                                 fmt::format("allocating {} bytes on device {}", size_bytes, device->info().id)));
   buffer.device_ = std::move(device);
   buffer.size_bytes_ = size_bytes;
   CRUCIBLE_TRY_VOID(to_result(table.address(buffer.handle_, &buffer.address_), "asking for a buffer's address"));
@@ -97,18 +118,18 @@ Buffer::~Buffer() {
 }
 
 Result<void> Buffer::write(std::uint64_t offset, std::span<const std::byte> data) {
-  return to_result(device_->backend().memory_table().write(handle_, offset, data.data(), data.size()),
-                   fmt::format("writing {} bytes at {} of a buffer of {}", data.size(), offset, size_bytes_));
+  return device_->take(device_->backend().memory_table().write(handle_, offset, data.data(), data.size()),
+                       fmt::format("writing {} bytes at {} of a buffer of {}", data.size(), offset, size_bytes_));
 }
 
 Result<void> Buffer::read(std::uint64_t offset, std::span<std::byte> data) const {
-  return to_result(device_->backend().memory_table().read(handle_, offset, data.data(), data.size()),
-                   fmt::format("reading {} bytes at {} of a buffer of {}", data.size(), offset, size_bytes_));
+  return device_->take(device_->backend().memory_table().read(handle_, offset, data.data(), data.size()),
+                       fmt::format("reading {} bytes at {} of a buffer of {}", data.size(), offset, size_bytes_));
 }
 
 Result<void> Buffer::fill(std::uint64_t offset, std::uint64_t size, std::uint8_t byte) {
-  return to_result(device_->backend().memory_table().fill(handle_, offset, size, byte),
-                   fmt::format("filling {} bytes at {} of a buffer of {}", size, offset, size_bytes_));
+  return device_->take(device_->backend().memory_table().fill(handle_, offset, size, byte),
+                       fmt::format("filling {} bytes at {} of a buffer of {}", size, offset, size_bytes_));
 }
 
 Result<std::string> Device::dialect() const {
@@ -144,7 +165,7 @@ Result<Module> Module::compile(std::shared_ptr<Device> device, std::string_view 
     status = table.compile_sources(device->handle(), borrow(prelude), sources.data(), count, &module.handle_, &module.info_);
   }
   if (refusal != nullptr) *refusal = refusal_in(status);
-  CRUCIBLE_TRY_VOID(to_result(status, what));
+  CRUCIBLE_TRY_VOID(device->take(status, what));
   module.device_ = std::move(device);
   for (const KernelText& kernel : kernels) module.names_.push_back(kernel.name);
   return module;
@@ -188,7 +209,7 @@ std::optional<CompileCounts> Module::counts() const {
 Result<Plan> Plan::build(std::shared_ptr<Device> device, std::span<const crucible_op> ops, std::uint32_t slot_count) {
   Plan plan;
   plan.op_count_ = static_cast<std::uint32_t>(ops.size());
-  CRUCIBLE_TRY_VOID(to_result(
+  CRUCIBLE_TRY_VOID(device->take(
       device->backend().plan_table().build(device->handle(), ops.data(), plan.op_count_, slot_count, &plan.handle_),
       fmt::format("building a plan of {} ops", plan.op_count_)));
   plan.device_ = std::move(device);
@@ -212,17 +233,17 @@ Plan::~Plan() {
 }
 
 Result<void> Plan::set_slots(std::span<const double> values) {
-  return to_result(
+  return device_->take(
       device_->backend().plan_table().set_slots(handle_, values.data(), static_cast<std::uint32_t>(values.size())),
       "setting the slots of a plan");
 }
 
-Result<void> Plan::replay() { return to_result(device_->backend().plan_table().replay(handle_), "replaying a plan"); }
+Result<void> Plan::replay() { return device_->take(device_->backend().plan_table().replay(handle_), "replaying a plan"); }
 
 Result<std::vector<std::uint64_t>> Plan::profile() {
   std::vector<std::uint64_t> nanoseconds(op_count_);
   CRUCIBLE_TRY_VOID(
-      to_result(device_->backend().plan_table().profile(handle_, nanoseconds.data(), op_count_), "profiling a plan"));
+      device_->take(device_->backend().plan_table().profile(handle_, nanoseconds.data(), op_count_), "profiling a plan"));
   return nanoseconds;
 }
 

@@ -37,14 +37,20 @@ static int is_true(const char* name) { return option(name).size == 4 && memcmp(o
 typedef struct refusal {
   crucible_error base;
   crucible_code code;
-  char message[160], kernel[80];
+  char message[160], kernel[80], op[16];
 } refusal;
 
 static void error_destroy(crucible_error* error) { free(error); }
 static crucible_code error_code(const crucible_error* error) { return ((const refusal*)error)->code; }
 static crucible_str error_message(const crucible_error* error) { return str(((const refusal*)error)->message); }
 static uint32_t error_payload(const crucible_error* error, uint32_t index, crucible_str* key, crucible_str* value) {
-  if (index > 0) return 0;
+  if (index > 1) return 0;
+  if (index == 1) {
+    if (((const refusal*)error)->op[0] == 0) return 0;
+    *key = str("op");
+    *value = str(((const refusal*)error)->op);
+    return 1;
+  }
   *key = str("kernel");
   *value = str(((const refusal*)error)->kernel);
   return 1;
@@ -63,6 +69,26 @@ static crucible_status refuse(crucible_code code, const char* message, crucible_
   return &error->base;
 }
 
+/* ---- losing the device ---- */
+static int can_be_lost, is_lost; /* of the device that was opened last */
+static unsigned calls;           /* of the site that loses it */
+
+/* NULL while the device lives. */
+static crucible_status lose(const char* site) {
+  const crucible_str rule = option("lose");
+  const size_t size = strlen(site);
+  if (!can_be_lost) return NULL;
+  if (!is_lost && rule.size > size + 1 && memcmp(rule.data, site, size) == 0 && rule.data[size] == '#') {
+    char digits[16];
+    snprintf(digits, sizeof(digits), "%.*s", (int)(rule.size - size - 1), rule.data + size + 1);
+    is_lost = ++calls == (unsigned)atoi(digits);
+  }
+  if (!is_lost) return NULL;
+  crucible_status status = refuse(CRUCIBLE_E_DEVICE_LOST, "refusing:0 fell off the bus", str(""));
+  if (strcmp(site, "replay") == 0) snprintf(((refusal*)status)->op, sizeof(((refusal*)status)->op), "1");
+  return status;
+}
+
 /* ---- device ---- */
 static crucible_status enumerate(crucible_kv_sink sink, void* user) {
   const crucible_str memory = option("memory");
@@ -77,11 +103,25 @@ static crucible_status enumerate(crucible_kv_sink sink, void* user) {
                                {{"memory_bytes", 12}, CRUCIBLE_V_U64, 0, strtoull(digits, NULL, 10), {NULL, 0}},
                                {{"emulated", 8}, CRUCIBLE_V_U64, 0, (uint64_t)is_true("emulated"), {NULL, 0}}};
   sink(user, items, sizeof(items) / sizeof(items[0]));
+  const crucible_str devices = option("devices");
+  const int count = devices.size == 0 ? 1 : devices.data[0] - '0';
+  for (int i = 1; i < count; ++i) {
+    char id[16];
+    snprintf(id, sizeof(id), "refusing:%d", i);
+    const crucible_kv more[] = {{{"id", 2}, CRUCIBLE_V_STR, 0, 0, str(id)},
+                                {{"name", 4}, CRUCIBLE_V_STR, 0, 0, str("a neighbour of it")},
+                                {{"kind", 4}, CRUCIBLE_V_STR, 0, 0, str("cpu")},
+                                {{"memory_bytes", 12}, CRUCIBLE_V_U64, 0, strtoull(digits, NULL, 10), {NULL, 0}},
+                                {{"emulated", 8}, CRUCIBLE_V_U64, 0, (uint64_t)is_true("emulated"), {NULL, 0}}};
+    sink(user, more, sizeof(more) / sizeof(more[0]));
+  }
   return NULL;
 }
 
 static crucible_status device_open(crucible_str id, crucible_device** out) {
-  (void)id;
+  can_be_lost = id.size == 0 || id.data[id.size - 1] == '0';
+  is_lost = 0;
+  calls = 0;
   if (is_true("absent")) return refuse(CRUCIBLE_E_UNAVAILABLE, "the device is absent", str(""));
   const crucible_if_device* table = target->interface_table(CRUCIBLE_IF_DEVICE);
   return table->open(str("cpu:0"), out);
@@ -117,6 +157,8 @@ static int has_word(crucible_str text, crucible_str words) {
 static crucible_status compile(crucible_device* device, crucible_str prelude, const crucible_str* names,
                                const crucible_str* texts, uint32_t count, crucible_module** module,
                                crucible_compile_info* info) {
+  crucible_status lost = lose("compile");
+  if (lost != NULL) return lost;
   for (uint32_t i = 0; i < count; ++i) {
     if (has_word(texts[i], option("words")))
       return refuse(CRUCIBLE_E_UNSUPPORTED, "this device has no such word", names[i]);
@@ -143,10 +185,36 @@ static crucible_status fill(crucible_buffer* buffer, uint64_t offset, uint64_t s
 static crucible_status replay(crucible_plan* plan) {
   const crucible_if_plan* table = target->interface_table(CRUCIBLE_IF_PLAN);
   const crucible_if_memory* memory = target->interface_table(CRUCIBLE_IF_MEMORY);
-  crucible_status status = table->replay(plan);
+  crucible_status status = lose("replay");
+  if (status != NULL) return status;
+  status = table->replay(plan);
   if (status == NULL && zone_buffer != NULL) status = memory->fill(zone_buffer, zone_offset + 2, 1, 0);
   zone_buffer = NULL;
   return status;
+}
+
+static crucible_status allocate(crucible_device* device, uint64_t size, uint64_t align, crucible_buffer** out) {
+  const crucible_if_memory* table = target->interface_table(CRUCIBLE_IF_MEMORY);
+  crucible_status lost = lose("alloc");
+  return lost != NULL ? lost : table->alloc(device, size, align, out);
+}
+
+static crucible_status write_buffer(crucible_buffer* buffer, uint64_t offset, const void* data, uint64_t size) {
+  const crucible_if_memory* table = target->interface_table(CRUCIBLE_IF_MEMORY);
+  crucible_status lost = lose("write");
+  return lost != NULL ? lost : table->write(buffer, offset, data, size);
+}
+
+static crucible_status read_buffer(crucible_buffer* buffer, uint64_t offset, void* data, uint64_t size) {
+  const crucible_if_memory* table = target->interface_table(CRUCIBLE_IF_MEMORY);
+  crucible_status lost = lose("read");
+  return lost != NULL ? lost : table->read(buffer, offset, data, size);
+}
+
+static crucible_status build(crucible_device* device, const crucible_op* ops, uint32_t count, uint32_t slots, crucible_plan** out) {
+  const crucible_if_plan* table = target->interface_table(CRUCIBLE_IF_PLAN);
+  crucible_status lost = lose("build");
+  return lost != NULL ? lost : table->build(device, ops, count, slots, out);
 }
 
 /* ---- the plugin ---- */
@@ -171,6 +239,10 @@ static void fill_tables(void) {
   memcpy(&memory_table, memory, memory->struct_size < sizeof(memory_table) ? memory->struct_size : sizeof(memory_table));
   memcpy(&plan_table, plan, plan->struct_size < sizeof(plan_table) ? plan->struct_size : sizeof(plan_table));
   memory_table.fill = fill;
+  memory_table.alloc = allocate;
+  memory_table.write = write_buffer;
+  memory_table.read = read_buffer;
+  plan_table.build = build;
   plan_table.replay = replay;
 }
 
@@ -201,9 +273,10 @@ static crucible_status describe_options(crucible_kv_sink sink, void* user) {
   static const char* const kOptions[][3] = {
       {"words", "str", ""},   {"silent", "bool", "false"}, {"emulated", "bool", "false"}, {"memory", "u64", ""},
       {"score", "u64", ""},   {"absent", "bool", "false"}, {"threads", "u64", ""},        {"cache_dir", "path", ""},
-      {"library", "str", ""}, {"compiler", "path", ""}, {"overrun", "bool", "false"}};
+      {"library", "str", ""}, {"compiler", "path", ""}, {"overrun", "bool", "false"},
+      {"devices", "u64", ""}, {"lose", "str", ""}};
   static const char* const kVariables[] = {
-      "", "", "", "", "", "", "CRUCIBLE_THREADS", "CRUCIBLE_CACHE_DIR", "CRUCIBLE_LIBRARY", "CRUCIBLE_CLANG", ""};
+      "", "", "", "", "", "", "CRUCIBLE_THREADS", "CRUCIBLE_CACHE_DIR", "CRUCIBLE_LIBRARY", "CRUCIBLE_CLANG", "", "", ""};
   for (size_t i = 0; i < sizeof(kOptions) / sizeof(kOptions[0]); ++i) {
     const crucible_kv items[] = {{{"name", 4}, CRUCIBLE_V_STR, 0, 0, str(kOptions[i][0])},
                                  {{"type", 4}, CRUCIBLE_V_STR, 0, 0, str(kOptions[i][1])},
