@@ -43,6 +43,7 @@ void build(crucible_module& module, const std::vector<sdk::KernelBatch>& batches
 }
 
 void destroy(crucible_module* module) {
+  if (module->device->watchdog.is_suspect()) return sdk::abandon(module);
   const Current current(*module->device, Current::EvenIfLost{});
   delete module;
 }

@@ -46,6 +46,7 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     if (facts.compute_mode == hipComputeModeProhibited) {
       throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, facts.id + " (" + facts.name + ") is in compute mode PROHIBITED: allow programs on it");
     }
+    device->watchdog.start(device->facts.id, options().get_u64("timeout_s"));
     device->cache_dir = options().get_text("cache_dir");
     std::string note;
     if (options().get_text("blas") == "rocblas") (void)find_rocblas(facts, note);  // refused here, not at a product
@@ -61,6 +62,7 @@ crucible_status close(crucible_device* device) {
   return sdk::guard([&] {
     sdk::require(device != nullptr, "device.close: no device");
     device->ledger.report_leaks("device");
+    if (device->watchdog.is_suspect()) return sdk::abandon(device);
     delete device;
   });
 }
@@ -81,6 +83,7 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
     const std::string arch = options().get_text("arch");
     sdk::report(sink, user,
                 {sdk::text_item("name", facts.name), sdk::text_item("vendor", "AMD"),
+                 sdk::number_item("timeout_s", device->watchdog.limit_ns() / 1'000'000'000u),
                  sdk::text_item("driver", "HIP " + version_text(device->hip->version)),
                  sdk::text_item("architecture", arch.empty() ? "as the compiler finds it" : arch),
                  sdk::text_item("compiler", compiler), sdk::text_item("dialect", sdk::dialect_hip().name),
@@ -195,6 +198,7 @@ void crucible_device::check(crucible_amd::hipError_t code, std::string_view what
 }
 
 void crucible_device::require_alive() {
+  watchdog.require_alive();
   const std::lock_guard lock(lost_mutex_);
   if (lost_.empty()) return;
   throw crucible::sdk::Failure(CRUCIBLE_E_DEVICE_LOST, facts.id + " was lost (" + lost_ + "): close it and open it again",
@@ -222,6 +226,16 @@ crucible_amd::Products& crucible_device::require_products() {
 std::string crucible_device::products_refusal() {
   const std::lock_guard lock(products_mutex_);
   return products_refusal_;
+}
+
+void crucible_device::synchronize(crucible_amd::hipStream_t stream, std::string_view what) {
+  crucible_amd::hipError_t code = crucible_amd::hipErrorNotReady;
+  if (watchdog.is_on()) {
+    watchdog.wait(what, [&] { return (code = hip->hipStreamQuery(stream)) != crucible_amd::hipErrorNotReady; });
+  } else {
+    code = hip->hipStreamSynchronize(stream);
+  }
+  check(code, std::string(what) + ": hipStreamSynchronize");
 }
 
 crucible_device::~crucible_device() {

@@ -13,6 +13,7 @@
 #include "plugins/abi/crucible_plugin.h"
 #include "plugins/sdk/address_map.hpp"
 #include "plugins/sdk/queue_table.hpp"
+#include "plugins/sdk/watchdog.hpp"
 
 namespace crucible_amd {
 
@@ -42,6 +43,7 @@ struct crucible_device : crucible::sdk::QueueOwner {
   crucible_amd::Stream stream;  // of everything that is done on return
   std::string cache_dir;
   crucible::sdk::AddressMap addresses;
+  crucible::sdk::Watchdog watchdog;
 
   /// Throws as crucible_amd::check() does, and remembers a sticky error: from then on Current refuses. Threads: any.
   void check(crucible_amd::hipError_t code, std::string_view what);
@@ -52,6 +54,9 @@ struct crucible_device : crucible::sdk::QueueOwner {
   crucible_amd::Products& require_products();
   /// "" or why there are none, without starting anything.
   std::string products_refusal();
+  /// Waits until everything on the stream is done; with the option timeout_s no longer than that. Threads: any. Errors: those of
+  /// check(); DEVICE_LOST when the time is over: the device is suspect from then on.
+  void synchronize(crucible_amd::hipStream_t stream, std::string_view what);
   ~crucible_device();
 
  private:

@@ -27,7 +27,7 @@ inline constexpr hipError_t hipSuccess = 0, hipErrorInvalidValue = 1, hipErrorOu
                             hipErrorNoDevice = 100, hipErrorInvalidImage = 200, hipErrorNoBinaryForGpu = 209,
                             hipErrorECCNotCorrectable = 214, hipErrorInvalidKernelFile = 218, hipErrorIllegalAddress = 700,
                             hipErrorLaunchOutOfResources = 701, hipErrorLaunchTimeOut = 702, hipErrorContextIsDestroyed = 709,
-                            hipErrorAssert = 710, hipErrorLaunchFailure = 719;
+                            hipErrorAssert = 710, hipErrorLaunchFailure = 719, hipErrorNotReady = 600;
 
 // Of hipDeviceAttribute_t (since HIP 5), hipFunction_attribute, hipMemcpyKind and the streams' flags.
 inline constexpr int hipDeviceAttributeEccEnabled = 0, hipDeviceAttributeClockRate = 5, hipDeviceAttributeComputeMode = 6,
@@ -78,6 +78,7 @@ struct hipMemsetParams {
   X(hipStreamCreateWithFlags, hipError_t, (hipStream_t * stream, unsigned flags))                                                     \
   X(hipStreamDestroy, hipError_t, (hipStream_t stream))                                                                               \
   X(hipStreamSynchronize, hipError_t, (hipStream_t stream))                                                                           \
+  X(hipStreamQuery, hipError_t, (hipStream_t stream))                                                                                 \
   X(hipEventCreate, hipError_t, (hipEvent_t * event))                                                                                 \
   X(hipEventDestroy, hipError_t, (hipEvent_t event))                                                                                  \
   X(hipEventRecord, hipError_t, (hipEvent_t event, hipStream_t stream))                                                               \

@@ -46,7 +46,7 @@ crucible_status alloc(crucible_device* device, std::uint64_t size, std::uint64_t
     if (size != 0) {
       const Hip& hip = *device->hip;
       device->check(hip.hipMemsetAsync(at(buffer->address), 0, size, device->stream.get()), "memory.alloc: hipMemsetAsync");
-      device->check(hip.hipStreamSynchronize(device->stream.get()), "memory.alloc: hipStreamSynchronize");
+      device->synchronize(device->stream.get(), "memory.alloc");
     }
     device->addresses.add(buffer->address, size);
     device->ledger.add("buffer", size);
@@ -61,6 +61,7 @@ crucible_status free_buffer(crucible_buffer* buffer) {
     const Current current(device, Current::EvenIfLost{});
     device.ledger.remove("buffer", buffer->size);
     device.addresses.remove(buffer->address, buffer->size);
+    if (device.watchdog.is_suspect()) return sdk::abandon(buffer);
     delete buffer;
   });
 }
@@ -82,7 +83,7 @@ crucible_status write(crucible_buffer* buffer, std::uint64_t offset, const void*
     hipStream_t const stream = device.stream.get();
     device.check(device.hip->hipMemcpyAsync(at(buffer->address + offset), data, size, hipMemcpyHostToDevice, stream),
                  "memory.write: hipMemcpyAsync");
-    device.check(device.hip->hipStreamSynchronize(stream), "memory.write: hipStreamSynchronize");
+    device.synchronize(stream, "memory.write");
   });
 }
 
@@ -96,7 +97,7 @@ crucible_status read(crucible_buffer* buffer, std::uint64_t offset, void* data, 
     hipStream_t const stream = device.stream.get();
     device.check(device.hip->hipMemcpyAsync(data, at(buffer->address + offset), size, hipMemcpyDeviceToHost, stream),
                  "memory.read: hipMemcpyAsync");
-    device.check(device.hip->hipStreamSynchronize(stream), "memory.read: hipStreamSynchronize");
+    device.synchronize(stream, "memory.read");
   });
 }
 
@@ -108,7 +109,7 @@ crucible_status fill(crucible_buffer* buffer, std::uint64_t offset, std::uint64_
     const Current current(device);
     hipStream_t const stream = device.stream.get();
     device.check(device.hip->hipMemsetAsync(at(buffer->address + offset), byte, size, stream), "memory.fill: hipMemsetAsync");
-    device.check(device.hip->hipStreamSynchronize(stream), "memory.fill: hipStreamSynchronize");
+    device.synchronize(stream, "memory.fill");
   });
 }
 
@@ -130,7 +131,9 @@ crucible_status stats(crucible_device* device, crucible_kv_sink sink, void* user
 
 DeviceMemory allocate(crucible_device& device, std::uint64_t size) {
   void* address = nullptr;
-  const hipError_t code = device.hip->hipMalloc(&address, std::max<std::uint64_t>(size, 1));
+  const hipError_t code = sdk::ask_twice(
+      device.facts.id, size, [&] { return device.hip->hipMalloc(&address, std::max<std::uint64_t>(size, 1)); },
+      [](hipError_t answer) { return answer == hipErrorOutOfMemory; }, [&] { device.synchronize(device.stream.get(), "memory.alloc"); });
   if (code == hipErrorOutOfMemory) out_of_memory(device, size);
   device.check(code, "hipMalloc of " + std::to_string(size) + " bytes");
   return {*device.hip, address};

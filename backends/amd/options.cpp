@@ -1,6 +1,8 @@
 // The options of this plugin, in one list: what they are called, what they may be, what they mean.
 #include "backends/amd/options.hpp"
 
+#include "plugins/sdk/watchdog.hpp"
+
 namespace crucible_amd {
 
 using namespace crucible;
@@ -33,6 +35,11 @@ constexpr sdk::OptionSpec kSpecs[] = {
      .type = sdk::OptionType::kPath,
      .help = "rocBLAS; default: librocblas.so.5, .4, .3 or .0, whichever is found first",
      .env = "CRUCIBLE_ROCBLAS"},
+    {.name = "timeout_s",
+     .type = sdk::OptionType::kU64,
+     .default_value = "0",
+     .max = 1'000'000,
+     .help = sdk::kTimeoutHelp},
     {.name = "cache_dir",
      .type = sdk::OptionType::kPath,
      .help = "where compiled programs are kept; default: the user's cache folder",

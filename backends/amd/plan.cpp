@@ -23,7 +23,7 @@ void make_launches(crucible_plan& plan) {
     device.check(device.hip->hipMemcpyAsync(plan.tables.get(), all.data(), all.size() * sizeof(std::uint64_t), hipMemcpyHostToDevice,
                                             stream),
                  "plan.build: hipMemcpyAsync of tables of buffers");
-    device.check(device.hip->hipStreamSynchronize(stream), "plan.build: hipStreamSynchronize");
+    device.synchronize(stream, "plan.build");
   }
   const auto tables = reinterpret_cast<std::uint64_t>(plan.tables.get());
   plan.launches = sdk::plan_launches<crucible_kernel>(plan.list, tables, first, device.facts.units);
@@ -164,7 +164,7 @@ std::vector<std::uint64_t> times(crucible_plan& plan) {
     if (i != 0) enqueue(plan, i - 1, stream);
     device.check(hip.hipEventRecord(event, stream), "plan.profile: hipEventRecord");
   }
-  device.check(hip.hipStreamSynchronize(stream), "plan.profile: hipStreamSynchronize");
+  device.synchronize(stream, "plan.profile");
   std::vector<std::uint64_t> result(plan.nodes.size(), 0);
   for (std::size_t i = 0; i < result.size(); ++i) {
     float milliseconds = 0;
@@ -179,6 +179,7 @@ void run(crucible_plan& plan) { run_plan(plan, plan.device->stream.get()); }
 
 /// Graph and tables are given back while the device is the current one.
 void destroy(crucible_plan* plan) {
+  if (plan->device->watchdog.is_suspect()) return sdk::abandon(plan);
   const Current current(*plan->device, Current::EvenIfLost{});
   delete plan;
 }
@@ -199,7 +200,7 @@ void run_plan(crucible_plan& plan, hipStream_t stream) {
       device.require_products().enqueue(*piece.product->product, piece.product->addresses.data(), piece.product->scratch_bytes, stream);
     }
   }
-  device.check(device.hip->hipStreamSynchronize(stream), "plan.replay: hipStreamSynchronize");
+  device.synchronize(stream, "plan.replay");
 }
 
 const crucible_if_plan kPlanTable = sdk::make_plan_table<Functions>();

@@ -40,8 +40,6 @@ std::string compile(const Hiprtc& compiler, const sdk::BinaryCache& cache, const
   std::string bytes = cache.find(key);
   built.from_cache = !bytes.empty();
   if (!built.from_cache) {
-    if (cache.has_file(key))
-      sdk::log(sdk::LogLevel::kWarning, "compile", "a compiled program in the cache was damaged; it is compiled again");
     Hiprtc::Compiled compiled = compiler.compile(batch.text, flags, names_of(batch));
     built.log = std::move(compiled.log);
     bytes = std::move(compiled.bytes);

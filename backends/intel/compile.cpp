@@ -10,8 +10,10 @@
 #include "backends/intel/tables.hpp"
 #include "plugins/sdk/binary_cache.hpp"
 #include "plugins/sdk/error.hpp"
+#include "plugins/sdk/host.hpp"
 #include "plugins/sdk/host_compiler.hpp"
 #include "plugins/sdk/kernel_ir.hpp"
+#include "plugins/sdk/named_kernels.hpp"
 #include "plugins/sdk/text.hpp"
 
 namespace crucible_intel {
@@ -84,6 +86,7 @@ void build(crucible_module& module, std::string_view spirv) {
     module.binary_bytes = bytes.size();
     module.from_cache = create(device, ze::kNative, bytes, kFlags, module.object, ignored) == ze::Result::kSuccess;
     if (module.from_cache) return;
+    sdk::log(sdk::LogLevel::kWarning, "compile", "the driver of " + facts.id + " does not take a module that it compiled before; it is compiled again");
   }
   ze::Result code = create(device, ze::kSpirv, spirv, kFlags, module.object, module.log);
   if (code != ze::Result::kSuccess && !facts.rounds_division)  // perhaps it does not take what it does not promise
@@ -185,7 +188,14 @@ crucible_status compile_sources(crucible_device* device, crucible_str prelude, c
     module->device = device;
     const Kernels read = read_kernels(kernels, count);
     if (!read.empty()) {  // no kernels are a module too
-      write_and_build(*module, read, *read_prelude(sdk::to_string(prelude)));
+      device->watchdog.require_alive();
+      try {
+        write_and_build(*module, read, *read_prelude(sdk::to_string(prelude)));
+      } catch (const sdk::Failure& failure) {
+        std::vector<std::string> names;
+        for (const auto& [name, kernel] : read) names.push_back(name);
+        throw sdk::naming_kernels(failure, names);
+      }
       create_kernels(*module);
     }
     const auto time = std::chrono::nanoseconds(Clock::now() - start);
@@ -214,6 +224,7 @@ crucible_status unload(crucible_module* module) {
   return sdk::guard([&] {
     sdk::require(module != nullptr, "compile.unload: no module");
     module->device->ledger.remove("module");
+    if (module->device->watchdog.is_suspect()) return sdk::abandon(module);
     delete module;
   });
 }

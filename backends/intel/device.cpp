@@ -51,6 +51,7 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     device->ze = &ze;
     device->facts = find_device(ze, device_id);
     device->group_size = static_cast<std::uint32_t>(options().get_u64("group_size"));
+    device->watchdog.start(device->facts.id, options().get_u64("timeout_s"));
     device->cache_dir = options().get_text("cache_dir");
     const DeviceFacts& facts = device->facts;
     const ProcessGuard guard;
@@ -76,6 +77,7 @@ crucible_status close(crucible_device* device) {
   return sdk::guard([&] {
     sdk::require(device != nullptr, "device.close: no device");
     device->ledger.report_leaks("device");
+    if (device->watchdog.is_suspect()) return sdk::abandon(device);
     delete device;
   });
 }
@@ -85,7 +87,8 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
     sdk::require(device != nullptr && sink != nullptr, "device.properties: no device or no function to report to");
     const DeviceFacts& facts = device->facts;
     sdk::report(sink, user,
-                {sdk::text_item("name", facts.name), sdk::text_item("vendor", "Intel"), sdk::text_item("driver", facts.version),
+                {sdk::text_item("name", facts.name), sdk::text_item("vendor", "Intel"),
+                 sdk::number_item("timeout_s", device->watchdog.limit_ns() / 1'000'000'000u), sdk::text_item("driver", facts.version),
                  sdk::text_item("dialect", "spirv"), sdk::number_item("threads", facts.units),
                  sdk::number_item("largest_buffer_bytes", facts.largest_buffer_bytes), sdk::number_item("group_size", device->group_size),
                  sdk::text_item("plans", device->mutable_lists.usable() ? "mutable" : "recorded (" + device->mutable_lists.why_not + ")"),
@@ -94,6 +97,7 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
     if (!facts.rounds_division) note("the driver does not promise correctly rounded division and square root");
     if (!facts.keeps_subnormals) note("the driver does not promise to keep subnormal numbers");
     if (!facts.has_f64) note("the device has no float64: kernels that compute in it are refused by its compiler");
+    if (const char* mask = std::getenv("ZE_AFFINITY_MASK")) sdk::report(sink, user, {sdk::text_item("ZE_AFFINITY_MASK", mask)});
     if (facts.is_emulated) note("the device is emulated: its times say nothing about a device of Intel's");
   });
 }

@@ -11,6 +11,7 @@
 #include "backends/intel/mutable_list.hpp"
 #include "plugins/abi/crucible_plugin.h"
 #include "plugins/sdk/queue_table.hpp"
+#include "plugins/sdk/watchdog.hpp"
 
 namespace crucible_intel {
 
@@ -48,6 +49,7 @@ struct crucible_device : crucible::sdk::QueueOwner {
   crucible_intel::OwnedContext context;
   crucible_intel::OwnedQueue queue;  // closed lists
   crucible_intel::OwnedList now;     // an immediate, synchronous list: copies that are done on return
+  crucible::sdk::Watchdog watchdog;
 
   std::mutex buffers_mutex;
   std::map<std::uint64_t, crucible_buffer*> buffers;  // by their addresses

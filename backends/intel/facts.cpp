@@ -81,11 +81,23 @@ DeviceFacts facts_of(const Functions& ze, ze::Driver driver, ze::Device device, 
 std::vector<DeviceFacts> list_devices(const Functions& ze) {
   const auto drivers = all_of<ze::Driver>("zeDriverGet", [&](std::uint32_t* n, ze::Driver* items) { return ze.zeDriverGet(n, items); });
   std::vector<DeviceFacts> all;
+  std::uint32_t other = 0;
   for (const ze::Driver driver : drivers) {
+    std::uint32_t interface = 0;
+    check(ze.zeDriverGetApiVersion(driver, &interface), "zeDriverGetApiVersion");
+    if (interface >> 16 != 1) {  // its structs are others
+      other = interface;
+      continue;
+    }
     const auto devices = all_of<ze::Device>("zeDeviceGet", [&](std::uint32_t* n, ze::Device* items) { return ze.zeDeviceGet(driver, n, items); });
     for (const ze::Device device : devices) all.push_back(facts_of(ze, driver, device, all.size()));
   }
   if (!all.empty()) return all;
+  if (other != 0) {
+    const std::string have = std::to_string(other >> 16) + "." + std::to_string(other & 0xffff);
+    throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE, "the Level Zero driver speaks version " + have + " of the interface, and 1.0 to 1.x is needed: install a driver for it",
+                       {{"have", have}, {"need", "1.0"}});
+  }
   throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, "none of the " + std::to_string(drivers.size()) +
                                                  " Level Zero drivers has a device: install intel-level-zero-gpu, and see that this user may open "
                                                  "/dev/dri/renderD* (group render) and that ZE_AFFINITY_MASK hides none");

@@ -79,6 +79,7 @@ std::string error_name(ze::Result code) {
   static constexpr std::pair<ze::Result, const char*> kNames[] = {
       {ze::Result::kNotReady, "ZE_RESULT_NOT_READY"},
       {ze::Result::kDeviceLost, "ZE_RESULT_ERROR_DEVICE_LOST"},
+      {ze::Result::kNotAvailable, "ZE_RESULT_ERROR_NOT_AVAILABLE"},
       {ze::Result::kOutOfHostMemory, "ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY"},
       {ze::Result::kOutOfDeviceMemory, "ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY"},
       {ze::Result::kModuleBuildFailure, "ZE_RESULT_ERROR_MODULE_BUILD_FAILURE"},
@@ -114,6 +115,10 @@ void check(ze::Result code, std::string_view what) {
     case ze::Result::kDeviceRequiresReset:
       category = CRUCIBLE_E_DEVICE_LOST;
       advice = "; the device is gone: open it again, or another one";
+      break;
+    case ze::Result::kNotAvailable:
+      category = CRUCIBLE_E_UNAVAILABLE;
+      advice = "; another process has the device for itself: end it or use another device";
       break;
     case ze::Result::kUninitialized:
     case ze::Result::kDependencyUnavailable:

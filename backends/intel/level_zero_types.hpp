@@ -23,6 +23,7 @@ enum class Result : std::uint32_t {
   kSuccess = 0,
   kNotReady = 1,
   kDeviceLost = 0x70000001,
+  kNotAvailable = 0x70010001,
   kOutOfHostMemory = 0x70000002,
   kOutOfDeviceMemory = 0x70000003,
   kModuleBuildFailure = 0x70000004,

@@ -31,6 +31,7 @@ constexpr std::uint64_t kDriversAlignment = std::uint64_t{1} << 16;  // no drive
 }
 
 void fill_now(crucible_device& device, void* to, std::uint8_t byte, std::uint64_t size, const char* what) {
+  device.watchdog.require_alive();
   const std::lock_guard lock(device.run_mutex);
   check(device.ze->zeCommandListAppendMemoryFill(device.now.get(), to, &byte, 1, size, nullptr, 0, nullptr), what);
 }
@@ -59,6 +60,7 @@ crucible_status free_buffer(crucible_buffer* buffer) {
     const std::lock_guard lock(device.buffers_mutex);
     device.ledger.remove("buffer", buffer->size);
     device.buffers.erase(buffer->address);
+    if (device.watchdog.is_suspect()) return sdk::abandon(buffer);
     delete buffer;
   });
 }
@@ -113,15 +115,25 @@ crucible_status stats(crucible_device* device, crucible_kv_sink sink, void* user
 
 std::shared_ptr<Allocation> allocate(crucible_device& device, std::uint64_t size, std::uint64_t alignment) {
   sdk::require(std::has_single_bit(alignment) && alignment <= kLargestAlignment, "memory.alloc: the alignment must be a power of two up to 1 GiB");
+  device.watchdog.require_alive();
   const DeviceFacts& facts = device.facts;
   const std::uint64_t live = device.ledger.of("buffer").live_bytes;
   if (size > facts.largest_buffer_bytes || size > facts.memory_bytes || live > facts.memory_bytes - size) out_of_memory(device, size);
+  const auto is_full = [](ze::Result code) {
+    return code == ze::Result::kOutOfDeviceMemory || code == ze::Result::kOutOfHostMemory || code == ze::Result::kUnsupportedSize;
+  };
   const auto ask = [&](std::uint64_t bytes) {
     void* memory = nullptr;
     const ze::DeviceMemoryDesc description;
-    const ze::Result code =
-        device.ze->zeMemAllocDevice(device.context.get(), &description, bytes, std::min(alignment, kDriversAlignment), facts.device, &memory);
-    if (code == ze::Result::kOutOfDeviceMemory || code == ze::Result::kOutOfHostMemory || code == ze::Result::kUnsupportedSize) out_of_memory(device, size);
+    const ze::Result code = sdk::ask_twice(
+        facts.id, size,
+        [&] { return device.ze->zeMemAllocDevice(device.context.get(), &description, bytes, std::min(alignment, kDriversAlignment), facts.device, &memory); },
+        is_full,
+        [&] {
+          const std::lock_guard lock(device.run_mutex);
+          finish(device, "memory.alloc");
+        });
+    if (is_full(code)) out_of_memory(device, size);
     check(code, "memory.alloc of " + std::to_string(size) + " bytes: zeMemAllocDevice");
     return std::make_shared<Allocation>(*device.ze, device.context.get(), memory);
   };
@@ -136,8 +148,16 @@ std::shared_ptr<Allocation> allocate(crucible_device& device, std::uint64_t size
 }
 
 void copy_now(crucible_device& device, void* to, const void* from, std::uint64_t size, const char* what) {
+  device.watchdog.require_alive();
   const std::lock_guard lock(device.run_mutex);
   check(device.ze->zeCommandListAppendMemoryCopy(device.now.get(), to, from, size, nullptr, 0, nullptr), what);
+}
+
+void finish(crucible_device& device, std::string_view what) {
+  const std::uint64_t limit = device.watchdog.is_on() ? device.watchdog.limit_ns() : UINT64_MAX;
+  const ze::Result code = device.ze->zeCommandQueueSynchronize(device.queue.get(), limit);
+  if (code == ze::Result::kNotReady) device.watchdog.give_up(what);
+  check(code, std::string(what) + ": zeCommandQueueSynchronize");
 }
 
 Place find_place(crucible_device& device, std::uint64_t address) {

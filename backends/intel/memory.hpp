@@ -32,6 +32,10 @@ std::shared_ptr<Allocation> allocate(crucible_device& device, std::uint64_t size
 /// Between host and device, done on return. Threads: any. Errors: `what` with the driver's result.
 void copy_now(crucible_device& device, void* to, const void* from, std::uint64_t size, const char* what);
 
+/// Waits until the queue is done; with the option timeout_s no longer than that. The caller holds the run mutex. Errors: `what` with the
+/// driver's result; DEVICE_LOST when the time is over: the device is suspect from then on.
+void finish(crucible_device& device, std::string_view what);
+
 /// Where `address` is. Threads: any. Errors: INVALID_ARGUMENT when it is in no buffer of the device.
 Place find_place(crucible_device& device, std::uint64_t address);
 

@@ -1,6 +1,8 @@
 // The options of this plugin, in one list: what they are called, what they may be, what they mean.
 #include "backends/intel/options.hpp"
 
+#include "plugins/sdk/watchdog.hpp"
+
 namespace crucible_intel {
 
 using namespace crucible;
@@ -23,6 +25,11 @@ constexpr sdk::OptionSpec kSpecs[] = {
      .default_value = "auto",
      .choices = "auto mutable recorded",
      .help = "a changed slot is patched in a mutable command list, or the list is recorded again; auto: mutable where the driver has it"},
+    {.name = "timeout_s",
+     .type = sdk::OptionType::kU64,
+     .default_value = "0",
+     .max = 1'000'000,
+     .help = sdk::kTimeoutHelp},
     {.name = "cache_dir",
      .type = sdk::OptionType::kPath,
      .help = "where compiled modules are kept; default: the user's cache folder",

@@ -152,10 +152,11 @@ OwnedList record(crucible_plan& plan, const std::vector<OwnedEvent>& events) {
 }
 
 /// The caller holds the run mutex.
-void execute(const crucible_device& device, ze::List list) {
+void execute(crucible_device& device, ze::List list) {
+  device.watchdog.require_alive();
   const Functions& ze = *device.ze;
   check(ze.zeCommandQueueExecuteCommandLists(device.queue.get(), 1, &list, nullptr), "plan.replay: zeCommandQueueExecuteCommandLists");
-  check(ze.zeCommandQueueSynchronize(device.queue.get(), UINT64_MAX), "plan.replay: zeCommandQueueSynchronize");
+  finish(device, "plan.replay");
 }
 
 crucible_status build(crucible_device* device, const crucible_op* ops, std::uint32_t count, std::uint32_t slot_count, crucible_plan** out) {
@@ -259,6 +260,7 @@ crucible_status destroy(crucible_plan* plan) {
   return sdk::guard([&] {
     sdk::require(plan != nullptr, "plan.destroy: no plan");
     plan->device->ledger.remove("plan");
+    if (plan->device->watchdog.is_suspect()) return sdk::abandon(plan);
     delete plan;
   });
 }

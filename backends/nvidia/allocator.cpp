@@ -79,9 +79,13 @@ Allocator::Block Allocator::allocate(std::uint64_t size) {
   if (size > device_.facts.memory_bytes) out_of_memory(device_, size, 0);
   const std::uint64_t bytes = std::max<std::uint64_t>(size, 1);
   Block block;
-  CUresult code = try_allocate(bytes, block);
   std::uint64_t given_back = 0;
-  if (code == CUDA_ERROR_OUT_OF_MEMORY && (given_back = trim()) != 0) code = try_allocate(bytes, block);
+  const CUresult code = sdk::ask_twice(
+      device_.facts.id, size, [&] { return try_allocate(bytes, block); }, [](CUresult answer) { return answer == CUDA_ERROR_OUT_OF_MEMORY; },
+      [&] {
+        device_.synchronize(device_.stream.get(), "memory.alloc");
+        given_back = trim();
+      });
   if (code == CUDA_ERROR_OUT_OF_MEMORY) out_of_memory(device_, size, given_back);
   device_.check(code, "memory of " + std::to_string(size) + " bytes (" + describe() + ")");
   return block;
@@ -130,7 +134,8 @@ std::uint64_t Allocator::mapped_bytes() {
 }
 
 std::uint64_t Allocator::kept_bytes() {
-  (void)device_.cuda->cuStreamSynchronize(device_.stream.get());  // what was freed last has come through it then
+  // What was freed last has come through the stream then; of a suspect device it never does.
+  if (!device_.watchdog.is_suspect()) (void)device_.cuda->cuStreamSynchronize(device_.stream.get());
   const std::uint64_t reserved = pool_number(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), used = pool_number(CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
   const std::lock_guard lock(mutex_);
   return arena_.idle_bytes() + reserved - std::min(reserved, used);

@@ -35,7 +35,7 @@ inline constexpr CUresult CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1, CUDA_E
                           CUDA_ERROR_ILLEGAL_INSTRUCTION = 715, CUDA_ERROR_MISALIGNED_ADDRESS = 716,
                           CUDA_ERROR_INVALID_ADDRESS_SPACE = 717, CUDA_ERROR_INVALID_PC = 718, CUDA_ERROR_LAUNCH_FAILED = 719,
                           CUDA_ERROR_SYSTEM_NOT_READY = 802, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803,
-                          CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE = 804;
+                          CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE = 804, CUDA_ERROR_NOT_READY = 600;
 
 // Of CUdevice_attribute, CUfunction_attribute, CUcomputemode, CUjit_option, CUmemorytype, CUstream_flags.
 inline constexpr int CU_DEVICE_ATTRIBUTE_CLOCK_RATE = 13, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
@@ -161,6 +161,7 @@ struct CUmemPoolProps {
   X(cuStreamCreate, 2000, (CUstream * stream, unsigned flags))                                                                      \
   X(cuStreamDestroy, 4000, (CUstream stream))                                                                                       \
   X(cuStreamSynchronize, 2000, (CUstream stream))                                                                                   \
+  X(cuStreamQuery, 2000, (CUstream stream))                                                                                         \
   X(cuEventCreate, 2000, (CUevent * event, unsigned flags))                                                                         \
   X(cuEventDestroy, 4000, (CUevent event))                                                                                          \
   X(cuEventRecord, 2000, (CUevent event, CUstream stream))                                                                          \

@@ -58,6 +58,7 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     device->cuda = &driver;
     device->facts = find_device(driver, device_id);
     require_usable(device->facts);
+    device->watchdog.start(device->facts.id, options().get_u64("timeout_s"));
     device->cache_dir = options().get_text("cache_dir");
     device->code = options().get_text("code");
     std::string note;
@@ -77,6 +78,7 @@ crucible_status close(crucible_device* device) {
   return sdk::guard([&] {
     sdk::require(device != nullptr, "device.close: no device");
     device->ledger.report_leaks("device");
+    if (device->watchdog.is_suspect()) return sdk::abandon(device);
     delete device;
   });
 }
@@ -96,6 +98,7 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
     }
     sdk::report(sink, user,
                 {sdk::text_item("name", facts.name), sdk::text_item("vendor", "NVIDIA"),
+                 sdk::number_item("timeout_s", device->watchdog.limit_ns() / 1'000'000'000u),
                  sdk::text_item("driver", "CUDA " + version_text(device->cuda->version)),
                  sdk::text_item("architecture", facts.architecture()), sdk::text_item("compiler", compiler),
                  sdk::text_item("code", device->code), sdk::text_item("dialect", sdk::dialect_cuda().name),
@@ -217,6 +220,7 @@ void crucible_device::check(CUresult code, std::string_view what) {
 }
 
 void crucible_device::require_alive() {
+  watchdog.require_alive();
   const std::lock_guard lock(lost_mutex_);
   if (lost_.empty()) return;
   throw crucible::sdk::Failure(CRUCIBLE_E_DEVICE_LOST, facts.id + " was lost (" + lost_ + "): close it and open it again",
@@ -244,6 +248,16 @@ crucible_nvidia::Products& crucible_device::require_products() {
 std::string crucible_device::products_refusal() {
   const std::lock_guard lock(products_mutex_);
   return products_refusal_;
+}
+
+void crucible_device::synchronize(crucible_nvidia::CUstream stream, std::string_view what) {
+  crucible_nvidia::CUresult code = crucible_nvidia::CUDA_ERROR_NOT_READY;
+  if (watchdog.is_on()) {
+    watchdog.wait(what, [&] { return (code = cuda->cuStreamQuery(stream)) != crucible_nvidia::CUDA_ERROR_NOT_READY; });
+  } else {
+    code = cuda->cuStreamSynchronize(stream);
+  }
+  check(code, std::string(what) + ": cuStreamSynchronize");
 }
 
 crucible_device::~crucible_device() {

@@ -15,6 +15,7 @@
 #include "plugins/abi/crucible_plugin.h"
 #include "plugins/sdk/address_map.hpp"
 #include "plugins/sdk/queue_table.hpp"
+#include "plugins/sdk/watchdog.hpp"
 
 namespace crucible_nvidia {
 
@@ -49,6 +50,7 @@ struct crucible_device : crucible::sdk::QueueOwner {
   std::string cache_dir, code;                   // options
   std::unique_ptr<crucible_nvidia::Allocator> allocator;
   crucible::sdk::AddressMap addresses;
+  crucible::sdk::Watchdog watchdog;
   std::atomic<bool> refuses_cubins = false;  // found out once: every later program is PTX
 
   /// Throws as crucible_nvidia::check() does, and remembers a sticky error: from then on Current refuses. Threads: any.
@@ -60,6 +62,9 @@ struct crucible_device : crucible::sdk::QueueOwner {
   crucible_nvidia::Products& require_products();
   /// "" or why there are none, without starting anything.
   std::string products_refusal();
+  /// Waits until everything on the stream is done; with the option timeout_s no longer than that. Threads: any. Errors: those of
+  /// check(); DEVICE_LOST when the time is over: the device is suspect from then on.
+  void synchronize(crucible_nvidia::CUstream stream, std::string_view what);
   ~crucible_device();
 
  private:

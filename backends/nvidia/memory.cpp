@@ -35,7 +35,7 @@ crucible_status alloc(crucible_device* device, std::uint64_t size, std::uint64_t
     if (size != 0) {
       const Cuda& cuda = *device->cuda;
       device->check(cuda.cuMemsetD8Async(buffer->address, 0, size, device->stream.get()), "memory.alloc: cuMemsetD8Async");
-      device->check(cuda.cuStreamSynchronize(device->stream.get()), "memory.alloc: cuStreamSynchronize");
+      device->synchronize(device->stream.get(), "memory.alloc");
     }
     device->addresses.add(buffer->address, size);
     device->ledger.add("buffer", size);
@@ -50,6 +50,7 @@ crucible_status free_buffer(crucible_buffer* buffer) {
     const Current current(device, Current::EvenIfLost{});
     device.ledger.remove("buffer", buffer->size);
     device.addresses.remove(buffer->address, buffer->size);
+    if (device.watchdog.is_suspect()) return sdk::abandon(buffer);
     delete buffer;
   });
 }
@@ -70,7 +71,7 @@ crucible_status write(crucible_buffer* buffer, std::uint64_t offset, const void*
     const Current current(device);
     CUstream const stream = device.stream.get();
     device.check(device.cuda->cuMemcpyHtoDAsync(buffer->address + offset, data, size, stream), "memory.write: cuMemcpyHtoDAsync");
-    device.check(device.cuda->cuStreamSynchronize(stream), "memory.write: cuStreamSynchronize");
+    device.synchronize(stream, "memory.write");
   });
 }
 
@@ -83,7 +84,7 @@ crucible_status read(crucible_buffer* buffer, std::uint64_t offset, void* data, 
     const Current current(device);
     CUstream const stream = device.stream.get();
     device.check(device.cuda->cuMemcpyDtoHAsync(data, buffer->address + offset, size, stream), "memory.read: cuMemcpyDtoHAsync");
-    device.check(device.cuda->cuStreamSynchronize(stream), "memory.read: cuStreamSynchronize");
+    device.synchronize(stream, "memory.read");
   });
 }
 
@@ -95,7 +96,7 @@ crucible_status fill(crucible_buffer* buffer, std::uint64_t offset, std::uint64_
     const Current current(device);
     CUstream const stream = device.stream.get();
     device.check(device.cuda->cuMemsetD8Async(buffer->address + offset, byte, size, stream), "memory.fill: cuMemsetD8Async");
-    device.check(device.cuda->cuStreamSynchronize(stream), "memory.fill: cuStreamSynchronize");
+    device.synchronize(stream, "memory.fill");
   });
 }
 

@@ -1,6 +1,8 @@
 // The options of this plugin, in one list: what they are called, what they may be, what they mean.
 #include "backends/nvidia/options.hpp"
 
+#include "plugins/sdk/watchdog.hpp"
+
 namespace crucible_nvidia {
 
 using namespace crucible;
@@ -54,6 +56,11 @@ constexpr sdk::OptionSpec kSpecs[] = {
      .default_value = "auto",
      .choices = "auto ptx cubin",
      .help = "what kernels are compiled to; auto: machine code where compiler and driver know the device, else PTX"},
+    {.name = "timeout_s",
+     .type = sdk::OptionType::kU64,
+     .default_value = "0",
+     .max = 1'000'000,
+     .help = sdk::kTimeoutHelp},
     {.name = "cache_dir",
      .type = sdk::OptionType::kPath,
      .help = "where compiled programs are kept; default: the user's cache folder",

@@ -23,7 +23,7 @@ void make_launches(crucible_plan& plan) {
     CUstream const stream = device.stream.get();
     device.check(device.cuda->cuMemcpyHtoDAsync(plan.tables.get(), all.data(), all.size() * sizeof(std::uint64_t), stream),
                  "plan.build: cuMemcpyHtoDAsync of tables of buffers");
-    device.check(device.cuda->cuStreamSynchronize(stream), "plan.build: cuStreamSynchronize");
+    device.synchronize(stream, "plan.build");
   }
   plan.launches = sdk::plan_launches<crucible_kernel>(plan.list, plan.tables.get(), first, device.facts.multiprocessors);
 }
@@ -172,7 +172,7 @@ std::vector<std::uint64_t> times(crucible_plan& plan) {
     if (i != 0) enqueue(plan, i - 1, stream);
     device.check(cuda.cuEventRecord(event, stream), "plan.profile: cuEventRecord");
   }
-  device.check(cuda.cuStreamSynchronize(stream), "plan.profile: cuStreamSynchronize");
+  device.synchronize(stream, "plan.profile");
   std::vector<std::uint64_t> result(plan.nodes.size(), 0);
   for (std::size_t i = 0; i < result.size(); ++i) {
     float milliseconds = 0;
@@ -187,6 +187,7 @@ void run(crucible_plan& plan) { run_plan(plan, plan.device->stream.get()); }
 
 /// Graph and tables are given back while the context is current.
 void destroy(crucible_plan* plan) {
+  if (plan->device->watchdog.is_suspect()) return sdk::abandon(plan);
   const Current current(*plan->device, Current::EvenIfLost{});
   delete plan;
 }
@@ -201,7 +202,7 @@ void run_plan(crucible_plan& plan, CUstream stream) {
   const Current current(device);
   if (plan.node_count == 0) return;
   device.check(device.cuda->cuGraphLaunch(plan.executable.get(), stream), "plan.replay: cuGraphLaunch");
-  device.check(device.cuda->cuStreamSynchronize(stream), "plan.replay: cuStreamSynchronize");
+  device.synchronize(stream, "plan.replay");
 }
 
 const crucible_if_plan kPlanTable = sdk::make_plan_table<Functions>();

@@ -82,8 +82,6 @@ class Builder {
     std::string bytes = cache_.find(key);
     built.from_cache = !bytes.empty();
     if (!built.from_cache) {
-      if (cache_.has_file(key))
-        sdk::log(sdk::LogLevel::kWarning, "compile", "a compiled program in the cache was damaged; it is compiled again");
       Nvrtc::Compiled compiled = compiler_.compile(batch.text, flags, code, names_of(batch));
       built.log = std::move(compiled.log);
       bytes = std::move(compiled.bytes);

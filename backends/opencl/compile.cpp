@@ -11,6 +11,7 @@
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/host_compiler.hpp"
 #include "plugins/sdk/kernel_ir.hpp"
+#include "plugins/sdk/named_kernels.hpp"
 #include "plugins/sdk/text.hpp"
 
 namespace crucible_opencl {
@@ -98,7 +99,14 @@ crucible_status compile_sources(crucible_device* device, crucible_str prelude, c
     }
     auto module = make_module(device, sdk::to_string(prelude), sources);
     Built built;
-    if (!sources.empty()) built = build_program(*device, module->text);
+    device->watchdog.require_alive();
+    try {
+      if (!sources.empty()) built = build_program(*device, module->text);
+    } catch (const sdk::Failure& failure) {
+      std::vector<std::string> names;
+      for (const auto& [name, source] : sources) names.push_back(name);
+      throw sdk::naming_kernels(failure, names);
+    }
     module->program = std::move(built.program);
     module->log = std::move(built.log);
     module->binary_bytes = built.binary_bytes;
@@ -129,6 +137,7 @@ crucible_status unload(crucible_module* module) {
   return sdk::guard([&] {
     sdk::require(module != nullptr, "compile.unload: no module");
     module->device->ledger.remove("module");
+    if (module->device->watchdog.is_suspect()) return sdk::abandon(module);
     delete module;
   });
 }

@@ -32,6 +32,12 @@ crucible_status enumerate(crucible_kv_sink sink, void* user) {
 /// What kernels cannot be compiled without. Errors: UNAVAILABLE, UNSUPPORTED.
 void require_usable(const DeviceFacts& facts) {
   const std::string who = facts.id + " (" + facts.name + ", " + facts.platform_name + ")";
+  // "OpenCL 1.1 words of the vendor".
+  const std::string version = facts.version.starts_with("OpenCL ") ? facts.version.substr(7, facts.version.find(' ', 7) - 7) : "";
+  if (version == "1.0" || version == "1.1") {
+    throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE, who + " speaks OpenCL " + version + ", and 1.2 or newer is needed: update its driver",
+                       {{"have", version}, {"need", "1.2"}});
+  }
   if (!facts.has_compiler) {
     throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, who + " has no compiler for OpenCL C: install its driver's compiler");
   }
@@ -83,6 +89,7 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     const std::string mapping = options().get_text("mapping");
     const bool chunks = mapping == "chunks" || (mapping == "auto" && facts.is_processor());
     device->mapping = chunks ? Mapping::kChunks : Mapping::kItems;
+    device->watchdog.start(facts.id, options().get_u64("timeout_s"));
     device->cache_dir = options().get_text("cache_dir");
     device->memory = choose_memory(cl, facts, options().get_text("memory"));
     choose_plans(*device);
@@ -91,6 +98,11 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
                                                 reinterpret_cast<cl_context_properties>(facts.platform), 0};
     cl_int code = CL_SUCCESS;
     device->context = Context(cl, cl.clCreateContext(properties, 1, &facts.device, nullptr, nullptr, &code));
+    if (code == CL_DEVICE_NOT_AVAILABLE) {  // before it is open it is no loss
+      throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, "device.open: clCreateContext for " + facts.id + ": " + error_name(code) +
+                                                     ": another process has it for itself, or its driver does not answer",
+                         {{"vendor.code", std::to_string(code)}});
+    }
     check(code, "device.open: clCreateContext for " + facts.id);
     device->queue = Queue(cl, cl.clCreateCommandQueue(device->context.get(), facts.device, CL_QUEUE_PROFILING_ENABLE, &code));
     check(code, "device.open: clCreateCommandQueue for " + facts.id);
@@ -102,6 +114,7 @@ crucible_status close(crucible_device* device) {
   return sdk::guard([&] {
     sdk::require(device != nullptr, "device.close: no device");
     device->ledger.report_leaks("device");
+    if (device->watchdog.is_suspect()) return sdk::abandon(device);
     delete device;
   });
 }
@@ -112,6 +125,7 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
     const DeviceFacts& facts = device->facts;
     sdk::report(sink, user,
                 {sdk::text_item("name", facts.name), sdk::text_item("vendor", facts.vendor),
+                 sdk::number_item("timeout_s", device->watchdog.limit_ns() / 1'000'000'000u),
                  sdk::text_item("platform", facts.platform_name), sdk::text_item("version", facts.version),
                  sdk::text_item("driver", facts.driver), sdk::text_item("dialect", sdk::dialect_opencl().name),
                  sdk::number_item("threads", facts.units), sdk::number_item("register_bytes", facts.register_bytes),
@@ -191,6 +205,23 @@ crucible_status wait_idle(crucible_device* device, std::uint64_t timeout_ns) {
 }
 
 }  // namespace
+
+void finish(crucible_device& device, std::string_view what) {
+  const Functions& cl = *device.cl;
+  const std::string where = std::string(what) + ": clFinish";
+  if (!device.watchdog.is_on()) return check(cl.clFinish(device.queue.get()), where);
+  cl_event made = nullptr;
+  check(cl.clEnqueueMarkerWithWaitList(device.queue.get(), 0, nullptr, &made), std::string(what) + ": clEnqueueMarkerWithWaitList");
+  const Event marker(cl, made);
+  check(cl.clFlush(device.queue.get()), std::string(what) + ": clFlush");
+  cl_int status = CL_QUEUED;  // negative: the error that it ended with
+  device.watchdog.wait(what, [&] {
+    const cl_int code = cl.clGetEventInfo(made, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, nullptr);
+    if (code != CL_SUCCESS) status = code;
+    return status <= CL_COMPLETE;
+  });
+  check(status, where);
+}
 
 const crucible_if_device kDeviceTable = {.struct_size = sizeof(crucible_if_device),
                                          .if_minor = CRUCIBLE_ABI_MINOR,

@@ -13,6 +13,7 @@
 #include "backends/opencl/opencl.hpp"
 #include "plugins/abi/crucible_plugin.h"
 #include "plugins/sdk/queue_table.hpp"
+#include "plugins/sdk/watchdog.hpp"
 
 namespace crucible_opencl {
 
@@ -59,6 +60,7 @@ struct crucible_device : crucible::sdk::QueueOwner {
   crucible_opencl::DeviceMemory memory;
   crucible_opencl::CommandBufferFunctions command_buffers;
   bool only_command_buffers = false;  // the option `plans` asks for them: a plan that cannot be one is an error
+  crucible::sdk::Watchdog watchdog;
 
   // Addresses are pointers, or numbers that only this plugin gives a meaning: the key of a buffer, and how far inside.
   std::mutex buffers_mutex;
@@ -68,3 +70,10 @@ struct crucible_device : crucible::sdk::QueueOwner {
   std::mutex run_mutex;  // one plan runs at a time
 };
 
+namespace crucible_opencl {
+
+/// Waits until everything that was enqueued is done; with the option timeout_s no longer than that. Errors: `what` with the driver's code;
+/// DEVICE_LOST when the time is over: the device is suspect from then on.
+void finish(crucible_device& device, std::string_view what);
+
+}  // namespace crucible_opencl

@@ -61,13 +61,16 @@ std::uint64_t address_of(const Allocation& allocation) { return reinterpret_cast
 
 /// With room for the alignment where the driver does not give it.
 std::shared_ptr<Allocation> make_memory(crucible_device& device, std::uint64_t size, std::uint64_t align) {
+  device.watchdog.require_alive();
   const DeviceFacts& facts = device.facts;
   const std::uint64_t live = device.ledger.of("buffer").live_bytes;
   if (size > facts.largest_buffer_bytes || size > facts.memory_bytes || live > facts.memory_bytes - size)
     out_of_memory(device, size);
   const std::uint64_t bytes = std::max<std::uint64_t>(size, 1);
   cl_int code = CL_SUCCESS;
-  std::shared_ptr<Allocation> allocation = ask(device, bytes, code);
+  std::shared_ptr<Allocation> allocation = sdk::ask_twice(
+      facts.id, size, [&] { return ask(device, bytes, code); }, [&](const auto&) { return is_out_of_memory(code); },
+      [&] { finish(device, "memory.alloc"); });
   if (allocation != nullptr && address_of(*allocation) % align != 0) {
     allocation.reset();
     allocation = ask(device, bytes + align, code);
@@ -119,6 +122,7 @@ crucible_status free_buffer(crucible_buffer* buffer) {
     const std::lock_guard lock(device.buffers_mutex);
     device.ledger.remove("buffer", buffer->size);
     device.buffers.erase(buffer->address);
+    if (device.watchdog.is_suspect()) return sdk::abandon(buffer);
     delete buffer;
   });
 }
@@ -143,6 +147,7 @@ crucible_status write(crucible_buffer* buffer, std::uint64_t offset, const void*
     sdk::require(data != nullptr || size == 0, "memory.write: no data");
     if (size == 0) return;
     const crucible_device& device = *buffer->device;
+    device.watchdog.require_alive();
     const Place to = place_in(*buffer, offset);
     if (device.memory.kind != MemoryKind::kBuffers)
       return check(copy_pointers(device, CL_TRUE, to.pointer(), data, size, nullptr), "memory.write of " + std::to_string(size) + " bytes");
@@ -157,6 +162,7 @@ crucible_status read(crucible_buffer* buffer, std::uint64_t offset, void* data, 
     sdk::require(data != nullptr || size == 0, "memory.read: no place for the data");
     if (size == 0) return;
     const crucible_device& device = *buffer->device;
+    device.watchdog.require_alive();
     const Place from = place_in(*buffer, offset);
     if (device.memory.kind != MemoryKind::kBuffers)
       return check(copy_pointers(device, CL_TRUE, data, from.pointer(), size, nullptr), "memory.read of " + std::to_string(size) + " bytes");
@@ -169,8 +175,9 @@ crucible_status fill(crucible_buffer* buffer, std::uint64_t offset, std::uint64_
   return sdk::guard([&] {
     check_range(buffer, offset, size);
     if (size == 0) return;
+    buffer->device->watchdog.require_alive();
     enqueue_fill(*buffer->device, place_in(*buffer, offset), size, byte);
-    check(buffer->device->cl->clFinish(buffer->device->queue.get()), "memory.fill: clFinish");
+    finish(*buffer->device, "memory.fill");
   });
 }
 

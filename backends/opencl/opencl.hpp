@@ -23,7 +23,8 @@ namespace crucible_opencl {
   X(clCreateProgramWithSource) X(clCreateProgramWithBinary) X(clBuildProgram) X(clReleaseProgram)                \
   X(clGetProgramInfo) X(clGetProgramBuildInfo)                                                                   \
   X(clCreateKernel) X(clReleaseKernel) X(clSetKernelArg) X(clGetKernelWorkGroupInfo) X(clEnqueueNDRangeKernel)   \
-  X(clGetEventProfilingInfo) X(clReleaseEvent) X(clGetExtensionFunctionAddressForPlatform)
+  X(clGetEventProfilingInfo) X(clReleaseEvent) X(clGetExtensionFunctionAddressForPlatform)                       \
+  X(clEnqueueMarkerWithWaitList) X(clGetEventInfo)
 
 // Of OpenCL 2.0: shared virtual memory.
 #define CRUCIBLE_OPENCL_OPTIONAL_FUNCTIONS(X)                                                                    \

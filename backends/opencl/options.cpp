@@ -1,6 +1,8 @@
 // The options of this plugin, in one list: what they are called, what they may be, what they mean.
 #include "backends/opencl/options.hpp"
 
+#include "plugins/sdk/watchdog.hpp"
+
 namespace crucible_opencl {
 
 using namespace crucible;
@@ -27,6 +29,11 @@ constexpr sdk::OptionSpec kSpecs[] = {
      .default_value = "auto",
      .choices = "auto buffers usm svm",
      .help = "buffers, unified shared memory or shared virtual memory; auto: unified where the driver has it and is not a processor's"},
+    {.name = "timeout_s",
+     .type = sdk::OptionType::kU64,
+     .default_value = "0",
+     .max = 1'000'000,
+     .help = sdk::kTimeoutHelp},
     {.name = "cache_dir",
      .type = sdk::OptionType::kPath,
      .help = "where compiled programs are kept; default: the user's cache folder",

@@ -344,7 +344,7 @@ crucible_status profile(crucible_plan* plan, std::uint64_t* out_ns, std::uint32_
     const std::lock_guard lock(device.run_mutex);
     std::vector<std::vector<Event>> events(count);
     for (std::uint32_t i = 0; i < count; ++i) enqueue(device, plan->ops[i], &events[i]);
-    check(device.cl->clFinish(device.queue.get()), "plan.profile: clFinish");
+    finish(device, "plan.profile");
     std::vector<std::uint64_t> times(count, 0);
     for (std::uint32_t i = 0; i < count; ++i) {
       if (events[i].empty()) continue;
@@ -359,6 +359,7 @@ crucible_status destroy(crucible_plan* plan) {
   return sdk::guard([&] {
     sdk::require(plan != nullptr, "plan.destroy: no plan");
     plan->device->ledger.remove("plan");
+    if (plan->device->watchdog.is_suspect()) return sdk::abandon(plan);
     delete plan;
   });
 }
@@ -385,6 +386,7 @@ crucible_status describe(crucible_plan* plan, crucible_kv_sink sink, void* user)
 void run_plan(crucible_plan& plan) {
   if (plan.ops.empty()) return;
   crucible_device& device = *plan.device;
+  device.watchdog.require_alive();
   const std::lock_guard lock(device.run_mutex);
   if (plan.is_recorded) {
     if (!plan.buffer) record(plan);
@@ -392,7 +394,7 @@ void run_plan(crucible_plan& plan) {
   } else {
     for (PlanOp& op : plan.ops) enqueue(device, op, nullptr);
   }
-  check(device.cl->clFinish(device.queue.get()), "plan.replay: clFinish");
+  finish(device, "plan.replay");
 }
 
 const crucible_if_plan kPlanTable = {

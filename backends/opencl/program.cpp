@@ -3,6 +3,7 @@
 
 #include "plugins/sdk/binary_cache.hpp"
 #include "plugins/sdk/error.hpp"
+#include "plugins/sdk/host.hpp"
 
 namespace crucible_opencl {
 
@@ -92,6 +93,7 @@ Built build_program(const crucible_device& device, const std::string& text) {
     built.binary_bytes = bytes.size();
     built.from_cache = built.program.get() != nullptr;
     if (built.from_cache) return built;
+    sdk::log(sdk::LogLevel::kWarning, "compile", "the driver of " + facts.id + " does not take a program that it compiled before; it is compiled again");
   }
   built.program = compile(device, text, flags, built.log);
   if (!cache.usable()) return built;

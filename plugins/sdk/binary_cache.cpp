@@ -12,6 +12,8 @@
 #include <iterator>
 #include <string_view>
 
+#include "plugins/sdk/host.hpp"
+
 namespace crucible::sdk {
 namespace {
 
@@ -66,20 +68,20 @@ std::filesystem::path BinaryCache::file_of(const std::string& key) const {
   return folder_ / (hex(hash_of(key)) + "." + kind_ + "bin");
 }
 
-bool BinaryCache::has_file(const std::string& key) const {
-  std::error_code error;
-  return usable_ && std::filesystem::exists(file_of(key), error);
-}
-
 std::string BinaryCache::find(const std::string& key) const {
   if (!usable_) return "";
   std::ifstream stream(file_of(key), std::ios::binary);
+  if (!stream) return "";
+  const auto damaged = [&] {
+    log(LogLevel::kWarning, "compile", "the compiled program " + file_of(key).string() + " is damaged; it is compiled again");
+    return std::string();
+  };
   const std::string file((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
   const std::string head = head_of(key);
   constexpr std::size_t kDigits = 16;
-  if (!file.starts_with(head) || file.size() <= head.size() + kDigits) return "";
+  if (!file.starts_with(head) || file.size() <= head.size() + kDigits) return damaged();
   const std::string_view whole = std::string_view(file).substr(0, file.size() - kDigits);
-  if (hex(hash_of(whole)) != file.substr(whole.size())) return "";
+  if (hex(hash_of(whole)) != file.substr(whole.size())) return damaged();
   return std::string(whole.substr(head.size()));
 }
 

@@ -17,10 +17,8 @@ class BinaryCache {
   static std::string off() { return "/dev/null"; }
 
   bool usable() const { return usable_; }
-  /// "" when it is not there, or not whole. Threads: any.
+  /// "" when it is not there, or not whole: then the log says so. Threads: any.
   std::string find(const std::string& key) const;
-  /// True when there is a file for the key: one that find() does not take is damaged.
-  bool has_file(const std::string& key) const;
   /// Whoever reads meanwhile sees a whole file or none. What goes wrong is of no consequence. Threads: any.
   void add(const std::string& key, const std::string& bytes) const;
 

@@ -1,6 +1,9 @@
 // Level Zero's driver, devices, contexts and memory. The name of a device says that it is none.
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include "tests/emulators/intel/machine.hpp"
 
@@ -11,8 +14,20 @@ namespace {
 
 DriverObject the_driver;
 DeviceObject the_devices[16];
-constexpr std::uint32_t kVersion = 1 << 16 | 4;  // of the interface: 1.4
+constexpr std::uint32_t kVersion = 1 << 16 | 4, kOtherVersion = 2 << 16;  // of the interface: 1.4; what a fault makes of it
 constexpr const char* kName = "Crucible emulated Xe (a processor, not a GPU)";
+
+/// The devices that ZE_AFFINITY_MASK ("0,2") leaves, in the order of their numbers.
+std::vector<std::uint32_t> visible_devices() {
+  const auto all = static_cast<std::uint32_t>(settings().devices);
+  const char* const mask = std::getenv("ZE_AFFINITY_MASK");
+  std::vector<std::uint32_t> visible;
+  for (std::uint32_t i = 0; i < all; ++i) {
+    const std::string words = mask == nullptr ? "" : std::string(",") + mask + ",";
+    if (mask == nullptr || words.find("," + std::to_string(i) + ",") != std::string::npos) visible.push_back(i);
+  }
+  return visible;
+}
 
 /// A list of `count` items, as the specification hands lists out. False when only the number was asked for.
 bool counts(std::uint32_t* number, const void* items, std::uint32_t count) {
@@ -37,7 +52,7 @@ Result zeDriverGet(std::uint32_t* count, Driver* drivers) {
 }
 
 Result zeDriverGetApiVersion(Driver, std::uint32_t* version) {
-  *version = kVersion;
+  *version = faults().hit(Site::kQuery, "zeDriverGetApiVersion") ? kOtherVersion : kVersion;
   return Result::kSuccess;
 }
 
@@ -49,11 +64,12 @@ Result zeDriverGetProperties(Driver, DriverProperties* properties) {
 }
 
 Result zeDeviceGet(Driver, std::uint32_t* count, Device* devices) {
-  const auto all = static_cast<std::uint32_t>(settings().devices);
-  if (!counts(count, devices, all)) return Result::kSuccess;
+  static const std::vector<std::uint32_t> visible = visible_devices();
+  if (!counts(count, devices, static_cast<std::uint32_t>(visible.size()))) return Result::kSuccess;
   for (std::uint32_t i = 0; i < *count; ++i) {
-    the_devices[i].number = i;
-    devices[i] = &the_devices[i];
+    DeviceObject& device = the_devices[visible[i]];
+    device.number = visible[i];
+    devices[i] = &device;
   }
   return Result::kSuccess;
 }
@@ -127,6 +143,7 @@ Result zeDeviceCanAccessPeer(Device, Device, std::uint8_t* answer) {
 
 Result zeContextCreate(Driver, const ContextDesc* description, Context* context) {
   if (description->type != Structure::kContextDesc) return Result::kInvalidArgument;
+  if (faults().hit(Site::kInit, "zeContextCreate")) return Result::kNotAvailable;
   *context = new ContextObject;
   return present_state();
 }

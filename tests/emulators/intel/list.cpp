@@ -176,8 +176,13 @@ Result zeCommandQueueExecuteCommandLists(Queue queue, std::uint32_t count, List*
   return present_state();
 }
 
-Result zeCommandQueueSynchronize(Queue queue, std::uint64_t) {
+Result zeCommandQueueSynchronize(Queue queue, std::uint64_t timeout_ns) {
   if (const auto rule = faults().hit(Site::kSync)) act(*rule);
+  const std::uint64_t start = now_ns();
+  while (timeout_ns != UINT64_MAX && !queue->stream.idle()) {
+    if (now_ns() - start >= timeout_ns) return Result::kNotReady;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
   queue->stream.synchronize();
   return present_state();
 }

@@ -141,7 +141,8 @@ CUresult cuInit(unsigned flags) {
 
 CUresult cuDriverGetVersion(int* version) {
   if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *version = CUDA_VERSION;
+  constexpr int kTooOld = 10020;  // what a fault makes of it: before graphs that this plugin can build
+  *version = crucible::emulator::faults().hit(crucible::emulator::Site::kQuery, "cuDriverGetVersion") ? kTooOld : CUDA_VERSION;
   return CUDA_SUCCESS;
 }
 
@@ -269,6 +270,8 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   if (record == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult code = state_code(record->device)) return code;
+  if (const auto rule = crucible::emulator::faults().hit(crucible::emulator::Site::kInit, "cuDevicePrimaryCtxRetain"))
+    return code_of(*rule, CUDA_ERROR_DEVICE_UNAVAILABLE);
   const std::lock_guard lock(driver().mutex);
   ++record->context.references;
   *context = &record->context;
