@@ -8,14 +8,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
-#include <map>
 #include <memory>
+#include <optional>
 
 #include "core/graph/reference_composite.hpp"
 #include "core/runtime/predict.hpp"
 #include "core/runtime/rounds.hpp"
-#include "core/runtime/self_test.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/device_profiles.hpp"
 #include "frontends/cli/memory_switches.hpp"
@@ -24,6 +22,7 @@
 #include "frontends/cli/read_work.hpp"
 #include "frontends/cli/replay_profile.hpp"
 #include "frontends/cli/replay_report.hpp"
+#include "frontends/cli/replay_run.hpp"
 #include "frontends/cli/tuning.hpp"
 #include "frontends/cli/workload.hpp"
 
@@ -57,18 +56,15 @@ Result<void> check_options(const ReplayOptions& options, const graph::Program& p
   return {};
 }
 
-Result<std::vector<runtime::IterationResult>> run_all(runtime::Session& session, std::uint32_t iterations,
-                                                      Progress& progress, bool compare_outputs) {
-  std::vector<runtime::IterationResult> results;
+/// The same again from the recorded start, for its times: a device that is lost here is not replaced.
+Result<void> repeat(runtime::Session& session, std::uint32_t iterations, Progress& progress, std::vector<std::uint64_t>& times_ns) {
+  CRUCIBLE_TRY_VOID(session.reset());
   for (std::uint32_t iteration = 0; iteration < iterations; ++iteration) {
-    progress.say(fmt::format("replaying iteration {} of {}", iteration + 1, iterations));
-    CRUCIBLE_TRY(runtime::IterationResult result, session.run(iteration));
-    if (compare_outputs) {
-      CRUCIBLE_TRY(result.outputs, session.compare_outputs());
-    }
-    results.push_back(std::move(result));
+    progress.say(fmt::format("replaying iteration {} of {} again", iteration + 1, iterations));
+    CRUCIBLE_TRY(const runtime::IterationResult result, session.run(iteration));
+    times_ns.push_back(result.time_ns);
   }
-  return results;
+  return {};
 }
 
 /// `what` is "receipt", or another document.
@@ -79,30 +75,6 @@ Result<void> write_document(const char* what, const std::string& path, const nlo
   if (file != nullptr) written = std::fclose(file) == 0 && written;
   if (written) return {};
   return Error{ErrorCode::kBadInput, fmt::format("cannot write the {} {}: {}", what, path, std::strerror(errno))};
-}
-
-runtime::Fallback fallback_of(const config::Settings& settings) {
-  const std::string text = settings.text("fallback");
-  return text == "allow"  ? runtime::Fallback::kAllow
-         : text == "warn" ? runtime::Fallback::kWarn
-                          : runtime::Fallback::kForbid;
-}
-
-/// Where nothing may run elsewhere, nothing opens another plugin.
-std::function<Result<std::shared_ptr<backend::Device>>()> opener_of_opaque(OpenedDevice& opened) {
-  if (fallback_of(opened.settings) == runtime::Fallback::kForbid) return nullptr;
-  return [&opened] { return open_torch_beside(opened.settings); };
-}
-
-/// One line per kind of op that runs elsewhere, where the policy is to warn.
-void warn_of_fallbacks(const runtime::FallbackReport& report) {
-  std::map<std::string, std::size_t> steps;
-  for (const runtime::RefusedStep& step : report.steps) ++steps[step.ops];
-  for (const auto& [ops, count] : steps) {
-    const auto first = std::ranges::find(report.steps, ops, &runtime::RefusedStep::ops);
-    fmt::print(stderr, "crucible: warning: {} ({} steps{}{}) runs on {}: {}\n", ops, count,
-               first->source.empty() ? "" : ", first at ", first->source, report.device->info().id, first->reason);
-  }
 }
 
 /// Errors: kUsage for a switch that speaks of kernels, where there are none.
@@ -139,6 +111,74 @@ Result<void> profile(const ReplayOptions& options, runtime::Session& session, Re
   return {};
 }
 
+/// What is measured beyond the run itself, all on the device that the run ended on.
+Result<void> measure(const ReplayOptions& options, runtime::Session& session, std::uint32_t iterations, Progress& progress, ReplayReport& report) {
+  if (options.sensitivity > 0) {
+    const auto say = [&](std::uint32_t run) {
+      progress.say(fmt::format("replaying from a start one rounding away, {} of {}", run + 1, options.sensitivity));
+    };
+    CRUCIBLE_TRY(const runtime::Spread spread, session.measure_spread(options.sensitivity, say));
+    runtime::consider_spread(*report.verification, spread);
+    CRUCIBLE_TRY_VOID(session.reset());
+  }
+  if (options.repeat > 0) report.times_ns.clear();
+  for (std::uint32_t round = 0; round < options.repeat; ++round) CRUCIBLE_TRY_VOID(repeat(session, iterations, progress, report.times_ns));
+  if (!options.profile) return {};
+  progress.say("profiling");
+  return profile(options, session, report);
+}
+
+Result<void> write_documents(const ReplayOptions& options, const ReplayReport& report) {
+  const nlohmann::ordered_json document = report.to_json();
+  if (!options.receipt.empty()) CRUCIBLE_TRY_VOID(write_document("receipt", options.receipt, document["receipt"]));
+  if (!options.profile_trace.empty()) CRUCIBLE_TRY_VOID(write_document("trace of the profile", options.profile_trace, profile_trace(report)));
+  if (options.json) {
+    print_json(document);
+  } else {
+    const std::string text = report.to_text(use_colour(1));
+    std::fwrite(text.data(), 1, text.size(), stdout);
+  }
+  return {};
+}
+
+/// From a device to the report.
+Result<int> run_on(const ReplayOptions& options, const Work& work, const std::shared_ptr<const graph::Program>& program,
+                   const runtime::MemoryOptions& memory, OpenedDevice& opened, Progress& progress) {
+  ReplayRun replay({program, work.trace.blob_store, !options.no_fuse, options.verify, memory, options.tune}, opened, options.device, progress);
+  CRUCIBLE_TRY_VOID(replay.start());
+  const std::uint32_t iterations = options.iterations == 0 ? program->iterations : options.iterations;
+  runtime::ReroutedRun& run = replay.run();
+  CRUCIBLE_TRY_VOID(run.run(iterations));
+  std::optional<runtime::Verification> verification;
+  std::string result_sha256;
+  if (options.verify) {
+    CRUCIBLE_TRY(verification, run.ask([&](runtime::Session& session) { return session.verify(run.results()); }));
+    CRUCIBLE_TRY(result_sha256, run.ask([&](runtime::Session& session) { return runtime::result_sha256(session, *program, run.results()); }));
+  }
+  runtime::Session& session = run.session();
+  ReplayReport report{.file = options.file,
+                      .trace = work.trace,
+                      .program = opened.device ? session.program() : *program,
+                      .device = opened.device.get(),
+                      .session = session,
+                      .opened = opened,
+                      .options = replay.options(),
+                      .measured_now = replay.measured_now(),
+                      .results = run.results(),
+                      .verification = std::move(verification),
+                      .result_sha256 = std::move(result_sha256),
+                      .losses = replay.losses(),
+                      .passed_over = replay.passed_over(),
+                      .kept = run.kept(),
+                      .keep_every = replay.keep_every()};
+  // Of the device that the report is about: what ran on a lost one is no time of this one.
+  for (std::size_t i = run.first_here(); i < report.results.size(); ++i) report.times_ns.push_back(report.results[i].time_ns);
+  if (const Result<void> measured = measure(options, session, iterations, progress, report); !measured) return measuring_error(session, measured.error());
+  progress.say("");
+  CRUCIBLE_TRY_VOID(write_documents(options, report));
+  return report.verification && !report.verification->verified ? exit_code(ErrorCode::kCheckFailed) : 0;
+}
+
 Result<int> replay(const ReplayOptions& options) {
   const config::Settings early = load_unchecked_settings(options.device);  // before a large file is read
   CRUCIBLE_TRY_VOID(early.check());
@@ -149,78 +189,12 @@ Result<int> replay(const ReplayOptions& options) {
   const bool keeps_composites = early.text("backend") == kReferenceBackend && numerics_of(early) == kernel::Numerics::kFast;
   const graph::KeepsComposite keeps = keeps_composites ? graph::KeepsComposite(graph::reference_keeps) : nullptr;
   CRUCIBLE_TRY(Work work, read_work(options.file, options.opaque == "all" ? aten::Opaques::kAll : aten::Opaques::kMissing, keeps));
-  const trace::Trace& trace = work.trace;
   const auto program = std::make_shared<const graph::Program>(std::move(work.program));
   CRUCIBLE_TRY_VOID(check_options(options, *program));
   CRUCIBLE_TRY(OpenedDevice opened,
                open_device(options.device, [&] { return workload_of(*program, !options.no_fuse); }, true));
   if (!opened.device) CRUCIBLE_TRY_VOID(check_reference_switches(options));
-  if (opened.device && numerics_of(opened.settings) == kernel::Numerics::kStrict) {
-    progress.say("testing the device");
-    CRUCIBLE_TRY_VOID(runtime::admit_to_strict(opened.device, choices_folder() / "admitted"));
-  }
-  CRUCIBLE_TRY(const Tuned tuned, tune(options.tune, *program, opened.device, !options.no_fuse, numerics_of(opened.settings), &progress));
-  const char* poison = std::getenv("CRUCIBLE_POISON");
-  const runtime::Options session_options{.fuse = !options.no_fuse,
-                                         .numerics = numerics_of(opened.settings),
-                                         .memory = memory,
-                                         .poison = poison != nullptr && std::string_view(poison) == "1",
-                                         .fallback = fallback_of(opened.settings),
-                                         .choices = tuned.choices,
-                                         .open_second = [&] { return open_cpu_beside(opened.settings); },
-                                         .open_opaque = opener_of_opaque(opened)};
-  progress.say(opened.device ? "scheduling, planning and compiling" : "loading");
-  CRUCIBLE_TRY(const std::unique_ptr<runtime::Session> session,
-               opened.device ? runtime::Session::create(program, trace.blob_store, opened.device, session_options)
-                             : runtime::Session::create_reference(program, trace.blob_store, numerics_of(opened.settings)));
-
-  progress.say("");
-  if (session_options.fallback == runtime::Fallback::kWarn) warn_of_fallbacks(session->fallback());
-  const std::uint32_t iterations = options.iterations == 0 ? program->iterations : options.iterations;
-  ReplayReport report{.file = options.file,
-                      .trace = trace,
-                      .program = opened.device ? session->program() : *program,
-                      .device = opened.device.get(),
-                      .session = *session,
-                      .opened = opened,
-                      .options = session_options,
-                      .measured_now = tuned.measured_now};
-  CRUCIBLE_TRY(report.results, run_all(*session, iterations, progress, options.verify));
-  if (options.verify) {
-    CRUCIBLE_TRY(report.verification, session->verify(report.results));
-    CRUCIBLE_TRY(report.result_sha256, runtime::result_sha256(*session, *program, report.results));
-  }
-  if (options.sensitivity > 0) {
-    const auto say = [&](std::uint32_t run) {
-      progress.say(fmt::format("replaying from a start one rounding away, {} of {}", run + 1, options.sensitivity));
-    };
-    CRUCIBLE_TRY(const runtime::Spread spread, session->measure_spread(options.sensitivity, say));
-    runtime::consider_spread(*report.verification, spread);
-    CRUCIBLE_TRY_VOID(session->reset());
-  }
-  for (const runtime::IterationResult& result : report.results) report.times_ns.push_back(result.time_ns);
-  if (options.repeat > 0) report.times_ns.clear();
-  for (std::uint32_t round = 0; round < options.repeat; ++round) {
-    CRUCIBLE_TRY_VOID(session->reset());
-    CRUCIBLE_TRY(const auto again, run_all(*session, iterations, progress, false));
-    for (const runtime::IterationResult& result : again) report.times_ns.push_back(result.time_ns);
-  }
-  if (options.profile) {
-    progress.say("profiling");
-    CRUCIBLE_TRY_VOID(profile(options, *session, report));
-  }
-  progress.say("");
-
-  const nlohmann::ordered_json document = report.to_json();
-  if (!options.receipt.empty()) CRUCIBLE_TRY_VOID(write_document("receipt", options.receipt, document["receipt"]));
-  if (!options.profile_trace.empty()) CRUCIBLE_TRY_VOID(write_document("trace of the profile", options.profile_trace, profile_trace(report)));
-  if (options.json) {
-    print_json(document);
-  } else {
-    const std::string text = report.to_text(use_colour(1));
-    std::fwrite(text.data(), 1, text.size(), stdout);
-  }
-  return report.verification && !report.verification->verified ? exit_code(ErrorCode::kCheckFailed) : 0;
+  return run_on(options, work, program, memory, opened, progress);
 }
 
 }  // namespace
@@ -244,6 +218,9 @@ void add_replay(Commands& commands) {
       ->check(CLI::Range(1u, 1000000u));
   command->add_flag("--no-fuse", options->no_fuse, "One kernel per op");
   add_tune_switch(*command, options->tune, true);
+  command->add_option("--checkpoint-every", options->device.checkpoint_every,
+                      "Read the states back after every N-th iteration, so that another device can go on from there; 0: never (default: 1; only where the "
+                      "fallback policy lets another device take over)");
   add_memory_switches(*command, options->memory);
   command->add_option("--device-profile", options->memory.profile,
                       "The device whose speeds decide what is computed twice and what waits on the host, and with which --profile compares: "

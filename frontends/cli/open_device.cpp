@@ -11,7 +11,6 @@
 namespace crucible::cli {
 namespace {
 
-constexpr const char* kFallbackPlugin = "cpu";
 constexpr const char* kOpaquePlugin = "torch";
 constexpr const char* kAuto = "auto";
 
@@ -20,7 +19,8 @@ config::Requests requests_of(const DeviceChoice& choice) {
   const std::pair<const char*, const std::string*> switches[] = {{"backend", &choice.backend},
                                                                  {"device", &choice.device},
                                                                  {"fallback", &choice.fallback},
-                                                                 {"numerics", &choice.numerics}};
+                                                                 {"numerics", &choice.numerics},
+                                                                 {"checkpoint_every", &choice.checkpoint_every}};
   for (const auto& [key, text] : switches) {
     if (!text->empty()) requests.switches.emplace_back(key, *text);
   }
@@ -77,13 +77,6 @@ Result<std::string> find_device(const backend::Backend& backend, const std::stri
                            address.text, known.empty() ? "none" : known)};
 }
 
-Result<std::shared_ptr<backend::Device>> open_named(config::Settings& settings, const std::string& plugin,
-                                                    const DeviceAddress& address) {
-  CRUCIBLE_TRY(const std::shared_ptr<backend::Backend> backend, load_plugin(settings, plugin));
-  CRUCIBLE_TRY(const std::string id, find_device(*backend, plugin, address));
-  return backend->open(id);
-}
-
 /// Opens the best candidate; one that does not open is refused and the next is tried.
 Result<std::shared_ptr<backend::Device>> open_best(std::vector<Candidate>& candidates, std::string& plugin) {
   for (;;) {
@@ -132,7 +125,7 @@ Result<void> open_choice(OpenedDevice& opened, const DeviceAddress& address, con
 }
 
 Result<void> open_one(OpenedDevice& opened, const DeviceAddress& address) {
-  Result<std::shared_ptr<backend::Device>> device = open_named(opened.settings, opened.plugin, address);
+  Result<std::shared_ptr<backend::Device>> device = open_addressed(opened.settings, opened.plugin, address);
   if (device) {
     opened.device = *std::move(device);
     return {};
@@ -246,13 +239,19 @@ Result<OpenedDevice> open_device(const DeviceChoice& choice, const WorkloadSourc
 Result<std::shared_ptr<backend::Device>> open_cpu_beside(config::Settings& settings) {
   settle_options(settings, kFallbackPlugin);
   CRUCIBLE_TRY_VOID(settings.check());
-  return open_named(settings, kFallbackPlugin, {});
+  return open_addressed(settings, kFallbackPlugin, {});
 }
 
 Result<std::shared_ptr<backend::Device>> open_torch_beside(config::Settings& settings) {
   settle_options(settings, kOpaquePlugin);
   CRUCIBLE_TRY_VOID(settings.check());
-  return open_named(settings, kOpaquePlugin, {});
+  return open_addressed(settings, kOpaquePlugin, {});
+}
+
+Result<std::shared_ptr<backend::Device>> open_addressed(config::Settings& settings, const std::string& plugin, const DeviceAddress& address) {
+  CRUCIBLE_TRY(const std::shared_ptr<backend::Backend> backend, load_plugin(settings, plugin));
+  CRUCIBLE_TRY(const std::string id, find_device(*backend, plugin, address));
+  return backend->open(id);
 }
 
 std::string backend_name(const DeviceChoice& choice) {

@@ -20,6 +20,7 @@ namespace crucible::cli {
 /// What the command line says about the backend; "" and 0: the other layers of the configuration decide.
 struct DeviceChoice {
   std::string backend, device, fallback, numerics;
+  std::string checkpoint_every;  // of `crucible replay`
   unsigned threads = 0;
   std::vector<std::string> sets;  // --set KEY=VALUE
   bool explain = false;           // say on stderr which devices there were and why this one
@@ -34,6 +35,8 @@ kernel::Numerics numerics_of(const config::Settings& settings);
 
 /// The backend that is no plugin: the reference interpreter inside crucible. `auto` never chooses it.
 inline constexpr const char* kReferenceBackend = "reference";
+/// The plugin that runs what others cannot.
+inline constexpr const char* kFallbackPlugin = "cpu";
 inline constexpr const char* kReferenceWords = "reference interpreter, never chosen by auto";
 
 /// A device, and how it came to be this one.
@@ -63,6 +66,9 @@ Result<OpenedDevice> open_device(const DeviceChoice& choice, const WorkloadSourc
 Result<std::shared_ptr<backend::Device>> open_cpu_beside(config::Settings& settings);
 /// Opens the plugin `torch`, which runs opaque ops, beside another. Errors: the loader's.
 Result<std::shared_ptr<backend::Device>> open_torch_beside(config::Settings& settings);
+
+/// Loads a plugin whose options are settled and opens its addressed device. Errors: the loader's; kUnavailable when it has no such device.
+Result<std::shared_ptr<backend::Device>> open_addressed(config::Settings& settings, const std::string& plugin, const DeviceAddress& address);
 
 /// The backend that open_device() would use: a plugin's name or "auto".
 std::string backend_name(const DeviceChoice& choice);

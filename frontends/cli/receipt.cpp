@@ -79,6 +79,28 @@ Json elsewhere_json(const ReplayReport& report) {
   return json;
 }
 
+/// Devices that were lost, and where the run went on.
+Json lost_json(const ReplayReport& report) {
+  Json rows = Json::array();
+  for (const runtime::DeviceLoss& loss : report.losses) {
+    Json row = {{"device", loss.device}, {"name", loss.name}};
+    row["iteration"] = loss.iteration == graph::kNone ? Json(nullptr) : Json(loss.iteration);
+    row["when"] = loss.when;
+    row["reason"] = loss.reason;
+    row["went_on"] = loss.went_on;
+    row["from_iteration"] = loss.from_iteration;
+    row["repeated_iterations"] = loss.repeated;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+/// What it cost to be ready for a loss.
+Json kept_json(const ReplayReport& report) {
+  Json json = {{"every", report.keep_every}, {"times", report.kept.times}, {"bytes", report.kept.bytes}, {"ns", report.kept.ns}};
+  return json;
+}
+
 /// Each opaque op of the program, with who ran it.
 Json opaque_json(const ReplayReport& report) {
   const runtime::FallbackReport& elsewhere = report.session.fallback();
@@ -184,6 +206,10 @@ Json receipt_json(const ReplayReport& report) {
   receipt["opaque_steps"] = counts.opaque;
   receipt["fallbacks"] = notes(report);
   receipt["fallback"] = elsewhere_json(report);
+  receipt["lost"] = lost_json(report);
+  receipt["passed_over"] = Json::array();
+  for (const PassedOver& other : report.passed_over) receipt["passed_over"].push_back({{"device", other.device}, {"reason", other.reason}});
+  receipt["checkpoints"] = kept_json(report);
   receipt["opaque"] = opaque_json(report);
   const std::optional<backend::CompileCounts> compiled = report.session.compile_counts();
   receipt["cache"] = {{"kernels", report.session.schedule().kernels.size()},
@@ -201,7 +227,8 @@ Json receipt_json(const ReplayReport& report) {
                           {"recut", choices.recut}};
   }
   receipt["time"] = "host clock (steady) around the replay call of each iteration, inputs and outputs left out" +
-                    std::string(report.session.fallback().device ? ", copies between the devices included" : "");
+                    std::string(report.session.fallback().device ? ", copies between the devices included" : "") +
+                    (report.losses.empty() ? "" : "; of iterations on " + report.device->info().id + " alone");
   receipt["fused"] = report.options.fuse && !runs_ops;
   receipt["poisoned"] = report.options.poison;
   receipt["config"] = config_json(report.opened.settings);

@@ -229,6 +229,7 @@ Json ReplayReport::to_json() const {
                                                 : Json(nullptr);
   }
   document["receipt"] = receipt_json(*this);
+  document["lost"] = document["receipt"]["lost"];
   return document;
 }
 
@@ -245,6 +246,17 @@ std::string ReplayReport::to_text(bool colour) const {
   } else {
     text += fmt::format("backend   {} {}, {} ({})\n", device->backend().name(), device->backend().version(),
                         device->info().name, device->info().id);
+  }
+  for (const runtime::DeviceLoss& loss : losses) {
+    text += fmt::format("lost      {}\nwent on   on {} from iteration {}{}\n", runtime::loss_text(loss), loss.went_on, loss.from_iteration,
+                        loss.repeated == 0 ? "" : fmt::format(", {} iterations again: their states were not kept", loss.repeated));
+  }
+  if (!losses.empty() && !passed_over.empty()) {
+    for (const PassedOver& other : passed_over) text += fmt::format("passed    {}: {}\n", other.device, other.reason);
+  }
+  if (kept.times > 0) {
+    text += fmt::format("kept      states of {} iterations, {} each, {} in all beside the iterations' times\n", kept.times, format_bytes(kept.bytes),
+                        format_ns(static_cast<double>(kept.ns)));
   }
   if (!opened.asked_for.empty()) text += fmt::format("instead   of {}: {}\n", opened.asked_for, opened.asked_error);
   if (const runtime::FallbackReport& elsewhere = session.fallback(); elsewhere.device) {

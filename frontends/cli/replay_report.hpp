@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "core/hardware/roofline.hpp"
-#include "core/runtime/session.hpp"
+#include "core/runtime/reroute.hpp"
 #include "core/trace/trace.hpp"
-#include "frontends/cli/open_device.hpp"
+#include "frontends/cli/next_device.hpp"
 
 namespace crucible::cli {
 
@@ -31,6 +31,10 @@ struct ReplayReport {
   std::optional<hardware::DeviceProfile> device_profile = {};  // that the predictions go by
   std::vector<hardware::Prediction> predictions = {};          // per step; empty without a device profile
   std::string result_sha256 = {};            // of all losses and of the states at the end, bit by bit; with --verify
+  std::vector<runtime::DeviceLoss> losses = {};  // in their order; mostly none
+  std::vector<PassedOver> passed_over = {};      // devices that did not take over
+  runtime::KeptStates kept = {};
+  std::uint32_t keep_every = 0;                  // 0: states were not kept
 
   nlohmann::ordered_json to_json() const;
   std::string to_text(bool colour) const;
