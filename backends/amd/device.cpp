@@ -83,7 +83,6 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
     const std::string arch = options().get_text("arch");
     sdk::report(sink, user,
                 {sdk::text_item("name", facts.name), sdk::text_item("vendor", "AMD"),
-                 sdk::number_item("timeout_s", device->watchdog.limit_ns() / 1'000'000'000u),
                  sdk::text_item("driver", "HIP " + version_text(device->hip->version)),
                  sdk::text_item("architecture", arch.empty() ? "as the compiler finds it" : arch),
                  sdk::text_item("compiler", compiler), sdk::text_item("dialect", sdk::dialect_hip().name),

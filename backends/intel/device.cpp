@@ -88,7 +88,7 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
     const DeviceFacts& facts = device->facts;
     sdk::report(sink, user,
                 {sdk::text_item("name", facts.name), sdk::text_item("vendor", "Intel"),
-                 sdk::number_item("timeout_s", device->watchdog.limit_ns() / 1'000'000'000u), sdk::text_item("driver", facts.version),
+                 sdk::text_item("driver", facts.version),
                  sdk::text_item("dialect", "spirv"), sdk::number_item("threads", facts.units),
                  sdk::number_item("largest_buffer_bytes", facts.largest_buffer_bytes), sdk::number_item("group_size", device->group_size),
                  sdk::text_item("plans", device->mutable_lists.usable() ? "mutable" : "recorded (" + device->mutable_lists.why_not + ")"),

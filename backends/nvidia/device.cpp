@@ -98,7 +98,6 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
     }
     sdk::report(sink, user,
                 {sdk::text_item("name", facts.name), sdk::text_item("vendor", "NVIDIA"),
-                 sdk::number_item("timeout_s", device->watchdog.limit_ns() / 1'000'000'000u),
                  sdk::text_item("driver", "CUDA " + version_text(device->cuda->version)),
                  sdk::text_item("architecture", facts.architecture()), sdk::text_item("compiler", compiler),
                  sdk::text_item("code", device->code), sdk::text_item("dialect", sdk::dialect_cuda().name),

@@ -125,7 +125,6 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
     const DeviceFacts& facts = device->facts;
     sdk::report(sink, user,
                 {sdk::text_item("name", facts.name), sdk::text_item("vendor", facts.vendor),
-                 sdk::number_item("timeout_s", device->watchdog.limit_ns() / 1'000'000'000u),
                  sdk::text_item("platform", facts.platform_name), sdk::text_item("version", facts.version),
                  sdk::text_item("driver", facts.driver), sdk::text_item("dialect", sdk::dialect_opencl().name),
                  sdk::number_item("threads", facts.units), sdk::number_item("register_bytes", facts.register_bytes),

@@ -67,21 +67,18 @@ FAULTS = {
         Fault("lost@launch#3", words=[r"device {id} \(.+\) was lost in iteration 0 \(of 0 to 2\): in one of steps 0 to \d+ \(of \d+\)",
                                       "--fallback warn or allow"])),
     "a compile error": everywhere(
-        Fault("fail@compile", words=["refuses the kernels"]),
-        amd=Fault("fail@compile#1", words=["refuses the kernels", r"\n  kernel \w+: .+ at mlp_sgd.py:\d+", r"crucible kernels FILE --show \d+"]),
-        nvidia=Fault(sets=[f"nvrtc={PLANTING}"],
+        Fault("fail@compile", code=5, words=["refuses the kernels"]),
+        amd=Fault("fail@compile#1", code=5, words=["refuses the kernels", r"\n  kernel \w+: .+ at mlp_sgd.py:\d+", r"crucible kernels FILE --show \d+"]),
+        nvidia=Fault(sets=[f"nvrtc={PLANTING}"], code=5,
                      env={"CRUCIBLE_PLANT_COMPILER": nvrtc_library(), "CRUCIBLE_PLANT_FROM": "c.v[i] = fmaf(a.v[i], b.v[i], c.v[i])",
                           "CRUCIBLE_PLANT_TO": "c.v[i] = no_such_function(a.v[i])"},
                      words=["refuses the kernels", "no_such_function", r"\n  kernel \w+: .+ at mlp_sgd.py:\d+", r"crucible kernels FILE --show \d+"])),
-    "a kernel that needs more than the device has": {
-        "nvidia": Fault("fail:code=CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES@launch", words=["CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"]),
-        "amd": Fault("fail:code=hipErrorLaunchOutOfResources@launch", words=["hipErrorLaunchOutOfResources"]),
-        "intel": "group sizes are those that the driver says", "opencl": "group sizes are those that the driver says for each kernel"},
+    "a kernel that needs more than the device has": everywhere("launches are shaped by what the driver says of each kernel, and kernels share no memory"),
     "no memory at first": everywhere(Fault("oom@alloc#1", code=0, words=[r"{id} had no \d+ bytes", "asked again: it has them now"])),
     "no memory at all": everywhere(Fault("oom@alloc", words=[r"arena: allocating \d+ bytes on device {id}: cannot have \d+ bytes", "free|in use", "memory budget"])),
     "a hang": everywhere(
         Fault("hang@launch#3", sets=["timeout_s=1"],
-              words=["{id} is suspect: plan.replay did not finish within 1 s", "timeout_s", r"device {id} \(.+\) was lost in iteration 0"])),
+              words=["{id} is suspect: .+ did not finish within 1 s, the option timeout_s", r"device {id} \(.+\) was lost"])),
 }
 
 
@@ -231,7 +228,7 @@ class Rerouted(Devices):
             with self.subTest(plugin):
                 more = ["--numerics", "strict", "--set", "fallback_devices=cpu"]
                 rule, plain = self.lost_in_iteration(plugin, 1, *more)
-                done = self.replay(plugin, "--verify", "--json", "--fallback", "allow", *more, rules=rule.replace("lost", "hang"), sets=["timeout_s=1"])
+                done = self.replay(plugin, "--verify", "--json", "--fallback", "allow", *more, rules=rule.replace("lost", "hang"), sets=["timeout_s=30"])
                 document = self.check(plugin, done, plain, 1, "cpu:0")
                 self.assertIn("suspect", document["lost"][0]["reason"])
                 self.assertEqual(document["result_sha256"], plain["result_sha256"])

@@ -57,7 +57,7 @@ std::string name_of(cl_kernel kernel) {
 }
 
 cl_int CL_API_CALL get_platforms(cl_uint count, cl_platform_id* platforms, cl_uint* found) {
-  if (fault_at(Site::kInit, "clGetPlatformIDs") != CL_SUCCESS) return CL_PLATFORM_NOT_FOUND_KHR;
+  if (!is_lost && fault_at(Site::kInit, "clGetPlatformIDs") != CL_SUCCESS) return CL_PLATFORM_NOT_FOUND_KHR;
   return target.clGetPlatformIDs(count, platforms, found);
 }
 
