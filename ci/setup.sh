@@ -9,7 +9,7 @@ venv=$cache/venv-torch-$torch_version
 
 packages=(
   build-essential ccache cmake ninja-build pkg-config git
-  clang-19 libclang-rt-19-dev python3
+  clang-19 libclang-rt-19-dev lld-19 python3
   libboost-dev
   libbenchmark-dev libcli11-dev libdnnl-dev libfmt-dev libgtest-dev libgmock-dev
   libssl-dev libxxhash-dev libz3-dev libzstd-dev nlohmann-json3-dev libtomlplusplus-dev

@@ -52,7 +52,7 @@ class AmdDevice : public ::testing::Test {
 };
 
 TEST_F(AmdDevice, AMissingCompilerIsNamedAndTheDeviceStillCopies) {
-  const auto device = take(try_open(amd(), {{"hiprtc", "/nowhere/libhiprtc.so.6"}}));
+  const auto device = take(try_open(amd(), {{"hiprtc", "/nowhere/libhiprtc.so.6"}, {"compiler", "hiprtc"}}));
   const KernelText kernel = sums(3, DType::kF32);
   const auto module = Module::compile(device, kernel::math_prelude(), std::span(&kernel, 1));
   ASSERT_FALSE(module);
@@ -63,9 +63,9 @@ TEST_F(AmdDevice, AMissingCompilerIsNamedAndTheDeviceStillCopies) {
 
 const std::filesystem::path kEmulated = std::filesystem::path(CRUCIBLE_TEST_HIP_FOLDER) / "libamdhip64.so.6";
 
-/// Whatever the variables say: only the emulated runtime has faults on demand.
+/// Whatever the variables say: only the emulated runtime has faults on demand. HIPRTC alone: clang stands in for one that refuses all.
 PluginUnderTest emulated() {
-  return {"amd", "hip", {{"library", kEmulated}, {"hiprtc", kEmulated.parent_path() / "libhiprtc.so.6"}}};
+  return {"amd", "hip", {{"library", kEmulated}, {"hiprtc", kEmulated.parent_path() / "libhiprtc.so.6"}, {"compiler", "hiprtc"}}};
 }
 
 /// In a process of its own, which has opened no device before: what is told under these rules.

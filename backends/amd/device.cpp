@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <memory>
 
-#include "backends/amd/hiprtc.hpp"
+#include "backends/amd/compiler.hpp"
 #include "backends/amd/options.hpp"
 #include "backends/amd/smi.hpp"
 #include "backends/amd/tables.hpp"
@@ -71,16 +71,11 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
   return sdk::guard([&] {
     sdk::require(device != nullptr && sink != nullptr, "device.properties: no device or no function to report to");
     const DeviceFacts& facts = device->facts;
-    std::string compiler, note, library;
+    std::string note, library;
     (void)find_rocblas(facts, library);
     if (const std::string refusal = device->products_refusal(); !refusal.empty()) library = "none (" + refusal + ")";
-    try {
-      compiler = hiprtc(*device->hip).describe();
-    } catch (const sdk::Failure& failure) {  // the device can still copy and fill
-      compiler = "none";
-      note = failure.what();
-    }
-    const std::string arch = options().get_text("arch");
+    const std::string compiler = describe_compiler(*device, note);
+    const std::string arch = architecture_of(*device->hip, facts.device);
     sdk::report(sink, user,
                 {sdk::text_item("name", facts.name), sdk::text_item("vendor", "AMD"),
                  sdk::text_item("driver", "HIP " + version_text(device->hip->version)),
@@ -108,7 +103,7 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
     using sdk::Answer;
     sdk::report(sink, user,
                 {sdk::answer_item("compile.text", Answer::kNo, "the host prints C alone"),
-                 sdk::answer_item("compile.ir", Answer::kYes, "printed as HIP C++ for HIPRTC"),
+                 sdk::answer_item("compile.ir", Answer::kYes, "printed as HIP C++ for HIPRTC or clang"),
                  sdk::answer_item("f64", Answer::kYes, "all devices have it"),
                  sdk::answer_item("f16", Answer::kYes, "stored; computed as f32"),
                  sdk::answer_item("bf16", Answer::kYes, "stored; computed as f32"),

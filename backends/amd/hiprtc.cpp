@@ -7,6 +7,7 @@
 
 #include "backends/amd/options.hpp"
 #include "plugins/sdk/error.hpp"
+#include "plugins/sdk/thread_kernel.hpp"
 
 namespace crucible_amd {
 
@@ -125,7 +126,7 @@ const Hiprtc& hiprtc(const Hip& hip) {
 }
 
 std::vector<std::string> compile_flags() {
-  std::vector<std::string> flags = {"-O3", "-std=c++17", "-ffp-contract=off", "-w"};
+  std::vector<std::string> flags = {"-O3", "-std=c++17", "-ffp-contract=off", "--gpu-max-threads-per-block=" + std::to_string(sdk::kMostBlockThreads), "-w"};
   if (const std::string arch = options().get_text("arch"); !arch.empty()) flags.push_back("--offload-arch=" + arch);
   return flags;
 }

@@ -48,8 +48,9 @@ class Hiprtc {
 /// was tried; INCOMPATIBLE when it is no HIPRTC or of another major version than the runtime.
 const Hiprtc& hiprtc(const Hip& hip);
 
-/// What every kernel is compiled with: nothing fuses, and division and square root stay correctly rounded, as is HIP's default; then the
-/// architecture of option `arch`.
+/// What every kernel is compiled with: nothing fuses, and division and square root stay correctly rounded, as is HIP's default; that no
+/// block has more threads than launch_shape() gives (without it a thread has half as many registers, and spills); then the architecture of
+/// option `arch`.
 std::vector<std::string> compile_flags();
 
 }  // namespace crucible_amd

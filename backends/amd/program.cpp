@@ -1,7 +1,7 @@
 // Compiling and loading programs: see program.hpp.
 #include "backends/amd/program.hpp"
 
-#include "backends/amd/hiprtc.hpp"
+#include "backends/amd/compiler.hpp"
 #include "plugins/sdk/binary_cache.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/host.hpp"
@@ -30,17 +30,15 @@ Module load(crucible_device& device, const std::string& bytes, const std::string
 }
 
 /// The bytes of one batch; `built` gets everything but the module.
-std::string compile(const Hiprtc& compiler, const sdk::BinaryCache& cache, const crucible_device& device,
+std::string compile(const Compiler& compiler, const sdk::BinaryCache& cache, const crucible_device& device,
                     const sdk::KernelBatch& batch, Built& built) {
-  const std::vector<std::string> flags = compile_flags();
-  // The compiler asks the device for its architecture, which HIP does not tell in a form that all versions share.
+  // HIPRTC asks the device for its architecture, so that the device is part of the key.
   std::string key = compiler.describe() + "\n" + version_text(device.hip->version) + "\n" + device.facts.name + "\n";
-  for (const std::string& flag : flags) key += flag + " ";
-  key += "\n" + batch.text;
+  key += compiler.flags(*device.hip) + "\n" + batch.text;
   std::string bytes = cache.find(key);
   built.from_cache = !bytes.empty();
   if (!built.from_cache) {
-    Hiprtc::Compiled compiled = compiler.compile(batch.text, flags, names_of(batch));
+    Hiprtc::Compiled compiled = compiler.compile(*device.hip, batch.text, names_of(batch));
     built.log = std::move(compiled.log);
     bytes = std::move(compiled.bytes);
     cache.add(key, bytes);
@@ -52,7 +50,7 @@ std::string compile(const Hiprtc& compiler, const sdk::BinaryCache& cache, const
 }  // namespace
 
 std::vector<Built> build_programs(crucible_device& device, const std::vector<sdk::KernelBatch>& batches) {
-  const Hiprtc& compiler = hiprtc(*device.hip);
+  const Compiler& compiler = compiler_of(device);
   const sdk::BinaryCache cache("amd", device.cache_dir);
   const Current current(device);  // modules of a failed attempt are unloaded here
   std::vector<Built> all(batches.size());

@@ -16,8 +16,8 @@ namespace {
 
 // Kernels of one text: fewer, and most of the time goes into the prelude; more, and one core compiles while others wait.
 constexpr std::size_t kBatch = 4;
-// Threads of a block, at most; fewer where a launch has too few items for all multiprocessors.
-constexpr std::uint32_t kMostThreads = 256, kLeastThreads = 32;
+// Of a block; fewer than kMostBlockThreads where a launch has too few items for all multiprocessors.
+constexpr std::uint32_t kLeastThreads = 32;
 constexpr std::int64_t kMostBlocks = std::int64_t{1} << 20;
 
 std::string pointee(const BufferInfo& buffer) {
@@ -113,7 +113,7 @@ void for_each_batch(std::size_t count, const std::function<void(std::size_t)>& w
 LaunchShape launch_shape(std::int64_t items, std::uint32_t most_threads, std::uint64_t units) {
   const auto per_unit = static_cast<std::uint64_t>(std::max<std::int64_t>(items, 1) - 1) / std::max<std::uint64_t>(units, 1) + 1;
   std::uint32_t threads = kLeastThreads;
-  while (threads < kMostThreads && threads * 2 <= most_threads && threads < per_unit) threads *= 2;
+  while (threads < kMostBlockThreads && threads * 2 <= most_threads && threads < per_unit) threads *= 2;
   threads = std::min(threads, std::max(most_threads, 1u));
   const std::int64_t blocks = (std::max<std::int64_t>(items, 1) - 1) / threads + 1;
   return {static_cast<std::uint32_t>(std::min(blocks, kMostBlocks)), threads};

@@ -44,6 +44,9 @@ std::vector<KernelBatch> batch_kernels(const ThreadKernels& kernels, const std::
 /// Runs work(i) for each i below `count` on as many threads as the machine has; the first failure is thrown when all are done.
 void for_each_batch(std::size_t count, const std::function<void(std::size_t)>& work);
 
+/// Threads of a block, at most: a compiler that knows it gives each thread more registers.
+inline constexpr std::uint32_t kMostBlockThreads = 256;
+
 /// Blocks and threads of a block for `items` work items; each thread goes on by the width of the grid.
 struct LaunchShape {
   std::uint32_t blocks = 1, threads = 32;

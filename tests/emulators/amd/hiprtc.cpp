@@ -69,7 +69,7 @@ std::string read_option(const std::string& option, Options& options) {
     options.real.push_back(option);
   } else if (starts("-O") || starts("-W") || starts("-w") || starts("-g")) {
     return "";
-  } else if (starts("-f") || starts("-m")) {
+  } else if (starts("-f") || starts("-m") || starts("--gpu-max-threads-per-block=")) {
     options.real.push_back(option);  // for AMD's back end; it judges them when it is asked
   } else {
     return "unknown option '" + option + "'";

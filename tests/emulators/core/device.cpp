@@ -102,6 +102,7 @@ std::optional<Rule> Device::at(Site site, std::string_view name, std::uint64_t b
 }
 
 void Device::run(const KernelCode& kernel, const Launch& launch) {
+  if (is_empty_) return;
   switch (run_grid(kernel, launch, &cancelled_)) {
     case Outcome::kDone:
     case Outcome::kCancelled:

@@ -12,6 +12,7 @@
 
 #include "tests/emulators/core/faults.hpp"
 #include "tests/emulators/core/grid.hpp"
+#include "tests/emulators/core/settings.hpp"
 #include "tests/emulators/core/stream.hpp"
 
 namespace crucible::emulator {
@@ -79,6 +80,7 @@ class Device {
   void keep_default_order(DeviceStream& stream);
 
   const unsigned index_;
+  const bool is_empty_ = settings().empty;
   std::atomic<DeviceState> state_ = DeviceState::kGood;
   std::atomic<bool> cancelled_ = false;
   mutable std::mutex mutex_;

@@ -106,6 +106,7 @@ constexpr Variable kVariables[] = {
     {"CRUCIBLE_EMU_CHECK_ARCH", [](std::string_view w, Settings& s) { return read_list(w, s.check_archs); }},
     {"CRUCIBLE_EMU_WITHOUT", [](std::string_view w, Settings& s) { return read_features(w, s.without); }},
     {"CRUCIBLE_EMU_KEEP", [](std::string_view w, Settings& s) { return read_flag(w, s.keep); }},
+    {"CRUCIBLE_EMU_EMPTY", [](std::string_view w, Settings& s) { return read_flag(w, s.empty); }},
 };
 
 std::mutex settings_mutex;

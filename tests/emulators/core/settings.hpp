@@ -32,6 +32,7 @@ struct Settings {
   std::vector<std::string> check_archs;  // CRUCIBLE_EMU_CHECK_ARCH: really compile for these too (AMD)
   std::vector<std::string> without;    // CRUCIBLE_EMU_WITHOUT: features that the devices lack: virtual, pools (NVIDIA)
   bool keep = false;                   // CRUCIBLE_EMU_KEEP=1: texts handed to the compiler are kept in the cache
+  bool empty = false;                  // CRUCIBLE_EMU_EMPTY=1: kernels that are launched do nothing, to measure what is around them
 
   /// The architecture of a device, or `fallback` when none is set.
   std::string arch(std::uint64_t device, const std::string& fallback) const;

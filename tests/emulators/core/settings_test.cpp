@@ -25,6 +25,7 @@ TEST(EmulatorSettings, WithoutVariablesThereIsOneDevice) {
   EXPECT_EQ(settings->devices, 1u);
   EXPECT_EQ(settings->memory_mib, 4096u);
   EXPECT_EQ(settings->order, Order::kForward);
+  EXPECT_FALSE(settings->empty);
   EXPECT_EQ(settings->arch(3, "gfx90a"), "gfx90a");
 }
 
@@ -37,6 +38,7 @@ TEST(EmulatorSettings, AreRead) {
                                {"CRUCIBLE_EMU_GUARD", "end"},
                                {"CRUCIBLE_EMU_KEEP", "1"},
                                {"CRUCIBLE_EMU_WITHOUT", "pools,virtual"},
+                               {"CRUCIBLE_EMU_EMPTY", "1"},
                                {"CRUCIBLE_EMU_CHECK_ARCH", "gfx942"}});
   ASSERT_TRUE(settings) << settings.error();
   EXPECT_EQ(settings->devices, 3u);
@@ -49,6 +51,7 @@ TEST(EmulatorSettings, AreRead) {
   EXPECT_TRUE(settings->guard_at_end);
   EXPECT_TRUE(settings->keep);
   EXPECT_THAT(settings->without, ElementsAre("pools", "virtual"));
+  EXPECT_TRUE(settings->empty);
   EXPECT_THAT(settings->check_archs, ElementsAre("gfx942"));
 }
 
@@ -56,7 +59,7 @@ TEST(EmulatorSettings, AWrongWordIsNamedWithTheRightOnes) {
   const std::pair<const char*, const char*> wrong[] = {
       {"CRUCIBLE_EMU_DEVICES", "0"},   {"CRUCIBLE_EMU_DEVICES", "17"},   {"CRUCIBLE_EMU_DEVICES", "two"},
       {"CRUCIBLE_EMU_MEMORY_MIB", "4g"}, {"CRUCIBLE_EMU_WAVE", "48"},      {"CRUCIBLE_EMU_ORDER", "backwards"},
-      {"CRUCIBLE_EMU_GUARD", "middle"}, {"CRUCIBLE_EMU_KEEP", "yes"},     {"CRUCIBLE_EMU_ARCH", ","},
+      {"CRUCIBLE_EMU_GUARD", "middle"}, {"CRUCIBLE_EMU_KEEP", "yes"}, {"CRUCIBLE_EMU_EMPTY", "2"}, {"CRUCIBLE_EMU_ARCH", ","},
       {"CRUCIBLE_EMU_THREADS", "-1"},   {"CRUCIBLE_EMU_SEED", "1 "},
       {"CRUCIBLE_EMU_WITHOUT", "graphs"}};
   for (const auto& [name, word] : wrong) {

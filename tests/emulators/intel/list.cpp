@@ -67,7 +67,8 @@ void launch(const KernelObject& kernel, GroupCount groups) {
   if (rule) act(*rule);
   Machine& cl = *machine();
   if (rule && rule->action == Action::kFail) cl.is_lost = true;
-  if (cl.is_lost) return;
+  static const bool is_empty = crucible::emulator::settings().empty;
+  if (cl.is_lost || is_empty) return;
   const std::lock_guard lock(cl.mutex);
   cl_int code = CL_SUCCESS;
   for (cl_uint i = 0; i < kernel.parameters.size() && code == CL_SUCCESS; ++i) {
