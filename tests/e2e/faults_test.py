@@ -68,7 +68,7 @@ FAULTS = {
                                       "--fallback warn or allow"])),
     "a compile error": everywhere(
         Fault("fail@compile", code=5, words=["refuses the kernels"]),
-        amd=Fault("fail@compile#1", code=5, words=["refuses the kernels", r"\n  kernel \w+: .+ at mlp_sgd.py:\d+", r"crucible kernels FILE --show \d+"]),
+        amd=Fault("fail@compile#1", sets=["compiler=hiprtc"], code=5, words=["refuses the kernels", r"\n  kernel \w+: .+ at mlp_sgd.py:\d+", r"crucible kernels FILE --show \d+"]),
         nvidia=Fault(sets=[f"nvrtc={PLANTING}"], code=5,
                      env={"CRUCIBLE_PLANT_COMPILER": nvrtc_library(), "CRUCIBLE_PLANT_FROM": "c.v[i] = fmaf(a.v[i], b.v[i], c.v[i])",
                           "CRUCIBLE_PLANT_TO": "c.v[i] = no_such_function(a.v[i])"},
