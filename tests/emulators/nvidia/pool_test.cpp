@@ -42,6 +42,7 @@ TEST_F(EmulatedPools, WhatIsFreedIsKeptUpToTheThreshold) {
   EXPECT_EQ(used(), 1400u);
   ASSERT_CUDA(cuMemAllocFromPoolAsync(&again, 800, pool, stream_));
   EXPECT_EQ(again, a);
+  ASSERT_CUDA(cuStreamSynchronize(stream_));  // the memory is there in the stream's order, the copy below is in the default one's
   EXPECT_EQ(download<unsigned>(again, 2), std::vector<unsigned>(2, 0xcdcdcdcdu)) << "as fresh as any";
   ASSERT_CUDA(cuMemFreeAsync(again, stream_));
   ASSERT_CUDA(cuMemFreeAsync(b, stream_));
