@@ -2,7 +2,6 @@
 // on disk.
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "backends/intel/kernel.hpp"
@@ -26,19 +25,6 @@ constexpr std::string_view kDialect = "spirv";
 // Nothing that fuses, reorders or flushes is asked for; division and square root have to be rounded correctly.
 constexpr const char* kFlags = "-cl-fp32-correctly-rounded-divide-sqrt";
 constexpr std::size_t kLongestLog = 4000;  // of an error's text
-
-/// The prelude is the same text in each call of one host: read once.
-std::shared_ptr<const PreludeText> read_prelude(const std::string& text) {
-  static std::mutex mutex;
-  static std::string last_text;
-  static std::shared_ptr<const PreludeText> last;
-  const std::lock_guard lock(mutex);
-  if (last == nullptr || text != last_text) {
-    last = std::make_shared<const PreludeText>(text);
-    last_text = text;
-  }
-  return last;
-}
 
 std::string log_of(const Functions& ze, ze::BuildLog log) {
   std::size_t size = 0;
@@ -104,9 +90,9 @@ void build(crucible_module& module, std::string_view spirv) {
 }
 
 /// As arguments where the device takes so many bytes of them.
-Buffers choose_buffers(const crucible_device& device, const sdk::Kernel& kernel) {
+spirv::Buffers choose_buffers(const crucible_device& device, const sdk::Kernel& kernel) {
   const std::size_t bytes = 8 * (kernel.buffers.size() + std::size_t{2} * kernel.scalar_count + 2);
-  return bytes <= device.facts.argument_bytes ? Buffers::kArguments : Buffers::kTable;
+  return bytes <= device.facts.argument_bytes ? spirv::Buffers::kArguments : spirv::Buffers::kTable;
 }
 
 using Kernels = std::map<std::string, sdk::Kernel>;
@@ -129,17 +115,17 @@ Kernels read_kernels(const crucible_kernel_source* kernels, std::uint32_t count)
   return read;
 }
 
-void write_and_build(crucible_module& module, const Kernels& kernels, const PreludeText& prelude) {
-  KernelModule spirv(prelude);
+void write_and_build(crucible_module& module, const Kernels& kernels, const spirv::PreludeText& prelude) {
+  spirv::KernelModule written(prelude);
   for (const auto& [name, kernel] : kernels) {
     crucible_kernel& made = module.kernels[name];
     made.module = &module;
     made.name = name;
     made.buffer_count = static_cast<std::uint32_t>(kernel.buffers.size());
     made.scalar_count = kernel.scalar_count;
-    made.parameters = spirv.add(kernel, name, choose_buffers(*module.device, kernel));
+    made.parameters = written.add(kernel, name, {.buffers = choose_buffers(*module.device, kernel)});
   }
-  const Words words = spirv.words();
+  const spirv::Words words = written.words();
   module.spirv_bytes = words.size() * sizeof(words[0]);
   build(module, std::string_view(reinterpret_cast<const char*>(words.data()), module.spirv_bytes));
 }
@@ -152,7 +138,7 @@ void create_kernels(crucible_module& module) {
     ze::Kernel object = nullptr;
     check(ze.zeKernelCreate(module.object.get(), &description, &object), "compile: zeKernelCreate of " + name);
     kernel.object = OwnedKernel(ze, object);
-    const bool is_table = !kernel.parameters.empty() && kernel.parameters.front().kind == ParameterKind::kTable;
+    const bool is_table = !kernel.parameters.empty() && kernel.parameters.front().kind == spirv::ParameterKind::kTable;
     if (is_table) check(ze.zeKernelSetIndirectAccess(object, ze::kIndirectDevice), "compile: zeKernelSetIndirectAccess of " + name);
   }
 }
@@ -190,7 +176,7 @@ crucible_status compile_sources(crucible_device* device, crucible_str prelude, c
     if (!read.empty()) {  // no kernels are a module too
       device->watchdog.require_alive();
       try {
-        write_and_build(*module, read, *read_prelude(sdk::to_string(prelude)));
+        write_and_build(*module, read, *spirv::shared_prelude(sdk::to_string(prelude)));
       } catch (const sdk::Failure& failure) {
         std::vector<std::string> names;
         for (const auto& [name, kernel] : read) names.push_back(name);

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "backends/intel/device.hpp"
-#include "backends/intel/emit_kernel.hpp"
+#include "plugins/spirv/emit_kernel.hpp"
 
 struct crucible_kernel {
   crucible_module* module = nullptr;
   std::string name;
   std::uint32_t buffer_count = 0, scalar_count = 0;
-  std::vector<crucible_intel::Parameter> parameters;
+  std::vector<crucible::spirv::Parameter> parameters;
   crucible_intel::OwnedKernel object;  // arguments are captured when a launch is appended, so one does for all plans
 };
 

@@ -40,7 +40,7 @@ void read_launch(crucible_plan& plan, std::uint32_t index, const crucible_op& op
     result.scalars.push_back(std::bit_cast<double>(scalar.f64_bits));
     if (scalar.slot == CRUCIBLE_SLOT_NONE) continue;
     if (scalar.slot >= plan.slot_count) invalid(index, "slot " + std::to_string(scalar.slot) + " of " + std::to_string(plan.slot_count));
-    const auto takes = [&](const Parameter& parameter) { return parameter.kind == ParameterKind::kScalar && parameter.index == i; };
+    const auto takes = [&](const spirv::Parameter& parameter) { return parameter.kind == spirv::ParameterKind::kScalar && parameter.index == i; };
     const auto parameter = std::ranges::find_if(kernel.parameters, takes);
     plan.slot_uses.push_back({scalar.slot, index, i, static_cast<std::uint32_t>(parameter - kernel.parameters.begin())});
     result.has_slots = true;
@@ -48,7 +48,7 @@ void read_launch(crucible_plan& plan, std::uint32_t index, const crucible_op& op
   result.group_size = std::min(device.group_size, device.facts.group_size);
   const std::int64_t groups = (op.grid + result.group_size - 1) / result.group_size;
   result.groups = static_cast<std::uint32_t>(std::min({groups, kMostGroups, std::int64_t{device.facts.group_count}}));
-  if (kernel.parameters.front().kind != ParameterKind::kTable) return;
+  if (kernel.parameters.front().kind != spirv::ParameterKind::kTable) return;
   std::vector<std::uint64_t> addresses;
   for (const Place& place : result.places) addresses.push_back(place.address);
   result.table = allocate(device, addresses.size() * sizeof(addresses[0]), 64);
@@ -88,21 +88,24 @@ void read_op(crucible_plan& plan, std::uint32_t index, const crucible_op& op) {
 void set_arguments(const Functions& ze, const PlanOp& op) {
   const crucible_kernel& kernel = *op.kernel;
   for (std::uint32_t i = 0; i < kernel.parameters.size(); ++i) {
-    const Parameter& parameter = kernel.parameters[i];
+    const spirv::Parameter& parameter = kernel.parameters[i];
     std::uint64_t bits = 0;
     switch (parameter.kind) {
-      case ParameterKind::kBuffer:
+      case spirv::ParameterKind::kBuffer:
         bits = op.places[parameter.index].address;
         break;
-      case ParameterKind::kTable:
+      case spirv::ParameterKind::kTable:
         bits = reinterpret_cast<std::uint64_t>(op.table->memory);
         break;
-      case ParameterKind::kScalar:
-        bits = scalar_bits(parameter, op.scalars[parameter.index]);
+      case spirv::ParameterKind::kScalar:
+        bits = spirv::scalar_bits(parameter, op.scalars[parameter.index]);
         break;
-      case ParameterKind::kBegin:
+      case spirv::ParameterKind::kBegin:
+      case spirv::ParameterKind::kOffset:  // these three in forms that are not asked for
+      case spirv::ParameterKind::kMemory:
+      case spirv::ParameterKind::kChunk:
         break;
-      case ParameterKind::kEnd:
+      case spirv::ParameterKind::kEnd:
         bits = static_cast<std::uint64_t>(op.grid);
         break;
     }
@@ -199,8 +202,8 @@ crucible_status set_slots(crucible_plan* plan, const double* values, std::uint32
       if (std::bit_cast<std::uint64_t>(scalar) == std::bit_cast<std::uint64_t>(values[use.slot])) continue;
       scalar = values[use.slot];
       if (is_empty(op)) continue;
-      const Parameter& parameter = op.kernel->parameters[use.parameter];
-      changes.push_back({op.command, use.parameter, parameter.size(), scalar_bits(parameter, scalar)});
+      const spirv::Parameter& parameter = op.kernel->parameters[use.parameter];
+      changes.push_back({op.command, use.parameter, parameter.size(), spirv::scalar_bits(parameter, scalar)});
     }
     if (!changes.empty()) patch(*plan, changes);
   });

@@ -1,4 +1,5 @@
-// Compile table: kernel IR, printed as OpenCL C, all kernels of a call in one program.
+// Compile table: kernel IR, printed as OpenCL C or written as SPIR-V, all kernels of a call in one program.
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -13,6 +14,8 @@
 #include "plugins/sdk/kernel_ir.hpp"
 #include "plugins/sdk/named_kernels.hpp"
 #include "plugins/sdk/text.hpp"
+#include "plugins/spirv/emit_kernel.hpp"
+#include "plugins/spirv/ordered_loops.hpp"
 
 namespace crucible_opencl {
 namespace {
@@ -21,10 +24,9 @@ using namespace crucible;
 using Clock = std::chrono::steady_clock;
 
 struct Source {
-  std::string text;
-  std::uint32_t buffer_count = 0, scalar_count = 0;
+  std::string_view ir;
+  sdk::Kernel kernel;
   Buffers buffers = Buffers::kArguments;
-  bool operator==(const Source&) const = default;
 };
 using Sources = std::map<std::string, Source>;
 
@@ -33,28 +35,79 @@ Source read_source(const crucible_device& device, const std::string& name, const
   if (source.ir == nullptr) {
     throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "kernel " + name + " comes without kernel IR", {{"kernel", name}});
   }
-  const sdk::Kernel kernel = sdk::read_kernel(source.ir, source.ir_size);
-  const Buffers buffers = choose_buffers(kernel, device.facts.parameter_bytes, device.memory.kind != MemoryKind::kBuffers);
-  const std::uint64_t bytes = argument_bytes(kernel, buffers);
+  Source read = {.ir = {static_cast<const char*>(source.ir), source.ir_size}, .kernel = sdk::read_kernel(source.ir, source.ir_size)};
+  // In SPIR-V a scalar may be two arguments, of two types.
+  const std::uint64_t more = device.language == Language::kSpirv ? 8 * std::uint64_t{read.kernel.scalar_count} : 0;
+  const std::uint64_t most = device.facts.parameter_bytes - std::min<std::uint64_t>(device.facts.parameter_bytes, more);
+  read.buffers = choose_buffers(read.kernel, most, device.memory.kind != MemoryKind::kBuffers);
+  const std::uint64_t bytes = argument_bytes(read.kernel, read.buffers) + more;
   if (bytes > device.facts.parameter_bytes) {
     throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED,
                        "kernel " + name + " has " + std::to_string(bytes) + " bytes of arguments, and " +
                            device.facts.id + " takes " + std::to_string(device.facts.parameter_bytes),
                        {{"kernel", name}});
   }
-  return {kernel_text(kernel, name, device.mapping, buffers), static_cast<std::uint32_t>(kernel.buffers.size()),
-          kernel.scalar_count, buffers};
+  return read;
 }
 
-std::unique_ptr<crucible_module> make_module(crucible_device* device, const std::string& prelude,
-                                             const Sources& sources) {
+/// Sets the kernels' arguments and the module's code. Errors: those of printing and writing.
+void write_c(crucible_module& module, const std::string& prelude, const Sources& sources) {
+  module.code = sdk::adapt_prelude(prelude, sdk::dialect_opencl()) + "\n";
+  for (const auto& [name, source] : sources) {
+    crucible_kernel& kernel = module.kernels.at(name);
+    for (std::uint32_t i = 0; i < source.kernel.scalar_count; ++i)
+      kernel.scalars.push_back({.kind = spirv::ParameterKind::kScalar, .index = i, .type = sdk::Type::kF64});
+    module.code += kernel_text(source.kernel, name, module.device->mapping, source.buffers) + "\n";
+  }
+}
+
+spirv::Buffers in_spirv(Buffers buffers) {
+  switch (buffers) {
+    case Buffers::kArguments:
+      return spirv::Buffers::kOffsets;
+    case Buffers::kTable:
+      return spirv::Buffers::kMemoryTable;
+    case Buffers::kPointers:
+      return spirv::Buffers::kArguments;
+    case Buffers::kPointerTable:
+      return spirv::Buffers::kTable;
+  }
+  return spirv::Buffers::kArguments;
+}
+
+void write_spirv(crucible_module& module, const std::string& prelude, const Sources& sources) {
+  static_assert(spirv::kTableMemories == kTableMemories);
+  const crucible_device& device = *module.device;
+  const bool by_chunks = device.mapping == Mapping::kChunks;
+  const std::shared_ptr<const spirv::PreludeText> text = spirv::shared_prelude(prelude);
+  spirv::KernelModule written(*text);
+  for (const auto& [name, source] : sources) {
+    crucible_kernel& kernel = module.kernels.at(name);
+    kernel.scalars = written.add(source.kernel, name, {.buffers = in_spirv(source.buffers), .by_chunks = by_chunks});
+    std::erase_if(kernel.scalars, [](const spirv::Parameter& parameter) { return parameter.kind != spirv::ParameterKind::kScalar; });
+    kernel.takes_chunk = by_chunks;
+  }
+  // Intel's compiler for processors makes vectors of sums, in another order, although nothing allows it to.
+  const spirv::Words words = device.facts.is_processor() ? spirv::with_ordered_loops(written.words()) : written.words();
+  module.code.assign(reinterpret_cast<const char*>(words.data()), words.size() * sizeof(words[0]));
+}
+
+std::unique_ptr<crucible_module> make_module(crucible_device* device, const std::string& prelude, const Sources& sources) {
   auto module = std::make_unique<crucible_module>();
   module->device = device;
   if (sources.empty()) return module;  // no kernels are a module too
-  module->text = sdk::adapt_prelude(prelude, sdk::dialect_opencl()) + "\n";
   for (const auto& [name, source] : sources) {
-    module->kernels[name] = {module.get(), name, source.buffer_count, source.scalar_count, source.buffers};
-    module->text += source.text + "\n";
+    crucible_kernel& kernel = module->kernels[name];
+    kernel.module = module.get();
+    kernel.name = name;
+    kernel.buffer_count = static_cast<std::uint32_t>(source.kernel.buffers.size());
+    kernel.scalar_count = source.kernel.scalar_count;
+    kernel.buffers = source.buffers;
+  }
+  if (device->language == Language::kSpirv) {
+    write_spirv(*module, prelude, sources);
+  } else {
+    write_c(*module, prelude, sources);
   }
   return module;
 }
@@ -62,7 +115,7 @@ std::unique_ptr<crucible_module> make_module(crucible_device* device, const std:
 crucible_status get_dialect(crucible_device* device, crucible_str* out) {
   return sdk::guard([&] {
     sdk::require(device != nullptr && out != nullptr, "compile.dialect: no device or no place for the answer");
-    *out = sdk::borrow(sdk::dialect_opencl().name);
+    *out = sdk::borrow(dialect_name(device->language));
   });
 }
 
@@ -93,15 +146,17 @@ crucible_status compile_sources(crucible_device* device, crucible_str prelude, c
     for (std::uint32_t i = 0; i < count; ++i) {
       const std::string name = sdk::to_string(all[i].name);
       Source source = read_source(*device, name, all[i]);
-      const auto [known, is_new] = sources.try_emplace(name, source);
-      if (is_new || known->second == source) continue;
+      const std::string_view ir = source.ir;
+      const auto [known, is_new] = sources.try_emplace(name, std::move(source));
+      if (is_new || known->second.ir == ir) continue;
       throw sdk::Failure(CRUCIBLE_E_INVALID_ARGUMENT, "two different kernels are named " + name, {{"kernel", name}});
     }
-    auto module = make_module(device, sdk::to_string(prelude), sources);
+    std::unique_ptr<crucible_module> module;
     Built built;
     device->watchdog.require_alive();
     try {
-      if (!sources.empty()) built = build_program(*device, module->text);
+      module = make_module(device, sdk::to_string(prelude), sources);
+      if (!sources.empty()) built = build_program(*device, module->code);
     } catch (const sdk::Failure& failure) {
       std::vector<std::string> names;
       for (const auto& [name, source] : sources) names.push_back(name);
@@ -147,6 +202,7 @@ crucible_status kernel_info(crucible_kernel* kernel, crucible_kv_sink sink, void
     sdk::require(kernel != nullptr && sink != nullptr, "compile.kernel_info: no kernel or no function to report to");
     sdk::report(sink, user,
                 {sdk::text_item("name", kernel->name), sdk::number_item("buffers", kernel->buffer_count),
+                 sdk::number_item("code_bytes", kernel->module->code.size()),
                  sdk::number_item("program_bytes", kernel->module->binary_bytes),
                  sdk::number_item("from_cache", kernel->module->from_cache ? 1 : 0)});
   });
@@ -155,7 +211,8 @@ crucible_status kernel_info(crucible_kernel* kernel, crucible_kv_sink sink, void
 crucible_status compile_log(crucible_module* module, crucible_kv_sink sink, void* user) {
   return sdk::guard([&] {
     sdk::require(module != nullptr && sink != nullptr, "compile.compile_log: no module or no function to report to");
-    sdk::report(sink, user, {sdk::text_item("log", module->log), sdk::text_item("text", module->text)});
+    const bool is_text = module->device->language == Language::kC;
+    sdk::report(sink, user, {sdk::text_item("log", module->log), sdk::text_item("text", is_text ? module->code : "")});
   });
 }
 

@@ -47,6 +47,28 @@ void require_usable(const DeviceFacts& facts) {
   }
 }
 
+/// As the option `language` says: OpenCL C, which every driver takes, unless it asks for SPIR-V. Errors: UNAVAILABLE when the driver takes none.
+void choose_language(crucible_device& device) {
+  if (options().get_text("language") != "spirv") return;
+  const DeviceFacts& facts = device.facts;
+  std::string why_not;
+  if (!facts.has_spirv()) why_not = facts.intermediate.empty() ? "its driver takes no intermediate language" : "its driver takes only " + facts.intermediate;
+  if (why_not.empty()) {
+    device.create_spirv = device.cl->clCreateProgramWithIL;
+    if (facts.has("cl_khr_il_program")) {  // drivers before OpenCL 2.1, behind whose loader the other one fails
+      void* const found = device.cl->clGetExtensionFunctionAddressForPlatform(facts.platform, "clCreateProgramWithILKHR");
+      if (found != nullptr) device.create_spirv = reinterpret_cast<decltype(device.create_spirv)>(found);
+    }
+    if (device.create_spirv == nullptr) why_not = "the library lacks clCreateProgramWithIL";
+  }
+  if (!why_not.empty()) {
+    throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE,
+                       "language = spirv cannot be had on " + facts.id + " (" + facts.name + ", " + facts.platform_name + "): " + why_not + "; set language to c",
+                       {{"where", "language"}});
+  }
+  device.language = Language::kSpirv;
+}
+
 /// As the option `plans` says. Errors: UNAVAILABLE when it asks for what the driver does not have.
 void choose_plans(crucible_device& device) {
   const std::string plans = options().get_text("plans");
@@ -92,6 +114,7 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     device->watchdog.start(facts.id, options().get_u64("timeout_s"));
     device->cache_dir = options().get_text("cache_dir");
     device->memory = choose_memory(cl, facts, options().get_text("memory"));
+    choose_language(*device);
     choose_plans(*device);
     const ProcessGuard process;
     const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
@@ -126,7 +149,7 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
     sdk::report(sink, user,
                 {sdk::text_item("name", facts.name), sdk::text_item("vendor", facts.vendor),
                  sdk::text_item("platform", facts.platform_name), sdk::text_item("version", facts.version),
-                 sdk::text_item("driver", facts.driver), sdk::text_item("dialect", sdk::dialect_opencl().name),
+                 sdk::text_item("driver", facts.driver), sdk::text_item("dialect", dialect_name(device->language)),
                  sdk::number_item("threads", facts.units), sdk::number_item("register_bytes", facts.register_bytes),
                  sdk::number_item("largest_buffer_bytes", facts.largest_buffer_bytes),
                  sdk::text_item("mapping", device->mapping == Mapping::kChunks ? "chunks" : "items"),
@@ -146,7 +169,7 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
     using sdk::Answer;
     sdk::report(sink, user,
                 {sdk::answer_item("compile.text", Answer::kNo, "the host prints C alone"),
-                 sdk::answer_item("compile.ir", Answer::kYes, "printed as OpenCL C"),
+                 sdk::answer_item("compile.ir", Answer::kYes, facts.has_spirv() ? "printed as OpenCL C, or written as SPIR-V" : "printed as OpenCL C"),
                  sdk::answer_item("f64", facts.has_f64() ? Answer::kYes : Answer::kNo, "cl_khr_fp64"),
                  sdk::answer_item("f16", Answer::kYes, "stored; computed as f32"),
                  sdk::answer_item("bf16", Answer::kYes, "stored; computed as f32"),
@@ -204,6 +227,8 @@ crucible_status wait_idle(crucible_device* device, std::uint64_t timeout_ns) {
 }
 
 }  // namespace
+
+std::string_view dialect_name(Language language) { return language == Language::kSpirv ? "spirv" : sdk::dialect_opencl().name; }
 
 void finish(crucible_device& device, std::string_view what) {
   const Functions& cl = *device.cl;

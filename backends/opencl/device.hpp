@@ -23,6 +23,9 @@ enum class Mapping : std::uint8_t {
   kItems,   // neighbours do neighbouring items, each going on a grid's width further: everything else
 };
 
+/// In which language a device is given its kernels.
+enum class Language : std::uint8_t { kC, kSpirv };
+
 /// What a device says of itself.
 struct DeviceFacts {
   std::string id;  // opencl:N, N counting over all platforms
@@ -30,6 +33,7 @@ struct DeviceFacts {
   cl_device_id device = nullptr;
   std::string platform_name, name, vendor, version, driver, extensions;
   std::string uuid, pci;  // "" where the driver does not tell
+  std::string intermediate;  // languages between text and machine code that it takes: "SPIR-V_1.0 SPIR-V_1.2"
   cl_device_type type = 0;
   std::uint64_t units = 1, megahertz = 0, memory_bytes = 0, largest_buffer_bytes = 0, parameter_bytes = 0;
   std::uint64_t register_bytes = 0;  // of a processor's vector registers; 0: unknown
@@ -41,6 +45,7 @@ struct DeviceFacts {
   /// 0 where the driver does not tell: before OpenCL 3.0.
   cl_version version_of(const Functions& cl, std::string_view extension) const;
   bool has_f64() const { return has("cl_khr_fp64"); }
+  bool has_spirv() const { return intermediate.find("SPIR-V_1.") != std::string::npos; }
 };
 
 /// In the order of the platforms. Threads: any. Errors: UNAVAILABLE when there is no library or no device at all.
@@ -54,6 +59,8 @@ struct crucible_device : crucible::sdk::QueueOwner {
   const crucible_opencl::Functions* cl = nullptr;
   crucible_opencl::DeviceFacts facts;
   crucible_opencl::Mapping mapping = crucible_opencl::Mapping::kItems;
+  crucible_opencl::Language language = crucible_opencl::Language::kC;
+  decltype(&::clCreateProgramWithIL) create_spirv = nullptr;  // with Language::kSpirv
   std::string cache_dir;
   crucible_opencl::Context context;
   crucible_opencl::Queue queue;  // in order, with profiling
@@ -71,6 +78,9 @@ struct crucible_device : crucible::sdk::QueueOwner {
 };
 
 namespace crucible_opencl {
+
+/// "opencl" or "spirv", for ever.
+std::string_view dialect_name(Language language);
 
 /// Waits until everything that was enqueued is done; with the option timeout_s no longer than that. Errors: `what` with the driver's code;
 /// DEVICE_LOST when the time is over: the device is suspect from then on.

@@ -15,6 +15,7 @@ namespace {
 
 // Of cl_khr_device_uuid and cl_khr_pci_bus_info; older headers lack them.
 constexpr cl_device_info kDeviceUuid = 0x106A, kDevicePciBusInfo = 0x410F;
+constexpr cl_device_info kDeviceIlVersion = 0x105B;  // the same number in OpenCL 2.1 and in cl_khr_il_program
 
 std::string platform_text(const Functions& cl, cl_platform_id platform, cl_platform_info what) {
   std::size_t size = 0;
@@ -73,6 +74,7 @@ DeviceFacts facts_of(const Functions& cl, cl_platform_id platform, cl_device_id 
   facts.version = device_text(cl, device, CL_DEVICE_VERSION);
   facts.driver = device_text(cl, device, CL_DRIVER_VERSION);
   facts.extensions = device_text(cl, device, CL_DEVICE_EXTENSIONS);
+  facts.intermediate = device_text(cl, device, kDeviceIlVersion);
   if (facts.has("cl_khr_device_uuid")) facts.uuid = uuid_of(cl, device);
   if (facts.has("cl_khr_pci_bus_info")) facts.pci = pci_of(cl, device);
   facts.type = device_number<cl_device_type>(cl, device, CL_DEVICE_TYPE);

@@ -43,6 +43,7 @@ std::unique_ptr<Functions> load(const std::string& library) {
 #undef CRUCIBLE_OPENCL_FIND
 #define CRUCIBLE_OPENCL_FIND_OPTIONAL(name) functions->name = reinterpret_cast<decltype(functions->name)>(dlsym(handle, #name));
   CRUCIBLE_OPENCL_OPTIONAL_FUNCTIONS(CRUCIBLE_OPENCL_FIND_OPTIONAL)
+  CRUCIBLE_OPENCL_SPIRV_FUNCTIONS(CRUCIBLE_OPENCL_FIND_OPTIONAL)
 #undef CRUCIBLE_OPENCL_FIND_OPTIONAL
   if (!missing.empty()) {
     throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE,

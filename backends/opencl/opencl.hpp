@@ -31,10 +31,14 @@ namespace crucible_opencl {
   X(clSVMAlloc) X(clSVMFree) X(clSetKernelArgSVMPointer) X(clSetKernelExecInfo) X(clEnqueueSVMMemcpy)            \
   X(clEnqueueSVMMemFill)
 
+// Of OpenCL 2.1: programs in SPIR-V.
+#define CRUCIBLE_OPENCL_SPIRV_FUNCTIONS(X) X(clCreateProgramWithIL)
+
 struct Functions {
 #define CRUCIBLE_OPENCL_MEMBER(name) decltype(&::name) name = nullptr;
   CRUCIBLE_OPENCL_FUNCTIONS(CRUCIBLE_OPENCL_MEMBER)
   CRUCIBLE_OPENCL_OPTIONAL_FUNCTIONS(CRUCIBLE_OPENCL_MEMBER)  // null: not there
+  CRUCIBLE_OPENCL_SPIRV_FUNCTIONS(CRUCIBLE_OPENCL_MEMBER)     // null: not there
 #undef CRUCIBLE_OPENCL_MEMBER
 };
 

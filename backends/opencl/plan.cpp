@@ -34,6 +34,10 @@ void set_argument(const crucible_device& device, cl_kernel kernel, std::uint32_t
         "clSetKernelArg " + std::to_string(index));
 }
 
+void set_scalar(const crucible_device& device, cl_kernel kernel, std::uint32_t index, const ScalarArgument& argument) {
+  check(device.cl->clSetKernelArg(kernel, index, argument.parameter.size(), &argument.bits), "clSetKernelArg " + std::to_string(index));
+}
+
 /// How many work-items in all and together, and how many items of the grid each does (chunks only).
 std::int64_t choose_sizes(const crucible_device& device, const crucible_op& op, PlanOp& result) {
   if (device.mapping == Mapping::kChunks) {
@@ -144,7 +148,6 @@ void read_launch(crucible_plan& plan, std::uint32_t index, const crucible_op& op
   for (std::uint32_t i = 0; i < op.scalar_count; ++i) {
     const crucible_scalar& scalar = op.scalars[i];
     result.scalars.push_back(std::bit_cast<double>(scalar.f64_bits));
-    set_argument(device, object, argument++, result.scalars.back());
     if (scalar.slot == CRUCIBLE_SLOT_NONE) continue;
     if (scalar.slot >= plan.slot_count) {
       invalid(index, "slot " + std::to_string(scalar.slot) + " of " + std::to_string(plan.slot_count));
@@ -152,10 +155,14 @@ void read_launch(crucible_plan& plan, std::uint32_t index, const crucible_op& op
     plan.slot_uses.push_back({scalar.slot, index, i});
     result.has_slots = true;
   }
+  for (const spirv::Parameter& parameter : kernel.scalars) {
+    result.arguments.push_back({parameter, spirv::scalar_bits(parameter, result.scalars[parameter.index])});
+    set_scalar(device, object, argument++, result.arguments.back());
+  }
   const std::int64_t chunk = op.grid == 0 ? 0 : choose_sizes(device, op, result);
   set_argument(device, object, argument++, cl_long{0});
   set_argument(device, object, argument++, cl_long{op.grid});
-  set_argument(device, object, argument++, cl_long{chunk});
+  if (kernel.takes_chunk) set_argument(device, object, argument++, cl_long{chunk});
 }
 
 /// The first `count` buffers hold `size` bytes each.
@@ -197,7 +204,7 @@ void read_op(crucible_plan& plan, std::uint32_t index, const crucible_op& op) {
 /// The kernel object gets the present scalars. A command buffer's launches are changed without it.
 void refresh(const crucible_device& device, PlanOp& op) {
   if (!op.is_stale) return;
-  for (std::uint32_t i = 0; i < op.scalars.size(); ++i) set_argument(device, op.kernel.get(), op.first_scalar + i, op.scalars[i]);
+  for (std::uint32_t i = 0; i < op.arguments.size(); ++i) set_scalar(device, op.kernel.get(), op.first_scalar + i, op.arguments[i]);
   op.is_stale = false;
 }
 
@@ -311,8 +318,13 @@ crucible_status set_slots(crucible_plan* plan, const double* values, std::uint32
       if (std::bit_cast<std::uint64_t>(scalar) == std::bit_cast<std::uint64_t>(values[use.slot])) continue;
       scalar = values[use.slot];
       if (is_empty(op)) continue;
-      op.is_stale = true;  // until it is enqueued or recorded again
-      changes.push_back({op.command, op.first_scalar + use.scalar, sizeof(scalar), &scalar});
+      for (std::uint32_t i = 0; i < op.arguments.size(); ++i) {
+        auto& [parameter, bits] = op.arguments[i];
+        if (parameter.index != use.scalar || bits == spirv::scalar_bits(parameter, scalar)) continue;
+        bits = spirv::scalar_bits(parameter, scalar);
+        op.is_stale = true;  // until it is enqueued or recorded again
+        changes.push_back({op.command, op.first_scalar + i, parameter.size(), &bits});
+      }
     }
     if (!changes.empty() && plan->buffer) patch(*plan, changes);
   });

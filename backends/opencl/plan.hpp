@@ -12,6 +12,11 @@
 
 namespace crucible_opencl {
 
+struct ScalarArgument {
+  crucible::spirv::Parameter parameter;
+  std::uint64_t bits = 0;  // of the present value
+};
+
 struct PlanOp {
   std::uint32_t kind = 0;
   KernelObject kernel;                          // LAUNCH; none for an empty grid
@@ -22,6 +27,7 @@ struct PlanOp {
   std::uint64_t size = 0;                       // COPY, FILL: bytes
   std::uint8_t pattern = 0;                     // FILL
   std::vector<double> scalars;                  // LAUNCH: their present values
+  std::vector<ScalarArgument> arguments;        // LAUNCH: from first_scalar on
   bool has_slots = false;                       // LAUNCH
   bool is_stale = false;                        // LAUNCH: the kernel object has older scalars than these
   MutableCommand command = nullptr;             // LAUNCH with slots, recorded where slots are patched

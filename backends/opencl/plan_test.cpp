@@ -99,8 +99,11 @@ std::string library_of(const std::string& driver) {
   return intel == nullptr ? "" : intel;
 }
 
-Result<std::shared_ptr<Device>> try_open(const std::string& driver, const std::string& plans, const std::string& memory) {
-  const Options options = {{"library", library_of(driver)}, {"plans", plans}, {"memory", memory}, {"cache_dir", "/dev/null"}};
+/// `language`: c, spirv, or "spirv_items": with the mapping of other devices than processors.
+Result<std::shared_ptr<Device>> try_open(const std::string& driver, const std::string& plans, const std::string& memory, const std::string& language = "auto") {
+  const bool by_items = language == "spirv_items";
+  const Options options = {{"library", library_of(driver)}, {"plans", plans}, {"memory", memory}, {"language", by_items ? "spirv" : language},
+                           {"mapping", by_items ? "items" : "auto"}, {"cache_dir", "/dev/null"}};
   Result<std::shared_ptr<Backend>> backend = Backend::load(take(find_backend("opencl")), options);
   if (!backend) return backend.error();
   return (*backend)->open("");
@@ -112,15 +115,15 @@ std::map<std::string, std::string> told_by(const Device& device) {
   return told;
 }
 
-class OpenClPlan : public ::testing::TestWithParam<std::tuple<std::string, std::string, std::string>> {
+class OpenClPlan : public ::testing::TestWithParam<std::tuple<std::string, std::string, std::string, std::string>> {
  protected:
   static constexpr std::uint32_t kMany = 100;         // buffers of the second kernel: more than PoCL takes arguments
   static constexpr std::uint64_t kCount = 1000, kBytes = kCount * sizeof(float), kOdd = sizeof(float);
 
   void SetUp() override {
-    const auto& [driver, plans, memory] = GetParam();
+    const auto& [driver, plans, memory, language] = GetParam();
     if (library_of(driver).empty()) GTEST_SKIP() << "CRUCIBLE_INTEL_OPENCL does not name Intel's OpenCL driver (ci/test sets it)";
-    auto opened = try_open(driver, plans, memory);
+    auto opened = try_open(driver, plans, memory, language);
     if (!opened) GTEST_SKIP() << opened.error().message;
     device_ = *opened;
     arena_ = std::make_unique<Buffer>(take(Buffer::allocate(device_, 8 * (kBytes + 64), 4096)));
@@ -165,7 +168,8 @@ class OpenClPlan : public ::testing::TestWithParam<std::tuple<std::string, std::
 
 /// Row 1 = row 0 * slot 0; row 2 = a copy of row 1; row 3 = 98 times row 2 and once row 0, times slot 1; row 4 = a byte.
 TEST_P(OpenClPlan, OpsAreDoneInTheirOrderWithThePresentSlots) {
-  const auto& [driver, plans, memory] = GetParam();
+  const auto& [driver, plans, memory, language] = GetParam();
+  EXPECT_EQ(told_by(*device_)["dialect"], language == "auto" ? "opencl" : "spirv");
   compile({scaled("one", 2), scaled("many", kMany)});
   const auto place = [&](std::uint64_t number) { return arena_->address() + at(number); };
   const std::vector<std::uint64_t> first = {place(1), place(0)}, copied = {place(2), place(1)}, filled = {place(4)};
@@ -249,8 +253,12 @@ TEST_P(OpenClPlan, AddressesMayBeAnywhereInABuffer) {
 
 INSTANTIATE_TEST_SUITE_P(, OpenClPlan,
                          ::testing::Combine(::testing::Values("loader", "intel"), ::testing::Values("auto", "queue", "command_buffer"),
-                                            ::testing::Values("auto", "buffers", "usm", "svm")),
+                                            ::testing::Values("auto", "buffers", "usm", "svm"), ::testing::Values("auto")),
                          [](const auto& info) { return std::get<0>(info.param) + "_" + std::get<1>(info.param) + "_" + std::get<2>(info.param); });
+INSTANTIATE_TEST_SUITE_P(Spirv, OpenClPlan,
+                         ::testing::Combine(::testing::Values("intel"), ::testing::Values("queue", "command_buffer"), ::testing::Values("buffers", "usm", "svm"),
+                                            ::testing::Values("spirv", "spirv_items")),
+                         [](const auto& info) { return std::get<1>(info.param) + "_" + std::get<2>(info.param) + "_" + std::get<3>(info.param); });
 
 TEST(OpenClWays, IntelsDriverHasThemAllAndPatchesSlots) {
   if (library_of("intel").empty()) GTEST_SKIP() << "CRUCIBLE_INTEL_OPENCL does not name Intel's OpenCL driver (ci/test sets it)";
@@ -275,6 +283,10 @@ TEST(OpenClWays, WhatADriverHasNotIsRefusedWithTheReason) {
   ASSERT_FALSE(opened);
   EXPECT_THAT(opened.error().message, HasSubstr("memory = usm cannot be had on opencl:0"));
   EXPECT_THAT(opened.error().message, HasSubstr("the driver has no cl_intel_unified_shared_memory; set memory to auto"));
+  const auto spirv = try_open("loader", "auto", "auto", "spirv");
+  ASSERT_FALSE(spirv);
+  EXPECT_THAT(spirv.error().message, HasSubstr("language = spirv cannot be had on opencl:0"));
+  EXPECT_THAT(spirv.error().message, HasSubstr("set language to c"));
 }
 
 }  // namespace

@@ -52,16 +52,27 @@ Program load(const crucible_device& device, const std::string& bytes, const std:
   return code == CL_SUCCESS ? std::move(program) : Program();
 }
 
-Program compile(const crucible_device& device, const std::string& text, const std::string& flags, std::string& log) {
+Program create(const crucible_device& device, const std::string& given) {
   const Functions& cl = *device.cl;
-  const char* source = text.c_str();
-  const std::size_t size = text.size();
+  const char* source = given.c_str();
+  const std::size_t size = given.size();
   cl_int code = CL_SUCCESS;
+  if (device.language == Language::kSpirv) {
+    Program program(cl, device.create_spirv(device.context.get(), source, size, &code));
+    check(code, "compile: clCreateProgramWithIL");
+    return program;
+  }
   Program program(cl, cl.clCreateProgramWithSource(device.context.get(), 1, &source, &size, &code));
   check(code, "compile: clCreateProgramWithSource");
-  code = cl.clBuildProgram(program.get(), 1, &device.facts.device, flags.c_str(), nullptr, nullptr);
+  return program;
+}
+
+Program compile(const crucible_device& device, const std::string& given, const std::string& flags, std::string& log) {
+  const Functions& cl = *device.cl;
+  Program program = create(device, given);
+  cl_int code = cl.clBuildProgram(program.get(), 1, &device.facts.device, flags.c_str(), nullptr, nullptr);
   if (code != CL_SUCCESS && !device.facts.rounds_division)  // perhaps it does not take what it does not promise
-    code = cl.clBuildProgram(program.get(), 1, &device.facts.device, kLanguage, nullptr, nullptr);
+    code = cl.clBuildProgram(program.get(), 1, &device.facts.device, device.language == Language::kC ? kLanguage : "", nullptr, nullptr);
   log = build_log(device, program.get());
   if (code == CL_SUCCESS) return program;
   if (code != CL_BUILD_PROGRAM_FAILURE) check(code, "compile: clBuildProgram with " + flags);
@@ -76,17 +87,18 @@ bool driver_has_cache(const DeviceFacts& facts) { return facts.version.find("PoC
 
 }  // namespace
 
-std::string build_flags() {
+std::string build_flags(Language language) {
   // Nothing that fuses, reorders or flushes: every -cl-fast flag is left out on purpose.
-  return std::string(kLanguage) + " -cl-fp32-correctly-rounded-divide-sqrt";
+  constexpr std::string_view kRounding = "-cl-fp32-correctly-rounded-divide-sqrt";
+  return language == Language::kC ? std::string(kLanguage) + " " + std::string(kRounding) : std::string(kRounding);
 }
 
-Built build_program(const crucible_device& device, const std::string& text) {
+Built build_program(const crucible_device& device, const std::string& code) {
   const DeviceFacts& facts = device.facts;
-  const std::string flags = build_flags();
+  const std::string flags = build_flags(device.language);
   const sdk::BinaryCache cache("opencl", driver_has_cache(facts) ? sdk::BinaryCache::off() : device.cache_dir);
   const std::string key = facts.platform_name + "\n" + facts.name + "\n" + facts.version + "\n" + facts.driver + "\n" +
-                          flags + "\n" + text;
+                          flags + "\n" + code;
   Built built;
   if (const std::string bytes = cache.find(key); !bytes.empty()) {
     built.program = load(device, bytes, flags);
@@ -95,7 +107,7 @@ Built build_program(const crucible_device& device, const std::string& text) {
     if (built.from_cache) return built;
     sdk::log(sdk::LogLevel::kWarning, "compile", "the driver of " + facts.id + " does not take a program that it compiled before; it is compiled again");
   }
-  built.program = compile(device, text, flags, built.log);
+  built.program = compile(device, code, flags, built.log);
   if (!cache.usable()) return built;
   const std::string bytes = binary_of(device, built.program.get());
   built.binary_bytes = bytes.size();

@@ -1,4 +1,4 @@
-// From text to a program that is ready to run: compiled, or taken from the folder of those that were.
+// From text or SPIR-V to a program that is ready to run: compiled, or taken from the folder of those that were.
 #pragma once
 
 #include <string>
@@ -15,11 +15,11 @@ struct Built {
   bool from_cache = false;
 };
 
-/// Compiles for the device. Threads: any. Errors: INTERNAL with the compiler's own words.
-Built build_program(const crucible_device& device, const std::string& text);
+/// Compiles `code`, a text or the bytes of a module in the device's language. Threads: any. Errors: INTERNAL with the compiler's own words.
+Built build_program(const crucible_device& device, const std::string& code);
 
 /// The flags that it is compiled with; where a device promises no correctly rounded division and its compiler refuses
 /// them, it is compiled without that one.
-std::string build_flags();
+std::string build_flags(Language language);
 
 }  // namespace crucible_opencl

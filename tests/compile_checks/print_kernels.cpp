@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "backends/amd/clang.hpp"
-#include "backends/intel/emit_kernel.hpp"
+#include "plugins/spirv/emit_kernel.hpp"
 #include "backends/nvidia/nvrtc.hpp"
 #include "core/graph/program.hpp"
 #include "core/kernel/schedule.hpp"
@@ -88,10 +88,10 @@ ordered_json batches_of(const Kernels& kernels, const Vendor& vendor) {
 
 /// A module each, so that a word of the validator is about one kernel.
 ordered_json modules_of(const Kernels& kernels) {
-  const crucible_intel::PreludeText prelude(kernel::math_prelude());
+  const crucible::spirv::PreludeText prelude(kernel::math_prelude());
   ordered_json all = ordered_json::array();
   for (const auto& [name, found] : kernels) {
-    crucible_intel::KernelModule module(prelude);
+    crucible::spirv::KernelModule module(prelude);
     (void)module.add(sdk::read_kernel(found.kernel.ir.data(), found.kernel.ir.size()), name);
     all.push_back({{"names", {name}}, {"words", module.words()}});
   }

@@ -166,6 +166,18 @@ class OpenCl(Folder):
                 devices.add(first["device"])
         self.assertEqual(len(devices), len(drivers), devices)
 
+    def test_spirv_has_the_bits_of_opencl_c(self):
+        library = os.environ.get("CRUCIBLE_INTEL_OPENCL")
+        if not library:
+            self.skipTest("CRUCIBLE_INTEL_OPENCL names no driver; ci/test installs one")
+        driver = ["--set", f"backend.opencl.library={library}", "--numerics", "strict"]
+        by_text = self.replay(*driver)
+        for memory in ("buffers", "usm"):
+            with self.subTest(memory):
+                by_module = self.replay(*driver, "--set", "backend.opencl.language=spirv", "--set", f"backend.opencl.memory={memory}")
+                self.assertIs(by_module["verified"], True)
+                self.assertEqual(by_module["result_sha256"], by_text["result_sha256"])
+
     def test_intels_driver_passes_the_kit(self):
         """PoCL's run is a test of its own, OpenCl.Conformance."""
         library = os.environ.get("CRUCIBLE_INTEL_OPENCL")

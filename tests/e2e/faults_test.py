@@ -228,7 +228,7 @@ class Rerouted(Devices):
             with self.subTest(plugin):
                 more = ["--numerics", "strict", "--set", "fallback_devices=cpu"]
                 rule, plain = self.lost_in_iteration(plugin, 1, *more)
-                done = self.replay(plugin, "--verify", "--json", "--fallback", "allow", *more, rules=rule.replace("lost", "hang"), sets=["timeout_s=30"])
+                done = self.replay(plugin, "--verify", "--json", "--fallback", "allow", *more, rules=rule.replace("lost", "hang"), sets=["timeout_s=5"])
                 document = self.check(plugin, done, plain, 1, "cpu:0")
                 self.assertIn("suspect", document["lost"][0]["reason"])
                 self.assertEqual(document["result_sha256"], plain["result_sha256"])
@@ -248,7 +248,7 @@ class Rerouted(Devices):
         """Beside the lost device there are emulated ones of other plugins: configured, never named."""
         plugin = next(iter(self.options))
         others = [word for other, options in self.options.items() if other != plugin for word in options[2:]]
-        rule, plain = self.lost_in_iteration(plugin, 1)
+        rule, _ = self.lost_in_iteration(plugin, 2)  # the last one: the rule is every emulated driver's, and the next one is not to come so far
         document = self.document(self.replay(plugin, "--verify", "--json", "--fallback", "allow", *others, rules=rule))
         self.assertNotIn("emulated", document["device"])
         passed = {row["device"]: row["reason"] for row in document["receipt"]["passed_over"]}

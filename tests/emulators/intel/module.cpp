@@ -2,7 +2,7 @@
 // would sum floats in another order than a device does. A "native" binary is the SPIR-V behind a word of ours.
 #include <cstring>
 
-#include "backends/intel/ordered_loops.hpp"
+#include "plugins/spirv/ordered_loops.hpp"
 #include "tests/emulators/intel/machine.hpp"
 
 using namespace crucible::emulator;
@@ -18,8 +18,8 @@ std::string name_at(const std::uint32_t* words, std::size_t count) {
 }
 
 /// The kernels of a module and what they take.
-std::map<std::string, std::vector<KernelParameter>> kernels_of(const crucible_intel::Words& words) {
-  using crucible_intel::Op;
+std::map<std::string, std::vector<KernelParameter>> kernels_of(const crucible::spirv::Words& words) {
+  using crucible::spirv::Op;
   std::map<std::uint32_t, std::string> entries;
   std::map<std::uint32_t, KernelParameter> types;
   std::map<std::string, std::vector<KernelParameter>> kernels;
@@ -82,12 +82,12 @@ Result zeModuleCreate(Context, Device, const ModuleDesc* description, Module* mo
     bytes.remove_prefix(kNativeMark.size());
   }
   if (bytes.size() < 20 || bytes.size() % 4 != 0) return Result::kModuleBuildFailure;
-  crucible_intel::Words words(bytes.size() / 4);
+  crucible::spirv::Words words(bytes.size() / 4);
   std::memcpy(words.data(), bytes.data(), bytes.size());
   auto made = std::make_unique<ModuleObject>();
   made->spirv = bytes;
   made->kernels = kernels_of(words);
-  words = crucible_intel::with_ordered_loops(words);
+  words = crucible::spirv::with_ordered_loops(words);
   Machine& cl = *machine();
   const std::lock_guard lock(cl.mutex);
   cl_int code = CL_SUCCESS;

@@ -44,11 +44,30 @@ cl_int fault_at(Site site, std::string_view name = "") {
     case Action::kSlow:
       std::this_thread::sleep_for(wait);
       return CL_SUCCESS;
-    case Action::kTrap:
-    case Action::kFlip:
+    default:  // no such thing is here to go wrong
       return CL_SUCCESS;
   }
   return CL_SUCCESS;
+}
+
+bool is_hung_for_ever() { return hung_until_ns == INT64_MAX; }
+
+/// The same for what gives a queue work. What the real driver was given before is over when the device is lost or hangs: PoCL compiles a kernel when it
+/// is launched, on a thread of its own, and aborts when the process ends meanwhile. Devices that are lost in earnest have no such thread.
+cl_int fault_at_launch(cl_command_queue queue, std::string_view name) {
+  const bool was_well = !is_lost && !is_hung();
+  const cl_int code = fault_at(Site::kLaunch, name);
+  if (was_well && (is_lost || is_hung_for_ever())) target.clFinish(queue);
+  return code;
+}
+
+/// Of work that a device which hangs for ever does not do.
+cl_int never_done(cl_command_queue queue, cl_event* event) {
+  if (event == nullptr) return CL_SUCCESS;
+  cl_context context = nullptr;
+  cl_int code = target.clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof(context), &context, nullptr);
+  if (code == CL_SUCCESS) *event = target.clCreateUserEvent(context, &code);
+  return code;
 }
 
 std::string name_of(cl_kernel kernel) {
@@ -113,7 +132,8 @@ cl_int CL_API_CALL build_info(cl_program program, cl_device_id device, cl_progra
 
 cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const std::size_t* offset, const std::size_t* global,
                           const std::size_t* local, cl_uint count, const cl_event* waits, cl_event* event) {
-  if (const cl_int code = fault_at(Site::kLaunch, name_of(kernel))) return code;
+  if (const cl_int code = fault_at_launch(queue, name_of(kernel))) return code;
+  if (is_hung_for_ever()) return never_done(queue, event);
   return target.clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local, count, waits, event);
 }
 
@@ -148,7 +168,8 @@ std::atomic<EnqueueCommands> real_commands = nullptr;
 
 /// Of cl_khr_command_buffer, whose functions no dispatch table has.
 cl_int CL_API_CALL enqueue_commands(cl_uint queue_count, cl_command_queue* queues, void* commands, cl_uint count, const cl_event* waits, cl_event* event) {
-  if (const cl_int code = fault_at(Site::kLaunch, "commands")) return code;
+  if (const cl_int code = fault_at_launch(queues[0], "commands")) return code;
+  if (is_hung_for_ever()) return never_done(queues[0], event);
   return real_commands.load()(queue_count, queues, commands, count, waits, event);
 }
 

@@ -1,5 +1,5 @@
 // The prelude as SPIR-V: every function of it is known and valid, and on a device each has the bits that the host's C compiler gives it.
-#include "backends/intel/prelude_functions.hpp"
+#include "plugins/spirv/prelude_functions.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -10,12 +10,12 @@
 #include <limits>
 #include <random>
 
-#include "backends/intel/testing.hpp"
+#include "plugins/spirv/testing.hpp"
 #include "core/kernel/native_math.hpp"
 #include "core/kernel/schedule.hpp"
 #include "plugins/sdk/error.hpp"
 
-namespace crucible_intel {
+namespace crucible::spirv {
 namespace {
 
 using namespace crucible;
@@ -251,4 +251,4 @@ TEST(SpirvPrelude, ConversionsHaveTheHostsBits) {
 }
 
 }  // namespace
-}  // namespace crucible_intel
+}  // namespace crucible::spirv

@@ -1,10 +1,10 @@
 // Types, memory and conversions of kernels in SPIR-V: see kernel_writer.hpp.
 #include <limits>
 
-#include "backends/intel/kernel_writer.hpp"
+#include "plugins/spirv/kernel_writer.hpp"
 #include "plugins/sdk/error.hpp"
 
-namespace crucible_intel {
+namespace crucible::spirv {
 
 using sdk::Type;
 
@@ -128,4 +128,4 @@ Id KernelWriter::convert(Id value, Type from, Type to) {
   return writer_->value(Op::kFConvert, value_type(module_, to), {value});
 }
 
-}  // namespace crucible_intel
+}  // namespace crucible::spirv

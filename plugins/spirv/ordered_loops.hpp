@@ -2,12 +2,12 @@
 // floats, in another order, although SPIR-V without fast-math flags forbids it and has no word against it (OpenCL C has a pragma).
 #pragma once
 
-#include "backends/intel/spirv_module.hpp"
+#include "plugins/spirv/spirv_module.hpp"
 
-namespace crucible_intel {
+namespace crucible::spirv {
 
 /// The module with a volatile read of a variable of its own in the head of each loop: no compiler makes vectors of such loops. Graphics
 /// processors run items side by side and keep loops as they are, so they get modules without it. `module` is a valid one.
 Words with_ordered_loops(const Words& module);
 
-}  // namespace crucible_intel
+}  // namespace crucible::spirv

@@ -5,13 +5,13 @@
 #include <cstdlib>
 #include <map>
 
-#include "backends/intel/ordered_loops.hpp"
-#include "backends/intel/testing.hpp"
+#include "plugins/spirv/ordered_loops.hpp"
+#include "plugins/spirv/testing.hpp"
 #include "core/graph/random_program.hpp"
 #include "core/kernel/run_schedule.hpp"
 #include "core/kernel/schedule.hpp"
 
-namespace crucible_intel {
+namespace crucible::spirv {
 namespace {
 
 using namespace crucible;
@@ -86,4 +86,4 @@ TEST(SpirvProgram, UnfusedStrictBitsAreTheInterpreters) { compare(kernel::Numeri
 TEST(SpirvProgram, FastBitsAreTheInterpretersToo) { compare(kernel::Numerics::kFast, true, 900, seeds(6)); }
 
 }  // namespace
-}  // namespace crucible_intel
+}  // namespace crucible::spirv

@@ -1,5 +1,5 @@
 // C's conversions and operators as instructions: see c_values.hpp.
-#include "backends/intel/c_values.hpp"
+#include "plugins/spirv/c_values.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -7,7 +7,7 @@
 
 #include "plugins/sdk/error.hpp"
 
-namespace crucible_intel {
+namespace crucible::spirv {
 
 using namespace crucible;
 
@@ -245,4 +245,4 @@ CValue CValues::choose(const CValue& condition, const CValue& left, const CValue
   return of(type, writer_.value(Op::kSelect, type_id(type), {truth(condition), id(a), id(b)}));
 }
 
-}  // namespace crucible_intel
+}  // namespace crucible::spirv

@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace crucible_intel {
+namespace crucible::spirv {
 
 using Id = std::uint32_t;
 using Words = std::vector<std::uint32_t>;
@@ -154,6 +154,8 @@ class SpirvModule {
   void decorate_parameter(Id parameter, ParameterAttribute attribute);
   /// The function may be started under this name; floating-point contraction is off in it and in what it calls.
   void add_entry_point(Id function, std::string_view name, const Words& built_ins);
+  /// Its groups are single work-items.
+  void be_alone_in_group(Id function);
   /// A whole function, from OpFunction to OpFunctionEnd.
   void append_function(const Words& words) { functions_.insert(functions_.end(), words.begin(), words.end()); }
 
@@ -210,4 +212,4 @@ class FunctionWriter {
   Words parameters_, head_, variables_, body_;
 };
 
-}  // namespace crucible_intel
+}  // namespace crucible::spirv

@@ -1,8 +1,8 @@
 // Kernels of the kernel IR (docs/kernel-ir.md) as SPIR-V, written instruction by instruction: no compiler, no text in between.
 //
 // A kernel becomes an entry point that any number of work-items may be started on: each begins at `begin` plus its number and goes on by the
-// number of all. Buffers are arguments, pointers to global memory; a kernel with more of them than a device takes gets their addresses in a
-// table. Scalars come in the types that the kernel computes with, converted on the host, so that f64 is asked for only where it is used.
+// number of all, or does a chunk of neighbours (Form). Buffers are arguments, pointers to global memory; a kernel with more of them than a
+// device takes gets their addresses in a table. Scalars come in the types that the kernel computes with, converted on the host, so that f64 is asked for only where it is used.
 //
 // What a driver must promise for strict numerics: add, multiply, fma and conversions rounded to nearest even; f32 division and sqrt correctly
 // rounded (SPIR-V has no word for it: drivers take the build option -cl-fp32-correctly-rounded-divide-sqrt); subnormals
@@ -14,18 +14,21 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/intel/prelude_functions.hpp"
-#include "backends/intel/spirv_module.hpp"
+#include "plugins/spirv/prelude_functions.hpp"
+#include "plugins/spirv/spirv_module.hpp"
 #include "plugins/sdk/kernel_ir.hpp"
 
-namespace crucible_intel {
+namespace crucible::spirv {
 
 enum class ParameterKind : std::uint8_t {
-  kBuffer,  // a pointer to buffer `index`
-  kTable,   // a pointer to the addresses of all buffers, u64 each
+  kBuffer,  // a pointer to buffer `index`, or with kOffset behind it to the memory that it lies in
+  kOffset,  // where it begins there, in bytes: i64
+  kMemory,  // a pointer to memory `index` of those that the table numbers
+  kTable,   // a pointer to the addresses of all buffers, or to their memories and offsets in turn; u64 each
   kScalar,  // scalar `index` as `type`: f32, f64 or i64
   kBegin,   // i64
   kEnd,     // i64
+  kChunk,   // i64: the items of one work-item
 };
 
 struct Parameter {
@@ -41,8 +44,15 @@ struct Parameter {
 /// The bits of a scalar's argument; the low 32 of them for f32.
 std::uint64_t scalar_bits(const Parameter& parameter, double value);
 
-/// How a kernel gets its buffers.
-enum class Buffers : std::uint8_t { kArguments, kTable };
+/// How a kernel gets its buffers: kOffsets and kMemoryTable where a driver hands over memories (cl_mem) and no addresses.
+enum class Buffers : std::uint8_t { kArguments, kOffsets, kTable, kMemoryTable };
+inline constexpr std::uint32_t kTableMemories = 8;
+
+/// How a kernel gets its buffers and its items.
+struct Form {
+  Buffers buffers = Buffers::kArguments;
+  bool by_chunks = false;  // a work-item, alone in its group, does `chunk` neighbours: processors, whose work-items are loops
+};
 
 /// One module with any number of kernels, which share the functions that they call.
 class KernelModule {
@@ -53,7 +63,7 @@ class KernelModule {
   /// Writes a kernel that read_kernel() took, and returns its parameters in order. Names are unique in a module. Threads: one at a time.
   /// Errors: Failure INCOMPATIBLE for a prelude without a function that it calls, UNSUPPORTED for operations that have no meaning
   /// (arithmetic of bools, a scalar as f16).
-  std::vector<Parameter> add(const crucible::sdk::Kernel& kernel, std::string_view name, Buffers buffers = Buffers::kArguments);
+  std::vector<Parameter> add(const crucible::sdk::Kernel& kernel, std::string_view name, Form form = {});
 
   /// The module's binary form.
   Words words() const { return module_.words(); }
@@ -63,4 +73,4 @@ class KernelModule {
   PreludeFunctions functions_;
 };
 
-}  // namespace crucible_intel
+}  // namespace crucible::spirv

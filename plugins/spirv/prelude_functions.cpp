@@ -2,16 +2,16 @@
 //
 // A function without branches and loops needs no variables: a name is the value that it got last. In one with them every name is a variable of
 // the function, which any driver's compiler turns into registers.
-#include "backends/intel/prelude_functions.hpp"
+#include "plugins/spirv/prelude_functions.hpp"
 
 #include <algorithm>
 #include <iterator>
 #include <map>
 #include <string>
 
-#include "backends/intel/c_values.hpp"
+#include "plugins/spirv/c_values.hpp"
 
-namespace crucible_intel {
+namespace crucible::spirv {
 namespace {
 
 using Kind = CType::Kind;
@@ -448,4 +448,4 @@ Id PreludeFunctions::get(std::string_view name) {
   return id;
 }
 
-}  // namespace crucible_intel
+}  // namespace crucible::spirv

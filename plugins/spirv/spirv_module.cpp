@@ -1,16 +1,16 @@
 // The binary form of SPIR-V: see spirv_module.hpp.
-#include "backends/intel/spirv_module.hpp"
+#include "plugins/spirv/spirv_module.hpp"
 
 #include <bit>
 #include <cmath>
 #include <cstring>
 
-namespace crucible_intel {
+namespace crucible::spirv {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x07230203, kVersion = 0x00010000;
 constexpr std::uint32_t kPhysical64 = 2, kOpenCl = 2, kModelKernel = 6;
-constexpr std::uint32_t kContractionOff = 31;                      // execution mode
+constexpr std::uint32_t kLocalSize = 17, kContractionOff = 31;     // execution modes
 constexpr std::uint32_t kDecorationBuiltIn = 11, kDecorationConstant = 22, kDecorationParameter = 38;
 constexpr std::uint32_t kInline = 1;  // function control
 
@@ -143,6 +143,8 @@ void SpirvModule::add_entry_point(Id function, std::string_view name, const Word
   append(modes_, Op::kExecutionMode, {function, kContractionOff});
 }
 
+void SpirvModule::be_alone_in_group(Id function) { append(modes_, Op::kExecutionMode, {function, kLocalSize, 1, 1, 1}); }
+
 Words SpirvModule::words() const {
   Words all = {kMagic, kVersion, 0, next_, 0};
   for (const Capability capability : capabilities_) append(all, Op::kCapability, {static_cast<std::uint32_t>(capability)});
@@ -216,4 +218,4 @@ void FunctionWriter::finish() {
   module_.append_function(all);
 }
 
-}  // namespace crucible_intel
+}  // namespace crucible::spirv

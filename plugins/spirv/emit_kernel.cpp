@@ -1,14 +1,14 @@
 // Statements of kernels as SPIR-V, with structured control flow: see emit_kernel.hpp.
-#include "backends/intel/emit_kernel.hpp"
+#include "plugins/spirv/emit_kernel.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <functional>
 
-#include "backends/intel/kernel_writer.hpp"
+#include "plugins/spirv/kernel_writer.hpp"
 #include "plugins/sdk/error.hpp"
 
-namespace crucible_intel {
+namespace crucible::spirv {
 
 using sdk::Type;
 
@@ -27,32 +27,16 @@ std::uint64_t scalar_bits(const Parameter& parameter, double value) {
   return static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
 }
 
-std::vector<Parameter> KernelModule::add(const sdk::Kernel& kernel, std::string_view name, Buffers buffers) {
-  return KernelWriter(module_, functions_, kernel, name, buffers).run();
+std::vector<Parameter> KernelModule::add(const sdk::Kernel& kernel, std::string_view name, Form form) {
+  return KernelWriter(module_, functions_, kernel, name, form).run();
 }
 
-KernelWriter::KernelWriter(SpirvModule& module, PreludeFunctions& functions, const sdk::Kernel& kernel, std::string_view name, Buffers buffers)
-    : module_(module), functions_(functions), kernel_(kernel), name_(name), buffers_kind_(buffers), variables_(kernel.variables.size()),
+KernelWriter::KernelWriter(SpirvModule& module, PreludeFunctions& functions, const sdk::Kernel& kernel, std::string_view name, Form form)
+    : module_(module), functions_(functions), kernel_(kernel), name_(name), form_(form), variables_(kernel.variables.size()),
       known_(kernel.exprs.size()), known_in_(kernel.exprs.size()) {}
 
 std::vector<Parameter> KernelWriter::run() {
-  const auto add_parameter = [&](const Parameter& parameter, Id type) {
-    if (std::find(parameters_.begin(), parameters_.end(), parameter) != parameters_.end()) return;
-    parameters_.push_back(parameter);
-    parameter_types_.push_back(type);
-  };
-  const bool table = buffers_kind_ == Buffers::kTable;
-  if (table) add_parameter({.kind = ParameterKind::kTable}, module_.pointer_type(Storage::kCrossWorkgroup, module_.int_type(64)));
-  for (std::uint32_t i = 0; !table && i < kernel_.buffers.size(); ++i)
-    add_parameter({.kind = ParameterKind::kBuffer, .index = i}, module_.pointer_type(Storage::kCrossWorkgroup, memory_type(module_, kernel_.buffers[i].type)));
-  for (const sdk::Expr& e : kernel_.exprs) {
-    if (e.op != sdk::Op::kScalar) continue;
-    const bool is_real = e.type == Type::kF32 || e.type == Type::kF64;
-    const Type type = is_real ? e.type : Type::kI64;
-    add_parameter({.kind = ParameterKind::kScalar, .index = e.id, .type = type, .is_truth = e.type == Type::kBool}, value_type(module_, type));
-  }
-  for (const ParameterKind kind : {ParameterKind::kBegin, ParameterKind::kEnd}) add_parameter({.kind = kind}, module_.int_type(64));
-
+  add_parameters();
   writer_.emplace(module_, module_.void_type(), parameter_types_);
   take_parameters();
   for (const sdk::ArrayInfo& array : kernel_.arrays) {
@@ -65,21 +49,86 @@ std::vector<Parameter> KernelWriter::run() {
   writer_->finish();
   const Words built_ins = {module_.built_in(BuiltIn::kGlobalInvocationId), module_.built_in(BuiltIn::kGlobalSize)};
   module_.add_entry_point(writer_->id(), name_, built_ins);
+  if (form_.by_chunks) module_.be_alone_in_group(writer_->id());
   return parameters_;
+}
+
+void KernelWriter::add_parameter(const Parameter& parameter, Id type) {
+  if (std::find(parameters_.begin(), parameters_.end(), parameter) != parameters_.end()) return;
+  parameters_.push_back(parameter);
+  parameter_types_.push_back(type);
+}
+
+void KernelWriter::add_parameters() {
+  const Id i64_type = module_.int_type(64);
+  const auto bytes = [&] { return module_.pointer_type(Storage::kCrossWorkgroup, module_.int_type(8)); };
+  const auto buffers = static_cast<std::uint32_t>(kernel_.buffers.size());
+  switch (form_.buffers) {
+    case Buffers::kArguments:
+      for (std::uint32_t i = 0; i < buffers; ++i)
+        add_parameter({.kind = ParameterKind::kBuffer, .index = i}, module_.pointer_type(Storage::kCrossWorkgroup, memory_type(module_, kernel_.buffers[i].type)));
+      break;
+    case Buffers::kOffsets:
+      for (std::uint32_t i = 0; i < buffers; ++i) {
+        add_parameter({.kind = ParameterKind::kBuffer, .index = i}, bytes());
+        add_parameter({.kind = ParameterKind::kOffset, .index = i}, i64_type);
+      }
+      break;
+    case Buffers::kMemoryTable:
+      for (std::uint32_t i = 0; i < kTableMemories; ++i) add_parameter({.kind = ParameterKind::kMemory, .index = i}, bytes());
+      [[fallthrough]];
+    case Buffers::kTable:
+      add_parameter({.kind = ParameterKind::kTable}, module_.pointer_type(Storage::kCrossWorkgroup, i64_type));
+      break;
+  }
+  for (const sdk::Expr& e : kernel_.exprs) {
+    if (e.op != sdk::Op::kScalar) continue;
+    const bool is_real = e.type == Type::kF32 || e.type == Type::kF64;
+    const Type type = is_real ? e.type : Type::kI64;
+    add_parameter({.kind = ParameterKind::kScalar, .index = e.id, .type = type, .is_truth = e.type == Type::kBool}, value_type(module_, type));
+  }
+  for (const ParameterKind kind : {ParameterKind::kBegin, ParameterKind::kEnd}) add_parameter({.kind = kind}, i64_type);
+  if (form_.by_chunks) add_parameter({.kind = ParameterKind::kChunk}, i64_type);
+}
+
+Id KernelWriter::parameter_of(ParameterKind kind, std::uint32_t index) const {
+  const auto is_it = [&](const Parameter& parameter) { return parameter.kind == kind && parameter.index == index; };
+  return writer_->parameter(static_cast<std::size_t>(std::find_if(parameters_.begin(), parameters_.end(), is_it) - parameters_.begin()));
+}
+
+Id KernelWriter::place(Id memory, Id offset, Id pointer) {
+  const Id bytes = module_.pointer_type(Storage::kCrossWorkgroup, module_.int_type(8));
+  const Id at = writer_->value(Op::kInBoundsPtrAccessChain, bytes, {memory, offset});
+  return pointer == bytes ? at : writer_->value(Op::kBitcast, pointer, {at});
+}
+
+Id KernelWriter::from_table(std::size_t i) {
+  const Id u64 = module_.int_type(64);
+  const Id at = writer_->value(Op::kInBoundsPtrAccessChain, module_.pointer_type(Storage::kCrossWorkgroup, u64), {parameter_of(ParameterKind::kTable), i64(static_cast<std::int64_t>(i))});
+  return writer_->load(u64, at, 8);
 }
 
 void KernelWriter::take_parameters() {
   for (std::uint32_t i = 0; i < kernel_.buffers.size(); ++i) {
-    if (buffers_kind_ == Buffers::kTable) {
-      const Id u64 = module_.int_type(64);
-      const Id place = writer_->value(Op::kInBoundsPtrAccessChain, module_.pointer_type(Storage::kCrossWorkgroup, u64), {writer_->parameter(0), i64(i)});
-      const Id pointer = module_.pointer_type(Storage::kCrossWorkgroup, memory_type(module_, kernel_.buffers[i].type));
-      buffers_.push_back(writer_->value(Op::kConvertUToPtr, pointer, {writer_->load(u64, place, 8)}));
+    const Id pointer = module_.pointer_type(Storage::kCrossWorkgroup, memory_type(module_, kernel_.buffers[i].type));
+    if (form_.buffers == Buffers::kTable) {
+      buffers_.push_back(writer_->value(Op::kConvertUToPtr, pointer, {from_table(i)}));
       continue;
     }
-    buffers_.push_back(writer_->parameter(i));
-    if (!kernel_.buffers[i].may_alias) module_.decorate_parameter(buffers_[i], ParameterAttribute::kNoAlias);
-    if (!kernel_.buffers[i].written) module_.decorate_parameter(buffers_[i], ParameterAttribute::kNoWrite);
+    if (form_.buffers == Buffers::kMemoryTable) {
+      const Id bytes = module_.pointer_type(Storage::kCrossWorkgroup, module_.int_type(8)), number = from_table(std::size_t{2} * i);
+      Id memory = parameter_of(ParameterKind::kMemory, 0);
+      for (std::uint32_t m = 1; m < kTableMemories; ++m) {
+        const Id is_it = writer_->value(Op::kIEqual, module_.bool_type(), {number, i64(m)});
+        memory = writer_->value(Op::kSelect, bytes, {is_it, parameter_of(ParameterKind::kMemory, m), memory});
+      }
+      buffers_.push_back(place(memory, from_table(std::size_t{2} * i + 1), pointer));
+      continue;
+    }
+    const Id parameter = parameter_of(ParameterKind::kBuffer, i);
+    if (!kernel_.buffers[i].may_alias) module_.decorate_parameter(parameter, ParameterAttribute::kNoAlias);
+    if (!kernel_.buffers[i].written) module_.decorate_parameter(parameter, ParameterAttribute::kNoWrite);
+    buffers_.push_back(form_.buffers == Buffers::kOffsets ? place(parameter, parameter_of(ParameterKind::kOffset, i), pointer) : parameter);
   }
 }
 
@@ -153,10 +202,19 @@ void KernelWriter::grid(const sdk::Stmt& stmt) {
   const auto first_of = [&](BuiltIn which) {
     return writer_->value(Op::kCompositeExtract, u64, {writer_->load(vector, module_.built_in(which), 32), 0});
   };
-  const std::size_t begin = parameters_.size() - 2;
-  const Id first = add(writer_->parameter(begin), first_of(BuiltIn::kGlobalInvocationId)), step = first_of(BuiltIn::kGlobalSize);
+  const Id number = first_of(BuiltIn::kGlobalInvocationId);
+  Id first = parameter_of(ParameterKind::kBegin), end = parameter_of(ParameterKind::kEnd), step = i64(1);
+  if (form_.by_chunks) {
+    const Id chunk = parameter_of(ParameterKind::kChunk);
+    first = add(first, multiply(number, chunk));
+    const Id behind = add(first, chunk), is_less = writer_->value(Op::kSLessThan, module_.bool_type(), {behind, end});
+    end = writer_->value(Op::kSelect, u64, {is_less, behind, end});
+  } else {
+    first = add(first, number);
+    step = first_of(BuiltIn::kGlobalSize);
+  }
   Words nothing;
-  loop(first, writer_->parameter(begin + 1), step, kPlainLoop, 0, nothing, [&](Id v, Words&) {
+  loop(first, end, step, kPlainLoop, 0, nothing, [&](Id v, Words&) {
     variables_[stmt.id].value = v;
     block(stmt.body);
   });
@@ -242,4 +300,4 @@ void KernelWriter::transpose(const sdk::Transpose& copy, Id steps) {
   });
 }
 
-}  // namespace crucible_intel
+}  // namespace crucible::spirv

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "backends/intel/prelude_text.hpp"
-#include "backends/intel/spirv_module.hpp"
+#include "plugins/spirv/prelude_text.hpp"
+#include "plugins/spirv/spirv_module.hpp"
 
-namespace crucible_intel {
+namespace crucible::spirv {
 
 class PreludeFunctions {
  public:
@@ -31,4 +31,4 @@ class PreludeFunctions {
   int depth_ = 0;
 };
 
-}  // namespace crucible_intel
+}  // namespace crucible::spirv

@@ -7,11 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "backends/intel/emit_kernel.hpp"
+#include "plugins/spirv/emit_kernel.hpp"
 
-namespace crucible_intel {
-
-namespace sdk = crucible::sdk;
+namespace crucible::spirv {
 
 /// Where a value of a type lies, or what it is while it is computed with: f16 and bf16 are their bits, and a bool in memory is a byte.
 Id value_type(SpirvModule& module, sdk::Type type);
@@ -19,14 +17,20 @@ Id memory_type(SpirvModule& module, sdk::Type type);
 
 class KernelWriter {
  public:
-  KernelWriter(SpirvModule& module, PreludeFunctions& functions, const sdk::Kernel& kernel, std::string_view name, Buffers buffers);
+  KernelWriter(SpirvModule& module, PreludeFunctions& functions, const sdk::Kernel& kernel, std::string_view name, Form form);
 
   /// Writes the whole function. Once.
   std::vector<Parameter> run();
 
  private:
   // ---- emit_kernel.cpp ----
+  void add_parameters();
+  void add_parameter(const Parameter& parameter, Id type);
   void take_parameters();
+  Id parameter_of(ParameterKind kind, std::uint32_t index = 0) const;
+  /// Where buffer `index` of type `pointer` is, `offset` bytes behind `memory`.
+  Id place(Id memory, Id offset, Id pointer);
+  Id from_table(std::size_t i);
   void block(const std::vector<sdk::Stmt>& body);
   void statement(const sdk::Stmt& stmt);
   void let(const sdk::Stmt& stmt);
@@ -81,7 +85,7 @@ class KernelWriter {
   PreludeFunctions& functions_;
   const sdk::Kernel& kernel_;
   std::string name_;
-  Buffers buffers_kind_;
+  Form form_;
   std::optional<FunctionWriter> writer_;
   std::vector<Parameter> parameters_;
   Words parameter_types_;
@@ -94,4 +98,4 @@ class KernelWriter {
   Id half_bits_ = 0;
 };
 
-}  // namespace crucible_intel
+}  // namespace crucible::spirv

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "backends/intel/emit_kernel.hpp"
+#include "plugins/spirv/emit_kernel.hpp"
 
-namespace crucible_intel::testing {
+namespace crucible::spirv::testing {
 
 /// "" when spirv-val finds nothing wrong; else what it says.
 std::string validate(const Words& module);
@@ -54,4 +54,4 @@ class DeviceProgram {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace crucible_intel::testing
+}  // namespace crucible::spirv::testing

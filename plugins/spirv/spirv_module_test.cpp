@@ -1,12 +1,12 @@
 // The binary form by itself: what exists once, what is asked for only when it is used.
-#include "backends/intel/spirv_module.hpp"
+#include "plugins/spirv/spirv_module.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "backends/intel/testing.hpp"
+#include "plugins/spirv/testing.hpp"
 
-namespace crucible_intel {
+namespace crucible::spirv {
 namespace {
 
 using crucible::sdk::Type;
@@ -62,4 +62,4 @@ TEST(SpirvModule, ABrokenModuleIsRefusedByTheValidator) {
 }
 
 }  // namespace
-}  // namespace crucible_intel
+}  // namespace crucible::spirv

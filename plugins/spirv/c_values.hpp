@@ -5,10 +5,10 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/intel/prelude_text.hpp"
-#include "backends/intel/spirv_module.hpp"
+#include "plugins/spirv/prelude_text.hpp"
+#include "plugins/spirv/spirv_module.hpp"
 
-namespace crucible_intel {
+namespace crucible::spirv {
 
 struct CValue {
   CType type = kCInt;
@@ -51,4 +51,4 @@ class CValues {
   std::string_view function_;
 };
 
-}  // namespace crucible_intel
+}  // namespace crucible::spirv

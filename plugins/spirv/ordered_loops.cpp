@@ -1,9 +1,9 @@
 // Rewrites a finished module: see ordered_loops.hpp.
-#include "backends/intel/ordered_loops.hpp"
+#include "plugins/spirv/ordered_loops.hpp"
 
 #include <cstddef>
 
-namespace crucible_intel {
+namespace crucible::spirv {
 namespace {
 
 constexpr std::size_t kHeader = 5, kBound = 3;  // words of the header; the word that all ids are below
@@ -61,4 +61,4 @@ Words with_ordered_loops(const Words& module) {
   return result;
 }
 
-}  // namespace crucible_intel
+}  // namespace crucible::spirv

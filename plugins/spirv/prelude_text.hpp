@@ -5,13 +5,14 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-namespace crucible_intel {
+namespace crucible::spirv {
 
 /// A type of the prelude. An int's value is 0 or 1 where kBool stands: comparisons are that until they are computed with.
 struct CType {
@@ -87,4 +88,7 @@ class PreludeText {
   Token end_;
 };
 
-}  // namespace crucible_intel
+/// The same as PreludeText(text): the one that was read last, where it is of the same text, as it is for each call of one host. Threads: any.
+std::shared_ptr<const PreludeText> shared_prelude(const std::string& text);
+
+}  // namespace crucible::spirv

@@ -1,8 +1,8 @@
 // Expressions of kernels as instructions: see kernel_writer.hpp and the table in docs/kernel-ir.md.
-#include "backends/intel/kernel_writer.hpp"
+#include "plugins/spirv/kernel_writer.hpp"
 #include "plugins/sdk/error.hpp"
 
-namespace crucible_intel {
+namespace crucible::spirv {
 
 using sdk::Expr;
 using sdk::Type;
@@ -194,4 +194,4 @@ Id KernelWriter::extremum(const Expr& e, Type type) {
   return writer_->value(Op::kSelect, value_type(module_, type), {takes_a, a, b});
 }
 
-}  // namespace crucible_intel
+}  // namespace crucible::spirv

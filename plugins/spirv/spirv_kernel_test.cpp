@@ -6,10 +6,10 @@
 #include <cstring>
 #include <numeric>
 
-#include "backends/intel/testing.hpp"
+#include "plugins/spirv/testing.hpp"
 #include "plugins/sdk/error.hpp"
 
-namespace crucible_intel {
+namespace crucible::spirv {
 namespace {
 
 using namespace crucible;
@@ -154,10 +154,28 @@ TEST(SpirvKernel, BuffersInATableAreValid) {
   testing::OneKernel one(types);
   one.store(one.add({.op = sdk::Op::kConvert, .type = Type::kF64, .in = {one.load(1), sdk::kNoId, sdk::kNoId}}));
   KernelModule module(testing::prelude());
-  const std::vector<Parameter> parameters = module.add(one.kernel, "table", Buffers::kTable);
+  const std::vector<Parameter> parameters = module.add(one.kernel, "table", {.buffers = Buffers::kTable});
   ASSERT_EQ(parameters.size(), 3u);
   EXPECT_EQ(parameters[0].kind, ParameterKind::kTable);
   if (const std::string reason = testing::no_validator(); !reason.empty()) GTEST_SKIP() << reason;
+  EXPECT_EQ(testing::validate(module.words()), "");
+}
+
+/// Memories and offsets, as a driver needs that hands over no addresses; chunks, as processors want them.
+TEST(SpirvKernel, EveryFormIsValid) {
+  if (const std::string reason = testing::no_validator(); !reason.empty()) GTEST_SKIP() << reason;
+  const Type types[] = {Type::kF32, Type::kF16, Type::kBool, Type::kU8, Type::kF64};
+  testing::OneKernel one(types);
+  one.kernel.scalar_count = 1;
+  const std::uint32_t a = one.add({.op = sdk::Op::kConvert, .type = Type::kF64, .in = {one.load(1), sdk::kNoId, sdk::kNoId}});
+  one.store(one.add({.op = sdk::Op::kAdd, .type = Type::kF64, .in = {a, one.add({.op = sdk::Op::kScalar, .type = Type::kF64, .id = 0}), sdk::kNoId}}));
+  KernelModule module(testing::prelude());
+  const auto count_of = [&](Form form, std::string_view name) { return module.add(one.kernel, name, form).size(); };
+  EXPECT_EQ(count_of({.buffers = Buffers::kArguments, .by_chunks = true}, "chunks"), 5u + 1 + 3);
+  EXPECT_EQ(count_of({.buffers = Buffers::kOffsets}, "offsets"), 10u + 1 + 2);
+  EXPECT_EQ(count_of({.buffers = Buffers::kOffsets, .by_chunks = true}, "offsets_chunks"), 10u + 1 + 3);
+  EXPECT_EQ(count_of({.buffers = Buffers::kTable, .by_chunks = true}, "table_chunks"), 1u + 1 + 3);
+  EXPECT_EQ(count_of({.buffers = Buffers::kMemoryTable}, "memories"), kTableMemories + 1 + 1 + 2);
   EXPECT_EQ(testing::validate(module.words()), "");
 }
 
@@ -171,4 +189,4 @@ TEST(SpirvKernel, AScalarAsF16IsRefused) {
 }
 
 }  // namespace
-}  // namespace crucible_intel
+}  // namespace crucible::spirv

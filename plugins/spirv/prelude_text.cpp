@@ -1,13 +1,14 @@
 // Tokens, macros and definitions of the prelude: see prelude_text.hpp.
-#include "backends/intel/prelude_text.hpp"
+#include "plugins/spirv/prelude_text.hpp"
 
 #include <algorithm>
 #include <cctype>
+#include <mutex>
 
 #include "plugins/sdk/c_dialect.hpp"
 #include "plugins/sdk/error.hpp"
 
-namespace crucible_intel {
+namespace crucible::spirv {
 
 using namespace crucible;
 
@@ -257,4 +258,16 @@ std::size_t PreludeText::read_function(std::size_t at) {
   return at;
 }
 
-}  // namespace crucible_intel
+std::shared_ptr<const PreludeText> shared_prelude(const std::string& text) {
+  static std::mutex mutex;
+  static std::string last_text;
+  static std::shared_ptr<const PreludeText> last;
+  const std::lock_guard lock(mutex);
+  if (last == nullptr || text != last_text) {
+    last = std::make_shared<const PreludeText>(text);
+    last_text = text;
+  }
+  return last;
+}
+
+}  // namespace crucible::spirv

@@ -12,13 +12,13 @@
 #include <string>
 #include <vector>
 
-#include "backends/intel/emit_kernel.hpp"
+#include "plugins/spirv/emit_kernel.hpp"
 #include "core/graph/random_program.hpp"
 #include "core/kernel/schedule.hpp"
 #include "core/trace/trace_file.hpp"
 #include "frontends/aten/lower.hpp"
 
-namespace crucible_intel {
+namespace crucible::spirv {
 namespace {
 
 using namespace crucible;
@@ -88,13 +88,13 @@ Kernels kernels_of(const std::vector<std::string>& files) {
 }
 
 }  // namespace
-}  // namespace crucible_intel
+}  // namespace crucible::spirv
 
 int main(int count, char** words) {
   benchmark::Initialize(&count, words);
-  const crucible_intel::Kernels kernels = crucible_intel::kernels_of(std::vector<std::string>(words + 1, words + count));
-  benchmark::RegisterBenchmark("read_prelude", crucible_intel::read_prelude)->Unit(benchmark::kMicrosecond);
-  benchmark::RegisterBenchmark("emit", crucible_intel::emit, kernels)->Unit(benchmark::kMillisecond);
+  const crucible::spirv::Kernels kernels = crucible::spirv::kernels_of(std::vector<std::string>(words + 1, words + count));
+  benchmark::RegisterBenchmark("read_prelude", crucible::spirv::read_prelude)->Unit(benchmark::kMicrosecond);
+  benchmark::RegisterBenchmark("emit", crucible::spirv::emit, kernels)->Unit(benchmark::kMillisecond);
   benchmark::RunSpecifiedBenchmarks();
   return 0;
 }

@@ -1,5 +1,5 @@
 // Running spirv-val and Intel's OpenCL driver: see testing.hpp.
-#include "backends/intel/testing.hpp"
+#include "plugins/spirv/testing.hpp"
 
 #define CL_TARGET_OPENCL_VERSION 300
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS  // clCreateCommandQueue
@@ -14,10 +14,10 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "backends/intel/ordered_loops.hpp"
+#include "plugins/spirv/ordered_loops.hpp"
 #include "core/kernel/schedule.hpp"
 
-namespace crucible_intel::testing {
+namespace crucible::spirv::testing {
 
 using namespace crucible;
 
@@ -183,4 +183,4 @@ void DeviceProgram::run(const std::string& name, const std::vector<Parameter>& p
   for (const auto& [buffer, memory] : memories) cl.clReleaseMemObject(memory);
 }
 
-}  // namespace crucible_intel::testing
+}  // namespace crucible::spirv::testing
