@@ -54,4 +54,7 @@ struct crucible_device {
   crucible_cpu::MemoryCount memory;
   std::mutex queues_mutex;
   std::vector<crucible_queue*> queues;  // those that live; each owns its thread
+
+  /// Threads of the library's own regions; 0: there is no library.
+  int library_threads() const { return onednn != nullptr ? threads : 0; }
 };

@@ -189,7 +189,7 @@ crucible_status build(crucible_device* device, const crucible_op* ops, std::uint
     require(device != nullptr && out != nullptr, "plan.build: no device or no place for the plan");
     require(count == 0 || ops != nullptr, "plan.build: the ops are missing");
     const std::lock_guard lock(device->run_mutex);
-    const OpenMpThreads threads(device->threads);
+    const OpenMpThreads threads(device->library_threads());
     auto plan = std::make_unique<crucible_plan>();
     plan->device = device;
     plan->slot_count = slot_count;
@@ -240,7 +240,7 @@ crucible_status profile(crucible_plan* plan, std::uint64_t* out_ns, std::uint32_
                                                      " ops");
     }
     const std::lock_guard lock(plan->device->run_mutex);
-    const OpenMpThreads threads(plan->device->threads);
+    const OpenMpThreads threads(plan->device->library_threads());
     const FloatMode mode;
     std::vector<std::uint64_t> times;
     for (const PlanOp& op : plan->ops) {
@@ -265,7 +265,7 @@ crucible_status destroy(crucible_plan* plan) {
 
 void run_plan(crucible_plan& plan) {
   const std::lock_guard lock(plan.device->run_mutex);
-  const OpenMpThreads threads(plan.device->threads);
+  const OpenMpThreads threads(plan.device->library_threads());
   const FloatMode mode;
   const PlanOp* const end = plan.ops.data() + plan.ops.size();
   for (const PlanOp* op = plan.ops.data(); op != end;) {

@@ -112,6 +112,7 @@ void stop_openmp_threads() {
 }
 
 OpenMpThreads::OpenMpThreads(int count) {
+  if (count == 0) return;
   const OpenMp& found = openmp();
   if (!found.complete()) return;
   before_ = found.max_threads();

@@ -35,7 +35,8 @@ std::unique_ptr<Team> make_own_team(int size);
 /// Ends the OpenMP threads that belong to the calling thread, if there are any.
 void stop_openmp_threads();
 
-/// While it lives, OpenMP regions that the calling thread starts (oneDNN's) have `count` threads.
+/// While it lives, OpenMP regions that the calling thread starts (oneDNN's) have `count` threads; 0: as many as they had, and OpenMP is not looked
+/// for, which takes as long as a small plan where it is not there.
 class OpenMpThreads {
  public:
   explicit OpenMpThreads(int count);
