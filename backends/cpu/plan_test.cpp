@@ -1,11 +1,27 @@
 // Plans of launches, copies and fills, on OpenMP's threads and on our own: each item exactly once, ops in order, slots,
 // float mode, refusals. Products and convolutions have their own tests.
+#include <dlfcn.h>
 #include <gmock/gmock.h>
+
+#include <atomic>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
 #include "backends/cpu/testing.hpp"
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which have one of their own
+#define CRUCIBLE_COUNTS_DLOPEN
+namespace {
+std::atomic<int> opened = 0;
+}
+/// In place of the C library's, for this program and the plugin that it loads: counts the calls.
+extern "C" __attribute__((visibility("default"))) void* dlopen(const char* file, int flags) noexcept {
+  ++opened;
+  static const auto real = reinterpret_cast<void* (*)(const char*, int)>(dlsym(RTLD_NEXT, "dlopen"));
+  return real(file, flags);
+}
+#endif
 
 namespace crucible::backend {
 namespace {
@@ -224,6 +240,22 @@ TEST_P(CpuPlan, RefusesBadOpsByPlaceAndReason) {
   EXPECT_THAT(message([](crucible_op& op) { op.kind = CRUCIBLE_OP_LIBRARY; }),
               HasSubstr("without a whole description"));
 }
+
+#ifdef CRUCIBLE_COUNTS_DLOPEN
+/// Looking for a library that is not there takes as long as a small plan.
+TEST_P(CpuPlan, AReplayLooksForNoLibrary) {
+  open_with(2);
+  EXPECT_GT(opened, 0) << "the plugin itself";
+  Buffer buffer = make_buffer(device_, 400);
+  OpList list;
+  list.launch(kernel("k_count"), {buffer.address()}, 100);
+  Plan plan = build(list);
+  CRUCIBLE_ASSERT_OK(plan.replay());
+  const int before = opened;
+  for (int repeat = 0; repeat < 10; ++repeat) CRUCIBLE_ASSERT_OK(plan.replay());
+  EXPECT_EQ(opened, before);
+}
+#endif
 
 INSTANTIATE_TEST_SUITE_P(Teams, CpuPlan, testing::Values("auto", "none"), [](const auto& info) {
   return std::string(info.param) == "none" ? "own_threads" : "library_threads";
