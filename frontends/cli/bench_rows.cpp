@@ -18,7 +18,7 @@ std::string quoted(const std::string& text) {
 }
 
 Json row_json(const BenchReport& report, const BenchTable& table, const BenchRow& row) {
-  Json json = {{"backend", row.name}, {"peer", row.is_peer}, {"device", row.device}, {"emulated", row.is_emulated}, {"verified", row.is_verified},
+  Json json = {{"backend", row.name}, {"peer", row.is_peer}, {"device", row.device}, {"emulated", row.is_emulated}, {"verified", row.is_verified}, {"undetermined", row.undetermined},
                {"reason", row.why}, {"note", row.note}, {"result_sha256", row.sha256}, {"rounds_ns", row.timing.rounds}, {"median_ns", nullptr},
                {"quartiles_ns", nullptr}, {"ratio", nullptr}, {"roofline_share", nullptr}, {"joules", nullptr}, {"compile_ns", row.compile_ns},
                {"arena_bytes", row.arena_bytes}, {"threads", row.threads > 0 ? Json(row.threads) : Json(nullptr)}};
@@ -52,8 +52,9 @@ bool is_fine(const BenchReport& report) {
 std::string verdict_of(const BenchReport& report, const BenchTable& table, const BenchRow& row) {
   if (!row.why.empty()) return row.why;
   if (row.is_peer) return row.note;
-  if (!report.is_strict) return "verified";
-  return has_other_bits(table, row) ? "verified, OTHER BITS" : "verified, same bits";
+  std::string words = row.undetermined == 0 ? "verified" : fmt::format("verified but for {} undetermined states and losses", row.undetermined);
+  if (!report.is_strict) return words;
+  return words + (has_other_bits(table, row) ? ", OTHER BITS" : ", same bits");
 }
 
 std::string format_joules(double joules) {

@@ -19,6 +19,7 @@ struct BenchRow {
   bool is_cpu = false;  // the processors' energy and roofline are this one's
   unsigned threads = 0;  // 0: not known
   runtime::Timing timing = {};
+  std::size_t undetermined = 0;      // states and losses that were left out of the judgement: --sensitivity
   double ratio = 0;                  // the first timed row's time over this one's
   double predicted_ns = 0;           // of an iteration at best, by the device's profile; 0: there is none
   std::uint64_t compile_ns = 0;      // to compile or load; of a peer to build, compile and warm up

@@ -34,7 +34,7 @@ struct BenchOptions {
   std::vector<std::string> files, backends;
   DeviceChoice device;  // what all have in common
   PeerOptions peers;
-  std::uint32_t rounds = 7;
+  std::uint32_t rounds = 7, sensitivity = 0;
   std::string tune = "kept", csv, html;
   bool no_fuse = false, json = false;
 };
@@ -92,8 +92,14 @@ Result<void> prepare(const BenchOptions& options, const Work& work, const std::s
     CRUCIBLE_TRY(result.outputs, session->compare_outputs());
     results.push_back(std::move(result));
   }
-  CRUCIBLE_TRY(const runtime::Verification verdict, session->verify(results));
+  CRUCIBLE_TRY(runtime::Verification verdict, session->verify(results));
   CRUCIBLE_TRY(row.sha256, runtime::result_sha256(*session, *program, results));
+  if (!verdict.verified && options.sensitivity > 0) {
+    CRUCIBLE_TRY(const runtime::Spread spread, session->measure_spread(options.sensitivity));
+    runtime::consider_spread(verdict, spread);
+    CRUCIBLE_TRY_VOID(session->reset());
+    row.undetermined = verdict.states_undetermined + verdict.losses_undetermined;
+  }
   row.is_verified = verdict.verified;
   if (!verdict.verified) return Error{ErrorCode::kCheckFailed, "not verified: " + verdict.reason};
   return {};
@@ -251,6 +257,11 @@ void add_bench(Commands& commands) {
   command->add_option("--peer-timeout", options->peers.patience_seconds, "Seconds for which a peer may say nothing")->check(CLI::Range(1, 1000000))->capture_default_str();
   command->add_option("--rounds", options->rounds, "How often each has its turn")->check(CLI::Range(1u, 100000u))->capture_default_str();
   command->add_option("--set", options->device.sets, "KEY=VALUE of the configuration, for instance backend.cpu.threads=2")->take_all();
+  command
+      ->add_option("--sensitivity", options->sensitivity,
+                   "Where a backend's results differ from the recorded ones: run N more times from starts one rounding away; states and losses that those "
+                   "runs do not determine either do not count as different")
+      ->check(CLI::Range(1u, 1000u));
   add_numerics_switch(*command, options->device);
   add_tune_switch(*command, options->tune, true);
   command->add_flag("--no-fuse", options->no_fuse, "One kernel per op");

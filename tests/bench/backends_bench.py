@@ -77,7 +77,7 @@ def main():
             if done.returncode != 0:
                 sys.exit(f"error: {example} was not recorded: {done.stderr.strip()}")
             traces.append(trace)
-        command = [options.crucible, "bench", *traces, "--backends", ",".join(backends), "--rounds", options.rounds, "--numerics", options.numerics]
+        command = [options.crucible, "bench", *traces, "--backends", ",".join(backends), "--rounds", options.rounds, "--numerics", options.numerics, "--sensitivity", 3]
         command += [word for setting in sets for word in ("--set", setting)]
         if options.peers:
             command += ["--peers", options.peers, "--script", "recorded"]

@@ -53,13 +53,15 @@ class Bench(e2e_test.Folder):
         planted.write_text('#!/bin/bash\nfor a; do case $a in *.c) sed -i "s/= crucible_exp_f32(/= 1.1f * crucible_exp_f32(/" "$a" ;; esac; done\n'
                            'exec clang-19 "$@"\n')
         planted.chmod(0o755)
-        done = self.bench("--backends", "cpu", "--rounds", 2, "--json", "--set", f"backend.cpu.compiler={planted}")
-        self.assertEqual(done.returncode, 1, done.stderr)
-        row = json.loads(done.stdout)["files"][0]["rows"][0]
-        self.assertFalse(row["verified"])
-        self.assertIn("not verified: iteration 0", row["reason"])
-        self.assertEqual(row["rounds_ns"], [])
-        self.assertIsNone(row["median_ns"])
+        for judged in ((), ("--sensitivity", 2)):  # by which a wrong function is no chaos
+            with self.subTest(judged):
+                done = self.bench("--backends", "cpu", "--rounds", 2, "--json", "--set", f"backend.cpu.compiler={planted}", *judged)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                row = json.loads(done.stdout)["files"][0]["rows"][0]
+                self.assertFalse(row["verified"])
+                self.assertIn("not verified: iteration 0", row["reason"])
+                self.assertEqual(row["rounds_ns"], [])
+                self.assertIsNone(row["median_ns"])
 
     def test_wrong_use(self):
         self.assert_refused(crucible("bench", self.trace), 2, "--backends is required")
