@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT / "tests/models"))
 from devices_here import devices  # noqa: E402
 
 EXAMPLES = ("mlp_sgd", "gpt_adamw", "resnet18_sgd")
-ITERATIONS = 4  # after some more ResNet-18 is where another order of sums leads (docs/replay.md, "Chaos")
+ITERATIONS = 8
 
 
 def setting_of(options):
@@ -77,7 +77,7 @@ def main():
             if done.returncode != 0:
                 sys.exit(f"error: {example} was not recorded: {done.stderr.strip()}")
             traces.append(trace)
-        command = [options.crucible, "bench", *traces, "--backends", ",".join(backends), "--rounds", options.rounds, "--numerics", options.numerics, "--sensitivity", 12]
+        command = [options.crucible, "bench", *traces, "--backends", ",".join(backends), "--rounds", options.rounds, "--numerics", options.numerics, "--sensitivity", 3]
         command += [word for setting in sets for word in ("--set", setting)]
         if options.peers:
             command += ["--peers", options.peers, "--script", "recorded"]

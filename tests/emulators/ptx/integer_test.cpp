@@ -298,5 +298,13 @@ TEST(PtxConversions, OfIntegers) {
   expect_cases(cases, integers64());
 }
 
+/// Which is compiled without optimization: see translate.cpp.
+TEST(PtxIntegers, AKernelOfManyInstructions) {
+  constexpr u64 kTimes = 11'000;
+  std::string text = "mov.b32 %d, %b;";
+  for (u64 i = 0; i < kTimes; ++i) text += " add.s32 %d, %d, %a;";
+  expect_cases({{text, 32, {}, [](u64 a, u64 b, u64) { return a * kTimes + b; }}}, integers32());
+}
+
 }  // namespace
 }  // namespace crucible::emulators::ptx::testing

@@ -9,6 +9,9 @@ extern "C" const char crucible_ptx_kernel_abi[], crucible_ptx_memory[], crucible
 namespace crucible::emulators::ptx {
 namespace {
 
+/// Statements of a function beyond which clang's optimizer takes minutes (23,000 of them, an LSTM's: more than two, and eleven seconds without).
+constexpr std::size_t kMostOptimized = 10'000;
+
 std::string text(std::uint64_t number) { return std::to_string(number); }
 
 class Translator {
@@ -137,8 +140,10 @@ class Translator {
     for (const auto& bounds : {function.max_block, function.required_block}) {
       if (bounds[0] != 0) kernel.max_threads = static_cast<std::uint32_t>(std::min<std::uint64_t>(1024, bounds[0] * bounds[1] * bounds[2]));
     }
+    std::string kind = code.meetings == 0 ? "SI" : "";  // one that meets others is looked up by its name
+    if (code.statements.size() > kMostOptimized) kind = "__attribute__((optnone, noinline))";
     result_.text +=
-        "/* " + function.name + " */\n" + (code.meetings == 0 ? "SI" : "") + " int emu_thread_" + number +
+        "/* " + function.name + " */\n" + kind + " int emu_thread_" + number +
         "(EmuBlock* b, EmuThread* t) {\n  char* const local = t->local;\n  const u32 shared_static = " + text(kernel.shared_bytes) +
         ", frame = 0, local_limit = " + text(kernel.local_bytes) + ";\n";
     open_body(code);
