@@ -82,7 +82,8 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
                  sdk::text_item("architecture", arch.empty() ? "as the compiler finds it" : arch),
                  sdk::text_item("compiler", compiler), sdk::text_item("dialect", sdk::dialect_hip().name),
                  sdk::number_item("compute_units", facts.units), sdk::number_item("wave", facts.wave),
-                 sdk::number_item("threads", facts.units * kLanes), sdk::number_item("register_bytes", kRegisterBytes),
+                 sdk::number_item("threads", facts.units * kLanes), sdk::number_item("lanes", facts.wave),
+                 sdk::number_item("register_bytes", kRegisterBytes),
                  sdk::text_item("library", library)});
     if (!note.empty()) sdk::report(sink, user, {sdk::text_item("note", note)});
     for (const char* variable : {"HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}) {

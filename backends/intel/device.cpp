@@ -23,7 +23,7 @@ crucible_status enumerate(crucible_kv_sink sink, void* user) {
     for (const DeviceFacts& facts : list_devices(level_zero())) {
       sdk::report(sink, user,
                   {sdk::text_item("id", facts.id), sdk::text_item("name", facts.name), sdk::text_item("kind", "intel"),
-                   sdk::text_item("uuid", facts.uuid), sdk::text_item("pci", ""), sdk::number_item("threads", facts.units),
+                   sdk::text_item("uuid", facts.uuid), sdk::text_item("pci", ""), sdk::number_item("threads", facts.units * facts.lanes),
                    sdk::number_item("memory_bytes", facts.memory_bytes), sdk::number_item("emulated", facts.is_emulated ? 1 : 0)});
     }
   });
@@ -89,7 +89,7 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
     sdk::report(sink, user,
                 {sdk::text_item("name", facts.name), sdk::text_item("vendor", "Intel"),
                  sdk::text_item("driver", facts.version),
-                 sdk::text_item("dialect", "spirv"), sdk::number_item("threads", facts.units),
+                 sdk::text_item("dialect", "spirv"), sdk::number_item("threads", facts.units * facts.lanes), sdk::number_item("lanes", facts.lanes),
                  sdk::number_item("largest_buffer_bytes", facts.largest_buffer_bytes), sdk::number_item("group_size", device->group_size),
                  sdk::text_item("plans", device->mutable_lists.usable() ? "mutable" : "recorded (" + device->mutable_lists.why_not + ")"),
                  sdk::text_item("library", "none")});

@@ -77,7 +77,7 @@ sdk::ThreadKernels kernels_of_random_programs() {
     for (std::uint64_t seed = 400; seed < 406; ++seed) {
       const graph::RandomProgram random = graph::random_program({.seed = seed});
       const kernel::Options options = {
-          .claims = nullptr, .numerics = numerics, .device = {.workers = 1024, .register_bytes = 1020}};
+          .claims = nullptr, .numerics = numerics, .device = {.workers = 16384, .register_bytes = 1020, .lanes = 32}};
       const auto scheduled = kernel::schedule(random.program, options);
       if (!scheduled) continue;
       for (const kernel::Kernel& kernel : scheduled->kernels) {

@@ -21,7 +21,7 @@ using namespace crucible;
 namespace {
 
 // The lanes of a multiprocessor, and the registers that a thread may have, four bytes each: what kernels are shaped for.
-constexpr std::uint64_t kLanes = 128, kRegisterBytes = 255 * 4;
+constexpr std::uint64_t kLanes = 128, kWarp = 32, kRegisterBytes = 255 * 4;
 constexpr int kOldestCapability = 53;  // fused multiply-add and subnormals are in all; NVRTC 11.2 compiles for nothing older
 
 crucible_status enumerate(crucible_kv_sink sink, void* user) {
@@ -103,7 +103,7 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
                  sdk::text_item("code", device->code), sdk::text_item("dialect", sdk::dialect_cuda().name),
                  sdk::number_item("multiprocessors", facts.multiprocessors),
                  sdk::number_item("threads", facts.multiprocessors * kLanes),
-                 sdk::number_item("register_bytes", kRegisterBytes),
+                 sdk::number_item("lanes", kWarp), sdk::number_item("register_bytes", kRegisterBytes),
                  sdk::text_item("memory", device->allocator->describe()), sdk::text_item("library", library)});
     if (!note.empty()) sdk::report(sink, user, {sdk::text_item("note", note)});
     if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES"))

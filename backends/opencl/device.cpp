@@ -23,7 +23,7 @@ crucible_status enumerate(crucible_kv_sink sink, void* user) {
       sdk::report(sink, user,
                   {sdk::text_item("id", facts.id), sdk::text_item("name", facts.name),
                    sdk::text_item("kind", "opencl"), sdk::text_item("uuid", facts.uuid),
-                   sdk::text_item("pci", facts.pci), sdk::number_item("threads", facts.units),
+                   sdk::text_item("pci", facts.pci), sdk::number_item("threads", facts.threads()),
                    sdk::number_item("memory_bytes", facts.memory_bytes), sdk::number_item("emulated", 0)});
     }
   });
@@ -150,7 +150,7 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
                 {sdk::text_item("name", facts.name), sdk::text_item("vendor", facts.vendor),
                  sdk::text_item("platform", facts.platform_name), sdk::text_item("version", facts.version),
                  sdk::text_item("driver", facts.driver), sdk::text_item("dialect", dialect_name(device->language)),
-                 sdk::number_item("threads", facts.units), sdk::number_item("register_bytes", facts.register_bytes),
+                 sdk::number_item("threads", facts.threads()), sdk::number_item("lanes", facts.lanes()), sdk::number_item("register_bytes", facts.register_bytes),
                  sdk::number_item("largest_buffer_bytes", facts.largest_buffer_bytes),
                  sdk::text_item("mapping", device->mapping == Mapping::kChunks ? "chunks" : "items"),
                  sdk::text_item("memory", name(device->memory.kind)), sdk::text_item("plans", plans_text(*device)),

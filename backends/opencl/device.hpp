@@ -41,6 +41,9 @@ struct DeviceFacts {
   cl_device_svm_capabilities shared_memory = 0;  // shared virtual memory; 0: none
 
   bool is_processor() const { return (type & CL_DEVICE_TYPE_CPU) != 0; }
+  /// Lanes that a launch is shared among, and those of them that go in step: OpenCL does not say how wide a unit is, so what is usual.
+  std::uint64_t threads() const { return is_processor() ? units : units * 64; }
+  std::uint64_t lanes() const { return is_processor() ? 1 : 32; }
   bool has(std::string_view extension) const;
   /// 0 where the driver does not tell: before OpenCL 3.0.
   cl_version version_of(const Functions& cl, std::string_view extension) const;

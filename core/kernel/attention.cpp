@@ -390,6 +390,7 @@ std::int64_t score_pitch(std::int64_t keys, DType type) {
 
 std::int64_t most_scratch_bytes(const DeviceShape& device) {
   constexpr int kManyWorkers = 512;
+  if (device.lanes > 1) return 0;  // threads in step have no cache of their own: scores are better off in memory
   return (device.workers > kManyWorkers ? 64 : 1024) * std::int64_t{1024};
 }
 

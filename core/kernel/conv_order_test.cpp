@@ -166,29 +166,41 @@ class Convolution {
   Operand x_, w_, dy_, y_, dx_, dw_;
 };
 
+const Case kCases[] = {
+     Case{2, 8, 8, 14, 14},                                                        // neighbours in memory, panels across images
+     Case{3, 40, 20, 7, 7},                                                        // 360 steps: a chunk and a part
+     Case{2, 16, 24, 8, 8, 1, 1, 0},                                               // a product of matrices
+     Case{2, 12, 16, 15, 11, 3, 2},                                                // every second one
+     Case{1, 5, 7, 30, 33, 7, 2, 3},                                               // odd numbers, a wide window
+     Case{2, 16, 8, 9, 10, 3, 1, 2, 2},                                            // dilated
+     Case{2, 16, 24, 9, 9, 3, 3, 1, 1, 2},                                         // groups, stride 3
+     Case{2, 8, 12, 10, 6, 3, 1, 1, 1, 1, true},                                   // channels last
+     Case{3, 12, 16, 12, 8, 3, 2},                                                 // four phases, of one, two and four taps
+     Case{2, 70, 36, 6, 10, 3, 2},                                                 // the same in several chunks
+     Case{2, 8, 12, 8, 10, 1, 2, 0},                                               // phases that no tap meets
+     Case{1, 6, 8, 16, 14, 7, 2, 3},                                               // a wide window
+     Case{2, 8, 8, 12, 9, 3, 3, 0},                                                // a phase for each tap
+     Case{2, 8, 6, 12, 12, 3, 2, 2, 2},                                            // dilated: all taps in one phase
+     Case{2, 8, 8, 8, 12, 4, 4, 0, 1, 2},                                          // groups
+     Case{1, 4, 4, 1, 1, 3},                                                       // nearly everything is border
+};
+
 TEST(ConvOrder, ConvolutionsAndTheirGradientsHaveTheBitsOfTheNamedOrder) {
   if (HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
-  for (const Case& c : {
-           Case{2, 8, 8, 14, 14},                                                        // neighbours in memory, panels across images
-           Case{3, 40, 20, 7, 7},                                                        // 360 steps: a chunk and a part
-           Case{2, 16, 24, 8, 8, 1, 1, 0},                                               // a product of matrices
-           Case{2, 12, 16, 15, 11, 3, 2},                                                // every second one
-           Case{1, 5, 7, 30, 33, 7, 2, 3},                                               // odd numbers, a wide window
-           Case{2, 16, 8, 9, 10, 3, 1, 2, 2},                                            // dilated
-           Case{2, 16, 24, 9, 9, 3, 3, 1, 1, 2},                                         // groups, stride 3
-           Case{2, 8, 12, 10, 6, 3, 1, 1, 1, 1, true},                                   // channels last
-           Case{3, 12, 16, 12, 8, 3, 2},                                                 // four phases, of one, two and four taps
-           Case{2, 70, 36, 6, 10, 3, 2},                                                 // the same in several chunks
-           Case{2, 8, 12, 8, 10, 1, 2, 0},                                               // phases that no tap meets
-           Case{1, 6, 8, 16, 14, 7, 2, 3},                                               // a wide window
-           Case{2, 8, 8, 12, 9, 3, 3, 0},                                                // a phase for each tap
-           Case{2, 8, 6, 12, 12, 3, 2, 2, 2},                                            // dilated: all taps in one phase
-           Case{2, 8, 8, 8, 12, 4, 4, 0, 1, 2},                                          // groups
-           Case{1, 4, 4, 1, 1, 3},                                                       // nearly everything is border
-       }) {
+  for (const Case& c : kCases) {
     SCOPED_TRACE(describe(c));
     Convolution(c).expect_bits();
   }
+}
+
+/// On such a device a work item is a thread with a few elements (thread_product.cpp).
+TEST(ConvOrder, ThreadsInStepChangeNoBit) {
+  if (HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(describe(c));
+    Convolution(c).expect_bits({.workers = 64, .lanes = 32});
+  }
+  for (std::size_t cut = 1; cut < 4; ++cut) Convolution({3, 40, 20, 7, 7}).expect_bits({.workers = 1, .lanes = 32, .cut = cut});
 }
 
 TEST(ConvOrder, TilesOfOtherDevicesChangeNoBit) {

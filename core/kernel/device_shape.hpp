@@ -9,6 +9,8 @@ namespace crucible::kernel {
 struct DeviceShape {
   int workers = 0;                  // threads (or units) that share a launch; 0: unknown
   std::int64_t register_bytes = 0;  // of a thread's vector registers together; 0: unknown
+  // Items that a unit runs in step, each with registers and little else of its own (a warp, a wave); 1: a processor's threads, with caches.
+  int lanes = 1;
   std::size_t cut = 0;              // of a product's ways to be cut (ProductCut), best score first; beyond the last: the last
 };
 

@@ -255,6 +255,7 @@ class ConvTiles : TileProduct {
     left_start_ = left_base_ = b_.let(b_.add(b_.multiply(group, left_group_), b_.integer(left_offset_)));
     right_base_ = b_.let(b_.add(b_.multiply(group, right_group_), b_.integer(right_offset_)));
     out_start_ = out_base_ = b_.let(b_.add(b_.multiply(group, out_group_), b_.integer(out_offset_)));
+    if (runs_in_step()) return;
     const std::int64_t depth = std::min(most_k_, kChunk);
     step_place_ = b_.add_array(place_type(), depth);
     step_h_ = b_.add_array(DType::kI32, depth);
@@ -397,8 +398,19 @@ class ConvTiles : TileProduct {
       b_.open_if(b_.unary(Operation::kNot, together));
     }
     const ExprId j = b_.open_for(b_.integer(0), b_.integer(width_), LoopMode::kVector);
-    const Inside seen = is_inside(h, w, j);
-    ExprId at = b_.add(step_place, b_.element(column_place_, j));
+    put_right(q, j, seen_through(b_.add(step_place, b_.element(column_place_, j)), is_inside(h, w, j)));
+    b_.close();
+    if (may_run) b_.close();
+    b_.close();
+  }
+
+  /// Whether the window's operand has an element there, and which row and column of it that is.
+  struct Inside {
+    ExprId condition, h, w;
+  };
+  /// The element at `place` from right_base_, 0 where the window hangs over the border.
+  ExprId seen_through(ExprId place, const Inside& seen) {
+    ExprId at = place;
     if (is_divided()) {
       at = b_.add(at, b_.binary(Operation::kMultiply, b_.convert(seen.h, place_type()), b_.integer(window_.row, place_type())));
       at = b_.add(at, b_.binary(Operation::kMultiply, b_.convert(seen.w, place_type()), b_.integer(window_.column, place_type())));
@@ -406,24 +418,20 @@ class ConvTiles : TileProduct {
     const ExprId anywhere = b_.select(seen.condition, at, b_.integer(0, place_type()));
     const ExprId index = b_.assume(b_.add(right_base_, wide(anywhere)), 0, right_elements_ - 1);
     const ExprId value = load_value(b_, right_, index, b_.depth());
-    put_right(q, j, b_.select(seen.condition, value, b_.real(0, type_)));
-    b_.close();
-    if (may_run) b_.close();
-    b_.close();
+    return b_.select(seen.condition, value, b_.real(0, type_));
   }
 
   void put_right(ExprId q, ExprId j, ExprId value) {
     b_.store_element(right_array_, b_.add(b_.multiply(q, width_), j), value);
   }
 
-  /// Whether the window's operand has an element there, and which row and column of it that is.
-  struct Inside {
-    ExprId condition, h, w;
-  };
   Inside is_inside(ExprId step_h, ExprId step_w, ExprId j) {
-    const auto along = [&](ExprId step, ArrayId columns, std::int64_t divisor, std::int64_t size, ExprId* at) {
+    return is_inside(b_.add(step_h, b_.element(column_h_, j)), b_.add(step_w, b_.element(column_w_, j)));
+  }
+  Inside is_inside(ExprId reach_h, ExprId reach_w) {
+    const auto along = [&](ExprId sum, std::int64_t divisor, std::int64_t size, ExprId* at) {
       const auto number = [&](std::int64_t value) { return b_.integer(value, DType::kI32); };
-      ExprId reach = b_.let(b_.add(step, b_.element(columns, j)));
+      ExprId reach = b_.let(sum);
       ExprId condition = b_.binary(Operation::kLessEqual, number(0), reach);
       if (divisor != 1) {
         const ExprId rest = b_.binary(Operation::kRemainder, reach, number(divisor));
@@ -434,10 +442,65 @@ class ConvTiles : TileProduct {
       return b_.binary(Operation::kAnd, condition, b_.binary(Operation::kLess, reach, number(size)));
     };
     Inside inside{};
-    const ExprId rows = along(step_h, column_h_, divisor_h_, window_.rows, &inside.h);
-    const ExprId columns = along(step_w, column_w_, divisor_w_, window_.columns, &inside.w);
+    const ExprId rows = along(reach_h, divisor_h_, window_.rows, &inside.h);
+    const ExprId columns = along(reach_w, divisor_w_, window_.columns, &inside.w);
     inside.condition = b_.let(b_.binary(Operation::kAnd, rows, columns));
     return inside;
+  }
+
+  // ---- threads in step: what the tables hold is counted up from step to step, in variables ----
+
+  Known know_row(ExprId row) override { return {b_.let(b_.add(left_base_, b_.multiply(row, left_row_)))}; }
+  Known know_column(ExprId linear) override {
+    const Decoded column = decode(linear, columns_);
+    return {b_.let(b_.convert(place(column, first_h_, first_w_), place_type())), b_.let(b_.convert(sum(column, &Digit::h, first_h_), DType::kI32)),
+            b_.let(b_.convert(sum(column, &Digit::w, first_w_), DType::kI32))};
+  }
+  void start_steps(ExprId k0) override {
+    const Decoded step = decode(k0, steps_);
+    digits_.clear();
+    for (std::size_t d = 0; d < step.digits.size(); ++d) digits_.push_back({step.digits[d], b_.declare(b_.convert(step.index[d], place_type()))});
+  }
+  /// What the present step adds to a place, a row or a column; then the next step is the present one.
+  Known know_step(ExprId) override {
+    const ExprId h = counted(&Digit::h), w = counted(&Digit::w), left = counted(&Digit::left);
+    ExprId at = counted(&Digit::right);
+    const auto number = [&](std::int64_t value) { return b_.integer(value, place_type()); };
+    if (!is_divided()) {
+      at = b_.add(at, b_.binary(Operation::kMultiply, h, number(window_.row)));
+      at = b_.add(at, b_.binary(Operation::kMultiply, w, number(window_.column)));
+    }
+    const Known known = {b_.let(at), b_.let(b_.convert(h, DType::kI32)), b_.let(b_.convert(w, DType::kI32)), b_.let(wide(left))};
+    ExprId carry = b_.integer(1, place_type());
+    for (std::size_t d = digits_.size(); d-- > 0;) {
+      const ExprId next = b_.let(b_.add(b_.variable(digits_[d].variable), carry));
+      if (d == 0) {
+        b_.set(digits_[d].variable, next);
+        break;
+      }
+      const ExprId is_over = b_.let(b_.binary(Operation::kEqual, next, number(digits_[d].digit->size)));
+      b_.set(digits_[d].variable, b_.select(is_over, number(0), next));
+      carry = b_.let(b_.select(is_over, number(1), number(0)));
+    }
+    return known;
+  }
+  ExprId counted(std::int64_t Digit::* part) {
+    ExprId total = b_.integer(0, place_type());
+    for (const auto& [digit, variable] : digits_) {
+      if (digit->*part != 0) total = b_.add(total, b_.binary(Operation::kMultiply, b_.variable(variable), b_.integer(digit->*part, place_type())));
+    }
+    return b_.let(total);
+  }
+  ExprId load_left(const Known& row, const Known& step) override {
+    return load_value(b_, left_, b_.assume(b_.add(row[0], step[3]), 0, left_elements_ - 1), b_.depth());
+  }
+  ExprId load_right(const Known& step, const Known& column) override {
+    return b_.let(seen_through(b_.add(step[0], column[0]), is_inside(b_.add(step[1], column[1]), b_.add(step[2], column[2]))));
+  }
+  void store_one(ExprId row, ExprId column, ExprId total) override {
+    start_row(row);
+    const ExprId at = b_.add(out_base_, b_.add(b_.multiply(row, out_row_), sum(decode(column, columns_), &Digit::out, 0)));
+    put(b_.let(b_.assume(at, 0, out_elements_ - 1)), b_.integer(0), total);
   }
 
   ExprId place_of(ExprId i, ExprId j) {
@@ -527,6 +590,11 @@ class ConvTiles : TileProduct {
   std::uint64_t flops_ = 0;
   ExprId left_start_ = kNoId, out_start_ = kNoId;
   ExprId left_base_ = kNoId, right_base_ = kNoId, out_base_ = kNoId;
+  struct CountedDigit {
+    const Digit* digit;
+    VariableId variable;
+  };
+  std::vector<CountedDigit> digits_;  // of the present step, where threads run in step
   ArrayId step_place_ = 0, step_h_ = 0, step_w_ = 0, step_left_ = 0;
   ArrayId column_place_ = 0, column_h_ = 0, column_w_ = 0, column_out_ = 0;
 };

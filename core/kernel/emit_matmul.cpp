@@ -228,6 +228,18 @@ class MatMulEmitter : TileProduct {
             .step = right_.strides[rank_ - 2]};
   }
 
+  // ---- threads in step ----
+
+  Known know_row(ExprId row) override { return {b_.let(index(left_, row, b_.integer(0)))}; }
+  Known know_column(ExprId column) override { return {b_.let(index(right_, b_.integer(0), column))}; }
+  Known know_step(ExprId k) override { return {b_.multiply(k, left_.strides[rank_ - 1]), b_.multiply(k, right_.strides[rank_ - 2])}; }
+  ExprId load_left(const Known& row, const Known& step) override { return load_value(b_, left_buffer_, b_.add(row[0], step[0]), b_.depth()); }
+  ExprId load_right(const Known& step, const Known& column) override { return load_value(b_, right_buffer_, b_.add(column[0], step[1]), b_.depth()); }
+  void store_one(ExprId row, ExprId column, ExprId sum) override {
+    start_row(row, column);
+    put(row, column, b_.integer(0), sum);
+  }
+
   // ---- dot products ----
 
   double emit_dots() {

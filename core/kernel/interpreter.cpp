@@ -423,6 +423,8 @@ class InterpreterRun {
         return assume(e);
       case Operation::kSelect:
         return eval(e.in[0]).as<bool>() ? eval(e.in[1]) : eval(e.in[2]);
+      case Operation::kFma:
+        return e.type == DType::kF64 ? fused<double>(e) : fused<float>(e);
       default:
         break;
     }
@@ -435,6 +437,13 @@ class InterpreterRun {
       return result;
     }
     return compute(e, type, a, b);
+  }
+
+  template <class T>
+  Word fused(const Expr& e) {
+    const T a = eval(e.in[0]).as<T>(), b = eval(e.in[1]).as<T>(), c = eval(e.in[2]).as<T>();
+    ++work_.multiply_adds;
+    return Word::of(std::fma(a, b, c));
   }
 
   Word load(const Expr& e) {

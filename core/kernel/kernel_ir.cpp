@@ -156,6 +156,10 @@ ExprId IrBuilder::call(Function function, ExprId a, ExprId b) {
                  .id = static_cast<std::uint32_t>(function)});
 }
 
+ExprId IrBuilder::fma(ExprId a, ExprId b, ExprId c) {
+  return intern({.operation = Operation::kFma, .type = type(c), .in = {a, b, c}});
+}
+
 ExprId IrBuilder::select(ExprId condition, ExprId if_true, ExprId if_false) {
   return intern({.operation = Operation::kSelect, .type = type(if_true), .in = {condition, if_true, if_false}});
 }

@@ -71,6 +71,8 @@ enum class Operation : std::uint8_t {
   kSelect,
   // one or two operands of equal type, and of that type: the function with number `id`
   kCall,
+  // three operands of one float type: a * b + c, rounded once
+  kFma,
 };
 
 struct Expr {
@@ -200,6 +202,7 @@ class IrBuilder {
   ExprId from_order_key(ExprId a, DType type);
   ExprId binary(Operation operation, ExprId a, ExprId b);
   ExprId call(Function function, ExprId a, ExprId b = kNoId);
+  ExprId fma(ExprId a, ExprId b, ExprId c);
   ExprId select(ExprId condition, ExprId if_true, ExprId if_false);
   ExprId add(ExprId a, ExprId b) { return binary(Operation::kAdd, a, b); }
   ExprId multiply(ExprId a, std::int64_t b) { return binary(Operation::kMultiply, a, integer(b)); }

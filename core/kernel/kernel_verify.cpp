@@ -60,7 +60,7 @@ class Verifier {
     std::size_t operands = 0;
     if (e.operation >= Operation::kConvert) operands = 1;
     if (e.operation >= Operation::kAdd) operands = 2;
-    if (e.operation == Operation::kSelect) operands = 3;
+    if (e.operation == Operation::kSelect || e.operation == Operation::kFma) operands = 3;
     if (e.operation == Operation::kCall) {
       if (e.id >= kFunctions.size()) return broken(fmt::format("function {} of {}", e.id, kFunctions.size()));
       operands = static_cast<std::size_t>(kFunctions[e.id].operands);
@@ -111,6 +111,9 @@ class Verifier {
       case Operation::kSelect:
         return wants(at(e.in[0]).type == DType::kBool && at(e.in[1]).type == e.type && at(e.in[2]).type == e.type,
                      "a choice needs bool and two values of its type");
+      case Operation::kFma:
+        return wants((e.type == DType::kF32 || e.type == DType::kF64) && at(e.in[0]).type == e.type && at(e.in[1]).type == e.type && at(e.in[2]).type == e.type,
+                     "fuses three values of f32 or f64");
       default:
         return check_arithmetic(id, operands);
     }

@@ -127,6 +127,43 @@ TEST(MatMul, TilesOfOtherDevicesChangeNoBit) {
   }
 }
 
+/// On such a device a work item is a thread with a few elements (thread_product.cpp).
+TEST(MatMul, ThreadsInStepChangeNoBit) {
+  if (HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
+  const std::vector<Case> cases = {{1, 64, 256, 96, true, false}, {2, 40, 257, 48, true, true}, {1, 37, 700, 37, false, true}, {3, 5, 9, 7},
+                                   {1, 300, 20, 10},              {1, 1, 300, 130},             {1, 130, 515, 1},              {1, 17, 3, 5}};
+  for (std::size_t cut = 0; cut < 4; ++cut) {
+    for (const int workers : {0, 1, 100000}) {
+      const DeviceShape device{.workers = workers, .lanes = 32, .cut = cut};
+      for (const Case& c : cases) expect_bits<float>(c, Numerics::kStrict, device);
+      expect_bits<double>({2, 29, 270, 21, true, true, DType::kF64}, Numerics::kStrict, device);
+    }
+  }
+}
+
+/// What lies in scratch of a thread lies in memory, far away: only sums do that wait for the next chunk.
+TEST(MatMul, ThreadsInStepCopyNothing) {
+  TestProgram t(5);
+  t.keep(t.op(OpKind::kMatMul, {t.input(DType::kF32, {900, 300}), t.input(DType::kF32, {300, 800})}, {900, 800}));
+  const auto scheduled = schedule(t.program, {.device = {.workers = 2048, .lanes = 32}});
+  ASSERT_TRUE(scheduled) << scheduled.error().message;
+  ASSERT_EQ(scheduled->kernels.size(), 1u);
+  const auto ir = read_ir(scheduled->kernels[0].ir);
+  ASSERT_TRUE(ir) << ir.error().message;
+  EXPECT_TRUE(ir->tiles.empty());
+  ASSERT_EQ(ir->arrays.size(), 1u);
+  EXPECT_EQ(ir->arrays[0].size, 64);
+  const std::vector<ProductCut>& cuts = scheduled->steps[0].cuts;
+  ASSERT_EQ(cuts.size(), 4u);
+  EXPECT_EQ(cuts[0].tile_rows * cuts[0].tile_columns, 64);
+  // Few results are shared among more threads.
+  TestProgram few(5);
+  few.keep(few.op(OpKind::kMatMul, {few.input(DType::kF32, {64, 300}), few.input(DType::kF32, {300, 64})}, {64, 64}));
+  const auto small = schedule(few.program, {.device = {.workers = 2048, .lanes = 32}});
+  ASSERT_TRUE(small) << small.error().message;
+  EXPECT_LT(small->steps[0].cuts[0].tile_rows * small->steps[0].cuts[0].tile_columns, 8);
+}
+
 /// What a measurement may choose among: other tiles and other items.
 TEST(MatMul, WaysToCutAProductChangeNoBit) {
   if (HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";

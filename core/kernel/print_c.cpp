@@ -318,6 +318,8 @@ class Printer {
         return fmt::format("({} ? {} : {})", expr(e.in[0]), expr(e.in[1]), expr(e.in[2]));
       case Operation::kCall:
         return call(kFunctions[e.id].name, e);
+      case Operation::kFma:
+        return fmt::format("__builtin_fma{}({}, {}, {})", e.type == DType::kF32 ? "f" : "", expr(e.in[0]), expr(e.in[1]), expr(e.in[2]));
     }
     return {};
   }

@@ -158,7 +158,7 @@ class Reader {
   Result<void> read_expr(KernelIr& kernel) {
     Expr expr;
     CRUCIBLE_TRY(const std::uint8_t operation,
-                 read_below(static_cast<std::uint8_t>(Operation::kCall) + 1, "an operation"));
+                 read_below(static_cast<std::uint8_t>(Operation::kFma) + 1, "an operation"));
     expr.operation = static_cast<Operation>(operation);
     CRUCIBLE_TRY(expr.type, read_dtype());
     get<std::uint16_t>();

@@ -95,6 +95,10 @@ ExprId Splicer::translated(const Expr& e) {
       const ExprId condition = in(0), if_true = in(1);
       return to_.select(condition, if_true, in(2));
     }
+    case Operation::kFma: {
+      const ExprId a = in(0), b = in(1);
+      return to_.fma(a, b, in(2));
+    }
     case Operation::kCall: {
       const ExprId a = in(0);
       return to_.call(static_cast<Function>(e.id), a, e.in[1] == kNoId ? kNoId : in(1));

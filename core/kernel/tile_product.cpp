@@ -58,6 +58,7 @@ double TileProduct::emit_tiles() {
     start_part(part);
     most_k_ = std::max(most_k_, k_);
   }
+  if (runs_in_step()) return emit_threads();
   find_cuts();
   take(cuts_[std::min(cut_, cuts_.size() - 1)]);
   const std::vector<Section> rows = cut(m_, rows_, 1), columns = cut(n_, group_ * width_, width_);

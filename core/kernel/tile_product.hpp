@@ -1,6 +1,6 @@
 // Products of matrices by blocks that fit into registers (Tile, kernel_ir.hpp): which rows and columns a work item owns, how a
 // block of k is done, where the sums wait. What the matrices are is the derived class's: emit_matmul.cpp has views, emit_conv_tiles.cpp
-// has windows. A work item owns a block of rows and some panels of columns.
+// has windows. A work item owns a block of rows and some panels of columns; on a device whose threads run in step, a few elements.
 //
 // Each element is one ascending chain of fused multiply-adds per chunk of kChunk steps, and the chunks are added in order,
 // whatever the blocks: sizes of blocks, threads and devices change no bit.
@@ -42,7 +42,7 @@ class TileProduct {
 
   /// Sums are of `type`, f32 or f64.
   TileProduct(DType type, const DeviceShape& device, CopyCosts costs)
-      : type_(type), tiles_(tiles_for(device.register_bytes)), shape_(tiles_.front()), workers_(device.workers), cut_(device.cut), costs_(costs) {}
+      : type_(type), tiles_(tiles_for(device.register_bytes)), shape_(tiles_.front()), workers_(device.workers), lanes_(device.lanes), cut_(device.cut), costs_(costs) {}
 
   /// Writes the kernel. `batches_`, m_, n_ and k_ are set. Returns the number of work items.
   double emit_tiles();
@@ -79,6 +79,19 @@ class TileProduct {
   /// Stores row i of the panel from column `first` that started last, of which `columns` are wanted.
   virtual void store_row(ExprId i, ExprId first, std::int64_t columns, const SumOf& sum) = 0;
 
+  // ---- what threads in step ask (thread_product.cpp); nothing is copied, each loads what it multiplies ----
+  /// What the derived class wants to know of a row, a step or a column, computed once for all elements that it meets.
+  using Known = std::vector<ExprId>;
+  virtual Known know_row(ExprId row) = 0;
+  /// Steps from k0 come next, in this block, one after the other.
+  virtual void start_steps(ExprId k0) { static_cast<void>(k0); }
+  virtual Known know_step(ExprId k) = 0;
+  virtual Known know_column(ExprId column) = 0;
+  virtual ExprId load_left(const Known& row, const Known& step) = 0;
+  virtual ExprId load_right(const Known& step, const Known& column) = 0;
+  virtual void store_one(ExprId row, ExprId column, ExprId sum) = 0;
+  bool runs_in_step() const { return lanes_ > 1; }
+
   std::int64_t batches() const;
   /// Opens the grid over the batches and `blocks`, whose indices are returned.
   std::vector<ExprId> open_items(std::initializer_list<std::int64_t> blocks);
@@ -87,7 +100,7 @@ class TileProduct {
   const DType type_;
   const std::vector<Shape> tiles_;  // that fit the device's registers, the usual one first
   Shape shape_;
-  const int workers_;
+  const int workers_, lanes_;
   const std::size_t cut_;
   const CopyCosts costs_;
   std::vector<std::int64_t> batch_sizes_;
@@ -128,6 +141,18 @@ class TileProduct {
   void emit_item(const Block& block);
   void emit_chunk(const Chunk& chunk, const Block& block);
   void emit_tile(const Chunk& chunk, const Block& block, const Tiles& tiles, ExprId tile, ExprId panel, ExprId first);
+
+  // ---- threads in step ----
+  /// The elements of one thread: rows from `row` side by side, columns from `column`, `apart` from each other.
+  struct ThreadBlock {
+    std::int64_t rows, columns, apart;
+    ExprId row_block, row, column;
+  };
+  void find_thread_cuts();
+  double emit_threads();
+  void emit_thread_block(const ThreadBlock& block);
+  void emit_thread_chunk(const ThreadBlock& block, ExprId k0, std::int64_t steps, bool is_first);
+  void store_thread_block(const ThreadBlock& block);
 };
 
 }  // namespace crucible::kernel

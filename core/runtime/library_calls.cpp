@@ -62,6 +62,7 @@ kernel::DeviceShape shape_of(const backend::Device& device) {
   for (const auto& [name, value] : *properties) {
     const char* const end = value.data() + value.size();
     if (name == "threads") std::from_chars(value.data(), end, shape.workers);
+    if (name == "lanes") std::from_chars(value.data(), end, shape.lanes);
     if (name == "register_bytes") std::from_chars(value.data(), end, shape.register_bytes);
   }
   return shape;

@@ -33,7 +33,14 @@ struct Dialect {
   // true: crucible_f16 is the bits, and the preamble has crucible_f16_to_f32, crucible_f32_to_f16, crucible_f64_to_f16;
   // false: the language converts.
   bool f16_is_bits = false;
+  // What every buffer's address is a multiple of, as kernels that multiply matrices may tell the compiler by crucible_assume_aligned(p, n)
+  // of the preamble, so that it loads several numbers at once; 1: they do not. Their plans refuse other addresses.
+  std::uint32_t alignment = 1;
 };
+
+/// What the text of `kernel` relies on for its buffers' addresses: a multiple of this.
+std::uint32_t assumed_alignment(const Kernel& kernel, const Dialect& dialect);
+
 
 const Dialect& dialect_c();
 const Dialect& dialect_cuda();

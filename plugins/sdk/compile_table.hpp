@@ -20,6 +20,7 @@ namespace crucible::sdk {
 struct DeviceKernel {
   std::string name, code;  // code: what it was compiled to, in the vendor's word
   std::uint32_t buffer_count = 0, scalar_count = 0;
+  std::uint32_t alignment = 1;     // what its text takes its buffers' addresses to be multiples of
   bool has_table = false;          // its buffers come from a table in the device's memory
   std::uint32_t most_threads = 1;  // of a block, as its registers leave
   std::uint64_t registers = 0, local_bytes = 0, shared_bytes = 0, binary_bytes = 0;
@@ -82,6 +83,7 @@ struct CompileFunctions {
         kernel.buffer_count = source.buffer_count;
         kernel.scalar_count = source.scalar_count;
         kernel.has_table = source.has_table;
+        kernel.alignment = source.alignment;
       }
       if (!kernels.empty()) {
         const auto batches = batch_kernels(kernels, adapt_prelude(view(prelude), dialect()));

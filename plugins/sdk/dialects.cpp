@@ -42,6 +42,7 @@ constexpr std::string_view kHeadEnd = "#define CRUCIBLE_FN ";
 constexpr std::string_view kCudaPreamble =
     CRUCIBLE_SDK_CXX_TYPES
     "#define crucible_prefetch(p)\n"
+    "#define crucible_assume_aligned(p, n) __builtin_assume(((uint64_t)(p) & ((n) - 1)) == 0)\n"
     "typedef uint16_t crucible_f16;\n"
     "typedef uint16_t crucible_bf16;\n"
     "#define CRUCIBLE_FN static __device__ __forceinline__\n"
@@ -192,10 +193,12 @@ constexpr Dialect kCuda = {
     .inf_f64 = "__longlong_as_double(0x7ff0000000000000ll)",
     .wide_suffix = "ll",
     .f16_is_bits = true,
+    .alignment = 16,
 };
 
 constexpr Dialect make_hip() {
   Dialect hip = kCuda;
+  hip.alignment = 1;  // it loads several numbers from any address
   hip.f16_is_bits = false;
   hip.name = "hip";
   hip.flags = "-ffp-contract=off";

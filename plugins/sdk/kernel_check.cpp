@@ -30,7 +30,7 @@ std::size_t operand_count(const Expr& e) {
   const Op op = e.op;
   if (op == Op::kCall) return e.id < functions().size() ? static_cast<std::size_t>(functions()[e.id].operands) : 0;
   if (op == Op::kLoad || op == Op::kElement) return 1;
-  if (op == Op::kSelect) return 3;
+  if (op == Op::kSelect || op == Op::kFma) return 3;
   if (op >= Op::kAdd) return 2;
   return op >= Op::kConvert ? 1 : 0;
 }
@@ -112,6 +112,9 @@ class Checker {
       case Op::kSelect:
         return need(in(e, 0) == Type::kBool && in(e, 1) == e.type && in(e, 2) == e.type, i,
                     "a choice needs bool and two values of its type");
+      case Op::kFma:
+        return need((e.type == Type::kF32 || e.type == Type::kF64) && in(e, 0) == e.type && in(e, 1) == e.type && in(e, 2) == e.type, i,
+                    "it fuses three values of f32 or f64");
       default:
         return check_arithmetic(i, e);
     }

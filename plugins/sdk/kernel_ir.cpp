@@ -12,7 +12,7 @@ namespace crucible::sdk {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x52494b43u;  // "CKIR"
-constexpr std::uint16_t kMajor = 1, kMinor = 3;
+constexpr std::uint16_t kMajor = 1, kMinor = 4;
 constexpr std::uint64_t kHeader = 44, kTrailer = 8, kMostBytes = std::uint64_t{64} << 20;
 constexpr int kDeepest = 64;
 
@@ -97,7 +97,7 @@ class Reader {
 
   Expr read_expr() {
     Expr expr;
-    expr.op = static_cast<Op>(below(static_cast<std::uint8_t>(Op::kCall) + 1, "an operation"));
+    expr.op = static_cast<Op>(below(static_cast<std::uint8_t>(Op::kFma) + 1, "an operation"));
     expr.type = read_type();
     at_ += 2;  // reserved
     for (std::uint32_t& in : expr.in) in = number<std::uint32_t>();

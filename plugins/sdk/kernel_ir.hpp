@@ -66,6 +66,7 @@ enum class Op : std::uint8_t {
   kOr,
   kSelect,
   kCall,
+  kFma,
 };
 
 /// What Op::kCall calls, by its field `id`.

@@ -20,6 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // The numbers of both sides are those of the format.
+static_assert(static_cast<int>(Op::kFma) == static_cast<int>(kernel::Operation::kFma));
 static_assert(static_cast<int>(Op::kCall) == static_cast<int>(kernel::Operation::kCall));
 static_assert(static_cast<int>(Op::kSelect) == static_cast<int>(kernel::Operation::kSelect));
 static_assert(static_cast<int>(Op::kConvert) == static_cast<int>(kernel::Operation::kConvert));

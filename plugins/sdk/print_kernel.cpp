@@ -1,4 +1,5 @@
 // Prints kernels in a dialect of C: see c_dialect.hpp. It only spells: nothing is decided here.
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -10,6 +11,9 @@ namespace crucible::sdk {
 namespace {
 
 std::string text(std::uint64_t number) { return std::to_string(number); }
+
+/// Statements of a loop's body from which unrolling it saves nothing and costs code and registers.
+constexpr std::size_t kLongBody = 64;
 
 class Printer {
  public:
@@ -24,6 +28,8 @@ class Printer {
       line(1, std::string(dialect_.align_array) + memory_type(kernel_.arrays[i].type) + " a" + text(i) + "[" +
                   std::to_string(kernel_.arrays[i].size) + "];");
     }
+    const std::uint32_t alignment = assumed_alignment(kernel_, dialect_);
+    for (std::size_t i = 0; alignment > 1 && i < kernel_.buffers.size(); ++i) line(1, "crucible_assume_aligned(b" + text(i) + ", " + text(alignment) + ");");
     print_block(kernel_.body, 1);
     return out_ + "}\n";
   }
@@ -122,7 +128,7 @@ class Printer {
     if (stmt.mode == LoopMode::kUnrolled) before = dialect_.unrolled_loop;
     if (stmt.mode == LoopMode::kSerial && stmt.kind == StmtKind::kFor && updates_float(stmt.body))
       before = dialect_.ordered_loop;
-    if (before.empty()) before = stmt.kind == StmtKind::kGrid || has_loop(stmt.body) ? dialect_.outer_loop : dialect_.inner_loop;
+    if (before.empty()) before = stmt.kind == StmtKind::kGrid || has_loop(stmt.body) || stmt.body.size() > kLongBody ? dialect_.outer_loop : dialect_.inner_loop;
     if (!before.empty()) line(indent, before);
     const std::string v = "v" + text(stmt.id);
     const std::string next = step.empty() ? "++" + v : v + " += " + std::string(step);
@@ -372,6 +378,8 @@ class Printer {
         return "(" + expr(e.in[0]) + " ? " + expr(e.in[1]) + " : " + expr(e.in[2]) + ")";
       case Op::kCall:
         return call(functions()[e.id].name, e);
+      case Op::kFma:
+        return std::string("__builtin_fma") + (e.type == Type::kF32 ? "f(" : "(") + expr(e.in[0]) + ", " + expr(e.in[1]) + ", " + expr(e.in[2]) + ")";
     }
     return {};
   }
@@ -382,6 +390,11 @@ class Printer {
 };
 
 }  // namespace
+
+std::uint32_t assumed_alignment(const Kernel& kernel, const Dialect& dialect) {
+  const bool multiplies = std::ranges::any_of(kernel.exprs, [](const Expr& e) { return e.op == Op::kFma; });
+  return multiplies ? dialect.alignment : 1;
+}
 
 std::string print_kernel(const Kernel& kernel, const Dialect& dialect, std::string_view name) {
   return Printer(kernel, dialect).run(name);

@@ -54,6 +54,7 @@ ThreadKernel print_thread_kernel(const Kernel& kernel, const Dialect& dialect, c
                   "kernel " + name + " has " + std::to_string(kernel.scalar_count) + " scalars, more than a launch can hand over",
                   {{"kernel", name}});
   }
+  result.alignment = assumed_alignment(kernel, dialect);
   result.has_table = scalars + 8 * kernel.buffers.size() > kMostArgumentBytes;
   result.text = result.has_table ? text_with_table(kernel, dialect, name) : print_kernel(kernel, dialect, name);
   return result;

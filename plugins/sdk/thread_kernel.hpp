@@ -21,6 +21,7 @@ struct ThreadKernel {
   std::uint32_t buffer_count = 0, scalar_count = 0;
   // Its arguments, eight bytes each: the buffers (or the table's address, if has_table), the scalars as doubles, begin and end.
   bool has_table = false;
+  std::uint32_t alignment = 1;  // of the buffers' addresses
   bool operator==(const ThreadKernel&) const = default;
 };
 using ThreadKernels = std::map<std::string, ThreadKernel, std::less<>>;

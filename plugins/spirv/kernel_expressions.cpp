@@ -116,6 +116,10 @@ Id KernelWriter::compute(const Expr& e) {
     }
     case sdk::Op::kCall:
       return prelude_call(sdk::functions()[e.id].name, e);
+    case sdk::Op::kFma: {
+      const Id a = expr(e.in[0]), b = expr(e.in[1]), c = expr(e.in[2]);
+      return writer_->cl_call(ClFunction::kFma, value_type(module_, e.type), {a, b, c});
+    }
     default:
       return arithmetic(e, operand_type(e));
   }

@@ -39,9 +39,9 @@ struct Vendor {
   kernel::DeviceShape shape;     // of an H100, an MI300X, a Max 1550: what the plugins say of such devices
   const sdk::Dialect* dialect;   // null: SPIR-V
 };
-const Vendor kVendors[] = {{"nvidia", {.workers = 132 * 128, .register_bytes = 1020}, &sdk::dialect_cuda()},
-                           {"amd", {.workers = 304 * 64, .register_bytes = 1024}, &sdk::dialect_hip()},
-                           {"intel", {.workers = 1024, .register_bytes = 0}, nullptr}};
+const Vendor kVendors[] = {{"nvidia", {.workers = 132 * 128, .register_bytes = 1020, .lanes = 32}, &sdk::dialect_cuda()},
+                           {"amd", {.workers = 304 * 64, .register_bytes = 1024, .lanes = 64}, &sdk::dialect_hip()},
+                           {"intel", {.workers = 16384, .register_bytes = 0, .lanes = 16}, nullptr}};
 
 struct Found {
   kernel::Kernel kernel;
