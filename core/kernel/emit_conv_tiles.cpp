@@ -16,6 +16,7 @@
 
 #include "core/kernel/epilogue_emitter.hpp"
 #include "core/kernel/tile_product.hpp"
+#include "core/kernel/window.hpp"
 
 namespace crucible::kernel {
 namespace {
@@ -152,33 +153,14 @@ class ConvTiles : TileProduct {
     divisor_w_ = a.stride[1];
   }
 
-  /// Taps, of one dimension of the filter, that meet the rows (or columns) of x whose number has the rest `phase` by the stride: every
-  /// `step`-th from `first`. Row phase + stride * i is met by the output shift + i - back * t through tap t of these.
-  struct Taps {
-    std::int64_t first = 0, step = 1, count = 0, shift = 0, back = 0;
-  };
-  Taps taps_of(std::size_t dimension, std::int64_t size, std::int64_t phase) const {
-    const auto& a = op_.attributes;
-    const std::int64_t stride = a.stride[dimension], dilation = a.dilation[dimension], start = phase + a.padding[dimension];
-    Taps taps;
-    for (std::int64_t tap = 0; tap < size; ++tap) {
-      if ((start - tap * dilation) % stride != 0) continue;
-      if (taps.count == 0) taps.first = tap;
-      if (taps.count == 1) taps.step = tap - taps.first;
-      ++taps.count;
-    }
-    taps.shift = (start - taps.first * dilation) / stride;
-    taps.back = taps.step * dilation / stride;
-    return taps;
-  }
-
   /// With a stride, rows of x fall into phases that meet different taps: each phase is a product of its own, whose columns are the
   /// elements of x of that phase.
   void set_phases(std::int64_t outputs, const View& vy, const View& vw, const View& vx) {
     const auto& a = op_.attributes;
     for (std::int64_t h = 0; h < a.stride[0]; ++h) {
       for (std::int64_t w = 0; w < a.stride[1]; ++w) {
-        const Taps down = taps_of(0, vw.sizes[2], h), across = taps_of(1, vw.sizes[3], w);
+        const PhaseTaps down = taps_of_phase(a.stride[0], a.dilation[0], a.padding[0], vw.sizes[2], h);
+        const PhaseTaps across = taps_of_phase(a.stride[1], a.dilation[1], a.padding[1], vw.sizes[3], w);
         Phase phase;
         phase.steps = {{.size = outputs, .right = vy.strides[1], .left = vw.strides[0]},
                        {.size = down.count, .left = down.step * vw.strides[2], .h = -down.back},

@@ -63,6 +63,23 @@ TEST(Interpreter, ComputesAndCounts) {
   EXPECT_EQ(work.arithmetic, 8u);
 }
 
+/// 1 + e squared less 1 and 2e is e squared: nothing, were the product rounded before the sum.
+TEST(Interpreter, FusedMultiplyAddsRoundOnce) {
+  IrBuilder b;
+  const BufferId x = b.add_buffer(DType::kF32, false), y = b.add_buffer(DType::kF32, true);
+  const ExprId i = b.open_grid(LoopMode::kVector);
+  const ExprId value = b.let(b.load(x, i));
+  b.store(y, i, b.fma(value, value, b.real(-1 - 0x1p-11, DType::kF32)));
+  b.close();
+  Memory memory;
+  memory.add({1 + 0x1p-12f});
+  memory.add({0}, false);
+  InterpretedWork work;
+  EXPECT_EQ(memory.run(b.finish(), 1, &work), "");
+  EXPECT_EQ(memory.numbers[1][0], 0x1p-24f);
+  EXPECT_EQ(work.multiply_adds, 1u);
+}
+
 TEST(Interpreter, FindsIndicesOutside) {
   Memory memory;
   memory.add({1, 2, 3});

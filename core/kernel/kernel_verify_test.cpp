@@ -76,6 +76,20 @@ TEST(KernelVerify, RefusesStoresToBuffersThatAreOnlyRead) {
   EXPECT_THAT(reason(b.finish(), {8}, 8), HasSubstr("not marked as written"));
 }
 
+TEST(KernelVerify, RefusesFusedMultiplyAddsOfTwoTypes) {
+  const auto kernel = [](DType third) {
+    IrBuilder b;
+    const BufferId x = b.add_buffer(DType::kF32, false), y = b.add_buffer(third, true);
+    const ExprId i = b.open_grid(LoopMode::kVector);
+    const ExprId value = b.let(b.load(x, i));
+    b.store(y, i, b.fma(value, value, b.real(1, third)));
+    b.close();
+    return b.finish();
+  };
+  EXPECT_EQ(reason(kernel(DType::kF32), {8, 8}, 8), "");
+  EXPECT_THAT(reason(kernel(DType::kF64), {8, 8}, 8), HasSubstr("fuses three values of f32 or f64"));
+}
+
 TEST(KernelVerify, RefusesKernelsWithoutAGrid) {
   IrBuilder b;
   b.let(b.scalar(b.add_scalar(), DType::kF32));

@@ -171,7 +171,7 @@ TEST(SerializeIr, SaysWhatIsWrong) {
   EXPECT_THAT(refusal(other), HasSubstr("a kernel with 0x52494b43"));
   other = bytes;
   other[4] = std::byte{2};
-  EXPECT_THAT(refusal(other), HasSubstr("version 2.3, this reader knows 1.3"));
+  EXPECT_THAT(refusal(other), HasSubstr("version 2.4, this reader knows 1.4"));
   other = bytes;
   other[100] ^= std::byte{4};
   EXPECT_THAT(refusal(other), HasSubstr("it was changed"));

@@ -7,6 +7,7 @@
 
 #include "core/graph/random_program.hpp"
 #include "core/kernel/kernel_ir.hpp"
+#include "core/kernel/print_c.hpp"
 #include "core/kernel/schedule.hpp"
 #include "core/kernel/serialize_ir.hpp"
 #include "plugins/sdk/c_dialect.hpp"
@@ -196,7 +197,7 @@ TEST(SdkKernelIr, NamesWhatIsWrong) {
   EXPECT_THAT(refusal({}), HasSubstr("0 bytes, a kernel has at least 52"));
   std::vector<std::byte> bytes = good;
   bytes[4] = std::byte{3};
-  EXPECT_THAT(refusal(bytes), AllOf(HasSubstr("5 "), HasSubstr("the host writes version 3.3, this plugin reads 1.3")));
+  EXPECT_THAT(refusal(bytes), AllOf(HasSubstr("5 "), HasSubstr("the host writes version 3.4, this plugin reads 1.4")));
   const auto broken = [](auto change) {
     kernel::KernelIr ir = small_kernel();
     change(ir);
@@ -220,6 +221,34 @@ TEST(SdkKernelIr, NamesWhatIsWrong) {
 }
 
 /// An expression whose text would have 2^40 operands.
+kernel::KernelIr fusing_kernel() {
+  kernel::IrBuilder b;
+  const auto x = b.add_buffer(DType::kF32, false), y = b.add_buffer(DType::kF32, true);
+  const auto i = b.open_grid(kernel::LoopMode::kVector);
+  const auto value = b.let(b.load(x, i));
+  b.store(y, i, b.fma(value, value, b.real(1, DType::kF32)));
+  b.close();
+  return b.finish();
+}
+
+TEST(SdkKernelIr, FusedMultiplyAddsAreOfOneType) {
+  const auto print = [](const kernel::KernelIr& ir, const Dialect& dialect) {
+    const std::vector<std::byte> bytes = kernel::serialize_ir(ir);
+    return print_kernel(read_kernel(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()), dialect, "k");
+  };
+  EXPECT_EQ(print(fusing_kernel(), dialect_c()), kernel::print_c(fusing_kernel(), "k"));
+  EXPECT_THAT(print(fusing_kernel(), dialect_opencl()), HasSubstr("__builtin_fmaf(v1, v1, 0x1p+0f)"));
+  // Where numbers lie is stated for kernels that multiply matrices, and for no others.
+  EXPECT_THAT(print(fusing_kernel(), dialect_cuda()), HasSubstr("crucible_assume_aligned(b0, 16);"));
+  EXPECT_THAT(print(small_kernel(), dialect_cuda()), Not(HasSubstr("crucible_assume_aligned")));
+  EXPECT_THAT(print(fusing_kernel(), dialect_hip()), Not(HasSubstr("crucible_assume_aligned")));
+  kernel::KernelIr mixed = fusing_kernel();
+  for (auto& expr : mixed.exprs) {
+    if (expr.operation == kernel::Operation::kReal) expr.type = DType::kF64;
+  }
+  EXPECT_THAT(refusal(kernel::serialize_ir(mixed)), HasSubstr("it fuses three values of f32 or f64"));
+}
+
 TEST(SdkKernelIr, RefusesWhatWouldNotEndWhenPrinted) {
   kernel::KernelIr ir = small_kernel();
   const auto first = static_cast<kernel::ExprId>(ir.exprs.size());

@@ -88,6 +88,34 @@ TEST(SpirvKernel, TilesRoundOncePerStep) {
   }
 }
 
+template <class T>
+void check_fma(Type type) {
+  const Type types[] = {type, type};
+  testing::OneKernel one(types);
+  const std::uint32_t x = one.add({.op = sdk::Op::kLoad, .type = type, .in = {one.item, sdk::kNoId, sdk::kNoId}, .id = 0});
+  const std::uint32_t less = one.add({.op = sdk::Op::kReal, .type = type, .real = -1});
+  one.store(one.add({.op = sdk::Op::kFma, .type = type, .in = {x, x, less}}));
+  KernelModule module(testing::prelude());
+  const std::vector<Parameter> parameters = module.add(one.kernel, "fused");
+  if (testing::no_validator().empty()) { EXPECT_EQ(testing::validate(module.words()), ""); }
+  if (const std::string reason = testing::DeviceProgram::no_device(); !reason.empty()) GTEST_SKIP() << reason;
+  std::vector<T> values(100), expected(100);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = 1 + std::sin(static_cast<T>(i)) / 1000;
+    expected[i] = std::fma(values[i], values[i], T(-1));
+  }
+  Bytes a = bytes_of(values), b = bytes_of(std::vector<T>(100));
+  Bytes* buffers[] = {&a, &b};
+  testing::DeviceProgram program(module.words());
+  program.run("fused", parameters, buffers, {}, 0, 100, 10);
+  EXPECT_EQ(values_of<T>(b), expected);
+}
+
+TEST(SpirvKernel, FusedMultiplyAddsRoundOnce) {
+  check_fma<float>(Type::kF32);
+  check_fma<double>(Type::kF64);
+}
+
 /// A compiler that makes vectors of it would change its last bits.
 TEST(SpirvKernel, ASerialSumKeepsItsOrder) {
   constexpr std::int64_t kItems = 4, kTerms = 1000;
