@@ -63,6 +63,7 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     device->code = options().get_text("code");
     std::string note;
     if (options().get_text("blas") == "cublaslt") (void)find_cublas(driver, device->facts, note);  // refused here, not at a product
+    if (options().get_text("dnn") == "cudnn") (void)find_cudnn(device->facts, note);
     const std::string what = "device.open: cuDevicePrimaryCtxRetain of " + device->facts.id;
     check(driver, driver.cuDevicePrimaryCtxRetain(&device->context, device->facts.device), what);
     const Current current(*device);
@@ -87,9 +88,11 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
   return sdk::guard([&] {
     sdk::require(device != nullptr && sink != nullptr, "device.properties: no device or no function to report to");
     const DeviceFacts& facts = device->facts;
-    std::string compiler, note, library;
+    std::string compiler, note, library, convolutions;
     (void)find_cublas(*device->cuda, facts, library);
     if (const std::string refusal = device->products_refusal(); !refusal.empty()) library = "none (" + refusal + ")";
+    (void)find_cudnn(facts, convolutions);
+    if (const std::string refusal = device->convolutions_refusal(); !refusal.empty()) convolutions = "none (" + refusal + ")";
     try {
       compiler = nvrtc(*device->cuda).describe();
     } catch (const sdk::Failure& failure) {  // the device can still copy and fill
@@ -104,7 +107,8 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
                  sdk::number_item("multiprocessors", facts.multiprocessors),
                  sdk::number_item("threads", facts.multiprocessors * kLanes),
                  sdk::number_item("lanes", kWarp), sdk::number_item("register_bytes", kRegisterBytes),
-                 sdk::text_item("memory", device->allocator->describe()), sdk::text_item("library", library)});
+                 sdk::text_item("memory", device->allocator->describe()), sdk::text_item("library", library),
+                 sdk::text_item("convolutions", convolutions)});
     if (!note.empty()) sdk::report(sink, user, {sdk::text_item("note", note)});
     if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES"))
       sdk::report(sink, user, {sdk::text_item("CUDA_VISIBLE_DEVICES", visible)});
@@ -119,8 +123,8 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
     const DeviceFacts facts = find_device(cuda(), device_id);
     using sdk::Answer;
     const std::string no_nvml = nvml_refusal();
-    std::string library;
-    const bool has_products = find_cublas(cuda(), facts, library) != nullptr;
+    std::string library, convolutions;
+    const bool has_products = find_cublas(cuda(), facts, library) != nullptr, has_convolutions = find_cudnn(facts, convolutions) != nullptr;
     sdk::report(sink, user,
                 {sdk::answer_item("compile.text", Answer::kNo, "the host prints C alone"),
                  sdk::answer_item("compile.ir", Answer::kYes, "printed as CUDA C++ for NVRTC"),
@@ -130,7 +134,7 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
                  sdk::answer_item("queue", Answer::kYes, "one stream per queue; a thread of the host waits for timelines"),
                  sdk::answer_item("async", Answer::kYes, "submit returns at once"),
                  sdk::answer_item("library.matmul", has_products ? Answer::kYes : Answer::kNo, library),
-                 sdk::answer_item("library.conv2d", Answer::kNo, "cuDNN is not used"),
+                 sdk::answer_item("library.conv2d", has_convolutions ? Answer::kYes : Answer::kNo, convolutions),
                  sdk::answer_item("binary", Answer::kNo, "programs are kept in the plugin's own cache"),
                  sdk::answer_item("profile", Answer::kNo, "time per op by plan.profile; no counters"),
                  sdk::answer_item("health", Answer::kYes, no_nvml.empty() ? "NVML" : no_nvml)});
@@ -227,26 +231,19 @@ void crucible_device::require_alive() {
 }
 
 crucible_nvidia::Products& crucible_device::require_products() {
-  using crucible::sdk::Failure;
-  const std::lock_guard lock(products_mutex_);
-  if (products_ != nullptr) return *products_;
-  if (!products_refusal_.empty()) throw Failure(CRUCIBLE_E_UNSUPPORTED, products_refusal_);
   std::string note;
   const crucible_nvidia::CublasLt* const cublas = crucible_nvidia::find_cublas(*cuda, facts, note);
-  if (cublas == nullptr) throw Failure(CRUCIBLE_E_UNSUPPORTED, "there is no library of products: " + note);
-  try {
-    products_ = std::make_unique<crucible_nvidia::Products>(*this, *cublas);
-  } catch (const Failure& failure) {  // said once, in the log and in the properties: products are generated from now on
-    products_refusal_ = failure.what();
-    crucible::sdk::log(crucible::sdk::LogLevel::kWarning, "library", products_refusal_ + "; products are generated and slower");
-    throw Failure(CRUCIBLE_E_UNSUPPORTED, products_refusal_);
-  }
-  return *products_;
+  if (cublas == nullptr) throw crucible::sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "there is no library of products: " + note);
+  return products_.require("; products are generated and slower",
+                           [&] { return std::make_unique<crucible_nvidia::Products>(*this, *cublas); });
 }
 
-std::string crucible_device::products_refusal() {
-  const std::lock_guard lock(products_mutex_);
-  return products_refusal_;
+crucible_nvidia::Convolutions& crucible_device::require_convolutions() {
+  std::string note;
+  const crucible_nvidia::Cudnn* const cudnn = crucible_nvidia::find_cudnn(facts, note);
+  if (cudnn == nullptr) throw crucible::sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "there is no library of convolutions: " + note);
+  return convolutions_.require("; convolutions are generated and slower",
+                               [&] { return std::make_unique<crucible_nvidia::Convolutions>(*this, *cudnn); });
 }
 
 void crucible_device::synchronize(crucible_nvidia::CUstream stream, std::string_view what) {
@@ -263,7 +260,8 @@ crucible_device::~crucible_device() {
   if (context == nullptr) return;
   {
     const crucible_nvidia::Current current(*this, crucible_nvidia::Current::EvenIfLost{});
-    products_ = nullptr;
+    products_.stop();
+    convolutions_.stop();
     allocator = nullptr;
     stream = {};
   }

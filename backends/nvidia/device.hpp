@@ -12,6 +12,8 @@
 #include "backends/nvidia/allocator.hpp"
 #include "backends/nvidia/cublas.hpp"
 #include "backends/nvidia/cuda.hpp"
+#include "backends/nvidia/cudnn.hpp"
+#include "backends/nvidia/started.hpp"
 #include "plugins/abi/crucible_plugin.h"
 #include "plugins/sdk/address_map.hpp"
 #include "plugins/sdk/queue_table.hpp"
@@ -42,7 +44,7 @@ DeviceFacts find_device(const Cuda& cuda, crucible_str device_id);
 }  // namespace crucible_nvidia
 
 struct crucible_device : crucible::sdk::QueueOwner {
-  static constexpr bool kTakesProducts = true;
+  static constexpr bool kTakesProducts = true, kTakesConvolutions = true;
   const crucible_nvidia::Cuda* cuda = nullptr;
   crucible_nvidia::DeviceFacts facts;
   crucible_nvidia::CUcontext context = nullptr;  // the primary one, which other libraries of the process share
@@ -60,17 +62,19 @@ struct crucible_device : crucible::sdk::QueueOwner {
   /// Products by cuBLASLt, started at the first call; the context must be current. Threads: any. Errors: UNSUPPORTED with the reason
   /// when there is no library for this device.
   crucible_nvidia::Products& require_products();
+  /// The same for convolutions by cuDNN.
+  crucible_nvidia::Convolutions& require_convolutions();
   /// "" or why there are none, without starting anything.
-  std::string products_refusal();
+  std::string products_refusal() { return products_.refusal(); }
+  std::string convolutions_refusal() { return convolutions_.refusal(); }
   /// Waits until everything on the stream is done; with the option timeout_s no longer than that. Threads: any. Errors: those of
   /// check(); DEVICE_LOST when the time is over: the device is suspect from then on.
   void synchronize(crucible_nvidia::CUstream stream, std::string_view what);
   ~crucible_device();
 
  private:
-  std::mutex products_mutex_;
-  std::unique_ptr<crucible_nvidia::Products> products_;
-  std::string products_refusal_;  // why the library does not start here
+  crucible_nvidia::Started<crucible_nvidia::Products> products_;
+  crucible_nvidia::Started<crucible_nvidia::Convolutions> convolutions_;
   std::mutex lost_mutex_;
   std::string lost_;  // why; "" while it lives
 };

@@ -1,7 +1,7 @@
 // Plan table: a CUDA graph, built node by node from the checked list. Ops are in order, so each node depends on the one before it. Slots
-// are patched in the executable graph. Only cuBLASLt's own launches cannot be written as nodes, because their kernels are the library's
-// secret: each call is captured alone, from a stream that nothing else uses, and added as a child graph. So a replay stays one launch,
-// where a graph cut at each product would be two for every product.
+// are patched in the executable graph. Only cuBLASLt's and cuDNN's own launches cannot be written as nodes, because their kernels are the
+// libraries' secret: each call is captured alone, from a stream that nothing else uses, and added as a child graph. So a replay stays one launch,
+// where a graph cut at each call would be two for every call.
 #include "backends/nvidia/plan.hpp"
 
 #include <algorithm>
@@ -61,8 +61,14 @@ CUDA_MEMSET_NODE_PARAMS fill_parameters(const sdk::ListedOp& op) {
   return fill;
 }
 
-/// What cuBLASLt puts on a stream for a product, as a graph. The capture is relaxed: the library may load code while it goes on.
-Graph capture_product(crucible_plan& plan, const sdk::ListedOp& op, const std::string& what) {
+/// A product by cuBLASLt or a convolution by cuDNN, on a stream.
+void enqueue_library_call(crucible_device& device, const sdk::ListedOp& op, CUstream stream) {
+  if (op.product != nullptr) return device.require_products().enqueue(*op.product, op.addresses.data(), op.scratch_bytes, stream);
+  device.require_convolutions().enqueue(*op.convolution, op.addresses.data(), op.scratch_bytes, stream);
+}
+
+/// What a library puts on a stream for a call, as a graph. The capture is relaxed: the library may load code while it goes on.
+Graph capture_library_call(crucible_plan& plan, const sdk::ListedOp& op, const std::string& what) {
   crucible_device& device = *plan.device;
   const Cuda& cuda = *device.cuda;
   if (plan.capture_stream.get() == nullptr) {
@@ -71,17 +77,22 @@ Graph capture_product(crucible_plan& plan, const sdk::ListedOp& op, const std::s
     plan.capture_stream = Stream(cuda, stream);
   }
   CUstream const stream = plan.capture_stream.get();
-  Products& products = device.require_products();
+  if (op.product != nullptr) {
+    (void)device.require_products();  // started before the capture
+  } else {
+    device.require_convolutions().prepare(*op.convolution, op.addresses.data(), op.scratch_bytes);
+  }
   device.check(cuda.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), what + "cuStreamBeginCapture");
   CUgraph captured = nullptr;
   try {
-    products.enqueue(*op.product, op.addresses.data(), op.scratch_bytes, stream);
+    enqueue_library_call(device, op, stream);
   } catch (...) {  // the capture ends whatever came of it
     if (cuda.cuStreamEndCapture(stream, &captured) == CUDA_SUCCESS) (void)Graph(cuda, captured);
     throw;
   }
   device.check(cuda.cuStreamEndCapture(stream, &captured),
-               what + "cuStreamEndCapture of a product by cuBLASLt (option blas=none does without)");
+               what + (op.product != nullptr ? "cuStreamEndCapture of a product by cuBLASLt (option blas=none does without)"
+                                              : "cuStreamEndCapture of a convolution by cuDNN (option dnn=none does without)"));
   return {cuda, captured};
 }
 
@@ -99,7 +110,7 @@ CUgraphNode add_node(crucible_plan& plan, std::size_t index, const CUgraphNode* 
     const CUDA_MEMSET_NODE_PARAMS fill = fill_parameters(op);
     device.check(cuda.cuGraphAddMemsetNode(&node, graph, after, after_count, &fill, device.context), what + "cuGraphAddMemsetNode");
   } else if (op.kind == CRUCIBLE_OP_LIBRARY) {
-    const Graph child = capture_product(plan, op, what);  // the node has a copy of it
+    const Graph child = capture_library_call(plan, op, what);  // the node has a copy of it
     device.check(cuda.cuGraphAddChildGraphNode(&node, graph, after, after_count, child.get()), what + "cuGraphAddChildGraphNode");
   } else {
     std::vector<void*> places = plan.launches[index].places();
@@ -149,7 +160,7 @@ void enqueue(crucible_plan& plan, std::size_t index, CUstream stream) {
   } else if (op.kind == CRUCIBLE_OP_FILL) {
     device.check(cuda.cuMemsetD8Async(op.addresses[0], op.pattern, op.size, stream), what + ": cuMemsetD8Async");
   } else if (op.kind == CRUCIBLE_OP_LIBRARY) {
-    device.require_products().enqueue(*op.product, op.addresses.data(), op.scratch_bytes, stream);
+    enqueue_library_call(device, op, stream);
   } else {
     const sdk::LaunchShape shape = plan.launches[index].shape;
     std::vector<void*> places = plan.launches[index].places();

@@ -163,6 +163,7 @@ void check_vendor_libraries(std::vector<Check>& checks) {
       {"libcuda.so", {"1"}, "NVIDIA's driver", "nvidia-driver (non-free)"},
       {"libnvrtc.so", {"13", "12", "11.2"}, "NVIDIA's compiler", "PyPI package nvidia-cuda-nvrtc, and name its folder with backend.nvidia.nvrtc"},
       {"libcublasLt.so", {"13", "12", "11"}, "NVIDIA's products", "PyPI package nvidia-cublas, and name its folder with backend.nvidia.cublaslt"},
+      {"libcudnn.so", {"9", "8"}, "NVIDIA's convolutions", "PyPI package nvidia-cudnn-cu13, and name its folder with backend.nvidia.cudnn"},
       {"libnvidia-ml.so", {"1"}, "health of NVIDIA's devices", "libnvidia-ml1 (non-free)"},
       {"libamdhip64.so", {"7", "6", "5"}, "AMD's HIP", "ROCm, or libamdhip64-5"},
       {"librocblas.so", {"5", "4", "3", "0"}, "AMD's products (backend.amd.blas)", "ROCm's rocblas, or librocblas0"},

@@ -53,16 +53,26 @@ void read_places(std::uint32_t index, const crucible_op& op, ListedOp& result, c
 }
 
 /// Each operand lies in its buffer, and the scratch has what is said.
-void read_product(std::uint32_t index, const crucible_op& op, ListedOp& result, const std::vector<std::uint64_t>& left) {
+void read_library_call(std::uint32_t index, const crucible_op& op, ListedOp& result, const std::vector<std::uint64_t>& left,
+                       const OpChecks& checks) {
   if (op.library == nullptr) invalid(index, "a library call without a description");
-  result.product = std::make_unique<const Gemm>(read_gemm(op.library));
+  if (is_convolution(op.library)) {
+    if (!checks.takes_convolutions)
+      throw Failure(CRUCIBLE_E_UNSUPPORTED, "plan.build: op " + std::to_string(index) + " is a convolution, and this plugin claims none", {{"op", std::to_string(index)}});
+    result.convolution = std::make_unique<const Convolution>(read_convolution(op.library));
+  } else {
+    result.product = std::make_unique<const Gemm>(read_gemm(op.library));
+  }
   result.scratch_bytes = op.scratch_bytes;
   const std::uint32_t needed = op.scratch_bytes == 0 ? 3 : 4;
   if (op.buffer_count < needed) {
     invalid(index, "it has " + std::to_string(op.buffer_count) + " buffers and needs " + std::to_string(needed));
   }
   for (std::uint32_t i = 0; i < needed; ++i) {
-    const std::uint64_t bytes = i == 3 ? op.scratch_bytes : gemm_extent_bytes(*result.product, static_cast<int>(i));
+    const int view = static_cast<int>(i);
+    const std::uint64_t bytes = i == 3              ? op.scratch_bytes
+                                : result.product != nullptr ? gemm_extent_bytes(*result.product, view)
+                                                            : convolution_extent_bytes(*result.convolution, view);
     if (left[i] >= bytes) continue;
     invalid(index, std::to_string(bytes) + " bytes, where buffer " + std::to_string(i) + " has " + std::to_string(left[i]) + " left");
   }
@@ -89,7 +99,7 @@ void read_op(OpList& list, std::uint32_t index, const crucible_op& op, const OpC
     result.addresses.push_back(op.buffers[i]);
   }
   if (op.kind == CRUCIBLE_OP_LAUNCH) return read_launch(list, index, op, result, checks);
-  if (op.kind == CRUCIBLE_OP_LIBRARY) return read_product(index, op, result, left);
+  if (op.kind == CRUCIBLE_OP_LIBRARY) return read_library_call(index, op, result, left, checks);
   if (op.kind == CRUCIBLE_OP_COPY) return read_places(index, op, result, left, 2);
   if (op.pattern > 255) invalid(index, "the pattern " + std::to_string(op.pattern) + " is not a byte");
   result.pattern = static_cast<std::uint8_t>(op.pattern);

@@ -91,6 +91,16 @@ constexpr bool takes_products() {
   }
 }
 
+/// The same for those that are convolutions.
+template <class Device>
+constexpr bool takes_convolutions() {
+  if constexpr (requires { Device::kTakesConvolutions; }) {
+    return Device::kTakesConvolutions;
+  } else {
+    return false;
+  }
+}
+
 /// `make` builds the graph of a plan whose list is read; `patch` gives one launch's arguments to it anew; `run` replays it on the
 /// device's own stream, done on return; `times` replays it op by op and gives nanoseconds per op; `destroy` deletes a plan, also one
 /// that is half built or whose device is lost.
@@ -113,7 +123,7 @@ struct PlanFunctions {
             return KernelShape{ours.name, ours.buffer_count, ours.scalar_count};
           },
           [device](std::uint64_t address) { return device->addresses.bytes_left(address, device->facts.id); },
-          takes_products<Device>()};
+          takes_products<Device>(), takes_convolutions<Device>()};
       plan->list = read_ops(ops, count, slot_count, checks);
       plan->node_count = static_cast<std::size_t>(std::ranges::count_if(plan->list.ops, &ListedOp::does_something));
       make(*plan);

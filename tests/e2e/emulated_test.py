@@ -54,6 +54,32 @@ class Emulated(e2e_test.Folder):
                 done = self.replay(options, "--verify")
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
+    def test_convolutions_by_the_library_are_verified(self):
+        """With the emulated cuDNN: and it was that, because a fault of it shows."""
+        name = "nvidia (emulated)"
+        library = CRUCIBLE.resolve().parent / "emulators/nvidia/libcudnn.so.9"
+        if name not in self.devices or not library.exists():
+            self.skipTest("this build has no emulated cuDNN")
+        recorded, trace = self.record("""
+            import torch
+            torch.manual_seed(0)
+            model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(8, 8, 3, stride=2, groups=2),
+                                        torch.nn.Flatten(), torch.nn.Linear(8 * 7 * 7, 4))
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+            for _ in range(5):
+                optimizer.zero_grad()
+                model(torch.randn(2, 3, 16, 16)).square().mean().backward()
+                optimizer.step()
+        """, "--iterations", 2)
+        self.assertEqual(recorded.returncode, 0, recorded.stderr)
+        options = [*self.devices[name], "--set", f"backend.nvidia.cudnn={library}", "--set", "backend.nvidia.dnn=cudnn", "--tune", "off", "--verify"]
+        done = crucible("replay", trace, *options, env=self.environment)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        for kind in ("forward", "data", "filter"):
+            done = crucible("replay", trace, *options, env={**self.environment, "CRUCIBLE_EMU_FAULTS": f"fail@launch(conv_f32_{kind}*)"})
+            self.assertNotEqual(done.returncode, 0, kind)
+            self.assertIn("cudnnBackendExecute", done.stderr)
+
     def test_a_device_that_runs_out_of_memory_says_so(self):
         for name, options in self.devices.items():
             with self.subTest(name):

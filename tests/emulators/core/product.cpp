@@ -46,7 +46,9 @@ T load(const char* at) {
   return value;
 }
 
-double read(ElementType type, const char* data, std::int64_t index) {
+}  // namespace
+
+double read_element(ElementType type, const char* data, std::int64_t index) {
   const char* const at = data + index * static_cast<std::int64_t>(size_bytes(type));
   switch (type) {
     case ElementType::kF16:
@@ -61,12 +63,16 @@ double read(ElementType type, const char* data, std::int64_t index) {
   return 0;
 }
 
+namespace {
+
 template <class T>
 void store(char* at, T value) {
   std::memcpy(at, &value, sizeof value);
 }
 
-void write(ElementType type, char* data, std::int64_t index, double value) {
+}  // namespace
+
+void write_element(ElementType type, char* data, std::int64_t index, double value) {
   char* const at = data + index * static_cast<std::int64_t>(size_bytes(type));
   switch (type) {
     case ElementType::kF16:
@@ -80,6 +86,8 @@ void write(ElementType type, char* data, std::int64_t index, double value) {
   }
 }
 
+namespace {
+
 /// One operand's element (row, column) of op().
 std::int64_t index_of(const MatrixOperand& operand, std::int64_t batch, std::int64_t row, std::int64_t column) {
   return batch * operand.batch_stride + (operand.transposed ? column + row * operand.pitch : row + column * operand.pitch);
@@ -90,7 +98,7 @@ std::vector<double> rows_of(const Product& p, const MatrixOperand& operand, std:
   std::vector<double> values;
   values.reserve(static_cast<std::size_t>(rows * columns));
   for (std::int64_t i = 0; i < rows; ++i) {
-    for (std::int64_t j = 0; j < columns; ++j) values.push_back(read(p.type, operand.data, index_of(operand, batch, i, j)));
+    for (std::int64_t j = 0; j < columns; ++j) values.push_back(read_element(p.type, operand.data, index_of(operand, batch, i, j)));
   }
   return values;
 }
@@ -125,14 +133,14 @@ void multiply(const Product& p) {
       for (std::int64_t i = 0; i < p.m; ++i) {
         const double *const x = a.data() + i * p.k, *const y = b.data() + j * p.k;
         const double sum = p.type == ElementType::kF64 ? sum_of<double>(x, y, p.k) : static_cast<double>(sum_of<float>(x, y, p.k));
-        write(ElementType::kF64, sums, j * p.m + i, sum);
+        write_element(ElementType::kF64, sums, j * p.m + i, sum);
       }
     }
     for (std::int64_t j = 0; j < p.n; ++j) {
       for (std::int64_t i = 0; i < p.m; ++i) {
-        double value = p.alpha * read(ElementType::kF64, sums, j * p.m + i);
-        if (p.beta != 0) value += p.beta * read(p.type, p.c.data, index_of(p.c, batch, i, j));
-        write(p.type, p.d.data, index_of(p.d, batch, i, j), value);
+        double value = p.alpha * read_element(ElementType::kF64, sums, j * p.m + i);
+        if (p.beta != 0) value += p.beta * read_element(p.type, p.c.data, index_of(p.c, batch, i, j));
+        write_element(p.type, p.d.data, index_of(p.d, batch, i, j), value);
       }
     }
   }

@@ -10,6 +10,9 @@ namespace crucible::emulator {
 enum class ElementType { kF16, kBF16, kF32, kF64 };
 
 std::uint64_t size_bytes(ElementType type);
+/// Element `index` of an array, rounded to the type where it is written.
+double read_element(ElementType type, const char* data, std::int64_t index);
+void write_element(ElementType type, char* data, std::int64_t index, double value);
 
 struct MatrixOperand {
   char* data = nullptr;

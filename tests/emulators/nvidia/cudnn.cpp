@@ -1,0 +1,365 @@
+// libcudnn.so.9 as far as a plugin asks for convolutions by the backend API: graphs of one operation, three engines, execution on the
+// memory and the streams of the emulated driver, which it finds beside itself. Its declarations are NVIDIA's own, so that the compiler
+// checks every signature.
+//
+// Faults: init(cudnnCreate), query(NAME) for heuristics, compile(NAME) for execution plans, launch(NAME); NAME is as
+// conv_f32_forward_2x3x8x8_4x3x3x3 (forward, data, filter; x and weight), tf32 where an engine on tensor cores was taken for f32.
+// Engines, best first: 0 adds in any order; 1 is on tensor cores; 2 wants scratch where sums are of 256 products and more; 3, which
+// the fallback heuristics give, wants none. An operand that lies worse than it was described is refused, as is scratch that lies badly.
+#include <cuda.h>
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "tests/emulators/core/convolution.hpp"
+#include "tests/emulators/core/faults.hpp"
+#include "tests/emulators/core/memory.hpp"
+#include "tests/emulators/nvidia/cudnn_descriptors.hpp"
+
+struct cudnnContext {
+  CUstream stream = nullptr;
+};
+
+namespace {
+
+using namespace crucible::emulator;
+
+constexpr int kAnyOrder = 0, kTensorCores = 1, kScratch = 2, kPlain = 3;
+constexpr std::int64_t kScratchFromLength = 256, kScratchBytes = 4096;
+constexpr int kPlanHandle = 400, kGraphHandle = 800;  // their names are deprecated in 9
+
+/// The emulated driver, as this library calls it.
+struct Driver {
+  decltype(&cuCtxGetCurrent) get_current = nullptr;
+  decltype(&cuLaunchHostFunc) launch = nullptr;
+  decltype(&cuStreamIsCapturing) is_capturing = nullptr;
+  explicit operator bool() const { return get_current != nullptr && launch != nullptr && is_capturing != nullptr; }
+};
+
+const Driver& driver() {
+  static const Driver found = [] {
+    Dl_info self = {};
+    Driver all;
+    if (dladdr(reinterpret_cast<void*>(&cudnnCreate), &self) == 0) return all;
+    const std::string file = std::filesystem::path(self.dli_fname).parent_path() / "libcuda.so.1";
+    void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) return all;
+    all.get_current = reinterpret_cast<decltype(all.get_current)>(dlsym(library, "cuCtxGetCurrent"));
+    all.launch = reinterpret_cast<decltype(all.launch)>(dlsym(library, "cuLaunchHostFunc"));
+    all.is_capturing = reinterpret_cast<decltype(all.is_capturing)>(dlsym(library, "cuStreamIsCapturing"));
+    return all;
+  }();
+  return found;
+}
+
+std::optional<ElementType> type_of(cudnnDataType_t type) {
+  if (type == CUDNN_DATA_HALF) return ElementType::kF16;
+  if (type == CUDNN_DATA_BFLOAT16) return ElementType::kBF16;
+  if (type == CUDNN_DATA_FLOAT) return ElementType::kF32;
+  return std::nullopt;
+}
+
+template <std::size_t kCount>
+std::array<std::int64_t, kCount> numbers(const CudnnDescriptor& descriptor, int attribute) {
+  std::array<std::int64_t, kCount> result = {};
+  std::ranges::copy(descriptor.all<std::int64_t>(attribute), result.begin());
+  return result;
+}
+
+/// An operation as it was described, with the identifiers and alignments of x, weight and y.
+struct Described {
+  Convolution convolution;
+  std::array<std::int64_t, 3> ids, alignments;
+};
+
+/// Nothing for what is none, or whose parts do not live any more.
+std::optional<Described> describe(const CudnnDescriptor* operation) {
+  if (operation == nullptr) return std::nullopt;
+  Described d;
+  std::array<int, 4> parts;
+  int alpha = 0, beta = 0;
+  if (operation->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR) {
+    parts = {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+             CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC};
+    alpha = CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, beta = CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA;
+  } else if (operation->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR) {
+    d.convolution.kind = ConvolutionKind::kBackwardData;
+    parts = {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC};
+    alpha = CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, beta = CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA;
+  } else {
+    d.convolution.kind = ConvolutionKind::kBackwardFilter;
+    parts = {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC};
+    alpha = CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, beta = CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA;
+  }
+  if (operation->one<float>(alpha) != 1 || operation->one<float>(beta) != 0) return std::nullopt;  // never asked for
+  ConvolutionOperand* const operands[] = {&d.convolution.x, &d.convolution.weight, &d.convolution.y};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const CudnnDescriptor* const tensor = operation->part(parts[i]);
+    if (tensor == nullptr || tensor->type != CUDNN_BACKEND_TENSOR_DESCRIPTOR) return std::nullopt;
+    const auto type = type_of(tensor->one<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE));
+    if (!type || (i != 0 && *type != d.convolution.type)) return std::nullopt;
+    d.convolution.type = *type;
+    operands[i]->sizes = numbers<4>(*tensor, CUDNN_ATTR_TENSOR_DIMENSIONS);
+    operands[i]->strides = numbers<4>(*tensor, CUDNN_ATTR_TENSOR_STRIDES);
+    d.ids[i] = tensor->one<std::int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID);
+    d.alignments[i] = tensor->one<std::int64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
+  }
+  const CudnnDescriptor* const how = operation->part(parts[3]);
+  if (how == nullptr || how->type != CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR) return std::nullopt;
+  if (how->one<cudnnDataType_t>(CUDNN_ATTR_CONVOLUTION_COMP_TYPE) != CUDNN_DATA_FLOAT) return std::nullopt;
+  if (how->one<cudnnConvolutionMode_t>(CUDNN_ATTR_CONVOLUTION_CONV_MODE) != CUDNN_CROSS_CORRELATION) return std::nullopt;
+  if (how->one<std::int64_t>(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS) != 2) return std::nullopt;
+  d.convolution.stride = numbers<2>(*how, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
+  d.convolution.dilation = numbers<2>(*how, CUDNN_ATTR_CONVOLUTION_DILATIONS);
+  d.convolution.padding = numbers<2>(*how, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
+  if (numbers<2>(*how, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS) != d.convolution.padding || !d.convolution.fits()) return std::nullopt;
+  return d;
+}
+
+std::optional<Described> describe_graph(const CudnnDescriptor* graph) {
+  return graph == nullptr ? std::nullopt : describe(graph->part(CUDNN_ATTR_OPERATIONGRAPH_OPS));
+}
+
+/// An engine's configuration refers to its graph by the attribute that an engine has for it.
+std::optional<Described> describe_plan(const CudnnDescriptor& plan, int& engine) {
+  const CudnnDescriptor* const configuration = plan.part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+  if (configuration == nullptr || configuration->type != CUDNN_BACKEND_ENGINECFG_DESCRIPTOR) return std::nullopt;
+  engine = configuration->engine;
+  return describe_graph(configuration->part(CUDNN_ATTR_ENGINE_OPERATION_GRAPH));
+}
+
+std::string name_of(const Convolution& convolution, int engine) {
+  std::string name = convolution.name();
+  if (engine == kTensorCores && convolution.type == ElementType::kF32) name.replace(name.find("f32"), 3, "tf32");
+  return name;
+}
+
+std::int64_t scratch_of(const Convolution& convolution, int engine) {
+  return engine != kPlain && convolution.sum_length() >= kScratchFromLength ? kScratchBytes : 0;
+}
+
+std::vector<int> engines_of(const CudnnDescriptor& heuristic) {
+  if (heuristic.one<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE) == CUDNN_HEUR_MODE_FALLBACK) return {kPlain};
+  return {kAnyOrder, kTensorCores, kScratch};
+}
+
+std::vector<cudnnBackendNumericalNote_t> notes_of(int engine) {
+  if (engine == kAnyOrder) return {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC};
+  if (engine == kTensorCores) return {CUDNN_NUMERICAL_NOTE_TENSOR_CORE};
+  return {};
+}
+
+cudnnStatus_t finalize_heuristic(const CudnnDescriptor& heuristic) {
+  const auto described = describe_graph(heuristic.part(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH));
+  if (!described) return CUDNN_STATUS_BAD_PARAM;
+  const auto rule = faults().hit(Site::kQuery, described->convolution.name());
+  if (rule && rule->action == Action::kFail) return CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN;
+  if (rule && rule->action == Action::kOom) return CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t finalize_plan(const CudnnDescriptor& plan) {
+  int engine = -1;
+  const auto described = describe_plan(plan, engine);
+  if (!described || plan.one<cudnnHandle_t>(kPlanHandle) == nullptr) return CUDNN_STATUS_BAD_PARAM;
+  const auto rule = faults().hit(Site::kCompile, name_of(described->convolution, engine));
+  return rule && rule->action == Action::kFail ? CUDNN_STATUS_NOT_SUPPORTED_SHARED_MEMORY_INSUFFICIENT : CUDNN_STATUS_SUCCESS;
+}
+
+/// One element, or how many there are where none is wanted.
+template <class T>
+cudnnStatus_t answer(const std::vector<T>& values, std::int64_t wanted, std::int64_t* count, void* out) {
+  if (count != nullptr) *count = wanted == 0 ? static_cast<std::int64_t>(values.size()) : std::min(wanted, static_cast<std::int64_t>(values.size()));
+  if (wanted == 0) return CUDNN_STATUS_SUCCESS;
+  if (out == nullptr) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+  std::copy_n(values.begin(), std::min(static_cast<std::size_t>(wanted), values.size()), static_cast<T*>(out));
+  return CUDNN_STATUS_SUCCESS;
+}
+
+/// Descriptors that the caller has made are filled in.
+cudnnStatus_t give_engine(void* place, cudnnBackendDescriptorType_t type, int engine, void* graph) {
+  CudnnDescriptor* const descriptor = living_descriptor(place);
+  if (descriptor == nullptr || descriptor->type != type) return CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE;
+  descriptor->engine = engine;
+  const auto* const bytes = reinterpret_cast<const std::byte*>(&graph);
+  if (graph != nullptr) descriptor->values[CUDNN_ATTR_ENGINE_OPERATION_GRAPH] = {CUDNN_TYPE_BACKEND_DESCRIPTOR, {bytes, bytes + sizeof(graph)}};
+  descriptor->is_finalized = true;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+/// A convolution on its way through a stream. Captured ones may run any number of times, and are kept.
+struct Job {
+  Convolution convolution;
+  char* scratch = nullptr;
+  std::optional<Rule> flip;
+  bool is_kept = false;
+};
+
+void keep(std::unique_ptr<Job> job) {
+  static auto& mutex = *new std::mutex;
+  static auto& all = *new std::deque<std::unique_ptr<Job>>;
+  const std::lock_guard lock(mutex);
+  all.push_back(std::move(job));
+}
+
+void CUDA_CB run(void* data) {
+  Job* const job = static_cast<Job*>(data);
+  const Convolution& c = job->convolution;
+  if (job->scratch != nullptr) std::memset(job->scratch, 0xee, kScratchBytes);  // whoever else uses it sees it
+  convolve(c);
+  if (job->flip) {
+    const ConvolutionOperand& result = c.kind == ConvolutionKind::kForward ? c.y : c.kind == ConvolutionKind::kBackwardData ? c.x : c.weight;
+    result.data[job->flip->byte] ^= static_cast<char>(1 << job->flip->bit);
+  }
+  if (!job->is_kept) delete job;
+}
+
+/// The addresses of a variant pack, as the description's operands want them.
+cudnnStatus_t place_operands(Described& described, const CudnnDescriptor& pack) {
+  const auto ids = pack.all<std::int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+  const auto pointers = pack.all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+  if (ids.size() != pointers.size()) return CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT;
+  ConvolutionOperand* const operands[] = {&described.convolution.x, &described.convolution.weight, &described.convolution.y};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto found = std::ranges::find(ids, described.ids[i]);
+    if (found == ids.end()) return CUDNN_STATUS_BAD_PARAM;
+    const auto address = reinterpret_cast<std::uint64_t>(pointers[static_cast<std::size_t>(found - ids.begin())]);
+    if (!is_device_address(address)) return CUDNN_STATUS_BAD_PARAM;
+    if (address % static_cast<std::uint64_t>(described.alignments[i]) != 0) return CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER;
+    operands[i]->data = host_address(address);
+  }
+  return CUDNN_STATUS_SUCCESS;
+}
+
+}  // namespace
+
+size_t cudnnGetVersion() { return CUDNN_VERSION; }
+
+const char* cudnnGetErrorString(cudnnStatus_t status) {
+  switch (status) {
+    case CUDNN_STATUS_SUCCESS:
+      return "CUDNN_STATUS_SUCCESS";
+    case CUDNN_STATUS_NOT_INITIALIZED:
+      return "CUDNN_STATUS_NOT_INITIALIZED";
+    case CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED:
+      return "CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED";
+    case CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER:
+      return "CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER";
+    case CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED:
+      return "CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED";
+    case CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE:
+      return "CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE";
+    case CUDNN_STATUS_EXECUTION_FAILED:
+      return "CUDNN_STATUS_EXECUTION_FAILED";
+    default:
+      return status / 1000 == 2 ? "CUDNN_STATUS_BAD_PARAM" : status / 1000 == 3 ? "CUDNN_STATUS_NOT_SUPPORTED" : "CUDNN_STATUS_INTERNAL_ERROR";
+  }
+}
+
+cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
+  if (handle == nullptr) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+  CUcontext context = nullptr;
+  if (!driver() || driver().get_current(&context) != CUDA_SUCCESS || context == nullptr) return CUDNN_STATUS_NOT_INITIALIZED;
+  if (faults().hit(Site::kInit, "cudnnCreate")) return CUDNN_STATUS_NOT_INITIALIZED;
+  *handle = new cudnnContext;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
+  delete handle;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
+  if (handle == nullptr) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+  handle->stream = reinterpret_cast<CUstream>(stream);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t handle) {
+  CudnnDescriptor* const descriptor = living_descriptor(handle);
+  if (descriptor == nullptr || descriptor->is_finalized) return CUDNN_STATUS_BAD_PARAM;
+  cudnnStatus_t status = check_complete(*descriptor);
+  if (status != CUDNN_STATUS_SUCCESS) return status;
+  if (descriptor->type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR) status = finalize_heuristic(*descriptor);
+  if (descriptor->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) status = finalize_plan(*descriptor);
+  if (descriptor->type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR &&
+      (descriptor->one<cudnnHandle_t>(kGraphHandle) == nullptr || !describe_graph(descriptor)))
+    status = CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH;
+  descriptor->is_finalized = status == CUDNN_STATUS_SUCCESS;
+  return status;
+}
+
+cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const handle, cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t wanted, int64_t* count, void* values) {
+  const CudnnDescriptor* const descriptor = living_descriptor(handle);
+  if (descriptor == nullptr) return CUDNN_STATUS_BAD_PARAM;
+  if (!descriptor->is_finalized) return CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED;
+  const auto is = [&](cudnnBackendDescriptorType_t of, int attribute, cudnnBackendAttributeType_t its) {
+    return descriptor->type == of && static_cast<int>(name) == attribute && type == its;
+  };
+  if (is(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR)) {
+    const std::vector<int> engines = engines_of(*descriptor);
+    if (count != nullptr) *count = static_cast<std::int64_t>(engines.size());
+    for (std::size_t i = 0; i < engines.size() && i < static_cast<std::size_t>(wanted); ++i) {
+      const cudnnStatus_t status = give_engine(static_cast<void**>(values)[i], CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, engines[i],
+                                               descriptor->one<void*>(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH));
+      if (status != CUDNN_STATUS_SUCCESS) return status;
+    }
+    return CUDNN_STATUS_SUCCESS;
+  }
+  if (is(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR) && wanted == 1)
+    return give_engine(*static_cast<void**>(values), CUDNN_BACKEND_ENGINE_DESCRIPTOR, descriptor->engine, nullptr);
+  if (is(CUDNN_BACKEND_ENGINE_DESCRIPTOR, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE))
+    return answer(notes_of(descriptor->engine), wanted, count, values);
+  if (is(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64)) {
+    int engine = -1;
+    const auto described = describe_plan(*descriptor, engine);
+    return described ? answer(std::vector<std::int64_t>{scratch_of(described->convolution, engine)}, wanted, count, values)
+                     : CUDNN_STATUS_BAD_PARAM;
+  }
+  return CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE;
+}
+
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan_handle, cudnnBackendDescriptor_t pack_handle) {
+  const CudnnDescriptor *const plan = living_descriptor(plan_handle), *const pack = living_descriptor(pack_handle);
+  if (handle == nullptr || plan == nullptr || pack == nullptr) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+  if (plan->type != CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR || pack->type != CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
+    return CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE;
+  if (!plan->is_finalized || !pack->is_finalized) return CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED;
+  int engine = -1;
+  auto described = describe_plan(*plan, engine);
+  if (!described || plan->one<cudnnHandle_t>(kPlanHandle) != handle) return CUDNN_STATUS_BAD_PARAM;
+  const cudnnStatus_t placed = place_operands(*described, *pack);
+  if (placed != CUDNN_STATUS_SUCCESS) return placed;
+  auto job = std::make_unique<Job>(Job{described->convolution, nullptr, std::nullopt, false});
+  if (scratch_of(described->convolution, engine) != 0) {
+    const auto given = pack->all<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
+    const auto address = reinterpret_cast<std::uint64_t>(given.empty() ? nullptr : given.front());
+    if (!is_device_address(address)) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+    if (address % 16 != 0) return CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER;
+    job->scratch = host_address(address);
+  }
+  const auto rule = faults().hit(Site::kLaunch, name_of(described->convolution, engine));
+  if (rule && rule->action != Action::kFlip && rule->action != Action::kSlow) return CUDNN_STATUS_EXECUTION_FAILED;
+  if (rule && rule->action == Action::kFlip) job->flip = rule;
+  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (driver().is_capturing(handle->stream, &capture) != CUDA_SUCCESS) return CUDNN_STATUS_EXECUTION_FAILED;
+  const bool is_kept = job->is_kept = capture == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  if (driver().launch(handle->stream, run, job.get()) != CUDA_SUCCESS) return CUDNN_STATUS_EXECUTION_FAILED;
+  if (is_kept) {
+    keep(std::move(job));
+  } else {
+    (void)job.release();  // run() deletes it, or has by now
+  }
+  return CUDNN_STATUS_SUCCESS;
+}
