@@ -181,7 +181,7 @@ def count_amd(instruction, problems, counter):
         problems.append(f"{name} changes how numbers are rounded or flushed")
     elif AMD_APPROXIMATE.fullmatch(name):
         problems.append(f"{name} is an approximation")
-    elif AMD_UNFUSED.fullmatch(name) and AMD_WIDE_PARTS.search(instruction):
+    elif AMD_UNFUSED.fullmatch(name) and (AMD_WIDE_PARTS.search(instruction) or name == "v_mac_f32"):  # the number may be in a register
         counter["parts"] += 1
     elif AMD_UNFUSED.fullmatch(name):
         problems.append(f"{name} flushes subnormal numbers, or is no operation of the text")

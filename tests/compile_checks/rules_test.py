@@ -54,7 +54,9 @@ class Texts(unittest.TestCase):
         for mode in ("float_round_mode_32 1", "float_denorm_mode_32 0", "float_denorm_mode_16_64 0"):
             self.assertTrue(words_of(rules.scan_amdgcn(f"\t.amdhsa_kernel k\n\t\t.amdhsa_{mode}\n", set())), mode)
         guess = ["v_madmk_f32 v4, v5, 0x4f800000, v4", "v_rcp_f32_e32 v4, v4", "v_mul_f32_e32 v4, 0x5f7ffffc, v4", "v_madmk_f32 v4, v5, 0xcf800000, v4"]
-        for lines, is_division in ((guess, True), (guess[:2], False), ([*guess, "v_madmk_f32 v4, v5, 0x3f800000, v4"], False)):
+        kept = "v_mac_f32_e32 v4, s7, v5"  # the second of two divisions has one of the numbers in a register
+        for lines, is_division in ((guess, True), (guess[:2], False), ([*guess, "v_madmk_f32 v4, v5, 0x3f800000, v4"], False),
+                                   ([kept, *guess[1:]], True), ([kept, *guess], False), ([kept], False)):
             found = rules.scan_amdgcn("\t.type\tk,@function\n" + "".join(f"\t{line}\n" for line in lines) + "\t.amdhsa_kernel k\n", set())
             self.assertEqual(words_of(found) == "", is_division, lines)
         self.assertEqual(rules.scan_amdgcn("\t.type\tk,@function\n\tv_mad_u64_u32 v[0:1], s0, v1\n\tv_fma_f32 v0, v1, v2, v3\n\t.amdhsa_kernel k\n", {"k"}), {"k": []})

@@ -17,10 +17,8 @@ sys.path.insert(0, str(ROOT / "tests" / "models"))
 from devices_here import devices, nvrtc_library  # noqa: E402
 
 PLANTING = pathlib.Path(CRUCIBLE).resolve().parent / "emulators/planting/libplanting_compiler.so"
-PRODUCT = {  # the fused multiply-add of products: what the printer writes, and two roundings instead of one
-    "nvidia": ("c.v[i] = fmaf(a.v[i], b.v[i], c.v[i])", "c.v[i] = a.v[i] * b.v[i] + c.v[i]"),
-    "amd": ("#define crucible_fma_f32x16(a, b, c) __builtin_elementwise_fma(a, b, c)", "#define crucible_fma_f32x16(a, b, c) ((a) * (b) + (c))"),
-}
+# The fused multiply-add of products: what the printer writes in a kernel, into a sum that the loop keeps, and two roundings instead of one.
+PRODUCT = {vendor: (" = __builtin_fmaf(v1", " = [](float a, float b, float c) { return a * b + c; }(v1") for vendor in ("nvidia", "amd")}
 FUNCTION = {  # of the prelude: the self-test of strict numerics looks at all of them
     "nvidia": ("#define __builtin_fmaf(a, b, c) fmaf(a, b, c)", "#define __builtin_fmaf(a, b, c) ((a) * (b) + (c))"),
     "amd": ("#pragma clang fp contract(off)", "#define __builtin_fmaf(a, b, c) ((a) * (b) + (c))\n#pragma clang fp contract(off)"),
