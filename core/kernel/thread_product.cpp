@@ -12,8 +12,6 @@ namespace {
 constexpr std::int64_t kStepsAtOnce = 4;  // written out one after the other, so that loads of several steps are under way together
 constexpr std::size_t kMostThreadCuts = 4;
 
-std::int64_t count_of(std::int64_t all, std::int64_t size) { return (all + size - 1) / size; }
-
 /// Of one step of a thread, in multiply-adds: its own, its loads, and what it waits and counts.
 double cost_of_step(std::int64_t rows, std::int64_t columns, const TileProduct::CopyCosts& costs) {
   constexpr double kLoad = 1.5, kStep = 8;
@@ -63,22 +61,6 @@ double TileProduct::emit_threads() {
 }
 
 void TileProduct::emit_thread_block(const ThreadBlock& block) {
-  const std::int64_t chunks = k_ <= kChunk ? 0 : k_ / kChunk, rest = k_ - chunks * kChunk;
-  if (chunks > 0) {
-    const ExprId any = b_.open_for(b_.integer(0), b_.integer(block.rows * block.columns), LoopMode::kSerial);
-    b_.store_element(totals_, any, b_.real(-0.0, type_));  // to which any first number adds as it is
-    b_.close();
-    const ExprId chunk = b_.open_for(b_.integer(0), b_.integer(chunks), LoopMode::kSerial);
-    emit_thread_chunk(block, b_.let(b_.multiply(chunk, kChunk)), kChunk, false);
-    b_.close();
-  }
-  if (chunks == 0 || rest > 0) emit_thread_chunk(block, b_.integer(chunks * kChunk), rest, chunks == 0);
-  store_thread_block(block);
-}
-
-/// One chain per element; sums wait in the array where there is more than one chunk.
-void TileProduct::emit_thread_chunk(const ThreadBlock& block, ExprId k0, std::int64_t steps, bool is_first) {
-  const auto all_rows = static_cast<std::size_t>(block.rows), all_columns = static_cast<std::size_t>(block.columns);
   std::vector<Known> rows, columns;
   for (std::int64_t i = 0; i < block.rows; ++i) rows.push_back(know_row(b_.add(block.row, b_.integer(i))));
   for (std::int64_t j = 0; j < block.columns; ++j) {
@@ -86,17 +68,32 @@ void TileProduct::emit_thread_chunk(const ThreadBlock& block, ExprId k0, std::in
     if ((j + 1) * block.apart > n_) column = b_.let(b_.binary(Operation::kMinimum, column, b_.integer(n_ - 1)));
     columns.push_back(know_column(column));
   }
+  const std::int64_t chunks = k_ <= kChunk ? 0 : k_ / kChunk, rest = k_ - chunks * kChunk;
+  if (chunks > 0) {
+    const ExprId any = b_.open_for(b_.integer(0), b_.integer(block.rows * block.columns), LoopMode::kSerial);
+    b_.store_element(totals_, any, b_.real(-0.0, type_));  // to which any first number adds as it is
+    b_.close();
+    const ExprId chunk = b_.open_for(b_.integer(0), b_.integer(chunks), LoopMode::kSerial);
+    emit_thread_chunk(rows, columns, b_.let(b_.multiply(chunk, kChunk)), kChunk, false);
+    b_.close();
+  }
+  if (chunks == 0 || rest > 0) emit_thread_chunk(rows, columns, b_.integer(chunks * kChunk), rest, chunks == 0);
+  store_thread_block(block);
+}
+
+/// One chain per element; sums wait in the array where there is more than one chunk.
+void TileProduct::emit_thread_chunk(const std::vector<Known>& rows, const std::vector<Known>& columns, ExprId k0, std::int64_t steps, bool is_first) {
   std::vector<VariableId> sums;
-  for (std::size_t e = 0; e < all_rows * all_columns; ++e) sums.push_back(b_.declare(b_.real(0, type_)));
+  for (std::size_t e = 0; e < rows.size() * columns.size(); ++e) sums.push_back(b_.declare(b_.real(0, type_)));
   start_steps(k0);
   const auto add_step = [&](ExprId k) {
     const Known step = know_step(k);
     std::vector<ExprId> left, right;
     for (const Known& row : rows) left.push_back(load_left(row, step));
     for (const Known& column : columns) right.push_back(load_right(step, column));
-    for (std::size_t i = 0; i < all_rows; ++i) {
-      for (std::size_t j = 0; j < all_columns; ++j) {
-        const VariableId sum = sums[i * all_columns + j];
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      for (std::size_t j = 0; j < columns.size(); ++j) {
+        const VariableId sum = sums[i * columns.size() + j];
         b_.set(sum, b_.fma(left[i], right[j], b_.variable(sum)));
       }
     }

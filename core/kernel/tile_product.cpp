@@ -5,12 +5,6 @@
 #include <span>
 
 namespace crucible::kernel {
-namespace {
-
-/// Pieces of at most `size` that `all` is cut into.
-std::int64_t count_of(std::int64_t all, std::int64_t size) { return (all + size - 1) / size; }
-
-}  // namespace
 
 /// The sums, a row of the right operand and a number of the left one have to fit: 24 sums leave 8 of 32 registers of 64 bytes (AVX-512), 12
 /// leave 4 of 16 registers of 32 bytes (AVX2). Wide tiles load less per product, high ones fit narrow results.

@@ -93,6 +93,8 @@ class TileProduct {
   bool runs_in_step() const { return lanes_ > 1; }
 
   std::int64_t batches() const;
+  /// Pieces of at most `size` that `all` is cut into.
+  static std::int64_t count_of(std::int64_t all, std::int64_t size) { return (all + size - 1) / size; }
   /// Opens the grid over the batches and `blocks`, whose indices are returned.
   std::vector<ExprId> open_items(std::initializer_list<std::int64_t> blocks);
 
@@ -151,7 +153,7 @@ class TileProduct {
   void find_thread_cuts();
   double emit_threads();
   void emit_thread_block(const ThreadBlock& block);
-  void emit_thread_chunk(const ThreadBlock& block, ExprId k0, std::int64_t steps, bool is_first);
+  void emit_thread_chunk(const std::vector<Known>& rows, const std::vector<Known>& columns, ExprId k0, std::int64_t steps, bool is_first);
   void store_thread_block(const ThreadBlock& block);
 };
 

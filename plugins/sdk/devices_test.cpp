@@ -7,10 +7,11 @@
 #include "plugins/sdk/address_map.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/op_list.hpp"
+#include "plugins/sdk/plan_table.hpp"
 #include "plugins/sdk/thread_kernel.hpp"
 #include "plugins/sdk/vendor_library.hpp"
 
-struct crucible_kernel {
+struct crucible_kernel : crucible::sdk::DeviceKernel {
   crucible::sdk::KernelShape shape;
 };
 
@@ -82,7 +83,7 @@ class SdkOpList : public testing::Test {
     result.buffer_count = 2;
     return result;
   }
-  crucible_kernel kernel_ = {{"k", 2, 1}};
+  crucible_kernel kernel_ = {{.name = "k"}, {"k", 2, 1}};
   std::uint64_t places_[2] = {100, 150};
   crucible_scalar scalars_[1] = {{0x3ff0000000000000u, 0, 0}};
 };
@@ -103,6 +104,22 @@ TEST_F(SdkOpList, ReadsALaunchWithItsSlots) {
   launch.buffer_count = 1;
   EXPECT_THAT(words_of(CRUCIBLE_E_INVALID_ARGUMENT, [&] { read(launch, 1); }),
               HasSubstr("kernel k has 2 buffers and 1 scalars, it got 1 and 1"));
+}
+
+/// A load of four numbers at once from another address ends a device's context.
+TEST_F(SdkOpList, KernelsThatRelyOnAlignmentGetNoOtherAddresses) {
+  crucible_op launch = op(CRUCIBLE_OP_LAUNCH);
+  launch.kernel = &kernel_;
+  launch.scalars = scalars_;
+  launch.scalar_count = 1;
+  launch.grid = 7;
+  const OpList list = read(launch, 1);
+  const auto plan = [&] { return plan_launches<crucible_kernel>(list, 0, {0}, 1); };
+  EXPECT_EQ(plan()[0].arguments.size(), 5u);  // 100 and 150, the scalar, begin and end
+  kernel_.alignment = 50;
+  EXPECT_EQ(plan()[0].first_scalar, 2u);
+  kernel_.alignment = 4;
+  EXPECT_THAT(words_of(CRUCIBLE_E_INVALID_ARGUMENT, plan), HasSubstr("op 0: buffer 1 of kernel k lies at an address that is no multiple of 4 bytes"));
 }
 
 TEST_F(SdkOpList, CopiesAndFillsStayInTheirBuffers) {

@@ -10,11 +10,8 @@
 #include <cublasLt.h>
 #pragma GCC visibility pop
 
-#include <dlfcn.h>
-
 #include <cstring>
 #include <deque>
-#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -23,6 +20,7 @@
 #include "tests/emulators/core/faults.hpp"
 #include "tests/emulators/core/memory.hpp"
 #include "tests/emulators/core/product.hpp"
+#include "tests/emulators/nvidia/driver_beside.hpp"
 
 namespace {
 
@@ -31,33 +29,9 @@ using namespace crucible::emulator;
 constexpr std::int64_t kScratchFromK = 256;
 constexpr std::uint64_t kMagic = 0x656d756c61746564;
 
-/// The emulated driver, as this library calls it.
-struct Cuda {
-  decltype(&cuCtxGetCurrent) get_current = nullptr;
-  decltype(&cuLaunchHostFunc) launch = nullptr;
-  decltype(&cuStreamIsCapturing) is_capturing = nullptr;
-  explicit operator bool() const { return get_current != nullptr && launch != nullptr && is_capturing != nullptr; }
-};
-
-const Cuda& cuda() {
-  static const Cuda found = [] {
-    Dl_info self = {};
-    Cuda all;
-    if (dladdr(reinterpret_cast<void*>(&cublasLtCreate), &self) == 0) return all;
-    const std::string file = std::filesystem::path(self.dli_fname).parent_path() / "libcuda.so.1";
-    void* const driver = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (driver == nullptr) return all;
-    all.get_current = reinterpret_cast<decltype(all.get_current)>(dlsym(driver, "cuCtxGetCurrent"));
-    all.launch = reinterpret_cast<decltype(all.launch)>(dlsym(driver, "cuLaunchHostFunc"));
-    all.is_capturing = reinterpret_cast<decltype(all.is_capturing)>(dlsym(driver, "cuStreamIsCapturing"));
-    return all;
-  }();
+const Driver& driver() {
+  static const Driver found = find_driver_beside(reinterpret_cast<const void*>(&cublasLtCreate));
   return found;
-}
-
-bool has_context() {
-  CUcontext context = nullptr;
-  return cuda() && cuda().get_current(&context) == CUDA_SUCCESS && context != nullptr;
 }
 
 std::optional<ElementType> type_of(cudaDataType_t type) {
@@ -176,7 +150,7 @@ const char* cublasLtGetStatusName(cublasStatus_t status) {
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   if (handle == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
-  if (!has_context() || faults().hit(Site::kInit, "cublasLtCreate")) return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (!driver().has_context() || faults().hit(Site::kInit, "cublasLtCreate")) return CUBLAS_STATUS_NOT_INITIALIZED;
   *handle = reinterpret_cast<cublasLtHandle_t>(new std::uint64_t(kMagic));
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -296,9 +270,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   auto job = std::make_unique<Job>(Job{*product, rule && rule->action == Action::kFlip ? rule : std::nullopt, false});
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   CUstream const driver_stream = reinterpret_cast<CUstream>(stream);
-  if (cuda().is_capturing(driver_stream, &capture) != CUDA_SUCCESS) return CUBLAS_STATUS_EXECUTION_FAILED;
+  if (driver().is_capturing(driver_stream, &capture) != CUDA_SUCCESS) return CUBLAS_STATUS_EXECUTION_FAILED;
   const bool is_kept = job->is_kept = capture == CU_STREAM_CAPTURE_STATUS_ACTIVE;
-  if (cuda().launch(driver_stream, run, job.get()) != CUDA_SUCCESS) return CUBLAS_STATUS_EXECUTION_FAILED;
+  if (driver().launch(driver_stream, run, job.get()) != CUDA_SUCCESS) return CUBLAS_STATUS_EXECUTION_FAILED;
   if (is_kept) {
     keep(std::move(job));
   } else {

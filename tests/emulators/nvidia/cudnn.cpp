@@ -7,12 +7,10 @@
 // Engines, best first: 0 adds in any order; 1 is on tensor cores; 2 wants scratch where sums are of 256 products and more; 3, which
 // the fallback heuristics give, wants none. An operand that lies worse than it was described is refused, as is scratch that lies badly.
 #include <cuda.h>
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <array>
 #include <deque>
-#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -22,6 +20,7 @@
 #include "tests/emulators/core/faults.hpp"
 #include "tests/emulators/core/memory.hpp"
 #include "tests/emulators/nvidia/cudnn_descriptors.hpp"
+#include "tests/emulators/nvidia/driver_beside.hpp"
 
 struct cudnnContext {
   CUstream stream = nullptr;
@@ -35,27 +34,8 @@ constexpr int kAnyOrder = 0, kTensorCores = 1, kScratch = 2, kPlain = 3;
 constexpr std::int64_t kScratchFromLength = 256, kScratchBytes = 4096;
 constexpr int kPlanHandle = 400, kGraphHandle = 800;  // their names are deprecated in 9
 
-/// The emulated driver, as this library calls it.
-struct Driver {
-  decltype(&cuCtxGetCurrent) get_current = nullptr;
-  decltype(&cuLaunchHostFunc) launch = nullptr;
-  decltype(&cuStreamIsCapturing) is_capturing = nullptr;
-  explicit operator bool() const { return get_current != nullptr && launch != nullptr && is_capturing != nullptr; }
-};
-
 const Driver& driver() {
-  static const Driver found = [] {
-    Dl_info self = {};
-    Driver all;
-    if (dladdr(reinterpret_cast<void*>(&cudnnCreate), &self) == 0) return all;
-    const std::string file = std::filesystem::path(self.dli_fname).parent_path() / "libcuda.so.1";
-    void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) return all;
-    all.get_current = reinterpret_cast<decltype(all.get_current)>(dlsym(library, "cuCtxGetCurrent"));
-    all.launch = reinterpret_cast<decltype(all.launch)>(dlsym(library, "cuLaunchHostFunc"));
-    all.is_capturing = reinterpret_cast<decltype(all.is_capturing)>(dlsym(library, "cuStreamIsCapturing"));
-    return all;
-  }();
+  static const Driver found = find_driver_beside(reinterpret_cast<const void*>(&cudnnCreate));
   return found;
 }
 
@@ -267,8 +247,7 @@ const char* cudnnGetErrorString(cudnnStatus_t status) {
 
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
   if (handle == nullptr) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
-  CUcontext context = nullptr;
-  if (!driver() || driver().get_current(&context) != CUDA_SUCCESS || context == nullptr) return CUDNN_STATUS_NOT_INITIALIZED;
+  if (!driver().has_context()) return CUDNN_STATUS_NOT_INITIALIZED;
   if (faults().hit(Site::kInit, "cudnnCreate")) return CUDNN_STATUS_NOT_INITIALIZED;
   *handle = new cudnnContext;
   return CUDNN_STATUS_SUCCESS;
