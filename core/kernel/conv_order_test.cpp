@@ -101,6 +101,16 @@ class Convolution {
     }
   }
 
+  /// Each access watched by the interpreter.
+  void expect_one_store(const DeviceShape& device) {
+    const auto scheduled = schedule(t_.program, {.claims = nullptr, .numerics = Numerics::kStrict, .device = device});
+    ASSERT_TRUE(scheduled) << scheduled.error().message;
+    const auto interpreter = ScheduleInterpreter::create(t_.program, *scheduled);
+    ASSERT_TRUE(interpreter) << interpreter.error().message;
+    const auto done = interpreter->run(t_.program, *scheduled, t_.values, t_.slots, {}, true);
+    EXPECT_TRUE(done) << done.error().message;
+  }
+
  private:
   std::int64_t out(std::int64_t in) const { return (in + 2 * c_.padding - c_.dilation * (c_.kernel - 1) - 1) / c_.stride + 1; }
   Operand input(const Sizes& sizes) {
@@ -201,6 +211,13 @@ TEST(ConvOrder, ThreadsInStepChangeNoBit) {
     Convolution(c).expect_bits({.workers = 64, .lanes = 32});
   }
   for (std::size_t cut = 1; cut < 4; ++cut) Convolution({3, 40, 20, 7, 7}).expect_bits({.workers = 1, .lanes = 32, .cut = cut});
+}
+
+TEST(ConvOrder, ThreadsInStepStoreEachElementOnce) {
+  for (const Case& c : {Case{2, 12, 20, 7, 7}, Case{3, 12, 20, 12, 8, 3, 2}, Case{2, 6, 18, 9, 9, 3, 3, 1, 1, 2}}) {
+    SCOPED_TRACE(describe(c));
+    Convolution(c).expect_one_store({.workers = 1, .lanes = 32});
+  }
 }
 
 TEST(ConvOrder, TilesOfOtherDevicesChangeNoBit) {

@@ -141,6 +141,23 @@ TEST(MatMul, ThreadsInStepChangeNoBit) {
   }
 }
 
+/// What two threads compute, one of them stores: the others' would be seen twice by an update in place.
+TEST(MatMul, ThreadsInStepStoreEachElementOnce) {
+  for (const Case& c : {Case{2, 37, 70, 37}, Case{1, 17, 300, 5, true, true}, Case{3, 5, 9, 7}}) {
+    SCOPED_TRACE(describe(c));
+    for (std::size_t cut = 0; cut < 4; ++cut) {
+      TestProgram t(7);
+      t.keep(t.op(OpKind::kMatMul, {matrix(t, c, c.m, c.k, c.left_across), matrix(t, c, c.k, c.n, c.right_across)}, {c.batch, c.m, c.n}));
+      const auto scheduled = schedule(t.program, {.numerics = Numerics::kStrict, .device = {.workers = 1, .lanes = 32, .cut = cut}});
+      ASSERT_TRUE(scheduled) << scheduled.error().message;
+      const auto interpreter = ScheduleInterpreter::create(t.program, *scheduled);
+      ASSERT_TRUE(interpreter) << interpreter.error().message;
+      const auto done = interpreter->run(t.program, *scheduled, t.values, t.slots, {}, true);
+      EXPECT_TRUE(done) << done.error().message;
+    }
+  }
+}
+
 /// What lies in scratch of a thread lies in memory, far away: only sums do that wait for the next chunk.
 TEST(MatMul, ThreadsInStepCopyNothing) {
   TestProgram t(5);
