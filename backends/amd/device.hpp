@@ -42,6 +42,7 @@ struct crucible_device : crucible::sdk::QueueOwner {
   crucible_amd::DeviceFacts facts;
   crucible_amd::Stream stream;  // of everything that is done on return
   std::string cache_dir;
+  std::uint32_t team_lanes = 1;  // threads that may do an item together
   crucible::sdk::AddressMap addresses;
   crucible::sdk::Watchdog watchdog;
 

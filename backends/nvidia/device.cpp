@@ -61,6 +61,7 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     device->watchdog.start(device->facts.id, options().get_u64("timeout_s"));
     device->cache_dir = options().get_text("cache_dir");
     device->code = options().get_text("code");
+    if (options().get_bool("teams")) device->team_lanes = kWarp;
     std::string note;
     if (options().get_text("blas") == "cublaslt") (void)find_cublas(driver, device->facts, note);  // refused here, not at a product
     if (options().get_text("dnn") == "cudnn") (void)find_cudnn(device->facts, note);

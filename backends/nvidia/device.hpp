@@ -50,6 +50,7 @@ struct crucible_device : crucible::sdk::QueueOwner {
   crucible_nvidia::CUcontext context = nullptr;  // the primary one, which other libraries of the process share
   crucible_nvidia::Stream stream;                // of everything that is done on return
   std::string cache_dir, code;                   // options
+  std::uint32_t team_lanes = 1;                  // threads that may do an item together
   std::unique_ptr<crucible_nvidia::Allocator> allocator;
   crucible::sdk::AddressMap addresses;
   crucible::sdk::Watchdog watchdog;

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "plugins/sdk/kernel_ir.hpp"
+#include "plugins/sdk/team_kernel.hpp"
 
 namespace crucible::sdk {
 
@@ -36,6 +37,9 @@ struct Dialect {
   // What every buffer's address is a multiple of, as kernels that multiply matrices may tell the compiler by crucible_assume_aligned(p, n)
   // of the preamble, so that it loads several numbers at once; 1: they do not. Their plans refuse other addresses.
   std::uint32_t alignment = 1;
+  // What a team of threads needs (team_kernel.hpp): the thread's number in its block, what stands before an array that a block's threads
+  // share, and the statement at which a team meets and sees what its lanes wrote; "" where there are no teams.
+  std::string_view thread, shared, meet;
 };
 
 /// What the text of `kernel` relies on for its buffers' addresses: a multiple of this.
@@ -51,7 +55,9 @@ const Dialect* find_dialect(std::string_view name);
 
 /// The function `name` for a kernel of read_kernel(). Deterministic, whatever the locale. In the dialect c the text is
 /// the one that the host prints itself. Threads: any.
-std::string print_kernel(const Kernel& kernel, const Dialect& dialect, std::string_view name);
+/// With a team, of plan_team() for this kernel: its threads do an item together, and a block has at most team.most teams, its threads
+/// being a multiple of team.lanes.
+std::string print_kernel(const Kernel& kernel, const Dialect& dialect, std::string_view name, const Team& team = {});
 
 /// The prelude that the host hands over with its kernels, which is C, for `dialect`: its head is replaced by the
 /// dialect's preamble. Errors: throws Failure INCOMPATIBLE when it is no such prelude.

@@ -5,6 +5,7 @@
 // with make_compile_table().
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -22,7 +23,8 @@ struct DeviceKernel {
   std::uint32_t buffer_count = 0, scalar_count = 0;
   std::uint32_t alignment = 1;     // what its text takes its buffers' addresses to be multiples of
   bool has_table = false;          // its buffers come from a table in the device's memory
-  std::uint32_t most_threads = 1;  // of a block, as its registers leave
+  std::uint32_t most_threads = 1;  // of a block, as its registers and its text leave
+  std::uint32_t lanes = 1;         // threads that do an item together
   std::uint64_t registers = 0, local_bytes = 0, shared_bytes = 0, binary_bytes = 0;
   bool from_cache = false;
 };
@@ -44,6 +46,15 @@ struct CompileFunctions {
   struct Destroy {
     void operator()(Module* module) const { destroy(module); }
   };
+
+  /// A device has `std::uint32_t team_lanes` when its threads run in step and may do items together.
+  static std::uint32_t team_lanes(const Device& device) {
+    if constexpr (requires { device.team_lanes; }) {
+      return device.team_lanes;
+    } else {
+      return 1;
+    }
+  }
 
   static crucible_status get_dialect(Device* device, crucible_str* out) {
     return guard([&] {
@@ -74,7 +85,7 @@ struct CompileFunctions {
     return guard([&] {
       require(device != nullptr && out != nullptr, "compile_sources: no device or no place for the module");
       const auto start = std::chrono::steady_clock::now();
-      const ThreadKernels kernels = read_thread_kernels(sources, count, dialect());
+      const ThreadKernels kernels = read_thread_kernels(sources, count, dialect(), team_lanes(*device));
       std::unique_ptr<Module, Destroy> module(new Module);
       module->device = device;
       for (const auto& [name, source] : kernels) {
@@ -89,6 +100,7 @@ struct CompileFunctions {
         const auto batches = batch_kernels(kernels, adapt_prelude(view(prelude), dialect()));
         for (const KernelBatch& batch : batches) module->text += batch.text;
         build(*module, batches);
+        for (const auto& [name, source] : kernels) take_shape(module->kernels.find(name)->second, source);
       }
       const std::chrono::nanoseconds time = std::chrono::steady_clock::now() - start;
       write_sized(info, {.struct_size = 0,
@@ -98,6 +110,20 @@ struct CompileFunctions {
       device->ledger.add("module");
       *out = module.release();
     });
+  }
+
+  /// After the build, which says what registers leave.
+  static void take_shape(Kernel& kernel, const ThreadKernel& source) {
+    kernel.lanes = source.lanes;
+    kernel.most_threads = std::min(kernel.most_threads, source.most_threads);
+    if (kernel.most_threads >= kernel.lanes) {
+      kernel.most_threads -= kernel.most_threads % kernel.lanes;
+      return;
+    }
+    throw Failure(CRUCIBLE_E_UNSUPPORTED,
+                  "kernel " + kernel.name + " is done by " + std::to_string(kernel.lanes) + " threads together, and the device gives a block of it " +
+                      std::to_string(kernel.most_threads) + ": set the option teams to false",
+                  {{"kernel", kernel.name}});
   }
 
   static crucible_status kernel(Module* module, crucible_str name, Kernel** out) {
@@ -125,7 +151,7 @@ struct CompileFunctions {
       require(kernel != nullptr && sink != nullptr, "compile.kernel_info: no kernel or no function to report to");
       report(sink, user,
              {text_item("name", kernel->name), number_item("buffers", kernel->buffer_count), text_item("code", kernel->code),
-              number_item("registers", kernel->registers), number_item("local_bytes", kernel->local_bytes),
+              number_item("lanes", kernel->lanes), number_item("registers", kernel->registers), number_item("local_bytes", kernel->local_bytes),
               number_item("shared_bytes", kernel->shared_bytes), number_item("program_bytes", kernel->binary_bytes),
               number_item("from_cache", kernel->from_cache ? 1 : 0)});
     });

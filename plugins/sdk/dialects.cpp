@@ -73,6 +73,9 @@ constexpr std::string_view kCudaPreamble =
 // HIP's compiler is clang: the builtins are there.
 constexpr std::string_view kHipPreamble =
     "#pragma clang fp contract(off)\n" CRUCIBLE_SDK_CXX_TYPES
+    "#ifndef __shared__\n"
+    "#define __shared__ __attribute__((shared))\n"
+    "#endif\n"
     "#define crucible_prefetch(p)\n"
     "typedef _Float16 crucible_f16;\n"
     "typedef uint16_t crucible_bf16;\n"
@@ -194,6 +197,9 @@ constexpr Dialect kCuda = {
     .wide_suffix = "ll",
     .f16_is_bits = true,
     .alignment = 16,
+    .thread = "threadIdx.x",
+    .shared = "__shared__ ",
+    .meet = "__syncwarp();",
 };
 
 constexpr Dialect make_hip() {
@@ -208,6 +214,8 @@ constexpr Dialect make_hip() {
   hip.nan_f64 = "__builtin_nan(\"\")";
   hip.inf_f32 = "__builtin_inff()";
   hip.inf_f64 = "__builtin_inf()";
+  // Lanes of a wave are in step, but the compiler does not know what that orders.
+  hip.meet = "__builtin_amdgcn_fence(__ATOMIC_RELEASE, \"wavefront\"); __builtin_amdgcn_wave_barrier(); __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, \"wavefront\");";
   return hip;
 }
 constexpr Dialect kHip = make_hip();

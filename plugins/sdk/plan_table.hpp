@@ -76,7 +76,7 @@ std::vector<PlannedLaunch> plan_launches(const OpList& list, std::uint64_t table
     for (const double scalar : op.scalars) launch.arguments.push_back(std::bit_cast<std::uint64_t>(scalar));
     launch.arguments.push_back(0);  // begin
     launch.arguments.push_back(static_cast<std::uint64_t>(op.grid));
-    launch.shape = launch_shape(op.grid, kernel.most_threads, units);
+    launch.shape = launch_shape(op.grid, kernel.most_threads, units, kernel.lanes);
   }
   return launches;
 }

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <string>
 
 #include "plugins/sdk/c_dialect.hpp"
@@ -17,14 +18,15 @@ constexpr std::size_t kLongBody = 64;
 
 class Printer {
  public:
-  Printer(const Kernel& kernel, const Dialect& dialect) : kernel_(kernel), dialect_(dialect) {}
+  Printer(const Kernel& kernel, const Dialect& dialect, const Team& team) : kernel_(kernel), dialect_(dialect), team_(team) {}
 
   std::string run(std::string_view name) {
     out_ = std::string(dialect_.kernel) + std::string(name) + "(" + parameters() + ") {\n";
     for (std::size_t i = 0; dialect_.packed_arguments && i < kernel_.buffers.size(); ++i) {
       line(1, pointer(i) + "b" + text(i) + " = (" + pointee(i) + "*)buffers[" + text(i) + "];");
     }
-    for (std::size_t i = 0; i < kernel_.arrays.size(); ++i) {
+    if (is_team()) print_team(1);
+    for (std::size_t i = 0; !is_team() && i < kernel_.arrays.size(); ++i) {
       line(1, std::string(dialect_.align_array) + memory_type(kernel_.arrays[i].type) + " a" + text(i) + "[" +
                   std::to_string(kernel_.arrays[i].size) + "];");
     }
@@ -89,7 +91,91 @@ class Printer {
     for (const Stmt& stmt : body) print_stmt(stmt, indent);
   }
 
+  bool is_team() const { return team_.lanes > 1; }
+
+  /// The lane of this thread, and where its team's arrays lie.
+  void print_team(int indent) {
+    const std::string lanes = text(team_.lanes), teams = "[" + text(team_.most) + "][";
+    const auto share = [&](const std::string& type, const std::string& name, const std::string& size) {
+      line(indent, std::string(dialect_.shared) + type + " all_" + name + teams + size + "];");
+      line(indent, type + "* const " + name + " = all_" + name + "[" + std::string(dialect_.thread) + " / " + lanes + "];");
+    };
+    line(indent, "const int lane = " + std::string(dialect_.thread) + " % " + lanes + ";");
+    for (std::size_t i = 0; i < kernel_.arrays.size(); ++i)
+      share(memory_type(kernel_.arrays[i].type), "a" + text(i), std::to_string(kernel_.arrays[i].size));
+    std::set<Type> exchanged;
+    for (const auto& [loop, reductions] : team_.dealt) {
+      for (const TeamReduction& reduction : reductions) exchanged.insert(kernel_.variables[reduction.variable].type);
+    }
+    for (const Type type : exchanged) share(memory_type(type), exchange(type), lanes);
+  }
+  /// A number of threads, as a number of teams.
+  std::string of_team(std::string_view threads) const {
+    return is_team() ? "(" + std::string(threads) + ") / " + text(team_.lanes) : std::string(threads);
+  }
+  static std::string exchange(Type type) { return "lanes_" + std::string(name(type)); }
+
+  /// Where the lanes of a team wait for each other. Two in a row are one.
+  void meet(int indent) {
+    const std::string what = std::string(dialect_.meet) + "\n";
+    if (!out_.ends_with(what)) line(indent, dialect_.meet);
+  }
+
   void print_stmt(const Stmt& stmt, int indent) {
+    if (!is_team() || is_dealt_ || stmt.kind == StmtKind::kGrid) return print_plain(stmt, indent);
+    const bool meets = team_.meets.contains(&stmt);
+    if (meets) meet(indent);
+    if (const auto dealt = team_.dealt.find(&stmt); dealt != team_.dealt.end()) {
+      is_dealt_ = true;
+      print_dealt(stmt, dealt->second, indent);
+      is_dealt_ = false;
+    } else if (stmt.kind == StmtKind::kStore || stmt.kind == StmtKind::kElement) {
+      line(indent, "if (lane == 0) {");
+      print_plain(stmt, indent + 1);
+      line(indent, "}");
+    } else {
+      print_plain(stmt, indent);
+    }
+    if (meets) meet(indent);
+  }
+
+  /// The turns of one loop: the first lane has the first, and goes on with the old value of what all turns update.
+  void print_dealt(const Stmt& stmt, const std::vector<TeamReduction>& reductions, int indent) {
+    for (const TeamReduction& reduction : reductions) {
+      const Type type = kernel_.variables[reduction.variable].type;
+      if (reduction.op != Op::kAdd && reduction.op != Op::kMultiply) continue;  // the largest of two equal numbers is that number
+      const std::string neutral = is_float(type) ? real(reduction.op == Op::kAdd ? 0 : 1, type) : integer(reduction.op == Op::kAdd ? 0 : 1);
+      line(indent, "if (lane != 0) v" + text(reduction.variable) + " = " + neutral + ";");
+    }
+    const std::string v = "v" + text(stmt.id), begin = expr(stmt.a) + " + lane; ", end = v + " < " + expr(stmt.b);
+    line(indent, has_loop(stmt.body) || stmt.body.size() > kLongBody ? dialect_.outer_loop : dialect_.inner_loop);
+    line(indent, "for (int64_t " + v + " = " + begin + end + "; " + v + " += " + text(team_.lanes) + ") {");
+    print_block(stmt.body, indent + 1);
+    line(indent, "}");
+    for (const TeamReduction& reduction : reductions) print_join(reduction, indent);
+  }
+
+  /// The lanes' values of one variable become one, halving the lanes, which all get it.
+  void print_join(const TeamReduction& reduction, int indent) {
+    const Type type = kernel_.variables[reduction.variable].type;
+    const std::string v = "v" + text(reduction.variable), all = exchange(type);
+    line(indent, all + "[lane] = " + v + ";");
+    meet(indent);
+    line(indent, "for (int width = " + text(team_.lanes / 2) + "; width > 0; width /= 2) {");
+    line(indent + 1, "if (lane < width) " + all + "[lane] = " + combined(reduction.op, type, all + "[lane]", all + "[lane + width]") + ";");
+    meet(indent + 1);
+    line(indent, "}");
+    line(indent, v + " = " + all + "[0];");
+    meet(indent);
+  }
+
+  std::string combined(Op op, Type type, const std::string& a, const std::string& b) const {
+    if (op == Op::kAdd) return infix("+", type, a, b);
+    if (op == Op::kMultiply) return infix("*", type, a, b);
+    return extremum(op, type, a, b);
+  }
+
+  void print_plain(const Stmt& stmt, int indent) {
     switch (stmt.kind) {
       case StmtKind::kLet: {
         const VariableInfo& variable = kernel_.variables[stmt.id];
@@ -110,7 +196,7 @@ class Printer {
         return print_loop(stmt, expr(stmt.a), expr(stmt.b), "", indent);
       case StmtKind::kGrid:
         if (dialect_.first_item.empty()) return print_loop(stmt, "begin", "end", "", indent);
-        return print_loop(stmt, "begin + " + std::string(dialect_.first_item), "end", dialect_.item_step, indent);
+        return print_loop(stmt, "begin + " + of_team(dialect_.first_item), "end", of_team(dialect_.item_step), indent);
       case StmtKind::kTile:
         return print_tile(kernel_.tiles[stmt.id], expr(stmt.a), indent);
       case StmtKind::kPrefetch:
@@ -253,11 +339,12 @@ class Printer {
   }
 
   /// Arithmetic on types narrower than int is cut back to its type.
-  std::string infix(std::string_view sign, const Expr& e) const {
-    const std::string result = "(" + expr(e.in[0]) + " " + std::string(sign) + " " + expr(e.in[1]) + ")";
-    const bool narrow = is_integer(e.type) && size_bytes(e.type) < 4;
-    return narrow ? "(" + type_name(e.type) + ")" + result : result;
+  std::string infix(std::string_view sign, Type type, const std::string& a, const std::string& b) const {
+    const std::string result = "(" + a + " " + std::string(sign) + " " + b + ")";
+    const bool narrow = is_integer(type) && size_bytes(type) < 4;
+    return narrow ? "(" + type_name(type) + ")" + result : result;
   }
+  std::string infix(std::string_view sign, const Expr& e) const { return infix(sign, e.type, expr(e.in[0]), expr(e.in[1])); }
 
   std::string convert(const Expr& e) const {
     Type from = operand_type(e);
@@ -280,11 +367,10 @@ class Printer {
     return "(" + type_name(e.type) + ")" + a;
   }
 
-  std::string extremum(const Expr& e) const {
-    const bool is_max = e.op == Op::kMaximum;
-    if (is_float(e.type)) return call(is_max ? "max" : "min", e);
-    if (e.type == Type::kBool) return infix(is_max ? "|" : "&", e);
-    const std::string a = expr(e.in[0]), b = expr(e.in[1]);
+  std::string extremum(Op op, Type type, const std::string& a, const std::string& b) const {
+    const bool is_max = op == Op::kMaximum;
+    if (is_float(type)) return std::string("crucible_") + (is_max ? "max_" : "min_") + std::string(name(type)) + "(" + a + ", " + b + ")";
+    if (type == Type::kBool) return infix(is_max ? "|" : "&", type, a, b);
     return "(" + a + (is_max ? " > " : " < ") + b + " ? " + a + " : " + b + ")";
   }
 
@@ -359,7 +445,7 @@ class Printer {
         return infix("%", e);
       case Op::kMaximum:
       case Op::kMinimum:
-        return extremum(e);
+        return extremum(e.op, e.type, expr(e.in[0]), expr(e.in[1]));
       case Op::kPower:
         return call("pow", e);
       case Op::kLess:
@@ -386,6 +472,8 @@ class Printer {
 
   const Kernel& kernel_;
   const Dialect& dialect_;
+  const Team& team_;
+  bool is_dealt_ = false;  // inside of a loop whose turns the lanes share
   std::string out_;
 };
 
@@ -396,8 +484,8 @@ std::uint32_t assumed_alignment(const Kernel& kernel, const Dialect& dialect) {
   return multiplies ? dialect.alignment : 1;
 }
 
-std::string print_kernel(const Kernel& kernel, const Dialect& dialect, std::string_view name) {
-  return Printer(kernel, dialect).run(name);
+std::string print_kernel(const Kernel& kernel, const Dialect& dialect, std::string_view name, const Team& team) {
+  return Printer(kernel, dialect, team).run(name);
 }
 
 }  // namespace crucible::sdk

@@ -27,11 +27,11 @@ std::string pointee(const BufferInfo& buffer) {
 }
 
 /// The function of the items, and a kernel that takes its buffers' addresses from a table.
-std::string text_with_table(const Kernel& kernel, const Dialect& dialect, const std::string& name) {
+std::string text_with_table(const Kernel& kernel, const Dialect& dialect, const std::string& name, const Team& team) {
   const std::string function = "items_of_" + name;
   Dialect inner = dialect;
   inner.kernel = "CRUCIBLE_FN void ";
-  std::string text = print_kernel(kernel, inner, function), parameters, arguments;
+  std::string text = print_kernel(kernel, inner, function, team), parameters, arguments;
   for (std::size_t i = 0; i < kernel.buffers.size(); ++i)
     arguments += "(" + pointee(kernel.buffers[i]) + "*)table[" + std::to_string(i) + "], ";
   for (std::uint32_t i = 0; i < kernel.scalar_count; ++i) {
@@ -44,7 +44,7 @@ std::string text_with_table(const Kernel& kernel, const Dialect& dialect, const 
 
 }  // namespace
 
-ThreadKernel print_thread_kernel(const Kernel& kernel, const Dialect& dialect, const std::string& name) {
+ThreadKernel print_thread_kernel(const Kernel& kernel, const Dialect& dialect, const std::string& name, std::uint32_t lanes) {
   ThreadKernel result;
   result.buffer_count = static_cast<std::uint32_t>(kernel.buffers.size());
   result.scalar_count = kernel.scalar_count;
@@ -56,11 +56,14 @@ ThreadKernel print_thread_kernel(const Kernel& kernel, const Dialect& dialect, c
   }
   result.alignment = assumed_alignment(kernel, dialect);
   result.has_table = scalars + 8 * kernel.buffers.size() > kMostArgumentBytes;
-  result.text = result.has_table ? text_with_table(kernel, dialect, name) : print_kernel(kernel, dialect, name);
+  const Team team = plan_team(kernel, dialect.meet.empty() ? 1 : lanes);
+  result.lanes = team.lanes;
+  if (team.lanes > 1) result.most_threads = team.lanes * team.most;
+  result.text = result.has_table ? text_with_table(kernel, dialect, name, team) : print_kernel(kernel, dialect, name, team);
   return result;
 }
 
-ThreadKernels read_thread_kernels(const crucible_kernel_source* sources, std::uint32_t count, const Dialect& dialect) {
+ThreadKernels read_thread_kernels(const crucible_kernel_source* sources, std::uint32_t count, const Dialect& dialect, std::uint32_t lanes) {
   require(count == 0 || sources != nullptr, "compile_sources: the sources are missing");
   ThreadKernels kernels;
   const SizedArray<crucible_kernel_source> all(sources);  // of an older or newer host
@@ -71,7 +74,7 @@ ThreadKernels read_thread_kernels(const crucible_kernel_source* sources, std::ui
     if (source.ir == nullptr) {
       throw Failure(CRUCIBLE_E_UNSUPPORTED, "kernel " + name + " comes without kernel IR", {{"kernel", name}});
     }
-    ThreadKernel kernel = print_thread_kernel(read_kernel(source.ir, source.ir_size), dialect, name);
+    ThreadKernel kernel = print_thread_kernel(read_kernel(source.ir, source.ir_size), dialect, name, lanes);
     const auto [known, is_new] = kernels.try_emplace(name, kernel);
     if (is_new || known->second == kernel) continue;
     throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "two different kernels are named " + name, {{"kernel", name}});
@@ -111,12 +114,13 @@ void for_each_batch(std::size_t count, const std::function<void(std::size_t)>& w
   if (failure) std::rethrow_exception(failure);
 }
 
-LaunchShape launch_shape(std::int64_t items, std::uint32_t most_threads, std::uint64_t units) {
-  const auto per_unit = static_cast<std::uint64_t>(std::max<std::int64_t>(items, 1) - 1) / std::max<std::uint64_t>(units, 1) + 1;
-  std::uint32_t threads = kLeastThreads;
+LaunchShape launch_shape(std::int64_t items, std::uint32_t most_threads, std::uint64_t units, std::uint32_t lanes) {
+  const std::int64_t wanted = std::max<std::int64_t>(items, 1) * lanes;
+  const auto per_unit = static_cast<std::uint64_t>(wanted - 1) / std::max<std::uint64_t>(units, 1) + 1;
+  std::uint32_t threads = std::max(kLeastThreads, lanes);
   while (threads < kMostBlockThreads && threads * 2 <= most_threads && threads < per_unit) threads *= 2;
   threads = std::min(threads, std::max(most_threads, 1u));
-  const std::int64_t blocks = (std::max<std::int64_t>(items, 1) - 1) / threads + 1;
+  const std::int64_t blocks = (wanted - 1) / threads + 1;
   return {static_cast<std::uint32_t>(std::min(blocks, kMostBlocks)), threads};
 }
 

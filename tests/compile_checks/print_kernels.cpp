@@ -78,7 +78,7 @@ Result<void> add_kernels(const graph::Program& given, const std::string& recordi
 ordered_json batches_of(const Kernels& kernels, const Vendor& vendor) {
   sdk::ThreadKernels printed;
   for (const auto& [name, found] : kernels) {
-    printed.try_emplace(name, sdk::print_thread_kernel(sdk::read_kernel(found.kernel.ir.data(), found.kernel.ir.size()), *vendor.dialect, name));
+    printed.try_emplace(name, sdk::print_thread_kernel(sdk::read_kernel(found.kernel.ir.data(), found.kernel.ir.size()), *vendor.dialect, name, vendor.shape.lanes));
   }
   ordered_json all = ordered_json::array();
   for (const sdk::KernelBatch& batch : sdk::batch_kernels(printed, sdk::adapt_prelude(kernel::math_prelude(), *vendor.dialect)))

@@ -1,0 +1,208 @@
+// Whether and how a team does a kernel's items: see team_kernel.hpp.
+#include "plugins/sdk/team_kernel.hpp"
+
+#include <algorithm>
+#include <optional>
+
+namespace crucible::sdk {
+namespace {
+
+// Memory that the threads of a block share, of which every device has at least as much; a multiprocessor has room for several blocks.
+constexpr std::int64_t kSharedBytes = 32 * 1024;
+// Turns of a loop outside of the dealt ones that every lane may as well do itself.
+constexpr std::int64_t kFewTurns = 16;
+
+class Planner {
+ public:
+  Planner(const Kernel& kernel, std::uint32_t lanes) : kernel_(kernel), contested_(kernel.buffers.size()) { team_.lanes = lanes; }
+
+  Team run() {
+    find_contested();
+    for (const Stmt& stmt : kernel_.body) {
+      if (stmt.kind == StmtKind::kGrid) plan_block(stmt.body);
+    }
+    if (!is_possible_ || !is_worthwhile_ || !fits()) return {};
+    return std::move(team_);
+  }
+
+ private:
+  /// Buffers in which one lane may read what another writes.
+  void find_contested() {
+    for (const Expr& e : kernel_.exprs) {
+      if (e.op == Op::kLoad && kernel_.buffers[e.id].written) contested_[e.id] = true;
+    }
+    for (std::size_t i = 0; i < contested_.size(); ++i) contested_[i] = contested_[i] || kernel_.buffers[i].may_alias;
+  }
+
+  /// Calls visit(e) for each expression that `root` is made of.
+  template <class Visit>
+  void for_each(std::uint32_t root, const Visit& visit) const {
+    if (root == kNoId) return;
+    const Expr& e = kernel_.exprs[root];
+    visit(e);
+    for (const std::uint32_t in : e.in) for_each(in, visit);
+  }
+
+  bool is_shared(std::uint32_t root) const {
+    bool found = false;
+    for_each(root, [&](const Expr& e) { found |= e.op == Op::kElement || (e.op == Op::kLoad && contested_[e.id]); });
+    return found;
+  }
+
+  std::optional<std::int64_t> constant(std::uint32_t id) const {
+    const Expr& e = kernel_.exprs[id];
+    return e.op == Op::kInteger ? std::optional(e.integer) : std::nullopt;
+  }
+
+  std::optional<std::int64_t> turns(const Stmt& loop) const {
+    const auto begin = constant(loop.a), end = constant(loop.b);
+    return begin && end ? std::optional(*end - *begin) : std::nullopt;
+  }
+
+  static bool has_vector_loop(const std::vector<Stmt>& body) {
+    return std::ranges::any_of(body, [](const Stmt& stmt) {
+      return (stmt.kind == StmtKind::kFor && stmt.mode == LoopMode::kVector) || has_vector_loop(stmt.body);
+    });
+  }
+
+  /// Statements that every lane executes.
+  void plan_block(const std::vector<Stmt>& body) {
+    for (const Stmt& stmt : body) plan_stmt(stmt);
+  }
+
+  void plan_stmt(const Stmt& stmt) {
+    switch (stmt.kind) {
+      case StmtKind::kTile:
+      case StmtKind::kTranspose:
+      case StmtKind::kGrid:
+        is_possible_ = false;
+        return;
+      case StmtKind::kPrefetch:
+        return;
+      case StmtKind::kFor:
+        is_possible_ &= !is_shared(stmt.a) && !is_shared(stmt.b);
+        if (stmt.mode == LoopMode::kVector) return deal(stmt);
+        if (!has_vector_loop(stmt.body)) is_possible_ &= turns(stmt).value_or(kFewTurns + 1) <= kFewTurns;
+        return plan_block(stmt.body);
+      case StmtKind::kIf:
+        is_possible_ &= !is_shared(stmt.a);
+        return plan_block(stmt.body);
+      case StmtKind::kLet:
+      case StmtKind::kSet:
+        if (is_shared(stmt.a)) team_.meets.insert(&stmt);
+        return;
+      case StmtKind::kStore:
+        if (contested_[stmt.id] || is_shared(stmt.a) || is_shared(stmt.b)) team_.meets.insert(&stmt);
+        return;
+      case StmtKind::kElement:
+        team_.meets.insert(&stmt);
+        return;
+    }
+  }
+
+  /// What the body of one dealt loop does to what it shares with others.
+  struct Body {
+    std::set<std::uint32_t> own;             // variables that it defines
+    std::map<std::uint32_t, Op> reduced;     // variables from outside that it updates
+    std::map<std::uint32_t, int> updates;    // how often
+    bool meets = false;
+  };
+
+  void deal(const Stmt& loop) {
+    Body body;
+    body.own.insert(loop.id);
+    body.meets = constant(loop.a) != 0;  // elements of arrays belong to the lane of their index where every loop begins at 0
+    const bool has_arrays = reads_body(loop, loop.body, body);
+    body.meets = (body.meets && has_arrays) || touches_contested(loop.body);
+    for (const auto& [variable, count] : body.updates) is_possible_ &= count == uses(loop.body, variable);
+    std::vector<TeamReduction> reductions;
+    for (const auto& [variable, op] : body.reduced) reductions.push_back({variable, op});
+    if (body.meets) team_.meets.insert(&loop);
+    is_worthwhile_ |= turns(loop).value_or(team_.lanes) >= team_.lanes / 2;
+    team_.dealt[&loop] = std::move(reductions);
+  }
+
+  /// Whether it touches arrays; sets `meets` when at other places than the turn's own.
+  bool reads_body(const Stmt& loop, const std::vector<Stmt>& stmts, Body& body) {
+    bool touches = false;
+    const auto index = [&](std::uint32_t id) {
+      touches = true;
+      const Expr& e = kernel_.exprs[id];
+      body.meets |= e.op != Op::kVariable || e.id != loop.id;
+    };
+    for (const Stmt& stmt : stmts) {
+      if (stmt.kind == StmtKind::kTile || stmt.kind == StmtKind::kTranspose) is_possible_ = false;
+      if (stmt.kind == StmtKind::kLet || stmt.kind == StmtKind::kFor) body.own.insert(stmt.id);
+      if (stmt.kind == StmtKind::kElement) index(stmt.a);
+      if (stmt.kind == StmtKind::kSet && !body.own.contains(stmt.id)) update(stmt, body);
+      for (const std::uint32_t root : {stmt.a, stmt.b}) {
+        for_each(root, [&](const Expr& e) {
+          if (e.op == Op::kElement) index(e.in[0]);
+        });
+      }
+      touches |= reads_body(loop, stmt.body, body);
+    }
+    return touches;
+  }
+
+  bool touches_contested(const std::vector<Stmt>& stmts) const {
+    return std::ranges::any_of(stmts, [&](const Stmt& stmt) {
+      bool found = stmt.kind == StmtKind::kStore && contested_[stmt.id];
+      for (const std::uint32_t root : {stmt.a, stmt.b})
+        for_each(root, [&](const Expr& e) { found |= e.op == Op::kLoad && contested_[e.id]; });
+      return found || touches_contested(stmt.body);
+    });
+  }
+
+  /// v = v op x, with one operation for all updates of v.
+  void update(const Stmt& stmt, Body& body) {
+    const Expr& e = kernel_.exprs[stmt.a];
+    const bool combines = e.op == Op::kAdd || e.op == Op::kMultiply || e.op == Op::kMaximum || e.op == Op::kMinimum;
+    const auto is_old = [&](std::uint32_t id) { return kernel_.exprs[id].op == Op::kVariable && kernel_.exprs[id].id == stmt.id; };
+    if (!combines || !is_old(e.in[0]) || size_bytes(e.type) == 2) {  // f16 has no arithmetic in every language; i16 is never summed so
+      is_possible_ = false;
+      return;
+    }
+    const auto [known, is_new] = body.reduced.try_emplace(stmt.id, e.op);
+    is_possible_ &= known->second == e.op;
+    ++body.updates[stmt.id];
+  }
+
+  /// How often the statements read a variable.
+  int uses(const std::vector<Stmt>& stmts, std::uint32_t variable) const {
+    int count = 0;
+    for (const Stmt& stmt : stmts) {
+      for (const std::uint32_t root : {stmt.a, stmt.b})
+        for_each(root, [&](const Expr& e) { count += e.op == Op::kVariable && e.id == variable; });
+      count += uses(stmt.body, variable);
+    }
+    return count;
+  }
+
+  bool fits() {
+    std::int64_t bytes = 0;
+    for (const ArrayInfo& array : kernel_.arrays) bytes += array.size * size_bytes(array.type);
+    std::set<Type> exchanged;
+    for (const auto& [loop, reductions] : team_.dealt) {
+      for (const TeamReduction& reduction : reductions) exchanged.insert(kernel_.variables[reduction.variable].type);
+    }
+    for (const Type type : exchanged) bytes += std::int64_t{team_.lanes} * size_bytes(type);
+    team_.most = kMostBlockThreads / team_.lanes;
+    if (bytes > 0) team_.most = static_cast<std::uint32_t>(std::min<std::int64_t>(team_.most, kSharedBytes / bytes));
+    return team_.most > 0;
+  }
+
+  const Kernel& kernel_;
+  std::vector<bool> contested_;
+  Team team_;
+  bool is_possible_ = true, is_worthwhile_ = false;
+};
+
+}  // namespace
+
+Team plan_team(const Kernel& kernel, std::uint32_t lanes) {
+  if (lanes <= 1) return {};
+  return Planner(kernel, lanes).run();
+}
+
+}  // namespace crucible::sdk

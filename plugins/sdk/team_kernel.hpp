@@ -1,0 +1,41 @@
+// Work items that a team of threads does together: threads that run in step, a warp or a wave. A kernel's vector loops are dealt out
+// to the team's lanes, so that neighbouring lanes touch neighbouring elements; all else every lane computes alike, and one of them
+// stores. Arrays of the kernel lie in memory that the team shares.
+//
+// It is a way to run a kernel, no other kernel: nothing of the order in which a float is computed changes, except in sums whose order
+// the kernel leaves free (see LoopMode::kVector).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "plugins/sdk/kernel_ir.hpp"
+
+namespace crucible::sdk {
+
+/// A variable from outside that all turns of a loop update by one operation.
+struct TeamReduction {
+  std::uint32_t variable = 0;
+  Op op = Op::kAdd;
+};
+
+struct Team {
+  std::uint32_t lanes = 1;     // threads of a team; 1: each thread does its own items, and the rest says nothing
+  std::uint32_t most = 1;      // teams of a block, as the arrays leave
+  std::map<const Stmt*, std::vector<TeamReduction>> dealt;  // vector loops whose turns are dealt out to the lanes
+  // Statements outside of these, and dealt loops, before and after which the lanes have to meet, because they may touch what another
+  // lane writes or reads.
+  std::set<const Stmt*> meets;
+};
+
+/// Threads of a block, at most: a compiler that knows it gives each thread more registers.
+inline constexpr std::uint32_t kMostBlockThreads = 256;
+
+/// The team for `kernel` on a device whose threads run in step by `lanes`, a power of two. One thread where a team would be in the way:
+/// the kernel has no vector loop, or short ones alone; work outside of them that only one lane could do; a form that cannot be dealt
+/// out; arrays beyond what threads of a block share. Pointers are into `kernel`, which has to stay as it is.
+Team plan_team(const Kernel& kernel, std::uint32_t lanes);
+
+}  // namespace crucible::sdk
