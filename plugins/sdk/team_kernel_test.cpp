@@ -148,10 +148,6 @@ TEST(SdkTeams, JoinWhatEachLaneSummedUp) {
       }
     }
   }
-  // A loop around the vector loop: the lanes' sums are joined with what is there already.
-  const auto x = test.input(DType::kI64, {7, 37, 12}, -9, 9);
-  for (const OpKind kind : {OpKind::kReduceSum, OpKind::kReduceProduct, OpKind::kReduceMax})
-    test.keep(test.op(kind, {x}, {1, 37, 1}, DType::kI64, {.dims = {0, 2}}));
   Count count;
   compare(test.program, test.values, test.slots, kernel::Numerics::kFast, count);
   EXPECT_GT(count.teams, count.kernels / 2) << "of " << count.kernels << " kernels";
@@ -182,6 +178,107 @@ TEST(SdkTeams, DoWhatHasVectorLoops) {
   EXPECT_THAT(one[0].text, Not(HasSubstr("lane")));
   for (const ThreadKernel& kernel : kernels_of(few, 32)) EXPECT_EQ(kernel.lanes, 1u) << kernel.text;
   for (const ThreadKernel& kernel : kernels_of(flat, 32)) EXPECT_EQ(kernel.lanes, 1u) << kernel.text;
+}
+
+/// An item: v1 = 5; for the turns v2 of a vector loop: v3 = b0[v2], v1 = v1 OP v3; then b1[item] = v1.
+struct Handmade {
+  Kernel kernel;
+  std::uint32_t item, turn, sum, number;
+  explicit Handmade(Op op = Op::kAdd, std::int64_t turns = 100) {
+    kernel.buffers = {{Type::kI64, false, false}, {Type::kI64, true, false}};
+    kernel.variables = {{Type::kI64, false}, {Type::kI64, true}, {Type::kI64, false}, {Type::kI64, false}};
+    item = variable(0), sum = variable(1), turn = variable(2), number = variable(3);
+    Stmt loop{.kind = StmtKind::kFor, .mode = LoopMode::kVector, .id = 2, .a = integer(0), .b = integer(turns), .body = {}};
+    loop.body = {let(3, add({.op = Op::kLoad, .type = Type::kI64, .in = {turn, kNoId, kNoId}, .id = 0})), set(1, binary(op, sum, number))};
+    Stmt grid{.kind = StmtKind::kGrid, .id = 0, .body = {}};
+    grid.body = {let(1, integer(5)), loop, {.kind = StmtKind::kStore, .id = 1, .a = item, .b = sum, .body = {}}};
+    kernel.body = {grid};
+  }
+  std::vector<Stmt>& in_item() { return kernel.body[0].body; }
+  std::vector<Stmt>& in_loop() { return in_item()[1].body; }
+  std::uint32_t add(const Expr& expr) {
+    kernel.exprs.push_back(expr);
+    return static_cast<std::uint32_t>(kernel.exprs.size() - 1);
+  }
+  std::uint32_t integer(std::int64_t value) { return add({.op = Op::kInteger, .type = Type::kI64, .integer = value}); }
+  std::uint32_t variable(std::uint32_t id) { return add({.op = Op::kVariable, .type = Type::kI64, .id = id}); }
+  std::uint32_t binary(Op op, std::uint32_t a, std::uint32_t b) { return add({.op = op, .type = Type::kI64, .in = {a, b, kNoId}}); }
+  static Stmt let(std::uint32_t id, std::uint32_t a) { return {.kind = StmtKind::kLet, .id = id, .a = a, .body = {}}; }
+  static Stmt set(std::uint32_t id, std::uint32_t a) { return {.kind = StmtKind::kSet, .id = id, .a = a, .body = {}}; }
+  ThreadKernel print() const {
+    check_kernel(kernel);  // else the test is wrong
+    return print_thread_kernel(kernel, dialect_cuda(), "k", 32);
+  }
+};
+
+TEST(SdkTeams, GoOnWithTheOldValueInOneLane) {
+  EXPECT_THAT(Handmade(Op::kAdd).print().text, HasSubstr("if (lane != 0) v1 = 0;"));
+  EXPECT_THAT(Handmade(Op::kMultiply).print().text, HasSubstr("if (lane != 0) v1 = 1;"));
+  EXPECT_THAT(Handmade(Op::kMaximum).print().text, Not(HasSubstr("if (lane != 0)")));
+}
+
+TEST(SdkTeams, LeaveToOneThreadWhatTheyCannotShare) {
+  EXPECT_EQ(Handmade().print().lanes, 32u);
+  EXPECT_EQ(Handmade(Op::kAdd, 16).print().lanes, 32u);
+  EXPECT_EQ(Handmade(Op::kAdd, 15).print().lanes, 1u) << "most lanes have nothing to do";
+  EXPECT_EQ(Handmade(Op::kSubtract).print().lanes, 1u) << "no operation that can be taken apart";
+
+  Handmade reversed;
+  reversed.in_loop()[1].a = reversed.binary(Op::kAdd, reversed.number, reversed.sum);
+  EXPECT_EQ(reversed.print().lanes, 1u);
+
+  Handmade two_operations;
+  two_operations.in_loop().push_back(Handmade::set(1, two_operations.binary(Op::kMultiply, two_operations.sum, two_operations.number)));
+  EXPECT_EQ(two_operations.print().lanes, 1u);
+
+  Handmade read;  // a turn that asks what the sum is so far
+  read.in_loop()[0].a = read.sum;
+  EXPECT_EQ(read.print().lanes, 1u);
+
+  Handmade serial;  // work outside of the vector loop
+  serial.in_item().push_back({.kind = StmtKind::kFor, .id = 4, .a = serial.integer(0), .b = serial.integer(17), .body = {}});
+  serial.kernel.variables.push_back({Type::kI64, false});
+  EXPECT_EQ(serial.print().lanes, 1u);
+  serial.kernel.exprs[serial.in_item().back().b].integer = 16;
+  EXPECT_EQ(serial.print().lanes, 32u);
+}
+
+TEST(SdkTeams, AreAsManyAsTheirArraysLeave) {
+  Handmade test;
+  const auto with_array = [&](std::int64_t elements) {
+    test.kernel.arrays = {{Type::kI64, elements}};
+    return test.print();
+  };
+  // 256 bytes go to the lanes' sums.
+  EXPECT_EQ(with_array(100).most_threads, 256u);
+  EXPECT_EQ(with_array(1000).most_threads, 96u);
+  EXPECT_EQ(with_array(4064).most_threads, 32u);
+  EXPECT_EQ(with_array(4065).lanes, 1u);
+}
+
+TEST(SdkTeams, MeetWhereALaneMayReadWhatAnotherWrote) {
+  const auto meetings = [](Handmade& test) {
+    const std::string text = test.print().text;
+    std::size_t count = 0;
+    for (std::size_t at = text.find("__syncwarp"); at != std::string::npos; at = text.find("__syncwarp", at + 1)) ++count;
+    return count;
+  };
+  Handmade plain;
+  const std::size_t joining = meetings(plain);
+  Handmade own;  // each turn has an element of its own: nobody has to wait
+  own.kernel.arrays = {{Type::kI64, 100}};
+  own.in_loop().push_back({.kind = StmtKind::kElement, .id = 0, .a = own.turn, .b = own.number, .body = {}});
+  EXPECT_EQ(meetings(own), joining);
+  Handmade shifted;
+  shifted.kernel.arrays = {{Type::kI64, 101}};
+  shifted.in_loop().push_back({.kind = StmtKind::kElement, .id = 0, .a = shifted.binary(Op::kAdd, shifted.turn, shifted.integer(1)), .b = shifted.number, .body = {}});
+  EXPECT_GT(meetings(shifted), joining);
+  Handmade contested;  // the buffer that is read is written, too
+  contested.kernel.buffers[0].written = true;
+  EXPECT_GT(meetings(contested), joining);
+  Handmade alias;
+  alias.kernel.buffers[0].may_alias = alias.kernel.buffers[1].may_alias = true;
+  EXPECT_GT(meetings(alias), joining);
 }
 
 }  // namespace
