@@ -89,8 +89,8 @@ struct Epilogue {
   const std::set<graph::ValueId>& stored;
 };
 
-/// A fused group. `stored` are its values that others need.
-Emitted emit_group(const graph::Program& program, const Group& group, const std::set<graph::ValueId>& stored);
+/// A fused group. `stored` are its values that others need; `lanes` are the device's (DeviceShape).
+Emitted emit_group(const graph::Program& program, const Group& group, const std::set<graph::ValueId>& stored, int lanes);
 
 Emitted emit_scatter_add_rows(const graph::Program& program, const graph::Op& op);
 Emitted emit_arg_reduction(const graph::Program& program, const graph::Op& op);

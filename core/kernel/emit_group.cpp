@@ -303,8 +303,8 @@ void GroupEmitter::estimate(Emitted& emitted) const {
   emitted.item_ns = (vector_cycles / kGigahertz + bytes / kBytesPerNs) / items;
 }
 
-Emitted emit_group(const graph::Program& program, const Group& group, const std::set<ValueId>& stored) {
-  return GroupEmitter(program, group, stored).run();
+Emitted emit_group(const graph::Program& program, const Group& group, const std::set<ValueId>& stored, int lanes) {
+  return GroupEmitter(program, group, stored, lanes).run();
 }
 
 }  // namespace crucible::kernel

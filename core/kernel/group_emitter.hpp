@@ -21,8 +21,8 @@ namespace crucible::kernel {
 
 class GroupEmitter {
  public:
-  GroupEmitter(const graph::Program& program, const Group& group, const std::set<graph::ValueId>& stored)
-      : GroupEmitter(program, plan_loops(group), stored) {}
+  GroupEmitter(const graph::Program& program, const Group& group, const std::set<graph::ValueId>& stored, int lanes)
+      : GroupEmitter(program, plan_loops(group, lanes), stored) {}
   GroupEmitter(const graph::Program& program, LoopPlan plan, const std::set<graph::ValueId>& stored)
       : program_(program),
         stored_(stored),

@@ -75,13 +75,13 @@ std::vector<std::size_t> dimensions(const Group& group, bool reduced) {
   return dims;
 }
 
-void plan_map(LoopPlan& plan, std::size_t vector) {
+void plan_map(LoopPlan& plan, std::size_t vector, int lanes) {
   constexpr std::int64_t kShortRow = 256, kMostSerial = 512;
   plan.form = LoopForm::kMap;
   auto dims = by_distance(plan.group, dimensions(plan.group, false));
   std::erase(dims, vector);
   plan.loops = {vector};
-  if (plan.group.sizes[vector] < kShortRow && dims.size() > 1 && plan.group.sizes[dims.back()] <= kMostSerial) {
+  if (lanes == 1 && plan.group.sizes[vector] < kShortRow && dims.size() > 1 && plan.group.sizes[dims.back()] <= kMostSerial) {
     plan.loops.insert(plan.loops.begin(), dims.back());
     dims.pop_back();
   }
@@ -119,14 +119,15 @@ void plan_chains(LoopPlan& plan) {
   plan.grid = by_distance(plan.group, dimensions(plan.group, false));
 }
 
-void plan_columns(LoopPlan& plan, std::size_t vector) {
+void plan_columns(LoopPlan& plan, std::size_t vector, int lanes) {
   // Few items: of a strip of 128 columns each row is a piece of 512 bytes, which memory gives at half the speed of 1024.
   constexpr std::int64_t kItems = 4, kWidest = 256, kNarrowest = 16, kMostLanes = 4096;
   plan.form = LoopForm::kColumns;
   const std::int64_t columns = plan.group.sizes[vector];
   const std::int64_t others = std::max<std::int64_t>(1, plan.group.rows() / std::max<std::int64_t>(1, columns));
   std::int64_t wanted = kWidest;
-  while (wanted > 64 && others * (columns / wanted) < kItems) wanted /= 2;
+  if (lanes > 1) wanted = lanes;  // each a column, and as many items as there can be
+  while (wanted > 64 && lanes == 1 && others * (columns / wanted) < kItems) wanted /= 2;
   std::int64_t block = divisor_below(columns, wanted);
   if (block < kNarrowest && columns <= kMostLanes) block = columns;
   if (block > 0 && block < columns) {
@@ -207,7 +208,7 @@ std::int64_t LoopPlan::unrolled_points() const {
   return count;
 }
 
-LoopPlan plan_loops(Group group) {
+LoopPlan plan_loops(Group group, int lanes) {
   LoopPlan plan;
   collapse_dimensions(group);
   plan.group = std::move(group);
@@ -223,11 +224,11 @@ LoopPlan plan_loops(Group group) {
   }
   const std::size_t vector = best_vector_dimension(plan.group);
   if (!plan.group.has_reduction()) {
-    plan_map(plan, vector);
+    plan_map(plan, vector, lanes);
   } else if (plan.group.reduced[vector]) {
     plan_rows(plan, vector);
   } else {
-    plan_columns(plan, vector);
+    plan_columns(plan, vector, lanes);
   }
   return plan;
 }

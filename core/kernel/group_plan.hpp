@@ -35,7 +35,8 @@ struct LoopPlan {
   std::int64_t unrolled_points() const;
 };
 
-LoopPlan plan_loops(Group group);
+/// `lanes`: those of the device (DeviceShape); they cut what a work item is, and no sum.
+LoopPlan plan_loops(Group group, int lanes = 1);
 
 /// The number of independent items that a kernel of this group would have (elements / 1024 for flat ones).
 std::int64_t work_items(const Group& group);

@@ -154,7 +154,7 @@ class Scheduler {
     if (unit.is_attention()) return add_launch(emit_attention(program_, unit, stored, options_.device), unit.ops);
     const Epilogue epilogue{unit.group, stored};
     if (unit.anchor != kNone) return add_product(program_.ops[unit.anchor], unit.ops, &epilogue);
-    if (!unit.group.members.empty()) return add_launch(emit_group(program_, unit.group, stored), unit.ops);
+    if (!unit.group.members.empty()) return add_launch(emit_group(program_, unit.group, stored, options_.device.lanes), unit.ops);
     const Op& op = program_.ops[unit.ops[0]];
     if (is_claimed(unit.ops[0])) return add_library(op, *library_call_of(program_, op), unit.ops);
     if (library_kind(op.kind)) return add_product(op, unit.ops, nullptr);

@@ -25,6 +25,7 @@ constexpr std::string_view kTeamsAsC = R"(
 #include <ucontext.h>
 #define bool _Bool
 #define __shared__ static
+#define crucible_assume_aligned(p, n)
 static struct { int64_t x; } blockIdx, blockDim = {8}, gridDim = {3}, threadIdx;
 #define __int_as_float(u) crucible_float(u)
 #define __longlong_as_double(u) crucible_double(u)
@@ -97,7 +98,8 @@ struct Count {
   std::size_t kernels = 0, teams = 0;
 };
 
-/// Runs the program by the C texts, and by teams whose lanes run in either order: the same bits, in place.
+/// Runs the program by the C texts as a processor gets them, and by teams whose lanes run in either order, as a device gets them whose
+/// threads run in step: the same bits, in place.
 void compare(const graph::Program& program, const std::vector<graph::Bytes>& values, const std::vector<double>& slots, kernel::Numerics numerics, Count& count) {
   const auto scheduled = kernel::schedule(program, {.numerics = numerics});
   ASSERT_TRUE(scheduled) << scheduled.error().message;
@@ -108,9 +110,11 @@ void compare(const graph::Program& program, const std::vector<graph::Bytes>& val
   ASSERT_TRUE(expected_kernels) << expected_kernels.error().message;
   const auto expected = kernel::run_on_host(program, *scheduled, *expected_kernels, values, slots, {.in_place = true});
   ASSERT_TRUE(expected) << expected.error().message;
+  const auto in_step = kernel::schedule(program, {.numerics = numerics, .device = {.workers = 24, .register_bytes = 1020, .lanes = kLanes}});
+  ASSERT_TRUE(in_step) << in_step.error().message;
   for (const bool is_reversed : {false, true}) {
     std::string text(kTeamsAsC);
-    for (const kernel::Kernel& kernel : scheduled->kernels) {
+    for (const kernel::Kernel& kernel : in_step->kernels) {
       const Printed one = printed(kernel, is_reversed);
       text += one.text;
       count.teams += one.is_team;
@@ -118,7 +122,7 @@ void compare(const graph::Program& program, const std::vector<graph::Bytes>& val
     }
     const auto device_kernels = kernel::HostKernels::compile_text(text);
     ASSERT_TRUE(device_kernels) << device_kernels.error().message;
-    const auto got = kernel::run_on_host(program, *scheduled, *device_kernels, values, slots, {.in_place = true});
+    const auto got = kernel::run_on_host(program, *in_step, *device_kernels, values, slots, {.in_place = true});
     ASSERT_TRUE(got) << got.error().message;
     EXPECT_EQ(*got, *expected) << (is_reversed ? "lanes in reverse" : "");
   }
