@@ -51,6 +51,7 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     if (options().get_bool("teams")) device->team_lanes = static_cast<std::uint32_t>(facts.wave);
     std::string note;
     if (options().get_text("blas") == "rocblas") (void)find_rocblas(facts, note);  // refused here, not at a product
+    if (options().get_text("dnn") == "miopen") (void)find_miopen(facts, note);
     const Current current(*device);
     hipStream_t stream = nullptr;
     device->check(runtime.hipStreamCreateWithFlags(&stream, hipStreamNonBlocking), "device.open: hipStreamCreateWithFlags");
@@ -72,9 +73,11 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
   return sdk::guard([&] {
     sdk::require(device != nullptr && sink != nullptr, "device.properties: no device or no function to report to");
     const DeviceFacts& facts = device->facts;
-    std::string note, library;
+    std::string note, library, convolutions;
     (void)find_rocblas(facts, library);
     if (const std::string refusal = device->products_refusal(); !refusal.empty()) library = "none (" + refusal + ")";
+    (void)find_miopen(facts, convolutions);
+    if (const std::string refusal = device->convolutions_refusal(); !refusal.empty()) convolutions = "none (" + refusal + ")";
     const std::string compiler = describe_compiler(*device, note);
     const std::string arch = architecture_of(*device->hip, facts.device);
     sdk::report(sink, user,
@@ -85,7 +88,7 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
                  sdk::number_item("compute_units", facts.units), sdk::number_item("wave", facts.wave),
                  sdk::number_item("threads", facts.units * kLanes), sdk::number_item("lanes", facts.wave),
                  sdk::number_item("register_bytes", kRegisterBytes),
-                 sdk::text_item("library", library)});
+                 sdk::text_item("library", library), sdk::text_item("convolutions", convolutions)});
     if (!note.empty()) sdk::report(sink, user, {sdk::text_item("note", note)});
     for (const char* variable : {"HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}) {
       if (const char* visible = std::getenv(variable)) sdk::report(sink, user, {sdk::text_item(variable, visible)});
@@ -99,8 +102,8 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
   return sdk::guard([&] {
     sdk::require(sink != nullptr, "device.capabilities: no function to report to");
     const DeviceFacts facts = find_device(hip(), device_id);
-    std::string library;
-    const bool has_products = find_rocblas(facts, library) != nullptr;
+    std::string library, convolutions;
+    const bool has_products = find_rocblas(facts, library) != nullptr, has_convolutions = find_miopen(facts, convolutions) != nullptr;
     const std::string no_smi = smi_refusal();
     using sdk::Answer;
     sdk::report(sink, user,
@@ -112,7 +115,7 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
                  sdk::answer_item("queue", Answer::kYes, "one stream per queue; a thread of the host waits for timelines"),
                  sdk::answer_item("async", Answer::kYes, "submit returns at once"),
                  sdk::answer_item("library.matmul", has_products ? Answer::kYes : Answer::kNo, library),
-                 sdk::answer_item("library.conv2d", Answer::kNo, "MIOpen is not used"),
+                 sdk::answer_item("library.conv2d", has_convolutions ? Answer::kYes : Answer::kNo, convolutions),
                  sdk::answer_item("binary", Answer::kNo, "programs are kept in the plugin's own cache"),
                  sdk::answer_item("profile", Answer::kNo, "time per op by plan.profile; no counters"),
                  sdk::answer_item("health", Answer::kYes, no_smi.empty() ? smi()->name() : no_smi)});
@@ -202,26 +205,20 @@ void crucible_device::require_alive() {
 }
 
 crucible_amd::Products& crucible_device::require_products() {
-  using crucible::sdk::Failure;
-  const std::lock_guard lock(products_mutex_);
-  if (products_ != nullptr) return *products_;
-  if (!products_refusal_.empty()) throw Failure(CRUCIBLE_E_UNSUPPORTED, products_refusal_);
+  if (crucible_amd::Products* const started = products_.get()) return *started;  // for each call of a replay
   std::string note;
   const crucible_amd::RocBlas* const rocblas = crucible_amd::find_rocblas(facts, note);
-  if (rocblas == nullptr) throw Failure(CRUCIBLE_E_UNSUPPORTED, "there is no library of products: " + note);
-  try {
-    products_ = std::make_unique<crucible_amd::Products>(*this, *rocblas);
-  } catch (const Failure& failure) {  // said once, in the log and in the properties: products are generated from now on
-    products_refusal_ = failure.what();
-    crucible::sdk::log(crucible::sdk::LogLevel::kWarning, "library", products_refusal_ + "; products are generated and slower");
-    throw Failure(CRUCIBLE_E_UNSUPPORTED, products_refusal_);
-  }
-  return *products_;
+  if (rocblas == nullptr) throw crucible::sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "there is no library of products: " + note);
+  return products_.require("; products are generated and slower", [&] { return std::make_unique<crucible_amd::Products>(*this, *rocblas); });
 }
 
-std::string crucible_device::products_refusal() {
-  const std::lock_guard lock(products_mutex_);
-  return products_refusal_;
+crucible_amd::Convolutions& crucible_device::require_convolutions() {
+  if (crucible_amd::Convolutions* const started = convolutions_.get()) return *started;
+  std::string note;
+  const crucible_amd::Miopen* const miopen = crucible_amd::find_miopen(facts, note);
+  if (miopen == nullptr) throw crucible::sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "there is no library of convolutions: " + note);
+  return convolutions_.require("; convolutions are generated and slower",
+                               [&] { return std::make_unique<crucible_amd::Convolutions>(*this, *miopen); });
 }
 
 void crucible_device::synchronize(crucible_amd::hipStream_t stream, std::string_view what) {
@@ -237,6 +234,7 @@ void crucible_device::synchronize(crucible_amd::hipStream_t stream, std::string_
 crucible_device::~crucible_device() {
   if (stream.get() == nullptr) return;
   const crucible_amd::Current current(*this, crucible_amd::Current::EvenIfLost{});
-  products_ = nullptr;
+  products_.stop();
+  convolutions_.stop();
   stream = {};
 }

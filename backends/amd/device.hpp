@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "backends/amd/hip.hpp"
+#include "backends/amd/miopen.hpp"
 #include "backends/amd/rocblas.hpp"
 #include "plugins/abi/crucible_plugin.h"
 #include "plugins/sdk/address_map.hpp"
 #include "plugins/sdk/queue_table.hpp"
+#include "plugins/sdk/started.hpp"
 #include "plugins/sdk/watchdog.hpp"
 
 namespace crucible_amd {
@@ -37,7 +39,7 @@ DeviceFacts find_device(const Hip& hip, crucible_str device_id);
 }  // namespace crucible_amd
 
 struct crucible_device : crucible::sdk::QueueOwner {
-  static constexpr bool kTakesProducts = true;
+  static constexpr bool kTakesProducts = true, kTakesConvolutions = true;
   const crucible_amd::Hip* hip = nullptr;
   crucible_amd::DeviceFacts facts;
   crucible_amd::Stream stream;  // of everything that is done on return
@@ -53,17 +55,19 @@ struct crucible_device : crucible::sdk::QueueOwner {
   /// Products by rocBLAS, started at the first call; the device must be the current one. Threads: any. Errors: UNSUPPORTED with the
   /// reason when there is no library for this device.
   crucible_amd::Products& require_products();
+  /// The same for convolutions by MIOpen.
+  crucible_amd::Convolutions& require_convolutions();
   /// "" or why there are none, without starting anything.
-  std::string products_refusal();
+  std::string products_refusal() { return products_.refusal(); }
+  std::string convolutions_refusal() { return convolutions_.refusal(); }
   /// Waits until everything on the stream is done; with the option timeout_s no longer than that. Threads: any. Errors: those of
   /// check(); DEVICE_LOST when the time is over: the device is suspect from then on.
   void synchronize(crucible_amd::hipStream_t stream, std::string_view what);
   ~crucible_device();
 
  private:
-  std::mutex products_mutex_;
-  std::unique_ptr<crucible_amd::Products> products_;
-  std::string products_refusal_;  // why the library does not start here
+  crucible::sdk::Started<crucible_amd::Products> products_;
+  crucible::sdk::Started<crucible_amd::Convolutions> convolutions_;
   std::mutex lost_mutex_;
   std::string lost_;  // why; "" while it lives
 };

@@ -1,4 +1,4 @@
-// Library table: which matrix products rocBLAS takes. The host asks before it plans memory, in fast mode alone.
+// Library table: which matrix products rocBLAS takes, and which convolutions MIOpen. The host asks before it plans memory, in fast mode alone.
 #include "backends/amd/device.hpp"
 #include "backends/amd/rocblas.hpp"
 #include "backends/amd/tables.hpp"
@@ -12,6 +12,12 @@ using namespace crucible;
 crucible_status claim(crucible_device* device, const crucible_library_desc* desc, std::uint64_t* out_scratch_bytes) {
   return sdk::guard([&] {
     sdk::require(device != nullptr && out_scratch_bytes != nullptr, "library.claim: no device or no place for the answer");
+    if (sdk::is_convolution(desc)) {
+      const sdk::Convolution convolution = sdk::read_convolution(desc);
+      const Current current(*device);
+      *out_scratch_bytes = device->require_convolutions().scratch_bytes(convolution);
+      return;
+    }
     const sdk::Gemm gemm = sdk::read_gemm(desc);
     const Current current(*device);
     *out_scratch_bytes = device->require_products().scratch_bytes(gemm);

@@ -1,6 +1,7 @@
 // Plan table: a HIP graph, built node by node from the checked list, never captured. Ops are in order, so each node depends on the
-// one before it. Slots are patched in the executable graph. Products by rocBLAS run between graphs on the same stream: the list is cut at
-// each of them. To capture them would save launches, but rocBLAS calls that a beta feature, and says of older releases that it is not safe.
+// one before it. Slots are patched in the executable graph. Products by rocBLAS and convolutions by MIOpen run between graphs on the same
+// stream: the list is cut at each of them. To capture them would save launches, but rocBLAS calls that a beta feature, and says of older
+// releases that it is not safe; MIOpen loads code and asks after streams of its own when it likes, which ends a capture.
 #include "backends/amd/plan.hpp"
 
 #include <algorithm>
@@ -83,7 +84,7 @@ void instantiate(crucible_plan& plan, std::size_t node_count) {
   piece.executable = GraphExec(hip, executable);
 }
 
-/// The ops from `first` on that one graph takes, up to a product or the end. Returns where it ends.
+/// The ops from `first` on that one graph takes, up to a library call or the end. Returns where it ends.
 std::size_t make_graph(crucible_plan& plan, std::size_t first) {
   const Hip& hip = *plan.device->hip;
   hipGraph_t graph = nullptr;
@@ -105,6 +106,26 @@ std::size_t make_graph(crucible_plan& plan, std::size_t first) {
   return i;
 }
 
+/// A piece of its own. Everything that the library makes for the call is made now.
+void add_library_call(crucible_plan& plan, std::size_t index) {
+  const sdk::ListedOp& op = plan.list.ops[index];
+  plan.piece_of[index] = plan.pieces.size();
+  PlanPiece& piece = plan.pieces.emplace_back();
+  piece.call = &op;
+  if (op.product != nullptr) {
+    (void)plan.device->require_products();
+  } else {
+    const std::uint64_t scratch = op.scratch_bytes == 0 ? 0 : op.addresses[3];
+    piece.convolution = &plan.device->require_convolutions().prepare(*op.convolution, scratch, op.scratch_bytes);
+  }
+}
+
+void enqueue_library_call(crucible_device& device, const PlanPiece& piece, hipStream_t stream) {
+  const sdk::ListedOp& op = *piece.call;
+  if (op.product != nullptr) return device.require_products().enqueue(*op.product, op.addresses.data(), op.scratch_bytes, stream);
+  device.require_convolutions().enqueue(*piece.convolution, *op.convolution, op.addresses.data(), stream);
+}
+
 void make(crucible_plan& plan) {
   make_launches(plan);
   plan.nodes.assign(plan.list.ops.size(), nullptr);
@@ -112,8 +133,7 @@ void make(crucible_plan& plan) {
   if (plan.node_count == 0) return;
   for (std::size_t i = 0; i < plan.nodes.size();) {
     if (plan.list.ops[i].kind == CRUCIBLE_OP_LIBRARY) {
-      (void)plan.device->require_products();
-      plan.pieces.emplace_back().product = &plan.list.ops[i++];
+      add_library_call(plan, i++);
     } else {
       i = make_graph(plan, i);
     }
@@ -139,7 +159,7 @@ void enqueue(crucible_plan& plan, std::size_t index, hipStream_t stream) {
     device.check(hip.hipMemcpyAsync(at(op.addresses[0]), at(op.addresses[1]), op.size, hipMemcpyDeviceToDevice, stream),
                  what + ": hipMemcpyAsync");
   } else if (op.kind == CRUCIBLE_OP_LIBRARY) {
-    device.require_products().enqueue(*op.product, op.addresses.data(), op.scratch_bytes, stream);
+    enqueue_library_call(device, plan.pieces[plan.piece_of[index]], stream);
   } else if (op.kind == CRUCIBLE_OP_FILL) {
     device.check(hip.hipMemsetAsync(at(op.addresses[0]), op.pattern, op.size, stream), what + ": hipMemsetAsync");
   } else {
@@ -194,10 +214,10 @@ void run_plan(crucible_plan& plan, hipStream_t stream) {
   const Current current(device);
   if (plan.node_count == 0) return;
   for (const PlanPiece& piece : plan.pieces) {
-    if (piece.product == nullptr) {
+    if (piece.call == nullptr) {
       device.check(device.hip->hipGraphLaunch(piece.executable.get(), stream), "plan.replay: hipGraphLaunch");
     } else {
-      device.require_products().enqueue(*piece.product->product, piece.product->addresses.data(), piece.product->scratch_bytes, stream);
+      enqueue_library_call(device, piece, stream);
     }
   }
   device.synchronize(stream, "plan.replay");

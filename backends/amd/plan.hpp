@@ -1,4 +1,4 @@
-// A plan: the host's list of ops as HIP graphs, built node by node, with products by rocBLAS between them. Without products it is one
+// A plan: the host's list of ops as HIP graphs, built node by node, with calls of rocBLAS and MIOpen between them. Without those it is one
 // graph, started by one call.
 #pragma once
 
@@ -9,18 +9,19 @@
 
 namespace crucible_amd {
 
-/// A graph, or one product.
+/// A graph, or one call of a library.
 struct PlanPiece {
   Graph graph;
   GraphExec executable;
-  const crucible::sdk::ListedOp* product = nullptr;  // in the plan's list, which stays as it is
+  const crucible::sdk::ListedOp* call = nullptr;    // in the plan's list, which stays as it is
+  const Convolutions::Call* convolution = nullptr;  // what does it, if it is one
 };
 
 }  // namespace crucible_amd
 
 struct crucible_plan : crucible::sdk::DevicePlan<crucible_device> {
   std::vector<crucible_amd::hipGraphNode_t> nodes;  // one per op; none for an op that does nothing
-  std::vector<std::size_t> piece_of;                // of the op's node
+  std::vector<std::size_t> piece_of;                // of the op
   crucible_amd::DeviceMemory tables;                // addresses of buffers, for kernels that take them so
   std::vector<crucible_amd::PlanPiece> pieces;      // in order
 };

@@ -1,16 +1,11 @@
 // Finding rocBLAS and calling it: see rocblas.hpp.
 #include "backends/amd/rocblas.hpp"
 
-#include <filesystem>
-#include <map>
-#include <memory>
-#include <vector>
-
 #include "backends/amd/device.hpp"
 #include "backends/amd/memory.hpp"
 #include "backends/amd/options.hpp"
 #include "plugins/sdk/error.hpp"
-#include "plugins/sdk/vendor_library.hpp"
+#include "plugins/sdk/library_search.hpp"
 
 namespace crucible_amd {
 
@@ -18,36 +13,13 @@ using namespace crucible;
 
 namespace {
 
-// Of ROCm 7, 6, 5 and of Debian.
-constexpr const char* kNames[] = {"librocblas.so.5", "librocblas.so.4", "librocblas.so.3", "librocblas.so.0"};
-constexpr const char* kCost = "; products are generated and slower";
-constexpr const char* kAdvice = "install AMD's package rocblas (Debian's librocblas0), or name a library with the option rocblas";
-
-std::unique_ptr<RocBlas> load(const std::vector<std::string>& names) {
-  const auto library = sdk::VendorLibrary::open("rocBLAS", names, kAdvice);
-  auto rocblas = std::make_unique<RocBlas>();
-  rocblas->file = library.file();
-  std::string missing;
-#define CRUCIBLE_ROCBLAS_FIND(name, result, parameters)                                       \
-  rocblas->name = reinterpret_cast<decltype(rocblas->name)>(library.find(#name)); \
-  if (rocblas->name == nullptr) missing += std::string(missing.empty() ? "" : ", ") + #name;
-  CRUCIBLE_ROCBLAS_FUNCTIONS(CRUCIBLE_ROCBLAS_FIND)
-#undef CRUCIBLE_ROCBLAS_FIND
-  if (!missing.empty())
-    throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE,
-                       "the library " + rocblas->file + " lacks " + missing + ": it is no rocBLAS of ROCm 5 or newer");
-  char text[256] = {};
-  rocblas->version = rocblas->rocblas_get_version_string(text, sizeof(text)) == rocblas_status_success ? text : "of unknown version";
-  return rocblas;
-}
-
-struct Libraries {
-  std::mutex mutex;
-  std::map<std::vector<std::string>, std::unique_ptr<RocBlas>> found;
-};
-Libraries& libraries() {
-  static Libraries& all = *new Libraries;  // never destroyed, like what they are
-  return all;
+sdk::LibrarySearch search() {
+  return {.title = "rocBLAS",
+          .calls = "products",
+          .choice = "blas",
+          .option = "rocblas",
+          .advice = "install AMD's package rocblas (Debian's librocblas0), or name a library with the option rocblas",
+          .names = {"librocblas.so.5", "librocblas.so.4", "librocblas.so.3", "librocblas.so.0"}};  // of ROCm 7, 6, 5 and of Debian
 }
 
 /// DType's numbers, which are part of the ABI.
@@ -65,6 +37,16 @@ int operation(bool transposed) { return transposed ? rocblas_operation_transpose
 
 }  // namespace
 
+RocBlas::RocBlas(const sdk::VendorLibrary& library) : file(library.file()) {
+  std::string missing;
+#define CRUCIBLE_ROCBLAS_FIND(name, result, parameters) library.find(#name, name, missing);
+  CRUCIBLE_ROCBLAS_FUNCTIONS(CRUCIBLE_ROCBLAS_FIND)
+#undef CRUCIBLE_ROCBLAS_FIND
+  library.require_complete(missing, "rocBLAS of ROCm 5 or newer");
+  char text[256] = {};
+  version = rocblas_get_version_string(text, sizeof(text)) == rocblas_status_success ? text : "of unknown version";
+}
+
 void RocBlas::check(rocblas_status status, const std::string& what) const {
   if (status == rocblas_status_success || status == rocblas_status_perf_degraded) return;
   crucible_code code = CRUCIBLE_E_INTERNAL;
@@ -75,34 +57,8 @@ void RocBlas::check(rocblas_status status, const std::string& what) const {
 }
 
 const RocBlas* find_rocblas(const DeviceFacts& facts, std::string& note) {
-  const std::string wanted = options().get_text("blas"), option = options().get_text("rocblas");
-  if (wanted == "none") {
-    note = std::string("none (the option blas is none") + kCost + ")";
-    return nullptr;
-  }
-  std::vector<std::string> names;
-  if (!option.empty()) {
-    names = {option};
-  } else if (!facts.is_emulated()) {
-    names.assign(std::begin(kNames), std::end(kNames));
-  }
-  Libraries& all = libraries();
-  const std::lock_guard lock(all.mutex);
-  std::string reason = "an emulated device takes only a rocBLAS that the option rocblas names";
-  try {
-    std::unique_ptr<RocBlas>& found = all.found[names];
-    // Absence is looked at again: a package may have been installed meanwhile.
-    if (found == nullptr && !names.empty()) found = load(names);
-    if (found != nullptr) {
-      note = found->describe() + " (" + found->file + ")";
-      return found.get();
-    }
-  } catch (const sdk::Failure& failure) {
-    reason = failure.what();
-  }
-  if (wanted == "rocblas") throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, "the option blas demands rocBLAS: " + reason);
-  note = "none (" + reason + kCost + ")";
-  return nullptr;
+  static auto& libraries = *new sdk::FoundLibraries<RocBlas>;
+  return libraries.find(search(), options(), facts.is_emulated(), note);
 }
 
 Products::Products(crucible_device& device, const RocBlas& rocblas) : device_(device), rocblas_(rocblas) {

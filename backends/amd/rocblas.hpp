@@ -21,6 +21,9 @@ struct RocBlas {
 #undef CRUCIBLE_ROCBLAS_MEMBER
   std::string file, version;
 
+  /// Errors: INCOMPATIBLE for what is no rocBLAS of ROCm 5 or newer.
+  explicit RocBlas(const crucible::sdk::VendorLibrary& library);
+
   /// "rocBLAS 4.1.0".
   std::string describe() const { return "rocBLAS " + version; }
   /// Throws a Failure "`what`: rocblas_status_..." unless it succeeded.

@@ -1,13 +1,10 @@
 // Finding cuBLASLt: see cublas.hpp.
 #include "backends/nvidia/cublas.hpp"
 
-#include <filesystem>
-#include <vector>
-
 #include "backends/nvidia/device.hpp"
 #include "backends/nvidia/options.hpp"
 #include "plugins/sdk/error.hpp"
-#include "plugins/sdk/vendor_library.hpp"
+#include "plugins/sdk/library_search.hpp"
 
 namespace crucible_nvidia {
 
@@ -16,60 +13,33 @@ using namespace crucible;
 namespace {
 
 constexpr int kMajors[] = {13, 12, 11};
-constexpr const char* kCost = "; products are generated and slower";
-constexpr const char* kAdvice =
-    "install NVIDIA's toolkit, or PyPI's package nvidia-cublas (of the driver's major version) and name its folder, "
-    "site-packages/nvidia/.../lib, with the option cublaslt";
 
-/// What to try, in this order. Empty for an emulated device, unless the option names one.
-std::vector<std::string> names_to_try(const std::string& option, const Cuda& cuda, const DeviceFacts& facts) {
-  const bool is_folder = !option.empty() && std::filesystem::is_directory(option);
-  if (!option.empty() && !is_folder) return {option};
-  std::vector<std::string> names;
-  if (option.empty() && facts.is_emulated()) return names;
+/// By name none that is newer than the driver; a folder of the user's may have any.
+sdk::LibrarySearch search(const Cuda& cuda) {
+  sdk::LibrarySearch search = {.title = "cuBLASLt",
+                               .calls = "products",
+                               .choice = "blas",
+                               .option = "cublaslt",
+                               .advice = "install NVIDIA's toolkit, or PyPI's package nvidia-cublas (of the driver's major version) and name "
+                                         "its folder, site-packages/nvidia/.../lib, with the option cublaslt",
+                               .names = {}};
+  const bool is_named = !options().get_text("cublaslt").empty();
   for (const int major : kMajors) {
-    const std::string name = "libcublasLt.so." + std::to_string(major);
-    std::error_code error;
-    if (!is_folder && major <= cuda.version / 1000) names.push_back(name);
-    if (is_folder && std::filesystem::exists(std::filesystem::path(option) / name, error))
-      names.push_back((std::filesystem::path(option) / name).string());
+    if (is_named || major <= cuda.version / 1000) search.names.push_back("libcublasLt.so." + std::to_string(major));
   }
-  if (names.empty())
-    throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, "the folder " + option + " of the option cublaslt has no libcublasLt.so.13, .12 or .11: " +
-                                                   kAdvice);
-  return names;
-}
-
-std::unique_ptr<CublasLt> load(const std::vector<std::string>& names) {
-  const auto library = sdk::VendorLibrary::open("cuBLASLt", names, kAdvice);
-  auto cublas = std::make_unique<CublasLt>();
-  cublas->file = library.file();
-  std::string missing;
-#define CRUCIBLE_CUBLASLT_FIND(name, result, parameters)                        \
-  cublas->name = reinterpret_cast<decltype(cublas->name)>(library.find(#name)); \
-  if (cublas->name == nullptr) missing += std::string(missing.empty() ? "" : ", ") + #name;
-  CRUCIBLE_CUBLASLT_FUNCTIONS(CRUCIBLE_CUBLASLT_FIND)
-#undef CRUCIBLE_CUBLASLT_FIND
-  if (!missing.empty())
-    throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE, "the library " + cublas->file + " lacks " + missing + ": it is no cuBLASLt of 11 or newer");
-  cublas->version = cublas->cublasLtGetVersion();
-  return cublas;
-}
-
-struct Found {
-  std::unique_ptr<CublasLt> cublas;
-  std::string reason;
-};
-struct Libraries {
-  std::mutex mutex;
-  std::map<std::vector<std::string>, Found> found;
-};
-Libraries& libraries() {
-  static Libraries& all = *new Libraries;  // never destroyed, like what they are
-  return all;
+  return search;
 }
 
 }  // namespace
+
+CublasLt::CublasLt(const sdk::VendorLibrary& library) : file(library.file()) {
+  std::string missing;
+#define CRUCIBLE_CUBLASLT_FIND(name, result, parameters) library.find(#name, name, missing);
+  CRUCIBLE_CUBLASLT_FUNCTIONS(CRUCIBLE_CUBLASLT_FIND)
+#undef CRUCIBLE_CUBLASLT_FIND
+  library.require_complete(missing, "cuBLASLt of 11 or newer");
+  version = cublasLtGetVersion();
+}
 
 std::string CublasLt::describe() const {
   // From 12 on major * 10000 + minor * 100 + patch; 11 counts otherwise.
@@ -87,30 +57,8 @@ void CublasLt::check(cublasStatus_t status, const std::string& what) const {
 }
 
 const CublasLt* find_cublas(const Cuda& cuda, const DeviceFacts& facts, std::string& note) {
-  const std::string wanted = options().get_text("blas");
-  if (wanted == "none") {
-    note = std::string("none (switched off by the option blas") + kCost + ")";
-    return nullptr;
-  }
-  Libraries& all = libraries();
-  const std::lock_guard lock(all.mutex);
-  std::string reason;
-  try {
-    const std::vector<std::string> names = names_to_try(options().get_text("cublaslt"), cuda, facts);
-    Found& found = all.found[names];
-    // Absence is looked at again: a package may have been installed meanwhile.
-    if (found.cublas == nullptr && !names.empty()) found.cublas = load(names);
-    if (found.cublas != nullptr) {
-      note = found.cublas->describe() + " (" + found.cublas->file + ")";
-      return found.cublas.get();
-    }
-    reason = "an emulated device takes only a cuBLASLt that the option cublaslt names";
-  } catch (const sdk::Failure& failure) {
-    reason = failure.what();
-  }
-  if (wanted == "cublaslt") throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, "the option blas demands cuBLASLt: " + reason);
-  note = "none (" + reason + kCost + ")";
-  return nullptr;
+  static auto& libraries = *new sdk::FoundLibraries<CublasLt>;
+  return libraries.find(search(cuda), options(), facts.is_emulated(), note);
 }
 
 }  // namespace crucible_nvidia

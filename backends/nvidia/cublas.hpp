@@ -11,6 +11,7 @@
 #include "backends/nvidia/cublas_types.hpp"
 #include "backends/nvidia/cuda.hpp"
 #include "plugins/sdk/gemm.hpp"
+#include "plugins/sdk/vendor_library.hpp"
 
 struct crucible_device;
 
@@ -24,6 +25,9 @@ struct CublasLt {
 #undef CRUCIBLE_CUBLASLT_MEMBER
   std::string file;
   std::size_t version = 0;  // 130100: 13.1.0
+
+  /// Errors: INCOMPATIBLE for what is no cuBLASLt of 11 or newer.
+  explicit CublasLt(const crucible::sdk::VendorLibrary& library);
 
   /// "cuBLASLt 13.1.0".
   std::string describe() const;

@@ -10,6 +10,7 @@
 #include "backends/nvidia/cuda.hpp"
 #include "backends/nvidia/cudnn_types.hpp"
 #include "plugins/sdk/convolution.hpp"
+#include "plugins/sdk/vendor_library.hpp"
 
 struct crucible_device;
 
@@ -23,6 +24,9 @@ struct Cudnn {
 #undef CRUCIBLE_CUDNN_MEMBER
   std::string file;
   std::size_t version = 0;  // 91900: 9.19.0; 8905: 8.9.5
+
+  /// Errors: INCOMPATIBLE for what is no cuDNN, or one that is too old.
+  explicit Cudnn(const crucible::sdk::VendorLibrary& library);
 
   /// "cuDNN 9.19.0".
   std::string describe() const;

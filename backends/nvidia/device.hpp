@@ -13,10 +13,10 @@
 #include "backends/nvidia/cublas.hpp"
 #include "backends/nvidia/cuda.hpp"
 #include "backends/nvidia/cudnn.hpp"
-#include "backends/nvidia/started.hpp"
 #include "plugins/abi/crucible_plugin.h"
 #include "plugins/sdk/address_map.hpp"
 #include "plugins/sdk/queue_table.hpp"
+#include "plugins/sdk/started.hpp"
 #include "plugins/sdk/watchdog.hpp"
 
 namespace crucible_nvidia {
@@ -74,8 +74,8 @@ struct crucible_device : crucible::sdk::QueueOwner {
   ~crucible_device();
 
  private:
-  crucible_nvidia::Started<crucible_nvidia::Products> products_;
-  crucible_nvidia::Started<crucible_nvidia::Convolutions> convolutions_;
+  crucible::sdk::Started<crucible_nvidia::Products> products_;
+  crucible::sdk::Started<crucible_nvidia::Convolutions> convolutions_;
   std::mutex lost_mutex_;
   std::string lost_;  // why; "" while it lives
 };

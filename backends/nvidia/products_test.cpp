@@ -45,12 +45,12 @@ class NvidiaProducts : public ::testing::Test {
 
 TEST_F(NvidiaProducts, TheLibraryIsNamedAndAnAbsentOneIsSaid) {
   EXPECT_THAT(library_of({}), HasSubstr("cuBLASLt 13"));
-  EXPECT_THAT(library_of({{"blas", "none"}}), HasSubstr("none (switched off by the option blas; products are generated"));
+  EXPECT_THAT(library_of({{"blas", "none"}}), HasSubstr("none (the option blas is none; products are generated"));
   const std::string absent = library_of({{"cublaslt", "/nowhere/libcublasLt.so.13"}});
   EXPECT_THAT(absent, HasSubstr("none (cuBLASLt /nowhere/libcublasLt.so.13 cannot be loaded"));
   EXPECT_THAT(absent, HasSubstr("nvidia-cublas"));
   EXPECT_THAT(library_of({{"cublaslt", "libz.so.1"}}), HasSubstr("lacks cublasLtGetVersion"));
-  EXPECT_THAT(library_of({{"cublaslt", "/"}}), HasSubstr("the folder / of the option cublaslt has no libcublasLt.so.13, .12 or .11"));
+  EXPECT_THAT(library_of({{"cublaslt", "/"}}), HasSubstr("the folder / of the option cublaslt has none of libcublasLt.so.13, libcublasLt.so.12, libcublasLt.so.11: "));
   EXPECT_THAT(library_of({{"blas", "cublaslt"}, {"cublaslt", "/nowhere/libcublasLt.so.13"}}), HasSubstr("the option blas demands cuBLASLt: "));
   EXPECT_THAT(library_of({{"blas", "cublas"}}), HasSubstr("cublas"));
 }

@@ -167,6 +167,7 @@ void check_vendor_libraries(std::vector<Check>& checks) {
       {"libnvidia-ml.so", {"1"}, "health of NVIDIA's devices", "libnvidia-ml1 (non-free)"},
       {"libamdhip64.so", {"7", "6", "5"}, "AMD's HIP", "ROCm, or libamdhip64-5"},
       {"librocblas.so", {"5", "4", "3", "0"}, "AMD's products (backend.amd.blas)", "ROCm's rocblas, or librocblas0"},
+      {"libMIOpen.so", {"1"}, "AMD's convolutions (backend.amd.dnn)", "ROCm's miopen-hip"},
       {"librocm_smi64.so", {"7", "6", "5", "1"}, "health of AMD's devices", "ROCm's rocm-smi-lib, or librocm-smi64-1"},
       {"libze_loader.so", {"1"}, "Intel's Level Zero, and health of Intel's devices", "libze1"},
   };

@@ -123,4 +123,29 @@ std::uint64_t convolution_extent_bytes(const Convolution& convolution, int view)
   return static_cast<std::uint64_t>(last + 1) * convolution.element_bytes();
 }
 
+std::array<std::int64_t, 4> dense_strides(const std::array<std::int64_t, 4>& sizes, DenseLayout layout) {
+  using Order = std::array<std::size_t, 4>;  // innermost first
+  std::array<std::int64_t, 4> strides = {};
+  std::int64_t stride = 1;
+  for (const std::size_t i : layout == DenseLayout::kChannelsLast ? Order{1, 3, 2, 0} : Order{3, 2, 1, 0}) {
+    strides[i] = stride;
+    stride *= sizes[i];
+  }
+  return strides;
+}
+
+DenseLayout dense_layout(const Convolution& convolution) {
+  for (const DenseLayout layout : {DenseLayout::kChannelsFirst, DenseLayout::kChannelsLast}) {
+    const auto fits = [layout](const ConvolutionTensor& tensor) {
+      const auto strides = dense_strides(tensor.sizes, layout);
+      for (std::size_t i = 0; i < 4; ++i) {
+        if (tensor.sizes[i] > 1 && tensor.strides[i] != strides[i]) return false;
+      }
+      return true;
+    };
+    if (fits(convolution.x) && fits(convolution.weight) && fits(convolution.y)) return layout;
+  }
+  return DenseLayout::kNone;
+}
+
 }  // namespace crucible::sdk

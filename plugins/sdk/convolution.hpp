@@ -45,4 +45,13 @@ std::uint64_t convolution_alignment(const Convolution& convolution, int view, st
 /// Bytes from a buffer's beginning to the end of the view's last element: what the buffer must have.
 std::uint64_t convolution_extent_bytes(const Convolution& convolution, int view);
 
+/// How a tensor of four dimensions lies without gaps: its dimensions in their order, or the second innermost ([n, h, w, c]).
+enum class DenseLayout { kNone, kChannelsFirst, kChannelsLast };
+
+/// The layout that all three tensors have; the first of the two where they have both, because dimensions of size 1 leave it open.
+DenseLayout dense_layout(const Convolution& convolution);
+
+/// The strides of a dense tensor, also of its dimensions of size 1.
+std::array<std::int64_t, 4> dense_strides(const std::array<std::int64_t, 4>& sizes, DenseLayout layout);
+
 }  // namespace crucible::sdk

@@ -24,6 +24,11 @@ VendorLibrary VendorLibrary::open(std::string_view what, std::span<const std::st
 
 void* VendorLibrary::find(const char* symbol) const { return dlsym(handle_, symbol); }
 
+void VendorLibrary::require_complete(const std::string& missing, std::string_view needed) const {
+  if (missing.empty()) return;
+  throw Failure(CRUCIBLE_E_INCOMPATIBLE, "the library " + file() + " lacks " + missing + ": it is no " + std::string(needed));
+}
+
 std::string VendorLibrary::file() const {
   link_map* map = nullptr;
   if (dlinfo(handle_, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr || map->l_name == nullptr) return name_;

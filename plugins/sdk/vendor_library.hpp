@@ -16,6 +16,14 @@ class VendorLibrary {
 
   /// Null when there is no such function.
   void* find(const char* symbol) const;
+  /// The same for a table of functions: the name of one that is not there is added to `missing`.
+  template <class Function>
+  void find(const char* symbol, Function*& function, std::string& missing) const {
+    function = reinterpret_cast<Function*>(find(symbol));
+    if (function == nullptr) missing += (missing.empty() ? "" : ", ") + std::string(symbol);
+  }
+  /// Errors: INCOMPATIBLE naming what is missing, unless nothing is; `needed` says what the library should be ("cuDNN of 8.5 or newer").
+  void require_complete(const std::string& missing, std::string_view needed) const;
   /// The name it was opened by, and the file that the machine has for it.
   const std::string& name() const { return name_; }
   std::string file() const;

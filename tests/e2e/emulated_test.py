@@ -55,11 +55,12 @@ class Emulated(e2e_test.Folder):
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_convolutions_by_the_library_are_verified(self):
-        """With the emulated cuDNN: and it was that, because a fault of it shows."""
-        name = "nvidia (emulated)"
-        library = CRUCIBLE.resolve().parent / "emulators/nvidia/libcudnn.so.9"
-        if name not in self.devices or not library.exists():
-            self.skipTest("this build has no emulated cuDNN")
+        """With the emulated cuDNN and MIOpen: and it was those, because a fault of theirs shows. Strict replays never use them."""
+        vendors = [("nvidia", "cudnn", "libcudnn.so.9", "cudnnBackendExecute"), ("amd", "miopen", "libMIOpen.so.1", "MIOpen's conv2d")]
+        emulators = CRUCIBLE.resolve().parent / "emulators"
+        vendors = [row for row in vendors if f"{row[0]} (emulated)" in self.devices and (emulators / row[0] / row[2]).exists()]
+        if not vendors:
+            self.skipTest("this build has no emulated cuDNN or MIOpen")
         recorded, trace = self.record("""
             import torch
             torch.manual_seed(0)
@@ -72,13 +73,19 @@ class Emulated(e2e_test.Folder):
                 optimizer.step()
         """, "--iterations", 2)
         self.assertEqual(recorded.returncode, 0, recorded.stderr)
-        options = [*self.devices[name], "--set", f"backend.nvidia.cudnn={library}", "--set", "backend.nvidia.dnn=cudnn", "--tune", "off", "--verify"]
-        done = crucible("replay", trace, *options, env=self.environment)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        for kind in ("forward", "data", "filter"):
-            done = crucible("replay", trace, *options, env={**self.environment, "CRUCIBLE_EMU_FAULTS": f"fail@launch(conv_f32_{kind}*)"})
-            self.assertNotEqual(done.returncode, 0, kind)
-            self.assertIn("cudnnBackendExecute", done.stderr)
+        for vendor, name, library, call in vendors:
+            options = [*self.devices[f"{vendor} (emulated)"], "--set", f"backend.{vendor}.{name}={emulators / vendor / library}",
+                       "--set", f"backend.{vendor}.dnn={name}", "--tune", "off", "--verify"]
+            with self.subTest(vendor):
+                done = crucible("replay", trace, *options, env=self.environment)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                for kind in ("forward", "data", "filter"):
+                    done = crucible("replay", trace, *options, env={**self.environment, "CRUCIBLE_EMU_FAULTS": f"fail@launch(conv_f32_{kind}*)"})
+                    self.assertNotEqual(done.returncode, 0, kind)
+                    self.assertIn(call, done.stderr)
+                strict = [*options, "--numerics", "strict"]
+                done = crucible("replay", trace, *strict, env={**self.environment, "CRUCIBLE_EMU_FAULTS": "fail@launch(conv*); fail@init(miopen*); fail@init(cudnn*)"})
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_a_device_that_runs_out_of_memory_says_so(self):
         for name, options in self.devices.items():

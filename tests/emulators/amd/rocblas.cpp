@@ -3,16 +3,13 @@
 //
 // Faults: init(rocblas_create_handle), query(gemm_TYPE_MxNxK) for sizes, launch(gemm_TYPE_MxNxK). A product with k of at least 256 wants
 // scratch, and does without where it has none (rocblas_status_perf_degraded). There is no capture: a call on a stream is on that stream.
-#include <dlfcn.h>
-
 #include <cstdint>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "tests/emulators/amd/hip_api.h"
+#include "tests/emulators/amd/runtime_beside.hpp"
 #include "tests/emulators/core/faults.hpp"
 #include "tests/emulators/core/memory.hpp"
 #include "tests/emulators/core/product.hpp"
@@ -24,12 +21,6 @@ using namespace crucible::emulator;
 constexpr int kSuccess = 0, kInvalidHandle = 1, kNotImplemented = 2, kInvalidPointer = 3, kInvalidSize = 4, kMemoryError = 5, kInternalError = 6,
               kPerfDegraded = 7, kSizeQueryMismatch = 8, kSizeIncreased = 9, kSizeUnchanged = 10, kInvalidValue = 11;
 constexpr std::int64_t kScratchFromK = 256;
-
-struct Hip {
-  decltype(&hipGetDevice) get_device = nullptr;
-  decltype(&hipLaunchHostFunc) launch = nullptr;
-  explicit operator bool() const { return get_device != nullptr && launch != nullptr; }
-};
 
 struct Handle {
   hipStream_t stream = nullptr;
@@ -65,18 +56,8 @@ int rocblas_create_handle(Handle** handle);
 
 namespace {
 
-const Hip& hip() {
-  static const Hip found = [] {
-    Dl_info self = {};
-    Hip all;
-    if (dladdr(reinterpret_cast<void*>(&rocblas_create_handle), &self) == 0) return all;
-    const std::string file = std::filesystem::path(self.dli_fname).parent_path() / "libamdhip64.so.6";
-    void* const runtime = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (runtime == nullptr) return all;
-    all.get_device = reinterpret_cast<decltype(all.get_device)>(dlsym(runtime, "hipGetDevice"));
-    all.launch = reinterpret_cast<decltype(all.launch)>(dlsym(runtime, "hipLaunchHostFunc"));
-    return all;
-  }();
+const Runtime& hip() {
+  static const Runtime found = find_runtime_beside(reinterpret_cast<const void*>(&rocblas_create_handle));
   return found;
 }
 
@@ -85,9 +66,8 @@ const Hip& hip() {
 extern "C" {
 
 int rocblas_create_handle(Handle** handle) {
-  int device = 0;
   if (handle == nullptr) return kInvalidPointer;
-  if (!hip() || hip().get_device(&device) != hipSuccess || faults().hit(Site::kInit, "rocblas_create_handle")) return kInternalError;
+  if (!hip().has_device() || faults().hit(Site::kInit, "rocblas_create_handle")) return kInternalError;
   *handle = new Handle;
   return kSuccess;
 }

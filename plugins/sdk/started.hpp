@@ -8,7 +8,7 @@
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/host.hpp"
 
-namespace crucible_nvidia {
+namespace crucible::sdk {
 
 /// Threads: any.
 template <class Part>
@@ -17,7 +17,6 @@ class Started {
   /// `start` gives a unique_ptr<Part>. Errors: UNSUPPORTED with its reason, which is logged the first time with `cost` behind it.
   template <class Start>
   Part& require(const std::string& cost, Start start) {
-    using crucible::sdk::Failure;
     const std::lock_guard lock(mutex_);
     if (part_ != nullptr) return *part_;
     if (!refusal_.empty()) throw Failure(CRUCIBLE_E_UNSUPPORTED, refusal_);
@@ -25,10 +24,15 @@ class Started {
       part_ = start();
     } catch (const Failure& failure) {
       refusal_ = failure.what();
-      crucible::sdk::log(crucible::sdk::LogLevel::kWarning, "library", refusal_ + cost);
+      log(LogLevel::kWarning, "library", refusal_ + cost);
       throw Failure(CRUCIBLE_E_UNSUPPORTED, refusal_);
     }
     return *part_;
+  }
+  /// Null unless it was started.
+  Part* get() {
+    const std::lock_guard lock(mutex_);
+    return part_.get();
   }
   /// "" or why it does not start, without starting anything.
   std::string refusal() {
@@ -43,4 +47,4 @@ class Started {
   std::string refusal_;
 };
 
-}  // namespace crucible_nvidia
+}  // namespace crucible::sdk

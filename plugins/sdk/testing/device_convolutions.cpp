@@ -1,0 +1,218 @@
+// The cases of DeviceConvolutions: see device_convolutions.hpp.
+#include "plugins/sdk/testing/device_convolutions.hpp"
+
+#include <bit>
+#include <cmath>
+#include <random>
+
+namespace crucible::backend {
+
+using ::testing::HasSubstr;
+
+namespace {
+
+constexpr std::uint32_t kF16 = 6, kBF16 = 7, kF32 = 8;
+constexpr std::uint32_t kKinds[] = {CRUCIBLE_LIB_CONV2D, CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT, CRUCIBLE_LIB_CONV2D_BACKWARD_WEIGHT};
+
+crucible_view view_of(std::array<std::int64_t, 4> sizes, bool is_channels_last, std::uint32_t dtype, std::int64_t offset) {
+  crucible_view view = {};
+  view.rank = 4, view.dtype = dtype, view.offset = offset;
+  std::int64_t stride = 1;
+  for (const std::size_t i : is_channels_last ? std::array<std::size_t, 4>{1, 3, 2, 0} : std::array<std::size_t, 4>{3, 2, 1, 0}) {
+    view.sizes[i] = sizes[i];
+    view.strides[i] = stride;
+    stride *= sizes[i];
+  }
+  return view;
+}
+
+}  // namespace
+
+crucible_library_desc convolution_of(const ConvolutionShape& s, std::uint32_t kind, std::uint32_t dtype, bool is_channels_last, std::int64_t offset) {
+  crucible_library_desc desc = {};
+  desc.struct_size = sizeof(desc);
+  desc.kind = kind;
+  std::array<std::int64_t, 2> out;
+  const std::array<std::int64_t, 2> in = {s.height, s.width};
+  for (std::size_t i = 0; i < 2; ++i) {
+    out[i] = (in[i] + 2 * s.padding[i] - (s.kernel[i] - 1) * s.dilation[i] - 1) / s.stride[i] + 1;
+    desc.stride[i] = s.stride[i], desc.padding[i] = s.padding[i], desc.dilation[i] = s.dilation[i];
+  }
+  desc.groups = s.groups;
+  const auto x = view_of({s.n, s.channels, s.height, s.width}, is_channels_last, dtype, offset);
+  const auto weight = view_of({s.outputs, s.channels / s.groups, s.kernel[0], s.kernel[1]}, is_channels_last, dtype, offset);
+  const auto y = view_of({s.n, s.outputs, out[0], out[1]}, is_channels_last, dtype, offset);
+  desc.views[0] = kind == CRUCIBLE_LIB_CONV2D ? x : y;
+  desc.views[1] = kind == CRUCIBLE_LIB_CONV2D_BACKWARD_WEIGHT ? x : weight;
+  desc.views[2] = kind == CRUCIBLE_LIB_CONV2D ? y : kind == CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT ? x : weight;
+  return desc;
+}
+
+namespace {
+
+std::size_t place(const crucible_view& v, std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d) {
+  return static_cast<std::size_t>(v.offset + a * v.strides[0] + b * v.strides[1] + c * v.strides[2] + d * v.strides[3]);
+}
+std::size_t extent(const crucible_view& v) { return place(v, v.sizes[0] - 1, v.sizes[1] - 1, v.sizes[2] - 1, v.sizes[3] - 1) + 1; }
+
+/// The result's buffer: what it had, with the view overwritten by sums in double.
+std::vector<double> expected_of(const crucible_library_desc& desc, const std::vector<double>& a, const std::vector<double>& b, std::vector<double> c) {
+  const bool is_forward = desc.kind == CRUCIBLE_LIB_CONV2D, is_input = desc.kind == CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT;
+  const crucible_view &x = desc.views[is_forward ? 0 : is_input ? 2 : 1], &y = desc.views[is_forward ? 2 : 0], &w = desc.views[is_forward || is_input ? 1 : 2];
+  const crucible_view& r = desc.views[2];
+  for (std::int64_t p = 0; p < r.sizes[0]; ++p)
+    for (std::int64_t q = 0; q < r.sizes[1]; ++q)
+      for (std::int64_t i = 0; i < r.sizes[2]; ++i)
+        for (std::int64_t j = 0; j < r.sizes[3]; ++j) c[place(r, p, q, i, j)] = 0;
+  const std::int64_t per_group = w.sizes[0] / desc.groups;
+  for (std::int64_t n = 0; n < y.sizes[0]; ++n)
+    for (std::int64_t o = 0; o < y.sizes[1]; ++o)
+      for (std::int64_t h = 0; h < y.sizes[2]; ++h)
+        for (std::int64_t v = 0; v < y.sizes[3]; ++v)
+          for (std::int64_t i = 0; i < w.sizes[1]; ++i)
+            for (std::int64_t p = 0; p < w.sizes[2]; ++p)
+              for (std::int64_t q = 0; q < w.sizes[3]; ++q) {
+                const std::int64_t row = h * desc.stride[0] + p * desc.dilation[0] - desc.padding[0];
+                const std::int64_t column = v * desc.stride[1] + q * desc.dilation[1] - desc.padding[1];
+                if (row < 0 || column < 0 || row >= x.sizes[2] || column >= x.sizes[3]) continue;
+                const std::size_t at_x = place(x, n, o / per_group * w.sizes[1] + i, row, column), at_w = place(w, o, i, p, q), at_y = place(y, n, o, h, v);
+                if (is_forward) c[at_y] += a[at_x] * b[at_w];
+                if (is_input) c[at_x] += a[at_y] * b[at_w];
+                if (!is_forward && !is_input) c[at_w] += a[at_y] * b[at_x];
+              }
+  return c;
+}
+
+std::size_t size_of(std::uint32_t dtype) { return dtype == kF32 ? 4 : 2; }
+
+/// n / 8 for n from -8 to 8: every type holds them.
+std::vector<double> numbers(std::size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<double> values(count);
+  for (double& value : values) value = static_cast<double>(static_cast<int>(random() % 17) - 8) / 8;
+  return values;
+}
+
+std::vector<std::byte> bytes_of(const std::vector<double>& values, std::uint32_t dtype) {
+  std::vector<std::byte> bytes(values.size() * size_of(dtype));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto number = static_cast<float>(values[i]);
+    const auto half = static_cast<_Float16>(number);
+    const auto brain = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(number) >> 16);
+    std::memcpy(bytes.data() + i * size_of(dtype), dtype == kF32 ? static_cast<const void*>(&number) : dtype == kF16 ? static_cast<const void*>(&half) : &brain, size_of(dtype));
+  }
+  return bytes;
+}
+
+double number_at(const std::vector<std::byte>& bytes, std::size_t i, std::uint32_t dtype) {
+  float number = 0;
+  _Float16 half = 0;
+  std::uint16_t brain = 0;
+  std::memcpy(dtype == kF32 ? static_cast<void*>(&number) : dtype == kF16 ? static_cast<void*>(&half) : &brain, bytes.data() + i * size_of(dtype), size_of(dtype));
+  return static_cast<double>(dtype == kF32 ? number : dtype == kF16 ? static_cast<float>(half) : std::bit_cast<float>(static_cast<std::uint32_t>(brain) << 16));
+}
+
+}  // namespace
+
+std::string run_convolution(const std::shared_ptr<Device>& device, const crucible_library_desc& desc, std::size_t shift, bool gives_scratch) {
+  const std::uint32_t dtype = desc.views[0].dtype;
+  std::uint64_t scratch = 0;
+  if (const auto claimed = to_result(device->backend().library_table().claim(device->handle(), &desc, &scratch), "claim"); !claimed) return claimed.error().message;
+  const std::vector<double> a = numbers(extent(desc.views[0]), 1), b = numbers(extent(desc.views[1]), 2), c = numbers(extent(desc.views[2]), 3);
+  const std::uint64_t moved = shift * size_of(dtype);
+  std::vector<Buffer> buffers;
+  std::vector<std::uint64_t> places;
+  for (const auto& values : {a, b, c}) {
+    buffers.push_back(take(Buffer::allocate(device, moved + values.size() * size_of(dtype), 256)));
+    EXPECT_TRUE(buffers.back().write(moved, bytes_of(values, dtype)));
+    places.push_back(buffers.back().address() + moved);
+  }
+  buffers.push_back(take(Buffer::allocate(device, scratch + 1, 256)));
+  places.push_back(buffers.back().address());
+  crucible_op op = {};
+  op.struct_size = sizeof(op);
+  op.kind = CRUCIBLE_OP_LIBRARY;
+  op.library = &desc;
+  op.buffers = places.data();
+  op.buffer_count = 4;
+  op.scratch_bytes = gives_scratch ? scratch : 0;
+  auto plan = Plan::build(device, std::span(&op, 1), 0);
+  if (!plan) return plan.error().message;
+  const std::vector<double> expected = expected_of(desc, a, b, c);
+  const double tolerance = dtype == kF32 ? 1e-5 : dtype == kF16 ? 1e-3 : 8e-3;
+  for (const char* how : {"plan", "plan again", "op by op"}) {  // an old result must not be added
+    if (std::string(how) == "op by op") {
+      EXPECT_TRUE(plan->profile());
+    } else if (const auto replayed = plan->replay(); !replayed) {
+      return replayed.error().message;
+    }
+    std::vector<std::byte> bytes(c.size() * size_of(dtype));
+    EXPECT_TRUE(buffers[2].read(moved, bytes));
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      if (std::fabs(number_at(bytes, i, dtype) - expected[i]) > tolerance * (1 + std::fabs(expected[i])))
+        return std::string("wrong result, ") + how + ": element " + std::to_string(i) + " is " + std::to_string(number_at(bytes, i, dtype)) + ", expected " + std::to_string(expected[i]);
+    }
+  }
+  return "";
+}
+
+std::string run_convolution_under_faults(const PluginUnderTest& plugin, const char* rules, std::uint32_t kind, std::uint32_t dtype) {
+  setenv("CRUCIBLE_EMU_FAULTS", rules, 1);
+  const auto device = try_open(plugin);
+  return device ? run_convolution(*device, convolution_of({}, kind, dtype)) : device.error().message;
+}
+
+void DeviceConvolutions::SetUp() {
+  auto opened = try_open(GetParam());
+  if (!opened) GTEST_SKIP() << opened.error().message;
+  device_ = *opened;
+}
+
+TEST_P(DeviceConvolutions, EveryKindTypeLayoutAndGeometry) {
+  const ConvolutionShape shapes[] = {{},
+                          {.padding = {1, 1}},
+                          {.stride = {2, 2}, .padding = {1, 1}},
+                          {.stride = {2, 1}, .padding = {0, 2}, .dilation = {2, 1}},
+                          {.kernel = {1, 1}},
+                          {.n = 1, .channels = 1, .outputs = 1, .kernel = {3, 1}, .stride = {3, 2}},
+                          {.groups = 2, .padding = {1, 1}},
+                          {.outputs = 8, .groups = 4, .kernel = {3, 2}, .stride = {1, 2}},
+                          {.channels = 32, .outputs = 4, .padding = {1, 1}},
+                          {.height = 3, .width = 3}};
+  for (const ConvolutionShape& shape : shapes) {
+    for (const std::uint32_t kind : kKinds) {
+      for (const std::uint32_t dtype : {kF32, kF16, kBF16}) {
+        for (const bool is_channels_last : {false, true}) {
+          const std::string told = run_convolution(device_, convolution_of(shape, kind, dtype, is_channels_last, 5));
+          EXPECT_EQ(told, "") << "shape " << &shape - shapes << " kind " << kind << " type " << dtype << " " << is_channels_last;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(DeviceConvolutions, WorsePlacesAndLessScratchThanWereClaimedWorkToo) {
+  const crucible_library_desc desc = convolution_of({.channels = 32}, CRUCIBLE_LIB_CONV2D, kF32);
+  std::uint64_t scratch = 0;
+  EXPECT_TRUE(to_result(device_->backend().library_table().claim(device_->handle(), &desc, &scratch), "claim"));
+  EXPECT_EQ(scratch, 4096u);  // the emulated library's own rule
+  for (const std::size_t shift : {0, 1, 3}) {
+    EXPECT_EQ(run_convolution(device_, desc, shift), "");
+    EXPECT_EQ(run_convolution(device_, desc, shift, false), "");
+  }
+}
+
+TEST_P(DeviceConvolutions, WhatIsNotTakenIsUnsupported) {
+  crucible_library_desc desc = convolution_of({}, CRUCIBLE_LIB_CONV2D, 9);
+  EXPECT_THAT(run_convolution(device_, desc), HasSubstr("only f16, bf16 and f32"));
+  desc = convolution_of({}, CRUCIBLE_LIB_CONV2D, kF32);
+  desc.views[0].strides[0] = 0;
+  EXPECT_THAT(run_convolution(device_, desc), HasSubstr("a stride below 1"));
+  desc.views[0].strides[0] = 4;
+  EXPECT_THAT(run_convolution(device_, desc), HasSubstr("a tensor overlaps itself"));
+  desc = convolution_of({}, CRUCIBLE_LIB_CONV2D, kF32);
+  desc.stride[1] = 2;
+  EXPECT_THAT(run_convolution(device_, desc), HasSubstr("the result's size does not fit"));
+}
+
+}  // namespace crucible::backend
