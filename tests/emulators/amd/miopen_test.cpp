@@ -68,7 +68,7 @@ class EmulatedMiopen : public HipTest {
   std::vector<miopenConvSolution_t> solutions(miopenTensorDescriptor_t first, miopenTensorDescriptor_t second, miopenTensorDescriptor_t result) {
     std::size_t count = 0;
     const miopenStatus_t status = miopen().miopenConvolutionForwardGetSolutionCount(handle_, first, second, how_, result, &count);
-    if (status != miopenStatusSuccess) return {};
+    if (status != miopenStatusSuccess || count == 0) return {};
     std::vector<miopenConvSolution_t> all(count);
     EXPECT_EQ(miopen().miopenConvolutionForwardGetSolution(handle_, first, second, how_, result, count, &count, all.data()), miopenStatusSuccess);
     EXPECT_EQ(count, all.size());
