@@ -1,6 +1,7 @@
 // The cases of DeviceConvolutions: see device_convolutions.hpp.
 #include "plugins/sdk/testing/device_convolutions.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <random>
@@ -12,6 +13,7 @@ using ::testing::HasSubstr;
 namespace {
 
 constexpr std::uint32_t kF16 = 6, kBF16 = 7, kF32 = 8;
+constexpr std::uint8_t kUntouched = 0x5a;
 constexpr std::uint32_t kKinds[] = {CRUCIBLE_LIB_CONV2D, CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT, CRUCIBLE_LIB_CONV2D_BACKWARD_WEIGHT};
 
 crucible_view view_of(std::array<std::int64_t, 4> sizes, bool is_channels_last, std::uint32_t dtype, std::int64_t offset) {
@@ -129,14 +131,20 @@ std::string run_convolution(const std::shared_ptr<Device>& device, const crucibl
   }
   buffers.push_back(take(Buffer::allocate(device, scratch + 1, 256)));
   places.push_back(buffers.back().address());
-  crucible_op op = {};
-  op.struct_size = sizeof(op);
-  op.kind = CRUCIBLE_OP_LIBRARY;
-  op.library = &desc;
-  op.buffers = places.data();
-  op.buffer_count = 4;
-  op.scratch_bytes = gives_scratch ? scratch : 0;
-  auto plan = Plan::build(device, std::span(&op, 1), 0);
+  // Behind another op, so that the call is not all there is.
+  std::array<crucible_op, 2> ops = {};
+  for (crucible_op& op : ops) op.struct_size = sizeof(op);
+  ops[0].kind = CRUCIBLE_OP_FILL;
+  ops[0].buffers = &places[3];
+  ops[0].buffer_count = 1;
+  ops[0].size = scratch + 1;
+  ops[0].pattern = kUntouched;
+  ops[1].kind = CRUCIBLE_OP_LIBRARY;
+  ops[1].library = &desc;
+  ops[1].buffers = places.data();
+  ops[1].buffer_count = 4;
+  ops[1].scratch_bytes = gives_scratch ? scratch : 0;
+  auto plan = Plan::build(device, ops, 0);
   if (!plan) return plan.error().message;
   const std::vector<double> expected = expected_of(desc, a, b, c);
   const double tolerance = dtype == kF32 ? 1e-5 : dtype == kF16 ? 1e-3 : 8e-3;
@@ -152,6 +160,12 @@ std::string run_convolution(const std::shared_ptr<Device>& device, const crucibl
       if (std::fabs(number_at(bytes, i, dtype) - expected[i]) > tolerance * (1 + std::fabs(expected[i])))
         return std::string("wrong result, ") + how + ": element " + std::to_string(i) + " is " + std::to_string(number_at(bytes, i, dtype)) + ", expected " + std::to_string(expected[i]);
     }
+    // What was not given stays as it is, as does what lies behind it.
+    std::vector<std::byte> rest(scratch + 1);
+    EXPECT_TRUE(buffers[3].read(0, rest));
+    const std::size_t used = gives_scratch ? scratch : 0;
+    if (std::any_of(rest.begin() + static_cast<std::ptrdiff_t>(used), rest.end(), [](std::byte each) { return each != std::byte{kUntouched}; }))
+      return std::string("scratch that was not given is written, ") + how;
   }
   return "";
 }

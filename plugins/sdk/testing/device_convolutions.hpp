@@ -17,7 +17,7 @@ struct ConvolutionShape {
 crucible_library_desc convolution_of(const ConvolutionShape& shape, std::uint32_t kind, std::uint32_t dtype = 8, bool is_channels_last = false,
                                      std::int64_t offset = 0);
 
-/// Claims, builds, replays twice and profiles; "" or what went wrong. `shift`: elements that all buffers begin behind a good place;
+/// Claims, builds (behind a fill), replays twice and profiles; "" or what went wrong. `shift`: elements that all buffers begin behind a good place;
 /// without `gives_scratch` the plan gets none of what was asked for.
 std::string run_convolution(const std::shared_ptr<Device>& device, const crucible_library_desc& desc, std::size_t shift = 0,
                             bool gives_scratch = true);
