@@ -123,7 +123,9 @@ void write_and_build(crucible_module& module, const Kernels& kernels, const spir
     made.name = name;
     made.buffer_count = static_cast<std::uint32_t>(kernel.buffers.size());
     made.scalar_count = kernel.scalar_count;
-    made.parameters = written.add(kernel, name, {.buffers = choose_buffers(*module.device, kernel)});
+    const sdk::Team team = sdk::plan_team(kernel, module.device->team_lanes);
+    made.lanes = team.lanes;
+    made.parameters = written.add(kernel, name, {.buffers = choose_buffers(*module.device, kernel), .team = &team});
   }
   const spirv::Words words = written.words();
   module.spirv_bytes = words.size() * sizeof(words[0]);
@@ -220,7 +222,7 @@ crucible_status kernel_info(crucible_kernel* kernel, crucible_kv_sink sink, void
     sdk::require(kernel != nullptr && sink != nullptr, "compile.kernel_info: no kernel or no function to report to");
     sdk::report(sink, user,
                 {sdk::text_item("name", kernel->name), sdk::number_item("buffers", kernel->buffer_count),
-                 sdk::number_item("arguments", kernel->parameters.size()), sdk::number_item("spirv_bytes", kernel->module->spirv_bytes),
+                 sdk::number_item("arguments", kernel->parameters.size()), sdk::number_item("lanes", kernel->lanes), sdk::number_item("spirv_bytes", kernel->module->spirv_bytes),
                  sdk::number_item("program_bytes", kernel->module->binary_bytes), sdk::number_item("from_cache", kernel->module->from_cache ? 1 : 0)});
   });
 }

@@ -2,6 +2,7 @@
 #include "backends/intel/device.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <memory>
 #include <string_view>
 
@@ -10,6 +11,7 @@
 #include "backends/intel/sysman.hpp"
 #include "backends/intel/tables.hpp"
 #include "plugins/sdk/error.hpp"
+#include "plugins/sdk/team_kernel.hpp"
 #include "plugins/sdk/text.hpp"
 
 namespace crucible_intel {
@@ -51,6 +53,8 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     device->ze = &ze;
     device->facts = find_device(ze, device_id);
     device->group_size = static_cast<std::uint32_t>(options().get_u64("group_size"));
+    const bool has_room = device->facts.group_size >= device->facts.lanes && device->facts.shared_bytes >= sdk::kTeamSharedBytes;
+    if (options().get_bool("teams") && has_room && std::has_single_bit(device->facts.lanes)) device->team_lanes = device->facts.lanes;
     device->watchdog.start(device->facts.id, options().get_u64("timeout_s"));
     device->cache_dir = options().get_text("cache_dir");
     const DeviceFacts& facts = device->facts;

@@ -24,7 +24,7 @@ struct DeviceFacts {
   std::uint32_t type = 0;
   std::uint64_t units = 1, megahertz = 0, memory_bytes = 0, largest_buffer_bytes = 0;  // units: execution units
   std::uint32_t lanes = 8;                                                             // of one execution unit
-  std::uint32_t argument_bytes = 0, group_size = 1, group_count = 1;                   // at most
+  std::uint32_t argument_bytes = 0, group_size = 1, group_count = 1, shared_bytes = 0;  // at most; shared by a group
   std::uint32_t queue_group = 0;                                                       // one that computes
   std::uint64_t ticks_per_second = 1, tick_mask = UINT64_MAX;                          // of kernel time stamps
   bool has_f64 = false, rounds_division = false, keeps_subnormals = false;
@@ -44,6 +44,7 @@ struct crucible_device : crucible::sdk::QueueOwner {
   const crucible_intel::Functions* ze = nullptr;
   crucible_intel::DeviceFacts facts;
   std::uint32_t group_size = 128;
+  std::uint32_t team_lanes = 1;  // work-items that may do an item together
   std::string cache_dir;
   crucible_intel::MutableLists mutable_lists;
   crucible_intel::OwnedContext context;

@@ -57,6 +57,7 @@ DeviceFacts facts_of(const Functions& ze, ze::Driver driver, ze::Device device, 
   facts.is_emulated = facts.name.find("emulated") != std::string::npos;
   ze::ComputeProperties compute;
   check(ze.zeDeviceGetComputeProperties(device, &compute), "zeDeviceGetComputeProperties");
+  facts.shared_bytes = compute.local_memory;
   facts.group_size = std::max(1u, std::min(compute.max_group_size, compute.max_group_x));
   facts.group_count = std::max(1u, compute.max_count_x);
   ze::ModuleProperties module;

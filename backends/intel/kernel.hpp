@@ -13,6 +13,7 @@ struct crucible_kernel {
   std::string name;
   std::uint32_t buffer_count = 0, scalar_count = 0;
   std::vector<crucible::spirv::Parameter> parameters;
+  std::uint32_t lanes = 1;  // work-items of a group that do an item together
   crucible_intel::OwnedKernel object;  // arguments are captured when a launch is appended, so one does for all plans
 };
 

@@ -45,8 +45,9 @@ void read_launch(crucible_plan& plan, std::uint32_t index, const crucible_op& op
     plan.slot_uses.push_back({scalar.slot, index, i, static_cast<std::uint32_t>(parameter - kernel.parameters.begin())});
     result.has_slots = true;
   }
-  result.group_size = std::min(device.group_size, device.facts.group_size);
-  const std::int64_t groups = (op.grid + result.group_size - 1) / result.group_size;
+  const bool is_team = kernel.lanes > 1;  // then a group does an item
+  result.group_size = is_team ? kernel.lanes : std::min(device.group_size, device.facts.group_size);
+  const std::int64_t groups = is_team ? op.grid : (op.grid + result.group_size - 1) / result.group_size;
   result.groups = static_cast<std::uint32_t>(std::min({groups, kMostGroups, std::int64_t{device.facts.group_count}}));
   if (kernel.parameters.front().kind != spirv::ParameterKind::kTable) return;
   std::vector<std::uint64_t> addresses;

@@ -7,8 +7,6 @@
 namespace crucible::sdk {
 namespace {
 
-// Memory that the threads of a block share, of which every device has at least as much; a multiprocessor has room for several blocks.
-constexpr std::int64_t kSharedBytes = 32 * 1024;
 // Turns of a loop outside of the dealt ones that every lane may as well do itself.
 constexpr std::int64_t kFewTurns = 16;
 
@@ -188,7 +186,7 @@ class Planner {
     }
     for (const Type type : exchanged) bytes += std::int64_t{team_.lanes} * size_bytes(type);
     team_.most = kMostBlockThreads / team_.lanes;
-    if (bytes > 0) team_.most = static_cast<std::uint32_t>(std::min<std::int64_t>(team_.most, kSharedBytes / bytes));
+    if (bytes > 0) team_.most = static_cast<std::uint32_t>(std::min<std::int64_t>(team_.most, kTeamSharedBytes / bytes));
     return team_.most > 0;
   }
 

@@ -33,6 +33,9 @@ struct Team {
 /// Threads of a block, at most: a compiler that knows it gives each thread more registers.
 inline constexpr std::uint32_t kMostBlockThreads = 256;
 
+/// What a block's arrays take of the memory that its threads share, at most. A multiprocessor has room for several such blocks.
+inline constexpr std::uint32_t kTeamSharedBytes = 32 * 1024;
+
 /// The team for `kernel` on a device whose threads run in step by `lanes`, a power of two. One thread where a team would be in the way:
 /// the kernel has no vector loop, or short ones alone; work outside of them that only one lane could do; a form that cannot be dealt
 /// out; arrays beyond what threads of a block share. Pointers are into `kernel`, which has to stay as it is.

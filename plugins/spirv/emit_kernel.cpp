@@ -41,15 +41,19 @@ std::vector<Parameter> KernelWriter::run() {
   take_parameters();
   for (const sdk::ArrayInfo& array : kernel_.arrays) {
     const auto elements = static_cast<std::uint64_t>(std::max<std::int64_t>(array.size, 1));
-    arrays_.push_back(writer_->local(module_.array_type(memory_type(module_, array.type), elements)));
+    const Id type = module_.array_type(memory_type(module_, array.type), elements);
+    arrays_.push_back(is_team() ? module_.group_variable(type) : writer_->local(type));
   }
+  if (is_team()) lane_ = first_of(BuiltIn::kLocalInvocationId);
   statement_ = 1;
   block(kernel_.body);
   writer_->effect(Op::kReturn, {});
   writer_->finish();
-  const Words built_ins = {module_.built_in(BuiltIn::kGlobalInvocationId), module_.built_in(BuiltIn::kGlobalSize)};
+  Words built_ins;
+  for (const BuiltIn which : used_) built_ins.push_back(module_.built_in(which));
   module_.add_entry_point(writer_->id(), name_, built_ins);
-  if (form_.by_chunks) module_.be_alone_in_group(writer_->id());
+  if (form_.by_chunks) module_.set_group_size(writer_->id(), 1);
+  if (is_team()) module_.set_group_size(writer_->id(), form_.team->lanes);
   return parameters_;
 }
 
@@ -141,6 +145,11 @@ void KernelWriter::block(const std::vector<sdk::Stmt>& body) {
 }
 
 void KernelWriter::statement(const sdk::Stmt& stmt) {
+  const bool is_shared = is_team() && !is_dealt_ && stmt.kind != sdk::StmtKind::kGrid;
+  is_shared ? team_statement(stmt) : plain_statement(stmt);
+}
+
+void KernelWriter::plain_statement(const sdk::Stmt& stmt) {
   switch (stmt.kind) {
     case sdk::StmtKind::kLet:
       return let(stmt);
@@ -188,21 +197,22 @@ void KernelWriter::let(const sdk::Stmt& stmt) {
 }
 
 void KernelWriter::choice(const sdk::Stmt& stmt) {
-  const Id condition = expr(stmt.a), then = module_.new_id(), merge = module_.new_id();
+  when(expr(stmt.a), [&] { block(stmt.body); });
+}
+
+void KernelWriter::when(Id condition, const std::function<void()>& body) {
+  const Id then = module_.new_id(), merge = module_.new_id();
   writer_->effect(Op::kSelectionMerge, {merge, 0});
   writer_->effect(Op::kBranchConditional, {condition, then, merge});
   writer_->open_block(then);
-  block(stmt.body);
+  body();
   writer_->branch(merge);
   writer_->open_block(merge);
 }
 
 void KernelWriter::grid(const sdk::Stmt& stmt) {
-  const Id u64 = module_.int_type(64), vector = module_.vector_type(u64, 3);
-  const auto first_of = [&](BuiltIn which) {
-    return writer_->value(Op::kCompositeExtract, u64, {writer_->load(vector, module_.built_in(which), 32), 0});
-  };
-  const Id number = first_of(BuiltIn::kGlobalInvocationId);
+  const Id u64 = module_.int_type(64);
+  const Id number = first_of(is_team() ? BuiltIn::kWorkgroupId : BuiltIn::kGlobalInvocationId);
   Id first = parameter_of(ParameterKind::kBegin), end = parameter_of(ParameterKind::kEnd), step = i64(1);
   if (form_.by_chunks) {
     const Id chunk = parameter_of(ParameterKind::kChunk);
@@ -211,7 +221,7 @@ void KernelWriter::grid(const sdk::Stmt& stmt) {
     end = writer_->value(Op::kSelect, u64, {is_less, behind, end});
   } else {
     first = add(first, number);
-    step = first_of(BuiltIn::kGlobalSize);
+    step = first_of(is_team() ? BuiltIn::kNumWorkgroups : BuiltIn::kGlobalSize);
   }
   Words nothing;
   loop(first, end, step, kPlainLoop, 0, nothing, [&](Id v, Words&) {

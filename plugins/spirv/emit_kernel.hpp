@@ -1,7 +1,7 @@
 // Kernels of the kernel IR (docs/kernel-ir.md) as SPIR-V, written instruction by instruction: no compiler, no text in between.
 //
 // A kernel becomes an entry point that any number of work-items may be started on: each begins at `begin` plus its number and goes on by the
-// number of all, or does a chunk of neighbours (Form). Buffers are arguments, pointers to global memory; a kernel with more of them than a
+// number of all, or does a chunk of neighbours, or a group does an item together (Form). Buffers are arguments, pointers to global memory; a kernel with more of them than a
 // device takes gets their addresses in a table. Scalars come in the types that the kernel computes with, converted on the host, so that f64 is asked for only where it is used.
 //
 // What a driver must promise for strict numerics: add, multiply, fma and conversions rounded to nearest even; f32 division and sqrt correctly
@@ -17,6 +17,7 @@
 #include "plugins/spirv/prelude_functions.hpp"
 #include "plugins/spirv/spirv_module.hpp"
 #include "plugins/sdk/kernel_ir.hpp"
+#include "plugins/sdk/team_kernel.hpp"
 
 namespace crucible::spirv {
 
@@ -52,6 +53,9 @@ inline constexpr std::uint32_t kTableMemories = 8;
 struct Form {
   Buffers buffers = Buffers::kArguments;
   bool by_chunks = false;  // a work-item, alone in its group, does `chunk` neighbours: processors, whose work-items are loops
+  // A group of team->lanes work-items does an item together; null, or a team of one: each work-item does its own. Of plan_team() for this
+  // kernel, borrowed for the call; not by chunks.
+  const crucible::sdk::Team* team = nullptr;
 };
 
 /// One module with any number of kernels, which share the functions that they call.

@@ -145,14 +145,27 @@ Id KernelWriter::arithmetic(const Expr& e, Type type) {
     case sdk::Op::kRemainder:
       return binary(type == Type::kU8 ? Op::kUMod : Op::kSRem, e);
     case sdk::Op::kMaximum:
-    case sdk::Op::kMinimum:
-      return extremum(e, type);
+    case sdk::Op::kMinimum: {
+      const Id a = expr(e.in[0]), b = expr(e.in[1]);
+      return extremum(e.op, type, a, b);
+    }
     default:
       break;
   }
   const std::string_view function = function_of(e.op);
   if (function.empty()) unsupported(name_, "operation " + std::to_string(static_cast<int>(e.op)));
   return prelude_call(function, e);
+}
+
+Id KernelWriter::combine(sdk::Op op, Type type, Id a, Id b) {
+  const bool is_float = sdk::is_float(type), is_product = op == sdk::Op::kMultiply;
+  if (type == Type::kBool) {
+    const bool wants_both = is_product || op == sdk::Op::kMinimum;
+    return writer_->value(wants_both ? Op::kLogicalAnd : Op::kLogicalOr, module_.bool_type(), {a, b});
+  }
+  if (op == sdk::Op::kAdd) return writer_->value(is_float ? Op::kFAdd : Op::kIAdd, value_type(module_, type), {a, b});
+  if (is_product) return writer_->value(is_float ? Op::kFMul : Op::kIMul, value_type(module_, type), {a, b});
+  return extremum(op, type, a, b);
 }
 
 Id KernelWriter::comparison(const Expr& e, Type type) {
@@ -189,10 +202,9 @@ Id KernelWriter::of_bools(const Expr& e) {
   }
 }
 
-Id KernelWriter::extremum(const Expr& e, Type type) {
-  const bool is_max = e.op == sdk::Op::kMaximum;
-  if (sdk::is_float(type)) return prelude_call(is_max ? "max" : "min", e);
-  const Id a = expr(e.in[0]), b = expr(e.in[1]);
+Id KernelWriter::extremum(sdk::Op op, Type type, Id a, Id b) {
+  const bool is_max = op == sdk::Op::kMaximum;
+  if (sdk::is_float(type)) return call(is_max ? "max" : "min", type, type, {a, b});
   const Op less = type == Type::kU8 ? Op::kULessThan : Op::kSLessThan;
   const Id takes_a = is_max ? writer_->value(less, module_.bool_type(), {b, a}) : writer_->value(less, module_.bool_type(), {a, b});
   return writer_->value(Op::kSelect, value_type(module_, type), {takes_a, a, b});

@@ -30,13 +30,19 @@ Id KernelWriter::number(Type type, double value) {
   return module_.int_constant(bits(type), static_cast<std::uint64_t>(static_cast<std::int64_t>(value)));
 }
 
+Id KernelWriter::first_of(BuiltIn which) {
+  used_.insert(which);
+  const Id u64 = module_.int_type(64), vector = module_.vector_type(u64, 3);
+  return writer_->value(Op::kCompositeExtract, u64, {writer_->load(vector, module_.built_in(which), 32), 0});
+}
+
 Id KernelWriter::buffer_element(std::uint32_t buffer, Id index) {
   const Id pointer = module_.pointer_type(Storage::kCrossWorkgroup, memory_type(module_, kernel_.buffers[buffer].type));
   return writer_->value(Op::kInBoundsPtrAccessChain, pointer, {buffers_[buffer], index});
 }
 
 Id KernelWriter::array_element(std::uint32_t array, Id index) {
-  const Id pointer = module_.pointer_type(Storage::kFunction, memory_type(module_, kernel_.arrays[array].type));
+  const Id pointer = module_.pointer_type(is_team() ? Storage::kWorkgroup : Storage::kFunction, memory_type(module_, kernel_.arrays[array].type));
   return writer_->value(Op::kInBoundsAccessChain, pointer, {arrays_[array], index});
 }
 

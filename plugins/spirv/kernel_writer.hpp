@@ -1,9 +1,11 @@
 // One kernel on its way to SPIR-V: types, addresses and conversions (kernel_values.cpp), expressions (kernel_expressions.cpp), statements
-// (emit_kernel.cpp).
+// (emit_kernel.cpp), and what a team's work-items do together (team_statements.cpp).
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,6 +35,8 @@ class KernelWriter {
   Id from_table(std::size_t i);
   void block(const std::vector<sdk::Stmt>& body);
   void statement(const sdk::Stmt& stmt);
+  /// As one work-item does it.
+  void plain_statement(const sdk::Stmt& stmt);
   void let(const sdk::Stmt& stmt);
   void choice(const sdk::Stmt& stmt);
   void grid(const sdk::Stmt& stmt);
@@ -42,7 +46,24 @@ class KernelWriter {
   /// loop when it returns. `body` gets v and the present ones, and changes them to the next ones.
   void loop(Id begin, Id end, Id step, std::uint32_t control, Id carried_type, Words& carried, const std::function<void(Id, Words&)>& body);
 
+  /// Runs `body` where the condition holds.
+  void when(Id condition, const std::function<void()>& body);
+
+  // ---- team_statements.cpp ----
+  bool is_team() const { return form_.team != nullptr && form_.team->lanes > 1; }
+  /// As all work-items of a team execute it.
+  void team_statement(const sdk::Stmt& stmt);
+  void deal(const sdk::Stmt& loop, const std::vector<sdk::TeamReduction>& reductions);
+  void join(const sdk::TeamReduction& reduction);
+  Id combine(sdk::Op op, sdk::Type type, Id a, Id b);
+  /// Where a group's work-items wait for each other and see what the others wrote. Two in a row are one.
+  void meet();
+  /// Whether this lane is below `width`.
+  Id is_lane_below(std::uint32_t width);
+
   // ---- kernel_values.cpp ----
+  /// The first component of a built-in vector.
+  Id first_of(BuiltIn which);
   Id i64(std::int64_t value) { return module_.int_constant(64, static_cast<std::uint64_t>(value)); }
   Id add(Id a, Id b) { return writer_->value(Op::kIAdd, module_.int_type(64), {a, b}); }
   Id multiply(Id a, Id b) { return writer_->value(Op::kIMul, module_.int_type(64), {a, b}); }
@@ -70,7 +91,7 @@ class KernelWriter {
   Id arithmetic(const sdk::Expr& e, sdk::Type type);
   Id comparison(const sdk::Expr& e, sdk::Type type);
   Id of_bools(const sdk::Expr& e);
-  Id extremum(const sdk::Expr& e, sdk::Type type);
+  Id extremum(sdk::Op op, sdk::Type type, Id a, Id b);
   Id binary(Op op, const sdk::Expr& e);
   /// The prelude's function of all operands; its name ends in the first one's type.
   Id prelude_call(std::string_view function, const sdk::Expr& e);
@@ -95,6 +116,11 @@ class KernelWriter {
   Words known_;     // per expression: its value in the statement `statement_`
   std::vector<std::uint64_t> known_in_;
   std::uint64_t statement_ = 0;
+  std::set<BuiltIn> used_;
+  Id lane_ = 0;                         // of a team
+  std::map<sdk::Type, Id> exchanges_;   // arrays with an element per lane, shared by the group
+  bool is_dealt_ = false;               // inside of a loop whose turns the lanes share
+  std::size_t met_at_ = 0;              // the writer's size after the last meeting
   Id half_bits_ = 0;
 };
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -114,6 +115,56 @@ void check_fma(Type type) {
 TEST(SpirvKernel, FusedMultiplyAddsRoundOnce) {
   check_fma<float>(Type::kF32);
   check_fma<double>(Type::kF64);
+}
+
+/// Items that sum up (multiply, ...) 20 numbers each, whose turns are free: v = 3; for (j) v = v op x[item * 20 + j].
+template <class T>
+void check_joined(Type type, sdk::Op op, T (*combine)(T, T)) {
+  constexpr std::int64_t kItems = 7, kTerms = 20;
+  const Type types[] = {type, type};
+  testing::OneKernel one(types);
+  one.kernel.variables.push_back({type, true});
+  one.kernel.variables.push_back({Type::kI64, false});
+  const std::uint32_t zero = integer(one, 0), terms = integer(one, kTerms);
+  const std::uint32_t three = sdk::is_float(type) ? one.add({.op = sdk::Op::kReal, .type = type, .real = 3}) : one.add({.op = sdk::Op::kInteger, .type = type, .integer = 3});
+  const std::uint32_t sum = one.add({.op = sdk::Op::kVariable, .type = type, .id = 1}), j = one.add({.op = sdk::Op::kVariable, .type = Type::kI64, .id = 2});
+  const std::uint32_t row = one.add({.op = sdk::Op::kMultiply, .type = Type::kI64, .in = {one.item, terms, sdk::kNoId}});
+  const std::uint32_t at = one.add({.op = sdk::Op::kAdd, .type = Type::kI64, .in = {row, j, sdk::kNoId}});
+  const std::uint32_t term = one.add({.op = sdk::Op::kLoad, .type = type, .in = {at, sdk::kNoId, sdk::kNoId}, .id = 0});
+  const std::uint32_t next = one.add({.op = op, .type = type, .in = {sum, term, sdk::kNoId}});
+  one.kernel.body[0].body = {{.kind = StmtKind::kLet, .id = 1, .a = three, .body = {}},
+                             {.kind = StmtKind::kFor, .mode = sdk::LoopMode::kVector, .id = 2, .a = zero, .b = terms, .body = {{.kind = StmtKind::kSet, .id = 1, .a = next, .body = {}}}}};
+  one.store(sum);
+  const sdk::Team team = sdk::plan_team(one.kernel, 8);
+  ASSERT_EQ(team.lanes, 8u);
+  KernelModule module(testing::prelude());
+  const std::vector<Parameter> parameters = module.add(one.kernel, "joined", {.team = &team});
+  if (testing::no_validator().empty()) { EXPECT_EQ(testing::validate(module.words()), ""); }
+  if (const std::string reason = testing::DeviceProgram::no_device(); !reason.empty()) GTEST_SKIP() << reason;
+  std::vector<T> values(kItems * kTerms), expected(kItems, T(3));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = T(i % 7 == 0 ? 2 : i % 3 == 0 ? -1 : 1);  // every product and sum of them is exact
+    expected[i / kTerms] = combine(expected[i / kTerms], values[i]);
+  }
+  Bytes a = bytes_of(values), b = bytes_of(std::vector<T>(kItems));
+  Bytes* buffers[] = {&a, &b};
+  testing::DeviceProgram(module.words()).run("joined", parameters, buffers, {}, 0, kItems, 3 * 8, 8);
+  EXPECT_EQ(values_of<T>(b), expected) << sdk::name(type) << " " << static_cast<int>(op);
+}
+
+template <class T>
+void check_all_joined(Type type) {
+  check_joined<T>(type, sdk::Op::kAdd, [](T a, T b) { return T(a + b); });
+  check_joined<T>(type, sdk::Op::kMultiply, [](T a, T b) { return T(a * b); });
+  check_joined<T>(type, sdk::Op::kMaximum, [](T a, T b) { return std::max(a, b); });
+  check_joined<T>(type, sdk::Op::kMinimum, [](T a, T b) { return std::min(a, b); });
+}
+
+TEST(SpirvKernel, TeamsJoinWhatEachLaneSummedUp) {
+  check_all_joined<std::int64_t>(Type::kI64);
+  check_all_joined<std::int32_t>(Type::kI32);
+  check_all_joined<float>(Type::kF32);
+  check_all_joined<double>(Type::kF64);
 }
 
 /// A compiler that makes vectors of it would change its last bits.

@@ -130,6 +130,12 @@ Id SpirvModule::built_in(BuiltIn which) {
   return id;
 }
 
+Id SpirvModule::group_variable(Id type) {
+  const Id pointer = pointer_type(Storage::kWorkgroup, type), id = new_id();
+  append(globals_, Op::kVariable, {pointer, id, static_cast<std::uint32_t>(Storage::kWorkgroup)});
+  return id;
+}
+
 void SpirvModule::decorate_parameter(Id parameter, ParameterAttribute attribute) {
   append(decorations_, Op::kDecorate, {parameter, kDecorationParameter, static_cast<std::uint32_t>(attribute)});
 }
@@ -143,7 +149,7 @@ void SpirvModule::add_entry_point(Id function, std::string_view name, const Word
   append(modes_, Op::kExecutionMode, {function, kContractionOff});
 }
 
-void SpirvModule::be_alone_in_group(Id function) { append(modes_, Op::kExecutionMode, {function, kLocalSize, 1, 1, 1}); }
+void SpirvModule::set_group_size(Id function, std::uint32_t size) { append(modes_, Op::kExecutionMode, {function, kLocalSize, size, 1, 1}); }
 
 Words SpirvModule::words() const {
   Words all = {kMagic, kVersion, 0, next_, 0};

@@ -95,6 +95,7 @@ enum class Op : std::uint16_t {
   kBitwiseXor = 198,
   kBitwiseAnd = 199,
   kNot = 200,
+  kControlBarrier = 224,
   kPhi = 245,
   kLoopMerge = 246,
   kSelectionMerge = 247,
@@ -117,8 +118,8 @@ enum class Capability : std::uint32_t {
   kInt8 = 39,
 };
 
-enum class Storage : std::uint32_t { kInput = 1, kCrossWorkgroup = 5, kFunction = 7 };
-enum class BuiltIn : std::uint32_t { kGlobalInvocationId = 28, kGlobalSize = 31 };
+enum class Storage : std::uint32_t { kInput = 1, kWorkgroup = 4, kCrossWorkgroup = 5, kFunction = 7 };
+enum class BuiltIn : std::uint32_t { kNumWorkgroups = 24, kWorkgroupId = 26, kLocalInvocationId = 27, kGlobalInvocationId = 28, kGlobalSize = 31 };
 enum class ParameterAttribute : std::uint32_t { kNoAlias = 4, kNoWrite = 6 };
 /// Functions of the extended instruction set OpenCL.std.
 enum class ClFunction : std::uint32_t { kFloor = 25, kFma = 26, kSqrt = 61, kVloadn = 171, kVstoren = 172, kVloadHalf = 173, kVstoreHalfR = 176 };
@@ -149,13 +150,15 @@ class SpirvModule {
 
   /// The variable that holds a built-in vector of three u64.
   Id built_in(BuiltIn which);
+  /// A variable that the work-items of a group share, uninitialised.
+  Id group_variable(Id type);
   Id cl_functions() const { return cl_functions_; }
   void add_capability(Capability capability) { capabilities_.insert(capability); }
   void decorate_parameter(Id parameter, ParameterAttribute attribute);
   /// The function may be started under this name; floating-point contraction is off in it and in what it calls.
   void add_entry_point(Id function, std::string_view name, const Words& built_ins);
-  /// Its groups are single work-items.
-  void be_alone_in_group(Id function);
+  /// Its groups have so many work-items, in one dimension.
+  void set_group_size(Id function, std::uint32_t size);
   /// A whole function, from OpFunction to OpFunctionEnd.
   void append_function(const Words& words) { functions_.insert(functions_.end(), words.begin(), words.end()); }
 
@@ -203,6 +206,8 @@ class FunctionWriter {
   void store(Id pointer, Id stored, std::uint32_t alignment) { effect(Op::kStore, {pointer, stored, 2, alignment}); }
   void open_block(Id label);
   void branch(Id label) { effect(Op::kBranch, {label}); }
+  /// How much is written: the same number twice, and nothing came between.
+  std::size_t size() const { return body_.size(); }
   /// Adds the function to its module. Once, at the end.
   void finish();
 

@@ -19,14 +19,18 @@ using namespace crucible;
 struct Emitted {
   Words words;
   std::map<std::string, std::vector<Parameter>> kernels;
+  std::map<std::string, std::uint32_t> lanes;  // of those that teams do
 };
 
-Emitted emit(const kernel::Schedule& schedule) {
+Emitted emit(const kernel::Schedule& schedule, std::uint32_t lanes = 1) {
   KernelModule module(testing::prelude());
   Emitted emitted;
   for (const kernel::Kernel& kernel : schedule.kernels) {
     if (emitted.kernels.contains(kernel.name)) continue;
-    emitted.kernels[kernel.name] = module.add(sdk::read_kernel(kernel.ir.data(), kernel.ir.size()), kernel.name);
+    const sdk::Kernel read = sdk::read_kernel(kernel.ir.data(), kernel.ir.size());
+    const sdk::Team team = sdk::plan_team(read, lanes);
+    if (team.lanes > 1) emitted.lanes[kernel.name] = team.lanes;
+    emitted.kernels[kernel.name] = module.add(read, kernel.name, {.team = &team});
   }
   emitted.words = module.words();
   return emitted;
@@ -37,7 +41,9 @@ Result<std::vector<graph::Bytes>> run_on_device(const graph::RandomProgram& rand
   testing::DeviceProgram program(emitted.words);
   return kernel::run_schedule(random.program, schedule, random.values, random.slots, options, [&](const kernel::Launch& launch) -> Result<void> {
     const std::string& name = schedule.kernels[launch.step.kernel].name;
-    program.run(name, emitted.kernels.at(name), launch.buffers, launch.scalars, launch.begin, launch.end, 24);
+    const auto team = emitted.lanes.find(name);
+    const std::size_t group = team == emitted.lanes.end() ? 0 : team->second;
+    program.run(name, emitted.kernels.at(name), launch.buffers, launch.scalars, launch.begin, launch.end, group == 0 ? 24 : 5 * group, group);
     return {};
   });
 }
@@ -48,13 +54,16 @@ std::uint64_t seeds(std::uint64_t usual) {
   return wanted == nullptr ? usual : std::strtoull(wanted, nullptr, 10);
 }
 
-void compare(kernel::Numerics numerics, bool fuse, std::uint64_t first_seed, std::uint64_t count) {
+/// `lanes`: of a device whose work-items run in step; teams of as many do items together.
+void compare(kernel::Numerics numerics, bool fuse, std::uint64_t first_seed, std::uint64_t count, std::uint32_t lanes = 1) {
   if (const std::string reason = testing::DeviceProgram::no_device(); !reason.empty()) GTEST_SKIP() << reason;
+  std::size_t teams = 0;
   for (std::uint64_t seed = first_seed; seed < first_seed + count; ++seed) {
     const graph::RandomProgram random = graph::random_program({.seed = seed, .ops = 40});
-    const auto schedule = kernel::schedule(random.program, {.claims = {}, .fuse = fuse, .numerics = numerics, .device = {}});
+    const auto schedule = kernel::schedule(random.program, {.claims = {}, .fuse = fuse, .numerics = numerics, .device = {.lanes = static_cast<int>(lanes)}});
     ASSERT_TRUE(schedule) << schedule.error().message;
-    const Emitted emitted = emit(*schedule);
+    const Emitted emitted = emit(*schedule, lanes);
+    teams += emitted.lanes.size();
     const auto interpreter = kernel::ScheduleInterpreter::create(random.program, *schedule);
     ASSERT_TRUE(interpreter) << interpreter.error().message;
     const kernel::RunOptions options = {.in_place = seed % 2 == 0, .pieces = seed % 3 == 0 ? 3 : 1};
@@ -65,6 +74,7 @@ void compare(kernel::Numerics numerics, bool fuse, std::uint64_t first_seed, std
     for (std::size_t v = 0; v < expected->size(); ++v) EXPECT_EQ((*got)[v], (*expected)[v]) << "seed " << seed << " value " << v;
     if (::testing::Test::HasFailure()) return;
   }
+  EXPECT_EQ(teams > count, lanes > 1) << teams;  // else this says nothing of teams
 }
 
 TEST(SpirvProgram, EveryModuleIsValid) {
@@ -76,12 +86,18 @@ TEST(SpirvProgram, EveryModuleIsValid) {
     const Words words = emit(*schedule).words;
     ASSERT_EQ(testing::validate(words), "") << "seed " << seed;
     ASSERT_EQ(testing::validate(with_ordered_loops(words)), "") << "seed " << seed;
+    ASSERT_EQ(testing::validate(emit(*schedule, 16).words), "") << "seed " << seed << ", teams";
   }
 }
 
 TEST(SpirvProgram, StrictBitsAreTheInterpreters) { compare(kernel::Numerics::kStrict, true, 700, seeds(12)); }
 
 TEST(SpirvProgram, UnfusedStrictBitsAreTheInterpreters) { compare(kernel::Numerics::kStrict, false, 800, seeds(4)); }
+
+TEST(SpirvProgram, TeamsHaveTheInterpretersBits) {
+  compare(kernel::Numerics::kStrict, true, 1000, seeds(6), 16);
+  compare(kernel::Numerics::kStrict, true, 1100, seeds(3), 32);
+}
 
 TEST(SpirvProgram, FastBitsAreTheInterpretersToo) { compare(kernel::Numerics::kFast, true, 900, seeds(6)); }
 

@@ -147,7 +147,8 @@ DeviceProgram::~DeviceProgram() {
 }
 
 void DeviceProgram::run(const std::string& name, const std::vector<Parameter>& parameters, std::span<std::vector<std::byte>* const> buffers,
-                        std::span<const double> scalars, std::int64_t begin, std::int64_t end, std::size_t width) {
+                        std::span<const double> scalars, std::int64_t begin, std::int64_t end, std::size_t width,
+                        std::size_t group) {
   Driver& cl = driver();
   cl_int code = CL_SUCCESS;
   cl_kernel& kernel = state_->kernels[name];
@@ -175,7 +176,7 @@ void DeviceProgram::run(const std::string& name, const std::vector<Parameter>& p
     const void* value = is_buffer ? static_cast<const void*>(&memories[buffers[parameter.index]]) : &bits;
     check(cl.clSetKernelArg(kernel, i, is_buffer ? sizeof(cl_mem) : parameter.size(), value), "clSetKernelArg");
   }
-  check(cl.clEnqueueNDRangeKernel(cl.queue, kernel, 1, nullptr, &width, nullptr, 0, nullptr, nullptr), "clEnqueueNDRangeKernel");
+  check(cl.clEnqueueNDRangeKernel(cl.queue, kernel, 1, nullptr, &width, group == 0 ? nullptr : &group, 0, nullptr, nullptr), "clEnqueueNDRangeKernel");
   for (const auto& [buffer, memory] : memories) {
     if (!buffer->empty()) check(cl.clEnqueueReadBuffer(cl.queue, memory, CL_TRUE, 0, buffer->size(), buffer->data(), 0, nullptr, nullptr), "clEnqueueReadBuffer");
   }
