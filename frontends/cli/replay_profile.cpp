@@ -67,6 +67,8 @@ double measured(const ReplayReport& report, std::size_t index) {
 
 bool is_predicted(const ReplayReport& report) { return report.predictions.size() == report.profile.size(); }
 
+bool is_emulated(const ReplayReport& report) { return report.device != nullptr && report.device->info().emulated; }
+
 /// What is said of the whole iteration.
 std::string sums_text(const ReplayReport& report, double total) {
   if (!is_predicted(report)) {
@@ -107,7 +109,8 @@ std::string profile_text(const ReplayReport& report) {
                            source_text(report, step)});
     rows.push_back(std::move(row));
   }
-  return "\n" + sums_text(report, total) + format_table(rows);
+  const std::string emulated = is_emulated(report) ? fmt::format("emulated, these are no device's times: {}\n", report.device->info().name) : "";
+  return "\n" + emulated + sums_text(report, total) + format_table(rows);
 }
 
 Json profile_json(const ReplayReport& report) {
@@ -145,7 +148,7 @@ Json profile_trace(const ReplayReport& report) {
     events.push_back({{"ph", "M"}, {"name", what}, {"pid", kProcess}, {"tid", thread}, {"args", {{"name", name}}}});
   };
   named("process_name", kMeasured, fmt::format("{} on {}", report.file, report.device == nullptr ? "" : report.device->info().name));
-  named("thread_name", kMeasured, fmt::format("measured, median of {}", report.profile_runs));
+  named("thread_name", kMeasured, fmt::format("{}, median of {}", is_emulated(report) ? "emulated" : "measured", report.profile_runs));
   if (is_predicted(report)) named("thread_name", kPredicted, fmt::format("at best, {}", report.device_profile->name));
   double at_us = 0;
   for (std::size_t index = 0; index < report.profile.size(); ++index) {

@@ -87,6 +87,38 @@ class Emulated(e2e_test.Folder):
                 done = crucible("replay", trace, *strict, env={**self.environment, "CRUCIBLE_EMU_FAULTS": "fail@launch(conv*); fail@init(miopen*); fail@init(cudnn*)"})
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
+    def test_a_profile_by_the_model_of_times_is_the_same_each_time(self):
+        name = "nvidia (emulated)"
+        if name not in self.devices:
+            self.skipTest("this build has no emulated NVIDIA driver")
+        plain = self.replay(self.devices[name], "--numerics", "strict", "--verify", "--json")
+        self.assertEqual(plain.returncode, 0, plain.stderr)
+        documents = []
+        for threads in "1", "2":
+            done = self.replay(self.devices[name], "--numerics", "strict", "--verify", "--profile", "--json", CRUCIBLE_EMU_TIMING="roofline", CRUCIBLE_EMU_THREADS=threads)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            documents.append(json.loads(done.stdout))
+        for document in documents:
+            self.assertIn("emulated, not a GPU; times of a roofline model", document["device"])
+            self.assertEqual(document["result_sha256"], json.loads(plain.stdout)["result_sha256"], "counting changed what is computed")
+        steps = documents[0]["profile"]
+        self.assertEqual(steps, documents[1]["profile"])
+        launch_ns, bytes_per_ns = 2000, 3350  # of an sm_90
+        for step in steps:
+            self.assertGreaterEqual(step["time_ns"], launch_ns - 1, step)  # a float of milliseconds on its way
+            self.assertLess(step["time_ns"], launch_ns + 1e6, step)
+        self.assertGreater(max(step["time_ns"] for step in steps), launch_ns + max(step["bytes"] for step in steps) / bytes_per_ns / 2)
+        text = self.replay(self.devices[name], "--profile", CRUCIBLE_EMU_TIMING="roofline").stdout
+        self.assertIn("emulated, these are no device's times: NVIDIA sm_90", text)
+
+    def test_only_nvidias_devices_have_the_model_of_times(self):
+        for name, words in {"amd (emulated)": "kernels of HIP", "intel (emulated)": "Intel's own OpenCL driver"}.items():
+            if name in self.devices:
+                done = self.replay(self.devices[name], CRUCIBLE_EMU_TIMING="roofline")
+                self.assertNotEqual(done.returncode, 0, name)
+                self.assertIn("CRUCIBLE_EMU_TIMING=roofline: kernels", done.stderr, name)
+                self.assertIn(words, done.stderr, name)
+
     def test_a_device_that_runs_out_of_memory_says_so(self):
         for name, options in self.devices.items():
             with self.subTest(name):

@@ -53,6 +53,10 @@ hipError_t error_of_name(const std::string& code) {
 }  // namespace
 
 Machine::Machine() {
+  if (settings().timing == Timing::kRoofline) {
+    give_up("CRUCIBLE_EMU_TIMING=roofline: kernels of HIP are compiled here as the C++ that they are, in which accesses and operations cannot be "
+            "counted; emulated NVIDIA devices have the model, for AMD's leave it off");
+  }
   const auto count = static_cast<unsigned>(settings().devices);
   for (const unsigned physical : visible_devices(count)) {
     const std::string arch = settings().arch(physical, kDefaultArch);

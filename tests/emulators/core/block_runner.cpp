@@ -62,8 +62,10 @@ void BlockRunner::prepare(const KernelCode& kernel, const Launch& launch, std::a
             .thread_count = n,     .warp = kernel.warp,   .dynamic_shared_bytes = launch.dynamic_shared_bytes,
             .shared = nullptr,     .arguments = launch.arguments,
             .threads = threads_.data(), .offered = offered_.data(), .present = present_.data(),
-            .trapped = 0,          .wait = kernel.fibers ? &BlockRunner::wait : nullptr};
-  set_shared(kernel.shared_bytes + launch.dynamic_shared_bytes);
+            .trapped = 0,          .wait = kernel.fibers ? &BlockRunner::wait : nullptr,
+            .observer = nullptr};
+  const std::uint32_t shared_bytes = kernel.shared_bytes + launch.dynamic_shared_bytes;
+  set_shared(shared_bytes);
   const std::size_t local = round_up(kernel.local_bytes, 16);
   const std::uint32_t threads = kernel.block != nullptr ? 1 : n;
   if (local_.size() < local * threads) local_.resize(local * threads);
@@ -79,6 +81,7 @@ void BlockRunner::prepare(const KernelCode& kernel, const Launch& launch, std::a
     thread.save = save_.data() + std::size_t{kernel.save_words} * i;
     state_[i] = kRunning;
   }
+  if (kernel.observed) block_.observer = observer_.begin_block({block_.shared, shared_bytes}, {local_.data(), local_.size()});
   if (kernel.before_block) kernel.before_block();
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "tests/emulators/core/block_observer.hpp"
 #include "tests/emulators/core/fiber.hpp"
 #include "tests/emulators/core/grid.hpp"
 
@@ -21,6 +22,8 @@ class BlockRunner {
 
   Outcome run(const KernelCode& kernel, const Launch& launch, std::array<std::uint32_t, 3> block, bool warps_reversed,
               const std::atomic<bool>* cancel);
+  /// What the last block did, when its kernel tells of itself.
+  Work work() const { return observer_.work(); }
   /// After a block was left in the middle.
   void abandon();
 
@@ -46,6 +49,7 @@ class BlockRunner {
   std::vector<std::uint8_t> present_;
   std::vector<char> local_;
   std::unique_ptr<Fibers> fibers_;
+  BlockObserver observer_;
   std::uint32_t live_ = 0;
   char* shared_pages_ = nullptr;
   std::size_t shared_page_bytes_ = 0;

@@ -7,11 +7,19 @@
 #include <utility>
 
 namespace crucible::emulator {
+namespace {
+
+thread_local Device* running_device = nullptr;
+
+}  // namespace
 
 void DeviceStream::push(Stream::Work work) {
   device_.keep_default_order(*this);
   stream_.push([this, work = std::move(work)] {
-    if (device_.state() == DeviceState::kGood) work();
+    if (device_.state() != DeviceState::kGood) return;
+    running_device = &device_;
+    work();
+    running_device = nullptr;
   });
 }
 
@@ -77,7 +85,8 @@ void Device::keep_default_order(DeviceStream& stream) {
   if (default_ == nullptr) return;
   for (const auto& other : streams_) {
     const bool concerned = &stream == default_ ? !other->free_running_ : other.get() == default_;
-    if (!concerned || other.get() == &stream || other->idle()) continue;
+    // An idle stream's clock of the model may be ahead all the same.
+    if (!concerned || other.get() == &stream || (!other->stream_.has_model() && other->idle())) continue;
     Event event;
     event.record(other->stream_);
     event.hold(stream.stream_);
@@ -96,6 +105,7 @@ std::optional<Rule> Device::at(Site site, std::string_view name, std::uint64_t b
          (forever || std::chrono::duration<double, std::milli>(Clock::now() - begin).count() < wait_ms)) {
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
+  if (!forever) Stream::advance(static_cast<std::uint64_t>(wait_ms * 1e6));
   if (rule->action == Action::kLost) fail(DeviceState::kLost);
   if (rule->action == Action::kTrap) fail(DeviceState::kTrap);
   return rule;
@@ -103,7 +113,10 @@ std::optional<Rule> Device::at(Site site, std::string_view name, std::uint64_t b
 
 void Device::run(const KernelCode& kernel, const Launch& launch) {
   if (is_empty_) return;
-  switch (run_grid(kernel, launch, &cancelled_)) {
+  Work work;
+  const Outcome outcome = run_grid(kernel, launch, &cancelled_, &work);
+  spend(work);
+  switch (outcome) {
     case Outcome::kDone:
     case Outcome::kCancelled:
       return;
@@ -115,6 +128,16 @@ void Device::run(const KernelCode& kernel, const Launch& launch) {
       return fail(DeviceState::kIllegalAddress);
   }
 }
+
+void Device::set_rates(const Rates& rates) {
+  if (settings().timing == Timing::kRoofline) rates_ = rates;
+}
+
+void Device::spend(const Work& work) {
+  if (rates_) Stream::advance(modelled_ns(*rates_, work));
+}
+
+Device* Device::running() { return running_device; }
 
 void Device::reset() {
   cancelled_ = true;

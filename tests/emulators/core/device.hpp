@@ -71,6 +71,13 @@ class Device {
   /// Runs a grid in the calling thread, which is a stream's, with the state kept when it fails.
   void run(const KernelCode& kernel, const Launch& launch);
 
+  /// What the model of times takes this device for. Without it, and unless CRUCIBLE_EMU_TIMING is roofline, times are the emulator's.
+  void set_rates(const Rates& rates);
+  /// Moves the clock of the calling stream's thread on by what the device would take. run() does it by itself.
+  void spend(const Work& work);
+  /// The device whose work the calling thread runs, or null.
+  static Device* running();
+
   /// Ends hangs, waits for all streams and works again. Streams stay.
   void reset();
 
@@ -81,6 +88,7 @@ class Device {
 
   const unsigned index_;
   const bool is_empty_ = settings().empty;
+  std::optional<Rates> rates_;
   std::atomic<DeviceState> state_ = DeviceState::kGood;
   std::atomic<bool> cancelled_ = false;
   mutable std::mutex mutex_;

@@ -67,7 +67,7 @@ unsigned thread_count() {
 
 }  // namespace
 
-Outcome run_grid(const KernelCode& kernel, const Launch& launch, const std::atomic<bool>* cancel) {
+Outcome run_grid(const KernelCode& kernel, const Launch& launch, const std::atomic<bool>* cancel, Work* work) {
   const std::uint64_t nx = launch.grid[0], ny = launch.grid[1], total = nx * ny * launch.grid[2];
   static std::atomic<std::uint64_t> grids = 0;
   const BlockOrder order(total, settings().order, settings().seed + grids++);
@@ -78,8 +78,10 @@ Outcome run_grid(const KernelCode& kernel, const Launch& launch, const std::atom
     Outcome done = Outcome::kDone;
     if (reported != Outcome::kDone) outcome.compare_exchange_strong(done, reported);
   };
+  std::mutex work_mutex;
   const auto share = [&] {
     std::unique_ptr<BlockRunner> runner = runners().take();
+    Work done;
     const bool intact = AccessGuard::run([&] {
       for (std::uint64_t i = next++; i < total && outcome.load() == Outcome::kDone; i = next++) {
         const std::uint64_t b = order.at(i);
@@ -87,6 +89,7 @@ Outcome run_grid(const KernelCode& kernel, const Launch& launch, const std::atom
                            {static_cast<std::uint32_t>(b % nx), static_cast<std::uint32_t>(b / nx % ny),
                             static_cast<std::uint32_t>(b / nx / ny)},
                            settings().order == Order::kReverse, cancel));
+        if (kernel.observed) done += runner->work();
       }
     });
     if (!intact) {
@@ -94,6 +97,9 @@ Outcome run_grid(const KernelCode& kernel, const Launch& launch, const std::atom
       report(Outcome::kIllegalAddress);
     }
     runners().give_back(std::move(runner));
+    if (work == nullptr) return;
+    const std::lock_guard lock(work_mutex);
+    *work += done;
   };
   thread_pool().run(static_cast<unsigned>(std::min<std::uint64_t>(thread_count(), total)), share);
   return outcome.load();

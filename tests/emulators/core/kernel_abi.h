@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define EMU_ABI 2
+#define EMU_ABI 3
 /* A device address is the host's address with this bit: not canonical on x86-64, so a host that follows it faults. */
 #define EMU_TAG (1ull << 62)
 
@@ -27,6 +27,18 @@ typedef struct EmuThread {
   char* local;         /* local_bytes bytes, aligned to 16 */
 } EmuThread;
 
+/* What is done to memory. An atomic operation, and an access that is ordered, has EMU_ATOMIC beside the others. */
+enum { EMU_READ = 1, EMU_WRITE = 2, EMU_ATOMIC = 4 };
+/* Whose operations are counted: the format that an operation rounds to. */
+enum { EMU_F64 = 0, EMU_F32 = 1, EMU_F16 = 2, EMU_BF16 = 3, EMU_FLOAT_FORMATS = 4 };
+
+/* Who watches a block, for code that was written to tell of itself; other code never looks here. */
+typedef struct EmuObserver {
+  /* Before an access of `thread` to bytes at a host's address. */
+  void (*access)(struct EmuObserver*, const EmuThread* thread, uint64_t address, uint32_t bytes, uint32_t kind);
+  uint64_t operations[EMU_FLOAT_FORMATS]; /* a fused multiply-add counts two */
+} EmuObserver;
+
 typedef struct EmuBlock {
   uint32_t nx, ny, nz; /* threads */
   uint32_t gx, gy, gz; /* blocks */
@@ -40,6 +52,7 @@ typedef struct EmuBlock {
   uint32_t trapped;        /* a `block` function sets it to stop the grid */
   /* For fibers: gives the processor away until the meeting has taken place. Null in kernels that never meet. */
   void (*wait)(struct EmuBlock*, EmuThread*, int kind);
+  EmuObserver* observer; /* null unless the kernel is one that tells of itself */
 } EmuBlock;
 
 #endif

@@ -65,6 +65,12 @@ Problem read_flag(std::string_view word, bool& out) {
   return "";
 }
 
+Problem read_timing(std::string_view word, Timing& out) {
+  if (word != "off" && word != "roofline") return "off or roofline";
+  out = word == "roofline" ? Timing::kRoofline : Timing::kOff;
+  return "";
+}
+
 Problem read_list(std::string_view word, std::vector<std::string>& out) {
   out = split(word);
   return out.empty() ? "names with commas between them" : "";
@@ -107,6 +113,7 @@ constexpr Variable kVariables[] = {
     {"CRUCIBLE_EMU_WITHOUT", [](std::string_view w, Settings& s) { return read_features(w, s.without); }},
     {"CRUCIBLE_EMU_KEEP", [](std::string_view w, Settings& s) { return read_flag(w, s.keep); }},
     {"CRUCIBLE_EMU_EMPTY", [](std::string_view w, Settings& s) { return read_flag(w, s.empty); }},
+    {"CRUCIBLE_EMU_TIMING", [](std::string_view w, Settings& s) { return read_timing(w, s.timing); }},
 };
 
 std::mutex settings_mutex;
@@ -136,6 +143,9 @@ std::expected<Settings, std::string> parse_settings(const std::function<const ch
     if (word == nullptr || *word == '\0') continue;
     const Problem wanted = variable.read(word, settings);
     if (!wanted.empty()) return std::unexpected(std::string(variable.name) + " is '" + word + "', it has to be " + wanted);
+  }
+  if (settings.timing == Timing::kRoofline && settings.empty) {
+    return std::unexpected("CRUCIBLE_EMU_TIMING=roofline counts what kernels do, and with CRUCIBLE_EMU_EMPTY=1 they do nothing: set one of the two");
   }
   return settings;
 }

@@ -14,6 +14,9 @@ namespace crucible::emulator {
 /// In which order nodes of a graph and blocks of a grid are visited where nothing prescribes one.
 enum class Order { kForward, kReverse, kShuffled };
 
+/// Which times events tell: the emulator's own, or those of the model in timing.hpp.
+enum class Timing { kOff, kRoofline };
+
 struct Settings {
   std::uint64_t devices = 1;           // CRUCIBLE_EMU_DEVICES, 1 to 16
   std::uint64_t memory_mib = 4096;     // CRUCIBLE_EMU_MEMORY_MIB, of each device
@@ -33,6 +36,7 @@ struct Settings {
   std::vector<std::string> without;    // CRUCIBLE_EMU_WITHOUT: features that the devices lack: virtual, pools (NVIDIA)
   bool keep = false;                   // CRUCIBLE_EMU_KEEP=1: texts handed to the compiler are kept in the cache
   bool empty = false;                  // CRUCIBLE_EMU_EMPTY=1: kernels that are launched do nothing, to measure what is around them
+  Timing timing = Timing::kOff;        // CRUCIBLE_EMU_TIMING: off or roofline (NVIDIA)
 
   /// The architecture of a device, or `fallback` when none is set.
   std::string arch(std::uint64_t device, const std::string& fallback) const;

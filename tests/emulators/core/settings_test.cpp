@@ -26,6 +26,7 @@ TEST(EmulatorSettings, WithoutVariablesThereIsOneDevice) {
   EXPECT_EQ(settings->memory_mib, 4096u);
   EXPECT_EQ(settings->order, Order::kForward);
   EXPECT_FALSE(settings->empty);
+  EXPECT_EQ(settings->timing, Timing::kOff);
   EXPECT_EQ(settings->arch(3, "gfx90a"), "gfx90a");
 }
 
@@ -61,13 +62,19 @@ TEST(EmulatorSettings, AWrongWordIsNamedWithTheRightOnes) {
       {"CRUCIBLE_EMU_MEMORY_MIB", "4g"}, {"CRUCIBLE_EMU_WAVE", "48"},      {"CRUCIBLE_EMU_ORDER", "backwards"},
       {"CRUCIBLE_EMU_GUARD", "middle"}, {"CRUCIBLE_EMU_KEEP", "yes"}, {"CRUCIBLE_EMU_EMPTY", "2"}, {"CRUCIBLE_EMU_ARCH", ","},
       {"CRUCIBLE_EMU_THREADS", "-1"},   {"CRUCIBLE_EMU_SEED", "1 "},
-      {"CRUCIBLE_EMU_WITHOUT", "graphs"}};
+      {"CRUCIBLE_EMU_WITHOUT", "graphs"}, {"CRUCIBLE_EMU_TIMING", "on"}};
   for (const auto& [name, word] : wrong) {
     const auto settings = parse({{name, word}});
     ASSERT_FALSE(settings) << name << " " << word;
     EXPECT_THAT(settings.error(), HasSubstr(std::string(name) + " is '" + word + "', it has to be ")) << name;
   }
   EXPECT_THAT(parse({{"CRUCIBLE_EMU_DEVICES", "0"}}).error(), HasSubstr("a number from 1 to 16"));
+}
+
+TEST(EmulatorSettings, TheModelOfTimesCountsKernelsThatRun) {
+  EXPECT_EQ(parse({{"CRUCIBLE_EMU_TIMING", "roofline"}})->timing, Timing::kRoofline);
+  EXPECT_EQ(parse({{"CRUCIBLE_EMU_TIMING", "off"}, {"CRUCIBLE_EMU_EMPTY", "1"}})->timing, Timing::kOff);
+  EXPECT_THAT(parse({{"CRUCIBLE_EMU_TIMING", "roofline"}, {"CRUCIBLE_EMU_EMPTY", "1"}}).error(), HasSubstr("set one of the two"));
 }
 
 TEST(EmulatorSettingsDeathTest, AWrongWordEndsTheProcess) {

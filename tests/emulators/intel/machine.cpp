@@ -11,6 +11,10 @@ namespace crucible::emulator {
 namespace {
 
 std::unique_ptr<Machine> make() {
+  if (settings().timing == Timing::kRoofline) {
+    give_up("CRUCIBLE_EMU_TIMING=roofline: kernels run inside Intel's own OpenCL driver, in which nothing can be counted; emulated NVIDIA "
+            "devices have the model, for Intel's leave it off");
+  }
   const char* path = std::getenv("CRUCIBLE_INTEL_OPENCL");
   void* library = path == nullptr ? nullptr : dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {

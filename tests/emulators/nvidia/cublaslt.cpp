@@ -104,8 +104,19 @@ std::string name_of(const Desc& desc, const Product& product) {
 struct Job {
   Product product;
   std::optional<Rule> flip;
+  bool may_round = false;  // to tf32
   bool is_kept = false;
 };
+
+/// Each operand once, as one launch that keeps what it needs again.
+Work work_of(const Job& job) {
+  const Product& p = job.product;
+  const std::int64_t elements = p.m * p.k + p.k * p.n + (p.beta != 0 ? 2 : 1) * p.m * p.n;
+  Work work;
+  work.memory_bytes = static_cast<std::uint64_t>(elements * p.batch) * size_bytes(p.type);
+  work.operations[static_cast<std::size_t>(matrix_unit(p.type, job.may_round))] = static_cast<std::uint64_t>(2 * p.m * p.n * p.k * p.batch);
+  return work;
+}
 
 void keep(std::unique_ptr<Job> job) {
   static auto& mutex = *new std::mutex;
@@ -117,6 +128,8 @@ void keep(std::unique_ptr<Job> job) {
 void CUDA_CB run(void* data) {
   Job* const job = static_cast<Job*>(data);
   multiply(job->product);
+  const Work work = work_of(*job);
+  driver().spend(&work);
   if (job->flip) job->product.d.data[job->flip->byte] ^= static_cast<char>(1 << job->flip->bit);
   if (!job->is_kept) delete job;
 }
@@ -267,7 +280,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   product->c.data = host(c);
   product->d.data = host(d);
   if (algorithm->data[1] != 0) product->scratch = host(workspace);
-  auto job = std::make_unique<Job>(Job{*product, rule && rule->action == Action::kFlip ? rule : std::nullopt, false});
+  auto job = std::make_unique<Job>(Job{*product, rule && rule->action == Action::kFlip ? rule : std::nullopt,
+                                       as<Desc>(desc).compute == CUBLAS_COMPUTE_32F_FAST_TF32, false});
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   CUstream const driver_stream = reinterpret_cast<CUstream>(stream);
   if (driver().is_capturing(driver_stream, &capture) != CUDA_SUCCESS) return CUBLAS_STATUS_EXECUTION_FAILED;

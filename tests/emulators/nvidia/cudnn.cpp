@@ -181,6 +181,7 @@ struct Job {
   Convolution convolution;
   char* scratch = nullptr;
   std::optional<Rule> flip;
+  bool may_round = false;  // to tf32
   bool is_kept = false;
 };
 
@@ -191,11 +192,23 @@ void keep(std::unique_ptr<Job> job) {
   all.push_back(std::move(job));
 }
 
+/// Each operand once, as one launch that keeps what it needs again.
+Work work_of(const Convolution& c, bool may_round) {
+  const auto elements = [](const ConvolutionOperand& o) { return static_cast<std::uint64_t>(o.sizes[0] * o.sizes[1] * o.sizes[2] * o.sizes[3]); };
+  Work work;
+  work.memory_bytes = (elements(c.x) + elements(c.weight) + elements(c.y)) * size_bytes(c.type);
+  const auto taps = static_cast<std::uint64_t>(c.weight.sizes[1] * c.weight.sizes[2] * c.weight.sizes[3]);
+  work.operations[static_cast<std::size_t>(matrix_unit(c.type, may_round))] = 2 * elements(c.y) * taps;
+  return work;
+}
+
 void CUDA_CB run(void* data) {
   Job* const job = static_cast<Job*>(data);
   const Convolution& c = job->convolution;
   if (job->scratch != nullptr) std::memset(job->scratch, 0xee, kScratchBytes);  // whoever else uses it sees it
   convolve(c);
+  const Work work = work_of(c, job->may_round);
+  driver().spend(&work);
   if (job->flip) {
     const ConvolutionOperand& result = c.kind == ConvolutionKind::kForward ? c.y : c.kind == ConvolutionKind::kBackwardData ? c.x : c.weight;
     result.data[job->flip->byte] ^= static_cast<char>(1 << job->flip->bit);
@@ -320,7 +333,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   if (!described || plan->one<cudnnHandle_t>(kPlanHandle) != handle) return CUDNN_STATUS_BAD_PARAM;
   const cudnnStatus_t placed = place_operands(*described, *pack);
   if (placed != CUDNN_STATUS_SUCCESS) return placed;
-  auto job = std::make_unique<Job>(Job{described->convolution, nullptr, std::nullopt, false});
+  auto job = std::make_unique<Job>(Job{described->convolution, nullptr, std::nullopt, engine == kTensorCores, false});
   if (scratch_of(described->convolution, engine) != 0) {
     const auto given = pack->all<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
     const auto address = reinterpret_cast<std::uint64_t>(given.empty() ? nullptr : given.front());

@@ -6,6 +6,7 @@
 
 #include "tests/emulators/core/settings.hpp"
 #include "tests/emulators/nvidia/driver.hpp"
+#include "tests/emulators/nvidia/rates.hpp"
 
 namespace crucible::emulators::nvidia {
 namespace {
@@ -16,7 +17,7 @@ constexpr Generation kGenerations[] = {
     {75, 40, 1590000, 5001000, 256, 1024, 16, 65536, 65536, 4 << 20},
     {80, 108, 1410000, 1593000, 5120, 2048, 32, 167936, 166912, 40 << 20},
     {86, 84, 1695000, 9751000, 384, 1536, 16, 102400, 101376, 6 << 20},
-    {89, 142, 2490000, 10001000, 384, 1536, 24, 102400, 101376, 96 << 20},
+    {89, 142, 2520000, 9001000, 384, 1536, 24, 102400, 101376, 96 << 20},
     {90, 132, 1980000, 2619000, 5120, 2048, 32, 233472, 232448, 50 << 20},
     {100, 148, 1965000, 3996000, 8192, 2048, 32, 233472, 232448, 126 << 20},
     {120, 170, 2407000, 14001000, 512, 1536, 24, 102400, 101376, 96 << 20},
@@ -59,6 +60,7 @@ void start(Driver& driver) {
   for (const unsigned index : visible_devices(count)) {
     auto record = std::make_unique<DeviceRecord>(index);
     record->generation = generation_of(settings.arch(index, "sm_90"));
+    record->device.set_rates(rates_of(record->generation.capability));
     record->context.device = &record->device;
     record->context.ordinal = static_cast<int>(driver.devices.size());
     driver.devices.push_back(std::move(record));
@@ -128,6 +130,7 @@ std::optional<CUresult> fault_at(CUcontext context, emulator::Site site, std::st
 }  // namespace crucible::emulators::nvidia
 
 using namespace crucible::emulators::nvidia;
+namespace emulator = crucible::emulator;
 
 CUresult cuInit(unsigned flags) {
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -166,7 +169,8 @@ CUresult cuDeviceGetName(char* name, int size, CUdevice device) {
   const DeviceRecord* const record = record_of(device);
   if (record == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   if (name == nullptr || size <= 0) return CUDA_ERROR_INVALID_VALUE;
-  std::snprintf(name, static_cast<std::size_t>(size), "NVIDIA sm_%d (emulated, not a GPU)", record->generation.capability);
+  std::snprintf(name, static_cast<std::size_t>(size), "NVIDIA sm_%d (%s)", record->generation.capability,
+                emulator::emulated_words().c_str());
   return CUDA_SUCCESS;
 }
 

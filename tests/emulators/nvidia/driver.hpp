@@ -192,4 +192,8 @@ void fill_now(char* to, unsigned value, unsigned element_size, std::size_t count
 DeviceRecord* record_of(CUdevice device);
 inline DeviceRecord& record_of(const CUcontext context) { return *driver().devices[static_cast<std::size_t>(context->ordinal)]; }
 
+/// The name of a copy at the site "copy": d2h, h2d, d2d, or p2p from one device to another.
+const char* copy_direction(CUdeviceptr to, bool to_host, CUdeviceptr from, bool from_host);
+/// What a copy takes in the model of times: "d2d" reads and writes the device's memory, all others use the link. Threads: a stream's.
+void spend_copy(emulator::Device& device, std::size_t size, std::string_view direction);
 }  // namespace crucible::emulators::nvidia

@@ -7,13 +7,17 @@
 #include <filesystem>
 #include <string>
 
+#include "tests/emulators/core/product.hpp"
+#include "tests/emulators/core/timing.hpp"
+
 namespace crucible::emulator {
 
 struct Driver {
   decltype(&cuCtxGetCurrent) get_current = nullptr;
   decltype(&cuLaunchHostFunc) launch = nullptr;
   decltype(&cuStreamIsCapturing) is_capturing = nullptr;
-  explicit operator bool() const { return get_current != nullptr && launch != nullptr && is_capturing != nullptr; }
+  void (*spend)(const Work*) = nullptr;  // from a host function: what a device would have done for it (core/timing.hpp)
+  explicit operator bool() const { return get_current != nullptr && launch != nullptr && is_capturing != nullptr && spend != nullptr; }
   bool has_context() const {
     CUcontext context = nullptr;
     return *this && get_current(&context) == CUDA_SUCCESS && context != nullptr;
@@ -31,7 +35,23 @@ inline Driver find_driver_beside(const void* own) {
   all.get_current = reinterpret_cast<decltype(all.get_current)>(dlsym(library, "cuCtxGetCurrent"));
   all.launch = reinterpret_cast<decltype(all.launch)>(dlsym(library, "cuLaunchHostFunc"));
   all.is_capturing = reinterpret_cast<decltype(all.is_capturing)>(dlsym(library, "cuStreamIsCapturing"));
+  all.spend = reinterpret_cast<decltype(all.spend)>(dlsym(library, "crucible_emulator_spend"));
   return all;
+}
+
+/// The matrix units of a type: f32 goes over the vector units, unless it may be rounded to tf32.
+inline Unit matrix_unit(ElementType type, bool may_round) {
+  switch (type) {
+    case ElementType::kF16:
+      return Unit::kMatrixF16;
+    case ElementType::kBF16:
+      return Unit::kMatrixBF16;
+    case ElementType::kF32:
+      return may_round ? Unit::kMatrixTF32 : Unit::kF32;
+    case ElementType::kF64:
+      return Unit::kMatrixF64;
+  }
+  return Unit::kF32;
 }
 
 }  // namespace crucible::emulator

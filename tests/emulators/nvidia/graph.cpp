@@ -63,9 +63,8 @@ Work copy_node(CUcontext context, const CUDA_MEMCPY3D* copy) {
   const auto from = side_of(copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcPitch, copy->srcHeight, copy->srcXInBytes,
                             copy->srcY, copy->srcZ, *copy);
   if (!to || !from) return std::unexpected(CUDA_ERROR_INVALID_VALUE);
-  const char* const direction = copy->dstMemoryType == CU_MEMORYTYPE_HOST   ? "d2h"
-                                : copy->srcMemoryType == CU_MEMORYTYPE_HOST ? "h2d"
-                                                                            : "d2d";
+  const char* const direction = copy_direction(copy->dstDevice, copy->dstMemoryType == CU_MEMORYTYPE_HOST, copy->srcDevice,
+                                               copy->srcMemoryType == CU_MEMORYTYPE_HOST);
   return [&device = *context->device, to = *to, from = *from, copy = *copy, direction] {
     for (std::size_t z = 0; z < copy.Depth; ++z) {
       for (std::size_t y = 0; y < copy.Height; ++y) {
@@ -73,6 +72,7 @@ Work copy_node(CUcontext context, const CUDA_MEMCPY3D* copy) {
                  direction);
       }
     }
+    spend_copy(device, copy.WidthInBytes * copy.Height * copy.Depth, direction);
   };
 }
 
@@ -85,6 +85,7 @@ Work fill_node(CUcontext context, const CUDA_MEMSET_NODE_PARAMS* fill) {
     device.at(emulator::Site::kCopy, "fill", fill.width * fill.elementSize * fill.height);
     if (device.state() != emulator::DeviceState::kGood) return;
     for (std::size_t y = 0; y < fill.height; ++y) fill_now(to + y * fill.pitch, fill.value, fill.elementSize, fill.width);
+    device.spend({.memory_bytes = fill.width * fill.elementSize * fill.height});
   };
 }
 

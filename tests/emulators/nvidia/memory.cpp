@@ -50,12 +50,13 @@ CUresult copy(CUdeviceptr to, Side to_side, CUdeviceptr from, Side from_side, st
   const auto target = end_of(to_side, to, size), source = end_of(from_side, from, size);
   if (!target || !source) return CUDA_ERROR_INVALID_VALUE;
   const bool to_host = !emulator::is_device_address(to), from_host = !emulator::is_device_address(from);
-  const char* const direction = to_host ? "d2h" : from_host ? "h2d" : "d2d";
+  const char* const direction = copy_direction(to, to_host, from, from_host);
   std::shared_ptr<std::vector<char>> staged;
   if (from_host && !waits && !is_pinned(*source, size)) staged = std::make_shared<std::vector<char>>(*source, *source + size);
   emulator::Device& device = *context->device;
   stream->push([&device, to_now = *target, from_now = *source, staged, size, direction] {
     copy_now(device, to_now, staged ? staged->data() : from_now, size, direction);
+    spend_copy(device, size, direction);
   });
   if (!waits && (!to_host || is_pinned(*target, size))) return CUDA_SUCCESS;
   stream->synchronize();
@@ -74,6 +75,7 @@ CUresult set(CUdeviceptr to, unsigned value, unsigned element_size, std::size_t 
   stream->push([&device, to_now = *target, value, element_size, count] {
     device.at(emulator::Site::kCopy, "fill", count * element_size);
     if (state_code(device) == CUDA_SUCCESS) fill_now(to_now, value, element_size, count);
+    device.spend({.memory_bytes = count * element_size});
   });
   if (!waits) return CUDA_SUCCESS;
   stream->synchronize();
@@ -114,6 +116,18 @@ void copy_now(emulator::Device& device, char* to, const char* from, std::size_t 
   const auto rule = device.at(emulator::Site::kCopy, direction, size);
   if (rule && rule->action == emulator::Action::kFail) device.fail(emulator::DeviceState::kTrap);
   if (device.state() == emulator::DeviceState::kGood) std::memmove(to, from, size);
+}
+
+const char* copy_direction(CUdeviceptr to, bool to_host, CUdeviceptr from, bool from_host) {
+  if (to_host || from_host) return to_host ? "d2h" : "h2d";
+  const auto target = driver().memory->check(to, 1), source = driver().memory->check(from, 1);
+  return target && source && target->device != source->device ? "p2p" : "d2d";
+}
+
+void spend_copy(emulator::Device& device, std::size_t size, std::string_view direction) {
+  emulator::Work work;
+  (direction == "d2d" ? work.memory_bytes : work.link_bytes) = direction == "d2d" ? 2 * size : size;
+  device.spend(work);
 }
 
 void fill_now(char* to, unsigned value, unsigned element_size, std::size_t count) {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tests/emulators/core/settings.hpp"
 #include "tests/emulators/nvidia/driver.hpp"
 
 namespace crucible::emulators::nvidia {
@@ -36,7 +37,7 @@ int capability_of(const std::string& target) { return target.starts_with("sm_") 
 CUresult load(CUcontext context, const char* text, std::unique_ptr<CUmod_st>& module, std::string& log) {
   ptx::Translation translation;
   try {
-    translation = ptx::translate(text);
+    translation = ptx::translate(text, {.work = emulator::settings().timing == emulator::Timing::kRoofline});
   } catch (const ptx::Error& error) {
     log = std::string("emulator: ") + error.what();
     return CUDA_ERROR_INVALID_PTX;

@@ -8,6 +8,7 @@
 
 #include "tests/emulators/core/settings.hpp"
 #include "tests/emulators/core/telemetry.hpp"
+#include "tests/emulators/core/timing.hpp"
 
 #define NVML_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -178,7 +179,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char* pci, nvmlD
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char* name, unsigned size) {
   const Answer answer = answer_to("nvmlDeviceGetName", device, name);
   if (answer.code != kSuccess) return answer.code;
-  return write(name, size, ("NVIDIA " + settings().arch(index_of(device), "sm_90") + " (emulated, not a GPU)").c_str());
+  return write(name, size, ("NVIDIA " + settings().arch(index_of(device), "sm_90") + " (" + emulated_words() + ")").c_str());
 }
 
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char* uuid, unsigned size) {

@@ -178,3 +178,8 @@ CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) { r
 extern "C" __attribute__((visibility("default"))) CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
   return elapsed(milliseconds, begin, end);
 }
+
+/// For the emulated libraries, whose work is a host function: what a device would have done for it.
+extern "C" __attribute__((visibility("default"))) void crucible_emulator_spend(const crucible::emulator::Work* work) {
+  if (crucible::emulator::Device* const device = crucible::emulator::Device::running()) device->spend(*work);
+}

@@ -57,7 +57,8 @@ const char* special_register(const std::string& name) {
 
 class Emitter {
  public:
-  Emitter(const Function& function, const Symbols& module, std::uint64_t module_shared_bytes) : function_(function), module_(module) {
+  Emitter(const Function& function, const Symbols& module, std::uint64_t module_shared_bytes, Telling telling)
+      : function_(function), module_(module), telling_(telling) {
     scopes_.push_back({0, {}});
     if (uses_module_shared()) code_.shared_bytes = module_shared_bytes;
   }
@@ -258,6 +259,42 @@ class Emitter {
     return "r" + text(symbol->at) + " = (" + code_.registers[symbol->at] + ")(" + x + ");";
   }
 
+  // ---- telling ----
+  bool tells_of(std::string_view space) const {
+    if (space == "param" || space == "local" || space == "shared") return false;
+    return telling_.any();
+  }
+
+  /// An address that tells of the access to it, where the text does.
+  std::string observed(const std::string& address, std::string_view space, std::uint64_t bytes, std::string_view kind) const {
+    return tells_of(space) ? "observe(b, t, " + address + ", " + text(bytes) + ", " + std::string(kind) + ")" : address;
+  }
+
+  /// What a row of the table does at an address: asynchronous copies read here and write there, all others are atomic.
+  static std::string_view row_access(const Instruction& instruction, bool shared) {
+    if (instruction.modifiers[0] == "cp") return shared ? "EMU_WRITE" : "EMU_READ";
+    return "EMU_READ | EMU_WRITE | EMU_ATOMIC";
+  }
+  std::uint64_t row_bytes(const Match& match, const Instruction& instruction) const {
+    return instruction.modifiers[0] == "cp" ? number_bits(instruction.operands[2].text, line_) : size_of_type(match.type, line_);
+  }
+
+  /// "b->observer->operations[EMU_F32] += 2; " before an instruction that computes with floats; "" before others. Comparisons, conversions,
+  /// and what chooses or changes a sign are none, as where operations of devices are counted.
+  std::string counted(const Match& match, const Instruction& instruction) const {
+    static const std::map<std::string, int, std::less<>> kOperations = {
+        {"add", 1}, {"sub", 1}, {"mul", 1}, {"fma", 2}, {"mad", 2}, {"div", 1}, {"rcp", 1}, {"sqrt", 1}, {"rsqrt", 1},
+        {"ex2", 1}, {"lg2", 1}, {"sin", 1}, {"cos", 1}, {"tanh", 1}, {"atom", 1}, {"red", 1}};
+    static const std::map<std::string, std::pair<const char*, int>, std::less<>> kFormats = {
+        {"f64", {"EMU_F64", 1}}, {"f32", {"EMU_F32", 1}}, {"f16", {"EMU_F16", 1}},
+        {"bf16", {"EMU_BF16", 1}}, {"f16x2", {"EMU_F16", 2}}, {"bf16x2", {"EMU_BF16", 2}}};
+    const auto operation = kOperations.find(instruction.modifiers[0]);
+    const auto format = kFormats.find(match.type);
+    if (!telling_.work || operation == kOperations.end() || format == kFormats.end()) return "";
+    const auto& [name, lanes] = format->second;
+    return std::string("b->observer->operations[") + name + "] += " + std::to_string(operation->second * lanes) + "; ";
+  }
+
   // ---- texts ----
   std::string operand_type(const Match& match, std::size_t i) const {
     const std::string& word = match.operands[i];
@@ -285,7 +322,8 @@ class Emitter {
       } else if (rest.starts_with("$a")) {
         const bool shared = rest.substr(3).starts_with('s'), global = rest.substr(3).starts_with('g');
         const auto space = shared ? std::string_view("shared") : global ? std::string_view("global") : space_of(instruction);
-        filled += address(instruction.operands[static_cast<std::size_t>(rest[2] - '0')], space);
+        const std::string place = address(instruction.operands[static_cast<std::size_t>(rest[2] - '0')], space);
+        filled += observed(place, space, row_bytes(match, instruction), row_access(instruction, shared));
         i += shared || global ? 3 : 2;
       } else if (rest[0] == '$') {
         const auto k = static_cast<std::size_t>(rest[1] - '0');
@@ -363,7 +401,8 @@ class Emitter {
     } else {
       const bool is_value =
           !match.operands.empty() && match.operands[0] == "d" && row.find("[[") == std::string_view::npos && match.row->meeting == nullptr;
-      statement_.before = is_value ? assignment(instruction.operands[0], fill(row, match, instruction)) : fill(row, match, instruction);
+      statement_.before = counted(match, instruction);
+      statement_.before += is_value ? assignment(instruction.operands[0], fill(row, match, instruction)) : fill(row, match, instruction);
       if (match.row->meeting != nullptr) {
         statement_.meeting = match.row->meeting;
         statement_.after = fill(match.row->after, match, instruction);
@@ -424,13 +463,21 @@ class Emitter {
     return found != match.classes.end() && found->second != "weak";
   }
 
+  /// The address of a load or store.
+  std::string accessed(const Match& match, const Instruction& instruction, const Operand& place, std::uint64_t bytes, std::string kind) {
+    const std::string_view space = space_of(instruction);
+    if (is_ordered(match)) kind += " | EMU_ATOMIC";
+    return observed(address(place, space), space, bytes, kind);
+  }
+
   void load(const Match& match, const Instruction& instruction) {
     const std::uint64_t size = size_of_type(match.type, line_);
     const std::string type = (match.type[0] == 's' ? "ms" : "mu") + text(8 * size);
+    const std::vector<Operand> parts = parts_of(instruction.operands[0]);
     // The address first: a register of it may be among the results.
-    statement_.before = "char* p_ = " + address(instruction.operands[1], space_of(instruction)) + ";";
+    statement_.before = "char* p_ = " + accessed(match, instruction, instruction.operands[1], parts.size() * size, "EMU_READ") + ";";
     std::uint64_t offset = 0;
-    for (const Operand& part : parts_of(instruction.operands[0])) {
+    for (const Operand& part : parts) {
       const std::string from = "(" + type + "*)(p_ + " + text(offset) + ")";
       statement_.before += " " + assignment(part, is_ordered(match) ? "__atomic_load_n(" + from + ", __ATOMIC_ACQUIRE)" : "*" + from);
       offset += size;
@@ -440,9 +487,10 @@ class Emitter {
   void store(const Match& match, const Instruction& instruction) {
     const std::uint64_t size = size_of_type(match.type, line_);
     const std::string type = "mu" + text(8 * size);
-    statement_.before = "char* p_ = " + address(instruction.operands[0], space_of(instruction)) + ";";
+    const std::vector<Operand> parts = parts_of(instruction.operands[1]);
+    statement_.before = "char* p_ = " + accessed(match, instruction, instruction.operands[0], parts.size() * size, "EMU_WRITE") + ";";
     std::uint64_t offset = 0;
-    for (const Operand& part : parts_of(instruction.operands[1])) {
+    for (const Operand& part : parts) {
       const std::string to = "(" + type + "*)(p_ + " + text(offset) + ")", x = value(part, match.type);
       statement_.before += is_ordered(match) ? " __atomic_store_n(" + to + ", (u" + text(8 * size) + ")" + x + ", __ATOMIC_RELEASE);"
                                              : " *" + to + " = " + x + ";";
@@ -499,6 +547,7 @@ class Emitter {
 
   const Function& function_;
   const Symbols& module_;
+  const Telling telling_;
   FunctionCode code_;
   std::vector<Scope> scopes_;
   int last_scope_ = 0;
@@ -511,8 +560,8 @@ class Emitter {
 
 }  // namespace
 
-FunctionCode emit(const Function& function, const Symbols& module, std::uint64_t module_shared_bytes) {
-  return Emitter(function, module, module_shared_bytes).run();
+FunctionCode emit(const Function& function, const Symbols& module, std::uint64_t module_shared_bytes, Telling telling) {
+  return Emitter(function, module, module_shared_bytes, telling).run();
 }
 
 std::vector<std::uint64_t> parameter_offsets(const Function& function) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/emulators/ptx/ptx.hpp"
 #include "tests/emulators/ptx/syntax.hpp"
 
 namespace crucible::emulators::ptx {
@@ -43,7 +44,7 @@ struct FunctionCode {
 };
 
 /// `module` are the names outside; its shared variables take `module_shared_bytes`. Errors: throws Error. Threads: any.
-FunctionCode emit(const Function& function, const Symbols& module, std::uint64_t module_shared_bytes);
+FunctionCode emit(const Function& function, const Symbols& module, std::uint64_t module_shared_bytes, Telling telling);
 
 /// Where each parameter of a kernel lies; the last element is the size of all. Errors: throws Error.
 std::vector<std::uint64_t> parameter_offsets(const Function& function);

@@ -57,6 +57,7 @@ emulator::KernelCode Library::code(std::size_t index) const {
   code.shared_bytes = kernel.shared_bytes;
   code.local_bytes = kernel.local_bytes;
   code.save_words = kernel.save_words;
+  code.observed = translation_.telling.any();
   return code;
 }
 

@@ -35,7 +35,14 @@ struct Global {
   std::uint64_t bytes = 0;
 };
 
+/// What a text tells block->observer while it runs. Nothing of it is there, and nothing slower, where it is not asked for.
+struct Telling {
+  bool work = false;  // accesses to memory outside of the block, and operations on floats
+  bool any() const { return work; }
+};
+
 struct Translation {
+  Telling telling;
   std::string target;  // sm_90
   std::string text;    // GNU C17, complete
   std::vector<Kernel> kernels;
@@ -44,6 +51,6 @@ struct Translation {
 
 /// Functions in the text: emu_thread_N(EmuBlock*, EmuThread*) for kernel N with meetings, emu_block_N for one without.
 /// Errors: throws Error (syntax.hpp). Threads: any.
-Translation translate(std::string_view ptx);
+Translation translate(std::string_view ptx, Telling telling = {});
 
 }  // namespace crucible::emulators::ptx

@@ -4,7 +4,7 @@
 #include "tests/emulators/ptx/emit.hpp"
 #include "tests/emulators/ptx/ptx.hpp"
 
-extern "C" const char crucible_ptx_kernel_abi[], crucible_ptx_memory[], crucible_ptx_arithmetic[], crucible_ptx_conversion[];
+extern "C" const char crucible_ptx_kernel_abi[], crucible_ptx_memory[], crucible_ptx_observation[], crucible_ptx_arithmetic[], crucible_ptx_conversion[];
 
 namespace crucible::emulators::ptx {
 namespace {
@@ -16,13 +16,14 @@ std::string text(std::uint64_t number) { return std::to_string(number); }
 
 class Translator {
  public:
-  explicit Translator(std::string_view ptx) : module_(parse(ptx)) {}
+  Translator(std::string_view ptx, Telling telling) : module_(parse(ptx)) { result_.telling = telling; }
 
   Translation run() {
     result_.target = module_.target;
     for (const char* part : {crucible_ptx_kernel_abi, crucible_ptx_memory, crucible_ptx_arithmetic, crucible_ptx_conversion}) {
       result_.text += part;
     }
+    if (result_.telling.any()) result_.text += crucible_ptx_observation;
     declare_variables();
     declare_functions();
     for (std::size_t i = 0; i < module_.functions.size(); ++i) {
@@ -74,7 +75,7 @@ class Translator {
     for (const Function& function : module_.functions) {
       if (function.is_entry || !function.has_body) continue;
       result_.text += head(function) + ";\n";
-      frames_bytes_ += frame_bytes(emit(function, symbols_, shared_bytes_));
+      frames_bytes_ += frame_bytes(emit(function, symbols_, shared_bytes_, result_.telling));
     }
   }
 
@@ -100,7 +101,7 @@ class Translator {
   }
 
   void called_function(const Function& function) {
-    const FunctionCode code = emit(function, symbols_, shared_bytes_);
+    const FunctionCode code = emit(function, symbols_, shared_bytes_, result_.telling);
     if (code.meetings != 0) {
       throw Error(function.line,
                   "threads meet in " + function.name + ", which is called: the emulator translates that only where it is inlined");
@@ -121,7 +122,7 @@ class Translator {
   }
 
   void kernel(const Function& function) {
-    const FunctionCode code = emit(function, symbols_, shared_bytes_);
+    const FunctionCode code = emit(function, symbols_, shared_bytes_, result_.telling);
     const std::string number = text(result_.kernels.size());
     Kernel kernel;
     kernel.name = function.name;
@@ -185,7 +186,7 @@ class Translator {
   /// where they share no memory but the global one.
   void block_loop(const FunctionCode& code, const std::string& number) {
     const bool can_stop = code.traps || code.calls;
-    const bool is_parallel = !can_stop && code.local_bytes == 0 && !code.has_atomics && code.shared_bytes == 0;
+    const bool is_parallel = !result_.telling.any() && !can_stop && code.local_bytes == 0 && !code.has_atomics && code.shared_bytes == 0;
     result_.text += "void emu_block_" + number +
                     "(EmuBlock* b, EmuThread* first) {\n  u32 l = 0;\n"
                     "  for (u32 z = 0; z < b->nz; z++) for (u32 y = 0; y < b->ny; y++) {\n";
@@ -206,6 +207,6 @@ class Translator {
 
 }  // namespace
 
-Translation translate(std::string_view ptx) { return Translator(ptx).run(); }
+Translation translate(std::string_view ptx, Telling telling) { return Translator(ptx, telling).run(); }
 
 }  // namespace crucible::emulators::ptx

@@ -1,0 +1,33 @@
+// Watching a block: see block_observer.hpp.
+#include "tests/emulators/core/block_observer.hpp"
+
+#include <algorithm>
+
+namespace crucible::emulator {
+
+BlockObserver::BlockObserver() {
+  face_.access = &BlockObserver::on_access;
+  face_.owner = this;
+}
+
+EmuObserver* BlockObserver::begin_block(Inner shared, Inner local) {
+  shared_ = shared;
+  local_ = local;
+  lines_.clear();
+  std::ranges::fill(face_.operations, 0);
+  return &face_;
+}
+
+Work BlockObserver::work() const {
+  Work work;
+  work.memory_bytes = lines_.bytes();
+  std::ranges::copy(face_.operations, work.operations.begin());
+  return work;
+}
+
+void BlockObserver::on_access(EmuObserver* face, const EmuThread*, std::uint64_t address, std::uint32_t bytes, std::uint32_t kind) {
+  BlockObserver& self = *static_cast<Face*>(face)->owner;
+  if (!self.shared_.holds(address) && !self.local_.holds(address)) self.lines_.add(address, bytes, kind);
+}
+
+}  // namespace crucible::emulator
