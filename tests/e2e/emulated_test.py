@@ -48,6 +48,16 @@ class Emulated(e2e_test.Folder):
                 hashes[name] = document["result_sha256"]
         self.assertEqual(len(set(hashes.values())), 1, hashes)
 
+    def test_a_second_device_may_be_of_another_architecture(self):
+        archs = {"nvidia (emulated)": "sm_90,sm_80", "amd (emulated)": "gfx90a,gfx1100"}
+        for name, arch in archs.items():
+            if name in self.devices:
+                with self.subTest(name):
+                    device = self.devices[name][1] + ":1"
+                    done = self.replay(self.devices[name], "--device", device, "--verify", "--json", CRUCIBLE_EMU_DEVICES="2", CRUCIBLE_EMU_ARCH=arch)
+                    self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                    self.assertIn(arch.split(",")[1], json.loads(done.stdout)["device"])
+
     def test_fast_replays_are_verified(self):
         for name, options in self.devices.items():
             with self.subTest(name):

@@ -1,5 +1,7 @@
 // libhiprtc.so.6 of the emulator: compiles HIP text for the processor, and with CRUCIBLE_EMU_CHECK_ARCH really for AMD
 // architectures too, whose refusal is the program's.
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cstring>
@@ -14,8 +16,10 @@
 #include <vector>
 
 #include "tests/emulators/amd/code_object.hpp"
+#include "tests/emulators/amd/hip_api.h"
 #include "tests/emulators/amd/hiprtc_api.h"
 #include "tests/emulators/amd/real_compile.hpp"
+#include "tests/emulators/amd/runtime_beside.hpp"
 #include "tests/emulators/amd/translate.hpp"
 #include "tests/emulators/core/compiler.hpp"
 #include "tests/emulators/core/faults.hpp"
@@ -49,7 +53,20 @@ bool is_arch(std::string_view arch) {
          std::ranges::all_of(arch.substr(3), [](char c) { return std::isxdigit(static_cast<unsigned char>(c)) != 0; });
 }
 
-/// Returns what is wrong, "" when nothing is. An option and its value may be two words.
+/// The architecture of the calling thread's device, as the runtime beside the compiler tells it; without one the first device's.
+std::string current_arch() {
+  static void* const runtime = open_runtime_beside(reinterpret_cast<const void*>(&hiprtcCompileProgram));
+  const auto find = [](const char* name) { return runtime == nullptr ? nullptr : dlsym(runtime, name); };
+  const auto get_device = reinterpret_cast<decltype(&hipGetDevice)>(find("hipGetDevice"));
+  const auto get_properties = reinterpret_cast<decltype(&hipGetDevicePropertiesR0600)>(find("hipGetDevicePropertiesR0600"));
+  int device = 0;
+  hipDeviceProp_tR0600 properties = {};
+  const bool told = get_device != nullptr && get_properties != nullptr && get_device(&device) == hipSuccess &&
+                    get_properties(&properties, device) == hipSuccess;
+  return told ? properties.gcnArchName : settings().arch(0, kDefaultArch);
+}
+
+/// Returns what is wrong, "" when nothing is.
 std::string read_option(const std::string& option, Options& options) {
   const auto starts = [&](std::string_view head) { return std::string_view(option).starts_with(head); };
   for (const std::string_view head : {"--offload-arch=", "--gpu-architecture="}) {
@@ -81,7 +98,7 @@ std::string read_options(int count, const char* const* words, Options& options) 
   for (int i = 0; i < count; ++i) {
     if (const std::string problem = read_option(words[i], options); !problem.empty()) return problem;
   }
-  if (options.arch.empty()) options.arch = settings().arch(0, kDefaultArch);
+  if (options.arch.empty()) options.arch = current_arch();
   if (settings().wave != 0) options.wave = static_cast<std::uint32_t>(settings().wave);
   if (options.wave == 0) options.wave = wave_of(options.arch);
   for (const char* const word :

@@ -48,6 +48,30 @@ TEST_F(EmulatedHiprtc, OptionsAreReadAndWrongOnesRefused) {
   EXPECT_THAT(words_, HasSubstr("unknown option '--gpu-please'"));
 }
 
+TEST_F(EmulatedHiprtc, CompilesForTheCurrentDeviceOrForTheOneThatIsNamed) {
+  set("CRUCIBLE_EMU_DEVICES", "2");
+  set("CRUCIBLE_EMU_ARCH", "gfx90a,gfx1100");
+  const char* const text = R"(extern "C" __global__ void k(int* a) {
+#ifdef __gfx1100__
+    a[0] = 1100;
+#else
+    a[0] = 90;
+#endif
+    a[1] = __AMDGCN_WAVEFRONT_SIZE;
+  })";
+  EXPECT_HIP(hip().hipSetDevice(1));
+  int* const out = upload(std::vector<int>(2));
+  ASSERT_HIP_OK(launch(kernel(text, "k"), {}, out));
+  EXPECT_THAT(download(out, 2), ::testing::ElementsAre(1100, 32));
+  hipModule_t module = nullptr;
+  EXPECT_HIP_ERROR(hip().hipModuleLoadData(&module, compile(text, {"--offload-arch=gfx90a"}).c_str()), hipErrorNoBinaryForGpu);
+  EXPECT_HIP(hip().hipSetDevice(0));
+  int* const first = upload(std::vector<int>(2));
+  ASSERT_HIP_OK(launch(kernel(text, "k"), {}, first));
+  EXPECT_THAT(download(first, 2), ::testing::ElementsAre(90, 64));
+  EXPECT_HIP_ERROR(hip().hipModuleLoadData(&module, compile(text, {"--gpu-architecture=gfx1100"}).c_str()), hipErrorNoBinaryForGpu);
+}
+
 TEST_F(EmulatedHiprtc, HeadersAreGivenByName) {
   const char* const text = "#include \"parts/seven.h\"\nextern \"C\" __global__ void k(int* a) { a[0] = seven(); }";
   const char* const headers[] = {"__device__ int seven() { return 7; }\n"};

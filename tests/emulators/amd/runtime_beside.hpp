@@ -19,13 +19,18 @@ struct Runtime {
   }
 };
 
-/// `own`: a function of the library. Without a device when there is none. Threads: any.
-inline Runtime find_runtime_beside(const void* own) {
+/// For dlsym; null when there is none. `own`: a function of the library. Threads: any.
+inline void* open_runtime_beside(const void* own) {
   Dl_info self = {};
-  Runtime all;
-  if (dladdr(own, &self) == 0) return all;
+  if (dladdr(own, &self) == 0) return nullptr;
   const std::string file = std::filesystem::path(self.dli_fname).parent_path() / "libamdhip64.so.6";
-  void* const runtime = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  return dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+}
+
+/// The same, with what libraries of products and convolutions call; without a device when there is none.
+inline Runtime find_runtime_beside(const void* own) {
+  Runtime all;
+  void* const runtime = open_runtime_beside(own);
   if (runtime == nullptr) return all;
   all.get_device = reinterpret_cast<decltype(all.get_device)>(dlsym(runtime, "hipGetDevice"));
   all.launch = reinterpret_cast<decltype(all.launch)>(dlsym(runtime, "hipLaunchHostFunc"));
