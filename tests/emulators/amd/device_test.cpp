@@ -89,6 +89,41 @@ TEST_F(EmulatedHipDevice, SeveralOfSeveralGenerations) {
   EXPECT_HIP_ERROR(hip().hipSetDevice(3), hipErrorInvalidDevice);
 }
 
+TEST_F(EmulatedHipDevice, KernelsUseAnotherDevicesMemoryOnlyWithLeave) {
+  set("CRUCIBLE_EMU_DEVICES", "2");
+  EXPECT_HIP(hip().hipSetDevice(1));
+  float* const there = upload(std::vector<float>{1, 2, 3});
+  EXPECT_HIP(hip().hipSetDevice(0));
+  float* const here = allocate<float>(3);
+  const hipFunction_t scale = kernel(kElementwise, "scale");
+  EXPECT_HIP_ERROR(hip().hipDeviceDisablePeerAccess(1), hipErrorPeerAccessNotEnabled);
+  EXPECT_HIP_ERROR(hip().hipDeviceEnablePeerAccess(0, 0), hipErrorInvalidDevice);
+  EXPECT_HIP_ERROR(hip().hipDeviceEnablePeerAccess(1, 1), hipErrorInvalidValue);
+  EXPECT_HIP(hip().hipDeviceEnablePeerAccess(1, 0));
+  EXPECT_HIP_ERROR(hip().hipDeviceEnablePeerAccess(1, 0), hipErrorPeerAccessAlreadyEnabled);
+  ASSERT_HIP_OK(launch(scale, {.block_x = 32}, here, there, 10.0f, std::int64_t{3}));
+  EXPECT_THAT(download(here, 3), ::testing::ElementsAre(11, 21, 31));
+  EXPECT_HIP(hip().hipDeviceDisablePeerAccess(1));
+  ASSERT_HIP_OK(launch(scale, {.block_x = 32}, here, there, 10.0f, std::int64_t{3}));
+  EXPECT_HIP_ERROR(hip().hipDeviceSynchronize(), hipErrorIllegalAddress);
+  EXPECT_HIP(hip().hipDeviceReset());
+}
+
+TEST_F(EmulatedHipDevice, CopiesBetweenDevicesNeedNoLeave) {
+  set("CRUCIBLE_EMU_DEVICES", "2");
+  int* const here = upload(std::vector<int>{1, 2, 3});
+  EXPECT_HIP(hip().hipSetDevice(1));
+  int* const there = allocate<int>(3);
+  EXPECT_HIP(hip().hipMemcpyPeer(there, 1, here, 0, 12));
+  EXPECT_THAT(download(there, 3), ::testing::ElementsAre(1, 2, 3));
+  EXPECT_HIP(hip().hipMemset(there, 0, 12));
+  EXPECT_HIP(hip().hipMemcpyPeerAsync(there, 1, here, 0, 8, nullptr));
+  EXPECT_THAT(download(there, 3), ::testing::ElementsAre(1, 2, 0));
+  EXPECT_HIP_ERROR(hip().hipMemcpyPeer(there, 0, here, 0, 12), hipErrorInvalidValue);
+  EXPECT_HIP_ERROR(hip().hipMemcpyPeer(there, 2, here, 0, 12), hipErrorInvalidDevice);
+  EXPECT_HIP_ERROR(hip().hipMemcpyPeer(there, 1, here, 0, 13), hipErrorInvalidValue);
+}
+
 TEST_F(EmulatedHipDevice, VisibleDevicesAreHonoured) {
   set("CRUCIBLE_EMU_DEVICES", "3");
   set("HIP_VISIBLE_DEVICES", "2,0");

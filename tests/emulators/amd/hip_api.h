@@ -212,6 +212,7 @@ hipError_t hipDeviceSynchronize(void);
 hipError_t hipDeviceReset(void);
 hipError_t hipDeviceCanAccessPeer(int* can, int device, int peer);
 hipError_t hipDeviceEnablePeerAccess(int peer, unsigned flags);
+hipError_t hipDeviceDisablePeerAccess(int peer);
 
 hipError_t hipMalloc(void** pointer, size_t size);
 hipError_t hipMallocAsync(void** pointer, size_t size, hipStream_t stream);
@@ -229,6 +230,7 @@ hipError_t hipMemcpyAsync(void* to, const void* from, size_t size, hipMemcpyKind
 hipError_t hipMemcpyHtoDAsync(hipDeviceptr_t to, const void* from, size_t size, hipStream_t stream);
 hipError_t hipMemcpyDtoHAsync(void* to, hipDeviceptr_t from, size_t size, hipStream_t stream);
 hipError_t hipMemcpyDtoDAsync(hipDeviceptr_t to, hipDeviceptr_t from, size_t size, hipStream_t stream);
+hipError_t hipMemcpyPeer(void* to, int to_device, const void* from, int from_device, size_t size);
 hipError_t hipMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, size_t size, hipStream_t stream);
 hipError_t hipMemset(void* to, int value, size_t size);
 hipError_t hipMemsetAsync(void* to, int value, size_t size, hipStream_t stream);

@@ -244,6 +244,7 @@ hipError_t hipDeviceReset(void) {
     if (device == nullptr) return hipErrorNoDevice;
     device->device.reset();
     device->own_error = hipSuccess;
+    device->reached = 0;
     machine().memory->free_all(device->physical);
     return hipSuccess;
   });
@@ -254,10 +255,22 @@ hipError_t hipDeviceCanAccessPeer(int* can, int ordinal, int peer) {
     return device_at(peer) == nullptr ? hipErrorInvalidDevice : give(can, ordinal != peer ? 1 : 0);
   });
 }
-hipError_t hipDeviceEnablePeerAccess(int peer, unsigned flags) {
-  return answer_on_device([&](AmdDevice&) {
+hipError_t hipDeviceEnablePeerAccess(int ordinal, unsigned flags) {
+  return answer_on_device([&](AmdDevice& device) {
     if (flags != 0) return hipErrorInvalidValue;
-    return device_at(peer) == nullptr || peer == current_ordinal() ? hipErrorInvalidDevice : hipSuccess;
+    const AmdDevice* const peer = device_at(ordinal);
+    if (peer == nullptr || peer == &device) return hipErrorInvalidDevice;
+    const std::uint32_t bit = 1u << peer->physical;
+    return (device.reached.fetch_or(bit) & bit) != 0 ? hipErrorPeerAccessAlreadyEnabled : hipSuccess;
+  });
+}
+hipError_t hipDeviceDisablePeerAccess(int ordinal) {
+  return answer_on_device([&](AmdDevice& device) {
+    const AmdDevice* const peer = device_at(ordinal);
+    if (peer == nullptr || peer == &device) return hipErrorInvalidDevice;
+    device.device.synchronize();  // kernels that use it end first
+    const std::uint32_t bit = 1u << peer->physical;
+    return (device.reached.fetch_and(~bit) & bit) != 0 ? hipSuccess : hipErrorPeerAccessNotEnabled;
   });
 }
 

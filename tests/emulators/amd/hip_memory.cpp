@@ -119,6 +119,17 @@ hipError_t copy(const Target& target, void* to, const void* from, std::size_t si
   return target.device->error();
 }
 
+/// Both sides have to be memory of the devices that are named: a mistake that a real runtime may not see. No leave is needed.
+hipError_t copy_to_peer(const Target& target, void* to, int to_device, const void* from, int from_device, std::size_t size, bool wait) {
+  const auto& devices = machine().devices;
+  for (const auto& [pointer, ordinal] : {std::pair<const void*, int>(to, to_device), {from, from_device}}) {
+    if (ordinal < 0 || static_cast<std::size_t>(ordinal) >= devices.size()) return hipErrorInvalidDevice;
+    const auto found = machine().memory->check(address_of(pointer), 1);
+    if (found && found->device != devices[static_cast<std::size_t>(ordinal)]->physical) return hipErrorInvalidValue;
+  }
+  return copy(target, to, from, size, hipMemcpyDeviceToDevice, wait);
+}
+
 hipError_t fill(const Target& target, void* to, unsigned value, unsigned element, std::size_t count, bool wait) {
   if (const hipError_t problem = check_fill(to, count * element)) return problem;
   if (count == 0) return hipSuccess;
@@ -252,8 +263,11 @@ hipError_t hipMemcpyDtoHAsync(void* to, hipDeviceptr_t from, size_t size, hipStr
 hipError_t hipMemcpyDtoDAsync(hipDeviceptr_t to, hipDeviceptr_t from, size_t size, hipStream_t stream) {
   return hipMemcpyAsync(to, from, size, hipMemcpyDeviceToDevice, stream);
 }
-hipError_t hipMemcpyPeerAsync(void* to, int, const void* from, int, size_t size, hipStream_t stream) {
-  return hipMemcpyAsync(to, from, size, hipMemcpyDeviceToDevice, stream);
+hipError_t hipMemcpyPeer(void* to, int to_device, const void* from, int from_device, size_t size) {
+  return answer_on_stream(nullptr, [&](const Target& target) { return copy_to_peer(target, to, to_device, from, from_device, size, true); });
+}
+hipError_t hipMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, size_t size, hipStream_t stream) {
+  return answer_on_stream(stream, [&](const Target& target) { return copy_to_peer(target, to, to_device, from, from_device, size, false); });
 }
 
 hipError_t hipMemset(void* to, int value, size_t size) {

@@ -21,14 +21,16 @@ struct Arguments {
   const char* data() const { return words.front().bytes; }
 };
 
-/// A device pointer as the kernel follows it. One of the host's that no device may use becomes one that faults.
-std::uint64_t for_kernel(std::uint64_t address, bool surely_a_pointer) {
+/// A device pointer as the kernel follows it. One of the host's that no device may use becomes one that faults, as does one to memory of
+/// another device that this one may not use.
+std::uint64_t for_kernel(const AmdDevice& device, std::uint64_t address, bool surely_a_pointer) {
   if (is_device_address(address)) {
-    const bool plausible = surely_a_pointer || machine().memory->check(address, 0).has_value();
-    return plausible && (address & ~EMU_TAG) >> 47 == 0 ? address & ~EMU_TAG : address;
+    const auto found = machine().memory->check(address, 0);
+    if (found && found->device != device.physical && (device.reached.load() >> found->device & 1) == 0) return address | kUnreachable;
+    return (surely_a_pointer || found) && (address & ~EMU_TAG) >> 47 == 0 ? address & ~EMU_TAG : address;
   }
   if (!surely_a_pointer || address == 0 || machine().pinned.holds(reinterpret_cast<const void*>(address), 0)) return address;
-  return address | (std::uint64_t{1} << 61);
+  return address | kUnreachable;
 }
 
 /// The buffer that HIP_LAUNCH_PARAM_BUFFER_POINTER names, with its size; null when `extra` is none.
@@ -43,14 +45,14 @@ const char* extra_buffer(void** extra, std::size_t& size) {
 }
 
 /// Rewrites the addresses among the packed arguments.
-void convert_addresses(const LoadedKernel& kernel, char* arguments) {
+void convert_addresses(const AmdDevice& device, const LoadedKernel& kernel, char* arguments) {
   for (const Parameter& parameter : kernel.parameters) {
     if (parameter.kind == Parameter::Kind::kNumber) continue;
     const bool pointer = parameter.kind == Parameter::Kind::kPointer;
     for (std::uint32_t at = 0; at + 8 <= parameter.size; at += 8) {
       std::uint64_t word = 0;
       std::memcpy(&word, arguments + parameter.offset + at, 8);
-      word = for_kernel(word, pointer);
+      word = for_kernel(device, word, pointer);
       std::memcpy(arguments + parameter.offset + at, &word, 8);
     }
   }
@@ -103,16 +105,18 @@ NodeWork launch_work(AmdDevice& device, const ihipModuleSymbol_t& function, cons
       std::memcpy(arguments->data() + kernel.parameters[i].offset, parameters[i], kernel.parameters[i].size);
     }
   }
-  convert_addresses(kernel, arguments->data());
   const Launch launch = {.grid = {shape.grid.x, shape.grid.y, shape.grid.z},
                          .block = {shape.block.x, shape.block.y, shape.block.z},
-                         .dynamic_shared_bytes = shape.shared,
-                         .arguments = arguments->data()};
+                         .dynamic_shared_bytes = shape.shared};
   return [&device, &kernel, code = function.code, arguments = std::move(arguments), launch] {
     if (device.error() != hipSuccess) return;
     const auto rule = fault_in_stream(device, Site::kLaunch, kernel.name);
     if (device.error() != hipSuccess) return;
-    device.device.run(kernel.code, launch);
+    Arguments now = *arguments;  // what the device may use is known when it runs
+    convert_addresses(device, kernel, now.data());
+    Launch with_arguments = launch;
+    with_arguments.arguments = now.data();
+    device.device.run(kernel.code, with_arguments);
     if (rule && rule->action == Action::kFlip && device.error() == hipSuccess) flip_after(*rule, kernel, arguments->data());
   };
 }

@@ -52,6 +52,7 @@ struct AmdDevice {
   std::string arch;
   std::uint32_t wave;
   std::atomic<int> own_error = hipSuccess;  // of a rule with a code
+  std::atomic<std::uint32_t> reached = 0;   // devices whose memory its kernels may use, a bit each by `physical`
 };
 
 template <class T>

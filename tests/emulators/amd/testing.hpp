@@ -22,6 +22,7 @@ namespace crucible::emulator {
   X(hipPeekAtLastError) X(hipGetDeviceCount) X(hipGetDevice) X(hipSetDevice) X(hipDeviceGet) X(hipDeviceGetName)          \
   X(hipDeviceGetUuid) X(hipDeviceGetPCIBusId) X(hipDeviceTotalMem) X(hipDeviceGetAttribute) X(hipDeviceComputeCapability) \
   X(hipGetDevicePropertiesR0600) X(hipDeviceSynchronize) X(hipDeviceReset) X(hipDeviceCanAccessPeer) X(hipMalloc)         \
+  X(hipDeviceEnablePeerAccess) X(hipDeviceDisablePeerAccess) X(hipMemcpyPeer) X(hipMemcpyPeerAsync)                       \
   X(hipMallocAsync) X(hipFree) X(hipFreeAsync) X(hipHostMalloc) X(hipHostFree) X(hipHostRegister) X(hipHostUnregister)    \
   X(hipMemGetInfo) X(hipMemGetAddressRange) X(hipPointerGetAttributes) X(hipMemcpy) X(hipMemcpyAsync)                     \
   X(hipMemcpyDtoDAsync) X(hipMemset) X(hipMemsetAsync) X(hipMemsetD16Async) X(hipMemsetD32Async) X(hipStreamCreate)       \

@@ -29,6 +29,9 @@ struct Allocation {
   unsigned device = 0;
 };
 
+/// Beside the tag, or in its place: an address that no kernel can follow, whatever it does with the tag.
+inline constexpr std::uint64_t kUnreachable = 1ull << 61;
+
 inline bool is_device_address(std::uint64_t address) { return (address & EMU_TAG) != 0; }
 inline char* host_address(std::uint64_t address) { return reinterpret_cast<char*>(address & ~EMU_TAG); }
 

@@ -260,14 +260,6 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
   return CUDA_SUCCESS;
 }
 
-CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
-  if (const CUresult code = ready()) return code;
-  if (record_of(device) == nullptr || record_of(peer) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  if (can == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *can = device != peer ? 1 : 0;
-  return CUDA_SUCCESS;
-}
-
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   if (const CUresult code = ready()) return code;
   DeviceRecord* const record = record_of(device);
@@ -308,6 +300,7 @@ CUresult cuDevicePrimaryCtxReset(CUdevice device) {
   record->device.reset();
   driver().memory->free_all(record->device.index());
   record->lost_code.reset();
+  record->context.reached = 0;
   return CUDA_SUCCESS;
 }
 

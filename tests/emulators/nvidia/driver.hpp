@@ -7,6 +7,7 @@
 #include <cuda.h>
 #pragma GCC visibility pop
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -28,6 +29,7 @@ struct CUctx_st {
   crucible::emulator::Device* device = nullptr;
   int ordinal = 0;
   int references = 0;
+  std::atomic<std::uint32_t> reached = 0;  // devices whose memory its kernels may use, a bit each by index
 };
 struct CUstream_st {
   crucible::emulator::DeviceStream* stream = nullptr;
@@ -132,6 +134,7 @@ struct Range {
   std::uint64_t size = 0;
   enum class Kind { kPinned, kRegistered, kModule, kMapped } kind = Kind::kPinned;
   unsigned device = 0;
+  std::uint32_t reached_by = 0;  // kMapped: devices that cuMemSetAccess gave leave, a bit each by index
 };
 
 struct Driver {
@@ -178,6 +181,9 @@ bool is_pinned(const void* address, std::size_t size);
 
 /// Bytes of a kernel's arguments. Errors: nothing, when they are missing or too few.
 std::optional<std::vector<char>> pack_arguments(const ptx::Kernel& kernel, void** parameters, void** extra);
+/// The same, as they are when the kernel runs: pointers to memory that the device may not use become such that fault. Pointers that a kernel
+/// reads from memory are not looked at.
+std::vector<char> reachable_arguments(const emulator::Device& device, const ptx::Kernel& kernel, std::vector<char> arguments);
 /// Whether a launch is possible.
 CUresult check_launch(const DeviceRecord& device, const KernelOfModule& kernel, const emulator::Launch& launch);
 /// The work of a launch.
@@ -186,14 +192,14 @@ emulator::NodeWork kernel_work(emulator::Device& device, const CUfunc_st& functi
 
 /// Copies with the faults of the site "copy". Threads: a stream's.
 void copy_now(emulator::Device& device, char* to, const char* from, std::size_t size, const char* direction);
+/// The name of a copy at the site "copy": d2h, h2d, d2d, or p2p from one device to another.
+const char* copy_direction(CUdeviceptr to, bool to_host, CUdeviceptr from, bool from_host);
+/// What a copy takes in the model of times: "d2d" reads and writes the device's memory, all others use the link. Threads: a stream's.
+void spend_copy(emulator::Device& device, std::size_t size, std::string_view direction);
 /// Writes `count` elements of 1, 2 or 4 bytes.
 void fill_now(char* to, unsigned value, unsigned element_size, std::size_t count);
 
 DeviceRecord* record_of(CUdevice device);
 inline DeviceRecord& record_of(const CUcontext context) { return *driver().devices[static_cast<std::size_t>(context->ordinal)]; }
 
-/// The name of a copy at the site "copy": d2h, h2d, d2d, or p2p from one device to another.
-const char* copy_direction(CUdeviceptr to, bool to_host, CUdeviceptr from, bool from_host);
-/// What a copy takes in the model of times: "d2d" reads and writes the device's memory, all others use the link. Threads: a stream's.
-void spend_copy(emulator::Device& device, std::size_t size, std::string_view direction);
 }  // namespace crucible::emulators::nvidia

@@ -286,9 +286,6 @@ CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, std::size_t size, C
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, std::size_t size, CUstream stream) {
   return copy(to, Side::kEither, from, Side::kEither, size, stream, false);
 }
-CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, std::size_t size, CUstream stream) {
-  return copy(to, Side::kDevice, from, Side::kDevice, size, stream, false);
-}
 
 CUresult cuMemsetD8(CUdeviceptr to, unsigned char value, std::size_t count) { return set(to, value, 1, count, nullptr, true); }
 CUresult cuMemsetD16(CUdeviceptr to, unsigned short value, std::size_t count) { return set(to, value, 2, count, nullptr, true); }

@@ -149,8 +149,9 @@ emulator::NodeWork kernel_work(emulator::Device& device, const CUfunc_st& functi
       }
     }
     if (device.state() != emulator::DeviceState::kGood) return;
+    const std::vector<char> reachable = reachable_arguments(device, kernel.kernel(), arguments);
     emulator::Launch now = launch;
-    now.arguments = arguments.data();
+    now.arguments = reachable.data();
     device.run(kernel.code, now);
     if (rule && rule->action == emulator::Action::kFlip) flip(*rule, kernel.kernel(), arguments);
   };

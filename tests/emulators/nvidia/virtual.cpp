@@ -137,10 +137,22 @@ CUresult cuMemSetAccess(CUdeviceptr address, std::size_t size, const CUmemAccess
   if (const CUresult code = ready()) return code;
   if (access == nullptr || count == 0 || !resolve(address, 1)) return CUDA_ERROR_INVALID_VALUE;
   int protection = PROT_NONE;
+  std::uint32_t granted = 0, withdrawn = 0;
   for (std::size_t i = 0; i < count; ++i) {
+    const DeviceRecord* const record = access[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE ? record_of(access[i].location.id) : nullptr;
+    if (record == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+    (access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE ? withdrawn : granted) |= 1u << record->device.index();
     if (access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READ) protection |= PROT_READ;
     if (access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE) protection |= PROT_READ | PROT_WRITE;
   }
+  const std::lock_guard lock(driver().mutex);
+  bool is_used = false;  // by a device that is not named
+  for (auto& [begin, range] : driver().ranges) {
+    if (range.kind != Range::Kind::kMapped || begin + range.size <= address || begin >= address + size) continue;
+    range.reached_by = (range.reached_by | granted) & ~withdrawn;
+    is_used |= (range.reached_by & ~granted) != 0;
+  }
+  if (is_used) protection = PROT_READ | PROT_WRITE;
   return mprotect(host_address(address), size, protection) == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
