@@ -121,13 +121,20 @@ class Emulated(e2e_test.Folder):
         text = self.replay(self.devices[name], "--profile", CRUCIBLE_EMU_TIMING="roofline").stdout
         self.assertIn("emulated, these are no device's times: NVIDIA sm_90", text)
 
-    def test_only_nvidias_devices_have_the_model_of_times(self):
-        for name, words in {"amd (emulated)": "kernels of HIP", "intel (emulated)": "Intel's own OpenCL driver"}.items():
-            if name in self.devices:
-                done = self.replay(self.devices[name], CRUCIBLE_EMU_TIMING="roofline")
-                self.assertNotEqual(done.returncode, 0, name)
-                self.assertIn("CRUCIBLE_EMU_TIMING=roofline: kernels", done.stderr, name)
-                self.assertIn(words, done.stderr, name)
+    def test_only_nvidias_devices_tell_of_their_kernels(self):
+        """The model of times, and races: where kernels cannot be watched the word is refused, not passed over."""
+        settings = {"CRUCIBLE_EMU_TIMING": "roofline", "CRUCIBLE_EMU_RACES": "on"}
+        why = {"nvidia (emulated)": "", "amd (emulated)": "kernels of HIP", "intel (emulated)": "Intel's own OpenCL driver"}
+        for name, options in self.devices.items():
+            for setting, word in settings.items():
+                with self.subTest(name=name, setting=setting):
+                    done = self.replay(options, "--verify", **{setting: word})
+                    if not why[name]:
+                        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                        continue
+                    self.assertNotEqual(done.returncode, 0)
+                    self.assertIn(f"{setting}={word}: kernels", done.stderr)
+                    self.assertIn(why[name], done.stderr)
 
     def test_a_device_that_runs_out_of_memory_says_so(self):
         for name, options in self.devices.items():

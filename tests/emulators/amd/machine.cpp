@@ -58,6 +58,7 @@ Machine::Machine() {
             "counted; emulated NVIDIA devices have the model, for AMD's leave it off");
   }
   const auto count = static_cast<unsigned>(settings().devices);
+  if (settings().races) give_up("CRUCIBLE_EMU_RACES=on: kernels of HIP are compiled here as the C++ that they are, in which accesses cannot be seen; leave it off for AMD's devices");
   for (const unsigned physical : visible_devices(count)) {
     const std::string arch = settings().arch(physical, kDefaultArch);
     const std::uint64_t wave = settings().wave != 0 ? settings().wave : arch.starts_with("gfx1") ? 32 : 64;

@@ -10,10 +10,11 @@ BlockObserver::BlockObserver() {
   face_.owner = this;
 }
 
-EmuObserver* BlockObserver::begin_block(Inner shared, Inner local) {
+EmuObserver* BlockObserver::begin_block(Inner shared, Inner local, std::uint32_t warp) {
   shared_ = shared;
   local_ = local;
   lines_.clear();
+  races_.begin_block(static_cast<std::uint32_t>(shared.bytes), warp);
   std::ranges::fill(face_.operations, 0);
   return &face_;
 }
@@ -25,9 +26,13 @@ Work BlockObserver::work() const {
   return work;
 }
 
-void BlockObserver::on_access(EmuObserver* face, const EmuThread*, std::uint64_t address, std::uint32_t bytes, std::uint32_t kind) {
+void BlockObserver::on_access(EmuObserver* face, const EmuThread* thread, std::uint64_t address, std::uint32_t bytes, std::uint32_t kind) {
   BlockObserver& self = *static_cast<Face*>(face)->owner;
-  if (!self.shared_.holds(address) && !self.local_.holds(address)) self.lines_.add(address, bytes, kind);
+  if (self.shared_.holds(address)) {
+    self.races_.access(thread->linear, address - reinterpret_cast<std::uint64_t>(self.shared_.begin), bytes, kind);
+  } else if (!self.local_.holds(address)) {
+    self.lines_.add(address, bytes, kind);
+  }
 }
 
 }  // namespace crucible::emulator

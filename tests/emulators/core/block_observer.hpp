@@ -1,9 +1,10 @@
 // What kernels that tell of themselves (kernel_abi.h) are asked for while a block runs: the memory that it moves and its operations, for the
-// model of times.
+// model of times, and races on its shared memory.
 #pragma once
 
 #include "tests/emulators/core/kernel_abi.h"
 #include "tests/emulators/core/line_set.hpp"
+#include "tests/emulators/core/race_checker.hpp"
 #include "tests/emulators/core/timing.hpp"
 
 namespace crucible::emulator {
@@ -22,9 +23,10 @@ class BlockObserver {
   BlockObserver(const BlockObserver&) = delete;
   BlockObserver& operator=(const BlockObserver&) = delete;
 
-  EmuObserver* begin_block(Inner shared, Inner local);
+  EmuObserver* begin_block(Inner shared, Inner local, std::uint32_t warp);
   /// What was done since begin_block().
   Work work() const;
+  RaceChecker& races() { return races_; }
 
  private:
   struct Face : EmuObserver {
@@ -34,6 +36,7 @@ class BlockObserver {
 
   Face face_;
   LineSet lines_;
+  RaceChecker races_;
   Inner shared_, local_;
 };
 

@@ -81,13 +81,18 @@ void BlockRunner::prepare(const KernelCode& kernel, const Launch& launch, std::a
     thread.save = save_.data() + std::size_t{kernel.save_words} * i;
     state_[i] = kRunning;
   }
-  if (kernel.observed) block_.observer = observer_.begin_block({block_.shared, shared_bytes}, {local_.data(), local_.size()});
+  if (kernel.observed) block_.observer = observer_.begin_block({block_.shared, shared_bytes}, {local_.data(), local_.size()}, kernel.warp);
   if (kernel.before_block) kernel.before_block();
 }
 
 Outcome BlockRunner::run(const KernelCode& kernel, const Launch& launch, std::array<std::uint32_t, 3> block,
                          bool warps_reversed, const std::atomic<bool>* cancel) {
   prepare(kernel, launch, block);
+  const Outcome outcome = run_prepared(kernel, warps_reversed, cancel);
+  return outcome == Outcome::kDone && kernel.races && race() ? Outcome::kRace : outcome;
+}
+
+Outcome BlockRunner::run_prepared(const KernelCode& kernel, bool warps_reversed, const std::atomic<bool>* cancel) {
   if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) return Outcome::kCancelled;
   if (kernel.block != nullptr) {
     kernel.block(&block_, threads_.data());
@@ -159,6 +164,7 @@ bool BlockRunner::release_warp(std::uint32_t first, std::uint32_t end) {
     any |= complete;
   }
   if (!any) return false;
+  if (kernel_->observed) observer_.races().warp_met(first);
   for (std::uint32_t i = first; i < end; ++i) {
     present_[i] = static_cast<std::uint8_t>(threads_[i].in_meeting);
     if (present_[i] == 0) continue;
@@ -186,6 +192,7 @@ bool BlockRunner::release_barrier(std::uint32_t id) {
     wanted = std::max(wanted, threads_[i].wait_count);
   }
   if (!same_place || waiting == 0 || waiting < (wanted != 0 ? wanted : live_)) return false;
+  if (kernel_->observed) observer_.races().block_met();
   for (std::uint32_t i = 0; i < block_.thread_count; ++i) {
     if (waits(i)) state_[i] = kRunning;
   }

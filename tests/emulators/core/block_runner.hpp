@@ -22,14 +22,16 @@ class BlockRunner {
 
   Outcome run(const KernelCode& kernel, const Launch& launch, std::array<std::uint32_t, 3> block, bool warps_reversed,
               const std::atomic<bool>* cancel);
-  /// What the last block did, when its kernel tells of itself.
+  /// What the last block did, and how it raced, when its kernel tells of itself.
   Work work() const { return observer_.work(); }
+  const std::optional<Race>& race() { return observer_.races().race(); }
   /// After a block was left in the middle.
   void abandon();
 
  private:
   static constexpr int kRunning = -1;  // beside EMU_DONE, EMU_BARRIER, EMU_WARP
 
+  Outcome run_prepared(const KernelCode& kernel, bool warps_reversed, const std::atomic<bool>* cancel);
   static void wait(EmuBlock* block, EmuThread* thread, int kind);
   static void fiber_body(void* runner, std::uint32_t thread);
   void prepare(const KernelCode& kernel, const Launch& launch, std::array<std::uint32_t, 3> block);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <thread>
 #include <utility>
 
@@ -113,14 +114,18 @@ std::optional<Rule> Device::at(Site site, std::string_view name, std::uint64_t b
 
 void Device::run(const KernelCode& kernel, const Launch& launch) {
   if (is_empty_) return;
-  Work work;
-  const Outcome outcome = run_grid(kernel, launch, &cancelled_, &work);
-  spend(work);
+  Observed observed;
+  const Outcome outcome = run_grid(kernel, launch, &cancelled_, &observed);
+  spend(observed.work);
   switch (outcome) {
     case Outcome::kDone:
     case Outcome::kCancelled:
       return;
     case Outcome::kTrap:
+      return fail(DeviceState::kTrap);
+    case Outcome::kRace:
+      std::fprintf(stderr, "crucible emulator: %s\n", observed.race.c_str());
+      faults().note(observed.race);
       return fail(DeviceState::kTrap);
     case Outcome::kDivergentMeeting:
       return fail(DeviceState::kTimeout);

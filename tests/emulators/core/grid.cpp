@@ -2,6 +2,7 @@
 #include "tests/emulators/core/grid.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <mutex>
 #include <numeric>
@@ -65,9 +66,23 @@ unsigned thread_count() {
   return set != 0 ? static_cast<unsigned>(set) : std::max(1u, std::thread::hardware_concurrency());
 }
 
+/// "(3, 0, 0)"
+std::string place_text(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
+  return "(" + std::to_string(x) + ", " + std::to_string(y) + ", " + std::to_string(z) + ")";
+}
+
+std::string words_of(const Race& race, const std::string& kernel, const std::array<std::uint32_t, 3>& block, const std::array<std::uint32_t, 3>& size) {
+  const auto thread = [&](std::uint32_t i) { return place_text(i % size[0], i / size[0] % size[1], i / size[0] / size[1]); };
+  char address[16];
+  std::snprintf(address, sizeof address, "0x%x", race.byte);
+  return "race: kernel " + kernel + ", block " + place_text(block[0], block[1], block[2]) + ": thread " + thread(race.now) +
+         (race.now_writes ? " writes" : " reads") + " shared byte " + address + ", which thread " + thread(race.before) +
+         (race.before_writes ? " wrote" : " read") + ", with no barrier between them";
+}
+
 }  // namespace
 
-Outcome run_grid(const KernelCode& kernel, const Launch& launch, const std::atomic<bool>* cancel, Work* work) {
+Outcome run_grid(const KernelCode& kernel, const Launch& launch, const std::atomic<bool>* cancel, Observed* observed) {
   const std::uint64_t nx = launch.grid[0], ny = launch.grid[1], total = nx * ny * launch.grid[2];
   static std::atomic<std::uint64_t> grids = 0;
   const BlockOrder order(total, settings().order, settings().seed + grids++);
@@ -78,18 +93,20 @@ Outcome run_grid(const KernelCode& kernel, const Launch& launch, const std::atom
     Outcome done = Outcome::kDone;
     if (reported != Outcome::kDone) outcome.compare_exchange_strong(done, reported);
   };
-  std::mutex work_mutex;
+  std::mutex observed_mutex;
   const auto share = [&] {
     std::unique_ptr<BlockRunner> runner = runners().take();
     Work done;
+    std::string race;
     const bool intact = AccessGuard::run([&] {
       for (std::uint64_t i = next++; i < total && outcome.load() == Outcome::kDone; i = next++) {
         const std::uint64_t b = order.at(i);
-        report(runner->run(kernel, launch,
-                           {static_cast<std::uint32_t>(b % nx), static_cast<std::uint32_t>(b / nx % ny),
-                            static_cast<std::uint32_t>(b / nx / ny)},
-                           settings().order == Order::kReverse, cancel));
+        const std::array<std::uint32_t, 3> place = {static_cast<std::uint32_t>(b % nx), static_cast<std::uint32_t>(b / nx % ny),
+                                                    static_cast<std::uint32_t>(b / nx / ny)};
+        const Outcome of_block = runner->run(kernel, launch, place, settings().order == Order::kReverse, cancel);
         if (kernel.observed) done += runner->work();
+        if (of_block == Outcome::kRace) race = words_of(*runner->race(), kernel.name, place, launch.block);
+        report(of_block);
       }
     });
     if (!intact) {
@@ -97,9 +114,10 @@ Outcome run_grid(const KernelCode& kernel, const Launch& launch, const std::atom
       report(Outcome::kIllegalAddress);
     }
     runners().give_back(std::move(runner));
-    if (work == nullptr) return;
-    const std::lock_guard lock(work_mutex);
-    *work += done;
+    if (observed == nullptr) return;
+    const std::lock_guard lock(observed_mutex);
+    observed->work += done;
+    if (observed->race.empty()) observed->race = std::move(race);
   };
   thread_pool().run(static_cast<unsigned>(std::min<std::uint64_t>(thread_count(), total)), share);
   return outcome.load();

@@ -8,13 +8,14 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "tests/emulators/core/kernel_abi.h"
 #include "tests/emulators/core/timing.hpp"
 
 namespace crucible::emulator {
 
-enum class Outcome { kDone, kTrap, kDivergentMeeting, kIllegalAddress, kCancelled };
+enum class Outcome { kDone, kTrap, kDivergentMeeting, kIllegalAddress, kCancelled, kRace };
 
 /// How a kernel's code is entered: exactly one of `thread` and `block` is set.
 struct KernelCode {
@@ -26,6 +27,8 @@ struct KernelCode {
   std::uint32_t save_words = 0;       // per thread of a resumable function
   std::uint32_t warp = 32;            // 1 to 64
   bool observed = false;              // the code tells of itself: block->observer has to be there
+  bool races = false;                 // of that, accesses to shared memory are judged
+  std::string name = {};              // for what is said of it
   std::function<void()> before_block = {};  // called in the thread that runs the block; may be empty
 };
 
@@ -37,12 +40,18 @@ struct Launch {
 
 inline constexpr std::uint32_t kMaximumBlockThreads = 1024;
 
+/// What a grid of a kernel that tells of itself did.
+struct Observed {
+  Work work;
+  std::string race;  // a line about the first race, of kRace
+};
+
 /// Runs all blocks in the order of settings() and returns when none runs any more. Shared memory is filled with 0xCD
 /// before each block. `cancel` (may be null) is looked at between turns of a block's threads. What a kernel that tells of itself
-/// did is added to `work` (may be null): the same in any order of blocks and on any number of threads.
+/// did is added to `observed` (may be null): work is the same in any order of blocks and on any number of threads.
 /// An access to a device address whose tag the code did not strip (a pointer that it read from device memory) is mended
 /// once by stripping registers, then tried again: x86-64 only.
 /// The signal handler for wild accesses is there only while a grid runs. Threads: any.
-Outcome run_grid(const KernelCode& kernel, const Launch& launch, const std::atomic<bool>* cancel = nullptr, Work* work = nullptr);
+Outcome run_grid(const KernelCode& kernel, const Launch& launch, const std::atomic<bool>* cancel = nullptr, Observed* observed = nullptr);
 
 }  // namespace crucible::emulator

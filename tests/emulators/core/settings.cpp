@@ -65,6 +65,12 @@ Problem read_flag(std::string_view word, bool& out) {
   return "";
 }
 
+Problem read_switch(std::string_view word, bool& out) {
+  if (word != "on" && word != "off") return "on or off";
+  out = word == "on";
+  return "";
+}
+
 Problem read_timing(std::string_view word, Timing& out) {
   if (word != "off" && word != "roofline") return "off or roofline";
   out = word == "roofline" ? Timing::kRoofline : Timing::kOff;
@@ -113,6 +119,7 @@ constexpr Variable kVariables[] = {
     {"CRUCIBLE_EMU_WITHOUT", [](std::string_view w, Settings& s) { return read_features(w, s.without); }},
     {"CRUCIBLE_EMU_KEEP", [](std::string_view w, Settings& s) { return read_flag(w, s.keep); }},
     {"CRUCIBLE_EMU_EMPTY", [](std::string_view w, Settings& s) { return read_flag(w, s.empty); }},
+    {"CRUCIBLE_EMU_RACES", [](std::string_view w, Settings& s) { return read_switch(w, s.races); }},
     {"CRUCIBLE_EMU_TIMING", [](std::string_view w, Settings& s) { return read_timing(w, s.timing); }},
 };
 

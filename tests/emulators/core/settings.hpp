@@ -36,6 +36,7 @@ struct Settings {
   std::vector<std::string> without;    // CRUCIBLE_EMU_WITHOUT: features that the devices lack: virtual, pools (NVIDIA)
   bool keep = false;                   // CRUCIBLE_EMU_KEEP=1: texts handed to the compiler are kept in the cache
   bool empty = false;                  // CRUCIBLE_EMU_EMPTY=1: kernels that are launched do nothing, to measure what is around them
+  bool races = false;                  // CRUCIBLE_EMU_RACES: on or off: kernels that race on shared memory fail (NVIDIA)
   Timing timing = Timing::kOff;        // CRUCIBLE_EMU_TIMING: off or roofline (NVIDIA)
 
   /// The architecture of a device, or `fallback` when none is set.

@@ -40,6 +40,7 @@ TEST(EmulatorSettings, AreRead) {
                                {"CRUCIBLE_EMU_KEEP", "1"},
                                {"CRUCIBLE_EMU_WITHOUT", "pools,virtual"},
                                {"CRUCIBLE_EMU_EMPTY", "1"},
+                               {"CRUCIBLE_EMU_RACES", "on"},
                                {"CRUCIBLE_EMU_CHECK_ARCH", "gfx942"}});
   ASSERT_TRUE(settings) << settings.error();
   EXPECT_EQ(settings->devices, 3u);
@@ -53,6 +54,7 @@ TEST(EmulatorSettings, AreRead) {
   EXPECT_TRUE(settings->keep);
   EXPECT_THAT(settings->without, ElementsAre("pools", "virtual"));
   EXPECT_TRUE(settings->empty);
+  EXPECT_TRUE(settings->races);
   EXPECT_THAT(settings->check_archs, ElementsAre("gfx942"));
 }
 
@@ -62,7 +64,7 @@ TEST(EmulatorSettings, AWrongWordIsNamedWithTheRightOnes) {
       {"CRUCIBLE_EMU_MEMORY_MIB", "4g"}, {"CRUCIBLE_EMU_WAVE", "48"},      {"CRUCIBLE_EMU_ORDER", "backwards"},
       {"CRUCIBLE_EMU_GUARD", "middle"}, {"CRUCIBLE_EMU_KEEP", "yes"}, {"CRUCIBLE_EMU_EMPTY", "2"}, {"CRUCIBLE_EMU_ARCH", ","},
       {"CRUCIBLE_EMU_THREADS", "-1"},   {"CRUCIBLE_EMU_SEED", "1 "},
-      {"CRUCIBLE_EMU_WITHOUT", "graphs"}, {"CRUCIBLE_EMU_TIMING", "on"}};
+      {"CRUCIBLE_EMU_WITHOUT", "graphs"}, {"CRUCIBLE_EMU_TIMING", "on"}, {"CRUCIBLE_EMU_RACES", "1"}};
   for (const auto& [name, word] : wrong) {
     const auto settings = parse({{name, word}});
     ASSERT_FALSE(settings) << name << " " << word;

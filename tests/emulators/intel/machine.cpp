@@ -15,6 +15,7 @@ std::unique_ptr<Machine> make() {
     give_up("CRUCIBLE_EMU_TIMING=roofline: kernels run inside Intel's own OpenCL driver, in which nothing can be counted; emulated NVIDIA "
             "devices have the model, for Intel's leave it off");
   }
+  if (settings().races) give_up("CRUCIBLE_EMU_RACES=on: kernels run inside Intel's own OpenCL driver, where accesses cannot be seen; leave it off for Intel's devices");
   const char* path = std::getenv("CRUCIBLE_INTEL_OPENCL");
   void* library = path == nullptr ? nullptr : dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {

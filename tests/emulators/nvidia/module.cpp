@@ -37,7 +37,8 @@ int capability_of(const std::string& target) { return target.starts_with("sm_") 
 CUresult load(CUcontext context, const char* text, std::unique_ptr<CUmod_st>& module, std::string& log) {
   ptx::Translation translation;
   try {
-    translation = ptx::translate(text, {.work = emulator::settings().timing == emulator::Timing::kRoofline});
+    const emulator::Settings& settings = emulator::settings();
+    translation = ptx::translate(text, {.work = settings.timing == emulator::Timing::kRoofline, .shared = settings.races});
   } catch (const ptx::Error& error) {
     log = std::string("emulator: ") + error.what();
     return CUDA_ERROR_INVALID_PTX;

@@ -261,8 +261,9 @@ class Emitter {
 
   // ---- telling ----
   bool tells_of(std::string_view space) const {
-    if (space == "param" || space == "local" || space == "shared") return false;
-    return telling_.any();
+    if (space == "param" || space == "local") return false;
+    if (space == "shared") return telling_.shared;
+    return space == "generic" ? telling_.any() : telling_.work;
   }
 
   /// An address that tells of the access to it, where the text does.

@@ -58,6 +58,8 @@ emulator::KernelCode Library::code(std::size_t index) const {
   code.local_bytes = kernel.local_bytes;
   code.save_words = kernel.save_words;
   code.observed = translation_.telling.any();
+  code.races = translation_.telling.shared;
+  code.name = kernel.name;
   return code;
 }
 

@@ -29,10 +29,10 @@ emulator::Work work_of(const std::string& body, const std::string& outside = "",
   EXPECT_TRUE(library) << library.error();
   emulator::Memory memory(1, 1ull << 30, false);
   const std::uint64_t argument = memory.allocate(0, kBlocks << 20).value();
-  emulator::Work work;
+  emulator::Observed observed;
   const emulator::Launch launch = {{kBlocks, 1, 1}, {kThreads, 1, 1}, 0, reinterpret_cast<const char*>(&argument)};
-  EXPECT_EQ(emulator::run_grid(library->code(0), launch, nullptr, &work), emulator::Outcome::kDone) << body;
-  return work;
+  EXPECT_EQ(emulator::run_grid(library->code(0), launch, nullptr, &observed), emulator::Outcome::kDone) << body;
+  return observed.work;
 }
 
 /// Bytes by one block.

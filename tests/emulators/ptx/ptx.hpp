@@ -38,7 +38,8 @@ struct Global {
 /// What a text tells block->observer while it runs. Nothing of it is there, and nothing slower, where it is not asked for.
 struct Telling {
   bool work = false;  // accesses to memory outside of the block, and operations on floats
-  bool any() const { return work; }
+  bool shared = false;  // accesses to shared memory
+  bool any() const { return work || shared; }
 };
 
 struct Translation {
