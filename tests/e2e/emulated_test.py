@@ -121,6 +121,19 @@ class Emulated(e2e_test.Folder):
         text = self.replay(self.devices[name], "--profile", CRUCIBLE_EMU_TIMING="roofline").stdout
         self.assertIn("emulated, these are no device's times: NVIDIA sm_90", text)
 
+    def test_a_librarys_products_have_their_place_in_the_model_of_times(self):
+        name = "nvidia (emulated)"
+        library = CRUCIBLE.resolve().parent / "emulators/nvidia/libcublasLt.so.13"
+        if name not in self.devices or not library.exists():
+            self.skipTest("this build has no emulated cuBLASLt")
+        done = self.replay(self.devices[name], "--set", f"backend.nvidia.cublaslt={library}", "--set", "backend.nvidia.blas=cublaslt", "--tune", "off",
+                           "--profile", "--json", CRUCIBLE_EMU_TIMING="roofline")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        products = [step for step in json.loads(done.stdout)["profile"] if step["kind"] == "library"]
+        self.assertNotEqual(products, [])
+        for step in products:  # an sm_90: memory in bytes, f32 in operations per nanosecond
+            self.assertAlmostEqual(step["time_ns"], 2000 + max(step["bytes"] / 3350, step["flops"] / 67000), delta=3, msg=step)
+
     def test_only_nvidias_devices_tell_of_their_kernels(self):
         """The model of times, and races: where kernels cannot be watched the word is refused, not passed over."""
         settings = {"CRUCIBLE_EMU_TIMING": "roofline", "CRUCIBLE_EMU_RACES": "on"}
