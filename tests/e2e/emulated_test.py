@@ -58,6 +58,22 @@ class Emulated(e2e_test.Folder):
                     self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                     self.assertIn(arch.split(",")[1], json.loads(done.stdout)["device"])
 
+    def test_teams_change_no_bit(self):
+        """An item by a warp, a wave or a group, and by a thread; NVIDIA's under the checker of races as well."""
+        for name, options in self.devices.items():
+            plugin = name.split()[0]
+            runs = {"teams": {}, "threads": {"--set": f"backend.{plugin}.teams=false"}}
+            environments = [{}, {"CRUCIBLE_EMU_RACES": "on"}] if plugin == "nvidia" else [{}]
+            hashes = set()
+            for how, more in runs.items():
+                for environment in environments:
+                    with self.subTest(name, how=how, **environment):
+                        words = [word for pair in more.items() for word in pair]
+                        done = self.replay(options, *words, "--numerics", "strict", "--verify", "--json", **environment)
+                        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                        hashes.add(json.loads(done.stdout)["result_sha256"])
+            self.assertEqual(len(hashes), 1, name)
+
     def test_fast_replays_are_verified(self):
         for name, options in self.devices.items():
             with self.subTest(name):
