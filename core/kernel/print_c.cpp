@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -73,7 +74,7 @@ class Printer {
     }
     for (std::size_t i = 0; i < kernel_.arrays.size(); ++i) {
       out_ +=
-          fmt::format("  _Alignas(64) {} a{}[{}];\n", memory_type(kernel_.arrays[i].type), i, kernel_.arrays[i].size);
+          fmt::format("  _Alignas(64) {} a{}[{}];\n", memory_type(kernel_.arrays[i].type), i, std::max<std::int64_t>(kernel_.arrays[i].size, 1));  // C knows no empty arrays
     }
     print_block(kernel_.body, 1);
     out_ += "}\n";

@@ -28,7 +28,7 @@ class Printer {
     if (is_team()) print_team(1);
     for (std::size_t i = 0; !is_team() && i < kernel_.arrays.size(); ++i) {
       line(1, std::string(dialect_.align_array) + memory_type(kernel_.arrays[i].type) + " a" + text(i) + "[" +
-                  std::to_string(kernel_.arrays[i].size) + "];");
+                  elements(i) + "];");
     }
     const std::uint32_t alignment = assumed_alignment(kernel_, dialect_);
     for (std::size_t i = 0; alignment > 1 && i < kernel_.buffers.size(); ++i) line(1, "crucible_assume_aligned(b" + text(i) + ", " + text(alignment) + ");");
@@ -64,6 +64,9 @@ class Printer {
   }
   /// A bool lies in memory as one byte that may hold any non-zero value.
   std::string memory_type(Type type) const { return type == Type::kBool ? "uint8_t" : type_name(type); }
+
+  /// Of an array that has none (a product without steps), one: the languages know no empty arrays.
+  std::string elements(std::size_t i) const { return std::to_string(std::max<std::int64_t>(kernel_.arrays[i].size, 1)); }
 
   std::string pointee(std::size_t i) const {
     return (kernel_.buffers[i].written ? "" : "const ") + memory_type(kernel_.buffers[i].type);
@@ -102,7 +105,7 @@ class Printer {
     };
     line(indent, "const int lane = " + std::string(dialect_.thread) + " % " + lanes + ";");
     for (std::size_t i = 0; i < kernel_.arrays.size(); ++i)
-      share(memory_type(kernel_.arrays[i].type), "a" + text(i), std::to_string(kernel_.arrays[i].size));
+      share(memory_type(kernel_.arrays[i].type), "a" + text(i), elements(i));
     std::set<Type> exchanged;
     for (const auto& [loop, reductions] : team_.dealt) {
       for (const TeamReduction& reduction : reductions) exchanged.insert(kernel_.variables[reduction.variable].type);

@@ -260,6 +260,14 @@ TEST(SdkTeams, AreAsManyAsTheirArraysLeave) {
   EXPECT_EQ(with_array(4065).lanes, 1u);
 }
 
+// NVRTC refuses it, where others look away.
+TEST(SdkThreadKernel, AnArrayWithoutElementsHasOne) {
+  Handmade test;
+  test.kernel.arrays = {{Type::kF32, 0}};
+  EXPECT_THAT(print_kernel(test.kernel, dialect_cuda(), "k"), HasSubstr("float a0[1];"));
+  EXPECT_THAT(test.print().text, HasSubstr("float all_a0[8][1];"));
+}
+
 TEST(SdkTeams, MeetWhereALaneMayReadWhatAnotherWrote) {
   const auto meetings = [](Handmade& test) {
     const std::string text = test.print().text;
