@@ -137,23 +137,58 @@ class Cutter {
   Capsule capsule_;
 };
 
-}  // namespace
+/// Whether a capsule alone ends with different results on the two.
+Result<bool> differs(const Capsule& capsule, const OpenSession& open_a, const OpenSession& open_b, const SideBySideOptions& options) {
+  const auto watched = std::make_shared<const graph::Program>(with_every_result(capsule.program));
+  CRUCIBLE_TRY(const std::unique_ptr<Session> a, open_a(watched, capsule.blobs));
+  CRUCIBLE_TRY(const std::unique_ptr<Session> b, open_b(watched, capsule.blobs));
+  SideBySideOptions once = options;
+  once.progress = nullptr;
+  CRUCIBLE_TRY(const SideBySide report, run_side_by_side(capsule.program, *a, *b, once));
+  return report.first.has_value();
+}
 
-std::vector<graph::OpId> ops_behind(const graph::Program& program, graph::OpId op, std::uint32_t depth, std::size_t most) {
+/// Those that are up to `depth` steps from `op`, in the order of the program. neighbours(op, take) calls take(op) for each one that is a
+/// step away, or take(kNone).
+template <class Neighbours>
+std::vector<graph::OpId> nearest(graph::OpId op, std::uint32_t depth, std::size_t most, const Neighbours& neighbours) {
   std::set<graph::OpId> found = {op};
   std::vector<graph::OpId> front = {op};
   for (; depth > 0 && !front.empty(); --depth) {
     std::vector<graph::OpId> next;
-    for (const graph::OpId reader : front) {
-      for (const graph::Operand& operand : program.ops[reader].inputs) {
-        const graph::OpId producer = operand.is_scalar() ? graph::kNone : program.values[operand.value].producer;
-        if (producer == graph::kNone || found.size() >= most || !found.insert(producer).second) continue;
-        next.push_back(producer);
-      }
+    for (const graph::OpId middle : front) {
+      neighbours(middle, [&](graph::OpId other) {
+        if (other != graph::kNone && found.size() < most && found.insert(other).second) next.push_back(other);
+      });
     }
     front = std::move(next);
   }
   return {found.begin(), found.end()};
+}
+
+}  // namespace
+
+std::vector<graph::OpId> ops_behind(const graph::Program& program, graph::OpId op, std::uint32_t depth, std::size_t most) {
+  return nearest(op, depth, most, [&](graph::OpId reader, const auto& take) {
+    for (const graph::Operand& operand : program.ops[reader].inputs) {
+      if (!operand.is_scalar()) take(program.values[operand.value].producer);
+    }
+  });
+}
+
+std::vector<graph::OpId> ops_around(const graph::Program& program, graph::OpId op, std::uint32_t depth, std::size_t most) {
+  std::vector<std::vector<graph::OpId>> readers(program.values.size());
+  for (graph::OpId reader = 0; reader < program.ops.size(); ++reader) {
+    for (const graph::Operand& operand : program.ops[reader].inputs) {
+      if (!operand.is_scalar()) readers[operand.value].push_back(reader);
+    }
+  }
+  return nearest(op, depth, most, [&](graph::OpId middle, const auto& take) {
+    for (const graph::Operand& operand : program.ops[middle].inputs) {
+      if (!operand.is_scalar()) take(program.values[operand.value].producer);
+    }
+    for (const graph::Operand& result : program.ops[middle].outputs) std::ranges::for_each(readers[result.value], take);
+  });
 }
 
 Result<Capsule> cut_capsule(const graph::Program& program, const trace::BlobStore& blobs, Session& session, std::uint32_t iteration,
@@ -166,20 +201,14 @@ Result<CutCapsule> cut_smallest_capsule(const graph::Program& program, const tra
                                         const SideBySideOptions& options) {
   constexpr std::uint32_t kMostDepth = 16;
   CutCapsule cut;
-  std::size_t ops_before = 0;
+  std::set<std::vector<graph::OpId>> tried;
   for (std::uint32_t depth = 0; depth <= kMostDepth; depth = depth == 0 ? 1 : 2 * depth) {
-    const std::vector<graph::OpId> ops = ops_behind(program, difference.op, depth);
-    if (ops.size() == ops_before) break;  // there are no others
-    ops_before = ops.size();
-    CRUCIBLE_TRY(cut.capsule, cut_capsule(program, blobs, session, difference.iteration, ops));
-    const auto watched = std::make_shared<const graph::Program>(with_every_result(cut.capsule.program));
-    CRUCIBLE_TRY(const std::unique_ptr<Session> a, open_a(watched, cut.capsule.blobs));
-    CRUCIBLE_TRY(const std::unique_ptr<Session> b, open_b(watched, cut.capsule.blobs));
-    SideBySideOptions once = options;
-    once.progress = nullptr;
-    CRUCIBLE_TRY(const SideBySide report, run_side_by_side(cut.capsule.program, *a, *b, once));
-    cut.is_reproduced = report.first.has_value();
-    if (cut.is_reproduced) break;
+    for (const auto& ops : {ops_behind(program, difference.op, depth), ops_around(program, difference.op, depth)}) {
+      if (!tried.insert(ops).second) continue;
+      CRUCIBLE_TRY(cut.capsule, cut_capsule(program, blobs, session, difference.iteration, ops));
+      CRUCIBLE_TRY(cut.is_reproduced, differs(cut.capsule, open_a, open_b, options));
+      if (cut.is_reproduced) return cut;
+    }
   }
   return cut;
 }

@@ -28,6 +28,9 @@ struct Capsule {
 /// `op` and the ops that computed what it reads, up to `depth` ops back, in the order of the program; not more than `most`, the nearest first.
 std::vector<graph::OpId> ops_behind(const graph::Program& program, graph::OpId op, std::uint32_t depth, std::size_t most = 256);
 
+/// The same with the ops that read what these compute, and so on: a neighbour is `depth` steps away in either direction.
+std::vector<graph::OpId> ops_around(const graph::Program& program, graph::OpId op, std::uint32_t depth, std::size_t most = 256);
+
 /// Cuts these ops out of `program` as they ran in `iteration` on `session`, which was created with with_every_result(program)
 /// (side_by_side.hpp); it is reset and runs anew up to that iteration. The recorded bytes of the outputs are the session's own.
 /// `ops` are in ascending order. Errors: those of running and reading; kInternal when the cut breaks a rule of graph::verify().
@@ -43,7 +46,7 @@ struct CutCapsule {
 };
 
 /// The smallest of a few cuts that shows the difference again when it runs alone on both: the op, then it and those up to 1, 2, 4, ... ops
-/// behind it, for a difference may come from how an op is fused with others. When none does, the last one. `session` is the one that
+/// behind it, or around it, for a difference may come from how an op is fused with others, those that read it too. When none does, the last one. `session` is the one that
 /// cut_capsule() takes. Errors: those of cutting, opening and running.
 Result<CutCapsule> cut_smallest_capsule(const graph::Program& program, const trace::BlobStore& blobs, Session& session,
                                         const ResultDifference& difference, const OpenSession& open_a, const OpenSession& open_b,

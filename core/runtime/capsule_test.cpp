@@ -54,20 +54,20 @@ Capsule cut(const Recording& recording, std::uint32_t iteration, const std::vect
   return made ? *std::move(made) : Capsule{};
 }
 
-/// Every op of a training step, alone and with what is behind it, in a later iteration, where states and slots have moved on: it
+/// Every op of a training step, alone, with what is behind it and with what is around it, in a later iteration, where states and slots have moved on: it
 /// computes the bits that the whole program computed.
 TEST(Capsule, ComputesWhatTheProgramComputed) {
   const Recording recording = record(training_step(), 3, 1);
   for (graph::OpId op = 0; op < recording.program.ops.size(); ++op) {
-    for (const std::uint32_t depth : {0u, 3u}) {
-      const Capsule capsule = cut(recording, 2, ops_behind(recording.program, op, depth));
+    for (const auto& ops : {ops_behind(recording.program, op, 0), ops_behind(recording.program, op, 3), ops_around(recording.program, op, 2)}) {
+      const Capsule capsule = cut(recording, 2, ops);
       auto session = open_strict(std::make_shared<const graph::Program>(capsule.program), capsule.blobs);
       ASSERT_TRUE(session) << session.error().message;
       ASSERT_TRUE((*session)->run(0));
       const auto outputs = (*session)->compare_outputs();
       ASSERT_TRUE(outputs) << outputs.error().message;
       ASSERT_EQ(outputs->size(), capsule.program.outputs.size());
-      for (const OutputDifference& output : *outputs) EXPECT_TRUE(output.bit_equal) << op << ", depth " << depth << ": " << output.name;
+      for (const OutputDifference& output : *outputs) EXPECT_TRUE(output.bit_equal) << op << " of " << ops.size() << ": " << output.name;
     }
   }
 }
@@ -105,6 +105,29 @@ TEST(Capsule, GrowsUntilItShowsTheDifference) {
   ASSERT_TRUE(found) << found.error().message;
   EXPECT_TRUE(found->is_reproduced);
   EXPECT_EQ(found->capsule.program.ops.size(), 2u);
+}
+
+/// One that goes wrong only where something reads the tanh: what stands behind the op is not enough.
+TEST(Capsule, GrowsToWhatReadsTheOp) {
+  const Recording recording = record(training_step(), 2, 1);
+  const graph::OpId op = first_of(recording.program, graph::OpKind::kTanh);
+  const graph::ValueId result = recording.program.ops[op].outputs[0].value;
+  const auto reads_it = [](const graph::Program& program, graph::ValueId value) {
+    return std::ranges::any_of(program.ops, [&](const graph::Op& other) {
+      return std::ranges::any_of(other.inputs, [&](const graph::Operand& operand) { return !operand.is_scalar() && operand.value == value; });
+    });
+  };
+  ASSERT_TRUE(reads_it(recording.program, result));
+  const auto open_b = [&](const auto& program, const auto& blobs) {
+    const graph::ValueId here = program->ops[first_of(*program, graph::OpKind::kTanh)].outputs[0].value;
+    const bool is_read = reads_it(*program, here);
+    return open_strict(std::make_shared<const graph::Program>(changed(*program, graph::OpKind::kTanh, is_read ? graph::OpKind::kSin : graph::OpKind::kTanh, graph::OpKind::kTanh)), blobs);
+  };
+  const std::unique_ptr<Session> session = watched_session(recording);
+  const auto found = cut_smallest_capsule(recording.program, *recording.blobs, *session, {.op = op}, open_strict, open_b, {});
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_TRUE(found->is_reproduced);
+  EXPECT_EQ(found->capsule.program.ops.size(), ops_around(recording.program, op, 1).size());
 }
 
 TEST(Capsule, SaysWhenItShowsNothing) {

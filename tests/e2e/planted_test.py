@@ -4,6 +4,7 @@ Environment: as e2e_test.py, whose folder with a recording it uses. The bug is p
 (tests/emulators/planting); devices are those of the emulated drivers.
 """
 
+import hashlib
 import json
 import os
 import pathlib
@@ -19,6 +20,7 @@ from devices_here import devices, nvrtc_library  # noqa: E402
 PLANTING = pathlib.Path(CRUCIBLE).resolve().parent / "emulators/planting/libplanting_compiler.so"
 # The fused multiply-add of products: what the printer writes in a kernel, into a sum that the loop keeps, and two roundings instead of one.
 PRODUCT = {vendor: (" = __builtin_fmaf(v1", " = [](float a, float b, float c) { return a * b + c; }(v1") for vendor in ("nvidia", "amd")}
+BARRIER = {"nvidia": ("__syncwarp();", ""), "amd": ("__builtin_amdgcn_wave_barrier();", "")}
 FUNCTION = {  # of the prelude: the self-test of strict numerics looks at all of them
     "nvidia": ("#define __builtin_fmaf(a, b, c) fmaf(a, b, c)", "#define __builtin_fmaf(a, b, c) ((a) * (b) + (c))"),
     "amd": ("#pragma clang fp contract(off)", "#define __builtin_fmaf(a, b, c) ((a) * (b) + (c))\n#pragma clang fp contract(off)"),
@@ -42,8 +44,9 @@ class Planted(e2e_test.Folder):
         options, compiler = self.compilers[vendor]
         settings = [option for option in options[2:] if option != "--set" and "rtc=" not in option]
         name = {"nvidia": "nvrtc", "amd": "hiprtc"}[vendor]
-        environment = {**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder / "planted" if bug else self.folder / "plain"),
-                       "CRUCIBLE_CHOICES_DIR": str(self.folder / ("planted" if bug else "plain"))}
+        # A folder per bug: what was compiled is found by the text that the plugin wrote, which knows nothing of what is planted.
+        kept = str(self.folder / (hashlib.sha256(repr(bug).encode()).hexdigest()[:8] if bug else "plain"))
+        environment = {**os.environ, "CRUCIBLE_CACHE_DIR": kept, "CRUCIBLE_CHOICES_DIR": kept}
         if bug:
             environment |= {"CRUCIBLE_PLANT_COMPILER": compiler, "CRUCIBLE_PLANT_FROM": bug[0], "CRUCIBLE_PLANT_TO": bug[1]}
         settings.append(f"backend.{vendor}.{name}={PLANTING if bug else compiler}")
@@ -64,6 +67,22 @@ class Planted(e2e_test.Folder):
                 self.assertTrue(document["capsule"]["reproduced"], document["capsule"])
                 done = self.run_on(vendor, PRODUCT[vendor], "compare", capsule, *compare)
                 self.assertEqual((done.returncode, json.loads(done.stdout)["first_difference"]["kind"]), (1, "matmul"), done.stderr)
+                done = self.run_on(vendor, None, "compare", capsule, *compare)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_a_lost_barrier_is_found_named_and_kept(self):
+        """Lanes that do not wait for each other. It shows only where later ops of the kernel write over what it reads, and the capsule has them."""
+        for vendor in self.compilers:
+            with self.subTest(vendor):
+                capsule = self.folder / f"{vendor}-barrier.crcapsule"
+                compare = ["--backends", f"cpu,{vendor}", "--numerics", "strict", "--json"]
+                done = self.run_on(vendor, BARRIER[vendor], "compare", self.trace, *compare, "--capsule", capsule)
+                self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+                document = json.loads(done.stdout)
+                self.assertIn("mlp_sgd.py", document["first_difference"]["site"])
+                self.assertTrue(document["capsule"]["reproduced"], document["capsule"])
+                done = self.run_on(vendor, BARRIER[vendor], "compare", capsule, *compare)
+                self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
                 done = self.run_on(vendor, None, "compare", capsule, *compare)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
