@@ -158,6 +158,20 @@ TEST(SdkThreadKernel, LaunchesCoverEveryItemOnAllUnits) {
   EXPECT_EQ(launch_shape(3200, 1024, 100).blocks, 100u);  // few items: all units have some
 }
 
+TEST(SdkThreadKernel, LaunchesOfTeamsHaveWholeTeamsForEveryItem) {
+  for (const std::int64_t items : {1, 31, 1000, 100'000}) {
+    for (const std::uint32_t lanes : {16u, 32u, 64u}) {
+      for (const std::uint32_t most : {64u, 128u, 1024u}) {
+        const LaunchShape shape = launch_shape(items, most, 100, lanes);
+        EXPECT_EQ(shape.threads % lanes, 0u) << items << " " << lanes << " " << most;
+        EXPECT_LE(shape.threads, std::min(most, 256u));
+        const std::int64_t teams = std::int64_t{shape.blocks} * shape.threads / lanes;
+        EXPECT_TRUE(teams >= items && teams - items < shape.threads / lanes) << items << " " << lanes << " " << most;
+      }
+    }
+  }
+}
+
 TEST(SdkThreadKernel, ManyBuffersComeFromATable) {
   Kernel kernel;
   kernel.buffers.assign(509, {Type::kF32, true, false});
