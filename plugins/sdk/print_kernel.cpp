@@ -3,7 +3,6 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
-#include <set>
 #include <string>
 
 #include "plugins/sdk/c_dialect.hpp"
@@ -25,11 +24,7 @@ class Printer {
     for (std::size_t i = 0; dialect_.packed_arguments && i < kernel_.buffers.size(); ++i) {
       line(1, pointer(i) + "b" + text(i) + " = (" + pointee(i) + "*)buffers[" + text(i) + "];");
     }
-    if (is_team()) print_team(1);
-    for (std::size_t i = 0; !is_team() && i < kernel_.arrays.size(); ++i) {
-      line(1, std::string(dialect_.align_array) + memory_type(kernel_.arrays[i].type) + " a" + text(i) + "[" +
-                  elements(i) + "];");
-    }
+    is_team() ? print_team(1) : print_arrays(1);
     const std::uint32_t alignment = assumed_alignment(kernel_, dialect_);
     for (std::size_t i = 0; alignment > 1 && i < kernel_.buffers.size(); ++i) line(1, "crucible_assume_aligned(b" + text(i) + ", " + text(alignment) + ");");
     print_block(kernel_.body, 1);
@@ -94,6 +89,11 @@ class Printer {
     for (const Stmt& stmt : body) print_stmt(stmt, indent);
   }
 
+  void print_arrays(int indent) {
+    for (std::size_t i = 0; i < kernel_.arrays.size(); ++i)
+      line(indent, std::string(dialect_.align_array) + memory_type(kernel_.arrays[i].type) + " a" + text(i) + "[" + elements(i) + "];");
+  }
+
   bool is_team() const { return team_.lanes > 1; }
 
   /// The lane of this thread, and where its team's arrays lie.
@@ -106,11 +106,7 @@ class Printer {
     line(indent, "const int lane = " + std::string(dialect_.thread) + " % " + lanes + ";");
     for (std::size_t i = 0; i < kernel_.arrays.size(); ++i)
       share(memory_type(kernel_.arrays[i].type), "a" + text(i), elements(i));
-    std::set<Type> exchanged;
-    for (const auto& [loop, reductions] : team_.dealt) {
-      for (const TeamReduction& reduction : reductions) exchanged.insert(kernel_.variables[reduction.variable].type);
-    }
-    for (const Type type : exchanged) share(memory_type(type), exchange(type), lanes);
+    for (const Type type : team_.joined) share(memory_type(type), exchange(type), lanes);
   }
   /// A number of threads, as a number of teams.
   std::string of_team(std::string_view threads) const {

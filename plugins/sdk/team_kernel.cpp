@@ -100,9 +100,12 @@ class Planner {
 
   /// What the body of one dealt loop does to what it shares with others.
   struct Body {
-    std::set<std::uint32_t> own;             // variables that it defines
-    std::map<std::uint32_t, Op> reduced;     // variables from outside that it updates
-    std::map<std::uint32_t, int> updates;    // how often
+    std::set<std::uint32_t> own;  // variables that it defines
+    struct Update {
+      Op op = Op::kAdd;
+      int count = 0;
+    };
+    std::map<std::uint32_t, Update> updates;  // of variables from outside
     bool meets = false;
   };
 
@@ -112,9 +115,12 @@ class Planner {
     body.meets = constant(loop.a) != 0;  // elements of arrays belong to the lane of their index where every loop begins at 0
     const bool has_arrays = reads_body(loop, loop.body, body);
     body.meets = (body.meets && has_arrays) || touches_contested(loop.body);
-    for (const auto& [variable, count] : body.updates) is_possible_ &= count == uses(loop.body, variable);
     std::vector<TeamReduction> reductions;
-    for (const auto& [variable, op] : body.reduced) reductions.push_back({variable, op});
+    for (const auto& [variable, update] : body.updates) {
+      is_possible_ &= update.count == uses(loop.body, variable);
+      reductions.push_back({variable, update.op});
+      team_.joined.insert(kernel_.variables[variable].type);
+    }
     if (body.meets) team_.meets.insert(&loop);
     is_worthwhile_ |= turns(loop).value_or(team_.lanes) >= team_.lanes / 2;
     team_.dealt[&loop] = std::move(reductions);
@@ -161,9 +167,9 @@ class Planner {
       is_possible_ = false;
       return;
     }
-    const auto [known, is_new] = body.reduced.try_emplace(stmt.id, e.op);
-    is_possible_ &= known->second == e.op;
-    ++body.updates[stmt.id];
+    Body::Update& known = body.updates.try_emplace(stmt.id, Body::Update{e.op}).first->second;
+    is_possible_ &= known.op == e.op;
+    ++known.count;
   }
 
   /// How often the statements read a variable.
@@ -180,11 +186,7 @@ class Planner {
   bool fits() {
     std::int64_t bytes = 0;
     for (const ArrayInfo& array : kernel_.arrays) bytes += array.size * size_bytes(array.type);
-    std::set<Type> exchanged;
-    for (const auto& [loop, reductions] : team_.dealt) {
-      for (const TeamReduction& reduction : reductions) exchanged.insert(kernel_.variables[reduction.variable].type);
-    }
-    for (const Type type : exchanged) bytes += std::int64_t{team_.lanes} * size_bytes(type);
+    for (const Type type : team_.joined) bytes += std::int64_t{team_.lanes} * size_bytes(type);
     team_.most = kMostBlockThreads / team_.lanes;
     if (bytes > 0) team_.most = static_cast<std::uint32_t>(std::min<std::int64_t>(team_.most, kTeamSharedBytes / bytes));
     return team_.most > 0;

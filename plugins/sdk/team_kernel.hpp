@@ -28,6 +28,7 @@ struct Team {
   // Statements outside of these, and dealt loops, before and after which the lanes have to meet, because they may touch what another
   // lane writes or reads.
   std::set<const Stmt*> meets;
+  std::set<Type> joined;  // of the variables that lanes join: for each an array with an element per lane
 };
 
 /// Threads of a block, at most: a compiler that knows it gives each thread more registers.
