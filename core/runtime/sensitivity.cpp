@@ -37,6 +37,17 @@ void perturb(DType dtype, std::span<std::byte> bytes, std::mt19937_64& random) {
   }
 }
 
+/// The larger of what is there and how far each loss of a run is from that of the run before it all.
+void widen(std::vector<std::vector<double>>& spread, const std::vector<std::vector<double>>& run, const std::vector<IterationResult>& results) {
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    spread[i].resize(results[i].losses.size(), 0);
+    for (std::size_t output = 0; output < spread[i].size(); ++output) {
+      const double far = relative_difference(run[i][output], results[i].losses[output]);
+      if (std::isfinite(far)) spread[i][output] = std::max(spread[i][output], far);
+    }
+  }
+}
+
 }  // namespace
 
 Result<std::vector<std::byte>> Session::State::final_bytes(const graph::State& state) const {
@@ -57,27 +68,29 @@ Result<void> Session::State::perturb_states(std::uint64_t seed) {
   return {};
 }
 
-Result<Spread> Session::measure_spread(std::uint32_t runs, const std::function<void(std::uint32_t)>& progress) {
+Result<Spread> Session::measure_spread(const std::vector<IterationResult>& results, std::uint32_t runs,
+                                       const std::function<void(std::uint32_t)>& progress) {
   const graph::Program& program = *state_->program;
-  if (state_->next_iteration != program.iterations) {
+  if (state_->next_iteration != program.iterations || results.size() != program.iterations) {
     return Error{ErrorCode::kUsage, fmt::format("how far runs spread is measured after all {} iterations, {} have run",
-                                                program.iterations, state_->next_iteration)};
+                                                program.iterations, std::min<std::size_t>(state_->next_iteration, results.size()))};
   }
   CRUCIBLE_TRY(const Noise noise, Noise::find(program, *state_->blobs, tolerances_of(program).noise));
   std::vector<std::vector<std::byte>> ends;
   for (const graph::State& state : program.states) {
     CRUCIBLE_TRY(ends.emplace_back(), state_->final_bytes(state));
   }
-  Spread spread{.runs = runs, .states = {}};
+  Spread spread{.runs = runs, .states = {}, .losses = std::vector<std::vector<double>>(program.iterations)};
   for (std::uint32_t round = 0; round < runs; ++round) {
     if (progress) progress(round);
     CRUCIBLE_TRY_VOID(reset());
     CRUCIBLE_TRY_VOID(state_->perturb_states(round + 1));
-    auto& losses = spread.losses.emplace_back();
+    std::vector<std::vector<double>> losses;
     for (std::uint32_t i = 0; i < program.iterations; ++i) {
       CRUCIBLE_TRY(IterationResult result, run(i));
       losses.push_back(std::move(result.losses));
     }
+    widen(spread.losses, losses, results);
     for (std::size_t i = 0; i < program.states.size(); ++i) {
       const graph::State& state = program.states[i];
       if (state.final_blob == graph::kNone) continue;  // with nothing recorded there is nothing to judge
@@ -92,6 +105,7 @@ Result<Spread> Session::measure_spread(std::uint32_t runs, const std::function<v
 
 void consider_spread(Verification& verdict, const Spread& spread) {
   verdict.spread_runs = spread.runs;
+  verdict.spread_device = spread.device;
   verdict.states_undetermined = 0;
   for (StateDifference& state : verdict.states) {
     const auto found = spread.states.find(state.name);
@@ -102,11 +116,7 @@ void consider_spread(Verification& verdict, const Spread& spread) {
   }
   verdict.losses_undetermined = 0;
   for (LossDifference& loss : verdict.losses) {
-    loss.spread = 0;
-    for (const auto& run : spread.losses) {
-      const double far = relative_difference(run[loss.iteration][loss.output], loss.loss);
-      if (std::isfinite(far)) loss.spread = std::max(loss.spread, far);
-    }
+    loss.spread = spread.losses[loss.iteration][loss.output];
     loss.is_undetermined = loss.rel_diff <= kSpreads * loss.spread;
     verdict.losses_undetermined += loss.is_undetermined;
   }

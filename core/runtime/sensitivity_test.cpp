@@ -37,6 +37,7 @@ Recording logistic(double rate, int steps) {
 struct Judged {
   std::unique_ptr<Session> session;
   Verification verification;
+  std::vector<IterationResult> results;
 };
 
 /// A replay whose recorded end is a plain evaluation in f32, times `factor`.
@@ -60,7 +61,7 @@ Judged verified(Recording& recording, float factor) {
   }
   auto verification = (*session)->verify(results);
   EXPECT_TRUE(verification) << verification.error().message;
-  return {*std::move(session), *verification};
+  return {*std::move(session), *verification, std::move(results)};
 }
 
 TEST(Sensitivity, ADifferenceThatOneRoundingMakesIsNotDetermined) {
@@ -68,7 +69,7 @@ TEST(Sensitivity, ADifferenceThatOneRoundingMakesIsNotDetermined) {
   Judged judged = verified(recording, 1.5f);  // far from it, as another order of roundings would be after forty doublings
   EXPECT_FALSE(judged.verification.verified);
   EXPECT_THAT(judged.verification.reason, HasSubstr("after iteration 1: 1 of 1 states"));
-  const auto spread = judged.session->measure_spread(3);
+  const auto spread = judged.session->measure_spread(judged.results, 3);
   ASSERT_TRUE(spread) << spread.error().message;
   EXPECT_GT(spread->states.at("x"), 0.1);
   consider_spread(judged.verification, *spread);
@@ -81,7 +82,7 @@ TEST(Sensitivity, ADifferenceThatNoRoundingMakesStaysOne) {
   Recording recording = logistic(2, 3);
   Judged judged = verified(recording, 1.01f);
   EXPECT_FALSE(judged.verification.verified);
-  const auto spread = judged.session->measure_spread(3);
+  const auto spread = judged.session->measure_spread(judged.results, 3);
   ASSERT_TRUE(spread) << spread.error().message;
   EXPECT_LT(spread->states.at("x"), 1e-6);
   consider_spread(judged.verification, *spread);
@@ -90,8 +91,8 @@ TEST(Sensitivity, ADifferenceThatNoRoundingMakesStaysOne) {
   EXPECT_THAT(judged.verification.reason, HasSubstr("runs one rounding apart"));
 }
 
-/// One iteration of `logistic` with a loss, its recorded number `factor` times the true one.
-Verification judged_loss(double rate, int steps, double factor) {
+/// `logistic` with a loss, its recorded number `factor` times the true one, the judged device's `wrong` times. The spread is a right device's.
+Verification judged_loss(double rate, int steps, double factor, double wrong = 1) {
   Recording made = logistic(rate, steps);
   graph::Output loss;
   loss.operand = {made.program.states[0].end, graph::View::contiguous({}), {}};
@@ -108,10 +109,12 @@ Verification judged_loss(double rate, int steps, double factor) {
   const auto truth = losses_of().second;
   for (std::uint32_t i = 0; i < made.program.iterations; ++i) made.program.outputs.back().recorded[i] = truth[i].losses[0] * factor;
   auto [session, results] = losses_of();
-  auto verdict = session->verify(results);
+  std::vector<IterationResult> judged = results;
+  for (IterationResult& result : judged) result.losses[0] *= wrong;
+  auto verdict = session->verify(judged);
   EXPECT_TRUE(verdict) << verdict.error().message;
   verdict->state_reason.clear(), verdict->states.clear();  // states are the other tests' matter
-  const auto spread = session->measure_spread(3);
+  const auto spread = session->measure_spread(results, 3);
   EXPECT_TRUE(spread) << spread.error().message;
   consider_spread(*verdict, *spread);
   return *verdict;
@@ -130,19 +133,26 @@ TEST(Sensitivity, LossesAreJudgedLikeStates) {
   EXPECT_THAT(tame.reason, HasSubstr("runs one rounding apart"));
 }
 
+TEST(Sensitivity, RunsOfAnotherDeviceDoNotExcuseWhatTheJudgedOneGotWrong) {
+  const Verification tame = judged_loss(2, 3, 1, 1.001);
+  EXPECT_EQ(tame.losses.size(), 2u);
+  EXPECT_EQ(tame.losses_undetermined, 0u);
+  EXPECT_FALSE(tame.verified);
+}
+
 TEST(Sensitivity, WhatAgreesStaysVerifiedAndTheSessionCanGoOn) {
   Recording recording = logistic(2, 3);
   Judged judged = verified(recording, 1.0f);
   EXPECT_TRUE(judged.verification.verified) << judged.verification.reason;
   std::vector<std::uint32_t> heard;
-  const auto spread = judged.session->measure_spread(2, [&](std::uint32_t run) { heard.push_back(run); });
+  const auto spread = judged.session->measure_spread(judged.results, 2, [&](std::uint32_t run) { heard.push_back(run); });
   ASSERT_TRUE(spread) << spread.error().message;
   EXPECT_EQ(heard, (std::vector<std::uint32_t>{0, 1}));
   consider_spread(judged.verification, *spread);
   EXPECT_TRUE(judged.verification.verified);
   ASSERT_TRUE(judged.session->reset());
   EXPECT_TRUE(judged.session->run(0));
-  const auto early = judged.session->measure_spread(1);
+  const auto early = judged.session->measure_spread(judged.results, 1);
   ASSERT_FALSE(early);
   EXPECT_EQ(early.error().code, ErrorCode::kUsage);
   EXPECT_THAT(early.error().message, HasSubstr("after all 2 iterations, 1 have run"));

@@ -83,16 +83,17 @@ struct LossDifference {
   std::size_t output = 0;  // among Program::outputs
   std::string name;
   double loss = 0, recorded = 0, rel_diff = 0;
-  double spread = 0;             // largest relative difference of the runs' loss from this one; 0 where it was not measured
+  double spread = 0;             // see Spread; 0 where it was not measured
   bool is_undetermined = false;  // as StateDifference's
 };
 
 /// How far runs end from each other that start one unit in the last place apart, by state: largest |a - b| over the largest
-/// |b|, elements of noise left out. And their losses.
+/// |b|, elements of noise left out. And by how much their losses differ.
 struct Spread {
   std::uint32_t runs = 0;
   std::map<std::string, double, std::less<>> states;
-  std::vector<std::vector<std::vector<double>>> losses = {};  // of each run, of each iteration, as IterationResult::losses
+  std::string device = {};  // "": the judged one
+  std::vector<std::vector<double>> losses = {};  // largest relative difference, of each iteration, as IterationResult::losses
 };
 
 struct Verification {
@@ -113,6 +114,7 @@ struct Verification {
   std::vector<OutputDifference> outputs;        // those that are not bit-equal, the one furthest beyond its tolerance first
   std::vector<std::string> outputs_left_out;    // recorded, but the program cannot give them; each with the reason
   std::uint32_t spread_runs = 0;        // 0: not measured
+  std::string spread_device;            // as Spread's
   std::size_t states_undetermined = 0, losses_undetermined = 0;  // beyond the tolerance, within kSpreads times their spread
   std::string reason;                       // "" when verified; else names the iteration and the tensor
   std::string other_reason, state_reason;   // its parts: of outputs and of nothing to compare, of states; that of losses is made of `losses`
@@ -193,10 +195,11 @@ class Session {
   /// last iteration. Errors: kUsage when iterations have not run, or their outputs were not compared.
   Result<Verification> verify(const std::vector<IterationResult>& results) const;
   /// Runs all iterations `runs` more times, each from the recorded starting state with every floating-point element one unit
-  /// in the last place further up or down, and says how far the ends are from the present one. Call after the last
-  /// iteration; the state is another one then: reset() afterwards. `progress`, if any, hears of each run by its number.
-  /// Errors: kUsage when iterations have not run; those of run().
-  Result<Spread> measure_spread(std::uint32_t runs, const std::function<void(std::uint32_t)>& progress = nullptr);
+  /// in the last place further up or down, and says how far the ends are from the present one, and the losses from those of
+  /// `results`. Call after the last iteration; the state is another one then: reset() afterwards. `progress`, if any, hears of
+  /// each run by its number. Errors: kUsage when iterations have not run; those of run().
+  Result<Spread> measure_spread(const std::vector<IterationResult>& results, std::uint32_t runs,
+                                const std::function<void(std::uint32_t)>& progress = nullptr);
   /// Nanoseconds per step over one more run of the present inputs. The state moves on: reset() afterwards.
   /// Errors: kUsage without iterations, and for the reference interpreter, which has no steps.
   Result<std::vector<std::uint64_t>> profile();

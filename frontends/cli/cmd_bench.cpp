@@ -25,6 +25,7 @@
 #include "frontends/cli/open_device.hpp"
 #include "frontends/cli/progress.hpp"
 #include "frontends/cli/read_work.hpp"
+#include "frontends/cli/spread_run.hpp"
 #include "frontends/cli/tuning.hpp"
 
 namespace crucible::cli {
@@ -34,7 +35,8 @@ struct BenchOptions {
   std::vector<std::string> files, backends;
   DeviceChoice device;  // what all have in common
   PeerOptions peers;
-  std::uint32_t rounds = 7, sensitivity = 0;
+  std::uint32_t rounds = 7;
+  SpreadSwitches sensitivity;
   std::string tune = "kept", csv, html;
   bool no_fuse = false, json = false;
 };
@@ -47,12 +49,6 @@ struct Contender {
   std::function<std::optional<double>()> joules = nullptr;  // null: nothing counts its energy
 };
 
-DeviceChoice choice_of(const BenchOptions& options, const std::string& backend) {
-  DeviceChoice choice = options.device;
-  (backend.find(':') == std::string::npos ? choice.backend : choice.device) = backend;
-  return choice;
-}
-
 Result<double> predicted_ns(const OpenedDevice& opened, const runtime::Session& session) {
   CRUCIBLE_TRY(const std::optional<hardware::DeviceProfile> profile, profile_of_device(opened.settings, "", opened.device.get()));
   double sum = 0;
@@ -62,10 +58,11 @@ Result<double> predicted_ns(const OpenedDevice& opened, const runtime::Session& 
 }
 
 /// Opens, compiles, runs everything once and checks it. Errors: whatever keeps it from being timed.
-Result<void> prepare(const BenchOptions& options, const Work& work, const std::shared_ptr<const graph::Program>& program, Contender& contender) {
+Result<void> prepare(const BenchOptions& options, const Work& work, const std::shared_ptr<const graph::Program>& program, SpreadRun& spread,
+                     Contender& contender) {
   BenchRow& row = contender.row;
   std::unique_ptr<runtime::Session>& session = contender.session;
-  CRUCIBLE_TRY(OpenedDevice opened, open_device(choice_of(options, row.name), nullptr, true));
+  CRUCIBLE_TRY(OpenedDevice opened, open_device(choice_of(options.device, row.name), nullptr, true));
   const kernel::Numerics numerics = numerics_of(opened.settings);
   row.device = kReferenceBackend;
   row.is_cpu = true;
@@ -94,10 +91,8 @@ Result<void> prepare(const BenchOptions& options, const Work& work, const std::s
   }
   CRUCIBLE_TRY(runtime::Verification verdict, session->verify(results));
   CRUCIBLE_TRY(row.sha256, runtime::result_sha256(*session, *program, results));
-  if (!verdict.verified && options.sensitivity > 0) {
-    CRUCIBLE_TRY(const runtime::Spread spread, session->measure_spread(options.sensitivity));
-    runtime::consider_spread(verdict, spread);
-    CRUCIBLE_TRY_VOID(session->reset());
+  if (!verdict.verified && options.sensitivity.runs > 0) {
+    CRUCIBLE_TRY_VOID(spread.consider(*session, results, verdict));
     row.undetermined = verdict.states_undetermined + verdict.losses_undetermined;
   }
   row.is_verified = verdict.verified;
@@ -107,11 +102,13 @@ Result<void> prepare(const BenchOptions& options, const Work& work, const std::s
 
 void prepare_backends(const BenchOptions& options, const Work& work, const std::shared_ptr<const graph::Program>& program, const std::string& file,
                       std::vector<Contender>& contenders, Progress& progress) {
+  SpreadRun spread(options.sensitivity, {.program = program, .blobs = work.trace.blob_store, .fuse = !options.no_fuse, .tune = options.tune},
+                   options.device, progress);
   for (const std::string& backend : options.backends) {
     progress.say(fmt::format("{}: {} is compiled and checked", file, backend));
     Contender contender;
     contender.row.name = backend;
-    if (const Result<void> prepared = prepare(options, work, program, contender); !prepared) {
+    if (const Result<void> prepared = prepare(options, work, program, spread, contender); !prepared) {
       contender.row.why = prepared.error().message;
       contender.session.reset();
     }
@@ -220,6 +217,7 @@ Result<int> bench(const BenchOptions& options) {
   CRUCIBLE_TRY_VOID(check_peers(options));
   const config::Settings early = load_unchecked_settings(options.device);
   CRUCIBLE_TRY_VOID(early.check());
+  CRUCIBLE_TRY_VOID(options.sensitivity.check());
   const char* const powercap = std::getenv("CRUCIBLE_POWERCAP");
   runtime::PackageEnergy energy = powercap == nullptr ? runtime::PackageEnergy::open() : runtime::PackageEnergy::open(powercap);
   BenchReport report{.rounds = options.rounds, .is_strict = numerics_of(early) == kernel::Numerics::kStrict, .energy_missing = energy.missing()};
@@ -257,11 +255,7 @@ void add_bench(Commands& commands) {
   command->add_option("--peer-timeout", options->peers.patience_seconds, "Seconds for which a peer may say nothing")->check(CLI::Range(1, 1000000))->capture_default_str();
   command->add_option("--rounds", options->rounds, "How often each has its turn")->check(CLI::Range(1u, 100000u))->capture_default_str();
   command->add_option("--set", options->device.sets, "KEY=VALUE of the configuration, for instance backend.cpu.threads=2")->take_all();
-  command
-      ->add_option("--sensitivity", options->sensitivity,
-                   "Where a backend's results differ from the recorded ones: run N more times from starts one rounding away; states and losses that those "
-                   "runs do not determine either do not count as different")
-      ->check(CLI::Range(1u, 1000u));
+  add_sensitivity_switches(*command, options->sensitivity, "Where a backend's results differ from the recorded ones");
   add_numerics_switch(*command, options->device);
   add_tune_switch(*command, options->tune, true);
   command->add_flag("--no-fuse", options->no_fuse, "One kernel per op");

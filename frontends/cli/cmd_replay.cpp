@@ -23,6 +23,7 @@
 #include "frontends/cli/replay_profile.hpp"
 #include "frontends/cli/replay_report.hpp"
 #include "frontends/cli/replay_run.hpp"
+#include "frontends/cli/spread_run.hpp"
 #include "frontends/cli/tuning.hpp"
 #include "frontends/cli/workload.hpp"
 
@@ -33,7 +34,8 @@ struct ReplayOptions {
   std::string file;
   DeviceChoice device;
   std::uint32_t iterations = 0;  // 0: all
-  std::uint32_t repeat = 0, sensitivity = 0;
+  std::uint32_t repeat = 0;
+  SpreadSwitches sensitivity;
   bool no_fuse = false, verify = false, profile = false, json = false;
   std::string receipt, opaque = "missing", profile_trace, tune = "kept";
   MemorySwitches memory;
@@ -50,10 +52,10 @@ Result<void> check_options(const ReplayOptions& options, const graph::Program& p
                              "{}, or give {}",
                              options.iterations, program.iterations)};
   }
-  if (options.sensitivity > 0 && !options.verify) {
+  if (options.sensitivity.runs > 0 && !options.verify) {
     return Error{ErrorCode::kUsage, "--sensitivity says which differences from the recording matter: give --verify too"};
   }
-  return {};
+  return options.sensitivity.check();
 }
 
 /// The same again from the recorded start, for its times: a device that is lost here is not replaced.
@@ -113,14 +115,6 @@ Result<void> profile(const ReplayOptions& options, runtime::Session& session, Re
 
 /// What is measured beyond the run itself, all on the device that the run ended on.
 Result<void> measure(const ReplayOptions& options, runtime::Session& session, std::uint32_t iterations, Progress& progress, ReplayReport& report) {
-  if (options.sensitivity > 0) {
-    const auto say = [&](std::uint32_t run) {
-      progress.say(fmt::format("replaying from a start one rounding away, {} of {}", run + 1, options.sensitivity));
-    };
-    CRUCIBLE_TRY(const runtime::Spread spread, session.measure_spread(options.sensitivity, say));
-    runtime::consider_spread(*report.verification, spread);
-    CRUCIBLE_TRY_VOID(session.reset());
-  }
   if (options.repeat > 0) report.times_ns.clear();
   for (std::uint32_t round = 0; round < options.repeat; ++round) CRUCIBLE_TRY_VOID(repeat(session, iterations, progress, report.times_ns));
   if (!options.profile) return {};
@@ -173,6 +167,13 @@ Result<int> run_on(const ReplayOptions& options, const Work& work, const std::sh
                       .keep_every = replay.keep_every()};
   // Of the device that the report is about: what ran on a lost one is no time of this one.
   for (std::size_t i = run.first_here(); i < report.results.size(); ++i) report.times_ns.push_back(report.results[i].time_ns);
+  if (options.sensitivity.runs > 0) {
+    SpreadRun spread(options.sensitivity, {.program = program, .blobs = work.trace.blob_store, .fuse = !options.no_fuse, .tune = options.tune},
+                     options.device, progress);
+    if (const Result<void> considered = spread.consider(session, report.results, *report.verification); !considered) {
+      return measuring_error(session, considered.error());
+    }
+  }
   if (const Result<void> measured = measure(options, session, iterations, progress, report); !measured) return measuring_error(session, measured.error());
   progress.say("");
   CRUCIBLE_TRY_VOID(write_documents(options, report));
@@ -185,8 +186,9 @@ Result<int> replay(const ReplayOptions& options) {
   CRUCIBLE_TRY(const runtime::MemoryOptions memory, memory_options(options.memory, options.device));
   Progress progress(options.json);
   progress.say("reading " + options.file);
-  // The reference interpreter takes composites whole; kernels are made for what they are made of.
-  const bool keeps_composites = early.text("backend") == kReferenceBackend && numerics_of(early) == kernel::Numerics::kFast;
+  // The reference interpreter takes composites whole; kernels are made for what they are made of, and so is what two backends have in common.
+  const bool keeps_composites =
+      early.text("backend") == kReferenceBackend && numerics_of(early) == kernel::Numerics::kFast && options.sensitivity.backend.empty();
   const graph::KeepsComposite keeps = keeps_composites ? graph::KeepsComposite(graph::reference_keeps) : nullptr;
   CRUCIBLE_TRY(Work work, read_work(options.file, options.opaque == "all" ? aten::Opaques::kAll : aten::Opaques::kMissing, keeps));
   const auto program = std::make_shared<const graph::Program>(std::move(work.program));
@@ -231,11 +233,7 @@ void add_replay(Commands& commands) {
       ->check(CLI::IsMember({"missing", "all"}));
   command->add_flag("--verify", options->verify,
                     "Compare each loss, each output of inference and the final state with the recorded ones; exit 1 when they differ");
-  command
-      ->add_option("--sensitivity", options->sensitivity,
-                   "With --verify: run N more times from starts one rounding away; states and losses that those runs do not determine either "
-                   "do not count as different")
-      ->check(CLI::Range(1u, 1000u));
+  add_sensitivity_switches(*command, options->sensitivity, "With --verify");
   command->add_flag("--profile", options->profile, "Run some more times and show the hottest steps, beside what they take at best by the device profile");
   command->add_option("--profile-trace", options->profile_trace, "Write the profile as a Chrome trace to this file (implies --profile)")
       ->each([options](const std::string&) { options->profile = true; });

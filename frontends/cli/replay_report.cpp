@@ -57,6 +57,7 @@ Json state_json(const runtime::Verification& verdict) {
       std::ranges::count_if(verdict.states, [](const auto& difference) { return difference.bit_equal; });
   if (verdict.spread_runs > 0) {
     Json spread = {{"runs", verdict.spread_runs}, {"undetermined", Json::array()}};
+    if (!verdict.spread_device.empty()) spread["device"] = verdict.spread_device;
     for (const runtime::StateDifference& difference : verdict.states) {
       if (difference.is_undetermined) {
         spread["undetermined"].push_back({{"name", difference.name}, {"max_rel_diff", number(difference.max_rel_diff)}, {"spread", number(difference.spread)}});
@@ -165,8 +166,9 @@ std::string verification_text(const runtime::Verification& verdict, bool colour)
   }
   if (verdict.spread_runs > 0) {
     text += fmt::format(
-        "spread    {} losses and {} states beyond the tolerance are not determined: within {:g} times what {} runs from starts one rounding away differ\n",
-        verdict.losses_undetermined, verdict.states_undetermined, runtime::kSpreads, verdict.spread_runs);
+        "spread    {} losses and {} states beyond the tolerance are not determined: within {:g} times what {} runs{} from starts one rounding away differ\n",
+        verdict.losses_undetermined, verdict.states_undetermined, runtime::kSpreads, verdict.spread_runs,
+        verdict.spread_device.empty() ? "" : " on " + verdict.spread_device);
   }
   if (verdict.noise_elements > 0) {
     text += fmt::format("noise     {} elements of {} parameters have gradients of rounding noise: compared by size alone\n",

@@ -18,8 +18,8 @@ struct ReplayWork {
   std::shared_ptr<const graph::Program> program;        // shared with the sessions
   std::shared_ptr<const trace::BlobStore> blobs;        // shared with the sessions
   bool fuse = true, compare_outputs = false;
-  runtime::MemoryOptions memory;
-  std::string tune;
+  runtime::MemoryOptions memory = {};
+  std::string tune = {};
 };
 
 runtime::Fallback fallback_of(const config::Settings& settings);

@@ -53,7 +53,7 @@ class Bench(e2e_test.Folder):
         planted.write_text('#!/bin/bash\nfor a; do case $a in *.c) sed -i "s/= crucible_exp_f32(/= 1.1f * crucible_exp_f32(/" "$a" ;; esac; done\n'
                            'exec clang-19 "$@"\n')
         planted.chmod(0o755)
-        for judged in ((), ("--sensitivity", 2)):  # by which a wrong function is no chaos
+        for judged in ((), ("--sensitivity", 2), ("--sensitivity", 2, "--sensitivity-backend", "reference")):  # by which a wrong function is no chaos
             with self.subTest(judged):
                 done = self.bench("--backends", "cpu", "--rounds", 2, "--json", "--set", f"backend.cpu.compiler={planted}", *judged)
                 self.assertEqual(done.returncode, 1, done.stderr)
@@ -62,6 +62,21 @@ class Bench(e2e_test.Folder):
                 self.assertIn("not verified: iteration 0", row["reason"])
                 self.assertEqual(row["rounds_ns"], [])
                 self.assertIsNone(row["median_ns"])
+
+    def test_runs_one_rounding_apart_go_to_the_backend_that_is_named(self):
+        def replay(*options):
+            return crucible("replay", self.trace, "--verify", "--backend", "reference", "--json", *options,
+                            env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
+
+        done = replay("--sensitivity", 2, "--sensitivity-backend", "cpu")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        spread = json.loads(done.stdout)["state"]["spread"]
+        self.assertEqual((spread["runs"], spread["device"]), (2, "cpu:0"))
+        own = replay("--sensitivity", 2)
+        self.assertNotIn("device", json.loads(own.stdout)["state"]["spread"])
+        self.assert_refused(replay("--sensitivity", 2, "--sensitivity-backend", "nowhere"), 4, "--sensitivity-backend nowhere: plugin nowhere was not found")
+        self.assert_refused(replay("--sensitivity-backend", "cpu"), 2, "give --sensitivity N too")
+        self.assert_refused(self.bench("--backends", "cpu", "--sensitivity-backend", "cpu"), 2, "give --sensitivity N too")
 
     def test_wrong_use(self):
         self.assert_refused(crucible("bench", self.trace), 2, "--backends is required")

@@ -1,0 +1,54 @@
+// --sensitivity: how far runs end from each other that start one rounding apart, measured on the judged device or, where that is slow,
+// on another one: it is the program that spreads them, not the device (docs/replay.md, "Chaos").
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/runtime/session.hpp"
+#include "frontends/cli/replay_run.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace crucible::cli {
+
+struct SpreadSwitches {
+  std::uint32_t runs = 0;  // 0: not asked
+  std::string backend;     // "": the judged device
+
+  /// Errors: kUsage for a backend without runs.
+  Result<void> check() const;
+};
+
+/// Adds --sensitivity, whose help begins with `when`, and --sensitivity-backend.
+void add_sensitivity_switches(CLI::App& command, SpreadSwitches& switches, const std::string& when);
+
+/// `choice` with the backend that one word names: a plugin's name, or PLUGIN:INDEX.
+DeviceChoice choice_of(DeviceChoice choice, const std::string& backend);
+
+/// Judges runs of one program by how far its runs spread. On another backend that is measured once, when the first run is judged.
+/// Not thread-safe. Borrows what it is made from.
+class SpreadRun {
+ public:
+  /// `choice` is what the judged devices have in common.
+  SpreadRun(const SpreadSwitches& switches, ReplayWork work, const DeviceChoice& choice, Progress& progress);
+
+  /// Judges `verdict`, of `results` and the present state of `session`, anew; the session is reset. Errors: those of the runs; of another
+  /// backend also those of opening it and compiling for it, with its name.
+  Result<void> consider(runtime::Session& session, const std::vector<runtime::IterationResult>& results, runtime::Verification& verdict);
+
+ private:
+  Result<runtime::Spread> measure(runtime::Session& session, const std::vector<runtime::IterationResult>& results);
+  Result<runtime::Spread> measure_elsewhere();
+
+  const SpreadSwitches& switches_;
+  ReplayWork work_;
+  const DeviceChoice& choice_;
+  Progress& progress_;
+  std::optional<runtime::Spread> elsewhere_;
+};
+
+}  // namespace crucible::cli
