@@ -1,5 +1,5 @@
 // How much of a replay's end its arithmetic determines: the same iterations again, from starting states that are one unit in
-// the last place away. See Session::measure_spread() and consider_spread() in session.hpp.
+// the last place away. See Session::start_spread() and consider_spread() in session.hpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,12 +37,13 @@ void perturb(DType dtype, std::span<std::byte> bytes, std::mt19937_64& random) {
   }
 }
 
+using Losses = std::vector<std::vector<double>>;
+
 /// The larger of what is there and how far each loss of a run is from that of the run before it all.
-void widen(std::vector<std::vector<double>>& spread, const std::vector<std::vector<double>>& run, const std::vector<IterationResult>& results) {
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    spread[i].resize(results[i].losses.size(), 0);
-    for (std::size_t output = 0; output < spread[i].size(); ++output) {
-      const double far = relative_difference(run[i][output], results[i].losses[output]);
+void widen(Losses& spread, const Losses& run, const Losses& start) {
+  for (std::size_t i = 0; i < start.size(); ++i) {
+    for (std::size_t output = 0; output < start[i].size(); ++output) {
+      const double far = relative_difference(run[i][output], start[i][output]);
       if (std::isfinite(far)) spread[i][output] = std::max(spread[i][output], far);
     }
   }
@@ -68,39 +69,43 @@ Result<void> Session::State::perturb_states(std::uint64_t seed) {
   return {};
 }
 
-Result<Spread> Session::measure_spread(const std::vector<IterationResult>& results, std::uint32_t runs,
-                                       const std::function<void(std::uint32_t)>& progress) {
+Result<void> Session::start_spread(const std::vector<IterationResult>& results, Spread& spread) {
   const graph::Program& program = *state_->program;
   if (state_->next_iteration != program.iterations || results.size() != program.iterations) {
     return Error{ErrorCode::kUsage, fmt::format("how far runs spread is measured after all {} iterations, {} have run",
                                                 program.iterations, std::min<std::size_t>(state_->next_iteration, results.size()))};
   }
-  CRUCIBLE_TRY(const Noise noise, Noise::find(program, *state_->blobs, tolerances_of(program).noise));
-  std::vector<std::vector<std::byte>> ends;
   for (const graph::State& state : program.states) {
-    CRUCIBLE_TRY(ends.emplace_back(), state_->final_bytes(state));
+    CRUCIBLE_TRY(spread.first_ends.emplace_back(), state_->final_bytes(state));
   }
-  Spread spread{.runs = runs, .states = {}, .losses = std::vector<std::vector<double>>(program.iterations)};
-  for (std::uint32_t round = 0; round < runs; ++round) {
-    if (progress) progress(round);
-    CRUCIBLE_TRY_VOID(reset());
-    CRUCIBLE_TRY_VOID(state_->perturb_states(round + 1));
-    std::vector<std::vector<double>> losses;
-    for (std::uint32_t i = 0; i < program.iterations; ++i) {
-      CRUCIBLE_TRY(IterationResult result, run(i));
-      losses.push_back(std::move(result.losses));
-    }
-    widen(spread.losses, losses, results);
-    for (std::size_t i = 0; i < program.states.size(); ++i) {
-      const graph::State& state = program.states[i];
-      if (state.final_blob == graph::kNone) continue;  // with nothing recorded there is nothing to judge
-      CRUCIBLE_TRY(const std::vector<std::byte> end, state_->final_bytes(state));
-      CRUCIBLE_TRY(const double far, state_->difference(state, noise, end, ends[i]));
-      double& largest = spread.states[state_->name_of(state.start)];
-      if (std::isfinite(far)) largest = std::max(largest, far);
-    }
+  for (const IterationResult& result : results) {
+    spread.first_losses.push_back(result.losses);
+    spread.losses.emplace_back(result.losses.size(), 0);
   }
-  return spread;
+  return {};
+}
+
+Result<void> Session::widen_spread(Spread& spread) {
+  const graph::Program& program = *state_->program;
+  CRUCIBLE_TRY(const Noise noise, Noise::find(program, *state_->blobs, tolerances_of(program).noise));
+  CRUCIBLE_TRY_VOID(reset());
+  CRUCIBLE_TRY_VOID(state_->perturb_states(spread.runs + 1));
+  Losses losses;
+  for (std::uint32_t i = 0; i < program.iterations; ++i) {
+    CRUCIBLE_TRY(IterationResult result, run(i));
+    losses.push_back(std::move(result.losses));
+  }
+  widen(spread.losses, losses, spread.first_losses);
+  for (std::size_t i = 0; i < program.states.size(); ++i) {
+    const graph::State& state = program.states[i];
+    if (state.final_blob == graph::kNone) continue;  // with nothing recorded there is nothing to judge
+    CRUCIBLE_TRY(const std::vector<std::byte> end, state_->final_bytes(state));
+    CRUCIBLE_TRY(const double far, state_->difference(state, noise, end, spread.first_ends[i]));
+    double& largest = spread.states[state_->name_of(state.start)];
+    if (std::isfinite(far)) largest = std::max(largest, far);
+  }
+  ++spread.runs;
+  return {};
 }
 
 void consider_spread(Verification& verdict, const Spread& spread) {

@@ -94,6 +94,9 @@ struct Spread {
   std::map<std::string, double, std::less<>> states;
   std::string device = {};  // "": the judged one
   std::vector<std::vector<double>> losses = {};  // largest relative difference, of each iteration, as IterationResult::losses
+  // What it is measured from: the end and the losses of the run before these.
+  std::vector<std::vector<std::byte>> first_ends = {};  // by Program::states
+  std::vector<std::vector<double>> first_losses = {};
 };
 
 struct Verification {
@@ -114,6 +117,7 @@ struct Verification {
   std::vector<OutputDifference> outputs;        // those that are not bit-equal, the one furthest beyond its tolerance first
   std::vector<std::string> outputs_left_out;    // recorded, but the program cannot give them; each with the reason
   std::uint32_t spread_runs = 0;        // 0: not measured
+  std::uint32_t spread_most = 0;        // as many runs as were allowed; 0: none were asked for
   std::string spread_device;            // as Spread's
   std::size_t states_undetermined = 0, losses_undetermined = 0;  // beyond the tolerance, within kSpreads times their spread
   std::string reason;                       // "" when verified; else names the iteration and the tensor
@@ -194,12 +198,13 @@ class Session {
   /// Judges losses and outputs of all iterations and compares the present state with the recorded one; call after the
   /// last iteration. Errors: kUsage when iterations have not run, or their outputs were not compared.
   Result<Verification> verify(const std::vector<IterationResult>& results) const;
-  /// Runs all iterations `runs` more times, each from the recorded starting state with every floating-point element one unit
-  /// in the last place further up or down, and says how far the ends are from the present one, and the losses from those of
-  /// `results`. Call after the last iteration; the state is another one then: reset() afterwards. `progress`, if any, hears of
-  /// each run by its number. Errors: kUsage when iterations have not run; those of run().
-  Result<Spread> measure_spread(const std::vector<IterationResult>& results, std::uint32_t runs,
-                                const std::function<void(std::uint32_t)>& progress = nullptr);
+  /// Begins a spread (sensitivity.cpp) with the present state and the losses of `results`; call after the last iteration. Errors: kUsage
+  /// when iterations have not run.
+  Result<void> start_spread(const std::vector<IterationResult>& results, Spread& spread);
+  /// Runs all iterations once more, from the recorded starting state with every floating-point element one unit in the last place
+  /// further up or down, another one for each run of the spread, and widens that by how far it ends from the first. The state is
+  /// another one then: reset() afterwards. Errors: those of run().
+  Result<void> widen_spread(Spread& spread);
   /// Nanoseconds per step over one more run of the present inputs. The state moves on: reset() afterwards.
   /// Errors: kUsage without iterations, and for the reference interpreter, which has no steps.
   Result<std::vector<std::uint64_t>> profile();

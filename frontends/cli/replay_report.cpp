@@ -55,8 +55,8 @@ Json state_json(const runtime::Verification& verdict) {
   state["worst"] = verdict.states.empty() ? Json(nullptr) : Json(verdict.states[0].name);
   state["bit_equal"] =
       std::ranges::count_if(verdict.states, [](const auto& difference) { return difference.bit_equal; });
-  if (verdict.spread_runs > 0) {
-    Json spread = {{"runs", verdict.spread_runs}, {"undetermined", Json::array()}};
+  if (verdict.spread_most > 0) {
+    Json spread = {{"runs", verdict.spread_runs}, {"most", verdict.spread_most}, {"undetermined", Json::array()}};
     if (!verdict.spread_device.empty()) spread["device"] = verdict.spread_device;
     for (const runtime::StateDifference& difference : verdict.states) {
       if (difference.is_undetermined) {

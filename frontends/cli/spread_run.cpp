@@ -16,8 +16,8 @@ Result<void> SpreadSwitches::check() const {
 void add_sensitivity_switches(CLI::App& command, SpreadSwitches& switches, const std::string& when) {
   command
       .add_option("--sensitivity", switches.runs,
-                  when + ": run N more times from starts one rounding away; states and losses that those runs do not determine either "
-                         "do not count as different")
+                  when + ": run up to N more times from starts one rounding away, until that explains what differs: states and losses that those runs "
+                         "do not determine either do not count as different")
       ->check(CLI::Range(1u, 1000u));
   command.add_option("--sensitivity-backend", switches.backend,
                      "Where those runs go, for instance cpu when the judged device is slow: a plugin's name or PLUGIN:INDEX [the judged device]");
@@ -35,37 +35,43 @@ SpreadRun::SpreadRun(const SpreadSwitches& switches, ReplayWork work, const Devi
   work_.memory = {};  // a budget is the judged device's
 }
 
-Result<runtime::Spread> SpreadRun::measure(runtime::Session& session, const std::vector<runtime::IterationResult>& results) {
-  const auto say = [this](std::uint32_t run) {
-    progress_.say(fmt::format("replaying from a start one rounding away, {} of {}", run + 1, switches_.runs));
-  };
-  return session.measure_spread(results, switches_.runs, say);
+Result<void> SpreadRun::explain(runtime::Session& session, runtime::Spread& spread, runtime::Verification& verdict) {
+  for (;;) {
+    runtime::consider_spread(verdict, spread);
+    if (verdict.verified || spread.runs == switches_.runs) return {};
+    progress_.say(fmt::format("replaying from a start one rounding away, {} of at most {}", spread.runs + 1, switches_.runs));
+    CRUCIBLE_TRY_VOID(session.widen_spread(spread));
+  }
 }
 
-Result<runtime::Spread> SpreadRun::measure_elsewhere() {
-  const DeviceChoice choice = choice_of(choice_, switches_.backend);
-  CRUCIBLE_TRY(OpenedDevice opened, open_device(choice, [this] { return workload_of(*work_.program, work_.fuse); }, true));
-  ReplayRun replay(work_, opened, choice, progress_);
-  CRUCIBLE_TRY_VOID(replay.start());
-  CRUCIBLE_TRY_VOID(replay.run().run(work_.program->iterations));
-  CRUCIBLE_TRY(runtime::Spread spread, measure(replay.run().session(), replay.run().results()));
-  spread.device = opened.device ? opened.device->info().id : kReferenceBackend;
-  return spread;
+Result<void> SpreadRun::start_elsewhere() {
+  elsewhere_choice_ = choice_of(choice_, switches_.backend);
+  CRUCIBLE_TRY(OpenedDevice opened, open_device(elsewhere_choice_, [this] { return workload_of(*work_.program, work_.fuse); }, true));
+  opened_ = std::make_unique<OpenedDevice>(std::move(opened));
+  auto run = std::make_unique<ReplayRun>(work_, *opened_, elsewhere_choice_, progress_);
+  CRUCIBLE_TRY_VOID(run->start());
+  CRUCIBLE_TRY_VOID(run->run().run(work_.program->iterations));
+  CRUCIBLE_TRY_VOID(run->run().session().start_spread(run->run().results(), spread_));
+  spread_.device = opened_->device ? opened_->device->info().id : kReferenceBackend;
+  elsewhere_ = std::move(run);
+  return {};
 }
 
 Result<void> SpreadRun::consider(runtime::Session& session, const std::vector<runtime::IterationResult>& results, runtime::Verification& verdict) {
+  verdict.spread_most = switches_.runs;
+  if (verdict.verified) return {};
   if (switches_.backend.empty()) {
-    CRUCIBLE_TRY(const runtime::Spread spread, measure(session, results));
-    runtime::consider_spread(verdict, spread);
+    runtime::Spread spread;
+    CRUCIBLE_TRY_VOID(session.start_spread(results, spread));
+    CRUCIBLE_TRY_VOID(explain(session, spread, verdict));
     return session.reset();
   }
+  const auto name = [this](const Error& error) { return Error{error.code, fmt::format("--sensitivity-backend {}: {}", switches_.backend, error.message)}; };
   if (!elsewhere_) {
-    Result<runtime::Spread> spread = measure_elsewhere();
-    if (!spread) return Error{spread.error().code, fmt::format("--sensitivity-backend {}: {}", switches_.backend, spread.error().message)};
-    elsewhere_ = *std::move(spread);
+    if (const Result<void> started = start_elsewhere(); !started) return name(started.error());
   }
-  runtime::consider_spread(verdict, *elsewhere_);
-  return session.reset();
+  if (const Result<void> explained = explain(elsewhere_->run().session(), spread_, verdict); !explained) return name(explained.error());
+  return {};
 }
 
 }  // namespace crucible::cli

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
 
 #include "core/runtime/session.hpp"
@@ -29,26 +29,30 @@ void add_sensitivity_switches(CLI::App& command, SpreadSwitches& switches, const
 /// `choice` with the backend that one word names: a plugin's name, or PLUGIN:INDEX.
 DeviceChoice choice_of(DeviceChoice choice, const std::string& backend);
 
-/// Judges runs of one program by how far its runs spread. On another backend that is measured once, when the first run is judged.
-/// Not thread-safe. Borrows what it is made from.
+/// Judges runs of one program by how far its runs spread. On another backend those runs are made once: what explained one verdict is there for
+/// the next. Not thread-safe. Borrows what it is made from.
 class SpreadRun {
  public:
   /// `choice` is what the judged devices have in common.
   SpreadRun(const SpreadSwitches& switches, ReplayWork work, const DeviceChoice& choice, Progress& progress);
 
-  /// Judges `verdict`, of `results` and the present state of `session`, anew; the session is reset. Errors: those of the runs; of another
-  /// backend also those of opening it and compiling for it, with its name.
+  /// Judges a verdict that is none of "verified", of `results` and the present state of `session`, anew, with as many runs as that needs and the
+  /// switches allow; where they go to `session`, it is reset. Errors: those of the runs; of another backend also those of opening it and
+  /// compiling for it, with its name.
   Result<void> consider(runtime::Session& session, const std::vector<runtime::IterationResult>& results, runtime::Verification& verdict);
 
  private:
-  Result<runtime::Spread> measure(runtime::Session& session, const std::vector<runtime::IterationResult>& results);
-  Result<runtime::Spread> measure_elsewhere();
+  Result<void> explain(runtime::Session& session, runtime::Spread& spread, runtime::Verification& verdict);
+  Result<void> start_elsewhere();
 
   const SpreadSwitches& switches_;
   ReplayWork work_;
   const DeviceChoice& choice_;
   Progress& progress_;
-  std::optional<runtime::Spread> elsewhere_;
+  DeviceChoice elsewhere_choice_;
+  std::unique_ptr<OpenedDevice> opened_;
+  std::unique_ptr<ReplayRun> elsewhere_;
+  runtime::Spread spread_;  // of that
 };
 
 }  // namespace crucible::cli

@@ -18,7 +18,7 @@ from devices_here import devices  # noqa: E402
 
 EXAMPLES = ("mlp_sgd", "gpt_adamw", "resnet18_sgd")
 ITERATIONS = 8
-RUNS = 40  # one rounding apart, for a recording whose arithmetic does not determine its end (docs/replay.md, "Chaos")
+RUNS = 200  # at most, one rounding apart, for a recording whose arithmetic does not determine its end (docs/replay.md, "Chaos")
 
 
 def setting_of(options):

@@ -49,13 +49,9 @@ class Bench(e2e_test.Folder):
         self.assertIn("verified", done.stdout)
 
     def test_what_computes_something_else_is_not_timed(self):
-        planted = self.folder / "bench-planting-clang"
-        planted.write_text('#!/bin/bash\nfor a; do case $a in *.c) sed -i "s/= crucible_exp_f32(/= 1.1f * crucible_exp_f32(/" "$a" ;; esac; done\n'
-                           'exec clang-19 "$@"\n')
-        planted.chmod(0o755)
         for judged in ((), ("--sensitivity", 2), ("--sensitivity", 2, "--sensitivity-backend", "reference")):  # by which a wrong function is no chaos
             with self.subTest(judged):
-                done = self.bench("--backends", "cpu", "--rounds", 2, "--json", "--set", f"backend.cpu.compiler={planted}", *judged)
+                done = self.bench("--backends", "cpu", "--rounds", 2, "--json", "--set", self.planted(), *judged)
                 self.assertEqual(done.returncode, 1, done.stderr)
                 row = json.loads(done.stdout)["files"][0]["rows"][0]
                 self.assertFalse(row["verified"])
@@ -63,18 +59,29 @@ class Bench(e2e_test.Folder):
                 self.assertEqual(row["rounds_ns"], [])
                 self.assertIsNone(row["median_ns"])
 
+    def planted(self):
+        """A compiler of wrong exponentials."""
+        program = self.folder / "bench-planting-clang"
+        program.write_text('#!/bin/bash\nfor a; do case $a in *.c) sed -i "s/= crucible_exp_f32(/= 1.1f * crucible_exp_f32(/" "$a" ;; esac; done\n'
+                           'exec clang-19 "$@"\n')
+        program.chmod(0o755)
+        return f"backend.cpu.compiler={program}"
+
     def test_runs_one_rounding_apart_go_to_the_backend_that_is_named(self):
         def replay(*options):
-            return crucible("replay", self.trace, "--verify", "--backend", "reference", "--json", *options,
+            return crucible("replay", self.trace, "--verify", "--backend", "cpu", "--json", *options,
                             env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
 
-        done = replay("--sensitivity", 2, "--sensitivity-backend", "cpu")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        spread = json.loads(done.stdout)["state"]["spread"]
-        self.assertEqual((spread["runs"], spread["device"]), (2, "cpu:0"))
-        own = replay("--sensitivity", 2)
-        self.assertNotIn("device", json.loads(own.stdout)["state"]["spread"])
-        self.assert_refused(replay("--sensitivity", 2, "--sensitivity-backend", "nowhere"), 4, "--sensitivity-backend nowhere: plugin nowhere was not found")
+        right = json.loads(replay("--sensitivity", 2).stdout)
+        self.assertEqual((right["verified"], right["state"]["spread"]), (True, {"runs": 0, "most": 2, "undetermined": []}))
+        for options, device in ((("--sensitivity-backend", "reference"), "reference"), ((), None)):
+            with self.subTest(device=device):
+                done = replay("--sensitivity", 2, "--set", self.planted(), *options)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                spread = json.loads(done.stdout)["state"]["spread"]
+                self.assertEqual((spread["runs"], spread["most"], spread.get("device")), (2, 2, device))
+        self.assert_refused(replay("--sensitivity", 2, "--sensitivity-backend", "nowhere", "--set", self.planted()), 4,
+                            "--sensitivity-backend nowhere: plugin nowhere was not found")
         self.assert_refused(replay("--sensitivity-backend", "cpu"), 2, "give --sensitivity N too")
         self.assert_refused(self.bench("--backends", "cpu", "--sensitivity-backend", "cpu"), 2, "give --sensitivity N too")
 
