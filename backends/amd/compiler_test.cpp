@@ -12,6 +12,7 @@
 #include "plugins/sdk/child_program.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/host.hpp"
+#include "plugins/sdk/matrix_product.hpp"
 #include "plugins/sdk/testing/device_plugin.hpp"
 #include "plugins/sdk/thread_kernel.hpp"
 
@@ -92,6 +93,22 @@ TEST(AmdClang, MakesCodeObjectsForEveryGeneration) {
       EXPECT_EQ(compiled.log, "");
     }
   }
+}
+
+TEST(AmdClang, MatrixKernelsAreCodeForEveryGenerationThatHasTheUnits) {
+  use({{"clang", kClang}});
+  for (const auto& [architecture, step] : {std::pair("gfx90a", 7u), {"gfx942", 3u}, {"gfx908", 14u}, {"gfx1100", 3u}, {"gfx1151", 9u}}) {
+    const sdk::MatrixUnit unit = sdk::matrix_unit_of_amd(architecture);
+    for (unsigned bits = 0; bits < 32; bits += step) {
+      const sdk::MatrixVariant variant{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0, (bits & 16) != 0};
+      const sdk::KernelBatch batch = sdk::write_matrix_kernel(variant, unit, sdk::dialect_hip());
+      const Hiprtc::Compiled compiled = clang().compile(batch.text, architecture, 6, batch.names.front());
+      EXPECT_EQ(compiled.bytes.substr(0, 4), "\x7f" "ELF") << architecture << " " << batch.names.front();
+      EXPECT_EQ(compiled.log, "");
+    }
+  }
+  const sdk::KernelBatch batch = sdk::write_matrix_kernel({}, sdk::MatrixUnit::kWmma, sdk::dialect_hip());
+  EXPECT_THAT(words_of([&] { clang().compile(batch.text, "gfx1030", 6, "k"); }), HasSubstr("wmma")) << "a device without the units";
 }
 
 TEST(AmdClang, ItsWordsAndTheKernelsNamesAreInTheError) {

@@ -7,6 +7,7 @@
 
 #include "backends/amd/compiler.hpp"
 #include "backends/amd/options.hpp"
+#include "backends/amd/program.hpp"
 #include "backends/amd/smi.hpp"
 #include "backends/amd/tables.hpp"
 #include "plugins/sdk/c_dialect.hpp"
@@ -56,6 +57,7 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     hipStream_t stream = nullptr;
     device->check(runtime.hipStreamCreateWithFlags(&stream, hipStreamNonBlocking), "device.open: hipStreamCreateWithFlags");
     device->stream = Stream(runtime, stream);
+    device->matrix_products = make_matrix_products(*device);
     *out = device.release();
   });
 }
@@ -88,7 +90,8 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
                  sdk::number_item("compute_units", facts.units), sdk::number_item("wave", facts.wave),
                  sdk::number_item("threads", facts.units * kLanes), sdk::number_item("lanes", facts.wave),
                  sdk::number_item("register_bytes", kRegisterBytes),
-                 sdk::text_item("library", library), sdk::text_item("convolutions", convolutions)});
+                 sdk::text_item("library", library), sdk::text_item("matrix_units", sdk::name_of(device->matrix_products->unit())),
+                 sdk::text_item("convolutions", convolutions)});
     if (!note.empty()) sdk::report(sink, user, {sdk::text_item("note", note)});
     for (const char* variable : {"HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}) {
       if (const char* visible = std::getenv(variable)) sdk::report(sink, user, {sdk::text_item(variable, visible)});
@@ -236,5 +239,6 @@ crucible_device::~crucible_device() {
   const crucible_amd::Current current(*this, crucible_amd::Current::EvenIfLost{});
   products_.stop();
   convolutions_.stop();
+  matrix_products = nullptr;
   stream = {};
 }

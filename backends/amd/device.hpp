@@ -13,6 +13,7 @@
 #include "backends/amd/rocblas.hpp"
 #include "plugins/abi/crucible_plugin.h"
 #include "plugins/sdk/address_map.hpp"
+#include "plugins/sdk/matrix_product.hpp"
 #include "plugins/sdk/queue_table.hpp"
 #include "plugins/sdk/started.hpp"
 #include "plugins/sdk/watchdog.hpp"
@@ -36,6 +37,13 @@ std::vector<DeviceFacts> list_devices(const Hip& hip);
 /// "" is the first. Errors: UNAVAILABLE naming those that there are.
 DeviceFacts find_device(const Hip& hip, crucible_str device_id);
 
+/// A generated kernel for the matrix cores.
+struct MatrixKernel {
+  Module module;
+  hipFunction_t function = nullptr;
+};
+using MatrixProducts = crucible::sdk::MatrixProducts<MatrixKernel>;
+
 }  // namespace crucible_amd
 
 struct crucible_device : crucible::sdk::QueueOwner {
@@ -45,6 +53,7 @@ struct crucible_device : crucible::sdk::QueueOwner {
   crucible_amd::Stream stream;  // of everything that is done on return
   std::string cache_dir;
   std::uint32_t team_lanes = 1;  // threads that may do an item together
+  std::unique_ptr<crucible_amd::MatrixProducts> matrix_products;  // products that the library does not take
   crucible::sdk::AddressMap addresses;
   crucible::sdk::Watchdog watchdog;
 

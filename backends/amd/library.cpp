@@ -20,7 +20,7 @@ crucible_status claim(crucible_device* device, const crucible_library_desc* desc
     }
     const sdk::Gemm gemm = sdk::read_gemm(desc);
     const Current current(*device);
-    *out_scratch_bytes = device->require_products().scratch_bytes(gemm);
+    *out_scratch_bytes = sdk::claim_product(gemm, *device->matrix_products, [&](const sdk::Gemm& asked) { return device->require_products().scratch_bytes(asked); });
   });
 }
 

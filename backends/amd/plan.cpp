@@ -5,6 +5,7 @@
 #include "backends/amd/plan.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "backends/amd/memory.hpp"
 #include "backends/amd/tables.hpp"
@@ -39,6 +40,26 @@ hipKernelNodeParams kernel_parameters(const crucible_kernel& kernel, const sdk::
   return parameters;
 }
 
+/// Products that no library takes.
+void make_matrix_calls(crucible_plan& plan) {
+  crucible_device& device = *plan.device;
+  for (std::size_t i = 0; i < plan.list.ops.size(); ++i) {
+    const sdk::ListedOp& op = plan.list.ops[i];
+    std::string refusal;
+    if (op.product == nullptr || sdk::if_supported(refusal, [&] { return device.require_products().scratch_bytes(*op.product); })) continue;
+    plan.matrix_calls[i] = device.matrix_products->calls(*op.product, op.addresses.data());
+  }
+}
+
+hipKernelNodeParams matrix_parameters(const MatrixProducts::Call& call, std::array<void*, sdk::kMatrixArguments>& places) {
+  hipKernelNodeParams parameters;
+  parameters.func = call.function;
+  parameters.gridDim = {call.launch.blocks[0], call.launch.blocks[1], call.launch.blocks[2]};
+  parameters.blockDim.x = call.launch.threads;
+  parameters.kernelParams = places.data();
+  return parameters;
+}
+
 /// Four bytes at a time where the range allows it.
 hipMemsetParams fill_parameters(const sdk::ListedOp& op) {
   const bool wide = op.addresses[0] % 4 == 0 && op.size % 4 == 0;
@@ -50,6 +71,20 @@ hipMemsetParams fill_parameters(const sdk::ListedOp& op) {
   fill.pitch = op.size;
   fill.height = 1;
   return fill;
+}
+
+/// One node for each place of the product, each after the one before it; the last one.
+hipGraphNode_t add_matrix_nodes(crucible_plan& plan, const std::vector<MatrixProducts::Call>& calls, const std::string& what,
+                                const hipGraphNode_t* after, std::size_t after_count) {
+  hipGraphNode_t node = after_count == 0 ? nullptr : *after;
+  for (const MatrixProducts::Call& call : calls) {
+    std::array<void*, sdk::kMatrixArguments> places = call.launch.places();
+    const hipKernelNodeParams parameters = matrix_parameters(call, places);
+    hipGraphNode_t const before = node;
+    plan.device->check(plan.device->hip->hipGraphAddKernelNode(&node, plan.pieces.back().graph.get(), &before, before == nullptr ? 0 : 1, &parameters),
+                       what + "hipGraphAddKernelNode of a product for the matrix cores");
+  }
+  return node;
 }
 
 hipGraphNode_t add_node(crucible_plan& plan, std::size_t index, const hipGraphNode_t* after, std::size_t after_count) {
@@ -66,6 +101,8 @@ hipGraphNode_t add_node(crucible_plan& plan, std::size_t index, const hipGraphNo
   } else if (op.kind == CRUCIBLE_OP_FILL) {
     const hipMemsetParams fill = fill_parameters(op);
     device.check(hip.hipGraphAddMemsetNode(&node, graph, after, after_count, &fill), what + "hipGraphAddMemsetNode");
+  } else if (const auto calls = plan.matrix_calls.find(index); calls != plan.matrix_calls.end()) {
+    node = add_matrix_nodes(plan, calls->second, what, after, after_count);
   } else {
     std::vector<void*> places = plan.launches[index].places();
     const hipKernelNodeParams parameters = kernel_parameters(*op.kernel, plan.launches[index].shape, places);
@@ -84,6 +121,11 @@ void instantiate(crucible_plan& plan, std::size_t node_count) {
   piece.executable = GraphExec(hip, executable);
 }
 
+/// Not a node of a graph.
+bool is_library_call(const crucible_plan& plan, std::size_t index) {
+  return plan.list.ops[index].kind == CRUCIBLE_OP_LIBRARY && !plan.matrix_calls.contains(index);
+}
+
 /// The ops from `first` on that one graph takes, up to a library call or the end. Returns where it ends.
 std::size_t make_graph(crucible_plan& plan, std::size_t first) {
   const Hip& hip = *plan.device->hip;
@@ -92,7 +134,7 @@ std::size_t make_graph(crucible_plan& plan, std::size_t first) {
   plan.pieces.emplace_back().graph = Graph(hip, graph);
   hipGraphNode_t last = nullptr;
   std::size_t i = first, node_count = 0;
-  for (; i < plan.nodes.size() && plan.list.ops[i].kind != CRUCIBLE_OP_LIBRARY; ++i) {
+  for (; i < plan.nodes.size() && !is_library_call(plan, i); ++i) {
     if (!plan.list.ops[i].does_something()) continue;
     plan.nodes[i] = last = add_node(plan, i, &last, last == nullptr ? 0 : 1);
     plan.piece_of[i] = plan.pieces.size() - 1;
@@ -128,11 +170,12 @@ void enqueue_library_call(crucible_device& device, const PlanPiece& piece, hipSt
 
 void make(crucible_plan& plan) {
   make_launches(plan);
+  make_matrix_calls(plan);
   plan.nodes.assign(plan.list.ops.size(), nullptr);
   plan.piece_of.assign(plan.list.ops.size(), 0);
   if (plan.node_count == 0) return;
   for (std::size_t i = 0; i < plan.nodes.size();) {
-    if (plan.list.ops[i].kind == CRUCIBLE_OP_LIBRARY) {
+    if (is_library_call(plan, i)) {
       add_library_call(plan, i++);
     } else {
       i = make_graph(plan, i);
@@ -148,6 +191,15 @@ void patch(crucible_plan& plan, std::size_t index) {
                      "plan.set_slots: op " + std::to_string(index) + ": hipGraphExecKernelNodeSetParams");
 }
 
+void enqueue_matrix_calls(crucible_device& device, const std::vector<MatrixProducts::Call>& calls, hipStream_t stream, const std::string& what) {
+  for (const MatrixProducts::Call& call : calls) {
+    std::array<void*, sdk::kMatrixArguments> places = call.launch.places();
+    const auto [columns, rows, batch] = call.launch.blocks;
+    device.check(device.hip->hipModuleLaunchKernel(call.function, columns, rows, batch, call.launch.threads, 1, 1, 0, stream, places.data(), nullptr),
+                 what + ": hipModuleLaunchKernel of a product for the matrix cores");
+  }
+}
+
 /// The op by itself, as the graph would run it.
 void enqueue(crucible_plan& plan, std::size_t index, hipStream_t stream) {
   crucible_device& device = *plan.device;
@@ -158,6 +210,8 @@ void enqueue(crucible_plan& plan, std::size_t index, hipStream_t stream) {
   if (op.kind == CRUCIBLE_OP_COPY) {
     device.check(hip.hipMemcpyAsync(at(op.addresses[0]), at(op.addresses[1]), op.size, hipMemcpyDeviceToDevice, stream),
                  what + ": hipMemcpyAsync");
+  } else if (const auto calls = plan.matrix_calls.find(index); calls != plan.matrix_calls.end()) {
+    enqueue_matrix_calls(device, calls->second, stream, what);
   } else if (op.kind == CRUCIBLE_OP_LIBRARY) {
     enqueue_library_call(device, plan.pieces[plan.piece_of[index]], stream);
   } else if (op.kind == CRUCIBLE_OP_FILL) {

@@ -2,6 +2,7 @@
 // graph, started by one call.
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "backends/amd/kernel.hpp"
@@ -22,6 +23,7 @@ struct PlanPiece {
 struct crucible_plan : crucible::sdk::DevicePlan<crucible_device> {
   std::vector<crucible_amd::hipGraphNode_t> nodes;  // one per op; none for an op that does nothing
   std::vector<std::size_t> piece_of;                // of the op
+  std::map<std::size_t, std::vector<crucible_amd::MatrixProducts::Call>> matrix_calls;  // by op: products that are kernels
   crucible_amd::DeviceMemory tables;                // addresses of buffers, for kernels that take them so
   std::vector<crucible_amd::PlanPiece> pieces;      // in order
 };

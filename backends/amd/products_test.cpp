@@ -32,6 +32,13 @@ PluginUnderTest amd() {
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DevicePlugin);  // those are amd_test's
 INSTANTIATE_TEST_SUITE_P(Amd, DeviceProducts, ::testing::Values(amd()), ::testing::PrintToStringParamName());
 
+PluginUnderTest without_library() {
+  PluginUnderTest plugin = amd();
+  plugin.options["blas"] = "none";
+  return plugin;
+}
+INSTANTIATE_TEST_SUITE_P(Amd, DeviceMatrixProducts, ::testing::Values(without_library()), ::testing::PrintToStringParamName());
+
 /// Whatever the variables say: only the emulated libraries have faults on demand.
 PluginUnderTest emulated(const Options& more = {}) {
   PluginUnderTest plugin = amd();

@@ -2,6 +2,7 @@
 #include "backends/amd/program.hpp"
 
 #include "backends/amd/compiler.hpp"
+#include "backends/amd/options.hpp"
 #include "plugins/sdk/binary_cache.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/host.hpp"
@@ -59,6 +60,18 @@ std::vector<Built> build_programs(crucible_device& device, const std::vector<sdk
     all[i].module = load(device, compile(compiler, cache, device, batches[i], all[i]), names_of(batches[i]));
   });
   return all;
+}
+
+std::unique_ptr<MatrixProducts> make_matrix_products(crucible_device& device) {
+  auto unit = options().get_bool("matrix_units") ? sdk::matrix_unit_of_amd(architecture_of(*device.hip, device.facts.device)) : sdk::MatrixUnit::kNone;
+  if (sdk::wave_of(unit) != device.facts.wave) unit = sdk::MatrixUnit::kNone;  // the fragments are those of one width
+  const auto build = [&device](const sdk::KernelBatch& batch) {
+    MatrixKernel kernel{.module = std::move(build_programs(device, {batch}).front().module)};
+    device.check(device.hip->hipModuleGetFunction(&kernel.function, kernel.module.get(), batch.names.front().c_str()),
+                 "hipModuleGetFunction of " + batch.names.front());
+    return kernel;
+  };
+  return std::make_unique<MatrixProducts>(unit, sdk::dialect_hip(), device.facts.units, build);
 }
 
 }  // namespace crucible_amd

@@ -1,6 +1,7 @@
 // From text to code that is loaded on the device: compiled for it, or taken from the folder of those that were.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,5 +21,8 @@ struct Built {
 /// Compiles the batches side by side and loads them. Threads: any. Errors: INTERNAL with the compiler's own words and the kernels'
 /// names; INCOMPATIBLE when the runtime does not take what the compiler makes.
 std::vector<Built> build_programs(crucible_device& device, const std::vector<crucible::sdk::KernelBatch>& batches);
+
+/// By kernels that are built so; none with the option matrix_units off. `device` outlives them.
+std::unique_ptr<MatrixProducts> make_matrix_products(crucible_device& device);
 
 }  // namespace crucible_amd

@@ -12,6 +12,7 @@
 #include "core/kernel/schedule.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/host.hpp"
+#include "plugins/sdk/matrix_product.hpp"
 #include "plugins/sdk/thread_kernel.hpp"
 
 namespace crucible_nvidia {
@@ -106,6 +107,25 @@ TEST_F(NvidiaCompile, MachineCodeForThreeGenerations) {
     }
   }
   EXPECT_GE(next, 2u) << "two generations at least";
+}
+
+TEST_F(NvidiaCompile, EveryMatrixKernelIsMachineCode) {
+  for (const int capability : {80, 90, 100}) {
+    ASSERT_EQ(sdk::matrix_unit_of_nvidia(capability), sdk::MatrixUnit::kMma);
+    if (!compiler_->knows(capability)) continue;
+    auto flags = numeric_flags();
+    flags.push_back(compiler_->architecture_flag(capability, Code::kCubin));
+    for (unsigned bits = 0; bits < 32; ++bits) {
+      if (capability != 90 && bits % 6 != 0) continue;  // some of each, so that the test stays short
+      const sdk::MatrixVariant variant{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0, (bits & 16) != 0};
+      const sdk::KernelBatch batch = sdk::write_matrix_kernel(variant, sdk::MatrixUnit::kMma, sdk::dialect_cuda());
+      const auto compiled = compiler_->compile(batch.text, flags, Code::kCubin, batch.names.front());
+      EXPECT_EQ(compiled.bytes.substr(0, 4), "\x7f" "ELF") << batch.names.front();
+      EXPECT_EQ(compiled.log, "") << batch.names.front();
+      EXPECT_NE(compiled.bytes.find(batch.names.front()), std::string::npos);
+    }
+  }
+  EXPECT_EQ(sdk::matrix_unit_of_nvidia(75), sdk::MatrixUnit::kNone);
 }
 
 TEST_F(NvidiaCompile, PtxRoundsEveryOperationByItself) {

@@ -8,6 +8,7 @@
 #include "backends/nvidia/nvml.hpp"
 #include "backends/nvidia/nvrtc.hpp"
 #include "backends/nvidia/options.hpp"
+#include "backends/nvidia/program.hpp"
 #include "backends/nvidia/tables.hpp"
 #include "plugins/sdk/c_dialect.hpp"
 #include "plugins/sdk/error.hpp"
@@ -72,6 +73,7 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     device->check(driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "device.open: cuStreamCreate");
     device->stream = Stream(driver, stream);
     device->allocator = std::make_unique<Allocator>(*device);
+    device->matrix_products = make_matrix_products(*device);
     *out = device.release();
   });
 }
@@ -109,6 +111,7 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
                  sdk::number_item("threads", facts.multiprocessors * kLanes),
                  sdk::number_item("lanes", kWarp), sdk::number_item("register_bytes", kRegisterBytes),
                  sdk::text_item("memory", device->allocator->describe()), sdk::text_item("library", library),
+                 sdk::text_item("matrix_units", sdk::name_of(device->matrix_products->unit())),
                  sdk::text_item("convolutions", convolutions)});
     if (!note.empty()) sdk::report(sink, user, {sdk::text_item("note", note)});
     if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES"))
@@ -263,6 +266,7 @@ crucible_device::~crucible_device() {
     const crucible_nvidia::Current current(*this, crucible_nvidia::Current::EvenIfLost{});
     products_.stop();
     convolutions_.stop();
+    matrix_products = nullptr;
     allocator = nullptr;
     stream = {};
   }

@@ -15,6 +15,7 @@
 #include "backends/nvidia/cudnn.hpp"
 #include "plugins/abi/crucible_plugin.h"
 #include "plugins/sdk/address_map.hpp"
+#include "plugins/sdk/matrix_product.hpp"
 #include "plugins/sdk/queue_table.hpp"
 #include "plugins/sdk/started.hpp"
 #include "plugins/sdk/watchdog.hpp"
@@ -41,6 +42,13 @@ std::vector<DeviceFacts> list_devices(const Cuda& cuda);
 /// "" is the first. Errors: UNAVAILABLE naming those that there are.
 DeviceFacts find_device(const Cuda& cuda, crucible_str device_id);
 
+/// A generated kernel for the tensor cores.
+struct MatrixKernel {
+  Module module;
+  CUfunction function = nullptr;
+};
+using MatrixProducts = crucible::sdk::MatrixProducts<MatrixKernel>;
+
 }  // namespace crucible_nvidia
 
 struct crucible_device : crucible::sdk::QueueOwner {
@@ -52,6 +60,7 @@ struct crucible_device : crucible::sdk::QueueOwner {
   std::string cache_dir, code;                   // options
   std::uint32_t team_lanes = 1;                  // threads that may do an item together
   std::unique_ptr<crucible_nvidia::Allocator> allocator;
+  std::unique_ptr<crucible_nvidia::MatrixProducts> matrix_products;  // products that the library does not take
   crucible::sdk::AddressMap addresses;
   crucible::sdk::Watchdog watchdog;
   std::atomic<bool> refuses_cubins = false;  // found out once: every later program is PTX

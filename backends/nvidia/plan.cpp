@@ -5,6 +5,7 @@
 #include "backends/nvidia/plan.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "backends/nvidia/memory.hpp"
 #include "backends/nvidia/tables.hpp"
@@ -34,6 +35,27 @@ CUDA_KERNEL_NODE_PARAMS kernel_parameters(const crucible_kernel& kernel, const s
   parameters.gridDimX = shape.blocks;
   parameters.blockDimX = shape.threads;
   parameters.gridDimY = parameters.gridDimZ = parameters.blockDimY = parameters.blockDimZ = 1;
+  parameters.kernelParams = places.data();
+  return parameters;
+}
+
+/// Products that no library takes.
+void make_matrix_calls(crucible_plan& plan) {
+  crucible_device& device = *plan.device;
+  for (std::size_t i = 0; i < plan.list.ops.size(); ++i) {
+    const sdk::ListedOp& op = plan.list.ops[i];
+    std::string refusal;
+    if (op.product == nullptr || sdk::if_supported(refusal, [&] { return device.require_products().scratch_bytes(*op.product); })) continue;
+    plan.matrix_calls[i] = device.matrix_products->calls(*op.product, op.addresses.data());
+  }
+}
+
+CUDA_KERNEL_NODE_PARAMS matrix_parameters(const MatrixProducts::Call& call, std::array<void*, sdk::kMatrixArguments>& places) {
+  CUDA_KERNEL_NODE_PARAMS parameters = {};
+  parameters.func = call.function;
+  parameters.gridDimX = call.launch.blocks[0], parameters.gridDimY = call.launch.blocks[1], parameters.gridDimZ = call.launch.blocks[2];
+  parameters.blockDimX = call.launch.threads;
+  parameters.blockDimY = parameters.blockDimZ = 1;
   parameters.kernelParams = places.data();
   return parameters;
 }
@@ -96,6 +118,20 @@ Graph capture_library_call(crucible_plan& plan, const sdk::ListedOp& op, const s
   return {cuda, captured};
 }
 
+/// One node for each place of the product, each after the one before it; the last one.
+CUgraphNode add_matrix_nodes(crucible_plan& plan, const std::vector<MatrixProducts::Call>& calls, const std::string& what, const CUgraphNode* after,
+                             std::size_t after_count) {
+  CUgraphNode node = after_count == 0 ? nullptr : *after;
+  for (const MatrixProducts::Call& call : calls) {
+    std::array<void*, sdk::kMatrixArguments> places = call.launch.places();
+    const CUDA_KERNEL_NODE_PARAMS parameters = matrix_parameters(call, places);
+    const CUgraphNode before = node;
+    plan.device->check(plan.device->cuda->cuGraphAddKernelNode(&node, plan.graph.get(), &before, before == nullptr ? 0 : 1, &parameters),
+                       what + "cuGraphAddKernelNode of a product for the tensor cores");
+  }
+  return node;
+}
+
 CUgraphNode add_node(crucible_plan& plan, std::size_t index, const CUgraphNode* after, std::size_t after_count) {
   crucible_device& device = *plan.device;
   const Cuda& cuda = *device.cuda;
@@ -109,6 +145,8 @@ CUgraphNode add_node(crucible_plan& plan, std::size_t index, const CUgraphNode* 
   } else if (op.kind == CRUCIBLE_OP_FILL) {
     const CUDA_MEMSET_NODE_PARAMS fill = fill_parameters(op);
     device.check(cuda.cuGraphAddMemsetNode(&node, graph, after, after_count, &fill, device.context), what + "cuGraphAddMemsetNode");
+  } else if (const auto calls = plan.matrix_calls.find(index); calls != plan.matrix_calls.end()) {
+    node = add_matrix_nodes(plan, calls->second, what, after, after_count);
   } else if (op.kind == CRUCIBLE_OP_LIBRARY) {
     const Graph child = capture_library_call(plan, op, what);  // the node has a copy of it
     device.check(cuda.cuGraphAddChildGraphNode(&node, graph, after, after_count, child.get()), what + "cuGraphAddChildGraphNode");
@@ -125,6 +163,7 @@ void make(crucible_plan& plan) {
   crucible_device& device = *plan.device;
   const Cuda& cuda = *device.cuda;
   make_launches(plan);
+  make_matrix_calls(plan);
   plan.nodes.assign(plan.list.ops.size(), nullptr);
   if (plan.node_count == 0) return;
   CUgraph graph = nullptr;
@@ -148,6 +187,15 @@ void patch(crucible_plan& plan, std::size_t index) {
                      "plan.set_slots: op " + std::to_string(index) + ": cuGraphExecKernelNodeSetParams");
 }
 
+void enqueue_matrix_calls(crucible_device& device, const std::vector<MatrixProducts::Call>& calls, CUstream stream, const std::string& what) {
+  for (const MatrixProducts::Call& call : calls) {
+    std::array<void*, sdk::kMatrixArguments> places = call.launch.places();
+    const CUDA_KERNEL_NODE_PARAMS p = matrix_parameters(call, places);
+    device.check(device.cuda->cuLaunchKernel(p.func, p.gridDimX, p.gridDimY, p.gridDimZ, p.blockDimX, 1, 1, 0, stream, places.data(), nullptr),
+                 what + ": cuLaunchKernel of a product for the tensor cores");
+  }
+}
+
 /// The op by itself, as the graph would run it.
 void enqueue(crucible_plan& plan, std::size_t index, CUstream stream) {
   crucible_device& device = *plan.device;
@@ -159,6 +207,8 @@ void enqueue(crucible_plan& plan, std::size_t index, CUstream stream) {
     device.check(cuda.cuMemcpyDtoDAsync(op.addresses[0], op.addresses[1], op.size, stream), what + ": cuMemcpyDtoDAsync");
   } else if (op.kind == CRUCIBLE_OP_FILL) {
     device.check(cuda.cuMemsetD8Async(op.addresses[0], op.pattern, op.size, stream), what + ": cuMemsetD8Async");
+  } else if (const auto calls = plan.matrix_calls.find(index); calls != plan.matrix_calls.end()) {
+    enqueue_matrix_calls(device, calls->second, stream, what);
   } else if (op.kind == CRUCIBLE_OP_LIBRARY) {
     enqueue_library_call(device, op, stream);
   } else {

@@ -1,6 +1,7 @@
 // A plan: the host's list of ops as a CUDA graph, built node by node and started by one call.
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "backends/nvidia/kernel.hpp"
@@ -8,6 +9,7 @@
 
 struct crucible_plan : crucible::sdk::DevicePlan<crucible_device> {
   std::vector<crucible_nvidia::CUgraphNode> nodes;  // one per op; none for an op that does nothing
+  std::map<std::size_t, std::vector<crucible_nvidia::MatrixProducts::Call>> matrix_calls;  // by op: products that are kernels for the tensor cores
   crucible_nvidia::DeviceMemory tables;             // addresses of buffers, for kernels that take them so
   crucible_nvidia::Stream capture_stream;           // while it is built: of library calls
   crucible_nvidia::Graph graph;

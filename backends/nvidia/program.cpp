@@ -2,6 +2,7 @@
 #include "backends/nvidia/program.hpp"
 
 #include "backends/nvidia/nvrtc.hpp"
+#include "backends/nvidia/options.hpp"
 #include "plugins/sdk/binary_cache.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/host.hpp"
@@ -128,6 +129,17 @@ std::vector<Built> build_programs(crucible_device& device, const std::vector<sdk
     sdk::for_each_batch(batches.size() - 1, [&](std::size_t i) { compile_and_load(i + 1, false); });
     return all;
   }
+}
+
+std::unique_ptr<MatrixProducts> make_matrix_products(crucible_device& device) {
+  const auto unit = options().get_bool("matrix_units") ? sdk::matrix_unit_of_nvidia(device.facts.capability) : sdk::MatrixUnit::kNone;
+  const auto build = [&device](const sdk::KernelBatch& batch) {
+    MatrixKernel kernel{.module = std::move(build_programs(device, {batch}).front().module)};
+    device.check(device.cuda->cuModuleGetFunction(&kernel.function, kernel.module.get(), batch.names.front().c_str()),
+                 "cuModuleGetFunction of " + batch.names.front());
+    return kernel;
+  };
+  return std::make_unique<MatrixProducts>(unit, sdk::dialect_cuda(), device.facts.multiprocessors, build);
 }
 
 }  // namespace crucible_nvidia

@@ -39,6 +39,11 @@ inline PluginUnderTest emulated_nvidia(const Options& more = {}) {
   return plugin;
 }
 
+inline PluginUnderTest without_library(PluginUnderTest plugin) {
+  plugin.options["blas"] = "none";
+  return plugin;
+}
+
 /// One of device.properties.
 inline std::string property(const std::shared_ptr<Device>& device, const std::string& key) {
   for (const auto& [name, value] : take(device->properties())) {

@@ -170,6 +170,9 @@ constexpr Dialect kC = {
     .inf_f32 = "__builtin_inff()",
     .inf_f64 = "__builtin_inf()",
     .wide_suffix = "ll",
+    .thread = "",
+    .shared = "",
+    .meet = "",
 };
 
 constexpr Dialect kCuda = {
@@ -245,6 +248,9 @@ constexpr Dialect kOpenCl = {
     .inf_f64 = "as_double(0x7ff0000000000000ul)",
     .wide_suffix = "l",
     .f16_is_bits = true,
+    .thread = "",
+    .shared = "",
+    .meet = "",
 };
 
 }  // namespace

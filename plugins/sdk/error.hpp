@@ -4,8 +4,10 @@
 
 #include <exception>
 #include <new>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -49,6 +51,18 @@ crucible_status guard(Body&& body) noexcept {
     return make_status(CRUCIBLE_E_INTERNAL, error.what());
   } catch (...) {
     return make_status(CRUCIBLE_E_INTERNAL, "an unknown exception reached the edge of the plugin");
+  }
+}
+
+/// What `ask` gives, or nothing where it throws UNSUPPORTED, and the reason in `refusal`. Errors: all others of `ask`.
+template <class Ask>
+std::optional<std::invoke_result_t<Ask>> if_supported(std::string& refusal, Ask&& ask) {
+  try {
+    return ask();
+  } catch (const Failure& failure) {
+    if (failure.code() != CRUCIBLE_E_UNSUPPORTED) throw;
+    refusal = failure.what();
+    return std::nullopt;
   }
 }
 

@@ -113,6 +113,41 @@ class Emulated(e2e_test.Folder):
                 done = crucible("replay", trace, *strict, env={**self.environment, "CRUCIBLE_EMU_FAULTS": "fail@launch(conv*); fail@init(miopen*); fail@init(cudnn*)"})
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
+    def test_products_by_matrix_units_are_verified(self):
+        """bf16 on devices that have them: and it was those, because a fault of theirs shows. Strict replays never use them."""
+        devices = {name: options for name, options in self.devices.items() if name.split()[0] in ("nvidia", "amd")}
+        if not devices:
+            self.skipTest("this build has no emulated driver of NVIDIA's or AMD's")
+        recorded, trace = self.record("""
+            import torch
+            torch.manual_seed(0)
+            model = torch.nn.Sequential(torch.nn.Linear(40, 100), torch.nn.ReLU(), torch.nn.Linear(100, 24))
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+            for _ in range(5):
+                optimizer.zero_grad()
+                with torch.autocast("cpu", torch.bfloat16):
+                    loss = model(torch.randn(70, 40)).square().mean()
+                loss.backward()
+                optimizer.step()
+        """, "--iterations", 2)
+        self.assertEqual(recorded.returncode, 0, recorded.stderr)
+        fault = {"CRUCIBLE_EMU_FAULTS": "fail@launch(crucible_matrix_bf16*)"}
+        for name, options in devices.items():
+            def replay(*more, options=options, **environment):
+                return crucible("replay", trace, *options, "--fallback", "forbid", "--tune", "off", "--verify", *more, env={**self.environment, **environment})
+
+            with self.subTest(name):
+                done = replay()
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                done = replay(**fault)
+                self.assertNotEqual(done.returncode, 0)
+                for without in (("--numerics", "strict"), ("--set", f"backend.{name.split()[0]}.matrix_units=false")):
+                    done = replay(*without, **fault)
+                    self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        if "nvidia (emulated)" in devices:
+            done = replay(options=devices["nvidia (emulated)"], CRUCIBLE_EMU_RACES="on")
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
     def test_a_profile_by_the_model_of_times_is_the_same_each_time(self):
         name = "nvidia (emulated)"
         if name not in self.devices:

@@ -4,7 +4,6 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <map>
 #include <random>
 
 namespace crucible::backend {
@@ -138,13 +137,30 @@ crucible_library_desc product_of(const crucible_view& a, const crucible_view& b,
   return desc;
 }
 
+namespace {
+
+std::string told(Device& device, const std::string& key) {
+  for (const auto& [name, value] : take(device.properties())) {
+    if (name == key) return value;
+  }
+  return "";
+}
+
+}  // namespace
+
 void DeviceProducts::SetUp() {
   auto opened = try_open(GetParam());
   if (!opened) GTEST_SKIP() << opened.error().message;
   device_ = *opened;
-  std::map<std::string, std::string> told;
-  for (const auto& [key, value] : take(device_->properties())) told[key] = value;
-  if (told["library"].starts_with("none")) GTEST_SKIP() << told["library"];
+  if (const std::string library = told(*device_, "library"); library.starts_with("none")) GTEST_SKIP() << library;
+}
+
+void DeviceMatrixProducts::SetUp() {
+  auto opened = try_open(GetParam());
+  if (!opened) GTEST_SKIP() << opened.error().message;
+  device_ = *opened;
+  if (told(*device_, "matrix_units") == "none") GTEST_SKIP() << device_->info().name << " has no matrix units that kernels are generated for";
+  ASSERT_THAT(told(*device_, "library"), ::testing::StartsWith("none"));
 }
 
 Result<std::uint64_t> DeviceProducts::claim(const crucible_library_desc& desc) {
@@ -257,6 +273,62 @@ TEST_P(DeviceProducts, WhatIsNotTakenIsUnsupportedAndLeavesTheAnswerAlone) {
   const auto refused = claim(product_of(view_of({4, 5}, {10, 2}), matrix(5, 6, false), matrix(4, 6, false)));
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("unit stride"));
+}
+
+TEST_P(DeviceMatrixProducts, EveryTranspositionAndType) {
+  const std::vector<std::array<std::int64_t, 3>> sizes = {{16, 16, 16}, {64, 64, 32}, {17, 70, 33}, {129, 40, 100}};
+  for (const std::uint32_t dtype : {kF16, kBF16}) {
+    for (const auto& [m, n, k] : sizes) {
+      for (int swapped = 0; swapped < 8; ++swapped) {
+        SCOPED_TRACE(::testing::Message() << "type " << dtype << ", " << m << "x" << n << "x" << k << " " << swapped);
+        check(product_of(matrix(m, k, swapped & 1, dtype), matrix(k, n, swapped & 2, dtype), matrix(m, n, swapped & 4, dtype), 0.5));
+      }
+    }
+  }
+}
+
+/// Places that no access of 16 bytes fits, by the buffers and by the views; and rows of which only the whole ones are in the result.
+TEST_P(DeviceMatrixProducts, PlacesPitchesAndAlpha) {
+  const auto view = [](std::int64_t rows, std::int64_t columns, std::int64_t row, std::int64_t column, std::int64_t offset) {
+    return view_of({rows, columns}, {row, column}, offset, kBF16);
+  };
+  for (const std::size_t shift : {0u, 1u, 4u}) {
+    SCOPED_TRACE(shift);
+    check(product_of(view(20, 48, 48, 1, 0), view(48, 24, 24, 1, 0), view(20, 24, 24, 1, 0)), shift);
+    check(product_of(view(20, 44, 51, 1, 3), view(44, 24, 1, 49, 7), view(20, 24, 33, 1, 2), 0.25), shift);
+    check(product_of(view(20, 44, 1, 24, 8), view(44, 24, 32, 1, 16), view(20, 24, 1, 27, 5), -2), shift);
+  }
+}
+
+TEST_P(DeviceMatrixProducts, BatchesOfAnyLayout) {
+  const auto view = [](std::vector<std::int64_t> sizes, std::vector<std::int64_t> strides) { return view_of(std::move(sizes), std::move(strides), 0, kF16); };
+  check(product_of(view({3, 20, 24}, {480, 24, 1}), view({3, 24, 16}, {384, 16, 1}), view({3, 20, 16}, {320, 16, 1})));
+  // Heads: [batch, head, token, width] views of a [batch, token, head, width] buffer, keys transposed.
+  check(product_of(view({2, 3, 24, 16}, {1152, 16, 48, 1}), view({2, 3, 16, 24}, {1152, 16, 1, 48}), view({2, 3, 24, 24}, {1728, 576, 24, 1}), 0.25));
+  check(product_of(view({3, 20, 24}, {0, 24, 1}), view({3, 24, 16}, {384, 16, 1}), view({3, 20, 16}, {320, 16, 1})));
+}
+
+/// More tiles of 128 than two for each multiprocessor, and sums over several turns.
+TEST_P(DeviceMatrixProducts, LargeTiles) {
+  for (int swapped = 0; swapped < 2; ++swapped) {
+    const auto side = [&](std::int64_t batch, std::int64_t rows, std::int64_t columns) {
+      return swapped ? view_of({batch, rows, columns}, {rows * columns, 1, rows}, 0, kBF16) : view_of({batch, rows, columns}, {rows * columns, columns, 1}, 0, kBF16);
+    };
+    check(product_of(side(140, 130, 40), side(140, 40, 72), side(140, 130, 72)));
+  }
+}
+
+TEST_P(DeviceMatrixProducts, WhatTheUnitsDoNotTakeIsUnsupportedWithBothReasons) {
+  const auto refused = [&](std::int64_t m, std::int64_t n, std::int64_t k, std::uint32_t dtype) {
+    const auto answer = claim(product_of(matrix(m, k, false, dtype), matrix(k, n, false, dtype), matrix(m, n, false, dtype)));
+    return answer ? "taken" : answer.error().message;
+  };
+  EXPECT_THAT(refused(64, 64, 64, kF32), ::testing::AllOf(HasSubstr("there is no library of products"), HasSubstr("for f16 and bf16 alone")));
+  EXPECT_THAT(refused(64, 64, 64, kF64), HasSubstr("for f16 and bf16 alone"));
+  for (const auto& [m, n, k] : std::vector<std::array<std::int64_t, 3>>{{15, 64, 64}, {64, 15, 64}, {64, 64, 15}}) {
+    EXPECT_THAT(refused(m, n, k, kBF16), HasSubstr("fewer than 16 rows, columns or steps"));
+  }
+  EXPECT_EQ(refused(16, 16, 16, kBF16), "taken");
 }
 
 TEST_P(DeviceProducts, AnOperandThatIsNotInItsBufferIsRefused) {

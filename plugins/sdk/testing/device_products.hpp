@@ -18,6 +18,12 @@ class DeviceProducts : public ::testing::TestWithParam<PluginUnderTest> {
   std::shared_ptr<Device> device_;
 };
 
+/// A plugin without a library of products whose device has matrix units that kernels are generated for.
+class DeviceMatrixProducts : public DeviceProducts {
+ protected:
+  void SetUp() override;
+};
+
 /// dtype is DType's number.
 crucible_view view_of(std::vector<std::int64_t> sizes, std::vector<std::int64_t> strides, std::int64_t offset = 0, std::uint32_t dtype = 8);
 crucible_library_desc product_of(const crucible_view& a, const crucible_view& b, const crucible_view& c, double alpha = 1);
