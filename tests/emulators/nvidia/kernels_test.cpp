@@ -411,9 +411,9 @@ TEST_F(CudaTexts, AsynchronousCopiesToSharedMemory) {
 TEST_F(CudaTexts, WhatTheEmulatorLacksIsNamed) {
   const std::pair<const char*, const char*> texts[] = {
       {R"(extern "C" __global__ void k(int* a) { printf("x %d\n", a[0]); })", "vprintf"},
-      {R"(extern "C" __global__ void k(unsigned* a) { unsigned d, e; asm volatile("mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 {%0,%1},{%2,%3},{%4},{%5,%6};"
-          : "=r"(d), "=r"(e) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(a[4])); a[0] = d; })",
-       "mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16"},
+      {R"(extern "C" __global__ void k(unsigned* a) { unsigned d, e; asm volatile("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0,%1},{%2},{%3},{%4,%5};"
+          : "=r"(d), "=r"(e) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3])); a[0] = d; })",
+       "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32"},
       {R"(extern "C" __global__ void k(void (**f)(int)) { f[0](threadIdx.x); })", "pointer"},
   };
   for (const auto& [text, name] : texts) {

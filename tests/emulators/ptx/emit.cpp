@@ -17,44 +17,6 @@ std::uint64_t round_up(std::uint64_t value, std::uint64_t step) { return (value 
 std::string bits_of(std::string_view type, int line) { return type == "pred" ? "32" : text(8 * size_of_type(type, line)); }
 std::string unsigned_of(std::string_view type, int line) { return "u" + bits_of(type, line); }
 
-/// Special registers as C; null when it is none.
-const char* special_register(const std::string& name) {
-  static const std::map<std::string, const char*> kSpecial = {
-      {"%tid.x", "t->x"},
-      {"%tid.y", "t->y"},
-      {"%tid.z", "t->z"},
-      {"%ntid.x", "b->nx"},
-      {"%ntid.y", "b->ny"},
-      {"%ntid.z", "b->nz"},
-      {"%ctaid.x", "b->bx"},
-      {"%ctaid.y", "b->by"},
-      {"%ctaid.z", "b->bz"},
-      {"%nctaid.x", "b->gx"},
-      {"%nctaid.y", "b->gy"},
-      {"%nctaid.z", "b->gz"},
-      {"%laneid", "(t->linear & 31)"},
-      {"%warpid", "(t->linear >> 5)"},
-      {"%nwarpid", "((b->thread_count + 31) >> 5)"},
-      {"WARP_SZ", "32u"},
-      {"%lanemask_eq", "(1u << (t->linear & 31))"},
-      {"%lanemask_lt", "below(t->linear & 31)"},
-      {"%lanemask_le", "(below(t->linear & 31) | 1u << (t->linear & 31))"},
-      {"%lanemask_gt", "~(below(t->linear & 31) | 1u << (t->linear & 31))"},
-      {"%lanemask_ge", "~below(t->linear & 31)"},
-      {"%smid", "0u"},
-      {"%nsmid", "1u"},
-      {"%gridid", "0ull"},
-      {"%clock", "(u32)clock_now()"},
-      {"%clock_hi", "(u32)(clock_now() >> 32)"},
-      {"%clock64", "clock_now()"},
-      {"%globaltimer", "clock_now()"},
-      {"%dynamic_smem_size", "b->dynamic_shared_bytes"},
-      {"%total_smem_size", "shared_limit"},
-  };
-  const auto found = kSpecial.find(name);
-  return found == kSpecial.end() ? nullptr : found->second;
-}
-
 class Emitter {
  public:
   Emitter(const Function& function, const Symbols& module, std::uint64_t module_shared_bytes, Telling telling)
@@ -271,13 +233,19 @@ class Emitter {
     return tells_of(space) ? "observe(b, t, " + address + ", " + text(bytes) + ", " + std::string(kind) + ")" : address;
   }
 
-  /// What a row of the table does at an address: asynchronous copies read here and write there, all others are atomic.
+  /// What a row of the table does at an address: asynchronous copies read here and write there, ldmatrix reads, all others are atomic.
   static std::string_view row_access(const Instruction& instruction, bool shared) {
     if (instruction.modifiers[0] == "cp") return shared ? "EMU_WRITE" : "EMU_READ";
-    return "EMU_READ | EMU_WRITE | EMU_ATOMIC";
+    return instruction.modifiers[0] == "ldmatrix" ? "EMU_READ" : "EMU_READ | EMU_WRITE | EMU_ATOMIC";
   }
   std::uint64_t row_bytes(const Match& match, const Instruction& instruction) const {
-    return instruction.modifiers[0] == "cp" ? number_bits(instruction.operands[2].text, line_) : size_of_type(match.type, line_);
+    if (instruction.modifiers[0] == "ldmatrix") return 16;
+    if (instruction.modifiers[0] != "cp") return size_of_type(match.type, line_);
+    const bool is_cg = instruction.modifiers[2] == "cg";
+    const std::string& bytes = instruction.operands[2].text;
+    if (bytes != "16" && (is_cg || (bytes != "4" && bytes != "8")))
+      throw Error(line_, opcode_ + " copies " + (is_cg ? "16" : "4, 8 or 16") + " bytes, not " + bytes);
+    return number_bits(bytes, line_);
   }
 
   /// "b->observer->operations[EMU_F32] += 2; " before an instruction that computes with floats; "" before others. Comparisons, conversions,
@@ -285,7 +253,7 @@ class Emitter {
   std::string counted(const Match& match, const Instruction& instruction) const {
     static const std::map<std::string, int, std::less<>> kOperations = {
         {"add", 1}, {"sub", 1}, {"mul", 1}, {"fma", 2}, {"mad", 2}, {"div", 1}, {"rcp", 1}, {"sqrt", 1}, {"rsqrt", 1},
-        {"ex2", 1}, {"lg2", 1}, {"sin", 1}, {"cos", 1}, {"tanh", 1}, {"atom", 1}, {"red", 1}};
+        {"ex2", 1}, {"lg2", 1}, {"sin", 1}, {"cos", 1}, {"tanh", 1}, {"atom", 1}, {"red", 1}, {"mma", 0}};
     static const std::map<std::string, std::pair<const char*, int>, std::less<>> kFormats = {
         {"f64", {"EMU_F64", 1}}, {"f32", {"EMU_F32", 1}}, {"f16", {"EMU_F16", 1}},
         {"bf16", {"EMU_BF16", 1}}, {"f16x2", {"EMU_F16", 2}}, {"bf16x2", {"EMU_BF16", 2}}};
@@ -293,7 +261,9 @@ class Emitter {
     const auto format = kFormats.find(match.type);
     if (!telling_.work || operation == kOperations.end() || format == kFormats.end()) return "";
     const auto& [name, lanes] = format->second;
-    return std::string("b->observer->operations[") + name + "] += " + std::to_string(operation->second * lanes) + "; ";
+    // A lane's part of a product of 16 rows, 8 columns and m16n8kDEPTH.
+    const int each = operation->first == "mma" ? 2 * 16 * 8 / 32 * std::stoi(instruction.modifiers[3].substr(6)) : operation->second;
+    return std::string("b->observer->operations[") + name + "] += " + std::to_string(each * lanes) + "; ";
   }
 
   // ---- texts ----
@@ -308,6 +278,19 @@ class Emitter {
     return found == match.classes.end() ? type : found->second;
   }
 
+  /// A vector's parts, as many as the row says.
+  std::vector<Operand> counted_parts(const Match& match, const Instruction& instruction, std::size_t i) const {
+    std::vector<Operand> parts = parts_of(instruction.operands[i]);
+    const auto wanted = static_cast<std::size_t>(match.operands[i][1] - '0');
+    if (parts.size() == wanted) return parts;
+    throw Error(line_, opcode_ + ": operand " + text(i + 1) + " has " + text(parts.size()) + " registers, not " + text(wanted));
+  }
+  std::string vector_values(const Match& match, const Instruction& instruction, std::size_t i) {
+    std::string values;
+    for (const Operand& part : counted_parts(match, instruction, i)) values += (values.empty() ? "" : ", ") + value(part, operand_type(match, i));
+    return "{" + values + "}";
+  }
+
   /// Fills a row's text in.
   std::string fill(std::string_view row, const Match& match, const Instruction& instruction) {
     std::string filled;
@@ -318,6 +301,10 @@ class Emitter {
         const Operand& result = instruction.operands[0];
         const std::string x = fill(row.substr(i + 4, end - i - 4), match, instruction);
         if (rest[2] == '0') filled += assignment(result, x);
+        if (rest[2] == 'V') {
+          const std::vector<Operand> parts = counted_parts(match, instruction, 0);
+          for (std::size_t k = 0; k < parts.size(); ++k) filled += assignment(parts[k], x + "[" + text(k) + "]");
+        }
         if (rest[2] == 'P' && !result.parts.empty()) filled += assignment(result.parts[0], x);
         i = end + 1;
       } else if (rest.starts_with("$a")) {
@@ -326,6 +313,9 @@ class Emitter {
         const std::string place = address(instruction.operands[static_cast<std::size_t>(rest[2] - '0')], space);
         filled += observed(place, space, row_bytes(match, instruction), row_access(instruction, shared));
         i += shared || global ? 3 : 2;
+      } else if (rest.starts_with("$v")) {
+        filled += vector_values(match, instruction, static_cast<std::size_t>(rest[2] - '0'));
+        i += 2;
       } else if (rest[0] == '$') {
         const auto k = static_cast<std::size_t>(rest[1] - '0');
         filled += match.operands[k] == "t" ? instruction.operands[k].text : value(instruction.operands[k], operand_type(match, k));
@@ -338,7 +328,11 @@ class Emitter {
                      row.size());
         std::string_view name = row.substr(i + 1, end - i - 1);
         i = end - 1;
-        filled += name == "red" || name == "phase" ? reduction(name == "phase") : word(name, row, i, match);
+        if (name == "place") {
+          filled += text(code_.statements.size() + 1);
+        } else {
+          filled += name == "red" || name == "phase" ? reduction(name == "phase") : word(name, row, i, match);
+        }
       } else {
         filled += rest[0];
       }
@@ -396,6 +390,7 @@ class Emitter {
       guard.negated = instruction.guard_negated;
       statement_.guard = value(guard, "pred");
     }
+    code_.keeps |= keeps(instruction);
     const std::string_view row = match.row->text;
     if (row.starts_with('!')) {
       by_name(row.substr(1), match, instruction);
@@ -563,6 +558,11 @@ class Emitter {
 
 FunctionCode emit(const Function& function, const Symbols& module, std::uint64_t module_shared_bytes, Telling telling) {
   return Emitter(function, module, module_shared_bytes, telling).run();
+}
+
+bool keeps(const Instruction& instruction) {
+  const std::string& operation = instruction.modifiers[0];
+  return operation == "mma" || operation == "ldmatrix" || operation == "cp";
 }
 
 std::vector<std::uint64_t> parameter_offsets(const Function& function) {

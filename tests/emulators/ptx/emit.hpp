@@ -41,10 +41,17 @@ struct FunctionCode {
   std::uint64_t local_bytes = 0;
   std::size_t meetings = 0;
   bool calls = false, traps = false, has_atomics = false;
+  bool keeps = false;  // its threads have what matrix.h keeps
 };
 
 /// `module` are the names outside; its shared variables take `module_shared_bytes`. Errors: throws Error. Threads: any.
 FunctionCode emit(const Function& function, const Symbols& module, std::uint64_t module_shared_bytes, Telling telling);
+
+/// Whether an instruction needs matrix.h: matrices and asynchronous copies.
+bool keeps(const Instruction& instruction);
+
+/// A special register as C; null when the name is none.
+const char* special_register(const std::string& name);
 
 /// Where each parameter of a kernel lies; the last element is the size of all. Errors: throws Error.
 std::vector<std::uint64_t> parameter_offsets(const Function& function);

@@ -95,6 +95,8 @@ const std::map<std::string, Words, std::less<>>& classes() {
         {"ALLANY", "and or"},
         {"VOTE", "all any uni"},
         {"RSUM", "add min max"},
+        {"MA", "s8 u8"},
+        {"MB", "s8 u8"},
         {"RINT", "u32 s32"},
     };
     std::map<std::string, Words, std::less<>> made;
@@ -145,11 +147,9 @@ bool fits(const Pattern& pattern, std::size_t part, const Words& modifiers, std:
   if (modifier < modifiers.size()) {
     const std::string& word = modifiers[modifier];
     const bool same = wanted.choices != nullptr ? std::ranges::find(*wanted.choices, word) != wanted.choices->end() : word == wanted.text;
-    if (same) {
-      captures[wanted.text] = word;
-      if (fits(pattern, part + 1, modifiers, modifier + 1, captures)) return true;
-      captures.erase(wanted.text);
-    }
+    const auto [captured, is_first] = captures.try_emplace(wanted.text, word);
+    if (same && captured->second == word && fits(pattern, part + 1, modifiers, modifier + 1, captures)) return true;
+    if (is_first) captures.erase(captured);
   }
   return wanted.optional && fits(pattern, part + 1, modifiers, modifier, captures);
 }

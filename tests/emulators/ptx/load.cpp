@@ -49,7 +49,7 @@ Library::~Library() {
 emulator::KernelCode Library::code(std::size_t index) const {
   const Kernel& kernel = translation_.kernels.at(index);
   emulator::KernelCode code;
-  if (kernel.meetings != 0) {
+  if (kernel.resumable) {
     code.thread = reinterpret_cast<decltype(code.thread)>(dlsym(handle_, ("emu_thread_" + std::to_string(index)).c_str()));
   } else {
     code.block = reinterpret_cast<decltype(code.block)>(dlsym(handle_, ("emu_block_" + std::to_string(index)).c_str()));

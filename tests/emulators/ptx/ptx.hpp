@@ -25,6 +25,7 @@ struct Kernel {
   std::uint32_t shared_bytes = 0, local_bytes = 0;  // shared: the static part
   std::uint32_t registers = 0;                      // that the text declares
   std::uint32_t meetings = 0, save_words = 0;
+  bool resumable = false;  // its threads take turns: they meet, or keep what matrix.h has
   std::uint32_t max_threads = 1024;
   std::array<std::uint64_t, 3> required_block = {0, 0, 0};  // 0: any
 };
@@ -50,7 +51,7 @@ struct Translation {
   std::vector<Global> globals;
 };
 
-/// Functions in the text: emu_thread_N(EmuBlock*, EmuThread*) for kernel N with meetings, emu_block_N for one without.
+/// Functions in the text: emu_thread_N(EmuBlock*, EmuThread*) for kernel N if resumable, else emu_block_N.
 /// Errors: throws Error (syntax.hpp). Threads: any.
 Translation translate(std::string_view ptx, Telling telling = {});
 

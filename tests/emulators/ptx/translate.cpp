@@ -4,13 +4,17 @@
 #include "tests/emulators/ptx/emit.hpp"
 #include "tests/emulators/ptx/ptx.hpp"
 
-extern "C" const char crucible_ptx_kernel_abi[], crucible_ptx_memory[], crucible_ptx_observation[], crucible_ptx_arithmetic[], crucible_ptx_conversion[];
+extern "C" const char crucible_ptx_kernel_abi[], crucible_ptx_memory[], crucible_ptx_observation[], crucible_ptx_arithmetic[], crucible_ptx_conversion[],
+    crucible_ptx_matrix[];
 
 namespace crucible::emulators::ptx {
 namespace {
 
 /// Statements of a function beyond which clang's optimizer takes minutes (23,000 of them, an LSTM's: more than two, and eleven seconds without).
 constexpr std::size_t kMostOptimized = 10'000;
+
+/// 64-bit words that matrix.h keeps for a thread, which checks the number.
+constexpr std::uint32_t kKeptWords = 137;
 
 std::string text(std::uint64_t number) { return std::to_string(number); }
 
@@ -24,6 +28,7 @@ class Translator {
       result_.text += part;
     }
     if (result_.telling.any()) result_.text += crucible_ptx_observation;
+    if (any_keeps()) result_.text += "#define EMU_KEPT_WORDS " + text(kKeptWords) + "\n" + crucible_ptx_matrix;
     declare_variables();
     declare_functions();
     for (std::size_t i = 0; i < module_.functions.size(); ++i) {
@@ -39,6 +44,14 @@ class Translator {
   }
 
  private:
+  bool any_keeps() const {
+    return std::ranges::any_of(module_.functions, [](const Function& function) {
+      return std::ranges::any_of(function.body, [](const Item& item) {
+        return item.kind == Item::Kind::kInstruction && keeps(item.instruction);
+      });
+    });
+  }
+
   void declare_variables() {
     for (const Variable& variable : module_.variables) {
       const std::uint64_t size = size_of_type(variable.type, variable.line), align = std::max(variable.align, size);
@@ -75,7 +88,9 @@ class Translator {
     for (const Function& function : module_.functions) {
       if (function.is_entry || !function.has_body) continue;
       result_.text += head(function) + ";\n";
-      frames_bytes_ += frame_bytes(emit(function, symbols_, shared_bytes_, result_.telling));
+      const FunctionCode code = emit(function, symbols_, shared_bytes_, result_.telling);
+      frames_bytes_ += frame_bytes(code);
+      functions_keep_ |= code.keeps;
     }
   }
 
@@ -141,16 +156,20 @@ class Translator {
     for (const auto& bounds : {function.max_block, function.required_block}) {
       if (bounds[0] != 0) kernel.max_threads = static_cast<std::uint32_t>(std::min<std::uint64_t>(1024, bounds[0] * bounds[1] * bounds[2]));
     }
-    std::string kind = code.meetings == 0 ? "SI" : "";  // one that meets others is looked up by its name
+    const bool keeps = code.keeps || (code.calls && functions_keep_);
+    kernel.resumable = code.meetings != 0 || keeps;
+    kernel.save_words = keeps ? kKeptWords : 0;
+    std::string kind = kernel.resumable ? "" : "SI";  // one that is resumed is looked up by its name
     if (code.statements.size() > kMostOptimized) kind = "__attribute__((optnone, noinline))";
     result_.text +=
         "/* " + function.name + " */\n" + kind + " int emu_thread_" + number +
         "(EmuBlock* b, EmuThread* t) {\n  char* const local = t->local;\n  const u32 shared_static = " + text(kernel.shared_bytes) +
         ", frame = 0, local_limit = " + text(kernel.local_bytes) + ";\n";
     open_body(code);
+    if (keeps) result_.text += "  if (t->pc == 0) keep_nothing(t);\n";
     statements(code, kernel);
     result_.text += "  return EMU_DONE;\n}\n";
-    if (code.meetings == 0) block_loop(code, number);
+    if (!kernel.resumable) block_loop(code, number);
     result_.kernels.push_back(std::move(kernel));
   }
 
@@ -162,6 +181,7 @@ class Translator {
     }
     const std::vector<std::vector<int>> live = live_over_meetings(code);
     std::uint64_t place = 0;
+    const std::uint32_t first = kernel.save_words;
     for (std::size_t i = 0; i < code.statements.size(); ++i) {
       const Statement& statement = code.statements[i];
       if (statement.meeting == nullptr) {
@@ -171,14 +191,14 @@ class Translator {
       const std::string here = text(++place);
       if (!statement.guard.empty()) result_.text += "  if (!(" + statement.guard + ")) goto N" + here + ";\n";
       result_.text += "  { " + statement.before + " }\n  ";
-      for (std::size_t j = 0; j < live[i].size(); ++j) result_.text += "t->save[" + text(j) + "] = r" + std::to_string(live[i][j]) + "; ";
+      for (std::size_t j = 0; j < live[i].size(); ++j) result_.text += "t->save[" + text(first + j) + "] = r" + std::to_string(live[i][j]) + "; ";
       result_.text += "t->pc = " + here + "; return " + statement.meeting + ";\n R" + here + ":;\n  ";
       for (std::size_t j = 0; j < live[i].size(); ++j) {
         const int r = live[i][j];
-        result_.text += "r" + std::to_string(r) + " = (" + code.registers[static_cast<std::size_t>(r)] + ")t->save[" + text(j) + "]; ";
+        result_.text += "r" + std::to_string(r) + " = (" + code.registers[static_cast<std::size_t>(r)] + ")t->save[" + text(first + j) + "]; ";
       }
       result_.text += "\n  { " + statement.after + " }\n N" + here + ":;\n";
-      kernel.save_words = std::max(kernel.save_words, static_cast<std::uint32_t>(live[i].size()));
+      kernel.save_words = std::max(kernel.save_words, first + static_cast<std::uint32_t>(live[i].size()));
     }
   }
 
@@ -203,6 +223,7 @@ class Translator {
   Translation result_;
   Symbols symbols_;
   std::uint64_t shared_bytes_ = 0, frames_bytes_ = 0;
+  bool functions_keep_ = false;
 };
 
 }  // namespace
