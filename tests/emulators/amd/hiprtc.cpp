@@ -27,6 +27,7 @@
 
 extern "C" const char emulator_kernel_abi[];
 extern "C" const char emulator_device_on_cpu[];
+extern "C" const char emulator_matrix_on_cpu[];
 
 using namespace crucible::emulator;
 
@@ -47,6 +48,11 @@ struct Options {
 
 /// Waves of 64 up to gfx9, of 32 after it.
 std::uint32_t wave_of(std::string_view arch) { return arch.starts_with("gfx1") ? 32 : 64; }
+
+/// What clang defines for it: __gfx1100__ and __GFX11__.
+std::vector<std::string> arch_macros(const std::string& arch) {
+  return {"__" + arch + "__", "__GFX" + arch.substr(3, arch.size() - 5) + "__"};
+}
 
 bool is_arch(std::string_view arch) {
   return arch.size() >= 6 && arch.starts_with("gfx") &&
@@ -106,7 +112,7 @@ std::string read_options(int count, const char* const* words, Options& options) 
     options.preprocessor.push_back(word);
   }
   options.preprocessor.push_back("-D__AMDGCN_WAVEFRONT_SIZE=" + std::to_string(options.wave));
-  options.preprocessor.push_back("-D__" + options.arch + "__=1");
+  for (const std::string& macro : arch_macros(options.arch)) options.preprocessor.push_back("-D" + macro + "=1");
   return "";
 }
 
@@ -142,6 +148,15 @@ bool preprocess(const _hiprtcProgram& program, const Options& options, std::stri
   return true;
 }
 
+/// What stands before a translated text.
+std::string prelude(const Translation& translation, const Options& options) {
+  std::string text = "#define EMU_WAVE " + std::to_string(options.wave) + "\n#define EMU_INDICES_OUTSIDE " +
+                     (translation.indices_outside ? "1\n" : "0\n") + emulator_kernel_abi + emulator_device_on_cpu;
+  if (!translation.matrices) return text;
+  for (const std::string& macro : arch_macros(options.arch)) text += "#define " + macro + " 1\n";
+  return text + emulator_matrix_on_cpu;
+}
+
 hiprtcResult compile(_hiprtcProgram& program, const Options& options) {
   std::string text;
   if (!preprocess(program, options, text)) {
@@ -149,9 +164,7 @@ hiprtcResult compile(_hiprtcProgram& program, const Options& options) {
     return HIPRTC_ERROR_COMPILATION;
   }
   const Translation translation = translate(text);
-  SharedObjectText source = {.text = "#define EMU_WAVE " + std::to_string(options.wave) + "\n#define EMU_INDICES_OUTSIDE " +
-                                     (translation.indices_outside ? "1\n" : "0\n") + emulator_kernel_abi +
-                                     emulator_device_on_cpu + translation.text,
+  SharedObjectText source = {.text = prelude(translation, options) + translation.text,
                              .language = "c++",
                              .files = {},
                              .flags = {"-std=c++17", "-O2", "-march=native", "-ffp-contract=fast-honor-pragmas",

@@ -46,7 +46,7 @@ std::string compile_really(const RealCompile& source) {
                                     "-I" + folder.path().string()};
   for (const std::string& word : source.preprocessor) {
     // clang has these itself, by the architecture.
-    if (word.starts_with("-D__HIP") || word.starts_with("-D__AMDGCN") || word.starts_with("-D__gfx")) continue;
+    if (word.starts_with("-D__HIP") || word.starts_with("-D__AMDGCN") || word.starts_with("-D__gfx") || word.starts_with("-D__GFX")) continue;
     words.push_back(word);
   }
   words.insert(words.end(), source.flags.begin(), source.flags.end());

@@ -10,7 +10,12 @@ namespace {
 const std::regex& meeting_words() {
   static const std::regex words(
       R"(\b(__syncthreads\w*|__syncwarp|__shfl\w*|__ballot\w*|__any\w*|__all\w*|__activemask|__builtin_amdgcn_s_barrier|)"
-      R"(__builtin_amdgcn_wave_barrier)\b)");
+      R"(__builtin_amdgcn_wave_barrier|__builtin_amdgcn_(mfma|wmma)_\w+)\b)");
+  return words;
+}
+
+const std::regex& matrix_words() {
+  static const std::regex words(R"(\b__builtin_amdgcn_(mfma|wmma)_)");
   return words;
 }
 
@@ -104,6 +109,7 @@ Translation translate(std::string_view preprocessed) {
   }
   outside += text.substr(from);
   result.text += text.substr(from) + "\n";
+  result.matrices = contains(text, matrix_words());
   result.indices_outside = contains(outside, index_words());
   // A function that meets may be called by any kernel.
   const bool any = contains(outside, meeting_words());

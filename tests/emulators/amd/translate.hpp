@@ -1,5 +1,5 @@
 // HIP text to C++ text for the processor: finds the kernels, gives them their indices as parameters, and says which of
-// them meet (barriers, waves) and so need fibers. No parser: it works on preprocessed text, where macros and comments
+// them meet (barriers, waves, matrices) and so need fibers. No parser: it works on preprocessed text, where macros and comments
 // are gone.
 #pragma once
 
@@ -19,6 +19,7 @@ struct Translation {
   std::string text;  // for the compiler, behind device_on_cpu.hpp, with the entries
   std::vector<TranslatedKernel> kernels;
   bool indices_outside = false;  // functions that are no kernels ask for indices
+  bool matrices = false;         // it needs matrix_on_cpu.hpp
 };
 
 Translation translate(std::string_view preprocessed);

@@ -47,6 +47,13 @@ TEST(EmulatorTranslate, WordsThatLookLikeMeetingsAreNone) {
   EXPECT_FALSE(result.kernels[0].meets);
 }
 
+TEST(EmulatorTranslate, LanesMeetForMatrices) {
+  const Translation result = translate("__global__ void a(float4* p) { *p = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(x, y, *p); }");
+  EXPECT_TRUE(result.kernels[0].meets);
+  EXPECT_TRUE(result.matrices);
+  EXPECT_FALSE(translate("__global__ void a() { __syncthreads(); }").matrices);
+}
+
 TEST(EmulatorTranslate, IndicesOutsideOfKernelsAreSeen) {
   EXPECT_TRUE(translate("__device__ int id() { return threadIdx.x; } __global__ void a() {}").indices_outside);
   EXPECT_TRUE(translate("__device__ int id() { return __builtin_amdgcn_workitem_id_x(); }").indices_outside);

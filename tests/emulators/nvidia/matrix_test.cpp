@@ -6,6 +6,7 @@
 #include <cstring>
 #include <random>
 
+#include "tests/emulators/core/product.hpp"
 #include "tests/emulators/nvidia/testing/cuda_session.hpp"
 
 namespace crucible::emulators::nvidia::testing {
@@ -35,9 +36,9 @@ double value_of(Element type, const std::vector<std::uint32_t>& words, std::size
   };
   switch (type) {
     case Element::kF16:
-      return static_cast<double>(bits_at<_Float16>(words, i));
+      return emulator::read_element(emulator::ElementType::kF16, reinterpret_cast<const char*>(words.data()), static_cast<std::int64_t>(i));
     case Element::kBf16:
-      return as_float(std::uint32_t{bits_at<std::uint16_t>(words, i)} << 16);
+      return emulator::read_element(emulator::ElementType::kBF16, reinterpret_cast<const char*>(words.data()), static_cast<std::int64_t>(i));
     case Element::kTf32:
       return as_float(words[i] & ~0x1fffu);  // the lowest bits are not looked at
     case Element::kF32:

@@ -73,6 +73,14 @@ TEST(PtxObservation, AsynchronousCopiesReadTheOuterSide) {
   EXPECT_EQ(bytes_of("cp.async.ca.shared.global [inner], [%m], 16; cp.async.wait_all;"), 128u * kThreads);
 }
 
+TEST(PtxObservation, AMatrixInstructionCountsALanesPart) {
+  const std::string four = "{%t1,%t2,%t3,%t4}", two = "{%t5,%t6}";
+  EXPECT_EQ(operations_of("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 " + four + "," + four + "," + two + "," + four + ";"), per_thread(0, 128, 0, 0));
+  EXPECT_EQ(operations_of("mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 " + two + "," + two + ",{%t1}," + two + ";"), per_thread(0, 0, 64, 0));
+  EXPECT_EQ(operations_of("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 " + four + "," + four + "," + two + "," + four + ";"), per_thread(0, 0, 0, 0));
+  EXPECT_EQ(bytes_of("ldmatrix.sync.aligned.m8n8.x4.shared.b16 " + four + ", [inner];"), 0u);
+}
+
 TEST(PtxObservation, OperationsByFormat) {
   EXPECT_EQ(operations_of("add.f32 %t1, %t2, %t3; mul.rn.f32 %t1, %t1, %t1; fma.rn.f32 %t1, %t1, %t1, %t2;"), per_thread(0, 4, 0, 0));
   EXPECT_EQ(operations_of("fma.rn.f64 %d1, %d1, %d1, %d2; div.rn.f64 %d1, %d1, %d1;"), per_thread(3, 0, 0, 0));
