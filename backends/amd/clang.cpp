@@ -38,6 +38,7 @@ constexpr std::string_view kPreamble =
     "CRUCIBLE_PLACE(crucible_block_place, CRUCIBLE_BLOCK)\n"
     "CRUCIBLE_PLACE(crucible_block_size, CRUCIBLE_BLOCK_SIZE)\n"
     "CRUCIBLE_PLACE(crucible_grid_size, CRUCIBLE_GRID_SIZE)\n"
+    "#define __launch_bounds__(threads) __attribute__((amdgpu_flat_work_group_size(1, threads)))\n"
     "#define threadIdx (crucible_thread_place())\n"
     "#define blockIdx (crucible_block_place())\n"
     "#define blockDim (crucible_block_size())\n"

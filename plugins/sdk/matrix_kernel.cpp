@@ -13,13 +13,14 @@ namespace {
 /// What one unit's text knows: kernels are otherwise the same.
 struct UnitText {
   std::string_view lanes, columns, elements;  // of a wave; of one instruction's result, and how many of them a lane has
-  std::string_view bounds, meet;              // what tells the compiler of a block's threads; what these meet at
+  std::string_view meet;                      // what a block's threads meet at
+  bool shares_multiprocessor = false;         // registers are kept to what several blocks need
   std::string_view functions;
 };
 
 // Fragments as NVIDIA's manual of PTX has them for m16n8k16, loaded by ldmatrix.
 constexpr UnitText kMma = {
-    "32", "8", "4", "__launch_bounds__(kThreads, 512 / kThreads) ", "__syncthreads()", R"(
+    "32", "8", "4", "__syncthreads()", true, R"(
 struct Left { unsigned r[4]; };
 struct Right { unsigned r[2]; };
 struct Sums { float r[4]; };
@@ -41,13 +42,12 @@ CRUCIBLE_FN int row_of(int element, int lane) { return lane / 4 + element / 2 * 
 CRUCIBLE_FN int column_of(int element, int lane) { return lane % 4 * 2 + element % 2; }
 )"};
 
-constexpr std::string_view kAmdBounds = "__attribute__((amdgpu_flat_work_group_size(kThreads, kThreads))) ";
 constexpr std::string_view kAmdMeet =
     "__builtin_amdgcn_fence(__ATOMIC_RELEASE, \"workgroup\"); __builtin_amdgcn_s_barrier(); __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, \"workgroup\")";
 
 // Fragments as AMD's manuals of CDNA have them for 16x16x16: four steps for each lane, a result of four rows.
 constexpr UnitText kMfma = {
-    "64", "16", "4", kAmdBounds, kAmdMeet, R"(
+    "64", "16", "4", kAmdMeet, false, R"(
 #if CRUCIBLE_IS_BF16
 typedef short CrucibleSteps __attribute__((ext_vector_type(4)));
 #define CRUCIBLE_MFMA __builtin_amdgcn_mfma_f32_16x16x16bf16_1k
@@ -70,7 +70,7 @@ CRUCIBLE_FN int column_of(int, int lane) { return lane % 16; }
 
 // Fragments as AMD's manual of RDNA3 has them: both halves of a wave hold the same rows, with all steps, and every other row of the result.
 constexpr UnitText kWmma = {
-    "32", "16", "8", kAmdBounds, kAmdMeet, R"(
+    "32", "16", "8", kAmdMeet, false, R"(
 #if CRUCIBLE_IS_BF16
 typedef short CrucibleSteps __attribute__((ext_vector_type(16)));
 typedef short CrucibleStepsInShared __attribute__((ext_vector_type(16), aligned(16)));
@@ -277,7 +277,9 @@ KernelBatch write_matrix_kernel(const MatrixVariant& variant, MatrixUnit unit, c
   text += words.functions;
   text += kTileText;
   const std::string name = name_of(variant);
-  text += std::string(dialect.kernel) + std::string(words.bounds) + name + std::string(kBody);
+  text += std::string(dialect.kernel) + "__launch_bounds__(" + (variant.has_large_tiles ? "256" : "128");
+  if (words.shares_multiprocessor) text += variant.has_large_tiles ? ", 2" : ", 4";
+  text += ") " + name + std::string(kBody);
   return {{name}, text};
 }
 

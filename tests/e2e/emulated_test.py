@@ -144,9 +144,12 @@ class Emulated(e2e_test.Folder):
                 for without in (("--numerics", "strict"), ("--set", f"backend.{name.split()[0]}.matrix_units=false")):
                     done = replay(*without, **fault)
                     self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        if "nvidia (emulated)" in devices:
-            done = replay(options=devices["nvidia (emulated)"], CRUCIBLE_EMU_RACES="on")
-            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        for name, more in (("nvidia (emulated)", {"CRUCIBLE_EMU_RACES": "on"}), ("amd (emulated)", {"CRUCIBLE_EMU_ARCH": "gfx1100"})):
+            if name in devices:
+                with self.subTest(name, **more):
+                    done = replay(options=devices[name], **more)
+                    self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                    self.assertNotEqual(replay(options=devices[name], **more, **fault).returncode, 0)
 
     def test_a_profile_by_the_model_of_times_is_the_same_each_time(self):
         name = "nvidia (emulated)"
