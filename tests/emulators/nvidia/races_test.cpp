@@ -96,31 +96,27 @@ TEST_F(EmulatedCudaRaces, WarpsThatOnlySyncThemselvesDo) {
   })", "k", {.block_x = 64}, allocate(256)), HasSubstr("race: kernel k"));
 }
 
-/// A copy by each lane into the row of its neighbour, which ldmatrix reads; then another copy over it.
-std::string copies_and_matrices(const std::string& before_reading, const std::string& before_the_next) {
-  return R"(extern "C" __global__ void k(unsigned* p) {
-    __shared__ __align__(16) unsigned s[32][4];
-    unsigned i = threadIdx.x, to = __cvta_generic_to_shared(s[i ^ 1]), row = __cvta_generic_to_shared(s[i]), d[4], sum = 0;
-    for (int n = 0; n < 2; n++) {
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16; cp.async.wait_all;" :: "r"(to), "l"(p + 4 * i) : "memory");
-      )" + before_reading + R"(
-      asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(row) : "memory");
-      sum += d[0] + s[i ^ 2][0];
-      )" + before_the_next + R"(
-    }
-    p[128 + i] = sum;
-  })";
-}
-
-TEST_F(EmulatedCudaRaces, CopiesRaceWithMatricesWhereLanesDoNotMeet) {
-  const auto said = [&](const char* before_reading, const char* before_the_next) {
-    return race_of(copies_and_matrices(before_reading, before_the_next), "k", {.block_x = 32}, upload(std::vector<unsigned>(160)));
+TEST_F(EmulatedCudaRaces, CopiesRaceFromWhereTheyBeginToWhereTheyAreWaitedFor) {
+  // A copy by each lane into the row of its neighbour, which ldmatrix reads; then another copy over it.
+  const auto said = [&](const std::string& before_the_wait, const std::string& behind_it, const std::string& before_the_next) {
+    const std::string text = R"(extern "C" __global__ void k(unsigned* p) {
+      __shared__ __align__(16) unsigned s[32][4];
+      unsigned i = threadIdx.x, to = __cvta_generic_to_shared(s[i ^ 1]), row = __cvta_generic_to_shared(s[i]), d[4], sum = 0;
+      for (int n = 0; n < 2; n++) {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(to), "l"(p + 4 * i) : "memory");
+        )" + before_the_wait + R"( asm volatile("cp.async.wait_all;" ::: "memory"); )" + behind_it + R"(
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(row) : "memory");
+        sum += d[0] + s[i ^ 2][0];
+        )" + before_the_next + R"(
+      }
+      p[128 + i] = sum;
+    })";
+    return race_of(text, "k", {.block_x = 32}, upload(std::vector<unsigned>(160)));
   };
-  EXPECT_EQ(said("__syncwarp();", "__syncwarp();"), "");
-  for (const auto& [before_reading, before_the_next] : {std::pair("", "__syncwarp();"), std::pair("__syncwarp();", "")}) {
-    EXPECT_THAT(said(before_reading, before_the_next), HasSubstr("race: kernel k"));
-    ASSERT_CUDA(cuDevicePrimaryCtxReset(0));
-  }
+  EXPECT_EQ(said("", "__syncwarp();", "__syncwarp();"), "");
+  EXPECT_THAT(said("__syncwarp();", "", "__syncwarp();"), HasSubstr("race: kernel k")) << "with what reads it when it is there";
+  ASSERT_CUDA(cuDevicePrimaryCtxReset(0));
+  EXPECT_THAT(said("__syncwarp();", "__syncwarp();", ""), HasSubstr("race: kernel k")) << "with what still reads when it begins";
 }
 
 }  // namespace

@@ -73,6 +73,16 @@ TEST(PtxObservation, AsynchronousCopiesReadTheOuterSide) {
   EXPECT_EQ(bytes_of("cp.async.ca.shared.global [inner], [%m], 16; cp.async.wait_all;"), 128u * kThreads);
 }
 
+TEST(PtxObservation, AsynchronousCopiesOfAFunctionThatIsCalled) {
+  const std::string function = R"(
+.func copy(.param .b64 from)
+{
+  .reg .b64 %x; .reg .b32 %to; ld.param.b64 %x, [from]; mov.u32 %to, 0; cp.async.ca.shared.global [%to], [%x], 4; cp.async.wait_all; ret;
+})";
+  const std::string call = "{ .param .b64 in; st.param.b64 [in], %m; call copy, (in); }";
+  EXPECT_EQ(work_of(call, function).memory_bytes, 128u * kThreads * kBlocks);
+}
+
 TEST(PtxObservation, AMatrixInstructionCountsALanesPart) {
   const std::string four = "{%t1,%t2,%t3,%t4}", two = "{%t5,%t6}";
   EXPECT_EQ(operations_of("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 " + four + "," + four + "," + two + "," + four + ";"), per_thread(0, 128, 0, 0));
