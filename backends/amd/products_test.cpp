@@ -48,14 +48,15 @@ PluginUnderTest emulated(const Options& more = {}) {
   return plugin;
 }
 
-std::string library_of(const PluginUnderTest& plugin) {
+std::string property_of(const PluginUnderTest& plugin, const std::string& wanted) {
   const auto device = try_open(plugin);
   if (!device) return device.error().message;
   for (const auto& [key, value] : take((*device)->properties())) {
-    if (key == "library") return value;
+    if (key == wanted) return value;
   }
   return "";
 }
+std::string library_of(const PluginUnderTest& plugin) { return property_of(plugin, "library"); }
 
 class AmdProducts : public ::testing::Test {
  protected:
@@ -87,6 +88,30 @@ TEST_F(AmdProducts, TheLibraryIsNamedAndAnAbsentOneIsSaid) {
   PluginUnderTest plugin = emulated();
   plugin.options.erase("rocblas");
   EXPECT_THAT(library_of(plugin), HasSubstr("an emulated device takes only"));
+}
+
+/// "matrix_units" of an emulated device of this architecture and width, in a process of its own.
+void expect_units(const char* architecture, const char* wave, const std::string& units, const Options& more = {}) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        setenv("CRUCIBLE_EMU_ARCH", architecture, 1);
+        setenv("CRUCIBLE_EMU_WAVE", wave, 1);
+        const std::string told = property_of(emulated(more), "matrix_units");
+        std::fprintf(stderr, "told: %s\n", told.c_str());
+        std::_Exit(told != units);
+      },
+      ::testing::ExitedWithCode(0), "told: ")
+      << architecture << " " << wave;
+}
+
+TEST_F(AmdProducts, MatrixUnitsAreThoseOfTheArchitectureForItsWaves) {
+  expect_units("gfx90a", "64", "mfma (f16, bf16)");
+  expect_units("gfx908", "64", "mfma (f16)");
+  expect_units("gfx1100", "32", "wmma (f16, bf16)");
+  expect_units("gfx1100", "64", "none");
+  expect_units("gfx1030", "32", "none");
+  expect_units("gfx90a", "64", "none", {{"matrix_units", "false"}});
 }
 
 TEST_F(AmdProducts, UnlessItIsAskedForThereIsNone) {
