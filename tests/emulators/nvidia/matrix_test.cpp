@@ -321,6 +321,13 @@ TEST_F(EmulatedCudaMatrix, AddressesThatAreNotAlignedFault) {
   cuDevicePrimaryCtxReset(0);
   const std::string copy = R"(asm volatile("cp.async.cg.shared.global [%0], [%1], 16; cp.async.wait_all;" :: "r"(at), "l"(p + 1));)";
   EXPECT_CUDA(CUDA_ERROR_ILLEGAL_ADDRESS, run_text(text + "; " + copy, 32));
+  for (const char* access : {"ld.global.v4.u32 {%0,%0,%0,%0}, [%1];", "ld.global.v2.u32 {%0,%0}, [%1];", "st.global.v4.u32 [%1], {%0,%0,%0,%0};"}) {
+    cuDevicePrimaryCtxReset(0);
+    const std::string body = std::string("asm volatile(\"") + access + "\" : \"+r\"(a) : \"l\"(p + SHIFT) : \"memory\"); p[i] = a;";
+    const auto shifted = [&](const char* by) { return std::string(body).replace(body.find("SHIFT"), 5, by); };
+    EXPECT_CUDA(CUDA_SUCCESS, run_text(shifted("4"), 32)) << access;
+    EXPECT_CUDA(CUDA_ERROR_ILLEGAL_ADDRESS, run_text(shifted("5"), 32)) << access;
+  }
 }
 
 TEST_F(EmulatedCudaMatrix, WhatIsNotThereIsRefusedByName) {

@@ -463,7 +463,9 @@ class Emitter {
   std::string accessed(const Match& match, const Instruction& instruction, const Operand& place, std::uint64_t bytes, std::string kind) {
     const std::string_view space = space_of(instruction);
     if (is_ordered(match)) kind += " | EMU_ATOMIC";
-    return observed(address(place, space), space, bytes, kind);
+    std::string where = address(place, space);
+    if (match.classes.contains("VEC")) where = "aligned(" + where + ", " + text(bytes) + ")";
+    return observed(where, space, bytes, kind);
   }
 
   void load(const Match& match, const Instruction& instruction) {

@@ -52,8 +52,6 @@ SI int never_met(EmuThread* t) {
   t->wait_count = ~0u;
   return EMU_BARRIER;
 }
-/* An address that an instruction wants aligned faults where it is not. */
-SI char* aligned(char* p, u32 bytes) { return (uintptr_t)p & (bytes - 1) ? (char*)(EMU_TAG | ((uintptr_t)p & (bytes - 1))) : p; }
 
 /* ---- ldmatrix: lane i of 8 n gave row i % 8 of matrix i / 8 ---- */
 static __attribute__((noinline, unused)) int ldmatrix(const EmuBlock* b, const EmuThread* t, u32 place, u32 n, int transposed, u32* d) {

@@ -36,6 +36,14 @@ SI char* inside(char* memory, u32 offset, u32 limit) {
   }
   return memory + offset;
 }
+/* What several elements go through at once has to be a multiple of them all, a power of two; other addresses fault. */
+SI char* aligned(char* p, u32 bytes) {
+  if (__builtin_expect((uintptr_t)p & (bytes - 1), 0)) {
+    __asm__ volatile("");
+    return (char*)(EMU_TAG | ((uintptr_t)p & (bytes - 1)));
+  }
+  return p;
+}
 SI u32 is_within(u64 address, char* memory, u32 limit) { return (u64)(at(address) - memory) < limit; }
 SI u64 clock_now(void) {
 #if defined(__x86_64__)
