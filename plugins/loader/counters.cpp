@@ -22,9 +22,10 @@ void take_value(void* user, const crucible_kv* items, std::uint32_t count) {
   }
 }
 
-/// Does not take the status. True for a plugin that has no such entry.
-bool lacks_entry(crucible_status status) {
-  return status != nullptr && status->table != nullptr && (abi::error_functions(status).code(status) & 0xff) == CRUCIBLE_E_UNIMPLEMENTED;
+/// Does not take the status. 0 for success and for an error object without functions.
+std::uint32_t category_of(crucible_status status) {
+  const bool has_code = status != nullptr && status->table != nullptr;
+  return has_code ? static_cast<std::uint32_t>(abi::error_functions(status).code(status)) & 0xff : 0;
 }
 
 }  // namespace
@@ -32,9 +33,10 @@ bool lacks_entry(crucible_status status) {
 Result<KnownCounters> known_counters(const Backend& backend, const std::string& device_id) {
   KnownCounters known;
   crucible_status const status = backend.tables().profile.counters({device_id.data(), device_id.size()}, take_counter, &known.counters);
-  const bool is_lacking = lacks_entry(status);
+  const std::uint32_t category = category_of(status);
   const Result<void> asked = to_result(status, fmt::format("asking for the counters of {}", device_id));
-  if (!asked && !is_lacking) return asked.error();
+  if (category == CRUCIBLE_E_PERMISSION) return KnownCounters{.counters = {}, .why_none = asked.error().message};
+  if (!asked && category != CRUCIBLE_E_UNIMPLEMENTED) return asked.error();
   if (!known.counters.empty()) return known;
   known.why_none = capability_reason(backend, device_id, "profile");
   if (known.why_none.empty()) known.why_none = fmt::format("the plugin {} has none", backend.name());

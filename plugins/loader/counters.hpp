@@ -25,7 +25,7 @@ struct KnownCounters {
   std::vector<Counter> counters;
   std::string why_none;
 };
-/// Opens nothing. Errors: the plugin's, when it fails to say.
+/// Opens nothing. Want of rights is a reason. Errors: the plugin's, when it fails to say.
 Result<KnownCounters> known_counters(const Backend& backend, const std::string& device_id);
 
 /// Counting that goes on until it is destroyed. Keeps its device.
