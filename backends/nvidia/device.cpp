@@ -127,7 +127,8 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
     using sdk::Answer;
     const std::string no_nvml = nvml_refusal();
     std::string library, convolutions, profiler;
-    const bool has_profiler = find_cupti(cuda(), facts, profiler) != nullptr;
+    const Cupti* const cupti = find_cupti(cuda(), facts, profiler);
+    if (cupti != nullptr && !cupti->no_counters.empty()) profiler = cupti->no_counters;
     const bool has_products = find_cublas(cuda(), facts, library) != nullptr, has_convolutions = find_cudnn(facts, convolutions) != nullptr;
     sdk::report(sink, user,
                 {sdk::answer_item("compile.text", Answer::kNo, "the host prints C alone"),
@@ -140,7 +141,7 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
                  sdk::answer_item("library.matmul", has_products ? Answer::kYes : Answer::kNo, library),
                  sdk::answer_item("library.conv2d", has_convolutions ? Answer::kYes : Answer::kNo, convolutions),
                  sdk::answer_item("binary", Answer::kNo, "programs are kept in the plugin's own cache"),
-                 sdk::answer_item("profile", has_profiler ? Answer::kYes : Answer::kNo, profiler),
+                 sdk::answer_item("profile", cupti != nullptr ? Answer::kYes : Answer::kNo, profiler),
                  sdk::answer_item("health", Answer::kYes, no_nvml.empty() ? "NVML" : no_nvml)});
   });
 }

@@ -191,6 +191,11 @@ TEST_F(NvidiaProfile, ListedAreThoseOfTheChip) {
     EXPECT_THAT(capability_reason(device->backend(), "nvidia:0", "profile"), HasSubstr("CUPTI 13."));
   });
   expect_run([] {
+    const KnownCounters known = take(known_counters(open("fail@query(cuptiGetVersion)")->backend(), "nvidia:0"));
+    EXPECT_TRUE(known.counters.empty());
+    EXPECT_THAT(known.why_none, HasSubstr("CUPTI of CUDA 13 or newer is needed for counters"));
+  });
+  expect_run([] {
     setenv("CRUCIBLE_EMU_TIMING", "roofline", 1);
     const auto device = open("");
     Work work(device);

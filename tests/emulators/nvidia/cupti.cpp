@@ -118,7 +118,13 @@ void hear(const Activity* activity) {
   if (all.kinds.contains(kind_of(*activity))) all.heard.push_back({activity->name, *activity});
 }
 
-/// Asks the faults.
+/// True where a rule says that the answer is another one.
+bool fails(const char* function) {
+  static constexpr Action kPossible[] = {Action::kFail};
+  return faults().hit(Site::kQuery, function, kPossible).has_value();
+}
+
+/// Asks the faults whether this may be had.
 CUptiResult ask(const char* function) {
   static constexpr Action kPossible[] = {Action::kDeny, Action::kFail};
   const auto rule = faults().hit(Site::kQuery, function, kPossible);
@@ -230,7 +236,7 @@ CUptiResult step(CUpti_RangeProfiler_Object* object, ProfilerState from, Profile
 
 CUptiResult cuptiGetVersion(std::uint32_t* version) {
   if (version == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
-  *version = ask("cuptiGetVersion") == CUPTI_SUCCESS ? CUPTI_API_VERSION : kOldVersion;
+  *version = fails("cuptiGetVersion") ? kOldVersion : CUPTI_API_VERSION;
   return CUPTI_SUCCESS;
 }
 
@@ -406,7 +412,7 @@ CUptiResult cuptiProfilerHostGetConfigImage(CUpti_Profiler_Host_GetConfigImage_P
 
 CUptiResult cuptiProfilerHostGetNumOfPasses(CUpti_Profiler_Host_GetNumOfPasses_Params* parameters) {
   if (!FITS(CUpti_Profiler_Host_GetNumOfPasses_Params) || parameters->pConfigImage == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
-  parameters->numOfPasses = ask("cuptiProfilerHostGetNumOfPasses") == CUPTI_SUCCESS ? 1 : 2;
+  parameters->numOfPasses = fails("cuptiProfilerHostGetNumOfPasses") ? 2 : 1;
   return CUPTI_SUCCESS;
 }
 
