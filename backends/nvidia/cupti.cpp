@@ -43,9 +43,13 @@ crucible_code category_of(CUptiResult code) {
       return CRUCIBLE_E_OUT_OF_MEMORY;
     case CUPTI_ERROR_HARDWARE_BUSY:
     case CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED:
-      return CRUCIBLE_E_UNAVAILABLE;
     case CUPTI_ERROR_NOT_SUPPORTED:
-      return CRUCIBLE_E_UNSUPPORTED;
+    case CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED:
+    case CUPTI_ERROR_CMP_DEVICE_NOT_SUPPORTED:
+    case CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED:
+    case CUPTI_ERROR_SLI_DEVICE_NOT_SUPPORTED:
+    case CUPTI_ERROR_WSL_DEVICE_NOT_SUPPORTED:
+      return CRUCIBLE_E_UNAVAILABLE;
     default:
       return CRUCIBLE_E_INTERNAL;
   }
@@ -54,8 +58,9 @@ crucible_code category_of(CUptiResult code) {
 std::string advice_for(CUptiResult code) {
   if (code == CUPTI_ERROR_INSUFFICIENT_PRIVILEGES) return kRights;
   if (category_of(code) == CRUCIBLE_E_PERMISSION) return kVirtualRights;
-  if (category_of(code) == CRUCIBLE_E_UNAVAILABLE) return "; another profiler is at work on the device: end it";
-  return "";
+  if (code == CUPTI_ERROR_HARDWARE_BUSY || code == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
+    return "; another profiler is at work on the device: end it";
+  return category_of(code) == CRUCIBLE_E_UNAVAILABLE ? "; CUPTI does not profile this kind of device or machine" : "";
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ struct Cupti {
   /// "CUPTI 13.0.1".
   std::string describe() const;
   /// Throws a Failure "`what`: CUPTI_ERROR_..." unless `code` is success: PERMISSION with what to do about it, OUT_OF_MEMORY, UNAVAILABLE when another
-  /// profiler is at work, UNSUPPORTED for a device that cannot, else INTERNAL.
+  /// profiler is at work and for a device that is not profiled, else INTERNAL.
   void check(CUptiResult code, const std::string& what) const;
 };
 

@@ -19,7 +19,6 @@ using ::testing::ElementsAre;
 using ::testing::Gt;
 using ::testing::HasSubstr;
 
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DevicePlugin);  // those are nvidia_test's
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceProducts);  // nvidia_products_test's
 
 constexpr std::int64_t kItems = 1000;
@@ -66,6 +65,9 @@ class Work {
   std::vector<std::uint64_t> places_;
   std::unique_ptr<Plan> plan_;
 };
+
+// Profiles are by activities here: of plans with slots, copies and ops that do nothing too.
+INSTANTIATE_TEST_SUITE_P(NvidiaTraced, DevicePlugin, ::testing::Values(with_cupti()), ::testing::PrintToStringParamName());
 
 class NvidiaProfile : public ::testing::Test {
  protected:
@@ -231,6 +233,8 @@ TEST_F(NvidiaProfile, WhatCannotBeCountedIsRefusedWithWhatToDo) {
   expect_refused("deny:code=CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES@query(cuptiRangeProfilerEnable)", kThreads, CRUCIBLE_E_PERMISSION,
                  "allowed for it on the machine that it belongs to");
   expect_refused("fail:code=CUPTI_ERROR_HARDWARE_BUSY@query(cuptiRangeProfilerEnable)", kThreads, CRUCIBLE_E_UNAVAILABLE, "another profiler");
+  expect_refused("fail:code=CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED@query(cuptiRangeProfilerEnable)", kThreads, CRUCIBLE_E_UNAVAILABLE,
+                 "CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED (43); CUPTI does not profile this kind of device");
   expect_refused("fail@query(cuptiProfilerHostGetNumOfPasses)", kThreads, CRUCIBLE_E_UNAVAILABLE, "in 2 runs, and a replay is one: ask for fewer");
   expect_refused("fail@query(cuptiGetVersion)", kThreads, CRUCIBLE_E_UNSUPPORTED, "CUPTI of CUDA 13 or newer is needed");
   expect_refused("", kThreads, CRUCIBLE_E_UNSUPPORTED, "none (the option profiler is none; times are those of events", {{"profiler", "none"}});
