@@ -186,16 +186,21 @@ TEST_F(NvidiaProfile, CountersAreThoseOfWhatRan) {
 TEST_F(NvidiaProfile, ListedAreThoseOfTheChip) {
   expect_run([] {
     const auto device = open("");
-    const KnownCounters known = take(known_counters(device->backend(), "nvidia:0"));
+    const KnownCounters known = known_counters(device->backend(), "nvidia:0");
     ASSERT_EQ(known.counters.size(), 3u);
     EXPECT_EQ(known.counters[0].name, "gpu__time_duration.sum");
     EXPECT_EQ(known.counters[0].what, "nanoseconds");
     EXPECT_THAT(capability_reason(device->backend(), "nvidia:0", "profile"), HasSubstr("CUPTI 13."));
   });
   expect_run([] {
-    const KnownCounters known = take(known_counters(open("fail@query(cuptiGetVersion)")->backend(), "nvidia:0"));
+    const KnownCounters known = known_counters(open("fail@query(cuptiGetVersion)")->backend(), "nvidia:0");
     EXPECT_TRUE(known.counters.empty());
     EXPECT_THAT(known.why_none, HasSubstr("CUPTI of CUDA 13 or newer is needed for counters"));
+  });
+  expect_run([] {
+    const KnownCounters known = known_counters(open("fail@query(cuptiProfilerInitialize)")->backend(), "nvidia:0");
+    EXPECT_TRUE(known.counters.empty());
+    EXPECT_THAT(known.why_none, HasSubstr("cuptiProfilerInitialize: CUPTI_ERROR_UNKNOWN (999)"));
   });
   expect_run([] {
     setenv("CRUCIBLE_EMU_TIMING", "roofline", 1);

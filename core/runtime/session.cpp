@@ -227,9 +227,10 @@ Result<Counted> Session::count(std::span<const std::string> names) {
   if (!counting && state_->device->lost() != nullptr) return counting.error();
   if (!counting) return Counted{.values = {}, .refusal = counting.error().message};
   CRUCIBLE_TRY_VOID(state_->replay());
-  Counted counted;
-  CRUCIBLE_TRY(counted.values, counting->read());
-  return counted;
+  Result<std::vector<backend::CounterValue>> values = counting->read();
+  if (!values && state_->device->lost() != nullptr) return values.error();
+  if (!values) return Counted{.values = {}, .refusal = values.error().message};
+  return Counted{.values = *std::move(values), .refusal = ""};
 }
 
 Result<std::vector<std::byte>> Session::state_bytes(const graph::State& state) const { return state_->final_bytes(state); }

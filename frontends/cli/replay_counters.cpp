@@ -20,27 +20,25 @@ std::string name_of(const backend::Device& device) { return fmt::format("{} ({})
 
 bool is_list(const std::vector<std::string>& names) { return names.size() == 1 && names[0] == kList; }
 
-Result<void> print_counters(const backend::Device& device, bool json) {
-  CRUCIBLE_TRY(const backend::KnownCounters known, backend::known_counters(device.backend(), device.info().id));
+void print_counters(const backend::Device& device, bool json) {
+  const backend::KnownCounters known = backend::known_counters(device.backend(), device.info().id);
   if (json) {
     Json document = {{"device", device.info().name}, {"counters", Json::array()}};
     for (const backend::Counter& counter : known.counters) document["counters"].push_back({{"name", counter.name}, {"what", counter.what}});
     if (known.counters.empty()) document["refused"] = known.why_none;
-    print_json(document);
-    return {};
+    return print_json(document);
   }
   if (known.counters.empty()) {
     fmt::print("{} has no counters: {}\n", name_of(device), known.why_none);
-    return {};
+    return;
   }
   std::vector<std::vector<std::string>> rows = {{"counter", "what it counts"}};
   for (const backend::Counter& counter : known.counters) rows.push_back({counter.name, counter.what});
   fmt::print("{}\n{}", name_of(device), format_table(rows));
-  return {};
 }
 
 Result<void> check_counters(const backend::Device& device, const std::vector<std::string>& names) {
-  CRUCIBLE_TRY(const backend::KnownCounters known, backend::known_counters(device.backend(), device.info().id));
+  const backend::KnownCounters known = backend::known_counters(device.backend(), device.info().id);
   if (known.counters.empty()) return {};  // said when they are counted
   std::vector<std::string_view> all;
   for (const backend::Counter& counter : known.counters) all.push_back(counter.name);
@@ -54,9 +52,9 @@ Result<void> check_counters(const backend::Device& device, const std::vector<std
 Result<ReplayCounters> count_replay(runtime::Session& session, const std::vector<std::string>& names) {
   ReplayCounters counters = {.asked = names, .values = {}, .refusal = ""};
   const backend::Device& device = *session.device();
-  CRUCIBLE_TRY(const backend::KnownCounters known, backend::known_counters(device.backend(), device.info().id));
+  backend::KnownCounters known = backend::known_counters(device.backend(), device.info().id);
   if (known.counters.empty()) {
-    counters.refusal = known.why_none;
+    counters.refusal = std::move(known.why_none);
     return counters;
   }
   CRUCIBLE_TRY(runtime::Counted counted, session.count(names));

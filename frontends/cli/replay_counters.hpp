@@ -20,7 +20,7 @@ struct ReplayCounters {
 bool is_list(const std::vector<std::string>& names);
 
 /// What a device has, as a table or as JSON.
-Result<void> print_counters(const backend::Device& device, bool json);
+void print_counters(const backend::Device& device, bool json);
 
 /// Errors: kUsage naming the first that a device with counters has not, and those that it has.
 Result<void> check_counters(const backend::Device& device, const std::vector<std::string>& names);

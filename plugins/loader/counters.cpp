@@ -30,13 +30,12 @@ std::uint32_t category_of(crucible_status status) {
 
 }  // namespace
 
-Result<KnownCounters> known_counters(const Backend& backend, const std::string& device_id) {
+KnownCounters known_counters(const Backend& backend, const std::string& device_id) {
   KnownCounters known;
   crucible_status const status = backend.tables().profile.counters({device_id.data(), device_id.size()}, take_counter, &known.counters);
   const std::uint32_t category = category_of(status);
   const Result<void> asked = to_result(status, fmt::format("asking for the counters of {}", device_id));
-  if (category == CRUCIBLE_E_PERMISSION) return KnownCounters{.counters = {}, .why_none = asked.error().message};
-  if (!asked && category != CRUCIBLE_E_UNIMPLEMENTED) return asked.error();
+  if (!asked && category != CRUCIBLE_E_UNIMPLEMENTED) return {.counters = {}, .why_none = asked.error().message};
   if (!known.counters.empty()) return known;
   known.why_none = capability_reason(backend, device_id, "profile");
   if (known.why_none.empty()) known.why_none = fmt::format("the plugin {} has none", backend.name());

@@ -25,8 +25,8 @@ struct KnownCounters {
   std::vector<Counter> counters;
   std::string why_none;
 };
-/// Opens nothing. Want of rights is a reason. Errors: the plugin's, when it fails to say.
-Result<KnownCounters> known_counters(const Backend& backend, const std::string& device_id);
+/// Opens nothing. An error of the plugin's is a reason, for nothing else needs counters.
+KnownCounters known_counters(const Backend& backend, const std::string& device_id);
 
 /// Counting that goes on until it is destroyed. Keeps its device.
 class Counting {

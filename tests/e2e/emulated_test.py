@@ -192,6 +192,17 @@ class Emulated(e2e_test.Folder):
                 self.assertEqual(len(line), 1, done.stdout)
                 self.assertIn(advice, line[0])
 
+    def test_counters_that_cannot_be_read_end_no_replay(self):
+        for name, more, environment, counter, _, _ in self.counting():
+            rules = {"nvidia (emulated)": ["fail@query(cuptiProfilerInitialize)", "fail@query(cuptiRangeProfilerDecodeData)"], "intel (emulated)": ["missing@query(zetMetricGroupGet)"]}
+            for rule in rules[name]:
+                with self.subTest(name, rule=rule):
+                    done = self.replay([*self.devices[name], *more], "--verify", "--counters", counter, "--json", CRUCIBLE_EMU_FAULTS=rule, **environment)
+                    self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                    counters = json.loads(done.stdout)["counters"]
+                    self.assertEqual(counters["values"], {})
+                    self.assertRegex(counters["refused"], "CUPTI_ERROR_UNKNOWN|ZE_RESULT_ERROR_UNSUPPORTED_FEATURE")
+
     def test_only_nvidias_devices_tell_of_their_kernels(self):
         """The model of times, and races: where kernels cannot be watched the word is refused, not passed over."""
         settings = {"CRUCIBLE_EMU_TIMING": "roofline", "CRUCIBLE_EMU_RACES": "on"}

@@ -332,7 +332,9 @@ CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext, std::uint32_t, std::siz
 }
 
 CUptiResult cuptiProfilerInitialize(CUpti_Profiler_Initialize_Params* parameters) {
-  return FITS(CUpti_Profiler_Initialize_Params) ? listen() : CUPTI_ERROR_INVALID_PARAMETER;
+  if (!FITS(CUpti_Profiler_Initialize_Params)) return CUPTI_ERROR_INVALID_PARAMETER;
+  if (const CUptiResult denied = ask("cuptiProfilerInitialize")) return denied;
+  return listen();
 }
 
 CUptiResult cuptiDeviceGetChipName(CUpti_Device_GetChipName_Params* parameters) {
@@ -519,6 +521,7 @@ CUptiResult cuptiRangeProfilerStop(CUpti_RangeProfiler_Stop_Params* parameters) 
 
 CUptiResult cuptiRangeProfilerDecodeData(CUpti_RangeProfiler_DecodeData_Params* parameters) {
   if (!FITS(CUpti_RangeProfiler_DecodeData_Params)) return CUPTI_ERROR_INVALID_PARAMETER;
+  if (const CUptiResult denied = ask("cuptiRangeProfilerDecodeData")) return denied;
   const std::lock_guard lock(library().mutex);
   CUpti_RangeProfiler_Object* const profiler = parameters->pRangeProfilerObject;
   if (const CUptiResult code = step(profiler, ProfilerState::kStopped, ProfilerState::kEnabled)) return code;
