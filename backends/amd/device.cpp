@@ -120,7 +120,7 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
                  sdk::answer_item("library.matmul", has_products ? Answer::kYes : Answer::kNo, library),
                  sdk::answer_item("library.conv2d", has_convolutions ? Answer::kYes : Answer::kNo, convolutions),
                  sdk::answer_item("binary", Answer::kNo, "programs are kept in the plugin's own cache"),
-                 sdk::answer_item("profile", Answer::kNo, "time per op by plan.profile; no counters"),
+                 sdk::answer_item("profile", Answer::kNo, "time per op by plan.profile; no counters: they would be those of AMD's package rocprofiler-sdk, which this plugin does not call"),
                  sdk::answer_item("health", Answer::kYes, no_smi.empty() ? smi()->name() : no_smi)});
   });
 }

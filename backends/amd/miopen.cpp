@@ -14,7 +14,7 @@ namespace {
 
 sdk::LibrarySearch search() {
   return {.title = "MIOpen",
-          .calls = "convolutions",
+          .otherwise = "convolutions are generated and slower",
           .choice = "dnn",
           .option = "miopen",
           .advice = "install AMD's package miopen-hip, or name a library with the option miopen",

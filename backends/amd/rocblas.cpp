@@ -15,7 +15,7 @@ namespace {
 
 sdk::LibrarySearch search() {
   return {.title = "rocBLAS",
-          .calls = "products",
+          .otherwise = "products are generated and slower",
           .choice = "blas",
           .option = "rocblas",
           .advice = "install AMD's package rocblas (Debian's librocblas0), or name a library with the option rocblas",

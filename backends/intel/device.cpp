@@ -111,6 +111,13 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
     sdk::require(sink != nullptr, "device.capabilities: no function to report to");
     const DeviceFacts facts = find_device(level_zero(), device_id);
     const std::string no_sysman = sysman_refusal();
+    const bool has_clock = level_zero().zeDeviceGetGlobalTimestamps != nullptr;
+    std::string counters;
+    try {
+      if (!list_metrics(level_zero(), facts.device, counters).empty()) counters = "the device's clock and its metrics";
+    } catch (const sdk::Failure& failure) {  // the device can do all the rest
+      counters = failure.what();
+    }
     using sdk::Answer;
     sdk::report(sink, user,
                 {sdk::answer_item("compile.text", Answer::kNo, "there is no compiler of texts"),
@@ -123,7 +130,7 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
                  sdk::answer_item("library.matmul", Answer::kNo, "no library is called"),
                  sdk::answer_item("library.conv2d", Answer::kNo, "no library is called"),
                  sdk::answer_item("binary", Answer::kNo, "modules are kept in the plugin's own cache"),
-                 sdk::answer_item("profile", Answer::kNo, "time per op by plan.profile; no counters"),
+                 sdk::answer_item("profile", has_clock ? Answer::kYes : Answer::kNo, counters),
                  sdk::answer_item("health", Answer::kYes, no_sysman.empty() ? "Sysman" : no_sysman)});
   });
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/intel/level_zero.hpp"
+#include "backends/intel/metrics.hpp"
 #include "backends/intel/mutable_list.hpp"
 #include "plugins/abi/crucible_plugin.h"
 #include "plugins/sdk/queue_table.hpp"
@@ -51,9 +52,15 @@ struct crucible_device : crucible::sdk::QueueOwner {
   crucible_intel::OwnedQueue queue;  // closed lists
   crucible_intel::OwnedList now;     // an immediate, synchronous list: copies that are done on return
   crucible::sdk::Watchdog watchdog;
+  crucible::sdk::Counters counters;
 
   std::mutex buffers_mutex;
   std::map<std::uint64_t, crucible_buffer*> buffers;  // by their addresses
 
   std::mutex run_mutex;  // queue, immediate list and kernel objects are for one thread at a time
+  crucible_intel::MetricCounting* metrics = nullptr;  // while counters are counted; it is the Counters'. With the run mutex
+
+  ~crucible_device() {
+    if (counters.is_counting()) counters.end();  // while all of the above lives
+  }
 };

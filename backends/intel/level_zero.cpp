@@ -45,6 +45,7 @@ std::unique_ptr<Functions> load(const std::string& library) {
   }
 #define CRUCIBLE_LEVEL_ZERO_FIND_OPTIONAL(name, ...) functions->name = reinterpret_cast<decltype(functions->name)>(dlsym(handle, #name));
   CRUCIBLE_LEVEL_ZERO_OPTIONAL_FUNCTIONS(CRUCIBLE_LEVEL_ZERO_FIND_OPTIONAL)
+  CRUCIBLE_METRIC_FUNCTIONS(CRUCIBLE_LEVEL_ZERO_FIND_OPTIONAL)
 #undef CRUCIBLE_LEVEL_ZERO_FIND_OPTIONAL
   const ze::Result code = functions->zeInit(0);
   if (code == ze::Result::kSuccess) return functions;

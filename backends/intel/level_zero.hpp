@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backends/intel/level_zero_types.hpp"
+#include "backends/intel/metric_types.hpp"
 
 namespace crucible_intel {
 namespace ze {
@@ -17,6 +18,7 @@ struct Functions {
 #define CRUCIBLE_LEVEL_ZERO_MEMBER(name, ...) Result (*name)(__VA_ARGS__) = nullptr;
   CRUCIBLE_LEVEL_ZERO_FUNCTIONS(CRUCIBLE_LEVEL_ZERO_MEMBER)
   CRUCIBLE_LEVEL_ZERO_OPTIONAL_FUNCTIONS(CRUCIBLE_LEVEL_ZERO_MEMBER)  // null: not there
+  CRUCIBLE_METRIC_FUNCTIONS(CRUCIBLE_LEVEL_ZERO_MEMBER)               // the same
 #undef CRUCIBLE_LEVEL_ZERO_MEMBER
 };
 
@@ -66,5 +68,7 @@ using OwnedLog = Owned<ze::BuildLog, &Functions::zeModuleBuildLogDestroy>;
 using OwnedKernel = Owned<ze::Kernel, &Functions::zeKernelDestroy>;
 using OwnedEventPool = Owned<ze::EventPool, &Functions::zeEventPoolDestroy>;
 using OwnedEvent = Owned<ze::Event, &Functions::zeEventDestroy>;
+using OwnedMetricQueryPool = Owned<ze::MetricQueryPool, &Functions::zetMetricQueryPoolDestroy>;
+using OwnedMetricQuery = Owned<ze::MetricQuery, &Functions::zetMetricQueryDestroy>;
 
 }  // namespace crucible_intel

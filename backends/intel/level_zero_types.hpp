@@ -250,6 +250,7 @@ struct MutableArgumentDesc {
 #define CRUCIBLE_LEVEL_ZERO_OPTIONAL_FUNCTIONS(X)                               \
   X(zeDriverGetExtensionFunctionAddress, Driver, const char*, void**)           \
   X(zelLoaderTranslateHandle, std::uint32_t, void*, void**)                     \
+  X(zeDeviceGetGlobalTimestamps, Device, std::uint64_t*, std::uint64_t*)        \
   X(zeCommandListGetNextCommandIdExp, List, const MutableCommandIdDesc*, std::uint64_t*) \
   X(zeCommandListUpdateMutableCommandsExp, List, const MutableCommandsDesc*)
 

@@ -132,11 +132,12 @@ void append_op(const Functions& ze, ze::List list, const PlanOp& op, ze::Event e
 
 bool is_patched(const crucible_plan& plan) { return plan.device->mutable_lists.usable() && !plan.slot_uses.empty(); }
 
-/// The caller holds the device's run mutex. `events`: one per op, or none. Where slots are patched, the ops get their numbers in the list.
-OwnedList record(crucible_plan& plan, const std::vector<OwnedEvent>& events) {
+/// The caller holds the device's run mutex. `events`: one per op, or none. `metrics`: counts all of it, or null. Where slots are patched, the ops get
+/// their numbers in the list.
+OwnedList record(crucible_plan& plan, const std::vector<OwnedEvent>& events, MetricCounting* metrics = nullptr) {
   const crucible_device& device = *plan.device;
   const Functions& ze = *device.ze;
-  const bool is_mutable = events.empty() && is_patched(plan);
+  const bool is_mutable = events.empty() && metrics == nullptr && is_patched(plan);
   const ze::MutableListDesc mutable_description;
   ze::ListDesc description;
   description.ordinal = device.facts.queue_group;
@@ -144,6 +145,7 @@ OwnedList record(crucible_plan& plan, const std::vector<OwnedEvent>& events) {
   ze::List made = nullptr;
   check(ze.zeCommandListCreate(device.context.get(), device.facts.device, &description, &made), "plan: zeCommandListCreate");
   OwnedList list(ze, made);
+  if (metrics != nullptr) metrics->append_begin(made);
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
     if (is_empty(plan.ops[i])) continue;
     if (is_mutable && plan.ops[i].has_slots) plan.ops[i].command = next_command_id(device.mutable_lists, made);
@@ -151,6 +153,7 @@ OwnedList record(crucible_plan& plan, const std::vector<OwnedEvent>& events) {
     // Commands of a list may overlap; each op may read what the one before wrote.
     check(ze.zeCommandListAppendBarrier(made, nullptr, 0, nullptr), "plan: zeCommandListAppendBarrier");
   }
+  if (metrics != nullptr) metrics->append_end(made);
   check(ze.zeCommandListClose(made), "plan: zeCommandListClose");
   return list;
 }
@@ -287,6 +290,11 @@ void run_plan(crucible_plan& plan) {
   if (plan.ops.empty()) return;
   crucible_device& device = *plan.device;
   const std::lock_guard lock(device.run_mutex);
+  if (device.metrics != nullptr) {
+    const OwnedList counted = record(plan, {}, device.metrics);
+    execute(device, counted.get());
+    return device.metrics->collect();
+  }
   if (plan.list.get() == nullptr) {
     plan.list = record(plan, {});
     ++plan.recorded;

@@ -39,6 +39,8 @@ const void* interface_table(std::uint32_t id) {
       return &kPlanTable;
     case CRUCIBLE_IF_QUEUE:
       return &kQueueTable;
+    case CRUCIBLE_IF_PROFILE:
+      return &kProfileTable;
     case CRUCIBLE_IF_HEALTH:
       return &kHealthTable;
     default:

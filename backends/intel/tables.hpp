@@ -10,6 +10,7 @@ extern const crucible_if_memory kMemoryTable;
 extern const crucible_if_compile kCompileTable;
 extern const crucible_if_plan kPlanTable;
 extern const crucible_if_queue kQueueTable;
+extern const crucible_if_profile kProfileTable;
 extern const crucible_if_health kHealthTable;
 
 }  // namespace crucible_intel

@@ -17,7 +17,7 @@ constexpr int kMajors[] = {13, 12, 11};
 /// By name none that is newer than the driver; a folder of the user's may have any.
 sdk::LibrarySearch search(const Cuda& cuda) {
   sdk::LibrarySearch search = {.title = "cuBLASLt",
-                               .calls = "products",
+                               .otherwise = "products are generated and slower",
                                .choice = "blas",
                                .option = "cublaslt",
                                .advice = "install NVIDIA's toolkit, or PyPI's package nvidia-cublas (of the driver's major version) and name "

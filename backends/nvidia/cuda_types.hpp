@@ -52,6 +52,7 @@ inline constexpr int CU_JIT_ERROR_LOG_BUFFER = 5, CU_JIT_ERROR_LOG_BUFFER_SIZE_B
 inline constexpr unsigned CU_MEMORYTYPE_DEVICE = 2;
 inline constexpr unsigned CU_STREAM_NON_BLOCKING = 1;
 inline constexpr int CU_STREAM_CAPTURE_MODE_RELAXED = 2;
+inline constexpr int CU_GRAPH_NODE_TYPE_KERNEL = 0, CU_GRAPH_NODE_TYPE_MEMCPY = 1, CU_GRAPH_NODE_TYPE_MEMSET = 2;
 
 /// The first struct of that name and what version 12 put behind it: a driver of any version reads as much as it knows.
 struct CUDA_KERNEL_NODE_PARAMS {
@@ -184,6 +185,8 @@ struct CUmemPoolProps {
      CUcontext context))                                                                                                            \
   X(cuGraphAddChildGraphNode, 10000,                                                                                                \
     (CUgraphNode * node, CUgraph graph, const CUgraphNode* after, std::size_t count, CUgraph child))                                \
+  X(cuGraphGetNodes, 10000, (CUgraph graph, CUgraphNode * nodes, std::size_t* count))                                               \
+  X(cuGraphNodeGetType, 10000, (CUgraphNode node, int* type))                                                                       \
   X(cuStreamBeginCapture, 10010, (CUstream stream, int mode))                                                                       \
   X(cuStreamEndCapture, 10000, (CUstream stream, CUgraph * graph))                                                                  \
   X(cuGraphInstantiateWithFlags, 11040, (CUgraphExec * executable, CUgraph graph, unsigned long long flags))                        \

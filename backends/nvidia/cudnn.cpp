@@ -16,7 +16,7 @@ constexpr std::size_t kOldest = 8500;  // the first whose heuristics have the mo
 
 sdk::LibrarySearch search() {
   return {.title = "cuDNN",
-          .calls = "convolutions",
+          .otherwise = "convolutions are generated and slower",
           .choice = "dnn",
           .option = "cudnn",
           .advice = "install NVIDIA's cuDNN, or PyPI's package nvidia-cudnn-cu13 (of the driver's major version) and name its folder, "

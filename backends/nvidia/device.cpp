@@ -64,6 +64,7 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     device->code = options().get_text("code");
     if (options().get_bool("teams")) device->team_lanes = kWarp;
     std::string note;
+    if (options().get_text("profiler") == "cupti") (void)find_cupti(driver, device->facts, note);  // refused here, not at a profile
     if (options().get_text("blas") == "cublaslt") (void)find_cublas(driver, device->facts, note);  // refused here, not at a product
     if (options().get_text("dnn") == "cudnn") (void)find_cudnn(device->facts, note);
     const std::string what = "device.open: cuDevicePrimaryCtxRetain of " + device->facts.id;
@@ -91,7 +92,8 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
   return sdk::guard([&] {
     sdk::require(device != nullptr && sink != nullptr, "device.properties: no device or no function to report to");
     const DeviceFacts& facts = device->facts;
-    std::string compiler, note, library, convolutions;
+    std::string compiler, note, library, convolutions, profiler;
+    (void)find_cupti(*device->cuda, facts, profiler);
     (void)find_cublas(*device->cuda, facts, library);
     if (const std::string refusal = device->products_refusal(); !refusal.empty()) library = "none (" + refusal + ")";
     (void)find_cudnn(facts, convolutions);
@@ -112,7 +114,7 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
                  sdk::number_item("lanes", kWarp), sdk::number_item("register_bytes", kRegisterBytes),
                  sdk::text_item("memory", device->allocator->describe()), sdk::text_item("library", library),
                  sdk::text_item("matrix_units", sdk::name_of(device->matrix_products->unit())),
-                 sdk::text_item("convolutions", convolutions)});
+                 sdk::text_item("convolutions", convolutions), sdk::text_item("profiler", profiler)});
     if (!note.empty()) sdk::report(sink, user, {sdk::text_item("note", note)});
     if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES"))
       sdk::report(sink, user, {sdk::text_item("CUDA_VISIBLE_DEVICES", visible)});
@@ -127,7 +129,9 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
     const DeviceFacts facts = find_device(cuda(), device_id);
     using sdk::Answer;
     const std::string no_nvml = nvml_refusal();
-    std::string library, convolutions;
+    std::string library, convolutions, profiler;
+    const Cupti* const cupti = find_cupti(cuda(), facts, profiler);
+    if (cupti != nullptr && !cupti->no_counters.empty()) profiler = cupti->no_counters;
     const bool has_products = find_cublas(cuda(), facts, library) != nullptr, has_convolutions = find_cudnn(facts, convolutions) != nullptr;
     sdk::report(sink, user,
                 {sdk::answer_item("compile.text", Answer::kNo, "the host prints C alone"),
@@ -140,7 +144,7 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
                  sdk::answer_item("library.matmul", has_products ? Answer::kYes : Answer::kNo, library),
                  sdk::answer_item("library.conv2d", has_convolutions ? Answer::kYes : Answer::kNo, convolutions),
                  sdk::answer_item("binary", Answer::kNo, "programs are kept in the plugin's own cache"),
-                 sdk::answer_item("profile", Answer::kNo, "time per op by plan.profile; no counters"),
+                 sdk::answer_item("profile", cupti != nullptr ? Answer::kYes : Answer::kNo, profiler),
                  sdk::answer_item("health", Answer::kYes, no_nvml.empty() ? "NVML" : no_nvml)});
   });
 }
@@ -261,6 +265,7 @@ void crucible_device::synchronize(crucible_nvidia::CUstream stream, std::string_
 }
 
 crucible_device::~crucible_device() {
+  if (counters.is_counting()) counters.end();
   if (context == nullptr) return;
   {
     const crucible_nvidia::Current current(*this, crucible_nvidia::Current::EvenIfLost{});

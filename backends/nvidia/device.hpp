@@ -13,8 +13,10 @@
 #include "backends/nvidia/cublas.hpp"
 #include "backends/nvidia/cuda.hpp"
 #include "backends/nvidia/cudnn.hpp"
+#include "backends/nvidia/cupti.hpp"
 #include "plugins/abi/crucible_plugin.h"
 #include "plugins/sdk/address_map.hpp"
+#include "plugins/sdk/counters.hpp"
 #include "plugins/sdk/matrix_product.hpp"
 #include "plugins/sdk/queue_table.hpp"
 #include "plugins/sdk/started.hpp"
@@ -63,7 +65,9 @@ struct crucible_device : crucible::sdk::QueueOwner {
   std::unique_ptr<crucible_nvidia::MatrixProducts> matrix_products;  // products that the library does not take
   crucible::sdk::AddressMap addresses;
   crucible::sdk::Watchdog watchdog;
-  std::atomic<bool> refuses_cubins = false;  // found out once: every later program is PTX
+  crucible::sdk::Counters counters;
+  std::atomic<bool> refuses_tracing = false;  // found out and said once: every later profile is by events
+  std::atomic<bool> refuses_cubins = false;   // found out once: every later program is PTX
 
   /// Throws as crucible_nvidia::check() does, and remembers a sticky error: from then on Current refuses. Threads: any.
   void check(crucible_nvidia::CUresult code, std::string_view what);

@@ -89,6 +89,22 @@ void enqueue_library_call(crucible_device& device, const sdk::ListedOp& op, CUst
   device.require_convolutions().enqueue(*op.convolution, op.addresses.data(), op.scratch_bytes, stream);
 }
 
+/// Launches, copies and fills in a graph that was captured. What graphs inside of it do is not counted: its profile is then by events.
+std::size_t count_activities(crucible_device& device, CUgraph graph, const std::string& what) {
+  const Cuda& cuda = *device.cuda;
+  std::size_t count = 0;
+  device.check(cuda.cuGraphGetNodes(graph, nullptr, &count), what + "cuGraphGetNodes");
+  std::vector<CUgraphNode> nodes(count);
+  device.check(cuda.cuGraphGetNodes(graph, nodes.data(), &count), what + "cuGraphGetNodes");
+  std::size_t activities = 0;
+  for (CUgraphNode const node : nodes) {
+    int type = 0;
+    device.check(cuda.cuGraphNodeGetType(node, &type), what + "cuGraphNodeGetType");
+    if (type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_MEMCPY || type == CU_GRAPH_NODE_TYPE_MEMSET) ++activities;
+  }
+  return activities;
+}
+
 /// What a library puts on a stream for a call, as a graph. The capture is relaxed: the library may load code while it goes on.
 Graph capture_library_call(crucible_plan& plan, const sdk::ListedOp& op, const std::string& what) {
   crucible_device& device = *plan.device;
@@ -147,9 +163,11 @@ CUgraphNode add_node(crucible_plan& plan, std::size_t index, const CUgraphNode* 
     device.check(cuda.cuGraphAddMemsetNode(&node, graph, after, after_count, &fill, device.context), what + "cuGraphAddMemsetNode");
   } else if (const auto calls = plan.matrix_calls.find(index); calls != plan.matrix_calls.end()) {
     node = add_matrix_nodes(plan, calls->second, what, after, after_count);
+    plan.activities[index] = calls->second.size();
   } else if (op.kind == CRUCIBLE_OP_LIBRARY) {
     const Graph child = capture_library_call(plan, op, what);  // the node has a copy of it
     device.check(cuda.cuGraphAddChildGraphNode(&node, graph, after, after_count, child.get()), what + "cuGraphAddChildGraphNode");
+    plan.activities[index] = count_activities(device, child.get(), what);
   } else {
     std::vector<void*> places = plan.launches[index].places();
     const CUDA_KERNEL_NODE_PARAMS parameters = kernel_parameters(*op.kernel, plan.launches[index].shape, places);
@@ -165,13 +183,16 @@ void make(crucible_plan& plan) {
   make_launches(plan);
   make_matrix_calls(plan);
   plan.nodes.assign(plan.list.ops.size(), nullptr);
+  plan.activities.assign(plan.list.ops.size(), 0);
   if (plan.node_count == 0) return;
   CUgraph graph = nullptr;
   device.check(cuda.cuGraphCreate(&graph, 0), "plan.build: cuGraphCreate");
   plan.graph = Graph(cuda, graph);
   CUgraphNode last = nullptr;
   for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
-    if (plan.list.ops[i].does_something()) plan.nodes[i] = last = add_node(plan, i, &last, last == nullptr ? 0 : 1);
+    if (!plan.list.ops[i].does_something()) continue;
+    plan.activities[i] = 1;
+    plan.nodes[i] = last = add_node(plan, i, &last, last == nullptr ? 0 : 1);
   }
   CUgraphExec executable = nullptr;
   device.check(cuda.cuGraphInstantiateWithFlags(&executable, graph, 0),
@@ -180,12 +201,7 @@ void make(crucible_plan& plan) {
   plan.capture_stream = {};
 }
 
-void patch(crucible_plan& plan, std::size_t index) {
-  std::vector<void*> places = plan.launches[index].places();
-  const CUDA_KERNEL_NODE_PARAMS parameters = kernel_parameters(*plan.list.ops[index].kernel, plan.launches[index].shape, places);
-  plan.device->check(plan.device->cuda->cuGraphExecKernelNodeSetParams(plan.executable.get(), plan.nodes[index], &parameters),
-                     "plan.set_slots: op " + std::to_string(index) + ": cuGraphExecKernelNodeSetParams");
-}
+void patch(crucible_plan& plan, std::size_t index) { set_arguments(plan, plan.executable.get(), index, "plan.set_slots"); }
 
 void enqueue_matrix_calls(crucible_device& device, const std::vector<MatrixProducts::Call>& calls, CUstream stream, const std::string& what) {
   for (const MatrixProducts::Call& call : calls) {
@@ -220,8 +236,8 @@ void enqueue(crucible_plan& plan, std::size_t index, CUstream stream) {
   }
 }
 
-/// By events: one before the first op, and one behind each.
-std::vector<std::uint64_t> times(crucible_plan& plan) {
+/// One before the first op, and one behind each.
+std::vector<std::uint64_t> times_by_events(crucible_plan& plan) {
   crucible_device& device = *plan.device;
   const Cuda& cuda = *device.cuda;
   CUstream const stream = device.stream.get();
@@ -244,6 +260,11 @@ std::vector<std::uint64_t> times(crucible_plan& plan) {
   return result;
 }
 
+std::vector<std::uint64_t> times(crucible_plan& plan) {
+  if (std::optional<std::vector<std::uint64_t>> traced = times_by_activities(plan)) return *std::move(traced);
+  return times_by_events(plan);
+}
+
 void run(crucible_plan& plan) { run_plan(plan, plan.device->stream.get()); }
 
 /// Graph and tables are given back while the context is current.
@@ -264,6 +285,13 @@ void run_plan(crucible_plan& plan, CUstream stream) {
   if (plan.node_count == 0) return;
   device.check(device.cuda->cuGraphLaunch(plan.executable.get(), stream), "plan.replay: cuGraphLaunch");
   device.synchronize(stream, "plan.replay");
+}
+
+void set_arguments(crucible_plan& plan, CUgraphExec executable, std::size_t index, const std::string& what) {
+  std::vector<void*> places = plan.launches[index].places();
+  const CUDA_KERNEL_NODE_PARAMS parameters = kernel_parameters(*plan.list.ops[index].kernel, plan.launches[index].shape, places);
+  plan.device->check(plan.device->cuda->cuGraphExecKernelNodeSetParams(executable, plan.nodes[index], &parameters),
+                     what + ": op " + std::to_string(index) + ": cuGraphExecKernelNodeSetParams");
 }
 
 const crucible_if_plan kPlanTable = sdk::make_plan_table<Functions>();

@@ -219,6 +219,20 @@ Result<std::vector<std::uint64_t>> Session::profile() {
   return state_->profile();
 }
 
+Result<Counted> Session::count(std::span<const std::string> names) {
+  if (state_->interpreted) return Error{ErrorCode::kUsage, "the reference interpreter is no device that counts: name a plugin"};
+  if (state_->program->iterations == 0) return Error{ErrorCode::kUsage, "a program without iterations has nothing to count"};
+  CRUCIBLE_TRY_VOID(state_->load_iteration(state_->next_iteration == 0 ? 0 : state_->next_iteration - 1));
+  Result<backend::Counting> counting = backend::Counting::begin(state_->device, names);
+  if (!counting && state_->device->lost() != nullptr) return counting.error();
+  if (!counting) return Counted{.values = {}, .refusal = counting.error().message};
+  CRUCIBLE_TRY_VOID(state_->replay());
+  Result<std::vector<backend::CounterValue>> values = counting->read();
+  if (!values && state_->device->lost() != nullptr) return values.error();
+  if (!values) return Counted{.values = {}, .refusal = values.error().message};
+  return Counted{.values = *std::move(values), .refusal = ""};
+}
+
 Result<std::vector<std::byte>> Session::state_bytes(const graph::State& state) const { return state_->final_bytes(state); }
 const graph::Program& Session::program() const { return *state_->program; }
 const ArrangeReport& Session::arrange_report() const { return state_->arrange_report; }

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "core/runtime/placement.hpp"
 #include "core/trace/trace.hpp"
 #include "plugins/loader/backend.hpp"
+#include "plugins/loader/counters.hpp"
 
 namespace crucible::runtime {
 
@@ -160,6 +162,12 @@ struct Checkpoint {
   std::uint64_t bytes() const;
 };
 
+/// What the device counted during one replay, or why it does not count: want of rights, too many at once.
+struct Counted {
+  std::vector<backend::CounterValue> values;
+  std::string refusal;
+};
+
 struct ArrangeReport;  // arrange.hpp
 
 class Session {
@@ -208,6 +216,10 @@ class Session {
   /// Nanoseconds per step over one more run of the present inputs. The state moves on: reset() afterwards.
   /// Errors: kUsage without iterations, and for the reference interpreter, which has no steps.
   Result<std::vector<std::uint64_t>> profile();
+
+  /// The device's counters of these names over one more run of the present inputs; what runs on a second device is not counted. The state
+  /// moves on: reset() afterwards. Errors: kUsage as of profile(); those of the run.
+  Result<Counted> count(std::span<const std::string> names);
 
   /// A state as the last iteration that ran left it, whole. Errors: those of reading from the device.
   Result<std::vector<std::byte>> state_bytes(const graph::State& state) const;

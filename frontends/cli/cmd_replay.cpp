@@ -37,6 +37,7 @@ struct ReplayOptions {
   std::uint32_t repeat = 0;
   SpreadSwitches sensitivity;
   bool no_fuse = false, verify = false, profile = false, json = false;
+  std::vector<std::string> counters;
   std::string receipt, opaque = "missing", profile_trace, tune = "kept";
   MemorySwitches memory;
 };
@@ -82,6 +83,7 @@ Result<void> write_document(const char* what, const std::string& path, const nlo
 /// Errors: kUsage for a switch that speaks of kernels, where there are none.
 Result<void> check_reference_switches(const ReplayOptions& options) {
   const char* what = options.profile                 ? "--profile"
+                     : !options.counters.empty()     ? "--counters"
                      : options.no_fuse                 ? "--no-fuse"
                      : !options.memory.budget.empty() ? "--memory-budget"
                                                        : nullptr;
@@ -117,6 +119,10 @@ Result<void> profile(const ReplayOptions& options, runtime::Session& session, Re
 Result<void> measure(const ReplayOptions& options, runtime::Session& session, std::uint32_t iterations, Progress& progress, ReplayReport& report) {
   if (options.repeat > 0) report.times_ns.clear();
   for (std::uint32_t round = 0; round < options.repeat; ++round) CRUCIBLE_TRY_VOID(repeat(session, iterations, progress, report.times_ns));
+  if (!options.counters.empty()) {
+    progress.say("counting");
+    CRUCIBLE_TRY(report.counters, count_replay(session, options.counters));
+  }
   if (!options.profile) return {};
   progress.say("profiling");
   return profile(options, session, report);
@@ -196,6 +202,12 @@ Result<int> replay(const ReplayOptions& options) {
   CRUCIBLE_TRY(OpenedDevice opened,
                open_device(options.device, [&] { return workload_of(*program, !options.no_fuse); }, true));
   if (!opened.device) CRUCIBLE_TRY_VOID(check_reference_switches(options));
+  if (is_list(options.counters)) {
+    progress.say("");
+    print_counters(*opened.device, options.json);
+    return 0;
+  }
+  if (!options.counters.empty()) CRUCIBLE_TRY_VOID(check_counters(*opened.device, options.counters));
   return run_on(options, work, program, memory, opened, progress);
 }
 
@@ -237,6 +249,10 @@ void add_replay(Commands& commands) {
   command->add_flag("--profile", options->profile, "Run some more times and show the hottest steps, beside what they take at best by the device profile");
   command->add_option("--profile-trace", options->profile_trace, "Write the profile as a Chrome trace to this file (implies --profile)")
       ->each([options](const std::string&) { options->profile = true; });
+  command
+      ->add_option("--counters", options->counters,
+                   "Run once more and show these counters of the device; list: say which it has, and run nothing")
+      ->delimiter(',');
   command->add_flag("--json", options->json, "One JSON document on standard output");
   command->add_option("--receipt", options->receipt, "Write what ran, on what and how, to this file (JSON)");
   command->callback([&commands, options] { commands.run = [options] { return replay(*options); }; });

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "plugins/loader/capability.hpp"
+
 namespace crucible::cli {
 namespace {
 
@@ -36,13 +38,6 @@ void take_reason(void* user, const crucible_kv* items, std::uint32_t count) {
   }
 }
 
-/// What the plugin's device.capabilities says of health.
-void take_capability(void* user, const crucible_kv* items, std::uint32_t count) {
-  for (std::uint32_t i = 0; i < count; ++i) {
-    if (view(items[i].key) == "health" && items[i].type == CRUCIBLE_V_TRISTATE) *static_cast<std::string*>(user) = view(items[i].s);
-  }
-}
-
 std::uint32_t category(crucible_status status) {
   const bool has_code = status != nullptr && status->table != nullptr && status->table->code != nullptr;
   return has_code ? static_cast<std::uint32_t>(status->table->code(status)) & 0xff : 0;
@@ -54,15 +49,14 @@ hardware::DeviceState state_of(std::uint32_t state) {
 }
 
 /// An answer that is an error: a lost device is a state, a plugin without the table has mostly said why in its capabilities.
-void take_error(const backend::Backend& backend, crucible_str id, crucible_status status, hardware::HealthSample& sample) {
+void take_error(const backend::Backend& backend, const std::string& id, crucible_status status, hardware::HealthSample& sample) {
   const std::uint32_t code = category(status);
   const Result<void> result = backend::to_result(status, "health");  // destroys it
   if (code == CRUCIBLE_E_DEVICE_LOST) return sample.set_state(hardware::DeviceState::kLost, result.error().message);
   std::string reason = result.error().message;
   if (code == CRUCIBLE_E_UNIMPLEMENTED) {
-    std::string told;
-    const bool is_told = backend::to_result(backend.device_table().capabilities(id, take_capability, &told), "capabilities").has_value();
-    reason = is_told && !told.empty() ? told : "the plugin does not measure it";
+    reason = backend::capability_reason(backend, id, "health");
+    if (reason.empty()) reason = "the plugin does not measure it";
   }
   sample.set_text("note", "health is not measured: " + reason);
 }
@@ -74,7 +68,7 @@ hardware::HealthSample sample_health(const backend::Backend& backend, const std:
   const crucible_str id = {device_id.data(), device_id.size()};
   const crucible_if_health& table = backend.tables().health;
   if (crucible_status status = table.sample(id, take_items, &sample)) {
-    take_error(backend, id, status, sample);
+    take_error(backend, device_id, status, sample);
     return sample;
   }
   std::uint32_t state = CRUCIBLE_STATE_OK;
@@ -84,7 +78,7 @@ hardware::HealthSample sample_health(const backend::Backend& backend, const std:
       (void)backend::to_result(status, "health.state");  // destroys it; the sample alone will do
       return sample;
     }
-    take_error(backend, id, status, sample);
+    take_error(backend, device_id, status, sample);
     return sample;
   }
   sample.set_state(state_of(state), reason);

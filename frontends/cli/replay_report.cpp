@@ -230,6 +230,7 @@ Json ReplayReport::to_json() const {
     document["device_profile"] = device_profile ? Json{{"name", device_profile->name}, {"source", device_profile->source}, {"date", device_profile->date}}
                                                 : Json(nullptr);
   }
+  if (!counters.asked.empty()) document["counters"] = counters_json(counters);
   document["receipt"] = receipt_json(*this);
   document["lost"] = document["receipt"]["lost"];
   return document;
@@ -293,6 +294,7 @@ std::string ReplayReport::to_text(bool colour) const {
   for (const std::string& note : notes(*this)) text += fmt::format("note      {}\n", note);
   if (options.poison) text += "poison    dead ranges are overwritten; times are not representative\n";
   text += verification ? verification_text(*verification, colour) : "verified  not asked for (--verify)\n";
+  if (!counters.asked.empty()) text += counters_text(counters, device != nullptr && device->info().emulated);
   if (!profile.empty()) text += profile_text(*this);
   return text;
 }

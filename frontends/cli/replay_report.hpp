@@ -10,6 +10,7 @@
 #include "core/runtime/reroute.hpp"
 #include "core/trace/trace.hpp"
 #include "frontends/cli/next_device.hpp"
+#include "frontends/cli/replay_counters.hpp"
 
 namespace crucible::cli {
 
@@ -30,6 +31,7 @@ struct ReplayReport {
   std::uint32_t profile_runs = 0;            // that `profile` has the medians of
   std::optional<hardware::DeviceProfile> device_profile = {};  // that the predictions go by
   std::vector<hardware::Prediction> predictions = {};          // per step; empty without a device profile
+  ReplayCounters counters = {};
   std::string result_sha256 = {};            // of all losses and of the states at the end, bit by bit; with --verify
   std::vector<runtime::DeviceLoss> losses = {};  // in their order; mostly none
   std::vector<PassedOver> passed_over = {};      // devices that did not take over

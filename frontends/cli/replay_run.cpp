@@ -44,7 +44,7 @@ Error measuring_error(const runtime::Session& session, const Error& error) {
   if (session.lost() == nullptr) return error;
   return {ErrorCode::kUnavailable,
           fmt::format("device {} ({}) was lost while it was measured: {}\nwhat is measured of one device does not go on on another: look after it and run "
-                      "it again, or leave out --repeat, --profile and --sensitivity",
+                      "it again, or leave out --repeat, --profile, --counters and --sensitivity",
                       session.lost()->info().id, session.lost()->info().name, error.message)};
 }
 

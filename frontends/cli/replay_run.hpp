@@ -57,7 +57,7 @@ class ReplayRun {
   std::optional<runtime::ReroutedRun> run_;
 };
 
-/// An error of measuring (--repeat, --profile, --sensitivity): where the device was lost, it says that numbers of one device are not
+/// An error of measuring (--repeat, --profile, --counters, --sensitivity): where the device was lost, it says that numbers of one device are not
 /// measured on another.
 Error measuring_error(const runtime::Session& session, const Error& error);
 

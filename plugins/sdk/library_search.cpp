@@ -36,7 +36,7 @@ std::string told_absence(const LibrarySearch& search, const std::string& wanted,
   if (wanted == search.option)
     throw Failure(CRUCIBLE_E_UNAVAILABLE,
                   "the option " + std::string(search.choice) + " demands " + std::string(search.title) + ": " + reason.what());
-  return std::string("none (") + reason.what() + "; " + std::string(search.calls) + " are generated and slower)";
+  return std::string("none (") + reason.what() + "; " + std::string(search.otherwise) + ")";
 }
 
 }  // namespace crucible::sdk

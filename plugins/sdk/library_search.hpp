@@ -1,4 +1,4 @@
-// How a plugin finds a library that its vendor has for products or convolutions, which it can do without: by the option that names it,
+// How a plugin finds a library that its vendor has for products, convolutions or counters, which it can do without: by the option that names it,
 // else by the names that the vendor gave its versions. What the library's functions are is the plugin's.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace crucible::sdk {
 
 struct LibrarySearch {
   std::string_view title;          // "cuDNN"
-  std::string_view calls;          // what is generated where it is not there: "convolutions"
+  std::string_view otherwise;      // what is done where it is not there: "convolutions are generated and slower"
   std::string_view choice;         // the option that is auto, none or what `option` is called: "dnn"
   std::string_view option;         // the option that names the library or its folder: "cudnn"
   std::string_view advice;         // what to install

@@ -12,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const LibrarySearch kSearch = {.title = "libm", .calls = "cosines", .choice = "trigonometry", .option = "libm", .advice = "install libc6",
+const LibrarySearch kSearch = {.title = "libm", .otherwise = "cosines are generated and slower", .choice = "trigonometry", .option = "libm", .advice = "install libc6",
                                .names = {"libnowhere.so.9", "libm.so.6"}};
 
 std::string words_of(const std::string& wanted, const std::string& named, bool is_emulated) {

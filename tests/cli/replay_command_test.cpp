@@ -192,6 +192,24 @@ TEST_F(ReplayCommand, ProfilesBesideWhatTheDeviceCanDo) {
   EXPECT_EQ(run("replay " + path_ + " --profile --device-profile nowhere.toml").code, 3);
 }
 
+TEST_F(ReplayCommand, ADeviceWithoutCountersSaysSoAndTheReplayGoesOn) {
+  write();
+  const Outcome text = run("replay " + path_ + " --verify --counters cycles,instructions");
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, AllOf(HasSubstr("counters  none: time per op; no counters\n"), HasSubstr("verified  yes")));
+  const auto document = nlohmann::json::parse(run("replay " + path_ + " --counters cycles --json").out);
+  EXPECT_EQ(document["counters"]["refused"], "time per op; no counters");
+  EXPECT_TRUE(document["counters"]["values"].empty());
+  EXPECT_FALSE(nlohmann::json::parse(run("replay " + path_ + " --json").out).contains("counters"));
+  const Outcome list = run("replay " + path_ + " --counters list");
+  EXPECT_EQ(list.code, 0) << list.err;
+  EXPECT_THAT(list.out, AllOf(HasSubstr("cpu:0 ("), HasSubstr(") has no counters: time per op; no counters\n"), Not(HasSubstr("iteration"))));
+  EXPECT_THAT(run("replay " + path_ + " --backend null --counters list").out, HasSubstr("has no counters: "));  // whose plugin lacks the table
+  const Outcome reference = run("replay " + path_ + " --backend reference --counters cycles");
+  EXPECT_EQ(reference.code, 2);
+  EXPECT_THAT(reference.err, HasSubstr("--counters is about the kernels of a device"));
+}
+
 TEST_F(ReplayCommand, WithoutVerifyItSaysSo) {
   write();
   const Outcome outcome = run("replay " + path_ + " --iterations 2 --json");

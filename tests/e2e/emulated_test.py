@@ -188,6 +188,59 @@ class Emulated(e2e_test.Folder):
         for step in products:  # an sm_90: memory in bytes, f32 in operations per nanosecond
             self.assertAlmostEqual(step["time_ns"], 2000 + max(step["bytes"] / 3350, step["flops"] / 67000), delta=3, msg=step)
 
+    def counting(self):
+        """Emulated devices that count: what to add for it, a counter that grows with each launch, the rule that denies it, and what is advised then."""
+        cupti = CRUCIBLE.resolve().parent / "emulators/nvidia/libcupti.so.13"
+        if "nvidia (emulated)" in self.devices and cupti.exists():
+            yield ("nvidia (emulated)", ["--set", f"backend.nvidia.cupti={cupti}"], {}, "smsp__threads_launched.sum",
+                   "deny@query(cupti*)", "NVreg_RestrictProfilingToAdminUsers=0")
+        if "intel (emulated)" in self.devices:
+            yield ("intel (emulated)", [], {"ZET_ENABLE_METRICS": "1"}, "ComputeBasic.WorkItems",
+                   "deny@query(zetContextActivateMetricGroups)", "perf_stream_paranoid=0")
+
+    def test_counters_are_those_of_one_replay(self):
+        for name, more, environment, counter, deny, advice in self.counting():
+            with self.subTest(name):
+                options = [*self.devices[name], *more]
+                listed = self.replay(options, "--counters", "list", **environment)
+                self.assertEqual(listed.returncode, 0, listed.stderr)
+                self.assertIn(counter, listed.stdout)
+                self.assertNotIn("iteration", listed.stdout, "nothing is run")
+                plain = self.replay(options, "--numerics", "strict", "--verify", "--json", **environment)
+                done = self.replay(options, "--numerics", "strict", "--verify", "--profile", "--counters", counter, "--json", **environment)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                document = json.loads(done.stdout)
+                self.assertEqual(document["result_sha256"], json.loads(plain.stdout)["result_sha256"])
+                self.assertIsNone(document["counters"]["refused"])
+                launches = [step for step in document["profile"] if step["kind"] == "generated"]
+                self.assertGreaterEqual(document["counters"]["values"][counter], len(launches), "a thread for each launch at least")
+                text = self.replay(options, "--numerics", "strict", "--counters", counter, **environment).stdout
+                self.assertRegex(text, f"emulated, these are no device's counts\\ncounter +one replay\\n{counter} +{document['counters']['values'][counter]}")
+                wrong = self.replay(options, "--counters", "no_such", **environment)
+                self.assertEqual(wrong.returncode, 2)
+                self.assertRegex(wrong.stderr, f"has no counter 'no_such'; it has .*{counter}")
+
+    def test_a_device_that_may_not_be_counted_on_replays_all_the_same(self):
+        for name, more, environment, counter, deny, advice in self.counting():
+            with self.subTest(name):
+                done = self.replay([*self.devices[name], *more], "--verify", "--profile", "--counters", counter, CRUCIBLE_EMU_FAULTS=deny, **environment)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                self.assertIn("verified  yes", done.stdout)
+                line = [line for line in done.stdout.splitlines() if line.startswith("counters  none: ")]
+                self.assertEqual(len(line), 1, done.stdout)
+                self.assertIn(advice, line[0])
+
+    def test_counters_that_cannot_be_read_end_no_replay(self):
+        for name, more, environment, counter, _, _ in self.counting():
+            rules = {"nvidia (emulated)": ["fail@query(cuptiProfilerInitialize)", "fail@query(cuptiRangeProfilerDecodeData)"], "intel (emulated)": ["missing@query(zetMetricGroupGet)"]}
+            for rule in rules[name]:
+                with self.subTest(name, rule=rule):
+                    done = self.replay([*self.devices[name], *more], "--verify", "--counters", counter, "--json", CRUCIBLE_EMU_FAULTS=rule, **environment)
+                    self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                    counters = json.loads(done.stdout)["counters"]
+                    self.assertEqual(counters["values"], {})
+                    self.assertRegex(counters["refused"], "CUPTI_ERROR_UNKNOWN|ZE_RESULT_ERROR_UNSUPPORTED_FEATURE")
+
     def test_only_nvidias_devices_tell_of_their_kernels(self):
         """The model of times, and races: where kernels cannot be watched the word is refused, not passed over."""
         settings = {"CRUCIBLE_EMU_TIMING": "roofline", "CRUCIBLE_EMU_RACES": "on"}

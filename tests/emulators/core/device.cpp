@@ -7,6 +7,8 @@
 #include <thread>
 #include <utility>
 
+#include "tests/emulators/core/activity.hpp"
+
 namespace crucible::emulator {
 namespace {
 
@@ -139,6 +141,7 @@ void Device::set_rates(const Rates& rates) {
 }
 
 void Device::spend(const Work& work) {
+  ActivityScope::add(work);
   if (rates_) Stream::advance(modelled_ns(*rates_, work));
 }
 

@@ -136,6 +136,12 @@ Result zeDeviceGetCommandQueueGroupProperties(Device, std::uint32_t* count, Queu
 }
 
 /// Every emulated device reaches every other one's memory.
+/// The device's clock is the host's.
+Result zeDeviceGetGlobalTimestamps(Device, std::uint64_t* host, std::uint64_t* device) {
+  *host = *device = crucible::emulator::now_ns();
+  return present_state();
+}
+
 Result zeDeviceCanAccessPeer(Device, Device, std::uint8_t* answer) {
   *answer = 1;
   return Result::kSuccess;

@@ -10,6 +10,8 @@ using namespace crucible_intel::ze;
 // Not the whole of the core's namespace: it has events of its own.
 using crucible::emulator::act;
 using crucible::emulator::Action;
+using crucible::emulator::done_work;
+using crucible::emulator::DoneWork;
 using crucible::emulator::faults;
 using crucible::emulator::Machine;
 using crucible::emulator::machine;
@@ -62,7 +64,7 @@ void copy(void* to, const void* from, std::size_t size) {
 }
 
 /// A kernel with the arguments that it had when the launch was appended.
-void launch(const KernelObject& kernel, GroupCount groups) {
+void launch(Device device, const KernelObject& kernel, GroupCount groups) {
   const auto rule = faults().hit(Site::kLaunch, kernel.name);
   if (rule) act(*rule);
   Machine& cl = *machine();
@@ -77,6 +79,9 @@ void launch(const KernelObject& kernel, GroupCount groups) {
                                            : cl.clSetKernelArg(kernel.kernel, i, kernel.parameters[i].size, &bits);
   }
   const std::size_t local[3] = {kernel.group[0], kernel.group[1], kernel.group[2]};
+  DoneWork& done = done_work(device);
+  done.work_items += std::uint64_t{kernel.group[0]} * kernel.group[1] * kernel.group[2] * groups.x * groups.y * groups.z;
+  ++done.launches;
   const std::size_t global[3] = {local[0] * groups.x, local[1] * groups.y, local[2] * groups.z};
   if (code == CL_SUCCESS) code = cl.clEnqueueNDRangeKernel(cl.queue, kernel.kernel, 3, nullptr, global, local, 0, nullptr, nullptr);
   if (code == CL_SUCCESS) code = cl.clFinish(cl.queue);
@@ -90,21 +95,34 @@ void launch(const KernelObject& kernel, GroupCount groups) {
 
 }  // namespace
 
+namespace crucible::emulator {
+
+DoneWork& done_work(crucible_intel::ze::Device device) {
+  static std::mutex& mutex = *new std::mutex;
+  static auto& all = *new std::map<crucible_intel::ze::Device, DoneWork>;
+  const std::lock_guard lock(mutex);
+  return all[device];
+}
+
+}  // namespace crucible::emulator
+
 extern "C" {
 
-Result zeCommandListCreate(Context, Device, const ListDesc* description, List* list) {
+Result zeCommandListCreate(Context, Device device, const ListDesc* description, List* list) {
   if (description->type != Structure::kListDesc || description->ordinal != 0) return Result::kInvalidArgument;
   const auto* behind = static_cast<const MutableListDesc*>(description->next);
   if (behind != nullptr && behind->type != Structure::kMutableListDesc) return Result::kInvalidArgument;
   *list = new ListObject;
   (*list)->is_mutable = behind != nullptr;
+  (*list)->device = device;
   return present_state();
 }
 
-Result zeCommandListCreateImmediate(Context, Device, const QueueDesc* description, List* list) {
+Result zeCommandListCreateImmediate(Context, Device device, const QueueDesc* description, List* list) {
   if (description->type != Structure::kQueueDesc || description->mode != kSynchronous) return Result::kUnsupportedFeature;
   *list = new ListObject;
   (*list)->is_immediate = true;
+  (*list)->device = device;
   return present_state();
 }
 
@@ -145,7 +163,7 @@ Result zeCommandListAppendLaunchKernel(List list, Kernel kernel, const GroupCoun
     return Result::kInvalidArgument;
   }
   const auto captured = std::make_shared<Launch>(*kernel, *groups);
-  const Result code = append(list, event, count, waits, [captured] { launch(captured->kernel, captured->groups); });
+  const Result code = append(list, event, count, waits, [device = list->device, captured] { launch(device, captured->kernel, captured->groups); });
   if (code == Result::kSuccess && list->next_id != 0) list->launches[std::exchange(list->next_id, 0)] = captured;
   return code;
 }

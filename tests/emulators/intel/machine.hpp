@@ -56,6 +56,13 @@ void wait_for(const std::vector<crucible_intel::ze::Event>& events);
 /// event.cpp
 void signal(crucible_intel::ze::Event event, std::uint64_t start_ns);
 
+/// What a device has launched.
+struct DoneWork {
+  std::atomic<std::uint64_t> work_items = 0, launches = 0;
+};
+/// list.cpp
+DoneWork& done_work(crucible_intel::ze::Device device);
+
 /// What a kernel takes, as its SPIR-V says.
 struct KernelParameter {
   bool is_pointer = false;
@@ -108,6 +115,7 @@ struct ListObject {
   std::shared_ptr<Commands> commands = std::make_shared<Commands>();
   ListState state = ListState::kOpen;
   bool is_immediate = false, is_mutable = false;
+  Device device = nullptr;
   std::map<std::uint64_t, std::shared_ptr<Launch>> launches;  // by their numbers; null: handed out, not appended yet
   std::uint64_t next_id = 0;                                  // handed out for the command that comes next
 };

@@ -40,7 +40,8 @@ Result zeCommandListGetNextCommandIdExp(List list, const MutableCommandIdDesc* d
   if (list->state != ListState::kOpen) return refuse("a command's number is asked for in a closed list");
   if ((description->flags & ~kMutableArguments) != 0) return Result::kUnsupportedFeature;
   if (list->next_id != 0) return refuse("a command's number is asked for twice");
-  *id = list->next_id = list->launches.size() + 1;
+  static std::atomic<std::uint64_t> handed_out = 0;  // over all lists, so that a number of one is refused by another
+  *id = list->next_id = ++handed_out;
   list->launches[*id] = nullptr;
   return Result::kSuccess;
 }

@@ -270,7 +270,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     if (!is_aligned(operands[i], algorithm->data[2 + i])) return CUBLAS_STATUS_INVALID_VALUE;
   }
   if (algorithm->data[1] > workspace_size || (algorithm->data[1] != 0 && !is_aligned(workspace, 256))) return CUBLAS_STATUS_INVALID_VALUE;
-  const auto rule = faults().hit(Site::kLaunch, name_of(as<Desc>(desc), *product));
+  const std::string name = name_of(as<Desc>(desc), *product);
+  const auto rule = faults().hit(Site::kLaunch, name);
   if (rule && rule->action != Action::kFlip && rule->action != Action::kSlow) return CUBLAS_STATUS_EXECUTION_FAILED;
   const bool is_wide = product->type == ElementType::kF64;
   product->alpha = is_wide ? *static_cast<const double*>(alpha) : static_cast<double>(*static_cast<const float*>(alpha));
@@ -286,7 +287,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   CUstream const driver_stream = reinterpret_cast<CUstream>(stream);
   if (driver().is_capturing(driver_stream, &capture) != CUDA_SUCCESS) return CUBLAS_STATUS_EXECUTION_FAILED;
   const bool is_kept = job->is_kept = capture == CU_STREAM_CAPTURE_STATUS_ACTIVE;
-  if (driver().launch(driver_stream, run, job.get()) != CUDA_SUCCESS) return CUBLAS_STATUS_EXECUTION_FAILED;
+  if (driver().launch(driver_stream, name.c_str(), run, job.get()) != CUDA_SUCCESS) return CUBLAS_STATUS_EXECUTION_FAILED;
   if (is_kept) {
     keep(std::move(job));
   } else {

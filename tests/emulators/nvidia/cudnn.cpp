@@ -341,13 +341,14 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     if (address % 16 != 0) return CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER;
     job->scratch = host_address(address);
   }
-  const auto rule = faults().hit(Site::kLaunch, name_of(described->convolution, engine));
+  const std::string name = name_of(described->convolution, engine);
+  const auto rule = faults().hit(Site::kLaunch, name);
   if (rule && rule->action != Action::kFlip && rule->action != Action::kSlow) return CUDNN_STATUS_EXECUTION_FAILED;
   if (rule && rule->action == Action::kFlip) job->flip = rule;
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   if (driver().is_capturing(handle->stream, &capture) != CUDA_SUCCESS) return CUDNN_STATUS_EXECUTION_FAILED;
   const bool is_kept = job->is_kept = capture == CU_STREAM_CAPTURE_STATUS_ACTIVE;
-  if (driver().launch(handle->stream, run, job.get()) != CUDA_SUCCESS) return CUDNN_STATUS_EXECUTION_FAILED;
+  if (driver().launch(handle->stream, name.c_str(), run, job.get()) != CUDA_SUCCESS) return CUDNN_STATUS_EXECUTION_FAILED;
   if (is_kept) {
     keep(std::move(job));
   } else {

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/emulators/core/activity.hpp"
 #include "tests/emulators/core/device.hpp"
 #include "tests/emulators/core/graph.hpp"
 #include "tests/emulators/core/memory.hpp"
@@ -79,6 +80,7 @@ struct CUgraphExec_st {
   crucible::emulator::ExecutableGraph graph;
   std::map<CUgraphNode, std::pair<crucible::emulator::NodeId, CUgraphNodeType>> nodes;
   std::vector<CUgraphNodeType> types;
+  std::uint32_t number = 0;  // among those of the process, from 1
 };
 
 namespace crucible::emulators::nvidia {
@@ -189,6 +191,9 @@ CUresult check_launch(const DeviceRecord& device, const KernelOfModule& kernel, 
 /// The work of a launch.
 emulator::NodeWork kernel_work(emulator::Device& device, const CUfunc_st& function, const emulator::Launch& launch,
                                std::vector<char> arguments);
+
+/// Adds a node behind the one that was captured last.
+CUresult capture(CUstream stream, CUgraphNodeType type, emulator::NodeWork work);
 
 /// Copies with the faults of the site "copy". Threads: a stream's.
 void copy_now(emulator::Device& device, char* to, const char* from, std::size_t size, const char* direction);

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 
+#include "tests/emulators/core/activity.hpp"
 #include "tests/emulators/core/product.hpp"
 #include "tests/emulators/core/timing.hpp"
 
@@ -14,10 +15,13 @@ namespace crucible::emulator {
 
 struct Driver {
   decltype(&cuCtxGetCurrent) get_current = nullptr;
-  decltype(&cuLaunchHostFunc) launch = nullptr;
+  CUresult (*launch)(CUstream stream, const char* name, CUhostFn function, void* data) = nullptr;  // a kernel of the library's
   decltype(&cuStreamIsCapturing) is_capturing = nullptr;
   void (*spend)(const Work*) = nullptr;  // from a host function: what a device would have done for it (core/timing.hpp)
-  explicit operator bool() const { return get_current != nullptr && launch != nullptr && is_capturing != nullptr && spend != nullptr; }
+  void (*listen)(ActivityListener) = nullptr;  // to what devices do (core/activity.hpp)
+  unsigned (*index_of)(CUcontext) = nullptr;  // of the context's device; a large number for no context
+  explicit operator bool() const { return get_current != nullptr && launch != nullptr && is_capturing != nullptr && spend != nullptr && listen != nullptr &&
+           index_of != nullptr; }
   bool has_context() const {
     CUcontext context = nullptr;
     return *this && get_current(&context) == CUDA_SUCCESS && context != nullptr;
@@ -33,9 +37,11 @@ inline Driver find_driver_beside(const void* own) {
   void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return all;
   all.get_current = reinterpret_cast<decltype(all.get_current)>(dlsym(library, "cuCtxGetCurrent"));
-  all.launch = reinterpret_cast<decltype(all.launch)>(dlsym(library, "cuLaunchHostFunc"));
+  all.launch = reinterpret_cast<decltype(all.launch)>(dlsym(library, "crucible_emulator_launch"));
   all.is_capturing = reinterpret_cast<decltype(all.is_capturing)>(dlsym(library, "cuStreamIsCapturing"));
   all.spend = reinterpret_cast<decltype(all.spend)>(dlsym(library, "crucible_emulator_spend"));
+  all.listen = reinterpret_cast<decltype(all.listen)>(dlsym(library, "crucible_emulator_listen"));
+  all.index_of = reinterpret_cast<decltype(all.index_of)>(dlsym(library, "crucible_emulator_index_of"));
   return all;
 }
 

@@ -66,6 +66,7 @@ Work copy_node(CUcontext context, const CUDA_MEMCPY3D* copy) {
   const char* const direction = copy_direction(copy->dstDevice, copy->dstMemoryType == CU_MEMORYTYPE_HOST, copy->srcDevice,
                                                copy->srcMemoryType == CU_MEMORYTYPE_HOST);
   return [&device = *context->device, to = *to, from = *from, copy = *copy, direction] {
+    const emulator::ActivityScope scope({.kind = emulator::Activity::Kind::kCopy, .bytes = copy.WidthInBytes * copy.Height * copy.Depth});
     for (std::size_t z = 0; z < copy.Depth; ++z) {
       for (std::size_t y = 0; y < copy.Height; ++y) {
         copy_now(device, to + copy.dstPitch * (y + copy.dstHeight * z), from + copy.srcPitch * (y + copy.srcHeight * z), copy.WidthInBytes,
@@ -82,6 +83,7 @@ Work fill_node(CUcontext context, const CUDA_MEMSET_NODE_PARAMS* fill) {
   const auto to = resolve(fill->dst, fill->pitch * (fill->height - 1) + fill->width * fill->elementSize);
   if (!to) return std::unexpected(CUDA_ERROR_INVALID_VALUE);
   return [&device = *context->device, to = *to, fill = *fill] {
+    const emulator::ActivityScope scope({.kind = emulator::Activity::Kind::kFill, .bytes = fill.width * fill.elementSize * fill.height});
     device.at(emulator::Site::kCopy, "fill", fill.width * fill.elementSize * fill.height);
     if (device.state() != emulator::DeviceState::kGood) return;
     for (std::size_t y = 0; y < fill.height; ++y) fill_now(to + y * fill.pitch, fill.value, fill.elementSize, fill.width);
@@ -112,7 +114,8 @@ CUresult instantiate(CUgraphExec* executable, CUgraph graph) {
   if (const auto fault = fault_at(context, emulator::Site::kAlloc, "cuGraphInstantiate", CUDA_ERROR_OUT_OF_MEMORY)) return *fault;
   auto made = emulator::ExecutableGraph::make(graph->graph, emulator::settings().order, emulator::settings().seed);
   if (!made) return CUDA_ERROR_INVALID_VALUE;  // a cycle
-  auto object = std::make_unique<CUgraphExec_st>(CUgraphExec_st{std::move(*made), {}, {}});
+  static std::atomic<std::uint32_t> instantiated = 0;
+  auto object = std::make_unique<CUgraphExec_st>(CUgraphExec_st{std::move(*made), {}, {}, ++instantiated});
   for (CUgraphNode_st& node : graph->nodes) {
     object->nodes[&node] = {node.id, node.type};
     object->types.push_back(node.type);
@@ -122,6 +125,12 @@ CUresult instantiate(CUgraphExec* executable, CUgraph graph) {
 }
 
 }  // namespace
+
+CUresult capture(CUstream stream, CUgraphNodeType type, emulator::NodeWork work) {
+  CUgraphNode const before = stream->last_captured;
+  return add(&stream->last_captured, stream->capturing, &before, before == nullptr ? 0 : 1, type, std::move(work));
+}
+
 }  // namespace crucible::emulators::nvidia
 
 using namespace crucible::emulators::nvidia;
@@ -289,6 +298,9 @@ CUresult cuGraphLaunch(CUgraphExec executable, CUstream handle) {
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (!driver().executables.has(executable)) return CUDA_ERROR_INVALID_VALUE;
   if (const auto fault = fault_at(context, emulator::Site::kSubmit, "cuGraphLaunch", CUDA_ERROR_UNKNOWN)) return *fault;
-  stream->push(executable->graph.launch());
+  stream->push([work = executable->graph.launch(), number = executable->number] {
+    const emulator::GraphScope scope(number);
+    work();
+  });
   return CUDA_SUCCESS;
 }

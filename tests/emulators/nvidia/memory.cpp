@@ -55,6 +55,7 @@ CUresult copy(CUdeviceptr to, Side to_side, CUdeviceptr from, Side from_side, st
   if (from_host && !waits && !is_pinned(*source, size)) staged = std::make_shared<std::vector<char>>(*source, *source + size);
   emulator::Device& device = *context->device;
   stream->push([&device, to_now = *target, from_now = *source, staged, size, direction] {
+    const emulator::ActivityScope scope({.kind = emulator::Activity::Kind::kCopy, .bytes = size});
     copy_now(device, to_now, staged ? staged->data() : from_now, size, direction);
     spend_copy(device, size, direction);
   });
@@ -73,6 +74,7 @@ CUresult set(CUdeviceptr to, unsigned value, unsigned element_size, std::size_t 
   if (!target || to % element_size != 0) return CUDA_ERROR_INVALID_VALUE;
   emulator::Device& device = *context->device;
   stream->push([&device, to_now = *target, value, element_size, count] {
+    const emulator::ActivityScope scope({.kind = emulator::Activity::Kind::kFill, .bytes = count * element_size});
     device.at(emulator::Site::kCopy, "fill", count * element_size);
     if (state_code(device) == CUDA_SUCCESS) fill_now(to_now, value, element_size, count);
     device.spend({.memory_bytes = count * element_size});

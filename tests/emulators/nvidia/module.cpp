@@ -153,6 +153,7 @@ emulator::NodeWork kernel_work(emulator::Device& device, const CUfunc_st& functi
     const std::vector<char> reachable = reachable_arguments(device, kernel.kernel(), arguments);
     emulator::Launch now = launch;
     now.arguments = reachable.data();
+    const emulator::ActivityScope scope(emulator::launch_activity(kernel.code, now));
     device.run(kernel.code, now);
     if (rule && rule->action == emulator::Action::kFlip) flip(*rule, kernel.kernel(), arguments);
   };

@@ -1,4 +1,4 @@
-// Streams and events. What cuLaunchHostFunc puts on a stream can be captured into a graph, which is enough for the emulated libraries.
+// Streams and events. Host functions, and kernels of emulated libraries, can be captured into a graph, which is enough for the emulated libraries.
 #include <chrono>
 #include <utility>
 
@@ -74,19 +74,31 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void* data) {
+/// On a stream, or into the graph that it is captured into.
+static CUresult enqueue(CUstream handle, CUgraphNodeType type, crucible::emulator::NodeWork work) {
   CUcontext context = nullptr;
   if (const CUresult code = ready(&context)) return code;
-  if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (driver().streams.has(handle) && handle->capturing != nullptr) {
-    const CUDA_HOST_NODE_PARAMS parameters = {function, data};
-    CUgraphNode const before = handle->last_captured;
-    return cuGraphAddHostNode(&handle->last_captured, handle->capturing, &before, before == nullptr ? 0 : 1, &parameters);
-  }
+  const auto when_good = [&device = *context->device, work = std::move(work)] {
+    if (device.state() == crucible::emulator::DeviceState::kGood) work();
+  };
+  if (driver().streams.has(handle) && handle->capturing != nullptr) return capture(handle, type, when_good);
   auto* const stream = stream_of(context, handle);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  stream->push([function, data] { function(data); });
+  stream->push(when_good);
   return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void* data) {
+  if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return enqueue(handle, CU_GRAPH_NODE_TYPE_HOST, [function, data] { function(data); });
+}
+
+/// For the emulated libraries: a kernel of theirs, which is a function of the host here.
+extern "C" __attribute__((visibility("default"))) CUresult crucible_emulator_launch(CUstream handle, const char* name, CUhostFn function, void* data) {
+  return enqueue(handle, CU_GRAPH_NODE_TYPE_KERNEL, [name = std::string(name), function, data] {
+    const crucible::emulator::ActivityScope scope({.name = name.c_str()});
+    function(data);
+  });
 }
 
 CUresult cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode) {
@@ -177,6 +189,18 @@ CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) { r
 #undef cuEventElapsedTime
 extern "C" __attribute__((visibility("default"))) CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
   return elapsed(milliseconds, begin, end);
+}
+
+/// For the emulated CUPTI.
+extern "C" __attribute__((visibility("default"))) void crucible_emulator_listen(crucible::emulator::ActivityListener listener) {
+  crucible::emulator::listen_to_activities(listener);
+}
+
+extern "C" __attribute__((visibility("default"))) unsigned crucible_emulator_index_of(CUcontext context) {
+  for (const auto& record : driver().devices) {
+    if (&record->context == context) return record->device.index();
+  }
+  return ~0u;
 }
 
 /// For the emulated libraries, whose work is a host function: what a device would have done for it.
