@@ -147,6 +147,7 @@ StepCounts count_steps(const ReplayReport& report) {
     if (step.kind == kernel::StepKind::kTransfer) continue;
     if (step.kind == kernel::StepKind::kLibrary) {
       ++counts.library;
+      counts.library_products += step.library.kind == kernel::LibraryKind::kMatMul;
       continue;
     }
     if (report.session.schedule().kernels[step.kernel].is_opaque) {
@@ -172,8 +173,12 @@ std::size_t count_draws(const graph::Program& program) {
 std::vector<std::string> notes(const ReplayReport& report) {
   std::vector<std::string> notes;
   const StepCounts counts = count_steps(report);
+  const std::string library = report.device == nullptr ? "" : property(properties_of(*report.device), "library");
+  if (counts.library_products > 0 && library.starts_with("none")) {  // then the plugin itself took them
+    notes.push_back(fmt::format("{} of the library calls are products by kernels for the device's matrix units: {}", counts.library_products,
+                                property(properties_of(*report.device), "matrix_units")));
+  }
   if (counts.generated_products > 0 && report.device != nullptr) {
-    const std::string library = property(properties_of(*report.device), "library");
     notes.push_back(fmt::format("{} matrix products and convolutions run as generated kernels{}",
                                 counts.generated_products, library.empty() ? "" : " (library " + library + ")"));
   }

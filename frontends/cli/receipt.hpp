@@ -15,6 +15,7 @@ namespace crucible::cli {
 struct StepCounts {
   std::size_t library = 0, generated = 0, opaque = 0;
   std::size_t generated_products = 0;  // contractions that no library took
+  std::size_t library_products = 0;    // of `library`: products of matrices
 };
 StepCounts count_steps(const ReplayReport& report);
 

@@ -139,6 +139,7 @@ class Emulated(e2e_test.Folder):
             with self.subTest(name):
                 done = replay()
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                self.assertRegex(done.stdout, r"note +\d+ of the library calls are products by kernels for the device's matrix units: mf?ma \(f16, bf16\)")
                 done = replay(**fault)
                 self.assertNotEqual(done.returncode, 0)
                 for without in (("--numerics", "strict"), ("--set", f"backend.{name.split()[0]}.matrix_units=false")):
