@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import shlex
+import statistics
 import subprocess
 import sys
 import time
@@ -223,6 +224,49 @@ def bench_part(machine):
     return told(rows, problems, "rows"), {"rows": rows}
 
 
+PRODUCTS = {"library": {}, "matrix units": {"blas": "none"}, "generated": {"blas": "none", "matrix_units": "false"}}  # who does the products
+
+
+def products_part(machine):
+    """Products by cuBLASLt, by our kernels for tensor cores, and by those generated from the IR, in turns; all verified."""
+    rows, problems = [], []
+    for example in machine.examples:
+        for precision in machine.precisions:
+            of = {who: [] for who in PRODUCTS if who != "matrix units" or precision != "f32"}  # those are of f16 and bf16
+            try:
+                for _ in range(machine.rounds):
+                    for who, times in of.items():
+                        settings = [word for key, value in PRODUCTS[who].items() for word in ("--set", f"backend.nvidia.{key}={value}")]
+                        found = machine.json(machine.crucible, "replay", machine.recording(example, precision, machine.train), *machine.columns["nvidia"], *settings,
+                                             "--fallback", "forbid", "--tune", "off", "--verify", "--sensitivity", 40, "--repeat", 3)
+                        times.append(found["time_ns_per_iteration"])
+            except Failed as failed:
+                problems.append(f"{example} {precision}: {failed}")
+            rows += [{"example": example, "precision": precision, "who": who, "rounds_ns": times, "median_ns": statistics.median(times) if times else None}
+                     for who, times in of.items()]
+    return told(rows, problems, "rows"), {"rows": rows}
+
+
+def counters_part(machine):
+    """What the device counts of one replay: the first three counters that it has. Without rights there are none, which is no fault of ours."""
+    def counters(example, precision, words):
+        return machine.json(machine.crucible, "replay", machine.recording(example, precision, machine.train), *machine.columns["nvidia"],
+                            "--fallback", "forbid", "--counters", words)
+
+    listed = counters(machine.examples[0], machine.precisions[0], "list")
+    names = [counter["name"] for counter in listed["counters"]][:3]
+    if not names:
+        return f"none: {listed.get('refused') or 'the device lists no counters'}", {"rows": []}
+    rows = []
+    for example in machine.examples:
+        for precision in machine.precisions:
+            found = counters(example, precision, ",".join(names))["counters"]
+            if found["refused"]:
+                return f"none: {found['refused']}", {"rows": []}
+            rows.append({"example": example, "precision": precision, "values": found["values"]})
+    return f"{len(rows)} replays", {"rows": rows}
+
+
 def told(rows, problems, what):
     """The words of a part that went through; Failed with the first problems where there are any. Rows are kept in both cases."""
     if problems:
@@ -232,7 +276,8 @@ def told(rows, problems, what):
     return f"{len(rows)} {what}"
 
 
-PARTS = {"device": device_part, "record": record_part, "replay": replay_part, "kit": kit_part, "strict": strict_part, "bench": bench_part}
+PARTS = {"device": device_part, "record": record_part, "replay": replay_part, "kit": kit_part, "strict": strict_part, "bench": bench_part,
+         "products": products_part, "counters": counters_part}
 
 
 def run_part(machine, name):

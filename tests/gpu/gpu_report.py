@@ -57,6 +57,17 @@ def bench_lines(rows):
     return lines
 
 
+def products_lines(rows):
+    lines = ["", cells("example", "precision", "products by", "median ms an iteration"), cells(*["---"] * 4)]
+    return lines + [cells(row["example"], row["precision"], row["who"], milliseconds(row["median_ns"])) for row in rows]
+
+
+def counters_lines(rows):
+    names = list(rows[0]["values"])
+    lines = ["", cells("example", "precision", *names), cells(*["---"] * (2 + len(names)))]
+    return lines + [cells(row["example"], row["precision"], *row["values"].values()) for row in rows]
+
+
 def report(results, names):
     about = results.get("device", {}).get("data", {}).get("about", {})
     title = about.get("device", "an NVIDIA GPU whose name was not asked")
@@ -67,7 +78,7 @@ def report(results, names):
     for name in names:
         result = results.get(name)
         lines.append(cells(name, result["verdict"], result["seconds"], result["words"]) if result else cells(name, "not run", "-", "unmeasured"))
-    for name, form in (("replay", replay_lines), ("bench", bench_lines)):
+    for name, form in (("replay", replay_lines), ("bench", bench_lines), ("products", products_lines), ("counters", counters_lines)):
         rows = results.get(name, {}).get("data", {}).get("rows", [])
         if rows:
             lines += form(rows)

@@ -34,8 +34,12 @@ STAND_IN = """
         path = pathlib.Path(words[words.index("-o") + 1]); path.write_text("cuda" if "--device" in words else "cpu")
     elif words[:2] == ["trace", "info"]:
         print(json.dumps({"device": pathlib.Path(words[2]).read_text() + ":0", "ops_per_iteration": [68]}))
+    elif words[0] == "replay" and words[-2] == "list":
+        print(json.dumps({"counters": [{"name": name, "what": name} for name in "abcd"]}))
     elif words[0] == "replay":
-        print(json.dumps({"verified": True, "result_sha256": "ab" * 32, "reason": ""}))
+        names = words[words.index("--counters") + 1].split(",") if "--counters" in words else []
+        print(json.dumps({"verified": True, "result_sha256": "ab" * 32, "reason": "", "time_ns_per_iteration": 5e6,
+                          "counters": {"values": {name: 7 for name in names}, "refused": None}}))
     elif words[0] == "plugin":
         print(json.dumps({"cases": [{"name": "memory.alloc", "outcome": "passed"}, {"name": "queue.x", "outcome": "unsupported"}]}))
     elif "--self-test" in words:
@@ -126,6 +130,33 @@ class Parts(unittest.TestCase):
         self.assertEqual(call[call.index("--peers") + 1], "eager,cudagraphs,compile:max-autotune")
         self.assertIn("--device cuda", call[call.index("--script") + 1])
 
+    def test_products_have_each_way_its_turns(self):
+        machine = self.machine("--rounds", "2")
+        machine.precisions = ["f32", "bf16"]
+        result = gpu_parts.run_part(machine, "products")
+        self.assertEqual((result["verdict"], result["words"]), ("passed", "5 rows"))
+        self.assertEqual([(row["precision"], row["who"]) for row in result["data"]["rows"]],
+                         [("f32", "library"), ("f32", "generated"), ("bf16", "library"), ("bf16", "matrix units"), ("bf16", "generated")])
+        self.assertEqual(result["data"]["rows"][0]["median_ns"], 5e6)
+        bf16 = [call for call in self.called("replay") if any(".bf16." in word for word in call)]
+        self.assertEqual([("backend.nvidia.blas=none" in call, "backend.nvidia.matrix_units=false" in call) for call in bf16],
+                         [(False, False), (True, False), (True, True)] * 2)
+
+    def test_a_product_that_is_wrong_fails(self):
+        self.plan(**{"replay backend.nvidia.blas=none": {"code": 1, "err": "crucible: error: not verified"}})
+        result = gpu_parts.run_part(self.machine(), "products")
+        self.assertEqual(result["verdict"], "failed")
+        self.assertIn("mlp_sgd f32", result["words"])
+
+    def test_counters_are_those_that_are_listed_first(self):
+        result = gpu_parts.run_part(self.machine(), "counters")
+        self.assertEqual((result["verdict"], result["words"], result["data"]["rows"][0]["values"]), ("passed", "1 replays", {"a": 7, "b": 7, "c": 7}))
+        self.plan(**{"replay a,b,c": {"out": json.dumps({"counters": {"values": {}, "refused": "no rights"}})}})
+        result = gpu_parts.run_part(self.machine(), "counters")
+        self.assertEqual((result["verdict"], result["words"]), ("passed", "none: no rights"))
+        self.plan(**{"replay list": {"out": json.dumps({"counters": [], "refused": "no CUPTI"})}})
+        self.assertEqual(gpu_parts.run_part(self.machine(), "counters")["words"], "none: no CUPTI")
+
     def test_a_mistake_of_ours_is_a_verdict(self):
         self.plan(**{"bench": {"out": "no JSON"}})
         self.assertIn("bench printed no JSON", gpu_parts.run_part(self.machine(), "bench")["words"])
@@ -134,13 +165,15 @@ class Parts(unittest.TestCase):
 
     def test_the_report_has_every_part(self):
         machine = self.machine("--rehearse")
-        for name in ("replay", "bench"):
+        for name in ("replay", "bench", "products", "counters"):
             gpu_parts.run_part(machine, name)
         text = gpu_report.write_report(self.folder, list(gpu_parts.PARTS)).read_text()
         self.assertIn("| replay | passed |", text)
         self.assertIn("| kit | not run | - | unmeasured |", text)
         self.assertIn("no figure here is a GPU's", text)
         self.assertIn("same bits", text)
+        self.assertIn("| mlp_sgd | f32 | generated | 5.000 |", text)
+        self.assertIn("| mlp_sgd | f32 | 7 | 7 | 7 |", text)
         self.assertIn("| mlp_sgd | f32 | eager | 2.000 | 1.000 .. 3.000 | 1 | 1.0 | - | verified |", text)
 
     def test_words_that_would_break_the_table(self):
@@ -172,12 +205,12 @@ class Rehearsal(unittest.TestCase):
             self.skipTest("this build has no emulated NVIDIA driver, or NVRTC is missing")
         folder = pathlib.Path(tempfile.mkdtemp(prefix="crucible-gpu-"))
         self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
-        done = subprocess.run([sys.executable, str(HERE / "gpu_parts.py"), "device", "record", "replay", "bench", "report", "--rehearse", "--quick",
+        done = subprocess.run([sys.executable, str(HERE / "gpu_parts.py"), "device", "record", "replay", "bench", "products", "counters", "report", "--rehearse", "--quick",
                                "--crucible", str(crucible), "--folder", str(folder), "--examples", "mlp_sgd", "--precisions", "f32", "--iterations", "2",
                                "--rounds", "1"], capture_output=True, text=True, env={**os.environ, "CRUCIBLE_CACHE_DIR": str(folder / "cache")})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         text = (folder / "report.md").read_text()
-        for words in ("| replay | passed |", "| bench | passed |", "verified, emulated", "losses as recorded", "same bits", "A rehearsal without a GPU"):
+        for words in ("| replay | passed |", "| bench | passed |", "| products | passed |", "| counters | passed | ", "| mlp_sgd | f32 | generated |", "verified, emulated", "losses as recorded", "same bits", "A rehearsal without a GPU"):
             self.assertIn(words, text)
 
 
