@@ -40,17 +40,6 @@ hipKernelNodeParams kernel_parameters(const crucible_kernel& kernel, const sdk::
   return parameters;
 }
 
-/// Products that no library takes.
-void make_matrix_calls(crucible_plan& plan) {
-  crucible_device& device = *plan.device;
-  for (std::size_t i = 0; i < plan.list.ops.size(); ++i) {
-    const sdk::ListedOp& op = plan.list.ops[i];
-    std::string refusal;
-    if (op.product == nullptr || sdk::if_supported(refusal, [&] { return device.require_products().scratch_bytes(*op.product); })) continue;
-    plan.matrix_calls[i] = device.matrix_products->calls(*op.product, op.addresses.data());
-  }
-}
-
 hipKernelNodeParams matrix_parameters(const MatrixProducts::Call& call, std::array<void*, sdk::kMatrixArguments>& places) {
   hipKernelNodeParams parameters;
   parameters.func = call.function;
@@ -169,8 +158,10 @@ void enqueue_library_call(crucible_device& device, const PlanPiece& piece, hipSt
 }
 
 void make(crucible_plan& plan) {
+  crucible_device& device = *plan.device;
   make_launches(plan);
-  make_matrix_calls(plan);
+  plan.matrix_calls = sdk::calls_without_library(plan.list, *device.matrix_products,
+                                                 [&](const sdk::Gemm& gemm) { return device.require_products().scratch_bytes(gemm); });
   plan.nodes.assign(plan.list.ops.size(), nullptr);
   plan.piece_of.assign(plan.list.ops.size(), 0);
   if (plan.node_count == 0) return;

@@ -39,17 +39,6 @@ CUDA_KERNEL_NODE_PARAMS kernel_parameters(const crucible_kernel& kernel, const s
   return parameters;
 }
 
-/// Products that no library takes.
-void make_matrix_calls(crucible_plan& plan) {
-  crucible_device& device = *plan.device;
-  for (std::size_t i = 0; i < plan.list.ops.size(); ++i) {
-    const sdk::ListedOp& op = plan.list.ops[i];
-    std::string refusal;
-    if (op.product == nullptr || sdk::if_supported(refusal, [&] { return device.require_products().scratch_bytes(*op.product); })) continue;
-    plan.matrix_calls[i] = device.matrix_products->calls(*op.product, op.addresses.data());
-  }
-}
-
 CUDA_KERNEL_NODE_PARAMS matrix_parameters(const MatrixProducts::Call& call, std::array<void*, sdk::kMatrixArguments>& places) {
   CUDA_KERNEL_NODE_PARAMS parameters = {};
   parameters.func = call.function;
@@ -181,7 +170,8 @@ void make(crucible_plan& plan) {
   crucible_device& device = *plan.device;
   const Cuda& cuda = *device.cuda;
   make_launches(plan);
-  make_matrix_calls(plan);
+  plan.matrix_calls = sdk::calls_without_library(plan.list, *device.matrix_products,
+                                                 [&](const sdk::Gemm& gemm) { return device.require_products().scratch_bytes(gemm); });
   plan.nodes.assign(plan.list.ops.size(), nullptr);
   plan.activities.assign(plan.list.ops.size(), 0);
   if (plan.node_count == 0) return;

@@ -130,4 +130,19 @@ std::uint64_t claim_product(const Gemm& gemm, MatrixProducts<Kernel>& kernels, L
   throw Failure(CRUCIBLE_E_UNSUPPORTED, refusal + "; " + own_refusal);
 }
 
+/// The calls of a plan's products that the library does not take, by op: `list` is an OpList, `library` as above. Errors: those of calls();
+/// others than UNSUPPORTED of the library.
+template <class Kernel, class List, class Library>
+std::map<std::size_t, std::vector<typename MatrixProducts<Kernel>::Call>> calls_without_library(const List& list, MatrixProducts<Kernel>& kernels,
+                                                                                                 Library library) {
+  std::map<std::size_t, std::vector<typename MatrixProducts<Kernel>::Call>> all;
+  for (std::size_t i = 0; i < list.ops.size(); ++i) {
+    const auto& op = list.ops[i];
+    std::string refusal;
+    if (op.product == nullptr || if_supported(refusal, [&] { return library(*op.product); })) continue;
+    all[i] = kernels.calls(*op.product, op.addresses.data());
+  }
+  return all;
+}
+
 }  // namespace crucible::sdk
