@@ -31,6 +31,7 @@ PluginUnderTest amd() {
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DevicePlugin);  // those are amd_test's
 INSTANTIATE_TEST_SUITE_P(Amd, DeviceProducts, ::testing::Values(amd()), ::testing::PrintToStringParamName());
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceEpilogues);  // rocBLAS has none
 
 PluginUnderTest without_library() {
   PluginUnderTest plugin = amd();

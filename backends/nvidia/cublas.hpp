@@ -53,7 +53,7 @@ class Products {
   /// Errors: UNSUPPORTED with the reason when the library has nothing for it.
   std::uint64_t scratch_bytes(const crucible::sdk::Gemm& gemm);
 
-  /// The product on `stream`: `addresses` are those of the description's three buffers and of the scratch, if there is one.
+  /// The product on `stream`: `addresses` are those of the description's buffers and of the scratch, if there is one.
   /// Errors: UNSUPPORTED when nothing fits into the scratch; those of the library.
   void enqueue(const crucible::sdk::Gemm& gemm, const std::uint64_t* addresses, std::uint64_t scratch_bytes, CUstream stream);
 
@@ -61,6 +61,7 @@ class Products {
   struct Call;  // descriptors and algorithm
   const Call& find(const crucible::sdk::Gemm& gemm, const std::uint64_t* alignments, std::uint64_t most_scratch);
   std::unique_ptr<Call> make(const crucible::sdk::Gemm& gemm, const std::uint64_t* alignments, std::uint64_t most_scratch) const;
+  void set_bias(const Call& call, std::uint64_t address) const;
 
   crucible_device& device_;
   const CublasLt& cublas_;

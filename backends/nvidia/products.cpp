@@ -45,6 +45,21 @@ Types types_of(std::uint32_t dtype, bool allows_tf32) {
   return {CUDA_R_32F, allows_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F};
 }
 
+std::uint32_t epilogue_of(std::uint32_t epilogue) {
+  if (epilogue == CRUCIBLE_EPILOGUE_BIAS_RELU) return CUBLASLT_EPILOGUE_RELU_BIAS;
+  return epilogue == CRUCIBLE_EPILOGUE_BIAS_GELU ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+}
+
+/// Of the description's views, and of the bias.
+using Alignments = std::array<std::uint64_t, 4>;
+Alignments alignments_of(const sdk::Gemm& gemm, const std::uint64_t* addresses) {
+  Alignments alignments = {};
+  for (std::uint32_t view = 0; view < gemm.buffers(); ++view) {
+    alignments[view] = sdk::gemm_alignment(gemm, static_cast<int>(view), addresses == nullptr ? 0 : addresses[view]);
+  }
+  return alignments;
+}
+
 /// A number in the type that the library scales with.
 struct Scale {
   Scale(double value, std::uint32_t dtype) : wide(value), narrow(static_cast<float>(value)), is_wide(dtype == 9) {}
@@ -91,6 +106,12 @@ std::unique_ptr<Products::Call> Products::make(const sdk::Gemm& gemm, const std:
   };
   transpose(CUBLASLT_MATMUL_DESC_TRANSA, gemm.x.transposed);
   transpose(CUBLASLT_MATMUL_DESC_TRANSB, gemm.y.transposed);
+  if (gemm.has_epilogue()) {
+    const std::uint32_t epilogue = epilogue_of(gemm.epilogue);
+    lt.check(lt.cublasLtMatmulDescSetAttribute(call->operation.handle, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof(epilogue)),
+             "cublasLtMatmulDescSetAttribute of the epilogue");
+    set_bias(*call, alignments[3]);  // any place that lies as well: heuristics look at the address alone
+  }
   /// Rows and columns are those that the operand has before it is transposed.
   const auto lay_out = [&](Layout& layout, const sdk::GemmOperand& operand, std::int64_t rows, std::int64_t columns) {
     if (operand.transposed) std::swap(rows, columns);
@@ -141,7 +162,7 @@ std::unique_ptr<Products::Call> Products::make(const sdk::Gemm& gemm, const std:
 
 const Products::Call& Products::find(const sdk::Gemm& gemm, const std::uint64_t* alignments, std::uint64_t most_scratch) {
   std::string key = gemm.shape() + " swapped " + (gemm.is_swapped ? "1" : "0");
-  for (int view = 0; view < 3; ++view) key += " " + std::to_string(alignments[view]);
+  for (std::uint32_t view = 0; view < gemm.buffers(); ++view) key += " " + std::to_string(alignments[view]);
   key += " scratch " + std::to_string(most_scratch);
   std::unique_ptr<const Call>& call = calls_[key];
   if (call == nullptr) call = make(gemm, alignments, most_scratch);
@@ -149,18 +170,22 @@ const Products::Call& Products::find(const sdk::Gemm& gemm, const std::uint64_t*
   return *call;
 }
 
+void Products::set_bias(const Call& call, std::uint64_t address) const {
+  cublas_.check(cublas_.cublasLtMatmulDescSetAttribute(call.operation.handle, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &address, sizeof(address)),
+                "cublasLtMatmulDescSetAttribute of the bias");
+}
+
 std::uint64_t Products::scratch_bytes(const sdk::Gemm& gemm) {
-  std::array<std::uint64_t, 3> alignments;
-  for (int view = 0; view < 3; ++view) alignments[static_cast<std::size_t>(view)] = sdk::gemm_alignment(gemm, view, 0);
+  const Alignments alignments = alignments_of(gemm, nullptr);
   const std::lock_guard lock(mutex_);
   return find(gemm, alignments.data(), most_scratch_).scratch_bytes;
 }
 
 void Products::enqueue(const sdk::Gemm& gemm, const std::uint64_t* addresses, std::uint64_t scratch_bytes, CUstream stream) {
-  std::array<std::uint64_t, 3> alignments;
-  for (int view = 0; view < 3; ++view) alignments[static_cast<std::size_t>(view)] = sdk::gemm_alignment(gemm, view, addresses[view]);
+  const Alignments alignments = alignments_of(gemm, addresses);
+  const std::uint64_t* const scratch_address = addresses + gemm.buffers();
   const std::lock_guard lock(mutex_);
-  if (scratch_bytes != 0 && addresses[3] % kScratchAlignment != 0) scratch_bytes = 0;
+  if (scratch_bytes != 0 && *scratch_address % kScratchAlignment != 0) scratch_bytes = 0;
   // What claim() chose, unless the buffers lie worse or the scratch is smaller than it was told: then what fits.
   const Call* call = nullptr;
   try {
@@ -173,7 +198,8 @@ void Products::enqueue(const sdk::Gemm& gemm, const std::uint64_t* addresses, st
   const auto at = [&](int view, std::int64_t offset) {
     return reinterpret_cast<void*>(addresses[view] + static_cast<std::uint64_t>(offset) * gemm.element_bytes());
   };
-  void* const scratch = call->scratch_bytes == 0 ? nullptr : reinterpret_cast<void*>(addresses[3]);
+  void* const scratch = call->scratch_bytes == 0 ? nullptr : reinterpret_cast<void*>(*scratch_address);
+  if (gemm.has_epilogue()) set_bias(*call, addresses[3] + static_cast<std::uint64_t>(gemm.bias) * gemm.element_bytes());
   for (const sdk::Gemm::Place& place : gemm.places) {
     void* const d = at(2, place.d);
     cublas_.check(cublas_.cublasLtMatmul(handle_, call->operation.handle, alpha.place(), at(gemm.x_view(), place.x), call->x.handle,

@@ -18,6 +18,7 @@ using ::testing::HasSubstr;
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DevicePlugin);  // those are nvidia_test's
 INSTANTIATE_TEST_SUITE_P(Nvidia, DeviceProducts, ::testing::Values(nvidia_under_test()), ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Nvidia, DeviceEpilogues, ::testing::Values(nvidia_under_test()), ::testing::PrintToStringParamName());
 INSTANTIATE_TEST_SUITE_P(Nvidia, DeviceMatrixProducts, ::testing::Values(without_library(nvidia_under_test())), ::testing::PrintToStringParamName());
 
 std::string library_of(const Options& options) {

@@ -21,6 +21,7 @@ using ::testing::HasSubstr;
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceProducts);  // nvidia_products_test's
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceMatrixProducts);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceEpilogues);
 
 constexpr std::int64_t kItems = 1000;
 const std::vector<std::string> kThreads = {"smsp__threads_launched.sum"};

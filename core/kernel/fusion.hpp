@@ -18,7 +18,7 @@ struct Unit {
   // Products of an attention (attention.hpp): whose results the group reads, and that read what it makes. Empty for others.
   std::vector<graph::OpId> inner = {}, outer = {};
   bool is_attention() const { return !inner.empty() || !outer.empty(); }
-  graph::OpId anchor = graph::kNone;  // the product whose epilogue the group is
+  graph::OpId anchor = graph::kNone;  // the product whose epilogue the group is, or without one the other ops (library_epilogue.hpp)
 };
 
 /// Why two units are not one kernel.

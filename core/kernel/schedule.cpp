@@ -21,6 +21,7 @@
 #include "core/kernel/fusion.hpp"
 #include "core/kernel/in_place.hpp"
 #include "core/kernel/kernel_verify.hpp"
+#include "core/kernel/library_epilogue.hpp"
 #include "core/kernel/print_c.hpp"
 #include "core/kernel/recompute_scores.hpp"
 #include "core/kernel/rematerialize.hpp"
@@ -74,6 +75,8 @@ class Scheduler {
     if (schedule_.epilogues) {
       units_ = join_epilogues(program_, std::move(units_), [&](OpId op) { return !is_claimed(op); });
     }
+    if (options_.fuse && options_.claims && !is_strict())
+      product_calls_ = take_epilogues(program_, units_, [&](OpId op) { return is_claimed(op); }, options_.claims);
     find_needed();
     schedule_.numerics = options_.numerics;
     schedule_.materialized.assign(program_.values.size(), false);
@@ -153,6 +156,7 @@ class Scheduler {
   Result<void> add_step(const Unit& unit, const std::set<ValueId>& stored) {
     if (unit.is_attention()) return add_launch(emit_attention(program_, unit, stored, options_.device), unit.ops);
     const Epilogue epilogue{unit.group, stored};
+    if (const auto found = product_calls_.find(unit.anchor); found != product_calls_.end()) return add_product_call(found->second);
     if (unit.anchor != kNone) return add_product(program_.ops[unit.anchor], unit.ops, &epilogue);
     if (!unit.group.members.empty()) return add_launch(emit_group(program_, unit.group, stored, options_.device.lanes), unit.ops);
     const Op& op = program_.ops[unit.ops[0]];
@@ -236,6 +240,20 @@ class Scheduler {
     return {};
   }
 
+  Result<void> add_product_call(const ProductCall& call) {
+    Step step;
+    step.kind = StepKind::kLibrary;
+    step.library = call.call;
+    const Op& product = program_.ops[*std::ranges::find(call.ops, OpKind::kMatMul, [&](OpId op) { return program_.ops[op].kind; })];
+    for (const auto& input : product.inputs) step.buffers.push_back({input.value, false});
+    step.buffers.push_back({call.result, true});
+    step.buffers.push_back({call.bias, false});
+    for (const OpId op : call.ops) step.flops += graph::flops(program_.ops[op]);
+    step.ops = call.ops;
+    finish(std::move(step), {});
+    return {};
+  }
+
   /// A launch of one work item whose text is the op itself: only a device of that dialect can do it.
   Result<void> add_opaque(const Op& op, const std::vector<OpId>& ops) {
     if (is_strict()) {
@@ -311,6 +329,7 @@ class Scheduler {
   std::vector<bool> live_;
   std::vector<std::set<ValueId>> stored_;  // per unit
   std::map<OpId, bool> claimed_;
+  std::map<OpId, ProductCall> product_calls_;  // by product
   std::map<std::string, std::uint32_t> kernel_of_text_;
   Schedule schedule_;
 };

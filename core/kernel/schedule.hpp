@@ -33,13 +33,18 @@ enum class StepKind : std::uint8_t { kLaunch, kLibrary, kTransfer };
 
 enum class LibraryKind : std::uint8_t { kMatMul, kConv2d, kConv2dBackwardInput, kConv2dBackwardWeight };
 
+/// What a matrix product does to each element before it stores it: CRUCIBLE_EPILOGUE_* of the ABI.
+enum class LibraryEpilogue : std::uint8_t { kNone, kBias, kBiasRelu, kBiasGelu };
+
 /// A call that a backend's library may claim. Views are of the step's buffers: for kMatMul a, b, c; for the
-/// convolutions the operands in the order of the op, then the result. Sizes and strides in elements.
+/// convolutions the operands in the order of the op, then the result; then what an epilogue reads. Sizes and strides in elements.
 struct LibraryCall {
   LibraryKind kind = LibraryKind::kMatMul;
   DType dtype = DType::kF32;
   graph::View views[3];
   graph::Attributes attributes;  // alpha for kMatMul; stride, padding, dilation, groups for convolutions
+  LibraryEpilogue epilogue = LibraryEpilogue::kNone;  // of kMatMul
+  graph::View bias;                                   // with an epilogue: a number for each column of c
 };
 
 struct BufferArgument {

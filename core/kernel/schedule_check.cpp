@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/graph/view.hpp"
+#include "core/kernel/library_epilogue_check.hpp"
 
 namespace crucible::kernel {
 namespace {
@@ -168,8 +169,7 @@ class Checker {
     constexpr std::size_t kMostBuffers = 24;
     const Step& step = schedule_.steps[s];
     const Op* const product = epilogue_product(step);
-    if (product == nullptr) return {};
-    if (step.kind != StepKind::kLaunch) return broken(s, "a product of a library has an epilogue");
+    if (product == nullptr || step.kind != StepKind::kLaunch) return {};
     if (step.buffers.size() > kMostBuffers) return broken(s, "a product with its epilogue has {} buffers, the most is {}", step.buffers.size(), kMostBuffers);
     const std::int64_t elements = product->outputs[0].view.elements();
     for (const OpId id : step.ops) {
@@ -264,14 +264,17 @@ class Checker {
 
   Result<void> check_library(StepId s) const {
     const Step& step = schedule_.steps[s];
-    if (step.buffers.size() != 3 || step.ops.size() != 1)
+    const bool has_epilogue = step.library.epilogue != LibraryEpilogue::kNone;
+    if (step.buffers.size() != (has_epilogue ? 4u : 3u) || (step.ops.size() != 1) != has_epilogue)
       return broken(s, "a library call has {} buffers and {} ops", step.buffers.size(), step.ops.size());
-    for (std::size_t i = 0; i < 3; ++i) {
-      const auto last = graph::last_index(step.library.views[i]);
+    for (std::size_t i = 0; i < step.buffers.size(); ++i) {
+      const auto last = graph::last_index(i < 3 ? step.library.views[i] : step.library.bias);
       const std::int64_t elements = program_.values[step.buffers[i].value].elements;
       if (!last || *last >= elements) return broken(s, "operand {} leaves its {} elements", i, elements);
     }
-    return {};
+    if (!has_epilogue) return {};
+    const std::string fault = library_epilogue_fault(program_, step);
+    return fault.empty() ? Result<void>() : broken(s, "{}", fault);
   }
 
   /// Backwards from what is wanted: whatever it depends on must be done, and be in memory where another step reads it.

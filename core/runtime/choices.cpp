@@ -141,6 +141,8 @@ std::string words(const kernel::ProductCut& cut) {
 
 void ask(kernel::Options& options, LibraryClaims& claims, Choices* choices) {
   options.claims = [&claims, choices](const kernel::LibraryCall& call) {
+    // Measured is the product alone, and it is the library's where an epilogue is asked for.
+    if (call.epilogue != kernel::LibraryEpilogue::kNone) return claims.takes(call);
     return choices != nullptr ? choices->takes(claims, call) : claims.takes(call);
   };
   if (choices != nullptr) options.cut = [choices](const kernel::LibraryCall& call) { return choices->cut(call); };

@@ -24,6 +24,35 @@ std::uint32_t abi_kind(kernel::LibraryKind kind) {
   return CRUCIBLE_LIB_MATMUL;
 }
 
+std::uint32_t abi_epilogue(kernel::LibraryEpilogue epilogue) {
+  switch (epilogue) {
+    case kernel::LibraryEpilogue::kNone:
+      return CRUCIBLE_EPILOGUE_NONE;
+    case kernel::LibraryEpilogue::kBias:
+      return CRUCIBLE_EPILOGUE_BIAS;
+    case kernel::LibraryEpilogue::kBiasRelu:
+      return CRUCIBLE_EPILOGUE_BIAS_RELU;
+    case kernel::LibraryEpilogue::kBiasGelu:
+      return CRUCIBLE_EPILOGUE_BIAS_GELU;
+  }
+  return CRUCIBLE_EPILOGUE_NONE;
+}
+
+Result<crucible_view> to_abi(const graph::View& view, DType dtype) {
+  if (view.sizes.size() > CRUCIBLE_MAX_RANK || view.sizes.size() != view.strides.size()) {
+    return Error{ErrorCode::kBadInput, fmt::format("a library call has a view of {} sizes and {} strides; at most {} fit", view.sizes.size(),
+                                                   view.strides.size(), CRUCIBLE_MAX_RANK)};
+  }
+  crucible_view made;
+  std::memset(&made, 0, sizeof made);
+  made.rank = static_cast<std::uint32_t>(view.sizes.size());
+  made.dtype = static_cast<std::uint32_t>(dtype);
+  made.offset = view.offset;
+  std::copy(view.sizes.begin(), view.sizes.end(), made.sizes);
+  std::copy(view.strides.begin(), view.strides.end(), made.strides);
+  return made;
+}
+
 }  // namespace
 
 Result<crucible_library_desc> describe(const kernel::LibraryCall& call) {
@@ -32,17 +61,7 @@ Result<crucible_library_desc> describe(const kernel::LibraryCall& call) {
   desc.struct_size = sizeof desc;
   desc.kind = abi_kind(call.kind);
   for (int i = 0; i < 3; ++i) {
-    const graph::View& view = call.views[i];
-    if (view.sizes.size() > CRUCIBLE_MAX_RANK || view.sizes.size() != view.strides.size()) {
-      return Error{ErrorCode::kBadInput,
-                   fmt::format("a library call has a view of {} sizes and {} strides; at most {} fit",
-                               view.sizes.size(), view.strides.size(), CRUCIBLE_MAX_RANK)};
-    }
-    desc.views[i].rank = static_cast<std::uint32_t>(view.sizes.size());
-    desc.views[i].dtype = static_cast<std::uint32_t>(call.dtype);
-    desc.views[i].offset = view.offset;
-    std::copy(view.sizes.begin(), view.sizes.end(), desc.views[i].sizes);
-    std::copy(view.strides.begin(), view.strides.end(), desc.views[i].strides);
+    CRUCIBLE_TRY(desc.views[i], to_abi(call.views[i], call.dtype));
   }
   const graph::Attributes& attributes = call.attributes;
   desc.alpha_f64_bits = std::bit_cast<std::uint64_t>(attributes.alpha);
@@ -52,6 +71,9 @@ Result<crucible_library_desc> describe(const kernel::LibraryCall& call) {
     desc.dilation[i] = attributes.dilation[i];
   }
   desc.groups = attributes.groups;
+  if (call.epilogue == kernel::LibraryEpilogue::kNone) return desc;
+  desc.epilogue = abi_epilogue(call.epilogue);
+  CRUCIBLE_TRY(desc.extra, to_abi(call.bias, call.dtype));
   return desc;
 }
 

@@ -42,6 +42,20 @@ std::string_view library_name(kernel::LibraryKind kind) {
   return "";
 }
 
+std::string_view epilogue_name(kernel::LibraryEpilogue epilogue) {
+  switch (epilogue) {
+    case kernel::LibraryEpilogue::kNone:
+      return "";
+    case kernel::LibraryEpilogue::kBias:
+      return "+bias";
+    case kernel::LibraryEpilogue::kBiasRelu:
+      return "+bias+relu";
+    case kernel::LibraryEpilogue::kBiasGelu:
+      return "+bias+gelu";
+  }
+  return "";
+}
+
 /// "add*3 multiply exp": the kinds of a step's ops in order of first appearance, with their numbers.
 std::string op_summary(const graph::Program& program, const kernel::Step& step) {
   std::vector<std::pair<std::string_view, int>> counts;
@@ -69,7 +83,7 @@ std::string origin(const graph::Program& program, const kernel::Step& step) {
 }
 
 std::string step_name(const kernel::Schedule& schedule, const kernel::Step& step) {
-  if (step.kind == kernel::StepKind::kLibrary) return std::string(library_name(step.library.kind));
+  if (step.kind == kernel::StepKind::kLibrary) return fmt::format("{}{}", library_name(step.library.kind), epilogue_name(step.library.epilogue));
   return schedule.kernels[step.kernel].name;
 }
 

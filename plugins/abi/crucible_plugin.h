@@ -61,7 +61,7 @@ typedef int32_t crucible_code;
 
 /* What a MATMUL does to each element before it stores it. */
 #define CRUCIBLE_EPILOGUE_NONE 0u
-#define CRUCIBLE_EPILOGUE_BIAS 1u /* adds view 3, broadcast over rows */
+#define CRUCIBLE_EPILOGUE_BIAS 1u /* adds `extra`, of rank 1: a number for each column of c */
 #define CRUCIBLE_EPILOGUE_BIAS_RELU 2u
 #define CRUCIBLE_EPILOGUE_BIAS_GELU 3u
 

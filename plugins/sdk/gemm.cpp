@@ -117,6 +117,19 @@ void place(Gemm& gemm, const crucible_view* views, std::vector<Batch> batches) {
   }
 }
 
+/// Rows of the column-major product are columns of the result: of another one the bias runs along its columns, which no library has.
+void read_epilogue(Gemm& gemm, const crucible_library_desc& desc) {
+  const crucible_view& bias = desc.extra;
+  if (desc.epilogue > CRUCIBLE_EPILOGUE_BIAS_GELU) decline("epilogue " + std::to_string(desc.epilogue) + " is not known");
+  if (!gemm.is_swapped) decline("an epilogue of a result that lies by columns");
+  if (bias.dtype != gemm.dtype) decline("the bias is of another type");
+  if (bias.rank != 1 || bias.sizes[0] != gemm.m) decline("the bias has not one number per column of the result");
+  if (bias.sizes[0] > 1 && bias.strides[0] != 1) decline("the bias does not lie side by side");
+  if (bias.offset < 0 || bias.offset > (std::int64_t{1} << 48)) decline("an offset that no buffer has");
+  gemm.epilogue = desc.epilogue;
+  gemm.bias = bias.offset;
+}
+
 void check_limits(const Gemm& gemm) {
   for (const std::int64_t number : {gemm.m, gemm.n, gemm.k, gemm.batch, gemm.x.pitch, gemm.y.pitch, gemm.d.pitch}) {
     if (number > kMost) decline("a size of more than 31 bits");
@@ -125,12 +138,13 @@ void check_limits(const Gemm& gemm) {
 
 }  // namespace
 
-Gemm read_gemm(const crucible_library_desc* theirs) {
+Gemm read_gemm(const crucible_library_desc* theirs, Epilogues epilogues) {
   require(theirs != nullptr && theirs->struct_size >= kSmallestDescription, "library.claim: the description is too short");
   const crucible_library_desc desc = read_sized(theirs);
   if (desc.kind != CRUCIBLE_LIB_MATMUL)
     throw Failure(CRUCIBLE_E_UNSUPPORTED, "only matrix products are taken, this is kind " + std::to_string(desc.kind));
-  if (desc.epilogue != CRUCIBLE_EPILOGUE_NONE) decline("epilogues are not taken");
+  const bool has_epilogue = desc.epilogue != CRUCIBLE_EPILOGUE_NONE;
+  if (has_epilogue && epilogues == Epilogues::kDeclined) decline("epilogues are not taken");
   check_sizes(desc.views);
   Matrix matrices[3];
   for (int i = 0; i < 3; ++i) {
@@ -164,6 +178,7 @@ Gemm read_gemm(const crucible_library_desc* theirs) {
   gemm.d = {false, matrices[2].pitch, 0};
   place(gemm, desc.views, std::move(batches));
   check_limits(gemm);
+  if (has_epilogue) read_epilogue(gemm, desc);
   return gemm;
 }
 
@@ -176,9 +191,11 @@ std::string Gemm::shape() const {
   text += " " + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k) + " pitches";
   for (const GemmOperand* operand : {&x, &y, &d}) text += " " + std::to_string(operand->pitch);
   text += " batch " + std::to_string(batch);
-  if (batch == 1) return text;
-  for (const GemmOperand* operand : {&x, &y, &d}) text += " " + std::to_string(operand->batch_stride);
-  return text;
+  if (batch > 1) {
+    for (const GemmOperand* operand : {&x, &y, &d}) text += " " + std::to_string(operand->batch_stride);
+  }
+  const char* const epilogues[] = {"", " bias", " bias relu", " bias gelu"};
+  return text + epilogues[epilogue];
 }
 
 namespace {
@@ -192,6 +209,10 @@ std::int64_t offset_of(const Gemm& gemm, const Gemm::Place& place, int view) {
 }  // namespace
 
 std::uint64_t gemm_alignment(const Gemm& gemm, int view, std::uint64_t address) {
+  if (view == 3) {
+    const std::uint64_t bits = address | kMostAlignment | static_cast<std::uint64_t>(gemm.bias) * gemm.element_bytes();
+    return bits & (~bits + 1);
+  }
   const GemmOperand& operand = operand_of(gemm, view);
   std::uint64_t bits = address | kMostAlignment;
   if (gemm.batch > 1) bits |= static_cast<std::uint64_t>(operand.batch_stride) * gemm.element_bytes();
@@ -202,6 +223,7 @@ std::uint64_t gemm_alignment(const Gemm& gemm, int view, std::uint64_t address) 
 }
 
 std::uint64_t gemm_extent_bytes(const Gemm& gemm, int view) {
+  if (view == 3) return static_cast<std::uint64_t>(gemm.bias + gemm.m) * gemm.element_bytes();
   const GemmOperand& operand = operand_of(gemm, view);
   // Rows and columns of an operand as it lies in memory.
   std::int64_t rows = view == 2 || view == gemm.x_view() ? gemm.m : gemm.k;

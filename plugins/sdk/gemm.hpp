@@ -29,7 +29,13 @@ struct Gemm {
     std::int64_t x = 0, y = 0, d = 0;  // offsets in elements
   };
   std::vector<Place> places;  // one call of the library for each
+  /// CRUCIBLE_EPILOGUE_*; with one, the description's fourth buffer has a number for each of the m rows, from there on.
+  std::uint32_t epilogue = CRUCIBLE_EPILOGUE_NONE;
+  std::int64_t bias = 0;
 
+  bool has_epilogue() const { return epilogue != CRUCIBLE_EPILOGUE_NONE; }
+  /// The description's buffers, which the scratch comes after.
+  std::uint32_t buffers() const { return has_epilogue() ? 4 : 3; }
   /// Of the description's buffers.
   int x_view() const { return is_swapped ? 1 : 0; }
   int y_view() const { return is_swapped ? 0 : 1; }
@@ -38,15 +44,16 @@ struct Gemm {
   std::string shape() const;
 };
 
-/// What a description comes to. At most 1024 places; sizes, pitches and batches fit into 31 bits. Threads: any. Errors:
+/// What a description comes to. A plugin whose library has no epilogues says so, and what has one is declined. At most 1024 places; sizes, pitches and batches fit into 31 bits. Threads: any. Errors:
 /// INVALID_ARGUMENT for a description that is too short; UNSUPPORTED with the reason for what is no product that BLAS has.
-Gemm read_gemm(const crucible_library_desc* theirs);
+enum class Epilogues : std::uint8_t { kDeclined, kTaken };
+Gemm read_gemm(const crucible_library_desc* theirs, Epilogues epilogues = Epilogues::kDeclined);
 
 /// The largest power of two, at most 256, that every address of an operand is a multiple of, when its buffer begins at `address`.
-/// `view` is 0, 1 or 2 as in the description. Units: bytes.
+/// `view` is 0, 1 or 2 as in the description, 3 for the bias. Units: bytes.
 std::uint64_t gemm_alignment(const Gemm& gemm, int view, std::uint64_t address);
 
-/// Bytes from a buffer's beginning to the end of the last element of view 0, 1 or 2: what the buffer must have.
+/// Bytes from a buffer's beginning to the end of the last element of view 0, 1, 2 or, for the bias, 3: what the buffer must have.
 std::uint64_t gemm_extent_bytes(const Gemm& gemm, int view);
 
 }  // namespace crucible::sdk

@@ -84,6 +84,36 @@ TEST(Gemm, AlignmentIsThatOfTheWorstPlace) {
   EXPECT_EQ(gemm_alignment(read(view({4, 8}, {8, 1}), view({8, 4}, {4, 1}), view({4, 4}, {4, 1})), 2, 0), 256u);
 }
 
+TEST(Gemm, EpiloguesAreReadWhereTheyAreTaken) {
+  crucible_library_desc desc = describe(view({4, 5}, {5, 1}), view({5, 6}, {6, 1}), view({4, 6}, {6, 1}));
+  desc.epilogue = CRUCIBLE_EPILOGUE_BIAS_RELU;
+  desc.extra = view({6}, {1}, 3);
+  const Gemm gemm = read_gemm(&desc, Epilogues::kTaken);
+  EXPECT_EQ(gemm.shape(), "f32 n n 6x4x5 pitches 6 5 6 batch 1 bias relu");
+  EXPECT_EQ(gemm.buffers(), 4u);
+  EXPECT_EQ(gemm_extent_bytes(gemm, 3), 4u * 9);
+  EXPECT_EQ(gemm_alignment(gemm, 3, 0), 4u);
+  EXPECT_EQ(gemm_alignment(gemm, 3, 2), 2u);
+  const auto reason = [&](const auto& change) -> std::string {
+    crucible_library_desc changed = desc;
+    change(changed);
+    try {
+      (void)read_gemm(&changed, Epilogues::kTaken);
+    } catch (const Failure& failure) {
+      EXPECT_EQ(failure.code(), CRUCIBLE_E_UNSUPPORTED);
+      return failure.what();
+    }
+    return "taken";
+  };
+  EXPECT_THAT(reason([](auto& d) { d.epilogue = 4; }), HasSubstr("epilogue 4 is not known"));
+  EXPECT_THAT(reason([](auto& d) { d.views[2] = view({4, 6}, {1, 4}); }), HasSubstr("by columns"));
+  EXPECT_THAT(reason([](auto& d) { d.extra.dtype = 7; }), HasSubstr("another type"));
+  EXPECT_THAT(reason([](auto& d) { d.extra.sizes[0] = 4; }), HasSubstr("one number per column"));
+  EXPECT_THAT(reason([](auto& d) { d.extra.rank = 2; }), HasSubstr("one number per column"));
+  EXPECT_THAT(reason([](auto& d) { d.extra.strides[0] = 2; }), HasSubstr("side by side"));
+  EXPECT_THAT(reason([](auto& d) { d.extra.offset = -1; }), HasSubstr("an offset that no buffer has"));
+}
+
 TEST(Gemm, WhatBlasDoesNotHaveIsDeclinedWithTheReason) {
   const crucible_view a = view({4, 5}, {5, 1}), b = view({5, 6}, {6, 1}), c = view({4, 6}, {6, 1});
   const auto reason = [](const crucible_library_desc& desc, crucible_code code = CRUCIBLE_E_UNSUPPORTED) -> std::string {

@@ -98,6 +98,7 @@ std::array<void*, kMatrixArguments> MatrixLaunch::places() const {
 
 std::string matrix_refusal(const Gemm& gemm, MatrixUnit unit) {
   if (unit == MatrixUnit::kNone) return "matmul: the device has no matrix units that kernels are generated for";
+  if (gemm.has_epilogue()) return "matmul: kernels for matrix units have no epilogues";
   if (gemm.dtype != kF16 && gemm.dtype != kBF16) return "matmul: kernels for matrix units are generated for f16 and bf16 alone";
   if (gemm.m < kUnitSide || gemm.n < kUnitSide || gemm.k < kUnitSide) return "matmul: fewer than 16 rows, columns or steps: matrix units would mostly multiply zeros";
   if (unit == MatrixUnit::kMfmaOfF16 && gemm.dtype == kBF16) return "matmul: the device's matrix units do not take bf16";

@@ -61,16 +61,17 @@ void read_library_call(std::uint32_t index, const crucible_op& op, ListedOp& res
       throw Failure(CRUCIBLE_E_UNSUPPORTED, "plan.build: op " + std::to_string(index) + " is a convolution, and this plugin claims none", {{"op", std::to_string(index)}});
     result.convolution = std::make_unique<const Convolution>(read_convolution(op.library));
   } else {
-    result.product = std::make_unique<const Gemm>(read_gemm(op.library));
+    result.product = std::make_unique<const Gemm>(read_gemm(op.library, checks.epilogues));
   }
   result.scratch_bytes = op.scratch_bytes;
-  const std::uint32_t needed = op.scratch_bytes == 0 ? 3 : 4;
+  const std::uint32_t described = result.product != nullptr ? result.product->buffers() : 3;
+  const std::uint32_t needed = described + (op.scratch_bytes == 0 ? 0 : 1);
   if (op.buffer_count < needed) {
     invalid(index, "it has " + std::to_string(op.buffer_count) + " buffers and needs " + std::to_string(needed));
   }
   for (std::uint32_t i = 0; i < needed; ++i) {
     const int view = static_cast<int>(i);
-    const std::uint64_t bytes = i == 3              ? op.scratch_bytes
+    const std::uint64_t bytes = i == described      ? op.scratch_bytes
                                 : result.product != nullptr ? gemm_extent_bytes(*result.product, view)
                                                             : convolution_extent_bytes(*result.convolution, view);
     if (left[i] >= bytes) continue;

@@ -176,6 +176,20 @@ class Emulated(e2e_test.Folder):
         text = self.replay(self.devices[name], "--profile", CRUCIBLE_EMU_TIMING="roofline").stdout
         self.assertIn("emulated, these are no device's times: NVIDIA sm_90", text)
 
+    def test_a_librarys_products_take_biases_and_activations(self):
+        name = "nvidia (emulated)"
+        library = CRUCIBLE.resolve().parent / "emulators/nvidia/libcublasLt.so.13"
+        if name not in self.devices or not library.exists():
+            self.skipTest("this build has no emulated cuBLASLt")
+        options = [*self.devices[name], "--set", f"backend.nvidia.cublaslt={library}", "--set", "backend.nvidia.blas=cublaslt", "--tune", "off"]
+        listed = crucible("kernels", self.trace, *options, "--json", env=self.environment)
+        self.assertEqual(listed.returncode, 0, listed.stdout + listed.stderr)
+        names = [step["name"] for step in json.loads(listed.stdout)["kernels"]]
+        self.assertIn("matmul+bias+relu", names)
+        done = self.replay(options, "--verify", "--json")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIs(json.loads(done.stdout)["verified"], True)
+
     def test_a_librarys_products_have_their_place_in_the_model_of_times(self):
         name = "nvidia (emulated)"
         library = CRUCIBLE.resolve().parent / "emulators/nvidia/libcublasLt.so.13"

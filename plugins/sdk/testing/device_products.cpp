@@ -82,9 +82,15 @@ std::size_t extent(const crucible_view& v) {
   return static_cast<std::size_t>(last + 1);
 }
 
-/// Sums in double over what c had before.
+double activated(std::uint32_t epilogue, double x) {
+  if (epilogue == CRUCIBLE_EPILOGUE_BIAS_RELU) return std::max(x, 0.0);
+  if (epilogue == CRUCIBLE_EPILOGUE_BIAS_GELU) return 0.5 * x * (1 + std::tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+  return x;
+}
+
+/// Sums in double over what c had before. `bias`: empty without an epilogue.
 std::vector<double> expected_of(const crucible_library_desc& desc, const std::vector<double>& a, const std::vector<double>& b,
-                                std::vector<double> c) {
+                                std::vector<double> c, const std::vector<double>& bias) {
   const crucible_view &va = desc.views[0], &vb = desc.views[1], &vc = desc.views[2];
   std::int64_t batch = 1;
   for (std::uint32_t i = 0; i + 2 < vc.rank; ++i) batch *= vc.sizes[i];
@@ -94,7 +100,9 @@ std::vector<double> expected_of(const crucible_library_desc& desc, const std::ve
         double sum = 0;
         for (std::int64_t p = 0; p < va.sizes[va.rank - 1]; ++p)
           sum += a[static_cast<std::size_t>(element(va, e, i, p))] * b[static_cast<std::size_t>(element(vb, e, p, j))];
-        c[static_cast<std::size_t>(element(vc, e, i, j))] = std::bit_cast<double>(desc.alpha_f64_bits) * sum;
+        sum *= std::bit_cast<double>(desc.alpha_f64_bits);
+        if (!bias.empty()) sum += bias[static_cast<std::size_t>(desc.extra.offset + j)];
+        c[static_cast<std::size_t>(element(vc, e, i, j))] = activated(desc.epilogue, sum);
       }
     }
   }
@@ -178,8 +186,12 @@ std::uint64_t DeviceProducts::check(const crucible_library_desc& desc, std::size
   const Buffer buffer_a = upload(device_, bytes_of(a, dtype), moved), buffer_b = upload(device_, bytes_of(b, dtype), moved);
   Buffer buffer_c = upload(device_, bytes_of(c, dtype), moved), copy = upload(device_, bytes_of(c, dtype), 0);
   const Buffer workspace = take(Buffer::allocate(device_, scratch + 1, 256));
-  const std::vector<std::uint64_t> product = {buffer_a.address() + moved, buffer_b.address() + moved, buffer_c.address() + moved,
-                                              workspace.address()};
+  const bool has_bias = desc.epilogue != CRUCIBLE_EPILOGUE_NONE;
+  const std::vector<double> bias = numbers(has_bias ? extent(desc.extra) : 0, 4);
+  const Buffer buffer_bias = upload(device_, bytes_of(has_bias ? bias : a, dtype), moved);
+  std::vector<std::uint64_t> product = {buffer_a.address() + moved, buffer_b.address() + moved, buffer_c.address() + moved};
+  if (has_bias) product.push_back(buffer_bias.address() + moved);
+  product.push_back(workspace.address());
   const std::vector<std::uint64_t> fill = {buffer_c.address() + moved + extent(desc.views[2]) * size_of(dtype)};
   const std::vector<std::uint64_t> both = {copy.address(), buffer_c.address() + moved};
   // Behind the view: nobody else may write there.
@@ -189,7 +201,7 @@ std::uint64_t DeviceProducts::check(const crucible_library_desc& desc, std::size
   ops[1].scratch_bytes = gives_scratch ? scratch : 0;
   ops[2].size = c.size() * size_of(dtype);
   for (std::size_t i = c.size() - 8; i < c.size(); ++i) c[i] = 0;
-  const std::vector<double> expected = expected_of(desc, a, b, c);
+  const std::vector<double> expected = expected_of(desc, a, b, c, bias);
   Plan plan = take(Plan::build(device_, ops, 0));
   const double tolerance = dtype == kF64 ? 1e-12 : dtype == kF32 ? 1e-5 : dtype == kF16 ? 1e-3 : 8e-3;
   for (const char* how : {"plan", "plan again", "op by op"}) {  // an old result must not be added
@@ -251,6 +263,69 @@ TEST_P(DeviceProducts, BatchesOfAnyLayout) {
   check(product_of(view_of({3, 4, 5}, {20, 5, 1}), view_of({3, 5, 6}, {0, 6, 1}), view_of({3, 4, 6}, {24, 6, 1})));
   check(product_of(view_of({2, 3, 4, 5}, {60, 20, 5, 1}), view_of({2, 3, 5, 6}, {30, 0, 6, 1}), view_of({2, 3, 4, 6}, {72, 24, 6, 1})));
   check(product_of(view_of({3, 4, 5}, {0, 5, 1}), view_of({3, 5, 6}, {30, 6, 1}), view_of({3, 4, 6}, {24, 6, 1})));
+}
+
+namespace {
+
+crucible_library_desc with_bias(crucible_library_desc desc, std::uint32_t epilogue, std::int64_t offset = 0) {
+  desc.epilogue = epilogue;
+  desc.extra = view_of({desc.views[2].sizes[desc.views[2].rank - 1]}, {1}, offset, desc.views[0].dtype);
+  return desc;
+}
+
+constexpr std::uint32_t kEpilogues[] = {CRUCIBLE_EPILOGUE_BIAS, CRUCIBLE_EPILOGUE_BIAS_RELU, CRUCIBLE_EPILOGUE_BIAS_GELU};
+
+}  // namespace
+
+TEST_P(DeviceEpilogues, EveryOneOfEveryTypeAndTransposition) {
+  for (const std::uint32_t dtype : {kF16, kBF16, kF32}) {
+    for (const std::uint32_t epilogue : kEpilogues) {
+      for (int swapped = 0; swapped < 4; ++swapped) {
+        SCOPED_TRACE(::testing::Message() << "type " << dtype << ", epilogue " << epilogue << ", " << swapped);
+        check(with_bias(product_of(matrix(12, 40, swapped & 1, dtype), matrix(40, 9, swapped & 2, dtype), matrix(12, 9, false, dtype), 0.5), epilogue));
+      }
+    }
+  }
+}
+
+TEST_P(DeviceEpilogues, OffsetsScratchBatchesAndWorsePlaces) {
+  for (const std::uint32_t epilogue : kEpilogues) {
+    SCOPED_TRACE(epilogue);
+    check(with_bias(product_of(view_of({5, 4}, {11, 1}, 3), view_of({4, 6}, {1, 9}, 7), view_of({5, 6}, {13, 1}, 2), 0.25), epilogue, 3));
+    check(with_bias(product_of(view_of({3, 4, 5}, {20, 5, 1}), view_of({3, 5, 6}, {30, 6, 1}), view_of({3, 4, 6}, {24, 6, 1})), epilogue));
+    check(with_bias(product_of(view_of({2, 3, 8, 4}, {96, 4, 12, 1}), view_of({2, 3, 4, 8}, {96, 4, 1, 12}), view_of({2, 3, 8, 8}, {192, 64, 8, 1})), epilogue));
+    const crucible_library_desc long_sums = with_bias(product_of(matrix(16, 300, false), matrix(300, 24, true), matrix(16, 24, false)), epilogue);
+    check(long_sums);
+    check(long_sums, 1);
+    check(long_sums, 3, false);
+  }
+}
+
+TEST_P(DeviceEpilogues, ABiasThatIsNotInItsBufferIsRefused) {
+  const Buffer small = take(Buffer::allocate(device_, 4 * 63, 256)), large = take(Buffer::allocate(device_, 4 * 64 * 64, 256));
+  const crucible_library_desc desc =
+      with_bias(product_of(matrix(64, 64, false), matrix(64, 64, false), matrix(64, 64, false)), CRUCIBLE_EPILOGUE_BIAS);
+  const std::vector<std::uint64_t> places = {large.address(), large.address(), large.address(), small.address()};
+  crucible_op op = op_of(CRUCIBLE_OP_LIBRARY, places);
+  op.library = &desc;
+  const auto plan = Plan::build(device_, std::span(&op, 1), 0);
+  ASSERT_FALSE(plan);
+  EXPECT_THAT(plan.error().message, HasSubstr("256 bytes, where buffer 3 has 252 left"));
+  op.buffer_count = 3;
+  const auto none = Plan::build(device_, std::span(&op, 1), 0);
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().message, HasSubstr("it has 3 buffers and needs 4"));
+}
+
+TEST_P(DeviceEpilogues, WhatTheLibraryDoesNotHaveIsUnsupported) {
+  const auto refused = [&](const crucible_library_desc& desc) {
+    const auto answer = claim(desc);
+    return answer ? "taken" : answer.error().message;
+  };
+  EXPECT_THAT(refused(with_bias(product_of(matrix(4, 5, false, kF64), matrix(5, 6, false, kF64), matrix(4, 6, false, kF64)), CRUCIBLE_EPILOGUE_BIAS)),
+              HasSubstr("has no algorithm for f64"));
+  EXPECT_THAT(refused(with_bias(product_of(matrix(4, 5, false), matrix(5, 6, false), matrix(4, 6, true)), CRUCIBLE_EPILOGUE_BIAS)),
+              HasSubstr("a result that lies by columns"));
 }
 
 TEST_P(DeviceProducts, LongSumsUseTheScratchThatTheyAskedFor) {

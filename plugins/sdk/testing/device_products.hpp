@@ -18,6 +18,9 @@ class DeviceProducts : public ::testing::TestWithParam<PluginUnderTest> {
   std::shared_ptr<Device> device_;
 };
 
+/// A plugin whose library has epilogues.
+class DeviceEpilogues : public DeviceProducts {};
+
 /// A plugin without a library of products whose device has matrix units that kernels are generated for.
 class DeviceMatrixProducts : public DeviceProducts {
  protected:

@@ -110,6 +110,12 @@ Sum sum_of(const double* x, const double* y, std::int64_t k) {
   return sum;
 }
 
+double activated(Activation activation, double x) {
+  if (activation == Activation::kRelu) return std::fmax(x, 0.0);
+  if (activation == Activation::kGelu) return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+  return x;
+}
+
 }  // namespace
 
 std::uint64_t size_bytes(ElementType type) { return type == ElementType::kF64 ? 8 : type == ElementType::kF32 ? 4 : 2; }
@@ -140,6 +146,8 @@ void multiply(const Product& p) {
       for (std::int64_t i = 0; i < p.m; ++i) {
         double value = p.alpha * read_element(ElementType::kF64, sums, j * p.m + i);
         if (p.beta != 0) value += p.beta * read_element(p.type, p.c.data, index_of(p.c, batch, i, j));
+        if (p.bias != nullptr) value += read_element(p.type, p.bias, i);
+        value = activated(p.activation, value);
         write_element(p.type, p.d.data, index_of(p.d, batch, i, j), value);
       }
     }

@@ -20,12 +20,16 @@ struct MatrixOperand {
   std::int64_t pitch = 0, batch_stride = 0;  // in elements
 };
 
-/// d = alpha op(a) op(b) + beta c for each product of the batch; d has m rows.
+enum class Activation { kNone, kRelu, kGelu };  // gelu by tanh
+
+/// d = activation(alpha op(a) op(b) + beta c + bias) for each product of the batch; d has m rows.
 struct Product {
   ElementType type = ElementType::kF32;  // of all four; f16 and bf16 are summed in f32
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
   double alpha = 1, beta = 0;
   MatrixOperand a, b, c, d;
+  const char* bias = nullptr;  // of m elements, or none
+  Activation activation = Activation::kNone;
   char* scratch = nullptr;  // sums lie here before they are rounded, where there is some: scratch_bytes()
 
   std::uint64_t scratch_bytes() const;

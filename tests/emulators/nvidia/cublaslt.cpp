@@ -46,6 +46,10 @@ struct Desc {
   cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
   cudaDataType_t scale = CUDA_R_32F;
   std::int32_t transposes[2] = {CUBLAS_OP_N, CUBLAS_OP_N};
+  std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  std::uint64_t bias = 0;
+
+  bool has_bias() const { return epilogue != CUBLASLT_EPILOGUE_DEFAULT; }
 };
 struct Layout {
   cudaDataType_t type = CUDA_R_32F;
@@ -77,6 +81,12 @@ std::optional<Product> product_of(const Desc& desc, const Layout& a, const Layou
   const bool wide = *type == ElementType::kF64;
   if (desc.compute != (wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F) && (wide || desc.compute != CUBLAS_COMPUTE_32F_FAST_TF32)) return std::nullopt;
   if (desc.scale != (wide ? CUDA_R_64F : CUDA_R_32F)) return std::nullopt;
+  const bool is_known = desc.epilogue == CUBLASLT_EPILOGUE_DEFAULT || desc.epilogue == CUBLASLT_EPILOGUE_BIAS ||
+                        desc.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS || desc.epilogue == CUBLASLT_EPILOGUE_GELU_BIAS;
+  // Epilogues are of single and half precision alone.
+  if (!is_known || (desc.has_bias() && (wide || desc.bias == 0))) return std::nullopt;
+  if (desc.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS) p.activation = Activation::kRelu;
+  if (desc.epilogue == CUBLASLT_EPILOGUE_GELU_BIAS) p.activation = Activation::kGelu;
   p.type = *type;
   p.a = {nullptr, desc.transposes[0] == CUBLAS_OP_T, a.pitch, a.batch_stride};
   p.b = {nullptr, desc.transposes[1] == CUBLAS_OP_T, b.pitch, b.batch_stride};
@@ -113,7 +123,7 @@ Work work_of(const Job& job) {
   const Product& p = job.product;
   const std::int64_t elements = p.m * p.k + p.k * p.n + (p.beta != 0 ? 2 : 1) * p.m * p.n;
   Work work;
-  work.memory_bytes = static_cast<std::uint64_t>(elements * p.batch) * size_bytes(p.type);
+  work.memory_bytes = static_cast<std::uint64_t>(elements * p.batch + (p.bias != nullptr ? p.m : 0)) * size_bytes(p.type);
   work.operations[static_cast<std::size_t>(matrix_unit(p.type, job.may_round))] = static_cast<std::uint64_t>(2 * p.m * p.n * p.k * p.batch);
   return work;
 }
@@ -186,6 +196,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc, cublasL
                                               size_t size) {
   if (attribute == CUBLASLT_MATMUL_DESC_TRANSA) return set(as<Desc>(desc).transposes[0], value, size);
   if (attribute == CUBLASLT_MATMUL_DESC_TRANSB) return set(as<Desc>(desc).transposes[1], value, size);
+  if (attribute == CUBLASLT_MATMUL_DESC_EPILOGUE) return set(as<Desc>(desc).epilogue, value, size);
+  if (attribute == CUBLASLT_MATMUL_DESC_BIAS_POINTER) return set(as<Desc>(desc).bias, value, size);
   return CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
@@ -276,6 +288,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   const bool is_wide = product->type == ElementType::kF64;
   product->alpha = is_wide ? *static_cast<const double*>(alpha) : static_cast<double>(*static_cast<const float*>(alpha));
   product->beta = is_wide ? *static_cast<const double*>(beta) : static_cast<double>(*static_cast<const float*>(beta));
+  if (const Desc& of = as<Desc>(desc); of.has_bias()) {
+    if (!is_device_address(of.bias) || of.bias % size_bytes(product->type) != 0) return CUBLAS_STATUS_INVALID_VALUE;
+    product->bias = host(reinterpret_cast<const void*>(of.bias));
+  }
   product->a.data = host(a);
   product->b.data = host(b);
   product->c.data = host(c);
