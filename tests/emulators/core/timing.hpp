@@ -12,8 +12,9 @@
 namespace crucible::emulator {
 
 /// What computes: the vector units by the format that they round to, and the matrix units.
-enum class Unit : std::uint8_t { kF64 = EMU_F64, kF32 = EMU_F32, kF16 = EMU_F16, kBF16 = EMU_BF16, kMatrixF64, kMatrixTF32, kMatrixF16, kMatrixBF16 };
-inline constexpr std::size_t kUnits = 8;
+enum class Unit : std::uint8_t { kF64 = EMU_F64, kF32 = EMU_F32, kF16 = EMU_F16, kBF16 = EMU_BF16,
+  kMatrixF64 = EMU_MATRIX_F64, kMatrixTF32 = EMU_MATRIX_TF32, kMatrixF16 = EMU_MATRIX_F16, kMatrixBF16 = EMU_MATRIX_BF16 };
+inline constexpr std::size_t kUnits = EMU_UNITS;
 
 /// What a device can do. Units: bytes and operations per nanosecond, which are GB/s and GFLOP/s.
 struct Rates {

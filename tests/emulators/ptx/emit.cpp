@@ -253,17 +253,25 @@ class Emitter {
   std::string counted(const Match& match, const Instruction& instruction) const {
     static const std::map<std::string, int, std::less<>> kOperations = {
         {"add", 1}, {"sub", 1}, {"mul", 1}, {"fma", 2}, {"mad", 2}, {"div", 1}, {"rcp", 1}, {"sqrt", 1}, {"rsqrt", 1},
-        {"ex2", 1}, {"lg2", 1}, {"sin", 1}, {"cos", 1}, {"tanh", 1}, {"atom", 1}, {"red", 1}, {"mma", 0}};
+        {"ex2", 1}, {"lg2", 1}, {"sin", 1}, {"cos", 1}, {"tanh", 1}, {"atom", 1}, {"red", 1}};
     static const std::map<std::string, std::pair<const char*, int>, std::less<>> kFormats = {
         {"f64", {"EMU_F64", 1}}, {"f32", {"EMU_F32", 1}}, {"f16", {"EMU_F16", 1}},
         {"bf16", {"EMU_BF16", 1}}, {"f16x2", {"EMU_F16", 2}}, {"bf16x2", {"EMU_BF16", 2}}};
+    if (telling_.work && instruction.modifiers[0] == "mma") return counted_product(instruction);
     const auto operation = kOperations.find(instruction.modifiers[0]);
     const auto format = kFormats.find(match.type);
     if (!telling_.work || operation == kOperations.end() || format == kFormats.end()) return "";
     const auto& [name, lanes] = format->second;
-    // A lane's part of a product of 16 rows, 8 columns and m16n8kDEPTH.
-    const int each = operation->first == "mma" ? 2 * 16 * 8 / 32 * std::stoi(instruction.modifiers[3].substr(6)) : operation->second;
-    return std::string("b->observer->operations[") + name + "] += " + std::to_string(each * lanes) + "; ";
+    return std::string("b->observer->operations[") + name + "] += " + std::to_string(operation->second * lanes) + "; ";
+  }
+
+  /// A lane's part of mma.sync.aligned.m16n8kDEPTH.row.col.d.a.b.c: 16 rows and 8 columns. Those of integers cost nothing.
+  static std::string counted_product(const Instruction& instruction) {
+    static const std::map<std::string, const char*, std::less<>> kUnits = {{"f16", "EMU_MATRIX_F16"}, {"bf16", "EMU_MATRIX_BF16"}, {"tf32", "EMU_MATRIX_TF32"}};
+    const auto unit = kUnits.find(instruction.modifiers.at(7));
+    if (unit == kUnits.end()) return "";
+    const int operations = 2 * 16 * 8 / 32 * std::stoi(instruction.modifiers[3].substr(6));
+    return std::string("b->observer->operations[") + unit->second + "] += " + std::to_string(operations) + "; ";
   }
 
   // ---- texts ----

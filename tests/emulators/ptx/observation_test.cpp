@@ -49,6 +49,12 @@ constexpr std::array<std::uint64_t, emulator::kUnits> per_thread(std::uint64_t f
   return {f64, f32, f16, bf16};
 }
 
+std::array<std::uint64_t, emulator::kUnits> of_matrix_unit(emulator::Unit unit, std::uint64_t operations) {
+  std::array<std::uint64_t, emulator::kUnits> all = {};
+  all[static_cast<std::size_t>(unit)] = operations;
+  return all;
+}
+
 TEST(PtxObservation, DistinctLinesOfABlock) {
   EXPECT_EQ(bytes_of("ld.global.u32 %t1, [%p];"), 128u) << "all threads the same";
   EXPECT_EQ(bytes_of("ld.global.u32 %t1, [%m];"), 128u * kThreads) << "each its own";
@@ -85,8 +91,10 @@ TEST(PtxObservation, AsynchronousCopiesOfAFunctionThatIsCalled) {
 
 TEST(PtxObservation, AMatrixInstructionCountsALanesPart) {
   const std::string four = "{%t1,%t2,%t3,%t4}", two = "{%t5,%t6}";
-  EXPECT_EQ(operations_of("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 " + four + "," + four + "," + two + "," + four + ";"), per_thread(0, 128, 0, 0));
-  EXPECT_EQ(operations_of("mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 " + two + "," + two + ",{%t1}," + two + ";"), per_thread(0, 0, 64, 0));
+  EXPECT_EQ(operations_of("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 " + four + "," + four + "," + two + "," + four + ";"), of_matrix_unit(emulator::Unit::kMatrixBF16, 128));
+  EXPECT_EQ(operations_of("mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 " + two + "," + two + ",{%t1}," + two + ";"), of_matrix_unit(emulator::Unit::kMatrixF16, 64));
+  EXPECT_EQ(operations_of("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 " + four + "," + four + "," + two + "," + four + ";"),
+            of_matrix_unit(emulator::Unit::kMatrixTF32, 64));
   EXPECT_EQ(operations_of("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 " + four + "," + four + "," + two + "," + four + ";"), per_thread(0, 0, 0, 0));
   EXPECT_EQ(bytes_of("ldmatrix.sync.aligned.m8n8.x4.shared.b16 " + four + ", [inner];"), 0u);
 }
