@@ -100,7 +100,7 @@ TEST(AmdClang, MatrixKernelsAreCodeForEveryGenerationThatHasTheUnits) {
   for (const auto& [architecture, step] : {std::pair("gfx90a", 7u), {"gfx942", 3u}, {"gfx908", 14u}, {"gfx1100", 3u}, {"gfx1151", 9u}}) {
     const sdk::MatrixUnit unit = sdk::matrix_unit_of_amd(architecture);
     for (unsigned bits = 0; bits < 32; bits += step) {
-      const sdk::MatrixVariant variant{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0, (bits & 16) != 0};
+      const sdk::MatrixVariant variant{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0, (bits & 16) != 0, bits % 3 != 0, bits % 3 == 2};
       const sdk::KernelBatch batch = sdk::write_matrix_kernel(variant, unit, sdk::dialect_hip());
       const Hiprtc::Compiled compiled = clang().compile(batch.text, architecture, 6, batch.names.front());
       EXPECT_EQ(compiled.bytes.substr(0, 4), "\x7f" "ELF") << architecture << " " << batch.names.front();

@@ -48,6 +48,7 @@ using MatrixProducts = crucible::sdk::MatrixProducts<MatrixKernel>;
 
 struct crucible_device : crucible::sdk::QueueOwner {
   static constexpr bool kTakesProducts = true, kTakesConvolutions = true;
+  static constexpr bool kTakesEpilogues = true;  // those of kernels for matrix units
   const crucible_amd::Hip* hip = nullptr;
   crucible_amd::DeviceFacts facts;
   crucible_amd::Stream stream;  // of everything that is done on return

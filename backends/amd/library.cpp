@@ -18,7 +18,7 @@ crucible_status claim(crucible_device* device, const crucible_library_desc* desc
       *out_scratch_bytes = device->require_convolutions().scratch_bytes(convolution);
       return;
     }
-    const sdk::Gemm gemm = sdk::read_gemm(desc);
+    const sdk::Gemm gemm = sdk::read_gemm(desc, sdk::Epilogues::kTaken);
     const Current current(*device);
     *out_scratch_bytes = sdk::claim_product(gemm, *device->matrix_products, [&](const sdk::Gemm& asked) { return device->require_products().scratch_bytes(asked); });
   });

@@ -133,6 +133,21 @@ TEST_F(AmdProducts, AShapeThatIsNotImplementedDeclines) {
   expect_told("fail@query(gemm_f32_64x64x64)", "rocblas_gemm_strided_batched_ex of f32 n n 64x64x64 pitches 64 64 64 batch 1: rocblas_status_not_implemented");
 }
 
+TEST_F(AmdProducts, AnEpilogueIsNoReasonToLeaveTheLibrary) {
+  const auto device = take(try_open(emulated()));
+  const auto view = view_of({64, 64}, {64, 1}, 0, 7);  // bf16, which the matrix units would take
+  crucible_library_desc desc = product_of(view, view, view);
+  const auto claim = [&] {
+    std::uint64_t scratch = 0;
+    const auto claimed = to_result(device->backend().library_table().claim(device->handle(), &desc, &scratch), "claim");
+    return claimed ? "taken" : claimed.error().message;
+  };
+  EXPECT_EQ(claim(), "taken");
+  desc.epilogue = CRUCIBLE_EPILOGUE_BIAS;
+  desc.extra = view_of({64}, {1}, 0, 7);
+  EXPECT_THAT(claim(), HasSubstr("rocBLAS has no epilogues; it does the product without"));
+}
+
 TEST_F(AmdProducts, ACallThatFailsIsTold) {
   expect_told("oom@launch(gemm_f32_64x64x64)", "rocblas_status_memory_error (5)");
   expect_told("hang:1ms@launch(gemm_f32_64x64x64)", "rocblas_status_internal_error (6)");

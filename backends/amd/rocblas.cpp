@@ -122,6 +122,7 @@ void Products::try_type(std::uint32_t dtype) {
 }
 
 std::uint64_t Products::scratch_bytes(const sdk::Gemm& gemm) {
+  if (gemm.has_epilogue()) throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "matmul: rocBLAS has no epilogues");
   const std::lock_guard lock(mutex_);
   try_type(gemm.dtype);
   // Nothing is touched while sizes are asked for; the addresses only have to be some.

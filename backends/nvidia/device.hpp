@@ -55,7 +55,7 @@ using MatrixProducts = crucible::sdk::MatrixProducts<MatrixKernel>;
 
 struct crucible_device : crucible::sdk::QueueOwner {
   static constexpr bool kTakesProducts = true, kTakesConvolutions = true;
-  static constexpr bool kTakesEpilogues = true;
+  static constexpr bool kTakesEpilogues = true;  // cuBLASLt's, and those of kernels for matrix units
   const crucible_nvidia::Cuda* cuda = nullptr;
   crucible_nvidia::DeviceFacts facts;
   crucible_nvidia::CUcontext context = nullptr;  // the primary one, which other libraries of the process share

@@ -106,6 +106,30 @@ CRUCIBLE_FN uint16_t rounded(float x) {
 }
 )";
 
+// Of an element of a bias, in the column that it is added to. As torch's, this ReLU keeps NaN.
+constexpr std::string_view kEpilogue = R"(
+CRUCIBLE_FN float widened(uint16_t x) {
+#if CRUCIBLE_IS_BF16
+  union { uint32_t u; float f; } of = {(uint32_t)x << 16};
+  return of.f;
+#elif defined(__CUDACC__)
+  return crucible_f16_to_f32(x);
+#else
+  union { uint16_t u; _Float16 f; } of = {x};
+  return (float)of.f;
+#endif
+}
+CRUCIBLE_FN float finished(float x, const uint16_t* bias, int64_t column) {
+#if CRUCIBLE_HAS_BIAS
+  x += widened(bias[column]);
+#endif
+#if CRUCIBLE_HAS_RELU
+  x = x < 0 ? 0 : x;
+#endif
+  return x;
+}
+)";
+
 // Eight elements side by side, two in a number.
 constexpr std::string_view kLoads = R"(
 struct __attribute__((aligned(16))) Eight { uint32_t x, y, z, w; };
@@ -184,7 +208,7 @@ CRUCIBLE_FN void multiply(Sums (&sums)[kInRows][kInColumns], const Half& half, i
 }
 
 CRUCIBLE_FN void store(uint16_t* to, int64_t pitch, const Sums (&sums)[kInRows][kInColumns], int64_t row, int64_t rows, int64_t column, int64_t columns,
-                       int lane, float alpha) {
+                       int lane, float alpha, const uint16_t* bias) {
 #pragma unroll
   for (int i = 0; i < kInRows; ++i)
 #pragma unroll
@@ -192,7 +216,7 @@ CRUCIBLE_FN void store(uint16_t* to, int64_t pitch, const Sums (&sums)[kInRows][
 #pragma unroll
       for (int e = 0; e < kUnitElements; ++e) {
         const int64_t r = row + i * 16 + row_of(e, lane), c = column + j * kUnitColumns + column_of(e, lane);
-        if (r < rows && c < columns) to[r * pitch + c] = rounded(alpha * sums[i][j].r[e]);
+        if (r < rows && c < columns) to[r * pitch + c] = rounded(finished(alpha * sums[i][j].r[e], bias, c));
       }
 }
 )";
@@ -200,7 +224,7 @@ CRUCIBLE_FN void store(uint16_t* to, int64_t pitch, const Sums (&sums)[kInRows][
 // The turns of one tile. A half is written again two turns later: between lies a barrier that its readers have passed.
 constexpr std::string_view kBody = R"((const uint16_t* left, const uint16_t* right, uint16_t* result, int64_t rows, int64_t columns,
     int64_t steps, int64_t batch, int64_t left_pitch, int64_t right_pitch, int64_t pitch, int64_t left_apart, int64_t right_apart, int64_t apart,
-    double alpha) {
+    double alpha, const uint16_t* bias) {
   __shared__ Half halves[2];
   const int lane = (int)threadIdx.x % kLanes, wave = (int)threadIdx.x / kLanes;
   const int64_t column = (int64_t)blockIdx.x * kTileColumns;
@@ -230,7 +254,7 @@ constexpr std::string_view kBody = R"((const uint16_t* left, const uint16_t* rig
         multiply(sums, half, wave, lane);
       }
       store(result + b * apart, pitch, sums, row + wave / kWavesAbreast * kWaveRows, rows, column + wave % kWavesAbreast * kWaveColumns, columns, lane,
-            (float)alpha);
+            (float)alpha, bias);
     }
 }
 )";
@@ -246,7 +270,9 @@ std::string name_of(const MatrixVariant& variant) {
   name += variant.left_is_along ? "_t" : "_n";
   name += variant.right_is_along ? "t" : "n";
   if (variant.is_aligned) name += "_aligned";
-  return name + (variant.has_large_tiles ? "_128" : "_64");
+  name += variant.has_large_tiles ? "_128" : "_64";
+  if (variant.has_bias) name += "_bias";
+  return name + (variant.has_relu ? "_relu" : "");
 }
 
 }  // namespace
@@ -260,6 +286,8 @@ KernelBatch write_matrix_kernel(const MatrixVariant& variant, MatrixUnit unit, c
   define("CRUCIBLE_MEET", words.meet);
   define("CRUCIBLE_TYPE", variant.is_bf16 ? "\"bf16\"" : "\"f16\"");
   define("CRUCIBLE_IS_BF16", variant.is_bf16 ? "1" : "0");
+  define("CRUCIBLE_HAS_BIAS", variant.has_bias ? "1" : "0");
+  define("CRUCIBLE_HAS_RELU", variant.has_relu ? "1" : "0");
   define("CRUCIBLE_IS_ALIGNED", variant.is_aligned ? "1" : "0");
   constant("kLanes", words.lanes);
   constant("kUnitColumns", words.columns);
@@ -273,6 +301,7 @@ KernelBatch write_matrix_kernel(const MatrixVariant& variant, MatrixUnit unit, c
   text += variant.left_is_along ? "constexpr bool kLeftAlong = true" : "constexpr bool kLeftAlong = false";
   text += variant.right_is_along ? ", kRightAlong = true;\n" : ", kRightAlong = false;\n";
   text += kNumbers;
+  text += kEpilogue;
   text += kLoads;
   text += words.functions;
   text += kTileText;

@@ -44,6 +44,8 @@ MatrixLaunch launch_of(const Gemm& gemm, const Gemm::Place& place, const std::ui
   launch.variant.left_is_along = left.is_along;
   launch.variant.right_is_along = right.is_along;
   launch.variant.is_aligned = left.is_aligned(gemm.element_bytes(), gemm.batch) && right.is_aligned(gemm.element_bytes(), gemm.batch);
+  launch.variant.has_bias = gemm.has_epilogue();
+  launch.variant.has_relu = gemm.epilogue == CRUCIBLE_EPILOGUE_BIAS_RELU;
   const std::int64_t large = count_of(rows, kLargeTile) * count_of(columns, kLargeTile) * gemm.batch;
   launch.variant.has_large_tiles = large >= 2 * static_cast<std::int64_t>(units);
   const std::int64_t tile = launch.variant.has_large_tiles ? kLargeTile : kSmallTile;
@@ -54,7 +56,8 @@ MatrixLaunch launch_of(const Gemm& gemm, const Gemm::Place& place, const std::ui
                       bits(rows), bits(columns), bits(gemm.k), bits(gemm.batch),
                       bits(left.pitch), bits(right.pitch), bits(gemm.d.pitch),
                       bits(left.batch_stride), bits(right.batch_stride), bits(gemm.d.batch_stride),
-                      std::bit_cast<std::uint64_t>(gemm.alpha)};
+                      std::bit_cast<std::uint64_t>(gemm.alpha),
+                      gemm.has_epilogue() ? place_of(addresses[3], gemm.bias, gemm) : 0};
   return launch;
 }
 
@@ -98,9 +101,9 @@ std::array<void*, kMatrixArguments> MatrixLaunch::places() const {
 
 std::string matrix_refusal(const Gemm& gemm, MatrixUnit unit) {
   if (unit == MatrixUnit::kNone) return "matmul: the device has no matrix units that kernels are generated for";
-  if (gemm.has_epilogue()) return "matmul: kernels for matrix units have no epilogues";
   if (gemm.dtype != kF16 && gemm.dtype != kBF16) return "matmul: kernels for matrix units are generated for f16 and bf16 alone";
   if (gemm.m < kUnitSide || gemm.n < kUnitSide || gemm.k < kUnitSide) return "matmul: fewer than 16 rows, columns or steps: matrix units would mostly multiply zeros";
+  if (gemm.epilogue == CRUCIBLE_EPILOGUE_BIAS_GELU) return "matmul: kernels for matrix units have the epilogues bias and bias with ReLU";
   if (unit == MatrixUnit::kMfmaOfF16 && gemm.dtype == kBF16) return "matmul: the device's matrix units do not take bf16";
   return "";
 }

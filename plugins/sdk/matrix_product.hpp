@@ -40,10 +40,11 @@ struct MatrixVariant {
   bool left_is_along = false, right_is_along = false;  // the steps of an operand lie side by side
   bool is_aligned = false;                        // eight elements side by side are one access
   bool has_large_tiles = false;
+  bool has_bias = false, has_relu = false;  // the second with the first alone
   auto operator<=>(const MatrixVariant&) const = default;
 };
 
-inline constexpr std::size_t kMatrixArguments = 14;
+inline constexpr std::size_t kMatrixArguments = 15;
 
 /// One launch, of `blocks` in three dimensions. The arguments are eight bytes each.
 struct MatrixLaunch {
@@ -64,7 +65,7 @@ std::uint64_t wave_of(MatrixUnit unit);
 /// What `unit` does not take, as "matmul: ..."; "" where it takes the product.
 std::string matrix_refusal(const Gemm& gemm, MatrixUnit unit);
 
-/// The launches of a product that a unit takes, one for each place. `addresses` are those of the description's three buffers; `units`
+/// The launches of a product that a unit takes, one for each place. `addresses` are those of the description's buffers; `units`
 /// multiprocessors share a launch.
 std::vector<MatrixLaunch> matrix_launches(const Gemm& gemm, const std::uint64_t* addresses, std::uint64_t units);
 
@@ -86,7 +87,7 @@ class MatrixProducts {
   MatrixProducts(MatrixUnit unit, const Dialect& dialect, std::uint64_t multiprocessors, Build build)
       : unit_(unit), dialect_(dialect), multiprocessors_(multiprocessors), build_(std::move(build)) {}
 
-  /// The launches of a product; `addresses` are those of the description's three buffers. Errors: UNSUPPORTED with matrix_refusal(); those of
+  /// The launches of a product; `addresses` are those of the description's buffers. Errors: UNSUPPORTED with matrix_refusal(); those of
   /// `build`.
   std::vector<Call> calls(const Gemm& gemm, const std::uint64_t* addresses) {
     if (const std::string refusal = matrix_refusal(gemm, unit_); !refusal.empty()) throw Failure(CRUCIBLE_E_UNSUPPORTED, refusal);
@@ -99,7 +100,7 @@ class MatrixProducts {
   }
   /// Builds what a product needs whose buffers begin at multiples of 16 bytes. Errors: those of calls().
   void prepare(const Gemm& gemm) {
-    constexpr std::uint64_t kAligned[3] = {0, 0, 0};
+    constexpr std::uint64_t kAligned[4] = {0, 0, 0, 0};
     (void)calls(gemm, kAligned);
   }
   MatrixUnit unit() const { return unit_; }
@@ -121,11 +122,16 @@ class MatrixProducts {
 };
 
 /// The scratch of a product: the library's, as `library` gives it for the description, where that takes the product; else none, and its kernels
-/// are built. Errors: UNSUPPORTED with both reasons; others of either.
+/// are built. An epilogue alone is no reason to leave a library that does the product. Errors: UNSUPPORTED with both reasons; others of either.
 template <class Kernel, class Library>
 std::uint64_t claim_product(const Gemm& gemm, MatrixProducts<Kernel>& kernels, Library library) {
   std::string refusal, own_refusal;
   if (const std::optional<std::uint64_t> scratch_bytes = if_supported(refusal, [&] { return library(gemm); })) return *scratch_bytes;
+  if (gemm.has_epilogue()) {
+    Gemm plain = gemm;
+    plain.epilogue = CRUCIBLE_EPILOGUE_NONE;
+    if (if_supported(own_refusal, [&] { return library(plain); })) throw Failure(CRUCIBLE_E_UNSUPPORTED, refusal + "; it does the product without");
+  }
   if (if_supported(own_refusal, [&] { return kernels.prepare(gemm), true; })) return 0;
   throw Failure(CRUCIBLE_E_UNSUPPORTED, refusal + "; " + own_refusal);
 }

@@ -35,11 +35,26 @@ TEST(MatrixProduct, ArgumentsAreThoseOfTheTransposedProduct) {
   ASSERT_EQ(launches.size(), 1u);
   const MatrixLaunch& launch = launches[0];
   // Left is BLAS's second operand, which is the description's first buffer here.
-  EXPECT_THAT(launch.arguments, ElementsAre(0x10000, 0x20000, 0x30000, 200, 96, 64, 1, 64, 96, 96, 0, 0, 0, std::bit_cast<std::uint64_t>(0.5)));
+  EXPECT_THAT(launch.arguments, ElementsAre(0x10000, 0x20000, 0x30000, 200, 96, 64, 1, 64, 96, 96, 0, 0, 0, std::bit_cast<std::uint64_t>(0.5), 0));
   EXPECT_THAT(launch.blocks, ElementsAre(2, 4, 1));
   EXPECT_EQ(launch.threads, 128u);
   EXPECT_EQ(launch.variant, (MatrixVariant{.is_bf16 = true, .left_is_along = true, .right_is_along = false, .is_aligned = true, .has_large_tiles = false}));
   EXPECT_EQ(*static_cast<const std::uint64_t*>(launch.places()[3]), 200u);
+}
+
+TEST(MatrixProduct, EpiloguesAreOfTheTextAndTheirBiasIsAnArgument) {
+  const std::uint64_t places[4] = {kPlaces[0], kPlaces[1], kPlaces[2], 0x40000};
+  Gemm made = gemm();
+  made.epilogue = CRUCIBLE_EPILOGUE_BIAS;
+  made.bias = 5;
+  const MatrixLaunch bias = matrix_launches(made, places, 132).front();
+  EXPECT_EQ(bias.arguments.back(), 0x4000au);
+  EXPECT_TRUE(bias.variant.has_bias && !bias.variant.has_relu);
+  made.epilogue = CRUCIBLE_EPILOGUE_BIAS_RELU;
+  EXPECT_TRUE(matrix_launches(made, places, 132).front().variant.has_relu);
+  EXPECT_EQ(matrix_refusal(made, MatrixUnit::kMma), "");
+  made.epilogue = CRUCIBLE_EPILOGUE_BIAS_GELU;
+  EXPECT_THAT(matrix_refusal(made, MatrixUnit::kMma), ::testing::HasSubstr("bias and bias with ReLU"));
 }
 
 TEST(MatrixProduct, ManyTilesAreLargeOnes) {
@@ -118,7 +133,7 @@ TEST(MatrixProduct, EveryVariantHasANameAndATextOfItsOwn) {
   for (const MatrixUnit unit : {MatrixUnit::kMma, MatrixUnit::kMfma, MatrixUnit::kWmma}) {
     std::set<std::string> names, texts;
     for (unsigned bits = 0; bits < 32; ++bits) {
-      const MatrixVariant variant{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0, (bits & 16) != 0};
+      const MatrixVariant variant{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0, (bits & 16) != 0, bits % 3 != 0, bits % 3 == 2};
       const KernelBatch batch = write_matrix_kernel(variant, unit, unit == MatrixUnit::kMma ? dialect_cuda() : dialect_hip());
       ASSERT_EQ(batch.names.size(), 1u);
       names.insert(batch.names.front());

@@ -389,6 +389,20 @@ TEST_P(DeviceMatrixProducts, LargeTiles) {
                    view_of({140, 130, 72}, {9360, 72, 1}, 0, kBF16)));
 }
 
+TEST_P(DeviceMatrixProducts, BiasesWithAndWithoutRelu) {
+  for (const std::uint32_t epilogue : {CRUCIBLE_EPILOGUE_BIAS, CRUCIBLE_EPILOGUE_BIAS_RELU}) {
+    for (const std::uint32_t dtype : {kF16, kBF16}) {
+      SCOPED_TRACE(::testing::Message() << "type " << dtype << ", epilogue " << epilogue);
+      check(with_bias(product_of(matrix(17, 33, dtype == kF16, dtype), matrix(33, 70, epilogue == CRUCIBLE_EPILOGUE_BIAS, dtype), matrix(17, 70, false, dtype), 0.5), epilogue, 3));
+      const auto view = [&](std::vector<std::int64_t> sizes, std::vector<std::int64_t> strides) { return view_of(std::move(sizes), std::move(strides), 0, dtype); };
+      check(with_bias(product_of(view({2, 3, 24, 16}, {1152, 16, 48, 1}), view({2, 3, 16, 24}, {1152, 16, 1, 48}), view({2, 3, 24, 24}, {1728, 576, 24, 1})), epilogue));
+    }
+  }
+  const auto refused = claim(with_bias(product_of(matrix(64, 64, false, kBF16), matrix(64, 64, false, kBF16), matrix(64, 64, false, kBF16)), CRUCIBLE_EPILOGUE_BIAS_GELU));
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("have the epilogues bias and bias with ReLU"));
+}
+
 TEST_P(DeviceMatrixProducts, WhatTheUnitsDoNotTakeIsUnsupportedWithBothReasons) {
   const auto refused = [&](std::int64_t m, std::int64_t n, std::int64_t k, std::uint32_t dtype) {
     const auto answer = claim(product_of(matrix(m, k, false, dtype), matrix(k, n, false, dtype), matrix(m, n, false, dtype)));
