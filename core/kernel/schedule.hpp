@@ -31,15 +31,18 @@ struct Kernel {
 /// A transfer copies a whole value between the device and the host; core/budget puts them in, the scheduler makes none.
 enum class StepKind : std::uint8_t { kLaunch, kLibrary, kTransfer };
 
-enum class LibraryKind : std::uint8_t { kMatMul, kConv2d, kConv2dBackwardInput, kConv2dBackwardWeight };
+enum class LibraryKind : std::uint8_t { kMatMul, kConv2d, kConv2dBackwardInput, kConv2dBackwardWeight, kAttention };
 
 /// A call that a backend's library may claim. Views are of the step's buffers: for kMatMul a, b, c; for the
-/// convolutions the operands in the order of the op, then the result. Sizes and strides in elements.
+/// convolutions the operands in the order of the op, then the result; for kAttention q, k, v, then `extra`, the result, each
+/// [batch, heads, rows, width]. Sizes and strides in elements.
 struct LibraryCall {
   LibraryKind kind = LibraryKind::kMatMul;
   DType dtype = DType::kF32;
   graph::View views[3];
-  graph::Attributes attributes;  // alpha for kMatMul; stride, padding, dilation, groups for convolutions
+  graph::Attributes attributes;  // alpha for kMatMul and kAttention; stride, padding, dilation, groups for convolutions
+  graph::View extra = {};        // kAttention
+  bool is_causal = false;        // kAttention: query i sees keys 0 to i
 };
 
 struct BufferArgument {

@@ -20,8 +20,24 @@ std::uint32_t abi_kind(kernel::LibraryKind kind) {
       return CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT;
     case kernel::LibraryKind::kConv2dBackwardWeight:
       return CRUCIBLE_LIB_CONV2D_BACKWARD_WEIGHT;
+    case kernel::LibraryKind::kAttention:
+      return CRUCIBLE_LIB_ATTENTION;
   }
   return CRUCIBLE_LIB_MATMUL;
+}
+
+Result<void> describe(const graph::View& view, DType dtype, crucible_view& out) {
+  if (view.sizes.size() > CRUCIBLE_MAX_RANK || view.sizes.size() != view.strides.size()) {
+    return Error{ErrorCode::kBadInput,
+                 fmt::format("a library call has a view of {} sizes and {} strides; at most {} fit",
+                             view.sizes.size(), view.strides.size(), CRUCIBLE_MAX_RANK)};
+  }
+  out.rank = static_cast<std::uint32_t>(view.sizes.size());
+  out.dtype = static_cast<std::uint32_t>(dtype);
+  out.offset = view.offset;
+  std::copy(view.sizes.begin(), view.sizes.end(), out.sizes);
+  std::copy(view.strides.begin(), view.strides.end(), out.strides);
+  return {};
 }
 
 }  // namespace
@@ -31,18 +47,10 @@ Result<crucible_library_desc> describe(const kernel::LibraryCall& call) {
   std::memset(&desc, 0, sizeof desc);  // padding too: the bytes are the key of the answers
   desc.struct_size = sizeof desc;
   desc.kind = abi_kind(call.kind);
-  for (int i = 0; i < 3; ++i) {
-    const graph::View& view = call.views[i];
-    if (view.sizes.size() > CRUCIBLE_MAX_RANK || view.sizes.size() != view.strides.size()) {
-      return Error{ErrorCode::kBadInput,
-                   fmt::format("a library call has a view of {} sizes and {} strides; at most {} fit",
-                               view.sizes.size(), view.strides.size(), CRUCIBLE_MAX_RANK)};
-    }
-    desc.views[i].rank = static_cast<std::uint32_t>(view.sizes.size());
-    desc.views[i].dtype = static_cast<std::uint32_t>(call.dtype);
-    desc.views[i].offset = view.offset;
-    std::copy(view.sizes.begin(), view.sizes.end(), desc.views[i].sizes);
-    std::copy(view.strides.begin(), view.strides.end(), desc.views[i].strides);
+  for (int i = 0; i < 3; ++i) CRUCIBLE_TRY_VOID(describe(call.views[i], call.dtype, desc.views[i]));
+  if (call.kind == kernel::LibraryKind::kAttention) {
+    CRUCIBLE_TRY_VOID(describe(call.extra, call.dtype, desc.extra));
+    desc.mask = call.is_causal ? CRUCIBLE_MASK_CAUSAL : CRUCIBLE_MASK_NONE;
   }
   const graph::Attributes& attributes = call.attributes;
   desc.alpha_f64_bits = std::bit_cast<std::uint64_t>(attributes.alpha);
