@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "plugins/abi/crucible_plugin.h"
+#include "plugins/sdk/attention.hpp"
 #include "plugins/sdk/convolution.hpp"
 #include "plugins/sdk/gemm.hpp"
 
@@ -17,14 +18,15 @@ namespace crucible::sdk {
 struct ListedOp {
   std::uint32_t kind = 0;                // CRUCIBLE_OP_LAUNCH, _COPY, _FILL or _LIBRARY
   crucible_kernel* kernel = nullptr;     // LAUNCH
-  std::vector<std::uint64_t> addresses;  // LAUNCH: of its buffers; COPY: to, from; FILL: where; LIBRARY: its three and, if any, scratch
+  std::vector<std::uint64_t> addresses;  // LAUNCH: of its buffers; COPY: to, from; FILL: where; LIBRARY: its three (an attention: four) and, if any, scratch
   std::vector<double> scalars;           // LAUNCH
   std::int64_t grid = 0;                 // LAUNCH: work items
   std::uint64_t size = 0;                // COPY, FILL: bytes
   std::uint8_t pattern = 0;              // FILL
-  std::unique_ptr<const Gemm> product;   // LIBRARY: this, or the next
+  std::unique_ptr<const Gemm> product;   // LIBRARY: this, or one of the next two
   std::unique_ptr<const Convolution> convolution;
-  std::uint64_t scratch_bytes = 0;       // LIBRARY: that the fourth address has
+  std::unique_ptr<const Attention> attention;
+  std::uint64_t scratch_bytes = 0;       // LIBRARY: that the address behind its operands has
 
   /// False for one that does nothing: an empty grid, no bytes.
   bool does_something() const {
@@ -54,6 +56,7 @@ struct OpChecks {
   std::function<std::uint64_t(std::uint64_t address)> bytes_left;  // throws for an address in no buffer
   bool takes_products = false;                                     // library calls that are matrix products
   bool takes_convolutions = false;                                 // and those that are convolutions
+  bool takes_attentions = false;                                   // and those that are attentions
 };
 
 /// Reads and checks all ops. Threads: any. Errors: INVALID_ARGUMENT naming the op; UNSUPPORTED for a library call that is not taken.
