@@ -68,8 +68,8 @@ Attention read_attention(const crucible_library_desc* theirs) {
   a.is_causal = desc.mask == CRUCIBLE_MASK_CAUSAL;
   const crucible_view* const views[] = {&desc.views[0], &desc.views[1], &desc.views[2], &desc.extra};
   for (std::size_t i = 0; i < kAttentionTensors; ++i) {
-    if (views[i]->dtype != a.dtype) decline("operands of different types");
     a.tensors[i] = read_tensor(*views[i]);
+    if (views[i]->dtype != a.dtype) decline("operands of different types");
   }
   check_sizes(a);
   return a;

@@ -5,6 +5,7 @@ Environment: as e2e_test.py, whose folder with a recording it uses; CRUCIBLE_INT
 
 import json
 import os
+import re
 import sys
 import unittest
 
@@ -144,8 +145,9 @@ class Emulated(e2e_test.Folder):
                 self.assertEqual(listed.returncode, 0, listed.stderr)
                 names = [step["name"] for step in json.loads(listed.stdout)["kernels"]]
                 self.assertEqual(names.count("attention"), calls, names)
-                done = crucible("replay", trace, *options, "--verify", env=self.environment)
+                done = crucible("replay", trace, *options, "--verify", "--profile", env=self.environment)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                self.assertEqual(len(re.findall(r"library +attention\b", done.stdout)), calls, done.stdout)
                 done = crucible("replay", trace, *options, "--verify", env=fault)
                 self.assertEqual(done.returncode == 0, calls == 0, done.stderr)
                 if calls:
