@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::size_t kOldestAttention = 8903;  // whose engines take any numbers of rows
 constexpr std::uint32_t kF32 = 8;               // DType, part of the ABI
+constexpr std::uint64_t kAlignment = 16;        // of tensors that lie in no buffer: they have any
 using Four = std::array<std::int64_t, 4>;
 
 /// Numbers of tensors: of the description's buffers in their order, of the two that are given as numbers, then of virtual ones.
@@ -78,13 +79,13 @@ class AttentionGraph {
     return keep(tensor(1, cudnn_type_of(attention_.dtype), t.sizes, t.strides, alignments_[1]));
   }
   Handle number(std::int64_t id) {
-    Descriptor d = tensor(id, CUDNN_DATA_FLOAT, {1, 1, 1, 1}, {1, 1, 1, 1}, sizeof(float));
+    Descriptor d = tensor(id, CUDNN_DATA_FLOAT, {1, 1, 1, 1}, {1, 1, 1, 1}, kAlignment);
     constexpr bool kYes = true;
     d.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &kYes);
     return keep(std::move(d));
   }
   Handle result(const Four& sizes, int type) {
-    Descriptor d = tensor(next_++, type, sizes, {sizes[1] * sizes[2] * sizes[3], sizes[2] * sizes[3], sizes[3], 1}, sizeof(float));
+    Descriptor d = tensor(next_++, type, sizes, {sizes[1] * sizes[2] * sizes[3], sizes[2] * sizes[3], sizes[3], 1}, kAlignment);
     constexpr bool kYes = true;
     d.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &kYes);
     return keep(std::move(d));

@@ -205,6 +205,8 @@ class Walk {
 
   /// Keeps scores where the key's number is at most the query's, and has -infinity elsewhere.
   bool is_causal(const Op& select) {
+    const Sizes &sizes = select.outputs[0].view.sizes, &wanted = seen_.view.sizes;
+    if (sizes.size() < 2 || wanted.size() < 2 || !std::equal(sizes.end() - 2, sizes.end(), wanted.end() - 2)) return false;  // rows of several heads as one
     const bool keeps_true = is_number(select.inputs[2], -kInfinity);
     if (!keeps_true && !is_number(select.inputs[1], -kInfinity)) return false;
     const auto told = compare(select.inputs[0]);

@@ -21,7 +21,7 @@ using graph::OpKind;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-enum class Mask { kNone, kCausal, kHidden, kStrictlyCausal, kShifted, kAdded, kBool };
+enum class Mask { kNone, kCausal, kHidden, kStrictlyCausal, kShifted, kAcrossHeads, kAdded, kBool };
 
 /// As recordings have it: [batch, rows, 3, heads, width] in memory, products in f32, the result in [batch, rows, heads, width].
 struct Form {
@@ -44,7 +44,12 @@ Operand copied(TestProgram& t, const Operand& x, DType dtype) {
 }
 
 Operand seen(TestProgram& t, const Form& form, const Operand& scores) {
-  const Sizes sizes = scores.view.sizes, plane{kRows, kRows};
+  if (form.mask == Mask::kAcrossHeads) {  // rows are counted on from one head to the next
+    Form inside = form;
+    inside.mask = Mask::kCausal;
+    return reshaped(seen(t, inside, reshaped(scores, {kBatch, kHeads * kRows, kRows})), scores.view.sizes);
+  }
+  const Sizes sizes = scores.view.sizes, plane{sizes[sizes.size() - 2], kRows};
   if (form.mask == Mask::kNone) return scores;
   if (form.shown) return t.op(OpKind::kSelect, {expanded(*form.shown, sizes), scores, t.scalar(-kInfinity)}, sizes);
   if (form.mask == Mask::kAdded) return t.op(OpKind::kAdd, {scores, expanded(t.input(DType::kF32, plane), sizes)}, sizes);
@@ -204,6 +209,16 @@ TEST(LibraryAttention, IsNoneWhereTheOpsSaySomethingElse) {
     if (op.kind == OpKind::kReduceMax) op.kind = OpKind::kReduceMin;
   }
   EXPECT_EQ(why_not(other, more), NotCalled::kNoAttention);
+}
+
+TEST(LibraryAttention, RowsOfSeveralHeadsAsOneAreNotCausal) {
+  for (const Mask mask : {Mask::kCausal, Mask::kAcrossHeads}) {
+    TestProgram t;
+    const Built built = attention(t, {.dtype = DType::kF32, .mask = mask, .divides_late = false, .values = DType::kF32});
+    const FoundAttention found = AttentionForms(t.program).at(t.program.values[built.output.value].producer);
+    EXPECT_EQ(found.attention.has_value(), mask == Mask::kCausal);
+    EXPECT_EQ(found.why, mask == Mask::kCausal ? NotCalled::kDeclined : NotCalled::kMask);
+  }
 }
 
 TEST(LibraryAttention, LeavesToOthersWhatTheyNeed) {
