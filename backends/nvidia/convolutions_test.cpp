@@ -14,14 +14,6 @@ using ::testing::HasSubstr;
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DevicePlugin);  // those are nvidia_test's
 
-std::filesystem::path emulated_cudnn() { return std::filesystem::path(CRUCIBLE_TEST_CUDA).parent_path() / "libcudnn.so.9"; }
-
-PluginUnderTest with_cudnn(const Options& more = {}) {
-  Options options = {{"cudnn", emulated_cudnn().string()}, {"dnn", "cudnn"}};
-  for (const auto& [name, value] : more) options[name] = value;
-  return emulated_nvidia(options);
-}
-
 INSTANTIATE_TEST_SUITE_P(Nvidia, DeviceConvolutions, ::testing::Values(with_cudnn()), ::testing::PrintToStringParamName());
 
 class NvidiaConvolutions : public ::testing::Test {

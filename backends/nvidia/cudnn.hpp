@@ -1,14 +1,15 @@
-// cuDNN, found at run time, and convolutions by it: which execution plan does one of some shape is asked once and kept. Convolutions are
+// cuDNN, found at run time, and convolutions and attentions by it: which execution plan does one of some shape is asked once and kept. They are
 // enqueued here; that a plan captures them into its graph is the plan's.
 #pragma once
 
-#include <map>
+#include <array>
 #include <memory>
 #include <mutex>
 #include <string>
 
 #include "backends/nvidia/cuda.hpp"
 #include "backends/nvidia/cudnn_types.hpp"
+#include "plugins/sdk/attention.hpp"
 #include "plugins/sdk/convolution.hpp"
 #include "plugins/sdk/vendor_library.hpp"
 
@@ -16,6 +17,8 @@ struct crucible_device;
 
 namespace crucible_nvidia {
 
+struct CudnnPlan;
+class CudnnPlans;
 struct DeviceFacts;
 
 struct Cudnn {
@@ -60,18 +63,43 @@ class Convolutions {
   void enqueue(const crucible::sdk::Convolution& convolution, const std::uint64_t* addresses, std::uint64_t scratch_bytes, CUstream stream);
 
  private:
-  struct Call;  // descriptors and execution plan
-  const Call& find(const crucible::sdk::Convolution& convolution, const std::uint64_t* alignments, std::uint64_t most_scratch);
-  const Call& fitting(const crucible::sdk::Convolution& convolution, const std::uint64_t* addresses, std::uint64_t scratch_bytes);
-  std::unique_ptr<Call> make(const crucible::sdk::Convolution& convolution, const std::uint64_t* alignments,
-                             std::uint64_t most_scratch) const;
+  const CudnnPlan& find(const crucible::sdk::Convolution& convolution, const std::uint64_t* alignments, std::uint64_t most_scratch);
+  const CudnnPlan& fitting(const crucible::sdk::Convolution& convolution, const std::uint64_t* addresses, std::uint64_t scratch_bytes);
+  std::unique_ptr<CudnnPlan> make(const crucible::sdk::Convolution& convolution, const std::uint64_t* alignments, std::uint64_t most_scratch) const;
 
   const Cudnn& cudnn_;
   cudnnHandle_t handle_ = nullptr;
   std::uint64_t most_scratch_ = 0;
   bool allows_tf32_ = false;
   std::mutex mutex_;  // of what is below, and of calls with the handle
-  std::map<std::string, std::unique_ptr<const Call>> calls_;
+  std::unique_ptr<CudnnPlans> plans_;
+};
+
+/// Attentions of one device: of f16 and bf16, which is what cuDNN has. Threads: any. The context must be current.
+class Attentions {
+ public:
+  /// Errors: UNAVAILABLE when the library does not start on the device.
+  Attentions(crucible_device& device, const Cudnn& cudnn);
+  ~Attentions();
+  Attentions(const Attentions&) = delete;
+  Attentions& operator=(const Attentions&) = delete;
+
+  /// As those of Convolutions; the buffers are the description's four, then the scratch.
+  std::uint64_t scratch_bytes(const crucible::sdk::Attention& attention);
+  void prepare(const crucible::sdk::Attention& attention, const std::uint64_t* addresses, std::uint64_t scratch_bytes);
+  void enqueue(const crucible::sdk::Attention& attention, const std::uint64_t* addresses, std::uint64_t scratch_bytes, CUstream stream);
+
+ private:
+  using Alignments = std::array<std::uint64_t, crucible::sdk::kAttentionTensors>;
+  const CudnnPlan& find(const crucible::sdk::Attention& attention, const Alignments& alignments, std::uint64_t most_scratch);
+  const CudnnPlan& fitting(const crucible::sdk::Attention& attention, const std::uint64_t* addresses, std::uint64_t scratch_bytes);
+  std::unique_ptr<CudnnPlan> make(const crucible::sdk::Attention& attention, const Alignments& alignments, std::uint64_t most_scratch) const;
+
+  const Cudnn& cudnn_;
+  cudnnHandle_t handle_ = nullptr;
+  std::uint64_t most_scratch_ = 0;
+  std::mutex mutex_;  // of what is below, and of calls with the handle
+  std::unique_ptr<CudnnPlans> plans_;
 };
 
 }  // namespace crucible_nvidia

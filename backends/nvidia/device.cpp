@@ -254,6 +254,13 @@ crucible_nvidia::Convolutions& crucible_device::require_convolutions() {
                                [&] { return std::make_unique<crucible_nvidia::Convolutions>(*this, *cudnn); });
 }
 
+crucible_nvidia::Attentions& crucible_device::require_attentions() {
+  std::string note;
+  const crucible_nvidia::Cudnn* const cudnn = crucible_nvidia::find_cudnn(facts, note);
+  if (cudnn == nullptr) throw crucible::sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "there is no library of attentions: " + note);
+  return attentions_.require("; attentions are generated and slower", [&] { return std::make_unique<crucible_nvidia::Attentions>(*this, *cudnn); });
+}
+
 void crucible_device::synchronize(crucible_nvidia::CUstream stream, std::string_view what) {
   crucible_nvidia::CUresult code = crucible_nvidia::CUDA_ERROR_NOT_READY;
   if (watchdog.is_on()) {
@@ -271,6 +278,7 @@ crucible_device::~crucible_device() {
     const crucible_nvidia::Current current(*this, crucible_nvidia::Current::EvenIfLost{});
     products_.stop();
     convolutions_.stop();
+    attentions_.stop();
     matrix_products = nullptr;
     allocator = nullptr;
     stream = {};

@@ -54,7 +54,7 @@ using MatrixProducts = crucible::sdk::MatrixProducts<MatrixKernel>;
 }  // namespace crucible_nvidia
 
 struct crucible_device : crucible::sdk::QueueOwner {
-  static constexpr bool kTakesProducts = true, kTakesConvolutions = true;
+  static constexpr bool kTakesProducts = true, kTakesConvolutions = true, kTakesAttentions = true;
   static constexpr bool kTakesEpilogues = true;  // cuBLASLt's, and those of kernels for matrix units
   const crucible_nvidia::Cuda* cuda = nullptr;
   crucible_nvidia::DeviceFacts facts;
@@ -77,8 +77,9 @@ struct crucible_device : crucible::sdk::QueueOwner {
   /// Products by cuBLASLt, started at the first call; the context must be current. Threads: any. Errors: UNSUPPORTED with the reason
   /// when there is no library for this device.
   crucible_nvidia::Products& require_products();
-  /// The same for convolutions by cuDNN.
+  /// The same for convolutions and attentions by cuDNN.
   crucible_nvidia::Convolutions& require_convolutions();
+  crucible_nvidia::Attentions& require_attentions();
   /// "" or why there are none, without starting anything.
   std::string products_refusal() { return products_.refusal(); }
   std::string convolutions_refusal() { return convolutions_.refusal(); }
@@ -90,6 +91,7 @@ struct crucible_device : crucible::sdk::QueueOwner {
  private:
   crucible::sdk::Started<crucible_nvidia::Products> products_;
   crucible::sdk::Started<crucible_nvidia::Convolutions> convolutions_;
+  crucible::sdk::Started<crucible_nvidia::Attentions> attentions_;
   std::mutex lost_mutex_;
   std::string lost_;  // why; "" while it lives
 };

@@ -1,4 +1,4 @@
-// Library table: which matrix products cuBLASLt takes, and which convolutions cuDNN. The host asks before it plans memory, in fast mode alone.
+// Library table: which matrix products cuBLASLt takes, and which convolutions and attentions cuDNN. The host asks before it plans memory, in fast mode alone.
 #include "backends/nvidia/cublas.hpp"
 #include "backends/nvidia/device.hpp"
 #include "backends/nvidia/tables.hpp"
@@ -16,6 +16,12 @@ crucible_status claim(crucible_device* device, const crucible_library_desc* desc
       const sdk::Convolution convolution = sdk::read_convolution(desc);
       const Current current(*device);
       *out_scratch_bytes = device->require_convolutions().scratch_bytes(convolution);
+      return;
+    }
+    if (sdk::is_attention(desc)) {
+      const sdk::Attention attention = sdk::read_attention(desc);
+      const Current current(*device);
+      *out_scratch_bytes = device->require_attentions().scratch_bytes(attention);
       return;
     }
     const sdk::Gemm gemm = sdk::read_gemm(desc, sdk::Epilogues::kTaken);

@@ -72,9 +72,10 @@ CUDA_MEMSET_NODE_PARAMS fill_parameters(const sdk::ListedOp& op) {
   return fill;
 }
 
-/// A product by cuBLASLt or a convolution by cuDNN, on a stream.
+/// A product by cuBLASLt, a convolution or an attention by cuDNN, on a stream.
 void enqueue_library_call(crucible_device& device, const sdk::ListedOp& op, CUstream stream) {
   if (op.product != nullptr) return device.require_products().enqueue(*op.product, op.addresses.data(), op.scratch_bytes, stream);
+  if (op.attention != nullptr) return device.require_attentions().enqueue(*op.attention, op.addresses.data(), op.scratch_bytes, stream);
   device.require_convolutions().enqueue(*op.convolution, op.addresses.data(), op.scratch_bytes, stream);
 }
 
@@ -106,6 +107,8 @@ Graph capture_library_call(crucible_plan& plan, const sdk::ListedOp& op, const s
   CUstream const stream = plan.capture_stream.get();
   if (op.product != nullptr) {
     (void)device.require_products();  // started before the capture
+  } else if (op.attention != nullptr) {
+    device.require_attentions().prepare(*op.attention, op.addresses.data(), op.scratch_bytes);
   } else {
     device.require_convolutions().prepare(*op.convolution, op.addresses.data(), op.scratch_bytes);
   }
@@ -119,6 +122,7 @@ Graph capture_library_call(crucible_plan& plan, const sdk::ListedOp& op, const s
   }
   device.check(cuda.cuStreamEndCapture(stream, &captured),
                what + (op.product != nullptr ? "cuStreamEndCapture of a product by cuBLASLt (option blas=none does without)"
+                                              : op.attention != nullptr ? "cuStreamEndCapture of an attention by cuDNN (option dnn=none does without)"
                                               : "cuStreamEndCapture of a convolution by cuDNN (option dnn=none does without)"));
   return {cuda, captured};
 }

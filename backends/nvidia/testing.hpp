@@ -39,6 +39,14 @@ inline PluginUnderTest emulated_nvidia(const Options& more = {}) {
   return plugin;
 }
 
+inline std::filesystem::path emulated_cudnn() { return std::filesystem::path(CRUCIBLE_TEST_CUDA).parent_path() / "libcudnn.so.9"; }
+
+inline PluginUnderTest with_cudnn(const Options& more = {}) {
+  Options options = {{"cudnn", emulated_cudnn().string()}, {"dnn", "cudnn"}};
+  for (const auto& [name, value] : more) options[name] = value;
+  return emulated_nvidia(options);
+}
+
 inline PluginUnderTest without_library(PluginUnderTest plugin) {
   plugin.options["blas"] = "none";
   return plugin;

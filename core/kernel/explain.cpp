@@ -48,6 +48,21 @@ std::vector<NotFused> refused_attention(const graph::Program& program, const Sch
   return fuse_attention(program, units, options);
 }
 
+/// Of the first product of probabilities and values that the step does, or makes the probabilities of.
+NotCalled why_not_called(const graph::Program& program, const Step& step) {
+  if (step.kind == StepKind::kLibrary && step.library.kind == LibraryKind::kAttention) return NotCalled::kNoAttention;
+  const AttentionForms forms(program);
+  const graph::IdLists readers = graph::readers(program);
+  for (const OpId op : step.ops) {
+    std::vector<OpId> products = {op};
+    for (const graph::Operand& output : program.ops[op].outputs) products.insert(products.end(), readers[output.value].begin(), readers[output.value].end());
+    for (const OpId product : products) {
+      if (const NotCalled why = forms.at(product).why; why != NotCalled::kNoAttention) return why;
+    }
+  }
+  return NotCalled::kNoAttention;
+}
+
 }  // namespace
 
 Explanation explain(const graph::Program& program, const Schedule& schedule, std::uint32_t step) {
@@ -55,6 +70,7 @@ Explanation explain(const graph::Program& program, const Schedule& schedule, std
   const Step& asked = schedule.steps[step];
   if (asked.ops.empty()) return explanation;
   add_inside(program, schedule, asked, explanation);
+  explanation.not_called = why_not_called(program, asked);
   explanation.launches_saved = asked.ops.size() - 1;
   std::vector<std::uint32_t> step_of(program.ops.size(), graph::kNone);
   for (std::uint32_t s = 0; s < schedule.steps.size(); ++s) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/kernel/fusion.hpp"
+#include "core/kernel/library_attention.hpp"
 #include "core/kernel/schedule.hpp"
 
 namespace crucible::kernel {
@@ -18,6 +19,7 @@ struct Explanation {
     Apart apart = Apart::kNot;
   };
   std::vector<Beside> apart;  // in the order of the steps
+  NotCalled not_called = NotCalled::kNoAttention;  // of a step of an attention: why the library does not do it whole
 };
 
 /// `schedule` is what schedule() made of `program` with fusion; `step` one of its steps. Its fusion is done again for the answer.

@@ -192,7 +192,7 @@ class Tail {
     ProductCall made;
     made.call = *library_call_of(program_, program_.ops[product_]);
     made.call.epilogue = epilogue;
-    made.call.bias = bias_view_;
+    made.call.extra = bias_view_;
     made.ops = ops_;
     std::ranges::sort(made.ops);
     made.bias = bias_;

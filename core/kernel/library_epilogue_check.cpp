@@ -93,7 +93,7 @@ std::string library_epilogue_fault(const graph::Program& program, const Step& st
   for (std::size_t i = 0; i < step.buffers.size(); ++i) {
     if (program.values[step.buffers[i].value].dtype != step.library.dtype) return fmt::format("buffer {} of a library's product has another type", i);
   }
-  const graph::View &result = step.library.views[2], &bias = step.library.bias;
+  const graph::View &result = step.library.views[2], &bias = step.library.extra;
   if (bias.sizes != std::vector<std::int64_t>{result.sizes.back()}) return "the bias of a library's product has not one number per column";
   const Samples samples(program, step);
   const std::int64_t elements = result.elements();

@@ -69,7 +69,7 @@ TEST(LibraryEpilogue, TakesTheBias) {
   EXPECT_EQ(step.buffers[2].value, y.value);
   EXPECT_TRUE(step.buffers[2].written);
   EXPECT_EQ(step.buffers[3].value, bias.value);
-  EXPECT_EQ(step.library.bias.sizes, std::vector<std::int64_t>{kColumns});
+  EXPECT_EQ(step.library.extra.sizes, std::vector<std::int64_t>{kColumns});
 }
 
 TEST(LibraryEpilogue, TakesTheActivationToo) {
@@ -246,9 +246,9 @@ TEST(LibraryEpilogue, TheCheckerComputesWhatItDoes) {
   EXPECT_EQ(fault_of([](Step&) {}), "");
   EXPECT_THAT(fault_of([](Step& s) { s.library.epilogue = LibraryEpilogue::kBias; }), HasSubstr("by its ops"));
   EXPECT_THAT(fault_of([](Step& s) { s.library.epilogue = LibraryEpilogue::kBiasGelu; }), HasSubstr("by its ops"));
-  EXPECT_THAT(fault_of([](Step& s) { s.library.bias.strides[0] = 0; }), HasSubstr("by its ops"));
-  EXPECT_THAT(fault_of([](Step& s) { s.library.bias.sizes[0] = 1; }), HasSubstr("one number per column"));
-  EXPECT_THAT(fault_of([](Step& s) { s.library.bias.offset = 1; }), HasSubstr("operand 3 leaves"));
+  EXPECT_THAT(fault_of([](Step& s) { s.library.extra.strides[0] = 0; }), HasSubstr("by its ops"));
+  EXPECT_THAT(fault_of([](Step& s) { s.library.extra.sizes[0] = 1; }), HasSubstr("one number per column"));
+  EXPECT_THAT(fault_of([](Step& s) { s.library.extra.offset = 1; }), HasSubstr("operand 3 leaves"));
   EXPECT_THAT(fault_of([&](Step& s) { s.buffers[3].value = other_bias.value; }), HasSubstr("is neither bound nor made"));
   EXPECT_THAT(fault_of([](Step& s) { s.library.epilogue = LibraryEpilogue::kNone; }), HasSubstr("4 buffers and 3 ops"));
   EXPECT_THAT(fault_of([](Step& s) { s.buffers.pop_back(); }), HasSubstr("is neither bound nor made"));

@@ -21,6 +21,7 @@
 #include "core/kernel/fusion.hpp"
 #include "core/kernel/in_place.hpp"
 #include "core/kernel/kernel_verify.hpp"
+#include "core/kernel/library_attention.hpp"
 #include "core/kernel/library_epilogue.hpp"
 #include "core/kernel/print_c.hpp"
 #include "core/kernel/recompute_scores.hpp"
@@ -70,10 +71,11 @@ class Scheduler {
       : program_(program), options_(options), units_(std::move(units)) {}
 
   Result<Schedule> run() {
+    if (options_.fuse && options_.claims && !is_strict()) attentions_ = claim_attentions(program_, units_, options_.claims);
     if (options_.fuse) fuse_attention(program_, units_, options_);
     schedule_.epilogues = options_.fuse && options_.epilogues;
     if (schedule_.epilogues) {
-      units_ = join_epilogues(program_, std::move(units_), [&](OpId op) { return !is_claimed(op); });
+      units_ = join_epilogues(program_, std::move(units_), [&](OpId op) { return !is_in_attention(op) && !is_claimed(op); });
     }
     if (options_.fuse && options_.claims && !is_strict())
       product_calls_ = take_epilogues(program_, units_, [&](OpId op) { return is_claimed(op); }, options_.claims);
@@ -111,6 +113,11 @@ class Scheduler {
           if (needed[output.value]) stored_[u].insert(output.value);
         }
       }
+      if (unit.library_attention != kNone) {
+        live_[u] = !stored_[u].empty();
+        for (const ValueId operand : attentions_[unit.library_attention].operands) needed[operand] = needed[operand] || live_[u];
+        continue;
+      }
       const bool acts = std::ranges::any_of(unit.ops, [&](OpId op) { return has_effects(program_, program_.ops[op]); });
       live_[u] = !stored_[u].empty() || acts;
       // Ops of a live unit that nothing wants go; what the others read is wanted from here on.
@@ -144,6 +151,10 @@ class Scheduler {
     }
   }
 
+  bool is_in_attention(OpId id) const {
+    return std::ranges::any_of(attentions_, [&](const LibraryAttention& attention) { return std::ranges::binary_search(attention.ops, id); });
+  }
+
   /// Whether the library takes it; asked once.
   bool is_claimed(OpId id) {
     if (!options_.claims || is_strict()) return false;
@@ -154,6 +165,7 @@ class Scheduler {
   }
 
   Result<void> add_step(const Unit& unit, const std::set<ValueId>& stored) {
+    if (unit.library_attention != kNone) return add_attention(attentions_[unit.library_attention]);
     if (unit.is_attention()) return add_launch(emit_attention(program_, unit, stored, options_.device), unit.ops);
     const Epilogue epilogue{unit.group, stored};
     if (const auto found = product_calls_.find(unit.anchor); found != product_calls_.end()) return add_product_call(found->second);
@@ -254,6 +266,18 @@ class Scheduler {
     return {};
   }
 
+  Result<void> add_attention(const LibraryAttention& attention) {
+    Step step;
+    step.kind = StepKind::kLibrary;
+    step.library = attention.call;
+    for (const ValueId operand : attention.operands) step.buffers.push_back({operand, false});
+    step.buffers.push_back({program_.ops[attention.last].outputs[0].value, true});
+    for (const OpId op : attention.ops) step.flops += graph::flops(program_.ops[op]);
+    step.ops = attention.ops;
+    finish(std::move(step), {});
+    return {};
+  }
+
   /// A launch of one work item whose text is the op itself: only a device of that dialect can do it.
   Result<void> add_opaque(const Op& op, const std::vector<OpId>& ops) {
     if (is_strict()) {
@@ -326,6 +350,7 @@ class Scheduler {
   const Program& program_;
   const Options& options_;
   std::vector<Unit> units_;
+  std::vector<LibraryAttention> attentions_;
   std::vector<bool> live_;
   std::vector<std::set<ValueId>> stored_;  // per unit
   std::map<OpId, bool> claimed_;

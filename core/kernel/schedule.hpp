@@ -31,20 +31,22 @@ struct Kernel {
 /// A transfer copies a whole value between the device and the host; core/budget puts them in, the scheduler makes none.
 enum class StepKind : std::uint8_t { kLaunch, kLibrary, kTransfer };
 
-enum class LibraryKind : std::uint8_t { kMatMul, kConv2d, kConv2dBackwardInput, kConv2dBackwardWeight };
+enum class LibraryKind : std::uint8_t { kMatMul, kConv2d, kConv2dBackwardInput, kConv2dBackwardWeight, kAttention };
 
 /// What a matrix product does to each element before it stores it: CRUCIBLE_EPILOGUE_* of the ABI.
 enum class LibraryEpilogue : std::uint8_t { kNone, kBias, kBiasRelu, kBiasGelu };
 
 /// A call that a backend's library may claim. Views are of the step's buffers: for kMatMul a, b, c; for the
-/// convolutions the operands in the order of the op, then the result; then what an epilogue reads. Sizes and strides in elements.
+/// convolutions the operands in the order of the op, then the result; for kAttention q, k, v, then `extra`, the result, each
+/// [batch, heads, rows, width]; behind the views of a product `extra`, what its epilogue reads. Sizes and strides in elements.
 struct LibraryCall {
   LibraryKind kind = LibraryKind::kMatMul;
   DType dtype = DType::kF32;
   graph::View views[3];
-  graph::Attributes attributes;  // alpha for kMatMul; stride, padding, dilation, groups for convolutions
-  LibraryEpilogue epilogue = LibraryEpilogue::kNone;  // of kMatMul
-  graph::View bias;                                   // with an epilogue: a number for each column of c
+  graph::Attributes attributes;  // alpha for kMatMul and kAttention; stride, padding, dilation, groups for convolutions
+  graph::View extra = {};        // kAttention; of kMatMul with an epilogue: a number for each column of c
+  bool is_causal = false;        // kAttention: query i sees keys 0 to i
+  LibraryEpilogue epilogue = LibraryEpilogue::kNone;  // kMatMul
 };
 
 struct BufferArgument {

@@ -70,7 +70,7 @@ class Checker {
       CRUCIBLE_TRY_VOID(argument.written ? check_written(s, argument.value) : check_read(s, argument.value));
     }
     for (OpId op : step.ops) CRUCIBLE_TRY_VOID(check_op(s, op));
-    if (epilogue_product(step) == nullptr) {
+    if (epilogue_product(step) == nullptr && !is_library_attention(step)) {
       for (OpId op : step.ops) CRUCIBLE_TRY_VOID(check_product(s, op));
     }
     CRUCIBLE_TRY_VOID(check_host(s));
@@ -106,10 +106,20 @@ class Checker {
           std::ranges::any_of(step.buffers, [&](const BufferArgument& b) { return b.value == input.value; });
       const bool inside = producer != kNone && step_of_[producer] == s;
       const bool in_place = step.kind == StepKind::kLaunch && is_generator(producer);
-      if (!bound && !inside && !in_place)
+      if (!bound && !inside && !in_place && !is_seen_through(step, producer))
         return broken(s, "op {} reads value {}, which is neither bound nor made in the step", id, input.value);
     }
     return {};
+  }
+
+  static bool is_library_attention(const Step& step) { return step.kind == StepKind::kLibrary && step.library.kind == LibraryKind::kAttention; }
+
+  /// What a call of an attention reads otherwise than its ops do: a cast of an operand, and a mask that it knows.
+  bool is_seen_through(const Step& step, OpId producer) const {
+    if (producer == kNone || !is_library_attention(step)) return false;
+    const Op& op = program_.ops[producer];
+    if (program_.values[op.outputs[0].value].dtype == DType::kBool) return true;
+    return op.kind == OpKind::kCopy && std::ranges::any_of(step.buffers, [&](const BufferArgument& b) { return b.value == op.inputs[0].value; });
   }
 
   /// Work items are independent, and each owns rows: of what a step makes, a product in it can have its own rows on the left, nothing on the
@@ -262,13 +272,32 @@ class Checker {
     return {};
   }
 
+  /// Two products with one softmax between them, of sizes that fit, and nothing of it in memory but the result.
+  Result<void> check_attention(StepId s) const {
+    const Step& step = schedule_.steps[s];
+    const auto count = [&](OpKind kind) { return std::ranges::count_if(step.ops, [&](OpId op) { return program_.ops[op].kind == kind; }); };
+    for (const auto& [kind, wanted] : {std::pair(OpKind::kMatMul, 2), std::pair(OpKind::kExp, 1), std::pair(OpKind::kReduceMax, 1), std::pair(OpKind::kReduceSum, 1)}) {
+      if (count(kind) != wanted) return broken(s, "an attention has {} {}, it needs {}", count(kind), graph::name(kind), wanted);
+    }
+    const LibraryCall& call = step.library;
+    for (const graph::View* view : {&call.views[0], &call.views[1], &call.views[2], &call.extra}) {
+      if (view->sizes.size() != 4) return broken(s, "an attention has an operand of {} dimensions", view->sizes.size());
+    }
+    const auto &q = call.views[0].sizes, &k = call.views[1].sizes, &v = call.views[2].sizes;
+    if (q[3] != k[3] || k[2] != v[2] || call.extra.sizes != std::vector{q[0], q[1], q[2], v[3]} || !std::equal(q.begin(), q.begin() + 2, k.begin()) ||
+        !std::equal(q.begin(), q.begin() + 2, v.begin()))
+      return broken(s, "the sizes of an attention do not fit");
+    return {};
+  }
+
   Result<void> check_library(StepId s) const {
     const Step& step = schedule_.steps[s];
-    const bool has_epilogue = step.library.epilogue != LibraryEpilogue::kNone;
-    if (step.buffers.size() != (has_epilogue ? 4u : 3u) || (step.ops.size() != 1) != has_epilogue)
+    const bool is_attention = is_library_attention(step), has_epilogue = step.library.epilogue != LibraryEpilogue::kNone;
+    if (step.buffers.size() != (is_attention || has_epilogue ? 4u : 3u) || (!is_attention && (step.ops.size() != 1) != has_epilogue))
       return broken(s, "a library call has {} buffers and {} ops", step.buffers.size(), step.ops.size());
+    if (is_attention) CRUCIBLE_TRY_VOID(check_attention(s));
     for (std::size_t i = 0; i < step.buffers.size(); ++i) {
-      const auto last = graph::last_index(i < 3 ? step.library.views[i] : step.library.bias);
+      const auto last = graph::last_index(i < 3 ? step.library.views[i] : step.library.extra);
       const std::int64_t elements = program_.values[step.buffers[i].value].elements;
       if (!last || *last >= elements) return broken(s, "operand {} leaves its {} elements", i, elements);
     }
@@ -294,6 +323,10 @@ class Checker {
       if (step_of_[id] == kNone && !is_generator(id)) {
         return Error{ErrorCode::kCheckFailed,
                      fmt::format("schedule check: op {} ({}) is done by no step", id, graph::name(op.kind))};
+      }
+      if (step_of_[id] != kNone && is_library_attention(schedule_.steps[step_of_[id]])) {
+        for (const BufferArgument& argument : schedule_.steps[step_of_[id]].buffers) wanted[argument.value] = wanted[argument.value] || !argument.written;
+        continue;  // a mask that it knows need not be made
       }
       for (const auto& input : op.inputs) {
         if (!input.is_scalar()) wanted[input.value] = true;

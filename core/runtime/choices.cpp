@@ -32,6 +32,8 @@ graph::OpKind op_kind(kernel::LibraryKind kind) {
       return graph::OpKind::kConv2dBackwardInput;
     case kernel::LibraryKind::kConv2dBackwardWeight:
       return graph::OpKind::kConv2dBackwardWeight;
+    case kernel::LibraryKind::kAttention:
+      break;  // of many ops: takes() leaves it out
   }
   return graph::OpKind::kMatMul;
 }
@@ -127,6 +129,7 @@ Result<std::vector<kernel::LibraryCall>> products_of(const graph::Program& progr
   std::vector<kernel::LibraryCall> calls;
   std::map<std::string, bool> seen;
   for (const kernel::Step& step : schedule.steps) {
+    if (step.kind == kernel::StepKind::kLibrary && step.library.kind == kernel::LibraryKind::kAttention) continue;  // nothing to choose: see takes()
     for (const graph::OpId op : step.ops) {
       const auto call = kernel::library_call_of(program, program.ops[op]);
       if (call && call->views[2].elements() > 0 && seen.try_emplace(bytes_of(*call), true).second) calls.push_back(*call);
@@ -186,6 +189,7 @@ const Choice* Choices::find(const kernel::LibraryCall& call) {
 
 bool Choices::takes(LibraryClaims& claims, const kernel::LibraryCall& call) {
   if (!claims.takes(call)) return false;
+  if (call.kind == kernel::LibraryKind::kAttention) return true;
   const Choice* const choice = find(call);
   return choice == nullptr || !choice->is_generated();
 }

@@ -20,6 +20,8 @@ std::uint32_t abi_kind(kernel::LibraryKind kind) {
       return CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT;
     case kernel::LibraryKind::kConv2dBackwardWeight:
       return CRUCIBLE_LIB_CONV2D_BACKWARD_WEIGHT;
+    case kernel::LibraryKind::kAttention:
+      return CRUCIBLE_LIB_ATTENTION;
   }
   return CRUCIBLE_LIB_MATMUL;
 }
@@ -38,19 +40,18 @@ std::uint32_t abi_epilogue(kernel::LibraryEpilogue epilogue) {
   return CRUCIBLE_EPILOGUE_NONE;
 }
 
-Result<crucible_view> to_abi(const graph::View& view, DType dtype) {
+Result<void> describe(const graph::View& view, DType dtype, crucible_view& out) {
   if (view.sizes.size() > CRUCIBLE_MAX_RANK || view.sizes.size() != view.strides.size()) {
-    return Error{ErrorCode::kBadInput, fmt::format("a library call has a view of {} sizes and {} strides; at most {} fit", view.sizes.size(),
-                                                   view.strides.size(), CRUCIBLE_MAX_RANK)};
+    return Error{ErrorCode::kBadInput,
+                 fmt::format("a library call has a view of {} sizes and {} strides; at most {} fit",
+                             view.sizes.size(), view.strides.size(), CRUCIBLE_MAX_RANK)};
   }
-  crucible_view made;
-  std::memset(&made, 0, sizeof made);
-  made.rank = static_cast<std::uint32_t>(view.sizes.size());
-  made.dtype = static_cast<std::uint32_t>(dtype);
-  made.offset = view.offset;
-  std::copy(view.sizes.begin(), view.sizes.end(), made.sizes);
-  std::copy(view.strides.begin(), view.strides.end(), made.strides);
-  return made;
+  out.rank = static_cast<std::uint32_t>(view.sizes.size());
+  out.dtype = static_cast<std::uint32_t>(dtype);
+  out.offset = view.offset;
+  std::copy(view.sizes.begin(), view.sizes.end(), out.sizes);
+  std::copy(view.strides.begin(), view.strides.end(), out.strides);
+  return {};
 }
 
 }  // namespace
@@ -60,8 +61,11 @@ Result<crucible_library_desc> describe(const kernel::LibraryCall& call) {
   std::memset(&desc, 0, sizeof desc);  // padding too: the bytes are the key of the answers
   desc.struct_size = sizeof desc;
   desc.kind = abi_kind(call.kind);
-  for (int i = 0; i < 3; ++i) {
-    CRUCIBLE_TRY(desc.views[i], to_abi(call.views[i], call.dtype));
+  for (int i = 0; i < 3; ++i) CRUCIBLE_TRY_VOID(describe(call.views[i], call.dtype, desc.views[i]));
+  desc.epilogue = abi_epilogue(call.epilogue);
+  if (call.kind == kernel::LibraryKind::kAttention || call.epilogue != kernel::LibraryEpilogue::kNone) {
+    CRUCIBLE_TRY_VOID(describe(call.extra, call.dtype, desc.extra));
+    desc.mask = call.is_causal ? CRUCIBLE_MASK_CAUSAL : CRUCIBLE_MASK_NONE;
   }
   const graph::Attributes& attributes = call.attributes;
   desc.alpha_f64_bits = std::bit_cast<std::uint64_t>(attributes.alpha);
@@ -71,9 +75,6 @@ Result<crucible_library_desc> describe(const kernel::LibraryCall& call) {
     desc.dilation[i] = attributes.dilation[i];
   }
   desc.groups = attributes.groups;
-  if (call.epilogue == kernel::LibraryEpilogue::kNone) return desc;
-  desc.epilogue = abi_epilogue(call.epilogue);
-  CRUCIBLE_TRY(desc.extra, to_abi(call.bias, call.dtype));
   return desc;
 }
 

@@ -129,5 +129,25 @@ TEST_F(PlanOpsTest, RefusesAKernelThatIsNotThere) {
   EXPECT_THAT(listed.error().message, HasSubstr("no such kernel"));
 }
 
+TEST_F(PlanOpsTest, AnAttentionIsDescribedWithItsFourthViewAndItsMask) {
+  kernel::LibraryCall& call = schedule_.steps[0].library;
+  call.kind = kernel::LibraryKind::kAttention;
+  call.dtype = DType::kBF16;
+  for (graph::View& view : call.views) view = graph::View::contiguous({1, 2, 3, 8});
+  call.extra = {4, {1, 2, 3, 8}, {48, 8, 16, 1}};
+  call.is_causal = true;
+  const Result<PlanOps> listed = build(false);
+  ASSERT_TRUE(listed) << listed.error().message;
+  const crucible_library_desc* const desc = listed->ops()[0].library;
+  ASSERT_NE(desc, nullptr);
+  EXPECT_EQ(desc->kind, CRUCIBLE_LIB_ATTENTION);
+  EXPECT_EQ(desc->mask, CRUCIBLE_MASK_CAUSAL);
+  EXPECT_EQ(std::bit_cast<double>(desc->alpha_f64_bits), 2.5);
+  EXPECT_EQ(desc->extra.rank, 4u);
+  EXPECT_EQ(desc->extra.dtype, static_cast<std::uint32_t>(DType::kBF16));
+  EXPECT_EQ(desc->extra.offset, 4);
+  EXPECT_EQ(desc->extra.strides[2], 16);
+}
+
 }  // namespace
 }  // namespace crucible::runtime

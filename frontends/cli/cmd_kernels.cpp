@@ -38,6 +38,8 @@ std::string_view library_name(kernel::LibraryKind kind) {
       return "conv2d_backward_input";
     case kernel::LibraryKind::kConv2dBackwardWeight:
       return "conv2d_backward_weight";
+    case kernel::LibraryKind::kAttention:
+      return "attention";
   }
   return "";
 }
@@ -168,6 +170,7 @@ std::string value_text(const graph::Program& program, graph::ValueId id) {
 
 /// The product or convolution that a step is, or begins with; nothing when it is none.
 std::optional<kernel::LibraryCall> call_of(const graph::Program& program, const kernel::Step& step) {
+  if (step.kind == kernel::StepKind::kLibrary && step.library.kind == kernel::LibraryKind::kAttention) return std::nullopt;  // measured as none
   for (const graph::OpId op : step.ops) {
     if (auto call = kernel::library_call_of(program, program.ops[op])) return call;
   }
@@ -238,6 +241,8 @@ Result<int> why_step(const graph::Program& program, const kernel::Schedule& sche
                                {"value", beside.value},
                                {"why", kernel::words(beside.apart)}});
     }
+    json["not_called"] = nullptr;
+    if (const std::string_view why = kernel::words(explanation.not_called); !why.empty()) json["not_called"] = why;
     json["choice"] = nullptr;
     if (const runtime::Choice* const choice = choice_of(program, step, choices)) json["choice"] = to_json(program, step, *choice, *choices);
     print_json(json);
@@ -250,6 +255,7 @@ Result<int> why_step(const graph::Program& program, const kernel::Schedule& sche
   if (const runtime::Choice* const choice = choice_of(program, step, choices)) {
     print_choice(program, step, *choice, *choices);
   }
+  if (const std::string_view why = kernel::words(explanation.not_called); !why.empty()) fmt::print("an attention, and no call of the library: {}\n", why);
   fmt::print("not fused with\n");
   for (const kernel::Explanation::Beside& beside : explanation.apart) {
     const kernel::Step& other = schedule.steps[beside.step];

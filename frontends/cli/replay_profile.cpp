@@ -27,8 +27,9 @@ const char* kind_text(const kernel::Step& step) {
   return "";
 }
 
-/// "matmul, add, tanh" of a step, each kind once, at most six.
+/// "matmul, add, tanh" of a step, each kind once, at most six; "attention" of a call that is one.
 std::string op_names(const ReplayReport& report, const kernel::Step& step) {
+  if (step.kind == kernel::StepKind::kLibrary && step.library.kind == kernel::LibraryKind::kAttention) return "attention";
   std::vector<std::string_view> names;
   for (const graph::OpId op : step.ops) {
     const std::string_view name = graph::name(report.program.ops[op].kind);

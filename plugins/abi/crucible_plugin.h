@@ -56,7 +56,7 @@ typedef int32_t crucible_code;
 #define CRUCIBLE_LIB_CONV2D 1u /* x, weight, y */
 #define CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT 2u /* dy, weight, dx */
 #define CRUCIBLE_LIB_CONV2D_BACKWARD_WEIGHT 3u /* dy, x, dweight */
-#define CRUCIBLE_LIB_ATTENTION 4u /* q, k, v; the fourth view is the result (since 0.2) */
+#define CRUCIBLE_LIB_ATTENTION 4u /* q, k, v; `extra` is o = softmax(alpha * q k^T, masked) v, all [batch, heads, rows, width]; the buffers are q, k, v, o (since 0.2) */
 #define CRUCIBLE_LIB_REDUCE 5u /* x, nothing, y: sums over the sizes that y lacks (since 0.2) */
 
 /* What a MATMUL does to each element before it stores it. */
@@ -64,6 +64,10 @@ typedef int32_t crucible_code;
 #define CRUCIBLE_EPILOGUE_BIAS 1u /* adds `extra`, of rank 1: a number for each column of c */
 #define CRUCIBLE_EPILOGUE_BIAS_RELU 2u
 #define CRUCIBLE_EPILOGUE_BIAS_GELU 3u
+
+/* Which keys a query of an ATTENTION sees. */
+#define CRUCIBLE_MASK_NONE 0u /* all of them */
+#define CRUCIBLE_MASK_CAUSAL 1u /* query i the keys 0 to i, whatever the numbers of queries and keys are */
 
 /* Kinds of ops in a list. */
 #define CRUCIBLE_OP_LAUNCH 1u /* kernel over `grid` work items */
@@ -169,7 +173,7 @@ typedef struct crucible_library_desc {
   int64_t dilation[2];
   int64_t groups;
   uint32_t epilogue; /* since 0.2 */
-  uint32_t reserved; /* since 0.2 */
+  uint32_t mask; /* since 0.2 */
   crucible_view extra; /* since 0.2 */
 } crucible_library_desc;
 

@@ -147,11 +147,11 @@ std::string run_one(Opened& opened, const OpsProgram& entry, const kernel::Sched
 }  // namespace
 
 std::vector<std::string> run_programs(Opened& opened, const std::vector<OpsProgram>& programs, bool with_library,
-                                      std::size_t* library_calls) {
+                                      std::size_t* library_calls, std::optional<kernel::LibraryKind> kind) {
   std::vector<kernel::Schedule> schedules;
   std::vector<KernelText> texts;
   std::set<std::string> seen;
-  const auto claims = [&](const kernel::LibraryCall& call) { return claim(opened, call).taken; };
+  const auto claims = [&](const kernel::LibraryCall& call) { return (!kind || call.kind == *kind) && claim(opened, call).taken; };
   for (const OpsProgram& entry : programs) {
     if (auto valid = graph::verify(entry.program); !valid)
       fail("the kit's own program " + entry.label + " is valid", valid.error().message);

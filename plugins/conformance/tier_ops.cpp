@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "core/graph/op_table.hpp"
+#include "plugins/conformance/ops_attention.hpp"
 #include "plugins/conformance/ops_run.hpp"
 
 namespace crucible::conformance {
@@ -37,6 +38,17 @@ void run_claimed(OpKind kind, const Settings& settings) {
   expect_none(failures, programs.size());
 }
 
+/// Only attentions go to the library, so that it is known who computed.
+void run_claimed_attention(const Settings& settings) {
+  Opened opened(settings);
+  need(opened.tables.library.claim, "library.claim");
+  const std::vector<OpsProgram> programs = attention_programs({opened.may_have("f64"), opened.may_have("f16"), opened.may_have("bf16")});
+  std::size_t calls = 0;
+  const std::vector<std::string> failures = run_programs(opened, programs, true, &calls, kernel::LibraryKind::kAttention);
+  if (calls == 0) unsupported("the plugin's library takes no attention of the kit's");
+  expect_none(failures, programs.size());
+}
+
 void run_random(const Settings& settings) {
   Opened opened(settings);
   const std::vector<OpsProgram> programs = random_programs(settings.quick ? 5 : 40);
@@ -63,6 +75,7 @@ std::vector<Case> ops_cases() {
                      fmt::format("{} by the plugin's library agrees with the float64 reference", info.name), false,
                      [kind](const Settings& settings) { run_claimed(kind, settings); }, 120});
   }
+  cases.push_back({"ops.library.attention", Tier::kOps, "attention by the plugin's library agrees with the float64 reference", true, run_claimed_attention, 120});
   cases.push_back({"ops.random_programs", Tier::kOps, "fused programs of many ops agree with the float64 reference",
                    true, run_random, 180});
   return cases;

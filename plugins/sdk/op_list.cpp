@@ -52,28 +52,38 @@ void read_places(std::uint32_t index, const crucible_op& op, ListedOp& result, c
   result.size = op.size;
 }
 
+[[noreturn]] void take_none(std::uint32_t index, const char* what) {
+  throw Failure(CRUCIBLE_E_UNSUPPORTED, "plan.build: op " + std::to_string(index) + " is " + what + ", and this plugin claims none",
+                {{"op", std::to_string(index)}});
+}
+
+std::uint64_t extent_bytes(const ListedOp& op, std::uint32_t operand) {
+  if (op.attention != nullptr) return attention_extent_bytes(*op.attention, operand);
+  const int view = static_cast<int>(operand);
+  return op.product != nullptr ? gemm_extent_bytes(*op.product, view) : convolution_extent_bytes(*op.convolution, view);
+}
+
 /// Each operand lies in its buffer, and the scratch has what is said.
 void read_library_call(std::uint32_t index, const crucible_op& op, ListedOp& result, const std::vector<std::uint64_t>& left,
                        const OpChecks& checks) {
   if (op.library == nullptr) invalid(index, "a library call without a description");
   if (is_convolution(op.library)) {
-    if (!checks.takes_convolutions)
-      throw Failure(CRUCIBLE_E_UNSUPPORTED, "plan.build: op " + std::to_string(index) + " is a convolution, and this plugin claims none", {{"op", std::to_string(index)}});
+    if (!checks.takes_convolutions) take_none(index, "a convolution");
     result.convolution = std::make_unique<const Convolution>(read_convolution(op.library));
+  } else if (is_attention(op.library)) {
+    if (!checks.takes_attentions) take_none(index, "an attention");
+    result.attention = std::make_unique<const Attention>(read_attention(op.library));
   } else {
     result.product = std::make_unique<const Gemm>(read_gemm(op.library, checks.epilogues));
   }
   result.scratch_bytes = op.scratch_bytes;
-  const std::uint32_t described = result.product != nullptr ? result.product->buffers() : 3;
+  const std::uint32_t described = result.product != nullptr ? result.product->buffers() : result.attention != nullptr ? kAttentionTensors : 3;
   const std::uint32_t needed = described + (op.scratch_bytes == 0 ? 0 : 1);
   if (op.buffer_count < needed) {
     invalid(index, "it has " + std::to_string(op.buffer_count) + " buffers and needs " + std::to_string(needed));
   }
   for (std::uint32_t i = 0; i < needed; ++i) {
-    const int view = static_cast<int>(i);
-    const std::uint64_t bytes = i == described      ? op.scratch_bytes
-                                : result.product != nullptr ? gemm_extent_bytes(*result.product, view)
-                                                            : convolution_extent_bytes(*result.convolution, view);
+    const std::uint64_t bytes = i == described ? op.scratch_bytes : extent_bytes(result, i);
     if (left[i] >= bytes) continue;
     invalid(index, std::to_string(bytes) + " bytes, where buffer " + std::to_string(i) + " has " + std::to_string(left[i]) + " left");
   }
@@ -85,11 +95,7 @@ void read_op(OpList& list, std::uint32_t index, const crucible_op& op, const OpC
     invalid(index, "its struct_size is " + std::to_string(op.struct_size) + ", it needs " + std::to_string(sizeof(crucible_op)));
   }
   if (op.buffer_count != 0 && op.buffers == nullptr) invalid(index, "its buffers are missing");
-  if (op.kind == CRUCIBLE_OP_LIBRARY && !checks.takes_products) {
-    throw Failure(CRUCIBLE_E_UNSUPPORTED,
-                  "plan.build: op " + std::to_string(index) + " is a library call, and this plugin claims none",
-                  {{"op", std::to_string(index)}});
-  }
+  if (op.kind == CRUCIBLE_OP_LIBRARY && !checks.takes_products) take_none(index, "a library call");
   if (op.kind != CRUCIBLE_OP_LAUNCH && op.kind != CRUCIBLE_OP_COPY && op.kind != CRUCIBLE_OP_FILL && op.kind != CRUCIBLE_OP_LIBRARY)
     invalid(index, "kind " + std::to_string(op.kind) + " is not known");
   ListedOp& result = list.ops.emplace_back();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "plugins/abi/crucible_plugin.h"
+#include "plugins/sdk/attention.hpp"
 #include "plugins/sdk/convolution.hpp"
 #include "plugins/sdk/gemm.hpp"
 
@@ -22,8 +23,9 @@ struct ListedOp {
   std::int64_t grid = 0;                 // LAUNCH: work items
   std::uint64_t size = 0;                // COPY, FILL: bytes
   std::uint8_t pattern = 0;              // FILL
-  std::unique_ptr<const Gemm> product;   // LIBRARY: this, or the next
+  std::unique_ptr<const Gemm> product;   // LIBRARY: this, or one of the next two
   std::unique_ptr<const Convolution> convolution;
+  std::unique_ptr<const Attention> attention;
   std::uint64_t scratch_bytes = 0;       // LIBRARY: that the last address has
   /// LIBRARY: of its scratch, 0 where there is none.
   std::uint64_t scratch_address() const { return scratch_bytes == 0 ? 0 : addresses.back(); }
@@ -57,6 +59,7 @@ struct OpChecks {
   bool takes_products = false;                                     // library calls that are matrix products
   bool takes_convolutions = false;                                 // and those that are convolutions
   Epilogues epilogues = Epilogues::kDeclined;                      // of products
+  bool takes_attentions = false;                                   // and those that are attentions
 };
 
 /// Reads and checks all ops. Threads: any. Errors: INVALID_ARGUMENT naming the op; UNSUPPORTED for a library call that is not taken.

@@ -111,6 +111,16 @@ constexpr Epilogues takes_epilogues() {
   }
 }
 
+/// And for those that are attentions.
+template <class Device>
+constexpr bool takes_attentions() {
+  if constexpr (requires { Device::kTakesAttentions; }) {
+    return Device::kTakesAttentions;
+  } else {
+    return false;
+  }
+}
+
 /// `make` builds the graph of a plan whose list is read; `patch` gives one launch's arguments to it anew; `run` replays it on the
 /// device's own stream, done on return; `times` replays it op by op and gives nanoseconds per op; `destroy` deletes a plan, also one
 /// that is half built or whose device is lost.
@@ -133,7 +143,7 @@ struct PlanFunctions {
             return KernelShape{ours.name, ours.buffer_count, ours.scalar_count};
           },
           [device](std::uint64_t address) { return device->addresses.bytes_left(address, device->facts.id); },
-          takes_products<Device>(), takes_convolutions<Device>(), takes_epilogues<Device>()};
+          takes_products<Device>(), takes_convolutions<Device>(), takes_epilogues<Device>(), takes_attentions<Device>()};
       plan->list = read_ops(ops, count, slot_count, checks);
       plan->node_count = static_cast<std::size_t>(std::ranges::count_if(plan->list.ops, &ListedOp::does_something));
       make(*plan);

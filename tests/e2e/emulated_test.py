@@ -5,6 +5,7 @@ Environment: as e2e_test.py, whose folder with a recording it uses; CRUCIBLE_INT
 
 import json
 import os
+import re
 import sys
 import unittest
 
@@ -111,6 +112,47 @@ class Emulated(e2e_test.Folder):
                     self.assertIn(call, done.stderr)
                 strict = [*options, "--numerics", "strict"]
                 done = crucible("replay", trace, *strict, env={**self.environment, "CRUCIBLE_EMU_FAULTS": "fail@launch(conv*); fail@init(miopen*); fail@init(cudnn*)"})
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_attention_by_the_library_is_verified(self):
+        """With the emulated cuDNN, which has it of bf16: one call, named where steps are; strict replays never use it."""
+        library = CRUCIBLE.resolve().parent / "emulators" / "nvidia" / "libcudnn.so.9"
+        if "nvidia (emulated)" not in self.devices or not library.exists():
+            self.skipTest("this build has no emulated cuDNN")
+        program = """
+            import torch
+            torch.manual_seed(0)
+            class Model(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.inner, self.outer = torch.nn.Linear(64, 192), torch.nn.Linear(64, 64)
+                def forward(self, x):
+                    q, k, v = self.inner(x).view(2, 24, 3, 4, 16).permute(2, 0, 3, 1, 4)
+                    y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+                    return self.outer(y.transpose(1, 2).reshape(2, 24, 64))
+            model = Model().to(torch.DTYPE).eval()
+            with torch.no_grad():
+                for _ in range(5):
+                    model(torch.randn(2, 24, 64).to(torch.DTYPE))
+        """
+        options = [*self.devices["nvidia (emulated)"], "--set", f"backend.nvidia.cudnn={library}", "--set", "backend.nvidia.dnn=cudnn", "--tune", "off"]
+        fault = {**self.environment, "CRUCIBLE_EMU_FAULTS": "fail@launch(attention*)"}
+        for dtype, calls in {"bfloat16": 1, "float16": 1, "float32": 0}.items():
+            with self.subTest(dtype):
+                recorded, trace = self.record(program.replace("DTYPE", dtype), "--iterations", 2)
+                self.assertEqual(recorded.returncode, 0, recorded.stderr)
+                listed = crucible("kernels", trace, *options, "--json", env=self.environment)
+                self.assertEqual(listed.returncode, 0, listed.stderr)
+                names = [step["name"] for step in json.loads(listed.stdout)["kernels"]]
+                self.assertEqual(names.count("attention"), calls, names)
+                done = crucible("replay", trace, *options, "--verify", "--profile", env=self.environment)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                self.assertEqual(len(re.findall(r"library +attention\b", done.stdout)), calls, done.stdout)
+                done = crucible("replay", trace, *options, "--verify", env=fault)
+                self.assertEqual(done.returncode == 0, calls == 0, done.stderr)
+                if calls:
+                    self.assertIn("cudnnBackendExecute of attention", done.stderr)
+                done = crucible("replay", trace, *options, "--numerics", "strict", "--verify", env=fault)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_products_by_matrix_units_are_verified(self):

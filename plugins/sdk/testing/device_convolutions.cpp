@@ -2,9 +2,9 @@
 #include "plugins/sdk/testing/device_convolutions.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <random>
+
+#include "plugins/sdk/testing/number_bytes.hpp"
 
 namespace crucible::backend {
 
@@ -12,7 +12,6 @@ using ::testing::HasSubstr;
 
 namespace {
 
-constexpr std::uint32_t kF16 = 6, kBF16 = 7, kF32 = 8;
 constexpr std::uint8_t kUntouched = 0x5a;
 constexpr std::uint32_t kKinds[] = {CRUCIBLE_LIB_CONV2D, CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT, CRUCIBLE_LIB_CONV2D_BACKWARD_WEIGHT};
 
@@ -83,35 +82,6 @@ std::vector<double> expected_of(const crucible_library_desc& desc, const std::ve
                 if (!is_forward && !is_input) c[at_w] += a[at_y] * b[at_x];
               }
   return c;
-}
-
-std::size_t size_of(std::uint32_t dtype) { return dtype == kF32 ? 4 : 2; }
-
-/// n / 8 for n from -8 to 8: every type holds them.
-std::vector<double> numbers(std::size_t count, unsigned seed) {
-  std::mt19937 random(seed);
-  std::vector<double> values(count);
-  for (double& value : values) value = static_cast<double>(static_cast<int>(random() % 17) - 8) / 8;
-  return values;
-}
-
-std::vector<std::byte> bytes_of(const std::vector<double>& values, std::uint32_t dtype) {
-  std::vector<std::byte> bytes(values.size() * size_of(dtype));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto number = static_cast<float>(values[i]);
-    const auto half = static_cast<_Float16>(number);
-    const auto brain = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(number) >> 16);
-    std::memcpy(bytes.data() + i * size_of(dtype), dtype == kF32 ? static_cast<const void*>(&number) : dtype == kF16 ? static_cast<const void*>(&half) : &brain, size_of(dtype));
-  }
-  return bytes;
-}
-
-double number_at(const std::vector<std::byte>& bytes, std::size_t i, std::uint32_t dtype) {
-  float number = 0;
-  _Float16 half = 0;
-  std::uint16_t brain = 0;
-  std::memcpy(dtype == kF32 ? static_cast<void*>(&number) : dtype == kF16 ? static_cast<void*>(&half) : &brain, bytes.data() + i * size_of(dtype), size_of(dtype));
-  return static_cast<double>(dtype == kF32 ? number : dtype == kF16 ? static_cast<float>(half) : std::bit_cast<float>(static_cast<std::uint32_t>(brain) << 16));
 }
 
 }  // namespace

@@ -1,11 +1,13 @@
-// libcudnn.so.9 as far as a plugin asks for convolutions by the backend API: graphs of one operation, three engines, execution on the
+// libcudnn.so.9 as far as a plugin asks for convolutions and attentions by the backend API: graphs of one convolution or of the operations of
+// an attention (cudnn_attention.hpp), engines, execution on the
 // memory and the streams of the emulated driver, which it finds beside itself. Its declarations are NVIDIA's own, so that the compiler
 // checks every signature.
 //
 // Faults: init(cudnnCreate), query(cudnnGetVersion) for an old one, query(NAME) for heuristics, compile(NAME) for execution plans, launch(NAME); NAME is as
-// conv_f32_forward_2x3x8x8_4x3x3x3 (forward, data, filter; x and weight), tf32 where an engine on tensor cores was taken for f32.
+// conv_f32_forward_2x3x8x8_4x3x3x3 (forward, data, filter; x and weight), tf32 where an engine on tensor cores was taken for f32, or
+// attention_bf16_causal_2x4x32x16_32 (q, and how many keys).
 // Engines, best first: 0 adds in any order; 1 is on tensor cores; 2 wants scratch where sums are of 256 products and more; 3, which
-// the fallback heuristics give, wants none. An operand that lies worse than it was described is refused, as is scratch that lies badly.
+// the fallback heuristics give, wants none. Of an attention there are 0 and 1, and no fallback. An operand that lies worse than it was described is refused, as is scratch that lies badly.
 #include <cuda.h>
 
 #include <algorithm>
@@ -19,7 +21,7 @@
 #include "tests/emulators/core/convolution.hpp"
 #include "tests/emulators/core/faults.hpp"
 #include "tests/emulators/core/memory.hpp"
-#include "tests/emulators/nvidia/cudnn_descriptors.hpp"
+#include "tests/emulators/nvidia/cudnn_attention.hpp"
 #include "tests/emulators/nvidia/driver_beside.hpp"
 
 struct cudnnContext {
@@ -53,16 +55,16 @@ std::array<std::int64_t, kCount> numbers(const CudnnDescriptor& descriptor, int 
   return result;
 }
 
-/// An operation as it was described, with the identifiers and alignments of x, weight and y.
-struct Described {
+/// A convolution as it was described, with the identifiers and alignments of x, weight and y.
+struct DescribedConvolution {
   Convolution convolution;
   std::array<std::int64_t, 3> ids, alignments;
 };
 
 /// Nothing for what is none, or whose parts do not live any more.
-std::optional<Described> describe(const CudnnDescriptor* operation) {
+std::optional<DescribedConvolution> describe(const CudnnDescriptor* operation) {
   if (operation == nullptr) return std::nullopt;
-  Described d;
+  DescribedConvolution d;
   std::array<int, 4> parts;
   int alpha = 0, beta = 0;
   if (operation->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR) {
@@ -105,8 +107,32 @@ std::optional<Described> describe(const CudnnDescriptor* operation) {
   return d;
 }
 
+/// What a graph does: one of the two.
+struct Described {
+  std::optional<DescribedConvolution> convolution{};
+  std::optional<AttentionGraph> attention{};
+
+  std::string name(int engine) const {
+    if (attention) return attention->name();
+    std::string name = convolution->convolution.name();
+    if (engine == kTensorCores && convolution->convolution.type == ElementType::kF32) name.replace(name.find("f32"), 3, "tf32");
+    return name;
+  }
+  std::int64_t scratch(int engine) const {
+    if (attention) return attention->q.sizes[2] >= kScratchFromLength ? kScratchBytes : 0;
+    return engine != kPlain && convolution->convolution.sum_length() >= kScratchFromLength ? kScratchBytes : 0;
+  }
+};
+
 std::optional<Described> describe_graph(const CudnnDescriptor* graph) {
-  return graph == nullptr ? std::nullopt : describe(graph->part(CUDNN_ATTR_OPERATIONGRAPH_OPS));
+  if (graph == nullptr) return std::nullopt;
+  const auto operations = graph->parts(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+  if (operations.size() != 1) {
+    auto attention = describe_attention(operations);
+    return attention ? std::optional(Described{.attention = std::move(attention)}) : std::nullopt;
+  }
+  auto convolution = describe(operations.front());
+  return convolution ? std::optional(Described{.convolution = std::move(convolution)}) : std::nullopt;
 }
 
 /// An engine's configuration refers to its graph by the attribute that an engine has for it.
@@ -117,18 +143,11 @@ std::optional<Described> describe_plan(const CudnnDescriptor& plan, int& engine)
   return describe_graph(configuration->part(CUDNN_ATTR_ENGINE_OPERATION_GRAPH));
 }
 
-std::string name_of(const Convolution& convolution, int engine) {
-  std::string name = convolution.name();
-  if (engine == kTensorCores && convolution.type == ElementType::kF32) name.replace(name.find("f32"), 3, "tf32");
-  return name;
-}
-
-std::int64_t scratch_of(const Convolution& convolution, int engine) {
-  return engine != kPlain && convolution.sum_length() >= kScratchFromLength ? kScratchBytes : 0;
-}
-
 std::vector<int> engines_of(const CudnnDescriptor& heuristic) {
-  if (heuristic.one<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE) == CUDNN_HEUR_MODE_FALLBACK) return {kPlain};
+  const bool is_fallback = heuristic.one<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE) == CUDNN_HEUR_MODE_FALLBACK;
+  const auto described = describe_graph(heuristic.part(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH));
+  if (described && described->attention) return is_fallback ? std::vector<int>() : std::vector<int>{kAnyOrder, kTensorCores};
+  if (is_fallback) return {kPlain};
   return {kAnyOrder, kTensorCores, kScratch};
 }
 
@@ -141,7 +160,8 @@ std::vector<cudnnBackendNumericalNote_t> notes_of(int engine) {
 cudnnStatus_t finalize_heuristic(const CudnnDescriptor& heuristic) {
   const auto described = describe_graph(heuristic.part(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH));
   if (!described) return CUDNN_STATUS_BAD_PARAM;
-  const auto rule = faults().hit(Site::kQuery, described->convolution.name());
+  if (described->attention && !described->attention->is_supported()) return CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN;
+  const auto rule = faults().hit(Site::kQuery, described->name(kPlain));
   if (rule && rule->action == Action::kFail) return CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN;
   if (rule && rule->action == Action::kOom) return CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
   return CUDNN_STATUS_SUCCESS;
@@ -151,7 +171,7 @@ cudnnStatus_t finalize_plan(const CudnnDescriptor& plan) {
   int engine = -1;
   const auto described = describe_plan(plan, engine);
   if (!described || plan.one<cudnnHandle_t>(kPlanHandle) == nullptr) return CUDNN_STATUS_BAD_PARAM;
-  const auto rule = faults().hit(Site::kCompile, name_of(described->convolution, engine));
+  const auto rule = faults().hit(Site::kCompile, described->name(engine));
   return rule && rule->action == Action::kFail ? CUDNN_STATUS_NOT_SUPPORTED_SHARED_MEMORY_INSUFFICIENT : CUDNN_STATUS_SUCCESS;
 }
 
@@ -176,9 +196,9 @@ cudnnStatus_t give_engine(void* place, cudnnBackendDescriptorType_t type, int en
   return CUDNN_STATUS_SUCCESS;
 }
 
-/// A convolution on its way through a stream. Captured ones may run any number of times, and are kept.
+/// A call on its way through a stream. Captured ones may run any number of times, and are kept.
 struct Job {
-  Convolution convolution;
+  Described described;
   char* scratch = nullptr;
   std::optional<Rule> flip;
   bool may_round = false;  // to tf32
@@ -201,36 +221,78 @@ Work work_of(const Convolution& c, bool may_round) {
   work.operations[static_cast<std::size_t>(matrix_unit(c.type, may_round))] = 2 * elements(c.y) * taps;
   return work;
 }
+Work work_of(const AttentionGraph& a) {
+  Work work;
+  work.memory_bytes = a.memory_bytes();
+  work.operations[static_cast<std::size_t>(matrix_unit(a.type, false))] = a.operations();
+  return work;
+}
+
+char* result_of(const Described& described) {
+  if (described.attention) return described.attention->o.data;
+  const Convolution& c = described.convolution->convolution;
+  return (c.kind == ConvolutionKind::kForward ? c.y : c.kind == ConvolutionKind::kBackwardData ? c.x : c.weight).data;
+}
 
 void CUDA_CB run(void* data) {
   Job* const job = static_cast<Job*>(data);
-  const Convolution& c = job->convolution;
+  const Described& described = job->described;
   if (job->scratch != nullptr) std::memset(job->scratch, 0xee, kScratchBytes);  // whoever else uses it sees it
-  convolve(c);
-  const Work work = work_of(c, job->may_round);
-  driver().spend(&work);
-  if (job->flip) {
-    const ConvolutionOperand& result = c.kind == ConvolutionKind::kForward ? c.y : c.kind == ConvolutionKind::kBackwardData ? c.x : c.weight;
-    result.data[job->flip->byte] ^= static_cast<char>(1 << job->flip->bit);
+  if (described.attention) {
+    attend(*described.attention);
+  } else {
+    convolve(described.convolution->convolution);
   }
+  const Work work = described.attention ? work_of(*described.attention) : work_of(described.convolution->convolution, job->may_round);
+  driver().spend(&work);
+  if (job->flip) result_of(described)[job->flip->byte] ^= static_cast<char>(1 << job->flip->bit);
   if (!job->is_kept) delete job;
 }
 
-/// The addresses of a variant pack, as the description's operands want them.
-cudnnStatus_t place_operands(Described& described, const CudnnDescriptor& pack) {
-  const auto ids = pack.all<std::int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
-  const auto pointers = pack.all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
-  if (ids.size() != pointers.size()) return CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT;
+/// The addresses and numbers of a variant pack.
+class Pack {
+ public:
+  explicit Pack(const CudnnDescriptor& pack)
+      : ids_(pack.all<std::int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS)), pointers_(pack.all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS)) {}
+
+  cudnnStatus_t place(std::int64_t id, std::int64_t alignment, char*& data) const {
+    const auto address = reinterpret_cast<std::uint64_t>(find(id));
+    if (!is_device_address(address)) return CUDNN_STATUS_BAD_PARAM;
+    if (address % static_cast<std::uint64_t>(alignment) != 0) return CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER;
+    data = host_address(address);
+    return CUDNN_STATUS_SUCCESS;
+  }
+  /// What is given by value lies in the host's memory.
+  cudnnStatus_t read(std::int64_t id, float& number) const {
+    const void* const from = find(id);
+    if (from == nullptr || is_device_address(reinterpret_cast<std::uint64_t>(from))) return CUDNN_STATUS_BAD_PARAM;
+    std::memcpy(&number, from, sizeof(number));
+    return CUDNN_STATUS_SUCCESS;
+  }
+  bool is_whole() const { return ids_.size() == pointers_.size(); }
+
+ private:
+  void* find(std::int64_t id) const {
+    const auto found = std::ranges::find(ids_, id);
+    return found == ids_.end() ? nullptr : pointers_[static_cast<std::size_t>(found - ids_.begin())];
+  }
+  std::vector<std::int64_t> ids_;
+  std::vector<void*> pointers_;
+};
+
+cudnnStatus_t place_operands(DescribedConvolution& described, const Pack& pack) {
   ConvolutionOperand* const operands[] = {&described.convolution.x, &described.convolution.weight, &described.convolution.y};
   for (std::size_t i = 0; i < 3; ++i) {
-    const auto found = std::ranges::find(ids, described.ids[i]);
-    if (found == ids.end()) return CUDNN_STATUS_BAD_PARAM;
-    const auto address = reinterpret_cast<std::uint64_t>(pointers[static_cast<std::size_t>(found - ids.begin())]);
-    if (!is_device_address(address)) return CUDNN_STATUS_BAD_PARAM;
-    if (address % static_cast<std::uint64_t>(described.alignments[i]) != 0) return CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER;
-    operands[i]->data = host_address(address);
+    if (const cudnnStatus_t status = pack.place(described.ids[i], described.alignments[i], operands[i]->data); status != CUDNN_STATUS_SUCCESS) return status;
   }
   return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t place_operands(AttentionGraph& a, const Pack& pack) {
+  for (AttentionOperand* operand : {&a.q, &a.k, &a.v, &a.o}) {
+    if (const cudnnStatus_t status = pack.place(operand->id, operand->alignment, operand->data); status != CUDNN_STATUS_SUCCESS) return status;
+  }
+  const cudnnStatus_t status = pack.read(a.scale_id, a.scale);
+  return status == CUDNN_STATUS_SUCCESS && a.is_causal ? pack.read(a.hidden_id, a.hidden) : status;
 }
 
 }  // namespace
@@ -285,8 +347,10 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t handle) {
   if (descriptor->type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR) status = finalize_heuristic(*descriptor);
   if (descriptor->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) status = finalize_plan(*descriptor);
   if (descriptor->type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR &&
-      (descriptor->one<cudnnHandle_t>(kGraphHandle) == nullptr || !describe_graph(descriptor)))
-    status = CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH;
+      (descriptor->one<cudnnHandle_t>(kGraphHandle) == nullptr || !describe_graph(descriptor))) {
+    const bool is_one = descriptor->parts(CUDNN_ATTR_OPERATIONGRAPH_OPS).size() == 1;
+    status = is_one ? CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH : CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN;
+  }
   descriptor->is_finalized = status == CUDNN_STATUS_SUCCESS;
   return status;
 }
@@ -316,7 +380,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const handle, cu
   if (is(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64)) {
     int engine = -1;
     const auto described = describe_plan(*descriptor, engine);
-    return described ? answer(std::vector<std::int64_t>{scratch_of(described->convolution, engine)}, wanted, count, values)
+    return described ? answer(std::vector<std::int64_t>{described->scratch(engine)}, wanted, count, values)
                      : CUDNN_STATUS_BAD_PARAM;
   }
   return CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE;
@@ -331,17 +395,19 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   int engine = -1;
   auto described = describe_plan(*plan, engine);
   if (!described || plan->one<cudnnHandle_t>(kPlanHandle) != handle) return CUDNN_STATUS_BAD_PARAM;
-  const cudnnStatus_t placed = place_operands(*described, *pack);
+  const Pack places(*pack);
+  if (!places.is_whole()) return CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT;
+  const cudnnStatus_t placed = described->attention ? place_operands(*described->attention, places) : place_operands(*described->convolution, places);
   if (placed != CUDNN_STATUS_SUCCESS) return placed;
-  auto job = std::make_unique<Job>(Job{described->convolution, nullptr, std::nullopt, engine == kTensorCores, false});
-  if (scratch_of(described->convolution, engine) != 0) {
+  auto job = std::make_unique<Job>(Job{*described, nullptr, std::nullopt, engine == kTensorCores, false});
+  if (described->scratch(engine) != 0) {
     const auto given = pack->all<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
     const auto address = reinterpret_cast<std::uint64_t>(given.empty() ? nullptr : given.front());
     if (!is_device_address(address)) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
     if (address % 16 != 0) return CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER;
     job->scratch = host_address(address);
   }
-  const std::string name = name_of(described->convolution, engine);
+  const std::string name = described->name(engine);
   const auto rule = faults().hit(Site::kLaunch, name);
   if (rule && rule->action != Action::kFlip && rule->action != Action::kSlow) return CUDNN_STATUS_EXECUTION_FAILED;
   if (rule && rule->action == Action::kFlip) job->flip = rule;

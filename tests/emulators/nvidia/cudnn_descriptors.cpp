@@ -1,13 +1,14 @@
 // Making, setting and checking descriptors: see cudnn_descriptors.hpp.
 #include "tests/emulators/nvidia/cudnn_descriptors.hpp"
 
+#include <algorithm>
 #include <mutex>
 #include <set>
 
 namespace crucible::emulator {
 namespace {
 
-constexpr std::int64_t kMostOps = 1, kRank = 4, kSpatial = 2;
+constexpr std::int64_t kMostOps = 32, kRank = 4, kSpatial = 2;
 
 /// Which attributes a type of descriptor may be given, of which type, how many elements, and whether it needs them.
 struct Attribute {
@@ -19,6 +20,12 @@ struct Attribute {
 };
 
 constexpr auto kTensor = CUDNN_BACKEND_TENSOR_DESCRIPTOR;
+constexpr auto kMatmul = CUDNN_BACKEND_MATMUL_DESCRIPTOR;
+constexpr auto kMatmulOp = CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR;
+constexpr auto kPointwise = CUDNN_BACKEND_POINTWISE_DESCRIPTOR;
+constexpr auto kPointwiseOp = CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR;
+constexpr auto kReduction = CUDNN_BACKEND_REDUCTION_DESCRIPTOR;
+constexpr auto kReductionOp = CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR;
 constexpr auto kConvolution = CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR;
 constexpr auto kForward = CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR;
 constexpr auto kData = CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
@@ -35,6 +42,26 @@ constexpr Attribute kAttributes[] = {
     {kTensor, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, kRank, kRank},
     {kTensor, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, 1},
     {kTensor, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, 1},
+    {kTensor, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, 1, false},
+    {kTensor, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, 1, false},
+    {kMatmul, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, 1},
+    {kMatmulOp, CUDNN_ATTR_OPERATION_MATMUL_DESC, kRefers, 1, 1},
+    {kMatmulOp, CUDNN_ATTR_OPERATION_MATMUL_ADESC, kRefers, 1, 1},
+    {kMatmulOp, CUDNN_ATTR_OPERATION_MATMUL_BDESC, kRefers, 1, 1},
+    {kMatmulOp, CUDNN_ATTR_OPERATION_MATMUL_CDESC, kRefers, 1, 1},
+    {kPointwise, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, 1},
+    {kPointwise, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, 1},
+    {kPointwise, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, 1, false},
+    {kPointwiseOp, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, kRefers, 1, 1},
+    {kPointwiseOp, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, kRefers, 1, 1},
+    {kPointwiseOp, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, kRefers, 1, 1, false},
+    {kPointwiseOp, CUDNN_ATTR_OPERATION_POINTWISE_TDESC, kRefers, 1, 1, false},
+    {kPointwiseOp, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, kRefers, 1, 1},
+    {kReduction, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, 1},
+    {kReduction, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, 1},
+    {kReductionOp, CUDNN_ATTR_OPERATION_REDUCTION_DESC, kRefers, 1, 1},
+    {kReductionOp, CUDNN_ATTR_OPERATION_REDUCTION_XDESC, kRefers, 1, 1},
+    {kReductionOp, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, kRefers, 1, 1},
     {kConvolution, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, 1},
     {kConvolution, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, 1},
     {kConvolution, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, 1},
@@ -72,7 +99,9 @@ constexpr Attribute kAttributes[] = {
 };
 
 std::size_t bytes_of(cudnnBackendAttributeType_t type) {
-  const bool is_small = type == CUDNN_TYPE_DATA_TYPE || type == CUDNN_TYPE_CONVOLUTION_MODE || type == CUDNN_TYPE_HEUR_MODE || type == CUDNN_TYPE_FLOAT;
+  if (type == CUDNN_TYPE_BOOLEAN) return 1;
+  const bool is_small = type == CUDNN_TYPE_DATA_TYPE || type == CUDNN_TYPE_CONVOLUTION_MODE || type == CUDNN_TYPE_HEUR_MODE || type == CUDNN_TYPE_FLOAT ||
+                        type == CUDNN_TYPE_POINTWISE_MODE || type == CUDNN_TYPE_REDUCTION_OPERATOR_TYPE;
   return is_small ? 4 : 8;
 }
 
@@ -92,10 +121,18 @@ CudnnDescriptor* living_descriptor(const void* handle) {
   return living().all.contains(handle) ? static_cast<CudnnDescriptor*>(const_cast<void*>(handle)) : nullptr;
 }
 
+std::vector<const CudnnDescriptor*> CudnnDescriptor::parts(int attribute) const {
+  std::vector<const CudnnDescriptor*> found;
+  for (const void* const handle : all<void*>(attribute)) {
+    const CudnnDescriptor* const descriptor = living_descriptor(handle);
+    found.push_back(descriptor != nullptr && descriptor->is_finalized ? descriptor : nullptr);
+  }
+  return found;
+}
+
 const CudnnDescriptor* CudnnDescriptor::part(int attribute) const {
-  const auto handles = all<void*>(attribute);
-  const CudnnDescriptor* const found = handles.empty() ? nullptr : living_descriptor(handles.front());
-  return found != nullptr && found->is_finalized ? found : nullptr;
+  const auto found = parts(attribute);
+  return found.empty() ? nullptr : found.front();
 }
 
 cudnnStatus_t check_complete(const CudnnDescriptor& descriptor) {
@@ -103,7 +140,7 @@ cudnnStatus_t check_complete(const CudnnDescriptor& descriptor) {
     if (attribute.descriptor != descriptor.type) continue;
     const bool is_set = descriptor.values.contains(attribute.name);
     if (!is_set && attribute.is_needed) return CUDNN_STATUS_BAD_PARAM;
-    if (is_set && attribute.type == kRefers && descriptor.part(attribute.name) == nullptr) return CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED;
+    if (is_set && attribute.type == kRefers && std::ranges::count(descriptor.parts(attribute.name), nullptr) > 0) return CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED;
   }
   return CUDNN_STATUS_SUCCESS;
 }
@@ -144,7 +181,7 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t handle, cudnnBac
     if (count < attribute.fewest || count > attribute.most) return CUDNN_STATUS_BAD_PARAM_OUT_OF_BOUND;
     const auto* const bytes = static_cast<const std::byte*>(values);
     descriptor->values[attribute.name] = {type, {bytes, bytes + static_cast<std::size_t>(count) * bytes_of(type)}};
-    if (type == kRefers && descriptor->part(attribute.name) == nullptr) return CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED;
+    if (type == kRefers && std::ranges::count(descriptor->parts(attribute.name), nullptr) > 0) return CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED;
     return CUDNN_STATUS_SUCCESS;
   }
   return CUDNN_STATUS_BAD_PARAM;

@@ -39,6 +39,8 @@ struct CudnnDescriptor {
   }
   /// What an attribute refers to; null when it does not live any more or is not finalized.
   const CudnnDescriptor* part(int attribute) const;
+  /// The same for all that it refers to.
+  std::vector<const CudnnDescriptor*> parts(int attribute) const;
 };
 
 /// Null for what is no living descriptor. Threads: any.
