@@ -76,11 +76,12 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
   return sdk::guard([&] {
     sdk::require(device != nullptr && sink != nullptr, "device.properties: no device or no function to report to");
     const DeviceFacts& facts = device->facts;
-    std::string note, library, convolutions;
+    std::string note, library, convolutions, profiler;
     (void)find_rocblas(facts, library);
     if (const std::string refusal = device->products_refusal(); !refusal.empty()) library = "none (" + refusal + ")";
     (void)find_miopen(facts, convolutions);
     if (const std::string refusal = device->convolutions_refusal(); !refusal.empty()) convolutions = "none (" + refusal + ")";
+    (void)find_profiler(facts, profiler);
     const std::string compiler = describe_compiler(*device, note);
     const std::string arch = architecture_of(*device->hip, facts.device);
     sdk::report(sink, user,
@@ -92,7 +93,7 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
                  sdk::number_item("threads", facts.units * kLanes), sdk::number_item("lanes", facts.wave),
                  sdk::number_item("register_bytes", kRegisterBytes),
                  sdk::text_item("library", library), sdk::text_item("matrix_units", sdk::name_of(device->matrix_products->unit())),
-                 sdk::text_item("convolutions", convolutions)});
+                 sdk::text_item("convolutions", convolutions), sdk::text_item("profiler", profiler)});
     if (!note.empty()) sdk::report(sink, user, {sdk::text_item("note", note)});
     for (const char* variable : {"HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}) {
       if (const char* visible = std::getenv(variable)) sdk::report(sink, user, {sdk::text_item(variable, visible)});

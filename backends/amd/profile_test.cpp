@@ -73,6 +73,31 @@ TEST_F(AmdProfile, ALibrarysLaunchesAreItsOwn) {
   });
 }
 
+/// Fills of so many bytes each, one after the other.
+std::vector<std::uint64_t> times_of_fills(const std::shared_ptr<Device>& device, std::size_t count, std::uint64_t bytes) {
+  const Buffer memory = take(Buffer::allocate(device, bytes, 256));
+  const std::uint64_t place = memory.address();
+  crucible_op fill = {};
+  fill.struct_size = sizeof(fill);
+  fill.kind = CRUCIBLE_OP_FILL;
+  fill.buffers = &place;
+  fill.buffer_count = 1;
+  fill.size = bytes;
+  fill.grain = 1;
+  return take(take(Plan::build(device, std::vector<crucible_op>(count, fill), 0)).profile());
+}
+
+TEST_F(AmdProfile, AFillMayBeSeveralKernelsAndSeveralInARowCannotBeToldApart) {
+  expect_run([] {
+    const auto device = open(kNoEvents);
+    EXPECT_THAT(times_of_fills(device, 1, 4000), ElementsAre(Gt(0u)));
+    EXPECT_THAT(times_of_fills(device, 2, 4000), ElementsAre(Gt(0u), Gt(0u)));
+    EXPECT_THAT(times_of_fills(device, 1, 4004), ElementsAre(Gt(0u))) << "two kernels";
+  });
+  expect_run([] { EXPECT_EQ(times_of_fills(open(""), 2, 4004).size(), 2u); },
+             "times per op are those of events: rocprofiler-sdk tells of 4 activities of a plan that has 2");
+}
+
 TEST_F(AmdProfile, TheDeviceIsFoundByItsPlaceOnTheBus) {
   expect_run([] {
     setenv("CRUCIBLE_EMU_DEVICES", "2", 1);
@@ -155,6 +180,17 @@ TEST_F(AmdProfile, WithoutCountersTheReasonIsTold) {
   expect_none("", "cannot be loaded", {{"rocprofiler", "/nowhere/librocprofiler-sdk.so.1"}});
   expect_none("", "an emulated device takes only a rocprofiler-sdk that the option rocprofiler names", {{"rocprofiler", ""}});
   expect_none("", "none (the option profiler is none; times are those of events, and nothing is counted)", {{"profiler", "none"}});
+}
+
+TEST_F(AmdProfile, WhatComesTooLateIsSaidOnce) {
+  expect_run([] { (void)Work(open("fail@query(rocprofiler_force_configure)")).plan().profile(); },
+             "warning: amd .amd.: rocprofiler-sdk 1.0.0: rocprofiler_force_configure: ROCPROFILER_STATUS_ERROR_CONFIGURATION_LOCKED .*another tool");
+  expect_run([] {
+    (void)open("", {{"profiler", "none"}});  // the runtime has started
+    const auto device = open("");
+    EXPECT_THAT(take(Work(device).plan().profile()), ElementsAre(Gt(0u), Gt(0u), 0u, Gt(0u)));
+    EXPECT_THAT(capability_reason(device->backend(), "amd:0", "profile"), HasSubstr("the HIP runtime was started in this process before"));
+  }, "warning: amd .amd.: rocprofiler-sdk 1.0.0: the HIP runtime was started");
 }
 
 void expect_refused(const char* rules, const std::vector<std::string>& names, std::uint32_t code, const char* part) {

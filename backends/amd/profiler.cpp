@@ -9,6 +9,7 @@
 
 #include "backends/amd/device.hpp"
 #include "plugins/sdk/error.hpp"
+#include "plugins/sdk/host.hpp"
 
 namespace crucible_amd {
 
@@ -39,6 +40,12 @@ std::string pci_of(const RocprofilerAgent& agent) {
   char text[32];
   std::snprintf(text, sizeof(text), "%04x:%02x:%02x.%x", agent.domain, agent.location_id >> 8 & 0xff, agent.location_id >> 3 & 0x1f, agent.location_id & 7);
   return text;
+}
+
+/// Why this process has no profiler, said once. It is locked.
+void refuse(Prepared& one, const Rocprofiler& api, const std::string& why) {
+  one.refusal = why;
+  sdk::log(sdk::LogLevel::kWarning, "amd", api.describe() + ": " + why + "; times are those of events, and nothing is counted");
 }
 
 void ignore_records(RocprofilerContext, RocprofilerBuffer, RocprofilerRecordHeader**, std::size_t, void*, std::uint64_t) {}
@@ -205,7 +212,7 @@ void prepare_profiler() {
   try {
     one.profiler = std::make_unique<Profiler>(*api);
   } catch (const sdk::Failure& failure) {
-    one.refusal = failure.what();
+    refuse(one, *api, failure.what());
   }
 }
 
@@ -215,10 +222,10 @@ Profiler* find_profiler(const DeviceFacts& facts, std::string& note) {
   Prepared& one = prepared();
   const std::lock_guard lock(one.mutex);
   if (one.profiler != nullptr && &one.profiler->api() == api) return one.profiler.get();
-  const std::string why = !one.refusal.empty() ? one.refusal
-                          : one.profiler != nullptr ? "this process is profiled by " + one.profiler->api().file + " already"
-                                                    : "the HIP runtime was started in this process before the option profiler asked for it";
-  note = "none (" + api->describe() + ": " + why + "; times are those of events, and nothing is counted)";
+  if (one.refusal.empty())
+    refuse(one, *api, one.profiler != nullptr ? "this process is profiled by " + one.profiler->api().file + " already"
+                                              : "the HIP runtime was started in this process before the option profiler asked for it");
+  note = "none (" + api->describe() + ": " + one.refusal + "; times are those of events, and nothing is counted)";
   return nullptr;
 }
 

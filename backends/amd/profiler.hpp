@@ -73,7 +73,7 @@ class Profiler {
   std::uint64_t dropped_ = 0;
 };
 
-/// Before a HIP runtime is opened: configures what the option `profiler` asks for, once in a process. What cannot be had is told later, by
+/// Before a HIP runtime is opened: configures what the option `profiler` asks for, once in a process. What cannot be had is a warning, and told later by
 /// find_profiler(). Threads: one at a time. Errors: UNAVAILABLE when `profiler` demands a library that is not there.
 void prepare_profiler();
 

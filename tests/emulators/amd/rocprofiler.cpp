@@ -1,13 +1,14 @@
 // librocprofiler-sdk.so.1 as far as a plugin asks for it: contexts with code objects' kernels, dispatch and copy records in buffers; counters are in
 // rocprofiler_counting.cpp. What it tells is what the emulated runtime beside it did (core/activity.hpp): names, times, blocks, threads. A runtime
-// that had started before it was configured tells nothing, as AMD's. Copies and fills inside of a device are kernels of the runtime's own, as on a device. A
-// kernel's symbol is told of at its first launch, not when its code is loaded; registers are unknown (0).
+// that had started before it was configured tells nothing, as AMD's. Copies and fills inside of a device are kernels of the runtime's own, as on a device; a
+// fill that is no multiple of 16 bytes is two. A kernel's symbol is told of at its first launch, not when its code is loaded; registers are unknown (0).
 //
 // Faults: query(FUNCTION) with deny (want of rights) and fail (what code= names); fail@query(rocprofiler_get_version) for a library of ROCm 6,
 // fail@query(rocprofiler_force_configure) for a process that another tool profiles; fail@record(rocprofiler) drops the records of a flush.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <numeric>
 #include <utility>
 
 #include "tests/emulators/amd/rocprofiler_api.hpp"
@@ -23,6 +24,7 @@ extern "C" Status rocprofiler_get_version(std::uint32_t* major, std::uint32_t* m
 namespace {
 
 constexpr std::uint32_t kTracing = 1;     // the category of records
+constexpr std::uint64_t kWholeFill = 16;  // bytes that a kernel fills at a time
 constexpr std::size_t kAgentBytes = 320;  // at least: callers may know less
 
 struct Agent {
@@ -119,7 +121,16 @@ void hear(const Activity* activity) {
     done.waves += static_cast<double>(blocks * ((block + device.wave - 1) / device.wave));
   }
   for (const auto& [id, context] : all.contexts) {
-    if (context.is_active && context.kinds.contains(kKernelDispatch)) all.heard.push_back({context.buffer, *activity, device.physical, number});
+    if (!context.is_active || !context.kinds.contains(kKernelDispatch)) continue;
+    Heard heard = {context.buffer, *activity, device.physical, number};
+    if (activity->kind == Activity::Kind::kFill && activity->bytes % kWholeFill != 0) {
+      const std::uint64_t middle = std::midpoint(activity->begin_ns, activity->end_ns);
+      heard.activity.end_ns = middle;
+      all.heard.push_back(heard);
+      heard.activity = *activity;
+      heard.activity.begin_ns = middle;
+    }
+    all.heard.push_back(heard);
   }
 }
 
