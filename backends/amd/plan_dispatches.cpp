@@ -12,8 +12,11 @@ using namespace crucible;
 
 constexpr std::string_view kOwnKernels = "__amd_rocclr_";  // the runtime's, by which it copies and fills
 
-bool is_transfer(const sdk::Activity& activity) { return activity.kernel.empty() || activity.kernel.starts_with(kOwnKernels); }
-bool is_transfer(const sdk::ListedOp& op) { return op.kind == CRUCIBLE_OP_COPY || op.kind == CRUCIBLE_OP_FILL; }
+/// Of a copy or of a fill, whichever `op` is.
+bool is_of(const sdk::ListedOp& op, const sdk::Activity& activity) {
+  if (!activity.kernel.empty() && !activity.kernel.starts_with(kOwnKernels)) return false;
+  return activity.kernel.contains("fill") == (op.kind == CRUCIBLE_OP_FILL);
+}
 
 std::vector<std::size_t> ops_of_piece(const crucible_plan& plan, std::size_t piece) {
   std::vector<std::size_t> ops;
@@ -23,14 +26,14 @@ std::vector<std::size_t> ops_of_piece(const crucible_plan& plan, std::size_t pie
   return ops;
 }
 
-/// How many records each op of a graph has, from `at` on. A kernel has one; a copy or a fill has as many as the runtime likes, which lie between
-/// those of the kernels around it: of several such ops in a row each has one, or the records cannot be told apart.
+/// How many records each op of a graph has. A kernel has one; a copy or a fill has as many as the runtime likes, which lie between those of the
+/// ops around it: of several copies in a row, or several fills, each has one, or the records cannot be told apart.
 std::vector<sdk::OpActivities> activities_of_ops(const crucible_plan& plan, const std::vector<std::size_t>& ops, const std::vector<sdk::Activity>& heard) {
   std::vector<sdk::OpActivities> expected(plan.nodes.size());
   std::size_t at = 0;
   for (std::size_t i = 0; i < ops.size();) {
     const sdk::ListedOp& op = plan.list.ops[ops[i]];
-    if (!is_transfer(op)) {
+    if (op.kind != CRUCIBLE_OP_COPY && op.kind != CRUCIBLE_OP_FILL) {
       const auto calls = plan.matrix_calls.find(ops[i]);
       sdk::OpActivities& own = expected[ops[i++]];
       own = calls != plan.matrix_calls.end() ? sdk::OpActivities{calls->second.size(), ""} : sdk::OpActivities{1, op.kernel->name};
@@ -38,8 +41,8 @@ std::vector<sdk::OpActivities> activities_of_ops(const crucible_plan& plan, cons
       continue;
     }
     std::size_t end = i, records = 0;
-    while (end < ops.size() && is_transfer(plan.list.ops[ops[end]])) ++end;
-    while (at + records < heard.size() && is_transfer(heard[at + records])) ++records;
+    while (end < ops.size() && plan.list.ops[ops[end]].kind == op.kind) ++end;
+    while (at + records < heard.size() && is_of(op, heard[at + records])) ++records;
     const std::size_t each = end - i == 1 ? std::max<std::size_t>(records, 1) : 1;
     for (; i < end; ++i) expected[ops[i]] = {each, ""}, at += each;
   }
