@@ -7,6 +7,7 @@
 
 #include "backends/amd/compiler.hpp"
 #include "backends/amd/options.hpp"
+#include "backends/amd/profiler.hpp"
 #include "backends/amd/program.hpp"
 #include "backends/amd/smi.hpp"
 #include "backends/amd/tables.hpp"
@@ -75,11 +76,12 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
   return sdk::guard([&] {
     sdk::require(device != nullptr && sink != nullptr, "device.properties: no device or no function to report to");
     const DeviceFacts& facts = device->facts;
-    std::string note, library, convolutions;
+    std::string note, library, convolutions, profiler;
     (void)find_rocblas(facts, library);
     if (const std::string refusal = device->products_refusal(); !refusal.empty()) library = "none (" + refusal + ")";
     (void)find_miopen(facts, convolutions);
     if (const std::string refusal = device->convolutions_refusal(); !refusal.empty()) convolutions = "none (" + refusal + ")";
+    (void)find_profiler(facts, profiler);
     const std::string compiler = describe_compiler(*device, note);
     const std::string arch = architecture_of(*device->hip, facts.device);
     sdk::report(sink, user,
@@ -91,7 +93,7 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
                  sdk::number_item("threads", facts.units * kLanes), sdk::number_item("lanes", facts.wave),
                  sdk::number_item("register_bytes", kRegisterBytes),
                  sdk::text_item("library", library), sdk::text_item("matrix_units", sdk::name_of(device->matrix_products->unit())),
-                 sdk::text_item("convolutions", convolutions)});
+                 sdk::text_item("convolutions", convolutions), sdk::text_item("profiler", profiler)});
     if (!note.empty()) sdk::report(sink, user, {sdk::text_item("note", note)});
     for (const char* variable : {"HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}) {
       if (const char* visible = std::getenv(variable)) sdk::report(sink, user, {sdk::text_item(variable, visible)});
@@ -105,8 +107,9 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
   return sdk::guard([&] {
     sdk::require(sink != nullptr, "device.capabilities: no function to report to");
     const DeviceFacts facts = find_device(hip(), device_id);
-    std::string library, convolutions;
+    std::string library, convolutions, profiler;
     const bool has_products = find_rocblas(facts, library) != nullptr, has_convolutions = find_miopen(facts, convolutions) != nullptr;
+    const bool has_profiler = find_profiler(facts, profiler) != nullptr;
     const std::string no_smi = smi_refusal();
     using sdk::Answer;
     sdk::report(sink, user,
@@ -120,7 +123,7 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
                  sdk::answer_item("library.matmul", has_products ? Answer::kYes : Answer::kNo, library),
                  sdk::answer_item("library.conv2d", has_convolutions ? Answer::kYes : Answer::kNo, convolutions),
                  sdk::answer_item("binary", Answer::kNo, "programs are kept in the plugin's own cache"),
-                 sdk::answer_item("profile", Answer::kNo, "time per op by plan.profile; no counters: they would be those of AMD's package rocprofiler-sdk, which this plugin does not call"),
+                 sdk::answer_item("profile", has_profiler ? Answer::kYes : Answer::kNo, profiler),
                  sdk::answer_item("health", Answer::kYes, no_smi.empty() ? smi()->name() : no_smi)});
   });
 }
@@ -235,6 +238,7 @@ void crucible_device::synchronize(crucible_amd::hipStream_t stream, std::string_
 }
 
 crucible_device::~crucible_device() {
+  if (counters.is_counting()) counters.end();
   if (stream.get() == nullptr) return;
   const crucible_amd::Current current(*this, crucible_amd::Current::EvenIfLost{});
   products_.stop();

@@ -1,6 +1,7 @@
 // The devices that the runtime shows, and one that is open. One object per open(); buffers, modules and plans point to it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -13,6 +14,7 @@
 #include "backends/amd/rocblas.hpp"
 #include "plugins/abi/crucible_plugin.h"
 #include "plugins/sdk/address_map.hpp"
+#include "plugins/sdk/counters.hpp"
 #include "plugins/sdk/matrix_product.hpp"
 #include "plugins/sdk/queue_table.hpp"
 #include "plugins/sdk/started.hpp"
@@ -57,6 +59,8 @@ struct crucible_device : crucible::sdk::QueueOwner {
   std::unique_ptr<crucible_amd::MatrixProducts> matrix_products;  // products that the library does not take
   crucible::sdk::AddressMap addresses;
   crucible::sdk::Watchdog watchdog;
+  crucible::sdk::Counters counters;
+  std::atomic<bool> refuses_tracing = false;  // found out and said once: every later profile is by events
 
   /// Throws as crucible_amd::check() does, and remembers a sticky error: from then on Current refuses. Threads: any.
   void check(crucible_amd::hipError_t code, std::string_view what);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/amd/options.hpp"
+#include "backends/amd/profiler.hpp"
 #include "plugins/sdk/error.hpp"
 
 namespace crucible_amd {
@@ -74,6 +75,7 @@ const Hip& hip() {
   const std::lock_guard lock(all.mutex);
   std::unique_ptr<Hip>& entry = all.loaded[option];
   if (entry == nullptr) {
+    prepare_profiler();  // the runtime hands it its functions when it starts, not later
     entry = load(option.empty() ? std::vector<std::string>(std::begin(kNames), std::end(kNames)) : std::vector<std::string>{option});
   }
   return *entry;

@@ -217,7 +217,7 @@ void enqueue(crucible_plan& plan, std::size_t index, hipStream_t stream) {
 }
 
 /// By events: one before the first op, and one behind each.
-std::vector<std::uint64_t> times(crucible_plan& plan) {
+std::vector<std::uint64_t> times_by_events(crucible_plan& plan) {
   crucible_device& device = *plan.device;
   const Hip& hip = *device.hip;
   hipStream_t const stream = device.stream.get();
@@ -240,6 +240,14 @@ std::vector<std::uint64_t> times(crucible_plan& plan) {
   return result;
 }
 
+std::vector<std::uint64_t> times(crucible_plan& plan) {
+  plan.times_from = plan.pieces.size() == 1 ? "rocprofiler-sdk's records of one replay of the whole graph"
+                                            : "rocprofiler-sdk's records of one replay, graph by graph and call by call";
+  if (std::optional<std::vector<std::uint64_t>> traced = times_by_dispatches(plan)) return *std::move(traced);
+  plan.times_from = sdk::kTimesOfEvents;
+  return times_by_events(plan);
+}
+
 void run(crucible_plan& plan) { run_plan(plan, plan.device->stream.get()); }
 
 /// Graph and tables are given back while the device is the current one.
@@ -254,17 +262,17 @@ using Functions =
 
 }  // namespace
 
+void run_piece(crucible_plan& plan, const PlanPiece& piece, hipStream_t stream, const std::string& what) {
+  crucible_device& device = *plan.device;
+  if (piece.call != nullptr) return enqueue_library_call(device, piece, stream);
+  device.check(device.hip->hipGraphLaunch(piece.executable.get(), stream), what + ": hipGraphLaunch");
+}
+
 void run_plan(crucible_plan& plan, hipStream_t stream) {
   crucible_device& device = *plan.device;
   const Current current(device);
   if (plan.node_count == 0) return;
-  for (const PlanPiece& piece : plan.pieces) {
-    if (piece.call == nullptr) {
-      device.check(device.hip->hipGraphLaunch(piece.executable.get(), stream), "plan.replay: hipGraphLaunch");
-    } else {
-      enqueue_library_call(device, piece, stream);
-    }
-  }
+  for (const PlanPiece& piece : plan.pieces) run_piece(plan, piece, stream, "plan.replay");
   device.synchronize(stream, "plan.replay");
 }
 

@@ -3,9 +3,12 @@
 #pragma once
 
 #include <map>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "backends/amd/kernel.hpp"
+#include "backends/amd/profiler.hpp"
 #include "plugins/sdk/plan_table.hpp"
 
 namespace crucible_amd {
@@ -32,5 +35,12 @@ namespace crucible_amd {
 
 /// All ops in order on `stream`, done on return. Threads: any. Errors: DEVICE_LOST and others of the runtime.
 void run_plan(crucible_plan& plan, hipStream_t stream);
+/// One of its pieces, not waited for. The device must be the current one.
+void run_piece(crucible_plan& plan, const PlanPiece& piece, hipStream_t stream, const std::string& what);
+
+/// Times per op by rocprofiler-sdk's records of one replay, from the begin of an op's first dispatch to the end of its last. Nothing where there is
+/// no profiler for the device, where counters are counted, or where it has refused: the reason is logged once. Errors: DEVICE_LOST and others
+/// of the replay.
+std::optional<std::vector<std::uint64_t>> times_by_dispatches(crucible_plan& plan);
 
 }  // namespace crucible_amd

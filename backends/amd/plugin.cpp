@@ -41,6 +41,8 @@ const void* interface_table(std::uint32_t id) {
       return &kQueueTable;
     case CRUCIBLE_IF_LIBRARY:
       return &kLibraryTable;
+    case CRUCIBLE_IF_PROFILE:
+      return &kProfileTable;
     case CRUCIBLE_IF_HEALTH:
       return &kHealthTable;
     default:

@@ -11,6 +11,7 @@ extern const crucible_if_compile kCompileTable;
 extern const crucible_if_plan kPlanTable;
 extern const crucible_if_queue kQueueTable;
 extern const crucible_if_library kLibraryTable;
+extern const crucible_if_profile kProfileTable;
 extern const crucible_if_health kHealthTable;
 
 }  // namespace crucible_amd

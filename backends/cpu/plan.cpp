@@ -225,7 +225,8 @@ crucible_status replay(crucible_plan* plan) {
 crucible_status describe(crucible_plan* plan, crucible_kv_sink sink, void* user) {
   return guard([&] {
     require(plan != nullptr && sink != nullptr, "plan.describe: no plan or no function to report to");
-    const crucible_kv items[] = {text_item("form", "list"), number_item("ops", plan->ops.size())};
+    const crucible_kv items[] = {text_item("form", "list"), number_item("ops", plan->ops.size()),
+                                 text_item("times", "the host's clock around each op")};
     sink(user, items, std::size(items));
   });
 }

@@ -188,6 +188,7 @@ TEST_P(CpuPlan, ProfilesEachOpOfOneReplay) {
   list.launch(kernel("k_count"), {buffer.address()}, 1);
   Plan plan = build(list);
   const std::vector<std::uint64_t> times = take(plan.profile());
+  EXPECT_EQ(plan.times_from(), "the host's clock around each op");
   ASSERT_EQ(times.size(), 2u);
   EXPECT_GT(times[0], times[1]);
   EXPECT_EQ(download<int>(buffer, 2), (std::vector<int>{2, 1}));

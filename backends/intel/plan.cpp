@@ -280,7 +280,8 @@ crucible_status describe(crucible_plan* plan, crucible_kv_sink sink, void* user)
                                              : "a changed slot records the command list again: " + lists.why_not;
     sdk::report(sink, user,
                 {sdk::text_item("form", "native"), sdk::number_item("ops", plan->ops.size()), sdk::number_item("recorded", plan->recorded),
-                 sdk::number_item("patched", plan->patched), sdk::text_item("slots", slots)});
+                 sdk::number_item("patched", plan->patched), sdk::text_item("slots", slots),
+                 sdk::text_item("times", "time stamps of an event of each op")});
   });
 }
 

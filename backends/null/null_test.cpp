@@ -59,6 +59,7 @@ TEST_F(Null, CountsLaunchesPerReplay) {
   ASSERT_TRUE(plan.set_slots(std::span(&slot, 1)));
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(plan.replay());
   EXPECT_EQ(take(plan.profile()), (std::vector<std::uint64_t>{0, 0, 0}));
+  EXPECT_EQ(plan.times_from(), "nothing: no op takes any");
   auto counted = counts();
   EXPECT_EQ(counted["kernels_compiled"], "1");
   EXPECT_EQ(counted["text_bytes"], "11");

@@ -136,7 +136,7 @@ crucible_status destroy(crucible_plan* plan) {
 crucible_status describe(crucible_plan* plan, crucible_kv_sink sink, void* user) {
   return sdk::guard([&] {
     sdk::require(plan != nullptr && sink != nullptr, "plan.describe: no plan or no function to report to");
-    sdk::report(sink, user, {sdk::text_item("form", "list"), sdk::number_item("ops", plan->ops)});
+    sdk::report(sink, user, {sdk::text_item("form", "list"), sdk::number_item("ops", plan->ops), sdk::text_item("times", "nothing: no op takes any")});
   });
 }
 

@@ -22,7 +22,7 @@ struct Trace {
   std::mutex one_at_a_time;
   std::mutex mutex;  // of what is below: buffers come back in threads of CUPTI's
   const Cupti* cupti = nullptr;
-  std::vector<Activity> activities;
+  std::vector<sdk::Activity> activities;
   std::size_t dropped = 0;
 };
 Trace& trace() {
@@ -36,7 +36,7 @@ void request(std::uint8_t** buffer, std::size_t* size, std::size_t* most_records
   *most_records = 0;  // as many as fit
 }
 
-void take(const void* record, std::vector<Activity>& into) {
+void take(const void* record, std::vector<sdk::Activity>& into) {
   const auto& kernel = *static_cast<const CuptiKernelRecord*>(record);
   if (kernel.kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
     if (kernel.graphId == 0) return;
@@ -94,7 +94,7 @@ class Tracing {
 
 }  // namespace
 
-std::vector<Activity> trace_graphs(const Cupti& cupti, const std::function<void()>& run) {
+std::vector<sdk::Activity> trace_graphs(const Cupti& cupti, const std::function<void()>& run) {
   Trace& all = trace();
   const std::lock_guard one(all.one_at_a_time);
   {
@@ -105,7 +105,7 @@ std::vector<Activity> trace_graphs(const Cupti& cupti, const std::function<void(
   const std::lock_guard lock(all.mutex);
   if (all.dropped != 0)
     throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, cupti.describe() + " lost " + std::to_string(all.dropped) + " records of what the device did");
-  std::ranges::stable_sort(all.activities, {}, &Activity::begin_ns);
+  std::ranges::stable_sort(all.activities, {}, &sdk::Activity::begin_ns);
   return std::exchange(all.activities, {});
 }
 

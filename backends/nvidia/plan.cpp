@@ -255,7 +255,9 @@ std::vector<std::uint64_t> times_by_events(crucible_plan& plan) {
 }
 
 std::vector<std::uint64_t> times(crucible_plan& plan) {
+  plan.times_from = "CUPTI's records of one replay of the whole graph";
   if (std::optional<std::vector<std::uint64_t>> traced = times_by_activities(plan)) return *std::move(traced);
+  plan.times_from = sdk::kTimesOfEvents;
   return times_by_events(plan);
 }
 

@@ -3,12 +3,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <functional>
 
 #include "backends/nvidia/testing.hpp"
 #include "plugins/loader/capability.hpp"
 #include "plugins/loader/counters.hpp"
 #include "plugins/sdk/testing/device_products.hpp"
+#include "plugins/sdk/testing/profiled_work.hpp"
 #include "plugins/sdk/testing/told_health.hpp"
 
 namespace crucible::backend {
@@ -23,7 +23,6 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceProducts);  // nvidia_produc
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceMatrixProducts);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceEpilogues);
 
-constexpr std::int64_t kItems = 1000;
 const std::vector<std::string> kThreads = {"smsp__threads_launched.sum"};
 
 std::filesystem::path emulated_cupti() { return std::filesystem::path(CRUCIBLE_TEST_CUDA).parent_path() / "libcupti.so.13"; }
@@ -33,40 +32,6 @@ PluginUnderTest with_cupti(const Options& more = {}) {
   for (const auto& [name, value] : more) options[name] = value;
   return emulated_nvidia(options);
 }
-
-/// A fill, a launch, a launch of nothing and another one, over 1000 floats.
-class Work {
- public:
-  explicit Work(const std::shared_ptr<Device>& device) : memory_(take(Buffer::allocate(device, 2 * kItems * sizeof(float), 256))) {
-    const KernelText kernel = sums(2, DType::kF32);
-    module_ = std::make_unique<Module>(take(Module::compile(device, kernel::math_prelude(), std::span(&kernel, 1))));
-    places_ = {memory_.address(), memory_.address() + kItems * sizeof(float)};
-    std::vector<crucible_op> ops(4);
-    for (crucible_op& op : ops) {
-      op = {};
-      op.struct_size = sizeof(op);
-      op.kind = CRUCIBLE_OP_LAUNCH;
-      op.buffers = places_.data();
-      op.buffer_count = 2;
-      op.grain = 1;
-      op.grid = kItems;
-      op.kernel = take(module_->kernel(kernel.name));
-    }
-    ops[0].kind = CRUCIBLE_OP_FILL;
-    ops[0].kernel = nullptr;
-    ops[0].buffer_count = 1;
-    ops[0].size = kItems * sizeof(float);
-    ops[2].grid = 0;
-    plan_ = std::make_unique<Plan>(take(Plan::build(device, ops, 0)));
-  }
-  Plan& plan() { return *plan_; }
-
- private:
-  Buffer memory_;
-  std::unique_ptr<Module> module_;
-  std::vector<std::uint64_t> places_;
-  std::unique_ptr<Plan> plan_;
-};
 
 // Profiles are by activities here: of plans with slots, copies and ops that do nothing too.
 INSTANTIATE_TEST_SUITE_P(NvidiaTraced, DevicePlugin, ::testing::Values(with_cupti()), ::testing::PrintToStringParamName());
@@ -85,23 +50,16 @@ std::shared_ptr<Device> open(const char* rules, const Options& more = {}) {
   return take(try_open(with_cupti(more)));
 }
 
-/// `run` in a process of its own, whose words on standard error are those of `said`.
-void expect_run(const std::function<void()>& run, const char* said = "") {
-  EXPECT_EXIT(
-      {
-        run();
-        end_child();
-      },
-      ::testing::ExitedWithCode(0), said);
-}
-
 /// No event can be recorded, so times are those of activities.
 constexpr const char* kNoEvents = "fail@record(cuEventRecord)";
 
 TEST_F(NvidiaProfile, ActivitiesTimeOneReplayOfTheWholeGraph) {
   expect_run([] {
     const auto device = open(kNoEvents);
-    EXPECT_THAT(take(Work(device).plan().profile()), ElementsAre(Gt(0u), Gt(0u), 0u, Gt(0u)));
+    Work work(device);
+    EXPECT_EQ(work.plan().times_from(), "");
+    EXPECT_THAT(take(work.plan().profile()), ElementsAre(Gt(0u), Gt(0u), 0u, Gt(0u)));
+    EXPECT_EQ(work.plan().times_from(), "CUPTI's records of one replay of the whole graph");
   });
   expect_run([] {
     const auto device = open(kNoEvents, {{"profiler", "none"}});
@@ -109,28 +67,6 @@ TEST_F(NvidiaProfile, ActivitiesTimeOneReplayOfTheWholeGraph) {
     ASSERT_FALSE(times);
     EXPECT_THAT(times.error().message, HasSubstr("cuEventRecord"));
   });
-}
-
-/// A fill, a product in three buffers of 16 KiB, and the fill again.
-std::vector<std::uint64_t> times_around(const std::shared_ptr<Device>& device, const crucible_library_desc& product) {
-  const Buffer memory = take(Buffer::allocate(device, 3 * 16384, 256));
-  std::uint64_t scratch = 0;
-  EXPECT_TRUE(to_result(device->backend().library_table().claim(device->handle(), &product, &scratch), "claim"));
-  const std::vector<std::uint64_t> places = {memory.address(), memory.address() + 16384, memory.address() + 32768};
-  crucible_op fill = {};
-  fill.struct_size = sizeof(fill);
-  fill.kind = CRUCIBLE_OP_FILL;
-  fill.buffers = places.data();
-  fill.buffer_count = 1;
-  fill.size = 16384;
-  fill.grain = 1;
-  crucible_op call = fill;
-  call.kind = CRUCIBLE_OP_LIBRARY;
-  call.buffer_count = 3;
-  call.size = 0;
-  call.library = &product;
-  const std::vector<crucible_op> ops = {fill, call, fill};
-  return take(take(Plan::build(device, ops, 0)).profile());
 }
 
 TEST_F(NvidiaProfile, AProductsLaunchesAreItsOwn) {
@@ -159,6 +95,7 @@ TEST_F(NvidiaProfile, WithoutRightsTimesAreThoseOfEventsAndThatIsSaidOnce) {
                ::testing::internal::CaptureStderr();
                EXPECT_EQ(take(work.plan().profile()).size(), 4u);
                EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+               EXPECT_EQ(work.plan().times_from(), "events around each op");
                std::fputs(first.c_str(), stderr);
              }, "warning: nvidia .nvidia.: nvidia:0: times per op are those of events: cuptiActivityEnable: CUPTI_ERROR_INSUFFICIENT_PRIVILEGES .*"
              "NVreg_RestrictProfilingToAdminUsers=0");
@@ -176,14 +113,9 @@ TEST_F(NvidiaProfile, CountersAreThoseOfWhatRan) {
     const auto device = open("", {{"teams", "false"}});
     Work work(device);
     auto counting = take(Counting::begin(device, std::vector<std::string>{"smsp__threads_launched.sum", "smsp__warps_launched.sum", "gpu__time_duration.sum"}));
-    const auto read = [&] {
-      std::vector<std::uint64_t> values;
-      for (const CounterValue& counter : take(counting.read())) values.push_back(counter.value);
-      return values;
-    };
-    EXPECT_THAT(read(), ElementsAre(0u, 0u, 0u));
+    EXPECT_THAT(values_of(counting), ElementsAre(0u, 0u, 0u));
     ASSERT_TRUE(work.plan().replay());
-    const std::vector<std::uint64_t> once = read();
+    const std::vector<std::uint64_t> once = values_of(counting);
     ASSERT_EQ(once.size(), 3u);
     EXPECT_GE(once[0], std::uint64_t{2 * kItems}) << "two launches, a thread for each item";
     EXPECT_LT(once[0], std::uint64_t{2 * kItems + 2 * 256}) << "in blocks of at most 256";
@@ -191,7 +123,7 @@ TEST_F(NvidiaProfile, CountersAreThoseOfWhatRan) {
     EXPECT_GT(once[2], 0u);
     ASSERT_TRUE(work.plan().replay());
     ASSERT_TRUE(work.plan().replay());
-    EXPECT_EQ(read()[0], 3 * once[0]) << "since the begin";
+    EXPECT_EQ(values_of(counting)[0], 3 * once[0]) << "since the begin";
     EXPECT_THAT(take(work.plan().profile()), ElementsAre(Gt(0u), Gt(0u), 0u, Gt(0u))) << "by events meanwhile";
   });
 }
@@ -223,16 +155,6 @@ TEST_F(NvidiaProfile, ListedAreThoseOfTheChip) {
     ASSERT_TRUE(work.plan().replay());
     EXPECT_GE(take(counting.read())[0].value, 5u * kItems * sizeof(float)) << "a fill writes, two launches read and write";
   });
-}
-
-/// What begin() answers, and the ABI's category of it.
-std::pair<std::uint32_t, std::string> refusal(const std::shared_ptr<Device>& device, const std::vector<std::string>& names) {
-  std::vector<crucible_str> texts;
-  for (const std::string& name : names) texts.push_back({name.data(), name.size()});
-  crucible_status const status = device->backend().tables().profile.begin(device->handle(), texts.data(), static_cast<std::uint32_t>(texts.size()));
-  if (status == nullptr) return {0, ""};
-  const std::uint32_t code = static_cast<std::uint32_t>(abi::error_functions(status).code(status)) & 0xff;
-  return {code, to_result(status, "begin").error().message};
 }
 
 void expect_refused(const char* rules, const std::vector<std::string>& names, std::uint32_t code, const char* part, const Options& more = {}) {

@@ -389,7 +389,8 @@ crucible_status describe(crucible_plan* plan, crucible_kv_sink sink, void* user)
     sdk::report(sink, user,
                 {sdk::text_item("form", plan->is_recorded ? "native" : "list"), sdk::number_item("ops", plan->ops.size()),
                  sdk::text_item("plans", way), sdk::text_item("memory", name(plan->device->memory.kind)),
-                 sdk::number_item("recorded", plan->recorded), sdk::number_item("patched", plan->patched), sdk::text_item("slots", slots)});
+                 sdk::number_item("recorded", plan->recorded), sdk::number_item("patched", plan->patched), sdk::text_item("slots", slots),
+                 sdk::text_item("times", "the profiling event of each op, by itself on the queue")});
   });
 }
 

@@ -216,6 +216,7 @@ TEST_P(OpenClPlan, OpsAreDoneInTheirOrderWithThePresentSlots) {
   expect_rows(2, 5);
 
   const auto told = plan.describe();
+  EXPECT_EQ(told.at("times"), "the profiling event of each op, by itself on the queue");
   const bool recorded = told.at("form") == "native", patches = told.at("slots").find("patched") != std::string::npos;
   EXPECT_EQ(told.at("recorded"), !recorded ? "0" : patches ? "1" : "3") << told.at("slots");  // at first with zeros
   EXPECT_EQ(told.at("patched"), recorded && patches ? "3" : "0");

@@ -219,6 +219,8 @@ Result<std::vector<std::uint64_t>> Session::profile() {
   return state_->profile();
 }
 
+std::string Session::times_from() const { return state_->times_from(); }
+
 Result<Counted> Session::count(std::span<const std::string> names) {
   if (state_->interpreted) return Error{ErrorCode::kUsage, "the reference interpreter is no device that counts: name a plugin"};
   if (state_->program->iterations == 0) return Error{ErrorCode::kUsage, "a program without iterations has nothing to count"};

@@ -216,6 +216,8 @@ class Session {
   /// Nanoseconds per step over one more run of the present inputs. The state moves on: reset() afterwards.
   /// Errors: kUsage without iterations, and for the reference interpreter, which has no steps.
   Result<std::vector<std::uint64_t>> profile();
+  /// Where the times of the last profile() are from, in the plugins' words; "" where they do not say.
+  std::string times_from() const;
 
   /// The device's counters of these names over one more run of the present inputs; what runs on a second device is not counted. The state
   /// moves on: reset() afterwards. Errors: kUsage as of profile(); those of the run.

@@ -294,4 +294,13 @@ Result<std::vector<std::uint64_t>> Session::State::profile() {
   return per_step;
 }
 
+std::string Session::State::times_from() const {
+  std::vector<std::string> all;
+  for (const Piece& piece : pieces) {
+    const std::string from = piece.plan ? piece.plan->times_from() : "the host's clock around each transfer";
+    if (!from.empty() && std::ranges::find(all, from) == all.end()) all.push_back(from);
+  }
+  return fmt::format("{}", fmt::join(all, "; "));
+}
+
 }  // namespace crucible::runtime

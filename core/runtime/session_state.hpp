@@ -74,6 +74,7 @@ struct Session::State {
   /// Bytes [offset, offset + bytes.size()) of a value as it is after the last iteration that ran.
   Result<void> read_bytes(graph::ValueId value, std::uint64_t offset, std::span<std::byte> bytes) const;
   Result<std::vector<std::uint64_t>> profile();
+  std::string times_from() const;
   Result<void> copy_into(const Segment& segment);
   Result<void> transfer(const kernel::Step& step, std::uint32_t index);
   Result<void> load_states();

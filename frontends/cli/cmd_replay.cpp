@@ -105,6 +105,7 @@ Result<void> profile(const ReplayOptions& options, runtime::Session& session, Re
     for (std::size_t step = 0; step < run.size(); ++step) times[step].push_back(run[step]);
     ++report.profile_runs;
   } while (report.profile_runs < kRuns && std::chrono::steady_clock::now() - start < kLong);
+  report.times_from = session.times_from();
   for (std::vector<std::uint64_t>& step : times) {
     const auto middle = step.begin() + static_cast<std::ptrdiff_t>(step.size() / 2);
     std::ranges::nth_element(step, middle);

@@ -111,7 +111,8 @@ std::string profile_text(const ReplayReport& report) {
     rows.push_back(std::move(row));
   }
   const std::string emulated = is_emulated(report) ? fmt::format("emulated, these are no device's times: {}\n", report.device->info().name) : "";
-  return "\n" + emulated + sums_text(report, total) + format_table(rows);
+  const std::string from = report.times_from.empty() ? "" : fmt::format("times are those of {}\n", report.times_from);
+  return "\n" + emulated + sums_text(report, total) + from + format_table(rows);
 }
 
 Json profile_json(const ReplayReport& report) {

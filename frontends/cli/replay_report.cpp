@@ -227,6 +227,7 @@ Json ReplayReport::to_json() const {
   if (!profile.empty()) {
     document["profile"] = profile_json(*this);
     document["profile_runs"] = profile_runs;
+    document["profile_times"] = times_from.empty() ? Json(nullptr) : Json(times_from);
     document["device_profile"] = device_profile ? Json{{"name", device_profile->name}, {"source", device_profile->source}, {"date", device_profile->date}}
                                                 : Json(nullptr);
   }

@@ -279,7 +279,7 @@ typedef struct crucible_if_plan {
   crucible_status (*replay)(crucible_plan* plan); /* [OBJ] done on return */
   crucible_status (*profile)(crucible_plan* plan, uint64_t* out_ns, uint32_t count); /* [OBJ] one replay, nanoseconds per op */
   crucible_status (*destroy)(crucible_plan* plan); /* [OBJ] not while submitted work names it */
-  crucible_status (*describe)(crucible_plan* plan, crucible_kv_sink sink, void* user); /* [ANY] keys form (native or list) ops; since 0.2 */
+  crucible_status (*describe)(crucible_plan* plan, crucible_kv_sink sink, void* user); /* [ANY] keys form (native or list) ops, and times: where plan.profile has its times from; since 0.2 */
 } crucible_if_plan;
 
 /* Calls of a vendor's library. Without it the host generates everything. */

@@ -138,6 +138,8 @@ class Plan {
   Result<void> set_slots(std::span<const double> values);
   Result<void> replay();                         // done on return
   Result<std::vector<std::uint64_t>> profile();  // one replay; nanoseconds per op
+  /// Where the times of the last profile() are from, in words; "" where the plugin does not say.
+  std::string times_from() const;
 
  private:
   Plan() = default;

@@ -41,6 +41,11 @@ void collect(void* user, const crucible_kv* items, std::uint32_t count) {
   }
 }
 
+std::optional<std::string> value_of(const Properties& items, std::string_view key) {
+  const auto item = std::ranges::find(items, key, [](const auto& pair) { return std::string_view(pair.first); });
+  return item == items.end() ? std::nullopt : std::optional(item->second);
+}
+
 }  // namespace
 
 Device::Device(std::shared_ptr<Backend> backend, DeviceInfo info, crucible_device* handle)
@@ -199,9 +204,9 @@ std::optional<CompileCounts> Module::counts() const {
     const Result<crucible_kernel*> found = kernel(name);
     Properties items;
     if (!found || !to_result(device_->backend().compile_table().kernel_info(*found, collect, &items), "")) return std::nullopt;
-    const auto item = std::ranges::find(items, "from_cache", [](const auto& pair) { return pair.first; });
-    if (item == items.end()) return std::nullopt;
-    ++(item->second == "0" ? counts.compiled : counts.from_cache);
+    const std::optional<std::string> cached = value_of(items, "from_cache");
+    if (!cached) return std::nullopt;
+    ++(*cached == "0" ? counts.compiled : counts.from_cache);
   }
   return counts;
 }
@@ -245,6 +250,12 @@ Result<std::vector<std::uint64_t>> Plan::profile() {
   CRUCIBLE_TRY_VOID(
       device_->take(device_->backend().plan_table().profile(handle_, nanoseconds.data(), op_count_), "profiling a plan"));
   return nanoseconds;
+}
+
+std::string Plan::times_from() const {
+  Properties items;
+  if (!to_result(device_->backend().plan_table().describe(handle_, collect, &items), "")) return "";
+  return value_of(items, "times").value_or("");
 }
 
 }  // namespace crucible::backend

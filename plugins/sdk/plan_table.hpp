@@ -38,7 +38,11 @@ struct DevicePlan {
   OpList list;
   std::vector<PlannedLaunch> launches;  // one per op of the list; empty for copies and fills
   std::size_t node_count = 0;           // ops that do something
+  std::string times_from;               // of its last profile, in words; "" before one
 };
+
+/// How `times` below has its own, where nothing better is there.
+inline constexpr const char* kTimesOfEvents = "events around each op";
 
 /// The addresses of all launches whose kernels take them from a table, one behind the other; `first` is where each op's begin. Plans
 /// never move, so that this is written to the device once.
@@ -122,7 +126,7 @@ constexpr bool takes_attentions() {
 }
 
 /// `make` builds the graph of a plan whose list is read; `patch` gives one launch's arguments to it anew; `run` replays it on the
-/// device's own stream, done on return; `times` replays it op by op and gives nanoseconds per op; `destroy` deletes a plan, also one
+/// device's own stream, done on return; `times` replays it, gives nanoseconds per op and says in `times_from` where they are from; `destroy` deletes a plan, also one
 /// that is half built or whose device is lost.
 template <class Device, class Plan, class Kernel, class Current, void (*make)(Plan&), void (*patch)(Plan&, std::size_t),
           void (*run)(Plan&), std::vector<std::uint64_t> (*times)(Plan&), void (*destroy)(Plan*)>
@@ -209,6 +213,7 @@ struct PlanFunctions {
       require(plan != nullptr && sink != nullptr, "plan.describe: no plan or no function to report to");
       report(sink, user,
              {text_item("form", "native"), number_item("ops", plan->list.ops.size()), number_item("nodes", plan->node_count)});
+      if (!plan->times_from.empty()) report(sink, user, {text_item("times", plan->times_from)});
     });
   }
 };

@@ -251,6 +251,10 @@ class Emulated(e2e_test.Folder):
         if "nvidia (emulated)" in self.devices and cupti.exists():
             yield ("nvidia (emulated)", ["--set", f"backend.nvidia.cupti={cupti}"], {}, "smsp__threads_launched.sum",
                    "deny@query(cupti*)", "NVreg_RestrictProfilingToAdminUsers=0")
+        rocprofiler = CRUCIBLE.resolve().parent / "emulators/amd/librocprofiler-sdk.so.1"
+        if "amd (emulated)" in self.devices and rocprofiler.exists():
+            yield ("amd (emulated)", ["--set", "backend.amd.profiler=auto", "--set", f"backend.amd.rocprofiler={rocprofiler}"], {}, "SQ_WAVES",
+                   "deny@query(rocprofiler_start_context)#2+", "CAP_PERFMON")
         if "intel (emulated)" in self.devices:
             yield ("intel (emulated)", [], {"ZET_ENABLE_METRICS": "1"}, "ComputeBasic.WorkItems",
                    "deny@query(zetContextActivateMetricGroups)", "perf_stream_paranoid=0")
@@ -287,16 +291,31 @@ class Emulated(e2e_test.Folder):
                 self.assertEqual(len(line), 1, done.stdout)
                 self.assertIn(advice, line[0])
 
+    def test_a_profile_says_where_its_times_are_from(self):
+        """Each plugin's own words, in the text and in JSON: of the whole replay where a profiler is there, else of events around each op."""
+        traced = {name: more for name, more, *_ in self.counting()}
+        records, events = "records of one replay of the whole graph", "events around each op"
+        cases = [(name, [], "time stamps of an event of each op" if name.startswith("intel") else events) for name in self.devices]
+        cases += [(name, more, records) for name, more in traced.items() if not name.startswith("intel")]
+        cases += [(name, [], words) for name, words in (("cpu", "the host's clock around each op"), ("opencl: Intel", "profiling event of each op")) if name in self.all]
+        for name, more, words in cases:
+            with self.subTest(name, more=more):
+                options = [*self.all[name], *more, "--numerics", "strict", "--profile"]
+                document = json.loads(self.replay(options, "--json").stdout)
+                self.assertIn(words, document["profile_times"])
+                self.assertIn(f"times are those of {document['profile_times']}\n", self.replay(options).stdout)
+
     def test_counters_that_cannot_be_read_end_no_replay(self):
         for name, more, environment, counter, _, _ in self.counting():
-            rules = {"nvidia (emulated)": ["fail@query(cuptiProfilerInitialize)", "fail@query(cuptiRangeProfilerDecodeData)"], "intel (emulated)": ["missing@query(zetMetricGroupGet)"]}
+            rules = {"nvidia (emulated)": ["fail@query(cuptiProfilerInitialize)", "fail@query(cuptiRangeProfilerDecodeData)"], "intel (emulated)": ["missing@query(zetMetricGroupGet)"],
+                     "amd (emulated)": ["fail@query(rocprofiler_force_configure)", "fail@query(rocprofiler_sample_device_counting_service)#2"]}
             for rule in rules[name]:
                 with self.subTest(name, rule=rule):
                     done = self.replay([*self.devices[name], *more], "--verify", "--counters", counter, "--json", CRUCIBLE_EMU_FAULTS=rule, **environment)
                     self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                     counters = json.loads(done.stdout)["counters"]
                     self.assertEqual(counters["values"], {})
-                    self.assertRegex(counters["refused"], "CUPTI_ERROR_UNKNOWN|ZE_RESULT_ERROR_UNSUPPORTED_FEATURE")
+                    self.assertRegex(counters["refused"], "CUPTI_ERROR_UNKNOWN|ZE_RESULT_ERROR_UNSUPPORTED_FEATURE|ROCPROFILER_STATUS_ERROR")
 
     def test_only_nvidias_devices_tell_of_their_kernels(self):
         """The model of times, and races: where kernels cannot be watched the word is refused, not passed over."""

@@ -234,6 +234,7 @@ TEST_P(DevicePlugin, AListIsRunInOrderAndItsSlotsArePatched) {
   // By itself each op does the same, and has a time; one that does nothing has none.
   ASSERT_TRUE(plan.set_slots(std::vector<double>{7.0, 0.5}));
   const std::vector<std::uint64_t> times = take(plan.profile());
+  EXPECT_NE(plan.times_from(), "");
   EXPECT_EQ(result(), std::vector<float>(kCount, 7.5f));
   ASSERT_EQ(times.size(), ops.size());
   EXPECT_GT(times[1] + times[2], 0u);

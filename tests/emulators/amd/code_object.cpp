@@ -140,7 +140,7 @@ std::expected<std::shared_ptr<const LoadedCode>, ImageError> LoadedCode::load(co
 
 bool LoadedCode::add(const CodeObject::Kernel& kernel, std::uint32_t wave, const std::string& elf) {
   auto loaded = std::make_unique<LoadedKernel>();
-  loaded->name = kernel.name;
+  loaded->name = loaded->code.name = kernel.name;
   loaded->most_threads = kernel.most_threads;
   loaded->static_shared_bytes = shared_bytes_of(elf, kernel.name);
   loaded->code.warp = wave;

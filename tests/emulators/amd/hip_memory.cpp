@@ -59,6 +59,7 @@ NodeWork copy_work(AmdDevice& device, void* to, const void* from, std::size_t si
     if (device.error() != hipSuccess) return;
     const auto rule = fault_in_stream(device, Site::kCopy, copy_name(to, from), size);
     if (device.error() != hipSuccess) return;
+    const ActivityScope scope({.kind = Activity::Kind::kCopy, .bytes = size});
     // Freed since it was asked for: on a device the access faults.
     if (!holds(to, size) || !holds(from, size)) return device.device.fail(DeviceState::kIllegalAddress);
     std::memmove(host_address(address_of(to)), host_address(address_of(from)), size);
@@ -77,6 +78,7 @@ NodeWork fill_work(AmdDevice& device, const hipMemsetParams& params) {
     const std::size_t row = params.width * params.elementSize;
     const auto rule = fault_in_stream(device, Site::kCopy, "fill", row * params.height);
     if (device.error() != hipSuccess) return;
+    const ActivityScope scope({.kind = Activity::Kind::kFill, .bytes = row * params.height});
     for (std::size_t y = 0; y < params.height; ++y) {
       char* const tagged = static_cast<char*>(params.dst) + y * params.pitch;
       if (!holds(tagged, row)) return device.device.fail(DeviceState::kIllegalAddress);

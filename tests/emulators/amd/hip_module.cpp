@@ -116,6 +116,7 @@ NodeWork launch_work(AmdDevice& device, const ihipModuleSymbol_t& function, cons
     convert_addresses(device, kernel, now.data());
     Launch with_arguments = launch;
     with_arguments.arguments = now.data();
+    const ActivityScope scope(launch_activity(kernel.code, with_arguments));
     device.device.run(kernel.code, with_arguments);
     if (rule && rule->action == Action::kFlip && device.error() == hipSuccess) flip_after(*rule, kernel, arguments->data());
   };

@@ -66,6 +66,17 @@ hipError_t hipLaunchHostFunc(hipStream_t stream, hipHostFn_t function, void* dat
   });
 }
 
+/// For the emulated libraries: a kernel of theirs, which is a function of the host here.
+hipError_t crucible_emulator_launch(hipStream_t stream, const char* name, hipHostFn_t function, void* data) {
+  return answer_on_stream(stream, [&](const Target& target) {
+    target.stream->push([name = std::string(name), function, data] {
+      const ActivityScope scope({.name = name.c_str()});
+      function(data);
+    });
+    return hipSuccess;
+  });
+}
+
 hipError_t hipEventCreateWithFlags(hipEvent_t* event, unsigned flags) {
   return answer_on_device([&](AmdDevice&) {
     if (event == nullptr) return hipErrorInvalidValue;

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "tests/emulators/amd/graph_objects.hpp"
+#include "tests/emulators/amd/runtime_beside.hpp"
 #include "tests/emulators/core/settings.hpp"
 
 namespace crucible::emulator {
@@ -190,6 +191,19 @@ bool Pinned::holds(const void* pointer, std::size_t size) const {
 }
 
 }  // namespace crucible::emulator
+
+// For the emulated rocprofiler-sdk (runtime_beside.hpp).
+extern "C" void crucible_emulator_listen(crucible::emulator::ActivityListener listener) { crucible::emulator::listen_to_activities(listener); }
+
+extern "C" bool crucible_emulator_has_started(void) {
+  const std::lock_guard lock(crucible::emulator::machine_mutex);
+  return crucible::emulator::the_machine() != nullptr;
+}
+
+extern "C" crucible::emulator::ProfiledDevice crucible_emulator_profiled(unsigned ordinal) {
+  const crucible::emulator::AmdDevice& device = *crucible::emulator::machine().devices.at(ordinal);
+  return {device.physical, device.wave};
+}
 
 extern "C" void crucible_emulator_reload(void) {
   using namespace crucible::emulator;

@@ -14,6 +14,7 @@
 
 #include "tests/emulators/amd/code_object.hpp"
 #include "tests/emulators/amd/hip_api.h"
+#include "tests/emulators/core/activity.hpp"
 #include "tests/emulators/core/device.hpp"
 #include "tests/emulators/core/graph.hpp"
 #include "tests/emulators/core/memory.hpp"

@@ -266,7 +266,7 @@ int launch(miopenHandle* handle, const std::optional<Problem>& problem, const vo
   if (rule && rule->action == Action::kOom) return kAllocFailed;
   if (rule && rule->action != Action::kFlip && rule->action != Action::kSlow) return kInternalError;
   if (rule && rule->action == Action::kFlip) job->flip = rule;
-  if (hip().launch(handle->stream, run, job.get()) != hipSuccess) return kUnknownError;
+  if (hip().launch(handle->stream, "convolution", run, job.get()) != hipSuccess) return kUnknownError;
   (void)job.release();  // run() deletes it, or has by now
   return kSuccess;
 }

@@ -167,7 +167,7 @@ int rocblas_gemm_strided_batched_ex(Handle* handle, int a_operation, int b_opera
   if (wants_scratch && has_scratch) product.scratch = host(handle->workspace);
   using Job = std::pair<Product, std::optional<Rule>>;
   auto job = std::make_unique<Job>(product, rule && rule->action == Action::kFlip ? rule : std::nullopt);
-  if (hip().launch(handle->stream, run, job.get()) != hipSuccess) return kInternalError;
+  if (hip().launch(handle->stream, "product", run, job.get()) != hipSuccess) return kInternalError;
   (void)job.release();  // run() deletes it, or has by now
   return wants_scratch && !has_scratch ? kPerfDegraded : kSuccess;
 }
