@@ -17,6 +17,7 @@ using ::testing::Gt;
 using ::testing::HasSubstr;
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceProducts);  // amd_products_test's
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceEpilogues);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceMatrixProducts);
 
 const std::filesystem::path kFolder = CRUCIBLE_TEST_HIP_FOLDER;
