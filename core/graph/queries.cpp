@@ -39,6 +39,20 @@ IdLists readers(const Program& program) {
   });
 }
 
+std::vector<bool> wanted_at_end(const Program& program) {
+  std::vector<bool> wanted(program.values.size(), false);
+  for (const State& state : program.states) wanted[state.end] = true;
+  for (const Output& output : program.outputs) {
+    if (!output.operand.is_scalar()) wanted[output.operand.value] = true;
+  }
+  return wanted;
+}
+
+std::optional<double> fixed_number(const Operand& operand) {
+  if (!operand.is_scalar() || operand.scalar.slot != kNone) return std::nullopt;
+  return operand.scalar.is_integer ? static_cast<double>(operand.scalar.integer) : operand.scalar.real;
+}
+
 std::vector<std::uint32_t> read_counts(const Program& program) {
   std::vector<std::uint32_t> counts(program.values.size(), 0);
   for (const Op& op : program.ops) {

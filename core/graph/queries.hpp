@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -29,6 +30,14 @@ IdLists readers(const Program& program);
 
 /// Per value: how many operands read it, plus one for each state that ends with it and each output that shows it.
 std::vector<std::uint32_t> read_counts(const Program& program);
+
+/// Per value: whether it is wanted after the last op, as a state's end or an output.
+std::vector<bool> wanted_at_end(const Program& program);
+
+/// The number of a scalar operand that is no slot; nothing for others.
+std::optional<double> fixed_number(const Operand& operand);
+/// Whether it is that number.
+inline bool is_number(const Operand& operand, double number) { return fixed_number(operand) == number; }
 
 /// Per op, ascending and each once: the ops whose results it reads (`before`), and those that read its results (`after`).
 struct Dependences {

@@ -247,16 +247,9 @@ class Epilogues : public UnitGraph {
   std::span<const OpId> readers_of(ValueId value) const { return readers_[value]; }
   bool is_wanted(ValueId value) const { return wanted_[value]; }
 
-  std::vector<bool> find_wanted() const {
-    std::vector<bool> wanted(program_.values.size(), false);
-    for (const auto& state : program_.states) wanted[state.end] = true;
-    for (const auto& output : program_.outputs) wanted[output.operand.value] = true;
-    return wanted;
-  }
-
   const IsGenerated& is_generated_;
   const graph::IdLists readers_ = graph::readers(program_);
-  const std::vector<bool> wanted_ = find_wanted();
+  const std::vector<bool> wanted_ = graph::wanted_at_end(program_);
   std::map<OpId, Group> nests_;  // of products
   std::map<OpId, bool> generated_;
   OpId last_ = kNone;

@@ -26,16 +26,6 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 bool is_narrow(DType type) { return type == DType::kF16 || type == DType::kBF16; }
 
-/// A number that is known now.
-std::optional<double> fixed(const Operand& operand) {
-  if (!operand.is_scalar() || operand.scalar.slot != kNone) return std::nullopt;
-  return operand.scalar.is_integer ? static_cast<double>(operand.scalar.integer) : operand.scalar.real;
-}
-bool is_number(const Operand& operand, double number) {
-  const auto known = fixed(operand);
-  return known && *known == number;
-}
-
 View swapped(View view) {
   const std::size_t rank = view.sizes.size();
   std::swap(view.sizes[rank - 1], view.sizes[rank - 2]);
@@ -133,7 +123,7 @@ class Walk {
     if (id == kNone) return x;
     const Op& select = program_.ops[id];
     const OpId asked = whole(select.inputs[0], OpKind::kEqual);
-    if (asked == kNone || !is_number(select.inputs[1], instead) || !is_number(program_.ops[asked].inputs[1], marked)) return x;
+    if (asked == kNone || !graph::is_number(select.inputs[1], instead) || !graph::is_number(program_.ops[asked].inputs[1], marked)) return x;
     if (program_.ops[asked].inputs[0].value != select.inputs[2].value) return x;
     if (!graph::same_map(program_.ops[asked].inputs[0].view, select.inputs[2].view)) return x;
     take(asked);
@@ -192,8 +182,8 @@ class Walk {
       if (op.kind == OpKind::kSelect) {
         if (!is_causal(op)) return fail(NotCalled::kMask);
         found_.call.is_causal = true;
-        x = fixed(op.inputs[2]) ? op.inputs[1] : op.inputs[2];
-      } else if (const auto factor = is_scaled ? fixed(op.inputs[1]) : std::nullopt) {
+        x = graph::fixed_number(op.inputs[2]) ? op.inputs[1] : op.inputs[2];
+      } else if (const auto factor = is_scaled ? graph::fixed_number(op.inputs[1]) : std::nullopt) {
         scale_ *= op.kind == OpKind::kMultiply ? *factor : 1 / *factor;
         x = op.inputs[0];
       } else {
@@ -207,8 +197,8 @@ class Walk {
   bool is_causal(const Op& select) {
     const Sizes &sizes = select.outputs[0].view.sizes, &wanted = seen_.view.sizes;
     if (sizes.size() < 2 || wanted.size() < 2 || !std::equal(sizes.end() - 2, sizes.end(), wanted.end() - 2)) return false;  // rows of several heads as one
-    const bool keeps_true = is_number(select.inputs[2], -kInfinity);
-    if (!keeps_true && !is_number(select.inputs[1], -kInfinity)) return false;
+    const bool keeps_true = graph::is_number(select.inputs[2], -kInfinity);
+    if (!keeps_true && !graph::is_number(select.inputs[1], -kInfinity)) return false;
     const auto told = compare(select.inputs[0]);
     return told && *told == keeps_true;
   }
@@ -395,10 +385,7 @@ std::string_view words(NotCalled why) {
   return "";
 }
 
-AttentionForms::AttentionForms(const Program& program) : program_(program), readers_(graph::readers(program)), kept_(program.values.size(), false) {
-  for (const auto& state : program.states) kept_[state.end] = true;
-  for (const auto& output : program.outputs) kept_[output.operand.value] = true;
-}
+AttentionForms::AttentionForms(const Program& program) : program_(program), readers_(graph::readers(program)), kept_(graph::wanted_at_end(program)) {}
 
 FoundAttention AttentionForms::at(OpId product) const { return Walk(program_, readers_, kept_).run(product); }
 

@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "core/graph/queries.hpp"
+
 namespace crucible::kernel {
 namespace {
 
@@ -16,12 +18,14 @@ using graph::Operand;
 using graph::Program;
 using graph::ValueId;
 
-/// Follows what is made of a product's result.
+/// Follows what is made of a product's result. In between, each op is the only one that reads what the one before it makes. Where the product is of
+/// f16 or bf16, the recorded ops round to that type after each step of the way and a library once.
 class Tail {
  public:
-  Tail(const Program& program, const graph::IdLists& readers, OpId product)
-      : program_(program), readers_(readers), product_(product), type_(program.values[program.ops[product].outputs[0].value].dtype) {}
+  Tail(const Program& program, const graph::IdLists& readers, const std::vector<bool>& wanted, OpId product)
+      : program_(program), readers_(readers), wanted_(wanted), product_(product), type_(program.values[program.ops[product].outputs[0].value].dtype) {}
 
+  /// The calls that do the product and more, those that do most first.
   std::vector<ProductCall> calls() {
     std::vector<ProductCall> found;
     ops_ = {product_};
@@ -45,12 +49,7 @@ class Tail {
     return !operand.is_scalar() && operand.view.offset == 0 && operand.view.is_contiguous() &&
            operand.view.elements() == program_.values[operand.value].elements;
   }
-  bool is_wanted(ValueId value) const {
-    return std::ranges::any_of(program_.outputs, [&](const auto& output) { return output.operand.value == value; }) || ends_state(value);
-  }
-  bool ends_state(ValueId value) const {
-    return std::ranges::any_of(program_.states, [&](const graph::State& state) { return state.end == value; });
-  }
+  bool is_wanted(ValueId value) const { return wanted_[value]; }
 
   /// The one op that reads a value, if it is of this kind, takes the whole and makes a whole.
   const Op* only_reader(ValueId value, OpKind kind) const {
@@ -117,16 +116,11 @@ class Tail {
     return true;
   }
 
-  static bool is_number(const Operand& operand, double number) {
-    if (!operand.is_scalar() || operand.scalar.slot != kNone) return false;
-    const graph::Scalar& scalar = operand.scalar;
-    return (scalar.is_integer ? static_cast<double>(scalar.integer) : scalar.real) == number;
-  }
   bool is_at(const Operand& operand) const { return is_whole(operand) && operand.value == at_; }
 
   bool take_relu() {
     const Op* const maximum = only_reader(at_, OpKind::kMaximum);
-    if (maximum == nullptr || !is_at(maximum->inputs[0]) || !is_number(maximum->inputs[1], 0)) return false;
+    if (maximum == nullptr || !is_at(maximum->inputs[0]) || !graph::is_number(maximum->inputs[1], 0)) return false;
     go_to(*maximum);
     return true;
   }
@@ -183,7 +177,7 @@ class Tail {
   }
   /// Of an op of this kind with this number: what makes its operand.
   const Op* scaled(const Op* op, OpKind kind, double number, std::vector<OpId>& ops) const {
-    if (op == nullptr || op->kind != kind || !is_whole_step(*op) || !is_number(op->inputs[1], number)) return nullptr;
+    if (op == nullptr || op->kind != kind || !is_whole_step(*op) || !graph::is_number(op->inputs[1], number)) return nullptr;
     ops.push_back(id_of(*op));
     return maker(&op->inputs[0]);
   }
@@ -202,6 +196,7 @@ class Tail {
 
   const Program& program_;
   const graph::IdLists& readers_;
+  const std::vector<bool>& wanted_;
   const OpId product_;
   const DType type_;
   std::vector<OpId> ops_;
@@ -210,15 +205,6 @@ class Tail {
 };
 
 bool is_alone(const Unit& unit) { return unit.ops.size() == 1 && unit.group.members.empty() && unit.anchor == kNone && !unit.is_attention(); }
-
-}  // namespace
-
-std::vector<ProductCall> calls_with_epilogue(const Program& program, const graph::IdLists& readers, OpId product) {
-  if (program.ops[product].kind != OpKind::kMatMul) return {};
-  return Tail(program, readers, product).calls();
-}
-
-namespace {
 
 class Taking {
  public:
@@ -285,12 +271,13 @@ class Taking {
 std::map<OpId, ProductCall> take_epilogues(const Program& program, std::vector<Unit>& units, const std::function<bool(OpId)>& by_library,
                                            const std::function<bool(const LibraryCall&)>& claims) {
   const graph::IdLists readers = graph::readers(program);
+  const std::vector<bool> wanted = graph::wanted_at_end(program);
   Taking taking(program, units);
   std::map<OpId, ProductCall> taken;
   for (std::uint32_t u = 0; u < units.size(); ++u) {
     if (!is_alone(units[u]) || program.ops[units[u].ops[0]].kind != OpKind::kMatMul) continue;
     const OpId product = units[u].ops[0];
-    for (ProductCall& call : calls_with_epilogue(program, readers, product)) {
+    for (ProductCall& call : Tail(program, readers, wanted, product).calls()) {
       if (!taking.may_take(u, call)) continue;
       if (!by_library(product)) break;
       if (!claims(call.call)) continue;

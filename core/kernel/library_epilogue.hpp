@@ -6,7 +6,6 @@
 #include <map>
 #include <vector>
 
-#include "core/graph/queries.hpp"
 #include "core/kernel/fusion.hpp"
 #include "core/kernel/schedule.hpp"
 
@@ -18,11 +17,6 @@ struct ProductCall {
   std::vector<graph::OpId> ops;  // that it does, ascending
   graph::ValueId bias = graph::kNone, result = graph::kNone;
 };
-
-/// The calls that do a matrix product and more, those that do most first. In between, each op is the only one that reads what the one before it
-/// makes; `readers` are graph::readers() of the program. Where the product is of f16 or bf16, the recorded ops round to that type after each
-/// step of the way and a library once.
-std::vector<ProductCall> calls_with_epilogue(const graph::Program& program, const graph::IdLists& readers, graph::OpId product);
 
 /// Gives products that a library does the epilogues that it claims; such a unit has the product as anchor and no group. By product. `units` are
 /// in an order of execution, which they stay in. `by_library`: whether the library does this product.

@@ -10,6 +10,8 @@
 #include <numbers>
 #include <vector>
 
+#include "core/graph/queries.hpp"
+
 namespace crucible::kernel {
 namespace {
 
@@ -56,9 +58,8 @@ class Samples {
     double x[2] = {kNan, kNan};
     for (std::size_t i = 0; i < std::min<std::size_t>(op.inputs.size(), 2); ++i) {
       const graph::Operand& input = op.inputs[i];
-      const graph::Scalar& scalar = input.scalar;
       if (input.is_scalar()) {
-        x[i] = scalar.slot != kNone ? kNan : scalar.is_integer ? static_cast<double>(scalar.integer) : scalar.real;
+        x[i] = graph::fixed_number(input).value_or(kNan);
         continue;
       }
       const std::int64_t at = element_at(input.view, point);

@@ -103,9 +103,7 @@ class Scheduler {
   void find_needed() {
     live_.assign(units_.size(), false);
     stored_.resize(units_.size());
-    std::vector<bool> needed(program_.values.size(), false);
-    for (const auto& state : program_.states) needed[state.end] = true;
-    for (const auto& output : program_.outputs) needed[output.operand.value] = true;
+    std::vector<bool> needed = graph::wanted_at_end(program_);
     for (std::size_t u = units_.size(); u-- > 0;) {
       Unit& unit = units_[u];
       for (OpId op : unit.ops) {

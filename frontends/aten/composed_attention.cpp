@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/graph/queries.hpp"
 #include "core/graph/view.hpp"
 #include "frontends/aten/attention.hpp"
 
@@ -38,11 +39,6 @@ struct Found {
   OpId output = kNone;                                         // the product with the values
   OpId value_gradient = kNone, query_gradient = kNone, key_gradient = kNone;  // the last two behind their scale
 };
-
-bool is_number(const Operand& operand, double wanted) {
-  return operand.is_scalar() && operand.scalar.slot == kNone &&
-         (operand.scalar.is_integer ? static_cast<double>(operand.scalar.integer) : operand.scalar.real) == wanted;
-}
 
 class Finder {
  public:
@@ -109,8 +105,8 @@ class Finder {
       const Op* empty = producer(choice->inputs[0], OpKind::kEqual);
       const Op* zero = producer(choice->inputs[1], OpKind::kFill);
       const bool is_safe = empty != nullptr && empty->inputs[0].value == top->outputs[0].value &&
-                           is_number(empty->inputs[1], -std::numeric_limits<double>::infinity()) &&
-                           (is_number(choice->inputs[1], 0) || (zero != nullptr && is_number(zero->inputs[0], 0)));
+                           graph::is_number(empty->inputs[1], -std::numeric_limits<double>::infinity()) &&
+                           (graph::is_number(choice->inputs[1], 0) || (zero != nullptr && graph::is_number(zero->inputs[0], 0)));
       if (!is_safe || !is_whole(choice->inputs[2])) return std::nullopt;
       result.probabilities = choice->outputs[0].value;
     }
@@ -197,7 +193,7 @@ class Finder {
 
   bool is_filled(const Operand& operand, double number) const {
     const Op* fill = producer(operand, OpKind::kFill);
-    return is_number(operand, number) || (fill != nullptr && is_number(fill->inputs[0], number));
+    return graph::is_number(operand, number) || (fill != nullptr && graph::is_number(fill->inputs[0], number));
   }
 
   bool is_triangle(Operand seen) const {
@@ -214,7 +210,7 @@ class Finder {
 
   bool is_coordinate(const Operand& operand, std::int64_t dim) const {
     if (operand.is_scalar() || !is_whole(operand)) return false;
-    if (const Op* add = producer(operand, OpKind::kAdd); add != nullptr && is_number(add->inputs[1], 0)) return is_coordinate(add->inputs[0], dim);
+    if (const Op* add = producer(operand, OpKind::kAdd); add != nullptr && graph::is_number(add->inputs[1], 0)) return is_coordinate(add->inputs[0], dim);
     const Op* coordinate = producer(operand, OpKind::kCoordinate);
     return coordinate != nullptr && coordinate->attributes.dims == std::vector<std::int64_t>{dim};
   }
@@ -303,7 +299,7 @@ class Finder {
         return false;
       }
       const Op* scaled = only_reader(product.outputs[0].value, OpKind::kMultiply);
-      if (scaled == nullptr || !is_whole(scaled->inputs[0]) || !is_whole(scaled->outputs[0]) || !is_number(scaled->inputs[1], other->second)) return false;
+      if (scaled == nullptr || !is_whole(scaled->inputs[0]) || !is_whole(scaled->outputs[0]) || !graph::is_number(scaled->inputs[1], other->second)) return false;
       OpId& gradient = of_query ? found.query_gradient : found.key_gradient;
       if (gradient != kNone || ends_[scaled->outputs[0].value]) return false;
       gradient = readers_[product.outputs[0].value][0];
