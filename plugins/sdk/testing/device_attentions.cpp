@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 
+#include "plugins/sdk/testing/library_call.hpp"
 #include "plugins/sdk/testing/number_bytes.hpp"
 
 namespace crucible::backend {
@@ -13,8 +14,6 @@ namespace crucible::backend {
 using ::testing::HasSubstr;
 
 namespace {
-
-constexpr std::uint8_t kUntouched = 0x5a;
 
 crucible_view view_of(const std::array<std::int64_t, 4>& sizes, bool across, std::uint32_t dtype, std::int64_t offset) {
   crucible_view view = {};
@@ -76,55 +75,11 @@ crucible_library_desc attention_of(const AttentionShape& s, std::uint32_t dtype,
 }
 
 std::string run_attention(const std::shared_ptr<Device>& device, const crucible_library_desc& desc, std::size_t shift, bool gives_scratch) {
-  const std::uint32_t dtype = desc.views[0].dtype;
-  std::uint64_t scratch = 0;
-  if (const auto claimed = to_result(device->backend().library_table().claim(device->handle(), &desc, &scratch), "claim"); !claimed) return claimed.error().message;
-  const std::uint64_t moved = shift * size_of(dtype);
   std::array<std::vector<double>, 4> values;
-  std::vector<Buffer> buffers;
-  std::vector<std::uint64_t> places;
-  for (std::size_t i = 0; i < 4; ++i) {
-    values[i] = numbers(extent(view(desc, i)), static_cast<unsigned>(i) + 1);
-    buffers.push_back(take(Buffer::allocate(device, moved + values[i].size() * size_of(dtype), 256)));
-    EXPECT_TRUE(buffers.back().write(moved, bytes_of(values[i], dtype)));
-    places.push_back(buffers.back().address() + moved);
-  }
-  buffers.push_back(take(Buffer::allocate(device, scratch + 1, 256)));
-  places.push_back(buffers.back().address());
-  // Behind another op, so that the call is not all there is.
-  std::array<crucible_op, 2> ops = {};
-  for (crucible_op& op : ops) op.struct_size = sizeof(op);
-  ops[0].kind = CRUCIBLE_OP_FILL;
-  ops[0].buffers = &places[4];
-  ops[0].buffer_count = 1;
-  ops[0].size = scratch + 1;
-  ops[0].pattern = kUntouched;
-  ops[1].kind = CRUCIBLE_OP_LIBRARY;
-  ops[1].library = &desc;
-  ops[1].buffers = places.data();
-  ops[1].buffer_count = 5;
-  ops[1].scratch_bytes = gives_scratch ? scratch : 0;
-  auto plan = Plan::build(device, ops, 0);
-  if (!plan) return plan.error().message;
-  const std::vector<double> expected = expected_of(desc, values);
-  const double tolerance = dtype == kF16 ? 2e-3 : 1.6e-2;  // probabilities and the result are rounded
-  for (const char* how : {"plan", "plan again", "op by op"}) {
-    if (std::string(how) == "op by op") {
-      EXPECT_TRUE(plan->profile());
-    } else if (const auto replayed = plan->replay(); !replayed) {
-      return replayed.error().message;
-    }
-    std::vector<std::byte> bytes(expected.size() * size_of(dtype));
-    EXPECT_TRUE(buffers[3].read(moved, bytes));
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      if (std::fabs(number_at(bytes, i, dtype) - expected[i]) > tolerance)
-        return std::string("wrong result, ") + how + ": element " + std::to_string(i) + " is " + std::to_string(number_at(bytes, i, dtype)) + ", expected " + std::to_string(expected[i]);
-    }
-    std::vector<std::byte> rest(1);
-    EXPECT_TRUE(buffers[4].read(gives_scratch ? scratch : 0, rest));
-    if (rest[0] != std::byte{kUntouched}) return std::string("scratch that was not given is written, ") + how;
-  }
-  return "";
+  for (std::size_t i = 0; i < 4; ++i) values[i] = numbers(extent(view(desc, i)), static_cast<unsigned>(i) + 1);
+  const double tolerance = desc.views[0].dtype == kF16 ? 2e-3 : 1.6e-2;  // probabilities and the result are rounded
+  return run_library_call(device, {.desc = desc, .values = {values.begin(), values.end()}, .result = 3, .expected = [&] { return expected_of(desc, values); },
+                                   .absolute = tolerance, .shift = shift, .gives_scratch = gives_scratch});
 }
 
 std::string run_attention_under_faults(const PluginUnderTest& plugin, const char* rules) {

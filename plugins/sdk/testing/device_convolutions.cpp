@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plugins/sdk/testing/library_call.hpp"
 #include "plugins/sdk/testing/number_bytes.hpp"
 
 namespace crucible::backend {
@@ -12,7 +13,6 @@ using ::testing::HasSubstr;
 
 namespace {
 
-constexpr std::uint8_t kUntouched = 0x5a;
 constexpr std::uint32_t kKinds[] = {CRUCIBLE_LIB_CONV2D, CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT, CRUCIBLE_LIB_CONV2D_BACKWARD_WEIGHT};
 
 crucible_view view_of(std::array<std::int64_t, 4> sizes, bool is_channels_last, std::uint32_t dtype, std::int64_t offset) {
@@ -88,56 +88,10 @@ std::vector<double> expected_of(const crucible_library_desc& desc, const std::ve
 
 std::string run_convolution(const std::shared_ptr<Device>& device, const crucible_library_desc& desc, std::size_t shift, bool gives_scratch) {
   const std::uint32_t dtype = desc.views[0].dtype;
-  std::uint64_t scratch = 0;
-  if (const auto claimed = to_result(device->backend().library_table().claim(device->handle(), &desc, &scratch), "claim"); !claimed) return claimed.error().message;
   const std::vector<double> a = numbers(extent(desc.views[0]), 1), b = numbers(extent(desc.views[1]), 2), c = numbers(extent(desc.views[2]), 3);
-  const std::uint64_t moved = shift * size_of(dtype);
-  std::vector<Buffer> buffers;
-  std::vector<std::uint64_t> places;
-  for (const auto& values : {a, b, c}) {
-    buffers.push_back(take(Buffer::allocate(device, moved + values.size() * size_of(dtype), 256)));
-    EXPECT_TRUE(buffers.back().write(moved, bytes_of(values, dtype)));
-    places.push_back(buffers.back().address() + moved);
-  }
-  buffers.push_back(take(Buffer::allocate(device, scratch + 1, 256)));
-  places.push_back(buffers.back().address());
-  // Behind another op, so that the call is not all there is.
-  std::array<crucible_op, 2> ops = {};
-  for (crucible_op& op : ops) op.struct_size = sizeof(op);
-  ops[0].kind = CRUCIBLE_OP_FILL;
-  ops[0].buffers = &places[3];
-  ops[0].buffer_count = 1;
-  ops[0].size = scratch + 1;
-  ops[0].pattern = kUntouched;
-  ops[1].kind = CRUCIBLE_OP_LIBRARY;
-  ops[1].library = &desc;
-  ops[1].buffers = places.data();
-  ops[1].buffer_count = 4;
-  ops[1].scratch_bytes = gives_scratch ? scratch : 0;
-  auto plan = Plan::build(device, ops, 0);
-  if (!plan) return plan.error().message;
-  const std::vector<double> expected = expected_of(desc, a, b, c);
   const double tolerance = dtype == kF32 ? 1e-5 : dtype == kF16 ? 1e-3 : 8e-3;
-  for (const char* how : {"plan", "plan again", "op by op"}) {  // an old result must not be added
-    if (std::string(how) == "op by op") {
-      EXPECT_TRUE(plan->profile());
-    } else if (const auto replayed = plan->replay(); !replayed) {
-      return replayed.error().message;
-    }
-    std::vector<std::byte> bytes(c.size() * size_of(dtype));
-    EXPECT_TRUE(buffers[2].read(moved, bytes));
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      if (std::fabs(number_at(bytes, i, dtype) - expected[i]) > tolerance * (1 + std::fabs(expected[i])))
-        return std::string("wrong result, ") + how + ": element " + std::to_string(i) + " is " + std::to_string(number_at(bytes, i, dtype)) + ", expected " + std::to_string(expected[i]);
-    }
-    // What was not given stays as it is, as does what lies behind it.
-    std::vector<std::byte> rest(scratch + 1);
-    EXPECT_TRUE(buffers[3].read(0, rest));
-    const std::size_t used = gives_scratch ? scratch : 0;
-    if (std::any_of(rest.begin() + static_cast<std::ptrdiff_t>(used), rest.end(), [](std::byte each) { return each != std::byte{kUntouched}; }))
-      return std::string("scratch that was not given is written, ") + how;
-  }
-  return "";
+  return run_library_call(device, {.desc = desc, .values = {a, b, c}, .result = 2, .expected = [&] { return expected_of(desc, a, b, c); }, .absolute = tolerance,
+                                   .relative = tolerance, .shift = shift, .gives_scratch = gives_scratch});
 }
 
 std::string run_convolution_under_faults(const PluginUnderTest& plugin, const char* rules, std::uint32_t kind, std::uint32_t dtype) {
