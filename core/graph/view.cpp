@@ -20,6 +20,18 @@ std::optional<std::int64_t> checked_elements(const std::vector<std::int64_t>& si
   return product;
 }
 
+std::vector<std::int64_t> point_of(std::int64_t at, const std::vector<std::int64_t>& sizes) {
+  std::vector<std::int64_t> point(sizes.size());
+  for (std::size_t d = sizes.size(); d-- > 0; at /= sizes[d]) point[d] = at % sizes[d];
+  return point;
+}
+
+std::int64_t element_at(const View& view, const std::vector<std::int64_t>& point) {
+  std::int64_t element = view.offset;
+  for (std::size_t d = 0; d < point.size(); ++d) element += point[d] * view.strides[d];
+  return element;
+}
+
 std::optional<std::int64_t> last_index(const View& view) {
   if (view.sizes.size() != view.strides.size() || view.offset < 0) return std::nullopt;
   auto elements = checked_elements(view.sizes);

@@ -17,6 +17,11 @@ std::optional<std::int64_t> checked_elements(const std::vector<std::int64_t>& si
 /// size, a stride or the offset is negative, or sizes and strides differ in number.
 std::optional<std::int64_t> last_index(const View& view);
 
+/// The index of element number `at` in row-major order; of sizes without a 0.
+std::vector<std::int64_t> point_of(std::int64_t at, const std::vector<std::int64_t>& sizes);
+/// Where in the buffer the view has the element of that index.
+std::int64_t element_at(const View& view, const std::vector<std::int64_t>& point);
+
 /// True when the view is a bijection onto the buffer [0, elements): a dense permutation of it without gaps.
 bool covers(const View& view, std::int64_t elements);
 

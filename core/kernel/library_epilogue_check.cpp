@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/graph/queries.hpp"
+#include "core/graph/view.hpp"
 
 namespace crucible::kernel {
 namespace {
@@ -22,18 +23,6 @@ using graph::OpKind;
 using graph::ValueId;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-std::vector<std::int64_t> point_of(std::int64_t at, const std::vector<std::int64_t>& sizes) {
-  std::vector<std::int64_t> point(sizes.size());
-  for (std::size_t d = sizes.size(); d-- > 0; at /= sizes[d]) point[d] = at % sizes[d];
-  return point;
-}
-
-std::int64_t element_at(const graph::View& view, const std::vector<std::int64_t>& point) {
-  std::int64_t element = view.offset;
-  for (std::size_t d = 0; d < point.size(); ++d) element += point[d] * view.strides[d];
-  return element;
-}
 
 double product_number(std::int64_t element) { return 1.5 * std::sin(0.7 * static_cast<double>(element)); }
 double bias_number(std::int64_t element) { return 1.5 * std::sin(0.7 * static_cast<double>(element) + 1.3); }
@@ -54,7 +43,7 @@ class Samples {
     const Op& op = program_.ops[id];
     if (op.kind == OpKind::kMatMul) return element == of_product ? product_number(element) : kNan;
     if (op.outputs[0].view.offset != 0 || !op.outputs[0].view.is_contiguous()) return kNan;
-    const std::vector<std::int64_t> point = point_of(element, op.outputs[0].view.sizes);
+    const std::vector<std::int64_t> point = graph::point_of(element, op.outputs[0].view.sizes);
     double x[2] = {kNan, kNan};
     for (std::size_t i = 0; i < std::min<std::size_t>(op.inputs.size(), 2); ++i) {
       const graph::Operand& input = op.inputs[i];
@@ -62,7 +51,7 @@ class Samples {
         x[i] = graph::fixed_number(input).value_or(kNan);
         continue;
       }
-      const std::int64_t at = element_at(input.view, point);
+      const std::int64_t at = graph::element_at(input.view, point);
       if (const OpId producer = program_.values[input.value].producer; is_in_step(producer)) {
         x[i] = computed(producer, at, of_product, of_bias);
       } else if (input.value == step_.buffers[3].value && at == of_bias) {
@@ -100,8 +89,8 @@ std::string library_epilogue_fault(const graph::Program& program, const Step& st
   const std::int64_t elements = result.elements();
   for (std::int64_t i = 0; i < std::min(elements, kSamples); ++i) {
     const std::int64_t sample = elements <= kSamples ? i : i * ((elements - 1) / (kSamples - 1));
-    const std::vector<std::int64_t> point = point_of(sample, result.sizes);
-    const std::int64_t at = element_at(result, point), of_bias = bias.offset + point.back() * bias.strides[0];
+    const std::vector<std::int64_t> point = graph::point_of(sample, result.sizes);
+    const std::int64_t at = graph::element_at(result, point), of_bias = bias.offset + point.back() * bias.strides[0];
     const double got = samples.computed(last, at, at, of_bias);
     const double want = by_formula(step.library.epilogue, product_number(at), bias_number(of_bias));
     if (!(std::abs(got - want) <= 1e-12)) return fmt::format("element {} of a library's result is {} by its ops and {} by its epilogue", at, got, want);

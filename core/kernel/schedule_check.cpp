@@ -201,7 +201,7 @@ class Checker {
     Places places;
     for (std::int64_t i = 0; i < std::min(elements, kSamples); ++i) {
       const std::int64_t sample = elements <= kSamples ? i : i * ((elements - 1) / (kSamples - 1));
-      if (place(s, id, point_of(sample, view.sizes), product, places) == kApart)
+      if (place(s, id, graph::point_of(sample, view.sizes), product, places) == kApart)
         return broken(s, "op {} reads an element that another work item of the product makes", id);
     }
     return {};
@@ -209,16 +209,6 @@ class Checker {
 
   static constexpr std::int64_t kApart = -2, kAnywhere = -1;
   using Places = std::map<std::pair<ValueId, std::int64_t>, std::int64_t>;
-  static std::vector<std::int64_t> point_of(std::int64_t at, const std::vector<std::int64_t>& sizes) {
-    std::vector<std::int64_t> point(sizes.size());
-    for (std::size_t d = sizes.size(); d-- > 0; at /= sizes[d]) point[d] = at % sizes[d];
-    return point;
-  }
-  static std::int64_t element_at(const graph::View& view, const std::vector<std::int64_t>& point) {
-    std::int64_t element = view.offset;
-    for (std::size_t d = 0; d < point.size(); ++d) element += point[d] * view.strides[d];
-    return element;
-  }
   /// The index at which a view without gaps reaches an element.
   static std::vector<std::int64_t> point_at(const graph::View& view, std::int64_t element) {
     std::vector<std::size_t> order;
@@ -238,14 +228,14 @@ class Checker {
   /// The element of the product that an element of the step is made of: kAnywhere when of none, kApart when of several.
   std::int64_t place(StepId s, OpId id, const std::vector<std::int64_t>& point, const Op& product, Places& places) const {
     const Op& op = program_.ops[id];
-    const auto key = std::pair(op.outputs[0].value, element_at(op.outputs[0].view, point));
+    const auto key = std::pair(op.outputs[0].value, graph::element_at(op.outputs[0].view, point));
     if (&op == &product) return key.second;
     if (const auto found = places.find(key); found != places.end()) return found->second;
     std::int64_t result = kAnywhere;
     for (const graph::Operand& input : op.inputs) {
       const OpId producer = input.is_scalar() ? kNone : program_.values[input.value].producer;
       if (producer == kNone || step_of_[producer] != s || is_generator(producer)) continue;
-      const std::vector<std::int64_t> at = point_at(program_.ops[producer].outputs[0].view, element_at(input.view, point));
+      const std::vector<std::int64_t> at = point_at(program_.ops[producer].outputs[0].view, graph::element_at(input.view, point));
       const std::int64_t one = place(s, producer, at, product, places);
       if (one == kAnywhere) continue;
       result = result == kAnywhere || result == one ? one : kApart;
