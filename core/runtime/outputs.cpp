@@ -7,6 +7,7 @@
 
 #include "core/graph/view.hpp"
 #include "core/runtime/compare.hpp"
+#include "core/runtime/result_hash.hpp"
 #include "core/runtime/session_state.hpp"
 
 namespace crucible::runtime {
@@ -59,7 +60,7 @@ Result<OutputDifference> Session::State::compare_output(const graph::Output& out
                  fmt::format("output {} of iteration {}: {}", output.name, iteration, difference.error().message)};
   }
   return OutputDifference{output.name, iteration, dtype, difference->max_rel_diff, output_tolerance(dtype),
-                          difference->bit_equal};
+                          difference->bit_equal, hash_of_elements(dtype, actual)};
 }
 
 Result<std::vector<std::byte>> Session::output_bytes(std::size_t index) const {

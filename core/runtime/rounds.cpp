@@ -4,8 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "core/base/hash.hpp"
-
 namespace crucible::runtime {
 namespace {
 
@@ -19,16 +17,6 @@ double quantile_of(std::vector<double> numbers, double q) {
 }
 
 }  // namespace
-
-Result<std::string> result_sha256(const Session& session, const graph::Program& program, const std::vector<IterationResult>& results) {
-  Sha256 hash;
-  for (const IterationResult& result : results) hash.update(std::as_bytes(std::span(result.losses)));
-  for (const graph::State& state : program.states) {
-    CRUCIBLE_TRY(const std::vector<std::byte> bytes, session.state_bytes(state));
-    hash.update(bytes);
-  }
-  return hash.finish().hex();
-}
 
 double median_of(std::vector<double> numbers) { return quantile_of(std::move(numbers), 0.5); }
 

@@ -5,17 +5,12 @@
 #include <functional>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "core/base/result.hpp"
 #include "core/runtime/session.hpp"
 
 namespace crucible::runtime {
-
-/// Lower-case SHA-256 of the bits of all losses and of the states as they are now: two replays with the same one gave the same bits.
-/// Errors: those of reading states.
-Result<std::string> result_sha256(const Session& session, const graph::Program& program, const std::vector<IterationResult>& results);
 
 /// One turn of somebody that is timed.
 struct TurnResult {

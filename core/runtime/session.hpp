@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/hash.hpp"
 #include "core/base/result.hpp"
 #include "core/budget/line.hpp"
 #include "core/graph/program.hpp"
@@ -60,6 +61,7 @@ struct OutputDifference {
   double max_rel_diff = 0;  // largest |a - b| over the largest |b| of the tensor
   double tolerance = 0;     // of its dtype
   bool bit_equal = false;
+  ContentHash elements = {};  // of those that the replay gave: hash_of_elements() (result_hash.hpp)
   bool is_within() const { return max_rel_diff <= tolerance; }
 };
 

@@ -19,7 +19,7 @@ std::string quoted(const std::string& text) {
 
 Json row_json(const BenchReport& report, const BenchTable& table, const BenchRow& row) {
   Json json = {{"backend", row.name}, {"peer", row.is_peer}, {"device", row.device}, {"emulated", row.is_emulated}, {"verified", row.is_verified}, {"undetermined", row.undetermined},
-               {"reason", row.why}, {"note", row.note}, {"result_sha256", row.sha256}, {"rounds_ns", row.timing.rounds}, {"median_ns", nullptr},
+               {"reason", row.why}, {"note", row.note}, {"result_sha256", row.sha256.empty() ? Json(nullptr) : Json(row.sha256)}, {"rounds_ns", row.timing.rounds}, {"median_ns", nullptr},
                {"quartiles_ns", nullptr}, {"ratio", nullptr}, {"roofline_share", nullptr}, {"joules", nullptr}, {"compile_ns", row.compile_ns},
                {"arena_bytes", row.arena_bytes}, {"threads", row.threads > 0 ? Json(row.threads) : Json(nullptr)}};
   if (row.is_peer) json["torch"] = row.torch;

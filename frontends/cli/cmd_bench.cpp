@@ -14,6 +14,7 @@
 
 #include "core/runtime/energy.hpp"
 #include "core/runtime/predict.hpp"
+#include "core/runtime/result_hash.hpp"
 #include "core/runtime/rounds.hpp"
 #include "core/runtime/self_test.hpp"
 #include "frontends/cli/bench_page.hpp"
@@ -90,7 +91,8 @@ Result<void> prepare(const BenchOptions& options, const Work& work, const std::s
     results.push_back(std::move(result));
   }
   CRUCIBLE_TRY(runtime::Verification verdict, session->verify(results));
-  CRUCIBLE_TRY(row.sha256, runtime::result_sha256(*session, *program, results));
+  CRUCIBLE_TRY(const std::optional<std::string> sha256, runtime::result_sha256(*session, *program, results));
+  row.sha256 = sha256.value_or("");
   if (!verdict.verified && options.sensitivity.runs > 0) {
     CRUCIBLE_TRY_VOID(spread.consider(*session, results, verdict));
     row.undetermined = verdict.states_undetermined + verdict.losses_undetermined;

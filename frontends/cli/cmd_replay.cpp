@@ -13,7 +13,7 @@
 
 #include "core/graph/reference_composite.hpp"
 #include "core/runtime/predict.hpp"
-#include "core/runtime/rounds.hpp"
+#include "core/runtime/result_hash.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/device_profiles.hpp"
 #include "frontends/cli/memory_switches.hpp"
@@ -151,7 +151,7 @@ Result<int> run_on(const ReplayOptions& options, const Work& work, const std::sh
   runtime::ReroutedRun& run = replay.run();
   CRUCIBLE_TRY_VOID(run.run(iterations));
   std::optional<runtime::Verification> verification;
-  std::string result_sha256;
+  std::optional<std::string> result_sha256;
   if (options.verify) {
     CRUCIBLE_TRY(verification, run.ask([&](runtime::Session& session) { return session.verify(run.results()); }));
     CRUCIBLE_TRY(result_sha256, run.ask([&](runtime::Session& session) { return runtime::result_sha256(session, *program, run.results()); }));

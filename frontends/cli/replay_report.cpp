@@ -210,7 +210,7 @@ Json ReplayReport::to_json() const {
     document["losses_rounded"] = verification->losses_rounded;
   }
   if (verification) document["losses_beyond_tolerance"] = losses_json(*verification);
-  if (!result_sha256.empty()) document["result_sha256"] = result_sha256;
+  document["result_sha256"] = result_sha256 ? Json(*result_sha256) : Json(nullptr);
   document["time_ns_per_iteration"] = median(times_ns);
   document["timed_iterations"] = times_ns.size();
   const auto if_planned = [&](Json value) { return planned ? std::move(value) : Json(nullptr); };
@@ -294,6 +294,8 @@ std::string ReplayReport::to_text(bool colour) const {
   }
   for (const std::string& note : notes(*this)) text += fmt::format("note      {}\n", note);
   if (options.poison) text += "poison    dead ranges are overwritten; times are not representative\n";
+  if (result_sha256) text += fmt::format("results   sha256 {}\n", *result_sha256);
+  if (verification && !result_sha256) text += "results   no hash: neither a loss nor an output nor a state\n";
   text += verification ? verification_text(*verification, colour) : "verified  not asked for (--verify)\n";
   if (!counters.asked.empty()) text += counters_text(counters, device != nullptr && device->info().emulated);
   if (!profile.empty()) text += profile_text(*this);

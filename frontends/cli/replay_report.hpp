@@ -33,7 +33,7 @@ struct ReplayReport {
   std::optional<hardware::DeviceProfile> device_profile = {};  // that the predictions go by
   std::vector<hardware::Prediction> predictions = {};          // per step; empty without a device profile
   ReplayCounters counters = {};
-  std::string result_sha256 = {};            // of all losses and of the states at the end, bit by bit; with --verify
+  std::optional<std::string> result_sha256 = {};  // core/runtime/result_hash.hpp; with --verify
   std::vector<runtime::DeviceLoss> losses = {};  // in their order; mostly none
   std::vector<PassedOver> passed_over = {};      // devices that did not take over
   runtime::KeptStates kept = {};

@@ -37,7 +37,7 @@ def replay(arguments, path, options, mode):
     except ValueError:
         lines = [line.removeprefix("crucible: error: ") for line in done.stderr.splitlines() if line.startswith("crucible: error")]
         return {"sha256": "", "verified": False, "runs": 0, "why": " ".join(lines[:2]) or f"ended with {done.returncode}"}
-    return {"sha256": found.get("result_sha256", ""), "verified": bool(found["verified"]), "runs": found["state"]["spread"]["runs"],
+    return {"sha256": found.get("result_sha256") or "", "verified": bool(found["verified"]), "runs": found["state"]["spread"]["runs"],
             "why": "" if found["verified"] else found.get("reason", "")}
 
 

@@ -31,7 +31,7 @@ def replay(arguments, path, backend, mode, *options):
     except ValueError:
         lines = [line.strip() for line in done.stderr.splitlines() if line.startswith("crucible: error")]
         return {"sha256": "", "verified": False, "time_ns": None, "why": " ".join(lines[:2]) or f"ended with {done.returncode}"}
-    return {"sha256": found.get("result_sha256", ""), "verified": found["verified"], "time_ns": found["time_ns_per_iteration"],
+    return {"sha256": found.get("result_sha256") or "", "verified": found["verified"], "time_ns": found["time_ns_per_iteration"],
             "iterations": len(found["iterations"]),
             "why": "" if found["verified"] else found.get("reason", "")}
 
