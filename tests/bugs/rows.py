@@ -37,7 +37,7 @@ class Row:
 ROWS = [
     Row("dtype_view", "02_dtype_view.py", broken="views that reinterpret bits are refused"),
     Row("mark_then_list", "05b_mark_then_list.py", also=[("replay", "TRACE", "--verify", "--no-fuse")], broken="exit code 5"),
-    Row("pool_nan", "10_pool_nan.py"),
+    Row("pool_nan", "10_pool_nan.py", broken="max_pool1d writes unseen"),
     Row("number_changes_kind", "11b_number_changes_kind.py", broken="a number that becomes a float is refused"),
     Row("max_pool1d", "17_max_pool1d_inference.py", broken="the pool's kernel writes unseen"),
     Row("conv_pool1d_linear", "17b_conv_pool1d_linear.py", ops=["aten::convolution", "aten::relu", "aten::addmm"], broken="the pool's kernel writes unseen"),
