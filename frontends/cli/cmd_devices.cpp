@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "frontends/cli/calibrate_device.hpp"
@@ -11,6 +12,7 @@
 #include "frontends/cli/device_profiles.hpp"
 #include "frontends/cli/open_device.hpp"
 #include "frontends/cli/plugin_access.hpp"
+#include "frontends/cli/plugin_words.hpp"
 #include "frontends/cli/self_test_device.hpp"
 #include "plugins/loader/backend.hpp"
 
@@ -29,7 +31,8 @@ struct InspectedDevice {
 /// A plugin and its devices, or why it cannot be used.
 struct Inspected {
   backend::FoundBackend found;
-  std::string vendor, version, problem;
+  std::string vendor, version;
+  std::optional<Error> problem;
   std::vector<InspectedDevice> devices;
 };
 
@@ -56,7 +59,7 @@ Result<std::vector<Inspected>> inspect_all(config::Settings& settings) {
   for (backend::FoundBackend& found : list_plugins(settings)) {
     Inspected& plugin = plugins.emplace_back();
     plugin.found = std::move(found);
-    if (const Result<void> result = inspect(settings, profiles, plugin); !result) plugin.problem = result.error().message;
+    if (const Result<void> result = inspect(settings, profiles, plugin); !result) plugin.problem = result.error();
   }
   return plugins;
 }
@@ -90,7 +93,9 @@ void print_devices(const std::vector<Inspected>& plugins) {
       if (!info.pci.empty()) notes += fmt::format("  {} pci: {}\n", info.id, info.pci);
       for (const auto& [key, value] : properties) notes += fmt::format("  {} {}: {}\n", info.id, key, value);
     }
-    if (!plugin.problem.empty()) notes += fmt::format("  {} cannot be used: {}\n", plugin.found.name, plugin.problem);
+    if (!plugin.problem) continue;
+    const PluginState state = refused_state(*plugin.problem, plugin.found.name, plugin.found.path);
+    notes += fmt::format("  {} is {}: {} (crucible plugin explain {})\n", plugin.found.name, state.word, state.why, plugin.found.name);
   }
   fmt::print("{}\n{}  {}: {} (crucible replay FILE --backend {})\n", format_table(rows), notes, kReferenceBackend,
              kReferenceWords, kReferenceBackend);
@@ -102,8 +107,8 @@ Result<int> run_devices(bool json) {
   ordered_json document = {{"devices", ordered_json::array()}, {"problems", ordered_json::array()}};
   for (const Inspected& plugin : plugins) {
     for (const InspectedDevice& device : plugin.devices) document["devices"].push_back(device_json(plugin, device));
-    if (!plugin.problem.empty()) {
-      document["problems"].push_back(ordered_json{{"backend", plugin.found.name}, {"reason", plugin.problem}});
+    if (plugin.problem) {
+      document["problems"].push_back(ordered_json{{"backend", plugin.found.name}, {"reason", plugin.problem->message}});
     }
   }
   document["built_in"] = {{{"backend", kReferenceBackend}, {"name", kReferenceWords}}};

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/open_device.hpp"
@@ -25,6 +27,8 @@ struct Row {
   backend::PluginFacts facts;
   std::vector<backend::DeviceInfo> devices;
   std::string problem;   // why it cannot be used
+  ErrorCode code = ErrorCode::kBadInput;  // and in which way
+  backend::Step refused_at = backend::Step::kCandidate;
   std::string warnings;  // why one may hesitate
   bool is_plugin = true;
 };
@@ -33,9 +37,15 @@ std::string abi_of(const backend::PluginFacts& facts) {
   return facts.name.empty() ? "" : fmt::format("{}.{}", facts.abi_major, facts.abi_minor);
 }
 
-std::string state_of(const Row& row) {
-  if (!row.problem.empty()) return "broken: " + short_reason(row.problem, row.candidate.path);
-  return row.warnings.empty() ? "usable" : "usable, but " + short_reason(row.warnings, row.candidate.path);
+PluginState state_of(const Row& row) {
+  if (!row.problem.empty()) return refused_state(Error{row.code, row.problem}, row.refused_at, row.candidate.name, row.candidate.path);
+  return {"usable", row.warnings.empty() ? "" : "but " + short_reason(row.warnings, row.candidate.path)};
+}
+
+void refuse(Row& row, const Error& error, const backend::DecisionLog& log) {
+  row.problem = error.message;
+  row.code = error.code;
+  row.refused_at = log.of(row.candidate.name).back().step;
 }
 
 void fill_row(Row& row, const backend::LoadPolicy& policy, backend::DecisionLog& log) {
@@ -44,7 +54,7 @@ void fill_row(Row& row, const backend::LoadPolicy& policy, backend::DecisionLog&
     // The runtime's own libraries are named like plugins; anywhere else a library without the query is a broken plugin.
     row.is_plugin = !(row.candidate.beside_runtime && examined.error().code == ErrorCode::kBadInput &&
                       log.of(row.candidate.name).back().step == backend::Step::kInspect);
-    row.problem = examined.error().message;
+    refuse(row, examined.error(), log);
     return;
   }
   row.facts = examined->facts;
@@ -57,7 +67,18 @@ void fill_row(Row& row, const backend::LoadPolicy& policy, backend::DecisionLog&
   if (devices) {
     row.devices = *std::move(devices);
   } else {
-    row.problem = devices.error().message;
+    refuse(row, devices.error(), log);
+  }
+}
+
+/// What was found and cannot even be looked at: manifests that say nothing, links to nothing, folders that may not be read.
+void add_refused_candidates(const backend::DecisionLog& log, std::vector<Row>& rows) {
+  for (const backend::Decision& decision : log.all()) {
+    if (decision.step != backend::Step::kCandidate || decision.outcome != backend::Outcome::kRefused) continue;
+    Row& row = rows.emplace_back();
+    row.candidate.name = decision.plugin;
+    row.candidate.path = decision.path;
+    row.problem = decision.reason;
   }
 }
 
@@ -67,8 +88,10 @@ std::vector<Row> all_rows(const backend::LoadPolicy& policy, backend::DecisionLo
     rows.emplace_back().candidate = std::move(candidate);
   }
   std::atomic<std::size_t> next{0};
+  const std::size_t candidates = rows.size();
+  add_refused_candidates(log, rows);
   const auto work = [&] {
-    for (std::size_t i; (i = next++) < rows.size();) fill_row(rows[i], policy, log);
+    for (std::size_t i; (i = next++) < candidates;) fill_row(rows[i], policy, log);
   };
   // Twice the processors: one plugin that hangs until its time limit does not hold up the others.
   const std::size_t wanted = std::min<std::size_t>(rows.size(), 2 * std::max(2u, std::thread::hardware_concurrency()));
@@ -90,7 +113,7 @@ ordered_json row_json(const Row& row) {
           {"source", row.candidate.source}, {"vendor", row.facts.vendor},
           {"version", row.facts.version},   {"abi", abi_of(row.facts)},
           {"build_id", row.facts.build_id}, {"devices", devices},
-          {"usable", row.problem.empty()},  {"reason", row.problem},
+          {"usable", row.problem.empty()},  {"state", state_of(row).word}, {"reason", row.problem},
           {"warning", row.warnings}};
 }
 
@@ -100,18 +123,23 @@ Result<int> run(bool json, const std::string& decisions) {
   backend::DecisionLog& log = backend::process_log();
   CRUCIBLE_TRY_VOID(write_decisions(log, decisions));
   ordered_json document = {{"plugins", ordered_json::array()}};
-  std::vector<std::vector<std::string>> table = {{"plugin", "version", "vendor", "abi", "devices", "path", "state"}};
+  std::vector<std::vector<std::string>> table = {{"plugin", "state", "devices", "version", "abi", "vendor", "why"}};
+  std::map<std::string, std::string> folders;  // folder -> the files of it that are in the table
   for (const Row& row : all_rows(policy, log)) {
     document["plugins"].push_back(row_json(row));
-    table.push_back({row.candidate.name, row.facts.version, row.facts.vendor, abi_of(row.facts),
-                     row.problem.empty() ? std::to_string(row.devices.size()) : "", row.candidate.path.string(),
-                     state_of(row)});
+    const PluginState state = state_of(row);
+    table.push_back({row.candidate.name, state.word, row.problem.empty() ? std::to_string(row.devices.size()) : "", row.facts.version,
+                     abi_of(row.facts), row.facts.vendor, state.why});
+    std::string& files = folders[row.candidate.path.parent_path()];
+    files += (files.empty() ? "" : ", ") + row.candidate.path.filename().string();
   }
   if (json) {
     print_json(document);
-  } else {
-    fmt::print("{}", format_table(table));
+    return 0;
   }
+  fmt::print("{}\n", format_table(table));
+  for (const auto& [folder, files] : folders) fmt::print("in {}: {}\n", folder, files);
+  fmt::print("crucible plugin explain NAME has the whole reason and what to do\n");
   return 0;
 }
 

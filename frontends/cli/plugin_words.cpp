@@ -4,8 +4,34 @@
 
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 namespace crucible::cli {
+namespace {
+
+/// What a table has room for beside its other columns.
+constexpr std::size_t kLongestWhy = 72;
+
+/// `text` without what stands in parentheses, which is detail: paths that were tried, numbers of errors.
+std::string without_parentheses(std::string_view text) {
+  std::string kept;
+  int depth = 0;
+  for (const char letter : text) {
+    if (letter == '(' && depth++ == 0 && kept.ends_with(' ')) kept.pop_back();
+    if (depth == 0) kept += letter;
+    if (letter == ')' && depth > 0) --depth;
+  }
+  return kept;
+}
+
+/// As much of a sentence as fits, ended between words.
+std::string shortened(std::string text) {
+  if (text.size() <= kLongestWhy) return text;
+  text.resize(text.rfind(' ', kLongestWhy - 3) == std::string::npos ? kLongestWhy - 3 : text.rfind(' ', kLongestWhy - 3));
+  return text + "...";
+}
+
+}  // namespace
 
 Result<void> write_decisions(backend::DecisionLog& log, const std::string& file) {
   if (file.empty() || log.append_to(file)) return {};
@@ -21,11 +47,28 @@ std::string short_reason(const std::string& reason, const std::filesystem::path&
       text.replace(at, words.size(), instead);
     }
   };
+  for (const char* what : {"manifest ", "folder ", ""}) remove_all(what + path + " is passed over: ", "");
   remove_all("plugin " + path + ": ", "");
   remove_all("plugin " + path, "it");
   remove_all(path + ": ", "");
   remove_all(path, "it");
   return text;
+}
+
+PluginState refused_state(const Error& error, backend::Step step, const std::string& name, const std::filesystem::path& path) {
+  if (step == backend::Step::kLists) return {"not allowed", shortened(without_parentheses(short_reason(error.message, path)))};
+  if (step == backend::Step::kTrust) return {"not trusted", shortened(without_parentheses(short_reason(error.message, path)))};
+  return refused_state(error, name, path);
+}
+
+PluginState refused_state(const Error& error, const std::string& name, const std::filesystem::path& path) {
+  // The loader puts these words before a plugin's own answer; how a plugin crashed it tells in its own.
+  for (const std::string own : {fmt::format("starting plugin {}: ", name), fmt::format("listing the devices of {}: ", name)}) {
+    if (error.code != ErrorCode::kUnavailable || !error.message.starts_with(own)) continue;
+    const std::string answer = without_parentheses(short_reason(error.message.substr(own.size()), path));
+    return {"unavailable", shortened(answer.substr(0, answer.find(": ")))};  // what to do comes after the colon
+  }
+  return {"broken", shortened(without_parentheses(short_reason(error.message, path)))};
 }
 
 }  // namespace crucible::cli

@@ -5,9 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <system_error>
+#include <utility>
 
 namespace crucible::config {
 namespace {
@@ -15,9 +18,38 @@ namespace {
 constexpr const char* kFileName = "crucible.toml";
 constexpr std::size_t kLargest = std::size_t{1} << 20;
 
-bool is_file(const std::filesystem::path& path) {
-  std::error_code error;
-  return std::filesystem::is_regular_file(path, error);
+/// Something stands there, be it a link that leads nowhere.
+bool stands(const std::filesystem::path& path) {
+  struct stat status{};
+  return lstat(path.c_str(), &status) == 0;
+}
+
+/// Why the folder that should have the file cannot be looked into; "" where it can, or where there is none.
+std::string fault_of_folder(const std::filesystem::path& folder) {
+  struct stat status{};
+  if (lstat(folder.c_str(), &status) != 0) {
+    return errno == EACCES ? fmt::format("a folder above {} cannot be looked into: chmod u+x it", folder.string()) : "";
+  }
+  if (stat(folder.c_str(), &status) != 0) return fmt::format("{} is a link that leads nowhere ({}): mend or remove it", folder.string(), std::strerror(errno));
+  if (!S_ISDIR(status.st_mode)) return fmt::format("{} is no folder: move it away", folder.string());
+  return access(folder.c_str(), X_OK) == 0 ? "" : fmt::format("{} cannot be looked into: chmod u+x it", folder.string());
+}
+
+/// Why what stands at `path` cannot be read as a file; "" where it can.
+std::string fault_of(const std::filesystem::path& path) {
+  struct stat status{};
+  if (stat(path.c_str(), &status) != 0) {
+    std::error_code error;
+    const std::filesystem::path target = std::filesystem::read_symlink(path, error);
+    if (errno == ELOOP) return fmt::format("is a link that leads back to itself, by way of {}: mend or remove it", target.string());
+    if (errno == ENOENT) return fmt::format("is a link to {}, which is not there: mend or remove it", target.string());
+    return fmt::format("cannot be reached: {}", std::strerror(errno));
+  }
+  struct stat nothing{};
+  if (S_ISCHR(status.st_mode) && stat("/dev/null", &nothing) == 0 && status.st_rdev == nothing.st_rdev) return "";
+  if (S_ISDIR(status.st_mode)) return "is a folder: crucible.toml is a file, so move the folder away";
+  if (!S_ISREG(status.st_mode)) return "is neither a file nor a link to one (a pipe, a socket or a device): remove it";
+  return "";
 }
 
 /// Others must not be able to write it, and it must be root's or our own: whoever writes it chooses the code that runs.
@@ -41,7 +73,7 @@ std::filesystem::path project_file(const Surroundings& surroundings) {
   const std::filesystem::path end = home(surroundings);
   for (std::filesystem::path folder = surroundings.working_folder; folder.is_absolute();
        folder = folder.parent_path()) {
-    if (is_file(folder / kFileName)) return folder / kFileName;
+    if (stands(folder / kFileName)) return folder / kFileName;
     std::error_code error;
     if (folder == end || folder == folder.root_path() || std::filesystem::exists(folder / ".git", error)) break;
   }
@@ -72,7 +104,12 @@ Surroundings process_surroundings() {
 std::vector<ConfigFile> find_files(const Surroundings& surroundings) {
   std::vector<ConfigFile> files;
   const auto add = [&files](Layer layer, const std::filesystem::path& path) {
-    if (!path.empty() && is_file(path)) files.push_back({layer, path, danger_of(path)});
+    if (path.empty()) return;
+    if (stands(path)) {
+      files.push_back({layer, path, danger_of(path), fault_of(path)});
+    } else if (std::string fault = layer == Layer::kProject ? "" : fault_of_folder(path.parent_path()); !fault.empty()) {
+      files.push_back({layer, path, "", std::move(fault)});
+    }
   };
   add(Layer::kSystem, surroundings.system_file);
   if (surroundings.privileged) return files;

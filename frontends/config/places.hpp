@@ -30,11 +30,14 @@ struct ConfigFile {
   Layer layer = Layer::kSystem;
   std::filesystem::path path;
   std::string danger;  // "" or who else can write it, and what to do
+  std::string fault;   // "" or why nothing can be read there: a folder, a link to nothing; and what to do
 };
 
-/// The files that exist, weakest layer first. The user's is $XDG_CONFIG_HOME/crucible/crucible.toml or that under
-/// ~/.config. The project's is the first crucible.toml from the working folder upwards; the search ends at the folder
-/// that has .git, at the home folder and at the root. A privileged process reads the system's alone.
+/// What stands at the places of the files, weakest layer first, also where it is no file: a link to nothing or a folder
+/// of that name was meant to be one. A link to /dev/null is an empty file. The user's is
+/// $XDG_CONFIG_HOME/crucible/crucible.toml or that under ~/.config. The project's is the first crucible.toml from the
+/// working folder upwards; the search ends at the folder that has .git, at the home folder and at the root. A privileged
+/// process reads the system's alone.
 std::vector<ConfigFile> find_files(const Surroundings& surroundings);
 
 /// The bytes of a file, 1 MiB at most: a configuration is not longer. nullopt when it cannot be read.

@@ -62,6 +62,10 @@ Settings Settings::put_together(const Surroundings& surroundings, const Requests
 
 void Settings::add_files() {
   for (const ConfigFile& file : files_) {
+    if (!file.fault.empty()) {
+      problems_.push_back({{file.layer, file.path.string()}, file.fault});
+      continue;
+    }
     const std::optional<std::string> text = read_text(file.path);
     if (!text) {
       problems_.push_back({{file.layer, file.path.string()}, "cannot be read, or is longer than 1 MiB"});

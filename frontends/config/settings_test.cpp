@@ -128,6 +128,32 @@ TEST_F(Layers, TheProjectIsTheNearestFileUpToItsRoot) {
   EXPECT_EQ(load().text("backend"), "cpu");
 }
 
+TEST_F(Layers, WhatStandsInTheFilesPlaceAndIsNoFileIsAnError) {
+  const std::filesystem::path file = path_of(Layer::kProject), user = path_of(Layer::kUser);
+  std::filesystem::remove(file);
+  std::filesystem::create_symlink("gone.toml", file);
+  EXPECT_THAT(error(), AllOf(HasSubstr(file.string() + ": is a link to gone.toml, which is not there: mend or remove it")));
+  std::filesystem::remove(file);
+  std::filesystem::create_symlink(file.filename(), file);
+  EXPECT_THAT(error(), HasSubstr(file.string() + ": is a link that leads back to itself"));
+  std::filesystem::remove(file);
+  std::filesystem::create_directory(file);
+  EXPECT_THAT(error(), HasSubstr(file.string() + ": is a folder"));
+  std::filesystem::remove(file);
+  ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
+  EXPECT_THAT(error(), HasSubstr(file.string() + ": is neither a file nor a link to one"));
+  std::filesystem::remove(file);
+  std::filesystem::create_symlink("/dev/null", file);  // how one says "nothing" where a file is expected
+  EXPECT_TRUE(load().check());
+  std::filesystem::remove(file);
+  std::filesystem::create_directories(user.parent_path().parent_path());
+  std::ofstream(user.parent_path()) << "no folder\n";
+  EXPECT_THAT(error(), HasSubstr(user.parent_path().string() + " is no folder"));
+  std::filesystem::remove(user.parent_path());
+  variables_["XDG_CONFIG_HOME"] = "/dev/null";
+  EXPECT_TRUE(load().check());
+}
+
 TEST_F(Layers, XdgConfigHomeGoesBeforeDotConfig) {
   write(Layer::kUser, "backend = \"dot\"\n");
   variables_["XDG_CONFIG_HOME"] = (folder_ / "xdg").string();

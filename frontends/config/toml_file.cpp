@@ -118,16 +118,28 @@ std::optional<toml::source_position> stray_character(std::string_view text) {
   return std::nullopt;
 }
 
+/// The text without the byte order mark that some editors put before it; nothing where the mark is one of UTF-16.
+std::optional<std::string_view> without_byte_order_mark(std::string_view text) {
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) return std::nullopt;
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  return text;
+}
+
 }  // namespace
 
-FileContent read_toml(const std::string& text, Layer layer, const std::string& path) {
+FileContent read_toml(const std::string& whole, Layer layer, const std::string& path) {
   FileContent content;
-  if (const auto stray = stray_character(text)) {
+  const std::optional<std::string_view> text = without_byte_order_mark(whole);
+  if (!text) {
+    content.problems.push_back({{layer, path, 1, 1}, "is UTF-16, as its byte order mark says: save it as UTF-8"});
+    return content;
+  }
+  if (const auto stray = stray_character(*text)) {
     content.problems.push_back({origin_of({*stray, *stray, nullptr}, layer, path),
                                 "not TOML: a character that is not ASCII stands outside of quotes and comments"});
     return content;
   }
-  const toml::parse_result parsed = toml::parse(std::string_view(text));
+  const toml::parse_result parsed = toml::parse(*text);
   if (!parsed) {
     const toml::parse_error& error = parsed.error();
     std::string message = fmt::format("not TOML: {}", error.description());

@@ -32,6 +32,20 @@ TEST(TomlFile, KindsOfValues) {
   EXPECT_EQ(content.entries[8].origin.place(), "f.toml:10:1");
 }
 
+TEST(TomlFile, AByteOrderMarkBeforeTheTextIsPassedOver) {
+  const FileContent content = read_toml("\xef\xbb\xbfnumerics = \"strict\"\r\ndevice = \"cpu:0\"\r\n", Layer::kUser, "f.toml");
+  ASSERT_TRUE(content.problems.empty()) << content.problems[0].message;
+  ASSERT_EQ(content.entries.size(), 2u);
+  EXPECT_EQ(content.entries[0].origin.place(), "f.toml:1:1");
+  EXPECT_EQ(content.entries[1].origin.place(), "f.toml:2:1");
+  EXPECT_FALSE(read_toml("a = 1\n\xef\xbb\xbf", Layer::kUser, "f.toml").problems.empty());  // only before the text
+  for (const std::string mark : {"\xff\xfe", "\xfe\xff"}) {
+    const FileContent wide = read_toml(mark + "n\0", Layer::kUser, "f.toml");
+    ASSERT_EQ(wide.problems.size(), 1u);
+    EXPECT_THAT(wide.problems[0].message, HasSubstr("is UTF-16, as its byte order mark says: save it as UTF-8"));
+  }
+}
+
 TEST(TomlFile, TheNameOfTheBackendHasTwoSpellings) {
   EXPECT_EQ(read_toml("backend = \"a\"\n", Layer::kUser, "").entries[0].key, "backend");
   const FileContent content = read_toml("[backend]\nname = \"a\"\n[backend.a]\nthreads = 1\n", Layer::kUser, "");

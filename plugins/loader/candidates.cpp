@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
+#include <expected>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -72,35 +75,90 @@ std::vector<Place> search_places(const LoadPolicy& policy) {
   return places;
 }
 
-/// The files of a folder in the order of their names; empty when it cannot be read.
-std::vector<path> files_in(const path& folder) {
+/// The files of a folder in the order of their names; none, with a refusal in the log, when one is there and cannot be read.
+std::vector<path> files_in(const Place& place, DecisionLog& log) {
   std::vector<path> files;
   std::error_code error;
-  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+  std::filesystem::directory_iterator entry(place.folder, error);
+  if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory) {
+    log.add({Step::kCandidate, Outcome::kRefused, place.folder.filename(), place.folder,
+             fmt::format("folder {} is passed over: {}", place.folder.string(), error.message()), 0});
+  }
+  for (const std::filesystem::directory_iterator end; !error && entry != end; entry.increment(error)) {
     files.push_back(entry->path());
   }
   std::sort(files.begin(), files.end());
   return files;
 }
 
-/// Reads {"name": "acme", "path": "/opt/acme/libcrucible_acme.so", "sha256": "..."}; name and sha256 may be left out.
-Result<Candidate> read_manifest(const path& file, const std::string& source) {
-  std::ifstream stream(file);
-  const auto document = nlohmann::json::parse(stream, nullptr, false);
-  const auto text = [&](const char* key) {
-    return document.is_object() && document.contains(key) && document[key].is_string()
-               ? document[key].get<std::string>()
-               : std::string();
-  };
-  const path plugin = text("path");
-  if (!plugin.is_absolute()) {
-    return Error{ErrorCode::kBadInput,
-                 fmt::format("manifest {} is passed over: it is not JSON with an absolute \"path\"", file.string())};
+/// Why what stands at `file` is no file to read; "" when it is one.
+std::string no_file(const path& file) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(file, error);
+  if (status.type() == std::filesystem::file_type::not_found) {
+    return fmt::format("it is a link to {}, which is not there", std::filesystem::read_symlink(file, error).string());
   }
-  std::string name = text("name");
-  if (name.empty()) name = name_in(plugin.filename());
+  if (error) return error.message();
+  if (std::filesystem::is_directory(status)) return "it is a folder";
+  return std::filesystem::is_regular_file(status) ? "" : "it is no file";
+}
+
+bool is_digest(const std::string& text) {
+  return text.size() == 64 && text.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
+}
+
+/// The text at `key`, "" where it has none. Errors: what stands there is no text; in words.
+std::expected<std::string, std::string> text_at(const nlohmann::json& document, const char* key) {
+  if (!document.contains(key)) return std::string();
+  if (!document[key].is_string()) return std::unexpected(fmt::format("its \"{}\" is no text", key));
+  return document[key].get<std::string>();
+}
+
+/// The candidate that a manifest's text names; in words why there is none.
+std::expected<Candidate, std::string> parse_manifest(const std::string& content, const path& file) {
+  const auto document = nlohmann::json::parse(content, nullptr, false);
+  if (!document.is_object()) return std::unexpected(content.empty() ? "it is empty" : "it is no JSON object");
+  for (const auto& [key, value] : document.items()) {
+    if (key != "path" && key != "name" && key != "sha256") {
+      return std::unexpected(fmt::format("\"{}\" is none of path, name, sha256", key));
+    }
+  }
+  const auto plugin = text_at(document, "path"), named = text_at(document, "name"), digest = text_at(document, "sha256");
+  for (const auto* text : {&plugin, &named, &digest}) {
+    if (!*text) return std::unexpected(text->error());
+  }
+  if (!path(*plugin).is_absolute()) {
+    return std::unexpected(plugin->empty() ? "it has no \"path\"" : fmt::format("its \"path\" {} is not absolute", *plugin));
+  }
+  if (!digest->empty() && !is_digest(*digest)) return std::unexpected("its \"sha256\" is no SHA-256: 64 hexadecimal digits");
+  std::string name = *named;
+  if (name.empty()) name = name_in(path(*plugin).filename());
   if (name.empty()) name = file.stem();
-  return Candidate{name, plugin, fmt::format("{} ({})", source, file.string()), text("sha256"), false};
+  if (name.find_first_of("/\n\t ") != std::string::npos) return std::unexpected(fmt::format("'{}' is no name of a plugin", name));
+  return Candidate{name, *plugin, "", *digest, false};
+}
+
+/// Reads {"name": "acme", "path": "/opt/acme/libcrucible_acme.so", "sha256": "..."}; name and sha256 may be left out.
+std::expected<Candidate, std::string> read_manifest(const path& file, const std::string& source) {
+  constexpr std::size_t kLargest = 1 << 16;
+  if (std::string reason = no_file(file); !reason.empty()) return std::unexpected(std::move(reason));
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) return std::unexpected(fmt::format("it cannot be read: {}", std::strerror(errno)));
+  std::string content(kLargest + 1, '\0');
+  stream.read(content.data(), static_cast<std::streamsize>(content.size()));
+  content.resize(static_cast<std::size_t>(stream.gcount()));
+  if (content.size() > kLargest) return std::unexpected("it is longer than 64 KiB");
+  auto candidate = parse_manifest(content, file);
+  if (candidate) candidate->source = fmt::format("{} ({})", source, file.string());
+  return candidate;
+}
+
+void look_at_library(const path& file, const std::string& name, const Place& place, std::vector<Candidate>& found, DecisionLog& log) {
+  if (const std::string reason = no_file(file); !reason.empty()) {
+    log.add({Step::kCandidate, Outcome::kRefused, name, file, fmt::format("{} is passed over: {}", file.string(), reason), 0});
+    return;
+  }
+  found.push_back({name, file, place.source, "", place.runtime});
 }
 
 /// The candidates of one place. `wanted` ("": all) is the only name that is looked for.
@@ -108,24 +166,19 @@ void look_in(const Place& place, std::string_view wanted, std::vector<Candidate>
   if (!place.manifests && !wanted.empty()) {
     const path file = place.folder / fmt::format("{}{}{}", kPrefix, wanted, kSuffix);
     std::error_code error;
-    if (std::filesystem::exists(file, error)) {
-      found.push_back({std::string(wanted), file, place.source, "", place.runtime});
-    }
+    if (std::filesystem::exists(std::filesystem::symlink_status(file, error))) look_at_library(file, std::string(wanted), place, found, log);
     return;
   }
-  for (const path& file : files_in(place.folder)) {
+  for (const path& file : files_in(place, log)) {
     if (!place.manifests) {
-      std::error_code error;
-      const std::string name = name_in(file.filename());
-      if (!name.empty() && std::filesystem::is_regular_file(file, error)) {
-        found.push_back({name, file, place.source, "", place.runtime});
-      }
+      if (const std::string name = name_in(file.filename()); !name.empty()) look_at_library(file, name, place, found, log);
       continue;
     }
     if (file.extension() != ".json") continue;
-    Result<Candidate> candidate = read_manifest(file, place.source);
+    auto candidate = read_manifest(file, place.source);
     if (!candidate) {
-      log.add({Step::kCandidate, Outcome::kRefused, file.stem(), file, candidate.error().message, 0});
+      log.add({Step::kCandidate, Outcome::kRefused, file.stem(), file,
+               fmt::format("manifest {} is passed over: {}", file.string(), candidate.error()), 0});
     } else if (wanted.empty() || candidate->name == wanted) {
       found.push_back(*std::move(candidate));
     }
@@ -192,6 +245,9 @@ Result<Candidate> find_candidate(std::string_view name, const LoadPolicy& policy
   }
   std::vector<Candidate> kept = keep_first(std::move(found), log);
   if (!kept.empty()) return kept.front();
+  for (const Decision& decision : log.of(name)) {
+    if (decision.step == Step::kCandidate && decision.outcome == Outcome::kRefused && !decision.path.empty()) looked += "\n  " + decision.reason;
+  }
   const std::string reason = fmt::format(
       "plugin {} was not found; looked for{}\nset CRUCIBLE_PLUGIN_PATH to the folder that has it", name, looked);
   log.add({Step::kCandidate, Outcome::kRefused, std::string(name), "", reason, 0});

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 
 namespace crucible {
@@ -31,7 +32,7 @@ class PluginCommand : public testing::Test {
     folder_ = name;
     std::filesystem::create_directories(folder_ / "plugins");
     chmod((folder_ / "plugins").c_str(), 0755);
-    for (const char* kind : {"sound", "query_segfaults", "init_segfaults", "rejects"}) {
+    for (const char* kind : {"sound", "query_segfaults", "init_segfaults", "init_fails", "rejects"}) {
       std::filesystem::copy_file(CRUCIBLE_BROKEN_PLUGIN,
                                  folder_ / "plugins" / ("libcrucible_" + std::string(kind) + ".so"));
     }
@@ -76,11 +77,33 @@ TEST_F(PluginCommand, ListHasARowForEveryPlugin) {
   }
 }
 
-TEST_F(PluginCommand, ListTellsTheReasonOnOneLineWithoutThePath) {
-  const Outcome outcome = crucible("list");
+TEST_F(PluginCommand, ListHasAWordAndAShortReasonForEachAndTheFoldersBelow) {
+  std::filesystem::create_directories(folder_ / "config/crucible/plugins.d");
+  std::ofstream(folder_ / "config/crucible/plugins.d/cut.json") << "{\"path\": ";
+  std::filesystem::create_symlink("gone.so", folder_ / "plugins/libcrucible_gone.so");
+  const Outcome outcome = crucible("list", "XDG_CONFIG_HOME=" + (folder_ / "config").string());
   EXPECT_EQ(outcome.code, 0);
-  EXPECT_THAT(outcome.out,
-              HasSubstr("libcrucible_text.so             broken: it cannot be loaded: it is not an ELF file\n"));
+  EXPECT_THAT(outcome.out, testing::ContainsRegex("\ntext +broken +it cannot be loaded: it is not an ELF file\n"));
+  EXPECT_THAT(outcome.out, testing::ContainsRegex("\nrejects +broken +.*the moon is not full\n"));
+  EXPECT_THAT(outcome.out, testing::ContainsRegex("\ncut +broken +it is no JSON object\n"));
+  EXPECT_THAT(outcome.out, testing::ContainsRegex("\ngone +broken +it is a link to gone.so, which is not there\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("in " + (folder_ / "plugins").string() + ": libcrucible_gone.so, libcrucible_init_fails.so, libcrucible_init_segfaults.so"));
+  std::istringstream lines(outcome.out);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("in ")) EXPECT_LE(line.size(), 130u) << line;
+  }
+}
+
+/// A plugin that starts and says that it cannot work here, for want of a driver or a device, is no broken one.
+TEST_F(PluginCommand, APluginThatSaysThatItCannotWorkHereIsUnavailable) {
+  EXPECT_THAT(crucible("list").out, testing::ContainsRegex("\ninit_fails +unavailable +.*no device is plugged in\n"));
+  EXPECT_THAT(crucible("list").out, testing::ContainsRegex("\ninit_segfaults +broken +"));
+  EXPECT_THAT(crucible("explain init_fails").out, HasSubstr("no device is plugged in"));
+  const auto document = nlohmann::json::parse(crucible("list --json").out);
+  for (const auto& row : document["plugins"]) {
+    if (row["name"] == "init_fails") EXPECT_EQ(row["state"], "unavailable");
+    if (row["name"] == "sound") EXPECT_EQ(row["state"], "usable");
+  }
 }
 
 TEST_F(PluginCommand, ExplainNumbersTheSteps) {
