@@ -58,6 +58,10 @@ def replay(row, trace, way):
     wrong = []
     if report["verified"] is not row.verified:
         wrong.append(f"{way}: verified {report['verified']}: {report.get('reason')}")
+    outputs = report["outputs"]
+    if row.bit_equal and outputs["bit_equal"] != outputs["compared"]:
+        answer += ", other bits"
+        wrong.append(f"{way}: {outputs['bit_equal']} of {outputs['compared']} outputs have the recorded bits")
     if row.says:
         spoken = crucible("replay", trace, "--verify", *rows.WAYS[way])
         wrong += [f"{way}: does not say '{words}'" for words in row.says if words not in spoken.stdout + spoken.stderr]
