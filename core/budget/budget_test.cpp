@@ -28,7 +28,7 @@ struct Case {
 
 Case make_case(std::uint64_t seed, std::uint32_t stairs, const Costs& costs = {}) {
   Case result;
-  result.random = seed % 2 == 0 ? graph::random_program({.seed = seed, .ops = 20 + static_cast<std::uint32_t>(seed % 80)})
+  result.random = seed % 2 == 0 ? graph::random_program({.seed = seed, .ops = 20 + static_cast<std::uint32_t>(seed % 80), .generators = seed % 4 == 0})
                                 : runtime::deep_program(seed);
   Result<kernel::Schedule> made = kernel::schedule(result.random.program, {.claims = nullptr, .fuse = seed % 3 != 0});
   EXPECT_TRUE(made) << made.error().message;

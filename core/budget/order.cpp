@@ -2,6 +2,7 @@
 #include "core/budget/order.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace crucible::budget {
@@ -10,10 +11,14 @@ namespace {
 class ListScheduler {
  public:
   ListScheduler(const Line& line, const Dependences& edges) : line_(line), edges_(edges), waits_for_(line.nodes.size()), uses_(line.tensors.size(), 0), done_(line.nodes.size(), false) {
+    readers_.resize(line.tensors.size());
+    place_.assign(line.nodes.size(), kNone);
     for (NodeId id = 0; id < line.nodes.size(); ++id) {
       waits_for_[id] = static_cast<std::uint32_t>(edges.before[id].size());
       for (const Argument& argument : line.nodes[id].arguments) {
-        if (!argument.written) ++uses_[argument.tensor];
+        if (argument.written) continue;
+        ++uses_[argument.tensor];
+        readers_[argument.tensor].push_back(id);
       }
     }
   }
@@ -33,27 +38,34 @@ class ListScheduler {
     done_[id] = true;
     order_.push_back(id);
     for (const Argument& argument : line_.nodes[id].arguments) {
-      if (!argument.written) --uses_[argument.tensor];
+      if (argument.written || --uses_[argument.tensor] != 1) continue;
+      // Whoever reads it last frees it from now on.
+      for (const NodeId reader : readers_[argument.tensor]) {
+        if (!done_[reader]) judge(reader);
+      }
     }
     for (const NodeId next : edges_.after[id]) {
-      if (--waits_for_[next] == 0) ready_.push_back(next);
+      if (--waits_for_[next] > 0) continue;
+      place_[next] = static_cast<std::uint32_t>(ready_.size());
+      ready_.push_back(next);
+      judge(next);
     }
   }
 
-  /// Ready nodes wait here until they free more than they make: then nothing is lost by running them at once.
+  /// Ready nodes wait until they free more than they make: then nothing is lost by running them at once. They are gone through in the
+  /// order in which they became ready, again and again; of those that wait only the ones are looked at for which something changed.
   void release() {
-    for (bool found = true; found;) {
-      found = false;
-      for (std::size_t i = 0; i < ready_.size(); ++i) {
-        const NodeId id = ready_[i];
-        if (!done_[id] && net(id) > 0) continue;
-        ready_.erase(ready_.begin() + static_cast<std::ptrdiff_t>(i));
-        --i;
-        if (done_[id]) continue;
-        schedule(id);
-        found = true;
-      }
+    for (auto next = due_.begin(); next != due_.end();) {
+      const std::uint32_t place = *next;
+      due_.erase(next);
+      if (!done_[ready_[place]]) schedule(ready_[place]);
+      next = due_.upper_bound(place);
+      if (next == due_.end()) next = due_.begin();
     }
+  }
+
+  void judge(NodeId id) {
+    if (place_[id] != kNone && net(id) <= 0) due_.insert(place_[id]);
   }
 
   /// Bytes that are alive after the node minus those before.
@@ -77,7 +89,10 @@ class ListScheduler {
   std::vector<std::uint32_t> waits_for_;  // per node: predecessors that have not run
   std::vector<std::uint32_t> uses_;       // per tensor: readers that have not run
   std::vector<bool> done_;
-  std::vector<NodeId> ready_, order_;
+  std::vector<std::vector<NodeId>> readers_;  // per tensor
+  std::vector<NodeId> ready_, order_;         // the first: all that ever became ready
+  std::vector<std::uint32_t> place_;          // per node, in ready_
+  std::set<std::uint32_t> due_;               // places of nodes that may run at once
 };
 
 /// Moves single nodes; every try is measured whole.

@@ -31,7 +31,7 @@ class Rebuilder {
     for (const NodeId id : line_.order) CRUCIBLE_TRY_VOID(add_node(line_.nodes[id]));
     // What no step does: nothing needs it, or it is computed where it is read.
     for (OpId op = 0; op < old_.ops.size(); ++op) {
-      if (!is_in_step_[op] && new_op_[op] == kNone) CRUCIBLE_TRY_VOID(add_outside(op));
+      if (!is_in_step_[op] && new_op_[op] == kNone) add_op(op, {});
     }
     finish();
     return std::move(out_);
@@ -56,7 +56,7 @@ class Rebuilder {
       step.buffers[i].value = value_of_[tensor];
     }
     for (OpId& op : step.ops) {
-      CRUCIBLE_TRY_VOID(add_operands(op));
+      define_operands(op, names);
       op = add_op(op, names);
     }
     for (const Alias& alias : node.aliases) {
@@ -123,20 +123,37 @@ class Rebuilder {
     return number;
   }
 
-  /// Operands that no step makes: numbers and coordinates, which kernels compute for themselves.
-  Result<void> add_operands(OpId id) {
+  /// Operands that are not in the step's buffers and that no op before this one makes: the kernel computes them for itself (fills and
+  /// coordinates), or a library's call sees through them (masks and casts). Where another step makes them as well, for readers of its own,
+  /// that step may come later in this order: then the program has them twice, once for each.
+  void define_operands(OpId id, Names& names) {
     for (const graph::Operand& input : old_.ops[id].inputs) {
-      if (input.is_scalar()) continue;
+      if (input.is_scalar() || names.contains(input.value)) continue;
       const OpId producer = old_.values[input.value].producer;
-      if (producer != kNone && !is_in_step_[producer] && new_op_[producer] == kNone) CRUCIBLE_TRY_VOID(add_outside(producer));
+      if (producer == kNone || new_op_[producer] != kNone) continue;
+      if (!is_in_step_[producer]) {
+        define_operands(producer, names);
+        add_op(producer, names);
+        continue;
+      }
+      if (const auto found = made_early_.find(input.value); found != made_early_.end()) {
+        names[input.value] = found->second;
+        continue;
+      }
+      add_copy(producer, names);
+      if (old_.ops[producer].inputs.empty() || old_.ops[producer].inputs[0].is_scalar()) made_early_[input.value] = names.at(input.value);
     }
-    return {};
   }
 
-  Result<void> add_outside(OpId id) {
-    CRUCIBLE_TRY_VOID(add_operands(id));
-    add_op(id, {});
-    return {};
+  /// The op once more, with results of its own under which the step knows them.
+  void add_copy(OpId id, Names& names) {
+    define_operands(id, names);
+    for (const graph::Operand& output : old_.ops[id].outputs) {
+      names[output.value] = static_cast<ValueId>(out_.program.values.size());
+      out_.program.values.push_back(old_.values[output.value]);
+    }
+    add_op(id, names);
+    new_op_[id] = kNone;  // the one that the other step does is still to come
   }
 
   void finish() {
@@ -170,6 +187,7 @@ class Rebuilder {
   std::vector<OpId> new_op_;        // per op of the old program: the first of the new one that does it
   std::vector<ValueId> value_of_;   // per tensor, in the new program
   std::vector<bool> is_in_step_;    // per op of the old program
+  Names made_early_;                // results of copies that read nothing: any step may read them
   Rebuilt out_;
 };
 

@@ -10,6 +10,7 @@
 namespace crucible::budget {
 namespace {
 
+constexpr std::uint64_t kVisitsOfChoice = 8;  // what it takes to name the candidates, in measurements of the line
 constexpr std::size_t kTries = 24;        // candidates of a round that are looked at
 constexpr std::uint64_t kStair = 64;      // each target is this part below the peak
 constexpr std::uint64_t kLookAhead = 8;   // what counts as too much while choosing: so many parts of the peak more
@@ -92,7 +93,7 @@ double badness(const Live& live, std::uint64_t target) { return Excess(live, tar
 
 }  // namespace
 
-Recompute::Recompute(Line line) : line_(std::move(line)), live_(measure(line_)) {}
+Recompute::Recompute(Line line, std::uint64_t work) : line_(std::move(line)), live_(measure(line_)), work_(work) {}
 
 std::uint32_t Recompute::repeats() const {
   return static_cast<std::uint32_t>(std::ranges::count_if(line_.nodes, &Node::is_repeat));
@@ -235,31 +236,46 @@ Recompute::Key Recompute::key_of(const Candidate& candidate) const {
   return {candidate.way, candidate.tensor, line_.order[candidate.use], 0};
 }
 
+/// What it takes to measure the line once.
+std::uint64_t Recompute::visits() const {
+  std::uint64_t visits = line_.tensors.size();
+  for (const Node& node : line_.nodes) visits += node.arguments.size() + 1;
+  return visits;
+}
+
 bool Recompute::improve(std::uint64_t target, std::uint64_t wish, std::set<Key>& vain) {
   const double bad = badness(live_, target);
+  const std::uint64_t visits = this->visits();
+  work_ -= std::min(work_, kVisitsOfChoice * visits);
   std::size_t tries = 0;
   // Chosen for what is above the wish, accepted for what it does above the target.
   for (const Candidate& candidate : candidates(target, wish, vain)) {
-    if (++tries > kTries) return false;
+    if (++tries > kTries || work_ < visits) return false;
+    work_ -= visits;
     const Key key = key_of(candidate);
-    Recompute before = *this;
+    Line before = line_;
+    Live live_before = live_;
     if (apply(candidate) && badness(live_, target) < bad) return true;
-    *this = std::move(before);
+    line_ = std::move(before);
+    live_ = std::move(live_before);
     vain.insert(key);
   }
   return false;
 }
 
 bool Recompute::descend() {
-  const std::uint64_t target = live_.peak - live_.peak / kStair;
+  if (live_.peak == 0) return false;
+  const std::uint64_t target = live_.peak - std::max<std::uint64_t>(live_.peak / kStair, 1);
   const std::uint64_t wish = target - target / kLookAhead;
-  const Recompute start = *this;
+  const Line start = line_;
+  const Live live_at_start = live_;
   std::set<Key> vain;
   while (live_.peak > target) {
     if (improve(target, wish, vain)) continue;
     vain.clear();  // what did not help may help now
     if (improve(target, wish, vain)) continue;
-    *this = start;
+    line_ = start;
+    live_ = live_at_start;
     return false;
   }
   return true;

@@ -18,10 +18,12 @@ struct Excess;  // recompute.cpp
 
 class Recompute {
  public:
-  explicit Recompute(Line line);
+  /// `work`: visits of arguments and tensors that the search may make, so that its time is bounded for any size. What models of some
+  /// thousand steps need is a small part of it.
+  explicit Recompute(Line line, std::uint64_t work = 1'000'000'000);
 
   /// The next step down: lowers the peak by at least one part in 64, or as far as it can. False when nothing that could be
-  /// repeated lowers it; the line is then that of the lowest peak.
+  /// repeated lowers it, or the work is spent; the line is then that of the lowest peak.
   bool descend();
 
   const Line& line() const { return line_; }
@@ -46,12 +48,14 @@ class Recompute {
   bool improve(std::uint64_t target, std::uint64_t wish, std::set<Key>& vain);
   std::vector<Candidate> candidates(std::uint64_t target, std::uint64_t wish, const std::set<Key>& vain) const;
   void offer_stays(const Excess& must, const Excess& wish, const std::set<Key>& vain, std::vector<Candidate>& found) const;
+  std::uint64_t visits() const;
   bool apply(const Candidate& candidate);
   bool repeat(TensorId tensor, std::uint32_t use);
   void load(TensorId tensor, std::uint32_t use);
 
   Line line_;
   Live live_;
+  std::uint64_t work_;
 };
 
 }  // namespace crucible::budget

@@ -126,7 +126,7 @@ class AttentionFuser {
     return producer != kNone && unit_of_[producer] == u;
   }
 
-  Apart judge(UnitId u, Form& form) const {
+  Apart judge(UnitId u, Form& form) {
     const DType type = compute_type(program_.values[program_.ops[form.inner[0]].outputs[0].value].dtype);
     const auto is_other = [&](OpId op) { return compute_type(program_.values[program_.ops[op].outputs[0].value].dtype) != type; };
     const auto products = form.products();
@@ -155,19 +155,37 @@ class AttentionFuser {
     return is_inner ? program_.ops[op].inputs[0].view.sizes.back() : program_.ops[op].outputs[0].view.sizes.back();
   }
 
+  /// The last place, of units as they were, from which a path may come back to this one: places grow along a path, but where it goes through
+  /// what was joined of several.
+  UnitId horizon(UnitId place) const {
+    for (UnitId before = kNone; before != place;) {
+      before = place;
+      for (UnitId at = place + 1; at > 0; at &= at - 1) place = std::max(place, reach_[at]);
+    }
+    return place;
+  }
+  /// What is joined begins at the first place and ends at the last.
+  void note_reach(UnitId first, UnitId last) {
+    for (UnitId at = first + 1; at < reach_.size(); at += at & (~at + 1)) reach_[at] = std::max(reach_[at], last);
+  }
+
   /// A path that leaves the units of the form and comes back.
-  bool returns(UnitId u, const Form& form) const {
+  bool returns(UnitId u, const Form& form) {
     std::set<UnitId> inside{u};
     for (const OpId op : form.products()) inside.insert(unit_of_[op]);
+    UnitId last = 0;
+    for (const UnitId unit : inside) last = std::max(last, *std::ranges::max_element(joined_[unit]));
+    last = horizon(last);
     std::vector<UnitId> stack;
-    std::vector<bool> visited(units_.size(), false);
+    ++visit_;
     const auto push = [&](UnitId from) {
       for (const UnitId part : joined_[from]) {
         for (const UnitId next : successors_[part]) {
+          if (next > last) continue;
           const UnitId now = unit_of_[units_now_[next]];
           if (inside.contains(from) && inside.contains(now)) continue;
-          if (now == from || visited[now]) continue;
-          visited[now] = true;
+          if (now == from || visited_[now] == visit_) continue;
+          visited_[now] = visit_;
           stack.push_back(now);
         }
       }
@@ -228,6 +246,8 @@ class AttentionFuser {
       joined_[other].clear();
     }
     std::ranges::sort(unit.ops);
+    const auto [first, last] = std::ranges::minmax(joined_[u]);
+    note_reach(first, last);
   }
 
   /// As Fuser::ordered() in fusion.cpp: among units that are ready, the one whose last op comes first.
@@ -268,6 +288,9 @@ class AttentionFuser {
   std::vector<std::vector<UnitId>> joined_;      // per unit: the units that it was made of
   std::vector<std::vector<UnitId>> successors_;  // per unit as it was
   std::vector<OpId> units_now_ = first_ops();    // per unit as it was: an op of it
+  std::vector<UnitId> reach_ = std::vector<UnitId>(units_.size() + 1, 0);  // Fenwick: per place, the last one of what is joined and begins there or before
+  std::vector<std::uint32_t> visited_ = std::vector<std::uint32_t>(units_.size(), 0);  // per unit, by the walk visit_
+  std::uint32_t visit_ = 0;
   std::vector<NotFused> refused_;
 
   std::vector<OpId> first_ops() const {

@@ -99,6 +99,7 @@ class Epilogues : public UnitGraph {
     for (const graph::State& state : program.states) {
       const OpId end = program.values[state.end].producer;
       if (state.start == state.end || end == kNone) continue;
+      start_of_.emplace(state.end, state.start);
       for (const OpId reader : readers[state.start]) {
         if (unit_of_[reader] < unit_of_[end]) let_wait(reader, end);
       }
@@ -146,7 +147,7 @@ class Epilogues : public UnitGraph {
     std::vector<OpId> keys = last_ops();
     std::vector<std::vector<UnitId>> before(units_.size());
     for (UnitId u = 0; u < units_.size(); ++u) {
-      for (const UnitId next : successors_[u]) before[next].push_back(u);
+      for_each_successor(u, [&](UnitId next) { before[next].push_back(u); });
     }
     std::vector<UnitId> stack;
     for (UnitId u = 0; u < units_.size(); ++u) {
@@ -216,16 +217,17 @@ class Epilogues : public UnitGraph {
     collapse_dimensions(*merged);
     if (const Apart reach = reach_of(program_, *merged, product); reach != Apart::kNot) return {reach};
     if (buffer_count(*merged, product) > kMostEpilogueBuffers) return {Apart::kBuffers};
-    if (connected_outside(unit, other) || connected_outside(other, unit)) return {Apart::kPath};
+    if (connected_outside(unit, other)) return {Apart::kPath};
     if (!is_generated(product)) return {Apart::kLibraryProduct};
     return {Apart::kNot, *std::move(merged)};
   }
 
   /// The group ends a state that starts as an operand of the product: other work items read it while one would write it.
   bool overwrites_operand(OpId product, const Group& group) const {
-    return std::ranges::any_of(program_.states, [&](const graph::State& state) {
-      if (state.start == state.end || group.producer(state.end) == nullptr) return false;
-      return std::ranges::any_of(program_.ops[product].inputs, [&](const auto& input) { return !input.is_scalar() && input.value == state.start; });
+    return std::ranges::any_of(group.members, [&](const Member& member) {
+      const auto state = start_of_.find(member.output.value);
+      if (state == start_of_.end()) return false;
+      return std::ranges::any_of(program_.ops[product].inputs, [&](const auto& input) { return !input.is_scalar() && input.value == state->second; });
     });
   }
 
@@ -252,6 +254,7 @@ class Epilogues : public UnitGraph {
   const std::vector<bool> wanted_ = graph::wanted_at_end(program_);
   std::map<OpId, Group> nests_;  // of products
   std::map<OpId, bool> generated_;
+  std::map<ValueId, ValueId> start_of_;  // of ends of states
   OpId last_ = kNone;
 };
 

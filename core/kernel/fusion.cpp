@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <unordered_map>
 #include <utility>
 
 #include "core/graph/queries.hpp"
@@ -132,15 +133,16 @@ class Fuser : public UnitGraph {
   bool try_join(UnitId a, UnitId b) {
     if (a == b || units_[a].group.members.empty() || units_[b].group.members.empty()) return false;
     if (!across_passes_ && is_forward(a) != is_forward(b)) return false;
-    const auto key = std::minmax(a, b);
-    if (refused_.contains(key)) return false;
+    const std::uint64_t key = (static_cast<std::uint64_t>(std::min(a, b)) << 32) | std::max(a, b);
+    const std::uint64_t state = (static_cast<std::uint64_t>(joints_[std::min(a, b)]) << 32) | joints_[std::max(a, b)];
+    if (const auto found = refused_.find(key); found != refused_.end() && found->second == state) return false;
     Joint found = joint(a, b);
     if (found.apart == Apart::kNot) {
       replace(a, b, std::move(found.group));
-      std::erase_if(refused_, [&](const auto& pair) { return pair.first == a || pair.second == a; });
+      ++joints_[a];
       return true;
     }
-    if (found.apart != Apart::kPath) refused_.insert(key);  // a path may go when units on it are joined
+    if (found.apart != Apart::kPath) refused_[key] = state;  // a path may go when units on it are joined
     return false;
   }
 
@@ -169,7 +171,7 @@ class Fuser : public UnitGraph {
       if (part->elements() >= kParallelElements && items < kFewItems && work_items(*part) >= kFewItems)
         return {Apart::kParallelism};
     }
-    if (connected_outside(a, b) || connected_outside(b, a)) return {Apart::kPath};
+    if (connected_outside(a, b)) return {Apart::kPath};
     return {Apart::kNot, *std::move(merged)};
   }
 
@@ -215,7 +217,8 @@ class Fuser : public UnitGraph {
 
   graph::IdLists readers_;  // per value, ascending
   bool across_passes_ = true;
-  std::set<std::pair<UnitId, UnitId>> refused_;  // pairs whose nests do not fit
+  std::vector<std::uint32_t> joints_ = std::vector<std::uint32_t>(units_.size(), 0);  // per unit: how often it became another one
+  std::unordered_map<std::uint64_t, std::uint64_t> refused_;  // pairs whose nests do not fit, as the two were then
 };
 
 }  // namespace

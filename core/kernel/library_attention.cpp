@@ -346,21 +346,29 @@ class Walk {
   double scale_ = 1;
 };
 
-/// `ops` leave their units for one of their own, right before that of the last of them. It is an order: whatever made q, k and v stands before a
-/// product, a unit of its own, and whatever reads the result after it.
-void take_out(std::vector<Unit>& units, const LibraryAttention& attention, std::uint32_t index) {
-  const auto is_taken = [&](OpId op) { return std::ranges::binary_search(attention.ops, op); };
-  const auto place = std::ranges::find_if(units, [&](const Unit& unit) { return std::ranges::binary_search(unit.ops, attention.last); });
-  Unit made;
-  made.ops = attention.ops;
-  made.library_attention = index;
-  const auto at = place - units.begin();
-  for (Unit& unit : units) {
-    std::erase_if(unit.ops, is_taken);
-    std::erase_if(unit.group.members, [&](const Member& member) { return is_taken(member.op); });
+/// What each attention does leaves its units for one of its own, right before that of the last of its ops. It is an order: whatever made q, k
+/// and v stands before a product, a unit of its own, and whatever reads the result after it.
+void take_out(const Program& program, std::vector<Unit>& units, const std::vector<LibraryAttention>& attentions) {
+  const std::vector<std::uint32_t> unit_of = units_of_ops(program, units);
+  std::vector<bool> is_taken(program.ops.size(), false);
+  std::vector<std::vector<std::uint32_t>> before(units.size());  // per unit: attentions
+  for (std::uint32_t index = 0; index < attentions.size(); ++index) {
+    before[unit_of[attentions[index].last]].push_back(index);
+    for (const OpId op : attentions[index].ops) is_taken[op] = true;
   }
-  units.insert(units.begin() + at, std::move(made));
-  std::erase_if(units, [](const Unit& unit) { return unit.ops.empty(); });
+  std::vector<Unit> all;
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    for (const std::uint32_t index : before[u]) {
+      Unit made;
+      made.ops = attentions[index].ops;
+      made.library_attention = index;
+      all.push_back(std::move(made));
+    }
+    std::erase_if(units[u].ops, [&](OpId op) { return is_taken[op]; });
+    std::erase_if(units[u].group.members, [&](const Member& member) { return is_taken[member.op]; });
+    if (!units[u].ops.empty()) all.push_back(std::move(units[u]));
+  }
+  units = std::move(all);
 }
 
 }  // namespace
@@ -391,14 +399,17 @@ FoundAttention AttentionForms::at(OpId product) const { return Walk(program_, re
 
 std::vector<LibraryAttention> claim_attentions(const Program& program, std::vector<Unit>& units, const std::function<bool(const LibraryCall&)>& claims) {
   std::vector<LibraryAttention> claimed;
+  std::vector<bool> is_taken(program.ops.size(), false);
   const AttentionForms forms(program);
   for (OpId op = 0; op < program.ops.size(); ++op) {
     if (program.ops[op].kind != OpKind::kMatMul) continue;
     FoundAttention found = forms.at(op);
-    if (!found.attention || !claims(found.attention->call)) continue;
-    take_out(units, *found.attention, static_cast<std::uint32_t>(claimed.size()));
+    if (!found.attention || std::ranges::any_of(found.attention->ops, [&](OpId own) { return is_taken[own]; })) continue;
+    if (!claims(found.attention->call)) continue;
+    for (const OpId own : found.attention->ops) is_taken[own] = true;
     claimed.push_back(*std::move(found.attention));
   }
+  if (!claimed.empty()) take_out(program, units, claimed);
   return claimed;
 }
 

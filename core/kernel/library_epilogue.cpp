@@ -208,13 +208,14 @@ bool is_alone(const Unit& unit) { return unit.ops.size() == 1 && unit.group.memb
 
 class Taking {
  public:
-  Taking(const Program& program, std::vector<Unit>& units) : program_(program), units_(units), unit_of_(units_of_ops(program, units)), before_(units.size()) {}
+  Taking(const Program& program, std::vector<Unit>& units) : program_(program), units_(units), unit_of_(units_of_ops(program, units)), ends_state_(program.values.size(), false), before_(units.size()) {
+    for (const graph::State& state : program.states) ends_state_[state.end] = true;
+  }
 
   /// Whether the units of its ops let them go, and its bias is there when the product is done, or can be. Not a state's end: that is written where
   /// the state lies, after all that read what it was.
   bool may_take(std::uint32_t unit, const ProductCall& call) const {
-    const auto ends_state = [&](const graph::State& state) { return state.end == call.result; };
-    if (std::ranges::any_of(program_.states, ends_state)) return false;
+    if (ends_state_[call.result]) return false;
     if (!std::ranges::all_of(call.ops, [&](OpId op) { return unit_of_[op] == unit || may_leave(op); })) return false;
     const OpId maker = program_.values[call.bias].producer;
     if (maker == kNone || (unit_of_[maker] != kNone && unit_of_[maker] < unit)) return true;
@@ -263,6 +264,7 @@ class Taking {
   const Program& program_;
   std::vector<Unit>& units_;
   std::vector<std::uint32_t> unit_of_;
+  std::vector<bool> ends_state_;           // per value
   std::vector<std::vector<Unit>> before_;  // per unit: new ones
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -23,6 +24,9 @@ using graph::ValueId;
 constexpr std::int64_t kLeastElements = 1024;  // of what is worth computing again
 // Per byte of a value that later passes read: reading it; writing it, if nobody else wants it in memory; memory until then. Per
 // element of one that is computed again: kCompute.
+constexpr std::uint32_t kLongestChain = 64;    // of ops that are done again in a row; what is deeper is taken from memory
+constexpr std::uint32_t kMany = 64;            // readers
+constexpr std::size_t kMostOps = 10000;        // that are added to a small program
 constexpr std::int64_t kRead = 2, kWrite = 2, kKeep = 2, kCompute = 1;
 
 bool is_cheap(OpKind kind) {
@@ -70,6 +74,7 @@ class Rematerializer {
     for (OpId op = 0; op < program.ops.size(); ++op) {
       for (const auto& input : program.ops[op].inputs) {
         if (!input.is_scalar()) note_reader(op, input.value);
+        if (!input.is_scalar()) ++reads_[input.value];
       }
     }
     for (const auto& state : program.states) in_memory_[state.start] = in_memory_[state.end] = kept_[state.start] = kept_[state.end] = true;
@@ -84,9 +89,10 @@ class Rematerializer {
       }
     }
     if (wanted_.empty()) return std::nullopt;
+    measure_depths();
     cut();
     if (moved_.empty() && std::ranges::none_of(again_, [&](ValueId value) { return is_computed_again(value); })) return std::nullopt;
-    return rebuild();
+    return rebuild();  // nothing where too much would be done again
   }
 
  private:
@@ -137,56 +143,100 @@ class Rematerializer {
   bool can_compute(ValueId value) const {
     const OpId producer = program_.values[value].producer;
     if (producer == kNone || !is_known(producer) || !is_group(producer)) return false;
-    return is_early_[producer] || is_cheap(program_.ops[producer].kind);
+    return is_early_[producer] || (is_cheap(program_.ops[producer].kind) && depth_[value] > 0);
+  }
+  /// Per value that could be computed again: how many ops in a row that takes, from what could not, or is too deep to be.
+  void measure_depths() {
+    depth_.assign(program_.values.size(), 0);
+    for (OpId op = 0; op < program_.ops.size(); ++op) {
+      if (!is_cheap(program_.ops[op].kind)) continue;
+      std::uint32_t depth = 0;
+      for (const auto& input : program_.ops[op].inputs) {
+        if (!input.is_scalar()) depth = std::max(depth, depth_[input.value]);
+      }
+      depth_[program_.ops[op].outputs[0].value] = (depth + 1) % (kLongestChain + 1);
+    }
   }
 
   /// Which values are taken from memory: the cheapest set that separates the readers from what cannot be computed again.
   void cut() {
+    add_edges();
+    // Parts that share no value are cut each by itself, so that the time does not grow faster than the program.
+    std::vector<std::uint32_t> part(places_.size());
+    std::iota(part.begin(), part.end(), 0u);
+    const auto find = [&](std::uint32_t at) {
+      while (part[at] != at) at = part[at] = part[part[at]];
+      return at;
+    };
+    for (const Edge& edge : edges_) {
+      if (edge.from >= kFirst && edge.to >= kFirst) part[find((edge.from - kFirst) / 2)] = find((edge.to - kFirst) / 2);
+    }
+    std::map<std::uint32_t, std::vector<Edge>> parts;
+    for (const Edge& edge : edges_) parts[find((std::max(edge.from, edge.to) - kFirst) / 2)].push_back(edge);
+    for (auto& [root, edges] : parts) cut(edges);
+  }
+
+  struct Edge {
+    std::uint32_t from = 0, to = 0;
+    std::int64_t capacity = 0;
+  };
+  // Numbers of places: the two ends, then two of each value that is looked at: where it is made, and where it is read.
+  static constexpr std::uint32_t kSource = 0, kSink = 1, kFirst = 2;
+  static constexpr std::int64_t kUnlimited = std::int64_t{1} << 50;
+  static std::uint32_t made(std::uint32_t place) { return kFirst + 2 * place; }
+  static std::uint32_t read(std::uint32_t place) { return kFirst + 2 * place + 1; }
+
+  void add_edges() {
+    std::vector<std::uint32_t> place_of(program_.values.size(), kNone);
+    const auto place = [&](ValueId value) {
+      if (place_of[value] != kNone) return place_of[value];
+      place_of[value] = static_cast<std::uint32_t>(places_.size());
+      places_.push_back(value);
+      const std::int64_t cost = kRead + (in_memory_[value] ? 0 : kWrite) + (kept_[value] ? 0 : kKeep);
+      edges_.push_back({made(place_of[value]), read(place_of[value]), cost * bytes(value)});
+      return place_of[value];
+    };
+    for (const ValueId value : wanted_) edges_.push_back({read(place(value)), kSink, kUnlimited});
+    for (std::uint32_t at = 0; at < places_.size(); ++at) {
+      const ValueId value = places_[at];
+      if (!can_compute(value)) {
+        edges_.push_back({kSource, made(at), kUnlimited});
+        continue;
+      }
+      const OpId producer = program_.values[value].producer;
+      if (!is_early_[producer]) edges_.push_back({kSource, made(at), kCompute * program_.values[value].elements});
+      for (const auto& input : program_.ops[producer].inputs) {
+        if (input.is_scalar() || is_read_by_many(input.value)) continue;
+        edges_.push_back({read(place(input.value)), made(at), kUnlimited});
+      }
+    }
+  }
+  /// What comes from outside and many ops read is read in any case.
+  bool is_read_by_many(ValueId value) const { return program_.values[value].producer == kNone && reads_[value] > kMany; }
+
+  void cut(std::vector<Edge>& edges) {
     using Traits = boost::adjacency_list_traits<boost::vecS, boost::vecS, boost::directedS>;
-    struct Edge {
+    struct Flow {
       std::int64_t capacity = 0, residual = 0;
       Traits::edge_descriptor reverse;
     };
-    using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, Edge>;
-    constexpr std::int64_t kUnlimited = std::int64_t{1} << 50;
-    Graph graph(2);
-    constexpr std::size_t kSource = 0, kSink = 1;
-    const auto connect = [&](std::size_t from, std::size_t to, std::int64_t capacity) {
-      const auto edge = boost::add_edge(from, to, graph).first, back = boost::add_edge(to, from, graph).first;
-      graph[edge].capacity = capacity;
-      graph[edge].reverse = back;
-      graph[back].reverse = edge;
-    };
-    std::map<ValueId, std::pair<std::size_t, std::size_t>> nodes;  // where it is made, and where it is read
-    std::vector<ValueId> open;
-    const auto node_of = [&](ValueId value) {
-      const auto [entry, is_new] = nodes.try_emplace(value);
-      if (is_new) {
-        entry->second = {boost::add_vertex(graph), boost::add_vertex(graph)};
-        const std::int64_t cost = kRead + (in_memory_[value] ? 0 : kWrite) + (kept_[value] ? 0 : kKeep);
-        connect(entry->second.first, entry->second.second, cost * bytes(value));
-        open.push_back(value);
-      }
-      return entry->second;
-    };
-    for (const ValueId value : wanted_) connect(node_of(value).second, kSink, kUnlimited);
-    while (!open.empty()) {
-      const ValueId value = open.back();
-      open.pop_back();
-      const std::size_t made = nodes.at(value).first;
-      if (!can_compute(value)) {
-        connect(kSource, made, kUnlimited);
-        continue;
-      }
-      if (!is_early_[program_.values[value].producer]) connect(kSource, made, kCompute * program_.values[value].elements);
-      for (const auto& input : program_.ops[program_.values[value].producer].inputs) {
-        if (!input.is_scalar()) connect(node_of(input.value).second, made, kUnlimited);
-      }
+    using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, Flow>;
+    std::vector<std::uint32_t> numbers{kSource, kSink};
+    for (const Edge& edge : edges) numbers.insert(numbers.end(), {edge.from, edge.to});
+    std::ranges::sort(numbers);
+    numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+    const auto vertex = [&](std::uint32_t number) { return static_cast<std::size_t>(std::ranges::lower_bound(numbers, number) - numbers.begin()); };
+    Graph graph(numbers.size());
+    for (const Edge& edge : edges) {
+      const auto forth = boost::add_edge(vertex(edge.from), vertex(edge.to), graph).first, back = boost::add_edge(vertex(edge.to), vertex(edge.from), graph).first;
+      graph[forth].capacity = edge.capacity;
+      graph[forth].reverse = back;
+      graph[back].reverse = forth;
     }
-    boost::push_relabel_max_flow(graph, kSource, kSink, boost::get(&Edge::capacity, graph), boost::get(&Edge::residual, graph),
-                                 boost::get(&Edge::reverse, graph), boost::get(boost::vertex_index, graph));
+    boost::push_relabel_max_flow(graph, kSource, kSink, boost::get(&Flow::capacity, graph), boost::get(&Flow::residual, graph),
+                                 boost::get(&Flow::reverse, graph), boost::get(boost::vertex_index, graph));
     // From the sink backwards, so that of cuts with equal costs the one with the fewest ops that are done again is taken.
-    std::vector<bool> leads_to_sink(boost::num_vertices(graph), false);
+    std::vector<bool> leads_to_sink(numbers.size(), false);
     std::vector<std::size_t> stack{kSink};
     leads_to_sink[kSink] = true;
     while (!stack.empty()) {
@@ -199,20 +249,26 @@ class Rematerializer {
         stack.push_back(before);
       }
     }
-    for (const auto& [value, node] : nodes) {
+    for (std::size_t at = kFirst; at < numbers.size(); ++at) {
+      if (!leads_to_sink[at] || (numbers[at] - kFirst) % 2 != 0) continue;
+      again_.insert(places_[(numbers[at] - kFirst) / 2]);
+    }
+    for (std::size_t at = kFirst; at < numbers.size(); ++at) {
+      const ValueId value = places_[(numbers[at] - kFirst) / 2];
       const OpId producer = program_.values[value].producer;
-      if (leads_to_sink[node.first]) {
-        again_.insert(value);
-      } else if (producer != kNone && is_early_[producer] && leads_to_sink[node.second]) {
-        move_forward(producer);
-      }
+      if (leads_to_sink[at] && (numbers[at] - kFirst) % 2 != 0 && !again_.contains(value) && producer != kNone && is_early_[producer]) move_forward(producer);
     }
   }
   /// The forward pass does it, with what it needs.
   void move_forward(OpId op) {
-    if (!is_early_[op] || !moved_.insert(op).second) return;
-    for (const auto& input : program_.ops[op].inputs) {
-      if (!input.is_scalar() && program_.values[input.value].producer != kNone) move_forward(program_.values[input.value].producer);
+    std::vector<OpId> open{op};
+    while (!open.empty()) {
+      const OpId at = open.back();
+      open.pop_back();
+      if (!is_early_[at] || !moved_.insert(at).second) continue;
+      for (const auto& input : program_.ops[at].inputs) {
+        if (!input.is_scalar() && program_.values[input.value].producer != kNone) open.push_back(program_.values[input.value].producer);
+      }
     }
   }
   /// By a copy; what no longer belongs to the forward pass alone needs none.
@@ -228,7 +284,7 @@ class Rematerializer {
 
   // ---- the new program ----
 
-  Program rebuild() {
+  std::optional<Program> rebuild() {
     out_ = program_;
     out_.ops.clear();
     std::vector<OpId> new_id(program_.ops.size());
@@ -240,6 +296,7 @@ class Rematerializer {
       if (moved_.contains(op)) moved.source = source_in(moved.source, Phase::kForward);
       new_id[op] = static_cast<OpId>(out_.ops.size());
       out_.ops.push_back(std::move(moved));
+      if (out_.ops.size() > kMostOps + op + 2 * program_.ops.size()) return std::nullopt;
     }
     for (std::size_t value = 0; value < program_.values.size(); ++value) {
       if (out_.values[value].producer != kNone) out_.values[value].producer = new_id[out_.values[value].producer];
@@ -247,23 +304,39 @@ class Rematerializer {
     return std::move(out_);
   }
 
-  /// For each group of readers one, so that it stays in the group's registers.
-  ValueId copy_of(ValueId value, std::uint32_t unit) {
-    if (!is_computed_again(value)) return value;
-    const auto found = copies_.find({unit, value});
-    if (found != copies_.end()) return found->second;
-    Op copy = program_.ops[program_.values[value].producer];
-    for (graph::Operand& input : copy.inputs) {
-      if (!input.is_scalar()) input.value = copy_of(input.value, unit);
+  /// For each group of readers one, so that it stays in the group's registers. What it is made of comes first.
+  ValueId copy_of(ValueId wanted, std::uint32_t unit) {
+    const auto now = [&](ValueId value) {
+      const auto found = copies_.find({unit, value});
+      return found == copies_.end() ? value : found->second;
+    };
+    std::vector<ValueId> open{wanted};
+    while (!open.empty()) {
+      const ValueId value = open.back();
+      if (!is_computed_again(value) || copies_.contains({unit, value})) {
+        open.pop_back();
+        continue;
+      }
+      Op copy = program_.ops[program_.values[value].producer];
+      const std::size_t before = open.size();
+      for (std::size_t i = copy.inputs.size(); i-- > 0;) {
+        const graph::Operand& input = copy.inputs[i];
+        if (!input.is_scalar() && is_computed_again(input.value) && !copies_.contains({unit, input.value})) open.push_back(input.value);
+      }
+      if (open.size() > before) continue;
+      open.pop_back();
+      for (graph::Operand& input : copy.inputs) {
+        if (!input.is_scalar()) input.value = now(input.value);
+      }
+      copy.source = source_in(copy.source, Phase::kBackward);
+      const auto result = static_cast<ValueId>(out_.values.size());
+      out_.values.push_back(program_.values[value]);
+      out_.values.back().producer = static_cast<OpId>(out_.ops.size());
+      copy.outputs[0].value = result;
+      out_.ops.push_back(std::move(copy));
+      copies_.emplace(std::pair{unit, value}, result);
     }
-    copy.source = source_in(copy.source, Phase::kBackward);
-    const auto result = static_cast<ValueId>(out_.values.size());
-    out_.values.push_back(program_.values[value]);
-    out_.values.back().producer = static_cast<OpId>(out_.ops.size());
-    copy.outputs[0].value = result;
-    out_.ops.push_back(std::move(copy));
-    copies_.emplace(std::pair{unit, value}, result);
-    return result;
+    return now(wanted);
   }
 
   /// The same place in the user's program, in another pass.
@@ -281,6 +354,9 @@ class Rematerializer {
   std::vector<std::uint32_t> unit_of_;  // per op
   std::vector<bool> in_memory_, kept_;  // per value
   std::vector<bool> is_early_;          // per op
+  std::vector<std::uint32_t> reads_ = std::vector<std::uint32_t>(program_.values.size(), 0), depth_;  // per value
+  std::vector<ValueId> places_;         // values that are looked at: see kFirst
+  std::vector<Edge> edges_;
   std::set<OpId> moved_;                // early ops that the forward pass does
   std::set<ValueId> wanted_, again_;
   Program out_;

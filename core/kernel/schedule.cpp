@@ -72,6 +72,10 @@ class Scheduler {
 
   Result<Schedule> run() {
     if (options_.fuse && options_.claims && !is_strict()) attentions_ = claim_attentions(program_, units_, options_.claims);
+    in_attention_.assign(program_.ops.size(), false);
+    for (const LibraryAttention& attention : attentions_) {
+      for (const OpId op : attention.ops) in_attention_[op] = true;
+    }
     if (options_.fuse) fuse_attention(program_, units_, options_);
     schedule_.epilogues = options_.fuse && options_.epilogues;
     if (schedule_.epilogues) {
@@ -149,9 +153,7 @@ class Scheduler {
     }
   }
 
-  bool is_in_attention(OpId id) const {
-    return std::ranges::any_of(attentions_, [&](const LibraryAttention& attention) { return std::ranges::binary_search(attention.ops, id); });
-  }
+  bool is_in_attention(OpId id) const { return in_attention_[id]; }
 
   /// Whether the library takes it; asked once.
   bool is_claimed(OpId id) {
@@ -349,6 +351,7 @@ class Scheduler {
   const Options& options_;
   std::vector<Unit> units_;
   std::vector<LibraryAttention> attentions_;
+  std::vector<bool> in_attention_;  // per op: a library's
   std::vector<bool> live_;
   std::vector<std::set<ValueId>> stored_;  // per unit
   std::map<OpId, bool> claimed_;

@@ -339,7 +339,17 @@ class Checker {
     return {};
   }
 
-  Result<void> check_in_place() const {
+  Result<void> check_in_place() {
+    for (StepId s = 0; s < schedule_.steps.size(); ++s) {
+      for (const BufferArgument& argument : schedule_.steps[s].buffers) last_use_[argument.value] = s;
+    }
+    for (const auto& output : program_.outputs) {
+      if (!output.operand.is_scalar()) is_output_[output.operand.value] = true;
+    }
+    for (const auto& state : program_.states) {
+      is_end_[state.end] = true;
+      ends_.emplace(state.start, state.end);
+    }
     std::set<std::pair<StepId, ValueId>> joined;
     for (const InPlace& pair : schedule_.in_place) {
       if (pair.step >= schedule_.steps.size() || pair.operand >= program_.values.size() ||
@@ -373,21 +383,11 @@ class Checker {
     }
     if (!reads || !writes)
       return broken(pair.step, "in place: {} is not read or {} is not written", pair.operand, pair.result);
-    for (StepId later = pair.step + 1; later < schedule_.steps.size(); ++later) {
-      for (const BufferArgument& argument : schedule_.steps[later].buffers) {
-        if (argument.value == pair.operand)
-          return broken(pair.step, "in place: value {} is used again in step {}", pair.operand, later);
-      }
-    }
-    for (const auto& output : program_.outputs) {
-      if (output.operand.value == pair.operand)
-        return broken(pair.step, "in place: value {} is an output", pair.operand);
-    }
-    bool is_home = false;
-    for (const auto& state : program_.states) {
-      if (state.end == pair.operand) return broken(pair.step, "in place: value {} is a state's end", pair.operand);
-      is_home |= state.start == pair.operand && state.end == pair.result;
-    }
+    if (last_use_[pair.operand] > pair.step)
+      return broken(pair.step, "in place: value {} is used again in step {}", pair.operand, last_use_[pair.operand]);
+    if (is_output_[pair.operand]) return broken(pair.step, "in place: value {} is an output", pair.operand);
+    if (is_end_[pair.operand]) return broken(pair.step, "in place: value {} is a state's end", pair.operand);
+    const bool is_home = ends_.contains({pair.operand, pair.result});
     if (operand.kind != ValueKind::kTemporary && !is_home)
       return broken(pair.step, "in place: value {} must not be overwritten", pair.operand);
     for (const OpId id : schedule_.steps[pair.step].ops) {
@@ -402,6 +402,9 @@ class Checker {
   const Schedule& schedule_;
   std::vector<StepId> step_of_;  // per op
   std::vector<StepId> writer_;   // per value
+  std::vector<StepId> last_use_ = std::vector<StepId>(program_.values.size(), 0);  // per value, as the next two
+  std::vector<bool> is_output_ = std::vector<bool>(program_.values.size(), false), is_end_ = is_output_;
+  std::set<std::pair<ValueId, ValueId>> ends_;  // of states: start and end
 };
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <set>
+#include <tuple>
 
 #include "core/runtime/placement.hpp"
 
@@ -68,7 +70,9 @@ class Checker {
         placement_(placement),
         contents_(placement.plan.peak_bytes),
         host_contents_(placement.host_plan.peak_bytes),
-        written_(program.values.size(), false) {}
+        written_(program.values.size(), false) {
+    for (const kernel::InPlace& pair : schedule.in_place) in_place_.emplace(pair.step, pair.operand, pair.result);
+  }
 
   Result<void> run() {
     CRUCIBLE_TRY_VOID(check_shapes());
@@ -212,10 +216,7 @@ class Checker {
   }
 
   bool may_be_in_place(std::uint32_t step, ValueId operand, ValueId result) const {
-    for (const kernel::InPlace& pair : schedule_.in_place) {
-      if (pair.step == step && pair.operand == operand && pair.result == result) return true;
-    }
-    return false;
+    return in_place_.contains({step, operand, result});
   }
 
   /// What the step writes may not touch what it reads, other results or its scratch; only an in-place pair may
@@ -275,6 +276,7 @@ class Checker {
   const Placement& placement_;
   Contents contents_, host_contents_;  // of the arena, of the host's
   std::vector<bool> written_;  // per value: already in the arena
+  std::set<std::tuple<std::uint32_t, ValueId, ValueId>> in_place_;  // pairs that the schedule allows: step, operand, result
 };
 
 }  // namespace

@@ -71,7 +71,8 @@ class Placer {
         after_(static_cast<std::int64_t>(schedule.steps.size())),
         spans_(program.values.size()),
         group_of_(program.values.size()),
-        members_(program.values.size()) {}
+        members_(program.values.size()),
+        place_(program.values.size()) {}
 
   Result<Placement> run(const std::vector<std::uint64_t>& scratch_bytes) {
     CRUCIBLE_TRY_VOID(measure_spans());
@@ -133,7 +134,8 @@ class Placer {
     }
     for (ValueId value = 0; value < members_.size(); ++value) {
       group_of_[value] = value;
-      members_[value] = {value};
+      members_[value] = {member(value)};
+      place_[value] = value;
     }
     return {};
   }
@@ -155,7 +157,11 @@ class Placer {
     for (const graph::State& state : program_.states) {
       if (state.end != state.start) merge(state.start, state.end);
       // Not at home: the start's buffer waits for the copy, so nothing else may use it.
-      if (group_of_[state.end] != group_of_[state.start]) spans_[state.start].extend(after_);
+      if (group_of_[state.end] == group_of_[state.start]) continue;
+      Members& own = members_[group_of_[state.start]];
+      own.erase(member(state.start));
+      spans_[state.start].extend(after_);
+      own.insert(member(state.start));
     }
   }
 
@@ -192,20 +198,45 @@ class Placer {
            pairs_.contains({static_cast<std::uint32_t>(spans_[a].last), a, b});
   }
 
-  /// Joins the groups of two values if no two of their members are in each other's way.
+  /// Joins the groups of two values if no two of their members are in each other's way. Members of one group follow each other in time, so
+  /// those of the smaller group are looked up among those of the larger one: a buffer of many values in turn costs no more than many buffers.
   void merge(ValueId a, ValueId b) {
     std::uint32_t into = group_of_[a], from = group_of_[b];
     if (into == from) return;
-    for (const ValueId x : members_[into]) {
-      for (const ValueId y : members_[from]) {
-        if (!may_share(x, y)) return;
-      }
+    const std::uint32_t place = place_[into];  // buffers stand in the order of the first of the two, whichever is the larger
+    if (members_[into].size() < members_[from].size()) std::swap(into, from);
+    for (const Member& newcomer : members_[from]) {
+      if (!fits(newcomer, members_[into])) return;
     }
-    for (const ValueId value : members_[from]) {
-      group_of_[value] = into;
-      members_[into].push_back(value);
+    for (const Member& newcomer : members_[from]) {
+      group_of_[std::get<2>(newcomer)] = into;
+      members_[into].insert(newcomer);
     }
     members_[from].clear();
+    place_[into] = place;
+  }
+
+  using Member = std::tuple<std::int64_t, std::int64_t, ValueId>;  // its span and the value: in the order of time
+  using Members = std::set<Member>;
+  Member member(ValueId value) const { return {spans_[value].first, spans_[value].last, value}; }
+  /// Groups that have members, in the order of their places.
+  std::vector<const Members*> groups() const {
+    std::vector<const Members*> by_place(members_.size(), nullptr);
+    for (std::size_t group = 0; group < members_.size(); ++group) {
+      if (!members_[group].empty()) by_place[place_[group]] = &members_[group];
+    }
+    std::erase(by_place, nullptr);
+    return by_place;
+  }
+  bool fits(const Member& newcomer, const Members& others) const {
+    const auto& [first, last, value] = newcomer;
+    auto other = others.upper_bound({last, after_ + 1, kNone});  // the first that begins later
+    while (other != others.begin()) {
+      --other;
+      if (std::get<1>(*other) < first) return true;  // and so do all before it
+      if (!may_share(value, std::get<2>(*other))) return false;
+    }
+    return true;
   }
 
   void make_buffers() {
@@ -213,10 +244,10 @@ class Placer {
     std::vector<bool> carried(program_.values.size(), false);
     for (const graph::State& state : program_.states) carried[state.start] = true;
     for (const graph::Constant& constant : program_.constants) carried[constant.value] = true;
-    for (const std::vector<ValueId>& members : members_) {
+    for (const Members* members : groups()) {
       memory::Buffer buffer{.size_bytes = 0, .begin = 0xffffffffu, .end = 0};
       bool needed = false;
-      for (const ValueId value : members) {
+      for (const auto& [first, last, value] : *members) {
         if (schedule_.on_host(value)) continue;
         const Span& span = spans_[value];
         // An input that nothing uses is not even copied in.
@@ -227,7 +258,7 @@ class Placer {
         buffer.end = std::max(buffer.end, static_cast<std::uint32_t>(span.last + 1));
       }
       if (!needed) continue;
-      for (const ValueId value : members)
+      for (const auto& [first, last, value] : *members)
         placement_.buffer_of[value] = static_cast<std::uint32_t>(placement_.buffers.size());
       placement_.buffers.push_back(buffer);
     }
@@ -237,9 +268,9 @@ class Placer {
   /// a state share a buffer, nothing else does.
   Result<void> make_host_buffers() {
     placement_.host_of.assign(program_.values.size(), kNone);
-    for (const std::vector<ValueId>& members : members_) {
+    for (const Members* members : groups()) {
       memory::Buffer buffer{.size_bytes = 0, .begin = 0xffffffffu, .end = 0};
-      for (const ValueId value : members) {
+      for (const auto& [first, last, value] : *members) {
         if (!schedule_.on_host(value) || !spans_[value].used()) continue;
         placement_.host_of[value] = static_cast<std::uint32_t>(placement_.host_buffers.size());
         buffer.size_bytes = std::max(buffer.size_bytes, bytes_of(program_.values[value]));
@@ -283,7 +314,8 @@ class Placer {
   const std::int64_t after_;                                     // the time of the home copies
   std::vector<Span> spans_;                                      // per value
   std::vector<std::uint32_t> group_of_;                          // per value
-  std::vector<std::vector<ValueId>> members_;                    // per group
+  std::vector<Members> members_;                                 // per group
+  std::vector<std::uint32_t> place_;                             // per group, among the buffers
   std::set<std::tuple<std::uint32_t, ValueId, ValueId>> pairs_;  // the legal in-place pairs
   Placement placement_;
 };
