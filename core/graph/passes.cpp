@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "core/base/progress.hpp"
 #include "core/graph/opaque.hpp"
 
 namespace crucible::graph {
@@ -197,6 +198,7 @@ std::span<const Pass> passes() { return kPasses; }
 Result<void> run_passes(Program& program, const PassContext& context,
                         const std::function<void(const Pass&, const Program&, std::uint64_t)>& after) {
   for (const Pass& pass : kPasses) {
+    report_progress(pass.name, 0, 0);
     const auto begin = std::chrono::steady_clock::now();
     auto done = pass.run(program, context);
     const auto time = std::chrono::steady_clock::now() - begin;
@@ -207,6 +209,7 @@ Result<void> run_passes(Program& program, const PassContext& context,
     }
     if (after) after(pass, program, static_cast<std::uint64_t>(std::chrono::nanoseconds(time).count()));
   }
+  report_progress("", 0, 0);
   return {};
 }
 

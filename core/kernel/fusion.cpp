@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/base/progress.hpp"
 #include "core/graph/queries.hpp"
 #include "core/kernel/group_plan.hpp"
 #include "core/kernel/merge.hpp"
@@ -96,6 +97,7 @@ class Fuser : public UnitGraph {
   bool join_producers() {
     bool changed = false;
     for (OpId op = 0; op < program_.ops.size(); ++op) {
+      report_progress("joining ops with what they read", op, program_.ops.size());
       const auto& inputs = program_.ops[op].inputs;
       std::vector<OpId> producers;
       for (const auto& input : inputs) {
@@ -112,6 +114,7 @@ class Fuser : public UnitGraph {
   bool join_readers() {
     bool changed = false;
     for (ValueId value = 0; value < readers_.size(); ++value) {
+      report_progress("joining ops that read the same", value, readers_.size());
       const auto readers = readers_[value];
       for (std::size_t i = 1; i < readers.size(); ++i) {
         for (std::size_t j = i; j-- > 0 && i - j <= 8;) changed |= try_join(unit_of_[readers[j]], unit_of_[readers[i]]);

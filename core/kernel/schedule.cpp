@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "core/base/hash.hpp"
+#include "core/base/progress.hpp"
 #include "core/graph/opaque.hpp"
 #include "core/graph/queries.hpp"
 #include "core/kernel/attention.hpp"
@@ -87,6 +88,7 @@ class Scheduler {
     schedule_.numerics = options_.numerics;
     schedule_.materialized.assign(program_.values.size(), false);
     for (std::size_t u = 0; u < units_.size(); ++u) {
+      report_progress("writing kernels", u, units_.size());
       if (live_[u]) CRUCIBLE_TRY_VOID(add_step(units_[u], stored_[u]));
     }
     for (const Step& step : schedule_.steps) {
@@ -97,6 +99,7 @@ class Scheduler {
       schedule_.materialized[state.end] = true;
     }
     schedule_.in_place = choose_in_place(program_, schedule_.steps, schedule_.aliases);
+    report_progress("", 0, 0);
     return std::move(schedule_);
   }
 

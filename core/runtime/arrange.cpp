@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/base/progress.hpp"
 #include "core/budget/order.hpp"
 #include "core/budget/rebuild.hpp"
 #include "core/budget/recompute.hpp"
@@ -22,6 +23,7 @@ class Arranger {
   /// The budget is one without red zones; they are put in when all else is decided.
   Result<Arranged> run(std::uint64_t red_zone_bytes) {
     CRUCIBLE_TRY(Arranged arranged, decide());
+    report_progress("", 0, 0);
     if (red_zone_bytes == 0) return arranged;
     CRUCIBLE_TRY(arranged.placement,
                  place(*arranged.program, arranged.schedule, scratch_of(arranged.schedule), red_zone_bytes));
@@ -36,6 +38,7 @@ class Arranger {
     // Two devices take turns in the order of the recording; another one could make them take more.
     const bool has_opaque = std::ranges::any_of(schedule_.kernels, &kernel::Kernel::is_opaque);
     if (memory_.objective != Objective::kFastest && !has_opaque) {
+      report_progress("ordering the steps", 0, 0);
       const budget::Ordered ordered = budget::order_for_memory(line);
       report_.bound_ordered = ordered.peak_after;
       report_.moved = ordered.moved;
@@ -51,6 +54,7 @@ class Arranger {
     budget::Recompute search(std::move(line));
     const bool to_the_bottom = memory_.objective == Objective::kLeastMemory;
     while (true) {
+      report_progress("looking for less memory", 0, 0);
       const bool is_lower = search.descend();
       if (!is_lower || (!to_the_bottom && search.peak() <= memory_.budget_bytes)) {
         CRUCIBLE_TRY(Arranged arranged, settle(search.line()));
@@ -119,6 +123,7 @@ class Arranger {
         arranged.report.repeat_ns += node.cost_ns;
       }
     }
+    report_progress("placing the buffers", 0, 0);
     CRUCIBLE_TRY(arranged.placement, place(*arranged.program, arranged.schedule, scratch_of(arranged.schedule)));
     return arranged;
   }

@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "frontends/cli/command.hpp"
+#include "frontends/cli/pass_line.hpp"
 
 namespace {
 
@@ -41,7 +42,10 @@ int run(int argc, char** argv) {
     const int code = commands.app.exit(error);
     return code == 0 ? 0 : exit_code(crucible::ErrorCode::kUsage);
   }
-  const crucible::Result<int> result = commands.run();
+  const crucible::Result<int> result = [&] {
+    const PassLine line;
+    return commands.run();
+  }();
   if (result) return *result;
   print_error(result.error());
   return exit_code(result.error().code);
