@@ -270,6 +270,7 @@ class Generator : public RandomIndexSteps {
     const auto flat = reshaped(t.operand.view, {elements});
     if (!flat) return;
     const Operand row{t.operand.value, *flat, {}};
+    if (options_.seed % 8 == 5 && t.exact) return bits(t, row);  // bits have no tolerance
     const Sizes sizes = {integer(1, 5), integer(1, 5)};
     Operand index = ids(sizes[0] * sizes[1], elements + 2);
     index.view = View::contiguous(sizes);
@@ -286,6 +287,18 @@ class Generator : public RandomIndexSteps {
     const double bound = t.bound + source.bound * (kind == OpKind::kPutAdd ? 25 : 1);
     pool_.push_back({emit(kind, {row, index, source.operand}, {elements}), bound,
                      kind != OpKind::kPutAdd && t.exact && source.exact});
+  }
+
+  /// The same numbers, by way of another dtype that has their bits.
+  void bits(const Tensor& t, const Operand& row) {
+    constexpr DType kOthers[] = {DType::kU8, DType::kI16, DType::kBF16, DType::kI32, DType::kI64, DType::kF64};
+    const DType other = kOthers[integer(0, 5)];
+    const std::int64_t elements = row.view.sizes[0], bytes = elements * 4, size = size_bytes(other);
+    if (bytes % size != 0) return;
+    Attributes a;
+    a.dims = {0};
+    const Operand moved = emit(OpKind::kConcat, {row}, {bytes / size}, other, a);  // a bitcast (bitcast.hpp), as the dtypes differ
+    pool_.push_back({emit(OpKind::kConcat, {moved}, {elements}, DType::kF32, a), t.bound, t.exact});
   }
 
   /// Writes a random tensor into a random region of another one's buffer.

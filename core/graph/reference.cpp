@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/graph/bitcast.hpp"
 #include "core/graph/op_table.hpp"
 #include "core/graph/opaque.hpp"
 #include "core/graph/reference_along.hpp"
@@ -273,6 +274,19 @@ void run_update(Frame& frame) {
   store(frame.input(1), frame.out_dtype(), frame.op.attributes.region, out);
 }
 
+/// The bytes themselves: through numbers the payloads of NaNs would be lost.
+void run_bitcast(Frame& frame) {
+  const Bytes& from = frame.values[frame.op.inputs[0].value];
+  Bytes& out = frame.values[frame.op.outputs[0].value];
+  const std::size_t size = size_bytes(frame.dtype(0));
+  std::size_t at = 0;
+  for (const std::int64_t index : indices(frame.op.inputs[0].view)) {
+    std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(index) * size), size,
+                out.begin() + static_cast<std::ptrdiff_t>(at));
+    at += size;
+  }
+}
+
 void run_matmul(Frame& frame) {
   const Sizes& sizes = frame.out_sizes();
   const std::size_t rank = sizes.size();
@@ -384,7 +398,11 @@ Result<void> run_op(Frame& frame) {
                      reference_put(frame.op.kind, frame.out_dtype(), frame.input(0), frame.input(1), frame.input(2)));
         return {};
       }
-      frame.op.kind == OpKind::kConcat ? run_concat(frame) : run_update(frame);
+      if (frame.op.kind == OpKind::kConcat) {
+        is_bitcast(frame.program, frame.op) ? run_bitcast(frame) : run_concat(frame);
+      } else {
+        run_update(frame);
+      }
       return {};
     case OpClass::kContraction:
       run_contraction(frame);

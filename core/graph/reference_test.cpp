@@ -240,6 +240,22 @@ TEST(Reference, RowsGatheredScatteredConcatenatedUpdated) {
   EXPECT_THAT(update.run_floats(), ElementsAre(1, 20, 3, 4, 50, 6));
 }
 
+TEST(Reference, BitcastsKeepEveryBit) {
+  const std::vector<std::int32_t> bits = {0x3f800000, -1, 0x7f800001, 0x40490fdb};
+  OneOp floats(OpKind::kConcat);
+  floats.attributes().dims = {0};
+  floats.input(View{0, {2}, {2}}, DType::kI32, bits).output(row(2), DType::kF32);
+  EXPECT_THAT(values_of<std::int32_t>(floats.run()), ElementsAre(0x3f800000, 0x7f800001));
+  OneOp narrow(OpKind::kConcat);
+  narrow.attributes().dims = {0};
+  narrow.input(View{3, {1}, {1}}, DType::kI32, bits).output(row(4), DType::kU8);
+  EXPECT_THAT(values_of<std::uint8_t>(narrow.run()), ElementsAre(0xdb, 0x0f, 0x49, 0x40));
+  OneOp wide(OpKind::kConcat);
+  wide.attributes().dims = {0};
+  wide.input(View{1, {2}, {2}}, DType::kI32, bits).output(row(1), DType::kI64);
+  EXPECT_THAT(values_of<std::int64_t>(wide.run()), ElementsAre(0x40490fdbffffffff));
+}
+
 TEST(Reference, BadIdsAreErrors) {
   OneOp gather(OpKind::kGatherRows);
   gather.floats({2, 1}, {1, 2})

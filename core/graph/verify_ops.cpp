@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/graph/bitcast.hpp"
 #include "core/graph/composite.hpp"
 #include "core/graph/op_table.hpp"
 #include "core/graph/opaque.hpp"
@@ -189,7 +190,23 @@ Result<void> check_scatter(const Rule& rule) {
   return expect_sizes(rule, "the result", rule.out_sizes(), {rule.out_sizes()[0], rule.sizes(0)[1]});
 }
 
+/// One list of another dtype: its bytes.
+Result<void> check_bitcast(const Rule& rule) {
+  CRUCIBLE_TRY_VOID(expect_rank(rule, 0, 1));
+  CRUCIBLE_TRY_VOID(check_dims(rule, 1, 1, 1));
+  const std::int64_t from = size_bytes(rule.dtype(0)), to = size_bytes(rule.out_dtype()), count = rule.sizes(0)[0];
+  if (rule.out_dtype() == DType::kBool) return rule.broken("the result must not be bool");  // a byte may be neither 0 nor 1
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(count, from, &bytes) || bytes % to != 0) {
+    return rule.broken("{} elements of {} are no whole number of {}", count, name(rule.dtype(0)), name(rule.out_dtype()));
+  }
+  CRUCIBLE_TRY_VOID(expect_sizes(rule, "the result", rule.out_sizes(), {bytes / to}));
+  if (!same_map(rule.op.outputs[0].view, View::contiguous({bytes / to}))) return rule.broken("the result must be written row-major");
+  return {};
+}
+
 Result<void> check_concat(const Rule& rule) {
+  if (is_bitcast(rule.program, rule.op)) return check_bitcast(rule);
   CRUCIBLE_TRY_VOID(same_dtypes(rule));
   const std::size_t rank = rule.out_sizes().size();
   CRUCIBLE_TRY_VOID(check_dims(rule, rank, 1, 1));

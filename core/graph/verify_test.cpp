@@ -81,6 +81,16 @@ auto indexed(OpKind kind, std::vector<Operand> inputs, DType dtype) {
   };
 }
 
+/// A concatenation of the table alone, which has this dtype.
+auto bitcast(DType dtype, const Operand& x = kFlat) {
+  return [=](Program& p) {
+    Attributes along;
+    along.dims = {0};
+    replaced(OpKind::kConcat, {x}, along)(p);
+    p.values[0].dtype = dtype;
+  };
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Rules, Verify,
     testing::Values(
@@ -186,6 +196,9 @@ INSTANTIATE_TEST_SUITE_P(
              },
              "the result must not be bool"},
         Case{"update_base", replaced(OpKind::kUpdate, {kX, kX}), "the base must be read whole"},
+        Case{"bitcast_sizes", bitcast(DType::kI64), "the result has sizes [2, 3], needs [12]"},
+        Case{"bitcast_rank", bitcast(DType::kI32, kX), "operand 0: has 2 dimensions, needs 1"},
+        Case{"bitcast_bytes", bitcast(DType::kI8), "6 elements of i8 are no whole number of f32"},
         Case{"listed_twice", [](Program& p) { p.constants = {{0, 0}}; }, "constant 0: %0 is of another kind"},
         Case{"unlisted", [](Program& p) { p.inputs.clear(); }, "in no list"},
         Case{"input_blobs", [](Program& p) { p.inputs[0].blobs = {0, 1}; }, "has 2 blobs for 1 iterations"},

@@ -1,8 +1,9 @@
-// Kernels of the indexed ops that are no nests: scatter of rows, concatenation, update of a region. Each result element
-// has one owner among the work items, and sums run in ascending order, so that nothing depends on the number of
+// Kernels of the indexed ops that are no nests: scatter of rows, concatenation, bits of another dtype, update of a region. Each result
+// element has one owner among the work items, and sums run in ascending order, so that nothing depends on the number of
 // threads.
 #include <algorithm>
 
+#include "core/graph/bitcast.hpp"
 #include "core/kernel/emit.hpp"
 
 namespace crucible::kernel {
@@ -42,6 +43,38 @@ void loop_over(IrBuilder& b, const View& view, Body body) {
   }
   body(point);
   while (opened-- > 0) b.close();
+}
+
+/// Items are blocks of the narrower of both elements, copied as whole numbers: no conversion touches a bit.
+Emitted emit_bitcast(const Program& program, const Op& op) {
+  constexpr std::int64_t kBlock = 64;
+  IrBuilder b;
+  Binder binder(program, b);
+  const View& x = op.inputs[0].view;
+  const std::int64_t from = size_bytes(program.values[op.inputs[0].value].dtype);
+  const std::int64_t to = size_bytes(program.values[op.outputs[0].value].dtype), width = std::min(from, to);
+  const DType type = width == 1 ? DType::kU8 : width == 2 ? DType::kI16 : width == 4 ? DType::kI32 : DType::kI64;
+  const std::int64_t pieces = from / width, count = x.sizes[0] * pieces, grid = (count + kBlock - 1) / kBlock;
+  const BufferId in = binder.buffer(op.inputs[0].value, false), out = binder.buffer(op.outputs[0].value, true);
+  for (const BufferId buffer : {in, out}) b.ir().buffers[buffer].type = type;
+
+  const ExprId item = b.open_grid(LoopMode::kSerial);
+  const ExprId first = b.let(b.multiply(item, kBlock));
+  const ExprId last = b.let(b.binary(Operation::kMinimum, b.add(first, b.integer(kBlock)), b.integer(count)));
+  const ExprId i = b.open_for(first, last, LoopMode::kVector);
+  ExprId index = b.add(b.integer(x.offset * pieces), i);
+  if (x.sizes[0] > 1 && x.strides[0] != 1) {  // piece i % pieces of element i / pieces
+    const ExprId element = b.binary(Operation::kDivide, i, b.integer(pieces)), piece = b.binary(Operation::kRemainder, i, b.integer(pieces));
+    index = b.add(b.add(b.integer(x.offset * pieces), b.multiply(element, x.strides[0] * pieces)), piece);
+  }
+  b.store(out, i, b.let(b.load(in, index)));
+  b.close();
+  b.close();
+  const bool may_share = from == to && x.offset == 0 && x.strides[0] == 1 && x.sizes[0] == program.values[op.inputs[0].value].elements;
+  if (may_share) b.ir().buffers[in].may_alias = b.ir().buffers[out].may_alias = true;
+  Emitted emitted = finished(b, binder, grid, 2.0 * static_cast<double>(count * width) / kBytesPerNs, 0);
+  if (may_share) emitted.aliases.push_back({op.inputs[0].value, op.outputs[0].value});
+  return emitted;
 }
 
 }  // namespace
@@ -94,6 +127,7 @@ Emitted emit_scatter_add_rows(const Program& program, const Op& op) {
 
 /// Items walk the dimensions outside the joined one together with blocks of it; each copies its part of every piece.
 Emitted emit_concat(const Program& program, const Op& op) {
+  if (graph::is_bitcast(program, op)) return emit_bitcast(program, op);
   IrBuilder b;
   Binder binder(program, b);
   const auto dim = static_cast<std::size_t>(op.attributes.dims[0]);

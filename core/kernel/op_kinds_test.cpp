@@ -238,6 +238,34 @@ TEST(OpKinds, IndexedOps) {
   expect_agreement(programs);
 }
 
+/// Whole, a part, every second element, of each dtype as every other; NaNs of any payload and what no bool should be go through.
+TEST(OpKinds, BitcastsBetweenAllDtypes) {
+  std::deque<TestProgram> programs;
+  for (DType from : kAll) {
+    for (DType to : kAll) {
+      if (from == to || to == DType::kBool) continue;
+      TestProgram& t = programs.emplace_back(8);
+      const Operand x = t.input(from, {80}, 0, 2);
+      for (std::size_t i = 0; i < t.values[x.value].size(); ++i) {
+        t.values[x.value][i] = static_cast<std::byte>(from == DType::kBool ? i % 2 : (i * 167 + 251 * (i % 5)) % 256);
+      }
+      const auto bits = [&](graph::View view) {
+        const std::int64_t bytes = view.elements() * size_bytes(from);
+        // Floats are kept as their bits: a NaN has no payload among numbers.
+        graph::Attributes list;
+        list.dims = {0};
+        Operand y = t.op(OpKind::kConcat, {{x.value, std::move(view), {}}}, {bytes / size_bytes(to)}, to, list);
+        if (is_floating(to)) y = t.op(OpKind::kConcat, {y}, {bytes}, DType::kU8, list);
+        t.keep(y);
+      };
+      bits(graph::View::contiguous({80}));
+      bits({16, {24}, {1}});
+      bits({8, {32}, {2}});
+    }
+  }
+  expect_agreement(programs);
+}
+
 /// A table in a view, indices inside and outside, in memory and computed, and elements that several indices name.
 TEST(OpKinds, TakesAndPutsInEveryDtype) {
   std::deque<TestProgram> programs;

@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <cstring>
 #include <optional>
 
+#include "core/graph/view.hpp"
 #include "frontends/aten/schema.hpp"
 
 namespace crucible::aten {
@@ -173,6 +175,13 @@ class Comparison {
       return trace_.tensors[id_a].sizes == trace_.tensors[id_b].sizes && x.sparse_dims == y.sparse_dims &&
              same_tensor(x.indices, y.indices) && same_tensor(x.values, y.values);
     }
+    const auto nested_a = alignment_.nested.find(id_a), nested_b = alignment_.nested.find(id_b), plain = alignment_.nested.end();
+    if ((nested_a == plain) != (nested_b == plain)) return false;
+    if (nested_a != plain) {
+      if (nested_a->second.sizes == nested_b->second.sizes) return same_tensor(nested_a->second.buffer, nested_b->second.buffer);
+      reason_ = " (a tensor of tensors whose sizes differ between the iterations)";
+      return false;
+    }
     const trace::Tensor& a = trace_.tensors[id_a];
     const trace::Tensor& b = trace_.tensors[id_b];
     if (a.dtype != b.dtype || a.sizes != b.sizes || a.strides != b.strides) return false;
@@ -230,6 +239,45 @@ std::optional<SparseParts> sparse_parts(const trace::Trace& trace, const trace::
   return parts;
 }
 
+/// The numbers of a matrix of i64 that entered with its bytes, row by row; nothing where they are not there.
+std::vector<std::vector<std::int64_t>> rows_of(const trace::Trace& trace, trace::TensorId id,
+                                               const std::unordered_map<trace::StorageId, trace::BlobId>& blobs) {
+  const trace::Tensor& table = trace.tensors[id];
+  const auto found = blobs.find(table.storage);
+  const bool is_matrix = table.dtype == DType::kI64 && table.sizes.size() == 2 && table.offset == 0 && table.strides[1] == 1 &&
+                         table.strides[0] == table.sizes[1];
+  if (!is_matrix || found == blobs.end() || !trace.blob_store) return {};
+  const auto bytes = trace.blob_store->load(found->second);
+  const auto rows = static_cast<std::size_t>(table.sizes[0]), columns = static_cast<std::size_t>(table.sizes[1]);
+  if (!bytes || columns == 0 || columns > 64 || bytes->size() / columns / sizeof(std::int64_t) < rows) return {};
+  std::vector<std::vector<std::int64_t>> numbers(rows, std::vector<std::int64_t>(columns));
+  for (std::size_t i = 0; i < rows; ++i) std::memcpy(numbers[i].data(), bytes->data() + i * columns * sizeof(std::int64_t), columns * sizeof(std::int64_t));
+  return numbers;
+}
+
+/// The parts of a tensor of tensors that fill its buffer one after the other, row-major; nothing where they do not.
+std::optional<NestedParts> nested_parts(const trace::Trace& trace, const trace::CompoundTensor& compound,
+                                        const std::unordered_map<trace::StorageId, trace::BlobId>& blobs) {
+  if (compound.kind != "nested") return std::nullopt;
+  NestedParts parts;
+  std::vector<std::vector<std::int64_t>> strides;
+  for (const auto& [name, part] : compound.parts) {
+    if (part.kind != Kind::kTensor) continue;
+    if (name == "buffer") parts.buffer = part.tensor;
+    if (name == "sizes") parts.sizes = rows_of(trace, part.tensor, blobs);
+    if (name == "strides") strides = rows_of(trace, part.tensor, blobs);
+  }
+  if (parts.buffer == trace::kNone || parts.sizes.empty() || parts.sizes.size() != strides.size()) return std::nullopt;
+  const trace::Tensor& buffer = trace.tensors[parts.buffer];
+  std::int64_t total = 0;
+  for (std::size_t i = 0; i < parts.sizes.size(); ++i) {
+    const auto elements = graph::checked_elements(parts.sizes[i]);
+    if (!elements || strides[i] != graph::View::contiguous(parts.sizes[i]).strides || __builtin_add_overflow(total, *elements, &total)) return std::nullopt;
+  }
+  const bool is_list = buffer.storage != trace::kNone && buffer.offset == 0 && buffer.sizes == std::vector{total};
+  return is_list && (total < 2 || buffer.strides[0] == 1) ? std::optional(std::move(parts)) : std::nullopt;
+}
+
 }  // namespace
 
 const Arg& Alignment::argument(const trace::Trace& trace, std::size_t i, const ArgumentPath& path) const {
@@ -245,7 +293,12 @@ std::vector<trace::TensorId> tensors_in(const std::vector<Arg>& args, bool keep_
 
 Result<Alignment> align(const trace::Trace& trace) {
   Alignment alignment;
+  std::unordered_map<trace::StorageId, trace::BlobId> blobs;
+  if (!trace.compounds.empty()) {
+    for (const trace::External& external : trace.externals) blobs.emplace(external.storage, external.blob);
+  }
   for (const trace::CompoundTensor& compound : trace.compounds) {
+    if (auto parts = nested_parts(trace, compound, blobs)) alignment.nested.emplace(compound.tensor, std::move(*parts));
     if (compound.kind == "zero") alignment.zeros.insert(compound.tensor);
     if (const auto parts = sparse_parts(trace, compound)) alignment.sparse.emplace(compound.tensor, *parts);
     const bool conjugate = compound.kind.starts_with("conjugate"), negative = compound.kind.ends_with("negative");
@@ -276,8 +329,9 @@ Result<Alignment> align(const trace::Trace& trace) {
     for (const auto* args : {&trace.ops[op].args, &trace.ops[op].outputs}) {
       for (auto id : tensors_in(*args)) {
         const auto found = alignment.sparse.find(id);
-        const std::vector<trace::TensorId> parts = found == alignment.sparse.end() ? std::vector{alignment.base_of(id)}
-                                                                                   : std::vector{found->second.indices, found->second.values};
+        std::vector<trace::TensorId> parts{alignment.base_of(id)};
+        if (found != alignment.sparse.end()) parts = {found->second.indices, found->second.values};
+        if (const auto nested = alignment.nested.find(id); nested != alignment.nested.end()) parts = {nested->second.buffer};
         for (auto part : parts) {
           const auto storage = trace.tensors[part].storage;
           if (storage != trace::kNone) alignment.to_first[0][storage] = alignment.from_first[0][storage] = storage;

@@ -34,9 +34,16 @@ struct SparseParts {
   std::int64_t sparse_dims = 0;  // how many of its dimensions the indices name; values have the others
 };
 
+/// A tensor of tensors of different sizes, one after the other in one buffer, a list of elements.
+struct NestedParts {
+  trace::TensorId buffer = trace::kNone;
+  std::vector<std::vector<std::int64_t>> sizes;  // of each tensor, the same in all iterations
+};
+
 struct Alignment {
   std::unordered_map<trace::TensorId, LazyView> lazy;
   std::unordered_map<trace::TensorId, SparseParts> sparse;
+  std::unordered_map<trace::TensorId, NestedParts> nested;
   std::unordered_set<trace::TensorId> zeros;  // tensors without memory: all elements are 0
   std::vector<std::uint32_t> iterations;        // indices in Trace::iterations: complete and consecutive
   std::vector<std::vector<std::uint32_t>> ops;  // per iteration, per position: index in Trace::ops

@@ -191,11 +191,12 @@ class Classifier {
 
   Result<void> add_carried(StorageId storage, const StorageMap::Entry& entry, StorageId carrier) {
     const auto* end = storages_.find(carrier);
-    if (!end || end->value == graph::kNone || end->dtype != entry.dtype || end->elements != entry.elements) {
+    const bool fits = end && end->value != graph::kNone && end->elements_as(DType::kU8) == entry.elements_as(DType::kU8);
+    if (!fits) {
       return bad(
           fmt::format("{} takes over a tensor of the iteration before whose value is not known", describe(storage)));
     }
-    return add_state(entry.outside, end->value, storage, carrier);
+    return add_state(entry.outside, storages_.whole(carrier, entry.dtype).operand.value, storage, carrier);
   }
 
   /// States that every iteration overwrites before it reads them: their start does not matter, their end does.

@@ -25,6 +25,8 @@ Complex subtract(Emitter& e, const Complex& a, const Complex& b);
 Complex multiply(Emitter& e, const Complex& a, const Complex& b);
 Complex divide(Emitter& e, const Complex& a, const Complex& b);
 Complex conjugate(Emitter& e, const Complex& x);
+/// From length and angle.
+Complex polar(Emitter& e, const Term& length, const Term& turn);
 /// The largest of both parts times a square root: no overflow where the result has none.
 Term magnitude(Emitter& e, const Complex& x);
 

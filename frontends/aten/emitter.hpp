@@ -70,6 +70,9 @@ class Emitter {
   Term position(std::int64_t dim, const Sizes& sizes);
 
   // The rest.
+  /// The bytes of x's elements, one after the other in row-major order, as a list of another dtype: a last part that makes no
+  /// whole element is left out. As bools, what is not 0 is true.
+  Term bitcast(const Term& x, DType dtype);
   Term matmul(const Term& a, const Term& b, double alpha = 1.0);  // batches broadcast
   Term gather_rows(const Term& table, const Term& ids);
   Term scatter_add_rows(const Term& rows, const Term& ids, std::int64_t row_count, std::int64_t skipped_row);

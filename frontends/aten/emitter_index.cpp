@@ -1,4 +1,4 @@
-// Reads and writes at places that data decides, and the arithmetic of their indices: see emitter.hpp.
+// Reads and writes at places that data decides, the arithmetic of their indices, and bits of another dtype: see emitter.hpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -63,6 +63,23 @@ Term Emitter::take(const Term& x, const Term& place) {
                      : is_index(place) ? place
                                        : cast(place, DType::kI64);
   return emit(OpKind::kTake, {reshape(x, {x.elements()}), index}, index.sizes(), x.dtype);
+}
+
+Term Emitter::bitcast(const Term& x, DType dtype) {
+  Term flat = reshape(x, {x.elements()});
+  if (dtype == x.dtype) return flat;
+  if (dtype == DType::kBool) return cast(bitcast(flat, DType::kU8), dtype);
+  const std::int64_t from = size_bytes(x.dtype), to = size_bytes(dtype);
+  if (from == 0 || to == 0) {
+    fail(fmt::format("bits of {} are not read as {}", name(x.dtype), name(dtype)));
+    return x;
+  }
+  const std::int64_t count = x.elements() * from / to;
+  if (to > from) flat.operand.view.sizes[0] = count * (to / from);
+  flat.operand.view = graph::normalized(std::move(flat.operand.view));
+  graph::Attributes attributes;
+  attributes.dims = {0};
+  return emit(OpKind::kConcat, {flat}, {count}, dtype, attributes);
 }
 
 Term Emitter::take_at(const Term& x, const std::vector<Term>& indices) {

@@ -119,11 +119,16 @@ class Lowering {
       CompositeLog log;
       if (const Entry* entry = entry_of(position)) {
         call.set_entry_name(entry->name);
-        if (outlines_ != nullptr && (log.row = find_composite(entry->name)) != nullptr) call.log_composite(&log);
+        const bool may_be_composite = outlines_ != nullptr && entry->complexity == Complexity::kWhole;
+        if (may_be_composite && (log.row = find_composite(entry->name)) != nullptr) call.log_composite(&log);
         const std::string broken = preconditions(op(position).schema, entry->name).broken_by(trace_, op(position));
-        broken.empty() ? entry->lower(call) : emitter_.fail(broken);
+        if (!broken.empty()) {
+          emitter_.fail(broken);
+        } else {
+          lower_by(*entry, call);
+        }
       } else {
-        for (std::size_t k = 0; k < call.result_count(); ++k) call.set(k, call.drawn(k));
+        for (std::size_t k = 0; k < call.result_count(); ++k) call.set_drawn(k);
         call.ignore_numbers();
       }
       if (emitter_.failure().empty() || opaques_ == Opaques::kRefuse) {
@@ -137,6 +142,17 @@ class Lowering {
     call.lower_opaque(std::move(reason));
     call.finish();
     return checked(position);
+  }
+
+  static void lower_by(const Entry& entry, OpCall& call) {
+    switch (entry.complexity) {
+      case Complexity::kWhole:
+        return entry.lower(call);
+      case Complexity::kParts:
+        return call.by_parts(entry.lower);
+      case Complexity::kMagnitude:
+        return call.by_magnitude(entry.lower);
+    }
   }
 
   /// An op that no entry knows, or any that can be run as it was recorded, where all are wanted so. Drawn results enter as

@@ -1,7 +1,6 @@
 // Lowering of ops on complex numbers: views of their parts, arithmetic, sums, products, copies. find_entry() takes these where
 // an argument or a result is complex; what is not here is refused for complex numbers.
 #include <algorithm>
-#include <functional>
 
 #include "frontends/aten/algebra.hpp"
 #include "frontends/aten/complex.hpp"
@@ -61,18 +60,13 @@ void sign(OpCall& c) {
   c.set_complex(0, {choose(length == 0, 0.0, Expression(e, x.real) / length), choose(length == 0, 0.0, Expression(e, x.imaginary) / length)});
 }
 
-/// From length and angle.
-Complex polar_of(Emitter& e, const Term& length, const Term& turn) {
-  return {e.binary(OpKind::kMultiply, length, e.unary(OpKind::kCos, turn)), e.binary(OpKind::kMultiply, length, e.unary(OpKind::kSin, turn))};
-}
-
 void exponential(OpCall& c) {
   Emitter& e = c.emit();
   const Complex x = c.complex("self");
-  c.set_complex(0, polar_of(e, e.unary(OpKind::kExp, x.real), x.imaginary));
+  c.set_complex(0, polar(e, e.unary(OpKind::kExp, x.real), x.imaginary));
 }
 
-void polar(OpCall& c) { c.set_complex(0, polar_of(c.emit(), c.tensor("abs"), c.tensor("angle"))); }
+void from_polar(OpCall& c) { c.set_complex(0, polar(c.emit(), c.tensor("abs"), c.tensor("angle"))); }
 void from_parts(OpCall& c) { c.set_complex(0, {c.tensor("real"), c.tensor("imag")}); }
 
 void sum(OpCall& c) {
@@ -103,7 +97,11 @@ void matrix_product(OpCall& c) {
 void copy(OpCall& c) {
   const bool in_place = c.has("src");
   if (!in_place && c.aliases(0, "self")) return;  // a conversion that had nothing to do
-  c.set_complex(0, c.complex(in_place ? "src" : "self"));
+  const Complex x = c.complex(in_place ? "src" : "self");
+  if (c.result(0).dtype != DType::kBool || x.imaginary.is_number()) return c.set_complex(0, x);
+  Emitter& e = c.emit();
+  const auto is_some = [&](const Term& part) { return e.binary(OpKind::kNotEqual, part, Term::integer(0)); };
+  c.set(0, e.binary(OpKind::kLogicalOr, is_some(x.real), is_some(x.imaginary)));
 }
 
 void reshape(OpCall& c) {
@@ -125,40 +123,10 @@ void constant(OpCall& c) {
   c.set_complex(0, {Term::number(number), Term::number(0)});
 }
 
-void fill(OpCall& c) { c.set_complex(0, c.complex(c.has("value") ? "value" : "fill_value")); }
+void fill(OpCall& c) { c.set_complex(0, c.complex(c.has("value") ? "value" : c.has("s") ? "s" : "fill_value")); }
 
 void empty(OpCall& c) {
   if (!c.enters(0)) c.set_complex(0, {Term::number(0), Term::number(0)});
-}
-
-/// Each part of the gradient, put by `scattered` where it belongs.
-void gradient_of_part(OpCall& c, const std::function<Term(const Term&)>& scattered) {
-  const Complex g = c.complex("grad_output");
-  c.set_complex(0, {scattered(g.real), scattered(g.imaginary)});
-}
-
-void slice_backward(OpCall& c) {
-  Emitter& e = c.emit();
-  graph::View region = graph::View::contiguous(c.result(0).sizes);
-  const auto dim = static_cast<std::size_t>(wrap_dim(c.integer("dim"), static_cast<std::int64_t>(region.sizes.size())));
-  const auto step = c.integer("step"), start = c.integer("start");
-  const Complex g = c.complex("grad_output");
-  if (dim >= region.sizes.size() || g.real.is_number() || g.sizes().size() != region.sizes.size() || step < 1) {
-    return e.fail("arguments dim and step, the gradient and the result do not fit each other");
-  }
-  c.integer("end");
-  const std::int64_t size = region.sizes[dim], first = std::clamp<std::int64_t>(start < 0 ? start + size : start, 0, size);
-  const auto elements = region.elements();
-  region.sizes[dim] = g.sizes()[dim];
-  if (first + (region.sizes[dim] - 1) * step >= size && region.sizes[dim] > 0) return e.fail("the gradient is longer than the slice");
-  region.offset = region.sizes[dim] > 0 ? first * region.strides[dim] : 0;
-  region.strides[dim] *= step;
-  gradient_of_part(c, [&](const Term& part) {
-    const Term base = e.fill(Term::integer(0), {elements}, part.dtype);
-    graph::Attributes attributes;
-    attributes.region = region;
-    return e.reshape(e.emit(OpKind::kUpdate, {base, part}, {elements}, part.dtype, attributes), c.result(0).sizes);
-  });
 }
 
 void constant_pad(OpCall& c) {
@@ -215,22 +183,27 @@ constexpr Entry kEntries[] = {
     {"aten::_efficientzerotensor", constant<0>},
     {"aten::ones", constant<1>},
     {"aten::ones_like", constant<1>},
+    {"aten::new_ones", constant<1>},
     {"aten::full", fill},
     {"aten::full_like", fill},
+    {"aten::new_full", fill},
+    {"aten::scalar_tensor", fill},
+    {"aten::fill.Scalar", fill},
+    {"aten::fill.Tensor", fill},
     {"aten::fill_.Scalar", fill},
     {"aten::empty.memory_format", empty},
     {"aten::empty_like", empty},
     {"aten::empty_strided", empty},
     {"aten::new_empty", empty},
     {"aten::new_empty_strided", empty},
-    {"aten::slice_backward", slice_backward},
+    {"aten::empty_permuted", empty},
     {"aten::constant_pad_nd", constant_pad},
 };
 
 // Ops that no real numbers know.
 constexpr Entry kOwn[] = {
     {"aten::complex", from_parts},
-    {"aten::polar", polar},
+    {"aten::polar", from_polar},
 };
 
 }  // namespace

@@ -41,8 +41,28 @@ void index_select(OpCall& c) {
   c.set(0, e.transpose(e.reshape(rows, sizes), 0, dim));
 }
 
+/// Rows that an index names and whose norm is above max_norm are scaled down to it. A row that is named twice is written twice, with
+/// the same numbers.
+void embedding_renorm(OpCall& c) {
+  Emitter& e = c.emit();
+  const Term table = c.tensor("self"), given = c.tensor("indices");
+  const Term ids = e.reshape(given, {given.elements(), 1});
+  if (table.rank() != 2) return e.fail("argument self is no table of rows");
+  if (given.elements() == 0) return c.set(0, table);
+  const Term rows = widened(e, e.gather_rows(table, e.reshape(ids, {ids.elements()})));
+  // The framework compares and divides doubles.
+  const Term norms = e.cast(e.cast(vector_norm(e, rows, c.real("norm_type"), {1}), table.dtype), DType::kF64);
+  const Term most = e.fill(Term::number(c.real("max_norm")), {}, DType::kF64);
+  const Term factor = e.binary(OpKind::kDivide, most, e.binary(OpKind::kAdd, norms, Term::number(1e-7)));
+  const Term scaled = e.cast(multiply(e, rows, e.cast(factor, rows.dtype)), table.dtype);
+  const Term kept = e.select(e.binary(OpKind::kGreater, norms, most), scaled, e.cast(rows, table.dtype));
+  const Term place = e.linear_index(table.sizes(), {ids, e.position(1, table.sizes())});
+  c.set(0, e.put(OpKind::kPutSet, table, e.expand(place, rows.sizes()), kept));
+}
+
 constexpr Entry kEntries[] = {
     {"aten::embedding", embedding},
+    {"aten::embedding_renorm", embedding_renorm},
     {"aten::embedding_dense_backward", embedding_dense_backward},
     {"aten::index_select", index_select},
 };

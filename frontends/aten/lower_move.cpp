@@ -243,6 +243,11 @@ void reshape_copy(OpCall& c) {
   c.set(0, c.emit().reshape(c.tensor("self"), c.result(0).sizes));
 }
 
+void view_dtype_copy(OpCall& c) {
+  c.ignore_numbers();
+  c.set(0, c.emit().reshape(c.emit().bitcast(c.tensor("self"), c.result(0).dtype), c.result(0).sizes));
+}
+
 /// Copies of neighbouring parts; the results' sizes say where each ends.
 void split_copy(OpCall& c) {
   const Term x = c.tensor("self");
@@ -283,6 +288,7 @@ constexpr Entry kEntries[] = {
     {"aten::t_copy", t_copy},
     {"aten::expand_copy", expand_copy},
     {"aten::view_copy", reshape_copy},
+    {"aten::view_copy.dtype", view_dtype_copy},
     {"aten::squeeze_copy", reshape_copy},
     {"aten::squeeze_copy.dim", reshape_copy},
     {"aten::squeeze_copy.dims", reshape_copy},

@@ -24,8 +24,15 @@ const std::map<std::string_view, Entry>& table() {
 
 /// What may be done with complex numbers.
 const std::map<std::string_view, Entry>& complex_table() {
-  static const std::map<std::string_view, Entry> kTable =
-      make_table({complex_entries(), complex_own_entries(), fft_entries(), alias_entries()});
+  static const std::map<std::string_view, Entry> kTable = [] {
+    auto entries = make_table({complex_entries(), complex_function_entries(), complex_own_entries(), fft_entries(), alias_entries()});
+    const auto add = [&](std::span<const std::string_view> names, Complexity complexity) {
+      for (const std::string_view name : names) entries.emplace(name, Entry{name, table().at(name).lower, complexity});
+    };
+    add(names_by_parts(), Complexity::kParts);
+    add(names_by_magnitude(), Complexity::kMagnitude);
+    return entries;
+  }();
   return kTable;
 }
 
@@ -60,6 +67,7 @@ std::vector<std::span<const Entry>> entry_lists() {
       creation_entries(),
       ctc_entries(),
       distance_entries(),
+      encoder_entries(),
       factor_entries(),
       fft_entries(),
       foreach_entries(),

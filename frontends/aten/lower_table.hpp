@@ -12,9 +12,13 @@ namespace crucible::aten {
 
 using LowerFunction = void (*)(OpCall& call);
 
+/// How an entry sees complex numbers: itself, once for each of their parts (OpCall::by_parts), or by their magnitudes.
+enum class Complexity : std::uint8_t { kWhole, kParts, kMagnitude };
+
 struct Entry {
   std::string_view name;  // "aten::add.Tensor"
   LowerFunction lower;
+  Complexity complexity = Complexity::kWhole;
 };
 
 std::span<const Entry> activation_entries();
@@ -30,10 +34,12 @@ std::span<const Entry> cell_entries();
 std::span<const Entry> chebyshev_entries();
 std::span<const Entry> complex_entries();      // in the place of others where numbers are complex
 std::span<const Entry> complex_own_entries();  // ops of complex numbers alone
+std::span<const Entry> complex_function_entries();  // as complex_entries()
 std::span<const Entry> convolution_entries();
 std::span<const Entry> creation_entries();
 std::span<const Entry> ctc_entries();
 std::span<const Entry> distance_entries();
+std::span<const Entry> encoder_entries();
 std::span<const Entry> factor_entries();
 std::span<const Entry> fft_entries();
 std::span<const Entry> foreach_entries();
@@ -75,6 +81,10 @@ std::span<const Entry> unfold_entries();
 std::span<const Entry> unique_entries();
 std::span<const Entry> view_entries();
 std::span<const Entry> view_copy_entries();
+
+/// Ops of real numbers that may be done with each part of complex ones, and those that may be done with magnitudes.
+std::span<const std::string_view> names_by_parts();
+std::span<const std::string_view> names_by_magnitude();
 
 /// All of the lists above.
 std::vector<std::span<const Entry>> entry_lists();

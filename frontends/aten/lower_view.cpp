@@ -14,6 +14,9 @@ void alias(OpCall& c) {
   }
 }
 
+/// The tensor is another view of other memory from now on: which one, its readers show.
+void set_storage(OpCall& c) { c.ignore_numbers(); }
+
 /// A reshape that the framework may have done by copying.
 void reshape(OpCall& c) {
   if (c.aliases(0, "self")) return;
@@ -141,6 +144,11 @@ constexpr Entry kAliases[] = {
     {"aten::lift_fresh", alias},
     {"aten::view_as_real", alias},  // a complex number lies in memory as its two parts
     {"aten::view_as_complex", alias},
+    {"aten::view.dtype", alias},  // readers see the dtype
+    {"aten::set_", set_storage},
+    {"aten::set_.source_Storage", set_storage},
+    {"aten::set_.source_Storage_storage_offset", set_storage},
+    {"aten::set_.source_Tensor", set_storage},
     {"aten::_conj", alias},  // readers see that the tensor is a lazy view
     {"aten::_neg_view", alias},
 };

@@ -15,6 +15,16 @@ namespace crucible::aten {
 
 using Kind = trace::Arg::Kind;
 
+namespace {
+
+/// Whether a number of this name is an element of the result, and no place and no factor.
+bool is_element_value(std::string_view entry, std::string_view name) {
+  const bool is_range = entry.starts_with("aten::linspace") && (name == "start" || name == "end");
+  return is_range || name == "value" || name == "fill_value" || name == "fill" || name == "other" || name == "src";
+}
+
+}  // namespace
+
 OpCall::OpCall(const trace::Trace& trace, const Alignment& alignment, std::uint32_t position, Emitter& emitter,
                StorageMap& storages, Draws& draws)
     : trace_(trace),
@@ -54,7 +64,13 @@ bool OpCall::has(std::string_view name) const {
 
 Term OpCall::number(const trace::Arg& arg, const ArgumentPath& path, std::string_view name) {
   used_.insert(path);
-  if (arg.kind == Kind::kTensor) return storages_.read(arg.tensor);
+  const bool is_value = part_ != Part::kAll && is_element_value(entry_name_, name);
+  if (arg.kind == Kind::kTensor) return part_of(arg.tensor, is_value);
+  if (is_value && part_ != Part::kMagnitude && arg.kind == Kind::kComplex) {
+    require_fixed(path, name);
+    return Term::number(part_ == Part::kReal ? arg.real : arg.imaginary);
+  }
+  if (is_value && part_ == Part::kImaginary) return Term::number(0);
   if (arg.kind == Kind::kBool) {
     Term term = Term::integer(arg.integer);
     term.dtype = DType::kBool;
@@ -94,7 +110,7 @@ std::vector<Term> OpCall::operands(std::string_view name) {
 Term OpCall::tensor(std::string_view name) {
   const trace::Arg* arg = find(name);
   if (!expect(arg && arg->kind == Kind::kTensor, name, "a tensor")) return Term::number(0);
-  const Term term = storages_.read(arg->tensor);
+  const Term term = part_of(arg->tensor, false);
   if (log_ != nullptr && !term.is_number()) log_->add_input(name, term);
   return term.is_number() ? emitter_.fill(term, {}, trace_.tensors[arg->tensor].dtype) : term;
 }
@@ -105,7 +121,7 @@ std::vector<Term> OpCall::tensors(std::string_view name) {
   if (!expect(arg && arg->kind == Kind::kList, name, "a list of tensors")) return terms;
   for (const trace::Arg& item : arg->list) {
     if (!expect(item.kind == Kind::kTensor, name, "a list of tensors")) return {};
-    const Term term = storages_.read(item.tensor);
+    const Term term = part_of(item.tensor, true);
     if (log_ != nullptr && !term.is_number()) log_->add_input(name, term, terms.size(), true);
     terms.push_back(term.is_number() ? emitter_.fill(term, {}, trace_.tensors[item.tensor].dtype) : term);
   }
@@ -190,8 +206,43 @@ void OpCall::set(std::size_t k, const Term& term) {
   if (wants(k)) set_tensor(k, results_[k], term);
 }
 
+Term OpCall::part_of(trace::TensorId id, bool is_data) {
+  if (part_ == Part::kAll) return storages_.read(id);
+  const trace::Tensor& tensor = trace_.tensors[id];
+  if (is_complex(tensor.dtype)) {
+    const Complex both = storages_.read_complex(id);
+    if (part_ == Part::kMagnitude) return magnitude(emitter_, both);
+    return part_ == Part::kReal ? both.real : both.imaginary;
+  }
+  if (part_ != Part::kImaginary || (!is_data && !is_floating(tensor.dtype))) return storages_.read(id);
+  return emitter_.fill(Term::integer(0), tensor.sizes, tensor.dtype);
+}
+
+void OpCall::by_parts(const std::function<void(OpCall&)>& lower) {
+  for (const Part part : {Part::kReal, Part::kImaginary}) {
+    part_ = part;
+    if (emitter_.failure().empty()) lower(*this);
+  }
+  part_ = Part::kAll;
+  for (const auto& [id, both] : parts_) set_pairs(id, {both.first, both.second});
+}
+
+void OpCall::by_magnitude(const std::function<void(OpCall&)>& lower) {
+  part_ = Part::kMagnitude;
+  lower(*this);
+  part_ = Part::kAll;
+}
+
 void OpCall::set_tensor(std::size_t k, trace::TensorId id, const Term& term) {
   const trace::Tensor& tensor = trace_.tensors[id];
+  if (part_ == Part::kReal || part_ == Part::kImaginary) {
+    if (is_complex(tensor.dtype)) {
+      auto& both = parts_[id];
+      (part_ == Part::kReal ? both.first : both.second) = term;
+      return;
+    }
+    if (part_ == Part::kImaginary) return;  // it has none
+  }
   if (is_complex(tensor.dtype)) return emitter_.fail(fmt::format("result {} is of complex numbers, its lowering makes real ones", k));
   if (!term.is_number() && emitter_.failure().empty() && !graph::broadcast(term.operand.view, tensor.sizes)) {
     emitter_.fail(fmt::format("result {} was recorded as [{}], its lowering makes [{}]", k,
@@ -234,6 +285,32 @@ void OpCall::set_sparse(std::size_t k, const Sparse& value) {
   if (!is_there(found->second.values)) set_tensor(k, found->second.values, value.values);
 }
 
+bool OpCall::is_nested(std::string_view name) const {
+  const trace::Arg* arg = find(name);
+  return arg && arg->kind == Kind::kTensor && alignment_.nested.contains(arg->tensor);
+}
+
+Nested OpCall::nested(std::string_view name) {
+  const trace::Arg* arg = find(name);
+  if (!expect(is_nested(name), name, "a tensor of tensors")) return {Term::number(0), {}};
+  const NestedParts& parts = alignment_.nested.at(arg->tensor);
+  return {storages_.read(parts.buffer), parts.sizes};
+}
+
+std::vector<Sizes> OpCall::nested_sizes(std::size_t k) const {
+  const auto found = wants(k) ? alignment_.nested.find(results_[k]) : alignment_.nested.end();
+  if (found != alignment_.nested.end()) return found->second.sizes;
+  emitter_.fail(fmt::format("result {} is no tensor of tensors", k));
+  return {};
+}
+
+void OpCall::set_nested(std::size_t k, const Term& buffer) {
+  if (!wants(k)) return;
+  const auto found = alignment_.nested.find(results_[k]);
+  if (found == alignment_.nested.end()) return emitter_.fail(fmt::format("result {} is no tensor of tensors", k));
+  set_tensor(k, found->second.buffer, buffer);
+}
+
 Complex OpCall::complex(std::string_view name) {
   const trace::Arg* arg = find(name);
   if (arg && arg->kind == Kind::kTensor && is_complex(trace_.tensors[arg->tensor].dtype)) {
@@ -248,15 +325,19 @@ Complex OpCall::complex(std::string_view name) {
 
 void OpCall::set_complex(std::size_t k, const Complex& value) {
   if (!wants(k)) return;
-  const trace::Tensor& tensor = result(k);
-  if (!is_complex(tensor.dtype)) return set(k, value.real);
+  if (!is_complex(result(k).dtype)) return set(k, value.real);
+  set_pairs(results_[k], value);
+}
+
+void OpCall::set_pairs(trace::TensorId id, const Complex& value) {
+  const trace::Tensor& tensor = trace_.tensors[id];
   const auto part = [&](const Term& term) {
     const DType dtype = component_of(tensor.dtype);
     const Term wide = term.is_number() ? emitter_.fill(term, tensor.sizes, dtype) : emitter_.expand(emitter_.cast(term, dtype), tensor.sizes);
     return emitter_.unsqueeze(wide, -1);
   };
   const Term pairs = emitter_.concat({part(value.real), part(value.imaginary)}, -1);
-  if (emitter_.failure().empty()) writes_.emplace_back(results_[k], pairs);
+  if (emitter_.failure().empty()) writes_.emplace_back(id, pairs);
 }
 
 void OpCall::write(std::string_view name, const Term& term, std::size_t element) {
@@ -264,6 +345,7 @@ void OpCall::write(std::string_view name, const Term& term, std::size_t element)
   const bool is_list = arg && arg->kind == Kind::kList;
   if (is_list && element < arg->list.size()) arg = &arg->list[element];
   if (!expect(arg && arg->kind == Kind::kTensor, name, "a tensor")) return;
+  if (part_ != Part::kAll) return set_tensor(0, arg->tensor, term);
   writes_.emplace_back(arg->tensor, term);
   if (log_ != nullptr) log_->written.push_back({std::string(name), element, is_list, term});
 }
@@ -275,9 +357,21 @@ Term OpCall::drawn(std::size_t k) {
   return draws_.read(position_, static_cast<std::uint32_t>(k), result(k));
 }
 
+void OpCall::set_drawn(std::size_t k) {
+  if (!wants(k) || !is_complex(result(k).dtype)) return set(k, drawn(k));
+  const Term pairs = draws_.read(position_, static_cast<std::uint32_t>(k), as_pairs(result(k)));
+  if (emitter_.failure().empty()) writes_.emplace_back(results_[k], pairs);
+}
+
 const trace::Tensor& OpCall::result(std::size_t k) const {
   static const trace::Tensor kNothing;
-  if (wants(k)) return trace_.tensors[results_[k]];
+  if (wants(k)) {
+    const trace::Tensor& tensor = trace_.tensors[results_[k]];
+    if (part_ == Part::kAll || !is_complex(tensor.dtype)) return tensor;
+    const auto [at, is_new] = part_results_.try_emplace(k, tensor);
+    at->second.dtype = component_of(tensor.dtype);
+    return at->second;
+  }
   emitter_.fail(fmt::format("result {} was not recorded", k));
   return kNothing;
 }

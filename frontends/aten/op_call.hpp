@@ -1,6 +1,8 @@
 // What a lowering function sees of one recorded op: arguments by their names in the schema, results by position.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -18,6 +20,12 @@ namespace crucible::aten {
 
 struct Complex;  // complex.hpp
 struct Sparse;   // sparse.hpp
+
+/// Tensors of different sizes, one after the other in a list of elements.
+struct Nested {
+  Term buffer;
+  std::vector<Sizes> sizes;
+};
 
 /// Failures (a missing argument, a kind that does not fit) go to the emitter; calls after one are harmless.
 class OpCall {
@@ -60,6 +68,12 @@ class OpCall {
   Complex complex(std::string_view name);
   /// Result `k`, complex or real: of a real result the real part counts.
   void set_complex(std::size_t k, const Complex& value);
+  /// Runs a lowering function for real numbers on the real and on the imaginary parts of all complex arguments and results: for ops
+  /// that move elements, or add and scale them, whatever they are. Real tensors of floats, and numbers that become elements, have no
+  /// imaginary part; other tensors (indices, masks) and other numbers (places, factors) are the same for both.
+  void by_parts(const std::function<void(OpCall&)>& lower);
+  /// Runs a lowering function for real numbers on the magnitudes of complex arguments; its results are real.
+  void by_magnitude(const std::function<void(OpCall&)>& lower);
   /// The argument, or a failure where it is no sparse tensor; its parts are terms with the sizes that they should have.
   Sparse sparse(std::string_view name);
   bool is_sparse(std::string_view name) const;
@@ -67,11 +81,20 @@ class OpCall {
   std::int64_t sparse_count(std::size_t k) const;
   /// Result `k`, a sparse tensor; parts that lie in the storage of an argument are there already.
   void set_sparse(std::size_t k, const Sparse& value);
+  bool is_nested(std::string_view name) const;
+  /// The argument, or a failure where it is no tensor of tensors.
+  Nested nested(std::string_view name);
+  /// The sizes of result `k`, a tensor of tensors; a failure where it is none.
+  std::vector<Sizes> nested_sizes(std::size_t k) const;
+  /// The elements of result `k`, a tensor of tensors.
+  void set_nested(std::size_t k, const Term& buffer);
   /// The argument tensor `name` (item `element` of a list) is written in place.
   void write(std::string_view name, const Term& term, std::size_t element = 0);
   /// True when the values of result `k` were drawn at random and recorded; drawn() is those values.
   bool is_drawn(std::size_t k) const;
   Term drawn(std::size_t k);
+  /// Result `k`, of real or complex numbers, is what was drawn.
+  void set_drawn(std::size_t k);
   /// True when the recording has bytes of result `k`'s storage, which something other than an op filled.
   bool enters(std::size_t k) const;
   /// True when result `k` shares its storage with the argument tensor `name`.
@@ -114,6 +137,9 @@ class OpCall {
   std::int64_t result_rank() const;
   bool expect(bool condition, std::string_view name, std::string_view what);
   void set_tensor(std::size_t k, trace::TensorId id, const Term& term);
+  void set_pairs(trace::TensorId id, const Complex& value);
+  /// A tensor as present in by_parts(); `is_data`: one of real numbers has no imaginary part, whatever its dtype.
+  Term part_of(trace::TensorId id, bool is_data);
 
   const trace::Trace& trace_;
   const Alignment& alignment_;
@@ -130,6 +156,10 @@ class OpCall {
   std::set<ArgumentPath> used_;
   bool numbers_ignored_ = false;
   graph::OpId first_op_;
+  enum class Part : std::uint8_t { kAll, kReal, kImaginary, kMagnitude };
+  Part part_ = Part::kAll;
+  std::map<trace::TensorId, std::pair<Term, Term>> parts_;  // complex tensors that by_parts() writes
+  mutable std::map<std::size_t, trace::Tensor> part_results_;
   CompositeLog* log_ = nullptr;
   graph::OpId log_end_ = 0;  // where the lowering function returned
 };

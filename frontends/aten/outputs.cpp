@@ -38,11 +38,9 @@ std::string Outputs::obstacle(const trace::Output& output, const StorageMap& sto
   if (entry == nullptr || !alignment_.to_first[0].contains(tensor.storage)) {
     return "no recorded op reads or writes it";
   }
-  if (entry->dtype != tensor.dtype) {
-    return fmt::format("it is {} in memory that holds {}", name(tensor.dtype), name(entry->dtype));
-  }
+  if (size_bytes(tensor.dtype) == 0) return fmt::format("it is {} in memory that holds {}", name(tensor.dtype), name(entry->dtype));
   const auto last = graph::last_index({tensor.offset, tensor.sizes, tensor.strides});
-  return last && *last < entry->elements ? "" : "it is larger than its memory when the iteration ends";
+  return last && *last < entry->elements_as(tensor.dtype) ? "" : "it is larger than its memory when the iteration ends";
 }
 
 /// The same output of the other iterations: by name, and by number where a name stands several times.

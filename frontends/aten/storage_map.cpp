@@ -23,6 +23,15 @@ StorageMap::StorageMap(const trace::Trace& trace, const Alignment& alignment, Em
     const auto first = alignment.to_first[place->second].find(external.storage);
     if (first != alignment.to_first[place->second].end()) changing_.insert(first->second);
   }
+  std::map<trace::StorageId, std::set<DType>> dtypes;
+  for (const auto op : alignment.ops[0]) {
+    for (const auto* args : {&trace.ops[op].args, &trace.ops[op].outputs}) {
+      for (const auto id : tensors_in(*args)) dtypes[trace.tensors[id].storage].insert(trace.tensors[id].dtype);
+    }
+  }
+  for (const auto& [storage, seen] : dtypes) {
+    if (seen.size() > 1 && seen.contains(DType::kBool)) half_bool_.insert(storage);
+  }
 }
 
 const trace::External* StorageMap::external(trace::StorageId storage, std::size_t i) const {
@@ -63,23 +72,43 @@ StorageMap::Entry* StorageMap::open(const trace::Tensor& tensor) {
   auto [at, is_new] = entries_.try_emplace(tensor.storage);
   Entry& entry = at->second;
   if (is_new) {
-    entry.dtype = tensor.dtype;
-    entry.elements = static_cast<std::int64_t>(bytes / width);
-  } else if (entry.dtype != tensor.dtype) {
-    emitter_.fail(fmt::format("a storage of {} is read as {}: views that reinterpret bits are not supported",
-                              name(entry.dtype), name(tensor.dtype)));
-    return nullptr;
+    const bool is_whole = bytes % width == 0 && !half_bool_.contains(tensor.storage);
+    entry.dtype = is_whole ? tensor.dtype : DType::kU8;
+    entry.elements = static_cast<std::int64_t>(bytes / size_bytes(entry.dtype));
   }
   return &entry;
 }
 
+Term StorageMap::whole_as(Entry& entry, DType dtype) {
+  Term term;
+  term.dtype = dtype;
+  if (const auto found = entry.casts.find(dtype); found != entry.casts.end()) {
+    // Of an op that was given up the ops have become fills (Emitter::abandon).
+    const graph::OpId producer = emitter_.program().values[found->second].producer;
+    if (producer == graph::kNone || emitter_.program().ops[producer].kind != graph::OpKind::kFill) {
+      term.operand.value = found->second;
+      term.operand.view = View::contiguous({entry.elements_as(dtype)});
+      return term;
+    }
+  }
+  term.dtype = entry.dtype;
+  term.operand.value = entry.value;
+  term.operand.view = View::contiguous({entry.elements});
+  if (dtype == entry.dtype) return term;
+  term = emitter_.bitcast(term, dtype);
+  entry.casts.insert_or_assign(dtype, term.operand.value);
+  return term;
+}
+
+Term StorageMap::whole(trace::StorageId storage, DType dtype) { return whole_as(entries_.at(storage), dtype); }
+
 bool StorageMap::view_of(const trace::Tensor& tensor, const Entry& entry, View& view) {
   view = View{tensor.offset, tensor.sizes, tensor.strides};
   const auto last = graph::last_index(view);
-  if (!last || *last >= entry.elements) {
+  const std::int64_t elements = entry.elements_as(tensor.dtype);
+  if (!last || *last >= elements) {
     emitter_.fail(fmt::format("tensor [{}] with strides [{}] and offset {} does not fit its storage of {} elements",
-                              fmt::join(tensor.sizes, ", "), fmt::join(tensor.strides, ", "), tensor.offset,
-                              entry.elements));
+                              fmt::join(tensor.sizes, ", "), fmt::join(tensor.strides, ", "), tensor.offset, elements));
     return false;
   }
   view = graph::normalized(std::move(view));
@@ -112,20 +141,25 @@ Term StorageMap::read_number(const trace::Tensor& tensor) {
   return term;
 }
 
-const std::vector<std::int64_t>* StorageMap::offsets_of(trace::TensorId id) const {
+std::optional<std::vector<std::int64_t>> StorageMap::offsets_of(trace::TensorId id) const {
   const auto found = alignment_.moved.find({position_, id});
-  return found == alignment_.moved.end() ? nullptr : &found->second;
+  if (found == alignment_.moved.end()) return std::nullopt;
+  std::vector<std::int64_t> offsets = found->second;
+  if (is_complex(trace_.tensors[id].dtype)) {
+    for (auto& offset : offsets) offset *= 2;  // in components
+  }
+  return offsets;
 }
 
-Term StorageMap::places(const View& view, const Entry& entry, const std::vector<std::int64_t>& offsets) {
+Term StorageMap::places(const View& view, std::int64_t elements, const std::vector<std::int64_t>& offsets) {
   std::vector<double> values;
   for (const std::int64_t offset : offsets) {
     View moved = view;
     moved.offset = offset;
     const auto last = graph::last_index(moved);
-    if (!last || *last >= entry.elements) {
+    if (!last || *last >= elements) {
       emitter_.fail(fmt::format("a view that starts at element {} in another iteration does not fit its storage of {}",
-                                offset, entry.elements));
+                                offset, elements));
     }
     values.push_back(static_cast<double>(offset));
   }
@@ -184,7 +218,6 @@ Term StorageMap::read_pairs(trace::TensorId id) {
     const trace::Tensor pairs = as_pairs(trace_.tensors[id]);
     return emitter_.fill(Term::integer(0), pairs.sizes, pairs.dtype);
   }
-  if (offsets_of(id) != nullptr) emitter_.fail("a view of complex numbers that starts elsewhere in another iteration is not supported");
   return read_view(id, as_pairs(trace_.tensors[id]));
 }
 
@@ -197,14 +230,13 @@ Term StorageMap::read_view(trace::TensorId id, const trace::Tensor& tensor) {
     entry->outside = emitter_.outside_value(graph::ValueKind::kInput, entry->dtype, entry->elements, "");
     entry->value = entry->outside;
   }
-  Term term;
-  if (!view_of(tensor, *entry, term.operand.view)) return harmless();
-  term.dtype = tensor.dtype;
-  term.operand.value = entry->value;
-  if (const auto* offsets = offsets_of(id)) {
-    const Term place = places(term.operand.view, *entry, *offsets);
-    term.operand.view = View::contiguous({entry->elements});
-    term = emitter_.take(term, place);
+  View view;
+  if (!view_of(tensor, *entry, view)) return harmless();
+  Term term = whole_as(*entry, tensor.dtype);
+  if (const auto offsets = offsets_of(id)) {
+    term = emitter_.take(term, places(view, entry->elements_as(tensor.dtype), *offsets));
+  } else {
+    term.operand.view = view;
   }
   term.is_wrapped_number = tensor.is_wrapped_number;
   return term;
@@ -221,6 +253,14 @@ graph::ValueId StorageMap::outside_value(trace::StorageId storage) {
 void StorageMap::write(trace::TensorId id, const Term& written, graph::OpId first_op) {
   if (alignment_.zeros.contains(id)) return;  // its readers know what is there
   const bool complex = is_complex(trace_.tensors[id].dtype);
+  if (const auto lazy = alignment_.lazy.find(id); lazy != alignment_.lazy.end()) {
+    const auto signed_as = [&](const Term& term, bool negative) { return negative ? emitter_.unary(graph::OpKind::kNegate, term) : term; };
+    const bool negative = lazy->second.negative;
+    if (!complex) return write(lazy->second.base, signed_as(written, negative), first_op);
+    const Term real = signed_as(narrow(written, -1, 0, 1), negative);
+    const Term imaginary = signed_as(narrow(written, -1, 1, 1), lazy->second.conjugate != negative);
+    return write(lazy->second.base, emitter_.concat({real, imaginary}, written.rank() - 1), first_op);
+  }
   trace::Tensor pairs;
   if (complex) pairs = as_pairs(trace_.tensors[id]);
   const trace::Tensor& tensor = complex ? pairs : trace_.tensors[id];
@@ -234,19 +274,13 @@ void StorageMap::write(trace::TensorId id, const Term& written, graph::OpId firs
     emitter_.fail("a tensor whose elements overlap is written");
     return;
   }
-  auto& values = emitter_.program().values;
   entry->written = true;
-  if (const auto* offsets = offsets_of(id)) {
-    if (complex) return emitter_.fail("a view of complex numbers that starts elsewhere in another iteration is not supported");
+  if (tensor.dtype != entry->dtype) return write_cast(id, tensor, *entry, view, std::move(term), first_op);
+  if (const auto offsets = offsets_of(id)) {
     const Term base = base_of(tensor, *entry);
-    term = emitter_.put(graph::OpKind::kPutSet, base, places(view, *entry, *offsets), term);
+    term = emitter_.put(graph::OpKind::kPutSet, base, places(view, entry->elements, *offsets), term);
   } else if (graph::covers(view, entry->elements)) {
-    const bool same =
-        graph::same_map(term.operand.view, view) && values[term.operand.value].elements == entry->elements;
-    if (!same && !emitter_.relay(term, view, first_op)) {
-      term = emitter_.copy(term);
-      emitter_.relay(term, view, emitter_.next_op() - 1);
-    }
+    term = laid_out(std::move(term), view, entry->elements, first_op);
   } else {
     const Term base = base_of(tensor, *entry);
     graph::Attributes attributes;
@@ -254,6 +288,57 @@ void StorageMap::write(trace::TensorId id, const Term& written, graph::OpId firs
     term = emitter_.emit(graph::OpKind::kUpdate, {base, term}, {entry->elements}, entry->dtype, attributes);
   }
   entry->value = term.operand.value;
+  entry->casts.clear();
+}
+
+Term StorageMap::laid_out(Term term, const View& view, std::int64_t elements, graph::OpId first_op) {
+  const bool same = graph::same_map(term.operand.view, view) && emitter_.program().values[term.operand.value].elements == elements;
+  if (!same && !emitter_.relay(term, view, first_op)) {
+    term = emitter_.copy(term);
+    emitter_.relay(term, view, emitter_.next_op() - 1);
+  }
+  return term;
+}
+
+void StorageMap::write_cast(trace::TensorId id, const trace::Tensor& tensor, Entry& entry, const View& view, Term term, graph::OpId first_op) {
+  const std::int64_t elements = entry.elements_as(tensor.dtype), width = size_bytes(tensor.dtype), own = size_bytes(entry.dtype);
+  const auto offsets = offsets_of(id);
+  const auto update = [&](const Term& base, const View& region, const Term& source) {
+    graph::Attributes attributes;
+    attributes.region = region;
+    return emitter_.emit(graph::OpKind::kUpdate, {base, source}, {base.elements()}, base.dtype, attributes);
+  };
+  const auto base = [&](DType dtype) {
+    Term before = base_of(tensor, entry);
+    if (dtype == entry.dtype) return before;
+    return entry.value == graph::kNone ? emitter_.fill(Term::integer(0), {elements}, dtype) : whole_as(entry, dtype);
+  };
+  const bool is_all = !offsets && graph::covers(view, elements);
+  if (!offsets && !is_all && width >= own) {  // each written element is a few of the storage's, which stand in turn
+    View region = view;
+    region.offset *= width / own;
+    for (auto& stride : region.strides) stride *= width / own;
+    region.sizes.push_back(width / own);
+    region.strides.push_back(1);
+    const Term pieces = emitter_.reshape(emitter_.bitcast(term, entry.dtype), region.sizes);
+    entry.value = update(base(entry.dtype), graph::normalized(std::move(region)), pieces).operand.value;
+    entry.casts.clear();
+    return;
+  }
+  if (offsets) {
+    term = emitter_.put(graph::OpKind::kPutSet, base(tensor.dtype), places(view, elements, *offsets), term);
+  } else if (is_all) {
+    term = laid_out(std::move(term), view, elements, first_op);
+    term.operand.view = View::contiguous({elements});
+  } else {
+    term = update(base(tensor.dtype), view, term);
+  }
+  Term back = emitter_.bitcast(term, entry.dtype);
+  const bool has_rest = back.elements() != entry.elements;  // bytes behind the last whole element of the tensor's dtype
+  if (has_rest) back = update(base(entry.dtype), View::contiguous({back.elements()}), back);
+  entry.value = back.operand.value;
+  entry.casts.clear();
+  entry.casts.emplace(tensor.dtype, term.operand.value);
 }
 
 }  // namespace crucible::aten

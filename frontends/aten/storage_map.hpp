@@ -1,9 +1,13 @@
 // Aliases resolved at the level of storages: which SSA value holds each storage's elements at this point of the
 // iteration. Reading a tensor gives a view of that value; writing one makes a new value. No op's meaning is known here.
+//
+// A storage has bytes and no dtype: its value has the dtype of the first tensor that reads or writes it. Tensors of other dtypes
+// read those bytes through a bitcast, and what they write is cast to the storage's dtype.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -43,12 +47,16 @@ class StorageMap {
     DType dtype = DType::kF32;
     std::int64_t elements = 0;
     bool written = false;
+    std::map<DType, graph::ValueId> casts;  // the bytes of `value` as other dtypes, where they were asked for
+    std::int64_t elements_as(DType other) const { return elements * size_bytes(dtype) / size_bytes(other); }
   };
   /// The entry of a storage, or null when no op has touched it.
   const Entry* find(trace::StorageId storage) const;
   const std::map<trace::StorageId, Entry>& entries() const { return entries_; }
   /// For states that are written before anybody reads them: gives such a storage the value it had at the start.
   graph::ValueId outside_value(trace::StorageId storage);
+  /// What a storage holds now, all of it, as elements of `dtype`; it must hold something.
+  Term whole(trace::StorageId storage, DType dtype);
 
   /// The recorded bytes of storage `storage` (of iteration `i`) as it entered iteration `i`; kNone where none are.
   trace::BlobId external_blob(trace::StorageId storage, std::size_t i) const;
@@ -59,11 +67,16 @@ class StorageMap {
   Term read_number(const trace::Tensor& tensor);
   Term read_view(trace::TensorId id, const trace::Tensor& tensor);
   bool view_of(const trace::Tensor& tensor, const Entry& entry, graph::View& view);
-  /// The offsets of a tensor that moves between iterations, or null.
-  const std::vector<std::int64_t>* offsets_of(trace::TensorId id) const;
+  Term whole_as(Entry& entry, DType dtype);
+  /// The entry's new value, with `term`, of the tensor's dtype, in the place of `view`; that dtype is another one than the entry's.
+  void write_cast(trace::TensorId id, const trace::Tensor& tensor, Entry& entry, const graph::View& view, Term term, graph::OpId first_op);
+  /// `term` where it is laid out as `view`, which covers a value; else such a copy.
+  Term laid_out(Term term, const graph::View& view, std::int64_t elements, graph::OpId first_op);
+  /// The offsets of a tensor that moves between iterations, of complex numbers in their components.
+  std::optional<std::vector<std::int64_t>> offsets_of(trace::TensorId id) const;
   /// The places of a moving view in its storage, of its sizes.
-  Term places(const graph::View& view, const Entry& entry, const std::vector<std::int64_t>& offsets);
-  /// All elements of the storage before they are written in part.
+  Term places(const graph::View& view, std::int64_t elements, const std::vector<std::int64_t>& offsets);
+  /// All elements of the storage, in its dtype, before they are written in part.
   Term base_of(const trace::Tensor& tensor, Entry& entry);
 
   const trace::Trace& trace_;
@@ -72,6 +85,7 @@ class StorageMap {
   std::uint32_t position_ = trace::kNone;
   std::map<trace::StorageId, Entry> entries_;
   std::map<std::pair<std::uint32_t, trace::StorageId>, const trace::External*> externals_;
+  std::set<trace::StorageId> half_bool_;  // of the first iteration: bools and something else, so that no byte may become 0 or 1
   std::set<trace::StorageId> changing_;  // of the first iteration; their bytes are in the recording more than once per iteration
 };
 

@@ -146,6 +146,25 @@ std::vector<OpsProgram> concats(const OpInfo& info, DType dtype) {
   return programs;
 }
 
+/// One list, each and every second element of it: its bytes as each of the other dtypes.
+std::vector<OpsProgram> bitcasts(const OpInfo& info, DType from, const std::vector<DType>& dtypes) {
+  std::vector<OpsProgram> programs;
+  std::uint64_t seed = 1;
+  for (const DType to : dtypes) {
+    if (to == from || to == DType::kBool) continue;
+    for (const std::int64_t stride : {1, 2}) {
+      OpsWriter w(info.kind, fmt::format("{} as {}, {} element", name(from), name(to), stride == 1 ? "each" : "every second"), ++seed);
+      const Operand x = w.input(from, View{8, {72}, {stride}}, Pattern::kAwkward);
+      Attributes list;
+      list.dims = {0};
+      w.op({x}, {72 * size_bytes(from) / size_bytes(to)}, to, list);
+      w.program.same_bits = true;
+      programs.push_back(std::move(w.program));
+    }
+  }
+  return programs;
+}
+
 }  // namespace
 
 std::vector<OpsProgram> indexed_programs(const OpInfo& info, const std::vector<DType>& dtypes, bool quick) {
@@ -156,6 +175,7 @@ std::vector<OpsProgram> indexed_programs(const OpInfo& info, const std::vector<D
     if (quick && dtype != DType::kF32) continue;
     if (info.kind == OpKind::kConcat) {
       for (OpsProgram& program : concats(info, dtype)) programs.push_back(std::move(program));
+      for (OpsProgram& program : bitcasts(info, dtype, dtypes)) programs.push_back(std::move(program));
       continue;
     }
     for (const DType ids_type : {DType::kI64, DType::kI32}) {

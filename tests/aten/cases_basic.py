@@ -266,6 +266,10 @@ for variant, size, window in (
 
 # Indexing
 simple("embedding", f(9, 4), i(3, 5, high=9))
+simple("embedding_renorm_", f(9, 4), i(3, 5, high=9), 1.2, 2)
+simple("embedding_renorm_", lambda d: d.d(9, 4), i(12, high=9), 2.5, 1, variant="of order 1, f64")
+simple("embedding_renorm_", lambda d: d.f(4, 9).t(), i(5, high=9), 0.5, float("inf"), variant="strided")
+simple("embedding_renorm", f(9, 4), i(5, high=9), 0.9, 2)
 simple("embedding_dense_backward", f(3, 5, 4), i(3, 5, high=9), 9, -1, False)
 simple("embedding_dense_backward", f(15, 4), i(15, high=9), 9, 3, False, variant="padding")
 simple("index_select", f(4, 5, 3), 1, i(7, high=5))

@@ -12,6 +12,7 @@ import torch
 import cases_attention  # noqa: F401: its cases
 import cases_basic  # noqa: F401
 import cases_batch_norm  # noqa: F401
+import cases_bits  # noqa: F401
 import cases_complex  # noqa: F401
 import cases_convolution  # noqa: F401
 import cases_elementwise  # noqa: F401

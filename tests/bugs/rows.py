@@ -36,7 +36,9 @@ class Row:
 
 
 ROWS = [
-    Row("dtype_view", "02_dtype_view.py", bit_equal=True, broken="views that reinterpret bits are refused"),
+    Row("dtype_view", "02_dtype_view.py", bit_equal=True),
+    Row("bits_in_states", "02b_bits_in_states.py"),
+    Row("bits_of_numbers", "02c_bits_of_numbers.py", ways=("fast", "reference")),
     Row("mark_then_list", "05b_mark_then_list.py", bit_equal=True, also=[("replay", "TRACE", "--verify", "--no-fuse")]),
     Row("pool_nan", "10_pool_nan.py", broken="max_pool1d writes unseen"),
     Row("number_changes_kind", "11b_number_changes_kind.py", broken="a number that becomes a float is refused"),
@@ -48,11 +50,16 @@ ROWS = [
     *(Row(f"nan_states_{which}", "26b_nan_states.py", [which], broken="bits of NaN") for which in ("f32", "f16", "bf16", "f64", "all")),
     Row("half_linear_bias", "27_half_linear_bias.py", bit_equal=True, broken="rounded twice"),
     Row("gradients_through_nan", "29_gradients_through_nan.py", also=[("replay", "TRACE", "--verify", "--no-fuse")]),
-    Row("layers_that_write", "30_layers_that_write.py", broken="refused"),
-    Row("transformer_fast_path", "31_transformer_fast_path.py", broken="refused"),
-    Row("transformer_fast_path_masked", "31_transformer_fast_path.py", ["--masked"], broken="refused"),
-    Row("kv_cache", "32_kv_cache.py", broken="refused"),
-    Row("kv_cache_narrow", "32b_kv_cache_narrow.py", broken="refused"),
+    Row("layers_that_write", "30_layers_that_write.py", broken="noise is judged as difference"),
+    Row("transformer_fast_path", "31_transformer_fast_path.py"),
+    Row("transformer_fast_path_masked", "31_transformer_fast_path.py", ["--masked"]),
+    Row("attention_masks", "31b_attention_masks.py", ways=("fast", "reference")),
+    Row("complex_filter", "32d_complex_filter.py", ways=("fast", "reference")),
+    Row("kv_cache", "32_kv_cache.py"),
+    Row("kv_cache_narrow", "32b_kv_cache_narrow.py"),
+    *(Row(f"complex_layers_{how}", "32c_complex_layers.py", [how]) for how in ("sgd", "adam", "double")),
+    Row("dataloader_worker", "dataloader_worker.py"),
+    *(Row(f"loader_workers_{kind}", "loader_workers.py", [kind]) for kind in ("int", "float")),
     *(Row(f"step_{'_'.join(how).replace('-', '') or 'plain'}", "33_step.py", how, broken="not tried")
       for how in ([], ["--chdir"], ["--exec"], ["--workers"], ["--workers", "--spawn"], ["--main-guard"])),
     Row("step_exit", "33_step.py", ["--exit"], exit_code=7, broken="not tried"),

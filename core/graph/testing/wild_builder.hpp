@@ -97,6 +97,7 @@ void wild_large_reduction(WildBuilder& builder);
 void wild_along(WildBuilder& builder);
 void wild_rows(WildBuilder& builder);        // gather, scatter, concat
 void wild_places(WildBuilder& builder);      // take and put
+void wild_bits(WildBuilder& builder);        // the bytes of a list as another dtype
 void wild_matmul(WildBuilder& builder);
 void wild_convolution(WildBuilder& builder);
 void wild_pooling(WildBuilder& builder);

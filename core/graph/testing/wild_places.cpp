@@ -72,4 +72,33 @@ void wild_places(WildBuilder& b) {
   b.emit(kind, {x, index, b.like(sizes, dtype)}, {elements}, dtype);
 }
 
+/// The bits of floats that are no NaN - nobody promises those of a computed one - and floats of bits that make none.
+void wild_bits(WildBuilder& b) {
+  Operand x = b.filled_tensor();
+  const std::int64_t elements = x.view.elements();
+  const DType from = b.dtype(x);
+  const DType to = b.any_dtype();
+  const std::int64_t bytes = elements * size_bytes(from), count = bytes / size_bytes(to);
+  if (to == from || to == DType::kBool || bytes % size_bytes(to) != 0) return;
+  if (auto flat = reshaped(x.view, {elements})) {
+    x.view = *flat;
+  } else {
+    x = b.outside(ValueKind::kInput, from, {elements});
+  }
+  Attributes a;
+  a.dims = {0};
+  if (is_floating(from)) {
+    const Operand is_nan = b.emit(OpKind::kIsNan, {x}, {elements}, DType::kBool);
+    x = b.emit(OpKind::kSelect, {is_nan, WildBuilder::fixed(1), x}, {elements}, from);
+  }
+  if (is_floating(to)) {  // without the last bit of the exponent there is no largest one
+    const std::uint32_t width = size_bytes(to);
+    const DType bits = width == 2 ? DType::kI16 : width == 4 ? DType::kI32 : DType::kI64;
+    const int bit = to == DType::kF16 ? 10 : to == DType::kBF16 ? 7 : to == DType::kF32 ? 23 : 52;
+    if (from != bits) x = b.emit(OpKind::kConcat, {x}, {count}, bits, a);
+    x = b.emit(OpKind::kBitAnd, {x, WildBuilder::whole(~(std::int64_t{1} << bit))}, {count}, bits);
+  }
+  b.emit(OpKind::kConcat, {x}, {count}, to, a);
+}
+
 }  // namespace crucible::graph

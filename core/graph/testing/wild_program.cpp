@@ -11,7 +11,7 @@ constexpr std::array kSteps = {
     &wild_elementwise, &wild_elementwise, &wild_elementwise, &wild_elementwise, &wild_elementwise, &wild_elementwise,
     &wild_identity,    &wild_identity,    &wild_generator,   &wild_reduction,   &wild_along,       &wild_rows,
     &wild_places,      &wild_places,      &wild_matmul,      &wild_convolution, &wild_pooling,
-    &wild_factorization,
+    &wild_factorization, &wild_bits,
 };
 
 }  // namespace
