@@ -109,7 +109,8 @@ std::vector<std::string> clang_flags(const std::string& architecture, int runtim
           // The runtime reads what of the code object's form: HIP 5 knows none newer than 4.
           std::string("-mcode-object-version=") + (runtime_major <= 5 ? "4" : "5"),
           // No ROCm has to be there: what its headers and libraries would give is in the preamble, or a builtin.
-          "-nogpuinc", "-nogpulib", "-fdeclspec", "-std=c++17", "-O3", "-ffp-contract=off", "-fhip-fp32-correctly-rounded-divide-sqrt",
+          // The pass that -mllvm names is wrong in LLVM 19 to 22: backends/cpu/compiler.cpp.
+          "-mllvm", "-disable-vector-combine", "-nogpuinc", "-nogpulib", "-fdeclspec", "-std=c++17", "-O3", "-ffp-contract=off", "-fhip-fp32-correctly-rounded-divide-sqrt",
           "-fno-gpu-flush-denormals-to-zero", "--gpu-max-threads-per-block=" + std::to_string(sdk::kMostBlockThreads), "-w"};
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -62,6 +63,32 @@ std::filesystem::path locate(const std::string& wanted) {
   no_compiler(looked_for + " in PATH");
 }
 
+/// What it prints for --version; "" where it does not say.
+std::string version_of(const std::filesystem::path& compiler) {
+  std::error_code error;
+  std::string name = (std::filesystem::temp_directory_path(error) / "crucible-version-XXXXXX").string();
+  const int descriptor = mkstemp(name.data());
+  if (descriptor < 0) return "";
+  close(descriptor);
+  std::string text;
+  const Command command{{compiler.string(), "--version"}, name};
+  if (run_all({&command, 1})[0] == 0) {
+    std::ifstream stream(name);
+    text.assign(std::istreambuf_iterator<char>(stream), {});
+  }
+  unlink(name.c_str());
+  return text;
+}
+
+/// By its name, which costs nothing; what is called otherwise (a script around a compiler) is asked.
+bool is_clang(const std::filesystem::path& compiler) {
+  std::error_code error;
+  const std::string name = std::filesystem::canonical(compiler, error).filename().string();
+  if (name.find("clang") != std::string::npos) return true;
+  if (name.find("gcc") != std::string::npos) return false;
+  return version_of(compiler).find("clang") != std::string::npos;
+}
+
 std::string identity_of(const Compiler& compiler, const std::string& features) {
   std::error_code error;
   const std::filesystem::path real = std::filesystem::canonical(compiler.path, error);
@@ -100,6 +127,10 @@ Compiler find_compiler(const std::string& wanted) {
                     "-shared",
                     "-nostdlib",
                     "-w"};
+  // VectorCombine of LLVM 19 to 22 takes a vector for a splat of one of its elements where one operation has both as operands: a tile
+  // that multiplies numbers with themselves (v @ v.t()) came out wrong. llvm/llvm-project issue 180338, fixed by its pull request
+  // 188989. The pass saves some shuffles; the safe way is to do without it.
+  if (is_clang(compiler.path)) compiler.flags.insert(compiler.flags.end(), {"-mllvm", "-disable-vector-combine"});
   const std::string features = cpuinfo("flags");
   if ((features + " ").find(" avx512f ") != std::string::npos) compiler.flags.push_back("-mprefer-vector-width=512");
   compiler.identity = identity_of(compiler, features);

@@ -76,6 +76,8 @@ Result<HostKernels> HostKernels::compile_text(const std::string& text) {
                                               "-fno-math-errno",
                                               "-fno-trapping-math",
                                               "-ffp-contract=off",
+                                              "-mllvm",
+                                              "-disable-vector-combine",  // wrong in LLVM 19 to 22: backends/cpu/compiler.cpp
                                               "-Wall",
                                               "-Werror",
                                               "-Wno-unused",

@@ -24,7 +24,7 @@ constexpr std::uint32_t kLongRounds = 16;
 constexpr std::int64_t kRows = 37, kSteps = 600, kColumns = 45;  // of the product: two chunks and a part, tiles and rests
 
 /// What is computed from what: x and y are any bits, of m and n numbers of moderate size.
-enum class Shape : std::uint8_t { kOfX, kOfXY, kMultiplyAdd, kConvert, kProduct, kSumOfRows, kSumOfColumns, kScan };
+enum class Shape : std::uint8_t { kOfX, kOfXY, kMultiplyAdd, kConvert, kProduct, kProductWithItself, kSumOfRows, kSumOfColumns, kScan };
 
 struct Probe {
   std::string_view name;
@@ -33,6 +33,7 @@ struct Probe {
   std::string_view start_up, on_demand;  // hashes
   std::string_view all = {};             // the sum over all patterns; empty where it is not one operand of any bits
   DType dtype = DType::kF32;
+  std::int64_t rows = 0, steps = 0;  // of a product with itself
 
   /// All patterns of an operand can be tried; of two they are too many.
   constexpr bool of_one_operand() const { return shape == Shape::kOfX || shape == Shape::kConvert; }
@@ -82,6 +83,13 @@ constexpr Probe kProbes[] = {
     {"to bf16", OpKind::kCopy, Shape::kConvert, "140b4b662678b751", "a07b63253cd274c2", "e6db99313b821c12", DType::kBF16},
     {"to i32", OpKind::kCopy, Shape::kConvert, "7b650011239609a7", "972206b0d23526da", "6d9d49057800af5e", DType::kI32},
     {"product", OpKind::kMatMul, Shape::kProduct, "2660538268577992", "b682eb66a0738fb3"},
+    // Small ones, whose text is all in one piece before a compiler: LLVM 19 to 22 made a square of the first (backends/cpu/compiler.cpp).
+    // Their hashes are also those of exact fractions, each sum rounded to f32.
+    {.name = "product of 4 x 3 with itself", .kind = OpKind::kMatMul, .shape = Shape::kProductWithItself, .start_up = "c9b72b0ee915afc3", .on_demand = "a44c5eaab4a9bd9e", .rows = 4, .steps = 3},
+    {.name = "product of 3 x 2 with itself", .kind = OpKind::kMatMul, .shape = Shape::kProductWithItself, .start_up = "0443a967c76bd05a", .on_demand = "c7a0f5762dcd4651", .rows = 3, .steps = 2},
+    {.name = "product of 8 x 1 with itself", .kind = OpKind::kMatMul, .shape = Shape::kProductWithItself, .start_up = "6b603a86fbdd1811", .on_demand = "80c738ca7ef64543", .rows = 8, .steps = 1},
+    {.name = "product of 7 x 5 with itself", .kind = OpKind::kMatMul, .shape = Shape::kProductWithItself, .start_up = "74173ca69382881d", .on_demand = "caa71aef6f8b8700", .rows = 7, .steps = 5},
+    {.name = "product of 17 x 9 with itself", .kind = OpKind::kMatMul, .shape = Shape::kProductWithItself, .start_up = "c4265580d9b843bd", .on_demand = "56604e1004d50052", .rows = 17, .steps = 9},
     {"sum of rows", OpKind::kReduceSum, Shape::kSumOfRows, "8141830cf448c0e4", "48abaa8a9a9bd8a2"},
     {"sum of columns", OpKind::kReduceSum, Shape::kSumOfColumns, "1cd56250668649c9", "e862922828a4aae5"},
     {"cumulative sum", OpKind::kScanSum, Shape::kScan, "26e5589256bb9e15", "a4871f1374b78d4a"},
@@ -186,6 +194,9 @@ class Builder {
       case Shape::kProduct:
         result = op(OpKind::kMatMul, {m_, n_}, {kRows, kColumns});
         break;
+      case Shape::kProductWithItself:
+        result = op(OpKind::kMatMul, {slice(probe, false), slice(probe, true)}, {probe.rows, probe.rows});
+        break;
       case Shape::kSumOfRows:
         result = reduced(OpKind::kReduceSum, 1, {kRows, 1});
         break;
@@ -198,6 +209,16 @@ class Builder {
     }
     test_.program.outputs.push_back({.name = std::string(probe.name), .operand = result, .recorded = {}, .blobs = {0}});
     return result.value;
+  }
+  /// The columns 3 and on of a matrix of three more, or that turned.
+  Operand slice(const Probe& probe, bool is_turned) const {
+    Operand operand = m_;
+    operand.view = {3, {probe.rows, probe.steps}, {probe.steps + 3, 1}};
+    if (is_turned) {
+      std::swap(operand.view.sizes[0], operand.view.sizes[1]);
+      std::swap(operand.view.strides[0], operand.view.strides[1]);
+    }
+    return operand;
   }
   Operand reduced(OpKind kind, std::int64_t dim, const std::vector<std::int64_t>& sizes) {
     return op(kind, {m_}, sizes, DType::kF32, {dim});

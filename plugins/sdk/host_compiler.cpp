@@ -36,12 +36,14 @@ std::unique_ptr<HostLibrary> HostLibrary::compile(const std::string& text, const
   const fs::path program = find_compiler(compiler);
   const ScratchFolder folder;
   const fs::path source = folder.write("kernels.c", text), object = folder.path() / "kernels.so", log = folder.path() / "log";
-  // Every rounding stays where the text has it; -nostdlib: what the compiler makes of copies is found in this process.
-  const int status =
-      run_program({program.string(), "-x", "c", "-std=gnu17", "-O2", "-march=native", "-fno-math-errno", "-fno-trapping-math",
-                   "-ffp-contract=off", "-fPIC", "-shared", "-nostdlib", "-w", "-o", object.string(), source.string()},
-                  log);
   std::error_code error;
+  // Every rounding stays where the text has it; -nostdlib: what the compiler makes of copies is found in this process.
+  std::vector<std::string> words = {program.string(), "-x", "c", "-std=gnu17", "-O2", "-march=native", "-fno-math-errno", "-fno-trapping-math",
+                                    "-ffp-contract=off", "-fPIC", "-shared", "-nostdlib", "-w", "-o", object.string(), source.string()};
+  // VectorCombine of LLVM 19 to 22 miscompiles products of a vector with itself: llvm/llvm-project issue 180338.
+  const bool is_clang = fs::canonical(program, error).filename().string().find("clang") != std::string::npos;
+  if (is_clang) words.insert(words.begin() + 1, {"-mllvm", "-disable-vector-combine"});
+  const int status = run_program(words, log);
   if (status != 0 || !fs::exists(object, error)) {
     throw Failure(CRUCIBLE_E_INTERNAL,
                   program.string() + " ended with status " + std::to_string(status) + ":\n" + read_bytes(log, 4000));

@@ -65,7 +65,7 @@ ROWS = [
     Row("step_exit", "33_step.py", ["--exit"], exit_code=7, broken="not tried"),
     *(Row(f"values_by_{how}", "44_values_by_list_and_numpy.py", [how], broken="values leave without a word") for how in ("tolist", "numpy", "item", "clone")),
     Row("identity", "52_identity.py", verified=False, also=[("plan", "TRACE", "--objective", "least-memory")]),
-    Row("product_with_itself", "53_product_with_itself.py", bit_equal=True, broken="a kernel that the compiler breaks"),
+    Row("product_with_itself", "53_product_with_itself.py", bit_equal=True),
     *(Row(f"transformed_{how}", "57_scripted_and_transformed.py", [how], broken="not tried")
       for how in ("plain", "compile", "trace", "script", "fork", "fork_grad", "thread", "vmap", "double", "hooks")),
     Row("bn_bias_adam", "bn_bias_adam.py", broken="noise is judged as difference"),

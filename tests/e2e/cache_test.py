@@ -21,6 +21,7 @@ from e2e_test import CRUCIBLE, crucible
 # Notes which kernels it was given, does what the test wants, then compiles. Its file, and so the cache's keys, stay the same
 # whatever the test wants.
 COMPILER = """#!/bin/bash
+[ "$1" = --version ] && exec clang-19 --version
 folder={folder}
 for argument; do case $argument in *.c) source=$argument ;; *.so) object=$argument ;; esac; done
 kernels=$(grep -o '^void k_[0-9a-f]*' "$source")
