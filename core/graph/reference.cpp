@@ -22,6 +22,55 @@
 namespace crucible::graph {
 namespace {
 
+/// The number beside `at` in `dtype`, on the side of `towards`; of f64 too.
+double neighbour(DType dtype, double at, double towards) {
+  switch (dtype) {
+    case DType::kF64:
+      return std::nextafter(at, towards);
+    case DType::kF32:
+      return std::nextafter(static_cast<float>(at), static_cast<float>(towards));
+    default: {
+      // f16 and bf16: a step of a quarter of their unit crosses to the next number once it has been made large enough.
+      double step = std::abs(at) * (dtype == DType::kF16 ? 0x1p-12 : 0x1p-9);
+      if (step == 0) step = dtype == DType::kF16 ? 0x1p-24 : 0x1p-133;
+      for (double moved = at; std::isfinite(step); step *= 2) {
+        moved = round_to(dtype, towards > at ? at + step : at - step);
+        if (moved != at) return moved;
+      }
+      return at;
+    }
+  }
+}
+
+/// What is not exact in `dtype` becomes the number below or above it. Doubles that an f64 holds do not say whether they are exact: the
+/// whole ones are taken to be.
+void round_roughly(DType dtype, Numbers& numbers, Roughness& rough) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (double& x : numbers.real) {
+    const double nearest = round_to(dtype, x);
+    const bool is_exact = dtype == DType::kF64 ? std::trunc(x) == x : nearest == x;
+    if (is_exact || !std::isfinite(x) || !std::isfinite(nearest) || (rough.random() & 1) != 0) continue;
+    const double other = neighbour(dtype, nearest, dtype == DType::kF64 ? ((rough.random() & 1) != 0 ? kInfinity : -kInfinity) : x > nearest ? kInfinity : -kInfinity);
+    if (std::isfinite(other)) x = other;
+  }
+}
+
+/// Sums in f32 lanes.
+class RoughSum {
+ public:
+  /// What adding `x` as term `place` moves the sum of its lane by.
+  double add(std::size_t place, double x) {
+    float& lane = lanes_[place % kLanes];
+    const float before = lane;
+    lane += static_cast<float>(x);
+    return static_cast<double>(lane) - static_cast<double>(before);
+  }
+
+ private:
+  static constexpr std::size_t kLanes = 8;
+  float lanes_[kLanes] = {};
+};
+
 /// One op with its surroundings.
 struct Frame {
   const Program& program;
@@ -29,13 +78,15 @@ struct Frame {
   OpId index;
   std::vector<Bytes>& values;
   std::span<const double> slots;
+  Roughness* rough = nullptr;
 
   DType out_dtype(std::size_t i = 0) const { return program.values[op.outputs[i].value].dtype; }
   const Sizes& out_sizes(std::size_t i = 0) const { return op.outputs[i].view.sizes; }
   const Sizes& sizes(std::size_t i) const { return op.inputs[i].view.sizes; }
   DType dtype(std::size_t i) const { return program.values[op.inputs[i].value].dtype; }
   Numbers input(std::size_t i) const { return load(values[op.inputs[i].value], dtype(i), op.inputs[i].view); }
-  void output(std::size_t i, const Numbers& numbers) {
+  void output(std::size_t i, Numbers numbers) {
+    if (rough != nullptr && is_floating(out_dtype(i))) round_roughly(out_dtype(i), numbers, *rough);
     store(numbers, out_dtype(i), op.outputs[i].view, values[op.outputs[i].value]);
   }
   /// Operand i converted to `dtype`: a tensor's elements, or `size` times the scalar.
@@ -188,8 +239,18 @@ void run_reduction(Frame& frame) {
   for (auto dim : frame.op.attributes.dims) target.strides[static_cast<std::size_t>(dim)] = 0;
   const auto to = indices(target);
   std::vector<bool> seen(size, false);
+  // The parts of a sum that split_reductions() has cut go on from each other, as the whole sum does that a framework takes.
+  const bool is_rough = frame.rough != nullptr && kind == OpKind::kReduceSum && !result.is_integer && frame.out_dtype() != DType::kF64;
+  const bool is_part = is_rough && size > 1 && std::ranges::any_of(frame.program.ops, [&](const Op& reader) {
+    return reader.kind == OpKind::kReduceSum && reader.inputs[0].value == frame.op.outputs[0].value && reader.outputs[0].view.elements() == 1;
+  });
+  std::vector<RoughSum> sums(is_rough ? (is_part ? 1 : size) : 0);
   for (std::size_t i = 0; i < to.size(); ++i) {
     const auto t = static_cast<std::size_t>(to[i]);
+    if (is_rough) {
+      result.real[t] += sums[is_part ? 0 : t].add(is_part ? i : i / std::max<std::size_t>(1, size), x.real[i]);
+      continue;
+    }
     if (result.is_integer) {
       result.integer[t] = seen[t] ? reference_integer(step, frame.out_dtype(), result.integer[t], x.integer[i]) : x.integer[i];
     } else {
@@ -250,6 +311,7 @@ Result<void> run_scatter(Frame& frame) {
             reference_integer(OpKind::kAdd, frame.out_dtype(), result.integer[to], rows.integer[i * width + j]);
       } else {
         result.real[to] += rows.real[i * width + j];
+        if (frame.rough != nullptr && frame.out_dtype() != DType::kF64) result.real[to] = static_cast<float>(result.real[to]);
       }
     }
   }
@@ -355,7 +417,7 @@ void run_factorization(Frame& frame) {
   }
 }
 
-Result<void> run_op(Frame& frame) {
+Result<void> run(Frame& frame) {
   switch (const OpClass op_class = info(frame.op.kind).op_class) {
     case OpClass::kConversion: {
       const auto size = static_cast<std::size_t>(frame.op.outputs[0].view.elements());
@@ -416,15 +478,37 @@ Result<void> run_op(Frame& frame) {
       return Error{ErrorCode::kBadInput, fmt::format("op {}: {} is an opaque op, which the reference interpreter cannot run",
                                                      frame.index, opaque_of(frame.program, frame.op).name())};
     case OpClass::kComposite:
-      return run_composite(frame.program, frame.index, frame.values, frame.slots);
+      return run_composite(frame.program, frame.index, frame.values, frame.slots, frame.rough);
   }
   return {};
 }
 
 }  // namespace
 
+Result<void> run_op(const Program& program, OpId index, std::vector<Bytes>& values, std::span<const double> slots, Roughness* rough) {
+  const Op& op = program.ops[index];
+  for (const Operand& output : op.outputs) {
+    const Value& value = program.values[output.value];
+    values[output.value].assign(static_cast<std::size_t>(value.elements) * size_bytes(value.dtype), std::byte{0});
+  }
+  Frame frame{program, op, index, values, slots, rough};
+  return run(frame);
+}
+
+void nudge(DType dtype, Bytes& bytes, Roughness& rough) {
+  const std::size_t size = size_bytes(dtype);
+  if (!is_floating(dtype)) return;
+  for (std::size_t at = 0; at + size <= bytes.size(); at += size) {
+    const double x = load_real(dtype, &bytes[at]);
+    const auto chance = rough.random() & 3;
+    if (x == 0 || !std::isfinite(x) || chance > 1) continue;
+    const double moved = neighbour(dtype, x, (chance == 1) == (x > 0) ? 2 * x : 0.0);
+    if (std::isfinite(moved)) store_real(dtype, moved, &bytes[at]);
+  }
+}
+
 Result<std::vector<Bytes>> run_iteration(const Program& program, std::vector<Bytes> values,
-                                         std::span<const double> slots) {
+                                         std::span<const double> slots, Roughness* rough) {
   values.resize(program.values.size());
   if (slots.size() != program.slots.size()) {
     return Error{ErrorCode::kInternal,
@@ -444,8 +528,8 @@ Result<std::vector<Bytes>> run_iteration(const Program& program, std::vector<Byt
     }
   }
   for (OpId index = 0; index < program.ops.size(); ++index) {
-    Frame frame{program, program.ops[index], index, values, slots};
-    CRUCIBLE_TRY_VOID(run_op(frame));
+    Frame frame{program, program.ops[index], index, values, slots, rough};
+    CRUCIBLE_TRY_VOID(run(frame));
   }
   return values;
 }

@@ -3,6 +3,8 @@
 // accumulated in double. It shares no code with core/kernel and knows no plan and no fusion.
 #pragma once
 
+#include <cstdint>
+#include <random>
 #include <span>
 #include <vector>
 
@@ -13,12 +15,25 @@
 
 namespace crucible::graph {
 
+/// Arithmetic that is as inexact as a framework's may be, for finding out what a program's end owes to roundings: every result that is
+/// not exact is rounded up or down at random, and sums into f32 and narrower are kept in f32, in eight lanes, one term after another.
+struct Roughness {
+  explicit Roughness(std::uint64_t seed) : random(seed) {}
+  std::mt19937_64 random;
+};
+
 /// Runs every op once. `values` has one buffer per value of the program; those of states, inputs and constants hold
 /// their bytes, the others are allocated here. Returns all buffers, so State::end's is the new state.
 /// `slots` has one number per slot. The program must pass verify().
 /// Errors: kInternal when a buffer that enters from outside has the wrong size; kBadInput when an id is out of range.
 Result<std::vector<Bytes>> run_iteration(const Program& program, std::vector<Bytes> values,
-                                         std::span<const double> slots);
+                                         std::span<const double> slots, Roughness* rough = nullptr);
+
+/// Runs op `index` alone on what its operands hold now. Its results have their sizes afterwards. Errors: as of run_iteration().
+Result<void> run_op(const Program& program, OpId index, std::vector<Bytes>& values, std::span<const double> slots, Roughness* rough = nullptr);
+
+/// Each finite element that is no zero one unit in the last place up, down, or neither, at random. Dtypes that are not floating-point stay.
+void nudge(DType dtype, Bytes& bytes, Roughness& rough);
 
 /// The number that an output's one element holds.
 double read_output(const Program& program, const Output& output, const std::vector<Bytes>& values);
@@ -37,6 +52,6 @@ struct ReferenceReplay {
 /// A state without initial bytes starts as zeros. Errors: those of run_iteration and of the blob store, and kBadInput
 /// when a blob's size is not its value's.
 Result<ReferenceReplay> replay_reference(const Program& program, const trace::BlobStore& blobs,
-                                         std::uint32_t iterations);
+                                         std::uint32_t iterations, Roughness* rough = nullptr);
 
 }  // namespace crucible::graph

@@ -83,8 +83,8 @@ bool run_composite_itself(const Program& program, OpId index, std::vector<Bytes>
   return true;
 }
 
-Result<void> run_composite(const Program& program, OpId index, std::vector<Bytes>& values, std::span<const double> slots) {
-  if (run_composite_itself(program, index, values, slots)) return {};
+Result<void> run_composite(const Program& program, OpId index, std::vector<Bytes>& values, std::span<const double> slots, Roughness* rough) {
+  if (rough == nullptr && run_composite_itself(program, index, values, slots)) return {};
   const Op& op = program.ops[index];
   const Program& body = composite_of(program, op).body;
   std::vector<Bytes> inner(body.values.size());
@@ -97,7 +97,7 @@ Result<void> run_composite(const Program& program, OpId index, std::vector<Bytes
       inner[body.inputs[tensor++].value] = values[input.value];
     }
   }
-  CRUCIBLE_TRY(inner, run_iteration(body, std::move(inner), numbers));
+  CRUCIBLE_TRY(inner, run_iteration(body, std::move(inner), numbers, rough));
   for (std::size_t i = 0; i < op.outputs.size(); ++i) values[op.outputs[i].value] = std::move(inner[body.outputs[i].operand.value]);
   return {};
 }

@@ -21,7 +21,7 @@ Result<Bytes> load_value(const Program& program, const trace::BlobStore& blobs, 
 }  // namespace
 
 Result<ReferenceReplay> replay_reference(const Program& program, const trace::BlobStore& blobs,
-                                         std::uint32_t iterations) {
+                                         std::uint32_t iterations, Roughness* rough) {
   ReferenceReplay replay;
   for (const State& state : program.states) {
     CRUCIBLE_TRY(auto bytes, load_value(program, blobs, state.start, state.initial_blob));
@@ -38,7 +38,7 @@ Result<ReferenceReplay> replay_reference(const Program& program, const trace::Bl
     }
     std::vector<double> slots;
     for (const Slot& slot : program.slots) slots.push_back(slot.values[i]);
-    CRUCIBLE_TRY(values, run_iteration(program, std::move(values), slots));
+    CRUCIBLE_TRY(values, run_iteration(program, std::move(values), slots, rough));
     auto& outputs = replay.outputs.emplace_back();
     auto& tensors = replay.tensors.emplace_back();
     for (const Output& output : program.outputs) {

@@ -138,4 +138,53 @@ Result<TensorDifference> compare(DType dtype, std::span<const std::byte> actual,
   return result;
 }
 
+void Gap::widen(const Gap& other) {
+  for (const auto part : {&Gap::largest, &Gap::rms, &Gap::median}) {
+    if (std::isfinite(other.*part)) this->*part = std::max(this->*part, other.*part);
+  }
+}
+
+Gap gap_between(DType dtype, std::span<const std::byte> actual, std::span<const std::byte> expected, const std::vector<bool>& is_left_out) {
+  const std::size_t size = size_bytes(dtype);
+  Gap gap;
+  if (size == 0 || actual.size() != expected.size() || actual.empty()) return gap;
+  double largest_expected = kSmallest, squares = 0;
+  std::vector<double> far;
+  far.reserve(actual.size() / size);
+  for (std::size_t at = 0; at + size <= actual.size(); at += size) {
+    const double magnitude = std::abs(element_as_double(dtype, expected.subspan(at, size)));
+    if (std::isfinite(magnitude)) largest_expected = std::max(largest_expected, magnitude);
+    const std::size_t i = at / size;
+    if (i < is_left_out.size() && is_left_out[i]) continue;
+    far.push_back(element_distance(dtype, &actual[at], &expected[at]));
+  }
+  if (far.empty()) return gap;
+  for (const double one : far) squares += one / largest_expected * (one / largest_expected);
+  const auto middle = far.begin() + static_cast<std::ptrdiff_t>(far.size() / 2);
+  gap.largest = *std::ranges::max_element(far) / largest_expected;
+  gap.rms = std::sqrt(squares / static_cast<double>(far.size()));
+  std::ranges::nth_element(far, middle);
+  gap.median = *middle / largest_expected;
+  return gap;
+}
+
+std::string words_of_difference(double actual, double expected) {
+  if (std::isfinite(actual) && std::isfinite(expected)) return expected == 0 && actual != 0 ? "the recorded one is 0" : "";
+  return distance(actual, expected) == 0 ? "" : fmt::format("it is {:.9g}, recorded is {:.9g}", actual, expected);
+}
+
+std::string words_of_difference(DType dtype, std::span<const std::byte> actual, std::span<const std::byte> expected) {
+  const std::size_t size = size_bytes(dtype);
+  if (size == 0 || actual.size() != expected.size()) return "";
+  double largest_actual = 0, largest_expected = 0;
+  for (std::size_t at = 0; at + size <= actual.size(); at += size) {
+    const double a = element_as_double(dtype, actual.subspan(at, size)), b = element_as_double(dtype, expected.subspan(at, size));
+    if (std::isinf(distance(a, b))) return fmt::format("element {} is {:.9g}, recorded is {:.9g}", at / size, a, b);
+    if (std::isfinite(a)) largest_actual = std::max(largest_actual, std::abs(a));
+    if (std::isfinite(b)) largest_expected = std::max(largest_expected, std::abs(b));
+  }
+  if (largest_expected > 0 || largest_actual == 0) return "";
+  return fmt::format("all recorded elements are 0, the largest one is {:.3g}", largest_actual);
+}
+
 }  // namespace crucible::runtime

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "core/base/dtype.hpp"
 #include "core/base/result.hpp"
@@ -19,6 +21,21 @@ struct TensorDifference {
 /// Errors: kBadInput when the sizes differ or are no multiple of the element's; kInternal for a dtype without
 /// arithmetic (complex, other) whose bytes differ.
 Result<TensorDifference> compare(DType dtype, std::span<const std::byte> actual, std::span<const std::byte> expected);
+
+/// How far a tensor is from another one, as shares of the other's largest magnitude: at worst, in the root of the mean of squares, and
+/// of the middle element. A few elements that went another way move the first alone; a wrong factor moves all three.
+struct Gap {
+  double largest = 0, rms = 0, median = 0;
+  /// The larger of each, where that is finite.
+  void widen(const Gap& other);
+};
+
+/// As compare(), all three; elements of which `is_left_out` is true do not count (shorter than the tensor: none of the others).
+Gap gap_between(DType dtype, std::span<const std::byte> actual, std::span<const std::byte> expected, const std::vector<bool>& is_left_out = {});
+
+/// Why a difference has no finite or no sensible size, "" where it has one: "element 3 is nan, recorded is 0.5", "all recorded elements are 0".
+std::string words_of_difference(DType dtype, std::span<const std::byte> actual, std::span<const std::byte> expected);
+std::string words_of_difference(double actual, double expected);
 
 /// How far an output of this dtype may be from the recorded one, as TensorDifference::max_rel_diff: what another order of
 /// sums and another library's functions cost, in roundings of the dtype. 0 for integers and bool.

@@ -6,13 +6,12 @@
 #include <cmath>
 #include <limits>
 
-#include "core/runtime/compare.hpp"
-
 namespace crucible::runtime {
 namespace {
 
-// Adam and its kin; RMSprop, Adadelta; Adagrad.
-constexpr std::array<std::string_view, 3> kSecondMoments = {"exp_avg_sq", "square_avg", "sum"};
+// Adam and its kin; RMSprop, Adadelta; Adagrad; Adamax, which keeps sizes and not their squares.
+constexpr std::string_view kLargest = "exp_inf";
+constexpr std::array<std::string_view, 4> kSecondMoments = {"exp_avg_sq", "square_avg", "sum", kLargest};
 // What RMSprop and Adadelta keep of steps: gradients over their own size, so noise is as large in them as anything.
 constexpr std::array<std::string_view, 2> kSteps = {"momentum_buffer", "acc_delta"};
 
@@ -111,32 +110,69 @@ double rounding_of_loss(const graph::Program& program, const graph::Output& outp
   return 0;
 }
 
+/// The gradient's size by one second moment.
+struct Noise::Moments {
+  std::string parameter;
+  std::size_t place = 0;  // among the second moments of that name
+  std::vector<bool> is_noise;
+  std::vector<double> gradient = {};
+};
+
+namespace {
+
+/// Which of `count` things of one name the next one is.
+std::size_t count_up(std::map<std::string, std::size_t, std::less<>>& seen, const std::string& name) { return seen[name]++; }
+
+}  // namespace
+
 Result<Noise> Noise::find(const graph::Program& program, const trace::BlobStore& blobs, double share) {
   Noise noise;
   noise.share_ = share;
-  std::map<std::string, std::vector<double>, std::less<>> sizes;  // of the gradient's elements, by parameter
+  noise.masks_.resize(program.states.size());
+  std::vector<Moments> all;
+  std::map<std::string, std::size_t, std::less<>> seen, of_name;
   for (const graph::State& state : program.states) {
     const graph::Value& value = program.values[state.start];
     const auto [kind, parameter] = parts_of(value.name);
+    noise.kinds_.emplace_back(kind);
+    ++of_name[value.name];
     if (!is_second_moment(kind) || state.final_blob == graph::kNone || !is_floating(value.dtype)) continue;
     CRUCIBLE_TRY(const auto bytes, blobs.load(state.final_blob));
-    std::vector<double> gradient = elements_of(value.dtype, bytes);
-    for (double& element : gradient) element = std::sqrt(element);
-    noise.largest_gradient_ = std::max(noise.largest_gradient_, largest_of(gradient));
-    sizes[std::string(parameter)] = std::move(gradient);
+    Moments moments{.parameter = std::string(parameter), .place = count_up(seen, value.name), .is_noise = {}, .gradient = elements_of(value.dtype, bytes)};
+    if (kind != kLargest) std::ranges::for_each(moments.gradient, [](double& element) { element = std::sqrt(element); });
+    noise.largest_gradient_ = std::max(noise.largest_gradient_, largest_of(moments.gradient));
+    all.push_back(std::move(moments));
   }
-  for (const auto& [parameter, gradient] : sizes) {
-    std::vector<bool> mask(gradient.size());
+  std::map<std::string, std::vector<const Moments*>, std::less<>> by_parameter;
+  for (Moments& moments : all) {
     std::size_t found = 0;
-    for (std::size_t i = 0; i < gradient.size(); ++i) {
-      mask[i] = gradient[i] <= share * noise.largest_gradient_;
-      found += mask[i];
+    for (const double element : moments.gradient) {
+      moments.is_noise.push_back(element <= share * noise.largest_gradient_);
+      found += moments.is_noise.back();
     }
-    if (found == 0) continue;
+    by_parameter[moments.parameter].push_back(&moments);
+    if (found == 0) moments.is_noise.clear();
     noise.count_ += found;
-    noise.masks_.emplace(parameter, std::move(mask));
+    noise.parameters_ += found > 0;
   }
-  if (noise.masks_.empty()) return noise;
+  if (noise.count_ == 0) return noise;
+  std::map<std::string, std::size_t, std::less<>> place_of;
+  for (std::size_t i = 0; i < program.states.size(); ++i) {
+    const graph::Value& value = program.values[program.states[i].start];
+    const auto [kind, parameter] = parts_of(value.name);
+    const std::size_t place = count_up(place_of, value.name);
+    const auto found = by_parameter.find(parameter);
+    if (found == by_parameter.end()) continue;
+    std::vector<const Moments*> its = found->second;
+    // Of one optimizer or one module the others are as many, in the same order. A parameter that several optimizers move is noise where it is for all.
+    if (of_name[value.name] == its.size()) its = {its[place]};
+    std::vector<bool> mask = its[0]->is_noise;
+    for (const Moments* other : its) {
+      if (other->is_noise.size() != mask.size()) mask.clear();
+      for (std::size_t e = 0; e < mask.size(); ++e) mask[e] = mask[e] && other->is_noise[e];
+    }
+    if (mask.size() == static_cast<std::size_t>(value.elements)) noise.masks_[i] = std::move(mask);
+  }
   for (const graph::State& state : program.states) {  // how far parameters went, and what was kept of their steps
     const graph::Value& value = program.values[state.start];
     if (const auto kind = parts_of(value.name).first; is_of_steps(kind) && state.final_blob != graph::kNone && is_floating(value.dtype)) {
@@ -145,7 +181,7 @@ Result<Noise> Noise::find(const graph::Program& program, const trace::BlobStore&
       largest = std::max(largest, largest_of(elements_of(value.dtype, bytes)));
     }
     const bool has_both = state.initial_blob != graph::kNone && state.final_blob != graph::kNone;
-    if (!has_both || !sizes.contains(value.name) || !is_floating(value.dtype)) continue;
+    if (!has_both || !by_parameter.contains(value.name) || !is_floating(value.dtype)) continue;
     CRUCIBLE_TRY(const auto before, blobs.load(state.initial_blob));
     CRUCIBLE_TRY(const auto after, blobs.load(state.final_blob));
     const auto a = elements_of(value.dtype, before), b = elements_of(value.dtype, after);
@@ -156,41 +192,27 @@ Result<Noise> Noise::find(const graph::Program& program, const trace::BlobStore&
   return noise;
 }
 
-const std::vector<bool>& Noise::elements(std::string_view name) const {
+const std::vector<bool>& Noise::elements(std::size_t state) const {
   static const std::vector<bool> kNone;
-  const auto found = masks_.find(parts_of(name).second);
-  return found == masks_.end() ? kNone : found->second;
+  return state < masks_.size() ? masks_[state] : kNone;
 }
 
-double Noise::difference(std::string_view name, DType dtype, std::span<const std::byte> actual, std::span<const std::byte> expected) const {
-  constexpr double kFar = std::numeric_limits<double>::infinity();
-  const std::vector<bool>& mask = elements(name);
-  const auto a = elements_of(dtype, actual), b = elements_of(dtype, expected);
-  if (a.size() != b.size() || (!mask.empty() && mask.size() != b.size())) return kFar;
-  const std::string_view kind = parts_of(name).first;
+std::vector<bool> Noise::excused(std::size_t state, DType dtype, std::span<const std::byte> actual, std::span<const std::byte> expected) const {
+  std::vector<bool> mask = elements(state);
+  const std::size_t size = size_bytes(dtype);
+  if (mask.empty() || actual.size() != expected.size() || mask.size() * size != actual.size()) return {};
+  const std::string& kind = kinds_[state];
   // Ten times: noise of other roundings may be larger than the recorded one, not of another order.
   const double gradient = 10 * share_ * largest_gradient_;
-  const double allowed = is_second_moment(kind) ? gradient * gradient : gradient;
+  const double allowed = is_second_moment(kind) && kind != kLargest ? gradient * gradient : gradient;
   const auto step = largest_step_.find(kind);
-  const auto is_too_large = [&](double was, double is) {
-    if (kind.empty()) return std::fabs(is - was) > 2 * largest_move_;
-    return std::fabs(is) > (step == largest_step_.end() ? allowed : 2 * step->second);
-  };
-  double largest = std::numeric_limits<float>::min(), far = 0;
-  for (std::size_t i = 0; i < b.size(); ++i) {
-    if (std::isfinite(b[i])) largest = std::max(largest, std::fabs(b[i]));
+  for (std::size_t i = 0; i < mask.size(); ++i) {
+    if (!mask[i]) continue;
+    const double was = element_as_double(dtype, expected.subspan(i * size, size)), is = element_as_double(dtype, actual.subspan(i * size, size));
+    // What is not finite compares as false. Where a size is beyond what noise may have, the difference counts as any other does.
+    mask[i] = kind.empty() ? std::fabs(is - was) <= 2 * largest_move_ : std::fabs(is) <= (step == largest_step_.end() ? allowed : 2 * step->second);
   }
-  for (std::size_t i = 0; i < b.size(); ++i) {
-    if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
-    if (!std::isfinite(a[i]) || !std::isfinite(b[i])) return kFar;
-    const double distance = std::fabs(a[i] - b[i]);
-    if (mask.empty() || !mask[i]) {
-      far = std::max(far, distance);
-    } else if (is_too_large(b[i], a[i])) {
-      return kFar;
-    }
-  }
-  return far / largest;
+  return mask;
 }
 
 }  // namespace crucible::runtime

@@ -15,6 +15,7 @@
 #include "core/base/dtype.hpp"
 #include "core/base/result.hpp"
 #include "core/graph/program.hpp"
+#include "core/runtime/compare.hpp"
 #include "core/trace/trace.hpp"
 
 namespace crucible::runtime {
@@ -36,23 +37,29 @@ double rounding_of_loss(const graph::Program& program, const graph::Output& outp
 
 class Noise {
  public:
-  /// Reads the optimizer's recorded second moments ("exp_avg_sq of NAME", "square_avg of NAME", "sum of NAME"). Errors: of the store.
+  /// Reads the optimizer's recorded second moments ("exp_avg_sq of NAME", "square_avg of NAME", "sum of NAME", "exp_inf of NAME"). Errors: of the store.
   static Result<Noise> find(const graph::Program& program, const trace::BlobStore& blobs, double share);
 
-  /// Which elements of the state called `name` are noise; empty when none is.
-  const std::vector<bool>& elements(std::string_view name) const;
+  /// Which elements of Program::states[state] are noise; empty when none is. States are known by their place: two optimizers over one
+  /// parameter, or two modules with parameters of one name, have states of one name.
+  const std::vector<bool>& elements(std::size_t state) const;
   /// Elements of parameters, and the parameters that have some.
   std::size_t count() const { return count_; }
-  std::size_t parameters() const { return masks_.size(); }
+  std::size_t parameters() const { return parameters_; }
 
-  /// The largest difference of the elements that are not noise, over the tensor's largest recorded element; infinite when
-  /// an element that is noise has become larger than noise can be: a moment beyond the noise of its kind, a parameter
-  /// further from its recorded value than parameters moved in all the recorded iterations, a step twice the largest one.
-  double difference(std::string_view name, DType dtype, std::span<const std::byte> actual, std::span<const std::byte> expected) const;
+  /// Which elements of a state are noise and no larger than noise can be: a moment within the noise of its kind, a parameter no further
+  /// from its recorded value than parameters moved in all the recorded iterations, a step within twice the largest one.
+  std::vector<bool> excused(std::size_t state, DType dtype, std::span<const std::byte> actual, std::span<const std::byte> expected) const;
+  /// How far apart the others are.
+  Gap gap(std::size_t state, DType dtype, std::span<const std::byte> actual, std::span<const std::byte> expected) const {
+    return gap_between(dtype, actual, expected, excused(state, dtype, actual, expected));
+  }
 
  private:
-  std::map<std::string, std::vector<bool>, std::less<>> masks_;  // by parameter
-  std::size_t count_ = 0;
+  struct Moments;
+  std::vector<std::vector<bool>> masks_;  // by state
+  std::vector<std::string> kinds_;        // by state: "exp_avg", of a parameter itself ""
+  std::size_t count_ = 0, parameters_ = 0;
   double largest_gradient_ = 0, share_ = 0, largest_move_ = 0;
   std::map<std::string, double, std::less<>> largest_step_;  // by kind of state, where one keeps steps
 };

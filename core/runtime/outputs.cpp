@@ -59,8 +59,10 @@ Result<OutputDifference> Session::State::compare_output(const graph::Output& out
     return Error{difference.error().code,
                  fmt::format("output {} of iteration {}: {}", output.name, iteration, difference.error().message)};
   }
-  return OutputDifference{output.name, iteration, dtype, difference->max_rel_diff, output_tolerance(dtype),
-                          difference->bit_equal, hash_of_elements(dtype, actual)};
+  OutputDifference found{output.name, iteration, dtype, difference->max_rel_diff, output_tolerance(dtype), difference->bit_equal,
+                         hash_of_elements(dtype, actual)};
+  if (!found.is_within()) found.words = words_of_difference(dtype, actual, expected);
+  return found;
 }
 
 Result<std::vector<std::byte>> Session::output_bytes(std::size_t index) const {
@@ -73,6 +75,7 @@ Result<std::vector<OutputDifference>> Session::compare_outputs() const {
   for (const graph::Output& output : state_->program->outputs) {
     if (!output.is_tensor()) continue;
     CRUCIBLE_TRY(OutputDifference difference, state_->compare_output(output, state_->next_iteration - 1));
+    difference.place = differences.size();
     differences.push_back(std::move(difference));
   }
   return differences;

@@ -23,13 +23,15 @@ void move_by_one(std::span<std::byte> element, bool up, Bits infinity) {
   std::memcpy(element.data(), &bits, sizeof(bits));
 }
 
-/// Each element one unit in the last place away from zero or towards it. Dtypes without such a unit stay.
-void perturb(DType dtype, std::span<std::byte> bytes, std::mt19937_64& random) {
+/// Each element one unit in the last place away from zero or towards it. Dtypes without such a unit stay, and so do whole numbers: counters,
+/// masks, and places where a comparison or a rounding to integers stands right at a boundary.
+void move_by_one(DType dtype, std::span<std::byte> bytes, std::mt19937_64& random) {
   const std::size_t width = size_bytes(dtype);
   if (!is_floating(dtype) || width == 0) return;
   for (std::size_t at = 0; at + width <= bytes.size(); at += width) {
     const auto element = bytes.subspan(at, width);
     const bool up = (random() & 1) != 0;
+    if (const double number = element_as_double(dtype, element); std::trunc(number) == number) continue;
     if (dtype == DType::kF64) move_by_one<std::uint64_t>(element, up, 0x7ff0000000000000u);
     if (dtype == DType::kF32) move_by_one<std::uint32_t>(element, up, 0x7f800000u);
     if (dtype == DType::kF16) move_by_one<std::uint16_t>(element, up, 0x7c00u);
@@ -37,16 +39,25 @@ void perturb(DType dtype, std::span<std::byte> bytes, std::mt19937_64& random) {
   }
 }
 
-using Losses = std::vector<std::vector<double>>;
-
 /// The larger of what is there and how far each loss of a run is from that of the run before it all.
-void widen(Losses& spread, const Losses& run, const Losses& start) {
-  for (std::size_t i = 0; i < start.size(); ++i) {
-    for (std::size_t output = 0; output < start[i].size(); ++output) {
-      const double far = relative_difference(run[i][output], start[i][output]);
-      if (std::isfinite(far)) spread[i][output] = std::max(spread[i][output], far);
+void widen_losses(const RunEnd& run, Spread& spread) {
+  for (std::size_t i = 0; i < spread.first.losses.size(); ++i) {
+    for (std::size_t output = 0; output < spread.first.losses[i].size(); ++output) {
+      const double far = relative_difference(run.losses[i][output], spread.first.losses[i][output]);
+      if (std::isfinite(far)) spread.losses[i][output] = std::max(spread.losses[i][output], far);
     }
   }
+}
+
+/// The same of tensors; `dtypes` by place.
+Result<void> widen_outputs(const std::vector<DType>& dtypes, const RunEnd& run, Spread& spread) {
+  for (std::size_t i = 0; i < spread.first.outputs.size(); ++i) {
+    for (std::size_t place = 0; place < dtypes.size(); ++place) {
+      CRUCIBLE_TRY(const TensorDifference far, compare(dtypes[place], run.outputs[i][place], spread.first.outputs[i][place]));
+      if (std::isfinite(far.max_rel_diff)) spread.outputs[i][place] = std::max(spread.outputs[i][place], far.max_rel_diff);
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -58,30 +69,66 @@ Result<std::vector<std::byte>> Session::State::final_bytes(const graph::State& s
   return bytes;
 }
 
-Result<void> Session::State::perturb_states(std::uint64_t seed) {
-  std::mt19937_64 random(seed);
+Result<void> Session::State::perturb(graph::ValueId value, std::uint32_t blob, std::mt19937_64& random) {
+  CRUCIBLE_TRY(std::vector<std::byte> bytes, blobs->load(blob));
+  move_by_one(program->values[value].dtype, bytes, random);
+  return write_bytes(value, std::move(bytes));
+}
+
+Result<void> Session::State::perturb_start(std::uint64_t seed) {
+  shaking.emplace(seed);
   for (const graph::State& state : program->states) {
-    if (state.initial_blob == graph::kNone) continue;
-    CRUCIBLE_TRY(std::vector<std::byte> bytes, blobs->load(state.initial_blob));
-    perturb(program->values[state.start].dtype, bytes, random);
-    CRUCIBLE_TRY_VOID(write_bytes(state.start, std::move(bytes)));
+    if (state.initial_blob != graph::kNone) CRUCIBLE_TRY_VOID(perturb(state.start, state.initial_blob, *shaking));
+  }
+  for (const graph::Constant& constant : program->constants) {
+    if (constant.blob != graph::kNone) CRUCIBLE_TRY_VOID(perturb(constant.value, constant.blob, *shaking));
   }
   return {};
 }
 
-Result<void> Session::start_spread(const std::vector<IterationResult>& results, Spread& spread) {
+/// From where `session` is to the last iteration.
+Result<RunEnd> Session::State::run_all(bool with_outputs, Session& session) {
+  RunEnd end;
+  for (std::uint32_t i = 0; i < program->iterations; ++i) {
+    CRUCIBLE_TRY(IterationResult result, session.run(i));
+    end.losses.push_back(std::move(result.losses));
+    if (!with_outputs) continue;
+    auto& tensors = end.outputs.emplace_back();
+    for (const graph::Output& output : program->outputs) {
+      if (output.is_tensor()) {
+        CRUCIBLE_TRY(tensors.emplace_back(), read_tensor(output));
+      }
+    }
+  }
+  for (const graph::State& state : program->states) {
+    CRUCIBLE_TRY(end.states.emplace_back(), final_bytes(state));
+  }
+  return end;
+}
+
+Result<RunEnd> Session::end_of_run(const std::vector<IterationResult>& results) const {
   const graph::Program& program = *state_->program;
   if (state_->next_iteration != program.iterations || results.size() != program.iterations) {
     return Error{ErrorCode::kUsage, fmt::format("how far runs spread is measured after all {} iterations, {} have run",
                                                 program.iterations, std::min<std::size_t>(state_->next_iteration, results.size()))};
   }
+  RunEnd end;
   for (const graph::State& state : program.states) {
-    CRUCIBLE_TRY(spread.first_ends.emplace_back(), state_->final_bytes(state));
+    CRUCIBLE_TRY(end.states.emplace_back(), state_->final_bytes(state));
   }
-  for (const IterationResult& result : results) {
-    spread.first_losses.push_back(result.losses);
-    spread.losses.emplace_back(result.losses.size(), 0);
+  for (const IterationResult& result : results) end.losses.push_back(result.losses);
+  return end;
+}
+
+Result<void> Session::start_spread(const std::vector<IterationResult>& results, Spread& spread, bool with_outputs) {
+  CRUCIBLE_TRY(spread.first, end_of_run(results));
+  if (with_outputs) {  // which nobody has kept
+    CRUCIBLE_TRY_VOID(reset());
+    CRUCIBLE_TRY(spread.first, state_->run_all(true, *this));
   }
+  spread.states.resize(spread.first.states.size());
+  for (const std::vector<double>& losses : spread.first.losses) spread.losses.emplace_back(losses.size(), 0);
+  for (const auto& tensors : spread.first.outputs) spread.outputs.emplace_back(tensors.size(), 0);
   return {};
 }
 
@@ -89,43 +136,48 @@ Result<void> Session::widen_spread(Spread& spread) {
   const graph::Program& program = *state_->program;
   CRUCIBLE_TRY(const Noise noise, Noise::find(program, *state_->blobs, tolerances_of(program).noise));
   CRUCIBLE_TRY_VOID(reset());
-  CRUCIBLE_TRY_VOID(state_->perturb_states(spread.runs + 1));
-  Losses losses;
-  for (std::uint32_t i = 0; i < program.iterations; ++i) {
-    CRUCIBLE_TRY(IterationResult result, run(i));
-    losses.push_back(std::move(result.losses));
+  const bool with_outputs = !spread.first.outputs.empty();
+  Result<void> perturbed = state_->perturb_start(spread.runs + 1);
+  Result<RunEnd> run = perturbed ? state_->run_all(with_outputs, *this) : perturbed.error();
+  state_->shaking.reset();
+  if (!run) return run.error();
+  CRUCIBLE_TRY_VOID(state_->load_constants());
+  std::vector<DType> dtypes;
+  for (const graph::Output& output : program.outputs) {
+    if (output.is_tensor()) dtypes.push_back(program.values[output.operand.value].dtype);
   }
-  widen(spread.losses, losses, spread.first_losses);
+  widen_losses(*run, spread);
+  CRUCIBLE_TRY_VOID(widen_outputs(dtypes, *run, spread));
   for (std::size_t i = 0; i < program.states.size(); ++i) {
     const graph::State& state = program.states[i];
-    if (state.final_blob == graph::kNone) continue;  // with nothing recorded there is nothing to judge
-    CRUCIBLE_TRY(const std::vector<std::byte> end, state_->final_bytes(state));
-    CRUCIBLE_TRY(const double far, state_->difference(state, noise, end, spread.first_ends[i]));
-    double& largest = spread.states[state_->name_of(state.start)];
-    if (std::isfinite(far)) largest = std::max(largest, far);
+    if (state.final_blob == graph::kNone || run->states[i] == spread.first.states[i]) continue;  // with nothing recorded there is nothing to judge
+    spread.states[i].widen(noise.gap(i, program.values[state.start].dtype, run->states[i], spread.first.states[i]));
   }
   ++spread.runs;
   return {};
 }
 
+bool is_explained(const Gap& gap, double tolerance, const Gap& spread) {
+  return gap.largest <= std::max(tolerance, kSpreads * spread.largest) && gap.rms <= std::max(tolerance, kSpreads * spread.rms) &&
+         gap.median <= std::max(tolerance / 10, kSpreads * spread.median);
+}
+
 void consider_spread(Verification& verdict, const Spread& spread) {
   verdict.spread_runs = spread.runs;
   verdict.spread_device = spread.device;
-  verdict.states_undetermined = 0;
   for (StateDifference& state : verdict.states) {
-    const auto found = spread.states.find(state.name);
-    state.spread = found == spread.states.end() ? 0 : found->second;
+    state.spread = spread.states[state.state];
     const bool is_far = !(state.max_rel_diff <= verdict.state_tolerance);
-    state.is_undetermined = is_far && state.max_rel_diff <= kSpreads * state.spread;
-    verdict.states_undetermined += state.is_undetermined;
+    state.is_undetermined = is_far && is_explained(state.gap, verdict.state_tolerance, state.spread);
   }
-  verdict.losses_undetermined = 0;
   for (LossDifference& loss : verdict.losses) {
     loss.spread = spread.losses[loss.iteration][loss.output];
     loss.is_undetermined = loss.rel_diff <= kSpreads * loss.spread;
-    verdict.losses_undetermined += loss.is_undetermined;
   }
-  verdict.state_reason = state_reason(verdict);
+  for (OutputDifference& output : verdict.outputs) {
+    output.spread = spread.outputs.empty() ? 0 : spread.outputs[output.iteration][output.place];
+    output.is_undetermined = !output.is_within() && output.max_rel_diff <= kSpreads * output.spread;
+  }
   verdict.settle();
 }
 

@@ -123,7 +123,8 @@ Result<void> Session::State::load_iteration(std::uint32_t index) {
       return Error{ErrorCode::kBadInput, fmt::format("input {} was recorded {} times, iteration {} is asked for",
                                                      name_of(input.value), input.blobs.size(), index)};
     }
-    Result<void> written = write_blob(input.value, input.blobs[index]);
+    const bool is_shaken = shaking && !input.is_draw && input.blobs[index] != graph::kNone;
+    Result<void> written = is_shaken ? perturb(input.value, input.blobs[index], *shaking) : write_blob(input.value, input.blobs[index]);
     if (!written) return at_stage(fmt::format("inputs of iteration {}", index), written.error());
   }
   std::vector<double> numbers;

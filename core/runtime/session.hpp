@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,6 +15,7 @@
 #include "core/budget/line.hpp"
 #include "core/graph/program.hpp"
 #include "core/kernel/schedule.hpp"
+#include "core/runtime/compare.hpp"
 #include "core/runtime/placement.hpp"
 #include "core/trace/trace.hpp"
 #include "plugins/loader/backend.hpp"
@@ -62,7 +62,12 @@ struct OutputDifference {
   double tolerance = 0;     // of its dtype
   bool bit_equal = false;
   ContentHash elements = {};  // of those that the replay gave: hash_of_elements() (result_hash.hpp)
+  std::size_t place = 0;         // among the iteration's tensors
+  std::string words = {};        // words_of_difference(), of one beyond its tolerance
+  double spread = 0;             // see Spread; 0 where it was not measured
+  bool is_undetermined = false;  // as StateDifference's
   bool is_within() const { return max_rel_diff <= tolerance; }
+  bool is_bad() const { return !is_within() && !is_undetermined; }
 };
 
 struct IterationResult {
@@ -74,11 +79,15 @@ struct IterationResult {
 };
 
 struct StateDifference {
-  std::string name;
+  std::string name;  // no other state has it: the second one of a name has " (2)" behind it
   double max_rel_diff = 0;  // largest |a - b| over the largest |b| of the tensor, elements of noise left out (noise.hpp)
   bool bit_equal = false;
-  double spread = 0;             // see Spread; 0 where it was not measured
+  std::size_t state = 0;         // in Program::states
+  Gap gap = {};                  // of one beyond the tolerance, in full
+  std::string words = {};        // words_of_difference(), of one beyond the tolerance
+  Gap spread = {};               // see Spread; 0 where it was not measured
   bool is_undetermined = false;  // beyond the tolerance, but not beyond what runs spread: consider_spread()
+  bool is_eager_inexact = false;  // the reference interpreter ends where the replay ends, and not where the recording does: explain.hpp
 };
 
 /// A loss beyond the tolerance.
@@ -89,18 +98,25 @@ struct LossDifference {
   double loss = 0, recorded = 0, rel_diff = 0;
   double spread = 0;             // see Spread; 0 where it was not measured
   bool is_undetermined = false;  // as StateDifference's
+  bool is_eager_inexact = false;  // as StateDifference's
 };
 
-/// How far runs end from each other that start one unit in the last place apart, by state: largest |a - b| over the largest
-/// |b|, elements of noise left out. And by how much their losses differ.
+/// The end of a run: what is compared, beside its losses.
+struct RunEnd {
+  std::vector<std::vector<std::byte>> states = {};                // by Program::states
+  std::vector<std::vector<double>> losses = {};                   // by iteration, as IterationResult::losses
+  std::vector<std::vector<std::vector<std::byte>>> outputs = {};  // by iteration and place; empty where nobody asked
+};
+
+/// How far runs end from each other that start one unit in the last place apart, by state: elements of noise left out. And by how much
+/// their losses and their outputs differ.
 struct Spread {
   std::uint32_t runs = 0;
-  std::map<std::string, double, std::less<>> states;
-  std::string device = {};  // "": the judged one
-  std::vector<std::vector<double>> losses = {};  // largest relative difference, of each iteration, as IterationResult::losses
-  // What it is measured from: the end and the losses of the run before these.
-  std::vector<std::vector<std::byte>> first_ends = {};  // by Program::states
-  std::vector<std::vector<double>> first_losses = {};
+  std::vector<Gap> states = {};  // by Program::states
+  std::string device = {};       // "": the judged one
+  std::vector<std::vector<double>> losses = {};   // largest relative difference, of each iteration, as IterationResult::losses
+  std::vector<std::vector<double>> outputs = {};  // the same of tensors, as TensorDifference::max_rel_diff; empty where nobody asked
+  RunEnd first = {};                              // what it is measured from: the run before these
 };
 
 struct Verification {
@@ -123,14 +139,23 @@ struct Verification {
   std::uint32_t spread_runs = 0;        // 0: not measured
   std::uint32_t spread_most = 0;        // as many runs as were allowed; 0: none were asked for
   std::string spread_device;            // as Spread's
-  std::size_t states_undetermined = 0, losses_undetermined = 0;  // beyond the tolerance, within kSpreads times their spread
-  std::string reason;                       // "" when verified; else names the iteration and the tensor
-  std::string other_reason, state_reason;   // its parts: of outputs and of nothing to compare, of states; that of losses is made of `losses`
+  std::size_t states_undetermined = 0, losses_undetermined = 0, outputs_undetermined = 0;  // beyond the tolerance, within kSpreads times their spread
+  std::string reason;   // "" when verified; else names the iteration and the tensor
+  std::string verdict;  // "yes", "yes, 3 states are not determined by the arithmetic", "no: " and the reason
+  std::string other_reason;   // why it is not verified whatever was compared: nothing could be. Others may add theirs with add_reason()
+  std::string found;          // of the reference interpreter, why: the first op that differs, with its line; "" where it was not asked
+  std::vector<std::string> notes;  // what explaining found, in sentences
+  std::uint32_t rough_runs = 0;    // of the reference interpreter with rough arithmetic: explain.hpp
+  std::size_t ops_checked = 0;     // results of single ops that are the reference interpreter's: op_check.hpp
 
   /// The first loss that is beyond the tolerance and determined; null when there is none.
   const LossDifference* first_bad_loss() const;
+  /// Whether something that was compared is beyond its tolerance and not explained.
+  bool differs() const;
+  /// Another reason why it is not verified.
+  void add_reason(const std::string& text);
 
-  /// Makes `reason` and `verified` of the parts.
+  /// Makes `verdict`, `reason`, `verified` and the counts of the parts. The one place where a verdict is put into words.
   void settle();
 };
 
@@ -138,7 +163,11 @@ struct Verification {
 /// recorded run could have ended elsewhere too.
 inline constexpr double kSpreads = 4;
 
-/// Judges states and losses anew, knowing how far runs spread.
+/// Whether runs that part by `spread` may be as far apart as `gap`: at worst, on average and, a tenth of the tolerance there, in the middle
+/// element. Elements that went another way at a branch excuse themselves, not a factor that all elements have.
+bool is_explained(const Gap& gap, double tolerance, const Gap& spread);
+
+/// Judges states, losses and outputs anew, knowing how far runs spread.
 void consider_spread(Verification& verdict, const Spread& spread);
 
 /// A step that the device refused and the second one runs.
@@ -208,12 +237,14 @@ class Session {
   /// Judges losses and outputs of all iterations and compares the present state with the recorded one; call after the
   /// last iteration. Errors: kUsage when iterations have not run, or their outputs were not compared.
   Result<Verification> verify(const std::vector<IterationResult>& results) const;
-  /// Begins a spread (sensitivity.cpp) with the present state and the losses of `results`; call after the last iteration. Errors: kUsage
-  /// when iterations have not run.
-  Result<void> start_spread(const std::vector<IterationResult>& results, Spread& spread);
-  /// Runs all iterations once more, from the recorded starting state with every floating-point element one unit in the last place
-  /// further up or down, another one for each run of the spread, and widens that by how far it ends from the first. The state is
-  /// another one then: reset() afterwards. Errors: those of run().
+  /// The present state and the losses of `results`; call after the last iteration. Errors: kUsage when iterations have not run.
+  Result<RunEnd> end_of_run(const std::vector<IterationResult>& results) const;
+  /// Begins a spread (sensitivity.cpp) with the end of a run, whose outputs are read by running it again where `with_outputs` asks for them.
+  /// Errors: as of end_of_run(), and those of run().
+  Result<void> start_spread(const std::vector<IterationResult>& results, Spread& spread, bool with_outputs = false);
+  /// Runs all iterations once more, with every floating-point element of the recorded starting state, of the inputs and of the constants
+  /// one unit in the last place further up or down (whole numbers and random draws stay), another one for each run of the spread, and
+  /// widens that by how far it ends from the first. The state is another one then: reset() afterwards. Errors: those of run().
   Result<void> widen_spread(Spread& spread);
   /// Nanoseconds per step over one more run of the present inputs. The state moves on: reset() afterwards.
   /// Errors: kUsage without iterations, and for the reference interpreter, which has no steps.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <random>
 #include <span>
 #include <string>
 
@@ -29,6 +30,7 @@ struct Session::State {
   ArrangeReport arrange_report;
   std::string library_failure;
   std::uint32_t next_iteration = 0;
+  std::optional<std::mt19937_64> shaking;  // of a run of a spread: inputs are written one unit in the last place away
   Options options;
   FallbackReport fallback;
   /// A segment as a plan of its device. Without refused kernels there is one.
@@ -92,20 +94,17 @@ struct Session::State {
   Result<double> read_output(const graph::Output& output) const;
   Result<std::vector<std::byte>> read_tensor(const graph::Output& output) const;
   Result<OutputDifference> compare_output(const graph::Output& output, std::uint32_t iteration) const;
-  Result<StateDifference> compare_state(const graph::State& state, const Noise& noise) const;
-  /// As StateDifference::max_rel_diff; 0 for equal bytes.
-  Result<double> difference(const graph::State& state, const Noise& noise, std::span<const std::byte> actual,
-                            std::span<const std::byte> expected) const;
+  /// `tolerance`: beyond it the difference is measured in full.
+  Result<StateDifference> compare_state(std::size_t index, const Noise& noise, double tolerance) const;
   Result<std::vector<std::byte>> final_bytes(const graph::State& state) const;
-  Result<void> perturb_states(std::uint64_t seed);
+  Result<void> perturb(graph::ValueId value, std::uint32_t blob, std::mt19937_64& random);
+  Result<void> perturb_start(std::uint64_t seed);
+  Result<RunEnd> run_all(bool with_outputs, Session& session);
   std::uint64_t offset_of(graph::ValueId value) const;
   /// Where a value on the host lies; the device has none of it.
   std::span<std::byte> on_host(graph::ValueId value);
   std::string name_of(graph::ValueId value) const;
   static std::uint64_t bytes_of(const graph::Value& value);
 };
-
-/// Why the states are not equal to the recorded ones, or "".
-std::string state_reason(const Verification& verdict);
 
 }  // namespace crucible::runtime

@@ -65,6 +65,7 @@ Result<void> prepare(const BenchOptions& options, const Work& work, const std::s
   std::unique_ptr<runtime::Session>& session = contender.session;
   CRUCIBLE_TRY(OpenedDevice opened, open_device(choice_of(options.device, row.name), nullptr, true));
   const kernel::Numerics numerics = numerics_of(opened.settings);
+  runtime::Options session_options;
   row.device = kReferenceBackend;
   row.is_cpu = true;
   if (!opened.device) {
@@ -78,8 +79,8 @@ Result<void> prepare(const BenchOptions& options, const Work& work, const std::s
     if (!row.is_cpu && joules_of(*opened.device)) contender.joules = [device = opened.device] { return joules_of(*device); };
     if (numerics == kernel::Numerics::kStrict) CRUCIBLE_TRY_VOID(runtime::admit_to_strict(opened.device, choices_folder() / "admitted"));
     CRUCIBLE_TRY(const Tuned tuned, tune(options.tune, *program, opened.device, !options.no_fuse, numerics, nullptr));
-    CRUCIBLE_TRY(session, runtime::Session::create(program, work.trace.blob_store, opened.device,
-                                                   {.fuse = !options.no_fuse, .numerics = numerics, .choices = tuned.choices}));
+    session_options = {.fuse = !options.no_fuse, .numerics = numerics, .choices = tuned.choices};
+    CRUCIBLE_TRY(session, runtime::Session::create(program, work.trace.blob_store, opened.device, session_options));
     row.compile_ns = session->compile_ns();
     row.arena_bytes = session->arena_bytes();
     CRUCIBLE_TRY(row.predicted_ns, predicted_ns(opened, *session));
@@ -93,9 +94,9 @@ Result<void> prepare(const BenchOptions& options, const Work& work, const std::s
   CRUCIBLE_TRY(runtime::Verification verdict, session->verify(results));
   CRUCIBLE_TRY(const std::optional<std::string> sha256, runtime::result_sha256(*session, *program, results));
   row.sha256 = sha256.value_or("");
-  if (!verdict.verified && options.sensitivity.runs > 0) {
-    CRUCIBLE_TRY_VOID(spread.consider(*session, results, verdict));
-    row.undetermined = verdict.states_undetermined + verdict.losses_undetermined;
+  if (!verdict.verified && !options.sensitivity.is_off()) {
+    CRUCIBLE_TRY_VOID(spread.consider({*session, results, opened.device, session_options}, verdict));
+    row.undetermined = verdict.states_undetermined + verdict.losses_undetermined + verdict.outputs_undetermined;
   }
   row.is_verified = verdict.verified;
   if (!verdict.verified) return Error{ErrorCode::kCheckFailed, "not verified: " + verdict.reason};

@@ -53,7 +53,7 @@ Result<void> check_options(const ReplayOptions& options, const graph::Program& p
                              "{}, or give {}",
                              options.iterations, program.iterations)};
   }
-  if (options.sensitivity.runs > 0 && !options.verify) {
+  if (options.sensitivity.runs && !options.verify) {
     return Error{ErrorCode::kUsage, "--sensitivity says which differences from the recording matter: give --verify too"};
   }
   return options.sensitivity.check();
@@ -174,10 +174,10 @@ Result<int> run_on(const ReplayOptions& options, const Work& work, const std::sh
                       .keep_every = replay.keep_every()};
   // Of the device that the report is about: what ran on a lost one is no time of this one.
   for (std::size_t i = run.first_here(); i < report.results.size(); ++i) report.times_ns.push_back(report.results[i].time_ns);
-  if (options.sensitivity.runs > 0) {
+  if (report.verification && !options.sensitivity.is_off()) {
     SpreadRun spread(options.sensitivity, {.program = program, .blobs = work.trace.blob_store, .fuse = !options.no_fuse, .tune = options.tune},
                      options.device, progress);
-    if (const Result<void> considered = spread.consider(session, report.results, *report.verification); !considered) {
+    if (const Result<void> considered = spread.consider({session, report.results, opened.device, replay.options()}, *report.verification); !considered) {
       return measuring_error(session, considered.error());
     }
   }

@@ -28,6 +28,11 @@ double median(std::vector<std::uint64_t> values) {
                                 : (static_cast<double>(values[middle - 1]) + static_cast<double>(values[middle])) / 2;
 }
 
+/// "0.003"; what has no finite size is said in words.
+std::string size_text(double difference, const std::string& words) {
+  return std::isfinite(difference) ? fmt::format("{:.2g}", difference) : words.empty() ? "no finite number" : words;
+}
+
 Json iterations_json(const ReplayReport& report) {
   Json rows = Json::array();
   for (const runtime::IterationResult& result : report.results) {
@@ -60,7 +65,7 @@ Json state_json(const runtime::Verification& verdict) {
     if (!verdict.spread_device.empty()) spread["device"] = verdict.spread_device;
     for (const runtime::StateDifference& difference : verdict.states) {
       if (difference.is_undetermined) {
-        spread["undetermined"].push_back({{"name", difference.name}, {"max_rel_diff", number(difference.max_rel_diff)}, {"spread", number(difference.spread)}});
+        spread["undetermined"].push_back({{"name", difference.name}, {"max_rel_diff", number(difference.max_rel_diff)}, {"spread", number(difference.spread.largest)}, {"eager_inexact", difference.is_eager_inexact}});
       }
     }
     state["spread"] = std::move(spread);
@@ -70,6 +75,7 @@ Json state_json(const runtime::Verification& verdict) {
   state["differences"] = Json::object();
   for (const runtime::StateDifference& difference : verdict.states) {
     if (!difference.bit_equal) state["differences"][difference.name] = number(difference.max_rel_diff);
+    if (!difference.words.empty()) state["words"][difference.name] = difference.words;
   }
   return state;
 }
@@ -81,6 +87,7 @@ Json losses_json(const runtime::Verification& verdict) {
     Json row = {{"iteration", loss.iteration}, {"name", loss.name}, {"rel_diff", number(loss.rel_diff)}};
     if (verdict.spread_runs > 0) row["spread"] = number(loss.spread);
     if (verdict.spread_runs > 0) row["undetermined"] = loss.is_undetermined;
+    if (verdict.spread_runs > 0) row["eager_inexact"] = loss.is_eager_inexact;
     json.push_back(std::move(row));
   }
   return json;
@@ -97,7 +104,9 @@ Json outputs_json(const runtime::Verification& verdict) {
                                    {"dtype", name(output.dtype)},
                                    {"max_rel_diff", number(output.max_rel_diff)},
                                    {"tolerance", output.tolerance},
-                                   {"within", output.is_within()}});
+                                   {"within", output.is_within()},
+                                   {"undetermined", output.is_undetermined}});
+    if (!output.words.empty()) json["differences"].back()["words"] = output.words;
   }
   json["left_out"] = verdict.outputs_left_out;
   return json;
@@ -110,16 +119,16 @@ std::string outputs_text(const runtime::Verification& verdict) {
                         verdict.outputs_compared - verdict.outputs.size());
     if (!verdict.outputs.empty()) {
       const runtime::OutputDifference& worst = verdict.outputs[0];
-      text += fmt::format(", worst {:.2g}: {} of iteration {} (tolerance {:g})", worst.max_rel_diff, worst.name,
+      text += fmt::format(", worst {}: {} of iteration {} (tolerance {:g})", size_text(worst.max_rel_diff, worst.words), worst.name,
                           worst.iteration, worst.tolerance);
     }
     text += "\n";
   }
   std::size_t shown = 0;
   for (const runtime::OutputDifference& output : verdict.outputs) {
-    if (output.is_within() || ++shown > 10) continue;
-    text += fmt::format("outputs   differs: iteration {}, {} ({}), by {:.3g}, tolerance {:g}\n", output.iteration, output.name,
-                        name(output.dtype), output.max_rel_diff, output.tolerance);
+    if (!output.is_bad() || ++shown > 10) continue;
+    text += fmt::format("outputs   differs: iteration {}, {} ({}), by {}, tolerance {:g}{}\n", output.iteration, output.name,
+                        name(output.dtype), std::isfinite(output.max_rel_diff) ? fmt::format("{:.3g}", output.max_rel_diff) : "no finite number", output.tolerance, output.words.empty() ? "" : ": " + output.words);
   }
   if (shown > 10) text += fmt::format("outputs   and {} more that differ\n", shown - 10);
   for (const std::string& why : verdict.outputs_left_out) text += fmt::format("outputs   not compared: {}\n", why);
@@ -140,7 +149,7 @@ std::string iteration_table(const ReplayReport& report) {
     const bool has_loss = !result.losses.empty();
     rows.push_back({std::to_string(i), has_loss ? fmt::format("{:.9g}", result.recorded_losses[0]) : "-",
                     has_loss ? fmt::format("{:.9g}", result.losses[0]) : "-",
-                    has_loss ? fmt::format("{:.2g}", result.max_rel_diff) : "-",
+                    has_loss ? size_text(result.max_rel_diff, "") : "-",
                     format_ns(static_cast<double>(result.time_ns))});
   }
   return format_table(rows);
@@ -149,7 +158,7 @@ std::string iteration_table(const ReplayReport& report) {
 std::string verification_text(const runtime::Verification& verdict, bool colour) {
   std::string text;
   if (verdict.losses_compared > 0) {
-    text += fmt::format("losses    largest relative difference {:.2g} (tolerance {:g})\n", verdict.max_loss_rel_diff,
+    text += fmt::format("losses    largest relative difference {} (tolerance {:g})\n", size_text(verdict.max_loss_rel_diff, ""),
                         verdict.loss_tolerance);
     if (verdict.losses_rounded > 0) {
       text += fmt::format("rounding  {} losses are within {:.2g} of the recorded ones, which is what a logarithm's rounded argument leaves open\n",
@@ -161,15 +170,17 @@ std::string verification_text(const runtime::Verification& verdict, bool colour)
     const auto equal =
         std::ranges::count_if(verdict.states, [](const auto& difference) { return difference.bit_equal; });
     text +=
-        fmt::format("states    {} compared, {} bit-equal, worst {:.2g}: {} (tolerance {:g})\n", verdict.states.size(),
-                    equal, verdict.states[0].max_rel_diff, verdict.states[0].name, verdict.state_tolerance);
+        fmt::format("states    {} compared, {} bit-equal, worst {}: {} (tolerance {:g})\n", verdict.states.size(),
+                    equal, size_text(verdict.states[0].max_rel_diff, verdict.states[0].words), verdict.states[0].name, verdict.state_tolerance);
   }
   if (verdict.spread_runs > 0) {
     text += fmt::format(
-        "spread    {} losses and {} states beyond the tolerance are not determined: within {:g} times what {} runs{} from starts one rounding away differ\n",
+        "spread    {} losses and {} states beyond the tolerance are not determined: within {:g} times what {} runs{} from starts one rounding away differ{}\n",
         verdict.losses_undetermined, verdict.states_undetermined, runtime::kSpreads, verdict.spread_runs,
-        verdict.spread_device.empty() ? "" : " on " + verdict.spread_device);
+        verdict.spread_device.empty() ? "" : " on " + verdict.spread_device,
+        verdict.rough_runs == 0 ? "" : fmt::format(", or {} runs of the reference interpreter with rough arithmetic", verdict.rough_runs));
   }
+  for (const std::string& note : verdict.notes) text += fmt::format("explained {}\n", note);
   if (verdict.noise_elements > 0) {
     text += fmt::format("noise     {} elements of {} parameters have gradients of rounding noise: compared by size alone\n",
                         verdict.noise_elements, verdict.noise_parameters);
@@ -179,8 +190,7 @@ std::string verification_text(const runtime::Verification& verdict, bool colour)
                         fmt::join(verdict.states_not_recorded, ", "));
   }
   const char* begin = !colour ? "" : verdict.verified ? "\033[32m" : "\033[31m";
-  text += fmt::format("verified  {}{}{}{}\n", begin, verdict.verified ? "yes" : "no: ", verdict.reason,
-                      colour ? "\033[0m" : "");
+  text += fmt::format("verified  {}{}{}\n", begin, verdict.verdict, colour ? "\033[0m" : "");
   return text;
 }
 
@@ -204,7 +214,10 @@ Json ReplayReport::to_json() const {
                                    : Json{{"tensors", nullptr}, {"max_rel_diff", nullptr}, {"worst", nullptr}};
   document["outputs"] = verification ? outputs_json(*verification) : Json(nullptr);
   document["verified"] = verification ? Json(verification->verified) : Json(nullptr);
+  if (verification) document["verdict"] = verification->verdict;
   if (verification && !verification->verified) document["reason"] = verification->reason;
+  if (verification && !verification->notes.empty()) document["explained"] = verification->notes;
+  if (verification && !verification->found.empty()) document["found"] = verification->found;
   if (verification) {
     document["max_loss_rel_diff"] = number(verification->max_loss_rel_diff);
     document["losses_rounded"] = verification->losses_rounded;

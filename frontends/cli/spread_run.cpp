@@ -3,22 +3,33 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
 
+#include "core/runtime/explain.hpp"
+#include "core/runtime/side_by_side.hpp"
+#include "frontends/cli/command.hpp"
 #include "frontends/cli/workload.hpp"
 
 namespace crucible::cli {
+namespace {
+
+/// Of all ops of an iteration: twice that is in memory while they are checked.
+constexpr std::uint64_t kMostBytesOfResults = std::uint64_t{4} << 30;
+
+}  // namespace
 
 Result<void> SpreadSwitches::check() const {
-  if (backend.empty() || runs > 0) return {};
-  return Error{ErrorCode::kUsage, "--sensitivity-backend says where the runs of --sensitivity go: give --sensitivity N too"};
+  if (backend.empty() || !is_off()) return {};
+  return Error{ErrorCode::kUsage, "--sensitivity-backend says where the runs of --sensitivity go, and with --sensitivity 0 there are none: leave one of them out"};
 }
 
 void add_sensitivity_switches(CLI::App& command, SpreadSwitches& switches, const std::string& when) {
   command
       .add_option("--sensitivity", switches.runs,
-                  when + ": run up to N more times from starts one rounding away, until that explains what differs: states and losses that those runs "
-                         "do not determine either do not count as different")
-      ->check(CLI::Range(1u, 1000u));
+                  when + ", what differs is explained before it counts: by up to N more runs from starts one rounding away, then by the reference interpreter, "
+                         "then op by op. 0: not at all [40 runs, 30 seconds a stage]")
+      ->check(CLI::Range(0u, 1000u));
   command.add_option("--sensitivity-backend", switches.backend,
                      "Where those runs go, for instance cpu when the judged device is slow: a plugin's name or PLUGIN:INDEX [the judged device]");
 }
@@ -36,42 +47,92 @@ SpreadRun::SpreadRun(const SpreadSwitches& switches, ReplayWork work, const Devi
 }
 
 Result<void> SpreadRun::explain(runtime::Session& session, runtime::Spread& spread, runtime::Verification& verdict) {
+  const auto start = std::chrono::steady_clock::now();
   for (;;) {
     runtime::consider_spread(verdict, spread);
-    if (verdict.verified || spread.runs == switches_.runs) return {};
-    progress_.say(fmt::format("replaying from a start one rounding away, {} of at most {}", spread.runs + 1, switches_.runs));
+    const bool is_late = !switches_.runs && spread.runs >= SpreadSwitches::kLeastRuns &&
+                         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > SpreadSwitches::kSeconds;
+    if (!verdict.differs() || spread.runs >= switches_.most() || is_late) return {};
+    progress_.say(fmt::format("replaying from a start one rounding away, {} of at most {}", spread.runs + 1, switches_.most()));
     CRUCIBLE_TRY_VOID(session.widen_spread(spread));
   }
 }
 
-Result<void> SpreadRun::start_elsewhere() {
+Result<void> SpreadRun::start_elsewhere(bool with_outputs) {
   elsewhere_choice_ = choice_of(choice_, switches_.backend);
   CRUCIBLE_TRY(OpenedDevice opened, open_device(elsewhere_choice_, [this] { return workload_of(*work_.program, work_.fuse); }, true));
   opened_ = std::make_unique<OpenedDevice>(std::move(opened));
   auto run = std::make_unique<ReplayRun>(work_, *opened_, elsewhere_choice_, progress_);
   CRUCIBLE_TRY_VOID(run->start());
   CRUCIBLE_TRY_VOID(run->run().run(work_.program->iterations));
-  CRUCIBLE_TRY_VOID(run->run().session().start_spread(run->run().results(), spread_));
+  CRUCIBLE_TRY_VOID(run->run().session().start_spread(run->run().results(), spread_, with_outputs));
   spread_.device = opened_->device ? opened_->device->info().id : kReferenceBackend;
   elsewhere_ = std::move(run);
   return {};
 }
 
-Result<void> SpreadRun::consider(runtime::Session& session, const std::vector<runtime::IterationResult>& results, runtime::Verification& verdict) {
-  verdict.spread_most = switches_.runs;
-  if (verdict.verified) return {};
+Result<void> SpreadRun::spread_runs(const Judged& judged, runtime::Verification& verdict) {
+  const bool with_outputs = std::ranges::any_of(verdict.outputs, &runtime::OutputDifference::is_bad);
   if (switches_.backend.empty()) {
     runtime::Spread spread;
-    CRUCIBLE_TRY_VOID(session.start_spread(results, spread));
-    CRUCIBLE_TRY_VOID(explain(session, spread, verdict));
-    return session.reset();
+    CRUCIBLE_TRY_VOID(judged.session.start_spread(judged.results, spread, with_outputs));
+    CRUCIBLE_TRY_VOID(explain(judged.session, spread, verdict));
+    return judged.session.reset();
   }
   const auto name = [this](const Error& error) { return Error{error.code, fmt::format("--sensitivity-backend {}: {}", switches_.backend, error.message)}; };
   if (!elsewhere_) {
-    if (const Result<void> started = start_elsewhere(); !started) return name(started.error());
+    if (const Result<void> started = start_elsewhere(with_outputs); !started) return name(started.error());
   }
   if (const Result<void> explained = explain(elsewhere_->run().session(), spread_, verdict); !explained) return name(explained.error());
   return {};
+}
+
+Result<void> SpreadRun::check_ops(const Judged& judged, runtime::Verification& verdict) {
+  std::uint64_t bytes = 0;
+  for (const graph::Value& value : work_.program->values) bytes += static_cast<std::uint64_t>(value.elements) * size_bytes(value.dtype);
+  if (bytes > kMostBytesOfResults) {
+    verdict.notes.push_back(fmt::format("the device's ops were not checked one by one: the results of an iteration are {}", format_bytes(bytes)));
+    return {};
+  }
+  progress_.say("compiling a program that keeps every result");
+  const auto watched = std::make_shared<const graph::Program>(runtime::with_every_result(*work_.program));
+  runtime::Options options = judged.options;
+  options.memory = {};
+  Result<std::unique_ptr<runtime::Session>> session = runtime::Session::create(watched, work_.blobs, judged.device, options);
+  if (!session) {  // of a program that is larger than the judged one: no fault of that
+    verdict.notes.push_back("the device's ops were not checked one by one: " + session.error().message);
+    return {};
+  }
+  const runtime::ExplainOptions how{.seconds = SpreadSwitches::kSeconds, .progress = [this](const std::string& text) { progress_.say(text); }};
+  const Result<runtime::OpCheck> checked = runtime::check_ops(*work_.program, *work_.blobs, **session, how);
+  if (!checked && (*session)->lost() != nullptr) return checked.error();
+  if (!checked) {
+    verdict.notes.push_back("the device's ops could not all be checked one by one: " + checked.error().message);
+    return {};
+  }
+  const runtime::OpCheck& check = *checked;
+  verdict.ops_checked = check.results;
+  if (check.first) {
+    verdict.found = "the first op that differs from the reference interpreter: " + runtime::in_words(*work_.program, *check.first);
+  } else {
+    verdict.notes.push_back(fmt::format("each of {} results of the device is what the reference interpreter makes of the same operands{}", check.results,
+                                        check.stopped.empty() ? "" : "; " + check.stopped));
+  }
+  verdict.settle();
+  return {};
+}
+
+Result<void> SpreadRun::consider(const Judged& judged, runtime::Verification& verdict) {
+  verdict.spread_most = switches_.most();
+  if (!verdict.differs()) return {};
+  CRUCIBLE_TRY(const runtime::RunEnd end, judged.session.end_of_run(judged.results));
+  CRUCIBLE_TRY_VOID(spread_runs(judged, verdict));
+  if (verdict.differs()) {
+    const runtime::ExplainOptions how{.seconds = SpreadSwitches::kSeconds, .progress = [this](const std::string& text) { progress_.say(text); }};
+    const Result<void> asked = runtime::consider_reference(verdict, *work_.program, *work_.blobs, end, how);
+    if (!asked) verdict.notes.push_back("the reference interpreter was asked, and failed: " + asked.error().message);
+  }
+  return judged.device ? check_ops(judged, verdict) : Result<void>();
 }
 
 }  // namespace crucible::cli

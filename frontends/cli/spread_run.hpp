@@ -1,9 +1,11 @@
-// --sensitivity: how far runs end from each other that start one rounding apart, measured on the judged device or, where that is slow,
-// on another one: it is the program that spreads them, not the device (docs/replay.md, "Chaos").
+// What --verify does before it says no (docs/replay.md, "Before it says no"): runs that start one rounding apart, on the judged device or,
+// where that is slow, on another one (it is the program that spreads them, not the device); then the reference interpreter; then every op
+// of the judged device by itself.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/runtime/session.hpp"
@@ -16,8 +18,13 @@ class App;
 namespace crucible::cli {
 
 struct SpreadSwitches {
-  std::uint32_t runs = 0;  // 0: not asked
-  std::string backend;     // "": the judged device
+  std::optional<std::uint32_t> runs;  // 0: nothing is explained; none given: as many as kRuns, while the time lasts
+  std::string backend;                // "": the judged device
+
+  static constexpr std::uint32_t kRuns = 40, kLeastRuns = 3;
+  static constexpr double kSeconds = 30;  // for each of the three stages; where runs are asked for, they are made
+  bool is_off() const { return runs == 0u; }
+  std::uint32_t most() const { return runs.value_or(kRuns); }
 
   /// Errors: kUsage for a backend without runs.
   Result<void> check() const;
@@ -29,6 +36,14 @@ void add_sensitivity_switches(CLI::App& command, SpreadSwitches& switches, const
 /// `choice` with the backend that one word names: a plugin's name, or PLUGIN:INDEX.
 DeviceChoice choice_of(DeviceChoice choice, const std::string& backend);
 
+/// The judged run.
+struct Judged {
+  runtime::Session& session;
+  const std::vector<runtime::IterationResult>& results;
+  std::shared_ptr<backend::Device> device;  // shared with the sessions on it; null: the reference interpreter
+  const runtime::Options& options;          // of the session
+};
+
 /// Judges runs of one program by how far its runs spread. On another backend those runs are made once: what explained one verdict is there for
 /// the next. Not thread-safe. Borrows what it is made from.
 class SpreadRun {
@@ -36,14 +51,15 @@ class SpreadRun {
   /// `choice` is what the judged devices have in common.
   SpreadRun(const SpreadSwitches& switches, ReplayWork work, const DeviceChoice& choice, Progress& progress);
 
-  /// Judges a verdict that is none of "verified", of `results` and the present state of `session`, anew, with as many runs as that needs and the
-  /// switches allow; where they go to `session`, it is reset. Errors: those of the runs; of another backend also those of opening it and
-  /// compiling for it, with its name.
-  Result<void> consider(runtime::Session& session, const std::vector<runtime::IterationResult>& results, runtime::Verification& verdict);
+  /// Judges a verdict that is none of "verified" anew, with as many runs as that needs and the switches allow; where they go to the judged
+  /// session, it is reset. Errors: those of the runs; of another backend also those of opening it and compiling for it, with its name.
+  Result<void> consider(const Judged& judged, runtime::Verification& verdict);
 
  private:
   Result<void> explain(runtime::Session& session, runtime::Spread& spread, runtime::Verification& verdict);
-  Result<void> start_elsewhere();
+  Result<void> spread_runs(const Judged& judged, runtime::Verification& verdict);
+  Result<void> start_elsewhere(bool with_outputs);
+  Result<void> check_ops(const Judged& judged, runtime::Verification& verdict);
 
   const SpreadSwitches& switches_;
   ReplayWork work_;

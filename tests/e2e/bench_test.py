@@ -78,12 +78,20 @@ class Bench(e2e_test.Folder):
             with self.subTest(device=device):
                 done = replay("--sensitivity", 2, "--set", self.planted(), *options)
                 self.assertEqual(done.returncode, 1, done.stderr)
-                spread = json.loads(done.stdout)["state"]["spread"]
+                report = json.loads(done.stdout)
+                spread = report["state"]["spread"]
+                self.assertIn("the first op that differs from the reference interpreter: iteration 0, op ", report["found"])
+                self.assertRegex(report["found"], r"\(exp\), recorded as aten::\w+ at \S+\.py:\d+")
+                self.assertTrue(report["verdict"].startswith("no: iteration 0: "), report["verdict"])
+                self.assertTrue(report["verdict"].endswith(report["found"]))
                 self.assertEqual((spread["runs"], spread["most"], spread.get("device")), (2, 2, device))
         self.assert_refused(replay("--sensitivity", 2, "--sensitivity-backend", "nowhere", "--set", self.planted()), 4,
                             "--sensitivity-backend nowhere: plugin nowhere was not found")
-        self.assert_refused(replay("--sensitivity-backend", "cpu"), 2, "give --sensitivity N too")
-        self.assert_refused(self.bench("--backends", "cpu", "--sensitivity-backend", "cpu"), 2, "give --sensitivity N too")
+        self.assert_refused(replay("--sensitivity", 0, "--sensitivity-backend", "cpu"), 2, "with --sensitivity 0 there are none")
+        self.assert_refused(self.bench("--backends", "cpu", "--sensitivity", 0, "--sensitivity-backend", "cpu"), 2, "with --sensitivity 0 there are none")
+        unexplained = json.loads(replay("--sensitivity", 0, "--set", self.planted()).stdout)
+        self.assertFalse(unexplained["verified"])
+        self.assertNotIn("found", unexplained)
 
     def test_wrong_use(self):
         self.assert_refused(crucible("bench", self.trace), 2, "--backends is required")

@@ -1,0 +1,173 @@
+// The ends of the reference interpreter beside the replay's and the recorded ones: see explain.hpp.
+#include "core/runtime/explain.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "core/graph/opaque.hpp"
+#include "core/graph/queries.hpp"
+#include "core/runtime/compare.hpp"
+#include "core/runtime/noise.hpp"
+
+namespace crucible::runtime {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// A framework's sums may be rougher than the rough ones of the interpreter, which rounds its products once: twice kSpreads is allowed.
+constexpr double kRougher = 2;
+
+Gap rougher(const Gap& gap) { return {.largest = kRougher * gap.largest, .rms = kRougher * gap.rms, .median = kRougher * gap.median}; }
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// Where the numbers and tensors of Program::outputs stand among those of a ReferenceReplay.
+std::size_t place_of_number(const graph::Program& program, std::size_t output) {
+  return static_cast<std::size_t>(std::ranges::count_if(program.outputs.begin(), program.outputs.begin() + static_cast<std::ptrdiff_t>(output),
+                                                        [](const graph::Output& other) { return !other.is_tensor(); }));
+}
+
+const graph::Output& tensor_at(const graph::Program& program, std::size_t place) {
+  return *std::ranges::find_if(program.outputs, [&](const graph::Output& output) { return output.is_tensor() && place-- == 0; });
+}
+
+struct Counts {
+  std::size_t inexact_states = 0, inexact_losses = 0;  // where eager is the less exact one
+  std::size_t right = 0, bad = 0;                      // beyond the tolerance and not explained, of them those that the interpreter has as well
+};
+
+Result<void> judge_states(Verification& verdict, const graph::Program& program, const trace::BlobStore& blobs, const RunEnd& judged, const ReferenceEnds& ends,
+                          const Noise& noise, Counts& counts) {
+  const double tolerance = verdict.state_tolerance;
+  for (StateDifference& state : verdict.states) {
+    if (state.max_rel_diff <= tolerance || state.is_undetermined) continue;
+    const graph::State& its = program.states[state.state];
+    const DType dtype = program.values[its.start].dtype;
+    CRUCIBLE_TRY(const std::vector<std::byte> recorded, blobs.load(its.final_blob));
+    const auto gap = [&](const std::vector<std::byte>& a, const std::vector<std::byte>& b) { return noise.gap(state.state, dtype, a, b); };
+    const std::vector<std::byte>& exact = ends.exact.states[state.state];
+    for (const graph::ReferenceReplay& run : ends.rough) state.spread.widen(rougher(gap(run.states[state.state], exact)));
+    const Gap of_replay = gap(judged.states[state.state], exact), of_recorded = gap(exact, recorded);
+    const bool is_right = of_replay.largest <= tolerance;
+    state.is_undetermined = is_explained(of_replay, tolerance, state.spread) && is_explained(of_recorded, tolerance, state.spread);
+    state.is_eager_inexact = state.is_undetermined && is_right && of_recorded.largest > tolerance;
+    counts.inexact_states += state.is_eager_inexact;
+    counts.bad += !state.is_undetermined;
+    counts.right += !state.is_undetermined && is_right;
+  }
+  return {};
+}
+
+void judge_losses(Verification& verdict, const graph::Program& program, const ReferenceEnds& ends, Counts& counts) {
+  for (LossDifference& loss : verdict.losses) {
+    if (loss.is_undetermined) continue;
+    const std::size_t place = place_of_number(program, loss.output);
+    const double exact = ends.exact.outputs[loss.iteration][place];
+    for (const graph::ReferenceReplay& run : ends.rough) {
+      const double far = relative_difference(run.outputs[loss.iteration][place], exact);
+      if (std::isfinite(far)) loss.spread = std::max(loss.spread, kRougher * far);
+    }
+    const double allowed = std::max(verdict.loss_tolerance, kSpreads * loss.spread);
+    const double of_replay = relative_difference(loss.loss, exact), of_recorded = relative_difference(exact, loss.recorded);
+    const bool is_right = of_replay <= verdict.loss_tolerance;
+    loss.is_undetermined = of_replay <= allowed && of_recorded <= allowed;
+    loss.is_eager_inexact = loss.is_undetermined && is_right && of_recorded > verdict.loss_tolerance;
+    counts.inexact_losses += loss.is_eager_inexact;
+    counts.bad += !loss.is_undetermined;
+    counts.right += !loss.is_undetermined && is_right;
+  }
+}
+
+Result<void> judge_outputs(Verification& verdict, const graph::Program& program, const trace::BlobStore& blobs, const ReferenceEnds& ends, Counts& counts) {
+  for (OutputDifference& output : verdict.outputs) {
+    if (!output.is_bad()) continue;
+    const std::vector<std::byte>& exact = ends.exact.tensors[output.iteration][output.place];
+    for (const graph::ReferenceReplay& run : ends.rough) {
+      CRUCIBLE_TRY(const TensorDifference far, compare(output.dtype, run.tensors[output.iteration][output.place], exact));
+      if (std::isfinite(far.max_rel_diff)) output.spread = std::max(output.spread, kRougher * far.max_rel_diff);
+    }
+    CRUCIBLE_TRY(const std::vector<std::byte> recorded, blobs.load(tensor_at(program, output.place).blobs[output.iteration]));
+    CRUCIBLE_TRY(const TensorDifference of_recorded, compare(output.dtype, exact, recorded));
+    const double allowed = std::max(output.tolerance, kSpreads * output.spread);
+    output.is_undetermined = output.max_rel_diff <= allowed && of_recorded.max_rel_diff <= allowed;
+    counts.bad += !output.is_undetermined;
+  }
+  return {};
+}
+
+void take_notes(Verification& verdict, const Counts& counts) {
+  if (counts.inexact_states + counts.inexact_losses > 0) {
+    verdict.notes.push_back(fmt::format(
+        "eager PyTorch is the less exact one in {} states and {} losses: there the reference interpreter, which sums in f64, agrees with the replay and not "
+        "with the recording, and sums in f32 explain the distance",
+        counts.inexact_states, counts.inexact_losses));
+  }
+  if (counts.bad == 0) return;
+  verdict.notes.push_back(
+      counts.right == counts.bad
+          ? "the reference interpreter agrees with the replay and not with the recording, and no rounding explains that: the program is not what was recorded, "
+            "or eager computed something else"
+          : fmt::format("the reference interpreter does not end where the replay ends in {} of {} tensors and losses that differ", counts.bad - counts.right,
+                        counts.bad));
+}
+
+}  // namespace
+
+Result<ReferenceEnds> run_reference(const graph::Program& program, const trace::BlobStore& blobs, const ExplainOptions& options) {
+  const auto say = [&](const std::string& text) {
+    if (options.progress) options.progress(text);
+  };
+  const Clock::time_point start = Clock::now();
+  say("running the reference interpreter");
+  ReferenceEnds ends;
+  CRUCIBLE_TRY(ends.exact, graph::replay_reference(program, blobs, program.iterations));
+  // Two runs at least: one may round as eager did by chance.
+  while (ends.rough.size() < options.runs && (ends.rough.size() < 2 || seconds_since(start) < options.seconds)) {
+    say(fmt::format("running the reference interpreter with rough arithmetic, {} of at most {}", ends.rough.size() + 1, options.runs));
+    graph::Roughness rough(ends.rough.size() + 1);
+    CRUCIBLE_TRY(ends.rough.emplace_back(), graph::replay_reference(program, blobs, program.iterations, &rough));
+  }
+  return ends;
+}
+
+double reference_seconds(const graph::Program& program) {
+  constexpr double kFlops = 1.5e8, kBytes = 1.2e8;  // a second, measured
+  double seconds = 0;
+  for (graph::OpId op = 0; op < program.ops.size(); ++op) {
+    const graph::Work work = graph::work(program, op);
+    seconds += static_cast<double>(work.flops) / kFlops + static_cast<double>(work.bytes_read + work.bytes_written) / kBytes;
+  }
+  return seconds;
+}
+
+Result<void> consider_reference(Verification& verdict, const graph::Program& program, const trace::BlobStore& blobs, const RunEnd& judged,
+                                const ExplainOptions& options) {
+  if (!graph::opaque_uses(program).empty()) {
+    verdict.notes.push_back("the reference interpreter was not asked: it has no opaque ops");
+    return {};
+  }
+  if (const double seconds = 3 * reference_seconds(program) * program.iterations; seconds > 3 * options.seconds) {
+    verdict.notes.push_back(fmt::format("the reference interpreter was not asked: it would take about {:.0f} minutes", std::ceil(seconds / 60)));
+    return {};
+  }
+  CRUCIBLE_TRY(const ReferenceEnds ends, run_reference(program, blobs, options));
+  return consider_reference(verdict, program, blobs, judged, ends);
+}
+
+Result<void> consider_reference(Verification& verdict, const graph::Program& program, const trace::BlobStore& blobs, const RunEnd& judged,
+                                const ReferenceEnds& ends) {
+  verdict.rough_runs = static_cast<std::uint32_t>(ends.rough.size());
+  CRUCIBLE_TRY(const Noise noise, Noise::find(program, blobs, tolerances_of(program).noise));
+  Counts counts;
+  CRUCIBLE_TRY_VOID(judge_states(verdict, program, blobs, judged, ends, noise, counts));
+  judge_losses(verdict, program, ends, counts);
+  CRUCIBLE_TRY_VOID(judge_outputs(verdict, program, blobs, ends, counts));
+  take_notes(verdict, counts);
+  verdict.settle();
+  return {};
+}
+
+}  // namespace crucible::runtime
