@@ -10,6 +10,8 @@
 #include <cstring>
 #include <limits>
 
+#include "core/base/nan_bits.hpp"
+
 namespace crucible::runtime {
 namespace {
 
@@ -122,7 +124,7 @@ Result<TensorDifference> compare(DType dtype, std::span<const std::byte> actual,
                                                    expected.size(), name(dtype))};
   }
   TensorDifference result;
-  result.bit_equal = actual.empty() || std::memcmp(actual.data(), expected.data(), actual.size()) == 0;
+  result.bit_equal = same_bits(dtype, actual, expected);
   if (result.bit_equal) return result;
   if (dtype == DType::kC64 || dtype == DType::kC128) {
     return Error{ErrorCode::kInternal,

@@ -13,7 +13,7 @@ namespace crucible::runtime {
 
 struct TensorDifference {
   double max_rel_diff = 0;  // largest |actual - expected| over the largest |expected|; infinite where one alone is NaN
-  bool bit_equal = false;
+  bool bit_equal = false;  // by same_bits(): one NaN is like another
 };
 
 /// Compares element by element in double precision (64-bit integers exactly). NaN equals NaN, an infinity itself. When

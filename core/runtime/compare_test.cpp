@@ -33,6 +33,8 @@ TEST(Compare, NothingIsEqualToNothing) { EXPECT_TRUE(difference<float>(DType::kF
 TEST(Compare, KnowsNaNAndInfinity) {
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
   EXPECT_EQ(difference<float>(DType::kF32, {nan, 1}, {-nan, 1}).max_rel_diff, 0);
+  EXPECT_TRUE(difference<float>(DType::kF32, {nan, 1}, {-nan, 1}).bit_equal) << "its sign and payload say nothing";
+  EXPECT_FALSE(difference<float>(DType::kF32, {nan, 1}, {-nan, 2}).bit_equal);
   EXPECT_EQ(difference<float>(DType::kF32, {nan, 1}, {2, 1}).max_rel_diff, kInfinity);
   EXPECT_EQ(difference<float>(DType::kF32, {2, 1}, {nan, 1}).max_rel_diff, kInfinity);
   EXPECT_EQ(difference<float>(DType::kF32, {inf, 1}, {inf, 2}).max_rel_diff, 0.5);

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <vector>
+
+#include "core/base/nan_bits.hpp"
 
 namespace crucible::runtime {
 namespace {
@@ -29,7 +32,10 @@ class Lines {
 
 }  // namespace
 
-ContentHash hash_of_elements([[maybe_unused]] DType dtype, std::span<const std::byte> elements) { return sha256(elements); }
+ContentHash hash_of_elements(DType dtype, std::span<const std::byte> elements) {
+  std::vector<std::byte> storage;
+  return sha256(with_canonical_nan(dtype, elements, storage));
+}
 
 Result<std::optional<std::string>> result_sha256(const Session& session, const graph::Program& program,
                                                  const std::vector<IterationResult>& results) {

@@ -73,6 +73,19 @@ TEST(ResultHash, KnowsWhoseBytesTheyAre) {
   EXPECT_NE(**hash_of(recording), **hash_of(renamed));
 }
 
+/// Devices make NaN of either sign and any payload; infinities and zeros have their signs.
+TEST(ResultHash, OneNanIsLikeAnother) {
+  const auto hash = [](DType dtype, auto word) { return hash_of_elements(dtype, std::as_bytes(std::span(&word, 1))).hex(); };
+  EXPECT_EQ(hash(DType::kF32, 0x7fc00000u), hash(DType::kF32, 0xffc00000u));
+  EXPECT_EQ(hash(DType::kF32, 0x7fc00000u), hash(DType::kF32, 0x7f800001u));
+  EXPECT_EQ(hash(DType::kF16, std::uint16_t{0x7e00}), hash(DType::kF16, std::uint16_t{0xfe01}));
+  EXPECT_EQ(hash(DType::kBF16, std::uint16_t{0x7fc0}), hash(DType::kBF16, std::uint16_t{0xffff}));
+  EXPECT_EQ(hash(DType::kF64, std::uint64_t{0x7ff8000000000000}), hash(DType::kF64, std::uint64_t{0xfff8000000000000}));
+  EXPECT_NE(hash(DType::kF32, 0x7f800000u), hash(DType::kF32, 0xff800000u));
+  EXPECT_NE(hash(DType::kF32, 0x00000000u), hash(DType::kF32, 0x80000000u));
+  EXPECT_NE(hash(DType::kI32, 0x7fc00000u), hash(DType::kI32, 0xffc00000u));
+}
+
 TEST(ResultHash, CoversLossesAndStates) {
   const Recording recording = record(training_step(), kIterations, 1);
   const auto plain = hash_of(recording);

@@ -2,10 +2,10 @@
 #include "core/runtime/side_by_side.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <span>
 #include <vector>
+
+#include "core/base/nan_bits.hpp"
 
 namespace crucible::runtime {
 namespace {
@@ -18,20 +18,16 @@ void count_differences(DType dtype, const Bytes& a, const Bytes& b, ResultDiffer
   difference.elements = a.size() / size;
   for (std::size_t i = 0; i < difference.elements; ++i) {
     const std::span x = std::span(a).subspan(i * size, size), y = std::span(b).subspan(i * size, size);
-    if (std::memcmp(x.data(), y.data(), size) == 0) continue;
-    const double in_a = element_as_double(dtype, x), in_b = element_as_double(dtype, y);
-    if (is_floating(dtype) && std::isnan(in_a) && std::isnan(in_b)) continue;
-    if (difference.different++ == 0) {
-      difference.first = i;
-      difference.first_in_a = in_a;
-      difference.first_in_b = in_b;
-    }
+    if (same_bits(dtype, x, y) || difference.different++ != 0) continue;
+    difference.first = i;
+    difference.first_in_a = element_as_double(dtype, x);
+    difference.first_in_b = element_as_double(dtype, y);
   }
 }
 
 Result<ResultDifference> compare_result(DType dtype, const Bytes& a, const Bytes& b) {
   ResultDifference difference;
-  if (a == b) {
+  if (same_bits(dtype, a, b)) {
     difference.elements = a.size() / size_bytes(dtype);
     return difference;
   }
