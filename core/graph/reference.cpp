@@ -98,7 +98,12 @@ struct Frame {
 
 Numbers Frame::operand(std::size_t i, DType dtype, std::size_t size) const {
   const Operand& o = op.inputs[i];
-  if (!o.is_scalar()) return converted(input(i), dtype);
+  const bool narrow = dtype == DType::kF16 || dtype == DType::kBF16;
+  if (!o.is_scalar()) {
+    // As the framework converts them, by way of f32.
+    if (narrow && this->dtype(i) == DType::kF64) return converted(converted(input(i), DType::kF32), dtype);
+    return converted(input(i), dtype);
+  }
   Numbers one;
   const Scalar& s = o.scalar;
   one.is_integer = s.is_integer;
@@ -108,7 +113,6 @@ Numbers Frame::operand(std::size_t i, DType dtype, std::size_t size) const {
     one.real = {s.slot == kNone ? s.real : slots[s.slot]};
   }
   // f16 and bf16 compute in f32, so a scalar keeps f32's precision until the result is rounded.
-  const bool narrow = dtype == DType::kF16 || dtype == DType::kBF16;
   one = converted(one, narrow ? DType::kF32 : dtype);
   Numbers all = Numbers::zeros(dtype, size);
   if (all.is_integer) {

@@ -62,11 +62,15 @@ std::uint16_t double_to_f16(double value) {
 
 std::int64_t Numbers::as_integer(std::size_t i) const {
   if (is_integer) return integer[i];
-  const double value = real[i];
-  if (std::isnan(value)) return 0;
-  if (value >= 9223372036854775808.0) return std::numeric_limits<std::int64_t>::max();
-  if (value <= -9223372036854775808.0) return std::numeric_limits<std::int64_t>::min();
-  return static_cast<std::int64_t>(value);
+  return real_to_integer(DType::kI64, real[i]);
+}
+
+std::int64_t real_to_integer(DType dtype, double value) {
+  const bool is_wide = dtype == DType::kI64 || dtype == DType::kU8;
+  const std::int64_t least = is_wide ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int32_t>::min();
+  const double end = is_wide ? 0x1p63 : 0x1p31;
+  const double whole = std::trunc(value);
+  return whole >= -end && whole < end ? static_cast<std::int64_t>(whole) : least;
 }
 
 Numbers Numbers::zeros(DType dtype, std::size_t size) {
@@ -125,9 +129,8 @@ void store_real(DType dtype, double value, std::byte* at) {
     const auto rounded = static_cast<float>(round_to(DType::kBF16, value));
     return write(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(rounded) >> 16), at);
   }
-  Numbers one{false, {value}, {}};
   if (dtype == DType::kBool) return store_integer(dtype, value != 0, at);
-  store_integer(dtype, one.as_integer(0), at);
+  store_integer(dtype, real_to_integer(dtype, value), at);
 }
 
 void store_integer(DType dtype, std::int64_t value, std::byte* at) {
@@ -143,6 +146,9 @@ void store_integer(DType dtype, std::int64_t value, std::byte* at) {
       return write(static_cast<std::uint32_t>(value), at);
     case DType::kI64:
       return write(value, at);
+    case DType::kF16:
+    case DType::kBF16:  // by way of f32, as the framework does it
+      return store_real(dtype, static_cast<double>(static_cast<float>(value)), at);
     default:
       return store_real(dtype, static_cast<double>(value), at);
   }

@@ -21,7 +21,7 @@ struct Numbers {
 
   std::size_t size() const { return is_integer ? integer.size() : real.size(); }
   double as_real(std::size_t i) const { return is_integer ? static_cast<double>(integer[i]) : real[i]; }
-  /// Truncates towards zero, clamps to 64 bits; NaN is 0.
+  /// As real_to_integer() to i64.
   std::int64_t as_integer(std::size_t i) const;
   bool as_bool(std::size_t i) const { return is_integer ? integer[i] != 0 : real[i] != 0; }
   /// `size` zeros of the kind that fits `dtype`.
@@ -30,6 +30,10 @@ struct Numbers {
 
 /// Rounds to the nearest number of a floating-point `dtype`, ties to even; other dtypes: the value itself.
 double round_to(DType dtype, double value);
+
+/// A float as it is converted to an integer dtype, before that cuts it: towards zero; NaN and what has no place in 64 bits (i64, u8) or 32 (the
+/// others) is the lowest integer of so many.
+std::int64_t real_to_integer(DType dtype, double value);
 
 /// Reads one element. The dtype must not be complex or kOther.
 double load_real(DType dtype, const std::byte* at);

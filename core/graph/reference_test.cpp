@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <tuple>
 
 #include "core/graph/op_table.hpp"
 
@@ -164,9 +165,32 @@ TEST(Reference, IntegersWrapAndConvert) {
   OneOp down(OpKind::kCopy);
   down.floats({3}, {-1.7f, 2.7f, 300}).output(row(3), DType::kI64);
   EXPECT_THAT(values_of<std::int64_t>(down.run()), ElementsAre(-1, 2, 300));
+  // As x86 processors, and eager PyTorch on them, say of what has no place.
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  const auto converted = [&](DType dtype) {
+    OneOp far(OpKind::kCopy);
+    far.floats({5}, {nan, inf, -inf, 5e9f, 70000.5f}).output(row(5), dtype);
+    return far.run();
+  };
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+  constexpr std::int32_t kLeast32 = std::numeric_limits<std::int32_t>::min();
+  EXPECT_THAT(values_of<std::int64_t>(converted(DType::kI64)), ElementsAre(kLeast, kLeast, kLeast, 5000000000, 70000));
+  EXPECT_THAT(values_of<std::int32_t>(converted(DType::kI32)), ElementsAre(kLeast32, kLeast32, kLeast32, kLeast32, 70000));
+  EXPECT_THAT(values_of<std::int16_t>(converted(DType::kI16)), ElementsAre(0, 0, 0, 0, 4464));
+  EXPECT_THAT(values_of<std::int8_t>(converted(DType::kI8)), ElementsAre(0, 0, 0, 0, 112));
+  EXPECT_THAT(values_of<std::uint8_t>(converted(DType::kU8)), ElementsAre(0, 0, 0, 0, 112));
   OneOp truth(OpKind::kCopy);
   truth.floats({3}, {0, -0.0f, 0.1f}).output(row(3), DType::kBool);
   EXPECT_THAT(values_of<std::uint8_t>(truth.run()), ElementsAre(0, 0, 1));
+}
+
+/// Just above halfway between two halves, which f32 cannot tell from halfway.
+TEST(Reference, DoublesBecomeHalvesByWayOfF32) {
+  for (const auto& [dtype, step, one] : {std::tuple(DType::kF16, 0x1p-11, 0x3c00), std::tuple(DType::kBF16, 0x1p-8, 0x3f80)}) {
+    OneOp op(OpKind::kCopy);
+    op.input(row(1), DType::kF64, std::vector<double>{1 + step + 0x1p-40}).output(row(1), dtype);
+    EXPECT_THAT(values_of<std::uint16_t>(op.run()), ElementsAre(one));
+  }
 }
 
 TEST(Reference, ComparisonsUseTheFirstOperandsDtype) {

@@ -98,15 +98,11 @@ CRUCIBLE_FN crucible_bf16 crucible_f32_to_bf16(float x) {
   uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
   return (crucible_bf16)(x != x ? 0x7fc0u : rounded);
 }
-/* towards zero, clamped, NaN is 0 */
-CRUCIBLE_FN int64_t crucible_f64_to_i64(double x) {
-  double c = x >= 0x1p63 ? 0.0 : x;
-  c = c < -0x1p63 ? -0x1p63 : c;
-  c = c != c ? 0.0 : c;
-  int64_t i = (int64_t)c;
-  return x >= 0x1p63 ? 0x7fffffffffffffffll : i;
-}
-CRUCIBLE_FN int64_t crucible_f32_to_i64(float x) { return crucible_f64_to_i64((double)x); }
+/* towards zero; NaN and what has no place is the lowest integer, as processors of the x86 line say */
+CRUCIBLE_FN int64_t crucible_f64_to_i64(double x) { return (int64_t)(((x >= -0x1p63) & (x < 0x1p63)) ? x : -0x1p63); }
+CRUCIBLE_FN int64_t crucible_f32_to_i64(float x) { return (int64_t)(((x >= -0x1p63f) & (x < 0x1p63f)) ? x : -0x1p63f); }
+CRUCIBLE_FN int32_t crucible_f64_to_i32(double x) { return (int32_t)(((x > -2147483649.0) & (x < 0x1p31)) ? x : -0x1p31); }
+CRUCIBLE_FN int32_t crucible_f32_to_i32(float x) { return (int32_t)(((x >= -0x1p31f) & (x < 0x1p31f)) ? x : -0x1p31f); }
 
 CRUCIBLE_FN int64_t crucible_abs_i64(int64_t x) { return x < 0 ? -x : x; }
 CRUCIBLE_FN int32_t crucible_abs_i32(int32_t x) { return x < 0 ? -x : x; }

@@ -60,6 +60,9 @@ std::string real_text(double value, DType type) {
   return fmt::format("{}{:a}{}{}", negative ? "(" : "", value, single ? "f" : "", negative ? ")" : "");
 }
 
+/// Which integer a float becomes before it is cut to one of this type: the prelude has two.
+std::string_view integer_of_floats(DType type) { return type == DType::kI64 || type == DType::kU8 ? "i64" : "i32"; }
+
 class Printer {
  public:
   explicit Printer(const KernelIr& kernel) : kernel_(kernel) {}
@@ -228,7 +231,7 @@ class Printer {
     if (from == DType::kBF16) return fmt::format("crucible_bf16_to_f32({})", a);
     if (e.type == DType::kBF16) return fmt::format("crucible_f32_to_bf16({})", a);
     if (is_floating(from) && is_integral(e.type)) {
-      return fmt::format("({})crucible_{}_to_i64({})", c_type(e.type), name(from), a);
+      return fmt::format("({})crucible_{}_to_{}({})", c_type(e.type), name(from), integer_of_floats(e.type), a);
     }
     return fmt::format("({}){}", c_type(e.type), a);
   }

@@ -78,13 +78,14 @@ class Writer {
     } else if (to.name == "bf16") {
       expression = "crucible_f32_to_bf16(a)";
     } else if (is_integer(to) && (from.name == "f32" || from.name == "f64")) {
-      expression = fmt::format("({})crucible_{}_to_i64(a)", to.c, from.name);
+      expression = fmt::format("({})crucible_{}_to_{}(a)", to.c, from.name, by_way_of(to));
     } else if (is_integer(to) && from.name == "f16") {
-      expression = fmt::format("({})crucible_f32_to_i64((float)a)", to.c);
+      expression = fmt::format("({})crucible_f32_to_{}((float)a)", to.c, by_way_of(to));
     }
     add(fmt::format("{}_from_{}", to.name, from.name), expression, {from, {}}, to);
   }
 
+  static std::string_view by_way_of(const Type& integer) { return integer.name == "i64" || integer.name == "u8" ? "i64" : "i32"; }
   static bool is_integer(const Type& type) { return type.name[0] == 'i' || type.name == "u8"; }
 
   std::string text_;

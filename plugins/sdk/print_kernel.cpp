@@ -362,7 +362,7 @@ class Printer {
     if (from == Type::kBF16) return "crucible_bf16_to_f32(" + a + ")";
     if (e.type == Type::kBF16) return "crucible_f32_to_bf16(" + a + ")";
     if (is_float(from) && is_integer(e.type))
-      return "(" + type_name(e.type) + ")crucible_" + std::string(name(from)) + "_to_i64(" + a + ")";
+      return "(" + type_name(e.type) + ")crucible_" + std::string(name(from)) + (e.type == Type::kI64 || e.type == Type::kU8 ? "_to_i64(" : "_to_i32(") + a + ")";
     return "(" + type_name(e.type) + ")" + a;
   }
 

@@ -75,18 +75,19 @@ Id KernelWriter::from_bool(Id value, Type to) {
   return writer_->value(Op::kSelect, value_type(module_, to), {value, number(to, 1), number(to, 0)});
 }
 
-/// Towards zero, clamped to i64, NaN is 0: what crucible_f64_to_i64 of the prelude says, in the float's own type.
+/// Towards zero, the lowest integer for NaN and what has no place, as crucible_f64_to_i64 and crucible_f64_to_i32 of the prelude say; then cut.
 Id KernelWriter::float_to_integer(Id value, Type from, Type to) {
+  const bool is_wide = to == Type::kI64 || to == Type::kU8;
   const Id truth = module_.bool_type(), type = value_type(module_, from), i64_type = module_.int_type(64);
-  const Id above = writer_->value(Op::kFOrdLessThanEqual, truth, {number(from, 0x1p63), value});
-  const Id below = writer_->value(Op::kFOrdLessThan, truth, {value, number(from, -0x1p63)});
-  const Id is_nan = writer_->value(Op::kFUnordNotEqual, truth, {value, value});
-  Id inside = writer_->value(Op::kSelect, type, {below, number(from, -0x1p63), value});
-  const Id zero = writer_->value(Op::kLogicalOr, truth, {above, is_nan});
-  inside = writer_->value(Op::kSelect, type, {zero, number(from, 0), inside});
-  const Id integer = writer_->value(Op::kConvertFToS, i64_type, {inside});
-  const Id clamped = writer_->value(Op::kSelect, i64_type, {above, i64(std::numeric_limits<std::int64_t>::max()), integer});
-  return convert(clamped, Type::kI64, to);
+  const Id above_least = writer_->value(Op::kFOrdLessThanEqual, truth, {number(from, -0x1p63), value});
+  const Id below_most = writer_->value(Op::kFOrdLessThan, truth, {value, number(from, 0x1p63)});
+  const Id is_inside = writer_->value(Op::kLogicalAnd, truth, {above_least, below_most});
+  const Id integer = writer_->value(Op::kConvertFToS, i64_type, {writer_->value(Op::kSelect, type, {is_inside, value, number(from, -0x1p63)})});
+  if (is_wide) return convert(integer, Type::kI64, to);
+  const Id least = i64(std::numeric_limits<std::int32_t>::min()), most = i64(std::numeric_limits<std::int32_t>::max());
+  const Id is_left = writer_->value(Op::kSLessThan, truth, {integer, least}), is_right = writer_->value(Op::kSLessThan, truth, {most, integer});
+  const Id is_outside = writer_->value(Op::kLogicalOr, truth, {is_left, is_right});
+  return convert(writer_->value(Op::kSelect, i64_type, {is_outside, least, integer}), Type::kI64, to);
 }
 
 Id KernelWriter::integer_to_float(Id value, Type from, Type to) {
