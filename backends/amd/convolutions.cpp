@@ -130,6 +130,7 @@ Convolutions::~Convolutions() {
 std::unique_ptr<Convolutions::Call> Convolutions::make(const sdk::Convolution& c, std::uint64_t most_scratch) const {
   const sdk::DenseLayout layout = sdk::dense_layout(c);
   if (layout == sdk::DenseLayout::kNone) decline("MIOpen takes dense tensors alone, all in the order NCHW or all in NHWC");
+  if (c.keeps_f32) decline("MIOpen rounds its results to the operands' type");
   if (c.groups > 1 && (c.dilation[0] > 1 || c.dilation[1] > 1)) decline("MIOpen takes no dilation of groups");
   auto call = std::make_unique<Call>(miopen_, c.kind);
   set(miopen_, call->x, c.x, layout, c.dtype);
@@ -184,7 +185,7 @@ const Convolutions::Call& Convolutions::prepare(const sdk::Convolution& c, std::
 void Convolutions::enqueue(const Call& call, const sdk::Convolution& c, const std::uint64_t* addresses, hipStream_t stream) {
   const std::lock_guard lock(mutex_);
   const auto place = [&](int view) {
-    return at(addresses[view] + static_cast<std::uint64_t>(c.tensor(view).offset) * c.element_bytes());
+    return at(addresses[view] + static_cast<std::uint64_t>(c.tensor(view).offset) * c.element_bytes(view));
   };
   const Functions& of = call.functions;
   void* const scratch = call.scratch_bytes == 0 ? nullptr : at(addresses[3]);

@@ -85,23 +85,25 @@ rocblas_status Products::call(const sdk::Gemm& gemm, const sdk::Gemm::Place& pla
   const void* const alpha = is_wide ? static_cast<const void*>(wide) : narrow;
   const void* const beta = is_wide ? static_cast<const void*>(wide + 1) : narrow + 1;
   const auto place_of = [&](int view, std::int64_t offset) {
-    return at(addresses[view] + static_cast<std::uint64_t>(offset) * gemm.element_bytes());
+    return at(addresses[view] + static_cast<std::uint64_t>(offset) * gemm.element_bytes(view));
   };
+  const int result = gemm.keeps_f32 ? static_cast<int>(rocblas_datatype_f32_r) : types.data;
   const auto number = [](std::int64_t value) { return static_cast<std::int32_t>(value); };  // read_gemm() has checked them
   void* const d = place_of(2, place.d);
   return rocblas_.rocblas_gemm_strided_batched_ex(
       handle_, operation(gemm.x.transposed), operation(gemm.y.transposed), number(gemm.m), number(gemm.n), number(gemm.k), alpha,
       place_of(gemm.x_view(), place.x), types.data, number(gemm.x.pitch), gemm.x.batch_stride, place_of(gemm.y_view(), place.y), types.data,
-      number(gemm.y.pitch), gemm.y.batch_stride, beta, d, types.data, number(gemm.d.pitch), gemm.d.batch_stride, d, types.data,
+      number(gemm.y.pitch), gemm.y.batch_stride, beta, d, result, number(gemm.d.pitch), gemm.d.batch_stride, d, result,
       number(gemm.d.pitch), gemm.d.batch_stride, number(gemm.batch), types.compute, rocblas_gemm_algo_standard, 0, 0);
 }
 
 /// A size query does not tell whether there are kernels: a small product does.
-void Products::try_type(std::uint32_t dtype) {
-  if (good_types_.contains(dtype)) return;
+void Products::try_types(std::uint32_t dtype, bool keeps_f32) {
+  if (good_types_.contains({dtype, keeps_f32})) return;
   constexpr std::int64_t kSize = 16;
   sdk::Gemm gemm;
   gemm.dtype = dtype;
+  gemm.keeps_f32 = keeps_f32;
   gemm.m = gemm.n = gemm.k = gemm.x.pitch = gemm.y.pitch = gemm.d.pitch = kSize;
   gemm.places.push_back({});
   const std::uint64_t bytes = kSize * kSize * gemm.element_bytes();
@@ -118,13 +120,13 @@ void Products::try_type(std::uint32_t dtype) {
     throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "matmul: " + rocblas_.describe() + " does not do " + gemm.shape() + " here: " +
                                                    rocblas_.rocblas_status_to_string(status));
   }
-  good_types_.insert(dtype);
+  good_types_.insert({dtype, keeps_f32});
 }
 
 std::uint64_t Products::scratch_bytes(const sdk::Gemm& gemm) {
   if (gemm.has_epilogue()) throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "matmul: rocBLAS has no epilogues");
   const std::lock_guard lock(mutex_);
-  try_type(gemm.dtype);
+  try_types(gemm.dtype, gemm.keeps_f32);
   // Nothing is touched while sizes are asked for; the addresses only have to be some.
   const std::uint64_t addresses[] = {4096, 4096, 4096};
   rocblas_.check(rocblas_.rocblas_start_device_memory_size_query(handle_), "rocblas_start_device_memory_size_query");

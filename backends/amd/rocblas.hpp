@@ -52,13 +52,13 @@ class Products {
 
  private:
   rocblas_status call(const crucible::sdk::Gemm& gemm, const crucible::sdk::Gemm::Place& place, const std::uint64_t* addresses);
-  void try_type(std::uint32_t dtype);
+  void try_types(std::uint32_t dtype, bool keeps_f32);
 
   crucible_device& device_;
   const RocBlas& rocblas_;
   rocblas_handle handle_ = nullptr;
   std::mutex mutex_;  // of the handle and of what is below
-  std::set<std::uint32_t> good_types_;
+  std::set<std::pair<std::uint32_t, bool>> good_types_;
 };
 
 }  // namespace crucible_amd

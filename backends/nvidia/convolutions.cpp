@@ -84,9 +84,9 @@ std::unique_ptr<CudnnPlan> Convolutions::make(const sdk::Convolution& c, const s
     operation.set(attribute, made);
     call->parts.push_back(std::move(made));
   };
-  part(names.x, describe_tensor(cudnn_, c.x, c.dtype, alignments[c.x.view]));
-  part(names.weight, describe_tensor(cudnn_, c.weight, c.dtype, alignments[c.weight.view]));
-  part(names.y, describe_tensor(cudnn_, c.y, c.dtype, alignments[c.y.view]));
+  part(names.x, describe_tensor(cudnn_, c.x, c.dtype_of(c.x.view), alignments[c.x.view]));
+  part(names.weight, describe_tensor(cudnn_, c.weight, c.dtype_of(c.weight.view), alignments[c.weight.view]));
+  part(names.y, describe_tensor(cudnn_, c.y, c.dtype_of(c.y.view), alignments[c.y.view]));
   part(names.convolution, describe_convolution(cudnn_, c));
   const float one = 1, zero = 0;
   operation.set(names.alpha, CUDNN_TYPE_FLOAT, 1, &one);
@@ -132,7 +132,7 @@ void Convolutions::enqueue(const sdk::Convolution& c, const std::uint64_t* addre
   const CudnnPlan& call = fitting(c, addresses, scratch_bytes);
   std::vector<void*> places;
   for (int view = 0; view < 3; ++view) {
-    places.push_back(reinterpret_cast<void*>(addresses[view] + static_cast<std::uint64_t>(c.tensor(view).offset) * c.element_bytes()));
+    places.push_back(reinterpret_cast<void*>(addresses[view] + static_cast<std::uint64_t>(c.tensor(view).offset) * c.element_bytes(view)));
   }
   void* const scratch = call.scratch_bytes == 0 ? nullptr : reinterpret_cast<void*>(addresses[3]);
   execute(cudnn_, handle_, call, {0, 1, 2}, places, scratch, stream, c.shape());

@@ -113,9 +113,9 @@ std::unique_ptr<Products::Call> Products::make(const sdk::Gemm& gemm, const std:
     set_bias(*call, alignments[3]);  // any place that lies as well: heuristics look at the address alone
   }
   /// Rows and columns are those that the operand has before it is transposed.
-  const auto lay_out = [&](Layout& layout, const sdk::GemmOperand& operand, std::int64_t rows, std::int64_t columns) {
+  const auto lay_out = [&](Layout& layout, const sdk::GemmOperand& operand, int type, std::int64_t rows, std::int64_t columns) {
     if (operand.transposed) std::swap(rows, columns);
-    lt.check(lt.cublasLtMatrixLayoutCreate(&layout.handle, types.data, static_cast<std::uint64_t>(rows),
+    lt.check(lt.cublasLtMatrixLayoutCreate(&layout.handle, type, static_cast<std::uint64_t>(rows),
                                            static_cast<std::uint64_t>(columns), operand.pitch),
              "cublasLtMatrixLayoutCreate");
     if (gemm.batch == 1) return;
@@ -126,9 +126,9 @@ std::unique_ptr<Products::Call> Products::make(const sdk::Gemm& gemm, const std:
                                                  sizeof(operand.batch_stride)),
              "cublasLtMatrixLayoutSetAttribute");
   };
-  lay_out(call->x, gemm.x, gemm.m, gemm.k);
-  lay_out(call->y, gemm.y, gemm.k, gemm.n);
-  lay_out(call->d, gemm.d, gemm.m, gemm.n);
+  lay_out(call->x, gemm.x, types.data, gemm.m, gemm.k);
+  lay_out(call->y, gemm.y, types.data, gemm.k, gemm.n);
+  lay_out(call->d, gemm.d, gemm.keeps_f32 ? static_cast<int>(CUDA_R_32F) : types.data, gemm.m, gemm.n);
   Preference preference(lt);
   lt.check(lt.cublasLtMatmulPreferenceCreate(&preference.handle), "cublasLtMatmulPreferenceCreate");
   const auto prefer = [&](int attribute, const auto& value) {
@@ -196,7 +196,7 @@ void Products::enqueue(const sdk::Gemm& gemm, const std::uint64_t* addresses, st
   if (call == nullptr || call->scratch_bytes > scratch_bytes) call = &find(gemm, alignments.data(), scratch_bytes);
   const Scale alpha(gemm.alpha, gemm.dtype), beta(0, gemm.dtype);
   const auto at = [&](int view, std::int64_t offset) {
-    return reinterpret_cast<void*>(addresses[view] + static_cast<std::uint64_t>(offset) * gemm.element_bytes());
+    return reinterpret_cast<void*>(addresses[view] + static_cast<std::uint64_t>(offset) * gemm.element_bytes(view));
   };
   void* const scratch = call->scratch_bytes == 0 ? nullptr : reinterpret_cast<void*>(*scratch_address);
   if (gemm.has_epilogue()) set_bias(*call, addresses[3] + static_cast<std::uint64_t>(gemm.bias) * gemm.element_bytes());

@@ -319,9 +319,16 @@ Result<void> check_strides(const Rule& rule) {
   return {};
 }
 
+/// f16 and bf16 may keep the f32 in which they are summed, for what comes before the one rounding (a bias).
+Result<void> check_contraction_dtypes(const Rule& rule) {
+  const bool is_narrow = rule.dtype(0) == DType::kF16 || rule.dtype(0) == DType::kBF16;
+  if (!is_narrow || rule.dtype(1) != rule.dtype(0) || rule.out_dtype() != DType::kF32) return same_dtypes(rule);
+  return {};
+}
+
 Result<void> check_contraction(const Rule& rule) {
   CRUCIBLE_TRY_VOID(all_tensors(rule));
-  CRUCIBLE_TRY_VOID(same_dtypes(rule));
+  CRUCIBLE_TRY_VOID(check_contraction_dtypes(rule));
   if (!is_floating(rule.out_dtype())) return rule.broken("the result must be floating-point");
   if (!std::isfinite(rule.op.attributes.alpha)) return rule.broken("attribute alpha must be finite");
   CRUCIBLE_TRY_VOID(check_strides(rule));

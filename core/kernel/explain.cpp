@@ -41,7 +41,8 @@ std::vector<NotFused> refused_attention(const graph::Program& program, const Sch
   options.claims = [&](const LibraryCall& call) {
     return std::ranges::any_of(schedule.steps, [&](const Step& step) {
       const LibraryCall& other = step.library;
-      return step.kind == StepKind::kLibrary && other.kind == call.kind && other.dtype == call.dtype && std::ranges::equal(other.views, call.views);
+      return step.kind == StepKind::kLibrary && other.kind == call.kind && other.dtype == call.dtype && other.keeps_f32 == call.keeps_f32 &&
+             std::ranges::equal(other.views, call.views);
     });
   };
   std::vector<Unit> units = make_units(program, true, schedule.numerics);

@@ -18,12 +18,12 @@ using graph::Operand;
 using graph::Program;
 using graph::ValueId;
 
-/// Follows what is made of a product's result. In between, each op is the only one that reads what the one before it makes. Where the product is of
-/// f16 or bf16, the recorded ops round to that type after each step of the way and a library once.
+/// Follows what is made of a product's result. In between, each op is the only one that reads what the one before it makes. Products of f16 and bf16
+/// keep f32 until the bias is added, as a library does; what is rounded before the activation a library rounds once.
 class Tail {
  public:
   Tail(const Program& program, const graph::IdLists& readers, const std::vector<bool>& wanted, OpId product)
-      : program_(program), readers_(readers), wanted_(wanted), product_(product), type_(program.values[program.ops[product].outputs[0].value].dtype) {}
+      : program_(program), readers_(readers), wanted_(wanted), product_(product), type_(program.values[program.ops[product].inputs[0].value].dtype) {}
 
   /// The calls that do the product and more, those that do most first.
   std::vector<ProductCall> calls() {
@@ -185,6 +185,7 @@ class Tail {
   ProductCall call(LibraryEpilogue epilogue) const {
     ProductCall made;
     made.call = *library_call_of(program_, program_.ops[product_]);
+    made.call.keeps_f32 = false;  // what it stores has the product's type again
     made.call.epilogue = epilogue;
     made.call.extra = bias_view_;
     made.ops = ops_;

@@ -123,6 +123,30 @@ TEST(LibraryEpilogue, OfHalvesTakesTheConversionsBetween) {
   }
 }
 
+/// As frontends/aten lowers a linear layer of halves: one rounding, behind the bias. A library that has biases rounds there, too; one that has none is
+/// asked for f32.
+TEST(LibraryEpilogue, OfHalvesThatKeepF32) {
+  for (const bool is_activated : {false, true}) {
+    TestProgram t;
+    const auto copy = [&](const Operand& x, const Sizes& sizes, DType type) { return t.op(OpKind::kCopy, {x}, sizes, type); };
+    const Sizes all = {kRows, kColumns};
+    const Operand bias = t.input(DType::kF16, {kColumns});
+    const Operand summed = t.op(OpKind::kMatMul, {t.input(DType::kF16, {kRows, kInner}), t.input(DType::kF16, {kInner, kColumns})}, all, DType::kF32);
+    Operand y = copy(with_bias(t, summed, copy(bias, {kColumns}, DType::kF32)), all, DType::kF16);
+    if (is_activated) y = copy(gelu(t, copy(y, all, DType::kF32)), all, DType::kF16);
+    t.keep(y);
+    const Schedule made = scheduled(t);
+    ASSERT_EQ(made.steps.size(), 1u);
+    EXPECT_EQ(made.steps[0].library.epilogue, is_activated ? LibraryEpilogue::kBiasGelu : LibraryEpilogue::kBias);
+    EXPECT_FALSE(made.steps[0].library.keeps_f32);
+    EXPECT_EQ(made.steps[0].library.dtype, DType::kF16);
+    EXPECT_EQ(made.steps[0].buffers[3].value, bias.value);
+    const Schedule without = scheduled(t, {});
+    EXPECT_EQ(library_step(without).library.epilogue, LibraryEpilogue::kNone);
+    EXPECT_TRUE(library_step(without).library.keeps_f32);
+  }
+}
+
 TEST(LibraryEpilogue, ConvertsAParametersBiasBeforeTheProductWhereALaunchGoesForIt) {
   for (const bool has_relu : {true, false}) {
     TestProgram t;

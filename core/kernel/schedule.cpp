@@ -374,7 +374,8 @@ std::optional<LibraryCall> library_call_of(const Program& program, const Op& op)
   if (!kind) return std::nullopt;
   LibraryCall call;
   call.kind = *kind;
-  call.dtype = program.values[op.outputs[0].value].dtype;
+  call.dtype = program.values[op.inputs[0].value].dtype;
+  call.keeps_f32 = program.values[op.outputs[0].value].dtype != call.dtype;
   call.views[0] = op.inputs[0].view;
   call.views[1] = op.inputs[1].view;
   call.views[2] = op.outputs[0].view;

@@ -42,6 +42,7 @@ enum class LibraryEpilogue : std::uint8_t { kNone, kBias, kBiasRelu, kBiasGelu }
 struct LibraryCall {
   LibraryKind kind = LibraryKind::kMatMul;
   DType dtype = DType::kF32;
+  bool keeps_f32 = false;  // of f16 and bf16: the result is not rounded yet, since something is added to it before it is (a bias)
   graph::View views[3];
   graph::Attributes attributes;  // alpha for kMatMul and kAttention; stride, padding, dilation, groups for convolutions
   graph::View extra = {};        // kAttention; of kMatMul with an epilogue: a number for each column of c

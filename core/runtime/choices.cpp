@@ -103,7 +103,7 @@ graph::Program program_of(const kernel::LibraryCall& call) {
     const graph::View& view = call.views[i];
     graph::Value value;
     value.kind = i < 2 ? graph::ValueKind::kInput : graph::ValueKind::kTemporary;
-    value.dtype = call.dtype;
+    value.dtype = i == 2 && call.keeps_f32 ? DType::kF32 : call.dtype;
     value.elements = view.elements() == 0 ? 0 : view.offset + 1;
     for (std::size_t d = 0; d < view.sizes.size() && value.elements > 0; ++d) value.elements += (view.sizes[d] - 1) * view.strides[d];
     if (i == 2) value.producer = 0;

@@ -61,7 +61,9 @@ Result<crucible_library_desc> describe(const kernel::LibraryCall& call) {
   std::memset(&desc, 0, sizeof desc);  // padding too: the bytes are the key of the answers
   desc.struct_size = sizeof desc;
   desc.kind = abi_kind(call.kind);
-  for (int i = 0; i < 3; ++i) CRUCIBLE_TRY_VOID(describe(call.views[i], call.dtype, desc.views[i]));
+  for (int i = 0; i < 3; ++i) {
+    CRUCIBLE_TRY_VOID(describe(call.views[i], i == 2 && call.keeps_f32 ? DType::kF32 : call.dtype, desc.views[i]));
+  }
   desc.epilogue = abi_epilogue(call.epilogue);
   if (call.kind == kernel::LibraryKind::kAttention || call.epilogue != kernel::LibraryEpilogue::kNone) {
     CRUCIBLE_TRY_VOID(describe(call.extra, call.dtype, desc.extra));

@@ -4,6 +4,7 @@
 #include "core/graph/view.hpp"
 #include "frontends/aten/formulas.hpp"
 #include "frontends/aten/lower_table.hpp"
+#include "frontends/aten/rounding.hpp"
 
 namespace crucible::aten {
 namespace {
@@ -179,7 +180,7 @@ void grouped_mm(OpCall& c) {
   }
   const bool divides_rows = a.rank() == 2;
   const Term mine = belongs(e, ends, divides_rows ? a.size(0) : b.size(1));
-  const Term products = widened(e, e.matmul(wide_a, wide_b));
+  const Term products = unrounded(e, e.matmul(wide_a, wide_b));
   const Term kept = e.select(e.unsqueeze(mine, divides_rows ? 2 : 1), products, zero);
   c.set(0, e.drop(e.sum(kept, {0}), {0}));
 }

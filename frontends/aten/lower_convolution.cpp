@@ -8,6 +8,7 @@
 #include "frontends/aten/formulas.hpp"
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/pool_window.hpp"
+#include "frontends/aten/rounding.hpp"
 
 namespace crucible::aten {
 namespace {
@@ -141,11 +142,11 @@ Term wide_enough(Emitter& e, const Term& x) { return x.rank() == 5 ? widened(e, 
 
 Term with_bias(OpCall& c, const Term& y) {
   Emitter& e = c.emit();
-  if (!c.has("bias")) return y;
+  if (!c.has("bias")) return c.has("z") ? unrounded(e, y) : y;
   const Term bias = widened(e, c.tensor("bias"));
   Sizes shape(static_cast<std::size_t>(y.rank()), 1);
   shape[1] = bias.elements();
-  return e.binary(OpKind::kAdd, widened(e, y), e.reshape(bias, shape));
+  return e.binary(OpKind::kAdd, unrounded(e, y), e.reshape(bias, shape));
 }
 
 /// One image without the batch dimension, as some of the names allow it: 1 in front.

@@ -2,6 +2,7 @@
 #include "frontends/aten/algebra.hpp"
 #include "frontends/aten/index_plan.hpp"
 #include "frontends/aten/lower_table.hpp"
+#include "frontends/aten/rounding.hpp"
 
 namespace crucible::aten {
 namespace {
@@ -21,14 +22,14 @@ Term added(OpCall& c, const Term& product) {
 /// The sum over a batch of products.
 void addbmm(OpCall& c) {
   Emitter& e = c.emit();
-  const Term products = e.matmul(widened(e, c.tensor("batch1")), widened(e, c.tensor("batch2")));
+  const Term products = unrounded(e, e.matmul(c.tensor("batch1"), c.tensor("batch2")));
   c.set(0, added(c, e.drop(e.sum(products, {0}), {0})));
 }
 
 void addmv(OpCall& c) {
   Emitter& e = c.emit();
-  const Term column = e.unsqueeze(widened(e, c.tensor("vec")), -1);
-  c.set(0, added(c, e.drop(e.matmul(widened(e, c.tensor("mat")), column), {-1})));
+  const Term column = e.unsqueeze(c.tensor("vec"), -1);
+  c.set(0, added(c, e.drop(unrounded(e, e.matmul(c.tensor("mat"), column)), {-1})));
 }
 
 /// The outer product; of bools and, or.

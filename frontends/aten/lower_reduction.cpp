@@ -4,6 +4,7 @@
 #include "frontends/aten/formulas.hpp"
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/reducing.hpp"
+#include "frontends/aten/rounding.hpp"
 
 namespace crucible::aten {
 namespace {
@@ -106,14 +107,15 @@ void matrix_product(OpCall& c) {
   c.set(0, c.emit().matmul(c.tensor("self"), c.tensor(right)));
 }
 
-/// beta self + alpha (a b); a factor that differs between iterations is multiplied in afterwards.
+/// beta self + alpha (a b), rounded once; a factor that differs between iterations is multiplied in afterwards.
 void add_matrix_product(OpCall& c, const Term& a, const Term& b) {
   Emitter& e = c.emit();
   const Term alpha = c.operand("alpha"), beta = c.operand("beta");
   const bool fixed = alpha.operand.scalar.slot == graph::kNone;
   Term product = e.matmul(a, b, fixed ? e.number_values(alpha)[0] : 1.0);
+  if (fixed && is_fixed(beta, 0)) return c.set(0, product);
+  product = unrounded(e, product);
   if (!fixed) product = multiply(e, product, alpha);
-  product = widened(e, product);
   // beta = 0 ignores self altogether, NaN included.
   if (is_fixed(beta, 0)) return c.set(0, product);
   const Term self = widened(e, c.tensor("self"));

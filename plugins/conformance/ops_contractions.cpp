@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "plugins/conformance/ops_writer.hpp"
@@ -69,6 +70,14 @@ std::vector<OpsProgram> products(const OpInfo& info, const std::vector<DType>& d
       w.program.magnitude = std::abs(shape.alpha);
       programs.push_back(std::move(w.program));
     }
+  }
+  for (const DType dtype : {DType::kF16, DType::kBF16}) {  // not rounded yet: something is added to it before it is
+    if (quick || std::ranges::find(dtypes, dtype) == dtypes.end()) continue;
+    OpsWriter w(info.kind, fmt::format("{} [18, 300] x [300, 21] to f32", name(dtype)), ++seed);
+    const Operand a = w.input(dtype, Sizes{18, 300}, Pattern::kUnit), b = w.input(dtype, Sizes{300, 21}, Pattern::kUnit);
+    w.op({a, b}, {18, 21}, DType::kF32);
+    w.program.terms = 300, w.program.magnitude = 1;
+    programs.push_back(std::move(w.program));
   }
   OpsWriter w(info.kind, "f32 [6, 20] x [20, 7] with NaN and infinities", ++seed);
   const Operand a = w.input(DType::kF32, Sizes{6, 20}, Pattern::kUnit),

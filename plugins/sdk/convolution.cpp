@@ -86,7 +86,8 @@ Convolution read_convolution(const crucible_library_desc* theirs) {
   c.kind = desc.kind;
   c.dtype = desc.views[0].dtype;
   if (c.dtype != kF16 && c.dtype != kBF16 && c.dtype != kF32) decline("only f16, bf16 and f32");
-  if (desc.views[1].dtype != c.dtype || desc.views[2].dtype != c.dtype) decline("the tensors' types differ");
+  c.keeps_f32 = desc.views[2].dtype == kF32 && c.dtype != kF32;
+  if (desc.views[1].dtype != c.dtype || desc.views[2].dtype != c.dtype_of(2)) decline("the tensors' types differ");
   const bool is_forward = desc.kind == CRUCIBLE_LIB_CONV2D;
   const int x = is_forward ? 0 : desc.kind == CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT ? 2 : 1, y = is_forward ? 2 : 0, weight = 3 - x - y;
   c.x = read_tensor(desc.views[x], x);
@@ -106,13 +107,14 @@ std::string Convolution::shape() const {
   const char* const types[] = {"f16", "bf16", "f32"};
   std::string text = kind == CRUCIBLE_LIB_CONV2D ? "conv2d " : kind == CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT ? "conv2d_backward_input " : "conv2d_backward_weight ";
   text += types[dtype - kF16];
+  if (keeps_f32) text += " to f32";
   for (const ConvolutionTensor* tensor : {&x, &weight, &y}) text += " " + text_of(tensor->sizes) + " by " + text_of(tensor->strides);
   text += " stride " + text_of(stride) + " padding " + text_of(padding) + " dilation " + text_of(dilation);
   return text + " groups " + std::to_string(groups);
 }
 
 std::uint64_t convolution_alignment(const Convolution& convolution, int view, std::uint64_t address) {
-  const std::uint64_t bits = (address + static_cast<std::uint64_t>(convolution.tensor(view).offset) * convolution.element_bytes()) | kMostAlignment;
+  const std::uint64_t bits = (address + static_cast<std::uint64_t>(convolution.tensor(view).offset) * convolution.element_bytes(view)) | kMostAlignment;
   return bits & (~bits + 1);
 }
 
@@ -120,7 +122,7 @@ std::uint64_t convolution_extent_bytes(const Convolution& convolution, int view)
   const ConvolutionTensor& tensor = convolution.tensor(view);
   std::int64_t last = tensor.offset;
   for (std::size_t i = 0; i < 4; ++i) last += (tensor.sizes[i] - 1) * tensor.strides[i];
-  return static_cast<std::uint64_t>(last + 1) * convolution.element_bytes();
+  return static_cast<std::uint64_t>(last + 1) * convolution.element_bytes(view);
 }
 
 std::array<std::int64_t, 4> dense_strides(const std::array<std::int64_t, 4>& sizes, DenseLayout layout) {

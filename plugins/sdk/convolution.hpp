@@ -20,13 +20,15 @@ struct ConvolutionTensor {
 struct Convolution {
   std::uint32_t kind = CRUCIBLE_LIB_CONV2D;  // or CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT, _BACKWARD_WEIGHT: which tensor is the result
   std::uint32_t dtype = 0;                   // DType of all three
+  bool keeps_f32 = false;                    // of f16 and bf16: the result is f32
   ConvolutionTensor x, weight, y;
   std::array<std::int64_t, 2> stride = {}, padding = {}, dilation = {};  // of height and width; a dilation of 1 has no gaps
   std::int64_t groups = 1;
 
   /// Of the description's three buffers.
   const ConvolutionTensor& tensor(int view) const { return x.view == view ? x : weight.view == view ? weight : y; }
-  std::uint64_t element_bytes() const { return dtype == 8 ? 4 : 2; }
+  std::uint32_t dtype_of(int view) const { return view == 2 && keeps_f32 ? 8 : dtype; }
+  std::uint64_t element_bytes(int view) const { return dtype_of(view) == 8 ? 4 : 2; }
   /// Everything that a library's choice depends on but addresses, as text.
   std::string shape() const;
 };

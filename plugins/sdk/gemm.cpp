@@ -46,7 +46,8 @@ std::optional<Matrix> as_matrix(const crucible_view& view) {
 void check_sizes(const crucible_view* views) {
   const crucible_view &a = views[0], &b = views[1], &c = views[2];
   if (a.dtype < kF16 || a.dtype > kF64) decline("only f16, bf16, f32 and f64");
-  if (b.dtype != a.dtype || c.dtype != a.dtype) decline("the operands' types differ");
+  if (b.dtype != a.dtype) decline("the operands' types differ");
+  if (c.dtype != a.dtype && (c.dtype != kF32 || a.dtype > kBF16)) decline("the result's type is neither the operands' nor f32 of f16 and bf16");
   const std::uint32_t rank = a.rank;
   if (rank < 2 || rank > CRUCIBLE_MAX_RANK || b.rank != rank || c.rank != rank) decline("ranks differ or are below 2");
   const std::uint32_t row = rank - 2, column = rank - 1;
@@ -122,6 +123,7 @@ void read_epilogue(Gemm& gemm, const crucible_library_desc& desc) {
   const crucible_view& bias = desc.extra;
   if (desc.epilogue > CRUCIBLE_EPILOGUE_BIAS_GELU) decline("epilogue " + std::to_string(desc.epilogue) + " is not known");
   if (!gemm.is_swapped) decline("an epilogue of a result that lies by columns");
+  if (gemm.keeps_f32) decline("an epilogue of a result that is not rounded to the operands' type");
   if (bias.dtype != gemm.dtype) decline("the bias is of another type");
   if (bias.rank != 1 || bias.sizes[0] != gemm.m) decline("the bias has not one number per column of the result");
   if (bias.sizes[0] > 1 && bias.strides[0] != 1) decline("the bias does not lie side by side");
@@ -164,6 +166,7 @@ Gemm read_gemm(const crucible_library_desc* theirs, Epilogues epilogues) {
   }
   Gemm gemm;
   gemm.dtype = desc.views[0].dtype;
+  gemm.keeps_f32 = desc.views[2].dtype != gemm.dtype;
   gemm.alpha = std::bit_cast<double>(desc.alpha_f64_bits);
   gemm.k = desc.views[0].sizes[column];
   // Rows of the result are the columns of its transpose, which is the product of the transposes the other way round.
@@ -183,10 +186,12 @@ Gemm read_gemm(const crucible_library_desc* theirs, Epilogues epilogues) {
 }
 
 std::uint64_t Gemm::element_bytes() const { return dtype == kF64 ? 8 : dtype == kF32 ? 4 : 2; }
+std::uint64_t Gemm::element_bytes(int view) const { return view == 2 && keeps_f32 ? 4 : element_bytes(); }
 
 std::string Gemm::shape() const {
   const char* const types[] = {"f16", "bf16", "f32", "f64"};
   std::string text = types[dtype - kF16];
+  if (keeps_f32) text += " to f32";
   for (const GemmOperand* operand : {&x, &y}) text += operand->transposed ? " t" : " n";
   text += " " + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k) + " pitches";
   for (const GemmOperand* operand : {&x, &y, &d}) text += " " + std::to_string(operand->pitch);
@@ -210,20 +215,20 @@ std::int64_t offset_of(const Gemm& gemm, const Gemm::Place& place, int view) {
 
 std::uint64_t gemm_alignment(const Gemm& gemm, int view, std::uint64_t address) {
   if (view == 3) {
-    const std::uint64_t bits = address | kMostAlignment | static_cast<std::uint64_t>(gemm.bias) * gemm.element_bytes();
+    const std::uint64_t bits = address | kMostAlignment | static_cast<std::uint64_t>(gemm.bias) * gemm.element_bytes(view);
     return bits & (~bits + 1);
   }
   const GemmOperand& operand = operand_of(gemm, view);
   std::uint64_t bits = address | kMostAlignment;
-  if (gemm.batch > 1) bits |= static_cast<std::uint64_t>(operand.batch_stride) * gemm.element_bytes();
+  if (gemm.batch > 1) bits |= static_cast<std::uint64_t>(operand.batch_stride) * gemm.element_bytes(view);
   for (const Gemm::Place& place : gemm.places) {
-    bits |= static_cast<std::uint64_t>(offset_of(gemm, place, view)) * gemm.element_bytes();
+    bits |= static_cast<std::uint64_t>(offset_of(gemm, place, view)) * gemm.element_bytes(view);
   }
   return bits & (~bits + 1);
 }
 
 std::uint64_t gemm_extent_bytes(const Gemm& gemm, int view) {
-  if (view == 3) return static_cast<std::uint64_t>(gemm.bias + gemm.m) * gemm.element_bytes();
+  if (view == 3) return static_cast<std::uint64_t>(gemm.bias + gemm.m) * gemm.element_bytes(view);
   const GemmOperand& operand = operand_of(gemm, view);
   // Rows and columns of an operand as it lies in memory.
   std::int64_t rows = view == 2 || view == gemm.x_view() ? gemm.m : gemm.k;
@@ -232,7 +237,7 @@ std::uint64_t gemm_extent_bytes(const Gemm& gemm, int view) {
   std::int64_t offset = 0;
   for (const Gemm::Place& place : gemm.places) offset = std::max(offset, offset_of(gemm, place, view));
   const std::int64_t last = offset + (columns - 1) * operand.pitch + rows - 1 + (gemm.batch - 1) * operand.batch_stride;
-  return static_cast<std::uint64_t>(last + 1) * gemm.element_bytes();
+  return static_cast<std::uint64_t>(last + 1) * gemm.element_bytes(view);
 }
 
 }  // namespace crucible::sdk

@@ -21,6 +21,7 @@ struct GemmOperand {
 /// are mostly row-major: then d is the transposed result, and x is the description's second operand.
 struct Gemm {
   std::uint32_t dtype = 0;  // DType of all three
+  bool keeps_f32 = false;   // of f16 and bf16: d is f32
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
   GemmOperand x, y, d;
   bool is_swapped = false;  // x is view 1, y is view 0
@@ -39,7 +40,8 @@ struct Gemm {
   /// Of the description's buffers.
   int x_view() const { return is_swapped ? 1 : 0; }
   int y_view() const { return is_swapped ? 0 : 1; }
-  std::uint64_t element_bytes() const;
+  std::uint64_t element_bytes() const;           // of x and y
+  std::uint64_t element_bytes(int view) const;   // of the description's view, or of the bias: 3
   /// Everything that a library's choice of an algorithm depends on but addresses, as text: "f32 n t 64x48x32 pitches 64 32 64 batch 1".
   std::string shape() const;
 };

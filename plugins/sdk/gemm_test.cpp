@@ -46,6 +46,16 @@ TEST(Gemm, RowsOfTheResultSwapTheOperands) {
   EXPECT_EQ(columns.x_view(), 0);
 }
 
+TEST(Gemm, HalvesMayKeepTheF32ThatTheyAreSummedIn) {
+  const Gemm kept = read(view({3, 4}, {4, 1}, 2, 7), view({4, 5}, {5, 1}, 0, 7), view({3, 5}, {5, 1}, 6));
+  EXPECT_EQ(kept.shape(), "bf16 to f32 n n 5x3x4 pitches 5 4 5 batch 1");
+  EXPECT_EQ(gemm_extent_bytes(kept, 0), (2u + 12) * 2);
+  EXPECT_EQ(gemm_extent_bytes(kept, 2), (6u + 15) * 4);
+  EXPECT_EQ(gemm_alignment(kept, 2, 0), 8u);
+  EXPECT_THROW(read(view({3, 4}, {4, 1}, 0, 7), view({4, 5}, {5, 1}, 0, 7), view({3, 5}, {5, 1}, 0, 6)), Failure);
+  EXPECT_THROW(read(view({3, 4}, {4, 1}, 0, 9), view({4, 5}, {5, 1}, 0, 9), view({3, 5}, {5, 1})), Failure);
+}
+
 TEST(Gemm, BatchesThatFitTogetherAreOne) {
   const Gemm one = read(view({2, 3, 4, 5}, {60, 20, 5, 1}), view({2, 3, 5, 6}, {90, 30, 6, 1}), view({2, 3, 4, 6}, {72, 24, 6, 1}));
   EXPECT_EQ(one.shape(), "f32 n n 6x4x5 pitches 6 5 6 batch 6 30 20 24");

@@ -92,8 +92,15 @@ CRUCIBLE_FN int column_of(int, int lane) { return lane % 16; }
 )"};
 
 constexpr std::string_view kNumbers = R"(
-CRUCIBLE_FN uint16_t rounded(float x) {
-#if CRUCIBLE_IS_BF16
+#if CRUCIBLE_KEEPS_F32
+typedef float Result;
+#else
+typedef uint16_t Result;
+#endif
+CRUCIBLE_FN Result rounded(float x) {
+#if CRUCIBLE_KEEPS_F32
+  return x;
+#elif CRUCIBLE_IS_BF16
   union { float f; uint32_t u; } of = {x};
   if ((of.u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(of.u >> 16 | 0x40u);
   return (uint16_t)((of.u + 0x7fffu + (of.u >> 16 & 1u)) >> 16);
@@ -207,7 +214,7 @@ CRUCIBLE_FN void multiply(Sums (&sums)[kInRows][kInColumns], const Half& half, i
   }
 }
 
-CRUCIBLE_FN void store(uint16_t* to, int64_t pitch, const Sums (&sums)[kInRows][kInColumns], int64_t row, int64_t rows, int64_t column, int64_t columns,
+CRUCIBLE_FN void store(Result* to, int64_t pitch, const Sums (&sums)[kInRows][kInColumns], int64_t row, int64_t rows, int64_t column, int64_t columns,
                        int lane, float alpha, const uint16_t* bias) {
 #pragma unroll
   for (int i = 0; i < kInRows; ++i)
@@ -222,7 +229,7 @@ CRUCIBLE_FN void store(uint16_t* to, int64_t pitch, const Sums (&sums)[kInRows][
 )";
 
 // The turns of one tile. A half is written again two turns later: between lies a barrier that its readers have passed.
-constexpr std::string_view kBody = R"((const uint16_t* left, const uint16_t* right, uint16_t* result, int64_t rows, int64_t columns,
+constexpr std::string_view kBody = R"((const uint16_t* left, const uint16_t* right, Result* result, int64_t rows, int64_t columns,
     int64_t steps, int64_t batch, int64_t left_pitch, int64_t right_pitch, int64_t pitch, int64_t left_apart, int64_t right_apart, int64_t apart,
     double alpha, const uint16_t* bias) {
   __shared__ Half halves[2];
@@ -269,6 +276,7 @@ std::string name_of(const MatrixVariant& variant) {
   name += variant.is_bf16 ? "bf16" : "f16";
   name += variant.left_is_along ? "_t" : "_n";
   name += variant.right_is_along ? "t" : "n";
+  if (variant.keeps_f32) name += "_to_f32";
   if (variant.is_aligned) name += "_aligned";
   name += variant.has_large_tiles ? "_128" : "_64";
   if (variant.has_bias) name += "_bias";
@@ -286,6 +294,7 @@ KernelBatch write_matrix_kernel(const MatrixVariant& variant, MatrixUnit unit, c
   define("CRUCIBLE_MEET", words.meet);
   define("CRUCIBLE_TYPE", variant.is_bf16 ? "\"bf16\"" : "\"f16\"");
   define("CRUCIBLE_IS_BF16", variant.is_bf16 ? "1" : "0");
+  define("CRUCIBLE_KEEPS_F32", variant.keeps_f32 ? "1" : "0");
   define("CRUCIBLE_HAS_BIAS", variant.has_bias ? "1" : "0");
   define("CRUCIBLE_HAS_RELU", variant.has_relu ? "1" : "0");
   define("CRUCIBLE_IS_ALIGNED", variant.is_aligned ? "1" : "0");

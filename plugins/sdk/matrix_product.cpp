@@ -28,22 +28,24 @@ struct Side {
   }
 };
 
-std::uint64_t place_of(std::uint64_t address, std::int64_t offset, const Gemm& gemm) {
-  return address + static_cast<std::uint64_t>(offset) * gemm.element_bytes();
+std::uint64_t place_of(std::uint64_t address, std::int64_t offset, std::uint64_t element_bytes) {
+  return address + static_cast<std::uint64_t>(offset) * element_bytes;
 }
 
 std::uint64_t bits(std::int64_t number) { return static_cast<std::uint64_t>(number); }
 
 /// The kernel's result has rows side by side, so that it is the transposed one of BLAS's: its left operand is BLAS's second.
 MatrixLaunch launch_of(const Gemm& gemm, const Gemm::Place& place, const std::uint64_t* addresses, std::uint64_t units) {
-  const Side left = {place_of(addresses[gemm.y_view()], place.y, gemm), gemm.y.pitch, gemm.y.batch_stride, !gemm.y.transposed};
-  const Side right = {place_of(addresses[gemm.x_view()], place.x, gemm), gemm.x.pitch, gemm.x.batch_stride, gemm.x.transposed};
+  const std::uint64_t bytes = gemm.element_bytes();
+  const Side left = {place_of(addresses[gemm.y_view()], place.y, bytes), gemm.y.pitch, gemm.y.batch_stride, !gemm.y.transposed};
+  const Side right = {place_of(addresses[gemm.x_view()], place.x, bytes), gemm.x.pitch, gemm.x.batch_stride, gemm.x.transposed};
   const std::int64_t rows = gemm.n, columns = gemm.m;
   MatrixLaunch launch;
   launch.variant.is_bf16 = gemm.dtype == kBF16;
   launch.variant.left_is_along = left.is_along;
   launch.variant.right_is_along = right.is_along;
-  launch.variant.is_aligned = left.is_aligned(gemm.element_bytes(), gemm.batch) && right.is_aligned(gemm.element_bytes(), gemm.batch);
+  launch.variant.is_aligned = left.is_aligned(bytes, gemm.batch) && right.is_aligned(bytes, gemm.batch);
+  launch.variant.keeps_f32 = gemm.keeps_f32;
   launch.variant.has_bias = gemm.has_epilogue();
   launch.variant.has_relu = gemm.epilogue == CRUCIBLE_EPILOGUE_BIAS_RELU;
   const std::int64_t large = count_of(rows, kLargeTile) * count_of(columns, kLargeTile) * gemm.batch;
@@ -52,12 +54,12 @@ MatrixLaunch launch_of(const Gemm& gemm, const Gemm::Place& place, const std::ui
   launch.threads = launch.variant.has_large_tiles ? 256 : 128;
   launch.blocks = {static_cast<std::uint32_t>(count_of(columns, tile)), static_cast<std::uint32_t>(std::min(count_of(rows, tile), kMostBlocks)),
                    static_cast<std::uint32_t>(std::min(gemm.batch, kMostBlocks))};
-  launch.arguments = {left.address, right.address, place_of(addresses[2], place.d, gemm),
+  launch.arguments = {left.address, right.address, place_of(addresses[2], place.d, gemm.element_bytes(2)),
                       bits(rows), bits(columns), bits(gemm.k), bits(gemm.batch),
                       bits(left.pitch), bits(right.pitch), bits(gemm.d.pitch),
                       bits(left.batch_stride), bits(right.batch_stride), bits(gemm.d.batch_stride),
                       std::bit_cast<std::uint64_t>(gemm.alpha),
-                      gemm.has_epilogue() ? place_of(addresses[3], gemm.bias, gemm) : 0};
+                      gemm.has_epilogue() ? place_of(addresses[3], gemm.bias, bytes) : 0};
   return launch;
 }
 

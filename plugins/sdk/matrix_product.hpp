@@ -37,6 +37,7 @@ MatrixUnit matrix_unit_of_nvidia(int capability);
 /// What is in a kernel's text and not among its arguments.
 struct MatrixVariant {
   bool is_bf16 = false;                           // else f16
+  bool keeps_f32 = false;                         // what it stores is f32
   bool left_is_along = false, right_is_along = false;  // the steps of an operand lie side by side
   bool is_aligned = false;                        // eight elements side by side are one access
   bool has_large_tiles = false;

@@ -3,6 +3,8 @@
 //   {"sample": 3, "outcome": "passed", "reference": 1.2e-7, "plugin": 1.3e-7}
 //   {"sample": 4, "outcome": "unsupported", "reason": "no lowering: aten::_linalg_svd"}
 // With --lowered instead of a file: reads names of overloads from standard input and prints those that have a lowering.
+// "ulps": of each result of f16 or bf16 whose float64 numbers are known (FILE's neighbour .exact.json) how far the reference's and eager's largest
+// errors are, in units in the last place: 0.5 is rounded once. "roundings": recorded ops whose lowering rounds and computes on.
 // Outcomes: passed, failed (a result differs, or a stage refuses what an earlier one gave), unsupported (not lowered).
 #include <fmt/format.h>
 
@@ -15,9 +17,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 
+#include "core/graph/composite.hpp"
 #include "core/graph/program.hpp"
 #include "core/graph/reference.hpp"
 #include "core/runtime/compare.hpp"
@@ -25,6 +29,7 @@
 #include "core/trace/trace_file.hpp"
 #include "frontends/aten/lower.hpp"
 #include "frontends/aten/lower_table.hpp"
+#include "frontends/aten/rounding.hpp"
 #include "plugins/loader/backend.hpp"
 #include "tests/opdb/join_programs.hpp"
 #include "tests/opdb/sample_traces.hpp"
@@ -82,6 +87,28 @@ Result<EagerErrors> read_eager_errors(const std::string& path) {
   return errors;
 }
 
+/// FILE's neighbour FILE without .crtrace + .exact.json: results that eager computed of the same numbers in float64, by name; null where no finite one.
+Json read_exact(const std::string& path) {
+  std::ifstream file(std::filesystem::path(path).replace_extension(".exact.json"));
+  return file ? Json::parse(file, nullptr, false) : Json();
+}
+
+/// The largest distance from the exact numbers, in units in the last place of theirs. Numbers that the dtype has not as normal ones do not count.
+std::optional<double> ulps_of(DType dtype, const std::vector<std::byte>& bytes, const Json& exact) {
+  const int precision = dtype == DType::kF16 ? 11 : 8;
+  const double least = dtype == DType::kF16 ? 0x1p-14 : 0x1p-126, most = dtype == DType::kF16 ? 65504 : 3e38;
+  const std::size_t width = size_bytes(dtype);
+  if (!exact.is_array() || exact.size() * width != bytes.size()) return std::nullopt;
+  double worst = 0;
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    if (!exact[i].is_number()) continue;
+    const double want = exact[i].get<double>(), got = runtime::element_as_double(dtype, std::span(bytes).subspan(i * width, width));
+    if (std::fabs(want) < least || std::fabs(want) > most || !std::isfinite(got)) continue;
+    worst = std::max(worst, std::fabs(got - want) / std::ldexp(1.0, std::ilogb(want) - precision + 1));
+  }
+  return worst;
+}
+
 /// `relative` is what runtime::compare says of the recorded bytes: a share of their largest element.
 bool agrees(DType dtype, double relative, const std::vector<std::byte>& recorded, double eager_error) {
   if (relative <= tolerance(dtype)) return true;
@@ -101,6 +128,8 @@ struct Sample {
   std::optional<graph::Program> program;
   std::size_t results = 0;  // tensors with elements that the sample left behind
   EagerErrors eager_errors;
+  Json ulps = Json::object();    // by result: the reference's and eager's
+  std::set<std::string> roundings;  // recorded ops
 
   double eager_error(const std::string& result) const {
     const auto found = eager_errors.find(result);
@@ -153,10 +182,31 @@ void judge(Sample& sample, const trace::BlobStore& blobs, std::optional<double>&
     sample.fail(fmt::format("{}: {} of {} results were replayed", where, compared, sample.results));
 }
 
-void run_reference(Sample& sample, const trace::BlobStore& blobs) {
+/// How often a result of f16 or bf16 was rounded shows in its distance from the float64 one.
+void measure(Sample& sample, const trace::BlobStore& blobs, const std::vector<std::vector<std::byte>>& states, const Json& exact) {
+  for (std::size_t s = 0; s < states.size() && exact.is_object(); ++s) {
+    const graph::State& state = sample.program->states[s];
+    const graph::Value& value = sample.program->values[state.start];
+    const auto numbers = exact.find(value.name);
+    if ((value.dtype != DType::kF16 && value.dtype != DType::kBF16) || numbers == exact.end() || state.final_blob == graph::kNone) continue;
+    const auto recorded = blobs.load(state.final_blob);
+    const auto ours = ulps_of(value.dtype, states[s], *numbers), theirs = recorded ? ulps_of(value.dtype, *recorded, *numbers) : std::nullopt;
+    if (ours && theirs) sample.ulps[value.name.substr(value.name.find('.') + 1)] = {*ours, *theirs};
+  }
+}
+
+void find_roundings(Sample& sample, const trace::Trace& part) {
+  auto program = aten::lower_without_passes(part);
+  if (!program) return;
+  graph::expand_composites(*program);
+  for (const aten::MiddleRounding& rounding : aten::middle_roundings(*program)) sample.roundings.insert(program->sources[rounding.source].op);
+}
+
+void run_reference(Sample& sample, const trace::BlobStore& blobs, const Json& exact) {
   const auto replay = graph::replay_reference(*sample.program, blobs, sample.program->iterations);
   if (!replay) return sample.fail("reference: " + replay.error().message);
   judge(sample, blobs, sample.reference, "reference", [&](std::size_t s) -> const std::vector<std::byte>& { return replay->states[s]; });
+  measure(sample, blobs, replay->states, exact);
 }
 
 /// One session for all `samples`; an error when the stages refuse the joined program.
@@ -216,6 +266,7 @@ bool is_unchanged(const trace::Trace& part, const trace::FinalState& state) {
 Result<int> check(const std::string& path, const std::string& plugin) {
   CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(path));
   CRUCIBLE_TRY(const EagerErrors eager_errors, read_eager_errors(path));
+  const Json exact = read_exact(path);
   std::vector<Sample> samples;
   for (const std::uint32_t number : opdb::sample_numbers(trace)) {
     Sample sample;
@@ -228,7 +279,8 @@ Result<int> check(const std::string& path, const std::string& plugin) {
     auto program = aten::lower(part);
     if (program) {
       sample.program = *std::move(program);
-      run_reference(sample, *trace.blob_store);
+      run_reference(sample, *trace.blob_store, exact);
+      find_roundings(sample, part);
     } else {
       sample.outcome = "unsupported";
       sample.reason = short_reason(program.error().message);
@@ -252,6 +304,8 @@ Result<int> check(const std::string& path, const std::string& plugin) {
     if (!sample.reason.empty()) line["reason"] = sample.reason;
     if (sample.reference) line["reference"] = *sample.reference;
     if (sample.plugin) line["plugin"] = *sample.plugin;
+    if (!sample.ulps.empty()) line["ulps"] = sample.ulps;
+    if (!sample.roundings.empty()) line["roundings"] = sample.roundings;
     fmt::print("{}\n", line.dump(-1, ' ', false, Json::error_handler_t::replace));
   }
   return 0;

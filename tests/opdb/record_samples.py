@@ -10,6 +10,7 @@ Prints one JSON object per op: {"op", "dtype", "path", "samples", "skipped": {re
 import argparse
 import contextlib
 import json
+import math
 import os
 import pathlib
 import random
@@ -104,8 +105,12 @@ def doubled(sample):
     return type(sample)(parts[0], args=parts[1], kwargs=parts[2], output_process_fn_grad=sample.output_process_fn_grad)
 
 
-def eager_errors(op, number, made):
-    """How far eager's own results are from what it computes of the same numbers in float64, by the name of the result.
+MOST_EXACT = 4096  # elements of a result whose float64 numbers are written down
+
+
+def compare_with_float64(op, number, made):
+    """How far eager's own results are from what it computes of the same numbers in float64, by the name of the result; and those numbers, of
+    results of f16 and bf16.
 
     Where sums cancel (the gradient of a norm over one element) an exact 0 and eager's rounding differ by all of it. Nothing is said
     of samples that draw random numbers, and of those that eager does not run in float64.
@@ -113,14 +118,14 @@ def eager_errors(op, number, made):
     before = torch.get_rng_state()
     results = made.compute()
     if not torch.equal(before, torch.get_rng_state()):
-        return {}
+        return {}, {}
     try:
         exact = Sample(op, doubled(made.call[1]), made.differentiate).compute()
     except Exception:
-        return {}
+        return {}, {}
     if [r.shape for r in exact] != [r.shape for r in results]:
-        return {}
-    errors = {}
+        return {}, {}
+    errors, numbers = {}, {}
     for k, (result, wanted) in enumerate(zip(results, exact)):
         if not result.is_floating_point() or not wanted.is_floating_point():
             continue
@@ -128,7 +133,9 @@ def eager_errors(op, number, made):
         difference = difference[difference.isfinite()]
         if difference.numel() and difference.max() > 0:
             errors[f"sample_{number}.result_{k}"] = difference.max().item()
-    return errors
+        if result.dtype in (torch.float16, torch.bfloat16) and result.numel() <= MOST_EXACT:
+            numbers[f"sample_{number}.result_{k}"] = [x if math.isfinite(x) else None for x in wanted.double().flatten().tolist()]
+    return errors, numbers
 
 
 def make_samples(op, dtype, most):
@@ -184,13 +191,15 @@ def make_recording(name, dtype, folder, samples, skipped, iterations=2):
 
 def record(op, dtype, folder, most):
     samples, skipped = make_samples(op, dtype, most)
-    errors = {}
+    beside = {"errors": {}, "exact": {}}
     if dtype.is_floating_point and dtype != torch.float64 and torch.float64 in op.supported_dtypes("cpu"):
         for number, sample in enumerate(samples):
-            errors.update(eager_errors(op, number, sample))
+            for found, of_sample in zip(beside.values(), compare_with_float64(op, number, sample)):
+                found.update(of_sample)
     line = make_recording(name_of(op), dtype, folder, samples, skipped)
-    if line["path"] and errors:
-        pathlib.Path(line["path"]).with_suffix(".errors.json").write_text(json.dumps(errors))
+    for kind, found in beside.items():
+        if line["path"] and found:
+            pathlib.Path(line["path"]).with_suffix(f".{kind}.json").write_text(json.dumps(found))
     return line
 
 

@@ -63,7 +63,8 @@ def check(options, line):
     if not options.keep:
         path = pathlib.Path(line["path"])
         path.unlink()
-        path.with_suffix(".errors.json").unlink(missing_ok=True)
+        for beside in (".errors.json", ".exact.json"):
+            path.with_suffix(beside).unlink(missing_ok=True)
     return outcomes
 
 
@@ -85,7 +86,9 @@ def run_dtype(dtype, folder, options):
             counts = collections.Counter(o["outcome"] for o in outcomes)
             reasons = collections.Counter(f"{o['outcome']}: {o['reason']}" for o in outcomes if "reason" in o)
             worst = {key: max((o[key] for o in outcomes if o.get(key) is not None), default=None) for key in ("reference", "plugin")}
-            entries.append({**line, "passed": counts["passed"], "failed": counts["failed"], "unsupported": counts["unsupported"], "worst": worst, "reasons": dict(reasons)})
+            ulps = [(*both, result) for o in outcomes for result, both in o.get("ulps", {}).items()]
+            roundings = sorted({name for o in outcomes for name in o.get("roundings", [])})
+            entries.append({**line, "passed": counts["passed"], "failed": counts["failed"], "unsupported": counts["unsupported"], "worst": worst, "reasons": dict(reasons), "ulps": ulps, "roundings": roundings})
     return sorted(entries, key=lambda entry: entry["op"])
 
 
@@ -114,9 +117,12 @@ def excuse(part, excuses):
     return excuses.get(part) or excuses.get(part.split(" on ")[0])
 
 
+def pairs(file):
+    return dict(line.split("\t") for line in (HERE / file).read_text().splitlines() if line and not line.startswith("#"))
+
+
 def excuses():
-    rows = [line.split("\t") for line in (HERE / "unsupported.tsv").read_text().splitlines() if line and not line.startswith("#")]
-    return dict(rows)
+    return pairs("unsupported.tsv")
 
 
 def unexplained(results):

@@ -35,6 +35,11 @@ Operand image(WildBuilder& b, DType dtype) {
   return b.outside(ValueKind::kInput, dtype, {b.integer(1, 2), b.side(), b.side() + 1, b.side() + 1});
 }
 
+/// Products and convolutions of f16 and bf16 may keep the f32 that they are summed in.
+DType summed_in(WildBuilder& b, DType dtype) {
+  return (dtype == DType::kF16 || dtype == DType::kBF16) && b.one_in(2) ? DType::kF32 : dtype;
+}
+
 }  // namespace
 
 void wild_matmul(WildBuilder& b) {
@@ -53,7 +58,7 @@ void wild_matmul(WildBuilder& b) {
   Operand y = b.like(right, dtype);
   Attributes a;
   if (b.one_in(3)) a.alpha = b.one_of(std::array{0.5, -1.0, 0.0});
-  b.emit(OpKind::kMatMul, {x, y}, sizes, dtype, a);
+  b.emit(OpKind::kMatMul, {x, y}, sizes, summed_in(b, dtype), a);
 }
 
 void wild_convolution(WildBuilder& b) {
@@ -65,15 +70,16 @@ void wild_convolution(WildBuilder& b) {
   a.groups = s[1] % 2 == 0 && b.one_in(2) ? 2 : 1;
   const Sizes weight = {a.groups * b.integer(1, 2), s[1] / a.groups, b.integer(1, 3), b.integer(1, 3)};
   const Sizes result = {s[0], weight[0], windows(s[2], weight[2], a, 0), windows(s[3], weight[3], a, 1)};
+  const DType summed = summed_in(b, dtype);
   switch (b.integer(0, 2)) {
     case 0:
-      b.emit(OpKind::kConv2d, {x, b.like(weight, dtype)}, result, dtype, a);
+      b.emit(OpKind::kConv2d, {x, b.like(weight, dtype)}, result, summed, a);
       break;
     case 1:
-      b.emit(OpKind::kConv2dBackwardInput, {b.like(result, dtype), b.like(weight, dtype)}, s, dtype, a);
+      b.emit(OpKind::kConv2dBackwardInput, {b.like(result, dtype), b.like(weight, dtype)}, s, summed, a);
       break;
     default:
-      b.emit(OpKind::kConv2dBackwardWeight, {b.like(result, dtype), x}, weight, dtype, a);
+      b.emit(OpKind::kConv2dBackwardWeight, {b.like(result, dtype), x}, weight, summed, a);
   }
 }
 

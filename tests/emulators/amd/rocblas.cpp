@@ -132,14 +132,15 @@ int rocblas_gemm_strided_batched_ex(Handle* handle, int a_operation, int b_opera
                                     std::int64_t d_stride, std::int32_t batch, int compute_type, int, std::int32_t, std::uint32_t) {
   if (handle == nullptr) return kInvalidHandle;
   const auto type = type_of(a_type, compute_type);
-  if (!type || b_type != a_type || c_type != a_type || d_type != a_type) return kNotImplemented;
+  const bool keeps_f32 = d_type == 151 && (type == ElementType::kF16 || type == ElementType::kBF16);
+  if (!type || b_type != a_type || c_type != d_type || (d_type != a_type && !keeps_f32)) return kNotImplemented;
   for (const int operation : {a_operation, b_operation}) {
     if (operation != 111 && operation != 112) return kInvalidValue;
   }
   if (m < 0 || n < 0 || k < 0 || batch < 0 || a_pitch < (a_operation == 111 ? m : k) || b_pitch < (b_operation == 111 ? k : n) ||
       c_pitch < m || d_pitch < m)
     return kInvalidSize;
-  Product product = {.type = *type, .m = m, .n = n, .k = k, .batch = batch, .a = {}, .b = {}, .c = {}, .d = {}};
+  Product product = {.type = *type, .keeps_f32 = keeps_f32, .m = m, .n = n, .k = k, .batch = batch, .a = {}, .b = {}, .c = {}, .d = {}};
   if (handle->asks_sizes) {
     const auto rule = faults().hit(Site::kQuery, product.name());
     if (rule && rule->action == Action::kFail) return kNotImplemented;

@@ -105,7 +105,7 @@ void convolve(const Convolution& c) {
     if (is_data) sums[in_x] = std::fma(y[in_y], weight[in_weight], sums[in_x]);
     if (c.kind == ConvolutionKind::kBackwardFilter) sums[in_weight] = std::fma(y[in_y], x[in_x], sums[in_weight]);
   });
-  write_all(c.type, result, sums);
+  write_all(c.keeps_f32 ? ElementType::kF32 : c.type, result, sums);
 }
 
 }  // namespace crucible::emulator

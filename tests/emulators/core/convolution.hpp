@@ -21,6 +21,7 @@ enum class ConvolutionKind { kForward, kBackwardData, kBackwardFilter };
 struct Convolution {
   ConvolutionKind kind = ConvolutionKind::kForward;
   ElementType type = ElementType::kF32;  // of all three; sums are of f32
+  bool keeps_f32 = false;                // the result is f32
   ConvolutionOperand x, weight, y;       // [n, c, h, w], [o, c / groups, kh, kw], [n, o, oh, ow]
   std::array<std::int64_t, 2> stride = {1, 1}, padding = {0, 0}, dilation = {1, 1};
 

@@ -145,10 +145,10 @@ void multiply(const Product& p) {
     for (std::int64_t j = 0; j < p.n; ++j) {
       for (std::int64_t i = 0; i < p.m; ++i) {
         double value = p.alpha * read_element(ElementType::kF64, sums, j * p.m + i);
-        if (p.beta != 0) value += p.beta * read_element(p.type, p.c.data, index_of(p.c, batch, i, j));
+        if (p.beta != 0) value += p.beta * read_element(p.result_type(), p.c.data, index_of(p.c, batch, i, j));
         if (p.bias != nullptr) value += read_element(p.type, p.bias, i);
         value = activated(p.activation, value);
-        write_element(p.type, p.d.data, index_of(p.d, batch, i, j), value);
+        write_element(p.result_type(), p.d.data, index_of(p.d, batch, i, j), value);
       }
     }
   }

@@ -25,6 +25,7 @@ enum class Activation { kNone, kRelu, kGelu };  // gelu by tanh
 /// d = activation(alpha op(a) op(b) + beta c + bias) for each product of the batch; d has m rows.
 struct Product {
   ElementType type = ElementType::kF32;  // of all four; f16 and bf16 are summed in f32
+  bool keeps_f32 = false;                // c and d are f32
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
   double alpha = 1, beta = 0;
   MatrixOperand a, b, c, d;
@@ -32,6 +33,7 @@ struct Product {
   Activation activation = Activation::kNone;
   char* scratch = nullptr;  // sums lie here before they are rounded, where there is some: scratch_bytes()
 
+  ElementType result_type() const { return keeps_f32 ? ElementType::kF32 : type; }
   std::uint64_t scratch_bytes() const;
   /// "gemm_f32_64x48x32": the name that rules of faults match.
   std::string name() const;

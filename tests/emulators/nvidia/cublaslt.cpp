@@ -77,14 +77,16 @@ cublasStatus_t set(Value& value, const void* bytes, std::size_t size) {
 std::optional<Product> product_of(const Desc& desc, const Layout& a, const Layout& b, const Layout& c, const Layout& d) {
   Product p;
   const auto type = type_of(a.type);
-  if (!type || b.type != a.type || c.type != a.type || d.type != a.type) return std::nullopt;
+  const bool is_half = type == ElementType::kF16 || type == ElementType::kBF16;
+  p.keeps_f32 = is_half && d.type == CUDA_R_32F;
+  if (!type || b.type != a.type || c.type != d.type || (d.type != a.type && !p.keeps_f32)) return std::nullopt;
   const bool wide = *type == ElementType::kF64;
   if (desc.compute != (wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F) && (wide || desc.compute != CUBLAS_COMPUTE_32F_FAST_TF32)) return std::nullopt;
   if (desc.scale != (wide ? CUDA_R_64F : CUDA_R_32F)) return std::nullopt;
   const bool is_known = desc.epilogue == CUBLASLT_EPILOGUE_DEFAULT || desc.epilogue == CUBLASLT_EPILOGUE_BIAS ||
                         desc.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS || desc.epilogue == CUBLASLT_EPILOGUE_GELU_BIAS;
   // Epilogues are of single and half precision alone.
-  if (!is_known || (desc.has_bias() && (wide || desc.bias == 0))) return std::nullopt;
+  if (!is_known || (desc.has_bias() && (wide || p.keeps_f32 || desc.bias == 0))) return std::nullopt;
   if (desc.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS) p.activation = Activation::kRelu;
   if (desc.epilogue == CUBLASLT_EPILOGUE_GELU_BIAS) p.activation = Activation::kGelu;
   p.type = *type;

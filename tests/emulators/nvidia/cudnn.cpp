@@ -84,17 +84,22 @@ std::optional<DescribedConvolution> describe(const CudnnDescriptor* operation) {
   }
   if (operation->one<float>(alpha) != 1 || operation->one<float>(beta) != 0) return std::nullopt;  // never asked for
   ConvolutionOperand* const operands[] = {&d.convolution.x, &d.convolution.weight, &d.convolution.y};
+  std::array<ElementType, 3> types = {};
   for (std::size_t i = 0; i < 3; ++i) {
     const CudnnDescriptor* const tensor = operation->part(parts[i]);
     if (tensor == nullptr || tensor->type != CUDNN_BACKEND_TENSOR_DESCRIPTOR) return std::nullopt;
     const auto type = type_of(tensor->one<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE));
-    if (!type || (i != 0 && *type != d.convolution.type)) return std::nullopt;
-    d.convolution.type = *type;
+    if (!type) return std::nullopt;
+    types[i] = *type;
     operands[i]->sizes = numbers<4>(*tensor, CUDNN_ATTR_TENSOR_DIMENSIONS);
     operands[i]->strides = numbers<4>(*tensor, CUDNN_ATTR_TENSOR_STRIDES);
     d.ids[i] = tensor->one<std::int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID);
     d.alignments[i] = tensor->one<std::int64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
   }
+  const std::size_t result = d.convolution.kind == ConvolutionKind::kForward ? 2 : d.convolution.kind == ConvolutionKind::kBackwardData ? 0 : 1;
+  const ElementType type = d.convolution.type = types[(result + 1) % 3];
+  d.convolution.keeps_f32 = types[result] == ElementType::kF32 && type != ElementType::kF32;
+  if (types[(result + 2) % 3] != type || (types[result] != type && !d.convolution.keeps_f32)) return std::nullopt;
   const CudnnDescriptor* const how = operation->part(parts[3]);
   if (how == nullptr || how->type != CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR) return std::nullopt;
   if (how->one<cudnnDataType_t>(CUDNN_ATTR_CONVOLUTION_COMP_TYPE) != CUDNN_DATA_FLOAT) return std::nullopt;

@@ -1,0 +1,77 @@
+// One rounding per recorded op: see rounding.hpp.
+#include "frontends/aten/rounding.hpp"
+
+#include "core/graph/op_table.hpp"
+
+namespace crucible::aten {
+namespace {
+
+using graph::OpClass;
+using graph::OpKind;
+
+bool is_narrow(DType dtype) { return compute_dtype(dtype) != dtype; }
+
+/// Results are elements of operands, as they were: nothing is rounded. Of `op` and the dtypes of its first operand and result.
+bool moves_elements(const graph::Op& op, DType from, DType to) {
+  if (from != to) return false;
+  switch (graph::info(op.kind).op_class) {
+    case OpClass::kConversion:
+    case OpClass::kSelection:
+    case OpClass::kSort:
+      return true;
+    case OpClass::kIndexed:
+      return op.kind != OpKind::kPutAdd && op.kind != OpKind::kPutMultiply && op.kind != OpKind::kScatterAddRows;
+    case OpClass::kArithmetic:
+      return op.kind == OpKind::kNegate || op.kind == OpKind::kAbsolute || op.kind == OpKind::kMaximum || op.kind == OpKind::kMinimum;
+    case OpClass::kReduction:
+      return op.kind == OpKind::kReduceMax || op.kind == OpKind::kReduceMin;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+Term unrounded(Emitter& e, const Term& product) {
+  if (product.is_number() || !is_narrow(product.dtype)) return product;
+  graph::Value& value = e.program().values[product.operand.value];
+  if (value.producer == graph::kNone || graph::info(e.program().ops[value.producer].kind).op_class != OpClass::kContraction) return product;
+  Term wide = product;
+  wide.dtype = value.dtype = compute_dtype(product.dtype);
+  return wide;
+}
+
+std::vector<MiddleRounding> middle_roundings(const graph::Program& program) {
+  std::vector<MiddleRounding> found;
+  std::vector<graph::OpId> rounded_by(program.values.size(), graph::kNone);
+  for (graph::OpId id = 0; id < program.ops.size(); ++id) {
+    const graph::Op& op = program.ops[id];
+    const auto dtype = [&](const graph::Operand& operand) { return program.values[operand.value].dtype; };
+    graph::OpId before = graph::kNone;  // what this op's source has rounded of what it reads
+    bool has_tensor = false;
+    DType from = DType::kOther;
+    for (const graph::Operand& input : op.inputs) {
+      if (input.is_scalar()) continue;
+      const graph::OpId rounds = rounded_by[input.value];
+      if (rounds != graph::kNone && program.ops[rounds].source == op.source) before = rounds;
+      if (!has_tensor || is_narrow(dtype(input))) from = dtype(input);  // a selection's condition comes first
+      has_tensor = true;
+    }
+    for (const graph::Operand& output : op.outputs) {
+      const bool moves = has_tensor && moves_elements(op, from, dtype(output));
+      if (before != graph::kNone && !moves) {
+        found.push_back({op.source, before, id});
+        before = graph::kNone;
+      }
+      if (!is_narrow(dtype(output))) continue;
+      if (moves) {
+        rounded_by[output.value] = before;
+      } else if (graph::info(op.kind).op_class != OpClass::kGenerator) {
+        rounded_by[output.value] = id;
+      }
+    }
+  }
+  return found;
+}
+
+}  // namespace crucible::aten
