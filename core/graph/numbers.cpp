@@ -1,6 +1,8 @@
 // Passes over numbers: constants of one element become numbers in the ops that read them, slots that always agree become
 // one, and arithmetic that changes no bit goes away.
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <map>
 #include <optional>
 
@@ -146,9 +148,13 @@ void number_kinds(Program& program) {
 
 void merge_slots(Program& program) {
   if (program.iterations < 2) return;  // one number says nothing about the next
-  std::map<std::vector<double>, SlotId> first;
+  std::map<std::vector<std::uint64_t>, SlotId> first;  // by the bits: 0 and -0 are two numbers, and a NaN is like itself
   std::vector<SlotId> renamed(program.slots.size());
-  for (SlotId s = 0; s < program.slots.size(); ++s) renamed[s] = first.emplace(program.slots[s].values, s).first->second;
+  for (SlotId s = 0; s < program.slots.size(); ++s) {
+    std::vector<std::uint64_t> bits;
+    for (const double value : program.slots[s].values) bits.push_back(std::bit_cast<std::uint64_t>(value));
+    renamed[s] = first.emplace(std::move(bits), s).first->second;
+  }
   for (Op& op : program.ops) {
     for (Operand& input : op.inputs) {
       if (input.is_scalar() && input.scalar.slot != kNone) input.scalar.slot = renamed[input.scalar.slot];

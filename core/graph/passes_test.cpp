@@ -153,10 +153,13 @@ TEST(Passes, SlotsThatAlwaysAgreeBecomeOne) {
   Program p = with_constant(DType::kF32);
   Program apart = p;
   apart.slots[1].values = {1, 3};
+  Program signs = p;  // -0 is another number than 0
+  signs.slots[0].values = {0.0, 1.0};
+  signs.slots[1].values = {-0.0, 1.0};
   Program once = p;
   once.iterations = 1;
   for (Slot& slot : once.slots) slot.values = {1};
-  for (Program* each : {&p, &apart, &once}) {
+  for (Program* each : {&p, &apart, &signs, &once}) {
     merge_slots(*each);
     merge_equal(*each);
     eliminate_dead(*each);
@@ -165,6 +168,7 @@ TEST(Passes, SlotsThatAlwaysAgreeBecomeOne) {
   EXPECT_EQ(p.ops.size(), 3u);
   EXPECT_EQ(p.slots.size(), 1u);
   EXPECT_EQ(apart.ops.size(), 4u);
+  EXPECT_EQ(signs.ops.size(), 4u);
   EXPECT_EQ(once.ops.size(), 4u) << "one recorded number says nothing about the next";
 }
 

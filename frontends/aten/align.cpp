@@ -3,20 +3,23 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <optional>
 
+#include "core/graph/reference_numbers.hpp"
 #include "core/graph/view.hpp"
+#include "frontends/aten/complex.hpp"
 #include "frontends/aten/schema.hpp"
+#include "frontends/aten/signature.hpp"
 
 namespace crucible::aten {
 namespace {
 
 using trace::Arg;
 using Kind = trace::Arg::Kind;
-
-bool is_number(const Arg& arg) { return arg.kind == Kind::kInt || arg.kind == Kind::kDouble; }
 
 void collect(const std::vector<Arg>& args, bool keep_undefined, std::vector<trace::TensorId>& out) {
   for (const Arg& arg : args) {
@@ -34,31 +37,36 @@ bool is_dropped(const trace::Trace& trace, const trace::Op& op) {
   return tensors_in(op.outputs).empty() && !writes_argument(schema.text);
 }
 
-std::string brief(const Arg& arg, const trace::Trace& trace) {
-  switch (arg.kind) {
-    case Kind::kNone:
-      return "None";
-    case Kind::kBool:
-      return arg.integer ? "True" : "False";
-    case Kind::kInt:
-      return fmt::format("{}", arg.integer);
-    case Kind::kDouble:
-      return fmt::format("{}", arg.real);
-    case Kind::kTensor: {
-      const trace::Tensor& t = trace.tensors[arg.tensor];
-      return fmt::format("{}[{}] with strides [{}]", name(t.dtype), fmt::join(t.sizes, ", "),
-                         fmt::join(t.strides, ", "));
-    }
-    case Kind::kList: {
-      std::string text;
-      for (const Arg& item : arg.list) text += (text.empty() ? "" : ", ") + brief(item, trace);
-      return "[" + text + "]";
-    }
-    case Kind::kUndefinedTensor:
-      return "no tensor";
-    default:
-      return arg.text.empty() ? fmt::format("{}", arg.integer) : arg.text;
+/// A number of Python that entered the op as a tensor.
+bool is_python_number(const trace::Tensor& tensor) {
+  return tensor.is_wrapped_number && tensor.sizes.empty() && tensor.storage != trace::kNone;
+}
+
+/// As Python writes it: what is no whole number by its type shows it.
+std::string real_text(double number) {
+  const std::string text = fmt::format("{}", number);
+  return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
+}
+
+/// "the Python number 0.5", or of which type it is where the recording has not its bytes.
+std::string number_text(const trace::Trace& trace, const trace::Tensor& tensor) {
+  for (const trace::External& external : trace.externals) {
+    if (external.storage != tensor.storage || !trace.blob_store || is_complex(tensor.dtype) || tensor.dtype == DType::kOther) continue;
+    const auto bytes = trace.blob_store->load(external.blob);
+    const std::size_t size = size_bytes(tensor.dtype), at = static_cast<std::size_t>(tensor.offset) * size;
+    if (!bytes || bytes->size() < at + size) break;
+    if (tensor.dtype == DType::kBool) return std::to_integer<int>((*bytes)[at]) != 0 ? "the Python number True" : "the Python number False";
+    if (is_floating(tensor.dtype)) return fmt::format("the Python number {}", real_text(graph::load_real(tensor.dtype, bytes->data() + at)));
+    return fmt::format("the Python number {}", graph::load_integer(tensor.dtype, bytes->data() + at));
   }
+  return fmt::format("a Python number ({})", name(tensor.dtype));
+}
+
+std::string tensor_text(const trace::Trace& trace, const trace::Tensor& tensor) {
+  if (is_python_number(tensor)) return number_text(trace, tensor);
+  if (tensor.sizes.empty()) return fmt::format("a {} tensor without dimensions{}", name(tensor.dtype), tensor.storage == trace::kNone ? " and memory" : "");
+  return fmt::format("{}[{}] with strides [{}]{}", name(tensor.dtype), fmt::join(tensor.sizes, ", "), fmt::join(tensor.strides, ", "),
+                     tensor.storage == trace::kNone ? " without memory" : "");
 }
 
 /// Compares one later iteration with the first.
@@ -110,19 +118,80 @@ class Comparison {
     }
     position_ = position;
     seen_.clear();
-    for (std::uint32_t k = 0; k < a.args.size(); ++k) {
-      if (!same(a.args[k], b.args[k], {position, k, -1}, true)) {
-        return differ(position, fmt::format("{} argument {}: {} vs {}{}", name_a, argument_name(a, k),
-                                            brief(a.args[k], trace_), brief(b.args[k], trace_), reason_));
+    mixed_ = trace::kNone;
+    for (argument_ = 0; argument_ < a.args.size(); ++argument_) {
+      const Arg &x = a.args[argument_], &y = b.args[argument_];
+      if (!same(x, y, {position, argument_, -1}, true)) {
+        return differ(position, fmt::format("{} argument {}: {}{}", name_a, argument_name(a, argument_), both_texts(x, y), reason_));
       }
     }
+    const auto mixed_text = [&] {
+      const Arg &x = a.args[mixed_], &y = b.args[mixed_];
+      return fmt::format("argument {} is {}, a whole number in one iteration and a real one in the other, so that the op computes in another type",
+                         argument_name(a, mixed_), both_texts(x, y));
+    };
     for (std::uint32_t k = 0; k < a.outputs.size(); ++k) {
       if (!same(a.outputs[k], b.outputs[k], {position, k, -1}, false)) {
-        return differ(position, fmt::format("{} result {}: {} vs {}{}", name_a, k, brief(a.outputs[k], trace_),
-                                            brief(b.outputs[k], trace_), reason_));
+        return differ(position, fmt::format("{} result {}: {}{}{}", name_a, k, both_texts(a.outputs[k], b.outputs[k]), reason_,
+                                            mixed_ == trace::kNone ? "" : "; " + mixed_text()));
       }
     }
+    if (mixed_ != trace::kNone && !is_same_with_either(a)) return differ(position, fmt::format("{}: {}", name_a, mixed_text()));
     return {};
+  }
+
+  /// "2 vs 2.5". Where both read alike, what tells them apart is not among what is shown.
+  std::string both_texts(const Arg& a, const Arg& b) const {
+    const std::string first = argument_text(trace_, a), other = argument_text(trace_, b);
+    return fmt::format("{} vs {}{}{}", first, other, kind_text(a, b), first == other && kind_text(a, b).empty() && reason_.empty() ? " of another kind" : "");
+  }
+
+  /// How tensors differ that have the same type and sizes.
+  std::string kind_text(const Arg& a, const Arg& b) const {
+    if (a.kind != Kind::kTensor || b.kind != Kind::kTensor) return "";
+    const auto words = [&](trace::TensorId id) {
+      if (alignment_.zeros.contains(id)) return "zeros without memory";
+      if (alignment_.sparse.contains(id)) return "sparse";
+      const auto lazy = alignment_.lazy.find(id);
+      if (lazy == alignment_.lazy.end()) return "dense";
+      return lazy->second.conjugate ? "a conjugated view" : "a negative view";
+    };
+    const std::string_view first = words(a.tensor), other = words(b.tensor);
+    return first == other ? "" : fmt::format(" ({} vs {})", first, other);
+  }
+
+  /// Whether an op of which one number is whole in one iteration and real in another does the same with both, where its results have
+  /// the same type: a number decides the type that is computed in where no tensor is of real numbers. An op that takes a number as
+  /// what is written, and one whose results are real whatever its operands are, compute in the type of the result.
+  bool is_same_with_either(const trace::Op& op) const {
+    static constexpr std::array<std::string_view, 9> kWrites = {"fill",        "fill_",      "full",       "full_like", "new_full",
+                                                                "masked_fill", "index_fill", "scatter",    "scalar_tensor"};
+    std::string_view base = trace_.schemas[op.schema].name;
+    base.remove_prefix(std::min(base.size(), base.rfind(':') + 1));
+    if (std::ranges::any_of(kWrites, [&](std::string_view writes) { return base == writes || base == std::string(writes) + "_"; })) return true;
+    bool has_out = false;
+    for (std::uint32_t k = 0; k < op.args.size(); ++k) {
+      if (argument_name(op, k) == "out") {
+        has_out = true;
+        continue;
+      }
+      for (const auto id : tensors_in({op.args[k]})) {
+        const trace::Tensor& tensor = trace_.tensors[id];
+        if (!is_python_number(tensor) && (is_floating(tensor.dtype) || is_complex(tensor.dtype))) return true;
+      }
+    }
+    const auto results = tensors_in(op.outputs);
+    return !has_out && !results.empty() && std::ranges::all_of(results, [&](auto id) { return is_floating(trace_.tensors[id].dtype); });
+  }
+
+  void note_kinds(bool is_real, bool is_other_real) {
+    if (is_real != is_other_real) mixed_ = argument_;
+  }
+
+  /// Of the schema's type Scalar, as which a truth value is a number.
+  bool takes_a_number(const ArgumentPath& path) const {
+    const auto arguments = parse_signature(trace_.schemas[trace_.ops[alignment_.ops[0][path.position]].schema].text).arguments;
+    return path.argument < arguments.size() && arguments[path.argument].type == "Scalar";
   }
 
   std::string argument_name(const trace::Op& op, std::uint32_t k) const {
@@ -135,8 +204,13 @@ class Comparison {
     if (is_number(a) && is_number(b)) {
       const bool equal = a.kind == b.kind && a.integer == b.integer &&
                          std::bit_cast<std::uint64_t>(a.real) == std::bit_cast<std::uint64_t>(b.real);
-      if (!equal && may_differ) alignment_.differing.insert(path);
-      return true;  // numbers among results have gone to Python; only tensors matter
+      if (equal) return true;
+      const bool has_truth = a.kind == Kind::kBool || b.kind == Kind::kBool;
+      if (has_truth && (!may_differ || !takes_a_number(path))) return false;
+      if (!may_differ) return true;  // numbers among results have gone to Python; only tensors matter
+      alignment_.differing.insert(path);
+      note_kinds(a.kind == Kind::kDouble, b.kind == Kind::kDouble);
+      return true;
     }
     if (a.kind != b.kind) return false;
     switch (a.kind) {
@@ -184,7 +258,10 @@ class Comparison {
     }
     const trace::Tensor& a = trace_.tensors[id_a];
     const trace::Tensor& b = trace_.tensors[id_b];
-    if (a.dtype != b.dtype || a.sizes != b.sizes || a.strides != b.strides) return false;
+    const auto is_plain = [](DType dtype) { return dtype == DType::kBool || dtype == DType::kI64 || dtype == DType::kF64; };
+    // A number of Python may be whole in one iteration and real in another; compare_op() sees whether that matters.
+    const bool is_of_two_types = a.dtype != b.dtype && is_python_number(a) && is_python_number(b) && is_plain(a.dtype) && is_plain(b.dtype);
+    if ((a.dtype != b.dtype && !is_of_two_types) || a.sizes != b.sizes || a.strides != b.strides) return false;
     if (a.is_wrapped_number != b.is_wrapped_number || (a.storage == trace::kNone) != (b.storage == trace::kNone)) {
       return false;
     }
@@ -198,7 +275,10 @@ class Comparison {
       offsets.resize(alignment_.count(), a.offset);
       offsets[iteration_] = b.offset;
     }
-    if (trace_.storages[a.storage].size_bytes != trace_.storages[b.storage].size_bytes) {
+    if (is_of_two_types) {
+      note_kinds(is_floating(a.dtype), is_floating(b.dtype));
+      alignment_.number_dtypes[{iteration_, a.storage}] = b.dtype;
+    } else if (trace_.storages[a.storage].size_bytes != trace_.storages[b.storage].size_bytes) {
       reason_ = fmt::format(" (storages of {} vs {} bytes)", trace_.storages[a.storage].size_bytes,
                             trace_.storages[b.storage].size_bytes);
       return false;
@@ -214,6 +294,7 @@ class Comparison {
   Alignment& alignment_;
   std::size_t iteration_;
   std::uint32_t position_ = 0;                              // of the op that is compared
+  std::uint32_t argument_ = 0, mixed_ = trace::kNone;       // its argument; the last one that is whole here and real there
   std::unordered_map<trace::TensorId, std::int64_t> seen_;  // its tensors: the other iteration's offset
   std::string reason_;
 };
@@ -279,6 +360,37 @@ std::optional<NestedParts> nested_parts(const trace::Trace& trace, const trace::
 }
 
 }  // namespace
+
+std::string argument_text(const trace::Trace& trace, const Arg& arg) {
+  switch (arg.kind) {
+    case Kind::kNone:
+      return "None";
+    case Kind::kBool:
+      return arg.integer ? "True" : "False";
+    case Kind::kInt:
+      return fmt::format("{}", arg.integer);
+    case Kind::kDouble:
+      return real_text(arg.real);
+    case Kind::kComplex:
+      return fmt::format("{}+{}j", arg.real, arg.imaginary);
+    case Kind::kTensor:
+      return tensor_text(trace, trace.tensors[arg.tensor]);
+    case Kind::kList: {
+      std::string text;
+      for (const Arg& item : arg.list) text += (text.empty() ? "" : ", ") + argument_text(trace, item);
+      return "[" + text + "]";
+    }
+    case Kind::kUndefinedTensor:
+      return "no tensor";
+    default:
+      return arg.text.empty() ? fmt::format("{}", arg.integer) : arg.text;
+  }
+}
+
+DType Alignment::number_dtype(std::size_t i, const trace::Tensor& first) const {
+  const auto found = number_dtypes.find({i, first.storage});
+  return found == number_dtypes.end() ? first.dtype : found->second;
+}
 
 const Arg& Alignment::argument(const trace::Trace& trace, std::size_t i, const ArgumentPath& path) const {
   const Arg& arg = trace.ops[ops[i][path.position]].args[path.argument];

@@ -54,7 +54,13 @@ struct Alignment {
   /// the offset in each iteration.
   std::map<std::pair<std::uint32_t, trace::TensorId>, std::vector<std::int64_t>> moved;
 
+  /// Numbers of Python that entered as tensors and have another type in an iteration than in the first: that type, by the iteration and
+  /// the storage of the first one.
+  std::map<std::pair<std::size_t, trace::StorageId>, DType> number_dtypes;
+
   std::size_t count() const { return iterations.size(); }
+  /// The type that a number of Python, `first` in the first iteration, has in iteration `i`.
+  DType number_dtype(std::size_t i, const trace::Tensor& first) const;
   /// The tensor itself, or what a lazy view is a view of.
   trace::TensorId base_of(trace::TensorId id) const {
     const auto found = lazy.find(id);
@@ -68,6 +74,15 @@ struct Alignment {
 /// Errors: kBadInput when no iteration is complete, or when two differ in anything but numbers and the offsets of
 /// tensors in their storages: the first differing op of both is named with its place.
 Result<Alignment> align(const trace::Trace& trace);
+
+/// The argument in a few words, as messages show it: "2", "the Python number 0.5", "f32[3, 4] with strides [4, 1]".
+std::string argument_text(const trace::Trace& trace, const trace::Arg& arg);
+
+/// Whether it may be a number that differs between iterations. Which flags are none is the schema's affair.
+inline bool is_number(const trace::Arg& arg) {
+  using Kind = trace::Arg::Kind;
+  return arg.kind == Kind::kInt || arg.kind == Kind::kDouble || arg.kind == Kind::kBool;
+}
 
 /// Every tensor id among `args`, in order; kNone for undefined ones where `keep_undefined`.
 std::vector<trace::TensorId> tensors_in(const std::vector<trace::Arg>& args, bool keep_undefined = false);

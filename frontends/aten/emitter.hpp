@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/graph/number.hpp"
 #include "core/graph/program.hpp"
 #include "frontends/aten/term.hpp"
 
@@ -84,12 +85,13 @@ class Emitter {
   std::vector<Term> emit_many(graph::OpKind kind, const std::vector<Term>& inputs,
                               const std::vector<std::pair<Sizes, DType>>& results, graph::Attributes attributes = {});
 
-  /// A number made from another, iteration by iteration where it is a slot.
-  Term map_number(const Term& number, const std::string& name, const std::function<double(double)>& function);
+  /// A number made from another, iteration by iteration where it is a slot; the results are all real or all whole.
+  Term map_number(const Term& number, const std::string& name, const std::function<graph::Number(graph::Number)>& function);
   /// What a number is in each iteration; one entry when it is fixed.
-  std::vector<double> number_values(const Term& number) const;
-  /// A number that differs between iterations: a slot with these values, shared with an equal one of the same name.
-  Term slot(const std::string& name, const std::vector<double>& values, bool is_integer);
+  std::vector<graph::Number> number_values(const Term& number) const;
+  /// A number that differs between iterations: a slot with these values, shared with an equal one of the same name. Where some
+  /// are real and some whole, all are real. Of whole numbers that a double does not hold a tensor without dimensions.
+  Term slot(const std::string& name, const std::vector<graph::Number>& values);
 
   /// A new value that enters from outside.
   graph::ValueId outside_value(graph::ValueKind kind, DType dtype, std::int64_t elements, std::string name);
@@ -99,12 +101,13 @@ class Emitter {
   graph::OpId next_op() const { return static_cast<graph::OpId>(program_.ops.size()); }
 
  private:
+  Term wide_slot(const std::string& name, const std::vector<graph::Number>& values);
   Term reduce(graph::OpKind kind, const Term& x, const std::vector<std::int64_t>& dims, DType dtype);
   Term elementwise(graph::OpKind kind, const std::vector<Term>& inputs, DType dtype);
 
   graph::Program& program_;
   std::uint32_t source_ = graph::kNone;
-  std::map<std::pair<std::string, std::vector<double>>, graph::SlotId> slots_;
+  std::map<std::pair<std::string, std::vector<graph::Number>>, graph::SlotId> slots_;
   std::vector<bool> is_read_;  // per value: an op reads it
   std::string failure_;
 };

@@ -122,14 +122,9 @@ Term Emitter::wrapped(const Term& index, std::int64_t size) {
       const std::int64_t fixed = index.operand.scalar.integer;
       return Term::integer(fixed < 0 ? fixed + size : fixed);
     }
-    return slot(
-        "wrapped index",
-        [&] {
-          auto values = number_values(index);
-          for (double& value : values) value += value < 0 ? static_cast<double>(size) : 0;
-          return values;
-        }(),
-        true);
+    auto values = number_values(index);
+    for (graph::Number& value : values) value = value.integer() < 0 ? value.integer() + size : value.integer();
+    return slot("wrapped index", values);
   }
   const Term wide = cast(index, DType::kI64);
   const Term is_negative = binary(OpKind::kLess, wide, Term::integer(0));

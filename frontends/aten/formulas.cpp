@@ -30,7 +30,7 @@ Term rounded_like(Emitter& e, const Term& number, const Term& like) {
   const bool narrow = !like.is_number() && compute_dtype(like.dtype) != like.dtype;
   if (!number.is_number() || number.operand.scalar.is_integer || !narrow) return number;
   const DType dtype = like.dtype;
-  Term rounded = e.map_number(number, "rounded", [dtype](double x) { return graph::round_to(dtype, x); });
+  Term rounded = e.map_number(number, "rounded", [dtype](graph::Number x) { return graph::Number(graph::round_to(dtype, x.real())); });
   rounded.dtype = number.dtype;
   return rounded;
 }
@@ -68,14 +68,15 @@ Term add_scaled(Emitter& e, const Term& a, const Term& b, const Term& alpha) {
   if (all_bool(a, b)) return a.is_number() ? add_scaled(e, b, a, alpha) : e.binary(OpKind::kLogicalOr, a, b);
   const Term left = widened(e, rounded_like(e, a, b)), right = widened(e, rounded_like(e, b, a));
   if (b.is_number() && !is_fixed(alpha, 1)) {
-    // Two numbers: their product is a number of its own, known before the iteration.
-    if (is_fixed(alpha, e.number_values(alpha)[0])) {
-      const double factor = e.number_values(alpha)[0];
-      Term product = e.map_number(b, "alpha times", [factor](double x) { return factor * x; });
+    const DType common = promote({left, right});
+    // Two real numbers: their product is a number of its own, known before the iteration. Whole ones wrap where the tensors do.
+    if (is_floating(common) && alpha.is_number() && alpha.operand.scalar.slot == graph::kNone) {
+      const double factor = e.number_values(alpha)[0].real();
+      Term product = e.map_number(b, "alpha times", [factor](graph::Number x) { return graph::Number(factor * x.real()); });
       product.dtype = b.dtype;
       return e.binary(OpKind::kAdd, left, product);
     }
-    return e.binary(OpKind::kAdd, left, multiply(e, e.fill(b, {}, left.dtype), alpha));
+    return e.binary(OpKind::kAdd, left, multiply(e, e.fill(b, {}, common), alpha));
   }
   return e.binary(OpKind::kAdd, left, scaled(e, right, keep_dtype(rounded_like(e, alpha, b), right)));
 }
@@ -83,7 +84,7 @@ Term add_scaled(Emitter& e, const Term& a, const Term& b, const Term& alpha) {
 Term subtract_scaled(Emitter& e, const Term& a, const Term& b, const Term& alpha) {
   const Term left = widened(e, rounded_like(e, a, b)), right = widened(e, rounded_like(e, b, a));
   if (right.is_number() && !is_fixed(alpha, 1)) {
-    return e.binary(OpKind::kSubtract, left, multiply(e, e.fill(right, {}, left.dtype), alpha));
+    return e.binary(OpKind::kSubtract, left, multiply(e, e.fill(right, {}, promote({left, right})), alpha));
   }
   return e.binary(OpKind::kSubtract, left, scaled(e, right, keep_dtype(rounded_like(e, alpha, b), right)));
 }
@@ -109,18 +110,18 @@ Term interpolate(Emitter& e, const Term& a, const Term& b, const Term& weight) {
                     e.binary(OpKind::kSubtract, end, multiply(e, difference, rest)));
   }
   const auto values = e.number_values(weight);
-  const auto is_small = [](double w) { return std::fabs(w) < 0.5; };
+  const auto is_small = [](graph::Number w) { return std::fabs(w.real()) < 0.5; };
   const auto small = std::count_if(values.begin(), values.end(), is_small);
   const auto from_start = [&] { return e.binary(OpKind::kAdd, start, multiply(e, difference, weight)); };
   if (small != 0 && small == static_cast<std::ptrdiff_t>(values.size())) return from_start();
   // 1 - weight is computed in the tensor's precision by the framework.
   const bool single = start.dtype != DType::kF64;
-  const Term rest = e.map_number(weight, "1 - weight", [single](double w) {
-    return single ? static_cast<double>(1.0f - static_cast<float>(w)) : 1.0 - w;
+  const Term rest = e.map_number(weight, "1 - weight", [single](graph::Number w) {
+    return graph::Number(single ? static_cast<double>(1.0f - static_cast<float>(w.real())) : 1.0 - w.real());
   });
   const Term from_end = e.binary(OpKind::kSubtract, end, multiply(e, difference, rest));
   if (small == 0) return from_end;
-  const Term chosen = e.map_number(weight, "weight is below 0.5", [&](double w) { return is_small(w) ? 1.0 : 0.0; });
+  const Term chosen = e.map_number(weight, "weight is below 0.5", [&](graph::Number w) { return graph::Number(is_small(w) ? 1.0 : 0.0); });
   return e.select(e.binary(OpKind::kNotEqual, e.fill(chosen, {}, DType::kF32), Term::number(0)), from_start(), from_end);
 }
 
@@ -130,7 +131,8 @@ Term power(Emitter& e, const Term& base, const Term& exponent) {
   if (is_fixed(exponent, 2)) return multiply(e, x, x);
   if (is_fixed(exponent, 3)) return multiply(e, multiply(e, x, x), x);
   if (is_fixed(exponent, 0)) return e.fill(Term::integer(1), x.sizes(), x.dtype);
-  const bool exact = !x.is_number() && !is_floating(x.dtype) && !is_floating(exponent.dtype);
+  const DType together = promote({x, exponent});
+  const bool exact = !(x.is_number() && exponent.is_number()) && together != DType::kBool && !is_floating(together);
   if (exact) return e.binary(OpKind::kPower, x, exponent);
   const Term real = as_floating(e, x, exponent);
   if (is_fixed(exponent, 0.5)) return e.unary(OpKind::kSqrt, real);

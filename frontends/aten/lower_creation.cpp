@@ -40,7 +40,7 @@ void arange(OpCall& c) {
     const Term start = operand("start");
     if (!is_fixed(start, 0)) x = e.cast(e.binary(OpKind::kAdd, x, start), dtype);
   }
-  c.real("end");
+  c.operand("end");
   c.set(0, x);
 }
 

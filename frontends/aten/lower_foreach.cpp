@@ -152,7 +152,7 @@ void power_of_number(OpCall& c) {
   const Term base = c.operand("self");
   const auto exponents = c.tensors("exponent");
   for (std::size_t i = 0; i < exponents.size(); ++i) {
-    give(c, i, c.emit().binary(OpKind::kPower, base, as_floating(c.emit(), exponents[i])));
+    give(c, i, power(c.emit(), base, exponents[i]));
   }
 }
 

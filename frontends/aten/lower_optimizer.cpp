@@ -64,7 +64,7 @@ Expression bias_correction(Emitter& e, double beta, const Term& step) {
 /// a function of the learning rate: a number stays one.
 Term of_learning_rate(Emitter& e, const Term& rate, const std::string& name, double factor, double offset) {
   if (rate.is_number()) {
-    return e.map_number(rate, name, [=](double value) { return offset + factor * value; });
+    return e.map_number(rate, name, [=](graph::Number value) { return graph::Number(offset + factor * value.real()); });
   }
   return Expression(e, rate) * factor + offset;
 }

@@ -68,7 +68,7 @@ void polynomial(OpCall& c) {
   const bool is_number = given_n.is_number() && given_n.operand.scalar.slot == graph::kNone;
   std::int64_t steps = highest_order(kind, dtype, is_number);
   if (is_number) {
-    const double order = e.number_values(given_n)[0];
+    const double order = e.number_values(given_n)[0].real();
     if (!is_hermite(kind) && order >= static_cast<double>(steps + 1)) return e.fail("argument n is larger than 4096");
     steps = order >= static_cast<double>(steps) ? steps : order >= 0 ? static_cast<std::int64_t>(order) : 0;
   }

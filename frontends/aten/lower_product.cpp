@@ -39,8 +39,8 @@ void addr(OpCall& c) {
   if (c.result(0).dtype != DType::kBool) {
     return c.set(0, added(c, e.binary(OpKind::kMultiply, widened(e, column), widened(e, row))));
   }
-  const bool takes_product = e.number_values(c.operand("alpha"))[0] != 0;
-  const bool takes_self = e.number_values(c.operand("beta"))[0] != 0;
+  const bool takes_product = e.number_values(c.operand("alpha"))[0].real() != 0;
+  const bool takes_self = e.number_values(c.operand("beta"))[0].real() != 0;
   const Term product = e.binary(OpKind::kLogicalAnd, e.binary(OpKind::kLogicalAnd, column, row),
                                 e.fill(Term::integer(takes_product ? 1 : 0), {}, DType::kBool));
   c.set(0, takes_self ? e.binary(OpKind::kLogicalOr, c.tensor("self"), product) : product);

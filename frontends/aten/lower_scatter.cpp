@@ -109,9 +109,11 @@ Term reduced(OpCall& c, const Write& w) {
   const Term count = e.put(OpKind::kPutAdd, start, w.place, ones);
   const Term most = e.binary(OpKind::kMaximum, count, Term::integer(1));
   if (is_floating(dtype)) return e.binary(OpKind::kDivide, widened(e, joined), widened(e, most));
-  // Rounded down. In doubles: exact up to 2^53, which no recorded mean of integers is known to pass.
-  const Term quotient = e.binary(OpKind::kDivide, e.cast(joined, DType::kF64), e.cast(most, DType::kF64));
-  return e.cast(e.unary(OpKind::kFloor, quotient), dtype);
+  // Rounded down. The count is above zero, so that the rest has the sign of the sum.
+  const Term quotient = e.binary(OpKind::kDivideInteger, joined, most);
+  const Term rest = e.binary(OpKind::kSubtract, joined, e.binary(OpKind::kMultiply, quotient, most));
+  const Term down = e.binary(OpKind::kSubtract, quotient, Term::integer(1));
+  return e.select(e.binary(OpKind::kLess, rest, Term::integer(0)), down, quotient);
 }
 
 void scatter_reduce(OpCall& c) { finish(c, reduced(c, scattered(c, c.tensor("src")))); }

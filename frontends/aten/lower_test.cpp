@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
+#include <limits>
 
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/lowered_trace.hpp"
@@ -156,6 +158,83 @@ TEST(Slots, NumbersThatDifferBecomeSlots) {
   EXPECT_THAT(program.slots[1].name, HasSubstr("aten::add_.alpha at train.py:2"));
   EXPECT_THAT(final_state(b, program), ElementsAre(((8 * 1 - 0.5) * 2 - 0.25) * 3 - 0.125));
   EXPECT_EQ(program.constants.size(), 1u) << "g is the same in all iterations";
+}
+
+/// A weight that is the integer 1 in the first iteration and real in the others is one slot of real numbers.
+TEST(Slots, ANumberMayBeWholeInOneIterationAndRealInAnother) {
+  for (const bool real_first : {false, true}) {
+    TraceBuilder b;
+    const auto w = b.fresh({1});
+    for (int i = 0; i < 3; ++i) {
+      if (i == 0) b.external(b.storage_of(w), {8}, trace::Role::kParameter, "w");
+      const bool is_real = (i == 0) == real_first;
+      b.op(kMulInPlace, {B::tensor(w), B::tensor(is_real ? b.python_number(0.5) : b.python_integer(3))}, {B::tensor(w)});
+      b.op(kAddInPlace, {B::tensor(w), B::tensor(w), is_real ? B::number(0.5) : B::integer(1)}, {B::tensor(w)});
+      b.end_iteration();
+    }
+    const auto program = lowered(b);
+    ASSERT_EQ(program.slots.size(), 2u);
+    const double first = real_first ? 0.5 : 3, other = real_first ? 3 : 0.5;
+    EXPECT_THAT(program.slots[0].values, ElementsAre(first, other, other));
+    const auto step = [](double x, bool is_real) { return is_real ? x * 0.5 * 1.5 : x * 3 * 2; };
+    EXPECT_THAT(final_state(b, program), ElementsAre(static_cast<float>(step(step(step(8, real_first), !real_first), !real_first))));
+  }
+}
+
+constexpr const char* kLess = "aten::lt.Scalar(Tensor self, Scalar other) -> Tensor";
+
+/// Beside whole numbers the number decides in which type is computed, so that these are two ops.
+TEST(Slots, ANumberThatDecidesTheTypeOfAnOpIsRefused) {
+  TraceBuilder b;
+  const auto x = b.fresh({2}, DType::kI64), y = b.fresh({2}, DType::kBool);
+  const std::int64_t content[] = {1, 2};
+  for (int i = 0; i < 2; ++i) {
+    b.external_bytes(b.storage_of(x), std::as_bytes(std::span(content)), trace::Role::kInput, "x");
+    b.op(kLess, {B::tensor(x), i == 0 ? B::integer(2) : B::number(2.5)}, {B::tensor(y)});
+    b.end_iteration();
+  }
+  EXPECT_THAT(refusal(b), HasSubstr("aten::lt.Scalar: argument other is 2 vs 2.5, a whole number in one iteration and a real one in the other, "
+                                    "so that the op computes in another type"));
+}
+
+TEST(Slots, ANumberAndATensorWithoutDimensionsAreNamedApart) {
+  TraceBuilder b;
+  const auto w = b.fresh({1}), t = b.fresh({}, DType::kF64);
+  for (int i = 0; i < 2; ++i) {
+    if (i == 0) b.external(b.storage_of(w), {8}, trace::Role::kParameter, "w");
+    if (i == 1) b.external_bytes(b.storage_of(t), std::vector<std::byte>(8), trace::Role::kInput, "t");
+    b.op(kMulInPlace, {B::tensor(w), B::tensor(i == 0 ? b.python_number(0.5) : t)}, {B::tensor(w)});
+    b.end_iteration();
+  }
+  EXPECT_THAT(refusal(b), HasSubstr("argument other: the Python number 0.5 vs a f64 tensor without dimensions"));
+}
+
+/// Nanoseconds since 1970, which no double holds: by number and by tensor, and with a product of two numbers that wraps.
+TEST(Slots, WholeNumbersKeepEveryDigit) {
+  constexpr const char* kAddI64 = "aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor";
+  for (const bool differs : {true, false}) {
+    TraceBuilder b;
+    const auto x = b.fresh({3}, DType::kI64), y = b.fresh({3}, DType::kI64);
+    const std::int64_t start[] = {0, std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()};
+    std::vector<std::uint64_t> wanted(std::begin(start), std::end(start));
+    for (int i = 0; i < 3; ++i) {
+      const std::int64_t now = 1'790'000'000'000'000'001 + (differs ? 3 * i : 0), factor = (std::int64_t{1} << 53) + 1 + (differs ? 2 * i : 0);
+      if (i == 0) b.external_bytes(b.storage_of(x), std::as_bytes(std::span(start)), trace::Role::kBuffer, "x");
+      b.op(kAddI64, {B::tensor(x), B::integer(now), B::integer(factor)}, {B::tensor(y)});
+      b.op("aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)",
+           {B::tensor(x), B::tensor(b.python_integer(-now)), B::integer(1)}, {B::tensor(x)});
+      b.op(kAddInPlace, {B::tensor(x), B::tensor(y), B::integer(factor)}, {B::tensor(x)});
+      b.end_iteration();
+      const auto n = static_cast<std::uint64_t>(now), f = static_cast<std::uint64_t>(factor);
+      for (std::uint64_t& each : wanted) each = each - n + (each + n * f) * f;
+    }
+    const auto program = lowered(b);
+    auto replay = graph::replay_reference(program, *b.trace().blob_store, program.iterations);
+    ASSERT_TRUE(replay) << replay.error().message;
+    std::vector<std::uint64_t> got(3);
+    std::memcpy(got.data(), replay->states[0].data(), 24);
+    EXPECT_EQ(got, wanted) << graph::to_text(program);
+  }
 }
 
 TEST(Slots, EqualNumbersStayNumbers) {

@@ -71,24 +71,21 @@ Term OpCall::number(const trace::Arg& arg, const ArgumentPath& path, std::string
     return Term::number(part_ == Part::kReal ? arg.real : arg.imaginary);
   }
   if (is_value && part_ == Part::kImaginary) return Term::number(0);
-  if (arg.kind == Kind::kBool) {
-    Term term = Term::integer(arg.integer);
-    term.dtype = DType::kBool;
-    return term;
+  if (!expect(is_number(arg), name, "a number")) return Term::number(0);
+  Term term = arg.kind == Kind::kDouble ? Term::number(arg.real) : Term::integer(arg.integer);
+  bool is_truth = arg.kind == Kind::kBool;
+  if (alignment_.differing.contains(path)) {
+    std::vector<graph::Number> values;
+    for (std::size_t i = 0; i < alignment_.count(); ++i) {
+      const trace::Arg& other = alignment_.argument(trace_, i, path);
+      values.push_back(other.kind == Kind::kDouble ? graph::Number(other.real) : graph::Number(other.integer));
+      is_truth = is_truth && other.kind == Kind::kBool;
+    }
+    const std::string& base = trace_.schemas[op_.schema].name;
+    term = emitter_.slot(fmt::format("{}.{} at {}", base, name, trace_.site_text(op_.site)), values);
   }
-  if (!expect(arg.kind == Kind::kInt || arg.kind == Kind::kDouble, name, "a number")) return Term::number(0);
-  if (!alignment_.differing.contains(path)) {
-    return arg.kind == Kind::kInt ? Term::integer(arg.integer) : Term::number(arg.real);
-  }
-  std::vector<double> values;
-  bool integers = true;
-  for (std::size_t i = 0; i < alignment_.count(); ++i) {
-    const trace::Arg& other = alignment_.argument(trace_, i, path);
-    integers = integers && other.kind == Kind::kInt;
-    values.push_back(other.kind == Kind::kInt ? static_cast<double>(other.integer) : other.real);
-  }
-  const std::string& base = trace_.schemas[op_.schema].name;
-  return emitter_.slot(fmt::format("{}.{} at {}", base, name, trace_.site_text(op_.site)), values, integers);
+  if (is_truth) term.dtype = DType::kBool;
+  return term;
 }
 
 Term OpCall::operand(std::string_view name) {
@@ -107,12 +104,20 @@ std::vector<Term> OpCall::operands(std::string_view name) {
   return terms;
 }
 
+/// A Python number in the place of a tensor: one without dimensions, of the widest type that it has in any iteration.
+Term OpCall::as_tensor(const Term& term, trace::TensorId id) {
+  if (!term.is_number()) return term;
+  const DType dtype = trace_.tensors[id].dtype;
+  if (is_floating(term.dtype)) return emitter_.fill(term, {}, is_floating(dtype) ? dtype : DType::kF64);
+  return emitter_.fill(term, {}, dtype == DType::kBool ? term.dtype : dtype);
+}
+
 Term OpCall::tensor(std::string_view name) {
   const trace::Arg* arg = find(name);
   if (!expect(arg && arg->kind == Kind::kTensor, name, "a tensor")) return Term::number(0);
   const Term term = part_of(arg->tensor, false);
   if (log_ != nullptr && !term.is_number()) log_->add_input(name, term);
-  return term.is_number() ? emitter_.fill(term, {}, trace_.tensors[arg->tensor].dtype) : term;
+  return as_tensor(term, arg->tensor);
 }
 
 std::vector<Term> OpCall::tensors(std::string_view name) {
@@ -123,7 +128,7 @@ std::vector<Term> OpCall::tensors(std::string_view name) {
     if (!expect(item.kind == Kind::kTensor, name, "a list of tensors")) return {};
     const Term term = part_of(item.tensor, true);
     if (log_ != nullptr && !term.is_number()) log_->add_input(name, term, terms.size(), true);
-    terms.push_back(term.is_number() ? emitter_.fill(term, {}, trace_.tensors[item.tensor].dtype) : term);
+    terms.push_back(as_tensor(term, item.tensor));
   }
   return terms;
 }
@@ -136,8 +141,7 @@ std::vector<std::optional<Term>> OpCall::optional_tensors(std::string_view name)
     terms.emplace_back();
     if (item.kind == Kind::kNone || item.kind == Kind::kUndefinedTensor) continue;
     if (!expect(item.kind == Kind::kTensor, name, "a list of tensors")) return {};
-    const Term term = storages_.read(item.tensor);
-    terms.back() = term.is_number() ? emitter_.fill(term, {}, trace_.tensors[item.tensor].dtype) : term;
+    terms.back() = as_tensor(storages_.read(item.tensor), item.tensor);
   }
   return terms;
 }
@@ -150,9 +154,7 @@ void OpCall::require_fixed(const ArgumentPath& path, std::string_view name) {
     const trace::Arg& b = alignment_.argument(trace_, i, path);
     if (a == b) continue;
     emitter_.fail(fmt::format("iterations {} and {} differ: argument {} is {} vs {}; record with a larger --warmup",
-                              alignment_.iterations[0], alignment_.iterations[i], name,
-                              a.kind == Kind::kInt ? static_cast<double>(a.integer) : a.real,
-                              b.kind == Kind::kInt ? static_cast<double>(b.integer) : b.real));
+                              alignment_.iterations[0], alignment_.iterations[i], name, argument_text(trace_, a), argument_text(trace_, b)));
     return;
   }
 }

@@ -130,6 +130,7 @@ class OpCall {
   const trace::Arg* find(std::string_view name) const;
   std::uint32_t index_of(std::string_view name) const;
   Term number(const trace::Arg& arg, const ArgumentPath& path, std::string_view name);
+  Term as_tensor(const Term& term, trace::TensorId id);
   graph::OpaqueArg opaque_arg(const trace::Arg& arg, const ArgumentPath& path, int depth, std::vector<Term>& operands);
   static graph::OpaqueArg opaque_number(Term term, std::vector<Term>& operands);
   void require_fixed(const ArgumentPath& path, std::string_view name);

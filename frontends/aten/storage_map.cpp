@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/graph/reference_numbers.hpp"
 #include "core/graph/view.hpp"
 #include "frontends/aten/complex.hpp"
@@ -116,28 +118,29 @@ bool StorageMap::view_of(const trace::Tensor& tensor, const Entry& entry, View& 
 }
 
 Term StorageMap::read_number(const trace::Tensor& tensor) {
-  std::vector<double> values;
-  bool same = true;
-  Term term;
+  std::vector<graph::Number> values;
+  bool is_truth = true;
   for (std::size_t i = 0; i < alignment_.count(); ++i) {
     const auto storage = alignment_.from_first[i].at(tensor.storage);
     auto blob = external_blob(storage, i);
     if (blob == trace::kNone) blob = external_blob(storage, 0);  // one number object that every iteration uses
     auto bytes = trace_.blob_store && blob != trace::kNone ? trace_.blob_store->load(blob) : Error{};
-    const std::size_t at = static_cast<std::size_t>(tensor.offset) * size_bytes(tensor.dtype);
-    if (!bytes || bytes->size() < at + size_bytes(tensor.dtype)) {
+    const DType dtype = alignment_.number_dtype(i, tensor);
+    const std::size_t at = static_cast<std::size_t>(tensor.offset) * size_bytes(dtype);
+    if (!bytes || bytes->size() < at + size_bytes(dtype)) {
       emitter_.fail(fmt::format("the bytes of a Python number are not in the recording (iteration {})", i));
       return Term::number(0);
     }
-    const bool floating = is_floating(tensor.dtype);
-    const Term one = floating ? Term::number(graph::load_real(tensor.dtype, bytes->data() + at))
-                              : Term::integer(graph::load_integer(tensor.dtype, bytes->data() + at));
-    values.push_back(emitter_.number_values(one)[0]);
-    if (i == 0) term = one;
-    same = same && (one.operand.scalar == term.operand.scalar);
+    values.push_back(is_floating(dtype) ? graph::Number(graph::load_real(dtype, bytes->data() + at))
+                                        : graph::Number(graph::load_integer(dtype, bytes->data() + at)));
+    is_truth = is_truth && dtype == DType::kBool;
   }
-  if (!same) term = emitter_.slot("a Python number", values, !is_floating(tensor.dtype));
-  if (tensor.dtype == DType::kBool) term.dtype = DType::kBool;
+  const graph::Number first = values.front();
+  const bool same = std::ranges::all_of(values, [&](const graph::Number& value) { return value == first; });
+  Term term = !same              ? emitter_.slot("a Python number", values)
+              : first.is_integer() ? Term::integer(first.integer())
+                                   : Term::number(first.real());
+  if (is_truth && term.is_number()) term.dtype = DType::kBool;
   return term;
 }
 
@@ -152,7 +155,7 @@ std::optional<std::vector<std::int64_t>> StorageMap::offsets_of(trace::TensorId 
 }
 
 Term StorageMap::places(const View& view, std::int64_t elements, const std::vector<std::int64_t>& offsets) {
-  std::vector<double> values;
+  std::vector<graph::Number> values;
   for (const std::int64_t offset : offsets) {
     View moved = view;
     moved.offset = offset;
@@ -161,9 +164,9 @@ Term StorageMap::places(const View& view, std::int64_t elements, const std::vect
       emitter_.fail(fmt::format("a view that starts at element {} in another iteration does not fit its storage of {}",
                                 offset, elements));
     }
-    values.push_back(static_cast<double>(offset));
+    values.emplace_back(offset);
   }
-  Term place = emitter_.fill(emitter_.slot("offset of a view", values, true), {}, DType::kI64);
+  Term place = emitter_.fill(emitter_.slot("offset of a view", values), {}, DType::kI64);
   for (std::size_t d = 0; d < view.sizes.size(); ++d) {
     if (view.sizes[d] == 1) continue;
     const Term step =

@@ -47,6 +47,13 @@ trace::TensorId TraceBuilder::python_number(double value) {
   return id;
 }
 
+trace::TensorId TraceBuilder::python_integer(std::int64_t value) {
+  const auto id = fresh({}, DType::kI64);
+  trace_.tensors[id].is_wrapped_number = true;
+  external_bytes(storage_of(id), std::as_bytes(std::span(&value, 1)), trace::Role::kUnknown, "");
+  return id;
+}
+
 Arg TraceBuilder::tensor(trace::TensorId id) {
   Arg arg;
   arg.kind = Arg::Kind::kTensor;

@@ -27,6 +27,8 @@ class TraceBuilder {
   trace::TensorId sparse(std::vector<std::int64_t> sizes, trace::TensorId indices, trace::TensorId values, std::int64_t sparse_dims);
   /// A Python number as the framework passes it: a 0-dim f64 tensor with bytes of its own.
   trace::TensorId python_number(double value);
+  /// And a whole one: a 0-dim i64 tensor.
+  trace::TensorId python_integer(std::int64_t value);
 
   static trace::Arg tensor(trace::TensorId id);
   static trace::Arg number(double value);
