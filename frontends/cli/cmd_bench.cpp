@@ -28,6 +28,7 @@
 #include "frontends/cli/read_work.hpp"
 #include "frontends/cli/spread_run.hpp"
 #include "frontends/cli/tuning.hpp"
+#include "frontends/cli/unrecorded_words.hpp"
 
 namespace crucible::cli {
 namespace {
@@ -98,6 +99,7 @@ Result<void> prepare(const BenchOptions& options, const Work& work, const std::s
     CRUCIBLE_TRY_VOID(spread.consider({*session, results, opened.device, session_options}, verdict));
     row.undetermined = verdict.states_undetermined + verdict.losses_undetermined + verdict.outputs_undetermined;
   }
+  judge_unrecorded(verdict, work.trace, trace::unrecorded_writes(work.trace));
   row.is_verified = verdict.verified;
   if (!verdict.verified) return Error{ErrorCode::kCheckFailed, "not verified: " + verdict.reason};
   return {};

@@ -25,6 +25,7 @@
 #include "frontends/cli/replay_run.hpp"
 #include "frontends/cli/spread_run.hpp"
 #include "frontends/cli/tuning.hpp"
+#include "frontends/cli/unrecorded_words.hpp"
 #include "frontends/cli/workload.hpp"
 
 namespace crucible::cli {
@@ -180,6 +181,10 @@ Result<int> run_on(const ReplayOptions& options, const Work& work, const std::sh
     if (const Result<void> considered = spread.consider({session, report.results, opened.device, replay.options()}, *report.verification); !considered) {
       return measuring_error(session, considered.error());
     }
+  }
+  if (report.verification) {
+    report.unrecorded = trace::unrecorded_writes(work.trace);
+    judge_unrecorded(*report.verification, work.trace, report.unrecorded);
   }
   if (const Result<void> measured = measure(options, session, iterations, progress, report); !measured) return measuring_error(session, measured.error());
   progress.say("");
