@@ -27,9 +27,8 @@ void judge_unrecorded(runtime::Verification& verdict, const trace::Trace& trace,
   std::string reason = fmt::format("{} no recorded origin: {}", count == 1 ? "1 value has" : fmt::format("{} values have", count),
                                    trace::describe(trace, writes.front()));
   if (writes.size() > 1) reason += fmt::format(", and {} more (crucible trace info lists them)", writes.size() - 1);
-  if (!verdict.reason.empty()) reason += "; " + verdict.reason;
-  verdict.reason = std::move(reason);
-  verdict.verified = false;
+  verdict.add_reason(reason);
+  verdict.settle();
 }
 
 }  // namespace crucible::cli
