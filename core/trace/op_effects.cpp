@@ -140,6 +140,7 @@ std::vector<TensorUse> OpEffects::uses(const Op& op) {
       // A result that shares its storage with an argument without the schema saying so: an op that writes quietly.
       if (is_declared && !known.arguments[i].is_aliased && std::ranges::find(returned, use.storage) != returned.end())
         use.is_written = true;
+      use.is_viewed = is_declared && known.arguments[i].is_aliased && !use.is_written;
       use.is_replaced = known.replaces_first && i == 0 && use.is_written && covers_storage(trace_, trace_.tensors[tensor]);
       found.push_back(use);
     }

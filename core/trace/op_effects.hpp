@@ -18,6 +18,7 @@ struct TensorUse {
   StorageId storage = kNone;  // never kNone: tensors without a storage are left out
   bool is_written = false;
   bool is_replaced = false;  // every byte of the storage is written, and none of them read
+  bool is_viewed = false;    // a result is a view of it, and its elements are not read
 };
 
 /// Remembers what it found out about each schema. Threads: one caller at a time. The trace must outlive it.

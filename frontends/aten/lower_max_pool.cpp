@@ -49,6 +49,26 @@ void max_pool2d(OpCall& c) {
   c.set(1, e.reshape(y[1], c.result(1).sizes));
 }
 
+/// Lines as planes of one row: [n, c, l] as [n, c, 1, l]. Without gradients the framework pools them by a kernel of their own.
+void max_pool1d(OpCall& c) {
+  Emitter& e = c.emit();
+  const Term x = c.tensor("self");
+  const Sizes output = c.result(0).sizes;
+  const auto axes = pool_axes(c, x.sizes(), output);
+  c.boolean("ceil_mode");
+  if (!e.failure().empty()) return;
+  const std::int64_t lead = x.rank() == 3 ? x.size(0) : 1;
+  graph::Attributes window;
+  window.kernel[1] = axes[0].kernel;
+  window.stride[1] = axes[0].stride;
+  window.padding[1] = axes[0].padding;
+  window.dilation[1] = axes[0].dilation;
+  const Sizes sizes{lead, x.size(-2), 1, output.back()};
+  const Term lines = e.reshape(x, {lead, x.size(-2), 1, x.size(-1)});
+  const auto y = e.emit_many(OpKind::kMaxPool2d, {lines}, {{sizes, x.dtype}, {sizes, DType::kI64}}, window);
+  c.set(0, e.reshape(y[0], output));
+}
+
 void max_pool2d_backward(OpCall& c) {
   Emitter& e = c.emit();
   const Term g = batched(e, c.tensor("grad_output")), index = batched(e, c.tensor("indices"));
@@ -96,6 +116,7 @@ void max_pool3d(OpCall& c) {
 }
 
 constexpr Entry kEntries[] = {
+    {"aten::max_pool1d", max_pool1d},
     {"aten::max_pool3d_with_indices", max_pool3d},
     {"aten::max_pool2d_with_indices", max_pool2d},
     {"aten::max_pool2d_with_indices_backward", max_pool2d_backward},

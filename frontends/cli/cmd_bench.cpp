@@ -28,6 +28,7 @@
 #include "frontends/cli/read_work.hpp"
 #include "frontends/cli/spread_run.hpp"
 #include "frontends/cli/tuning.hpp"
+#include "frontends/cli/unrecorded_words.hpp"
 
 namespace crucible::cli {
 namespace {
@@ -94,7 +95,9 @@ Result<void> prepare(const BenchOptions& options, const Work& work, const std::s
   CRUCIBLE_TRY(runtime::Verification verdict, session->verify(results));
   CRUCIBLE_TRY(const std::optional<std::string> sha256, runtime::result_sha256(*session, *program, results));
   row.sha256 = sha256.value_or("");
-  if (!verdict.verified && !options.sensitivity.is_off()) {
+  const std::vector<trace::UnrecordedWrite> unrecorded = trace::unrecorded_writes(work.trace);
+  judge_unrecorded(verdict, work.trace, unrecorded);
+  if (!verdict.verified && unrecorded.empty() && !options.sensitivity.is_off()) {
     CRUCIBLE_TRY_VOID(spread.consider({*session, results, opened.device, session_options}, verdict));
     row.undetermined = verdict.states_undetermined + verdict.losses_undetermined + verdict.outputs_undetermined;
   }

@@ -25,6 +25,7 @@
 #include "frontends/cli/replay_run.hpp"
 #include "frontends/cli/spread_run.hpp"
 #include "frontends/cli/tuning.hpp"
+#include "frontends/cli/unrecorded_words.hpp"
 #include "frontends/cli/workload.hpp"
 
 namespace crucible::cli {
@@ -174,7 +175,12 @@ Result<int> run_on(const ReplayOptions& options, const Work& work, const std::sh
                       .keep_every = replay.keep_every()};
   // Of the device that the report is about: what ran on a lost one is no time of this one.
   for (std::size_t i = run.first_here(); i < report.results.size(); ++i) report.times_ns.push_back(report.results[i].time_ns);
-  if (report.verification && !options.sensitivity.is_off()) {
+  if (report.verification) {
+    report.unrecorded = trace::unrecorded_writes(work.trace);
+    judge_unrecorded(*report.verification, work.trace, report.unrecorded);
+  }
+  // Where work is missing, runs that explain differences would explain nothing.
+  if (report.verification && report.unrecorded.empty() && !options.sensitivity.is_off()) {
     SpreadRun spread(options.sensitivity, {.program = program, .blobs = work.trace.blob_store, .fuse = !options.no_fuse, .tune = options.tune},
                      options.device, progress);
     if (const Result<void> considered = spread.consider({session, report.results, opened.device, replay.options()}, *report.verification); !considered) {

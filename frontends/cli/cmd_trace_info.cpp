@@ -11,9 +11,11 @@
 #include "core/trace/summary.hpp"
 #include "core/trace/text.hpp"
 #include "core/trace/trace_file.hpp"
+#include "core/trace/unrecorded.hpp"
 #include "core/trace/values_left.hpp"
 #include "frontends/cli/rank_manifest.hpp"
 #include "frontends/cli/trace_command.hpp"
+#include "frontends/cli/unrecorded_words.hpp"
 
 namespace crucible::cli {
 
@@ -55,6 +57,7 @@ void add_newer_json(const Trace& trace, ordered_json& document) {
                                        {"count", line.count},
                                        {"values_differ", or_null(line.values_differ)}});
   }
+  document["unrecorded_writes"] = unrecorded_json(trace, trace::unrecorded_writes(trace));
   document["sequence_depends"] = or_null(left.sequence_depends);
   document["sequence_reason"] = left.reason;
   document["compounds"] = ordered_json::object();
@@ -202,7 +205,12 @@ std::string info_text(const FileOptions& options, const Trace& trace, const trac
   line("content hash", hashes.content.hex());
   add_newer_text(trace, line);
   if (metadata.overhead_ns_per_op > 0) line("overhead", fmt::format("{} ns per op", metadata.overhead_ns_per_op));
-  line("not recorded", trace.not_recorded.empty() ? "nothing" : "");
+  const std::vector<trace::UnrecordedWrite> unrecorded = trace::unrecorded_writes(trace);
+  line("not recorded", trace.not_recorded.empty() && unrecorded.empty() ? "nothing" : "");
+  if (!unrecorded.empty()) {
+    line("not recorded", fmt::format("where {} from", trace::count_values(unrecorded) == 1 ? "1 value comes" : fmt::format("{} values come", trace::count_values(unrecorded))));
+  }
+  for (const trace::UnrecordedWrite& write : unrecorded) line("", trace::describe(trace, write));
   for (const trace::NotRecorded& item : trace.not_recorded) {
     line("not recorded", fmt::format("{} ({} x{})", item.what, item.count,
                                      item.site == trace::kNone ? "" : ", first at " + trace.site_text(item.site)));

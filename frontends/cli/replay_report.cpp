@@ -7,10 +7,12 @@
 #include <cmath>
 
 #include "core/runtime/choices.hpp"
+#include "core/trace/text.hpp"
 #include "frontends/cli/arranged.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/receipt.hpp"
 #include "frontends/cli/replay_profile.hpp"
+#include "frontends/cli/unrecorded_words.hpp"
 
 namespace crucible::cli {
 namespace {
@@ -213,6 +215,7 @@ Json ReplayReport::to_json() const {
   document["state"] = verification ? state_json(*verification)
                                    : Json{{"tensors", nullptr}, {"max_rel_diff", nullptr}, {"worst", nullptr}};
   document["outputs"] = verification ? outputs_json(*verification) : Json(nullptr);
+  document["unrecorded_writes"] = verification ? unrecorded_json(trace, unrecorded) : Json(nullptr);
   document["verified"] = verification ? Json(verification->verified) : Json(nullptr);
   if (verification) document["verdict"] = verification->verdict;
   if (verification && !verification->verified) document["reason"] = verification->reason;
@@ -309,6 +312,7 @@ std::string ReplayReport::to_text(bool colour) const {
   if (options.poison) text += "poison    dead ranges are overwritten; times are not representative\n";
   if (result_sha256) text += fmt::format("results   sha256 {}\n", *result_sha256);
   if (verification && !result_sha256) text += "results   no hash: neither a loss nor an output nor a state\n";
+  for (const trace::UnrecordedWrite& write : unrecorded) text += fmt::format("unseen    {}\n", trace::printable(trace::describe(trace, write)));
   text += verification ? verification_text(*verification, colour) : "verified  not asked for (--verify)\n";
   if (!counters.asked.empty()) text += counters_text(counters, device != nullptr && device->info().emulated);
   if (!profile.empty()) text += profile_text(*this);

@@ -9,6 +9,7 @@
 #include "core/hardware/roofline.hpp"
 #include "core/runtime/reroute.hpp"
 #include "core/trace/trace.hpp"
+#include "core/trace/unrecorded.hpp"
 #include "frontends/cli/next_device.hpp"
 #include "frontends/cli/replay_counters.hpp"
 
@@ -26,6 +27,7 @@ struct ReplayReport {
   std::size_t measured_now = 0;  // choices between library and generated kernel
   std::vector<runtime::IterationResult> results = {};
   std::optional<runtime::Verification> verification = {};
+  std::vector<trace::UnrecordedWrite> unrecorded = {};  // with --verify
   std::vector<std::uint64_t> times_ns = {};  // the device's time of every timed iteration
   std::vector<std::uint64_t> profile = {};   // nanoseconds per step; empty when it was not asked for
   std::uint32_t profile_runs = 0;            // that `profile` has the medians of

@@ -15,6 +15,7 @@
 #include "frontends/torch/record_function.hpp"
 #include "frontends/torch/scout.hpp"
 #include "frontends/torch/typed_kernel.hpp"
+#include "frontends/torch/whole_composites.hpp"
 
 #if __has_include(<c10/core/impl/PyInterpreterHooks.h>)
 #include <c10/core/impl/PyInterpreterHooks.h>
@@ -53,16 +54,18 @@ void pass_by(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit
   (*interpreter)->dispatch(op, stack);
 }
 
-/// In inference mode composite operators arrive whole. They are run again with our key on, so that their parts are seen.
-bool is_undecomposed(const Operator& op, c10::DispatchKeySet below) {
-  return op.composite && !op.handle.hasKernelForDispatchKey(below.highestPriorityTypeId());
+/// In inference mode composite operators arrive whole. They are run again with our key on, so that their parts are seen; but for
+/// calls that have no parts.
+bool is_undecomposed(const Operator& op, c10::DispatchKeySet below, const torch::jit::Stack& stack) {
+  return op.composite && !op.handle.hasKernelForDispatchKey(below.highestPriorityTypeId()) &&
+         !writes_by_itself(op, torch::jit::last(stack, op.handle.schema().arguments().size()));
 }
 
 void boxed_kernel(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const c10::DispatchKeySet below = keys & kKeysBelow;
   if (passes_by(keys)) return pass_by(handle, keys, stack);
   const Operator& op = Recorder::instance().operators().find_or_add(handle);
-  if (op.control || is_undecomposed(op, below)) return handle.redispatchBoxed(below, stack);
+  if (op.control || is_undecomposed(op, below, *stack)) return handle.redispatchBoxed(below, stack);
   OpScope scope(op);
   if (!scope.is_open()) [[unlikely]] return pass_by(handle, keys, stack);
   const auto arguments = torch::jit::last(*stack, handle.schema().arguments().size());
@@ -84,7 +87,7 @@ void scouting_kernel(const c10::OperatorHandle& handle, c10::DispatchKeySet keys
   const c10::DispatchKeySet below = keys & kKeysBelow;
   if (keys.has(c10::DispatchKey::Python)) return pass_by(handle, keys, stack);
   const Operator& op = Recorder::instance().operators().find_or_add(handle);
-  if (op.control || is_undecomposed(op, below)) return handle.redispatchBoxed(below, stack);
+  if (op.control || is_undecomposed(op, below, *stack)) return handle.redispatchBoxed(below, stack);
   Scout::instance().before_op(op, *stack);
   if (Recorder::instance().is_recording()) return boxed_kernel(handle, keys, stack);
   const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
@@ -159,6 +162,7 @@ std::string install_kernels(Path path) {
     return "RecordFunction observers, which only look on";
   }
   auto& dispatcher = c10::Dispatcher::singleton();
+  register_whole_composites(kernels->handles);
   std::string fallback = "the boxed fallback on the Fake key";
   if (path == Path::kScout) {
     kernels->handles.push_back(dispatcher.registerFallback(

@@ -111,6 +111,7 @@ void Encoder::tensor(const at::Tensor& tensor, Access access) {
   std::uint64_t flags = requires_grad(*impl) ? kRequiresGrad : 0;
   StorageTable::Slot& slot = access == Access::kResult ? recorder_.output_storage(storage)
                                                        : recorder_.input_storage(storage, access == Access::kWrite, access == Access::kRead);
+  if (recorder_.looks()) [[unlikely]] recorder_.look_at(slot, storage, access);
   const auto sizes = impl->sizes();
   const std::size_t dimensions = sizes.size();
   log_.reserve(3 + 2 * dimensions);
@@ -235,6 +236,7 @@ OpScope::OpScope(const Operator& op)
     return;
   }
   open_ = true;
+  if (sampled_) [[unlikely]] recorder_.maybe_look();
   if (sampled_) [[unlikely]] copied_before_ns_ = recorder_.state().snapshots.copy_ns();
   sequence_ = recorder_.take_sequence();
   thread_.log.begin_record(op.id, call.site, call.module, sequence_, static_cast<std::uint64_t>(phase));

@@ -26,6 +26,14 @@ constexpr std::string_view kUnfilled[] = {
     "aten::new_empty_strided", "aten::resize_",  "aten::resize_as_",     "aten::_resize_output_",
 };
 
+/// They take sizes and type of their first argument and look at none of its elements.
+bool takes_form(std::string_view name) {
+  if (!name.starts_with("aten::")) return false;
+  return name.starts_with("aten::new_") || name == "aten::is_same_size" ||
+         (name.ends_with("_like") && (name.starts_with("aten::empty") || name.starts_with("aten::zeros") || name.starts_with("aten::ones") ||
+                                      name.starts_with("aten::full") || name.starts_with("aten::rand")));
+}
+
 std::uint64_t viewed_arguments(const c10::FunctionSchema& schema) {
   std::uint64_t viewed = 0;
   const auto& arguments = schema.arguments();
@@ -70,7 +78,8 @@ void describe(Operator& entry) {
   entry.written_arguments = written_arguments(schema);
   entry.viewed_arguments = viewed_arguments(schema);
   for (std::size_t i = 0; i < 32; ++i) {
-    const Usage usage = entry.writes(i) ? Usage::kWrite : entry.views(i) ? Usage::kView : Usage::kRead;
+    const bool is_unread = entry.views(i) || (i == 0 && takes_form(entry.name));
+    const Usage usage = entry.writes(i) ? Usage::kWrite : is_unread ? Usage::kView : Usage::kRead;
     entry.accesses |= static_cast<std::uint64_t>(usage) << (2 * i);
   }
   entry.unfilled = std::find(std::begin(kUnfilled), std::end(kUnfilled), schema.name()) != std::end(kUnfilled);

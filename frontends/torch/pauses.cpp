@@ -25,6 +25,7 @@ void Recorder::pause() {
   recording_ = false;
   switch_thread(false);
   const Locked locked(lock_, me());
+  state_->unseen.forget_all();
   state_->storages.remove_dead([this](StorageTable::Slot& slot) { set_aside(slot, kAfterPause); });
 }
 

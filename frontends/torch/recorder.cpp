@@ -71,6 +71,7 @@ void Recorder::start() {
     compares_sums_ = false;
     state_->iteration_starts.push_back(state_->next_sequence);
     note_generators();
+    begin_looks();
     running_ = true;
   }
   recording_ = true;
@@ -127,6 +128,7 @@ bool Recorder::end_iteration() {
 
 Batch Recorder::end_locked(std::uint64_t started_ns) {
   const Locked locked(lock_, me());
+  look_at_end();
   Batch batch = take_batch(!state_->is_passed_over(iteration_));
   state_->iteration_starts.push_back(state_->next_sequence);
   ++iteration_;
@@ -136,6 +138,7 @@ Batch Recorder::end_locked(std::uint64_t started_ns) {
     state_->storages.remove_dead([this](StorageTable::Slot& slot) { note_checksum(slot); });
   }
   note_generators();
+  begin_looks();
   state_->boundary_ns += now_ns() - started_ns;
   return batch;
 }
@@ -219,7 +222,10 @@ void Recorder::use_unfilled(StorageTable::Slot& slot, bool written, bool read) {
     const auto before = known.taken;
     changed = before.size() != bytes.size() || std::memcmp(before.data(), bytes.data(), bytes.size()) != 0;
   }
-  if (changed) take_external(slot);
+  if (changed) {
+    take_external(slot);
+    note_unwritten();
+  }
   slot.iteration = kUnfilled;  // it may be filled again, and no op would tell
 }
 

@@ -26,6 +26,7 @@
 #include "frontends/torch/operators.hpp"
 #include "frontends/torch/snapshots.hpp"
 #include "frontends/torch/storage_table.hpp"
+#include "frontends/torch/unseen_writes.hpp"
 
 namespace crucible::recorder {
 
@@ -107,6 +108,7 @@ struct RecordingState {
   std::map<std::string, NotRecordedCount> not_recorded;
   std::vector<std::uint64_t> iteration_starts;  // sequence numbers; the last one ends the last complete iteration
   GeneratorMemory generator;
+  UnseenWrites unseen;
   std::uint64_t outside_changes = 0;  // storages found changed by something that is not an op
   std::uint64_t boundary_ns = 0;      // time at iteration ends
   std::vector<std::uint32_t> passed_over;  // numbers of iterations that are left out, ascending
@@ -229,6 +231,12 @@ class Recorder {
   std::uint64_t take_sequence() { return state_->next_sequence++; }
   /// `empty` has returned it: whoever fills it without an op is seen when an op reads it.
   void note_unfilled(const at::Tensor& tensor);
+  /// Whether the storages that ops use are looked at now: for changes that no op has made.
+  bool looks() const { return looks_; }
+  /// Compares what a storage that the present op uses or returns holds with what it held when an op last used it.
+  [[gnu::cold]] void look_at(StorageTable::Slot& slot, c10::StorageImpl* impl, Usage usage);
+  /// The looks of an iteration begin with some op: called with one in a while.
+  void maybe_look() { looks_ = state_->unseen.starts_at(state_->next_sequence); }
   void add_draw(std::uint64_t sequence, std::uint32_t output, const at::Tensor& tensor);
   void count_not_recorded(const std::string& what, std::uint32_t site);
 
@@ -239,6 +247,10 @@ class Recorder {
   void notice_fork();
   [[gnu::hot]] StorageTable::Slot& first_use(StorageTable::Slot* slot, c10::StorageImpl* impl, bool written, bool read);
   void use_unfilled(StorageTable::Slot& slot, bool written, bool read);
+  void note_unwritten();
+  void note_changed(std::uint32_t before, const std::string& after);
+  void look_at_end();
+  void begin_looks();
   void first_return(StorageTable::Slot& slot);
   void take_external(StorageTable::Slot& slot);
   void check_unchanged(StorageTable::Slot& slot);
@@ -266,6 +278,7 @@ class Recorder {
   std::atomic<std::uint32_t> recording_number_{1};  // threads compare it to know that their state is stale
   std::uint32_t iteration_ = 0;
   bool compares_sums_ = false;  // checksums were taken when the last iteration ended
+  bool looks_ = false;          // see looks()
   bool passing_over_ = false;
   bool running_ = false;        // between start() and stop(), pauses included
   mutable BiasedLock lock_;  // guards running_, iteration_, compares_sums_, recording_number_ (where it is written), all of *state_

@@ -53,6 +53,17 @@ for variant, size, window, dtype in (
     case("max_pool3d_with_indices_backward", variant)(pool3d_backward)
 
 
+for variant, size, window, dtype in (
+        ("plain", (2, 3, 9), ([2],), F32),
+        ("one line per channel, padded, dilated", (3, 14), ([3], [2], [1], [2]), F64),
+        ("rounded up", (2, 3, 13), ([4], [3], [2], [1], True), F32),
+        ("bf16", (2, 3, 8), ([3], [1], [1]), BF16)):
+    def pool1d(d, size=size, window=window, dtype=dtype):
+        return aten.max_pool1d.default(d.f(*size, dtype=dtype), *window)
+
+    case("max_pool1d", variant)(pool1d)
+
+
 @case("max_pool3d_with_indices", "special")
 def pool_special(d):
     x = d.f(1, 1, 4, 6, 6).clone()

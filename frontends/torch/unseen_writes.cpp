@@ -1,0 +1,123 @@
+// Looks at memory between ops: see unseen_writes.hpp. The recorder's side of it is here too.
+#include "frontends/torch/unseen_writes.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
+#include "core/base/hash.hpp"
+#include "core/trace/unrecorded.hpp"
+#include "frontends/torch/recorder.hpp"
+
+namespace crucible::recorder {
+
+namespace {
+
+/// They write all of their first argument: what it held before does not matter.
+constexpr std::string_view kOverwrite[] = {"aten::zero_", "aten::fill_", "aten::copy_", "aten::normal_", "aten::uniform_",
+                                           "aten::_foreach_zero_", "aten::_foreach_copy_"};
+
+bool overwrites(const Operator& op) {
+  return std::find(std::begin(kOverwrite), std::end(kOverwrite), op.name) != std::end(kOverwrite) ||
+         op.overload.ends_with("out");
+}
+
+/// They return before their work is done, which another thread does.
+bool is_asynchronous(const Operator& op) { return op.name.starts_with("c10d") || op.name.starts_with("_c10d"); }
+
+/// `beta * self + ...`: with a factor of 0 the memory is not read.
+bool scales_first(const Operator& op) {
+  static constexpr std::string_view kNames[] = {"aten::addmm", "aten::baddbmm", "aten::addbmm", "aten::addmv", "aten::addr", "aten::sspaddmm"};
+  return std::find(std::begin(kNames), std::end(kNames), op.name) != std::end(kNames);
+}
+
+}  // namespace
+
+void UnseenWrites::begin_iteration(std::uint32_t iteration, std::uint64_t first_sequence, std::uint64_t ops) {
+  seen_.clear();
+  left_ = iteration == 0 ? kFirstBytes : kLaterBytes;
+  // Steps by the golden ratio leave no large gap after any number of iterations.
+  const std::uint64_t share = (iteration * 0x9E3779B97F4A7C15ull) >> 32;
+  start_ = first_sequence + (ops * share >> 32);
+}
+
+bool UnseenWrites::take(std::size_t size_bytes) {
+  if (size_bytes > left_) {
+    left_ = 0;
+    return false;
+  }
+  left_ -= size_bytes;
+  return true;
+}
+
+void Recorder::look_at(StorageTable::Slot& slot, c10::StorageImpl* impl, Usage usage) {
+  if (usage == Usage::kView) return;
+  const RecordHeader header = thread().log.header();
+  if (header.operator_id >= kDroppedRecord) return;  // a loss
+  UnseenWrites& unseen = state_->unseen;
+  const Operator& op = operators_[header.operator_id];
+  // A view reads nothing and writes nothing: what it returns may be memory that is filled for the next op just then.
+  if (usage == Usage::kResult && op.viewed_arguments != 0 && op.written_arguments == 0) return;
+  const auto bytes = bytes_in_place(*impl);
+  if (slot.iteration == kUnfilled || bytes.empty() || bytes.size() > UnseenWrites::kLargest || is_asynchronous(op)) return unseen.forget(slot.id);
+  if (!unseen.take(bytes.size() + 64)) {
+    looks_ = false;
+    return;
+  }
+  const CopyTimer timer(state_->snapshots, bytes.size());
+  const std::uint64_t checksum = checksum64(bytes);
+  UnseenWrites::Seen& seen = unseen[slot.id];
+  const bool is_same_op = seen.sequence == header.sequence;
+  if (usage != Usage::kResult && seen.is_known && !is_same_op && seen.size_bytes == bytes.size() && seen.checksum != checksum &&
+      !(usage == Usage::kWrite && overwrites(op))) {
+    note_changed(seen.operator_id, op.full_name());
+  }
+  // What an op writes is known again when it is a result of that op, else when another one reads it.
+  const bool was_written = is_same_op && !seen.is_known && seen.size_bytes != 0;
+  seen = {checksum, bytes.size(), header.sequence, header.operator_id,
+          usage == Usage::kResult || (usage == Usage::kRead && !was_written)};
+}
+
+void Recorder::note_changed(std::uint32_t before, const std::string& after) {
+  std::uint32_t site = kNoSite;
+  std::string module;
+  if (!after.empty()) {
+    const RecordHeader header = thread().log.header();
+    site = header.site;
+    const auto& modules = call_sites_.modules();
+    if (header.module < modules.size()) module = modules[header.module];
+  }
+  count_not_recorded(trace::changed_memory_text(operators_[before].full_name(), after, module), site);
+}
+
+void Recorder::note_unwritten() {
+  const RecordHeader header = thread().log.header();
+  if (header.operator_id >= kDroppedRecord) return;
+  const Operator& op = operators_[header.operator_id];
+  if (scales_first(op)) return;  // whether it reads the memory is said by a number that comes later: the file tells
+  count_not_recorded("memory of `empty` that no recorded op wrote, read by " + op.full_name(), header.site);
+}
+
+void Recorder::begin_looks() {
+  const auto& starts = state_->iteration_starts;
+  const std::uint64_t ops = starts.size() < 2 ? 0 : starts.back() - starts[starts.size() - 2];
+  state_->unseen.begin_iteration(iteration_, state_->next_sequence, ops);
+  maybe_look();
+}
+
+void Recorder::look_at_end() {
+  looks_ = false;
+  UnseenWrites& unseen = state_->unseen;
+  if (unseen.empty()) return;
+  // What an op has written is the program's own: what only enters may be filled for the next iteration already.
+  state_->storages.for_each_alive([&](const StorageTable::Slot& slot) {
+    const UnseenWrites::Seen* seen = slot.written == kNeverUsed ? nullptr : unseen.find(slot.id);
+    if (seen == nullptr || !seen->is_known) return;
+    const auto bytes = bytes_in_place(*slot.impl);
+    if (bytes.size() != seen->size_bytes || !unseen.take(bytes.size())) return;
+    if (checksum64(bytes) != seen->checksum) note_changed(seen->operator_id, "");
+  });
+  unseen.forget_all();
+}
+
+}  // namespace crucible::recorder
