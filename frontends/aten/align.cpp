@@ -5,8 +5,10 @@
 
 #include <bit>
 #include <optional>
+#include <utility>
 
 #include "frontends/aten/schema.hpp"
+#include "frontends/aten/thread_order.hpp"
 
 namespace crucible::aten {
 namespace {
@@ -286,6 +288,7 @@ Result<Alignment> align(const trace::Trace& trace) {
     }
   }
   for (std::size_t i = 1; i < alignment.count(); ++i) {
+    alignment.ops[i] = in_order_of(trace, alignment.ops[0], std::move(alignment.ops[i]));
     CRUCIBLE_TRY_VOID(Comparison(trace, alignment, i).run());
   }
   return alignment;
