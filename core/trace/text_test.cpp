@@ -73,5 +73,11 @@ TEST(TraceText, ControlCharactersAreEscaped) {
   EXPECT_EQ(printable("a\033[31mb"), "\"a\\x1b[31mb\"");
 }
 
+TEST(Text, ANameOfAFileStaysInItsLine) {
+  Trace trace;
+  trace.sites = {{"folder/two\nlines.py", 9, "step"}};
+  EXPECT_EQ(trace.site_text(0), "\"two\\nlines.py\":9");
+}
+
 }  // namespace
 }  // namespace crucible::trace

@@ -5,6 +5,8 @@
 
 #include <string_view>
 
+#include "core/trace/text.hpp"
+
 namespace crucible::trace {
 
 std::string Trace::site_text(SiteId id) const {
@@ -12,7 +14,7 @@ std::string Trace::site_text(SiteId id) const {
   const Site& site = sites[id];
   std::string_view file = site.file;
   if (const std::size_t slash = file.rfind('/'); slash != std::string_view::npos) file.remove_prefix(slash + 1);
-  return fmt::format("{}:{}", file, site.line);
+  return fmt::format("{}:{}", printable(file), site.line);
 }
 
 }  // namespace crucible::trace

@@ -8,12 +8,14 @@
 #include <bit>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "core/graph/reference_numbers.hpp"
 #include "core/graph/view.hpp"
 #include "frontends/aten/complex.hpp"
 #include "frontends/aten/schema.hpp"
 #include "frontends/aten/signature.hpp"
+#include "frontends/aten/thread_order.hpp"
 
 namespace crucible::aten {
 namespace {
@@ -452,6 +454,7 @@ Result<Alignment> align(const trace::Trace& trace) {
     }
   }
   for (std::size_t i = 1; i < alignment.count(); ++i) {
+    alignment.ops[i] = in_order_of(trace, alignment.ops[0], std::move(alignment.ops[i]));
     CRUCIBLE_TRY_VOID(Comparison(trace, alignment, i).run());
   }
   return alignment;

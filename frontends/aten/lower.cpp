@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "core/graph/passes.hpp"
+#include "core/trace/text.hpp"
 #include "frontends/aten/boundary.hpp"
 #include "frontends/aten/composed_attention.hpp"
 #include "frontends/aten/complex.hpp"
@@ -21,7 +22,7 @@ namespace crucible::aten {
 namespace {
 
 std::string module_of(const trace::Trace& trace, const trace::Op& op) {
-  return op.module < trace.modules.size() ? trace.modules[op.module] : "";
+  return op.module < trace.modules.size() ? trace::printable(trace.modules[op.module]) : "";
 }
 
 class Lowering {

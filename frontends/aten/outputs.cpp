@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "core/graph/view.hpp"
+#include "core/trace/text.hpp"
 #include "frontends/aten/complex.hpp"
 
 namespace crucible::aten {
@@ -23,10 +24,10 @@ void Outputs::read(StorageMap& storages) {
     std::string why = obstacle(output, storages);
     if (why.empty()) why = find_partners(output, occurrences[output.name]++, blobs);
     if (why.empty()) {
-      found_.push_back({output.name, is_complex(trace_.tensors[output.tensor].dtype) ? storages.read_pairs(output.tensor) : storages.read(output.tensor),
+      found_.push_back({trace::printable(output.name), is_complex(trace_.tensors[output.tensor].dtype) ? storages.read_pairs(output.tensor) : storages.read(output.tensor),
                         std::move(blobs)});
     } else {
-      left_out_.push_back(fmt::format("{}: {}", output.name, why));
+      left_out_.push_back(fmt::format("{}: {}", trace::printable(output.name), why));
     }
   }
 }

@@ -13,6 +13,7 @@
 #include "core/trace/trace_file.hpp"
 #include "core/trace/unrecorded.hpp"
 #include "core/trace/values_left.hpp"
+#include "core/trace/values_returned.hpp"
 #include "frontends/cli/rank_manifest.hpp"
 #include "frontends/cli/trace_command.hpp"
 #include "frontends/cli/unrecorded_words.hpp"
@@ -46,6 +47,18 @@ ordered_json or_null(const std::optional<T>& value) {
   return value ? ordered_json(*value) : ordered_json(nullptr);
 }
 
+ordered_json values_returned_json(const Trace& trace) {
+  const std::optional<trace::ValuesReturned> found = trace::values_returned(trace);
+  if (!found) return nullptr;
+  ordered_json document = {{"values", found->values}, {"tensors", found->tensors}, {"numbers", found->numbers}, {"left_at", ordered_json::array()}};
+  for (const trace::SiteId site : found->left_at) document["left_at"].push_back(trace.site_text(site));
+  document["entered_at"] = trace.site_text(found->entered_at);
+  document["across_iterations"] = found->across_iterations;
+  document["changed"] = or_null(found->changed);
+  document["text"] = found->text;
+  return document;
+}
+
 /// The keys that version 1.1 of the format brought.
 void add_newer_json(const Trace& trace, ordered_json& document) {
   const trace::ValuesLeft left = trace::values_left(trace);
@@ -60,6 +73,7 @@ void add_newer_json(const Trace& trace, ordered_json& document) {
   document["unrecorded_writes"] = unrecorded_json(trace, trace::unrecorded_writes(trace));
   document["sequence_depends"] = or_null(left.sequence_depends);
   document["sequence_reason"] = left.reason;
+  document["values_returned"] = values_returned_json(trace);
   document["compounds"] = ordered_json::object();
   for (const auto& [kind, count] : count_compounds(trace)) document["compounds"][kind] = count;
   document["outputs"] = trace.outputs.size();
@@ -168,6 +182,7 @@ void add_newer_text(const Trace& trace, Line line) {
   line("values left", rows.empty() ? "none" : rows.front());
   for (std::size_t i = 1; i < rows.size(); ++i) line("", rows[i]);
   if (!rows.empty()) line("", left.reason);
+  if (const auto returned = trace::values_returned(trace)) line("came back", returned->text);
 }
 
 std::string info_text(const FileOptions& options, const Trace& trace, const trace::FileLayout& layout) {

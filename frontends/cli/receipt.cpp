@@ -8,6 +8,7 @@
 #include "core/graph/opaque.hpp"
 #include "core/runtime/choices.hpp"
 #include "core/trace/mapped_file.hpp"
+#include "core/trace/reservations.hpp"
 #include "frontends/cli/plugin_access.hpp"
 
 namespace crucible::cli {
@@ -184,6 +185,7 @@ std::vector<std::string> notes(const ReplayReport& report) {
   }
   if (!report.session.library_failure().empty())
     notes.push_back("the library failed: " + report.session.library_failure());
+  for (const std::string& setting : trace::settings_not_followed(report.trace)) notes.push_back("recorded with " + setting);
   return notes;
 }
 

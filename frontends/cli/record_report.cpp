@@ -8,6 +8,7 @@
 #include <fstream>
 #include <system_error>
 
+#include "core/trace/text.hpp"
 #include "frontends/cli/command.hpp"
 
 namespace crucible::cli {
@@ -118,14 +119,18 @@ void RecordReport::print_summary(const RecordRequest& request) const {
     const std::string path = written_.size() == 1 && owner(report).empty() ? request.output : report.value("path", "");
     const std::string who = owner(report);
     fmt::print(stderr, "crucible: {}recorded {} iteration{}, {}, {} -> {}\n", who, iterations, iterations == 1 ? "" : "s", ops_text(report),
-               format_bytes(report.value("bytes", std::uint64_t{0})), path);
+               format_bytes(report.value("bytes", std::uint64_t{0})), trace::printable(path));
     for (const auto& reason : report.value("incomplete", ordered_json::array())) {
-      fmt::print(stderr, "crucible: {}incomplete: {}\n", who, reason.get<std::string>());
+      fmt::print(stderr, "crucible: {}incomplete: {}\n", who, trace::printable(reason.get<std::string>()));
     }
-    for (const auto& note : report.value("notes", ordered_json::array())) fmt::print(stderr, "crucible: {}{}\n", who, note.get<std::string>());
+    for (const auto& note : report.value("notes", ordered_json::array())) {
+      fmt::print(stderr, "crucible: {}{}\n", who, trace::printable(note.get<std::string>()));
+    }
     for (const auto& item : report.value("not_recorded", ordered_json::array())) {
-      fmt::print(stderr, "crucible: {}not recorded: {}, {} times, first at {}\n", who, item.value("what", ""),
-                 item.value("count", std::uint64_t{0}), item.value("site", "?"));
+      const std::string what = trace::printable(item.value("what", "")), site = trace::printable(item.value("site", "?"));
+      const std::uint64_t count = item.value("count", std::uint64_t{0});
+      const bool is_alone = count == 1 && site == "?";
+      fmt::print(stderr, "crucible: {}not recorded: {}{}\n", who, what, is_alone ? "" : fmt::format(", {} times, first at {}", count, site));
     }
   }
   for (const ordered_json& report : others_) {

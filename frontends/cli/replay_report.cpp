@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/runtime/choices.hpp"
+#include "core/trace/reservations.hpp"
 #include "core/trace/text.hpp"
 #include "frontends/cli/arranged.hpp"
 #include "frontends/cli/command.hpp"
@@ -157,7 +158,8 @@ std::string iteration_table(const ReplayReport& report) {
   return format_table(rows);
 }
 
-std::string verification_text(const runtime::Verification& verdict, bool colour) {
+/// `but`: what the recording lacks; agreement with it says nothing of that.
+std::string verification_text(const runtime::Verification& verdict, const std::vector<std::string>& but, bool colour) {
   std::string text;
   if (verdict.losses_compared > 0) {
     text += fmt::format("losses    largest relative difference {} (tolerance {:g})\n", size_text(verdict.max_loss_rel_diff, ""),
@@ -192,8 +194,9 @@ std::string verification_text(const runtime::Verification& verdict, bool colour)
                         fmt::join(verdict.states_not_recorded, ", "));
   }
   const char* begin = !colour ? "" : verdict.verified ? "\033[32m" : "\033[31m";
-  text += fmt::format("verified  {}{}{}\n", begin, verdict.verdict, colour ? "\033[0m" : "");
-  return text;
+  text += fmt::format("verified  {}{}{}", begin, verdict.verdict, colour ? "\033[0m" : "");
+  for (std::size_t i = 0; i < but.size(); ++i) text += (i > 0 ? "; " : verdict.verified ? ", but " : "; besides, ") + but[i];
+  return text + "\n";
 }
 
 ArrangedMemory arranged(const ReplayReport& report) {
@@ -221,6 +224,7 @@ Json ReplayReport::to_json() const {
   if (verification && !verification->verified) document["reason"] = verification->reason;
   if (verification && !verification->notes.empty()) document["explained"] = verification->notes;
   if (verification && !verification->found.empty()) document["found"] = verification->found;
+  document["but"] = trace::reservations(trace);
   if (verification) {
     document["max_loss_rel_diff"] = number(verification->max_loss_rel_diff);
     document["losses_rounded"] = verification->losses_rounded;
@@ -313,7 +317,11 @@ std::string ReplayReport::to_text(bool colour) const {
   if (result_sha256) text += fmt::format("results   sha256 {}\n", *result_sha256);
   if (verification && !result_sha256) text += "results   no hash: neither a loss nor an output nor a state\n";
   for (const trace::UnrecordedWrite& write : unrecorded) text += fmt::format("unseen    {}\n", trace::printable(trace::describe(trace, write)));
-  text += verification ? verification_text(*verification, colour) : "verified  not asked for (--verify)\n";
+  const std::vector<std::string> but = trace::reservations(trace);
+  if (!verification) {
+    for (const std::string& what : but) text += fmt::format("note      {}\n", what);
+  }
+  text += verification ? verification_text(*verification, but, colour) : "verified  not asked for (--verify)\n";
   if (!counters.asked.empty()) text += counters_text(counters, device != nullptr && device->info().emulated);
   if (!profile.empty()) text += profile_text(*this);
   return text;

@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <unordered_set>
 
+#include "frontends/torch/leaving.hpp"
+#include "frontends/torch/other_threads.hpp"
 #include "frontends/torch/recorder.hpp"
 #include "frontends/torch/scout.hpp"
 
@@ -228,6 +230,9 @@ PyMethodDef hook_functions[] = {
     {"wrap_grad", wrap_grad, METH_O, "A stand-in for torch.autograd.grad that notes the phase."},
     {"wrap_closure", wrap_closure, METH_O, "A stand-in for the closure of an optimizer's step: its ops are forward."},
     {"wrap_module_call", wrap_module_call, METH_O, "A stand-in for nn.Module.__call__ that tells of outermost calls."},
+    {"wrap_start_thread", wrap_start_thread, METH_O, "A stand-in for _thread.start_new_thread: ops of the thread are looked at."},
+    {"wrap_leaving", wrap_leaving, METH_VARARGS,
+     "wrap_leaving(way, original): a stand-in for a method or function by which values leave its first argument."},
     {"listen", listen, METH_VARARGS,
      "listen(backward_ended, module_entered, module_left, excluded_runs): whom the stand-ins tell; four times None: nobody."},
     {"exclude", exclude, METH_O, "exclude(module): recording pauses inside its calls. The caller keeps it alive until listen()."},

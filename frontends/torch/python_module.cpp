@@ -6,9 +6,16 @@
 #include <ATen/Functions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
 #include <exception>
+#include <optional>
 #include <string>
 
+#include "core/trace/trace_file.hpp"
+#include "core/trace/values_returned.hpp"
 #include "frontends/torch/interrupts.hpp"
 #include "frontends/torch/kernels.hpp"
 #include "frontends/torch/python_hooks.hpp"
@@ -176,8 +183,16 @@ PyObject* unwatch(PyObject*, PyObject* signal) {
   Py_RETURN_NONE;
 }
 
-/// {"iterations", "ops", "ops_per_iteration", "overhead_ns_per_op", "not_recorded"} of a written file.
-PyObject* summary_of(const Written& written, std::uint64_t overhead_ns_per_op) {
+/// What the file says of values that left and came back, in words; "" when none did, or it cannot be read.
+std::string values_returned(const char* path) {
+  const Result<trace::Trace> trace = trace::read_file(path);
+  if (!trace) return "";
+  const std::optional<trace::ValuesReturned> found = trace::values_returned(*trace);
+  return found ? found->text : "";
+}
+
+/// {"iterations", "ops", "ops_per_iteration", "overhead_ns_per_op", "not_recorded", "values_returned"} of a written file.
+PyObject* summary_of(const Written& written, std::uint64_t overhead_ns_per_op, const std::string& returned) {
   PyObject* counts = PyList_New(0);
   unsigned long long ops = 0;
   for (const std::uint64_t in_iteration : written.ops_per_iteration) {
@@ -193,9 +208,9 @@ PyObject* summary_of(const Written& written, std::uint64_t overhead_ns_per_op) {
     if (entry != nullptr) PyList_Append(not_recorded, entry);
     Py_XDECREF(entry);
   }
-  return Py_BuildValue("{s:n,s:K,s:N,s:K,s:N}", "iterations", static_cast<Py_ssize_t>(written.ops_per_iteration.size()), "ops", ops,
+  return Py_BuildValue("{s:n,s:K,s:N,s:K,s:N,s:s}", "iterations", static_cast<Py_ssize_t>(written.ops_per_iteration.size()), "ops", ops,
                        "ops_per_iteration", counts, "overhead_ns_per_op", static_cast<unsigned long long>(overhead_ns_per_op),
-                       "not_recorded", not_recorded);
+                       "not_recorded", not_recorded, "values_returned", returned.c_str());
 }
 
 /// What write() and stream_to() are called with; false when an exception is set.
@@ -251,7 +266,7 @@ PyObject* write(PyObject* self, PyObject* args) {
       PyErr_SetString(PyExc_RuntimeError, written.error().message.c_str());
       return nullptr;
     }
-    return summary_of(*written, recorder.overhead_ns_per_op());
+    return summary_of(*written, recorder.overhead_ns_per_op(), values_returned(path));
   });
 }
 
@@ -260,6 +275,26 @@ PyObject* snapshot_ops(PyObject*, PyObject* on) {
   if (wanted < 0) return nullptr;
   Recorder::instance().hash_ops(wanted != 0);
   Py_RETURN_NONE;
+}
+
+PyObject* flushes_denormals(PyObject*, PyObject*) {
+#if defined(__x86_64__)
+  constexpr unsigned int kFlushes = 0x8040;  // results to zero, operands as zero: what torch.set_flush_denormal switches
+  return PyBool_FromLong((_mm_getcsr() & kFlushes) != 0 ? 1 : 0);
+#else
+  Py_RETURN_FALSE;
+#endif
+}
+
+PyObject* note_setting(PyObject*, PyObject* words) {
+  const char* text = PyUnicode_AsUTF8(words);
+  if (text == nullptr) return nullptr;
+  return guarded([text] {
+    Recorder& recorder = Recorder::instance();
+    const Locked locked(recorder.lock(), Recorder::me());
+    recorder.count_not_recorded(text, kNoSite);
+    return none();
+  });
 }
 
 PyObject* measures(PyObject*, PyObject*) {
@@ -309,6 +344,8 @@ PyMethodDef functions[] = {
       "rank or -1, world size): writes from now on, at each iteration's end."},
     {"write", write, METH_VARARGS, "write(path, framework, frontend, command, created, incomplete_reason, warmup, rank or -1, world size): the file."},
     {"snapshot_ops", snapshot_ops, METH_O, "snapshot_ops(bool): whether a hash of each op's results is kept from now on."},
+    {"flushes_denormals", flushes_denormals, METH_NOARGS, "Whether the calling thread's denormal numbers become zero."},
+    {"note_setting", note_setting, METH_O, "note_setting(words): a setting that a replay does not follow, for the file."},
     {"measures", measures, METH_NOARGS, "Counts and times so far."},
     {nullptr, nullptr, 0, nullptr},
 };

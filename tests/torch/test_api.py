@@ -220,6 +220,42 @@ class Record(InProcessTest):
         self.assertEqual(len(losses), 12, "the program goes on")
 
 
+class Calls(InProcessTest):
+    """Blocks around calls of one module, without a warm-up."""
+
+    def test_each_call_without_gradients_is_an_iteration(self):
+        net = model().eval()
+        for warmup, kind in ((0, "auto"), (1, "auto"), (0, "module"), (1, "module")):
+            with self.subTest(warmup=warmup, kind=kind), torch.no_grad():
+                with self.block(iterations=2, warmup=warmup, end_of_iteration=kind) as recording:
+                    for step in range(5):
+                        net(torch.ones(5, 4) * step)
+                self.assertEqual(recording.summary["iterations"], 2)
+                info = json.loads(subprocess.run([CRUCIBLE, "trace", "info", recording.path, "--json"], capture_output=True, text=True, check=True).stdout)
+                self.assertEqual(info["outputs"], 2)
+                done = subprocess.run([CRUCIBLE, "replay", recording.path, "--backend", "reference", "--verify", "--json"], capture_output=True, text=True)
+                document = json.loads(done.stdout)
+                self.assertEqual((document["verified"], document["outputs"]["compared"]), (True, 2))
+                os.unlink(recording.path)
+
+    def test_an_evaluation_before_training_is_none(self):
+        net = model()
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        with self.block(iterations=2, warmup=0) as recording:
+            with torch.no_grad():
+                net(torch.ones(5, 4))
+            train(net, optimizer, 4)
+        self.assertEqual(recording.summary["end_of_iteration"], "optimizer")
+
+    def test_where_nothing_ends_an_iteration_the_message_says_what_would(self):
+        net = model()
+        for kind, words in (("auto", "end_of_iteration='module'"), ("step", "call crucible.step() at the end of each iteration")):
+            with self.assertRaises(crucible.RecordError) as caught:
+                with self.block(iterations=2, warmup=0, end_of_iteration=kind):
+                    net(torch.ones(5, 4))
+            self.assertIn(words, str(caught.exception))
+
+
 class Options(InProcessTest):
     LONG = LOOP.replace("range(10)", "range(30)")
 

@@ -10,6 +10,39 @@ from support import CRUCIBLE, LOOP, RecorderTest
 LOOK = "import os; print('child', os.environ.get('CRUCIBLE_RECORDING'), os.environ.get('PYTHONPATH'))"
 
 
+class BecomingAnother(RecorderTest):
+    """os.exec: scripts that set an environment variable and start themselves anew."""
+
+    AGAIN = "import os, sys\nif 'again' not in sys.argv:\n    {before}os.environ['OMP_NUM_THREADS'] = '1'\n    {call}\n"
+
+    def test_the_program_that_it_becomes_is_recorded(self):
+        for call in ("os.execv(sys.executable, [sys.executable, *sys.argv, 'again'])",
+                     "os.execve(sys.executable, [sys.executable, *sys.argv, 'again'], {**os.environ, 'PYTHONPATH': '/nowhere'})",
+                     "os.execlp(sys.executable, sys.executable, sys.argv[0], 'again')"):
+            for before in ("", "import torch; "):
+                with self.subTest(call=call, before=before):
+                    look = "print(os.environ.get('CRUCIBLE_RECORDING'), os.environ.get('PYTHONPATH'), os.environ.get('OMP_NUM_THREADS'))\n"
+                    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+                    done = self.record(self.AGAIN.format(before=before, call=call) + LOOP + look, env=environment)
+                    path = "/nowhere" if "nowhere" in call else "None"
+                    self.assertEqual((done.returncode, done.stdout), (0, f"None {path} 1\n"), done.stderr)
+                    self.assertEqual(len(self.trace().iterations), 4)
+                    os.unlink(self.output)
+
+    def test_in_the_middle_what_is_complete_is_written(self):
+        program = LOOP + "    if step == 5: import os; os.execv(sys.executable, [sys.executable, '-c', 'import torch; print(1)'])\n"
+        done = self.record(program)
+        self.assertEqual((done.returncode, done.stdout), (0, "1\n"), done.stderr)
+        self.assertIn("recorded 3 of 4 iterations: the program became another one (os.exec)", done.stderr)
+        self.assertEqual(len(self.trace().iterations), 3)
+
+    def test_one_that_cannot_start_leaves_all_as_it_was(self):
+        program = "import os\n" + LOOP + "    if step == 0:\n        try: os.execv('/nowhere/python', ['python'])\n        except OSError as error: print(error.errno)\n"
+        done = self.record(program)
+        self.assertEqual((done.returncode, done.stdout), (0, "2\n"), done.stderr)
+        self.assertEqual(len(self.trace().iterations), 4)
+
+
 class Children(RecorderTest):
     def test_spawned_children_see_nothing(self):
         program = LOOP + f"    if step == 3: import subprocess; subprocess.run([sys.executable, '-c', {LOOK!r}], check=True)\n"

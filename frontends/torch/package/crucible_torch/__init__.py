@@ -47,6 +47,17 @@ def start(session: Any) -> bool:
     return True
 
 
+def hand_over() -> bool:
+    """The process is about to become another program. True when that may record in its place."""
+    return _session is None or _session.hand_over()
+
+
+def take_back() -> None:
+    """It did not."""
+    if _session is not None:
+        _session.take_back()
+
+
 def current() -> Any:
     """The session that is waiting or recording in this process, or None."""
     return _session if _session is not None and _session.state != "off" else None

@@ -196,6 +196,15 @@ class Boundaries:
         self.passed = max(self.passed + 1, passed)
         return Verdict.END
 
+    def module_counts(self, module, gradients_on):
+        """An outermost module call is about to be judged: whether such calls are iterations. In a block without a warm-up that has
+        to be known at the first one, whose outputs are kept then: without gradients, and of no module that is to be trained."""
+        if self.choice == "auto" and self.kind is None and self._in_block and not self._may_be_inference and not gradients_on:
+            if not self.backward_seen and not unstepped_optimizers(self._torch, [], [module]):
+                self._may_be_inference = True
+                self.kind = "module"
+        return self.kind == "module"
+
     def module_called(self, module):
         """An outermost module call has returned."""
         if id(module) not in self._called and len(self._called) < self.MOST_MODULES:

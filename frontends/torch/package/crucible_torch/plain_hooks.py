@@ -24,6 +24,9 @@ class PlainHooks:
     def in_backward(self):
         return getattr(self._depths, "backward", 0) > 0
 
+    def wrap_start_thread(self, original):
+        return original
+
     def wrap_closure(self, closure):
         return closure
 

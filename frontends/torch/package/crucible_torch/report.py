@@ -36,6 +36,18 @@ class Report:
             return True
         return False
 
+    def give_back(self):
+        """Another program in this process may claim in its place. True when that is so."""
+        if self.process is None:
+            return False
+        for end in ("report", "claim"):  # in this order: a claim without a report is somebody's who has not told yet
+            try:
+                os.unlink(f"{self._path}.{self.process}.{end}")
+            except OSError:
+                pass
+        self.process = None
+        return True
+
     def tell(self, state, **details):
         assert state in STATES
         place = f"{self._path}.{self.process}.report"
@@ -60,6 +72,9 @@ class LocalReport:
 
     def claim(self):
         return True
+
+    def give_back(self):
+        return False  # the block of crucible.record() ends with the program
 
     def tell(self, state, **details):
         assert state in STATES

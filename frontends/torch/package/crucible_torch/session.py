@@ -17,6 +17,7 @@ from typing import Any
 
 from crucible_torch import build_info, processes
 from crucible_torch.iterations import Boundaries, Verdict
+from crucible_torch.leaving import Leaving
 from crucible_torch.naming import Names, framework_name
 from crucible_torch.outputs import named_tensors
 from crucible_torch.versions import mismatch
@@ -40,16 +41,21 @@ class Session:
         self.state = "waiting"  # waiting, recording, writing, off
         self._boundaries = Boundaries(torch, config.get("end_of_iteration", "auto"), "status" not in config, config["warmup"] > 0)
         self._watch = None
+        self._leaving = None
         self._names = None
         self._frontend = ""
         self._thread = None  # the one that is recorded
+        self._thread_trains = False  # it has made a step or a backward pass
         self._passed = 0  # iterations before the first recorded one
         self._kind = None  # what the boundaries were when recording began
         self._restarts = 0
         self._scouting = False
         self._backwards = 0
         self._no_grad_calls = 0  # of outermost modules in this iteration
+        self._gradients_on = True  # in the outermost module call that runs
         self._usual_no_grad_calls = None  # the fewest of an iteration
+        self._compiled_before = 0  # frames that torch.compile had looked at when this iteration began
+        self._compiling = 0  # iterations passed over because it compiled
         self._answers = 0  # calls of outermost modules in this iteration whose outputs are kept
         self._counted_for = None  # what ended iterations when they were counted
         self._passing_over = False
@@ -57,6 +63,7 @@ class Session:
         self._looked_for_excluded = {}
         self._globs_that_matched = set()
         self._notes = []
+        self._settings = set()  # of the program's that a replay does not follow, in words
         self._rank, self._world = None, 1
         self._output = config["output"]
         self.process_id = os.getpid()
@@ -80,6 +87,7 @@ class Session:
         if self._config.get("on_signal"):
             self._recorder.watch_signal(self._config["on_signal"], True)
         self._watch = Watch(_recorder, self._torch, self)
+        self._leaving = Leaving(_recorder, self._torch)
         self._watch.install()
         self._report.tell("waiting", steps=0, ended=False)
         if self._boundaries.choice == "period":
@@ -88,14 +96,14 @@ class Session:
 
     def begin_in_block(self, thread: int) -> None:
         """The block of crucible.record() begins on this thread; without a warm-up, so does the first iteration."""
-        self._thread = thread
+        self._thread, self._thread_trains = thread, True
         if self._config["warmup"] == 0 and self._boundaries.choice != "period":
             self._start()
 
     # What the program does
 
     def explicit_step(self):
-        if self.state in ("waiting", "recording") and self._is_ours():
+        if self.state in ("waiting", "recording") and self._is_ours(True):
             self._judge(self._boundaries.explicit_step())
 
     def optimizer_steps(self, optimizer):
@@ -103,11 +111,11 @@ class Session:
             self._names.add_optimizer(optimizer)
 
     def optimizer_stepped(self, optimizer, in_backward):
-        if in_backward or self._is_ours():
+        if in_backward or self._is_ours(True):
             self._judge(self._boundaries.optimizer_stepped(optimizer, in_backward))
 
     def backward_ended(self):
-        if not self._is_ours():
+        if not self._is_ours(True):
             return
         self._judge(self._boundaries.backward_ended())
         self._backwards += 1
@@ -117,6 +125,7 @@ class Session:
     def module_entered(self, module, gradients_on):
         if not self._is_ours():
             return
+        self._gradients_on = gradients_on
         if not gradients_on:
             self._no_grad_calls += 1
         if self.state != "recording":
@@ -130,6 +139,8 @@ class Session:
     def module_left(self, module, result):
         if not self._is_ours():
             return
+        if self.state == "recording":
+            self._boundaries.module_counts(module, self._gradients_on)
         if self.state == "recording" and self._is_inference():
             self._add_outputs(module, result)
         self._judge(self._boundaries.module_called(module))
@@ -141,11 +152,12 @@ class Session:
         self._give_up(f"the module {name} matches --exclude-module and runs with gradients, so its backward would be recorded "
                       "without its forward; run it under torch.no_grad() or do not exclude it")
 
-    def _is_ours(self):
-        """Whether the calling thread is the one that is recorded: the first that did something we look for."""
+    def _is_ours(self, trains=False):
+        """Whether the calling thread is the one that is recorded: the first that trains, else the first that calls a module. A
+        program may hand its modules to other threads, while steps and backward passes are one thread's."""
         thread = threading.get_ident()
-        if self._thread is None:
-            self._thread = thread
+        if self._thread is None or trains and not self._thread_trains and self.state == "waiting":
+            self._thread, self._thread_trains = thread, trains
         return self._thread == thread
 
     def _is_evaluation(self):
@@ -169,7 +181,7 @@ class Session:
                     self._recorder.exclude(module)
 
     def _add_outputs(self, module, result):
-        alone = self._boundaries.kind == "step" and self._answers == 0 or self._boundaries.length == 1
+        alone = self._boundaries.kind == "step" and self._answers == 0 or self._boundaries.length <= 1
         prefix = "" if alone else type(module).__name__ + "."
         self._answers += 1
         for name, tensor in named_tensors(result, self._torch):
@@ -219,6 +231,10 @@ class Session:
         elif self.state == "recording":
             self._passing_over = False
             self._kind = self._kind or self._boundaries.kind
+            if self._frames_compiled() != self._compiled_before:
+                self._compiled_before = self._frames_compiled()
+                self._compiling += 1
+                self._recorder.pass_over()  # the ops are those of the compiler's work too
             self._after_recorded_iteration(self._recorder.end_iteration())
 
     def _count_no_grad_calls(self):
@@ -239,6 +255,7 @@ class Session:
 
     def _after_recorded_iteration(self, kept):
         measures = self._recorder.measures()
+        self._note_settings()
         done, wanted = measures["complete_iterations"], self._config["iterations"]
         if not kept:
             self._finish(f"recording was switched off inside iteration {done} by code that restores the thread's state")
@@ -271,6 +288,21 @@ class Session:
         self._passing_over = False
         self.state = "waiting"
 
+    def _note_settings(self):
+        """What the program has switched on for the whole process and changes numbers: a replay does not follow it."""
+        if self._recorder.flushes_denormals():
+            self._settings.add("torch.set_flush_denormal(True): the replay keeps denormal numbers")
+        precision = self._torch.get_float32_matmul_precision()
+        if precision != "highest":
+            self._settings.add(f'torch.set_float32_matmul_precision("{precision}"): products of f32 may have been computed with fewer bits; '
+                               "the replay computes them in f32")
+
+    @staticmethod
+    def _frames_compiled():
+        """How many frames torch.compile has looked at: it compiles anew when recording begins, which tensors show it."""
+        dynamo = sys.modules.get("torch._dynamo.utils")
+        return dynamo.counters.get("frames", {}).get("total", 0) if dynamo is not None and hasattr(dynamo, "counters") else 0
+
     def _runs_compiled_code(self):
         cache = sys.modules.get("torch._inductor.codecache")
         return bool(cache is not None and getattr(cache.PyCodeCache, "modules", None))
@@ -286,6 +318,7 @@ class Session:
         self._looked_for_excluded.clear()
         self._watch.watch_phases()
         self._pauses = 0
+        self._compiled_before = self._frames_compiled()
         self._kind, self._passed = self._boundaries.kind, self._boundaries.passed
         try:
             self._recorder.stream_to(*self._file_arguments(""))  # each iteration is on disk when it is complete
@@ -299,6 +332,7 @@ class Session:
         self.state = "recording"
         folders = [os.path.dirname(self._torch.__file__) + os.sep, os.path.dirname(os.path.abspath(__file__)) + os.sep]
         self._recorder.snapshot_ops(self._config.get("snapshot") == "ops")
+        self._leaving.install()
         self._recorder.start(self._watch.module_call, folders, self._names.add_root, self._config.get("read_frames", True))
 
     def _name_output(self):
@@ -365,6 +399,7 @@ class Session:
     def _leave(self):
         """Switches everything off that recording has switched on; the watch stays."""
         self._recorder.stop()
+        self._leaving.remove()
         self._recorder.unwatch_signal(signal.SIGINT)
         if self._recorder.joined_threads() == 0 and not self._scouting:
             self._recorder.uninstall()  # a thread with the key on and no kernels could not run a single op
@@ -384,7 +419,19 @@ class Session:
         if done > 0:
             self._finish(f"recorded {done} of {wanted} iterations: {why}")
         else:
-            self._give_up(f"no iteration was recorded whole: {why}")
+            self._give_up(f"no iteration was recorded whole: {why}{self._what_ends_iterations()}")
+
+    def _what_ends_iterations(self):
+        """What to do, where nothing has ended an iteration since the recording began."""
+        boundaries = self._boundaries
+        if boundaries.events > 0 or "status" in self._config:
+            return ""
+        if boundaries.choice == "step":
+            return "; call crucible.step() at the end of each iteration"
+        if boundaries.choice == "auto":
+            return ("; nothing in it ended an iteration: call crucible.step() at the end of each, or give end_of_iteration='module' where each "
+                    "call of a module is one")
+        return ""
 
     def _finish(self, reason):
         """Writes the complete iterations; `reason` says why some are missing."""
@@ -394,8 +441,12 @@ class Session:
         try:
             self._names.name_final()
             measures = self._recorder.measures()
+            for setting in sorted(self._settings):
+                self._recorder.note_setting("the setting " + setting)
             summary = self._recorder.write(*self._file_arguments(reason))
             self._add_notes(measures)
+            if summary["values_returned"]:
+                self._notes.append(summary["values_returned"])
             told = {"bytes": os.path.getsize(self._output), "incomplete": [reason] if reason else [], "path": self._output,
                     "frontend": self._frontend, "measures": measures, "notes": self._notes, "rank": self._rank,
                     "world_size": self._world, "end_of_iteration": self._kind, **summary}
@@ -411,8 +462,10 @@ class Session:
                 -1 if self._rank is None else self._rank, self._world)
 
     def _add_notes(self, measures):
-        if measures["passed_over"]:
-            count = measures["passed_over"]
+        if self._compiling:
+            self._notes.append(f"{self._compiling} iteration{'s' if self._compiling > 1 else ''} in which torch.compile compiled passed over")
+        if measures["passed_over"] > self._compiling:
+            count = measures["passed_over"] - self._compiling
             self._notes.append(f"{count} iteration{'s' if count > 1 else ''} with an evaluation inside passed over")
         if measures["wait_ns"] > 100_000_000:
             count = measures["waits"]
@@ -454,6 +507,21 @@ class Session:
         elif self.state in ("recording", "writing"):
             self._finish_early(why or self._how_it_ended())
 
+    def hand_over(self) -> bool:
+        """The process becomes another program: what is complete is written; where nothing is, that program is recorded."""
+        if os.getpid() != self.process_id:
+            return False
+        if self.state == "recording":
+            self.end("the program became another one (os.exec)")
+        elif self.state == "waiting":
+            return self._report.give_back()
+        return False
+
+    def take_back(self) -> None:
+        """It did not become another program."""
+        if self.state == "waiting" and self._report.claim():
+            self._report.tell("waiting", steps=0, ended=False)
+
     @staticmethod
     def _how_it_ended():
         error = getattr(sys, "last_value", None)
@@ -470,6 +538,7 @@ class Session:
             self._recorder.scout(None, 0)
         if self.state == "recording":
             self._recorder.stop()
+            self._leaving.remove()
         if self.state != "off" and self._watch is not None:
             self._watch.remove()
         self.state = "off"

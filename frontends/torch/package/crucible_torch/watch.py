@@ -4,7 +4,9 @@ Installed from the import of torch until the recording is over. All stand-ins ar
 leave no line in tracebacks; all are taken back.
 """
 
+import _thread
 import sys
+import threading
 
 OPTIMIZER_PHASE, BACKWARD_PHASE, FORWARD_PHASE = 2, 1, 0
 # Where torch.compile keeps what nn.Module.__call__ is, to know whether a program replaced it.
@@ -30,6 +32,9 @@ class Watch:
         self.module_call = self._torch.nn.Module.__call__
         self._wrap(self._torch.nn.Module, "__call__", recorder.wrap_module_call)
         self._tell_compiler()
+        for owner, name in ((_thread, "start_new_thread"), (threading, "_start_new_thread")):
+            if name in vars(owner):
+                self._wrap(owner, name, recorder.wrap_start_thread)
         recorder.listen(session.backward_ended, session.module_entered, session.module_left, session.excluded_runs)
 
     def watch_phases(self):

@@ -70,6 +70,58 @@ def _restore_environment(config):
             config["lock_descriptor"] = -1
 
 
+def _follow_exec(config):
+    """A process that becomes another program (os.execv: scripts that set OMP_NUM_THREADS and start anew) takes us along."""
+    process, folder = os.getpid(), os.path.dirname(os.path.abspath(__file__))
+
+    def environment(current):
+        """`current` as our first one; None when the recording is this process's own or over."""
+        package = sys.modules.get("crucible_torch")
+        if os.getpid() != process or package is not None and not package.hand_over():
+            return None
+        python_path = current.get("PYTHONPATH")
+        descriptor = config.get("lock_descriptor", -1)
+        if descriptor >= 0:
+            try:
+                os.set_inheritable(descriptor, True)
+            except OSError:
+                descriptor = -1
+        handed = json.dumps({**config, "pythonpath": python_path, "lock_descriptor": descriptor})
+        return {**current, "CRUCIBLE_RECORDING": handed, "PYTHONPATH": f"{folder}:{python_path}" if python_path else folder}
+
+    def stayed():
+        """It did not become another program after all."""
+        package = sys.modules.get("crucible_torch")
+        if package is not None:
+            package.take_back()
+        descriptor = config.get("lock_descriptor", -1)
+        if descriptor >= 0:
+            os.set_inheritable(descriptor, False)
+
+    execv, execve = os.execv, os.execve
+
+    def execv_along(path, args, /):
+        ours = environment(os.environ)
+        if ours is None:
+            return execv(path, args)
+        try:
+            return execve(path, args, ours)
+        except BaseException:
+            stayed()
+            raise
+
+    def execve_along(path, args, env):
+        ours = environment(dict(env))
+        try:
+            return execve(path, args, env if ours is None else ours)
+        except BaseException:
+            if ours is not None:
+                stayed()
+            raise
+
+    os.execv, os.execve = execv_along, execve_along
+
+
 def _tell_started(config):
     if not os.path.exists(config["status"]):
         try:
@@ -106,6 +158,7 @@ def _main():
         config["several"] = bool(config.get("several") or config.get("children") or launches)
         _restore_environment(config)
         _tell_started(config)
+        _follow_exec(config)
         if launches:
             return _load_other_sitecustomize(folder)
         sys.meta_path[:0] = [_AfterTorch(config), _Packages(packages, ("crucible_torch",))]
