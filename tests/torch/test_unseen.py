@@ -159,7 +159,7 @@ import torch.nn.functional as F
 
 cases = []
 for shape in ((2, 3, 13), (3, 13)):
-    for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.int64):
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
         for arguments in ((2,), (3, 2), (3, 2, 1), (3, 1, 1, 2), (4, 3, 2, 1, True), (3, 2, 0, 3, True)):
             cases.append(((torch.randn(shape) * 10).to(dtype), arguments))
 cases[0][0][0, 0, 3] = float("nan")
@@ -252,7 +252,7 @@ class Unseen(RecorderTest):
                     self.assertEqual(done.returncode, 0, done.stderr)
                     self.assertEqual(done.stdout, plain.stdout)  # values and strides are the framework's own
                     trace = self.trace()
-                    self.assertEqual(len(trace.ops_named("aten::max_pool1d", 0)), 52)
+                    self.assertEqual(len(trace.ops_named("aten::max_pool1d", 0)), 40)
                     self.assertEqual(len(trace.ops_named("aten::max_pool2d_with_indices", 0)), 1)
                     self.assertEqual([op for op in trace.ops if op["name"] == "aten::empty"], [])
                     info = self.info()
