@@ -13,7 +13,6 @@
 
 #include "frontends/torch/boxed_values.hpp"
 #include "frontends/torch/op_scope.hpp"
-#include "frontends/torch/whole_composites.hpp"
 
 namespace crucible::recorder {
 
@@ -55,7 +54,7 @@ bool is_handed_on(const Operator& op, c10::ArrayRef<const c10::IValue> inputs) {
   for (const K autocast : {K::AutocastCPU, K::AutocastCUDA}) {
     if (keys.has(autocast) && op.handle.hasKernelForDispatchKey(autocast)) return true;
   }
-  if (!op.composite || writes_by_itself(op, {inputs.data(), inputs.size()})) return false;
+  if (!op.composite) return false;
   const c10::DispatchKeySet backend = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, K::ADInplaceOrView);
   return !op.handle.hasKernelForDispatchKey(backend.highestPriorityTypeId());
 }

@@ -59,7 +59,8 @@ void Recorder::look_at(StorageTable::Slot& slot, c10::StorageImpl* impl, Usage u
   // A view reads nothing and writes nothing: what it returns may be memory that is filled for the next op just then.
   if (usage == Usage::kResult && op.viewed_arguments != 0 && op.written_arguments == 0) return;
   const auto bytes = bytes_in_place(*impl);
-  if (slot.iteration == kUnfilled || bytes.empty() || bytes.size() > UnseenWrites::kLargest || is_asynchronous(op)) return unseen.forget(slot.id);
+  const bool is_unfilled = slot.iteration == kUnfilled || (usage == Usage::kResult && op.unfilled);  // followed in the file
+  if (is_unfilled || bytes.empty() || bytes.size() > UnseenWrites::kLargest || is_asynchronous(op)) return unseen.forget(slot.id);
   if (!unseen.take(bytes.size() + 64)) {
     looks_ = false;
     return;

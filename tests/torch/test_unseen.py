@@ -157,9 +157,10 @@ POOLS = """
 import torch
 import torch.nn.functional as F
 
+torch.manual_seed(0)
 cases = []
 for shape in ((2, 3, 13), (3, 13)):
-    for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.int64):
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
         for arguments in ((2,), (3, 2), (3, 2, 1), (3, 1, 1, 2), (4, 3, 2, 1, True), (3, 2, 0, 3, True)):
             cases.append(((torch.randn(shape) * 10).to(dtype), arguments))
 cases[0][0][0, 0, 3] = float("nan")
@@ -193,7 +194,8 @@ class Unseen(RecorderTest):
         return json.loads(done.stdout)
 
     def record_body(self, body):
-        done = self.record(PROGRAM.replace("BODY", textwrap.indent(textwrap.dedent(body).strip(), "        ")), options=("--iterations", "2"))
+        done = self.record(PROGRAM.replace("BODY", textwrap.indent(textwrap.dedent(body).strip(), "        ")),
+                           options=("--iterations", "2", "--end-of-iteration", "module"))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done
 
@@ -246,21 +248,26 @@ class Unseen(RecorderTest):
         for mode in ("torch.no_grad()", "torch.inference_mode()", "torch.enable_grad()"):
             program = POOLS.replace("MODE", mode)
             plain = self.run_command([sys.executable, self.script(program)])
-            for kernels in ("typed", "boxed", "per_op", "record_function") if mode == "torch.no_grad()" else ("typed",):
+            for kernels in ("typed", "boxed", "per_op") if mode == "torch.no_grad()" else ("typed",):
                 with self.subTest(mode=mode, kernels=kernels):
                     done = self.record(program, options=("--iterations", "2", "--kernels", kernels, "--end-of-iteration", "module"))
                     self.assertEqual(done.returncode, 0, done.stderr)
                     self.assertEqual(done.stdout, plain.stdout)  # values and strides are the framework's own
                     trace = self.trace()
-                    self.assertEqual(len(trace.ops_named("aten::max_pool1d", 0)), 52)
+                    self.assertEqual(len(trace.ops_named("aten::max_pool1d", 0)), 40)
                     self.assertEqual(len(trace.ops_named("aten::max_pool2d_with_indices", 0)), 1)
                     self.assertEqual([op for op in trace.ops if op["name"] == "aten::empty"], [])
                     info = self.info()
-                    self.assertEqual((info["unrecorded_writes"], info["not_recorded"] if kernels != "record_function" else []), ([], []))
+                    self.assertEqual((info["unrecorded_writes"], info["not_recorded"]), ([], []))
                     if kernels == "typed":
                         verdict, document = self.verify()
                         self.assertEqual(verdict.returncode, 0, verdict.stdout + verdict.stderr)
                         self.assertEqual(document["outputs"]["bit_equal"], document["outputs"]["compared"])
+
+    def test_observers_name_what_they_do_not_see(self):
+        done = self.record(POOLS.replace("MODE", "torch.no_grad()"), options=("--iterations", "2", "--kernels", "record_function"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual({write["before"] for write in self.info()["unrecorded_writes"]}, {"aten::empty.memory_format"})
 
     def test_pools_with_gradients_are_as_before(self):
         program = support.LOOP.replace("torch.nn.Linear(4, 3)", "torch.nn.Unflatten(1, (1, 4)), torch.nn.Conv1d(1, 2, 1), "
