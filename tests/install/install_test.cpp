@@ -107,7 +107,7 @@ TEST_F(Installed, APluginIsWrittenBuiltFoundAndRun) {
   for (const char* file : {"bin/crucible", "lib/crucible/libcrucible_cpu.so", "include/crucible/crucible_plugin.h"}) {
     EXPECT_TRUE(fs::exists(prefix() / file)) << file;
   }
-  EXPECT_THAT(run("crucible plugin list").output, HasSubstr((prefix() / "lib/crucible/libcrucible_cpu.so").string()));
+  EXPECT_THAT(run("crucible plugin list").output, HasSubstr("in " + (prefix() / "lib/crucible").string() + ": libcrucible_"));
   ASSERT_NO_FATAL_FAILURE(must("crucible plugin new acme_1"));
   const std::string cmake = CRUCIBLE_CMAKE, in = "sh -c 'cd acme_1 && " + cmake;
   ASSERT_NO_FATAL_FAILURE(must(in + " --preset release -DCMAKE_CXX_FLAGS=-Werror'"));
