@@ -30,7 +30,7 @@ class BecomingAnother(RecorderTest):
                     os.unlink(self.output)
 
     def test_in_the_middle_what_is_complete_is_written(self):
-        program = LOOP + "    if step == 5: import os; os.execv(sys.executable, [sys.executable, '-c', 'import torch; print(1)'])\n"
+        program = LOOP + "    if step == 4: import os; os.execv(sys.executable, [sys.executable, '-c', 'import torch; print(1)'])\n"
         done = self.record(program)
         self.assertEqual((done.returncode, done.stdout), (0, "1\n"), done.stderr)
         self.assertIn("recorded 3 of 4 iterations: the program became another one (os.exec)", done.stderr)
