@@ -34,11 +34,58 @@ bool scales_first(const Operator& op) {
 }  // namespace
 
 void UnseenWrites::begin_iteration(std::uint32_t iteration, std::uint64_t first_sequence, std::uint64_t ops) {
-  seen_.clear();
+  forget_all();
   left_ = iteration == 0 ? kFirstBytes : kLaterBytes;
   // Steps by the golden ratio leave no large gap after any number of iterations.
   const std::uint64_t share = (iteration * 0x9E3779B97F4A7C15ull) >> 32;
   start_ = first_sequence + (ops * share >> 32);
+}
+
+std::size_t UnseenWrites::place_of(std::uint32_t storage) const {
+  const std::size_t mask = places_.size() - 1;
+  std::size_t place = (storage * 0x9E3779B97F4A7C15ull >> 32) & mask;
+  while (places_[place].round == round_ && places_[place].storage != storage) place = (place + 1) & mask;
+  return place;
+}
+
+void UnseenWrites::grow() {
+  std::vector<Place> before(std::max<std::size_t>(64, places_.size() * 2));
+  before.swap(places_);
+  used_ = 0;
+  for (const Place& place : before) {
+    if (place.round != round_ || !place.is_known) continue;
+    places_[place_of(place.storage)] = place;
+    ++used_;
+  }
+}
+
+UnseenWrites::Seen& UnseenWrites::operator[](std::uint32_t storage) {
+  if ((used_ + 1) * 2 > places_.size()) grow();
+  Place& place = places_[place_of(storage)];
+  if (place.round == round_ && place.is_known) return place.seen;
+  if (place.round != round_) ++used_;
+  ++known_;
+  place = {storage, round_, true, {}};
+  return place.seen;
+}
+
+const UnseenWrites::Seen* UnseenWrites::find(std::uint32_t storage) const {
+  if (places_.empty()) return nullptr;
+  const Place& place = places_[place_of(storage)];
+  return place.round == round_ && place.is_known ? &place.seen : nullptr;
+}
+
+void UnseenWrites::forget(std::uint32_t storage) {
+  if (places_.empty()) return;
+  Place& place = places_[place_of(storage)];
+  if (place.round != round_ || !place.is_known) return;
+  place.is_known = false;
+  --known_;
+}
+
+void UnseenWrites::forget_all() {
+  ++round_;
+  used_ = known_ = 0;
 }
 
 bool UnseenWrites::take(std::size_t size_bytes) {

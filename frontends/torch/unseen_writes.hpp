@@ -5,7 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <unordered_map>
+#include <vector>
 
 namespace crucible::recorder {
 
@@ -29,17 +29,28 @@ class UnseenWrites {
   /// Whether so many bytes may be looked at; takes them off what is left.
   bool take(std::size_t size_bytes);
   bool is_used_up() const { return left_ == 0; }
-  Seen& operator[](std::uint32_t storage) { return seen_[storage]; }
-  const Seen* find(std::uint32_t storage) const {
-    const auto found = seen_.find(storage);
-    return found == seen_.end() ? nullptr : &found->second;
-  }
-  void forget(std::uint32_t storage) { seen_.erase(storage); }
-  void forget_all() { seen_.clear(); }
-  bool empty() const { return seen_.empty(); }
+  /// Of a storage by the recorder's id, made where there is none; until the next call of this.
+  Seen& operator[](std::uint32_t storage);
+  const Seen* find(std::uint32_t storage) const;
+  void forget(std::uint32_t storage);
+  void forget_all();
+  bool empty() const { return known_ == 0; }
 
  private:
-  std::unordered_map<std::uint32_t, Seen> seen_;  // by the recorder's id of the storage
+  // A table of its own: it grows to the size of an iteration once and then allocates nothing, as every op's path must.
+  struct Place {
+    std::uint32_t storage = 0;
+    std::uint32_t round = 0;  // another round than the present one: free
+    bool is_known = false;    // false in this round: forgotten
+    Seen seen;
+  };
+  /// Where `storage` is, or the free place where it would be. The table has a free place.
+  std::size_t place_of(std::uint32_t storage) const;
+  void grow();
+
+  std::vector<Place> places_;  // a power of two
+  std::uint32_t round_ = 1;
+  std::size_t used_ = 0, known_ = 0;  // places of this round; of them those that are not forgotten
   std::size_t left_ = 0;
   std::uint64_t start_ = 0;
 };
