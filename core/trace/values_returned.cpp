@@ -123,6 +123,7 @@ struct Entered {
 struct Run {
   std::vector<Left> left;
   std::vector<Entered> entered;
+  std::uint32_t places = 0;
 };
 
 using Place = std::pair<std::uint32_t, std::uint32_t>;
@@ -136,6 +137,7 @@ class Walk {
   Run run(const Iteration& iteration) {
     Run run;
     own_.clear();
+    given_.clear();
     here_.clear();
     weighted_.clear();
     before_.clear();
@@ -155,6 +157,7 @@ class Walk {
       ++place;
       follow(index, op, read);
     }
+    run.places = place;
     return run;
   }
 
@@ -170,7 +173,7 @@ class Walk {
     for (const External* external : here) {
       here_.insert(external->storage);
       if (lasts(external->storage)) continue;
-      own_.insert(external->storage);
+      given_.insert(external->storage);
       Entered entered{.at = at, .place = place, .part = part++, .external = external, .site = op.site};
       for (const TensorId id : read) {
         const Tensor& tensor = trace_.tensors[id];
@@ -227,7 +230,7 @@ class Walk {
     bool own = drawing_.contains(index), from_weights = false, from_before = false;
     for (const TensorId id : read) {
       const StorageId storage = trace_.tensors[id].storage;
-      own |= own_.contains(storage);
+      own |= own_.contains(storage) || given_.contains(storage);
       from_weights |= lasts(storage) || weighted_.contains(storage);
       from_before |= !lasts(storage) && (!here_.contains(storage) || before_.contains(storage));
     }
@@ -267,6 +270,7 @@ class Walk {
   const std::unordered_map<StorageId, Role>& roles_;
   const std::unordered_set<std::uint32_t>& drawing_;
   std::unordered_set<StorageId> own_;       // made of what entered in this iteration
+  std::unordered_set<StorageId> given_;     // entered in this iteration, so that Python has it anyway
   std::unordered_set<StorageId> here_;      // entered or made in this iteration
   std::unordered_set<StorageId> weighted_;  // made of parameters or states
   std::unordered_set<StorageId> before_;    // made of what an earlier iteration left
@@ -294,6 +298,14 @@ class Search {
       for (const Entered& entered : run.entered) content[{entered.place, entered.part}] = entered.text;
       contents_.push_back(std::move(content));
     }
+    is_comparable_ = runs_.size() > 1 && std::ranges::all_of(runs_, [&](const Run& run) { return run.places == runs_[0].places; });
+    for (const Run& run : runs_) {
+      auto& telling = telling_.emplace_back();
+      for (const Left& left : run.left) {
+        if (left.counts && left.own) telling.push_back(&left);
+        texts_[{&run, {left.op->schema, left.op->site}}] += left.text;
+      }
+    }
   }
 
   std::optional<ValuesReturned> find() {
@@ -305,7 +317,24 @@ class Search {
   /// In the first iteration a state or what is left of an iteration before enters too, so the later ones are asked where there are some.
   std::size_t first() const { return runs_.size() > 1 ? 1 : 0; }
 
+  /// What comes back in every iteration, where they have the same ops: else a value of an iteration that was passed over may have entered in one.
+  std::optional<std::set<Place>> always_back() const {
+    if (!is_comparable_) return std::nullopt;
+    std::map<Place, std::size_t> counts;
+    for (std::size_t i = first(); i < runs_.size(); ++i) {
+      for (const Entered& entered : runs_[i].entered) {
+        if (came_back(i, entered)) ++counts[{entered.place, entered.part}];
+      }
+    }
+    std::set<Place> always;
+    for (const auto& [place, count] : counts) {
+      if (count == runs_.size() - first()) always.insert(place);
+    }
+    return always;
+  }
+
   std::optional<ValuesReturned> within() {
+    const std::optional<std::set<Place>> always = always_back();
     ValuesReturned found;
     bool differ = false, any = false;
     for (std::size_t i = first(); i < runs_.size(); ++i) {
@@ -313,7 +342,7 @@ class Search {
       std::uint64_t tensors = 0, numbers = 0, values = 0;
       std::uint32_t last = 0;
       for (const Entered& entered : run.entered) {
-        if (!came_back(run, i, entered)) continue;
+        if (always ? !always->contains({entered.place, entered.part}) : !came_back(i, entered)) continue;
         (entered.is_number ? numbers : tensors) += 1;
         last = std::max(last, entered.at);
         differ |= runs_.size() > 1 && entered_differs(i, entered);
@@ -343,14 +372,17 @@ class Search {
     return true;
   }
 
-  bool came_back(const Run& run, std::size_t iteration, const Entered& entered) const {
+  bool came_back(std::size_t iteration, const Entered& entered) const {
+    const std::vector<const Left*>& telling = telling_[iteration];  // in order
+    if (telling.empty() || telling.front()->at >= entered.at) return false;
     const bool changes = entered_differs(iteration, entered);
-    for (const Left& left : run.left) {
-      if (left.at >= entered.at || !left.counts || !left.own) continue;
-      const bool is_same_number = is_telling(entered.value) && std::ranges::find(left.numbers, entered.value) != left.numbers.end();
+    if (entered.is_number && changes && is_comparable_) return true;
+    if (entered.is_number && !is_telling(entered.value)) return false;
+    for (const Left* left : telling) {
+      if (left->at >= entered.at) break;
       if (entered.is_number) {
-        if ((changes && runs_.size() > 1) || is_same_number) return true;
-      } else if (runs_.size() == 1 || changes || (!left.decides && !left_differs(left))) {
+        if (std::ranges::find(left->numbers, entered.value) != left->numbers.end()) return true;
+      } else if (runs_.size() == 1 || changes || (!left->decides && !left_differs(*left))) {
         return true;  // steady although what left was not: it did not depend on it
       }
     }
@@ -366,16 +398,12 @@ class Search {
     return false;
   }
 
-  std::string texts_at(const Run& run, const Left& like) const {
-    std::string text;
-    for (const Left& left : run.left) {
-      if (left.op->schema == like.op->schema && left.op->site == like.op->site) text += left.text;
-    }
-    return text;
-  }
-
   bool left_differs(const Left& left) const {
-    return std::ranges::any_of(runs_, [&](const Run& run) { return texts_at(run, left) != texts_at(runs_[0], left); });
+    const auto text = [&](const Run& run) {
+      const auto found = texts_.find({&run, {left.op->schema, left.op->site}});
+      return found == texts_.end() ? std::string_view() : std::string_view(found->second);
+    };
+    return std::ranges::any_of(runs_, [&](const Run& run) { return text(run) != text(runs_[0]); });
   }
 
   /// What left between two iterations, or at one's end, and entered as it was in the next.
@@ -479,6 +507,9 @@ class Search {
   std::unordered_set<std::uint32_t> drawing_;  // ops that drew
   std::vector<Run> runs_;                      // of the complete iterations
   std::vector<std::map<Place, std::string>> contents_;
+  std::vector<std::vector<const Left*>> telling_;  // of each run: what counts
+  std::map<std::pair<const Run*, std::pair<SchemaId, SiteId>>, std::string> texts_;  // all that left at one line
+  bool is_comparable_ = false;  // numbers of one iteration have their place in the others
   bool trains_ = false;
 };
 

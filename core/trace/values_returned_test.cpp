@@ -154,6 +154,52 @@ TEST(ValuesReturned, WhatLeavesAndIsTheNextIterationsInputIsTold) {
   }
 }
 
+TEST(ValuesReturned, WhatEntersIsNotTheProgramsBeforeAnOpReadsIt) {
+  // A value of an iteration that was passed over enters when it is read for the log; then the batch enters.
+  samples::TraceMaker maker;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    maker.begin_iteration();
+    const TensorId loss = maker.tensor({}), x = maker.tensor({2}), y = maker.tensor({2});
+    maker.external(loss, Role::kUnknown, "", static_cast<float>(i));
+    maker.op(kItem, {tensor_of(loss)}, {number(i)});
+    maker.external(x, Role::kUnknown, "", 10 * static_cast<float>(i));
+    maker.op(kRelu, {tensor_of(x)}, {tensor_of(y)});
+  }
+  EXPECT_EQ(values_returned(maker.take()), std::nullopt);
+}
+
+TEST(ValuesReturned, OneIterationOfSeveralIsNoProof) {
+  // As in_between(), but what leaves is made of what entered in one iteration alone, and of what the one before left in the others.
+  samples::TraceMaker maker;
+  TensorId before = maker.tensor({2});
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    maker.begin_iteration();
+    const TensorId metric = maker.tensor({2}), x = maker.tensor({2}), y = maker.tensor({2});
+    if (i == 0 || i == 2) maker.external(before, Role::kUnknown, "", static_cast<float>(i));
+    maker.op(kSum, {tensor_of(before)}, {tensor_of(metric)});
+    maker.op(kItem, {tensor_of(metric)}, {number(0.5 + i)});
+    maker.external(x, Role::kUnknown, "", 10 * static_cast<float>(i));
+    maker.op(kRelu, {tensor_of(x)}, {tensor_of(y)});
+    before = i == 1 ? maker.tensor({2}) : y;  // of the iteration that was passed over
+  }
+  EXPECT_EQ(values_returned(maker.take()), std::nullopt);
+}
+
+TEST(ValuesReturned, NumbersOfIterationsWithOtherOpsAreNotCompared) {
+  samples::TraceMaker maker;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    maker.begin_iteration();
+    const TensorId x = maker.tensor({2}), y = maker.tensor({2}), z = maker.tensor({2});
+    maker.external(x, Role::kUnknown, "", static_cast<float>(i));
+    maker.op(kRelu, {tensor_of(x)}, {tensor_of(y)});
+    maker.op(kItem, {tensor_of(y)}, {number(i)});
+    if (i == 1) maker.op(kRelu, {tensor_of(y)}, {tensor_of(maker.tensor({2}))});
+    maker.op(kAdd, {tensor_of(y), tensor_of(y), number(1)}, {tensor_of(z)});
+    maker.op(kAdd, {tensor_of(y), tensor_of(z), number(2)}, {tensor_of(z)});
+  }
+  EXPECT_EQ(values_returned(maker.take()), std::nullopt);
+}
+
 TEST(ValuesReturned, ALongListIsKnownByItsSum) {
   samples::TraceMaker maker;
   TensorId before = kNone;
