@@ -118,9 +118,10 @@ TEST(ValuesReturned, ANumberThatChangesIsTold) {
   EXPECT_EQ(found->numbers, 1u);
 }
 
-/// Per iteration: the sum of what the iteration before had made leaves, then x enters and y = relu(x). `follows`: x begins with that sum.
+/// Per iteration: the sum of what the iteration before had made leaves, then x enters and y = x + w. `follows`: x begins with that sum.
 Trace between_iterations(bool follows, bool trains) {
   samples::TraceMaker maker;
+  const TensorId w = maker.tensor({1});
   TensorId before = kNone;
   for (std::uint32_t i = 0; i < 4; ++i) {
     maker.begin_iteration();
@@ -132,7 +133,8 @@ Trace between_iterations(bool follows, bool trains) {
     }
     const TensorId x = maker.tensor({1}), y = maker.tensor({1});
     maker.external(x, Role::kUnknown, "", follows ? left : 100 - left);
-    maker.op(kRelu, {tensor_of(x)}, {tensor_of(y)});
+    if (i == 0) maker.external(w, Role::kParameter, "w", 5);
+    maker.op(kAdd, {tensor_of(x), tensor_of(w), number(1)}, {tensor_of(y)});
     if (trains) maker.trace.iterations.back().losses.push_back({y, left});
     before = y;
   }
