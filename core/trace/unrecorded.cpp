@@ -159,13 +159,15 @@ class Search {
   void follow(const Op& op) {
     const std::string_view name = trace_.schemas[op.schema].name;
     const std::vector<TensorUse> uses = effects_.uses(op);
+    // A barrier's tensor carries nothing, and what others receive into may be empty: which rank reads is not in the op.
+    const bool is_collective = name.starts_with("c10d") || name.starts_with("_c10d");
     const bool takes_form = is_among(kTakeForm, name) || name.starts_with("aten::new_");
     if (!followed_.empty() && !takes_form) {
       const std::string_view bare = without_namespace(name);
       const bool skips_first = is_unscaled(op, bare);
       for (std::size_t i = 0; i < uses.size(); ++i) {
         const bool is_overwritten = uses[i].is_written && !reads_in_place(bare, i);
-        if (!uses[i].is_viewed && !is_overwritten && !(i == 0 && skips_first)) read(uses[i].tensor, "", &op);
+        if (!is_collective && !uses[i].is_viewed && !is_overwritten && !(i == 0 && skips_first)) read(uses[i].tensor, "", &op);
       }
       for (const TensorUse& use : uses) {
         if (use.is_written && !is_among(kResizes, name)) write(use.tensor, bare, trace_.schemas[op.schema].full_name());

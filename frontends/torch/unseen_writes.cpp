@@ -142,6 +142,7 @@ void Recorder::note_unwritten() {
   const RecordHeader header = thread().log.header();
   if (header.operator_id >= kDroppedRecord) return;
   const Operator& op = operators_[header.operator_id];
+  if (is_asynchronous(op)) return;  // a collective: what it receives into may be empty, and a barrier reads nothing
   if (scales_first(op)) return;  // whether it reads the memory is said by a number that comes later: the file tells
   count_not_recorded("memory of `empty` that no recorded op wrote, read by " + op.full_name(), header.site);
 }
