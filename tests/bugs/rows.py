@@ -54,7 +54,7 @@ ROWS = [
     *(Row(f"nan_states_{which}", "26b_nan_states.py", [which]) for which in ("f32", "f16", "bf16", "f64", "all")),
     *(Row(f"nan_everywhere_{which}", "nan_everywhere.py", [which]) for which in ("f32", "f16", "bf16", "f64")),
     Row("half_linear_bias", "27_half_linear_bias.py", bit_equal=True),
-    Row("half_bias_everywhere", "half_bias_everywhere.py", bit_equal=True, broken="its script makes tensors of another dtype in each iteration"),
+    Row("half_bias_everywhere", "half_bias_everywhere.py", bit_equal=True),
     Row("gradients_through_nan", "29_gradients_through_nan.py", also=[("replay", "TRACE", "--verify", "--no-fuse")]),
     Row("layers_that_write", "30_layers_that_write.py"),
     Row("transformer_fast_path", "31_transformer_fast_path.py"),
