@@ -104,22 +104,23 @@ const Clang& clang() {
 
 std::string_view clang_preamble() { return kPreamble; }
 
-std::vector<std::string> clang_flags(const std::string& architecture, int runtime_major) {
+std::vector<std::string> clang_flags(const std::string& architecture, int runtime_major, bool is_careful) {
   return {"-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "--offload-arch=" + architecture,
           // The runtime reads what of the code object's form: HIP 5 knows none newer than 4.
           std::string("-mcode-object-version=") + (runtime_major <= 5 ? "4" : "5"),
           // No ROCm has to be there: what its headers and libraries would give is in the preamble, or a builtin.
           // The pass that -mllvm names is wrong in LLVM 19 to 22: backends/cpu/compiler.cpp.
-          "-mllvm", "-disable-vector-combine", "-nogpuinc", "-nogpulib", "-fdeclspec", "-std=c++17", "-O3", "-ffp-contract=off", "-fhip-fp32-correctly-rounded-divide-sqrt",
+          "-mllvm", "-disable-vector-combine", "-nogpuinc", "-nogpulib", "-fdeclspec", "-std=c++17", is_careful ? "-O1" : "-O3", "-ffp-contract=off", "-fhip-fp32-correctly-rounded-divide-sqrt",
           "-fno-gpu-flush-denormals-to-zero", "--gpu-max-threads-per-block=" + std::to_string(sdk::kMostBlockThreads), "-w"};
 }
 
-Hiprtc::Compiled Clang::compile(const std::string& text, const std::string& architecture, int runtime_major, const std::string& who) const {
+Hiprtc::Compiled Clang::compile(const std::string& text, const std::string& architecture, int runtime_major, const std::string& who,
+                                bool is_careful) const {
   const sdk::ScratchFolder folder;
   const std::filesystem::path source = folder.write("kernels.hip", std::string(kPreamble) + "#line 1 \"crucible.hip\"\n" + text);
   const std::filesystem::path object = folder.path() / "kernels.co", log = folder.path() / "log";
   std::vector<std::string> words = {file};
-  for (std::string& flag : clang_flags(architecture, runtime_major)) words.push_back(std::move(flag));
+  for (std::string& flag : clang_flags(architecture, runtime_major, is_careful)) words.push_back(std::move(flag));
   words.insert(words.end(), {source.string(), "-o", object.string()});
   const int status = sdk::run_program(words, log);
   Hiprtc::Compiled compiled;

@@ -16,9 +16,11 @@ struct Clang {
 
   /// "clang 19.1.7"
   std::string describe() const { return "clang " + version; }
-  /// The code object of `text` for `architecture` (gfx942, gfx90a:xnack-), for a runtime of that major version. Threads: any. Errors:
+  /// The code object of `text` for `architecture` (gfx942, gfx90a:xnack-), for a runtime of that major version; `is_careful`:
+  /// with less optimisation. Threads: any. Errors:
   /// INTERNAL with clang's words and `who`; UNAVAILABLE when it cannot be started or lld is missing.
-  Hiprtc::Compiled compile(const std::string& text, const std::string& architecture, int runtime_major, const std::string& who) const;
+  Hiprtc::Compiled compile(const std::string& text, const std::string& architecture, int runtime_major, const std::string& who,
+                           bool is_careful = false) const;
 };
 
 /// Option `clang`, else ROCm's own, else a clang in PATH, newest first. Threads: any. Errors: UNAVAILABLE with what was looked for;
@@ -28,6 +30,6 @@ const Clang& clang();
 /// What HIPRTC has built in and the kernels use, put in front of their text: the place of a thread.
 std::string_view clang_preamble();
 /// What a text is compiled with to a code object.
-std::vector<std::string> clang_flags(const std::string& architecture, int runtime_major);
+std::vector<std::string> clang_flags(const std::string& architecture, int runtime_major, bool is_careful = false);
 
 }  // namespace crucible_amd

@@ -24,6 +24,7 @@ void find_kernel(crucible_device& device, const Built& built, crucible_kernel& k
   kernel.shared_bytes = function_number(device, kernel.function, HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
   kernel.code = built.code;
   kernel.binary_bytes = built.binary_bytes;
+  kernel.binary = built.binary;
   kernel.from_cache = built.from_cache;
 }
 

@@ -115,15 +115,15 @@ struct Choices {
 
 }  // namespace
 
-std::string Compiler::flags(const Hip& hip) const {
+std::string Compiler::flags(const Hip& hip, bool is_careful) const {
   std::string all;
-  for (const std::string& flag : clang != nullptr ? clang_flags(architecture, hip.major()) : compile_flags()) all += flag + " ";
+  for (const std::string& flag : clang != nullptr ? clang_flags(architecture, hip.major(), is_careful) : compile_flags(is_careful)) all += flag + " ";
   return all;
 }
 
-Hiprtc::Compiled Compiler::compile(const Hip& hip, const std::string& text, const std::string& who) const {
-  if (clang != nullptr) return clang->compile(text, architecture, hip.major(), who);
-  return hiprtc->compile(text, compile_flags(), who);
+Hiprtc::Compiled Compiler::compile(const Hip& hip, const std::string& text, const std::string& who, bool is_careful) const {
+  if (clang != nullptr) return clang->compile(text, architecture, hip.major(), who, is_careful);
+  return hiprtc->compile(text, compile_flags(is_careful), who);
 }
 
 const Compiler& compiler_of(crucible_device& device) {

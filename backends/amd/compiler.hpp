@@ -20,9 +20,9 @@ struct Compiler {
   std::string describe() const { return clang != nullptr ? clang->describe() : hiprtc->describe(); }
   std::string file() const { return clang != nullptr ? clang->file : hiprtc->file; }
   /// What it compiles with, for keys of kept programs.
-  std::string flags(const Hip& hip) const;
+  std::string flags(const Hip& hip, bool is_careful = false) const;
   /// Errors: those of Hiprtc::compile() and Clang::compile(). Threads: any.
-  Hiprtc::Compiled compile(const Hip& hip, const std::string& text, const std::string& who) const;
+  Hiprtc::Compiled compile(const Hip& hip, const std::string& text, const std::string& who, bool is_careful = false) const;
 };
 
 /// As option `compiler` says; with `auto` HIPRTC where it loads and passes its trial, else clang. The trial is made once per process, and

@@ -125,8 +125,8 @@ const Hiprtc& hiprtc(const Hip& hip) {
   return *entry;
 }
 
-std::vector<std::string> compile_flags() {
-  std::vector<std::string> flags = {"-O3", "-std=c++17", "-ffp-contract=off", "--gpu-max-threads-per-block=" + std::to_string(sdk::kMostBlockThreads), "-w"};
+std::vector<std::string> compile_flags(bool is_careful) {
+  std::vector<std::string> flags = {is_careful ? "-O1" : "-O3", "-std=c++17", "-ffp-contract=off", "--gpu-max-threads-per-block=" + std::to_string(sdk::kMostBlockThreads), "-w"};
   if (const std::string arch = options().get_text("arch"); !arch.empty()) flags.push_back("--offload-arch=" + arch);
   return flags;
 }

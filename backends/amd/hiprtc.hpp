@@ -51,6 +51,6 @@ const Hiprtc& hiprtc(const Hip& hip);
 /// What every kernel is compiled with: nothing fuses, and division and square root stay correctly rounded, as is HIP's default; that no
 /// block has more threads than launch_shape() gives (without it a thread has half as many registers, and spills); then the architecture of
 /// option `arch`.
-std::vector<std::string> compile_flags();
+std::vector<std::string> compile_flags(bool is_careful = false);
 
 }  // namespace crucible_amd

@@ -35,16 +35,17 @@ std::string compile(const Compiler& compiler, const sdk::BinaryCache& cache, con
                     const sdk::KernelBatch& batch, Built& built) {
   // HIPRTC asks the device for its architecture, so that the device is part of the key.
   std::string key = compiler.describe() + "\n" + version_text(device.hip->version) + "\n" + device.facts.name + "\n";
-  key += compiler.flags(*device.hip) + "\n" + batch.text;
+  key += compiler.flags(*device.hip, batch.is_careful) + "\n" + batch.text;
   std::string bytes = cache.find(key);
   built.from_cache = !bytes.empty();
   if (!built.from_cache) {
-    Hiprtc::Compiled compiled = compiler.compile(*device.hip, batch.text, names_of(batch));
+    Hiprtc::Compiled compiled = compiler.compile(*device.hip, batch.text, names_of(batch), batch.is_careful);
     built.log = std::move(compiled.log);
     bytes = std::move(compiled.bytes);
     cache.add(key, bytes);
   }
   built.binary_bytes = bytes.size();
+  built.binary = sdk::binary_id(bytes);
   return bytes;
 }
 

@@ -15,6 +15,7 @@ struct Built {
   std::string log;                       // of the compiler
   std::string code = "code object";
   std::uint64_t binary_bytes = 0;
+  std::string binary;  // binary_id()
   bool from_cache = false;
 };
 

@@ -1,7 +1,6 @@
 // Binary table: a compiled module as one text of bytes: a header with the key of everything that it depends on, then each
-// object with the names of its kernels, then a SHA-256 over all of it. Loading writes the objects to files and opens them.
+// object with the names of its kernels, then a SHA-256 over all of it. Loading opens sealed copies of the objects.
 #include <dlfcn.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +14,7 @@
 #include "backends/cpu/device.hpp"
 #include "backends/cpu/module.hpp"
 #include "backends/cpu/sdk.hpp"
+#include "backends/cpu/sealed.hpp"
 #include "backends/cpu/sha256.hpp"
 #include "backends/cpu/tables.hpp"
 
@@ -127,20 +127,13 @@ crucible_status check(crucible_str device_id, crucible_str binary, std::uint32_t
   });
 }
 
-/// Writes the bytes to a file that vanishes with the process's last use of it, and opens it. Errors: UNAVAILABLE.
+/// Errors: UNAVAILABLE.
 void open_object(crucible_module& module, std::string_view names, std::string_view bytes) {
-  std::error_code error;
-  std::string name = (std::filesystem::temp_directory_path(error) / "crucible-binary-XXXXXX").string();
-  const int descriptor = mkstemp(name.data());
-  if (descriptor < 0) throw Failure(CRUCIBLE_E_UNAVAILABLE, "cannot create " + name + ": " + std::strerror(errno) + "; set TMPDIR");
-  const bool written = ::write(descriptor, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
-  close(descriptor);
-  LoadedObject object{nullptr, name, {}, std::string(bytes)};
-  object.handle = written ? dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
-  const char* const problem = object.handle == nullptr && written ? dlerror() : "the disk is full";
-  unlink(name.c_str());
-  if (object.handle == nullptr) throw Failure(CRUCIBLE_E_UNAVAILABLE, "cannot load a kernel of the binary: " + std::string(problem));
+  std::string problem;
+  LoadedObject object{open_sealed(bytes, problem), {}, {}, std::string(bytes)};
+  if (object.handle == nullptr) throw Failure(CRUCIBLE_E_UNAVAILABLE, "cannot load a kernel of the binary: " + problem);
   void* const handle = object.handle;
+  const auto enter = reinterpret_cast<GuardEnter>(dlsym(handle, "crucible_guard_enter"));
   module.objects.push_back(std::move(object));
   for (std::size_t start = 0; start < names.size();) {
     const std::size_t end = names.find('\n', start);
@@ -148,7 +141,7 @@ void open_object(crucible_module& module, std::string_view names, std::string_vi
     void* const symbol = dlsym(handle, kernel.c_str());
     if (symbol == nullptr) throw Failure(CRUCIBLE_E_DATA_CORRUPT, "the binary has no function " + kernel);
     module.objects.back().kernels.push_back(kernel);
-    module.kernels[kernel] = {reinterpret_cast<KernelFunction>(symbol), kernel, bytes.size(), true};
+    module.kernels[kernel] = {reinterpret_cast<KernelFunction>(symbol), kernel, bytes.size(), true, "", enter};
     start = end == std::string_view::npos ? names.size() : end + 1;
   }
 }

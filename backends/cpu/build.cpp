@@ -68,10 +68,11 @@ struct Outcome {
   }
 };
 
-/// Writes one C file with the prelude and the kernels. "" or what went wrong.
-std::string write_source(const std::filesystem::path& file, const std::string& prelude, const std::vector<const Text*>& texts) {
+/// Writes one C file with what stands before everything, the prelude and the kernels. "" or what went wrong.
+std::string write_source(const std::filesystem::path& file, const std::string& before, const std::string& prelude,
+                         const std::vector<const Text*>& texts) {
   std::ofstream stream(file, std::ios::binary);
-  stream << prelude << "\n";
+  stream << before << prelude << "\n";
   for (const Text* text : texts) stream << text->text << "\n";
   return stream.flush() ? "" : "cannot write " + file.string() + ": " + std::strerror(errno);
 }
@@ -83,7 +84,7 @@ std::vector<Outcome> compile_objects(const Compiler& compiler, const std::string
   std::vector<std::size_t> which;
   for (std::size_t i = 0; i < objects.size(); ++i) {
     const std::string stem = objects[i].stem.string();
-    outcomes[i].write_problem = write_source(stem + ".c", prelude, objects[i].kernels);
+    outcomes[i].write_problem = write_source(stem + ".c", compiler.before, prelude, objects[i].kernels);
     if (!outcomes[i].write_problem.empty()) continue;
     commands.push_back(command_for(compiler, stem));
     which.push_back(i);

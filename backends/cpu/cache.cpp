@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "backends/cpu/sha256.hpp"
+#include "plugins/sdk/own_folder.hpp"
 
 namespace crucible_cpu {
 namespace {
@@ -49,7 +50,8 @@ std::string make_folder(const std::filesystem::path& folder) {
   // Its files are executed: nobody else may be able to put some there.
   if (status.st_uid != geteuid()) return folder.string() + " belongs to another user";
   if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) return folder.string() + " can be written by other users";
-  return "";
+  // Whoever owns a folder above could put another in this one's place.
+  return crucible::sdk::doubt_about_folder(folder);
 }
 
 /// A new file under a temporary name, removed unless it was renamed. Leaves errno as it was after the step that failed.
@@ -68,7 +70,7 @@ class NewFile {
     errno = error;
   }
   /// Writes the bytes and gives the file its name. False, with errno, when the disk does not take them.
-  bool finish(std::string_view bytes, mode_t mode, const std::filesystem::path& name) {
+  bool finish(std::string_view bytes, const std::filesystem::path& name) {
     if (descriptor_ < 0) return false;
     while (!bytes.empty()) {
       const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
@@ -76,7 +78,7 @@ class NewFile {
       if (count <= 0) return false;
       bytes.remove_prefix(static_cast<std::size_t>(count));
     }
-    if (fchmod(descriptor_, mode) != 0 || close(std::exchange(descriptor_, -1)) != 0) return false;
+    if (close(std::exchange(descriptor_, -1)) != 0) return false;
     is_there_ = std::rename(name_.c_str(), name.c_str()) != 0;
     return !is_there_;
   }
@@ -99,14 +101,17 @@ bool is_hash(const std::string& text) {
   return text.size() == kHexDigits && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
+std::string hash_of(std::string_view bytes) {
+  Sha256 hash;
+  hash.update(bytes);
+  return hash.hex();
+}
+
 }  // namespace
 
 std::optional<std::string> file_hash(const std::filesystem::path& file) {
   const std::optional<std::string> bytes = read_bytes(file);
-  if (!bytes) return std::nullopt;
-  Sha256 hash;
-  hash.update(*bytes);
-  return hash.hex();
+  return bytes ? std::optional(hash_of(*bytes)) : std::nullopt;
 }
 
 KernelCache::KernelCache(const std::string& wanted)
@@ -127,39 +132,39 @@ std::filesystem::path KernelCache::object_path(const std::string& object) const 
   return folder_ / "objects" / (object + ".so");
 }
 
-std::optional<std::string> KernelCache::find(const std::string& key) {
+std::optional<std::string> KernelCache::find(const std::string& key) const {
   if (!is_trusted_) return std::nullopt;
   std::ifstream stream(folder_ / "kernels" / key);
   std::string object;
   if (!std::getline(stream, object) || !is_hash(object)) return std::nullopt;
-  if (whole_.contains(object)) return object;
-  if (file_hash(object_path(object)) != object) return std::nullopt;
-  whole_.insert(object);
   return object;
+}
+
+std::optional<std::string> KernelCache::read_object(const std::string& object) const {
+  std::optional<std::string> bytes = read_bytes(object_path(object));
+  if (!bytes || hash_of(*bytes) != object) return std::nullopt;
+  return bytes;
 }
 
 std::optional<std::string> KernelCache::add_object(const std::filesystem::path& file) {
   if (!usable()) return std::nullopt;
   const std::optional<std::string> object = file_hash(file);
   if (!object || !place(file, object_path(*object))) return std::nullopt;
-  whole_.insert(*object);
   return object;
 }
 
 bool KernelCache::add_kernel(const std::string& key, const std::string& object) {
-  constexpr mode_t kReadWrite = 0600;
-  if (NewFile(folder_).finish(object + "\n", kReadWrite, folder_ / "kernels" / key)) return true;
+  if (NewFile(folder_).finish(object + "\n", folder_ / "kernels" / key)) return true;
   write_problem_ = folder_.string() + " does not take them: " + std::strerror(errno);
   return false;
 }
 
 /// By a rename, or by a copy from another disk.
 bool KernelCache::place(const std::filesystem::path& file, const std::filesystem::path& where) {
-  constexpr mode_t kProgram = 0700;
   if (std::rename(file.c_str(), where.c_str()) == 0) return true;
   if (errno == EXDEV) {
     const std::optional<std::string> bytes = read_bytes(file);
-    if (bytes && NewFile(folder_).finish(*bytes, kProgram, where)) return true;
+    if (bytes && NewFile(folder_).finish(*bytes, where)) return true;
   }
   write_problem_ = folder_.string() + " does not take them: " + std::strerror(errno);
   return false;

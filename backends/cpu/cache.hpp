@@ -5,7 +5,6 @@
 
 #include <filesystem>
 #include <optional>
-#include <set>
 #include <string>
 
 namespace crucible_cpu {
@@ -25,8 +24,10 @@ class KernelCache {
   const std::string& problem() const { return problem_.empty() ? write_problem_ : problem_; }
   const std::filesystem::path& folder() const { return folder_; }
 
-  /// Name of the object that has the kernel, if its file is whole. Reads and hashes a whole object once per cache.
-  std::optional<std::string> find(const std::string& key);
+  /// Name of the object that has the kernel; its file may be missing or damaged.
+  std::optional<std::string> find(const std::string& key) const;
+  /// The bytes of the object, if they have its name: they are what may be executed, for the file may be exchanged after that.
+  std::optional<std::string> read_object(const std::string& object) const;
   std::filesystem::path object_path(const std::string& object) const;
 
   /// Puts a compiled file into the cache (it is moved or copied) and returns its name; nothing when the disk does not
@@ -42,8 +43,7 @@ class KernelCache {
 
   std::filesystem::path folder_;
   std::string problem_, write_problem_;
-  bool is_trusted_ = false;      // what is in it may be executed
-  std::set<std::string> whole_;  // objects that were read: their bytes have their name
+  bool is_trusted_ = false;  // what is in it may be executed
 };
 
 /// SHA-256 of a file's bytes as hexadecimal digits, or nothing when it cannot be read.

@@ -23,8 +23,10 @@
 #include "backends/cpu/lock.hpp"
 #include "backends/cpu/module.hpp"
 #include "backends/cpu/sdk.hpp"
+#include "backends/cpu/sealed.hpp"
 #include "backends/cpu/sha256.hpp"
 #include "backends/cpu/tables.hpp"
+#include "plugins/sdk/careful.hpp"
 
 namespace crucible_cpu {
 namespace {
@@ -61,17 +63,12 @@ std::vector<Text> read_texts(const Compiler& compiler, const std::string& prelud
   return result;
 }
 
-/// Loads an object and takes the given kernels from it. False when one of them is not there.
-bool load_object(crucible_module& module, const std::filesystem::path& file, const std::vector<const Text*>& texts,
-                 bool from_cache, std::string& problem) {
-  void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    problem = dlerror();
-    return false;
-  }
+/// Takes the given kernels from an object that was opened; `handle` may be null, with the reason in `problem`. False when one of them is not there.
+bool take_kernels(crucible_module& module, void* handle, const std::filesystem::path& file, std::uint64_t bytes, const std::vector<const Text*>& texts,
+                  bool from_cache, std::string& problem) {
+  if (handle == nullptr) return false;
   module.objects.push_back({handle, file, {}, {}});
-  std::error_code error;
-  const std::uint64_t bytes = std::filesystem::file_size(file, error);
+  const auto enter = reinterpret_cast<GuardEnter>(dlsym(handle, "crucible_guard_enter"));
   for (const Text* text : texts) {
     void* symbol = dlsym(handle, text->name.c_str());
     if (symbol == nullptr) {
@@ -79,7 +76,7 @@ bool load_object(crucible_module& module, const std::filesystem::path& file, con
       return false;
     }
     module.objects.back().kernels.push_back(text->name);
-    module.kernels[text->name] = {reinterpret_cast<KernelFunction>(symbol), text->name, error ? 0 : bytes, from_cache};
+    module.kernels[text->name] = {reinterpret_cast<KernelFunction>(symbol), text->name, bytes, from_cache, "", enter};
   }
   return true;
 }
@@ -97,10 +94,11 @@ std::vector<const Text*> load_cached(crucible_module& module, KernelCache& cache
     }
   }
   for (const auto& [object, wanted] : by_object) {
-    std::string problem;
-    std::error_code error;
-    if (load_object(module, cache.object_path(object), wanted, true, problem)) {
-      binary_bytes += std::filesystem::file_size(cache.object_path(object), error);
+    std::string problem = "it is missing or damaged";
+    const std::optional<std::string> bytes = cache.read_object(object);
+    if (bytes && take_kernels(module, open_sealed(*bytes, problem), cache.object_path(object), bytes->size(), wanted, true, problem)) {
+      for (const Text* text : wanted) module.kernels[text->name].binary = object;
+      binary_bytes += bytes->size();
     } else {
       log(LogLevel::kInfo, "compile", "a cached object was not usable: " + problem);
       missing.insert(missing.end(), wanted.begin(), wanted.end());
@@ -118,14 +116,17 @@ void compile_kernels(crucible_module& module, const Compiler& compiler, KernelCa
   for (const Object& object : build.objects()) {
     const std::string stem = object.stem.string();
     std::string problem;
-    if (!load_object(module, stem + ".so", object.kernels, false, problem)) {
+    std::error_code error;
+    const std::uint64_t bytes = std::filesystem::file_size(stem + ".so", error);
+    void* const handle = dlopen((stem + ".so").c_str(), RTLD_NOW | RTLD_LOCAL);  // a folder of this run's own
+    if (handle == nullptr) problem = dlerror();
+    if (!take_kernels(module, handle, stem + ".so", error ? 0 : bytes, object.kernels, false, problem)) {
       object.folder->keep(object.stem);
       throw Failure(CRUCIBLE_E_INTERNAL, "cannot load what " + compiler.path.string() + " made of " + stem + ".c (kept): " + problem);
     }
     std::ifstream words(stem + ".log");
     module.log.append(std::istreambuf_iterator<char>(words), {});
-    std::error_code error;
-    binary_bytes += std::filesystem::file_size(stem + ".so", error);
+    binary_bytes += error ? 0 : bytes;
     const auto name = cache.add_object(stem + ".so");
     if (name) {
       module.objects.back().path = cache.object_path(*name);
@@ -133,7 +134,10 @@ void compile_kernels(crucible_module& module, const Compiler& compiler, KernelCa
       std::ifstream file(stem + ".so", std::ios::binary);
       module.objects.back().bytes.assign(std::istreambuf_iterator<char>(file), {});
     }
-    for (const Text* kernel : object.kernels) stored = name && cache.add_kernel(kernel->key, *name) && stored;
+    for (const Text* kernel : object.kernels) {
+      stored = name && cache.add_kernel(kernel->key, *name) && stored;
+      if (name) module.kernels[kernel->name].binary = *name;
+    }
   }
   if (!stored) log(LogLevel::kWarning, "compile", "compiled kernels are not kept: " + cache.problem());
 }
@@ -189,8 +193,8 @@ crucible_status dialect(crucible_device* device, crucible_str* out) {
 std::unique_ptr<crucible_module> make_module(const crucible_device& device, crucible_str prelude, const crucible_str* names,
                                              const crucible_str* texts, std::uint32_t count, crucible_compile_info* info) {
   const auto start = std::chrono::steady_clock::now();
-  const Compiler compiler = find_compiler(device.compiler);
   const std::string prelude_text = to_string(prelude);
+  const Compiler compiler = find_compiler(device.compiler, {crucible::sdk::is_careful(prelude_text), device.sanitizes});
   const std::vector<Text> all = read_texts(compiler, prelude_text, names, texts, count);
   KernelCache cache(device.cache_dir);
   auto module = std::make_unique<crucible_module>();
@@ -240,7 +244,7 @@ crucible_status kernel_info(crucible_kernel* kernel, crucible_kv_sink sink, void
   return guard([&] {
     require(kernel != nullptr && sink != nullptr, "compile.kernel_info: no kernel or no function to report to");
     const crucible_kv items[] = {number_item("binary_bytes", kernel->binary_bytes),  // of the object that it shares with others
-                                 number_item("from_cache", kernel->from_cache ? 1 : 0)};
+                                 number_item("from_cache", kernel->from_cache ? 1 : 0), text_item("binary", kernel->binary)};
     sink(user, items, std::size(items));
   });
 }

@@ -14,6 +14,7 @@
 
 #include "backends/cpu/device.hpp"
 #include "backends/cpu/process.hpp"
+#include "backends/cpu/sanitize.hpp"
 #include "backends/cpu/sdk.hpp"
 
 namespace crucible_cpu {
@@ -97,6 +98,7 @@ std::string identity_of(const Compiler& compiler, const std::string& features) {
   std::string identity = real.string() + "\n" + std::to_string(file.st_size) + "\n" +
                          std::to_string(file.st_mtim.tv_sec) + "." + std::to_string(file.st_mtim.tv_nsec) + "\n";
   for (const std::string& flag : compiler.flags) identity += flag + " ";
+  identity += compiler.before;
   return identity + "\n" + cpuinfo("cpu family") + " " + cpuinfo("model") + " " + cpuinfo("stepping") + "\n" + features;
 }
 
@@ -110,7 +112,7 @@ std::string compiler_in_words(const std::string& wanted) {
   }
 }
 
-Compiler find_compiler(const std::string& wanted) {
+Compiler find_compiler(const std::string& wanted, const CompileWay& way) {
   Compiler compiler;
   compiler.path = locate(wanted);
   // -fno-math-errno and -fno-trapping-math change no result; -ffp-contract=off keeps each rounding where the text has
@@ -118,7 +120,7 @@ Compiler find_compiler(const std::string& wanted) {
   compiler.flags = {"-x",
                     "c",
                     "-std=gnu17",
-                    "-O3",
+                    way.is_careful ? "-O1" : "-O3",
                     "-march=native",
                     "-fno-math-errno",
                     "-fno-trapping-math",
@@ -130,7 +132,22 @@ Compiler find_compiler(const std::string& wanted) {
   // VectorCombine of LLVM 19 to 22 takes a vector for a splat of one of its elements where one operation has both as operands: a tile
   // that multiplies numbers with themselves (v @ v.t()) came out wrong. llvm/llvm-project issue 180338, fixed by its pull request
   // 188989. The pass saves some shuffles; the safe way is to do without it.
-  if (is_clang(compiler.path)) compiler.flags.insert(compiler.flags.end(), {"-mllvm", "-disable-vector-combine"});
+#if defined(__x86_64__)
+  compiler.flags.push_back("-fstack-clash-protection");  // a frame touches each of its pages, the one behind the stack among them
+#endif
+  if (is_clang(compiler.path)) {
+    compiler.flags.insert(compiler.flags.end(), {"-mllvm", "-disable-vector-combine"});
+    if (way.is_careful) compiler.flags.insert(compiler.flags.end(), {"-fno-vectorize", "-fno-slp-vectorize"});  // gcc does neither with -O1
+  }
+  if (way.is_sanitizing) {
+    if (!is_clang(compiler.path)) {
+      throw Failure(CRUCIBLE_E_UNAVAILABLE, "kernels that check themselves (backend.cpu.sanitize) are made by clang, and " + compiler.path.string() +
+                                                " is another compiler: install clang-19, name a clang with backend.cpu.compiler, or set "
+                                                "backend.cpu.sanitize to false");
+    }
+    compiler.flags.insert(compiler.flags.end(), kSanitizeFlags.begin(), kSanitizeFlags.end());
+    compiler.before = kGuardText;
+  }
   const std::string features = cpuinfo("flags");
   if ((features + " ").find(" avx512f ") != std::string::npos) compiler.flags.push_back("-mprefer-vector-width=512");
   compiler.identity = identity_of(compiler, features);

@@ -14,6 +14,7 @@
 #include "backends/cpu/library_onednn.hpp"
 #include "backends/cpu/sdk.hpp"
 #include "backends/cpu/tables.hpp"
+#include "plugins/abi/sized_launch.hpp"
 
 namespace crucible_cpu {
 namespace {
@@ -47,6 +48,17 @@ std::uint64_t register_bytes() {
 #endif
 }
 
+constexpr const char* kForkedNote = "none: this process was forked from one that had a device open, and oneDNN's threads did not come along";
+
+/// The option "library", or "none" in a forked child: oneDNN's OpenMP threads belong to the process that loaded it, and it would wait for them.
+/// Errors: UNAVAILABLE when the library was asked for by name there.
+std::string usable_library() {
+  const std::string wanted = kOptions.get_text("library");
+  if (fork_count() == 0) return wanted;
+  if (wanted == "onednn") throw Failure(CRUCIBLE_E_UNAVAILABLE, std::string("library: ") + kForkedNote + "; leave the option out, or fork before a device is opened");
+  return "none";
+}
+
 crucible_status enumerate(crucible_kv_sink sink, void* user) {
   return guard([&] {
     require(sink != nullptr, "device.enumerate: no function to report to");
@@ -68,7 +80,9 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     device->compiler = option("compiler").value_or("");
     device->cache_dir = option("cache_dir").value_or("");
     device->compile_wait_s = kOptions.get_u64("compile_wait_s");
-    device->onednn = open_onednn(kOptions.get_text("library"), device->library_note);
+    device->sanitizes = kOptions.get_bool("sanitize");
+    device->onednn = open_onednn(usable_library(), device->library_note);
+    if (fork_count() > 0) device->library_note = kForkedNote;
     if (device->onednn != nullptr) device->team = make_openmp_team(device->threads);
     if (device->team == nullptr) device->team = make_own_team(device->threads);
     *out = device.release();
@@ -83,11 +97,12 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
   return guard([&] {
     require(device != nullptr && sink != nullptr, "device.properties: no device or no function to report to");
     const std::string name = processor_name(), compiler = compiler_in_words(device->compiler);
-    const crucible_kv items[] = {text_item("name", name), text_item("dialect", "c"),
+    std::vector<crucible_kv> items = {text_item("name", name), text_item("dialect", "c"),
                                  number_item("threads", static_cast<std::uint64_t>(device->threads)),
                                  number_item("register_bytes", register_bytes()), text_item("team", device->team->name()), text_item("library", device->library_note),
                                  text_item("compiler", compiler)};
-    sink(user, items, std::size(items));
+    if (device->sanitizes) items.push_back(text_item(crucible::abi::kSizedLaunchesProperty, "1"));
+    sink(user, items.data(), static_cast<std::uint32_t>(items.size()));
   });
 }
 
@@ -155,6 +170,7 @@ crucible_status wait_idle(crucible_device* device, std::uint64_t timeout_ns) {
 crucible_status self_test(crucible_device* device, std::uint32_t, crucible_kv_sink sink, void* user) {
   return guard([&] {
     require(device != nullptr && sink != nullptr, "device.self_test: no device or no function to report to");
+    device->process.require_this_one("device.self_test");
     std::atomic<int> sum{0};
     {
       const std::lock_guard lock(device->run_mutex);

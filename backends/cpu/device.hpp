@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/cpu/fork.hpp"
 #include "backends/cpu/team.hpp"
 #include "plugins/abi/crucible_plugin.h"
 
@@ -34,7 +35,7 @@ inline constexpr std::string_view kDeviceId = "cpu:0";
 /// Errors: UNAVAILABLE when `device_id` names another device than the one there is; "" names it too.
 void require_device(crucible_str device_id);
 
-/// Waits until all queues of the device are empty. False when the time is over.
+/// Waits until all queues of the device are empty. False when the time is over. Errors: UNAVAILABLE in a forked child.
 bool wait_for_queues(crucible_device& device, std::uint64_t timeout_ns);
 
 /// First value of `key` in /proc/cpuinfo, or "".
@@ -43,9 +44,11 @@ std::string cpuinfo(const std::string& key);
 }  // namespace crucible_cpu
 
 struct crucible_device {
+  crucible_cpu::OwnerProcess process;  // that opened it: the team and the queues have threads of that one alone
   int threads = 1;
   std::string compiler, cache_dir;  // options, "" where not set
   std::uint64_t compile_wait_s = 0;
+  bool sanitizes = false;  // its kernels check themselves: sanitize.hpp
   std::shared_ptr<const crucible_cpu::OneDnn>
       onednn;                // shared: library calls in plans keep it; null without the library
   std::string library_note;  // what the library is, or what its absence costs

@@ -11,6 +11,11 @@ namespace crucible_cpu {
 /// Does the work items [begin, end); items are independent of each other.
 using KernelFunction = void (*)(void* const* buffers, const double* scalars, std::int64_t begin, std::int64_t end);
 
+struct Guard;  // sanitize.hpp
+
+/// Tells an object whose kernels check themselves what the calling thread's next kernel may access; null: everything.
+using GuardEnter = void (*)(const Guard* guard);
+
 }  // namespace crucible_cpu
 
 struct crucible_kernel {
@@ -18,4 +23,6 @@ struct crucible_kernel {
   std::string name;
   std::uint64_t binary_bytes = 0;  // of the object that has it
   bool from_cache = false;         // it was not compiled for its module
+  std::string binary;              // SHA-256 of the object that has it; "" where it is kept nowhere
+  crucible_cpu::GuardEnter enter = nullptr;  // of the object, where its kernels check themselves
 };

@@ -31,6 +31,7 @@ namespace crucible_cpu {
 namespace {
 
 constexpr std::uint64_t kHugePage = std::uint64_t{2} << 20;
+constexpr std::uint64_t kGuard = std::uint64_t{64} << 10;  // a page is as large as that at most
 constexpr std::uint64_t kLargestAlignment = std::uint64_t{1} << 30;
 
 [[noreturn]] void out_of_memory(std::uint64_t size, const char* reason) {
@@ -61,11 +62,18 @@ crucible_status alloc(crucible_device* device, std::uint64_t size, std::uint64_t
     const bool large = size >= kHugePage;
     const std::uint64_t alignment = std::max(align, large ? kHugePage : page);
     const std::uint64_t slack = alignment > page ? alignment : 0;
-    buffer->mapping_bytes = (std::max(size, std::uint64_t{1}) + page - 1) / page * page + slack;
-    buffer->mapping = mmap(nullptr, buffer->mapping_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const std::uint64_t pages = (std::max(size, std::uint64_t{1}) + page - 1) / page * page;
+    // What lies around the pages nobody may touch: a kernel that reaches beyond its buffer ends there, and not in another one.
+    buffer->mapping_bytes = kGuard + pages + slack + kGuard;
+    buffer->mapping = mmap(nullptr, buffer->mapping_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (buffer->mapping == MAP_FAILED) out_of_memory(size, std::strerror(errno));
-    const auto start = reinterpret_cast<std::uint64_t>(buffer->mapping);
+    const auto start = reinterpret_cast<std::uint64_t>(buffer->mapping) + kGuard;
     buffer->data = reinterpret_cast<std::byte*>((start + alignment - 1) / alignment * alignment);
+    if (mprotect(buffer->data, pages, PROT_READ | PROT_WRITE) != 0) {
+      const int reason = errno;
+      munmap(buffer->mapping, buffer->mapping_bytes);
+      out_of_memory(size, std::strerror(reason));
+    }
     buffer->size = size;
     buffer->device = device;
     if (large) {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
@@ -13,6 +12,7 @@
 
 #include "backends/cpu/sdk.hpp"
 #include "backends/cpu/tables.hpp"
+#include "plugins/abi/sized_launch.hpp"
 
 namespace crucible_cpu {
 
@@ -53,7 +53,10 @@ class Barrier {
 /// One chunk of a launch, copy or fill.
 void run_chunk(const PlanOp& op, std::int64_t chunk) {
   const Range range = chunk_range(op.grid, op.chunks, chunk);
-  if (op.kind == CRUCIBLE_OP_LAUNCH) return op.kernel(op.buffers.data(), op.scalars.data(), range.begin, range.end);
+  if (op.guarded) {
+    return run_guarded(*op.guarded, op.kernel, op.buffers.data(), reinterpret_cast<const double*>(op.scalars.data()), range.begin, range.end);
+  }
+  if (op.kind == CRUCIBLE_OP_LAUNCH) return op.kernel(op.buffers.data(), reinterpret_cast<const double*>(op.scalars.data()), range.begin, range.end);
   const auto begin = static_cast<std::uint64_t>(range.begin * kBlock);
   const std::uint64_t end = std::min(op.size, static_cast<std::uint64_t>(range.end * kBlock));
   auto* destination = static_cast<std::byte*>(op.buffers[0]) + begin;
@@ -122,6 +125,22 @@ void need_buffers(std::uint32_t index, const crucible_op& op, std::uint32_t coun
   }
 }
 
+/// What a kernel that checks itself may access: its buffers, where the host said how large they are, and what the plan hands it.
+void guard_launch(crucible_plan& plan, const crucible_kernel& kernel, const std::vector<std::uint64_t>& sizes, PlanOp& result) {
+  GuardedLaunch& launch = result.guarded.emplace();
+  launch.kernel = kernel.name;
+  launch.enter = kernel.enter;
+  launch.findings = &plan.findings;
+  launch.is_sized = sizes.size() == result.buffers.size();
+  launch.buffer_count = result.buffers.size();
+  const auto address = [](const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); };
+  for (std::size_t i = 0; i < sizes.size() && launch.is_sized; ++i) {
+    launch.ranges.push_back({address(result.buffers[i]), sizes[i] & ~crucible::abi::kMayWrite, sizes[i] >> 63});
+  }
+  launch.ranges.push_back({address(result.buffers.data()), result.buffers.size() * sizeof(void*), 0});
+  launch.ranges.push_back({address(result.scalars.data()), result.scalars.size() * sizeof(std::uint64_t), 0});
+}
+
 void read_launch(crucible_plan& plan, std::uint32_t index, const crucible_op& op, PlanOp& result) {
   if (op.kernel == nullptr) invalid(index, "a launch without a kernel");
   if (op.grid < 0) invalid(index, "a grid of " + std::to_string(op.grid) + " work items");
@@ -129,15 +148,22 @@ void read_launch(crucible_plan& plan, std::uint32_t index, const crucible_op& op
   result.kernel = op.kernel->function;
   result.grid = op.grid;
   result.chunks = chunk_count(op.grid, op.grain, plan.device->threads);
+  std::vector<std::uint64_t> sizes;
   for (std::uint32_t i = 0; i < op.scalar_count; ++i) {
     const crucible_scalar& scalar = op.scalars[i];
-    result.scalars.push_back(std::bit_cast<double>(scalar.f64_bits));
+    if (plan.device->sanitizes && scalar.slot == crucible::abi::kBufferBytesSlot) {
+      sizes.push_back(scalar.bits);
+      continue;
+    }
+    if (scalar.type > CRUCIBLE_SCALAR_I64) invalid(index, "scalar " + std::to_string(i) + " is of type " + std::to_string(scalar.type));
+    result.scalars.push_back(scalar.bits);
     if (scalar.slot == CRUCIBLE_SLOT_NONE) continue;
     if (scalar.slot >= plan.slot_count) {
       invalid(index, "slot " + std::to_string(scalar.slot) + " of " + std::to_string(plan.slot_count));
     }
     plan.slot_uses.push_back({scalar.slot, index, i});
   }
+  if (op.kernel->enter != nullptr) guard_launch(plan, *op.kernel, sizes, result);
 }
 
 void read_library(crucible_plan& plan, std::uint32_t index, const crucible_op& op, PlanOp& result) {
@@ -204,7 +230,7 @@ crucible_status build(crucible_device* device, const crucible_op* ops, std::uint
   });
 }
 
-crucible_status set_slots(crucible_plan* plan, const double* values, std::uint32_t count) {
+crucible_status set_slots(crucible_plan* plan, const std::uint64_t* values, std::uint32_t count) {
   return guard([&] {
     require(plan != nullptr && (values != nullptr || count == 0), "plan.set_slots: no plan or no values");
     if (count != plan->slot_count) {
@@ -240,6 +266,7 @@ crucible_status profile(crucible_plan* plan, std::uint64_t* out_ns, std::uint32_
                                                      " times, the plan has " + std::to_string(plan->ops.size()) +
                                                      " ops");
     }
+    plan->device->process.require_this_one("plan.profile");
     const std::lock_guard lock(plan->device->run_mutex);
     const OpenMpThreads threads(plan->device->library_threads());
     const FloatMode mode;
@@ -254,6 +281,7 @@ crucible_status profile(crucible_plan* plan, std::uint64_t* out_ns, std::uint32_
       const auto time = std::chrono::steady_clock::now() - start;
       times.push_back(static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count()));
     }
+    plan->findings.raise();
     std::copy(times.begin(), times.end(), out_ns);
   });
 }
@@ -265,6 +293,7 @@ crucible_status destroy(crucible_plan* plan) {
 }  // namespace
 
 void run_plan(crucible_plan& plan) {
+  plan.device->process.require_this_one("plan.replay");  // before the lock, which a thread that is not here may hold
   const std::lock_guard lock(plan.device->run_mutex);
   const OpenMpThreads threads(plan.device->library_threads());
   const FloatMode mode;
@@ -278,6 +307,7 @@ void run_plan(crucible_plan& plan) {
     run_stretch(op, stop, *plan.device->team);
     op = stop;
   }
+  plan.findings.raise();
 }
 
 const crucible_if_plan kPlanTable = {

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "backends/cpu/device.hpp"
 #include "backends/cpu/kernel.hpp"
 #include "backends/cpu/library_onednn.hpp"
+#include "backends/cpu/sanitize.hpp"
 
 namespace crucible_cpu {
 
@@ -26,11 +28,12 @@ struct PlanOp {
   std::uint32_t kind = 0;
   KernelFunction kernel = nullptr;  // LAUNCH
   std::vector<void*> buffers;
-  std::vector<double> scalars;
+  std::vector<std::uint64_t> scalars;  // eight bytes each, of a double or an i64 as the kernel takes it
   std::int64_t grid = 0, chunks = 0;     // LAUNCH, COPY, FILL; 0 chunks: nothing to do
   std::uint64_t size = 0;                // COPY, FILL
   int pattern = 0;                       // FILL
   std::unique_ptr<LibraryCall> library;  // LIBRARY
+  std::optional<GuardedLaunch> guarded;  // LAUNCH of a kernel that checks itself
 };
 
 struct SlotUse {
@@ -53,4 +56,5 @@ struct crucible_plan {
   std::vector<crucible_cpu::PlanOp> ops;
   std::vector<crucible_cpu::SlotUse> slot_uses;
   std::uint32_t slot_count = 0;
+  crucible_cpu::Findings findings;  // of its guarded launches
 };

@@ -2,6 +2,8 @@
 // float mode, refusals. Products and convolutions have their own tests.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #if defined(__x86_64__)
@@ -154,17 +156,59 @@ TEST_P(CpuPlan, TakesSlotsAnewInEachReplay) {
   list.launch(kernel("k_scale"), {out.address(), out.address()}, 4, 1, {slot(0), slot(1)});
   Plan plan = build(list, 2);
   for (const double value : {2.0, 3.0}) {
-    const double slots[] = {value, value * 10};
+    const std::uint64_t slots[] = {std::bit_cast<std::uint64_t>(value), std::bit_cast<std::uint64_t>(value * 10)};
     CRUCIBLE_ASSERT_OK(plan.set_slots(slots));
     CRUCIBLE_ASSERT_OK(plan.replay());
     std::vector<float> expected;
     for (int i = 1; i <= 4; ++i) expected.push_back(static_cast<float>((i * value * 10 + 0.5) * value + value * 10));
     EXPECT_EQ(download<float>(out, 4), expected);
   }
-  const double one[] = {1.0};
+  const std::uint64_t one[] = {0};
   const auto wrong = plan.set_slots(one);
   ASSERT_FALSE(wrong);
   EXPECT_THAT(wrong.error().message, HasSubstr("1 values for 2 slots"));
+}
+
+// A child has none of the threads: without a refusal it would wait for them for ever.
+TEST_P(CpuPlan, AForkedChildIsToldAndMayOpenTheDeviceAgain) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer does not go along with a fork";
+#endif
+  constexpr std::int64_t kItems = 100000;
+  open_with(3);
+  std::optional<Buffer> buffer(make_buffer(device_, kItems * 4));
+  OpList list;
+  list.launch(kernel("k_count"), {buffer->address()}, kItems);
+  std::optional<Plan> plan(build(list));
+  CRUCIBLE_ASSERT_OK(plan->replay());
+  const auto in_child = [&] {
+    const Result<void> refused = plan->replay();
+    if (refused || refused.error().message.find("was forked from the one that opened the device") == std::string::npos) return 1;
+    if (plan->profile()) return 2;
+    plan.reset();
+    buffer.reset();
+    close();
+    open_with(3);
+    const Buffer fresh = make_buffer(device_, kItems * 4);
+    OpList again;
+    again.launch(kernel("k_count"), {fresh.address()}, kItems);
+    if (!build(again).replay()) return 3;
+    if (download<int>(fresh, kItems) != std::vector<int>(kItems, 1)) return 4;
+    close();
+    return 0;
+  };
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(60);
+    _exit(in_child());
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0) << "which step went wrong";
+  CRUCIBLE_ASSERT_OK(plan->replay());  // nothing has changed for the parent
+  EXPECT_EQ(download<int>(*buffer, kItems), std::vector<int>(kItems, 2));
 }
 
 TEST_P(CpuPlan, KeepsNothingOfTheHostsList) {

@@ -1,4 +1,5 @@
 // The plugin's one exported symbol and what hangs on it: the query, start and stop, and the tables by number.
+#include "backends/cpu/fork.hpp"
 #include "backends/cpu/sdk.hpp"
 #include "backends/cpu/tables.hpp"
 #include "backends/cpu/team.hpp"
@@ -16,7 +17,7 @@ crucible_status init(const crucible_host_api* host) {
 
 crucible_status shutdown() {
   return guard([] {
-    stop_openmp_threads();
+    if (fork_count() == 0) stop_openmp_threads();
     set_host(nullptr);
   });
 }

@@ -9,8 +9,10 @@
 #include <chrono>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "backends/cpu/fork.hpp"
 #include "backends/cpu/sdk.hpp"
 #include "backends/cpu/team.hpp"
 
@@ -30,7 +32,14 @@ class OwnTeam final : public Team {
                                                 std::to_string(size) + ": " + error.what());
     }
   }
-  ~OwnTeam() override { stop(); }
+  ~OwnTeam() override {
+    if (process_.is_this_one()) {
+      stop();
+    } else {
+      // In a forked child there are no such threads: joining one would wait for ever, and so they stay what they are.
+      [[maybe_unused]] const auto* gone = new std::vector<std::thread>(std::move(workers_));
+    }
+  }
 
   void run(TeamBody body, void* context) override {
     if (workers_.empty()) return body(context, 0, 1);
@@ -83,6 +92,7 @@ class OwnTeam final : public Team {
     }
   }
 
+  OwnerProcess process_;
   std::vector<std::thread> workers_;
   TeamBody body_ = nullptr;  // written before job_ changes, read after
   void* context_ = nullptr;

@@ -28,6 +28,7 @@ struct Work {
 /// Shared with the queues whose work names it: destroying it early is the host's fault, not a crash.
 struct crucible_timeline {
   crucible_device* device = nullptr;
+  crucible_cpu::OwnerProcess process;
   std::mutex mutex;
   std::condition_variable changed;
   std::uint64_t value = 0;
@@ -113,6 +114,7 @@ void serve(crucible_queue* queue) {
 crucible_status create(crucible_device* device, crucible_queue** out) {
   return guard([&] {
     require(device != nullptr && out != nullptr, "queue.create: no device or no place for the queue");
+    device->process.require_this_one("queue.create");
     auto queue = std::make_unique<crucible_queue>();
     queue->device = device;
     queue->thread = std::thread(serve, queue.get());
@@ -125,6 +127,8 @@ crucible_status create(crucible_device* device, crucible_queue** out) {
 crucible_status destroy(crucible_queue* queue) {
   return guard([&] {
     require(queue != nullptr, "queue.destroy: no queue");
+    // Its thread is not here, and may have held its lock when the process was forked: what it is made of stays where it lies.
+    if (!queue->device->process.is_this_one()) return;
     {
       const std::lock_guard lock(queue->mutex);
       queue->stopping = true;
@@ -152,13 +156,14 @@ crucible_status timeline_create(crucible_device* device, std::uint64_t initial, 
 crucible_status timeline_destroy(crucible_timeline* timeline) {
   return guard([&] {
     require(timeline != nullptr, "queue.timeline_destroy: no timeline");
-    delete timeline;
+    if (timeline->process.is_this_one()) delete timeline;  // else somebody who is not here may wait for it, and so would its end
   });
 }
 
 crucible_status timeline_query(crucible_timeline* timeline, std::uint64_t* out) {
   return guard([&] {
     require(timeline != nullptr && out != nullptr, "queue.timeline_query: no timeline or no place for the value");
+    timeline->process.require_this_one("queue.timeline_query");
     const std::lock_guard lock(timeline->mutex);
     if (timeline->failed != CRUCIBLE_OK) throw Failure(timeline->failed, timeline->reason);
     *out = timeline->value;
@@ -168,6 +173,7 @@ crucible_status timeline_query(crucible_timeline* timeline, std::uint64_t* out) 
 crucible_status timeline_signal(crucible_timeline* timeline, std::uint64_t value) {
   return guard([&] {
     require(timeline != nullptr, "queue.timeline_signal: no timeline");
+    timeline->process.require_this_one("queue.timeline_signal");
     timeline->signal(value);
   });
 }
@@ -175,6 +181,7 @@ crucible_status timeline_signal(crucible_timeline* timeline, std::uint64_t value
 crucible_status timeline_wait(crucible_timeline* timeline, std::uint64_t value, std::uint64_t timeout_ns) {
   return guard([&] {
     require(timeline != nullptr, "queue.timeline_wait: no timeline");
+    timeline->process.require_this_one("queue.timeline_wait");
     if (!timeline->wait(value, timeout_ns)) {
       throw Failure(CRUCIBLE_E_CANCELLED, "queue.timeline_wait: the value " + std::to_string(value) + " was not reached in " +
                                               std::to_string(timeout_ns) + " ns");
@@ -191,6 +198,7 @@ crucible_status submit(crucible_queue* queue, crucible_plan* plan, const crucibl
                        const crucible_point* signals, std::uint32_t signal_count) {
   return guard([&] {
     require(queue != nullptr && plan != nullptr, "queue.submit: no queue or no plan");
+    queue->device->process.require_this_one("queue.submit");
     check_points(waits, wait_count);
     check_points(signals, signal_count);
     Work work{plan, {}, {}};
@@ -205,6 +213,7 @@ crucible_status submit(crucible_queue* queue, crucible_plan* plan, const crucibl
 }  // namespace
 
 bool wait_for_queues(crucible_device& device, std::uint64_t timeout_ns) {
+  device.process.require_this_one("device.wait_idle");
   const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(std::min(timeout_ns, std::uint64_t{1} << 60));
   const std::lock_guard lock(device.queues_mutex);  // queues are neither made nor destroyed meanwhile
   for (crucible_queue* queue : device.queues) {

@@ -1,5 +1,7 @@
 // Queues and timelines: order, waiting across queues, poison, refusals; and that submitting gives the bits of replaying.
 #include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <thread>
@@ -52,6 +54,36 @@ class CpuQueue : public CpuTest {
   crucible_queue* queue_ = nullptr;
   crucible_timeline* done_ = nullptr;
 };
+
+// The queue's thread stays behind: work that a child submits would never be done, and the thread never be joined.
+TEST_F(CpuQueue, AForkedChildIsTold) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer does not go along with a fork";
+#endif
+  const Buffer buffer = make_buffer(device_, 4096);
+  OpList list;
+  list.fill(buffer.address(), 4096, 7);
+  crucible_plan* plan = build(list);
+  const auto is_told = [](const std::string& message) { return message.find("was forked from the one that opened the device") != std::string::npos; };
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(60);
+    if (!is_told(submit(plan, {}, {{done_, 1}}))) _exit(1);
+    if (!is_told(message(table().timeline_wait(done_, 1, UINT64_MAX)))) _exit(2);
+    if (!is_told(message(device_->backend().tables().device.wait_idle(device_->handle(), UINT64_MAX)))) _exit(3);
+    crucible_queue* another = nullptr;
+    if (!is_told(message(table().create(device_->handle(), &another)))) _exit(4);
+    _exit(message(table().destroy(queue_)) + message(table().timeline_destroy(done_)) == "" ? 0 : 5);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0) << "which step went wrong";
+  EXPECT_EQ(submit(plan, {}, {{done_, 1}}), "");
+  EXPECT_EQ(message(table().timeline_wait(done_, 1, 60 * kSecond)), "");
+  destroy(plan);
+}
 
 TEST_F(CpuQueue, RunsInOrderOfSubmission) {
   const Buffer a = make_buffer(device_, 4096), b = make_buffer(device_, 4096);

@@ -8,6 +8,7 @@
 #include "backends/intel/process_guard.hpp"
 #include "backends/intel/tables.hpp"
 #include "plugins/sdk/binary_cache.hpp"
+#include "plugins/sdk/careful.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/host.hpp"
 #include "plugins/sdk/host_compiler.hpp"
@@ -62,19 +63,21 @@ std::string binary_of(const Functions& ze, ze::Module module) {
   return bytes;
 }
 
-void build(crucible_module& module, std::string_view spirv) {
+void build(crucible_module& module, std::string_view spirv, bool is_careful) {
   const crucible_device& device = *module.device;
   const DeviceFacts& facts = device.facts;
   const sdk::BinaryCache cache("intel", device.cache_dir);
-  const std::string key = facts.name + "\n" + facts.uuid + "\n" + facts.version + "\n" + kFlags + "\n" + std::string(spirv);
+  const std::string flags = std::string(kFlags) + (is_careful ? " -ze-opt-disable" : "");
+  const std::string key = facts.name + "\n" + facts.uuid + "\n" + facts.version + "\n" + flags + "\n" + std::string(spirv);
   std::string ignored;
   if (const std::string bytes = cache.find(key); !bytes.empty()) {
     module.binary_bytes = bytes.size();
-    module.from_cache = create(device, ze::kNative, bytes, kFlags, module.object, ignored) == ze::Result::kSuccess;
+    module.binary = sdk::binary_id(bytes);
+    module.from_cache = create(device, ze::kNative, bytes, flags.c_str(), module.object, ignored) == ze::Result::kSuccess;
     if (module.from_cache) return;
     sdk::log(sdk::LogLevel::kWarning, "compile", "the driver of " + facts.id + " does not take a module that it compiled before; it is compiled again");
   }
-  ze::Result code = create(device, ze::kSpirv, spirv, kFlags, module.object, module.log);
+  ze::Result code = create(device, ze::kSpirv, spirv, flags.c_str(), module.object, module.log);
   if (code != ze::Result::kSuccess && !facts.rounds_division)  // perhaps it does not take what it does not promise
     code = create(device, ze::kSpirv, spirv, "", module.object, module.log);
   if (code == ze::Result::kModuleBuildFailure) {
@@ -83,15 +86,18 @@ void build(crucible_module& module, std::string_view spirv) {
                        {{"where", "zeModuleCreate"}, {"vendor.code", std::to_string(static_cast<std::uint32_t>(code))}});
   }
   check(code, "compile: zeModuleCreate");
+  module.binary = "of " + sdk::binary_id(key);
   if (!cache.usable()) return;
   const std::string bytes = binary_of(*device.ze, module.object.get());
   module.binary_bytes = bytes.size();
-  if (!bytes.empty()) cache.add(key, bytes);
+  if (bytes.empty()) return;
+  cache.add(key, bytes);
+  module.binary = sdk::binary_id(bytes);
 }
 
 /// As arguments where the device takes so many bytes of them.
 spirv::Buffers choose_buffers(const crucible_device& device, const sdk::Kernel& kernel) {
-  const std::size_t bytes = 8 * (kernel.buffers.size() + std::size_t{2} * kernel.scalar_count + 2);
+  const std::size_t bytes = 8 * (kernel.buffers.size() + 2 * kernel.scalars.size() + 2);
   return bytes <= device.facts.argument_bytes ? spirv::Buffers::kArguments : spirv::Buffers::kTable;
 }
 
@@ -115,21 +121,21 @@ Kernels read_kernels(const crucible_kernel_source* kernels, std::uint32_t count)
   return read;
 }
 
-void write_and_build(crucible_module& module, const Kernels& kernels, const spirv::PreludeText& prelude) {
+void write_and_build(crucible_module& module, const Kernels& kernels, const spirv::PreludeText& prelude, bool is_careful) {
   spirv::KernelModule written(prelude);
   for (const auto& [name, kernel] : kernels) {
     crucible_kernel& made = module.kernels[name];
     made.module = &module;
     made.name = name;
     made.buffer_count = static_cast<std::uint32_t>(kernel.buffers.size());
-    made.scalar_count = kernel.scalar_count;
+    made.scalar_count = static_cast<std::uint32_t>(kernel.scalars.size());
     const sdk::Team team = sdk::plan_team(kernel, module.device->team_lanes);
     made.lanes = team.lanes;
     made.parameters = written.add(kernel, name, {.buffers = choose_buffers(*module.device, kernel), .team = &team});
   }
   const spirv::Words words = written.words();
   module.spirv_bytes = words.size() * sizeof(words[0]);
-  build(module, std::string_view(reinterpret_cast<const char*>(words.data()), module.spirv_bytes));
+  build(module, std::string_view(reinterpret_cast<const char*>(words.data()), module.spirv_bytes), is_careful);
 }
 
 void create_kernels(crucible_module& module) {
@@ -178,7 +184,7 @@ crucible_status compile_sources(crucible_device* device, crucible_str prelude, c
     if (!read.empty()) {  // no kernels are a module too
       device->watchdog.require_alive();
       try {
-        write_and_build(*module, read, *spirv::shared_prelude(sdk::to_string(prelude)));
+        write_and_build(*module, read, *spirv::shared_prelude(sdk::to_string(prelude)), sdk::is_careful(sdk::view(prelude)));
       } catch (const sdk::Failure& failure) {
         std::vector<std::string> names;
         for (const auto& [name, kernel] : read) names.push_back(name);
@@ -223,7 +229,8 @@ crucible_status kernel_info(crucible_kernel* kernel, crucible_kv_sink sink, void
     sdk::report(sink, user,
                 {sdk::text_item("name", kernel->name), sdk::number_item("buffers", kernel->buffer_count),
                  sdk::number_item("arguments", kernel->parameters.size()), sdk::number_item("lanes", kernel->lanes), sdk::number_item("spirv_bytes", kernel->module->spirv_bytes),
-                 sdk::number_item("program_bytes", kernel->module->binary_bytes), sdk::number_item("from_cache", kernel->module->from_cache ? 1 : 0)});
+                 sdk::number_item("program_bytes", kernel->module->binary_bytes), sdk::number_item("from_cache", kernel->module->from_cache ? 1 : 0),
+                 sdk::text_item("binary", kernel->module->binary)});
   });
 }
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -212,7 +213,7 @@ TEST_F(Intel, AChangedSlotIsPatchedOrRecordedAgainAndAnEqualOneIsNeither) {
     const std::uint16_t one = 0x3c00;
     ASSERT_TRUE(buffer.write(4, std::as_bytes(std::span(&one, 1))));
     crucible_op op = launch(module, kernel, places, 1);
-    const crucible_scalar scalar = {.f64_bits = 0, .slot = 0, .reserved = 0};
+    const crucible_scalar scalar = {.bits = 0, .slot = 0, .type = CRUCIBLE_SCALAR_F64};
     op.scalars = &scalar;
     op.scalar_count = 1;
     const crucible_op list[] = {op, op};
@@ -220,7 +221,8 @@ TEST_F(Intel, AChangedSlotIsPatchedOrRecordedAgainAndAnEqualOneIsNeither) {
     crucible_plan* plan = nullptr;
     ASSERT_TRUE(to_result(table.build(device_->handle(), list, 2, 1, &plan), "build"));
     for (const auto& [value, bits] : {std::pair{3.0, 0x4200}, {3.0, 0x4200}, {5.0, 0x4500}}) {
-      ASSERT_TRUE(to_result(table.set_slots(plan, &value, 1), "set_slots"));
+      const auto word = std::bit_cast<std::uint64_t>(value);
+      ASSERT_TRUE(to_result(table.set_slots(plan, &word, 1), "set_slots"));
       const auto replayed = to_result(table.replay(plan), "replay");
       ASSERT_TRUE(replayed) << replayed.error().message;
       std::uint16_t result = 0;
@@ -246,7 +248,7 @@ std::string patch_under_a_fault() {
   const std::uint64_t places[] = {buffer.address(), buffer.address() + 4};
   const float one = 1;
   if (!buffer.write(4, std::as_bytes(std::span(&one, 1)))) return "write";
-  const crucible_scalar scalar = {.f64_bits = 0, .slot = 0, .reserved = 0};
+  const crucible_scalar scalar = {.bits = 0, .slot = 0, .type = CRUCIBLE_SCALAR_F64};
   crucible_op op = {};
   op.struct_size = sizeof(op);
   op.kind = CRUCIBLE_OP_LAUNCH;
@@ -258,7 +260,7 @@ std::string patch_under_a_fault() {
   op.scalar_count = 1;
   Plan plan = take(Plan::build(*device, std::span(&op, 1), 1));
   if (!plan.replay()) return "replay";
-  const double seven = 7;
+  const auto seven = std::bit_cast<std::uint64_t>(7.0);
   const auto patched = plan.set_slots(std::span(&seven, 1));
   if (patched || patched.error().message.find("zeCommandListUpdateMutableCommandsExp of 1 arguments: ZE_RESULT_ERROR_INVALID_ARGUMENT") == std::string::npos)
     return patched ? "the fault did not show" : patched.error().message;

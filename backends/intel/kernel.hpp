@@ -23,5 +23,6 @@ struct crucible_module {
   std::map<std::string, crucible_kernel, std::less<>> kernels;
   std::string log;  // of the driver's compiler
   std::uint64_t binary_bytes = 0, spirv_bytes = 0;
+  std::string binary;  // binary_id() of the machine code, or, where the driver hands out none, of what it was made of
   bool from_cache = false;
 };

@@ -2,6 +2,7 @@
 // because an emulator reads its rules once. The same suite runs under the vendor's loader (CRUCIBLE_TEST_LEVEL_ZERO).
 #include <gmock/gmock.h>
 
+#include <bit>
 #include <functional>
 
 #include "core/kernel/schedule.hpp"
@@ -79,7 +80,7 @@ class Work {
     EXPECT_TRUE(memory_.fill(0, kItems * sizeof(float), 0));
   }
   void replay(double scalar) {
-    EXPECT_TRUE(plan_->set_slots(std::vector<double>{scalar}));
+    EXPECT_TRUE(plan_->set_slots(std::vector{std::bit_cast<std::uint64_t>(scalar)}));
     EXPECT_TRUE(plan_->replay());
   }
   float last() {

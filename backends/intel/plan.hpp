@@ -15,7 +15,7 @@ struct PlanOp {
   std::uint32_t kind = 0;
   crucible_kernel* kernel = nullptr;        // LAUNCH
   std::shared_ptr<Allocation> table;        // LAUNCH of a kernel with a table of buffers
-  std::vector<double> scalars;              // LAUNCH: their present values
+  std::vector<std::uint64_t> scalars;       // LAUNCH: the bytes of their present values
   std::int64_t grid = 0;                    // LAUNCH; an empty one is left out
   std::uint32_t group_size = 1, groups = 1; // LAUNCH
   std::vector<Place> places;                // they keep the memory alive

@@ -55,7 +55,7 @@ TEST_F(Null, CountsLaunchesPerReplay) {
   ops[1].kind = CRUCIBLE_OP_COPY;
   ops[2].kind = CRUCIBLE_OP_FILL;
   Plan plan = take(Plan::build(device_, ops, 1));
-  const double slot = 3;
+  const std::uint64_t slot = 3;
   ASSERT_TRUE(plan.set_slots(std::span(&slot, 1)));
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(plan.replay());
   EXPECT_EQ(take(plan.profile()), (std::vector<std::uint64_t>{0, 0, 0}));

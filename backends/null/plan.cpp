@@ -33,7 +33,8 @@ void add_launch(crucible_plan& plan, std::uint32_t index, const crucible_op& op)
   if (op.grid < 0) invalid(index, "a grid of " + std::to_string(op.grid) + " work items");
   if (op.scalar_count != 0 && op.scalars == nullptr) invalid(index, "its scalars are missing");
   for (std::uint32_t i = 0; i < op.scalar_count; ++i) {
-    const std::uint32_t slot = op.scalars[i].slot;
+    const std::uint32_t slot = op.scalars[i].slot, type = op.scalars[i].type;
+    if (type > CRUCIBLE_SCALAR_I64) invalid(index, "scalar " + std::to_string(i) + " is of type " + std::to_string(type));
     if (slot != CRUCIBLE_SLOT_NONE && slot >= plan.slots)
       invalid(index, "slot " + std::to_string(slot) + " of " + std::to_string(plan.slots));
   }
@@ -84,7 +85,7 @@ crucible_status build(crucible_device* device, const crucible_op* ops, std::uint
   });
 }
 
-crucible_status set_slots(crucible_plan* plan, const double* values, std::uint32_t count) {
+crucible_status set_slots(crucible_plan* plan, const std::uint64_t* values, std::uint32_t count) {
   return sdk::guard([&] {
     sdk::require(plan != nullptr && (values != nullptr || count == 0), "plan.set_slots: no plan or no values");
     if (count != plan->slots) {

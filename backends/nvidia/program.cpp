@@ -40,13 +40,14 @@ struct Loaded {
   std::string log;
 };
 
-Loaded try_load(crucible_device& device, const std::string& bytes) {
+/// `is_careful`: the driver compiles PTX with less optimisation.
+Loaded try_load(crucible_device& device, const std::string& bytes, bool is_careful) {
   char log[4096] = {};
-  int names[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
-  void* values[] = {log, reinterpret_cast<void*>(sizeof(log) - 1)};
+  int names[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_OPTIMIZATION_LEVEL};
+  void* values[] = {log, reinterpret_cast<void*>(sizeof(log) - 1), reinterpret_cast<void*>(std::uintptr_t{1})};
   CUmodule module = nullptr;
   Loaded loaded;
-  loaded.code = device.cuda->cuModuleLoadDataEx(&module, bytes.data(), 2, names, values);
+  loaded.code = device.cuda->cuModuleLoadDataEx(&module, bytes.data(), is_careful ? 3 : 2, names, values);
   if (loaded.code == CUDA_SUCCESS) loaded.module = Module(*device.cuda, module);
   loaded.log = log;
   return loaded;
@@ -76,6 +77,7 @@ class Builder {
   std::string compile(const sdk::KernelBatch& batch, Code code, Built& built) const {
     std::vector<std::string> flags = numeric_flags();
     flags.push_back(compiler_.architecture_flag(device_.facts.capability, code));
+    if (batch.is_careful && code == Code::kCubin) flags.push_back("--ptxas-options=-O1");
     std::string key = compiler_.describe() + "\n";
     for (const std::string& flag : flags) key += flag + " ";
     key += "\n" + batch.text;
@@ -89,6 +91,7 @@ class Builder {
       cache_.add(key, bytes);
     }
     built.binary_bytes = bytes.size();
+    built.binary = sdk::binary_id(bytes);
     return bytes;
   }
 
@@ -112,7 +115,7 @@ std::vector<Built> build_programs(crucible_device& device, const std::vector<sdk
     const auto compile_and_load = [&](std::size_t i, bool may_refuse) {
       const std::string bytes = builder.compile(batches[i], code, all[i]);
       const Current on_this_thread(device);
-      Loaded loaded = try_load(device, bytes);
+      Loaded loaded = try_load(device, bytes, batches[i].is_careful);
       if (loaded.code == CUDA_ERROR_NO_BINARY_FOR_GPU && may_refuse) return false;
       if (loaded.code != CUDA_SUCCESS) refuse(device, compiler, loaded, names_of(batches[i]));
       all[i].module = std::move(loaded.module);

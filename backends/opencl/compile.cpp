@@ -9,6 +9,7 @@
 #include "backends/opencl/tables.hpp"
 #include "backends/opencl/text.hpp"
 #include "plugins/sdk/c_dialect.hpp"
+#include "plugins/sdk/careful.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/host_compiler.hpp"
 #include "plugins/sdk/kernel_ir.hpp"
@@ -37,7 +38,7 @@ Source read_source(const crucible_device& device, const std::string& name, const
   }
   Source read = {.ir = {static_cast<const char*>(source.ir), source.ir_size}, .kernel = sdk::read_kernel(source.ir, source.ir_size)};
   // In SPIR-V a scalar may be two arguments, of two types.
-  const std::uint64_t more = device.language == Language::kSpirv ? 8 * std::uint64_t{read.kernel.scalar_count} : 0;
+  const std::uint64_t more = device.language == Language::kSpirv ? 8 * std::uint64_t{read.kernel.scalars.size()} : 0;
   const std::uint64_t most = device.facts.parameter_bytes - std::min<std::uint64_t>(device.facts.parameter_bytes, more);
   read.buffers = choose_buffers(read.kernel, most, device.memory.kind != MemoryKind::kBuffers);
   const std::uint64_t bytes = argument_bytes(read.kernel, read.buffers) + more;
@@ -55,8 +56,10 @@ void write_c(crucible_module& module, const std::string& prelude, const Sources&
   module.code = sdk::adapt_prelude(prelude, sdk::dialect_opencl()) + "\n";
   for (const auto& [name, source] : sources) {
     crucible_kernel& kernel = module.kernels.at(name);
-    for (std::uint32_t i = 0; i < source.kernel.scalar_count; ++i)
-      kernel.scalars.push_back({.kind = spirv::ParameterKind::kScalar, .index = i, .type = sdk::Type::kF64});
+    for (std::uint32_t i = 0; i < source.kernel.scalars.size(); ++i) {
+      const sdk::Type type = source.kernel.scalars[i];
+      kernel.scalars.push_back({.kind = spirv::ParameterKind::kScalar, .index = i, .type = type, .given = type});
+    }
     module.code += kernel_text(source.kernel, name, module.device->mapping, source.buffers) + "\n";
   }
 }
@@ -101,7 +104,7 @@ std::unique_ptr<crucible_module> make_module(crucible_device* device, const std:
     kernel.module = module.get();
     kernel.name = name;
     kernel.buffer_count = static_cast<std::uint32_t>(source.kernel.buffers.size());
-    kernel.scalar_count = source.kernel.scalar_count;
+    kernel.scalar_count = static_cast<std::uint32_t>(source.kernel.scalars.size());
     kernel.buffers = source.buffers;
   }
   if (device->language == Language::kSpirv) {
@@ -156,7 +159,7 @@ crucible_status compile_sources(crucible_device* device, crucible_str prelude, c
     device->watchdog.require_alive();
     try {
       module = make_module(device, sdk::to_string(prelude), sources);
-      if (!sources.empty()) built = build_program(*device, module->code);
+      if (!sources.empty()) built = build_program(*device, module->code, sdk::is_careful(sdk::view(prelude)));
     } catch (const sdk::Failure& failure) {
       std::vector<std::string> names;
       for (const auto& [name, source] : sources) names.push_back(name);
@@ -165,6 +168,7 @@ crucible_status compile_sources(crucible_device* device, crucible_str prelude, c
     module->program = std::move(built.program);
     module->log = std::move(built.log);
     module->binary_bytes = built.binary_bytes;
+    module->binary = std::move(built.binary);
     module->from_cache = built.from_cache;
     const auto time = std::chrono::nanoseconds(Clock::now() - start);
     sdk::write_sized(info, {.struct_size = 0,
@@ -204,7 +208,7 @@ crucible_status kernel_info(crucible_kernel* kernel, crucible_kv_sink sink, void
                 {sdk::text_item("name", kernel->name), sdk::number_item("buffers", kernel->buffer_count),
                  sdk::number_item("code_bytes", kernel->module->code.size()),
                  sdk::number_item("program_bytes", kernel->module->binary_bytes),
-                 sdk::number_item("from_cache", kernel->module->from_cache ? 1 : 0)});
+                 sdk::number_item("from_cache", kernel->module->from_cache ? 1 : 0), sdk::text_item("binary", kernel->module->binary)});
   });
 }
 

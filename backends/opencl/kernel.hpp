@@ -24,5 +24,6 @@ struct crucible_module {
   std::map<std::string, crucible_kernel, std::less<>> kernels;
   std::string code, log;  // what the compiler was given (a text, or a module's bytes) and what it said
   std::uint64_t binary_bytes = 0;
+  std::string binary;  // as Built's
   bool from_cache = false;
 };

@@ -3,7 +3,6 @@
 #include "backends/opencl/plan.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <memory>
 #include <span>
 #include <string>
@@ -147,7 +146,8 @@ void read_launch(crucible_plan& plan, std::uint32_t index, const crucible_op& op
   result.first_scalar = argument;
   for (std::uint32_t i = 0; i < op.scalar_count; ++i) {
     const crucible_scalar& scalar = op.scalars[i];
-    result.scalars.push_back(std::bit_cast<double>(scalar.f64_bits));
+    if (scalar.type > CRUCIBLE_SCALAR_I64) invalid(index, "scalar " + std::to_string(i) + " is of type " + std::to_string(scalar.type));
+    result.scalars.push_back(scalar.bits);
     if (scalar.slot == CRUCIBLE_SLOT_NONE) continue;
     if (scalar.slot >= plan.slot_count) {
       invalid(index, "slot " + std::to_string(scalar.slot) + " of " + std::to_string(plan.slot_count));
@@ -303,7 +303,7 @@ void patch(crucible_plan& plan, std::span<const CommandChange> changes) {
   plan.buffer = std::move(buffer);
 }
 
-crucible_status set_slots(crucible_plan* plan, const double* values, std::uint32_t count) {
+crucible_status set_slots(crucible_plan* plan, const std::uint64_t* values, std::uint32_t count) {
   return sdk::guard([&] {
     sdk::require(plan != nullptr && (values != nullptr || count == 0), "plan.set_slots: no plan or no values");
     if (count != plan->slot_count) {
@@ -314,8 +314,8 @@ crucible_status set_slots(crucible_plan* plan, const double* values, std::uint32
     std::vector<CommandChange> changes;
     for (const SlotUse& use : plan->slot_uses) {
       PlanOp& op = plan->ops[use.op];
-      double& scalar = op.scalars[use.scalar];
-      if (std::bit_cast<std::uint64_t>(scalar) == std::bit_cast<std::uint64_t>(values[use.slot])) continue;
+      std::uint64_t& scalar = op.scalars[use.scalar];
+      if (scalar == values[use.slot]) continue;
       scalar = values[use.slot];
       if (is_empty(op)) continue;
       for (std::uint32_t i = 0; i < op.arguments.size(); ++i) {

@@ -26,7 +26,7 @@ struct PlanOp {
   std::vector<Place> places;                    // they keep the memory alive
   std::uint64_t size = 0;                       // COPY, FILL: bytes
   std::uint8_t pattern = 0;                     // FILL
-  std::vector<double> scalars;                  // LAUNCH: their present values
+  std::vector<std::uint64_t> scalars;           // LAUNCH: the bytes of their present values
   std::vector<ScalarArgument> arguments;        // LAUNCH: from first_scalar on
   bool has_slots = false;                       // LAUNCH
   bool is_stale = false;                        // LAUNCH: the kernel object has older scalars than these

@@ -60,7 +60,9 @@ class RawPlan {
   RawPlan& operator=(const RawPlan&) = delete;
   const Result<void>& built() const { return built_; }
   void set(const std::vector<double>& values) {
-    const auto done = to_result(table().set_slots(plan_, values.data(), static_cast<std::uint32_t>(values.size())), "set_slots");
+    std::vector<std::uint64_t> words;
+    for (const double value : values) words.push_back(std::bit_cast<std::uint64_t>(value));
+    const auto done = to_result(table().set_slots(plan_, words.data(), static_cast<std::uint32_t>(words.size())), "set_slots");
     EXPECT_TRUE(done) << done.error().message;
   }
   void replay() {
@@ -183,8 +185,8 @@ TEST_P(OpenClPlan, OpsAreDoneInTheirOrderWithThePresentSlots) {
   places[0] = place(3);
   places[1] = place(0);
   places[5] = other.address();
-  const crucible_scalar half = {.f64_bits = std::bit_cast<std::uint64_t>(0.5), .slot = CRUCIBLE_SLOT_NONE, .reserved = 0};
-  const crucible_scalar slots[][2] = {{{.f64_bits = 0, .slot = 0, .reserved = 0}, half}, {{.f64_bits = 0, .slot = 1, .reserved = 0}, half}};
+  const crucible_scalar half = {.bits = std::bit_cast<std::uint64_t>(0.5), .slot = CRUCIBLE_SLOT_NONE, .type = CRUCIBLE_SCALAR_F64};
+  const crucible_scalar slots[][2] = {{{.bits = 0, .slot = 0, .type = CRUCIBLE_SCALAR_F64}, half}, {{.bits = 0, .slot = 1, .type = CRUCIBLE_SCALAR_F64}, half}};
   crucible_op fill = op(CRUCIBLE_OP_FILL, filled);
   fill.pattern = 0x3f;
   fill.size = kBytes - 3;  // no multiple of a wide pattern
@@ -241,7 +243,7 @@ TEST_P(OpenClPlan, APlanOfNothingAndAnEmptyLaunchAreDone) {
   nothing.replay();
   compile({scaled("one", 2)});
   const std::vector<std::uint64_t> places = {arena_->address() + at(1), arena_->address() + at(0)};
-  const crucible_scalar slots[] = {{.f64_bits = 0, .slot = 0, .reserved = 0}, {.f64_bits = 0, .slot = CRUCIBLE_SLOT_NONE, .reserved = 0}};
+  const crucible_scalar slots[] = {{.bits = 0, .slot = 0, .type = CRUCIBLE_SCALAR_F64}, {.bits = 0, .slot = CRUCIBLE_SLOT_NONE, .type = CRUCIBLE_SCALAR_F64}};
   crucible_op empty = launch("one", places, slots);
   empty.grid = 0;
   RawPlan plan(device_, {empty}, 1);

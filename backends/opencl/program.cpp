@@ -93,9 +93,9 @@ std::string build_flags(Language language) {
   return language == Language::kC ? std::string(kLanguage) + " " + std::string(kRounding) : std::string(kRounding);
 }
 
-Built build_program(const crucible_device& device, const std::string& code) {
+Built build_program(const crucible_device& device, const std::string& code, bool is_careful) {
   const DeviceFacts& facts = device.facts;
-  const std::string flags = build_flags(device.language);
+  const std::string flags = build_flags(device.language) + (is_careful ? " -cl-opt-disable" : "");
   const sdk::BinaryCache cache("opencl", driver_has_cache(facts) ? sdk::BinaryCache::off() : device.cache_dir);
   const std::string key = facts.platform_name + "\n" + facts.name + "\n" + facts.version + "\n" + facts.driver + "\n" +
                           flags + "\n" + code;
@@ -103,15 +103,19 @@ Built build_program(const crucible_device& device, const std::string& code) {
   if (const std::string bytes = cache.find(key); !bytes.empty()) {
     built.program = load(device, bytes, flags);
     built.binary_bytes = bytes.size();
+    built.binary = sdk::binary_id(bytes);
     built.from_cache = built.program.get() != nullptr;
     if (built.from_cache) return built;
     sdk::log(sdk::LogLevel::kWarning, "compile", "the driver of " + facts.id + " does not take a program that it compiled before; it is compiled again");
   }
   built.program = compile(device, code, flags, built.log);
+  built.binary = "of " + sdk::binary_id(key);
   if (!cache.usable()) return built;
   const std::string bytes = binary_of(device, built.program.get());
   built.binary_bytes = bytes.size();
-  if (!bytes.empty()) cache.add(key, bytes);
+  if (bytes.empty()) return built;
+  cache.add(key, bytes);
+  built.binary = sdk::binary_id(bytes);
   return built;
 }
 

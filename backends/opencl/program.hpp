@@ -12,11 +12,13 @@ struct Built {
   Program program;
   std::string log;  // of the compiler
   std::uint64_t binary_bytes = 0;
+  std::string binary;  // binary_id() of the machine code, or, where the driver hands out none, of what it was made of
   bool from_cache = false;
 };
 
-/// Compiles `code`, a text or the bytes of a module in the device's language. Threads: any. Errors: INTERNAL with the compiler's own words.
-Built build_program(const crucible_device& device, const std::string& code);
+/// Compiles `code`, a text or the bytes of a module in the device's language; `is_careful`: without optimisation. Threads: any. Errors:
+/// INTERNAL with the compiler's own words.
+Built build_program(const crucible_device& device, const std::string& code, bool is_careful = false);
 
 /// The flags that it is compiled with; where a device promises no correctly rounded division and its compiler refuses
 /// them, it is compiled without that one.

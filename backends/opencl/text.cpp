@@ -69,8 +69,8 @@ std::string kernel_text(const sdk::Kernel& kernel, std::string_view name, Mappin
     parameters += place.parameters;
     arguments += "(__global " + pointee(kernel.buffers[i]) + "*)(" + place.address + "), ";
   }
-  for (std::uint32_t i = 0; i < kernel.scalar_count; ++i) {
-    parameters += "double s" + std::to_string(i) + ", ";
+  for (std::uint32_t i = 0; i < kernel.scalars.size(); ++i) {
+    parameters += std::string(sdk::scalar_type(kernel.scalars[i])) + " s" + std::to_string(i) + ", ";
     arguments += "s" + std::to_string(i) + ", ";
   }
   std::string text = sdk::print_kernel(kernel, dialect_for(mapping), function);
@@ -85,7 +85,7 @@ std::uint64_t argument_bytes(const sdk::Kernel& kernel, Buffers buffers) {
   std::uint64_t places = 8;  // of a table alone
   if (buffers == Buffers::kTable) places = 8 * (kTableMemories + 1);
   if (!is_table(buffers)) places = (buffers == Buffers::kPointers ? 8 : 16) * kernel.buffers.size();
-  return places + 8 * std::uint64_t{kernel.scalar_count} + 24;
+  return places + 8 * std::uint64_t{kernel.scalars.size()} + 24;
 }
 
 Buffers choose_buffers(const sdk::Kernel& kernel, std::uint64_t most_argument_bytes, bool pointers) {

@@ -24,7 +24,7 @@ inline constexpr std::size_t kTableMemories = 8;
 Buffers choose_buffers(const crucible::sdk::Kernel& kernel, std::uint64_t most_argument_bytes, bool pointers);
 
 /// The kernel `name`, whose arguments are, in this order: the buffers (a table is `__global const ulong*`, behind the
-/// memories where there are any), the scalars (double), and the launch's begin, end and chunk (long).
+/// memories where there are any), the scalars (double or long), and the launch's begin, end and chunk (long).
 std::string kernel_text(const crucible::sdk::Kernel& kernel, std::string_view name, Mapping mapping, Buffers buffers);
 
 /// Bytes of those arguments, to be compared with what a device takes.

@@ -6,6 +6,8 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/scalar_tensor.h>
 
+#include <algorithm>
+#include <bit>
 #include <cstdlib>
 
 #include "plugins/sdk/error.hpp"
@@ -64,6 +66,51 @@ double real_of(const Json& arg) {
   return static_cast<double>(arg.get<std::int64_t>());
 }
 
+/// Libtorch's own namespaces whose ops reach beyond their operands: processes, networks, devices, files, other programs.
+constexpr std::string_view kReachBeyond[] = {"aoti", "c10d", "_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "cuda", "_dtensor", "dist", "inductor", "mkl",
+                                             "mkldnn_prepacked", "mobile", "prepacked", "prim", "profiler", "rpc", "static_runtime", "streams", "symm_mem", "triton", "xnnpack"};
+
+/// "" or why the op is never run: a recording may come from anywhere, and only what it reads and writes among its operands is its business.
+std::string never_run(const c10::FunctionSchema& schema) {
+  const std::string& name = schema.name();
+  const std::string_view space = std::string_view(name).substr(0, name.find("::"));
+  if (std::ranges::find(kReachBeyond, space) != std::end(kReachBeyond)) return "ops of " + std::string(space) + " reach beyond their operands";
+  for (const c10::Argument& argument : schema.arguments()) {
+    const std::string& word = argument.name();
+    const bool names_a_place = word.contains("file") || word.contains("path") || word.contains("librar") || word.contains("url");
+    if (names_a_place && argument.type()->annotation_str().contains("str")) return "its argument " + word + " names a file";
+  }
+  return "";
+}
+
+/// Whether what was recorded may stand for a parameter of this type. The recording's own schema is its maker's word.
+bool fits(const Json& arg, const c10::TypePtr& type) {
+  using Kind = c10::TypeKind;
+  switch (type->kind()) {
+    case Kind::OptionalType:
+      return arg.is_null() || fits(arg, type->castRaw<c10::OptionalType>()->getElementType());
+    case Kind::ListType: {
+      const auto& element = type->castRaw<c10::ListType>()->getElementType();
+      return arg.is_array() && std::ranges::all_of(arg, [&](const Json& item) { return fits(item, element); });
+    }
+    case Kind::TensorType:
+      return arg.is_null() || is_key(arg, "tensor");
+    case Kind::FloatType:
+      return arg.is_number_integer() || arg.is_boolean() || is_key(arg, "real") || is_key(arg, "number");
+    case Kind::IntType:
+    case Kind::SymIntType:
+      return arg.is_number_integer() || arg.is_boolean() || is_key(arg, "number") || is_key(arg, "dtype") || is_key(arg, "layout") || is_key(arg, "memory_format");
+    case Kind::BoolType:
+      return arg.is_boolean() || arg.is_number_integer() || is_key(arg, "number");
+    case Kind::NumberType:
+      return arg.is_number_integer() || arg.is_boolean() || is_key(arg, "real") || is_key(arg, "complex") || is_key(arg, "number");
+    case Kind::StringType:
+      return is_key(arg, "text");
+    default:
+      return !arg.is_array() && !is_key(arg, "tensor");
+  }
+}
+
 }  // namespace
 
 Call Call::read(std::string_view kernel, std::string_view text) {
@@ -80,6 +127,7 @@ Call Call::read(std::string_view kernel, std::string_view text) {
   Call call(*handle);
   call.name_ = full;
   call.args_ = json.at("args").get<std::vector<Json>>();
+  if (const std::string why = never_run(handle->schema()); !why.empty()) unsupported(kernel, full + " is not run for a recording: " + why);
   const auto& arguments = call.op_.schema().arguments();
   if (call.args_.size() > arguments.size()) {
     unsupported(kernel, full + " was recorded with " + std::to_string(call.args_.size()) + " arguments, this libtorch's has " +
@@ -87,6 +135,10 @@ Call Call::read(std::string_view kernel, std::string_view text) {
   }
   for (std::size_t i = call.args_.size(); i < arguments.size(); ++i) {
     if (!arguments[i].default_value()) unsupported(kernel, full + ": argument " + arguments[i].name() + " was not recorded");
+  }
+  for (std::size_t i = 0; i < call.args_.size(); ++i) {
+    if (fits(call.args_[i], arguments[i].type())) continue;
+    unsupported(kernel, full + ": argument " + arguments[i].name() + " is recorded as " + call.args_[i].dump() + ", which is no " + arguments[i].type()->annotation_str());
   }
   for (const Json& operand : json.at("operands")) {
     Operand& read = call.operands_.emplace_back();
@@ -110,16 +162,16 @@ Call Call::read(std::string_view kernel, std::string_view text) {
   return call;
 }
 
-at::Tensor Call::number_tensor(const Operand& operand, const double* scalars) const {
-  const double value = scalars[operand.scalar];
-  at::Tensor tensor = operand.is_integer ? at::scalar_tensor(static_cast<std::int64_t>(value), at::kLong)
-                                         : at::scalar_tensor(value, at::kDouble);
+at::Tensor Call::number_tensor(const Operand& operand, const std::uint64_t* scalars) const {
+  const std::uint64_t bits = scalars[operand.scalar];
+  at::Tensor tensor = operand.is_integer ? at::scalar_tensor(static_cast<std::int64_t>(bits), at::kLong)
+                                         : at::scalar_tensor(std::bit_cast<double>(bits), at::kDouble);
   tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
   return tensor;
 }
 
 at::IValue Call::list(const Json& items, const c10::TypePtr& element, const std::vector<at::Tensor>& tensors,
-                      const double* scalars) const {
+                      const std::uint64_t* scalars) const {
   c10::impl::GenericList list(element);
   if (element->kind() == c10::TypeKind::SymIntType) list = c10::impl::GenericList(c10::IntType::get());
   for (const Json& item : items) list.push_back(argument(item, element, tensors, scalars));
@@ -127,7 +179,7 @@ at::IValue Call::list(const Json& items, const c10::TypePtr& element, const std:
 }
 
 at::IValue Call::argument(const Json& arg, const c10::TypePtr& type, const std::vector<at::Tensor>& tensors,
-                          const double* scalars) const {
+                          const std::uint64_t* scalars) const {
   if (type->kind() == c10::TypeKind::OptionalType) {
     if (arg.is_null()) return {};
     return argument(arg, type->castRaw<c10::OptionalType>()->getElementType(), tensors, scalars);
@@ -135,11 +187,13 @@ at::IValue Call::argument(const Json& arg, const c10::TypePtr& type, const std::
   const bool wants_real = type->kind() == c10::TypeKind::FloatType;
   if (arg.is_null()) return type->kind() == c10::TypeKind::TensorType ? at::IValue(at::Tensor()) : at::IValue();
   if (arg.is_array()) return list(arg, type->castRaw<c10::ListType>()->getElementType(), tensors, scalars);
-  if (is_key(arg, "tensor")) return tensors[arg["tensor"].get<std::size_t>()];
+  if (is_key(arg, "tensor")) return tensors.at(arg["tensor"].get<std::size_t>());
   if (is_key(arg, "number")) {
-    const Operand& operand = operands_[arg["number"].get<std::size_t>()];
-    const double value = scalars[operand.scalar];
-    return operand.is_integer && !wants_real ? at::IValue(static_cast<std::int64_t>(value)) : at::IValue(value);
+    const Operand& operand = operands_.at(arg["number"].get<std::size_t>());
+    const std::uint64_t bits = scalars[operand.scalar];
+    if (!operand.is_integer) return std::bit_cast<double>(bits);
+    const auto integer = static_cast<std::int64_t>(bits);
+    return wants_real ? at::IValue(static_cast<double>(integer)) : at::IValue(integer);
   }
   if (is_key(arg, "real") || (wants_real && !arg.is_object())) return real_of(arg);
   if (arg.is_boolean()) return arg.get<bool>();
@@ -154,7 +208,7 @@ at::IValue Call::argument(const Json& arg, const c10::TypePtr& type, const std::
   throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, name_ + ": an argument of an unknown kind: " + arg.dump());
 }
 
-void Call::run(void* const* buffers, const double* scalars) const {
+void Call::run(void* const* buffers, const std::uint64_t* scalars) const {
   try {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;  // as it was recorded
     std::vector<at::Tensor> tensors;

@@ -45,15 +45,15 @@ class Call {
 
   /// Calls the op. Shapes: buffers() addresses and scalars() numbers, of host memory. Errors: INTERNAL with libtorch's words,
   /// and when a result is of other sizes than it was recorded with.
-  void run(void* const* buffers, const double* scalars) const;
+  void run(void* const* buffers, const std::uint64_t* scalars) const;
 
  private:
   explicit Call(c10::OperatorHandle op) : op_(std::move(op)) {}
   at::IValue argument(const nlohmann::json& arg, const c10::TypePtr& type, const std::vector<at::Tensor>& tensors,
-                      const double* scalars) const;
+                      const std::uint64_t* scalars) const;
   at::IValue list(const nlohmann::json& items, const c10::TypePtr& element, const std::vector<at::Tensor>& tensors,
-                  const double* scalars) const;
-  at::Tensor number_tensor(const Operand& operand, const double* scalars) const;
+                  const std::uint64_t* scalars) const;
+  at::Tensor number_tensor(const Operand& operand, const std::uint64_t* scalars) const;
 
   c10::OperatorHandle op_;
   std::string name_;

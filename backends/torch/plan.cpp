@@ -1,5 +1,4 @@
 // Plan table: ops in order, each opaque op as one call of the dispatcher.
-#include <bit>
 #include <chrono>
 #include <cstring>
 #include <memory>
@@ -17,7 +16,7 @@ struct PlanOp {
   std::uint32_t kind = 0;
   const Call* call = nullptr;  // of a launch; borrowed from its module, which outlives the plan
   std::vector<void*> buffers;
-  std::vector<double> scalars;
+  std::vector<std::uint64_t> scalars;  // the bytes of a double, or of an i64 where the call says so
   std::vector<std::uint32_t> slots;  // per scalar; CRUCIBLE_SLOT_NONE: fixed
   std::uint64_t size = 0;
   std::uint8_t pattern = 0;
@@ -54,10 +53,11 @@ void read_launch(std::uint32_t index, const crucible_op& op, std::uint32_t slots
   if (op.grid != 1) invalid(index, "a grid of " + std::to_string(op.grid) + " work items: an opaque op is one");
   for (std::uint32_t i = 0; i < op.scalar_count; ++i) {
     const crucible_scalar& scalar = op.scalars[i];
+    if (scalar.type > CRUCIBLE_SCALAR_I64) invalid(index, "scalar " + std::to_string(i) + " is of type " + std::to_string(scalar.type));
     if (scalar.slot != CRUCIBLE_SLOT_NONE && scalar.slot >= slots) {
       invalid(index, "slot " + std::to_string(scalar.slot) + " of " + std::to_string(slots));
     }
-    read.scalars.push_back(std::bit_cast<double>(scalar.f64_bits));
+    read.scalars.push_back(scalar.bits);
     read.slots.push_back(scalar.slot);
   }
 }
@@ -116,7 +116,7 @@ crucible_status build(crucible_device* device, const crucible_op* ops, std::uint
   });
 }
 
-crucible_status set_slots(crucible_plan* plan, const double* values, std::uint32_t count) {
+crucible_status set_slots(crucible_plan* plan, const std::uint64_t* values, std::uint32_t count) {
   return sdk::guard([&] {
     sdk::require(plan != nullptr && (values != nullptr || count == 0), "plan.set_slots: no plan or no values");
     if (count != plan->slots) {

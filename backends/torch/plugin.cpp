@@ -13,7 +13,8 @@ constexpr sdk::Identity kIdentity = {.name = "torch", .vendor = "Crucible", .ver
 
 constexpr sdk::OptionSpec kSpecs[] = {
     {.name = "threads", .type = sdk::OptionType::kU64, .min = 1, .max = 1024,
-     .help = "threads that one op uses; default: as libtorch chooses", .env = "CRUCIBLE_THREADS"},
+     .help = "threads that one op uses; default: as libtorch chooses", .env = "CRUCIBLE_THREADS",
+     .from_folder = sdk::FromFolder::kHarmless},
 };
 
 crucible_status describe_options(crucible_kv_sink sink, void* user) { return kOptions.describe(sink, user); }

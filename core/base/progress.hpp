@@ -24,7 +24,16 @@ class ListenToProgress {
   const Listener* before_;
 };
 
-/// To be called for each part: one in some thousand is passed on.
+/// To be called for each part: one in some thousand is passed on, or one in a hundred where there are fewer.
 void report_progress(std::string_view pass, std::uint64_t done, std::uint64_t all);
+
+/// A pass that is one call: named while this lives.
+class PassInProgress {
+ public:
+  explicit PassInProgress(std::string_view pass) { report_progress(pass, 0, 0); }
+  ~PassInProgress() { report_progress("", 0, 0); }
+  PassInProgress(const PassInProgress&) = delete;
+  PassInProgress& operator=(const PassInProgress&) = delete;
+};
 
 }  // namespace crucible

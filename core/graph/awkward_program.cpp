@@ -55,7 +55,7 @@ class Decorator {
     }
     for (Slot& slot : p.slots) {
       slot.name = text();
-      for (double& value : slot.values) value = real();
+      for (Number& value : slot.values) value = slot.is_integer ? Number(static_cast<std::int64_t>(random_())) : Number(real());
     }
     for (State& state : p.states) state.initial_blob = number(), state.final_blob = number();
     for (Constant& constant : p.constants) constant.blob = number();
@@ -63,7 +63,22 @@ class Decorator {
       output.name = text();
       for (double& value : output.recorded) value = real();
     }
+    if (chance(3)) bind(p);
     if (chance(2)) p.left_out = {text(), text()};
+  }
+
+  /// Bounds of whatever list of whole numbers there is.
+  void bind(Program& p) {
+    for (ValueId v = 0; v < p.values.size(); ++v) {
+      const Value& value = p.values[v];
+      if (value.dtype != DType::kI64 || value.elements == 0 || value.elements % 2 != 0 || value.producer == kNone) continue;
+      Output output{text(), {v, View::contiguous({value.elements}), {}}, {}, {}, {}};
+      for (std::int64_t i = 0; i < value.elements / 2; ++i) {
+        const std::uint32_t source = chance(2) || p.sources.empty() ? kNone : static_cast<std::uint32_t>(random_() % p.sources.size());
+        output.bounds.push_back({static_cast<std::int64_t>(random_()), static_cast<std::int64_t>(random_()), source});
+      }
+      return p.outputs.push_back(std::move(output));
+    }
   }
 
  private:
@@ -104,14 +119,14 @@ std::string difference(const Program& a, const Program& b) {
   if (differ(a.sources, b.sources, [](const Source& x, const Source& y) {
         return x.op == y.op && x.module == y.module && x.site == y.site && x.phase == y.phase && x.trace_op == y.trace_op;
       })) return "sources";
-  if (differ(a.slots, b.slots, [](const Slot& x, const Slot& y) { return x.name == y.name && same(x.values, y.values); })) return "slots";
+  if (differ(a.slots, b.slots, [](const Slot& x, const Slot& y) { return x.name == y.name && x.is_integer == y.is_integer && x.values == y.values; })) return "slots";
   if (differ(a.states, b.states, [](const State& x, const State& y) {
         return x.start == y.start && x.end == y.end && x.initial_blob == y.initial_blob && x.final_blob == y.final_blob;
       })) return "states";
   if (differ(a.inputs, b.inputs, [](const Input& x, const Input& y) { return x.value == y.value && x.blobs == y.blobs && x.is_draw == y.is_draw; })) return "inputs";
   if (differ(a.constants, b.constants, [](const Constant& x, const Constant& y) { return x.value == y.value && x.blob == y.blob; })) return "constants";
   if (differ(a.outputs, b.outputs, [](const Output& x, const Output& y) {
-        return x.name == y.name && same(x.operand, y.operand) && same(x.recorded, y.recorded) && x.blobs == y.blobs;
+        return x.name == y.name && same(x.operand, y.operand) && same(x.recorded, y.recorded) && x.blobs == y.blobs && x.bounds == y.bounds;
       })) return "outputs";
   if (differ(a.opaques, b.opaques, [](const auto& x, const auto& y) { return to_json(*x) == to_json(*y) && x->reason == y->reason; })) return "opaques";
   if (differ(a.composites, b.composites, [](const auto& x, const auto& y) {

@@ -24,7 +24,7 @@ namespace crucible::graph {
 namespace {
 
 constexpr std::string_view kMagic = "CRPROG\x1a\n";
-constexpr std::uint64_t kVersion = 1;
+constexpr std::uint64_t kVersion = 3;  // 2: slots have a type; 3: bounds of indices
 constexpr std::size_t kChecksumBytes = 8;
 
 /// Appends fields. Strings are kept once, in a table of their own.
@@ -305,8 +305,15 @@ void describe(Archive& a, Source& source) {
 
 template <class Archive>
 void describe(Archive& a, Slot& slot) {
-  put(a, slot.name);
-  list(a, slot.values);
+  fields(a, slot.name, slot.is_integer);
+  std::vector<std::int64_t> integers;
+  std::vector<double> reals;
+  for (const Number& number : slot.values) slot.is_integer ? integers.push_back(number.integer()) : reals.push_back(number.real());
+  slot.is_integer ? list(a, integers) : list(a, reals);
+  if constexpr (Archive::kReads) {
+    slot.values.assign(integers.begin(), integers.end());
+    slot.values.insert(slot.values.end(), reals.begin(), reals.end());
+  }
 }
 
 template <class Archive>
@@ -326,10 +333,16 @@ void describe(Archive& a, Constant& constant) {
 }
 
 template <class Archive>
+void describe(Archive& a, Bound& bound) {
+  fields(a, bound.low, bound.high, bound.source);
+}
+
+template <class Archive>
 void describe(Archive& a, Output& output) {
   fields(a, output.name, output.operand);
   list(a, output.recorded);
   list(a, output.blobs);
+  list(a, output.bounds);
 }
 
 /// Arguments hold arguments; a file cannot make the reader's stack overflow.

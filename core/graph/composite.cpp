@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "core/graph/binary.hpp"
@@ -80,7 +79,7 @@ Result<void> check_body(const Composite& composite, std::size_t entry) {
     if (input.is_draw || input.blobs != std::vector<std::uint32_t>{kNone}) return wrong("has an input with recorded data");
   }
   for (const Slot& slot : body.slots) {
-    if (slot.values.size() != 1 || slot.values[0] != 0 || std::signbit(slot.values[0])) return wrong("has a slot with a recorded number");
+    if (slot.values.size() != 1 || slot.values[0].bits() != 0) return wrong("has a slot with a recorded number");
   }
   if (auto valid = verify(body); !valid) return broken("composite {} ({}), body: {}", entry, composite.name, valid.error().message);
   std::vector<bool> shown(body.values.size(), false);
@@ -178,6 +177,10 @@ Result<void> verify_composite(const Program& program, OpId index) {
     const Operand& input = op.inputs[i];
     if (input.is_scalar()) {
       if (input.scalar.slot == kNone) return wrong(fmt::format("operand {}: is a fixed number, which belongs into the body", i));
+      if (numbers < body.slots.size() && body.slots[numbers].is_integer != input.scalar.is_integer) {
+        return wrong(fmt::format("operand {}: is a {} number, its body reads a {} one", i, input.scalar.is_integer ? "whole" : "real",
+                                 body.slots[numbers].is_integer ? "whole" : "real"));
+      }
       ++numbers;
       continue;
     }

@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 /// y = softmax(x [2, 3]) * slot 0, twice; the first's y is shown as a tensor, of the second nothing where `second` is not read.
-constexpr const char* kTwice = R"(crucible program 1: 2 ops, 3 values, 1 iterations
+constexpr const char* kTwice = R"(crucible program 2: 2 ops, 3 values, 1 iterations
 slot 0 "rate": [0.5]
 input %0 "x": f32[6] (blobs [0])
   %1: f32[2, 3] = scaled_softmax(%0[2, 3], slot 0, dims=[1], eps=0.5, body=0)  @0 ; aten::_softmax head model.py:3
@@ -34,7 +34,7 @@ input %0 "x": f32[6] (blobs [0])
 output "y" %1[2, 3] (blobs [0])
 output "z" %2[2, 3] (blobs [0])
 composite 0: scaled_softmax(dims=[1], eps=0.5)
-  | crucible program 1: 6 ops, 7 values, 1 iterations
+  | crucible program 2: 6 ops, 7 values, 1 iterations
   | slot 0 "rate": [0.0]
   | input %0 "self": f32[6] (blobs [none])
   |   %1: f32[2, 1]{1, 0} = reduce_max(%0[2, 3], dims=[1])
@@ -86,7 +86,7 @@ TEST(Composite, EveryRuleRefuses) {
       {"an op that is not neutral (composite)", [](Composite& c) { c.body.ops[0].kind = OpKind::kComposite; }},
       {"an input with recorded data", [](Composite& c) { c.body.inputs[0].blobs[0] = 3; }},
       {"an input with recorded data", [](Composite& c) { c.body.inputs[0].is_draw = true; }},
-      {"a slot with a recorded number", [](Composite& c) { c.body.slots[0].values[0] = 3; }},
+      {"a slot with a recorded number", [](Composite& c) { c.body.slots[0].values[0] = 3.0; }},
       {"an output with recorded data", [](Composite& c) { c.body.outputs[0].blobs[0] = 3; }},
       {"an output %0 that none of its ops makes", [](Composite& c) { c.body.outputs[0].operand.value = 0; }},
       {"has %6 as two outputs", [](Composite& c) { c.body.outputs.push_back(c.body.outputs[0]); }},
@@ -143,7 +143,7 @@ TEST(Composite, TextsThatAreRefused) {
   EXPECT_THAT(message("eps=0.5)\n  |", "eps=0.5, 3)\n  |"), HasSubstr("expected an attribute such as eps=1e-05"));
   EXPECT_THAT(message("= exp(", "= frob("), HasSubstr("composite 0, body: line 14, column 23: expected an op such as add or matmul"));
   EXPECT_THAT(message("  | output \"output\" %6[2, 3] (blobs [none])\n", "  | composite 0: inner()\n"), HasSubstr("a body has no composites of its own"));
-  EXPECT_THAT(message("  | crucible program 1: 6 ops, 7 values, 1 iterations\n", ""), HasSubstr("composite 0, body: line 9"));
+  EXPECT_THAT(message("  | crucible program 2: 6 ops, 7 values, 1 iterations\n", ""), HasSubstr("composite 0, body: line 9"));
 }
 
 TEST(Composite, RandomOnesComeBackFromBothForms) {
@@ -314,7 +314,7 @@ TEST(Composite, WorkIsThatOfTheBody) {
 
 /// a = exp(x), b = a + w, c = b * 2, d = a - c: d is shown.
 Program chain() {
-  auto program = parse_program(R"(crucible program 1: 4 ops, 6 values, 1 iterations
+  auto program = parse_program(R"(crucible program 2: 4 ops, 6 values, 1 iterations
 input %0 "x": f32[4] (blobs [0])
 constant %2 "w": f32[4] (blob 1)
   %1: f32[4] = exp(%0[4])
@@ -362,7 +362,7 @@ TEST(Outline, WhatCannotBecomeOneStaysAsItIs) {
 }
 
 TEST(Outline, RolesOfOneValueAreToldApartByTheirElements) {
-  auto program = parse_program(R"(crucible program 1: 2 ops, 3 values, 1 iterations
+  auto program = parse_program(R"(crucible program 2: 2 ops, 3 values, 1 iterations
 input %0 "qk": f32[8] (blobs [0])
   %1: f32[4] = exp(%0[4]+4)
   %2: f32[2] = add(%0[2]+1, %1[2])

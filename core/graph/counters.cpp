@@ -146,7 +146,7 @@ class Schedules {
     for (const Op& op : program_.ops) {
       for (std::size_t i = 0; i < op.inputs.size(); ++i) {
         const SlotId slot = op.inputs[i].is_scalar() ? op.inputs[i].scalar.slot : kNone;
-        if (slot == kNone || found_[slot] || program_.slots[slot].values.size() != program_.iterations) continue;
+        if (slot == kNone || found_[slot] || program_.slots[slot].is_integer || program_.slots[slot].values.size() != program_.iterations) continue;
         const auto here = i == 1 ? step_size_at(op) : std::nullopt;
         const auto [known, is_new] = shown.emplace(slot, here);
         if (!is_new && known->second != here) known->second.reset();
@@ -186,9 +186,9 @@ class Schedules {
     const auto corrections = corrections_of(counters_.at(correction.counter), correction.base, program_.iterations);
     Slot rates{program_.slots[slot].name + ", before its bias correction", {}};
     for (std::size_t i = 0; i < corrections.size(); ++i) {
-      const double number = program_.slots[slot].values[i];
+      const double number = program_.slots[slot].values[i].real();
       const auto rate = shortest(number * corrections[i], [&](double decimal) { return agree(number, decimal / corrections[i]); });
-      rates.values.push_back(rate.value_or(number * corrections[i]));
+      rates.values.emplace_back(rate.value_or(number * corrections[i]));
     }
     program_.slots.push_back(std::move(rates));
     return static_cast<SlotId>(program_.slots.size() - 1);
@@ -305,8 +305,9 @@ Result<void> follow_counters(Program& program, const trace::BlobStore& blobs) {
   const auto bases = possible_bases(program);
   std::vector<std::optional<Correction>> found(program.slots.size());
   for (SlotId slot = 0; slot < program.slots.size(); ++slot) {
-    const auto& numbers = program.slots[slot].values;
-    if (numbers.size() == program.iterations) found[slot] = correction_of(numbers, counters, bases);
+    std::vector<double> numbers;
+    for (const Number& number : program.slots[slot].values) numbers.push_back(number.real());
+    if (numbers.size() == program.iterations && !program.slots[slot].is_integer) found[slot] = correction_of(numbers, counters, bases);
   }
   Schedules(program, counters, found).find();
   Corrections corrections(program);

@@ -136,7 +136,7 @@ TEST(Counters, ReadersAreMergedWhereTheyAlwaysAgreeOnly) {
 
 TEST(Counters, OtherNumbersStaySlots) {
   Training training;
-  training.program.slots[0].values[2] *= 1 + 1e-12;
+  training.program.slots[0].values[2] = training.program.slots[0].values[2].real() * (1 + 1e-12);
   training.program.slots[1].values = {0.5, 0.25, 0.125, 0.0625};
   training.run();
   EXPECT_EQ(training.program.slots.size(), 2u) << to_text(training.program);
@@ -196,7 +196,8 @@ TEST(Counters, ASchedulesRatesStayNumbers) {
   ASSERT_TRUE(run_passes(training.program, {&training.blobs}));
   ASSERT_EQ(training.program.slots.size(), 1u) << to_text(training.program);
   double rate = kRate;
-  for (const double found : training.program.slots[0].values) {
+  for (const Number& number : training.program.slots[0].values) {
+    const double found = number.real();
     EXPECT_NEAR(found, -rate, 1e-18);
     rate *= 0.97;
   }

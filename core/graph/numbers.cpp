@@ -1,6 +1,6 @@
 // Passes over numbers: constants of one element become numbers in the ops that read them, slots that always agree become
 // one, and arithmetic that changes no bit goes away.
-#include <bit>
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -135,26 +135,43 @@ Result<void> inline_constants(Program& program, const trace::BlobStore& blobs) {
 
 void number_kinds(Program& program) {
   constexpr std::int64_t kExact = std::int64_t{1} << 53;  // a double holds every integer up to here
+  const auto is_exact = [](std::int64_t integer) { return integer <= kExact && integer >= -kExact; };
+  // A slot has one type for all of its readers.
+  std::vector<bool> is_real(program.slots.size(), true);
+  for (SlotId slot = 0; slot < program.slots.size(); ++slot) {
+    is_real[slot] = program.slots[slot].is_integer &&
+                    std::ranges::all_of(program.slots[slot].values, [&](const Number& number) { return is_exact(number.integer()); });
+  }
   for (Op& op : program.ops) {
     const auto dtype = dtype_of_numbers(program, op);
-    if (!dtype || !is_floating(*dtype)) continue;
+    const bool is_floating_here = dtype && is_floating(*dtype);
     for (Operand& input : op.inputs) {
       Scalar& scalar = input.scalar;
-      if (!input.is_scalar() || scalar.slot != kNone || !scalar.is_integer || scalar.integer > kExact || scalar.integer < -kExact) continue;
-      scalar = Scalar{kNone, false, static_cast<double>(scalar.integer), 0};
+      if (!input.is_scalar() || !scalar.is_integer) continue;
+      if (scalar.slot != kNone) {
+        if (!is_floating_here) is_real[scalar.slot] = false;
+      } else if (is_floating_here && is_exact(scalar.integer)) {
+        scalar = Scalar{kNone, false, static_cast<double>(scalar.integer), 0};
+      }
+    }
+  }
+  for (SlotId slot = 0; slot < program.slots.size(); ++slot) {
+    if (!is_real[slot]) continue;
+    program.slots[slot].is_integer = false;
+    for (Number& number : program.slots[slot].values) number = Number(number.real());
+  }
+  for (Op& op : program.ops) {
+    for (Operand& input : op.inputs) {
+      if (input.is_scalar() && input.scalar.slot != kNone) input.scalar.is_integer = program.slots[input.scalar.slot].is_integer;
     }
   }
 }
 
 void merge_slots(Program& program) {
   if (program.iterations < 2) return;  // one number says nothing about the next
-  std::map<std::vector<std::uint64_t>, SlotId> first;  // by the bits: 0 and -0 are two numbers, and a NaN is like itself
+  std::map<std::vector<Number>, SlotId> first;  // by type and bits: 0 and -0 are two numbers, and a NaN is like itself
   std::vector<SlotId> renamed(program.slots.size());
-  for (SlotId s = 0; s < program.slots.size(); ++s) {
-    std::vector<std::uint64_t> bits;
-    for (const double value : program.slots[s].values) bits.push_back(std::bit_cast<std::uint64_t>(value));
-    renamed[s] = first.emplace(std::move(bits), s).first->second;
-  }
+  for (SlotId s = 0; s < program.slots.size(); ++s) renamed[s] = first.emplace(program.slots[s].values, s).first->second;
   for (Op& op : program.ops) {
     for (Operand& input : op.inputs) {
       if (input.is_scalar() && input.scalar.slot != kNone) input.scalar.slot = renamed[input.scalar.slot];

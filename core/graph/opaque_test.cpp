@@ -201,7 +201,7 @@ TEST(Opaque, TheInterpreterListsThemAll) {
   other.schema = "acme::spin(Tensor self, Tensor other, Scalar rate, int[] dims) -> (Tensor, Tensor)";
   other.reason = "too fast";
   program.opaques[1] = std::make_shared<const Opaque>(other);
-  const auto ran = run_iteration(program, std::vector<Bytes>(program.values.size()), std::vector<double>{0.5});
+  const auto ran = run_iteration(program, std::vector<Bytes>(program.values.size()), std::vector<Number>{0.5});
   ASSERT_FALSE(ran);
   EXPECT_EQ(ran.error().code, ErrorCode::kBadInput);
   EXPECT_THAT(ran.error().message, AllOf(HasSubstr("2 ops have no lowering:"),

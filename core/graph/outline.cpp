@@ -280,7 +280,7 @@ class Outliner {
       if (used_[i] && (next >= body.inputs.size() || body.inputs[next++].value != role_local_[i])) return false;
     }
     for (std::size_t i = 0; i < slots_.size(); ++i) {
-      if (body.slots[i].name != slot_name(outline, slots_[i].slot)) return false;
+      if (body.slots[i].name != slot_name(outline, slots_[i].slot) || body.slots[i].is_integer != slots_[i].is_integer) return false;
     }
     for (std::size_t i = 0; i < results_.size(); ++i) {
       const Output& output = body.outputs[i];
@@ -333,7 +333,9 @@ class Outliner {
     for (std::size_t i = 0; i < outline.inputs.size(); ++i) {
       if (used_[i]) body.inputs.push_back({role_local_[i], {kNone}, false});
     }
-    for (const Scalar& slot : slots_) body.slots.push_back({slot_name(outline, slot.slot), {0.0}});
+    for (const Scalar& slot : slots_) {
+      body.slots.push_back({slot_name(outline, slot.slot), {slot.is_integer ? Number(std::int64_t{0}) : Number(0.0)}, slot.is_integer});
+    }
     std::size_t read = 0;
     for (OpId id = outline.first; id < outline.end; ++id) {
       const Op& old = program_.ops[id];

@@ -41,16 +41,20 @@ View read_view(TextCursor& c) {
   return view;
 }
 
-Scalar read_scalar(TextCursor& c) {
+/// The number of a slot, with an 'i' behind it where it holds whole numbers.
+Scalar read_slot_number(TextCursor& c) {
   Scalar scalar;
-  if (c.take("slot")) {
-    std::string_view word = c.identifier();
-    scalar.is_integer = word.ends_with('i');
-    if (scalar.is_integer) word.remove_suffix(1);
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), scalar.slot);
-    if (error != std::errc{} || end != word.data() + word.size() || scalar.slot == kNone) c.expected("the number of a slot");
-    return scalar;
-  }
+  std::string_view word = c.identifier();
+  scalar.is_integer = word.ends_with('i');
+  if (scalar.is_integer) word.remove_suffix(1);
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), scalar.slot);
+  if (error != std::errc{} || end != word.data() + word.size() || scalar.slot == kNone) c.expected("the number of a slot");
+  return scalar;
+}
+
+Scalar read_scalar(TextCursor& c) {
+  if (c.take("slot")) return read_slot_number(c);
+  Scalar scalar;
   scalar.is_integer = !c.is_real();
   if (scalar.is_integer) {
     scalar.integer = c.integer("an operand");
@@ -142,6 +146,21 @@ const std::map<std::string_view, OpKind>& kinds() {
   return kKinds;
 }
 
+/// A composite op as its line has it.
+struct Named {
+  OpId op;
+  std::string name;
+  std::vector<CompositeAttribute> attributes;
+  TextCursor place;
+};
+
+/// The entry whose body is being collected.
+struct Entry {
+  Composite composite;
+  std::string body;
+  std::size_t line = 0;  // of its head
+};
+
 class Parser {
  public:
   explicit Parser(bool is_body = false) : is_body_(is_body) {}
@@ -175,7 +194,7 @@ class Parser {
       if (c.failed()) return bad(c.failure());
     }
     CRUCIBLE_TRY_VOID(finish_composite());
-    if (!has_header) return bad("is empty; it begins with 'crucible program 1: ...'");
+    if (!has_header) return bad("is empty; it begins with 'crucible program 2: ...'");
     return finish();
   }
 
@@ -213,11 +232,17 @@ class Parser {
   }
 
   void read_slot(TextCursor& c) {
-    expect_number(c, program_.slots.size(), "a slot's number");
-    Slot slot;
-    slot.name = c.optional_quoted();
+    const Scalar number = read_slot_number(c);
+    if (!c.failed() && number.slot != program_.slots.size()) {
+      c.fail(fmt::format("a slot's number must be {} here, is {}", program_.slots.size(), number.slot));
+    }
+    Slot slot{c.optional_quoted(), {}, number.is_integer};
     c.expect(":");
-    slot.values = read_reals(c);
+    if (slot.is_integer) {
+      for (const std::int64_t value : c.integers("[", "]")) slot.values.emplace_back(value);
+    } else {
+      for (const double value : read_reals(c)) slot.values.emplace_back(value);
+    }
     program_.slots.push_back(std::move(slot));
   }
 
@@ -424,6 +449,13 @@ class Parser {
     return {};
   }
 
+  Bound read_bound(TextCursor& c) {
+    const std::vector<std::int64_t> ends = c.integers("[", "]");
+    if (!c.failed() && ends.size() != 2) c.fail(fmt::format("a bound has 2 ends, not {}", ends.size()));
+    if (c.failed()) return {};
+    return {ends[0], ends[1], c.take("@") ? c.id("a source's number") : kNone};
+  }
+
   void read_output(TextCursor& c) {
     Output output;
     output.name = c.quoted("an output's name");
@@ -431,6 +463,10 @@ class Parser {
     c.expect("(");
     if (c.take("blobs")) {
       output.blobs = read_blobs(c);
+    } else if (c.take("bounds")) {
+      do {
+        output.bounds.push_back(read_bound(c));
+      } while (!c.failed() && c.take(","));
     } else {
       c.expect("recorded");
       output.recorded = read_reals(c);
@@ -470,19 +506,6 @@ class Parser {
     return std::move(program_);
   }
 
-  /// A composite op as its line has it.
-  struct Named {
-    OpId op;
-    std::string name;
-    std::vector<CompositeAttribute> attributes;
-    TextCursor place;
-  };
-  /// The entry whose body is being collected.
-  struct Entry {
-    Composite composite;
-    std::string body;
-    std::size_t line = 0;  // of its head
-  };
   static constexpr std::string_view kAnOp = "an op such as add or matmul";
 
   bool is_body_;

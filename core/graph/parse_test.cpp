@@ -107,7 +107,7 @@ TEST_P(ParseMistakes, AreNamedWithLineAndWhatWasExpected) {
   EXPECT_THAT(parsed.error().message, HasSubstr(GetParam().message));
 }
 
-#define HEAD "crucible program 1: 1 ops, 2 values, 1 iterations\n"
+#define HEAD "crucible program 2: 1 ops, 2 values, 1 iterations\n"
 #define STATE "state %0 \"w\": f32[6] -> %1 (blob 3, final blob none)\n"
 
 TEST(Parse, TheTextThatTheMistakesChange) { EXPECT_TRUE(parse_program(HEAD STATE "  %1: f32[6] = negate(%0[6])\n")); }
@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Mistake{"empty", "", "is empty"}, Mistake{"comments", " ; nothing\n\n", "is empty"},
         Mistake{"other", "digraph {\n", "line 1, column 1: expected 'crucible program', found 'digraph {'"},
-        Mistake{"version", "crucible program 2: 1 ops", "has version 2; this program reads version 1"},
+        Mistake{"version", "crucible program 1: 1 ops", "has version 1; this program reads version 2"},
         Mistake{"line", HEAD "stat %0\n", "line 2, column 1: expected 'slot', 'state'"},
         Mistake{"dtype", HEAD "state %0: f33[6] unchanged (blob 3, final blob none)\n", "line 2, column 11: expected a dtype such as f32, found 'f33[6] unchanged (blob 3'"},
         Mistake{"op", HEAD STATE "  %1: f32[6] = negative(%0[6])\n", "line 3, column 16: expected an op such as add or matmul, found 'negative(%0[6])'"},
@@ -126,7 +126,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"twice", HEAD STATE "  %0: f32[6] = negate(%0[6])\n", "line 3, column 14: %0 is there twice"},
         Mistake{"beyond", HEAD STATE "  %2: f32[6] = negate(%0[6])\n", "%2 is beyond the 2 values of the first line"},
         Mistake{"fewer", HEAD STATE, "the first line names 1 ops, there are 0"},
-        Mistake{"values", "crucible program 1: 0 ops, 2 values, 1 iterations\nstate %0: f32[6] unchanged (blob 3, final blob none)\n", "names 2 values, there are 1"},
+        Mistake{"values", "crucible program 2: 0 ops, 2 values, 1 iterations\nstate %0: f32[6] unchanged (blob 3, final blob none)\n", "names 2 values, there are 1"},
         Mistake{"rule", HEAD STATE "  %1: f32[6] = negate(%0[7])\n", "reaches element 6 of %0, which has 6"},
         Mistake{"quote", HEAD "state %0 \"w: f32[6]", "expected '\"', found the end of the line"},
         Mistake{"escape", HEAD "state %0 \"\\q\": f32[6]", "expected an escape"},

@@ -102,8 +102,18 @@ void renumber_slots_and_sources(Program& program) {
       if (input.is_scalar() && input.scalar.slot != kNone) slots[input.scalar.slot] = true;
     }
   }
+  for (const Output& output : program.outputs) {
+    for (const Bound& bound : output.bounds) {
+      if (bound.source != kNone) sources[bound.source] = true;
+    }
+  }
   const auto new_slot = keep(program.slots, slots);
   const auto new_source = keep(program.sources, sources);
+  for (Output& output : program.outputs) {
+    for (Bound& bound : output.bounds) {
+      if (bound.source != kNone) bound.source = new_source[bound.source];
+    }
+  }
   for (Op& op : program.ops) {
     if (op.source != kNone) op.source = new_source[op.source];
     for (Operand& input : op.inputs) {

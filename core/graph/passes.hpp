@@ -30,7 +30,8 @@ void eliminate_dead(Program& program);
 /// whether the framework passed a Python number or a tensor. Errors: those of the blob store.
 Result<void> inline_constants(Program& program, const trace::BlobStore& blobs);
 
-/// Whole numbers in floating-point ops become floating-point: 1 and 1.0 are the same number there.
+/// Whole numbers in floating-point ops become floating-point: 1 and 1.0 are the same number there. So do slots that only such ops read,
+/// where each of their numbers is one that a double holds.
 void number_kinds(Program& program);
 
 /// Slots whose numbers agree in every recorded iteration become one; nothing where only one was recorded.

@@ -31,7 +31,7 @@ Program example() {
               {ValueKind::kInput, DType::kF32, 1, "unused", kNone}};
   p.states = {{0, 5, 0, 0}};
   p.inputs = {{6, {0}, false}};
-  p.slots = {{"unused", {1}}};
+  p.slots = {{"unused", {1.0}}};
   p.sources = {{"dead", "", "", Phase::kForward, 0}, {"live", "", "", Phase::kForward, 1}};
   p.ops = {{OpKind::kFill, {number(1)}, {{1, row, {}}}, {}, kNone},
            {OpKind::kFill, {number(1)}, {{2, column, {}}}, {}, kNone},
@@ -108,7 +108,7 @@ Program with_constant(DType constant) {
   p.values = {{ValueKind::kState, DType::kF32, 6, "w", kNone}, {ValueKind::kConstant, constant, 1, "c", kNone}, temporary(0), temporary(1), temporary(2), temporary(3)};
   Operand slots[2];
   for (SlotId s : {0u, 1u}) slots[s].scalar.slot = s;
-  p.slots = {{"lr of a", {1, 2}}, {"lr of b", {1, 2}}};
+  p.slots = {{"lr of a", {1.0, 2.0}}, {"lr of b", {1.0, 2.0}}};
   p.ops = {{OpKind::kMultiply, {{0, row, {}}, {1, View{0, {6}, {0}}, {}}}, {{2, row, {}}}, {}, kNone},
            {OpKind::kMultiply, {{2, row, {}}, slots[0]}, {{3, row, {}}}, {}, kNone},
            {OpKind::kMultiply, {{2, row, {}}, slots[1]}, {{4, row, {}}}, {}, kNone},
@@ -152,13 +152,13 @@ TEST(Passes, WholeNumbersInFloatingOpsAreFloating) {
 TEST(Passes, SlotsThatAlwaysAgreeBecomeOne) {
   Program p = with_constant(DType::kF32);
   Program apart = p;
-  apart.slots[1].values = {1, 3};
+  apart.slots[1].values = {1.0, 3.0};
   Program signs = p;  // -0 is another number than 0
   signs.slots[0].values = {0.0, 1.0};
   signs.slots[1].values = {-0.0, 1.0};
   Program once = p;
   once.iterations = 1;
-  for (Slot& slot : once.slots) slot.values = {1};
+  for (Slot& slot : once.slots) slot.values = {1.0};
   for (Program* each : {&p, &apart, &signs, &once}) {
     merge_slots(*each);
     merge_equal(*each);

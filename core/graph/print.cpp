@@ -10,6 +10,7 @@
 #include "core/graph/op_table.hpp"
 #include "core/graph/opaque.hpp"
 #include "core/graph/view.hpp"
+#include "core/trace/text.hpp"
 
 namespace crucible::graph {
 namespace {
@@ -50,6 +51,12 @@ std::string in_a_line(std::string_view text) {
 std::string quoted(std::string_view text) { return '"' + in_a_line(text) + '"'; }
 
 std::string name_text(const std::string& name) { return name.empty() ? "" : " " + quoted(name); }
+
+std::string numbers_text(const Slot& slot) {
+  std::vector<std::string> texts;
+  for (const Number& number : slot.values) texts.push_back(number.is_integer() ? fmt::format("{}", number.integer()) : real_text(number.real()));
+  return fmt::format("[{}]", fmt::join(texts, ", "));
+}
 
 template <class Numbers>
 std::string reals_text(const Numbers& numbers) {
@@ -92,6 +99,14 @@ std::string value_text(const Program& program, ValueId v) {
 
 std::string blob_text(std::uint32_t blob) { return blob == kNone ? "none" : fmt::format("{}", blob); }
 
+std::string bounds_text(const std::vector<Bound>& bounds) {
+  std::vector<std::string> texts;
+  for (const Bound& bound : bounds) {
+    texts.push_back(fmt::format("[{}, {}]{}", bound.low, bound.high, bound.source == kNone ? "" : fmt::format(" @{}", bound.source)));
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
 std::string blobs_text(const std::vector<std::uint32_t>& blobs) {
   std::vector<std::string> texts;
   for (const std::uint32_t blob : blobs) texts.push_back(blob_text(blob));
@@ -132,7 +147,7 @@ std::string attributes_text(const Program& program, const Op& op) {
   const char* effect = opaque.effect == OpaqueEffect::kPure     ? ""
                        : opaque.effect == OpaqueEffect::kRandom ? ", random"
                                                                 : ", effects unknown";
-  return fmt::format("{}({}){}", opaque.name(), arguments_text(opaque), effect);
+  return fmt::format("{}({}){}", trace::printable(opaque.name()), arguments_text(opaque), effect);
 }
 
 std::string attributes_text(const Op& op) {
@@ -160,7 +175,8 @@ std::string to_text(const Program& program) {
   std::string text = fmt::format("crucible program {}: {} ops, {} values, {} iterations\n", kTextVersion, program.ops.size(),
                                  program.values.size(), program.iterations);
   for (std::size_t i = 0; i < program.slots.size(); ++i) {
-    text += fmt::format("slot {}{}: {}\n", i, name_text(program.slots[i].name), reals_text(program.slots[i].values));
+    const Slot& slot = program.slots[i];
+    text += fmt::format("slot {}{}{}: {}\n", i, slot.is_integer ? "i" : "", name_text(slot.name), numbers_text(slot));
   }
   for (const State& s : program.states) {
     const std::string end = s.end == s.start ? "unchanged" : fmt::format("-> %{}", s.end);
@@ -176,7 +192,9 @@ std::string to_text(const Program& program) {
   }
   for (const Op& op : program.ops) text += op_text(program, op);
   for (const Output& output : program.outputs) {
-    const std::string recorded = output.is_tensor() ? "blobs " + blobs_text(output.blobs) : "recorded " + reals_text(output.recorded);
+    const std::string recorded = output.is_bounds()  ? "bounds " + bounds_text(output.bounds)
+                                 : output.is_tensor() ? "blobs " + blobs_text(output.blobs)
+                                                      : "recorded " + reals_text(output.recorded);
     text += fmt::format("output {} {} ({})\n", quoted(output.name), operand_text(output.operand), recorded);
   }
   for (const std::string& why : program.left_out) text += fmt::format("left out {}\n", quoted(why));

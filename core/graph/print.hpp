@@ -37,7 +37,7 @@ std::string module_text(const Program& program, const ModuleText& what);
 std::vector<std::string> module_names(const Program& program);
 
 /// The version of the text form, in its first line. parse.hpp reads this one alone.
-inline constexpr int kTextVersion = 1;
+inline constexpr int kTextVersion = 2;  // 2: slots have a type
 
 /// What each line of a composite's body begins with.
 inline constexpr std::string_view kBodyLine = "  |";

@@ -104,7 +104,11 @@ std::string to_json(const Program& program) {
                               {"name", value.name},
                               {"producer", id_json(value.producer)}});
   }
-  for (const Slot& slot : program.slots) json["slots"].push_back({{"name", slot.name}, {"values", slot.values}});
+  for (const Slot& slot : program.slots) {
+    Json values = Json::array();
+    for (const Number& number : slot.values) values.push_back(number.is_integer() ? Json(number.integer()) : Json(number.real()));
+    json["slots"].push_back({{"name", slot.name}, {"is_integer", slot.is_integer}, {"values", std::move(values)}});
+  }
   for (const State& s : program.states) {
     json["states"].push_back({{"start", s.start},
                               {"end", s.end},
@@ -120,6 +124,9 @@ std::string to_json(const Program& program) {
     json["outputs"].push_back(
         {{"name", output.name}, {"operand", operand_json(output.operand)}, {"recorded", output.recorded}});
     if (output.is_tensor()) json["outputs"].back()["blobs"] = output.blobs;
+    for (const Bound& bound : output.bounds) {
+      json["outputs"].back()["bounds"].push_back({{"low", bound.low}, {"high", bound.high}, {"source", id_json(bound.source)}});
+    }
   }
   if (!program.opaques.empty()) json["opaques"] = Json::array();
   for (const auto& opaque : program.opaques) json["opaques"].push_back(Json::parse(to_json(*opaque)));

@@ -36,7 +36,7 @@ Program example() {
 TEST(Print, Text) {
   ASSERT_TRUE(verify(example()));
   EXPECT_EQ(to_text(example()),
-            "crucible program 1: 2 ops, 3 values, 2 iterations\n"
+            "crucible program 2: 2 ops, 3 values, 2 iterations\n"
             "slot 0 \"rate\": [0.5, 0.25]\n"
             "state %0 \"w\": f32[6] -> %1 (blob 3, final blob none)\n"
             "  %1: f32[3, 2]{1, 3} = multiply(%0[3, 2]{1, 3}, slot 0)  @0 ; aten::mul_.Tensor blocks.0 train.py:31\n"

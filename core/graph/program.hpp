@@ -14,6 +14,7 @@
 
 #include "core/base/dtype.hpp"
 #include "core/base/result.hpp"
+#include "core/graph/number.hpp"
 
 namespace crucible::graph {
 
@@ -52,7 +53,7 @@ struct Value {
 /// A number known before the iteration starts: fixed, or a slot filled per iteration (learning rate, bias correction).
 struct Scalar {
   SlotId slot = kNone;      // kNone: the number below
-  bool is_integer = false;  // which of the two holds the number
+  bool is_integer = false;  // which of the two holds the number; of a slot as Slot::is_integer
   double real = 0;
   std::int64_t integer = 0;
   bool operator==(const Scalar&) const = default;
@@ -105,9 +106,9 @@ enum class OpKind : std::uint8_t {
   kSortAscending,           // x -> elements in ascending order, NaN last; i64 indices where they stood; stable
   kSortDescending,          // the same in descending order, NaN first; stable, too
   // indexed
-  kGatherRows,      // (table [r, w], ids [...]) -> [..., w]; ids outside [0, r) are the caller's fault
+  kGatherRows,      // (table [r, w], ids [...]) -> [..., w]; an id outside [0, r) reads the first row or the last one, or is refused
   kScatterAddRows,  // (rows [n, w], ids [n]) -> [r, w], zero where no id points; rows whose id is `index` are skipped (-1: none)
-  kConcat,          // (pieces...) along dims[0]
+  kConcat,          // (pieces...) along dims[0]; one piece of another dtype than the result: its bytes, see bitcast.hpp for `index`
   kUpdate,          // (base, source) attr `region`: a copy of base (read whole as [elements], written whole as [elements])
                     // in which the elements of the view `region` are source's; all of one dtype
   kTake,            // (x [n], index S) -> S: the element of x at each index, 0 where the index is outside [0, n)
@@ -122,7 +123,7 @@ enum class OpKind : std::uint8_t {
   kConv2dBackwardWeight,  // (gradient of the result, x) -> gradient of weight
   // pooling
   kMaxPool2d,             // (x [n, c, h, w]) -> values [n, c, oh, ow], i64 index h * w_size + w of the first maximum
-  kMaxPool2dBackward,     // (gradient of values, index) -> gradient of x
+  kMaxPool2dBackward,     // (gradient of values, index) -> gradient of x; an index outside of its plane as an id of gather_rows
   // factorizations of matrices, the last two dimensions, in f32 or f64; the others are batches, equal in all operands
   kCholesky,          // (x [..., n, n], its lower triangle) -> l [..., n, n] lower: x = l l'; NaN from where x is not positive definite
   kTriangularSolve,   // (a [..., n, n], b [..., n, k]) -> x: a x = b; `index`: 1 (a is upper, else lower) + 2 (its diagonal is of ones)
@@ -175,10 +176,11 @@ struct Op {
   std::uint32_t source = kNone;  // index in Program::sources
 };
 
-/// A named number per iteration.
+/// A named number per iteration, of one type in all of them.
 struct Slot {
-  std::string name;            // "lr-like: aten::addcdiv_.value of blocks.0.norm1.weight"
-  std::vector<double> values;  // one per recorded iteration
+  std::string name;             // "lr-like: aten::addcdiv_.value of blocks.0.norm1.weight"
+  std::vector<Number> values;   // one per recorded iteration
+  bool is_integer = false;      // i64 (truth values: 0 and 1), else f64; so is each of the values
 };
 
 /// A state value at the start of the iteration, and the value that holds it at the end.
@@ -200,13 +202,24 @@ struct Constant {
   std::uint32_t blob = kNone;
 };
 
-/// A result that the user watches: a number (a loss), or a tensor that the iteration gives back. Numbers stand first.
+/// Where indices that an op took from data have to lie, both ends included: elsewhere the framework raises an error.
+struct Bound {
+  std::int64_t low = 0, high = 0;
+  std::uint32_t source = kNone;  // index in Program::sources
+  bool operator==(const Bound&) const = default;
+};
+
+/// A result that the user watches: a number (a loss), or a tensor that the iteration gives back. Numbers stand first. Or what the
+/// runtime watches: the least and the largest index of each bound, an i64 list of two elements for each (bounds.hpp).
 struct Output {
   std::string name;                       // "loss", "logits"
   Operand operand;                        // of a number: a view of one element; of a tensor: any view
   std::vector<double> recorded = {};      // of a number: one per recorded iteration
   std::vector<std::uint32_t> blobs = {};  // of a tensor: its elements, dense and row-major, one per recorded iteration
+  std::vector<Bound> bounds = {};
   bool is_tensor() const { return !blobs.empty(); }
+  bool is_bounds() const { return !bounds.empty(); }
+  bool is_number() const { return !is_tensor() && !is_bounds(); }
 };
 
 /// Ops stand in an order that respects definitions before uses. Blob numbers are those of the trace's BlobStore.

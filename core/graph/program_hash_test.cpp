@@ -152,7 +152,7 @@ TEST(ProgramHash, EveryFieldOfTheComputationCounts) {
       [](Program& p) { p.states[0].end = 3; },
       [](Program& p) { p.outputs[0].operand.view.offset = 1; },
       [](Program& p) { p.outputs.clear(); },
-      [](Program& p) { p.ops[1].inputs[1].scalar.slot = 0; p.slots = {{"lr", {1}}}; },
+      [](Program& p) { p.ops[1].inputs[1].scalar.slot = 0; p.slots = {{"lr", {1.0}}}; },
   };
   std::vector<std::string> hashes = {program_hash(program, no_constants()).hex()};
   for (const auto change : changes) {

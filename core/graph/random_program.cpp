@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/graph/bitcast.hpp"
 #include "core/graph/random_index.hpp"
 #include "core/graph/view.hpp"
 
@@ -297,7 +298,9 @@ class Generator : public RandomIndexSteps {
     if (bytes % size != 0) return;
     Attributes a;
     a.dims = {0};
+    if (size < 4) a.index = kNamesNans;  // a NaN stays one
     const Operand moved = emit(OpKind::kConcat, {row}, {bytes / size}, other, a);  // a bitcast (bitcast.hpp), as the dtypes differ
+    a.index = -1;
     pool_.push_back({emit(OpKind::kConcat, {moved}, {elements}, DType::kF32, a), t.bound, t.exact});
   }
 

@@ -22,7 +22,7 @@ struct RandomOptions {
 struct RandomProgram {
   Program program;
   std::vector<Bytes> values;  // per value; filled for states, inputs and constants: ready for run_iteration
-  std::vector<double> slots;
+  std::vector<Number> slots;
 };
 
 /// The same seed and options give the same program and data. The program passes verify().

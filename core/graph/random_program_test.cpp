@@ -52,7 +52,7 @@ TEST(RandomProgram, PassesKeepItsMeaning) {
     for (ValueId v = 0; v < after.values.size(); ++v) {
       if (after.values[v].kind != ValueKind::kTemporary) inputs[v] = random.values[std::stoul(after.values[v].name)];
     }
-    std::vector<double> slots;
+    std::vector<Number> slots;
     for (const Slot& slot : after.slots) slots.push_back(slot.values[0]);
     auto result = run_iteration(after, inputs, slots);
     ASSERT_TRUE(result) << result.error().message;

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/base/nan_bits.hpp"
 #include "core/graph/bitcast.hpp"
 #include "core/graph/op_table.hpp"
 #include "core/graph/opaque.hpp"
@@ -77,7 +78,7 @@ struct Frame {
   const Op& op;
   OpId index;
   std::vector<Bytes>& values;
-  std::span<const double> slots;
+  std::span<const Number> slots;
   Roughness* rough = nullptr;
 
   DType out_dtype(std::size_t i = 0) const { return program.values[op.outputs[i].value].dtype; }
@@ -108,9 +109,9 @@ Numbers Frame::operand(std::size_t i, DType dtype, std::size_t size) const {
   const Scalar& s = o.scalar;
   one.is_integer = s.is_integer;
   if (s.is_integer) {
-    one.integer = {s.slot == kNone ? s.integer : static_cast<std::int64_t>(slots[s.slot])};
+    one.integer = {s.slot == kNone ? s.integer : slots[s.slot].integer()};
   } else {
-    one.real = {s.slot == kNone ? s.real : slots[s.slot]};
+    one.real = {s.slot == kNone ? s.real : slots[s.slot].real()};
   }
   // f16 and bf16 compute in f32, so a scalar keeps f32's precision until the result is rounded.
   one = converted(one, narrow ? DType::kF32 : dtype);
@@ -351,6 +352,7 @@ void run_bitcast(Frame& frame) {
                 out.begin() + static_cast<std::ptrdiff_t>(at));
     at += size;
   }
+  if (names_nans(frame.op)) canonicalize_nan(frame.dtype(0), out);
 }
 
 void run_matmul(Frame& frame) {
@@ -489,7 +491,7 @@ Result<void> run(Frame& frame) {
 
 }  // namespace
 
-Result<void> run_op(const Program& program, OpId index, std::vector<Bytes>& values, std::span<const double> slots, Roughness* rough) {
+Result<void> run_op(const Program& program, OpId index, std::vector<Bytes>& values, std::span<const Number> slots, Roughness* rough) {
   const Op& op = program.ops[index];
   for (const Operand& output : op.outputs) {
     const Value& value = program.values[output.value];
@@ -512,7 +514,7 @@ void nudge(DType dtype, Bytes& bytes, Roughness& rough) {
 }
 
 Result<std::vector<Bytes>> run_iteration(const Program& program, std::vector<Bytes> values,
-                                         std::span<const double> slots, Roughness* rough) {
+                                         std::span<const Number> slots, Roughness* rough) {
   values.resize(program.values.size());
   if (slots.size() != program.slots.size()) {
     return Error{ErrorCode::kInternal,

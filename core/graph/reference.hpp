@@ -27,10 +27,10 @@ struct Roughness {
 /// `slots` has one number per slot. The program must pass verify().
 /// Errors: kInternal when a buffer that enters from outside has the wrong size; kBadInput when an id is out of range.
 Result<std::vector<Bytes>> run_iteration(const Program& program, std::vector<Bytes> values,
-                                         std::span<const double> slots, Roughness* rough = nullptr);
+                                         std::span<const Number> slots, Roughness* rough = nullptr);
 
 /// Runs op `index` alone on what its operands hold now. Its results have their sizes afterwards. Errors: as of run_iteration().
-Result<void> run_op(const Program& program, OpId index, std::vector<Bytes>& values, std::span<const double> slots, Roughness* rough = nullptr);
+Result<void> run_op(const Program& program, OpId index, std::vector<Bytes>& values, std::span<const Number> slots, Roughness* rough = nullptr);
 
 /// Each finite element that is no zero one unit in the last place up, down, or neither, at random. Dtypes that are not floating-point stay.
 void nudge(DType dtype, Bytes& bytes, Roughness& rough);

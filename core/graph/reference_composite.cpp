@@ -25,12 +25,12 @@ Reals reals_of(Numbers numbers) {
   return reals;
 }
 
-CompositeCall call_of(const Program& program, const Op& op, const std::vector<Bytes>& values, std::span<const double> slots) {
+CompositeCall call_of(const Program& program, const Op& op, const std::vector<Bytes>& values, std::span<const Number> slots) {
   const Composite& composite = composite_of(program, op);
   CompositeCall call{composite, {}, {}, {}, {}};
   for (const Operand& input : op.inputs) {
     if (input.is_scalar()) {
-      call.numbers.emplace_back(composite.body.slots[call.numbers.size()].name, slots[input.scalar.slot]);
+      call.numbers.emplace_back(composite.body.slots[call.numbers.size()].name, slots[input.scalar.slot].real());
       continue;
     }
     const std::string& name = composite.body.values[composite.body.inputs[call.inputs.size()].value].name;
@@ -67,7 +67,7 @@ double CompositeCall::number(std::string_view name, double otherwise) const {
   return composite.number(name, otherwise);
 }
 
-bool run_composite_itself(const Program& program, OpId index, std::vector<Bytes>& values, std::span<const double> slots) {
+bool run_composite_itself(const Program& program, OpId index, std::vector<Bytes>& values, std::span<const Number> slots) {
   const Op& op = program.ops[index];
   const CompositeFunction run = find_implementation(composite_of(program, op).name);
   if (run == nullptr) return false;
@@ -83,12 +83,12 @@ bool run_composite_itself(const Program& program, OpId index, std::vector<Bytes>
   return true;
 }
 
-Result<void> run_composite(const Program& program, OpId index, std::vector<Bytes>& values, std::span<const double> slots, Roughness* rough) {
+Result<void> run_composite(const Program& program, OpId index, std::vector<Bytes>& values, std::span<const Number> slots, Roughness* rough) {
   if (rough == nullptr && run_composite_itself(program, index, values, slots)) return {};
   const Op& op = program.ops[index];
   const Program& body = composite_of(program, op).body;
   std::vector<Bytes> inner(body.values.size());
-  std::vector<double> numbers;
+  std::vector<Number> numbers;
   std::size_t tensor = 0;
   for (const Operand& input : op.inputs) {
     if (input.is_scalar()) {

@@ -17,10 +17,10 @@ struct Roughness;  // reference.hpp
 
 /// Runs op `index`, a composite: by its own implementation, or by its body where there is none. Errors: those of run_iteration().
 /// With rough arithmetic always by its body, for that is where it rounds.
-Result<void> run_composite(const Program& program, OpId index, std::vector<Bytes>& values, std::span<const double> slots, Roughness* rough);
+Result<void> run_composite(const Program& program, OpId index, std::vector<Bytes>& values, std::span<const Number> slots, Roughness* rough);
 
 /// Runs op `index` by its own implementation. False, and nothing done, where there is none for its name or its form.
-bool run_composite_itself(const Program& program, OpId index, std::vector<Bytes>& values, std::span<const double> slots);
+bool run_composite_itself(const Program& program, OpId index, std::vector<Bytes>& values, std::span<const Number> slots);
 
 /// What the interpreter takes whole (KeepsComposite): every composite.
 bool reference_keeps(const Composite& composite, const Op& op);

@@ -146,6 +146,8 @@ void store_integer(DType dtype, std::int64_t value, std::byte* at) {
       return write(static_cast<std::uint32_t>(value), at);
     case DType::kI64:
       return write(value, at);
+    case DType::kF32:  // by way of a double it would be rounded twice
+      return write(static_cast<float>(value), at);
     case DType::kF16:
     case DType::kBF16:  // by way of f32, as the framework does it
       return store_real(dtype, static_cast<double>(static_cast<float>(value)), at);

@@ -36,7 +36,7 @@ Result<ReferenceReplay> replay_reference(const Program& program, const trace::Bl
     for (const Constant& constant : program.constants) {
       CRUCIBLE_TRY(values[constant.value], load_value(program, blobs, constant.value, constant.blob));
     }
-    std::vector<double> slots;
+    std::vector<Number> slots;
     for (const Slot& slot : program.slots) slots.push_back(slot.values[i]);
     CRUCIBLE_TRY(values, run_iteration(program, std::move(values), slots, rough));
     auto& outputs = replay.outputs.emplace_back();
@@ -44,7 +44,7 @@ Result<ReferenceReplay> replay_reference(const Program& program, const trace::Bl
     for (const Output& output : program.outputs) {
       if (output.is_tensor()) {
         tensors.push_back(read_tensor(program, output, values));
-      } else {
+      } else if (output.is_number()) {
         outputs.push_back(read_output(program, output, values));
       }
     }

@@ -10,6 +10,7 @@
 #include <limits>
 #include <tuple>
 
+#include "core/graph/bitcast.hpp"
 #include "core/graph/op_table.hpp"
 
 namespace crucible::graph {
@@ -278,6 +279,18 @@ TEST(Reference, BitcastsKeepEveryBit) {
   wide.attributes().dims = {0};
   wide.input(View{1, {2}, {2}}, DType::kI32, bits).output(row(1), DType::kI64);
   EXPECT_THAT(values_of<std::int64_t>(wide.run()), ElementsAre(0x40490fdbffffffff));
+}
+
+TEST(Reference, BitcastsNameNansWhereTheyAreAskedTo) {
+  OneOp whole(OpKind::kConcat);
+  whole.attributes().dims = {0};
+  whole.attributes().index = kNamesNans;
+  whole.input(View{0, {4}, {1}}, DType::kF32, std::vector<std::uint32_t>{0xffc00001, 0x7f800000, 0x80000000, 0x7f800001}).output(row(4), DType::kI32);
+  EXPECT_THAT(values_of<std::int32_t>(whole.run()), ElementsAre(0x7fc00000, 0x7f800000, INT32_MIN, 0x7fc00000));
+  OneOp narrow(OpKind::kConcat);
+  narrow.attributes() = whole.attributes();
+  narrow.input(View{0, {2}, {1}}, DType::kF16, std::vector<std::uint16_t>{0xfe00, 0xfc00}).output(row(4), DType::kU8);
+  EXPECT_THAT(values_of<std::uint8_t>(narrow.run()), ElementsAre(0x00, 0x7e, 0x00, 0xfc));
 }
 
 TEST(Reference, BadIdsAreErrors) {

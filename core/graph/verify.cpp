@@ -82,6 +82,10 @@ Result<void> check_scalar(const Program& program, const Operand& operand, const 
   if (scalar.slot != kNone && scalar.slot >= program.slots.size()) {
     return broken("{}: slot {} does not exist; there are {}", where.text(), scalar.slot, program.slots.size());
   }
+  if (scalar.slot != kNone && scalar.is_integer != program.slots[scalar.slot].is_integer) {
+    return broken("{}: slot {} holds {} numbers, the operand reads it as {} one", where.text(), scalar.slot,
+                  program.slots[scalar.slot].is_integer ? "whole" : "real", scalar.is_integer ? "a whole" : "a real");
+  }
   const bool numbers_unused = scalar.real == 0 && scalar.integer == 0;
   if (scalar.slot != kNone && !numbers_unused) return broken("{}: a slot operand must not carry a number too", where.text());
   if (scalar.slot == kNone && (scalar.is_integer ? scalar.real != 0 : scalar.integer != 0)) {
@@ -208,6 +212,7 @@ Result<void> check_tensor_output(const Program& program, const Output& output, c
                                  const std::vector<bool>& defined, const std::vector<bool>& overwritten) {
   if (!defined[output.operand.value]) return broken("{}: %{} is never defined", where.text(), output.operand.value);
   if (!output.recorded.empty()) return broken("{}: a tensor has recorded numbers", where.text());
+  if (output.is_bounds()) return broken("{}: a tensor has bounds", where.text());
   if (output.blobs.size() != program.iterations) {
     return broken("{}: has {} recorded tensors for {} iterations", where.text(), output.blobs.size(), program.iterations);
   }
@@ -218,11 +223,29 @@ Result<void> check_tensor_output(const Program& program, const Output& output, c
   return {};
 }
 
+Result<void> check_bounds_output(const Program& program, const Output& output, const OutputPlace& where, const std::vector<bool>& defined) {
+  if (program.values[output.operand.value].dtype != DType::kI64) return broken("{}: bounds are of i64 numbers", where.text());
+  if (output.operand.view != View::contiguous({2 * static_cast<std::int64_t>(output.bounds.size())})) {
+    return broken("{}: {} bounds need a dense list of {} elements", where.text(), output.bounds.size(), 2 * output.bounds.size());
+  }
+  if (!defined[output.operand.value]) return broken("{}: %{} is never defined", where.text(), output.operand.value);
+  if (!output.recorded.empty()) return broken("{}: bounds have recorded numbers", where.text());
+  for (const Bound& bound : output.bounds) {
+    if (bound.source != kNone && bound.source >= program.sources.size()) return broken("{}: a bound is of source {} of {}", where.text(), bound.source, program.sources.size());
+  }
+  return {};
+}
+
 Result<void> check_slots_and_outputs(const Program& program, const std::vector<bool>& defined) {
   for (std::size_t i = 0; i < program.slots.size(); ++i) {
     if (program.slots[i].values.size() != program.iterations) {
       return broken("slot {} ({}): has {} values for {} iterations", i, program.slots[i].name,
                     program.slots[i].values.size(), program.iterations);
+    }
+    for (const Number& number : program.slots[i].values) {
+      if (number.is_integer() == program.slots[i].is_integer) continue;
+      return broken("slot {} ({}): is of {} numbers, one of its values is {}", i, program.slots[i].name,
+                    program.slots[i].is_integer ? "whole" : "real", number.is_integer() ? "whole" : "real");
     }
   }
   std::vector<bool> overwritten(program.values.size(), false);
@@ -236,7 +259,11 @@ Result<void> check_slots_and_outputs(const Program& program, const std::vector<b
       CRUCIBLE_TRY_VOID(check_tensor_output(program, output, where, defined, overwritten));
       continue;
     }
-    if (i > 0 && program.outputs[i - 1].is_tensor()) return broken("{}: a number stands behind a tensor", where.text());
+    if (output.is_bounds()) {
+      CRUCIBLE_TRY_VOID(check_bounds_output(program, output, where, defined));
+      continue;
+    }
+    if (i > 0 && !program.outputs[i - 1].is_number()) return broken("{}: a number stands behind a tensor", where.text());
     if (output.operand.view.elements() != 1) {
       return broken("{}: has {} elements, needs one", where.text(), output.operand.view.elements());
     }

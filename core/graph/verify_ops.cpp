@@ -170,6 +170,7 @@ Result<void> check_gather(const Rule& rule) {
   if (rule.dtype(0) != rule.out_dtype()) {
     return rule.broken("the table is {}, the result is {}", name(rule.dtype(0)), name(rule.out_dtype()));
   }
+  if (rule.sizes(0)[0] == 0 && rule.op.inputs[1].view.elements() > 0) return rule.broken("rows are taken from a table without rows");
   Sizes wanted = rule.sizes(1);
   wanted.push_back(rule.sizes(0)[1]);
   return expect_sizes(rule, "the result", rule.out_sizes(), wanted);
@@ -201,6 +202,9 @@ Result<void> check_bitcast(const Rule& rule) {
     return rule.broken("{} elements of {} are no whole number of {}", count, name(rule.dtype(0)), name(rule.out_dtype()));
   }
   CRUCIBLE_TRY_VOID(expect_sizes(rule, "the result", rule.out_sizes(), {bytes / to}));
+  const std::int64_t index = rule.op.attributes.index;
+  if (index != -1 && index != kNamesNans) return rule.broken("attribute index is {}, needs {} where NaN is named, else -1", index, kNamesNans);
+  if (index == kNamesNans && !is_floating(rule.dtype(0))) return rule.broken("attribute index names NaN, of which {} has none", name(rule.dtype(0)));
   if (!same_map(rule.op.outputs[0].view, View::contiguous({bytes / to}))) return rule.broken("the result must be written row-major");
   return {};
 }
@@ -208,6 +212,7 @@ Result<void> check_bitcast(const Rule& rule) {
 Result<void> check_concat(const Rule& rule) {
   if (is_bitcast(rule.program, rule.op)) return check_bitcast(rule);
   CRUCIBLE_TRY_VOID(same_dtypes(rule));
+  if (rule.op.attributes.index != -1) return rule.broken("attribute index is of bitcasts alone");
   const std::size_t rank = rule.out_sizes().size();
   CRUCIBLE_TRY_VOID(check_dims(rule, rank, 1, 1));
   const auto dim = static_cast<std::size_t>(rule.op.attributes.dims[0]);
@@ -336,6 +341,11 @@ Result<void> check_contraction(const Rule& rule) {
     return check_convolution(rule, rule.sizes(0), rule.sizes(1), rule.out_sizes());
   }
   if (rule.op.kind == OpKind::kConv2dBackwardInput) {
+    // Each phase of the strides is a product of its own.
+    constexpr std::int64_t kMostPhases = 1 << 14;
+    if (rule.op.attributes.stride[0] * rule.op.attributes.stride[1] > kMostPhases) {
+      return rule.broken("strides {} and {} have more than {} phases", rule.op.attributes.stride[0], rule.op.attributes.stride[1], kMostPhases);
+    }
     return check_convolution(rule, rule.out_sizes(), rule.sizes(1), rule.sizes(0));
   }
   if (rule.op.kind == OpKind::kConv2dBackwardWeight) {
@@ -356,6 +366,10 @@ Result<void> check_max_pool(const Rule& rule) {
   wanted[0] = rule.sizes(0)[0];
   wanted[1] = rule.sizes(0)[1];
   CRUCIBLE_TRY_VOID(expect_sizes(rule, "result 0", rule.out_sizes(0), wanted));
+  // No program that ran did as much in one op: a file asks for it.
+  constexpr double kMostTaps = 0x1p40;
+  const double taps = static_cast<double>(rule.op.outputs[0].view.elements()) * static_cast<double>(a.kernel[0]) * static_cast<double>(a.kernel[1]);
+  if (taps > kMostTaps) return rule.broken("{:.3g} elements of windows are looked at, the limit is {:.3g}", taps, kMostTaps);
   for (std::size_t d = 0; d < 2; ++d) {
     const std::int64_t size = rule.sizes(0)[2 + d], reach = a.dilation[d] * (a.kernel[d] - 1);
     const std::int64_t span = size + 2 * a.padding[d] - reach - 1;
@@ -367,6 +381,16 @@ Result<void> check_max_pool(const Rule& rule) {
     if (2 * a.padding[d] > reach + 1) return rule.broken("padding {} is more than half a window", a.padding[d]);
     if (count > 0 && (count - 1) * a.stride[d] >= size + a.padding[d]) {
       return rule.broken("the last window along dimension {} has no element", 2 + d);
+    }
+    // A window that begins in the padding: its first tap behind that may lie behind the last element where taps are far apart.
+    if (size >= a.dilation[d]) continue;
+    const std::int64_t early = std::min(count, (a.padding[d] + a.stride[d] - 1) / a.stride[d]);
+    constexpr std::int64_t kMostEarly = 1 << 16;
+    if (early > kMostEarly) return rule.broken("{} windows along dimension {} begin in the padding", early, 2 + d);
+    for (std::int64_t window = 0; window < early; ++window) {
+      const std::int64_t missing = a.padding[d] - window * a.stride[d];
+      const std::int64_t first = (a.dilation[d] - missing % a.dilation[d]) % a.dilation[d];
+      if (first >= size) return rule.broken("window {} along dimension {} has no element", window, 2 + d);
     }
   }
   return {};

@@ -82,10 +82,11 @@ auto indexed(OpKind kind, std::vector<Operand> inputs, DType dtype) {
 }
 
 /// A concatenation of the table alone, which has this dtype.
-auto bitcast(DType dtype, const Operand& x = kFlat) {
+auto bitcast(DType dtype, const Operand& x = kFlat, std::int64_t index = -1) {
   return [=](Program& p) {
     Attributes along;
     along.dims = {0};
+    along.index = index;
     replaced(OpKind::kConcat, {x}, along)(p);
     p.values[0].dtype = dtype;
   };
@@ -198,6 +199,24 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"update_base", replaced(OpKind::kUpdate, {kX, kX}), "the base must be read whole"},
         Case{"bitcast_sizes", bitcast(DType::kI64), "the result has sizes [2, 3], needs [12]"},
         Case{"bitcast_rank", bitcast(DType::kI32, kX), "operand 0: has 2 dimensions, needs 1"},
+        Case{"bitcast_index",
+             [](Program& p) {
+               bitcast(DType::kF64, kFlat, 2)(p);
+               p.values[1] = {ValueKind::kTemporary, DType::kF32, 12, "", 0};
+               p.ops[0].outputs[0].view = View::contiguous({12});
+             },
+             "attribute index is 2, needs 1 where NaN is named"},
+        Case{"bitcast_nan_of_integers",
+             [](Program& p) {
+               bitcast(DType::kI32, kFlat, 1)(p);
+               p.ops[0].outputs[0].view = View::contiguous({6});
+             },
+             "attribute index names NaN, of which i32 has none"},
+        Case{"concat_index",
+             [](Program& p) {
+               bitcast(DType::kF32, kX, 1)(p);
+             },
+             "attribute index is of bitcasts alone"},
         Case{"bitcast_bytes", bitcast(DType::kI8), "6 elements of i8 are no whole number of f32"},
         Case{"listed_twice", [](Program& p) { p.constants = {{0, 0}}; }, "constant 0: %0 is of another kind"},
         Case{"unlisted", [](Program& p) { p.inputs.clear(); }, "in no list"},

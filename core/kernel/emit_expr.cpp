@@ -185,11 +185,15 @@ ExprId Binder::scalar(const graph::Scalar& scalar, DType type) {
     if (!scalar.is_integer) return builder_.convert(builder_.real(scalar.real, DType::kF64), type);
     return builder_.convert(builder_.integer(scalar.integer), type);
   }
-  for (std::size_t i = 0; i < scalars_.size(); ++i) {
-    if (scalars_[i] == scalar) return builder_.let_at(0, builder_.scalar(static_cast<std::uint32_t>(i), type));
+  const auto known = std::ranges::find(scalars_, scalar);
+  const auto index = static_cast<std::uint32_t>(known - scalars_.begin());
+  if (known == scalars_.end()) {
+    scalars_.push_back(scalar);
+    builder_.add_scalar(scalar.is_integer ? DType::kI64 : DType::kF64);
   }
-  scalars_.push_back(scalar);
-  return builder_.let_at(0, builder_.scalar(builder_.add_scalar(), type));
+  // A real number becomes a whole one as the elements of a tensor do: C and its like leave open what is too large.
+  if (!scalar.is_integer && is_integral(type)) return builder_.let_at(0, builder_.convert(builder_.scalar(index, DType::kF64), type));
+  return builder_.let_at(0, builder_.scalar(index, type));
 }
 
 ExprId rounded_to(IrBuilder& b, ExprId value, DType type) {

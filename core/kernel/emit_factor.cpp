@@ -506,7 +506,7 @@ Emitted emit_permutation(const Program& program, const Op& op) {
   const ExprId is_row = b.binary(Operation::kAnd, b.binary(Operation::kLessEqual, b.integer(0), named),
                                  b.binary(Operation::kLess, named, b.integer(rows.sizes.back())));
   b.open_if(is_row);
-  const ExprId other = b.let(b.assume(named, 0, std::max<std::int64_t>(0, rows.sizes.back() - 1)));
+  const ExprId other = b.let(b.guard(named, 0, std::max<std::int64_t>(0, rows.sizes.back() - 1)));
   const ExprId mine = load_value(b, to, at(rows, i), b.depth()), its = load_value(b, to, at(rows, other), b.depth());
   b.store(to, at(rows, i), its);
   b.store(to, at(rows, other), mine);

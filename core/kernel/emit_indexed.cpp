@@ -45,31 +45,70 @@ void loop_over(IrBuilder& b, const View& view, Body body) {
   while (opened-- > 0) b.close();
 }
 
+DType word_type(std::int64_t width) { return width == 1 ? DType::kU8 : width == 2 ? DType::kI16 : width == 4 ? DType::kI32 : DType::kI64; }
+
+/// The bits of an element of `dtype`, an i32 or i64, with those of NaN as core/base/nan_bits.hpp has them: told and made as integers, so that no
+/// compiler's idea of NaN comes in.
+ExprId with_named_nan(IrBuilder& b, DType dtype, ExprId word) {
+  const DType type = b.type(word);
+  const auto constants = [&](std::int64_t magnitude, std::int64_t infinity, std::int64_t nan) {
+    const ExprId size = b.call(Function::kBitAnd, word, b.integer(magnitude, type));
+    return b.select(b.binary(Operation::kLess, b.integer(infinity, type), size), b.integer(nan, type), word);
+  };
+  if (dtype == DType::kF16) return constants(0x7fff, 0x7c00, 0x7e00);
+  if (dtype == DType::kBF16) return constants(0x7fff, 0x7f80, 0x7fc0);
+  if (dtype == DType::kF32) return constants(0x7fffffff, 0x7f800000, 0x7fc00000);
+  return constants(0x7fffffffffffffff, 0x7ff0000000000000, 0x7ff8000000000000);
+}
+
+/// A bitcast that names NaN: items are blocks of x's elements, each of which is written as one number, or cut into those of a narrower type.
+void name_nans(IrBuilder& b, DType dtype, const View& x, BufferId in, BufferId out, std::int64_t block) {
+  const std::int64_t from = size_bytes(dtype), to = size_bytes(b.ir().buffers[out].type), pieces = from / to;
+  const DType type = from == 8 ? DType::kI64 : DType::kI32;
+  const ExprId first = b.let(b.multiply(b.open_grid(LoopMode::kSerial), block));
+  const ExprId last = b.let(b.binary(Operation::kMinimum, b.add(first, b.integer(block)), b.integer(x.sizes[0])));
+  const ExprId i = b.open_for(first, last, LoopMode::kVector);
+  const ExprId index = b.add(b.integer(x.offset), x.sizes[0] > 1 ? b.multiply(i, x.strides[0]) : b.integer(0));
+  const ExprId word = b.let(with_named_nan(b, dtype, b.let(b.convert(b.let(b.load(in, index)), type))));
+  for (std::int64_t piece = 0; piece < pieces; ++piece) {
+    const ExprId part = piece == 0 ? word : b.call(Function::kShiftRight, word, b.integer(piece * to * 8, type));
+    b.store(out, b.add(b.multiply(i, pieces), b.integer(piece)), b.convert(part, b.ir().buffers[out].type));
+  }
+  b.close();
+  b.close();
+}
+
 /// Items are blocks of the narrower of both elements, copied as whole numbers: no conversion touches a bit.
 Emitted emit_bitcast(const Program& program, const Op& op) {
   constexpr std::int64_t kBlock = 64;
   IrBuilder b;
   Binder binder(program, b);
   const View& x = op.inputs[0].view;
-  const std::int64_t from = size_bytes(program.values[op.inputs[0].value].dtype);
-  const std::int64_t to = size_bytes(program.values[op.outputs[0].value].dtype), width = std::min(from, to);
-  const DType type = width == 1 ? DType::kU8 : width == 2 ? DType::kI16 : width == 4 ? DType::kI32 : DType::kI64;
-  const std::int64_t pieces = from / width, count = x.sizes[0] * pieces, grid = (count + kBlock - 1) / kBlock;
+  const DType dtype = program.values[op.inputs[0].value].dtype;
+  const bool names = graph::names_nans(op);
+  const std::int64_t from = size_bytes(dtype), to = size_bytes(program.values[op.outputs[0].value].dtype), width = std::min(from, to);
+  const std::int64_t pieces = from / width, count = x.sizes[0] * pieces;
+  const std::int64_t items = names ? x.sizes[0] : count, grid = (items + kBlock - 1) / kBlock;
   const BufferId in = binder.buffer(op.inputs[0].value, false), out = binder.buffer(op.outputs[0].value, true);
-  for (const BufferId buffer : {in, out}) b.ir().buffers[buffer].type = type;
+  b.ir().buffers[in].type = word_type(names ? from : width);
+  b.ir().buffers[out].type = word_type(width);
 
-  const ExprId item = b.open_grid(LoopMode::kSerial);
-  const ExprId first = b.let(b.multiply(item, kBlock));
-  const ExprId last = b.let(b.binary(Operation::kMinimum, b.add(first, b.integer(kBlock)), b.integer(count)));
-  const ExprId i = b.open_for(first, last, LoopMode::kVector);
-  ExprId index = b.add(b.integer(x.offset * pieces), i);
-  if (x.sizes[0] > 1 && x.strides[0] != 1) {  // piece i % pieces of element i / pieces
-    const ExprId element = b.binary(Operation::kDivide, i, b.integer(pieces)), piece = b.binary(Operation::kRemainder, i, b.integer(pieces));
-    index = b.add(b.add(b.integer(x.offset * pieces), b.multiply(element, x.strides[0] * pieces)), piece);
+  if (names) {
+    name_nans(b, dtype, x, in, out, kBlock);
+  } else {
+    const ExprId item = b.open_grid(LoopMode::kSerial);
+    const ExprId first = b.let(b.multiply(item, kBlock));
+    const ExprId last = b.let(b.binary(Operation::kMinimum, b.add(first, b.integer(kBlock)), b.integer(count)));
+    const ExprId i = b.open_for(first, last, LoopMode::kVector);
+    ExprId index = b.add(b.integer(x.offset * pieces), i);
+    if (x.sizes[0] > 1 && x.strides[0] != 1) {  // piece i % pieces of element i / pieces
+      const ExprId element = b.binary(Operation::kDivide, i, b.integer(pieces)), piece = b.binary(Operation::kRemainder, i, b.integer(pieces));
+      index = b.add(b.add(b.integer(x.offset * pieces), b.multiply(element, x.strides[0] * pieces)), piece);
+    }
+    b.store(out, i, b.let(b.load(in, index)));
+    b.close();
+    b.close();
   }
-  b.store(out, i, b.let(b.load(in, index)));
-  b.close();
-  b.close();
   const bool may_share = from == to && x.offset == 0 && x.strides[0] == 1 && x.sizes[0] == program.values[op.inputs[0].value].elements;
   if (may_share) b.ir().buffers[in].may_alias = b.ir().buffers[out].may_alias = true;
   Emitted emitted = finished(b, binder, grid, 2.0 * static_cast<double>(count * width) / kBytesPerNs, 0);
@@ -112,7 +151,7 @@ Emitted emit_scatter_add_rows(const Program& program, const Op& op) {
     mine = b.binary(Operation::kAnd, mine, b.binary(Operation::kNotEqual, id, b.integer(op.attributes.index)));
   }
   b.open_if(mine);
-  const ExprId row = b.assume(id, 0, std::max<std::int64_t>(0, height - 1));
+  const ExprId row = b.guard(id, 0, std::max<std::int64_t>(0, height - 1));
   const ExprId column = b.open_for(b.integer(0), b.integer(width), LoopMode::kVector);
   const ExprId at = b.let(view_index(b, out, std::vector{row, column}));
   const ExprId added = load_value(b, rows_buffer, view_index(b, rows, std::vector{i, column}), b.depth());

@@ -46,6 +46,7 @@ class MaxPoolEmitter {
     const std::int64_t width = std::max<std::int64_t>(1, y_.sizes[3]);
     const std::int64_t reach = (width - 1) * columns_.stride + (columns_.taps - 1) * columns_.dilation + 1;
     row_size_ = std::max(reach, columns_.padding + columns_.input);
+    if (columns_.taps > kMostTaps || row_size_ > kLongestRow || width > kLongestRow) return run_by_windows(x_buffer, y_buffer, place_buffer);
     best_ = b_.add_array(type_, width);
     place_ = b_.add_array(DType::kI32, width);
     row_ = b_.add_array(type_, row_size_);
@@ -79,6 +80,44 @@ class MaxPoolEmitter {
   }
 
  private:
+  // What a thread's stack and a kernel's text hold; beyond them windows are looked through one by one.
+  static constexpr std::int64_t kLongestRow = 1 << 14, kMostTaps = 64;
+
+  Emitted run_by_windows(BufferId x_buffer, BufferId y_buffer, BufferId place_buffer) {
+    const ExprId item = b_.open_grid(LoopMode::kSerial);
+    const auto plane = split_index(b_, item, std::vector{y_.sizes[0], y_.sizes[1]});
+    const ExprId oh = b_.open_for(b_.integer(0), b_.integer(y_.sizes[2]), LoopMode::kSerial);
+    const ExprId ow = b_.open_for(b_.integer(0), b_.integer(y_.sizes[3]), LoopMode::kSerial);
+    const ExprId first = b_.let(b_.add(b_.multiply(first_inside(rows_, oh), x_.sizes[3]), first_inside(columns_, ow)));
+    const VariableId best = b_.declare(lowest()), place = b_.declare(first);
+    const ExprId kh = b_.open_for(b_.integer(0), b_.integer(rows_.taps), LoopMode::kSerial);
+    const ExprId h = b_.let(rows_.input_index(b_, oh, kh));
+    b_.open_if(rows_.is_inside(b_, h));
+    const ExprId row = rows_.inside(b_, h);
+    const ExprId kw = b_.open_for(b_.integer(0), b_.integer(columns_.taps), LoopMode::kSerial);
+    const ExprId w = b_.let(columns_.input_index(b_, ow, kw));
+    b_.open_if(columns_.is_inside(b_, w));
+    const ExprId column = columns_.inside(b_, w);
+    const ExprId value = load_value(b_, x_buffer, view_index(b_, x_, std::vector{plane[0], plane[1], row, column}), b_.depth());
+    ExprId wins = b_.binary(Operation::kLess, b_.variable(best), value);
+    if (is_floating(type_)) wins = b_.binary(Operation::kOr, wins, b_.unary(Operation::kIsNan, value));
+    b_.open_if(b_.let(wins));
+    b_.set(best, value);
+    b_.set(place, b_.add(b_.multiply(row, x_.sizes[3]), column));
+    for (int blocks = 0; blocks < 5; ++blocks) b_.close();
+    const std::vector<ExprId> point{plane[0], plane[1], oh, ow};
+    b_.store(y_buffer, view_index(b_, y_, point), storable(b_, b_.variable(best), program_.values[op_.outputs[0].value].dtype));
+    b_.store(place_buffer, view_index(b_, places_, point), b_.variable(place));
+    for (int blocks = 0; blocks < 3; ++blocks) b_.close();
+    Emitted emitted;
+    emitted.values = binder_.values();
+    emitted.grid = y_.sizes[0] * y_.sizes[1];
+    emitted.flops = static_cast<std::uint64_t>(y_.elements() * rows_.taps * columns_.taps);
+    emitted.item_ns = static_cast<double>(y_.sizes[2] * y_.sizes[3] * rows_.taps * columns_.taps);
+    emitted.ir = b_.finish();
+    return emitted;
+  }
+
   ExprId lowest() {
     if (is_floating(type_)) return b_.real(-std::numeric_limits<double>::infinity(), type_);
     const auto bits = 8 * size_bytes(type_);
@@ -176,7 +215,7 @@ Emitted emit_max_pool_backward(const Program& program, const Op& op) {
   w = b.open_for(b.integer(0), b.integer(dy.sizes[3]), LoopMode::kSerial);
   const std::vector<ExprId> point{plane[0], plane[1], h, w};
   const ExprId gradient = load_value(b, dy_buffer, view_index(b, dy, point), b.depth());
-  const ExprId place = b.assume(b.let(b.load(place_buffer, view_index(b, places, point))), 0,
+  const ExprId place = b.guard(b.let(b.load(place_buffer, view_index(b, places, point))), 0,
                                 std::max<std::int64_t>(0, dx.sizes[2] * dx.sizes[3] - 1));
   const ExprId to_h = b.let(b.binary(Operation::kDivide, place, b.integer(std::max<std::int64_t>(1, dx.sizes[3]))));
   const ExprId to_w = b.let(b.binary(Operation::kRemainder, place, b.integer(std::max<std::int64_t>(1, dx.sizes[3]))));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -141,7 +142,8 @@ class Fuser : public UnitGraph {
     if (const auto found = refused_.find(key); found != refused_.end() && found->second == state) return false;
     Joint found = joint(a, b);
     if (found.apart == Apart::kNot) {
-      replace(a, b, std::move(found.group));
+      Group joined = found.group ? *std::move(found.group) : put_together(std::move(units_[a].group), std::move(units_[b].group));
+      replace(a, b, std::move(joined));
       ++joints_[a];
       return true;
     }
@@ -154,8 +156,10 @@ class Fuser : public UnitGraph {
 
   struct Joint {
     Apart apart = Apart::kNot;
-    Group group = {};
+    std::optional<Group> group = {};  // none where the two are put together as they are
   };
+  /// The groups that a joint is made of: two that stay as they are, or what became of them.
+  using Parts = std::vector<const Group*>;
 
   Joint joint(UnitId a, UnitId b) {
     const Group& first = units_[a].group;
@@ -163,59 +167,81 @@ class Fuser : public UnitGraph {
     if (first.members.empty() || second.members.empty()) return {Apart::kOwnKind};
     if (first.elements() == 0 || second.elements() == 0) return {Apart::kEmpty};
     if (first.members.size() + second.members.size() > kMostMembers) return {Apart::kMembers};
-    auto merged = merge_groups(first, second);
-    if (!merged) return {Apart::kShape};
-    if (reads_scores_across(*merged)) return {Apart::kShape};
-    if (buffer_count(*merged) > (merged->sizes.empty() ? kMostSingles : kMostBuffers)) return {Apart::kBuffers};
-    if (merged->elements() >= kLargeElements && temporaries_read(*merged) > kMostWaiting) return {Apart::kWaiting};
-    // A large parallel loop must not become one of few items.
-    const std::int64_t items = work_items(*merged);
-    for (const Group* part : {&first, &second}) {
-      if (part->elements() >= kParallelElements && items < kFewItems && work_items(*part) >= kFewItems)
-        return {Apart::kParallelism};
+    std::optional<Group> merged;
+    Parts parts = {&first, &second};
+    if (!fit_as_they_are(first, second)) {
+      merged = merge_groups(first, second);
+      if (!merged) return {Apart::kShape};
+      parts = {&*merged};
     }
+    const std::int64_t elements = parts[0]->elements();
+    if (reads_scores_across(parts)) return {Apart::kShape};
+    if (buffer_count(parts) > (parts[0]->sizes.empty() ? kMostSingles : kMostBuffers)) return {Apart::kBuffers};
+    if (elements >= kLargeElements && temporaries_read(parts) > kMostWaiting) return {Apart::kWaiting};
+    // A large parallel loop must not become one of few items.
+    const auto is_wide = [](const Group& part) { return part.elements() >= kParallelElements && work_items(part) >= kFewItems; };
+    if ((is_wide(first) || is_wide(second)) && work_items(merged ? *merged : put_together(first, second)) < kFewItems) return {Apart::kParallelism};
     if (connected_outside(a, b)) return {Apart::kPath};
-    return {Apart::kNot, *std::move(merged)};
+    return {Apart::kNot, std::move(merged)};
   }
 
-  /// Of the large values that it reads: those that another unit makes.
-  std::size_t temporaries_read(const Group& group) const {
-    std::set<ValueId> read, made;
-    for (const Member& member : group.members) {
-      made.insert(member.output.value);
-      for (const Access& input : member.inputs) {
-        if (input.value == kNone || program_.values[input.value].elements < kLargeElements) continue;
-        if (program_.values[input.value].producer != kNone) read.insert(input.value);
+  /// Of the large values that they read: those that another unit makes.
+  std::size_t temporaries_read(const Parts& parts) const {
+    std::vector<ValueId> read, made;
+    for (const Group* part : parts) {
+      for (const Member& member : part->members) {
+        made.push_back(member.output.value);
+        for (const Access& input : member.inputs) {
+          if (input.value == kNone || program_.values[input.value].elements < kLargeElements) continue;
+          if (program_.values[input.value].producer != kNone) read.push_back(input.value);
+        }
       }
     }
-    return static_cast<std::size_t>(std::ranges::count_if(read, [&](ValueId value) { return !made.contains(value); }));
+    sort_each_once(read);
+    sort_each_once(made);
+    return static_cast<std::size_t>(std::ranges::count_if(read, [&](ValueId value) { return !std::ranges::binary_search(made, value); }));
   }
 
   /// Of two large products of many matrices one along and one across: a kernel that walks one of them badly, and that neither product could
   /// be joined to (attention.hpp).
-  bool reads_scores_across(const Group& group) const {
-    std::size_t along = group.sizes.size();
-    for (const Member& member : group.members) {
-      for (const Access& input : member.inputs) {
-        if (input.value == kNone || program_.values[input.value].producer == kNone || group.elements() < kLargeElements) continue;
-        const graph::Op& op = program_.ops[program_.values[input.value].producer];
-        if (op.kind != graph::OpKind::kMatMul || op.outputs[0].view.sizes.size() < 3) continue;
-        if (program_.values[input.value].elements != group.elements()) continue;
-        const auto d = static_cast<std::size_t>(std::ranges::find(input.strides, 1) - input.strides.begin());
-        if (d < group.sizes.size() && along < group.sizes.size() && d != along) return true;
-        along = std::min(d, along);
+  bool reads_scores_across(const Parts& parts) const {
+    const std::int64_t elements = parts[0]->elements();
+    const std::size_t rank = parts[0]->sizes.size();
+    if (elements < kLargeElements) return false;
+    std::size_t along = rank;
+    for (const Group* part : parts) {
+      for (const Member& member : part->members) {
+        for (const Access& input : member.inputs) {
+          if (input.value == kNone || program_.values[input.value].producer == kNone) continue;
+          const graph::Op& op = program_.ops[program_.values[input.value].producer];
+          if (op.kind != graph::OpKind::kMatMul || op.outputs[0].view.sizes.size() < 3) continue;
+          if (program_.values[input.value].elements != elements) continue;
+          const auto d = static_cast<std::size_t>(std::ranges::find(input.strides, 1) - input.strides.begin());
+          if (d < rank && along < rank && d != along) return true;
+          along = std::min(d, along);
+        }
       }
     }
     return false;
   }
 
-  static std::size_t buffer_count(const Group& group) {
-    std::set<ValueId> values;
-    for (const Member& member : group.members) {
-      values.insert(member.output.value);
-      for (const Access& input : member.inputs) values.insert(input.value);
+  static std::size_t buffer_count(const Parts& parts) {
+    std::vector<ValueId> values;
+    std::size_t members = 0;
+    for (const Group* part : parts) {
+      members += part->members.size();
+      for (const Member& member : part->members) {
+        values.push_back(member.output.value);
+        for (const Access& input : member.inputs) values.push_back(input.value);
+      }
     }
-    return values.size() > group.members.size() ? values.size() - group.members.size() : 0;
+    sort_each_once(values);
+    return values.size() > members ? values.size() - members : 0;
+  }
+
+  static void sort_each_once(std::vector<ValueId>& values) {
+    std::ranges::sort(values);
+    values.erase(std::ranges::unique(values).begin(), values.end());
   }
 
   graph::IdLists readers_;  // per value, ascending

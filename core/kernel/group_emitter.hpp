@@ -68,6 +68,8 @@ class GroupEmitter {
   /// The value of an access at the present point, in its compute type.
   ExprId evaluate(const Access& access, bool over_rows);
   ExprId remember(graph::ValueId value, ExprId expr, std::size_t level);
+  /// Whether a load that no loop moves may lie outside the value: only where the space is empty, so that nothing reads it.
+  bool is_out_of_reach(const Access& access) const;
   ExprId load_external(const Access& access);
 
   struct Loaded {

@@ -67,7 +67,22 @@ ExprId GroupEmitter::remember(ValueId value, ExprId expr, std::size_t level) {
   return bound;
 }
 
+bool GroupEmitter::is_out_of_reach(const Access& access) const {
+  if (group_.elements() != 0) return false;
+  std::int64_t last = access.offset;
+  for (std::size_t d = 0; d < group_.sizes.size(); ++d) {
+    std::int64_t step = 0;
+    if (group_.sizes[d] < 2) continue;
+    if (__builtin_mul_overflow(group_.sizes[d] - 1, access.strides[d], &step) || __builtin_add_overflow(last, step, &last)) return true;
+  }
+  return last >= program_.values[access.value].elements;
+}
+
 ExprId GroupEmitter::load_external(const Access& access) {
+  if (is_out_of_reach(access)) {
+    const DType type = compute_type(access.type);
+    return is_floating(type) ? b_.real(0, type) : b_.integer(0, type);
+  }
   const auto key = std::make_tuple(access.value, access.offset, access.strides);
   if (auto found = loads_.find(key);
       found != loads_.end() && found->second.level <= open_loops_ && is_open(found->second)) {
@@ -133,7 +148,7 @@ PointValues GroupEmitter::values_of(const Member& member) {
 ExprId GroupEmitter::gathered(const Member& member, const graph::Op& op) {
   const Access& table = member.inputs[0];
   const ExprId id = b_.convert(load_external(member.inputs[1]), DType::kI64);
-  const ExprId row = b_.assume(id, 0, op.inputs[0].view.sizes[0] - 1);
+  const ExprId row = b_.guard(id, 0, op.inputs[0].view.sizes[0] - 1);
   std::size_t level = 0;
   const ExprId index = b_.add(index_of(table, &level), b_.multiply(row, member.row_stride));
   level = std::max(level, input_level(member.inputs[1]));
@@ -154,7 +169,7 @@ ExprId GroupEmitter::taken(const Member& member, const graph::Op& op) {
   const ExprId inside =
       b_.let_at(depth, b_.binary(Operation::kAnd, b_.binary(Operation::kLessEqual, b_.integer(0), index),
                                  b_.binary(Operation::kLess, index, b_.integer(count))));
-  const ExprId place = b_.assume(b_.let_at(depth, b_.select(inside, index, b_.integer(0))), 0, count - 1);
+  const ExprId place = b_.let_at(depth, b_.guard(index, 0, count - 1));
   reads_.push_back({{.value = table.value, .type = table.type, .offset = -1, .strides = {}}, time_});
   const ExprId at = b_.add(b_.integer(table.offset), b_.multiply(place, member.row_stride));
   return b_.select(inside, load_value(b_, binder_.buffer(table.value, false), at, depth), zero);

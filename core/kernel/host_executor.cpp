@@ -117,14 +117,14 @@ HostKernels::~HostKernels() {
 
 Result<std::vector<graph::Bytes>> run_on_host(const graph::Program& program, const Schedule& schedule,
                                               const HostKernels& kernels, std::vector<graph::Bytes> values,
-                                              const std::vector<double>& slots, const RunOptions& options) {
+                                              const std::vector<graph::Number>& slots, const RunOptions& options) {
   return run_schedule(program, schedule, std::move(values), slots, options, [&](const Launch& launch) -> Result<void> {
     const std::string& name = schedule.kernels[launch.step.kernel].name;
     const auto function = reinterpret_cast<KernelFunction>(kernels.symbol(name));
     if (function == nullptr) return Error{ErrorCode::kInternal, "no kernel " + name};
     std::vector<void*> buffers;
     for (graph::Bytes* buffer : launch.buffers) buffers.push_back(buffer->data());
-    function(buffers.data(), launch.scalars.data(), launch.begin, launch.end);
+    function(buffers.data(), reinterpret_cast<const double*>(launch.scalars.data()), launch.begin, launch.end);
     return {};
   });
 }

@@ -40,6 +40,6 @@ class HostKernels {
 /// Errors: kInternal when a step is a library call or names what does not exist.
 Result<std::vector<graph::Bytes>> run_on_host(const graph::Program& program, const Schedule& schedule,
                                               const HostKernels& kernels, std::vector<graph::Bytes> values,
-                                              const std::vector<double>& slots, const RunOptions& options);
+                                              const std::vector<graph::Number>& slots, const RunOptions& options);
 
 }  // namespace crucible::kernel

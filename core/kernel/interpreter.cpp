@@ -4,112 +4,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <string>
-#include <type_traits>
 
+#include "core/kernel/interpreter_fills.hpp"
+#include "core/kernel/interpreter_lanes.hpp"
+#include "core/kernel/interpreter_numbers.hpp"
+#include "core/kernel/interpreter_tiles.hpp"
 #include "core/kernel/native_math.hpp"
+#include "core/kernel/sampled_columns.hpp"
+#include "core/kernel/sampled_loops.hpp"
 
 namespace crucible::kernel {
+
+using namespace interpreter;
+
 namespace {
-
-/// A number of any type, in its own bytes.
-struct Word {
-  alignas(8) std::byte bytes[8] = {};
-  template <class T>
-  T as() const {
-    T value;
-    std::memcpy(&value, bytes, sizeof value);
-    return value;
-  }
-  template <class T>
-  static Word of(T value) {
-    Word word;
-    std::memcpy(word.bytes, &value, sizeof value);
-    return word;
-  }
-};
-
-/// `body` with a number of the C++ type that holds a DType; f16 and bf16 are bits that nothing computes with.
-template <class Body>
-Word with_type(DType type, const Body& body) {
-  switch (type) {
-    case DType::kBool:
-      return body(bool{});
-    case DType::kU8:
-      return body(std::uint8_t{});
-    case DType::kI8:
-      return body(std::int8_t{});
-    case DType::kI16:
-      return body(std::int16_t{});
-    case DType::kI32:
-      return body(std::int32_t{});
-    case DType::kI64:
-      return body(std::int64_t{});
-    case DType::kF16:
-    case DType::kBF16:
-      return body(std::uint16_t{});
-    case DType::kF32:
-      return body(float{});
-    default:
-      return body(double{});
-  }
-}
-
-template <class T>
-constexpr bool kIsFloat = std::is_floating_point_v<T>;
-
-/// Integers wrap around, as kernels are compiled.
-template <class T>
-Word arithmetic(Operation operation, T a, T b) {
-  if constexpr (kIsFloat<T>) {
-    switch (operation) {
-      case Operation::kAdd:
-        return Word::of<T>(a + b);
-      case Operation::kSubtract:
-        return Word::of<T>(a - b);
-      case Operation::kMultiply:
-        return Word::of<T>(a * b);
-      default:
-        return Word::of<T>(a / b);
-    }
-  } else {
-    const auto x = static_cast<std::uint64_t>(a), y = static_cast<std::uint64_t>(b);
-    switch (operation) {
-      case Operation::kAdd:
-        return Word::of<T>(static_cast<T>(x + y));
-      case Operation::kSubtract:
-        return Word::of<T>(static_cast<T>(x - y));
-      case Operation::kMultiply:
-        return Word::of<T>(static_cast<T>(x * y));
-      case Operation::kAnd:
-        return Word::of<T>(static_cast<T>(x & y));
-      case Operation::kOr:
-        return Word::of<T>(static_cast<T>(x | y));
-      default:
-        break;
-    }
-    const bool negates = std::is_signed_v<T> && static_cast<std::int64_t>(b) == -1;  // of the least number: wraps around
-    if (operation == Operation::kRemainder) return Word::of<T>(negates ? T{0} : static_cast<T>(a % b));
-    return Word::of<T>(negates ? static_cast<T>(0 - x) : static_cast<T>(a / b));
-  }
-}
-
-template <class T>
-bool holds(Operation operation, T a, T b) {
-  switch (operation) {
-    case Operation::kLess:
-      return a < b;
-    case Operation::kLessEqual:
-      return a <= b;
-    case Operation::kEqual:
-      return a == b;
-    default:
-      return a != b;
-  }
-}
 
 std::string_view function_of(Operation operation) {
   switch (operation) {
@@ -153,20 +67,43 @@ std::string_view function_of(Operation operation) {
 #define CRUCIBLE_WITH_FMA
 #endif
 
-/// sums[j] = fma(a, right[j], sums[j]) for j < n
-CRUCIBLE_WITH_FMA void add_products(float a, const float* right, float* sums, std::int64_t n) {
-  for (std::int64_t j = 0; j < n; ++j) sums[j] = std::fma(a, right[j], sums[j]);
+/// One row of a tile: sums[j] = fma(left[q * left_step], right[q * right_step + j], sums[j]) for q < steps and j < columns.
+template <class T>
+struct TileRow {
+  const T* left;
+  const T* right;
+  std::int64_t left_step, right_step, steps, columns;
+  T* sums;
+};
+
+/// Columns go by blocks of kBlock, whose sums stay in registers.
+template <class T>
+[[gnu::always_inline]] inline void add_products(const TileRow<T>& row) {
+  constexpr std::int64_t kBlock = 128 / sizeof(T);
+  std::int64_t j = 0;
+  for (; j + kBlock <= row.columns; j += kBlock) {
+    T block[kBlock];
+    std::copy_n(row.sums + j, kBlock, block);
+    for (std::int64_t q = 0; q < row.steps; ++q) {
+      const T a = row.left[q * row.left_step];
+      const T* const right = row.right + q * row.right_step + j;
+      for (std::int64_t i = 0; i < kBlock; ++i) block[i] = std::fma(a, right[i], block[i]);
+    }
+    std::copy_n(block, kBlock, row.sums + j);
+  }
+  for (; j < row.columns; ++j) {
+    for (std::int64_t q = 0; q < row.steps; ++q) row.sums[j] = std::fma(row.left[q * row.left_step], row.right[q * row.right_step + j], row.sums[j]);
+  }
 }
-CRUCIBLE_WITH_FMA void add_products(double a, const double* right, double* sums, std::int64_t n) {
-  for (std::int64_t j = 0; j < n; ++j) sums[j] = std::fma(a, right[j], sums[j]);
-}
+CRUCIBLE_WITH_FMA void add_row(const TileRow<float>& row) { add_products(row); }
+CRUCIBLE_WITH_FMA void add_row(const TileRow<double>& row) { add_products(row); }
 
 }  // namespace
 
 class InterpreterRun {
  public:
-  InterpreterRun(const KernelIr& kernel, std::span<const InterpretedBuffer> buffers, std::span<const double> scalars, const PassNumbers& passes)
-      : kernel_(kernel), buffers_(buffers), scalars_(scalars), before_(passes.before), pass_(*passes.present), variables_(kernel.variables.size()), functions_(kernel.exprs.size()) {}
+  InterpreterRun(const KernelIr& kernel, std::span<const InterpretedBuffer> buffers, std::span<const std::uint64_t> scalars, const PassNumbers& passes, std::uint64_t budget)
+      : kernel_(kernel), buffers_(buffers), scalars_(scalars), before_(passes.before), pass_(*passes.present), variables_(kernel.variables.size()), functions_(kernel.exprs.size()), budget_(budget) {}
 
   Result<InterpretedWork> run(std::int64_t begin, std::int64_t end) {
     CRUCIBLE_TRY_VOID(prepare());
@@ -178,6 +115,9 @@ class InterpreterRun {
   }
 
  private:
+  friend class LaneLoops<InterpreterRun>;
+  friend class TileSampler<InterpreterRun>;
+  friend class TileFills<InterpreterRun>;
   struct Array {
     std::vector<std::byte> bytes;  // operator new aligns it for any element
     MemoryWatch watch;
@@ -193,9 +133,9 @@ class InterpreterRun {
   };
 
   Result<void> prepare() {
-    if (buffers_.size() != kernel_.buffers.size() || scalars_.size() < kernel_.scalar_count) {
+    if (buffers_.size() != kernel_.buffers.size() || scalars_.size() < kernel_.scalars.size()) {
       return Error{ErrorCode::kInternal, fmt::format("kernel interpreter: {} buffers and {} scalars for a kernel of {} and {}", buffers_.size(),
-                                                     scalars_.size(), kernel_.buffers.size(), kernel_.scalar_count)};
+                                                     scalars_.size(), kernel_.buffers.size(), kernel_.scalars.size())};
     }
     for (ExprId id = 0; id < kernel_.exprs.size(); ++id) {
       const Expr& e = kernel_.exprs[id];
@@ -208,6 +148,11 @@ class InterpreterRun {
     for (const IrArray& array : kernel_.arrays) {
       arrays_.push_back({std::vector<std::byte>(static_cast<std::size_t>(array.size) * size_bytes(array.type)), MemoryWatch(is_watched_ ? array.size : 0, false)});
     }
+    if (is_watched_ || budget_ == 0) return {};
+    tiles_.prepare(budget_ * kTileShare);
+    columns_.emplace(kernel_);
+    // Of an item that costs more than its budget, so many columns as are within it.
+    has_columns_ = !columns_->empty() && columns_->cost() > budget_;
     return {};
   }
 
@@ -229,6 +174,9 @@ class InterpreterRun {
   void fail(std::string what) {
     if (failure_.empty()) failure_ = std::move(what);
   }
+  void fail_assumption(const Expr& e, std::int64_t value) {
+    fail(fmt::format("{} is assumed to lie in [{}, {}]{}", value, e.integer, e.high, here()));
+  }
   std::string here() const { return fmt::format(" (item {})", item_); }
 
   Place place(bool is_array, std::uint32_t id, std::int64_t index) {
@@ -240,6 +188,7 @@ class InterpreterRun {
     }
     MemoryWatch* watch = !is_watched_ ? nullptr : is_array ? &arrays_[id].watch : buffers_[id].watch;
     std::byte* data = is_array ? arrays_[id].bytes.data() : buffers_[id].data;
+    if (!is_array && buffers_[id].touched != nullptr) buffers_[id].touched->touch(static_cast<std::uint64_t>(index) * size_bytes(type));
     return {data + static_cast<std::size_t>(index) * size_bytes(type), watch == nullptr ? nullptr : &watch->cells_[static_cast<std::size_t>(index)]};
   }
 
@@ -270,6 +219,7 @@ class InterpreterRun {
     if (place_of.at == nullptr) return;
     ++work_.stores;
     std::memcpy(place_of.at, value.bytes, size);
+    if (!is_array && buffers_[id].touched != nullptr) buffers_[id].touched->note_write(static_cast<std::uint64_t>(index) * size);
     if (place_of.cell == nullptr) return;
     MemoryWatch::Cell& cell = *place_of.cell;
     for (const std::uint64_t stamp : {cell.writer, cell.reader, cell.reader_before}) {
@@ -317,13 +267,16 @@ class InterpreterRun {
       case StmtKind::kIf:
         if (eval(stmt.a).as<bool>()) run_block(stmt.body);
         return;
-      case StmtKind::kTile:
-        kernel_.arrays[kernel_.tiles[stmt.id].sums].type == DType::kF64 ? run_tile<double>(kernel_.tiles[stmt.id], integer(stmt.a))
-                                                                        : run_tile<float>(kernel_.tiles[stmt.id], integer(stmt.a));
-        return;
-      case StmtKind::kTranspose:
-        run_transpose(kernel_.transposes[stmt.id], integer(stmt.a));
-        return;
+      case StmtKind::kTile: {
+        const Tile& tile = kernel_.tiles[stmt.id];
+        const bool is_double = kernel_.arrays[tile.sums].type == DType::kF64;
+        if (tiles_.is_on()) return is_double ? tiles_.run_tile<double>(tile, integer(stmt.a)) : tiles_.run_tile<float>(tile, integer(stmt.a));
+        return is_double ? run_tile<double>(tile, integer(stmt.a)) : run_tile<float>(tile, integer(stmt.a));
+      }
+      case StmtKind::kTranspose: {
+        const Transpose& copy = kernel_.transposes[stmt.id];
+        return tiles_.takes(copy) ? tiles_.run_transpose(copy, integer(stmt.a)) : run_transpose(copy, integer(stmt.a));
+      }
       case StmtKind::kPrefetch:
         return;
     }
@@ -331,18 +284,68 @@ class InterpreterRun {
 
   /// `is_free`: its passes may run in any order, so they have to leave each other's memory alone.
   void run_loop(const Stmt& loop, std::int64_t begin, std::int64_t end, bool is_free) {
+    if (loop.kind == StmtKind::kFor && !is_watched_) {
+      if (tiles_.is_on() && tiles_.run_loop(loop, begin, end)) return;
+      if (has_columns_ && columns_->may_sample(loop) && run_columns(loop, begin, end)) return;
+      if (!tiles_.is_on() && budget_ > 0 && end - begin > kFewPasses && samples_.may_sample(loop)) return sample(loop, begin, end);
+      if (lanes_.run(loop, begin, end)) return;
+    }
     if (is_free) open_.push_back({loop.kind == StmtKind::kGrid ? before_ + 1 : pass_ + 1, 0});
     for (std::int64_t i = begin; i < end && failure_.empty(); ++i) {
       if (is_free) open_.back().present = ++pass_;
       if (loop.kind == StmtKind::kGrid) start_item(i);
       variables_[loop.id] = Word::of(i);
+      if (loop.kind == StmtKind::kGrid && tiles_.is_on()) tiles_.choose(loop);
       run_block(loop.body);
     }
     if (is_free) open_.pop_back();
     ++pass_;  // what comes after the loop may read what any pass wrote
   }
 
+  /// The first passes and the last one, as many as what is left of the item's budget pays for; loops within share it.
+  void sample(const Stmt& loop, std::int64_t begin, std::int64_t end) {
+    const std::uint64_t whole = allowance_, before = work_.cost();
+    const auto run = [&](std::int64_t from, std::int64_t to) {
+      if (lanes_.run(loop, from, to)) return;
+      for (std::int64_t i = from; i < to && failure_.empty(); ++i) {
+        variables_[loop.id] = Word::of(i);
+        run_block(loop.body);
+      }
+    };
+    allowance_ = whole / 3;
+    run(begin, begin + kFewPasses);
+    const std::uint64_t each = std::max<std::uint64_t>((work_.cost() - before) / kFewPasses, 1);
+    // The last ones come last, and keep their share.
+    const std::uint64_t spent = work_.cost() - before + each * kFewPasses;
+    const auto more = static_cast<std::int64_t>(whole > spent ? (whole - spent) / each : 0);
+    const std::int64_t next = std::min(begin + kFewPasses + more, end - kFewPasses);
+    if (next > begin + kFewPasses) run(begin + kFewPasses, next);
+    const std::int64_t last = std::max(next, end - kFewPasses);
+    work_.is_sampled |= last > next;
+    run(std::max(last, begin + kFewPasses), end);
+    allowance_ = whole;
+  }
+
+  /// The same columns of every loop with these bounds, as many as the budget pays for, spread from the first one to the last. False where those
+  /// are all.
+  bool run_columns(const Stmt& loop, std::int64_t begin, std::int64_t end) {
+    constexpr std::int64_t kFewest = 5, kMost = 64;
+    const auto paid = static_cast<std::int64_t>(static_cast<double>(end - begin) * static_cast<double>(budget_) / static_cast<double>(columns_->cost()));
+    const std::int64_t count = std::clamp(paid, kFewest, kMost);
+    if (count >= end - begin) return false;
+    std::int64_t passes[kMost];
+    for (std::int64_t i = 0; i < count; ++i) passes[i] = begin + i * (end - begin - 1) / (count - 1);
+    work_.is_sampled = true;
+    if (lanes_.run(loop, std::span(passes, static_cast<std::size_t>(count)))) return true;
+    for (std::int64_t i = 0; i < count; ++i) {
+      variables_[loop.id] = Word::of(passes[i]);
+      run_block(loop.body);
+    }
+    return true;
+  }
+
   void start_item(std::int64_t item) {
+    allowance_ = budget_;
     item_ = item;
     item_pass_ = pass_;
     ++work_.items;
@@ -355,21 +358,43 @@ class InterpreterRun {
     return value;
   }
 
-  /// One step of one row of a tile. Unwatched, the first and the last of the indices, which ascend, are checked.
+  /// sums[c] = fma(row[q], factors[q * columns + c], sums[c]) for all q.
+  template <class T>
+  void add_products_of(const std::vector<T>& row, const std::vector<T>& factors, std::vector<T>& sums) {
+    const auto columns = static_cast<std::int64_t>(sums.size());
+    add_row({row.data(), factors.data(), 1, columns, std::ssize(row), columns, sums.data()});
+  }
+
+  /// One step of one row of a tile, each access checked.
   template <class T>
   void run_step(const Tile& tile, std::int64_t left, std::int64_t right, std::vector<T>& sums) {
     const T a = read_as<T>(tile.left.is_array, tile.left.id, left);
-    if (is_watched_) {
-      for (std::size_t j = 0; j < sums.size(); ++j)
-        sums[j] = std::fma(a, read_as<T>(tile.right.is_array, tile.right.id, right + static_cast<std::int64_t>(j)), sums[j]);
-      return;
-    }
+    for (std::size_t j = 0; j < sums.size(); ++j)
+      sums[j] = std::fma(a, read_as<T>(tile.right.is_array, tile.right.id, right + static_cast<std::int64_t>(j)), sums[j]);
+  }
+
+  /// All steps of a row of a tile. Indices go by even steps: where the ends lie inside, all do.
+  template <class T>
+  void run_row(const Tile& tile, std::int64_t left, std::int64_t right, std::int64_t steps, std::vector<T>& sums) {
+    if (steps <= 0) return;
     const auto columns = static_cast<std::int64_t>(sums.size());
-    const std::byte* last = place(tile.right.is_array, tile.right.id, right + columns - 1).at;
-    const std::byte* first = place(tile.right.is_array, tile.right.id, right).at;
-    if (first == nullptr || last == nullptr) return;
-    add_products(a, reinterpret_cast<const T*>(first), sums.data(), columns);
-    work_.loads += sums.size();
+    const std::byte* const from_left = reach(tile.left, left, (steps - 1) * tile.left.step, 1);
+    const std::byte* const from_right = reach(tile.right, right, (steps - 1) * tile.right.step, columns);
+    if (from_left == nullptr || from_right == nullptr) return;
+    add_row({reinterpret_cast<const T*>(from_left), reinterpret_cast<const T*>(from_right), tile.left.step, tile.right.step, steps, columns, sums.data()});
+    work_.loads += static_cast<std::uint64_t>(steps);  // of the right side, those of a row serve a vector
+  }
+
+  /// Where element `first` of an operand lies, when it and what lies `span` on, each with `count` elements, is inside; else nullptr, and a
+  /// failure. What lies between is there then.
+  const std::byte* reach(const TileOperand& operand, std::int64_t first, std::int64_t span, std::int64_t count) {
+    const std::int64_t low = first + std::min<std::int64_t>(span, 0), high = first + std::max<std::int64_t>(span, 0) + count - 1;
+    if (place(operand.is_array, operand.id, low).at == nullptr || place(operand.is_array, operand.id, high).at == nullptr) return nullptr;
+    if (!operand.is_array && buffers_[operand.id].touched != nullptr) {
+      const std::size_t size = size_bytes(kernel_.buffers[operand.id].type);
+      buffers_[operand.id].touched->touch_range(static_cast<std::uint64_t>(low) * size, static_cast<std::uint64_t>(high + 1) * size);
+    }
+    return place(operand.is_array, operand.id, first).at;
   }
 
   template <class T>
@@ -380,7 +405,8 @@ class InterpreterRun {
       const std::int64_t row = base + i * tile.columns;
       for (std::size_t j = 0; j < sums.size(); ++j)
         sums[j] = tile.start == TileStart::kGoOn ? read_as<T>(true, tile.sums, row + static_cast<std::int64_t>(j)) : T{0};
-      for (std::int64_t q = 0; q < steps && failure_.empty(); ++q)
+      if (!is_watched_) run_row(tile, left + i * tile.left.row_step, right, steps, sums);
+      for (std::int64_t q = 0; is_watched_ && q < steps && failure_.empty(); ++q)
         run_step(tile, left + i * tile.left.row_step + q * tile.left.step, right + q * tile.right.step, sums);
       for (std::size_t j = 0; j < sums.size(); ++j) {
         const std::int64_t at = row + static_cast<std::int64_t>(j);
@@ -413,7 +439,11 @@ class InterpreterRun {
       case Operation::kReal:
         return with_type(e.type, [&]<class T>(T) { return Word::of(static_cast<T>(e.real)); });
       case Operation::kScalar:
-        return with_type(e.type, [&]<class T>(T) { return Word::of(static_cast<T>(scalars_[e.id])); });
+        return with_type(e.type, [&]<class T>(T) {
+          const std::uint64_t bits = scalars_[e.id];
+          if (kernel_.scalars[e.id] == DType::kI64) return Word::of(static_cast<T>(static_cast<std::int64_t>(bits)));
+          return Word::of(static_cast<T>(std::bit_cast<double>(bits)));
+        });
       case Operation::kVariable:
         return variables_[e.id];
       case Operation::kLoad:
@@ -455,7 +485,7 @@ class InterpreterRun {
 
   Word assume(const Expr& e) {
     const std::int64_t value = integer(e.in[0]);
-    if (value < e.integer || value > e.high) fail(fmt::format("{} is assumed to lie in [{}, {}]{}", value, e.integer, e.high, here()));
+    if (value < e.integer || value > e.high) fail_assumption(e, value);
     return Word::of(value);
   }
 
@@ -497,7 +527,7 @@ class InterpreterRun {
 
   const KernelIr& kernel_;
   const std::span<const InterpretedBuffer> buffers_;
-  const std::span<const double> scalars_;
+  const std::span<const std::uint64_t> scalars_;
   const std::uint64_t before_;
   std::uint64_t& pass_;
   std::vector<Word> variables_;
@@ -509,11 +539,19 @@ class InterpreterRun {
   bool is_watched_ = false;
   InterpretedWork work_;
   std::string failure_;
+  static constexpr std::int64_t kFewPasses = 2;
+  LaneLoops<InterpreterRun> lanes_{*this};
+  SampledLoops samples_{kernel_};
+  std::optional<SampledColumns> columns_;
+  bool has_columns_ = false;  // and an item costs more than its budget
+  static constexpr std::uint64_t kTileShare = 24;  // of a tile's operands so many elements are had for a unit of the budget
+  TileSampler<InterpreterRun> tiles_{*this};
+  std::uint64_t budget_ = 0, allowance_ = 0;  // of an item; of what is left of it for the present loop
 };
 
-Result<InterpretedWork> interpret(const KernelIr& kernel, std::span<const InterpretedBuffer> buffers, std::span<const double> scalars,
-                                  std::int64_t begin, std::int64_t end, const PassNumbers& passes) {
-  return InterpreterRun(kernel, buffers, scalars, passes).run(begin, end);
+Result<InterpretedWork> interpret(const KernelIr& kernel, std::span<const InterpretedBuffer> buffers, std::span<const std::uint64_t> scalars,
+                                  std::int64_t begin, std::int64_t end, const PassNumbers& passes, std::uint64_t budget) {
+  return InterpreterRun(kernel, buffers, scalars, passes, budget).run(begin, end);
 }
 
 }  // namespace crucible::kernel

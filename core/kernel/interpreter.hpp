@@ -13,6 +13,7 @@
 
 #include "core/base/result.hpp"
 #include "core/kernel/kernel_ir.hpp"
+#include "core/kernel/touched_memory.hpp"
 
 namespace crucible::kernel {
 
@@ -36,6 +37,7 @@ struct InterpretedBuffer {
   std::byte* data = nullptr;  // aligned for its elements; outlives the call
   std::int64_t elements = 0;  // of the kernel's type
   MemoryWatch* watch = nullptr;
+  TouchedMemory* touched = nullptr;  // whose memory `data` is; null: all of it is there
 };
 
 /// What was done, counted one by one: elements, not bytes.
@@ -43,6 +45,10 @@ struct InterpretedWork {
   std::uint64_t items = 0, loads = 0, stores = 0;
   std::uint64_t multiply_adds = 0;  // of tiles, each two flops
   std::uint64_t arithmetic = 0;     // operations on floats outside of them
+  bool is_sampled = false;          // passes were left out
+
+  /// In units that each take the interpreter some 20 ns.
+  std::uint64_t cost() const { return loads + stores + arithmetic + multiply_adds / 16; }
 };
 
 /// How passes are numbered on through a sequence of launches, so that watches tell them apart.
@@ -52,9 +58,10 @@ struct PassNumbers {
 };
 
 /// Does the items [begin, end) of a kernel that verify_kernel() took. Not for several threads on the same buffers.
-/// Errors: kInternal for an index outside, a number read before it was written, a race, an assumption that does not hold and an integer
+/// `budget`: an item that costs more than this is sampled, where its text allows that (sampled_loops.hpp, sampled_columns.hpp, tiled_kernel.hpp): what is
+/// stored then is what the whole item would store there; 0: none is. Errors: kInternal for an index outside, a number read before it was written, a race, an assumption that does not hold and an integer
 /// divided by 0, naming buffer or array, index and item.
-Result<InterpretedWork> interpret(const KernelIr& kernel, std::span<const InterpretedBuffer> buffers, std::span<const double> scalars,
-                                  std::int64_t begin, std::int64_t end, const PassNumbers& passes);
+Result<InterpretedWork> interpret(const KernelIr& kernel, std::span<const InterpretedBuffer> buffers, std::span<const std::uint64_t> scalars,
+                                  std::int64_t begin, std::int64_t end, const PassNumbers& passes, std::uint64_t budget = 0);
 
 }  // namespace crucible::kernel

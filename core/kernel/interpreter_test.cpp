@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <bit>
 #include <functional>
 
 #include "core/kernel/test_program.hpp"
@@ -29,7 +30,7 @@ struct Memory {
     std::vector<InterpretedBuffer> buffers;
     for (std::size_t i = 0; i < numbers.size(); ++i)
       buffers.push_back({reinterpret_cast<std::byte*>(numbers[i].data()), static_cast<std::int64_t>(numbers[i].size()), &watches[i]});
-    const std::vector<double> scalars(kernel.scalar_count, 2);
+    const std::vector<std::uint64_t> scalars(kernel.scalars.size(), std::bit_cast<std::uint64_t>(2.0));
     std::uint64_t pass = 0;
     const auto done = interpret(kernel, buffers, scalars, 0, items, {0, &pass});
     if (done && work != nullptr) *work = *done;
@@ -109,7 +110,7 @@ TEST(Interpreter, FindsWritesOverWhatAnotherItemRead) {
   MemoryWatch watch(4, true);
   const InterpretedBuffer buffer{reinterpret_cast<std::byte*>(numbers.data()), 4, &watch};
   const std::array buffers = {buffer, buffer};  // in place, but not at the index that was read
-  const double scalar = 2;
+  const auto scalar = std::bit_cast<std::uint64_t>(2.0);
   std::uint64_t pass = 0;
   const auto done = interpret(kernel, buffers, {&scalar, 1}, 0, 4, {0, &pass});
   ASSERT_FALSE(done);
@@ -121,7 +122,7 @@ TEST(Interpreter, TakesTheSameIndexInPlace) {
   MemoryWatch watch(4, true);
   const InterpretedBuffer buffer{reinterpret_cast<std::byte*>(numbers.data()), 4, &watch};
   const std::array buffers = {buffer, buffer};
-  const double scalar = 2;
+  const auto scalar = std::bit_cast<std::uint64_t>(2.0);
   std::uint64_t pass = 0;
   ASSERT_TRUE(interpret(copy_kernel(same, same), buffers, {&scalar, 1}, 0, 4, {0, &pass}));
   EXPECT_EQ(numbers, (std::vector<float>{3, 5, 7, 9}));

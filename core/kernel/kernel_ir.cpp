@@ -93,6 +93,10 @@ ExprId IrBuilder::assume(ExprId a, std::int64_t low, std::int64_t high) {
       {.operation = Operation::kAssume, .type = type(a), .in = {a, kNoId, kNoId}, .integer = low, .high = high});
 }
 
+ExprId IrBuilder::guard(ExprId a, std::int64_t low, std::int64_t high) {
+  return binary(Operation::kMaximum, binary(Operation::kMinimum, a, integer(high, type(a))), integer(low, type(a)));
+}
+
 ExprId IrBuilder::unary(Operation operation, ExprId a) {
   DType result = type(a);
   if (operation == Operation::kIsNan || operation == Operation::kNot) result = DType::kBool;

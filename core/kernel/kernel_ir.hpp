@@ -28,13 +28,13 @@ enum class Operation : std::uint8_t {
   // leaves
   kInteger,   // `integer`, as any type but f16 and bf16
   kReal,      // `real`
-  kScalar,    // the kernel's scalar number `id`, as `type`
+  kScalar,    // the kernel's scalar number `id`, converted from KernelIr::scalars to `type`
   kVariable,  // variable `id`
   kLoad,      // buffer `id` at index in[0]
   kElement,   // array `id` at index in[0]
   // one operand
   kConvert,
-  kAssume,  // kAssume: in[0], which lies in [integer, high] for a reason that intervals cannot see
+  kAssume,  // kAssume: in[0], which lies in [integer, high] for a reason that intervals cannot see; no number from memory
   kNegate,
   kAbsolute,
   kSqrt,
@@ -168,7 +168,7 @@ struct Transpose {
 
 struct KernelIr {
   std::vector<IrBuffer> buffers;
-  std::uint32_t scalar_count = 0;
+  std::vector<DType> scalars;   // the type in which the launch hands each over: f64 or i64
   std::vector<IrArray> arrays;  // scratch of one work item, uninitialised at its start
   std::vector<Variable> variables;
   std::vector<Expr> exprs;
@@ -187,7 +187,10 @@ class IrBuilder {
   IrBuilder();
 
   BufferId add_buffer(DType type, bool written);
-  std::uint32_t add_scalar() { return ir_.scalar_count++; }
+  std::uint32_t add_scalar(DType type = DType::kF64) {
+    ir_.scalars.push_back(type);
+    return static_cast<std::uint32_t>(ir_.scalars.size() - 1);
+  }
   ArrayId add_array(DType type, std::int64_t size);
 
   ExprId integer(std::int64_t value, DType type = DType::kI64);
@@ -197,7 +200,12 @@ class IrBuilder {
   ExprId load(BufferId buffer, ExprId index);
   ExprId element(ArrayId array, ExprId index);
   ExprId convert(ExprId a, DType type);
+  /// `a`, which lies in [low, high] by arithmetic that intervals cannot follow (loop variables that move together). Never what comes
+  /// from memory or from the launch: the verifier refuses that.
   ExprId assume(ExprId a, std::int64_t low, std::int64_t high);
+  /// `a` where it lies in [low, high], else the nearer end: what every index that comes from data passes through before it reaches
+  /// memory. Whether it lay inside is the program's own question (graph::Bound).
+  ExprId guard(ExprId a, std::int64_t low, std::int64_t high);
   ExprId unary(Operation operation, ExprId a);
   ExprId from_order_key(ExprId a, DType type);
   ExprId binary(Operation operation, ExprId a, ExprId b);

@@ -1,5 +1,5 @@
 // Types, definitions and bounds of a kernel: see kernel_verify.hpp. Integer expressions carry the interval of their
-// values; what intervals cannot know (data, correlated indices) must be stated by an assumption in the IR.
+// values; what intervals cannot know (correlated indices) must be stated by an assumption in the IR; data is guarded, nothing is assumed of it.
 #include "core/kernel/kernel_verify.hpp"
 
 #include <fmt/format.h>
@@ -9,6 +9,8 @@
 #include <map>
 #include <optional>
 #include <string>
+
+#include "core/kernel/data_indices.hpp"
 
 namespace crucible::kernel {
 namespace {
@@ -47,6 +49,8 @@ class Verifier {
     for (ExprId id = 0; id < kernel_.exprs.size(); ++id) CRUCIBLE_TRY_VOID(check_types(id));
     CRUCIBLE_TRY_VOID(check_block(kernel_.body));
     if (grids_ != 1) return broken(fmt::format("the kernel has {} grid loops, needs 1", grids_));
+    if (const auto assumed = DataNumbers(kernel_).assumption_about_data())
+      return broken(fmt::format("expression {} assumes that a number from memory or from the launch lies in [{}, {}]: guard it", *assumed, at(*assumed).integer, at(*assumed).high));
     return {};
   }
 
@@ -82,7 +86,7 @@ class Verifier {
           return broken(fmt::format("variable {} of {}", e.id, kernel_.variables.size()));
         return wants(e.type == kernel_.variables[e.id].type, "is not its variable's type");
       case Operation::kScalar:
-        if (e.id >= kernel_.scalar_count) return broken(fmt::format("scalar {} of {}", e.id, kernel_.scalar_count));
+        if (e.id >= kernel_.scalars.size()) return broken(fmt::format("scalar {} of {}", e.id, kernel_.scalars.size()));
         return {};
       case Operation::kLoad:
         if (e.id >= kernel_.buffers.size()) return broken(fmt::format("buffer {} of {}", e.id, kernel_.buffers.size()));

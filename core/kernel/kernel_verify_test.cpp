@@ -113,7 +113,7 @@ TEST(KernelVerify, RefusesScratchOutOfBoundsAndSetsOfConstants) {
   EXPECT_THAT(reason(c.finish(), {}, 1), HasSubstr("not a mutable one in scope"));
 }
 
-TEST(KernelVerify, FollowsDivisionsRemaindersAndAssumptions) {
+TEST(KernelVerify, FollowsDivisionsRemaindersAndGuards) {
   IrBuilder b;
   const BufferId x = b.add_buffer(DType::kF32, false), ids = b.add_buffer(DType::kI64, false),
                  y = b.add_buffer(DType::kF32, true);
@@ -121,12 +121,66 @@ TEST(KernelVerify, FollowsDivisionsRemaindersAndAssumptions) {
   const ExprId row = b.let(b.binary(Operation::kDivide, item, b.integer(4)));
   const ExprId column = b.let(b.binary(Operation::kRemainder, item, b.integer(4)));
   const ExprId id = b.let(b.load(ids, row));
-  const ExprId value = b.let(b.load(x, b.add(b.multiply(b.assume(id, 0, 9), 4), column)));
+  const ExprId value = b.let(b.load(x, b.add(b.multiply(b.guard(id, 0, 9), 4), column)));
   b.store(y, b.add(b.multiply(row, 4), column), value);
   b.close();
   const KernelIr kernel = b.finish();
   EXPECT_EQ(reason(kernel, {40, 3, 12}, 12), "");
   EXPECT_THAT(reason(kernel, {39, 3, 12}, 12), HasSubstr("buffer 0 of 39"));
+}
+
+/// y[0] = x[an assumed index], where `index` makes the number that is assumed.
+template <class Index>
+std::string reason_of_assumed(Index index) {
+  IrBuilder b;
+  const BufferId x = b.add_buffer(DType::kF32, false), ids = b.add_buffer(DType::kI64, false), y = b.add_buffer(DType::kF32, true);
+  b.open_grid(LoopMode::kSerial);
+  b.store(y, b.integer(0), b.let(b.load(x, b.assume(index(b, ids), 0, 9))));
+  b.close();
+  return reason(b.finish(), {10, 10, 1}, 1);
+}
+
+TEST(KernelVerify, RefusesAssumptionsAboutWhatComesFromMemoryOrTheLaunch) {
+  EXPECT_THAT(reason_of_assumed([](IrBuilder& b, BufferId ids) { return b.load(ids, b.integer(3)); }), HasSubstr("guard it"));
+  EXPECT_THAT(reason_of_assumed([](IrBuilder& b, BufferId) { return b.scalar(b.add_scalar(DType::kI64), DType::kI64); }), HasSubstr("guard it"));
+  EXPECT_THAT(reason_of_assumed([](IrBuilder& b, BufferId ids) { return b.guard(b.load(ids, b.integer(3)), 0, 9); }), HasSubstr("guard it"));
+  // By way of a variable that is set later in the text, of an array, of a loop's end.
+  EXPECT_THAT(reason_of_assumed([](IrBuilder& b, BufferId ids) {
+                const VariableId first = b.declare(b.integer(0)), second = b.declare(b.integer(0));
+                b.open_for(b.integer(0), b.integer(2), LoopMode::kSerial);
+                b.set(first, b.variable(second));
+                b.set(second, b.load(ids, b.integer(3)));
+                b.close();
+                return b.variable(first);
+              }),
+              HasSubstr("guard it"));
+  EXPECT_THAT(reason_of_assumed([](IrBuilder& b, BufferId ids) {
+                const ArrayId kept = b.add_array(DType::kI64, 2);
+                b.store_element(kept, b.integer(1), b.load(ids, b.integer(3)));
+                return b.let(b.element(kept, b.integer(0)));
+              }),
+              HasSubstr("guard it"));
+  EXPECT_THAT(reason_of_assumed([](IrBuilder& b, BufferId ids) {
+                const VariableId place = b.declare(b.integer(0));
+                const ExprId last = b.let(b.load(ids, b.integer(3)));
+                const ExprId i = b.open_for(b.integer(0), last, LoopMode::kSerial);
+                b.set(place, i);
+                b.close();
+                return b.variable(place);
+              }),
+              HasSubstr("guard it"));
+}
+
+TEST(KernelVerify, TakesAssumptionsAboutLoopsThatDataChoosesFrom) {
+  EXPECT_EQ(reason_of_assumed([](IrBuilder& b, BufferId ids) {
+              const VariableId place = b.declare(b.integer(0));
+              const ExprId i = b.open_for(b.integer(0), b.integer(10), LoopMode::kSerial);
+              const ExprId takes = b.binary(Operation::kLess, b.integer(2), b.load(ids, i));
+              b.set(place, b.select(takes, i, b.variable(place)));
+              b.close();
+              return b.variable(place);
+            }),
+            "");
 }
 
 TEST(PrintC, WritesOneFunctionWhoseTextHoldsNoSizeOfAFlatGrid) {

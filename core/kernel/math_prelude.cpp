@@ -15,6 +15,7 @@ typedef __INT8_TYPE__ int8_t; typedef __INT16_TYPE__ int16_t; typedef __INT32_TY
 typedef __UINT8_TYPE__ uint8_t; typedef __UINT16_TYPE__ uint16_t; typedef __UINT32_TYPE__ uint32_t; typedef __UINT64_TYPE__ uint64_t;
 typedef _Float16 crucible_f16;
 typedef uint16_t crucible_bf16;
+typedef int64_t crucible_i64_scalar __attribute__((may_alias)); /* a whole number among a kernel's scalars */
 typedef float crucible_f32x16 __attribute__((vector_size(64)));
 typedef double crucible_f64x8 __attribute__((vector_size(64)));
 typedef float crucible_f32x16_in_memory __attribute__((vector_size(64), aligned(4), may_alias));

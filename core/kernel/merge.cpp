@@ -2,6 +2,8 @@
 #include "core/kernel/merge.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -114,17 +116,17 @@ bool align(Group& a, Group& b, const Access& in_a, const Access& in_b) {
   return true;
 }
 
-/// Every value that passes from member to member is read where it was written.
-bool is_consistent(const Group& group) {
-  for (const Member& reader : group.members) {
+/// Every value that passes from a member of the one to a member of the other, whose dimensions are the same, is read where it was written.
+bool passes_in_place(const Group& writers, const Group& readers) {
+  for (const Member& reader : readers.members) {
     for (std::size_t i = 0; i < reader.inputs.size(); ++i) {
       const Access& input = reader.inputs[i];
       if (input.value == graph::kNone) continue;
-      const Member* writer = group.producer(input.value);
+      const Member* writer = writers.producer(input.value);
       if (writer == nullptr) continue;
       // A table must lie in memory, and so must the ids of rows.
       if (reader.lookup == Lookup::kRows || (reader.lookup == Lookup::kElements && i == 0)) return false;
-      if (!same_access(writer->output, input, group.sizes)) return false;
+      if (!same_access(writer->output, input, writers.sizes)) return false;
     }
   }
   return true;
@@ -134,15 +136,17 @@ bool same_order(const SumOrder& a, const SumOrder& b, const Sizes& sizes) {
   return a.chains == b.chains && same_access(a.block, b.block, sizes) && same_access(a.place, b.place, sizes);
 }
 
-std::optional<Group> join(Group a, Group b) {
-  if (a.sizes != b.sizes) return std::nullopt;
-  if (a.has_reduction() && b.has_reduction() && a.reduced != b.reduced) return std::nullopt;
-  if (a.order() != nullptr && b.order() != nullptr && !same_order(*a.order(), *b.order(), a.sizes)) return std::nullopt;
-  for (std::size_t d = 0; d < a.reduced.size(); ++d) a.reduced[d] = a.reduced[d] || b.reduced[d];
-  for (Member& member : b.members) a.members.push_back(std::move(member));
-  std::ranges::sort(a.members, {}, &Member::op);
-  if (!is_consistent(a)) return std::nullopt;
-  return a;
+/// What passes within each of the two was looked at when it was joined, and stays right when dimensions change.
+bool can_join(const Group& a, const Group& b) {
+  if (a.sizes != b.sizes) return false;
+  if (a.has_reduction() && b.has_reduction() && a.reduced != b.reduced) return false;
+  if (a.order() != nullptr && b.order() != nullptr && !same_order(*a.order(), *b.order(), a.sizes)) return false;
+  return passes_in_place(a, b) && passes_in_place(b, a);
+}
+
+/// True where a walk through the value takes the dimensions in their order, all of them.
+bool walks_all_in_order(const Access& access) {
+  return std::ranges::find(access.strides, 0) == access.strides.end() && std::ranges::is_sorted(access.strides, std::greater<>());
 }
 
 struct Link {
@@ -202,7 +206,7 @@ std::optional<Sizes> common_division(const Sizes& a, const Sizes& b) {
 }
 
 std::optional<Group> merge_groups(const Group& a, const Group& b) {
-  if (a.sizes.empty() && b.sizes.empty()) return join(a, b);  // single elements correspond in any case
+  if (a.sizes.empty() && b.sizes.empty()) return can_join(a, b) ? std::optional(put_together(a, b)) : std::nullopt;  // single elements correspond in any case
   constexpr std::size_t kMostAttempts = 6;
   auto links = links_between(a, b);
   if (links.size() > kMostAttempts) links.resize(kMostAttempts);
@@ -210,10 +214,26 @@ std::optional<Group> merge_groups(const Group& a, const Group& b) {
     Group left = a, right = b;
     const bool a_wider = std::ranges::count(link.a->strides, 0) >= std::ranges::count(link.b->strides, 0);
     const bool aligned = a_wider ? align(left, right, *link.a, *link.b) : align(right, left, *link.b, *link.a);
-    if (!aligned) continue;
-    if (auto joined = join(std::move(left), std::move(right))) return joined;
+    if (aligned && can_join(left, right)) return put_together(std::move(left), std::move(right));
   }
   return std::nullopt;
+}
+
+bool fit_as_they_are(const Group& a, const Group& b) {
+  if (a.sizes != b.sizes) return false;
+  if (!a.sizes.empty()) {  // the first link decides, and changes no dimension
+    const auto links = links_between(a, b);
+    if (links.empty() || !walks_all_in_order(*links[0].a) || !walks_all_in_order(*links[0].b)) return false;
+  }
+  return can_join(a, b);
+}
+
+Group put_together(Group a, Group b) {
+  for (std::size_t d = 0; d < a.reduced.size(); ++d) a.reduced[d] = a.reduced[d] || b.reduced[d];
+  const auto middle = static_cast<std::ptrdiff_t>(a.members.size());
+  std::ranges::move(b.members, std::back_inserter(a.members));
+  std::ranges::inplace_merge(a.members, a.members.begin() + middle, {}, &Member::op);
+  return a;
 }
 
 }  // namespace crucible::kernel

@@ -4,6 +4,7 @@
 
 #include <deque>
 
+#include "core/graph/bitcast.hpp"
 #include "core/graph/op_table.hpp"
 #include "core/kernel/test_program.hpp"
 
@@ -266,6 +267,40 @@ TEST(OpKinds, BitcastsBetweenAllDtypes) {
   expect_agreement(programs);
 }
 
+/// What a bitcast shows of NaN where it is asked to name it: in each type, in part, in wider and in narrower numbers.
+TEST(OpKinds, BitcastsThatNameNans) {
+  std::deque<TestProgram> programs;
+  for (DType from : {DType::kF16, DType::kBF16, DType::kF32, DType::kF64}) {
+    const auto width = static_cast<std::size_t>(size_bytes(from));
+    for (DType to : {DType::kU8, DType::kI16, DType::kBF16, DType::kI32, DType::kF32, DType::kI64}) {
+      if (from == to) continue;
+      TestProgram& t = programs.emplace_back(8);
+      const Operand x = t.input(from, {80}, -2, 2);
+      auto& bytes = t.values[x.value];
+      for (std::size_t i = 0; i < 80; i += 3) {  // NaN of both signs and of any payload, infinities of both signs
+        std::byte* const top = &bytes[(i + 1) * width - 1];
+        top[0] = i % 2 == 0 ? std::byte{0x7f} : std::byte{0xff};
+        top[-1] = from == DType::kF16 ? static_cast<std::byte>(i) : static_cast<std::byte>((from == DType::kF64 ? 0xf0 : 0x80) + i % 5);
+        if (i % 4 == 0) {
+          std::fill(top - width + 1, top - 1, std::byte{0});
+          if (from == DType::kF16) top[0] = i % 2 == 0 ? std::byte{0x7c} : std::byte{0xfc};
+        }
+      }
+      for (const graph::View& view : {graph::View::contiguous({80}), graph::View{16, {24}, {1}}, graph::View{8, {32}, {2}}}) {
+        const std::int64_t all = view.elements() * size_bytes(from);
+        graph::Attributes list;
+        list.dims = {0};
+        list.index = graph::kNamesNans;
+        Operand y = t.op(OpKind::kConcat, {{x.value, view, {}}}, {all / size_bytes(to)}, to, list);
+        list.index = -1;
+        if (is_floating(to)) y = t.op(OpKind::kConcat, {y}, {all}, DType::kU8, list);
+        t.keep(y);
+      }
+    }
+  }
+  expect_agreement(programs);
+}
+
 /// A table in a view, indices inside and outside, in memory and computed, and elements that several indices name.
 TEST(OpKinds, TakesAndPutsInEveryDtype) {
   std::deque<TestProgram> programs;
@@ -414,6 +449,30 @@ TEST(OpKinds, MaxPoolingAndItsGradient) {
       t.keep(place);
       t.keep(
           t.op(OpKind::kMaxPool2dBackward, {t.input(dtype, {2, 3, s.out, s.out}, 0, 5), place}, {2, 3, 12, 12}, dtype));
+    }
+  }
+  expect_agreement(programs);
+}
+
+/// Rows that no stack holds, and windows of more taps than a text should have.
+TEST(OpKinds, MaxPoolingOfLongRowsAndWideWindows) {
+  std::deque<TestProgram> programs;
+  struct Shape {
+    std::int64_t width, kernel, stride, padding, dilation, out;
+  };
+  for (const Shape& s : {Shape{20000, 3, 2, 1, 1, 10000}, Shape{300, 70, 3, 30, 1, 97}, Shape{260, 65, 1, 60, 3, 188}}) {
+    for (DType dtype : {DType::kF32, DType::kI32}) {
+      TestProgram& t = programs.emplace_back(12);
+      graph::Attributes a;
+      a.kernel[1] = s.kernel, a.stride[1] = s.stride, a.padding[1] = s.padding, a.dilation[1] = s.dilation;
+      a.kernel[0] = 2, a.stride[0] = 1, a.padding[0] = 1;
+      const Operand x = t.input(dtype, {1, 2, 3, s.width}, -4, 4);
+      if (dtype == DType::kF32) {
+        graph::store_real(dtype, std::numeric_limits<double>::quiet_NaN(), t.values[x.value].data() + 30 * 4);
+        for (std::int64_t i = 3 * s.width; i < 6 * s.width; ++i) graph::store_real(dtype, -std::numeric_limits<double>::infinity(), t.values[x.value].data() + i * 4);
+      }
+      t.keep(t.op(OpKind::kMaxPool2d, {x}, {1, 2, 4, s.out}, dtype, a));
+      t.keep(t.second_result({1, 2, 4, s.out}, DType::kI64));
     }
   }
   expect_agreement(programs);

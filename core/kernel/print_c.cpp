@@ -244,6 +244,7 @@ class Printer {
       case Operation::kReal:
         return real_text(e.real, e.type);
       case Operation::kScalar:
+        if (kernel_.scalars[e.id] == DType::kI64) return fmt::format("({})((const crucible_i64_scalar*)scalars)[{}]", c_type(e.type), e.id);
         return fmt::format("({})scalars[{}]", c_type(e.type), e.id);
       case Operation::kVariable:
         return fmt::format("v{}", e.id);

@@ -10,6 +10,8 @@
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/push_relabel_max_flow.hpp>
 
+#include "core/base/progress.hpp"
+
 namespace crucible::kernel {
 namespace {
 
@@ -89,6 +91,7 @@ class Rematerializer {
       }
     }
     if (wanted_.empty()) return std::nullopt;
+    report_progress("choosing what is computed again", 0, 0);
     measure_depths();
     cut();
     if (moved_.empty() && std::ranges::none_of(again_, [&](ValueId value) { return is_computed_again(value); })) return std::nullopt;

@@ -30,7 +30,7 @@ std::size_t count(const Program& program, OpKind kind, Phase phase) {
 }
 
 /// "" when both give the user the same bits.
-std::string difference_of_results(const Program& a, const Program& b, std::vector<graph::Bytes> values, const std::vector<double>& slots) {
+std::string difference_of_results(const Program& a, const Program& b, std::vector<graph::Bytes> values, const std::vector<graph::Number>& slots) {
   auto more = values;
   more.resize(b.values.size());
   const auto first = graph::run_iteration(a, std::move(values), slots), second = graph::run_iteration(b, std::move(more), slots);

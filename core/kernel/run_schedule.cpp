@@ -27,15 +27,6 @@ std::vector<graph::ValueId> shared_buffers(const graph::Program& program, const 
   return root;
 }
 
-std::vector<double> scalars_of(const Step& step, std::span<const double> slots) {
-  std::vector<double> scalars;
-  for (const graph::Scalar& scalar : step.scalars) {
-    const double fixed = scalar.is_integer ? static_cast<double>(scalar.integer) : scalar.real;
-    scalars.push_back(scalar.slot == graph::kNone ? fixed : slots[scalar.slot]);
-  }
-  return scalars;
-}
-
 /// "add, multiply at train.py:24"
 std::string describe(const graph::Program& program, const Step& step) {
   std::string text;
@@ -70,8 +61,17 @@ class Watches {
 
 }  // namespace
 
+std::vector<std::uint64_t> scalars_of(const Step& step, std::span<const graph::Number> slots) {
+  std::vector<std::uint64_t> scalars;
+  for (const graph::Scalar& scalar : step.scalars) {
+    const graph::Number fixed = scalar.is_integer ? graph::Number(scalar.integer) : graph::Number(scalar.real);
+    scalars.push_back((scalar.slot == graph::kNone ? fixed : slots[scalar.slot]).bits());
+  }
+  return scalars;
+}
+
 Result<std::vector<graph::Bytes>> run_schedule(const graph::Program& program, const Schedule& schedule, std::vector<graph::Bytes> values,
-                                               std::span<const double> slots, const RunOptions& options,
+                                               std::span<const graph::Number> slots, const RunOptions& options,
                                                const std::function<Result<void>(const Launch&)>& launch) {
   values.resize(program.values.size());
   const auto root = shared_buffers(program, schedule, options.in_place);
@@ -93,7 +93,7 @@ Result<std::vector<graph::Bytes>> run_schedule(const graph::Program& program, co
       roots.push_back(root[argument.value]);
       buffers.push_back(&values[roots.back()]);
     }
-    const std::vector<double> scalars = scalars_of(step, slots);
+    const std::vector<std::uint64_t> scalars = scalars_of(step, slots);
     for (int piece = options.pieces - 1; piece >= 0; --piece) {
       const std::int64_t begin = step.grid * piece / options.pieces, end = step.grid * (piece + 1) / options.pieces;
       if (begin < end) CRUCIBLE_TRY_VOID(launch({step, buffers, roots, scalars, begin, end}));
@@ -119,7 +119,7 @@ Result<ScheduleInterpreter> ScheduleInterpreter::create(const graph::Program& pr
 }
 
 Result<std::vector<graph::Bytes>> ScheduleInterpreter::run(const graph::Program& program, const Schedule& schedule,
-                                                           std::vector<graph::Bytes> values, std::span<const double> slots,
+                                                           std::vector<graph::Bytes> values, std::span<const graph::Number> slots,
                                                            const RunOptions& options, bool watch) const {
   std::uint64_t pass = 0;
   Watches watches;

@@ -25,14 +25,17 @@ struct Launch {
   const Step& step;
   std::span<graph::Bytes* const> buffers;
   std::span<const graph::ValueId> roots;
-  std::span<const double> scalars;
+  std::span<const std::uint64_t> scalars;  // eight bytes each, of a double or an i64 as the kernel says
   std::int64_t begin = 0, end = 0;
 };
+
+/// What a step hands its kernel: eight bytes each, as in Launch. `slots` has a number per slot of the program.
+std::vector<std::uint64_t> scalars_of(const Step& step, std::span<const graph::Number> slots);
 
 /// Runs one iteration. `values` as for graph::run_iteration. Returns all buffers; those of values that fusion did away with are empty. Errors: those of `launch`; kInternal when a step is a
 /// library call.
 Result<std::vector<graph::Bytes>> run_schedule(const graph::Program& program, const Schedule& schedule, std::vector<graph::Bytes> values,
-                                               std::span<const double> slots, const RunOptions& options,
+                                               std::span<const graph::Number> slots, const RunOptions& options,
                                                const std::function<Result<void>(const Launch&)>& launch);
 
 /// Runs schedules of one program by the interpreter (interpreter.hpp), straight from their kernels' serialised IR.
@@ -42,7 +45,7 @@ class ScheduleInterpreter {
   static Result<ScheduleInterpreter> create(const graph::Program& program, const Schedule& schedule);
   /// `watch`: each access is checked (MemoryWatch). Errors: those of run_schedule() and interpret(), with the ops of the step.
   Result<std::vector<graph::Bytes>> run(const graph::Program& program, const Schedule& schedule, std::vector<graph::Bytes> values,
-                                        std::span<const double> slots, const RunOptions& options, bool watch) const;
+                                        std::span<const graph::Number> slots, const RunOptions& options, bool watch) const;
 
  private:
   ScheduleInterpreter() = default;

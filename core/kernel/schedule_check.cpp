@@ -60,6 +60,8 @@ class Checker {
     for (const graph::Scalar& scalar : step.scalars) {
       if (scalar.slot != kNone && scalar.slot >= program_.slots.size())
         return broken(s, "names slot {} of {}", scalar.slot, program_.slots.size());
+      if (scalar.slot != kNone && scalar.is_integer != program_.slots[scalar.slot].is_integer)
+        return broken(s, "reads slot {} as a number of another type", scalar.slot);
     }
     std::set<ValueId> seen;
     for (const BufferArgument& argument : step.buffers) {
@@ -143,13 +145,15 @@ class Checker {
     return {};
   }
 
-  /// The same matrices, perhaps with their batches counted otherwise.
+  /// The same matrices, perhaps with their batches counted otherwise; one row alone may be read as a vector.
   static bool keeps_rows(const graph::View& read, const graph::View& made) {
-    const std::size_t a = read.sizes.size(), b = made.sizes.size();
-    if (a < 2 || b < 2 || read.offset != made.offset || read.elements() != made.elements()) return false;
+    if (read.offset != made.offset || read.elements() != made.elements()) return false;
+    const auto size = [](const graph::View& view, std::size_t from_last) {
+      return from_last > view.sizes.size() ? 1 : view.sizes[view.sizes.size() - from_last];
+    };
     for (const std::size_t from_last : {1u, 2u}) {
-      if (read.sizes[a - from_last] != made.sizes[b - from_last]) return false;
-      if (read.sizes[a - from_last] > 1 && read.strides[a - from_last] != made.strides[b - from_last]) return false;
+      if (size(read, from_last) != size(made, from_last)) return false;
+      if (size(read, from_last) > 1 && read.strides[read.sizes.size() - from_last] != made.strides[made.sizes.size() - from_last]) return false;
     }
     return true;
   }

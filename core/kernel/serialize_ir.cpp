@@ -10,7 +10,7 @@
 namespace crucible::kernel {
 namespace {
 
-constexpr std::uint64_t kHeaderBytes = 44, kBufferBytes = 2, kArrayBytes = 9, kVariableBytes = 2, kExprBytes = 44,
+constexpr std::uint64_t kHeaderBytes = 44, kBufferBytes = 2, kScalarBytes = 1, kArrayBytes = 9, kVariableBytes = 2, kExprBytes = 44,
                         kStmtBytes = 20, kTileBytes = 60, kTransposeBytes = 36, kTrailerBytes = 8;
 constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
 constexpr std::uint32_t kDeepestBlock = 64;
@@ -61,7 +61,7 @@ void write_block(Writer& out, const std::vector<Stmt>& body) {
 struct Counts {
   std::uint32_t buffers, scalars, arrays, variables, exprs, stmts, top, tiles, transposes;
   std::uint64_t bytes() const {
-    return kHeaderBytes + buffers * kBufferBytes + arrays * kArrayBytes + variables * kVariableBytes +
+    return kHeaderBytes + buffers * kBufferBytes + scalars * kScalarBytes + arrays * kArrayBytes + variables * kVariableBytes +
            exprs * kExprBytes + tiles * kTileBytes + transposes * kTransposeBytes + stmts * kStmtBytes + kTrailerBytes;
   }
 };
@@ -75,8 +75,13 @@ class Reader {
   Result<KernelIr> run() {
     CRUCIBLE_TRY(const Counts counts, read_header());
     KernelIr kernel;
-    kernel.scalar_count = counts.scalars;
     for (std::uint32_t i = 0; i < counts.buffers; ++i) CRUCIBLE_TRY_VOID(read_buffer(kernel));
+    for (std::uint32_t i = 0; i < counts.scalars; ++i) {
+      const std::size_t at = at_;
+      CRUCIBLE_TRY(const DType type, read_dtype());
+      if (type != DType::kF64 && type != DType::kI64) return bad(fmt::format("byte {}: a scalar of {}, it is f64 or i64", at, name(type)));
+      kernel.scalars.push_back(type);
+    }
     for (std::uint32_t i = 0; i < counts.arrays; ++i) {
       CRUCIBLE_TRY(const DType type, read_dtype());
       kernel.arrays.push_back({type, get<std::int64_t>()});
@@ -242,7 +247,7 @@ std::vector<std::byte> serialize_ir(const KernelIr& kernel) {
   out.put(kIrMajor);
   out.put(kIrMinor);
   for (const std::size_t count :
-       {kernel.buffers.size(), std::size_t{kernel.scalar_count}, kernel.arrays.size(), kernel.variables.size(),
+       {kernel.buffers.size(), kernel.scalars.size(), kernel.arrays.size(), kernel.variables.size(),
         kernel.exprs.size(), std::size_t{count_stmts(kernel.body)}, kernel.body.size(), kernel.tiles.size(),
         kernel.transposes.size()}) {
     out.put(static_cast<std::uint32_t>(count));
@@ -251,6 +256,7 @@ std::vector<std::byte> serialize_ir(const KernelIr& kernel) {
     out.put(static_cast<std::uint8_t>(buffer.type));
     out.put(static_cast<std::uint8_t>((buffer.written ? 1 : 0) | (buffer.may_alias ? 2 : 0)));
   }
+  for (const DType type : kernel.scalars) out.put(static_cast<std::uint8_t>(type));
   for (const IrArray& array : kernel.arrays) {
     out.put(static_cast<std::uint8_t>(array.type));
     out.put(array.size);

@@ -13,7 +13,7 @@
 namespace crucible::kernel {
 
 inline constexpr std::uint32_t kIrMagic = 0x52494b43u;  // "CKIR"
-inline constexpr std::uint16_t kIrMajor = 1, kIrMinor = 4;
+inline constexpr std::uint16_t kIrMajor = 1, kIrMinor = 5;
 
 /// Deterministic: equal kernels have equal bytes. Little-endian whatever the machine.
 std::vector<std::byte> serialize_ir(const KernelIr& kernel);

@@ -63,7 +63,7 @@ bool equal(const std::vector<Stmt>& a, const std::vector<Stmt>& b) {
 }
 
 void expect_equal(const KernelIr& a, const KernelIr& b) {
-  EXPECT_EQ(a.scalar_count, b.scalar_count);
+  EXPECT_EQ(a.scalars, b.scalars);
   ASSERT_EQ(a.buffers.size(), b.buffers.size());
   for (std::size_t i = 0; i < a.buffers.size(); ++i) {
     EXPECT_TRUE(a.buffers[i].type == b.buffers[i].type && a.buffers[i].written == b.buffers[i].written &&
@@ -171,7 +171,7 @@ TEST(SerializeIr, SaysWhatIsWrong) {
   EXPECT_THAT(refusal(other), HasSubstr("a kernel with 0x52494b43"));
   other = bytes;
   other[4] = std::byte{2};
-  EXPECT_THAT(refusal(other), HasSubstr("version 2.4, this reader knows 1.4"));
+  EXPECT_THAT(refusal(other), HasSubstr("version 2.5, this reader knows 1.5"));
   other = bytes;
   other[100] ^= std::byte{4};
   EXPECT_THAT(refusal(other), HasSubstr("it was changed"));

@@ -19,7 +19,7 @@ class TestProgram {
  public:
   graph::Program program;
   std::vector<graph::Bytes> values;
-  std::vector<double> slots;
+  std::vector<graph::Number> slots;
 
   explicit TestProgram(std::uint64_t seed = 1) : random_(seed * 2654435761u + 1) { program.iterations = 1; }
 

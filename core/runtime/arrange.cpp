@@ -32,6 +32,7 @@ class Arranger {
 
  private:
   Result<Arranged> decide() {
+    report_progress("measuring the memory of the steps", 0, 0);
     budget::Line line = budget::make_line(*program_, schedule_, scratch_of(schedule_), kAlignment, memory_.costs);
     for (const budget::Node& node : line.nodes) report_.step_ns += node.cost_ns;
     report_.bound_as_recorded = report_.bound_ordered = budget::measure(line).peak;

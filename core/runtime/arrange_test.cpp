@@ -207,8 +207,9 @@ TEST(Certificate, OfAnotherPlacementIsRefused) {
 TEST(RedZone, NamesTheStepThatWritesBehindABuffer) {
   const Recording recording = record(training_step(), 2, 3);
   const auto device = open(CRUCIBLE_TEST_REFUSING_PLUGIN, {{"words", ""}, {"overrun", "true"}});
-  EXPECT_EQ(replay(recording, {}, device).error, "");  // nobody looks
-  const Outcome caught = replay(recording, {.poison = true}, device);
+  const TrialOptions untried{.is_on = false};  // which finds it too
+  EXPECT_EQ(replay(recording, {.trial = untried}, device).error, "");  // nobody looks
+  const Outcome caught = replay(recording, {.poison = true, .trial = untried}, device);
   EXPECT_THAT(caught.error, AllOf(HasSubstr("iteration 0: step 0 ("), HasSubstr("wrote 3 bytes behind the end of a buffer of "), HasSubstr("that holds ")));
 }
 

@@ -166,7 +166,7 @@ class Calibrator {
     const std::uint64_t buffers[] = {data_->address(), sums_->address()};
     crucible_scalar scalar{};
     scalar.slot = CRUCIBLE_SLOT_NONE;
-    scalar.f64_bits = std::bit_cast<std::uint64_t>(static_cast<double>(passes));
+    scalar.bits = std::bit_cast<std::uint64_t>(static_cast<double>(passes));
     crucible_op op{};
     op.struct_size = sizeof op;
     op.kind = CRUCIBLE_OP_LAUNCH;

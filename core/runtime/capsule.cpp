@@ -39,12 +39,12 @@ class Cutter {
       }
     }
     CRUCIBLE_TRY_VOID(session_.reset());
-    for (std::uint32_t i = 0; i < iteration_; ++i) CRUCIBLE_TRY_VOID(session_.run(i));
+    for (std::uint32_t i = 0; i < iteration_; ++i) CRUCIBLE_TRY_VOID(session_.run_unjudged(i));
     for (const graph::State& state : program_.states) {
       if (!states.contains(state.start)) continue;
       CRUCIBLE_TRY(starts_[state.start], start_of(state));
     }
-    CRUCIBLE_TRY_VOID(session_.run(iteration_));
+    CRUCIBLE_TRY_VOID(session_.run_unjudged(iteration_));
     for (const graph::OpId op : ops) CRUCIBLE_TRY_VOID(copy_op(program_.ops[op]));
     CRUCIBLE_TRY_VOID(graph::verify(capsule_.program));
     return std::move(capsule_);
@@ -122,7 +122,7 @@ class Cutter {
 
   graph::SlotId slot_of(graph::SlotId old) {
     const auto [slot, is_new] = slots_.emplace(old, static_cast<graph::SlotId>(capsule_.program.slots.size()));
-    if (is_new) capsule_.program.slots.push_back({program_.slots[old].name, {program_.slots[old].values[iteration_]}});
+    if (is_new) capsule_.program.slots.push_back({program_.slots[old].name, {program_.slots[old].values[iteration_]}, program_.slots[old].is_integer});
     return slot->second;
   }
 

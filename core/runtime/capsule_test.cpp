@@ -153,6 +153,7 @@ class CapsuleFile : public ::testing::Test {
 TEST_F(CapsuleFile, ComesBackWhole) {
   const std::filesystem::path path = std::filesystem::temp_directory_path() / "crucible_capsule_test.crcapsule";
   ASSERT_TRUE(write_capsule(capsule_, path));
+  EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0600)) << "it has bytes of the recording";
   EXPECT_TRUE(is_capsule(path));
   const auto back = read_capsule(path);
   ASSERT_TRUE(back) << back.error().message;

@@ -259,7 +259,7 @@ Result<void> Choices::keep(const std::filesystem::path& file_name, const Entry& 
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
   const std::string text = document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-  CRUCIBLE_TRY(trace::OutputFile file, trace::OutputFile::create(file_name));
+  CRUCIBLE_TRY(trace::OutputFile file, trace::OutputFile::create(file_name, trace::Readers::kAnyone));
   CRUCIBLE_TRY_VOID(file.append(std::as_bytes(std::span(text))));
   return file.commit();
 }

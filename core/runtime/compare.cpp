@@ -87,6 +87,13 @@ double element_as_double(DType dtype, std::span<const std::byte> bytes) {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
+double unit_of(DType dtype) {
+  return dtype == DType::kF64   ? std::numeric_limits<double>::epsilon()
+         : dtype == DType::kF16 ? 0x1p-10
+         : dtype == DType::kBF16 ? 0x1p-7
+                                : std::numeric_limits<float>::epsilon();
+}
+
 double output_tolerance(DType dtype) {
   switch (dtype) {
     case DType::kF64:

@@ -44,6 +44,9 @@ double output_tolerance(DType dtype);
 /// |actual - expected| / max(|expected|, smallest normal float32), with the same rules for NaN and infinity.
 double relative_difference(double actual, double expected);
 
+/// The unit in the last place of 1.
+double unit_of(DType dtype);
+
 /// One element as a double. Shapes: `bytes` has at least size_bytes(dtype) bytes. Complex and other: NaN.
 double element_as_double(DType dtype, std::span<const std::byte> bytes);
 

@@ -27,7 +27,7 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 /// Where the numbers and tensors of Program::outputs stand among those of a ReferenceReplay.
 std::size_t place_of_number(const graph::Program& program, std::size_t output) {
   return static_cast<std::size_t>(std::ranges::count_if(program.outputs.begin(), program.outputs.begin() + static_cast<std::ptrdiff_t>(output),
-                                                        [](const graph::Output& other) { return !other.is_tensor(); }));
+                                                        [](const graph::Output& other) { return other.is_number(); }));
 }
 
 const graph::Output& tensor_at(const graph::Program& program, std::size_t place) {
@@ -39,17 +39,50 @@ struct Counts {
   std::size_t right = 0, bad = 0;                      // beyond the tolerance and not explained, of them those that the interpreter has as well
 };
 
+/// A state that is within its tolerance, but moved otherwise.
+Result<void> judge_other_move(StateDifference& state, const Verification& verdict, const graph::Program& program, const trace::BlobStore& blobs, const RunEnd& judged,
+                              const ReferenceEnds& ends, const Noise& noise, Counts& counts) {
+  const graph::State& its = program.states[state.state];
+  const DType dtype = program.values[its.start].dtype;
+  CRUCIBLE_TRY(const std::vector<std::byte> recorded, blobs.load(its.final_blob));
+  std::vector<std::byte> before;
+  if (its.initial_blob != graph::kNone) {
+    CRUCIBLE_TRY(before, blobs.load(its.initial_blob));
+  }
+  const auto apart = [&](const std::vector<std::byte>& a, const std::vector<std::byte>& b) {
+    return move_between(dtype, before, a, b, program.iterations, noise.excused(state.state, dtype, a, b));
+  };
+  const std::vector<std::byte>& exact = ends.exact.states[state.state];
+  for (const graph::ReferenceReplay& run : ends.rough) {
+    const Move rough = apart(run.states[state.state], exact);
+    state.move_spread.widen({.middle = kRougher * rough.middle, .factor = kRougher * rough.factor});
+  }
+  const Move of_replay = apart(judged.states[state.state], exact), of_recorded = apart(exact, recorded);
+  const bool is_right = is_same_move(of_replay, verdict.move_tolerance);
+  const auto is_in = [&](const Move& move) { return is_same_move(move, verdict.move_tolerance, state.move_spread); };
+  state.is_other_move = !is_in(of_replay) || !is_in(of_recorded);
+  state.is_eager_inexact = !state.is_other_move && is_right && !is_same_move(of_recorded, verdict.move_tolerance);
+  counts.inexact_states += state.is_eager_inexact;
+  counts.bad += state.is_other_move;
+  counts.right += state.is_other_move && is_right;
+  return {};
+}
+
 Result<void> judge_states(Verification& verdict, const graph::Program& program, const trace::BlobStore& blobs, const RunEnd& judged, const ReferenceEnds& ends,
                           const Noise& noise, Counts& counts) {
   const double tolerance = verdict.state_tolerance;
   for (StateDifference& state : verdict.states) {
-    if (state.max_rel_diff <= tolerance || state.is_undetermined) continue;
+    if (state.is_undetermined || (state.max_rel_diff <= tolerance && !state.is_other_move)) continue;
     const graph::State& its = program.states[state.state];
     const DType dtype = program.values[its.start].dtype;
     CRUCIBLE_TRY(const std::vector<std::byte> recorded, blobs.load(its.final_blob));
     const auto gap = [&](const std::vector<std::byte>& a, const std::vector<std::byte>& b) { return noise.gap(state.state, dtype, a, b); };
     const std::vector<std::byte>& exact = ends.exact.states[state.state];
     for (const graph::ReferenceReplay& run : ends.rough) state.spread.widen(rougher(gap(run.states[state.state], exact)));
+    if (state.is_other_move) {
+      CRUCIBLE_TRY_VOID(judge_other_move(state, verdict, program, blobs, judged, ends, noise, counts));
+      continue;
+    }
     const Gap of_replay = gap(judged.states[state.state], exact), of_recorded = gap(exact, recorded);
     const bool is_right = of_replay.largest <= tolerance;
     state.is_undetermined = is_explained(of_replay, tolerance, state.spread) && is_explained(of_recorded, tolerance, state.spread);

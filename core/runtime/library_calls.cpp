@@ -3,9 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cstring>
+
+#include "plugins/abi/sized_launch.hpp"
 
 namespace crucible::runtime {
 namespace {
@@ -91,6 +94,16 @@ kernel::DeviceShape shape_of(const backend::Device& device) {
     if (name == "register_bytes") std::from_chars(value.data(), end, shape.register_bytes);
   }
   return shape;
+}
+
+bool wants_buffer_bytes(const backend::Device& device) {
+  const Result<backend::Properties> properties = device.properties();
+  if (!properties) return false;
+  return std::ranges::find(*properties, backend::Properties::value_type(abi::kSizedLaunchesProperty, "1")) != properties->end();
+}
+
+crucible_scalar buffer_bytes(std::uint64_t bytes, bool may_write) {
+  return {.bits = abi::buffer_bits(bytes, may_write), .slot = abi::kBufferBytesSlot, .type = CRUCIBLE_SCALAR_I64};
 }
 
 const LibraryClaims::Answer& LibraryClaims::answer(const kernel::LibraryCall& call) {

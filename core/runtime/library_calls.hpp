@@ -19,6 +19,12 @@ Result<crucible_library_desc> describe(const kernel::LibraryCall& call);
 /// What kernels are shaped for: the device's properties "threads" and "register_bytes", 0 where it does not say.
 kernel::DeviceShape shape_of(const backend::Device& device);
 
+/// Whether the device asks how large the buffers of its launches are (plugins/abi/sized_launch.hpp).
+bool wants_buffer_bytes(const backend::Device& device);
+
+/// One such size, to stand behind the kernel's scalars.
+crucible_scalar buffer_bytes(std::uint64_t bytes, bool may_write);
+
 /// Asks a device's library which calls it takes, and remembers. Not thread-safe.
 class LibraryClaims {
  public:

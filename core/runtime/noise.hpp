@@ -16,6 +16,7 @@
 #include "core/base/result.hpp"
 #include "core/graph/program.hpp"
 #include "core/runtime/compare.hpp"
+#include "core/runtime/move.hpp"
 #include "core/trace/trace.hpp"
 
 namespace crucible::runtime {
@@ -25,6 +26,7 @@ namespace crucible::runtime {
 struct Tolerances {
   double loss = 1e-5, state = 1e-4;
   double noise = 1e-6;  // a gradient below this share of the largest one is noise
+  MoveTolerance move = {};
 };
 
 /// By the narrowest floating-point dtype among the program's values.

@@ -126,7 +126,7 @@ class Checker {
   Session& watched_;
   const ExplainOptions& options_;
   std::vector<Bytes> values_;
-  std::vector<double> slots_;
+  std::vector<graph::Number> slots_;
   OpCheck check_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/graph/bounds.hpp"
 #include "core/graph/view.hpp"
 #include "core/runtime/compare.hpp"
 #include "core/runtime/result_hash.hpp"
@@ -22,6 +23,18 @@ Result<double> Session::State::read_output(const graph::Output& output) const {
   const std::uint64_t at = static_cast<std::uint64_t>(output.operand.view.offset) * bytes.size();
   CRUCIBLE_TRY_VOID(read_bytes(output.operand.value, at, bytes));
   return element_as_double(dtype, bytes);
+}
+
+/// What the iteration that ran says about an index that eager would have refused. Errors: those of reading.
+Result<std::optional<Error>> Session::State::index_outside() const {
+  for (const graph::Output& output : program->outputs) {
+    if (!output.is_bounds()) continue;
+    CRUCIBLE_TRY(const std::vector<std::byte> bytes, read_tensor(output));
+    std::vector<std::int64_t> extrema(bytes.size() / sizeof(std::int64_t));
+    std::memcpy(extrema.data(), bytes.data(), extrema.size() * sizeof(std::int64_t));
+    if (const Result<void> inside = graph::check_bounds(*program, output, extrema); !inside) return std::optional<Error>(inside.error());
+  }
+  return std::optional<Error>();
 }
 
 /// The elements of a tensor, dense and row-major: what lies between its first and its last one is read, and picked from.

@@ -4,23 +4,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 
 #include "core/runtime/library_calls.hpp"
 
 namespace crucible::runtime {
 namespace {
 
-Result<crucible_scalar> to_abi(const graph::Scalar& scalar) {
+crucible_scalar to_abi(const graph::Scalar& scalar) {
   crucible_scalar result{};
   result.slot = scalar.slot == graph::kNone ? CRUCIBLE_SLOT_NONE : scalar.slot;
-  const double number = scalar.is_integer ? static_cast<double>(scalar.integer) : scalar.real;
-  constexpr double kTwoTo63 = 9223372036854775808.0;
-  if (scalar.is_integer && (number >= kTwoTo63 || static_cast<std::int64_t>(number) != scalar.integer)) {
-    return Error{ErrorCode::kInternal,
-                 fmt::format("the integer {} cannot be passed to a kernel exactly", scalar.integer)};
-  }
-  result.f64_bits = std::bit_cast<std::uint64_t>(number);
+  result.type = scalar.is_integer ? CRUCIBLE_SCALAR_I64 : CRUCIBLE_SCALAR_F64;
+  result.bits = (scalar.is_integer ? graph::Number(scalar.integer) : graph::Number(scalar.real)).bits();
   return result;
 }
 
@@ -38,6 +32,7 @@ Result<PlanOps> PlanOps::build(const graph::Program& program, const kernel::Sche
   }
   for (std::uint32_t step = range.begin; step < end; ++step) {
     CRUCIBLE_TRY_VOID(plan.add_step(schedule, placement, step, arena_address, find_kernel));
+    if (range.has_sizes) plan.add_sizes(program, schedule.steps[step]);
     for (const std::uint32_t buffer : dying[step]) {
       const std::uint64_t size = placement.buffers[buffer].size_bytes;
       if (size == 0) continue;
@@ -80,10 +75,7 @@ Result<void> PlanOps::add_step(const kernel::Schedule& schedule, const Placement
                    fmt::format("step {} names kernel {} of {}", index, step.kernel, schedule.kernels.size())};
     }
     CRUCIBLE_TRY(op.kernel, find_kernel(schedule.kernels[step.kernel].name));
-    for (const graph::Scalar& scalar : step.scalars) {
-      CRUCIBLE_TRY(const crucible_scalar converted, to_abi(scalar));
-      scalars.push_back(converted);
-    }
+    for (const graph::Scalar& scalar : step.scalars) scalars.push_back(to_abi(scalar));
     op.grid = step.grid;
     op.grain = step.grain;
   }
@@ -93,6 +85,15 @@ Result<void> PlanOps::add_step(const kernel::Schedule& schedule, const Placement
   scalars_.push_back(std::move(scalars));
   description_of_.push_back(description);
   return {};
+}
+
+/// Of the step that was added last.
+void PlanOps::add_sizes(const graph::Program& program, const kernel::Step& step) {
+  if (step.kind != kernel::StepKind::kLaunch) return;
+  for (const kernel::BufferArgument& argument : step.buffers) {
+    const graph::Value& value = program.values[argument.value];
+    scalars_.back().push_back(buffer_bytes(static_cast<std::uint64_t>(value.elements) * size_bytes(value.dtype), argument.written));
+  }
 }
 
 void PlanOps::add_fill(std::uint64_t address, std::uint64_t size) {

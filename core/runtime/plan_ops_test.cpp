@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "core/runtime/test_programs.hpp"
+#include "plugins/abi/sized_launch.hpp"
 
 namespace crucible::runtime {
 namespace {
@@ -32,12 +33,12 @@ class PlanOpsTest : public testing::Test {
     placement_ = *std::move(placed);
   }
 
-  Result<PlanOps> build(bool poison) {
+  Result<PlanOps> build(bool poison, const StepRange& range = {}) {
     const FindKernel find = [this](std::string_view name) -> Result<crucible_kernel*> {
       if (name != "k") return Error{ErrorCode::kInternal, "no such kernel"};
       return reinterpret_cast<crucible_kernel*>(&kernel_);
     };
-    return PlanOps::build(program_, schedule_, placement_, kArena, find, poison);
+    return PlanOps::build(program_, schedule_, placement_, kArena, find, poison, range);
   }
 
   std::uint64_t address(graph::ValueId value) const {
@@ -88,7 +89,24 @@ TEST_F(PlanOpsTest, PassesScalarsAndSlots) {
   ASSERT_EQ(launch.scalar_count, 2u);
   EXPECT_EQ(launch.scalars[0].slot, 0u);
   EXPECT_EQ(launch.scalars[1].slot, CRUCIBLE_SLOT_NONE);
-  EXPECT_EQ(std::bit_cast<double>(launch.scalars[1].f64_bits), -7.0);
+  EXPECT_EQ(launch.scalars[0].type, CRUCIBLE_SCALAR_F64);
+  EXPECT_EQ(launch.scalars[1].type, CRUCIBLE_SCALAR_I64);
+  EXPECT_EQ(static_cast<std::int64_t>(launch.scalars[1].bits), -7);
+}
+
+TEST_F(PlanOpsTest, SizesOfBuffersStandBehindTheScalars) {
+  const Result<PlanOps> listed = build(false, {.has_sizes = true});
+  ASSERT_TRUE(listed) << listed.error().message;
+  EXPECT_EQ(listed->ops()[0].scalar_count, 0u);  // a library call
+  const crucible_op& launch = listed->ops()[1];
+  const std::vector<kernel::BufferArgument>& buffers = schedule_.steps[1].buffers;
+  ASSERT_EQ(launch.scalar_count, 2 + buffers.size());
+  EXPECT_EQ(launch.scalars[1].slot, CRUCIBLE_SLOT_NONE);
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    const std::uint64_t bytes = static_cast<std::uint64_t>(program_.values[buffers[i].value].elements) * 4;
+    EXPECT_EQ(launch.scalars[2 + i].slot, abi::kBufferBytesSlot);
+    EXPECT_EQ(launch.scalars[2 + i].bits, abi::buffer_bits(bytes, buffers[i].written)) << i;
+  }
 }
 
 TEST_F(PlanOpsTest, PoisonFillsEveryBufferAfterItsLastStep) {
@@ -113,13 +131,13 @@ TEST_F(PlanOpsTest, PoisonFillsEveryBufferAfterItsLastStep) {
   EXPECT_EQ(ops.size(), schedule_.steps.size() + fills + placement_.home_copies.size());
 }
 
-TEST_F(PlanOpsTest, RefusesAnIntegerThatADoubleCannotHold) {
-  schedule_.steps[1].scalars[1].integer = (std::int64_t{1} << 53) + 1;
-  const Result<PlanOps> listed = build(false);
-  ASSERT_FALSE(listed);
-  EXPECT_THAT(listed.error().message, HasSubstr("9007199254740993 cannot be passed"));
-  schedule_.steps[1].scalars[1].integer = std::numeric_limits<std::int64_t>::max();
-  EXPECT_FALSE(build(false));
+TEST_F(PlanOpsTest, PassesEveryDigitOfAnInteger) {
+  for (const std::int64_t integer : {(std::int64_t{1} << 53) + 1, std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()}) {
+    schedule_.steps[1].scalars[1].integer = integer;
+    const Result<PlanOps> listed = build(false);
+    ASSERT_TRUE(listed) << listed.error().message;
+    EXPECT_EQ(static_cast<std::int64_t>(listed->ops()[1].scalars[1].bits), integer);
+  }
 }
 
 TEST_F(PlanOpsTest, RefusesAKernelThatIsNotThere) {

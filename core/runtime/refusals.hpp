@@ -17,8 +17,15 @@ struct Refusal {
   std::string kernel, reason;
 };
 
+/// Kernels that came out wrong and were compiled again, with less optimisation: these are the ones to use.
+struct CarefulKernels {
+  backend::Module module;
+  std::vector<std::string> names;
+};
+
 struct AcceptedKernels {
   std::optional<backend::Module> module;  // nothing when no kernel was accepted
+  std::optional<CarefulKernels> careful;
   std::vector<Refusal> refused;
 };
 

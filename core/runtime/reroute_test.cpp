@@ -54,6 +54,7 @@ Outcome replay(const Recording& recording, const Device& first, std::vector<std:
   Outcome outcome;
   if (!first) return fail(outcome, first.error());
   options.numerics = kernel::Numerics::kStrict;
+  options.trial.is_on = false;  // devices are lost in a launch that is counted: it is to be one of an iteration
   const auto program = std::make_shared<const graph::Program>(recording.program);
   auto session = Session::create(program, recording.blobs, *first, options);
   if (!session) return fail(outcome, session.error());

@@ -127,6 +127,7 @@ Result<void> Session::start_spread(const std::vector<IterationResult>& results, 
     CRUCIBLE_TRY(spread.first, state_->run_all(true, *this));
   }
   spread.states.resize(spread.first.states.size());
+  spread.moves.resize(spread.first.states.size());
   for (const std::vector<double>& losses : spread.first.losses) spread.losses.emplace_back(losses.size(), 0);
   for (const auto& tensors : spread.first.outputs) spread.outputs.emplace_back(tensors.size(), 0);
   return {};
@@ -152,6 +153,8 @@ Result<void> Session::widen_spread(Spread& spread) {
     const graph::State& state = program.states[i];
     if (state.final_blob == graph::kNone || run->states[i] == spread.first.states[i]) continue;  // with nothing recorded there is nothing to judge
     spread.states[i].widen(noise.gap(i, program.values[state.start].dtype, run->states[i], spread.first.states[i]));
+    CRUCIBLE_TRY(const Move move, state_->move_of(i, noise, run->states[i], spread.first.states[i]));
+    spread.moves[i].widen(move);
   }
   ++spread.runs;
   return {};
@@ -169,6 +172,8 @@ void consider_spread(Verification& verdict, const Spread& spread) {
     state.spread = spread.states[state.state];
     const bool is_far = !(state.max_rel_diff <= verdict.state_tolerance);
     state.is_undetermined = is_far && is_explained(state.gap, verdict.state_tolerance, state.spread);
+    state.move_spread = spread.moves[state.state];
+    judge_move(state, verdict);
   }
   for (LossDifference& loss : verdict.losses) {
     loss.spread = spread.losses[loss.iteration][loss.output];

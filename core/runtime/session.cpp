@@ -10,6 +10,7 @@
 #include <limits>
 #include <optional>
 
+#include "core/base/progress.hpp"
 #include "core/runtime/choices.hpp"
 #include "core/runtime/compare.hpp"
 #include "core/runtime/kept_blobs.hpp"
@@ -39,7 +40,10 @@ Result<void> Session::State::make_schedule() {
   const auto scratch_of = [&claims](const kernel::Step& step) {
     return step.kind == kernel::StepKind::kLibrary ? claims.scratch_bytes(step.library) : 0;
   };
-  Result<Arranged> arranged = arrange(program, std::move(made->schedule), scratch_of, options.memory, options.poison ? kRedZoneBytes : 0);
+  // A device that watches its launches' accesses finds one into the next buffer when that one does not follow at once.
+  is_sized = wants_buffer_bytes(*device);
+  const std::uint64_t red_zone_bytes = options.poison || is_sized ? kRedZoneBytes : 0;
+  Result<Arranged> arranged = arrange(program, std::move(made->schedule), scratch_of, options.memory, red_zone_bytes);
   if (!arranged) return at_stage("memory plan", arranged.error());
   library_failure = claims.failure();
   program = std::move(arranged->program);
@@ -127,19 +131,32 @@ Result<void> Session::State::load_iteration(std::uint32_t index) {
     Result<void> written = is_shaken ? perturb(input.value, input.blobs[index], *shaking) : write_blob(input.value, input.blobs[index]);
     if (!written) return at_stage(fmt::format("inputs of iteration {}", index), written.error());
   }
-  std::vector<double> numbers;
+  std::vector<graph::Number> numbers;
+  std::vector<std::uint64_t> bits;
   for (const graph::Slot& slot : program->slots) {
     if (index >= slot.values.size()) {
       return Error{ErrorCode::kBadInput, fmt::format("slot {} has {} numbers, iteration {} is asked for", slot.name,
                                                      slot.values.size(), index)};
     }
     numbers.push_back(slot.values[index]);
+    bits.push_back(numbers.back().bits());
   }
   for (Piece& piece : pieces) {
-    if (piece.plan) CRUCIBLE_TRY_VOID(piece.plan->set_slots(numbers));
+    if (piece.plan) CRUCIBLE_TRY_VOID(piece.plan->set_slots(bits));
   }
   if (interpreted) interpreted->slots = std::move(numbers);
   return {};
+}
+
+std::vector<const backend::Module*> Session::State::modules() const {
+  std::vector<const backend::Module*> all;
+  for (const auto* of : {&module, &second_module}) {
+    if (*of) all.push_back(&**of);
+  }
+  for (const auto* of : {&careful, &second_careful}) {
+    if (*of) all.push_back(&(*of)->module);
+  }
+  return all;
 }
 
 std::uint64_t Session::State::bytes_of(const graph::Value& value) {
@@ -162,6 +179,7 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const graph::Pr
   state.options = options;
   CRUCIBLE_TRY_VOID(state.make_schedule());
   CRUCIBLE_TRY_VOID(state.compile());
+  const PassInProgress pass("building the plan and loading what it starts with");
   CRUCIBLE_TRY_VOID(state.build_plan());
   CRUCIBLE_TRY_VOID(state.load_states());
   CRUCIBLE_TRY_VOID(state.load_constants());
@@ -169,6 +187,15 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const graph::Pr
 }
 
 Result<IterationResult> Session::run(std::uint32_t index) {
+  CRUCIBLE_TRY(IterationResult result, run_unjudged(index));
+  if (result.outside) {
+    --state_->next_iteration;  // an iteration whose results mean nothing has not run
+    return *std::move(result.outside);
+  }
+  return result;
+}
+
+Result<IterationResult> Session::run_unjudged(std::uint32_t index) {
   if (index != state_->next_iteration) {
     return Error{ErrorCode::kUsage,
                  fmt::format("iteration {} cannot run now: the state is that before iteration {}; reset first", index,
@@ -186,8 +213,10 @@ Result<IterationResult> Session::run(std::uint32_t index) {
   if (!replayed) return at_stage(fmt::format("iteration {}", index), replayed.error());
   result.time_ns =
       static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count());
+  CRUCIBLE_TRY(result.outside, state_->index_outside());
+  if (result.outside) result.outside = at_stage(fmt::format("iteration {}", index), *result.outside);
   for (const graph::Output& output : state_->program->outputs) {
-    if (output.is_tensor()) continue;  // compare_outputs() reads it when somebody asks
+    if (!output.is_number()) continue;  // compare_outputs() reads it when somebody asks
     CRUCIBLE_TRY(const double loss, state_->read_output(output));
     result.losses.push_back(loss);
     const bool recorded = index < output.recorded.size();
@@ -242,20 +271,20 @@ const ArrangeReport& Session::arrange_report() const { return state_->arrange_re
 const kernel::Schedule& Session::schedule() const { return state_->schedule; }
 const Placement& Session::placement() const { return state_->placement; }
 std::uint64_t Session::compile_ns() const {
-  return (state_->module ? state_->module->compile_ns() : 0) +
-         (state_->second_module ? state_->second_module->compile_ns() : 0);
+  std::uint64_t sum = 0;
+  for (const backend::Module* module : state_->modules()) sum += module->compile_ns();
+  return sum;
 }
 bool Session::compiled_from_cache() const {
-  const bool is_compiled = state_->module || state_->second_module;
-  return is_compiled && (!state_->module || state_->module->from_cache()) &&
-         (!state_->second_module || state_->second_module->from_cache());
+  const std::vector<const backend::Module*> modules = state_->modules();
+  return !modules.empty() && std::ranges::all_of(modules, &backend::Module::from_cache);
 }
 std::optional<backend::CompileCounts> Session::compile_counts() const {
-  if (!state_->module && !state_->second_module) return std::nullopt;
+  const std::vector<const backend::Module*> modules = state_->modules();
+  if (modules.empty()) return std::nullopt;
   backend::CompileCounts sum;
-  for (const auto* module : {&state_->module, &state_->second_module}) {
-    if (!*module) continue;
-    const std::optional<backend::CompileCounts> counts = (*module)->counts();
+  for (const backend::Module* module : modules) {
+    const std::optional<backend::CompileCounts> counts = module->counts();
     if (!counts) return std::nullopt;
     sum.compiled += counts->compiled;
     sum.from_cache += counts->from_cache;
@@ -266,5 +295,6 @@ std::uint64_t Session::arena_bytes() const { return state_->arena ? state_->aren
 const std::string& Session::library_failure() const { return state_->library_failure; }
 
 const FallbackReport& Session::fallback() const { return state_->fallback; }
+const TrialReport& Session::trials() const { return state_->trials; }
 
 }  // namespace crucible::runtime

@@ -16,6 +16,8 @@
 #include "core/graph/program.hpp"
 #include "core/kernel/schedule.hpp"
 #include "core/runtime/compare.hpp"
+#include "core/runtime/kernel_trials.hpp"
+#include "core/runtime/move.hpp"
 #include "core/runtime/placement.hpp"
 #include "core/trace/trace.hpp"
 #include "plugins/loader/backend.hpp"
@@ -47,6 +49,7 @@ struct Options {
   /// Which products and convolutions generated kernels run faster than the device's library; not asked in strict mode. Shared with
   /// the caller, who measures and reports. Null: the library runs what it takes.
   std::shared_ptr<Choices> choices = nullptr;
+  TrialOptions trial = {};  // of compiled kernels, before they are used
   /// Opens the device that runs refused kernels; called only when there are some. Null: there is none.
   std::function<Result<std::shared_ptr<backend::Device>>()> open_second = nullptr;
   /// Opens the device that runs opaque ops (its dialect is graph::kOpaqueDialect) beside one that does not. Null: none may.
@@ -76,6 +79,7 @@ struct IterationResult {
   double max_rel_diff = 0;              // over the losses
   std::uint64_t time_ns = 0;            // the device's work alone: no input copies
   std::vector<OutputDifference> outputs = {};  // one per tensor among Program::outputs, from compare_outputs()
+  std::optional<Error> outside = std::nullopt;  // an index beyond what its op takes: only run_unjudged() tells it here
 };
 
 struct StateDifference {
@@ -87,6 +91,8 @@ struct StateDifference {
   std::string words = {};        // words_of_difference(), of one beyond the tolerance
   Gap spread = {};               // see Spread; 0 where it was not measured
   bool is_undetermined = false;  // beyond the tolerance, but not beyond what runs spread: consider_spread()
+  Move move = {}, move_spread = {};  // of what the iterations moved it by, as `gap` and `spread`
+  bool is_other_move = false;        // within the tolerance, but it moved otherwise, and by more than runs spread
   bool is_eager_inexact = false;  // the reference interpreter ends where the replay ends, and not where the recording does: explain.hpp
 };
 
@@ -113,6 +119,7 @@ struct RunEnd {
 struct Spread {
   std::uint32_t runs = 0;
   std::vector<Gap> states = {};  // by Program::states
+  std::vector<Move> moves = {};  // the same of how far they moved
   std::string device = {};       // "": the judged one
   std::vector<std::vector<double>> losses = {};   // largest relative difference, of each iteration, as IterationResult::losses
   std::vector<std::vector<double>> outputs = {};  // the same of tensors, as TensorDifference::max_rel_diff; empty where nobody asked
@@ -122,6 +129,7 @@ struct Spread {
 struct Verification {
   bool verified = false;
   double loss_tolerance = 1e-5, state_tolerance = 1e-4;  // of f32 and f64; larger for narrower dtypes (noise.hpp)
+  MoveTolerance move_tolerance = {};
   std::uint32_t first_bad_iteration = graph::kNone;
   std::uint32_t iterations = 0;
   std::size_t losses_compared = 0;
@@ -167,6 +175,9 @@ inline constexpr double kSpreads = 4;
 /// element. Elements that went another way at a branch excuse themselves, not a factor that all elements have.
 bool is_explained(const Gap& gap, double tolerance, const Gap& spread);
 
+/// Sets `is_other_move`.
+void judge_move(StateDifference& state, const Verification& verdict);
+
 /// Judges states, losses and outputs anew, knowing how far runs spread.
 void consider_spread(Verification& verdict, const Spread& spread);
 
@@ -203,22 +214,24 @@ struct ArrangeReport;  // arrange.hpp
 
 class Session {
  public:
-  /// Schedules, fits into memory, compiles, allocates the arena and loads the starting state and the constants.
-  /// Errors: those of the stages, each naming its stage; kUnavailable when the device refuses a kernel and the fallback
-  /// is forbidden, naming the ops; kBadInput when the program has opaque ops that no device runs, naming all of them.
-  static Result<std::unique_ptr<Session>> create(std::shared_ptr<const graph::Program> program,
-                                                 std::shared_ptr<const trace::BlobStore> blobs,
+  /// Schedules, fits into memory, compiles, allocates the arena and loads the starting state and the constants. Errors: those of the stages, each
+  /// naming its stage; kUnavailable when the device refuses a kernel and the fallback is forbidden, naming the ops; kBadInput when the program has
+  /// opaque ops that no device runs, naming all of them.
+  static Result<std::unique_ptr<Session>> create(std::shared_ptr<const graph::Program> program, std::shared_ptr<const trace::BlobStore> blobs,
                                                  std::shared_ptr<backend::Device> device, const Options& options);
   /// Without a device, each value in memory of its own. kFast: the reference interpreter (core/graph/reference.hpp) runs every op in
   /// double precision and exact integers. kStrict: the interpreter of the kernel IR (core/kernel/interpreter.hpp) runs the kernels
   /// that a device would compile, and ends with the bits that every device must end with. schedule() and placement() stay empty.
   /// Errors: those of loading, and in strict numerics of scheduling.
-  static Result<std::unique_ptr<Session>> create_reference(std::shared_ptr<const graph::Program> program,
-                                                           std::shared_ptr<const trace::BlobStore> blobs,
+  static Result<std::unique_ptr<Session>> create_reference(std::shared_ptr<const graph::Program> program, std::shared_ptr<const trace::BlobStore> blobs,
                                                            kernel::Numerics numerics = kernel::Numerics::kFast);
   ~Session();
   /// Loads iteration `index`'s inputs and slots, runs it once and reads the outputs. Call with 0, 1, ... in order.
+  /// Errors: those of the device, and kBadInput for an index that eager would have refused (graph::Bound).
   Result<IterationResult> run(std::uint32_t index);
+  /// As run(), but such an index is part of the result. For who compares two sessions: where one alone has it, its device is wrong and
+  /// not the recording, and the ops before it say where.
+  Result<IterationResult> run_unjudged(std::uint32_t index);
   /// Compares each tensor that the iteration which ran last gave back with the recorded one; the caller keeps them in
   /// the iteration's result. Errors: kUsage when none has run; kBadInput when recorded bytes are damaged or too few.
   Result<std::vector<OutputDifference>> compare_outputs() const;
@@ -246,20 +259,17 @@ class Session {
   /// one unit in the last place further up or down (whole numbers and random draws stay), another one for each run of the spread, and
   /// widens that by how far it ends from the first. The state is another one then: reset() afterwards. Errors: those of run().
   Result<void> widen_spread(Spread& spread);
-  /// Nanoseconds per step over one more run of the present inputs. The state moves on: reset() afterwards.
-  /// Errors: kUsage without iterations, and for the reference interpreter, which has no steps.
+  /// Nanoseconds per step over one more run of the present inputs. The state moves on: reset() afterwards. Errors: kUsage without steps.
   Result<std::vector<std::uint64_t>> profile();
   /// Where the times of the last profile() are from, in the plugins' words; "" where they do not say.
   std::string times_from() const;
-
   /// The device's counters of these names over one more run of the present inputs; what runs on a second device is not counted. The state
   /// moves on: reset() afterwards. Errors: kUsage as of profile(); those of the run.
   Result<Counted> count(std::span<const std::string> names);
 
   /// A state as the last iteration that ran left it, whole. Errors: those of reading from the device.
   Result<std::vector<std::byte>> state_bytes(const graph::State& state) const;
-  /// Output `index` of the program that was given, dense and row-major, as the last iteration that ran left it.
-  /// Errors: those of reading from the device.
+  /// Output `index` of the program that was given, dense and row-major, as the last iteration left it. Errors: those of reading.
   Result<std::vector<std::byte>> output_bytes(std::size_t index) const;
   bool is_reference() const;
   /// The program that runs: the given one, or with ops in another order and some of them twice, as the memory options ask.
@@ -272,12 +282,14 @@ class Session {
   bool compiled_from_cache() const;
   /// Of both devices; nothing when a plugin does not say, and of the reference interpreter.
   std::optional<backend::CompileCounts> compile_counts() const;
-  /// Bytes of the one device allocation that holds everything; placement().plan.peak_bytes, at least one kAlignment. Of
-  /// the reference interpreter 0.
+  /// Bytes of the one device allocation that holds everything; placement().plan.peak_bytes, at least one kAlignment. 0 of the interpreter.
   std::uint64_t arena_bytes() const;
   /// What the backend's library said when it failed to answer a claim for another reason than "unsupported"; mostly "".
   const std::string& library_failure() const;
   const FallbackReport& fallback() const;
+  const TrialReport& trials() const;  // of compiled kernels; empty of the reference interpreter
+  /// "tanh, multiply at train.py:31 (blocks.0.norm1)": what a step computes and where it comes from.
+  std::string step_in_words(std::uint32_t step) const;
 
  private:
   Session();

@@ -4,8 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string_view>
+#include <unordered_set>
 
+#include "core/base/progress.hpp"
 #include "core/graph/opaque.hpp"
+#include "core/runtime/library_calls.hpp"
 #include "core/runtime/plan_ops.hpp"
 #include "core/runtime/refusals.hpp"
 #include "core/runtime/session_state.hpp"
@@ -45,6 +49,12 @@ std::string source_of(const graph::Program& program, const kernel::Step& step) {
   return "";
 }
 
+constexpr std::chrono::milliseconds kFromCache(20);  // in which a plugin whose cache has everything is done
+
+constexpr std::string_view kWrongAdvice =
+    "a compiler that is wrong about one kernel may be right in another version: name another one (crucible plugin explain NAME lists the "
+    "plugin's options), or another --backend";
+
 /// "device acme:0 refuses 2 of 14 steps: ..." with the ops of each, ten at most.
 Error forbidden(const backend::Device& device, const std::vector<RefusedStep>& refused, std::size_t steps,
                 std::string_view advice) {
@@ -61,19 +71,32 @@ Error forbidden(const backend::Device& device, const std::vector<RefusedStep>& r
 
 Result<void> Session::State::compile() {
   std::vector<backend::KernelText> neutral, opaque;
+  std::unordered_set<std::string_view> seen;
   for (const kernel::Kernel& kernel : schedule.kernels) {
     std::vector<backend::KernelText>& texts = kernel.is_opaque ? opaque : neutral;
-    const auto same = [&](const backend::KernelText& text) { return text.name == kernel.name; };
-    if (std::ranges::none_of(texts, same)) texts.push_back({kernel.name, kernel.text, kernel.ir});
+    if (seen.insert(kernel.name).second) texts.push_back({kernel.name, kernel.text, kernel.ir});
   }
   is_second_kernel.assign(schedule.kernels.size(), false);
   Result<std::string> dialect = device->dialect();
   if (!dialect) return at_stage("compile", dialect.error());
   const bool takes_opaque = *dialect == graph::kOpaqueDialect;
   std::string failed;
+  std::vector<std::pair<std::string, std::string>> named;
+  std::unordered_set<std::uint32_t> of_steps;
+  for (const kernel::Step& step : schedule.steps) {
+    if (step.kind != kernel::StepKind::kLaunch || !of_steps.insert(step.kernel).second) continue;
+    const std::string source = source_of(*program, step);
+    named.emplace_back(schedule.kernels[step.kernel].name, source.empty() ? kinds_of(*program, step) : fmt::format("{} at {}", kinds_of(*program, step), source));
+  }
+  named_kernels = NamedKernels(std::move(named));
+  const PassInProgress pass("compiling kernels");
+  TrialReferences references(trial_place(device));
+  if (options.trial.is_on && trial_place(device).computes()) references.start(neutral, kFromCache);
   Result<AcceptedKernels> accepted = compile_accepted(device, kernel::math_prelude(), takes_opaque ? opaque : neutral, &failed);
   if (!accepted) return Error{accepted.error().code, fmt::format("compile: {}{}", accepted.error().message, ops_of_kernels(failed))};
+  CRUCIBLE_TRY_VOID(try_accepted(device, neutral, references, *accepted));
   module = std::move(accepted->module);
+  careful = std::move(accepted->careful);
   std::vector<Refusal> refused = std::move(accepted->refused);
   if (takes_opaque) {
     if (!refused.empty()) return opaque_refused(*device, refused);
@@ -88,6 +111,17 @@ Result<void> Session::State::compile() {
                              device->info().id, refused.size(), refused[0].reason, graph::opaque_list(*program))};
   }
   return compile_opaque(opaque);
+}
+
+TrialPlace Session::State::trial_place(const std::shared_ptr<backend::Device>& on) const {
+  return {.device = on, .program = *program, .schedule = schedule, .placement = placement};
+}
+
+/// Kernels that came out wrong leave `accepted.module`.
+Result<void> Session::State::try_accepted(const std::shared_ptr<backend::Device>& on, std::span<const backend::KernelText> texts,
+                                          TrialReferences& references, AcceptedKernels& accepted) {
+  Result<void> done = try_kernels(trial_place(on), options.trial, texts, references, accepted, trials);
+  return done ? done : at_stage("trial of the compiled kernels", done.error());
 }
 
 std::string Session::State::ops_of_kernels(std::string_view kernels) const {
@@ -156,8 +190,9 @@ Result<void> Session::State::compile_refused(const std::vector<backend::KernelTe
                               refusal_of(schedule.kernels[step.kernel].name)->reason});
   }
   if (options.fallback == Fallback::kForbid || !options.open_second) {
+    const bool is_wrong = std::ranges::any_of(trials.wrong, [](const WrongKernel& kernel) { return !kernel.is_mended; });
     return forbidden(*device, fallback.steps, schedule.steps.size(),
-                     "--fallback allow lets the CPU plugin run them, with copies between the devices");
+                     is_wrong ? kWrongAdvice : "--fallback allow lets the CPU plugin run them, with copies between the devices");
   }
   Result<std::shared_ptr<backend::Device>> second = options.open_second();
   if (!second) return at_stage("device for refused kernels", second.error());
@@ -168,8 +203,19 @@ Result<void> Session::State::compile_refused(const std::vector<backend::KernelTe
   }
   Result<backend::Module> compiled = backend::Module::compile(fallback.device, kernel::math_prelude(), left);
   if (!compiled) return at_stage("compile for the second device", compiled.error());
-  second_module.emplace(*std::move(compiled));
-  return {};
+  AcceptedKernels accepted;
+  accepted.module.emplace(*std::move(compiled));
+  TrialReferences references(trial_place(fallback.device));
+  CRUCIBLE_TRY_VOID(try_accepted(fallback.device, left, references, accepted));
+  second_module = std::move(accepted.module);
+  second_careful = std::move(accepted.careful);
+  if (accepted.refused.empty()) return {};
+  std::vector<RefusedStep> wrong;
+  for (const RefusedStep& step : fallback.steps) {
+    const auto found = std::ranges::find(accepted.refused, schedule.kernels[schedule.steps[step.step].kernel].name, &Refusal::kernel);
+    if (found != accepted.refused.end()) wrong.push_back({step.step, step.ops, step.source, found->reason});
+  }
+  return forbidden(*fallback.device, wrong, schedule.steps.size(), kWrongAdvice);
 }
 
 Result<void> Session::State::build_plan() {
@@ -191,6 +237,7 @@ Result<void> Session::State::build_plan() {
     if (!other) return at_stage("arena of the second device", other.error());
     second_arena.emplace(*std::move(other));
   }
+  is_second_sized = fallback.device && wants_buffer_bytes(*fallback.device);
   fallback.segments = static_cast<std::uint32_t>(cut->segments.size());
   fallback.copies_per_iteration = cut->copies;
   fallback.bytes_per_iteration = cut->bytes;
@@ -210,12 +257,16 @@ Result<void> Session::State::build_piece(Segment segment) {
   }
   const backend::Buffer& own_arena = segment.on_second ? *second_arena : *arena;
   const std::optional<backend::Module>& own_module = segment.on_second ? second_module : module;
+  const std::optional<CarefulKernels>& own_careful = segment.on_second ? second_careful : careful;
   const FindKernel find = [&](std::string_view name) -> Result<crucible_kernel*> {
+    if (own_careful && std::ranges::find(own_careful->names, name) != own_careful->names.end()) return own_careful->module.kernel(name);
     if (!own_module) return Error{ErrorCode::kInternal, fmt::format("kernel {} was not compiled", name)};
     return own_module->kernel(name);
   };
   CRUCIBLE_TRY(const PlanOps listed, PlanOps::build(*program, schedule, placement, own_arena.address(), find,
-                                                    options.poison, {segment.begin, segment.end, segment.homes}));
+                                                    options.poison,
+                                                    {.begin = segment.begin, .end = segment.end, .homes = segment.homes,
+                                                     .has_sizes = segment.on_second ? is_second_sized : is_sized}));
   CRUCIBLE_TRY(backend::Plan built, backend::Plan::build(segment.on_second ? fallback.device : device, listed.ops(),
                                                          static_cast<std::uint32_t>(program->slots.size())));
   pieces.push_back({std::move(segment), std::move(built), listed.op_of_step()});
@@ -292,6 +343,11 @@ Result<std::vector<std::uint64_t>> Session::State::profile() {
     for (const std::uint32_t op : piece.op_of_step) per_step.push_back(op < per_op.size() ? per_op[op] : 0);
   }
   return per_step;
+}
+
+std::string Session::step_in_words(std::uint32_t step) const {
+  const std::string ops = kinds_of(*state_->program, state_->schedule.steps[step]), source = source_of(*state_->program, state_->schedule.steps[step]);
+  return source.empty() ? ops : fmt::format("{} at {}", ops, source);
 }
 
 std::string Session::State::times_from() const {

@@ -92,7 +92,7 @@ TEST(ReferenceSession, AnOutputMayBeTheStateAfterwards) {
 
 TEST(ReferenceSession, AWrongProgramIsNotVerified) {
   Recording recording = record(training_step(), 3, 3);
-  for (double& value : recording.program.slots[0].values) value = recording.program.slots[0].values[0];
+  for (graph::Number& value : recording.program.slots[0].values) value = recording.program.slots[0].values[0];
   const auto session = open(recording);
   ASSERT_NE(session, nullptr);
   const auto verdict = session->verify(run_all(*session, 3));

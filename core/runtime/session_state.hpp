@@ -10,6 +10,7 @@
 #include "core/graph/reference.hpp"
 #include "core/kernel/run_schedule.hpp"
 #include "core/runtime/arrange.hpp"
+#include "core/runtime/kernel_faults.hpp"
 #include "core/runtime/noise.hpp"
 #include "core/runtime/refusals.hpp"
 #include "core/runtime/session.hpp"
@@ -39,10 +40,14 @@ struct Session::State {
     std::optional<backend::Plan> plan;      // none of a transfer
     std::vector<std::uint32_t> op_of_step;  // index in the plan, per step of the segment
   };
+  NamedKernels named_kernels;
+  TrialReport trials;
+  bool is_sized = false, is_second_sized = false;  // whether the devices ask for the bytes of launches' buffers
   std::vector<bool> is_second_kernel;        // per kernel of the schedule
   std::vector<graph::ValueId> loaded_twice;  // see Split
   // Destroyed in reverse: the plans before the arenas and the modules that they use.
   std::optional<backend::Module> module, second_module;
+  std::optional<CarefulKernels> careful, second_careful;
   std::optional<backend::Buffer> arena, second_arena;
   std::vector<Piece> pieces;
   std::vector<std::byte> host_arena;  // what waits on the host, as Placement::host_plan says
@@ -56,13 +61,17 @@ struct Session::State {
     };
     std::optional<Kernels> kernels;
     std::vector<graph::Bytes> values;
-    std::vector<double> slots;
+    std::vector<graph::Number> slots;
     bool is_run = false;  // then State::end has what State::start takes over before the next iteration
   };
   std::optional<Interpreted> interpreted;
 
   Result<void> make_schedule();
   Result<void> compile();
+  /// Those of both devices.
+  std::vector<const backend::Module*> modules() const;
+  TrialPlace trial_place(const std::shared_ptr<backend::Device>& on) const;
+  Result<void> try_accepted(const std::shared_ptr<backend::Device>& on, std::span<const backend::KernelText> texts, TrialReferences& references, AcceptedKernels& accepted);
   Result<void> compile_opaque(const std::vector<backend::KernelText>& texts);
   /// What a compiler failed at: the ops of each kernel among `kernels` ("k1, k2"), where they come from and how to see the text.
   std::string ops_of_kernels(std::string_view kernels) const;
@@ -93,9 +102,13 @@ struct Session::State {
   Result<void> write_bytes(graph::ValueId value, std::vector<std::byte> bytes);
   Result<double> read_output(const graph::Output& output) const;
   Result<std::vector<std::byte>> read_tensor(const graph::Output& output) const;
+  /// What is wrong with an index of the iteration that ran, if one lay outside of where its op needs it. Errors: those of reading.
+  Result<std::optional<Error>> index_outside() const;
   Result<OutputDifference> compare_output(const graph::Output& output, std::uint32_t iteration) const;
   /// `tolerance`: beyond it the difference is measured in full.
   Result<StateDifference> compare_state(std::size_t index, const Noise& noise, double tolerance) const;
+  /// How far the iterations moved a state that ends as `actual`, beside one that ends as `expected`.
+  Result<Move> move_of(std::size_t index, const Noise& noise, std::span<const std::byte> actual, std::span<const std::byte> expected) const;
   Result<std::vector<std::byte>> final_bytes(const graph::State& state) const;
   Result<void> perturb(graph::ValueId value, std::uint32_t blob, std::mt19937_64& random);
   Result<void> perturb_start(std::uint64_t seed);

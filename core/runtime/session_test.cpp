@@ -251,7 +251,7 @@ TEST(Session, RefusesABlobOfTheWrongSize) {
 
 TEST(PlantedFault, AFrozenSlotIsNoticed) {
   Recording recording = record(training_step(), 4, 9);
-  for (double& value : recording.program.slots[0].values) value = recording.program.slots[0].values[0];
+  for (graph::Number& value : recording.program.slots[0].values) value = recording.program.slots[0].values[0];
   const Outcome outcome = replay(recording);
   ASSERT_EQ(outcome.error, "");
   EXPECT_FALSE(outcome.verification.verified);

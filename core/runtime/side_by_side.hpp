@@ -45,7 +45,8 @@ struct SideBySideOptions {
 };
 
 /// Runs both, iteration by iteration, until a result differs. `program` is the one without the added outputs; both sessions were
-/// created with with_every_result(program), and have not run. Threads: the caller's. Errors: those of running and reading.
+/// created with with_every_result(program), and have not run. Threads: the caller's. Errors: those of
+/// running and reading; kBadInput for an index out of range that both have (graph::Bound), or one has while no result differs.
 Result<SideBySide> run_side_by_side(const graph::Program& program, Session& a, Session& b, const SideBySideOptions& options);
 
 }  // namespace crucible::runtime

@@ -5,7 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <memory>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/runtime/test_programs.hpp"
 
@@ -81,6 +85,54 @@ TEST(SideBySide, TheInterpreterIsASideToo) {
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_FALSE(report->first);
   EXPECT_EQ(report->iterations, 2u);
+}
+
+/// A list of numbers whose least and largest are watched as indices, doubled: what `ids` are is in the blobs alone.
+Recording with_indices(std::vector<std::int64_t> ids) {
+  ProgramBuilder build;
+  const graph::ValueId list = build.input("ids", {2});
+  build.program.values[list].dtype = DType::kI64;
+  build.op(graph::OpKind::kCopy, {build.whole(list)}, {2});
+  build.program.outputs.push_back({.name = "indices", .operand = build.whole(list), .bounds = {{.low = -4, .high = 3}}});
+  build.program.iterations = 1;
+  Recording recording{std::move(build.program), std::make_shared<trace::MemoryBlobStore>()};
+  const auto bytes = std::as_bytes(std::span(ids));
+  recording.program.inputs[0].blobs = {recording.blobs->add(bytes)};
+  return recording;
+}
+
+TEST(SideBySide, AnIndexOutOfRangeThatOneSideHasIsADifference) {
+  const Recording inside = with_indices({-4, 3}), outside = with_indices({-4, 4}), other = with_indices({-5, 3});
+  const auto session = [](const Recording& recording) {
+    auto made = Session::create_reference(std::make_shared<const graph::Program>(with_every_result(recording.program)), recording.blobs);
+    EXPECT_TRUE(made) << made.error().message;
+    return *std::move(made);
+  };
+  EXPECT_TRUE(session(inside)->run(0));
+  const auto refused = session(outside);
+  for (int again = 0; again < 2; ++again) {  // and the session stands where it stood
+    const auto ran = refused->run(0);
+    ASSERT_FALSE(ran);
+    EXPECT_EQ(ran.error().code, ErrorCode::kBadInput);
+    EXPECT_THAT(ran.error().message, testing::HasSubstr("an index is 4, outside of [-4, 3]"));
+  }
+  for (const bool is_first : {true, false}) {
+    const auto good = session(inside), bad = session(outside);
+    const auto report = run_side_by_side(inside.program, is_first ? *bad : *good, is_first ? *good : *bad, {});
+    ASSERT_TRUE(report) << report.error().message;
+    ASSERT_TRUE(report->first);
+    EXPECT_EQ(report->first->op, 0u);
+    EXPECT_EQ(report->first->first, 1u);
+    // Nothing differs by more than this, so that the index is all there is to tell.
+    const auto equal_a = session(inside), equal_b = session(outside);
+    const auto silent = run_side_by_side(inside.program, is_first ? *equal_b : *equal_a, is_first ? *equal_a : *equal_b, {.tolerance = 10});
+    ASSERT_FALSE(silent);
+    EXPECT_THAT(silent.error().message, testing::HasSubstr("an index is 4"));
+  }
+  const auto a = session(outside), b = session(other);
+  const auto both = run_side_by_side(inside.program, *a, *b, {});
+  ASSERT_FALSE(both);
+  EXPECT_THAT(both.error().message, testing::HasSubstr("an index is 4"));
 }
 
 }  // namespace

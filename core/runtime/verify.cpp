@@ -19,7 +19,7 @@ void judge_losses(const graph::Program& program, const std::vector<IterationResu
   for (std::uint32_t iteration = 0; iteration < results.size(); ++iteration) {
     for (std::size_t i = 0; i < program.outputs.size(); ++i) {
       const graph::Output& output = program.outputs[i];
-      if (output.is_tensor() || iteration >= output.recorded.size() || i >= results[iteration].losses.size()) continue;
+      if (!output.is_number() || iteration >= output.recorded.size() || i >= results[iteration].losses.size()) continue;
       ++verdict.losses_compared;
       const double loss = results[iteration].losses[i], recorded = output.recorded[iteration];
       const double difference = relative_difference(loss, recorded);
@@ -100,6 +100,22 @@ std::string state_reason(const Verification& verdict) {
                      size_in_words(worst->max_rel_diff, worst->words), spread_in_words(verdict, worst->spread.largest));
 }
 
+/// Why states that are within their tolerance are not right, or "".
+std::string move_reason(const Verification& verdict) {
+  const auto share = [](const StateDifference& state) { return std::max(state.move.middle, state.move.factor); };
+  const StateDifference* worst = nullptr;
+  std::size_t bad = 0;
+  for (const StateDifference& state : verdict.states) {
+    if (!state.is_other_move) continue;
+    ++bad;
+    if (worst == nullptr || share(state) > share(*worst)) worst = &state;
+  }
+  if (bad == 0) return "";
+  return fmt::format("after iteration {}: {} of {} states moved otherwise than recorded, {} most (by {:.3g} of its move{})",
+                     verdict.iterations == 0 ? 0 : verdict.iterations - 1, bad, verdict.states.size(), worst->name, share(*worst),
+                     spread_in_words(verdict, std::max(worst->move_spread.middle, worst->move_spread.factor)));
+}
+
 /// "yes", with what the arithmetic leaves open: "yes, 2 states and 1 loss are not determined by the arithmetic".
 std::string yes_in_words(const Verification& verdict) {
   std::vector<std::string> open;
@@ -138,7 +154,12 @@ const LossDifference* Verification::first_bad_loss() const {
 
 bool Verification::differs() const {
   return first_bad_loss() != nullptr || std::ranges::any_of(outputs, &OutputDifference::is_bad) ||
-         std::ranges::any_of(states, [&](const StateDifference& state) { return !(state.max_rel_diff <= state_tolerance) && !state.is_undetermined; });
+         std::ranges::any_of(states, [&](const StateDifference& state) { return (!(state.max_rel_diff <= state_tolerance) && !state.is_undetermined) || state.is_other_move; });
+}
+
+void judge_move(StateDifference& state, const Verification& verdict) {
+  const bool is_far = !(state.max_rel_diff <= verdict.state_tolerance);  // judged by that
+  state.is_other_move = !is_far && !is_same_move(state.move, verdict.move_tolerance, state.move_spread);
 }
 
 void Verification::add_reason(const std::string& text) { other_reason += (other_reason.empty() ? "" : "; ") + text; }
@@ -154,12 +175,22 @@ void Verification::settle() {
   losses_undetermined = count(losses, &LossDifference::is_undetermined);
   outputs_undetermined = count(outputs, &OutputDifference::is_undetermined);
   std::vector<std::string> parts;
-  for (std::string part : {loss_reason(*this), output_reason(*this), other_reason, state_reason(*this), found}) {
+  for (std::string part : {loss_reason(*this), output_reason(*this), other_reason, state_reason(*this), move_reason(*this), found}) {
     if (!part.empty()) parts.push_back(std::move(part));
   }
   reason = fmt::format("{}", fmt::join(parts, "; "));
   verified = reason.empty();
   verdict = verified ? yes_in_words(*this) : "no: " + reason;
+}
+
+Result<Move> Session::State::move_of(std::size_t index, const Noise& noise, std::span<const std::byte> actual, std::span<const std::byte> expected) const {
+  const graph::State& state = program->states[index];
+  const DType dtype = program->values[state.start].dtype;
+  std::vector<std::byte> before;
+  if (state.initial_blob != graph::kNone) {
+    CRUCIBLE_TRY(before, blobs->load(state.initial_blob));
+  }
+  return move_between(dtype, before, actual, expected, program->iterations, noise.excused(index, dtype, actual, expected));
 }
 
 Result<StateDifference> Session::State::compare_state(std::size_t index, const Noise& noise, double tolerance) const {
@@ -171,6 +202,9 @@ Result<StateDifference> Session::State::compare_state(std::size_t index, const N
   if (!far) return Error{far.error().code, fmt::format("final {}: {}", name_of(state.start), far.error().message)};
   StateDifference found{.name = "", .max_rel_diff = far->max_rel_diff, .bit_equal = actual == expected, .state = index};
   if (!far->bit_equal && !noise.elements(index).empty()) found.max_rel_diff = noise.gap(index, dtype, actual, expected).largest;
+  if (!far->bit_equal && state.end != state.start) {
+    CRUCIBLE_TRY(found.move, move_of(index, noise, actual, expected));
+  }
   if (found.max_rel_diff <= tolerance) return found;
   found.gap = noise.gap(index, dtype, actual, expected);
   found.gap.largest = std::max(found.gap.largest, found.max_rel_diff);
@@ -195,6 +229,7 @@ Result<Verification> Session::verify(const std::vector<IterationResult>& results
   const Tolerances tolerances = tolerances_of(program);
   verdict.loss_tolerance = tolerances.loss;
   verdict.state_tolerance = tolerances.state;
+  verdict.move_tolerance = tolerances.move;
   CRUCIBLE_TRY(const Noise noise, Noise::find(program, *state_->blobs, tolerances.noise));
   verdict.noise_elements = noise.count();
   verdict.noise_parameters = noise.parameters();
@@ -209,6 +244,7 @@ Result<Verification> Session::verify(const std::vector<IterationResult>& results
       const auto index = static_cast<std::size_t>(&state - program.states.data());
       CRUCIBLE_TRY(StateDifference difference, state_->compare_state(index, noise, tolerances.state));
       difference.name = names[index];
+      judge_move(difference, verdict);
       verdict.states.push_back(std::move(difference));
     } else if (state.end != state.start) {
       verdict.states_not_recorded.push_back(state_->name_of(state.start));

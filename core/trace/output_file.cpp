@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/output.hpp"
 #include "core/trace/container.hpp"
 #include "core/trace/write_whole.hpp"
 
@@ -34,13 +35,14 @@ Error OutputFile::cannot_write(int reason) const {
                       offset_, std::strerror(reason), write_advice(reason))};
 }
 
-Result<OutputFile> OutputFile::create(const std::filesystem::path& path) {
+Result<OutputFile> OutputFile::create(const std::filesystem::path& path, Readers readers) {
   std::filesystem::path temporary = path;
   temporary += fmt::format(".{}-{}.tmp", getpid(), gettid());
-  return create(path, temporary);
+  return create(path, temporary, readers);
 }
 
-Result<OutputFile> OutputFile::create(const std::filesystem::path& path, const std::filesystem::path& temporary) {
+Result<OutputFile> OutputFile::create(const std::filesystem::path& path, const std::filesystem::path& temporary,
+                                      Readers readers) {
   OutputFile file;
   file.path_ = path;
   struct stat status{};
@@ -50,7 +52,7 @@ Result<OutputFile> OutputFile::create(const std::filesystem::path& path, const s
   }
   // A temporary of this name is left over from a process that was killed.
   (void)unlink(temporary.c_str());
-  file.descriptor_ = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  file.descriptor_ = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, readers == Readers::kOwner ? 0600 : 0666);
   if (file.descriptor_ < 0) return file.cannot_write(errno);
   file.temporary_ = temporary;
   return file;
@@ -62,9 +64,14 @@ Result<OutputFile> OutputFile::reopen(const std::filesystem::path& path, const s
   file.path_ = path;
   file.offset_ = offset;
   file.keep_ = true;
-  file.descriptor_ = ::open(temporary.c_str(), O_WRONLY | O_CLOEXEC);
+  // What a recording left lies in a folder that may be somebody else's: a link there is not gone through.
+  file.descriptor_ = ::open(temporary.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
   if (file.descriptor_ < 0) return file.cannot_write(errno);
+  if (const std::string_view fault = fault_of_open_file(file.descriptor_); !fault.empty()) {
+    return Error{ErrorCode::kBadInput, fmt::format("cannot write {}: {}", temporary.string(), fault)};
+  }
   file.temporary_ = temporary;
+  (void)fchmod(file.descriptor_, 0600);  // an older version left it readable
   CRUCIBLE_TRY_VOID(file.truncate(offset));
   return file;
 }

@@ -10,15 +10,20 @@
 
 namespace crucible::trace {
 
+/// Who may read a file besides its owner: nobody (mode 0600), as everything that is made of a recording, which holds its maker's data; or
+/// whom the umask lets (mode 0666 under it).
+enum class Readers { kOwner, kAnyone };
+
 /// Writes to a temporary name until commit(). Destroyed before that, the temporary is removed, unless it is kept, and
 /// PATH is as it was. Threads: one caller at a time; a forked child must not use it.
 class OutputFile {
  public:
   /// Errors: kBadInput when the folder is missing or not writable, or PATH is something else than a file.
   /// The temporary is PATH.PID-TID.tmp.
-  static Result<OutputFile> create(const std::filesystem::path& path);
+  static Result<OutputFile> create(const std::filesystem::path& path, Readers readers = Readers::kOwner);
   /// The same with a temporary of the caller's choice; what lies under its name is replaced.
-  static Result<OutputFile> create(const std::filesystem::path& path, const std::filesystem::path& temporary);
+  static Result<OutputFile> create(const std::filesystem::path& path, const std::filesystem::path& temporary,
+                                   Readers readers = Readers::kOwner);
   /// Goes on with a temporary that is there, from `offset` on; what lies behind is cut off. It is kept.
   static Result<OutputFile> reopen(const std::filesystem::path& path, const std::filesystem::path& temporary,
                                    std::uint64_t offset);

@@ -22,8 +22,21 @@ namespace {
 
 bool still_named(int descriptor, const std::filesystem::path& path) {
   struct stat ours{}, named{};
-  return fstat(descriptor, &ours) == 0 && stat(path.c_str(), &named) == 0 && ours.st_dev == named.st_dev &&
+  return fstat(descriptor, &ours) == 0 && lstat(path.c_str(), &named) == 0 && ours.st_dev == named.st_dev &&
          ours.st_ino == named.st_ino;
+}
+
+/// Why what stands at the lock file's name is none of ours: a file of the user's that has this name too, or something else
+/// than a lock's one line.
+std::string_view fault_of_lock(int descriptor) {
+  struct stat status{};
+  if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) return "it is no file";
+  if (status.st_nlink > 1) return "it is another file's name too (a hard link)";
+  char text[32] = {};
+  if (status.st_size >= static_cast<off_t>(sizeof text)) return "it is longer than a lock file";
+  const ssize_t size = pread(descriptor, text, sizeof text, 0);
+  const std::string_view line(text, size < 0 ? 0 : static_cast<std::size_t>(size));
+  return line.find_first_not_of("0123456789\n") == std::string_view::npos ? "" : "it holds something else than a process number";
 }
 
 std::string holder(int descriptor) {
@@ -40,9 +53,14 @@ Result<PathLock> PathLock::acquire(const std::filesystem::path& path) {
   std::filesystem::path lock_path = path;
   lock_path += ".lock";
   for (;;) {
-    const int descriptor = ::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    // O_NOFOLLOW: the folder may be somebody else's, and the process number is not written into what a link leads to.
+    const int descriptor = ::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
     if (descriptor < 0) {
       const int reason = errno;
+      if (reason == ELOOP) {
+        return Error{ErrorCode::kBadInput, fmt::format("cannot create the lock file {}: a link of that name stands there; remove it",
+                                                       lock_path.string())};
+      }
       return Error{ErrorCode::kBadInput,
                    fmt::format("cannot create the lock file {}: {}; {}", lock_path.string(), std::strerror(reason),
                                reason == ENOENT ? "create the folder first" : "choose a folder that you may write to")};
@@ -63,6 +81,10 @@ Result<PathLock> PathLock::acquire(const std::filesystem::path& path) {
     if (!still_named(descriptor, lock_path)) {
       lock.lock_path_.clear();
       continue;  // the previous holder removed it between our open and our lock
+    }
+    if (const std::string_view fault = fault_of_lock(descriptor); !fault.empty()) {
+      lock.lock_path_.clear();  // not ours to remove either
+      return Error{ErrorCode::kBadInput, fmt::format("cannot use {} as the lock file: {}; remove it", lock_path.string(), fault)};
     }
     const std::string number = fmt::format("{}\n", getpid());
     if (ftruncate(descriptor, 0) == 0) (void)write_whole(descriptor, std::as_bytes(std::span(number)), 0);

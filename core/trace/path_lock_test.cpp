@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <fstream>
 #include <thread>
 #include <vector>
 
@@ -34,6 +35,33 @@ TEST(PathLock, SecondOneIsRefusedUntilTheFirstIsGone) {
   }
   EXPECT_EQ(folder.listing(), "");
   EXPECT_TRUE(PathLock::acquire(path));
+}
+
+TEST(PathLock, WhatIsNoLockFileIsNeitherWrittenToNorRemoved) {
+  const Folder folder;
+  const auto path = folder / "a.crtrace", lock = folder / "a.crtrace.lock";
+  const auto refusal = [&] {
+    const auto acquired = PathLock::acquire(path);
+    return acquired ? "" : acquired.error().message;
+  };
+  const auto write = [](const std::filesystem::path& file, const std::string& text) { std::ofstream(file) << text; };
+  write(folder / "victim", "1");
+  std::filesystem::create_symlink("victim", lock);
+  EXPECT_NE(refusal().find("a link of that name stands there"), std::string::npos) << refusal();
+  std::filesystem::remove(lock);
+  std::filesystem::create_symlink("not_there", lock);
+  EXPECT_NE(refusal().find("a link of that name stands there"), std::string::npos) << refusal();
+  std::filesystem::remove(lock);
+  std::filesystem::create_hard_link(folder / "victim", lock);
+  EXPECT_NE(refusal().find("a hard link"), std::string::npos) << refusal();
+  std::filesystem::remove(lock);
+  write(lock, "my notes\n");
+  EXPECT_NE(refusal().find("something else than a process number"), std::string::npos) << refusal();
+  EXPECT_EQ(samples::read_bytes(lock).size(), 9u);
+  EXPECT_EQ(samples::read_bytes(folder / "victim").size(), 1u);
+  EXPECT_EQ(folder.listing(), "a.crtrace.lock\nvictim\n");
+  write(lock, "12345\n");  // what a process that was killed leaves
+  EXPECT_EQ(refusal(), "");
 }
 
 TEST(PathLock, MovesWithItsObject) {

@@ -123,6 +123,20 @@ TEST(Recover, WritesAnotherFileWhenAsked) {
   EXPECT_EQ(describe(*read_file(folder / "b.crtrace")), expected_text(3, kReason));
 }
 
+TEST(Recover, DoesNotWriteThroughALink) {
+  for (const bool is_hard : {false, true}) {
+    const Folder folder;
+    const auto path = folder / "a.crtrace";
+    leave_unfinished(path, 2);
+    std::filesystem::rename(partial_path(path), folder / "victim");
+    if (is_hard) std::filesystem::create_hard_link(folder / "victim", partial_path(path));
+    if (!is_hard) std::filesystem::create_symlink("victim", partial_path(path));
+    const std::vector<std::byte> before = samples::read_bytes(folder / "victim");
+    EXPECT_FALSE(recover_file(path));
+    EXPECT_EQ(samples::read_bytes(folder / "victim"), before);
+  }
+}
+
 TEST(Recover, NoIterationWasComplete) {
   const Folder folder;
   leave_unfinished(folder / "a.crtrace", 0);

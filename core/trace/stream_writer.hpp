@@ -88,6 +88,7 @@ class StreamWriter {
   /// Errors: kBadInput when it cannot be written: the two files stay for recover_file(). kInternal when records do not
   /// fit together.
   Result<std::uint64_t> finish(const Metadata& metadata);
+  const std::filesystem::path& path() const { return path_; }
   /// Nothing is left, and PATH is what it was.
   void drop();
 

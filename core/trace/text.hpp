@@ -30,4 +30,7 @@ std::string double_text(double number);
 /// The text as it is, or quoted with escapes when it has control characters, which a terminal would obey.
 std::string printable(std::string_view text);
 
+/// The text with such characters as \xHH, but for newlines and tabs: for sentences of our own that hold words of a file.
+std::string without_commands(std::string_view text);
+
 }  // namespace crucible::trace

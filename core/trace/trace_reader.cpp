@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/hash.hpp"
+#include "core/base/progress.hpp"
 #include "core/trace/blob_folder.hpp"
 #include "core/trace/compression.hpp"
 #include "core/trace/container.hpp"
@@ -110,6 +111,14 @@ Result<BlobFolder> folder_of(const Trace& trace, const std::vector<BlobPlace>& p
   return BlobFolder(std::filesystem::path(name).parent_path() / trace.metadata.blob_folder);
 }
 
+/// Tables take memory by their records, and the smallest of those are far larger in memory than in the file: what a few bytes unpack to is
+/// bounded by those few bytes. Tables of recordings shrink to a fifth, those of one op a million times to a hundredth.
+Result<void> check_proportion(const SectionEntry& entry) {
+  constexpr std::uint64_t kFree = std::uint64_t{32} << 20, kMost = 256;
+  if (entry.raw_bytes <= kFree || (entry.raw_bytes - kFree) / kMost <= entry.stored_bytes) return {};
+  return section_error(static_cast<SectionId>(entry.id), fmt::format("its {} bytes say that they unpack to {}, which no recording's do", entry.stored_bytes, entry.raw_bytes));
+}
+
 Result<Opened> decode(FileBytes file, const std::string& name) {
   Opened opened;
   CRUCIBLE_TRY(opened.container, decode_container(file.bytes));
@@ -122,6 +131,7 @@ Result<Opened> decode(FileBytes file, const std::string& name) {
   for (const SectionId id : kTableSections) {
     const SectionEntry* const entry = opened.container.find(id);
     if (entry == nullptr) continue;
+    CRUCIBLE_TRY_VOID(check_proportion(*entry));
     CRUCIBLE_TRY(const std::vector<std::byte> content, load_section(file.bytes, *entry));
     CRUCIBLE_TRY_VOID(decode_section(content, id, opened.trace));
   }
@@ -156,6 +166,7 @@ Result<Opened> open(const std::filesystem::path& path) {
 }  // namespace
 
 Result<Trace> read_file(const std::filesystem::path& path) {
+  const PassInProgress pass("reading the recording");
   CRUCIBLE_TRY(Opened opened, open(path));
   return std::move(opened.trace);
 }

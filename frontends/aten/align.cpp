@@ -55,8 +55,9 @@ std::string number_text(const trace::Trace& trace, const trace::Tensor& tensor) 
   for (const trace::External& external : trace.externals) {
     if (external.storage != tensor.storage || !trace.blob_store || is_complex(tensor.dtype) || tensor.dtype == DType::kOther) continue;
     const auto bytes = trace.blob_store->load(external.blob);
-    const std::size_t size = size_bytes(tensor.dtype), at = static_cast<std::size_t>(tensor.offset) * size;
-    if (!bytes || bytes->size() < at + size) break;
+    const std::size_t size = size_bytes(tensor.dtype), held = bytes && size > 0 ? bytes->size() / size : 0;
+    if (tensor.offset < 0 || static_cast<std::uint64_t>(tensor.offset) >= held) break;
+    const std::size_t at = static_cast<std::size_t>(tensor.offset) * size;
     if (tensor.dtype == DType::kBool) return std::to_integer<int>((*bytes)[at]) != 0 ? "the Python number True" : "the Python number False";
     if (is_floating(tensor.dtype)) return fmt::format("the Python number {}", real_text(graph::load_real(tensor.dtype, bytes->data() + at)));
     return fmt::format("the Python number {}", graph::load_integer(tensor.dtype, bytes->data() + at));

@@ -462,7 +462,7 @@ int ran_itself(const graph::Program& program, const trace::BlobStore& blobs, int
   for (const graph::State& state : program.states) load(state.start, state.initial_blob);
   for (const graph::Input& input : program.inputs) load(input.value, input.blobs[0]);
   for (const graph::Constant& constant : program.constants) load(constant.value, constant.blob);
-  const std::vector<double> slots(program.slots.size(), 0.0);
+  const std::vector<graph::Number> slots(program.slots.size(), 0.0);
   auto ran = graph::run_iteration(program, values, slots);
   EXPECT_TRUE(ran) << ran.error().message;
   int own = 0;

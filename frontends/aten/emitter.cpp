@@ -314,63 +314,34 @@ Term Emitter::concat(const std::vector<Term>& pieces, std::int64_t dim) {
 
 std::vector<graph::Number> Emitter::number_values(const Term& number) const {
   const graph::Scalar& scalar = number.operand.scalar;
-  if (scalar.slot == graph::kNone) return {scalar.is_integer ? graph::Number(scalar.integer) : graph::Number(scalar.real)};
-  std::vector<graph::Number> values;
-  for (const double value : program_.slots[scalar.slot].values) {
-    values.push_back(scalar.is_integer ? graph::Number(static_cast<std::int64_t>(value)) : graph::Number(value));
-  }
-  return values;
+  if (scalar.slot != graph::kNone) return program_.slots[scalar.slot].values;
+  return {scalar.is_integer ? graph::Number(scalar.integer) : graph::Number(scalar.real)};
 }
 
-namespace {
-
-/// Whether a double holds every digit.
-bool is_exact(const graph::Number& number) { return !number.is_integer() || graph::Number(number.real()).integer() == number.integer(); }
-
-}  // namespace
-
-Term Emitter::slot(const std::string& name, const std::vector<graph::Number>& values) {
+Term Emitter::slot(const std::string& name, std::vector<graph::Number> values) {
   const bool is_integer = std::ranges::all_of(values, &graph::Number::is_integer);
-  if (!std::ranges::all_of(values, is_exact)) {
-    if (is_integer) return wide_slot(name, values);
-    const auto large = std::ranges::find_if_not(values, is_exact);
-    fail(fmt::format("{} is a real number in one iteration and in another the whole number {}, which no double holds", name, large->integer()));
+  for (graph::Number& value : values) {
+    if (is_integer || !value.is_integer()) continue;
+    const graph::Number real(value.real());
+    if (real.integer() != value.integer()) {
+      fail(fmt::format("{} is a real number in one iteration and in another the whole number {}, which no double holds", name, value.integer()));
+    }
+    value = real;
   }
-  std::vector<double> numbers;
-  for (const graph::Number& value : values) numbers.push_back(value.real());
   Term term;
   term.dtype = is_integer ? DType::kI64 : DType::kF32;
   term.operand.scalar.is_integer = is_integer;
-  // By their bits: 0 and -0 are two numbers.
   const auto [found, is_new] = slots_.emplace(std::pair{name, values}, static_cast<graph::SlotId>(program_.slots.size()));
   term.operand.scalar.slot = found->second;
-  if (is_new) program_.slots.push_back({name, std::move(numbers)});
+  if (is_new) program_.slots.push_back({name, std::move(values), is_integer});
   return term;
-}
-
-/// Slots are doubles, so that a number of more digits arrives in two, of 32 bits each.
-Term Emitter::wide_slot(const std::string& name, const std::vector<graph::Number>& values) {
-  constexpr std::int64_t kHalf = std::int64_t{1} << 32;
-  std::vector<graph::Number> high, low;
-  for (const graph::Number& value : values) {
-    high.emplace_back(value.integer() >> 32);
-    low.emplace_back(value.integer() & (kHalf - 1));
-  }
-  const auto half = [&](const char* which, const std::vector<graph::Number>& numbers) {
-    const bool is_fixed = std::ranges::all_of(numbers, [&](const graph::Number& number) { return number == numbers.front(); });
-    return fill(is_fixed ? Term::integer(numbers.front().integer()) : slot(fmt::format("{}, its {} 32 bits", name, which), numbers), {}, DType::kI64);
-  };
-  const Term upper = binary(OpKind::kMultiply, half("upper", high), Term::integer(kHalf));
-  Term whole = binary(OpKind::kAdd, upper, half("lower", low));
-  whole.is_wrapped_number = true;  // as weak in promotion as the number that it is
-  return whole;
 }
 
 Term Emitter::map_number(const Term& number, const std::string& name, const std::function<graph::Number(graph::Number)>& function) {
   auto values = number_values(number);
   for (graph::Number& value : values) value = function(value);
   if (number.operand.scalar.slot != graph::kNone) {
-    return slot(name + " of (" + program_.slots[number.operand.scalar.slot].name + ")", values);
+    return slot(name + " of (" + program_.slots[number.operand.scalar.slot].name + ")", std::move(values));
   }
   return values.front().is_integer() ? Term::integer(values.front().integer()) : Term::number(values.front().real());
 }
@@ -386,6 +357,7 @@ graph::ValueId Emitter::outside_value(graph::ValueKind kind, DType dtype, std::i
 }
 
 std::string Emitter::abandon(graph::OpId first_op) {
+  bounds_.forget();
   std::vector<graph::Operand> results;
   for (std::size_t i = first_op; i < program_.ops.size(); ++i) {
     results.insert(results.end(), program_.ops[i].outputs.begin(), program_.ops[i].outputs.end());

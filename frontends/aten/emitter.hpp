@@ -7,12 +7,14 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/graph/number.hpp"
 #include "core/graph/program.hpp"
+#include "frontends/aten/index_bounds.hpp"
 #include "frontends/aten/term.hpp"
 
 namespace crucible::aten {
@@ -63,8 +65,15 @@ class Emitter {
   Term put(graph::OpKind kind, const Term& base, const Term& place, const Term& source);
   /// The row-major place of (indices[0], indices[1], ...) in a tensor of these sizes.
   Term linear_index(const Sizes& sizes, const std::vector<Term>& indices);
-  /// Indices as i64, negative ones counted from the end.
+  /// Notes that the framework takes these indices from [low, high] alone: see index_bounds.hpp.
+  /// `except` may be among them all the same.
+  void expect_in(const Term& index, std::int64_t low, std::int64_t high, std::optional<std::int64_t> except = std::nullopt);
+  /// Indices as i64, those outside of [low, high] moved to its nearer end: what is computed of them lies inside too, and cannot wrap.
+  Term held_in(const Term& index, std::int64_t low, std::int64_t high);
+  /// Indices as i64, negative ones counted from the end: [-size, size) is expected of them.
   Term wrapped(const Term& index, std::int64_t size);
+  /// The same of indices that may lie anywhere where nobody looks.
+  Term wrapped_where_asked(const Term& index, std::int64_t size);
   /// 0 <= index < size.
   Term is_inside(const Term& index, std::int64_t size);
   /// 0, 1, ... along dimension `dim` of `sizes`, with size 1 along the others; i64.
@@ -90,18 +99,18 @@ class Emitter {
   /// What a number is in each iteration; one entry when it is fixed.
   std::vector<graph::Number> number_values(const Term& number) const;
   /// A number that differs between iterations: a slot with these values, shared with an equal one of the same name. Where some
-  /// are real and some whole, all are real. Of whole numbers that a double does not hold a tensor without dimensions.
-  Term slot(const std::string& name, const std::vector<graph::Number>& values);
+  /// are real and some whole, all are real.
+  Term slot(const std::string& name, std::vector<graph::Number> values);
 
   /// A new value that enters from outside.
   graph::ValueId outside_value(graph::ValueKind kind, DType dtype, std::int64_t elements, std::string name);
   /// Makes the op that produced `term` write it through `layout` instead. False when that is not possible: the op
   /// stands before `first_op`, the term is not its whole result, or something has read it since.
   bool relay(const Term& term, const graph::View& layout, graph::OpId first_op);
+  IndexBounds& bounds() { return bounds_; }
   graph::OpId next_op() const { return static_cast<graph::OpId>(program_.ops.size()); }
 
  private:
-  Term wide_slot(const std::string& name, const std::vector<graph::Number>& values);
   Term reduce(graph::OpKind kind, const Term& x, const std::vector<std::int64_t>& dims, DType dtype);
   Term elementwise(graph::OpKind kind, const std::vector<Term>& inputs, DType dtype);
 
@@ -110,6 +119,7 @@ class Emitter {
   std::map<std::pair<std::string, std::vector<graph::Number>>, graph::SlotId> slots_;
   std::vector<bool> is_read_;  // per value: an op reads it
   std::string failure_;
+  IndexBounds bounds_;
 };
 
 }  // namespace crucible::aten

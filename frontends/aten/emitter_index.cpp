@@ -116,7 +116,22 @@ Term Emitter::linear_index(const Sizes& sizes, const std::vector<Term>& indices)
   return weighted(*this, 0, indices, View::contiguous(sizes).strides);
 }
 
+void Emitter::expect_in(const Term& index, std::int64_t low, std::int64_t high, std::optional<std::int64_t> except) {
+  bounds_.expect({index, {low, high}, except, source_});
+}
+
+Term Emitter::held_in(const Term& index, std::int64_t low, std::int64_t high) {
+  const Term wide = index.is_number() ? index : cast(index, DType::kI64);
+  if (const auto proven = proven_interval(program_, wide.operand); proven && proven->low >= low && proven->high <= high) return wide;
+  return binary(OpKind::kMaximum, binary(OpKind::kMinimum, wide, Term::integer(high)), Term::integer(low));
+}
+
 Term Emitter::wrapped(const Term& index, std::int64_t size) {
+  expect_in(index, -size, size - 1);
+  return wrapped_where_asked(index, size);
+}
+
+Term Emitter::wrapped_where_asked(const Term& index, std::int64_t size) {
   if (index.is_number()) {
     if (index.operand.scalar.slot == graph::kNone) {
       const std::int64_t fixed = index.operand.scalar.integer;
@@ -124,9 +139,9 @@ Term Emitter::wrapped(const Term& index, std::int64_t size) {
     }
     auto values = number_values(index);
     for (graph::Number& value : values) value = value.integer() < 0 ? value.integer() + size : value.integer();
-    return slot("wrapped index", values);
+    return slot("wrapped index", std::move(values));
   }
-  const Term wide = cast(index, DType::kI64);
+  const Term wide = held_in(index, -size, std::max<std::int64_t>(size, 1) - 1);
   const Term is_negative = binary(OpKind::kLess, wide, Term::integer(0));
   return select(is_negative, binary(OpKind::kAdd, wide, Term::integer(size)), wide);
 }

@@ -35,7 +35,7 @@ std::vector<Term> true_coordinates(Emitter& e, const Term& mask, std::int64_t co
 }
 
 IndexPlan plan_index(Emitter& e, const Term& x, const std::vector<std::optional<Term>>& indices,
-                     const std::function<std::int64_t(std::size_t dimension)>& mask_count) {
+                     const std::function<std::int64_t(std::size_t dimension)>& mask_count, bool may_lie_outside) {
   // Which dimensions of x have an index, and how many dimensions the indices have together.
   std::vector<bool> has_index;
   std::size_t common_rank = 0;
@@ -66,7 +66,7 @@ IndexPlan plan_index(Emitter& e, const Term& x, const std::vector<std::optional<
     if (index && is_mask(*index)) {
       given = true_coordinates(e, *index, mask_count(start + common_rank - 1));
     } else if (index) {
-      given = {e.wrapped(*index, x.sizes()[at])};
+      given = {may_lie_outside ? e.wrapped_where_asked(*index, x.sizes()[at]) : e.wrapped(*index, x.sizes()[at])};
     }
     for (const Term& term : given) {
       auto both = graph::broadcast_sizes(common, term.sizes());

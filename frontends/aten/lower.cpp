@@ -7,6 +7,8 @@
 #include <map>
 #include <unordered_map>
 
+#include "core/base/progress.hpp"
+#include "core/graph/computed_nans.hpp"
 #include "core/graph/passes.hpp"
 #include "core/trace/text.hpp"
 #include "frontends/aten/boundary.hpp"
@@ -16,6 +18,7 @@
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/outputs.hpp"
 #include "frontends/aten/preconditions.hpp"
+#include "frontends/aten/schema.hpp"
 #include "frontends/aten/sparse.hpp"
 
 namespace crucible::aten {
@@ -41,12 +44,19 @@ class Lowering {
 
   Result<graph::Program> run() {
     program_.iterations = static_cast<std::uint32_t>(alignment_.count());
+    CRUCIBLE_TRY_VOID(refuse_texts_that_are_no_schemas());
     if (opaques_ == Opaques::kRefuse) CRUCIBLE_TRY_VOID(refuse_unknown_ops());
-    for (std::uint32_t p = 0; p < alignment_.ops[0].size(); ++p) CRUCIBLE_TRY_VOID(lower_op(p));
+    for (std::uint32_t p = 0; p < alignment_.ops[0].size(); ++p) {
+      report_progress("lowering", p, alignment_.ops[0].size());
+      CRUCIBLE_TRY_VOID(lower_op(p));
+    }
+    report_progress("checking the lowered program", 0, 0);
     outputs_.read(storages_);
     CRUCIBLE_TRY_VOID(losses_.finish(storages_, program_));
     CRUCIBLE_TRY_VOID(classify(trace_, alignment_, storages_, emitter_));
     outputs_.finish(emitter_);
+    graph::name_computed_nans(program_);  // now that states are known
+    if (trace_.blob_store) CRUCIBLE_TRY_VOID(emitter_.bounds().finish(emitter_, *trace_.blob_store));
     // Checks before each op refuse most damaged recordings; what gets past them is refused here.
     auto verified = graph::verify(program_);
     if (!verified) return Error{ErrorCode::kBadInput, "the recorded ops make no valid program: " + verified.error().message};
@@ -55,6 +65,9 @@ class Lowering {
 
  private:
   const trace::Op& op(std::uint32_t position) const { return trace_.ops[alignment_.ops[0][position]]; }
+
+  /// Fit to be printed: a file may hold anything as a name.
+  std::string op_name(std::uint32_t position) const { return trace::printable(trace_.schemas[op(position).schema].full_name()); }
 
   Operands operands_of(std::uint32_t position) const {
     if (touches_sparse(alignment_, op(position))) return Operands::kSparse;
@@ -74,6 +87,20 @@ class Lowering {
     return !results.empty();
   }
 
+  /// What follows reads them part by part.
+  Result<void> refuse_texts_that_are_no_schemas() const {
+    std::vector<bool> seen(trace_.schemas.size(), false);
+    for (std::uint32_t p = 0; p < alignment_.ops[0].size(); ++p) {
+      const trace::SchemaId schema = op(p).schema;
+      if (seen[schema]) continue;
+      seen[schema] = true;
+      if (is_schema(trace_.schemas[schema].text)) continue;
+      return Error{ErrorCode::kBadInput, fmt::format("op {} at {}: its schema {} is none: the recording is damaged, or was made by something else", p,
+                                                     trace_.site_text(op(p).site), trace::printable(trace_.schemas[schema].text))};
+    }
+    return {};
+  }
+
   /// All of them at once: one run tells the user everything that is missing.
   Result<void> refuse_unknown_ops() const {
     struct Unknown {
@@ -85,7 +112,7 @@ class Lowering {
       if (is_known(p)) continue;
       const Operands operands = operands_of(p);
       const char* of = operands == Operands::kComplex ? " on complex numbers" : operands == Operands::kSparse ? " on sparse tensors" : "";
-      Unknown& entry = unknown[trace_.schemas[op(p).schema].full_name() + of];
+      Unknown& entry = unknown[op_name(p) + of];
       if (entry.count++ > 0) continue;
       const std::string module = module_of(trace_, op(p));
       entry.place = fmt::format("{}{}at {}", module.empty() ? "" : "in " + module, module.empty() ? "" : " ",
@@ -102,7 +129,7 @@ class Lowering {
   void add_source(std::uint32_t position) {
     const trace::Op& o = op(position);
     graph::Source source;
-    source.op = trace_.schemas[o.schema].full_name();
+    source.op = op_name(position);
     source.module = module_of(trace_, o);
     source.site = trace_.site_text(o.site);
     source.phase = static_cast<graph::Phase>(o.phase);
@@ -135,6 +162,7 @@ class Lowering {
       if (emitter_.failure().empty() || opaques_ == Opaques::kRefuse) {
         call.finish();
         if (emitter_.failure().empty() && log.row != nullptr) call.outline(*outlines_);
+        if (emitter_.failure().empty()) emitter_.bounds().emit(emitter_);
         return checked(position);
       }
     }
@@ -173,7 +201,7 @@ class Lowering {
     if (emitter_.failure().empty()) return {};
     const std::string module = module_of(trace_, op(position));
     return Error{ErrorCode::kBadInput,
-                 fmt::format("op {} ({}{}{} at {}): {}", position, trace_.schemas[op(position).schema].full_name(),
+                 fmt::format("op {} ({}{}{} at {}): {}", position, op_name(position),
                              module.empty() ? "" : " in ", module, trace_.site_text(op(position).site),
                              emitter_.failure())};
   }
@@ -203,6 +231,7 @@ class Lowering {
 namespace {
 
 Result<graph::Program> lower_ops(const trace::Trace& trace, Opaques opaques, bool wants_composites) {
+  const PassInProgress pass("comparing the iterations");
   CRUCIBLE_TRY(const Alignment alignment, align(trace));
   std::vector<graph::Outline> outlines;
   std::vector<graph::Outline>* const wanted = wants_composites ? &outlines : nullptr;

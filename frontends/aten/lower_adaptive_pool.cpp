@@ -119,6 +119,7 @@ void to_places(OpCall& c) {
   if (c.has("ceil_mode")) c.boolean("ceil_mode");
   const Sizes from = flat_planes(g.sizes(), sides), to = flat_planes(c.result(0).sizes, sides);
   const Sizes source{1, from[0], 1, from[1]};
+  e.expect_in(index, 0, to[1] - 1);
   const std::vector<Term> inputs{e.reshape(g, source), e.reshape(index, source)};
   const Term result = e.emit(OpKind::kMaxPool2dBackward, inputs, {1, to[0], 1, to[1]}, g.dtype);
   c.set(0, e.reshape(result, c.result(0).sizes));
@@ -132,7 +133,9 @@ void max_unpool(OpCall& c) {
     if (c.has(name)) c.integers(name);
   }
   const Sizes from = flat_planes(x.sizes(), sides), to = flat_planes(c.result(0).sizes, sides);
-  const Term place = e.linear_index(to, {e.position(0, from), e.reshape(index, from)});
+  e.expect_in(index, 0, to[1] - 1);
+  const Term held = e.held_in(e.reshape(index, from), 0, std::max<std::int64_t>(to[1], 1) - 1);
+  const Term place = e.linear_index(to, {e.position(0, from), held});
   const Term zeros = e.fill(Term::number(0), to, x.dtype);
   c.set(0, e.reshape(e.put(OpKind::kPutSet, zeros, place, e.reshape(x, from)), c.result(0).sizes));
 }

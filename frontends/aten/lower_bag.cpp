@@ -47,6 +47,7 @@ Bags read_bags(OpCall& c, std::int64_t count) {
   bags.padding = c.has("padding_idx") ? c.integer("padding_idx") : -1;
   if (c.has("offsets")) {
     const Term offsets = first_of(c.tensor("offsets"), count);
+    e.expect_in(offsets, 0, bags.ids.elements());
     const Term passed = bounds_passed(e, offsets, bags.ids.elements());
     bags.bag = e.binary(OpKind::kSubtract, passed, Term::integer(1));
   } else {  // the dense gradient alone is called with the bags themselves
@@ -75,6 +76,7 @@ void embedding_bag(OpCall& c) {
   const Term weight = c.tensor("weight");
   const std::int64_t mode = c.integer("mode"), width = weight.size(1);
   const Bags bags = read_bags(c, c.result(0).sizes[0]);
+  e.expect_in(bags.ids, 0, weight.size(0) - 1);
   const Term rows = widened(e, e.gather_rows(weight, bags.ids));
   const DType dtype = rows.dtype;
   const Sizes sizes = {bags.count, width};

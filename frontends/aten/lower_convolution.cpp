@@ -207,7 +207,10 @@ void convolution_backward(OpCall& c) {
   }
   if (!e.failure().empty()) return;
   const auto wanted = [&](std::size_t k) { return k < mask.size() && mask[k] && c.wants(k); };
-  if (!p.transposed) {
+  if (g.elements() == 0 || x.elements() == 0) {  // sums of nothing
+    if (wanted(0)) c.set(0, e.fill(Term::integer(0), given_x.sizes(), given_x.dtype));
+    if (wanted(1)) c.set(1, e.fill(Term::integer(0), w.sizes(), w.dtype));
+  } else if (!p.transposed) {
     if (wanted(0)) c.set(0, e.reshape(input_gradient(e, g, w, p, x.sizes()), given_x.sizes()));
     if (wanted(1)) c.set(1, weight_gradient(e, g, x, p, w.sizes()));
   } else {

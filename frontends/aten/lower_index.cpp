@@ -124,7 +124,7 @@ void index_put(OpCall& c) {
 void masked_index(OpCall& c) {
   Emitter& e = c.emit();
   const Term x = c.tensor("self"), mask = e.cast(c.tensor("mask"), DType::kBool), fill = c.operand("fill");
-  const IndexPlan plan = plan_index(e, x, c.optional_tensors("indices"), [](std::size_t) { return std::int64_t{0}; });
+  const IndexPlan plan = plan_index(e, x, c.optional_tensors("indices"), [](std::size_t) { return std::int64_t{0}; }, true);
   if (!e.failure().empty()) return;
   const Term found = e.expand(e.take_at(x, plan.terms), plan.sizes);
   c.set(0, e.select(mask, found, e.fill(fill, {}, x.dtype)));
@@ -134,7 +134,7 @@ void masked_index(OpCall& c) {
 void masked_index_put(OpCall& c) {
   Emitter& e = c.emit();
   const Term x = c.tensor("self"), mask = e.cast(c.tensor("mask"), DType::kBool);
-  const IndexPlan plan = plan_index(e, x, c.optional_tensors("indices"), [](std::size_t) { return std::int64_t{0}; });
+  const IndexPlan plan = plan_index(e, x, c.optional_tensors("indices"), [](std::size_t) { return std::int64_t{0}; }, true);
   if (!e.failure().empty()) return;
   const Term place = e.select(mask, e.linear_index(x.sizes(), plan.terms), Term::integer(-1));
   const Term source = e.expand(e.cast(c.tensor("values"), x.dtype), plan.sizes);

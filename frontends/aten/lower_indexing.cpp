@@ -9,13 +9,16 @@ using graph::OpKind;
 
 void embedding(OpCall& c) {
   c.integer("padding_idx");  // matters to the gradient only
-  c.set(0, c.emit().gather_rows(c.tensor("weight"), c.tensor("indices")));
+  const Term table = c.tensor("weight"), ids = c.tensor("indices");
+  c.emit().expect_in(ids, 0, table.size(0) - 1);
+  c.set(0, c.emit().gather_rows(table, ids));
 }
 
 void embedding_dense_backward(OpCall& c) {
   Emitter& e = c.emit();
   const Term ids = c.tensor("indices"), g = c.tensor("grad_output");
   Term rows = e.reshape(widened(e, g), {ids.elements(), g.size(-1)});
+  e.expect_in(ids, 0, c.integer("num_weights") - 1);
   if (c.boolean("scale_grad_by_freq")) {
     const Term row = e.reshape(ids, {ids.elements()});
     const Term zeros = e.fill(Term::integer(0), {c.integer("num_weights")}, DType::kI64);
@@ -31,7 +34,8 @@ void index_select(OpCall& c) {
   Emitter& e = c.emit();
   const Term x = c.tensor("self"), ids = c.tensor("index");
   const auto dim = wrap_dim(c.integer("dim"), x.rank());
-  if (x.rank() == 0) return c.set(0, x);  // the only index that the framework takes is 0
+  e.expect_in(ids, 0, (x.rank() == 0 ? 1 : x.size(dim)) - 1);
+  if (x.rank() == 0) return c.set(0, x);
   // Rows are everything else: bring the dimension to the front, look rows up, bring it back.
   const Term front = e.transpose(x, 0, dim);
   const auto width = x.size(dim) == 0 ? 0 : x.elements() / x.size(dim);
@@ -49,6 +53,7 @@ void embedding_renorm(OpCall& c) {
   const Term ids = e.reshape(given, {given.elements(), 1});
   if (table.rank() != 2) return e.fail("argument self is no table of rows");
   if (given.elements() == 0) return c.set(0, table);
+  e.expect_in(given, 0, table.size(0) - 1);
   const Term rows = widened(e, e.gather_rows(table, e.reshape(ids, {ids.elements()})));
   // The framework compares and divides doubles.
   const Term norms = e.cast(e.cast(vector_norm(e, rows, c.real("norm_type"), {1}), table.dtype), DType::kF64);
@@ -56,7 +61,7 @@ void embedding_renorm(OpCall& c) {
   const Term factor = e.binary(OpKind::kDivide, most, e.binary(OpKind::kAdd, norms, Term::number(1e-7)));
   const Term scaled = e.cast(multiply(e, rows, e.cast(factor, rows.dtype)), table.dtype);
   const Term kept = e.select(e.binary(OpKind::kGreater, norms, most), scaled, e.cast(rows, table.dtype));
-  const Term place = e.linear_index(table.sizes(), {ids, e.position(1, table.sizes())});
+  const Term place = e.linear_index(table.sizes(), {e.held_in(ids, 0, table.size(0) - 1), e.position(1, table.sizes())});
   c.set(0, e.put(OpKind::kPutSet, table, e.expand(place, rows.sizes()), kept));
 }
 

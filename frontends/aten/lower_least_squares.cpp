@@ -85,10 +85,11 @@ void least_squares(OpCall& c) {
 }
 
 /// exp(x) = exp(x / 2^s)^(2^s), with s so that the norm is at most a half; there eighteen terms of the series are exact to f64's
-/// rounding. Squarings beyond a matrix's own s are computed and not taken.
+/// rounding. Squarings beyond a matrix's own s are computed and not taken. Of f16 and bf16 in f64: entries that cancel among large ones would have
+/// few digits right in f32.
 void matrix_exp(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = widened(e, c.tensor("self"));
+  const Term self = c.tensor("self"), x = compute_dtype(self.dtype) == self.dtype ? self : e.cast(self, DType::kF64);
   if (x.rank() < 2 || x.elements() == 0) return c.set(0, x);
   constexpr int kTerms = 18, kMostSquarings = 12;
   const Term columns = e.sum(e.unary(OpKind::kAbsolute, x), {x.rank() - 2});

@@ -1,4 +1,6 @@
 // Lowering of the negative log-likelihood of classes, for rows and for images, with class weights and gradients.
+#include <algorithm>
+
 #include "frontends/aten/algebra.hpp"
 #include "frontends/aten/lower_table.hpp"
 
@@ -24,7 +26,9 @@ Problem problem_of(OpCall& c) {
   p.scores = e.reshape(x, {samples, classes, places});
   const Term ids = e.reshape(target, {samples, 1, places});
   p.counted = e.binary(OpKind::kNotEqual, ids, Term::integer(c.integer("ignore_index")));
-  p.target = e.select(p.counted, ids, Term::integer(0));
+  const std::int64_t ignored = c.integer("ignore_index");
+  e.expect_in(target, 0, classes - 1, ignored);
+  p.target = e.held_in(e.select(p.counted, ids, Term::integer(0)), 0, std::max<std::int64_t>(classes, 1) - 1);
   p.weight = Term::number(1);
   if (c.has("weight")) {
     const Term weight = widened(e, c.tensor("weight"));

@@ -44,7 +44,9 @@ MultiMargin multi_margin(OpCall& c) {
   const Term given = c.tensor("self");
   const Expression x = rows_of(c, "self", given);
   const Sizes sizes = x.term().sizes();
-  const Expression target(e, e.reshape(c.tensor("target"), {sizes[0], 1}));
+  const Term named = c.tensor("target");
+  e.expect_in(named, 0, sizes[1] - 1);
+  const Expression target(e, e.held_in(e.reshape(named, {sizes[0], 1}), 0, std::max<std::int64_t>(sizes[1], 1) - 1));
   const Expression row(e, e.position(0, sizes)), column(e, e.position(1, sizes));
   const Expression own(e, e.take(x, row * sizes[1] + target));
   const double margin = c.has("margin") ? c.real("margin") : 1.0;

@@ -74,6 +74,7 @@ void max_pool2d_backward(OpCall& c) {
   const Term g = batched(e, c.tensor("grad_output")), index = batched(e, c.tensor("indices"));
   window_attributes(c);
   const Sizes sizes = batched(c.result(0).sizes);
+  if (sizes.size() == 4) e.expect_in(index, 0, sizes[2] * sizes[3] - 1);
   c.set(0, e.reshape(e.emit(OpKind::kMaxPool2dBackward, {g, index}, sizes, g.dtype), c.result(0).sizes));
 }
 

@@ -171,7 +171,7 @@ View part_of(OpCall& c, const View& view) {
     c.emit().fail(fmt::format("argument {} names dimension {} of {}", argument, dim, rank));
     return view;
   }
-  if (c.has("step") && c.integer("step") < 1) {
+  if ((c.has("step") || name.starts_with("aten::unfold")) && c.integer("step") < 1) {
     c.emit().fail("argument step is not positive");
     return view;
   }
@@ -254,6 +254,7 @@ void split_copy(OpCall& c) {
   const auto dim = wrap_dim(c.integer("dim"), x.rank());
   const bool drops = c.full_name().starts_with("aten::unbind");
   if (x.rank() == 0) return c.emit().fail("a tensor without dimensions has no parts");
+  if (!c.emit().failure().empty()) return;  // then x need not have the results' dimensions
   std::int64_t start = 0;
   c.ignore_numbers();
   for (std::size_t k = 0; k < c.result_count(); ++k) {

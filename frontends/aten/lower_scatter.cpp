@@ -1,6 +1,7 @@
 // Lowering of reads and writes along one dimension: gather, scatter and its reductions, index_add and its kin.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "core/graph/view.hpp"
@@ -16,6 +17,9 @@ using graph::OpKind;
 /// 0-dim tensors count as one element along one dimension.
 Term at_least_1d(Emitter& e, const Term& x) { return x.rank() == 0 ? e.reshape(x, {1}) : x; }
 
+/// Indices that lie in [0, size), or are moved there: the program is told when they are.
+Term inside(Emitter& e, const Term& index, std::int64_t size) { return e.held_in(index, 0, std::max<std::int64_t>(size, 1) - 1); }
+
 /// For a full index tensor: the element along `dim` that it names, at its own place along the others.
 std::vector<Term> along(Emitter& e, std::int64_t dim, const Term& index) {
   std::vector<Term> terms;
@@ -28,8 +32,9 @@ void gather(OpCall& c) {
   const Term x = at_least_1d(e, c.tensor("self")), index = at_least_1d(e, c.tensor("index"));
   if (c.has("sparse_grad")) c.boolean("sparse_grad");
   const auto dim = wrap_dim(c.integer("dim"), x.rank());
+  e.expect_in(index, 0, x.size(dim) - 1);
   if (index.elements() == 0) return c.set(0, e.fill(Term::integer(0), index.sizes(), x.dtype));  // whatever dimensions the index has
-  c.set(0, e.reshape(e.expand(e.take_at(x, along(e, dim, index)), index.sizes()), c.result(0).sizes));
+  c.set(0, e.reshape(e.expand(e.take_at(x, along(e, dim, inside(e, index, x.size(dim)))), index.sizes()), c.result(0).sizes));
 }
 
 /// The first elements of `x` along each dimension, as many as `sizes` says.
@@ -49,6 +54,7 @@ Write scattered(OpCall& c, const Term& given) {
   const Term base = at_least_1d(e, c.tensor("self")), index = at_least_1d(e, c.tensor("index"));
   const auto dim = wrap_dim(c.integer("dim"), base.rank());
   if (index.elements() == 0) return {base, e.fill(Term::integer(-1), {0}, DType::kI64), e.fill(Term::integer(0), {0}, base.dtype)};
+  e.expect_in(index, 0, base.size(dim) - 1);
   Term source = given;
   if (given.is_number() || given.rank() == 0) {
     source = e.expand(given.is_number() ? e.fill(given, {}, base.dtype) : given, index.sizes());
@@ -58,7 +64,7 @@ Write scattered(OpCall& c, const Term& given) {
     e.fail(fmt::format("index [{}] and source [{}] differ in their number of dimensions",
                        fmt::join(index.sizes(), ", "), fmt::join(given.sizes(), ", ")));
   }
-  const Term place = e.linear_index(base.sizes(), along(e, dim, index));
+  const Term place = e.linear_index(base.sizes(), along(e, dim, inside(e, index, base.size(dim))));
   return {base, place.is_number() ? e.fill(place, index.sizes(), DType::kI64) : e.expand(place, index.sizes()), source};
 }
 
@@ -128,7 +134,12 @@ Write slices(OpCall& c, const Term& given, bool wraps) {
     e.fail("argument dim names no dimension, or argument index is no row");
     return {base, Term::integer(0), Term::integer(0)};
   }
-  if (wraps) index = e.wrapped(index, base.size(dim));
+  if (wraps) {
+    index = e.wrapped(index, base.size(dim));
+  } else {
+    e.expect_in(index, 0, base.size(dim) - 1);
+    index = inside(e, index, base.size(dim));
+  }
   Sizes sizes = base.sizes();
   sizes[static_cast<std::size_t>(dim)] = index.size(0);
   std::vector<Term> terms;

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <limits>
 
+#include "core/base/progress.hpp"
+#include "core/graph/bitcast.hpp"
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/lowered_trace.hpp"
 
@@ -88,6 +90,53 @@ TEST(Aliases, WritesThroughAnotherDtypeAreSeen) {
   EXPECT_THAT(final_state(b, lowered(b)), ElementsAre(20, 80, 120));
 }
 
+TEST(Errors, ADtypeThatRecordingsHaveNoNameForIsRefusedWithWhatItMayBe) {
+  TraceBuilder b;
+  const auto number = b.fresh({}, DType::kOther);
+  b.op(kCopyInPlace, {B::tensor(number), B::tensor(number), B::boolean(false)}, {B::tensor(number)});
+  b.end_iteration();
+  EXPECT_THAT(refusal(b), HasSubstr("complex numbers of two f16"));
+}
+
+TEST(Progress, OfTheLoweringIsTold) {
+  TraceBuilder b;
+  const auto w = b.fresh({2});
+  b.external(b.storage_of(w), {1, 2}, trace::Role::kParameter, "w");
+  for (int i = 0; i < 3; ++i) b.op(kMulInPlace, {B::tensor(w), B::number(2)}, {B::tensor(w)});
+  b.end_iteration();
+  std::vector<std::string> heard;
+  const ListenToProgress listen([&](std::string_view pass, std::uint64_t done, std::uint64_t all) {
+    if (pass == "lowering") heard.push_back(std::to_string(done) + "/" + std::to_string(all));
+  });
+  lowered(b);
+  EXPECT_THAT(heard, ElementsAre("0/3", "1/3", "2/3"));
+}
+
+TEST(Aliases, NanIsNamedWhereItsBitsAreSeenAndArithmeticMadeIt) {
+  TraceBuilder b;
+  const auto w = b.fresh({3}), x = b.fresh({3});
+  const auto bits_of_w = b.view(b.storage_of(w), {3}, {}, 0, DType::kI32), bits_of_x = b.view(b.storage_of(x), {6}, {}, 0, DType::kI16);
+  for (int i = 0; i < 2; ++i) {
+    if (i == 0) b.external(b.storage_of(w), {1, 2, 3}, trace::Role::kParameter, "w");
+    b.external(b.storage_of(x), {1, 2, static_cast<float>(i)}, trace::Role::kInput, "x");
+    for (const auto floats : {w, x}) b.op(kSum, {B::tensor(floats), B::none()}, {B::tensor(b.fresh({}))});
+    b.op(kSum, {B::tensor(bits_of_w), B::none()}, {B::tensor(b.fresh({}, DType::kI64))});  // which ended as bits of integers
+    b.op(kSum, {B::tensor(bits_of_x), B::none()}, {B::tensor(b.fresh({}, DType::kI64))});  // as it came from outside
+    b.op(kMulInPlace, {B::tensor(w), B::tensor(x)}, {B::tensor(w)});
+    b.op(kAddInPlace, {B::tensor(bits_of_w), B::integer(1), B::integer(1)}, {B::tensor(bits_of_w)});
+    b.end_iteration();
+  }
+  const auto program = lower_without_passes(b.trace());
+  ASSERT_TRUE(program) << program.error().message;
+  std::string named;
+  for (const auto& op : program->ops) {
+    if (!graph::is_bitcast(*program, op)) continue;
+    const bool is_of_floats = is_floating(program->values[op.inputs[0].value].dtype);
+    named += !is_of_floats ? "-" : graph::names_nans(op) ? "1" : "0";
+  }
+  EXPECT_EQ(named, "001-") << graph::to_text(*program);
+}
+
 TEST(Aliases, AViewTakenBeforeAWriteSeesIt) {
   TraceBuilder b;
   const auto w = b.fresh({4});
@@ -153,7 +202,7 @@ TEST(Slots, NumbersThatDifferBecomeSlots) {
   }
   const auto program = lowered(b);
   ASSERT_EQ(program.slots.size(), 2u);
-  EXPECT_THAT(program.slots[0].values, ElementsAre(1, 2, 3));
+  EXPECT_THAT(program.slots[0].values, ElementsAre(1.0, 2.0, 3.0));
   EXPECT_THAT(program.slots[1].values, ElementsAre(-0.5, -0.25, -0.125));
   EXPECT_THAT(program.slots[1].name, HasSubstr("aten::add_.alpha at train.py:2"));
   EXPECT_THAT(final_state(b, program), ElementsAre(((8 * 1 - 0.5) * 2 - 0.25) * 3 - 0.125));
@@ -229,6 +278,8 @@ TEST(Slots, WholeNumbersKeepEveryDigit) {
       for (std::uint64_t& each : wanted) each = each - n + (each + n * f) * f;
     }
     const auto program = lowered(b);
+    for (const graph::Slot& slot : program.slots) EXPECT_TRUE(slot.is_integer) << slot.name;
+    EXPECT_EQ(program.slots.size(), differs ? 3u : 0u) << "one slot for each number that differs";
     auto replay = graph::replay_reference(program, *b.trace().blob_store, program.iterations);
     ASSERT_TRUE(replay) << replay.error().message;
     std::vector<std::uint64_t> got(3);

@@ -82,7 +82,7 @@ Term OpCall::number(const trace::Arg& arg, const ArgumentPath& path, std::string
       is_truth = is_truth && other.kind == Kind::kBool;
     }
     const std::string& base = trace_.schemas[op_.schema].name;
-    term = emitter_.slot(fmt::format("{}.{} at {}", base, name, trace_.site_text(op_.site)), values);
+    term = emitter_.slot(fmt::format("{}.{} at {}", base, name, trace_.site_text(op_.site)), std::move(values));
   }
   if (is_truth) term.dtype = DType::kBool;
   return term;
@@ -114,7 +114,9 @@ Term OpCall::as_tensor(const Term& term, trace::TensorId id) {
 
 Term OpCall::tensor(std::string_view name) {
   const trace::Arg* arg = find(name);
-  if (!expect(arg && arg->kind == Kind::kTensor, name, "a tensor")) return Term::number(0);
+  // The op is refused by then. What its lowering still does may look at sizes by their places: a schema can give its arguments other names
+  // than those whose dimensions were counted (preconditions.hpp).
+  if (!expect(arg && arg->kind == Kind::kTensor, name, "a tensor")) return emitter_.fill(Term::number(0), Sizes(8, 1), DType::kF32);
   const Term term = part_of(arg->tensor, false);
   if (log_ != nullptr && !term.is_number()) log_->add_input(name, term);
   return as_tensor(term, arg->tensor);

@@ -69,13 +69,7 @@ graph::OpaqueArg OpCall::opaque_arg(const trace::Arg& arg, const ArgumentPath& p
       if (depth > 1 || !alignment_.differing.contains(path)) {
         return literal(arg.kind == Kind::kInt ? Out::kInteger : Out::kReal, arg);
       }
-      const Term term = number(arg, path, name);
-      if (!term.is_number()) {
-        emitter_.fail(fmt::format("argument {} is a whole number that differs between iterations and has more digits than a double: the framework "
-                                  "cannot be given it anew in each", name));
-        return {};
-      }
-      return opaque_number(term, operands);
+      return opaque_number(number(arg, path, name), operands);
     }
     case Kind::kComplex:
       return literal(Out::kComplex, arg);

@@ -59,6 +59,11 @@ std::vector<Axis> pool_axes(OpCall& c, const Sizes& input, const Sizes& output) 
   for (std::size_t i = 0; i < sides; ++i) {
     if (stride[i] == 0) stride[i] = kernel[i];
     const std::size_t d = input.size() - sides + i;
+    constexpr std::int64_t kMostWindows = std::int64_t{1} << 26;  // along one side: their sizes are computed one by one
+    if (output[d] > kMostWindows) {
+      c.emit().fail(fmt::format("{} windows along one side, the limit is {}", output[d], kMostWindows));
+      return {};
+    }
     axes.push_back({input[d], output[d], kernel[i], stride[i], padding[i], dilation[i]});
   }
   return axes;

@@ -30,6 +30,15 @@ bool moves_elements(const graph::Op& op, DType from, DType to) {
   }
 }
 
+/// The dtype of what is computed with: a selection's condition comes first.
+DType dtype_read(const graph::Program& program, const graph::Op& op) {
+  DType from = DType::kOther;
+  for (const graph::Operand& input : op.inputs) {
+    if (!input.is_scalar() && (from == DType::kOther || is_narrow(program.values[input.value].dtype))) from = program.values[input.value].dtype;
+  }
+  return from;
+}
+
 }  // namespace
 
 Term unrounded(Emitter& e, const Term& product) {
@@ -48,17 +57,14 @@ std::vector<MiddleRounding> middle_roundings(const graph::Program& program) {
     const graph::Op& op = program.ops[id];
     const auto dtype = [&](const graph::Operand& operand) { return program.values[operand.value].dtype; };
     graph::OpId before = graph::kNone;  // what this op's source has rounded of what it reads
-    bool has_tensor = false;
-    DType from = DType::kOther;
+    const DType from = dtype_read(program, op);
     for (const graph::Operand& input : op.inputs) {
       if (input.is_scalar()) continue;
       const graph::OpId rounds = rounded_by[input.value];
       if (rounds != graph::kNone && program.ops[rounds].source == op.source) before = rounds;
-      if (!has_tensor || is_narrow(dtype(input))) from = dtype(input);  // a selection's condition comes first
-      has_tensor = true;
     }
     for (const graph::Operand& output : op.outputs) {
-      const bool moves = has_tensor && moves_elements(op, from, dtype(output));
+      const bool moves = from != DType::kOther && moves_elements(op, from, dtype(output));
       if (before != graph::kNone && !moves) {
         found.push_back({op.source, before, id});
         before = graph::kNone;
@@ -69,6 +75,25 @@ std::vector<MiddleRounding> middle_roundings(const graph::Program& program) {
       } else if (graph::info(op.kind).op_class != OpClass::kGenerator) {
         rounded_by[output.value] = id;
       }
+    }
+  }
+  return found;
+}
+
+std::set<std::uint32_t> rounding_ops(const graph::Program& program, graph::ValueId value) {
+  std::set<std::uint32_t> found;
+  std::set<graph::ValueId> seen{value};
+  std::vector<graph::ValueId> open{value};
+  while (!open.empty()) {
+    const graph::Value& at = program.values[open.back()];
+    open.pop_back();
+    if (at.producer == graph::kNone) continue;
+    const graph::Op& op = program.ops[at.producer];
+    const DType from = dtype_read(program, op);
+    const bool moves = from != DType::kOther && moves_elements(op, from, at.dtype);
+    if (is_narrow(at.dtype) && !moves && graph::info(op.kind).op_class != OpClass::kGenerator) found.insert(op.source);
+    for (const graph::Operand& input : op.inputs) {
+      if (!input.is_scalar() && seen.insert(input.value).second) open.push_back(input.value);
     }
   }
   return found;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,5 +24,9 @@ struct MiddleRounding {
 /// All of a program that the lowering made and no pass has changed, without composites; one for each op that reads, in order. Reads by what only
 /// moves elements (copies of the same dtype, concatenations, lookups) count where their results are computed with.
 std::vector<MiddleRounding> middle_roundings(const graph::Program& program);
+
+/// The recorded ops, as sources of such a program, that round something on the way to a value, its own among them. Of one a result is off by half a unit
+/// at most; of several, each of which may round to the other side than the framework does, by as much as the later ones make of that.
+std::set<std::uint32_t> rounding_ops(const graph::Program& program, graph::ValueId value);
 
 }  // namespace crucible::aten

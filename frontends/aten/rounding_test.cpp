@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "core/graph/reference_numbers.hpp"
@@ -37,11 +38,14 @@ class OneOp {
     builder.op(schema, args, {B::tensor(y)});
     builder.op(kCopyInPlace, {B::tensor(out), B::tensor(y), B::boolean(false)}, {B::tensor(out)});
     builder.end_iteration();
+    builder.final_state(builder.storage_of(out), Floats(elements, 0.f), "out");  // nothing reads it: only so it is a state
     const auto program = lower_without_passes(builder.trace());
     EXPECT_TRUE(program) << program.error().message;
     if (!program) return {};
     EXPECT_TRUE(middle_roundings(*program).empty()) << graph::to_text(*program);
-    return final_state(builder, *program);
+    Floats result = final_state(builder, *program);
+    EXPECT_EQ(result.size(), elements);
+    return result;
   }
 
   TraceBuilder builder;
@@ -149,6 +153,33 @@ TEST(MiddleRounding, IsSeenWhereOneOpComputesOn) {
     EXPECT_EQ(found[0].rounds, 2u);
     EXPECT_EQ(found[0].reads, moves_before ? 4u : 3u);
     EXPECT_TRUE(middle_roundings(rounds_in_the_middle(moves_before, 1)).empty()) << "another recorded op reads what was stored";
+  }
+}
+
+/// Nearly a whole number of half turns: what is left of the sine has no digit right in f32, after ten squarings.
+TEST(MatrixExponential, OfF16IsComputedInF64) {
+  OneOp op(DType::kF16);
+  const auto x = op.tensor({2, 2}, {0, 355, -355, 0});
+  const Floats y = op.result("aten::linalg_matrix_exp(Tensor self) -> Tensor", {B::tensor(x)}, {2, 2});
+  ASSERT_EQ(y.size(), 4u);
+  EXPECT_NEAR(y[0], -1, 1e-6);
+  EXPECT_NEAR(y[1], std::sin(355.0), 0x1p-25);  // half a unit of the subnormal numbers of f16
+  EXPECT_NEAR(y[2], -std::sin(355.0), 0x1p-25);
+}
+
+TEST(MiddleRounding, RecordedOpsThatRoundOnTheWayAreCounted) {
+  for (const bool moves_before : {false, true}) {
+    for (const std::uint32_t second : {0u, 1u}) {
+      graph::Program program = rounds_in_the_middle(moves_before, second);
+      Emitter e(program);
+      Term wide;
+      wide.dtype = DType::kF32;
+      wide.operand = program.ops.back().outputs[0];
+      EXPECT_EQ(rounding_ops(program, wide.operand.value), std::set<std::uint32_t>{0});
+      e.set_source(second);
+      const Term stored = e.copy(e.cast(wide, DType::kBF16));
+      EXPECT_EQ(rounding_ops(program, stored.operand.value).size(), second + 1);
+    }
   }
 }
 

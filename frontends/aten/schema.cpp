@@ -43,6 +43,24 @@ std::vector<std::string> declarations(std::string_view schema) {
 
 }  // namespace
 
+bool is_schema(std::string_view text) {
+  std::string open;  // brackets that wait for their ends
+  char quote = 0;
+  for (const char c : text) {
+    if (quote != 0) {
+      if (c == quote) quote = 0;
+      continue;
+    }
+    if (c == '\'' || c == '"') quote = c;
+    if (c == '(' || c == '[') open += c;
+    if (c != ')' && c != ']') continue;
+    if (open.empty() || open.back() != (c == ')' ? '(' : '[')) return false;
+    open.pop_back();
+  }
+  const auto first = text.find('('), arrow = text.rfind(" -> ");
+  return open.empty() && quote == 0 && first != std::string_view::npos && arrow != std::string_view::npos && first < arrow;
+}
+
 std::vector<std::string> argument_names(std::string_view schema) {
   std::vector<std::string> names;
   for (const std::string& part : declarations(schema)) names.push_back(name_of(part));

@@ -7,6 +7,9 @@
 
 namespace crucible::aten {
 
+/// Whether the text is a schema as far as its brackets, quotes and arrow go: what follows takes it apart by those.
+bool is_schema(std::string_view text);
+
 /// Argument names in order; "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor" gives self,
 /// other, alpha. Empty for a text without parentheses.
 std::vector<std::string> argument_names(std::string_view schema);

@@ -1,6 +1,7 @@
 // Schema texts as types: see signature.hpp.
 #include "frontends/aten/signature.hpp"
 
+#include <algorithm>
 #include <charconv>
 
 namespace crucible::aten {
@@ -29,7 +30,7 @@ std::vector<std::string> split(std::string_view text) {
 
 void read_type(std::string type, Parameter& parameter) {
   if (const auto open = type.find('('); open != std::string::npos) {
-    const auto close = type.find(')', open);
+    const auto close = std::min(type.find(')', open), type.size());
     parameter.alias = type.substr(open + 1, close - open - 1);
     type.erase(open, close - open + 1);
   }
@@ -37,9 +38,9 @@ void read_type(std::string type, Parameter& parameter) {
     parameter.is_optional = true;
     type.pop_back();
   }
-  if (!type.empty() && type.back() == ']') {
+  const auto open = type.rfind('[');
+  if (open != std::string::npos && type.back() == ']') {
     parameter.is_list = true;
-    const auto open = type.rfind('[');
     const std::string length = type.substr(open + 1, type.size() - open - 2);
     std::from_chars(length.data(), length.data() + length.size(), parameter.length);
     type.resize(open);
@@ -73,7 +74,7 @@ Parameter read_parameter(std::string text, bool is_argument) {
 Signature parse_signature(std::string_view schema) {
   Signature signature{std::string(schema), {}, {}};
   const auto open = schema.find('('), arrow = schema.rfind(" -> ");
-  if (open == std::string_view::npos || arrow == std::string_view::npos || arrow < open + 1) return signature;
+  if (open == std::string_view::npos || arrow == std::string_view::npos || arrow < open + 2) return signature;
   for (const auto& part : split(schema.substr(open + 1, arrow - open - 2))) {
     if (part != "*") signature.arguments.push_back(read_parameter(part, true));
   }

@@ -64,7 +64,12 @@ StorageMap::Entry* StorageMap::open(const trace::Tensor& tensor) {
   const std::uint64_t bytes = trace_.storages[tensor.storage].size_bytes;
   const std::uint32_t width = size_bytes(tensor.dtype);
   if (width == 0 || is_complex(tensor.dtype)) {
-    emitter_.fail(fmt::format("tensors of dtype {} are not supported", name(tensor.dtype)));
+    if (width != 0) {
+      emitter_.fail(fmt::format("tensors of dtype {} are not supported", name(tensor.dtype)));
+    } else {
+      emitter_.fail("a tensor has a dtype that recordings have no name for (complex numbers of two f16, f8, u16 to u64, quantized ones): "
+                    "compute it in another one, complex64 for instance");
+    }
     return nullptr;
   }
   if (changing_.contains(tensor.storage)) {
@@ -126,21 +131,23 @@ Term StorageMap::read_number(const trace::Tensor& tensor) {
     if (blob == trace::kNone) blob = external_blob(storage, 0);  // one number object that every iteration uses
     auto bytes = trace_.blob_store && blob != trace::kNone ? trace_.blob_store->load(blob) : Error{};
     const DType dtype = alignment_.number_dtype(i, tensor);
-    const std::size_t at = static_cast<std::size_t>(tensor.offset) * size_bytes(dtype);
-    if (!bytes || bytes->size() < at + size_bytes(dtype)) {
+    // In elements, so that no offset of a file's own choice wraps to a place inside.
+    const std::size_t width = size_bytes(dtype), held = bytes && width > 0 ? bytes->size() / width : 0;
+    if (tensor.offset < 0 || static_cast<std::uint64_t>(tensor.offset) >= held) {
       emitter_.fail(fmt::format("the bytes of a Python number are not in the recording (iteration {})", i));
       return Term::number(0);
     }
+    const std::size_t at = static_cast<std::size_t>(tensor.offset) * width;
     values.push_back(is_floating(dtype) ? graph::Number(graph::load_real(dtype, bytes->data() + at))
                                         : graph::Number(graph::load_integer(dtype, bytes->data() + at)));
     is_truth = is_truth && dtype == DType::kBool;
   }
   const graph::Number first = values.front();
   const bool same = std::ranges::all_of(values, [&](const graph::Number& value) { return value == first; });
-  Term term = !same              ? emitter_.slot("a Python number", values)
+  Term term = !same              ? emitter_.slot("a Python number", std::move(values))
               : first.is_integer() ? Term::integer(first.integer())
                                    : Term::number(first.real());
-  if (is_truth && term.is_number()) term.dtype = DType::kBool;
+  if (is_truth) term.dtype = DType::kBool;
   return term;
 }
 
@@ -166,7 +173,7 @@ Term StorageMap::places(const View& view, std::int64_t elements, const std::vect
     }
     values.emplace_back(offset);
   }
-  Term place = emitter_.fill(emitter_.slot("offset of a view", values), {}, DType::kI64);
+  Term place = emitter_.fill(emitter_.slot("offset of a view", std::move(values)), {}, DType::kI64);
   for (std::size_t d = 0; d < view.sizes.size(); ++d) {
     if (view.sizes[d] == 1) continue;
     const Term step =

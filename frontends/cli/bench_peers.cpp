@@ -8,6 +8,7 @@
 
 #include "core/runtime/compare.hpp"
 #include "core/runtime/noise.hpp"
+#include "core/trace/text.hpp"
 #include "frontends/cli/command_words.hpp"
 #include "frontends/cli/temporary_folder.hpp"
 
@@ -41,7 +42,7 @@ std::string judge_losses(const Recorded& recorded, const graph::Program& program
     if (here.size() != losses.size()) return fmt::format("iteration {} has {} losses, {} were recorded", i, here.size(), losses.size());
     for (std::size_t k = 0; k < losses.size(); ++k) {
       const double difference = runtime::relative_difference(here[k], losses[k].value);
-      const double rounding = k < program.outputs.size() && !program.outputs[k].is_tensor() ? runtime::rounding_of_loss(program, program.outputs[k]) : 0;
+      const double rounding = k < program.outputs.size() && program.outputs[k].is_number() ? runtime::rounding_of_loss(program, program.outputs[k]) : 0;
       if (difference <= tolerance || std::fabs(here[k] - losses[k].value) <= rounding) continue;
       return fmt::format("the loss of iteration {} is {:.9g}, {:.9g} was recorded (they differ by {:.2g}, more than {:g})", i, here[k], losses[k].value, difference,
                          tolerance);
@@ -106,9 +107,10 @@ Result<std::vector<std::string>> peer_command(const PeerOptions& options, const 
     return Error{ErrorCode::kUsage, fmt::format("{} was recorded as one of {} processes; peers are programs of one process", file, *work.trace.metadata.world_size)};
   }
   if (options.script.empty()) {
-    return Error{ErrorCode::kUsage, fmt::format("--peers runs the program again: give --script with its command. The recording was made by `{}`; --script recorded "
-                                                "runs that, if you trust {}",
-                                                recorded, file)};
+    constexpr const char* kAgain = "--peers runs the program again: give --script with its command";
+    if (recorded.empty()) return Error{ErrorCode::kUsage, fmt::format("{}; {} does not say it", kAgain, file)};
+    return Error{ErrorCode::kUsage, fmt::format("{}. The recording was made by `{}`; --script recorded runs that, if you trust {}", kAgain,
+                                                trace::printable(recorded), file)};
   }
   CRUCIBLE_TRY(std::vector<std::string> words, words_of(options.script == "recorded" ? recorded : options.script));
   if (words.empty()) return Error{ErrorCode::kUsage, options.script == "recorded" ? file + " has no command: give --script with one" : "--script is empty"};

@@ -7,9 +7,9 @@
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 
+#include "core/base/output.hpp"
 #include "core/runtime/calibrate.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/device_profiles.hpp"
@@ -26,24 +26,14 @@ std::string today() {
   return fmt::format("{:04}-{:02}-{:02}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday);
 }
 
-/// A whole file or none: it is renamed when all of it is there.
+/// A whole file or none, in a folder that is made for it.
 Result<void> write_file(const std::filesystem::path& path, const std::string& text) {
   std::error_code error;
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
-  const std::filesystem::path part = path.string() + fmt::format(".{}.part", getpid());
-  bool is_written = false;
-  if (!error) {
-    std::ofstream file(part, std::ios::binary);
-    file << text;
-    file.close();
-    is_written = file.good();
-  }
-  if (is_written) std::filesystem::rename(part, path, error);
-  if (is_written && !error) return {};
-  std::error_code ignored;
-  std::filesystem::remove(part, ignored);
-  return Error{ErrorCode::kBadInput, fmt::format("cannot write the device profile {}{}{}", path.string(), error ? ": " : "",
-                                                 error ? error.message() : "")};
+  if (error) return Error{ErrorCode::kBadInput, fmt::format("cannot write the device profile {}: {}", path.string(), error.message())};
+  const Result<void> written = write_output(path, text);
+  if (written) return {};
+  return Error{ErrorCode::kBadInput, fmt::format("the device profile: {}", written.error().message)};
 }
 
 std::string gigabytes(double per_second) { return fmt::format("{:.1f}", per_second / 1e9); }

@@ -25,7 +25,7 @@ constexpr int kPatienceMs = 5000;  // of a process that says that it ends
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // it ended before that was set
-  const int nothing = open("/dev/null", O_RDWR), said = open(errors.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  const int nothing = open("/dev/null", O_RDWR), said = open(errors.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
   dup2(nothing, STDIN_FILENO);
   dup2(nothing, STDOUT_FILENO);
   dup2(said < 0 ? nothing : said, STDERR_FILENO);

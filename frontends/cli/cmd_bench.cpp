@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/output.hpp"
 #include "core/runtime/energy.hpp"
 #include "core/runtime/predict.hpp"
 #include "core/runtime/result_hash.hpp"
@@ -27,6 +28,7 @@
 #include "frontends/cli/progress.hpp"
 #include "frontends/cli/read_work.hpp"
 #include "frontends/cli/spread_run.hpp"
+#include "frontends/cli/stripped_words.hpp"
 #include "frontends/cli/tuning.hpp"
 #include "frontends/cli/unrecorded_words.hpp"
 
@@ -80,7 +82,7 @@ Result<void> prepare(const BenchOptions& options, const Work& work, const std::s
     if (!row.is_cpu && joules_of(*opened.device)) contender.joules = [device = opened.device] { return joules_of(*device); };
     if (numerics == kernel::Numerics::kStrict) CRUCIBLE_TRY_VOID(runtime::admit_to_strict(opened.device, choices_folder() / "admitted"));
     CRUCIBLE_TRY(const Tuned tuned, tune(options.tune, *program, opened.device, !options.no_fuse, numerics, nullptr));
-    session_options = {.fuse = !options.no_fuse, .numerics = numerics, .choices = tuned.choices};
+    session_options = {.fuse = !options.no_fuse, .numerics = numerics, .choices = tuned.choices, .trial = trial_of(opened.settings)};
     CRUCIBLE_TRY(session, runtime::Session::create(program, work.trace.blob_store, opened.device, session_options));
     row.compile_ns = session->compile_ns();
     row.arena_bytes = session->arena_bytes();
@@ -97,7 +99,8 @@ Result<void> prepare(const BenchOptions& options, const Work& work, const std::s
   row.sha256 = sha256.value_or("");
   const std::vector<trace::UnrecordedWrite> unrecorded = trace::unrecorded_writes(work.trace);
   judge_unrecorded(verdict, work.trace, unrecorded);
-  if (!verdict.verified && unrecorded.empty() && !options.sensitivity.is_off()) {
+  const bool is_stripped = judge_stripped(verdict, work.trace);
+  if (!verdict.verified && unrecorded.empty() && !is_stripped && !options.sensitivity.is_off()) {
     CRUCIBLE_TRY_VOID(spread.consider({*session, results, opened.device, session_options}, verdict));
     row.undetermined = verdict.states_undetermined + verdict.losses_undetermined + verdict.outputs_undetermined;
   }
@@ -202,14 +205,6 @@ Result<BenchTable> bench_file(const BenchOptions& options, const std::string& fi
   return table;
 }
 
-Result<void> write_text(const std::string& path, const std::string& text) {
-  std::FILE* const file = std::fopen(path.c_str(), "w");
-  bool is_written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (file != nullptr) is_written = std::fclose(file) == 0 && is_written;
-  if (is_written) return {};
-  return Error{ErrorCode::kBadInput, fmt::format("cannot write {}: {}", path, std::strerror(errno))};
-}
-
 Result<void> check_peers(const BenchOptions& options) {
   for (const std::string& name : options.peers.names) CRUCIBLE_TRY_VOID(peer_kind_of(name));
   if (options.peers.names.empty() && !options.peers.script.empty()) return Error{ErrorCode::kUsage, "--script is for --peers, and there are none"};
@@ -234,8 +229,8 @@ Result<int> bench(const BenchOptions& options) {
     report.tables.push_back(std::move(table));
   }
   if (!options.json && !report.energy_missing.empty()) fmt::print("\nenergy of the processors: {}\n", report.energy_missing);
-  if (!options.csv.empty()) CRUCIBLE_TRY_VOID(write_text(options.csv, bench_csv(report)));
-  if (!options.html.empty()) CRUCIBLE_TRY_VOID(write_text(options.html, bench_page(report)));
+  if (!options.csv.empty()) CRUCIBLE_TRY_VOID(write_output(options.csv, bench_csv(report), kOwnerOnly));
+  if (!options.html.empty()) CRUCIBLE_TRY_VOID(write_output(options.html, bench_page(report), kOwnerOnly));
   if (options.json) print_json(bench_json(report));
   return is_fine(report) ? 0 : exit_code(ErrorCode::kCheckFailed);
 }

@@ -12,10 +12,13 @@
 #include "core/runtime/capsule.hpp"
 #include "core/runtime/session.hpp"
 #include "core/runtime/side_by_side.hpp"
+#include "core/trace/own_recordings.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/open_device.hpp"
 #include "frontends/cli/progress.hpp"
 #include "frontends/cli/read_work.hpp"
+#include "frontends/cli/sandbox.hpp"
+#include "frontends/cli/tuning.hpp"
 
 namespace crucible::cli {
 namespace {
@@ -67,7 +70,7 @@ Result<std::unique_ptr<runtime::Session>> open_session(const CompareOptions& opt
                                                        const std::shared_ptr<const trace::BlobStore>& blobs) {
   const kernel::Numerics numerics = numerics_of(opened.settings);
   if (!opened.device) return runtime::Session::create_reference(program, blobs, numerics);
-  return runtime::Session::create(program, blobs, opened.device, {.fuse = !options.no_fuse, .numerics = numerics});
+  return runtime::Session::create(program, blobs, opened.device, {.fuse = !options.no_fuse, .numerics = numerics, .trial = trial_of(opened.settings)});
 }
 
 Result<Side> open_side(const CompareOptions& options, const std::string& backend, const std::shared_ptr<const graph::Program>& program,
@@ -131,7 +134,9 @@ Result<runtime::CutCapsule> save_capsule(const CompareOptions& options, const Wo
                                                                       opener(pair.a->opened), opener(pair.b->opened), how));
   cut.capsule.origin = fmt::format("op {} ({}) of iteration {} of {}; recorded results of {}", difference.op,
                                    graph::name(work.program.ops[difference.op].kind), difference.iteration, options.file, pair.a->name);
+  const bool is_own = trace::is_own_recording(options.file);
   CRUCIBLE_TRY_VOID(runtime::write_capsule(cut.capsule, options.capsule));
+  if (is_own) trace::remember_recording(options.capsule);
   return cut;
 }
 
@@ -243,7 +248,16 @@ void add_compare(Commands& commands) {
                       "When they differ, write the op that differs first to this file, with its inputs: a program that compare and replay take");
   command->add_flag("--no-fuse", options->no_fuse, "One kernel per op");
   command->add_flag("--json", options->json, "Print one JSON document");
-  command->callback([&commands, options] { commands.run = [options] { return compare(*options); }; });
+  add_sandbox_switch(*command, options->device);
+  command->callback([&commands, options] {
+    commands.before = [options]() -> Result<std::optional<int>> {
+      // Devices of all sides have to be able to live in it: see sandbox.mode.
+      const bool all_do = std::ranges::all_of(options->backends, [](const std::string& name) { return name == kFallbackPlugin || name == kReferenceBackend || name.starts_with("cpu:"); });
+      if (!all_do && options->device.sandbox != "on") return std::optional<int>();
+      return enter_sandbox(options->device, {options->file, {options->capsule}});
+    };
+    commands.run = [options] { return compare(*options); };
+  });
 }
 
 }  // namespace crucible::cli

@@ -125,7 +125,9 @@ void check_recorder(std::vector<Check>& checks) {
   checks.push_back(folder.empty() ? Check{"recorder", Verdict::kMissing, "not built: replaying works, recording does not",
                                           "configure with CRUCIBLE_PYTHON set to a Python that has torch, and build again"}
                                   : Check{"recorder", Verdict::kOk, folder.string(), ""});
-  const std::string version = output_of("python3 -c 'import importlib.metadata as m; print(m.version(\"torch\"))' 2>/dev/null");
+  // Python looks for modules in the folder in which one stands, which may be somebody else's: not from there.
+  const std::string version = output_of(
+      "cd / && python3 -c 'import sys; sys.path = [folder for folder in sys.path if folder]; import importlib.metadata as m; print(m.version(\"torch\"))' 2>/dev/null");
   checks.push_back(version.empty() ? Check{"python3 with torch", Verdict::kMissing, "the python3 in PATH has no torch",
                                            "record with the Python of an environment that has it: PyPI package torch"}
                                    : Check{"python3 with torch", Verdict::kOk, "torch " + version.substr(0, version.find('\n')), ""});

@@ -24,6 +24,7 @@
 #include "core/trace/trace_file.hpp"
 #include "frontends/aten/lower.hpp"
 #include "frontends/cli/command.hpp"
+#include "frontends/cli/standard_output.hpp"
 #include "frontends/cli/text_sink.hpp"
 
 namespace crucible::cli {
@@ -122,7 +123,7 @@ void print_stages(const Pipeline& pipeline, bool json) {
   if (json) {
     return print_json(nlohmann::ordered_json{{"read_ns", pipeline.read_ns}, {"total_ns", pipeline.total_ns}, {"stages", list}});
   }
-  std::fputs(format_table(rows).c_str(), stdout);
+  print_text(format_table(rows));
   fmt::print("reading the file {}; all of it, with a check after each stage, {}\n", format_ns(static_cast<double>(pipeline.read_ns)),
              format_ns(static_cast<double>(pipeline.total_ns)));
 }

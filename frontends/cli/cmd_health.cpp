@@ -111,7 +111,7 @@ HealthReport Watch::sample() {
 }
 
 Result<void> print(const Switches& switches, const HealthReport& report, std::set<std::string>* told) {
-  CRUCIBLE_TRY(TextSink sink, TextSink::open(switches.output));
+  CRUCIBLE_TRY(TextSink sink, TextSink::open(switches.output, trace::Readers::kAnyone));
   const bool is_watching = switches.watch_s > 0;
   const std::time_t now = std::time(nullptr);
   if (switches.prometheus) {

@@ -13,6 +13,7 @@
 #include "core/memory/instance_csv.hpp"
 #include "core/memory/plan.hpp"
 #include "frontends/cli/command.hpp"
+#include "frontends/cli/standard_output.hpp"
 #include "frontends/cli/text_sink.hpp"
 
 namespace crucible::cli {
@@ -185,7 +186,7 @@ Result<int> memplan(const MemplanOptions& options) {
     report.certificate = memory::certify(report.instance.problem, report.solution);
     if (!report.certificate.is_valid) return Error{ErrorCode::kInternal, report.certificate.verdict};
     if (!options.output.empty()) {
-      CRUCIBLE_TRY(TextSink sink, TextSink::open(options.output));
+      CRUCIBLE_TRY(TextSink sink, TextSink::open(options.output, trace::Readers::kAnyone));
       sink.append(memory::to_csv(report.instance, report.solution.offsets));
       CRUCIBLE_TRY_VOID(sink.finish());
     }
@@ -193,8 +194,7 @@ Result<int> memplan(const MemplanOptions& options) {
   if (options.json) {
     print_json(to_json(report));
   } else {
-    const std::string summary = to_text(report);
-    std::fwrite(summary.data(), 1, summary.size(), stdout);
+    print_text(to_text(report));
   }
   return verdict(report);
 }

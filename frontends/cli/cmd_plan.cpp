@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 
+#include "core/base/output.hpp"
 #include "core/runtime/arrange.hpp"
 #include "core/runtime/library_calls.hpp"
 #include "core/trace/trace_file.hpp"
@@ -24,6 +25,7 @@
 #include "frontends/cli/plan_page.hpp"
 #include "frontends/cli/plan_report.hpp"
 #include "frontends/cli/plan_tables.hpp"
+#include "frontends/cli/standard_output.hpp"
 #include "frontends/cli/tuning.hpp"
 #include "frontends/cli/workload.hpp"
 
@@ -59,11 +61,9 @@ Result<std::shared_ptr<backend::Device>> open_if_there(const PlanOptions& option
 }
 
 Result<void> write_picture(const std::string& path, const std::string& picture) {
-  std::FILE* file = std::fopen(path.c_str(), "w");
-  bool written = file != nullptr && std::fwrite(picture.data(), 1, picture.size(), file) == picture.size();
-  if (file != nullptr) written = std::fclose(file) == 0 && written;
+  const Result<void> written = write_output(path, picture, kOwnerOnly);
   if (written) return {};
-  return Error{ErrorCode::kBadInput, fmt::format("cannot write the picture {}: {}", path, std::strerror(errno))};
+  return Error{ErrorCode::kBadInput, fmt::format("the picture: {}", written.error().message)};
 }
 
 /// What --device-profile names, before any work is done for it; nothing without the switch.
@@ -82,8 +82,7 @@ Result<void> show(const PlanOptions& options, const PlanReport& report) {
   if (options.json) {
     print_json(report.to_json());
   } else {
-    const std::string text = plan_text(report);
-    std::fwrite(text.data(), 1, text.size(), stdout);
+    print_text(plan_text(report));
   }
   return {};
 }

@@ -9,6 +9,7 @@
 #include <regex>
 #include <thread>
 
+#include "core/base/output.hpp"
 #include "frontends/cli/command.hpp"
 #include "plugins/conformance/certificate.hpp"
 #include "plugins/conformance/check.hpp"
@@ -41,13 +42,6 @@ Result<std::string> own_path() {
   const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) return Error{ErrorCode::kUnavailable, "cannot find this program's own file: is /proc mounted?"};
   return path.string();
-}
-
-Result<void> write_file(const std::string& path, const std::string& text) {
-  std::ofstream stream(path, std::ios::binary);
-  stream << text;
-  if (!stream.flush()) return Error{ErrorCode::kBadInput, fmt::format("cannot write {}", path)};
-  return {};
 }
 
 Result<kit::CheckOptions> to_options(const Switches& switches) {
@@ -117,10 +111,10 @@ Result<int> check(const Switches& switches) {
   options.progress = show_progress;
   CRUCIBLE_TRY(const kit::Report report, kit::check_plugin(options));
   if (report.cases.empty()) return Error{ErrorCode::kUsage, "no case is left: --tier and --filter exclude all of them"};
-  if (!switches.junit.empty()) CRUCIBLE_TRY_VOID(write_file(switches.junit, kit::to_junit(report)));
+  if (!switches.junit.empty()) CRUCIBLE_TRY_VOID(write_output(switches.junit, kit::to_junit(report)));
   if (!switches.certificate.empty()) {
     CRUCIBLE_TRY(const std::string text, kit::make_certificate(report, switches.key));
-    CRUCIBLE_TRY_VOID(write_file(switches.certificate, text));
+    CRUCIBLE_TRY_VOID(write_output(switches.certificate, text));
   }
   if (switches.json) {
     print_json(kit::to_json(report));

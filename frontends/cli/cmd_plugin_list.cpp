@@ -1,6 +1,6 @@
 // `crucible plugin list`: every plugin in the places that are searched, one row each. A plugin that cannot be used is a
 // row with its reason, and keeps no other from being shown. Nothing of any plugin runs in this process: what is known
-// of it comes from the probe, and its devices from a child that starts it.
+// of it comes from the probe, and its devices from a child that starts it; with --no-probe from what earlier probes kept.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,6 +16,7 @@
 #include "frontends/cli/plugin_words.hpp"
 #include "frontends/config/load_policy.hpp"
 #include "plugins/loader/examine.hpp"
+#include "plugins/loader/inspect.hpp"
 
 namespace crucible::cli {
 namespace {
@@ -31,6 +32,7 @@ struct Row {
   backend::Step refused_at = backend::Step::kCandidate;
   std::string warnings;  // why one may hesitate
   bool is_plugin = true;
+  bool is_asked = true;  // false: neither probed nor started
 };
 
 std::string abi_of(const backend::PluginFacts& facts) {
@@ -39,6 +41,7 @@ std::string abi_of(const backend::PluginFacts& facts) {
 
 PluginState state_of(const Row& row) {
   if (!row.problem.empty()) return refused_state(Error{row.code, row.problem}, row.refused_at, row.candidate.name, row.candidate.path);
+  if (!row.is_asked) return {row.facts.name.empty() ? "unknown" : "seen before", row.facts.name.empty() ? "it was not asked" : ""};
   return {"usable", row.warnings.empty() ? "" : "but " + short_reason(row.warnings, row.candidate.path)};
 }
 
@@ -82,7 +85,16 @@ void add_refused_candidates(const backend::DecisionLog& log, std::vector<Row>& r
   }
 }
 
-std::vector<Row> all_rows(const backend::LoadPolicy& policy, backend::DecisionLog& log) {
+/// Without starting anything: who the plugin is, where that is remembered.
+void fill_row_unasked(Row& row, const backend::LoadPolicy& policy) {
+  row.is_asked = false;
+  const bool is_plugin = backend::exports_symbol(row.candidate.path, CRUCIBLE_QUERY_SYMBOL);
+  row.is_plugin = is_plugin || !row.candidate.beside_runtime;  // the runtime's own libraries are named like plugins
+  if (!is_plugin) row.problem = fmt::format("{} is not a Crucible plugin: it exports no {}", row.candidate.path.string(), CRUCIBLE_QUERY_SYMBOL);
+  if (auto facts = backend::remembered_facts(row.candidate, policy)) row.facts = *std::move(facts);
+}
+
+std::vector<Row> all_rows(const backend::LoadPolicy& policy, bool ask, backend::DecisionLog& log) {
   std::vector<Row> rows;
   for (backend::Candidate& candidate : backend::find_candidates(policy, log)) {
     rows.emplace_back().candidate = std::move(candidate);
@@ -91,7 +103,10 @@ std::vector<Row> all_rows(const backend::LoadPolicy& policy, backend::DecisionLo
   const std::size_t candidates = rows.size();
   add_refused_candidates(log, rows);
   const auto work = [&] {
-    for (std::size_t i; (i = next++) < candidates;) fill_row(rows[i], policy, log);
+    for (std::size_t i; (i = next++) < candidates;) {
+      if (ask) fill_row(rows[i], policy, log);
+      if (!ask) fill_row_unasked(rows[i], policy);
+    }
   };
   // Twice the processors: one plugin that hangs until its time limit does not hold up the others.
   const std::size_t wanted = std::min<std::size_t>(rows.size(), 2 * std::max(2u, std::thread::hardware_concurrency()));
@@ -113,11 +128,11 @@ ordered_json row_json(const Row& row) {
           {"source", row.candidate.source}, {"vendor", row.facts.vendor},
           {"version", row.facts.version},   {"abi", abi_of(row.facts)},
           {"build_id", row.facts.build_id}, {"devices", devices},
-          {"usable", row.problem.empty()},  {"state", state_of(row).word}, {"reason", row.problem},
+          {"usable", row.is_asked ? ordered_json(row.problem.empty()) : ordered_json(nullptr)}, {"state", state_of(row).word}, {"reason", row.problem},
           {"warning", row.warnings}};
 }
 
-Result<int> run(bool json, const std::string& decisions) {
+Result<int> run(bool json, bool ask, const std::string& decisions) {
   CRUCIBLE_TRY(const config::Settings settings, load_settings({}));
   const backend::LoadPolicy policy = config::load_policy(settings);
   backend::DecisionLog& log = backend::process_log();
@@ -125,10 +140,10 @@ Result<int> run(bool json, const std::string& decisions) {
   ordered_json document = {{"plugins", ordered_json::array()}};
   std::vector<std::vector<std::string>> table = {{"plugin", "state", "devices", "version", "abi", "vendor", "why"}};
   std::map<std::string, std::string> folders;  // folder -> the files of it that are in the table
-  for (const Row& row : all_rows(policy, log)) {
+  for (const Row& row : all_rows(policy, ask, log)) {
     document["plugins"].push_back(row_json(row));
     const PluginState state = state_of(row);
-    table.push_back({row.candidate.name, state.word, row.problem.empty() ? std::to_string(row.devices.size()) : "", row.facts.version,
+    table.push_back({row.candidate.name, state.word, row.problem.empty() && row.is_asked ? std::to_string(row.devices.size()) : "", row.facts.version,
                      abi_of(row.facts), row.facts.vendor, state.why});
     std::string& files = folders[row.candidate.path.parent_path()];
     files += (files.empty() ? "" : ", ") + row.candidate.path.filename().string();
@@ -147,12 +162,16 @@ Result<int> run(bool json, const std::string& decisions) {
 
 void add_plugin_list(Commands& commands, CLI::App& plugin) {
   auto json = std::make_shared<bool>(false);  // shared with the callbacks, which run after this function
+  auto no_probe = std::make_shared<bool>(false);
   auto decisions = std::make_shared<std::string>();
   CLI::App* list =
       add_subcommand(plugin, "list", "The plugins in the places that are searched.", "crucible plugin list --json");
   list->add_flag("--json", *json, "One JSON document on standard output");
+  list->add_flag("--no-probe", *no_probe, "Ask and start no plugin: what is there, and what earlier probes kept of it");
   list->add_option("--decisions", *decisions, "Append every decision of the loader to this file, as JSON Lines");
-  list->callback([&commands, json, decisions] { commands.run = [json, decisions] { return run(*json, *decisions); }; });
+  list->callback([&commands, json, no_probe, decisions] {
+    commands.run = [json, no_probe, decisions] { return run(*json, !*no_probe, *decisions); };
+  });
 }
 
 }  // namespace crucible::cli

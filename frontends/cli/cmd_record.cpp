@@ -46,6 +46,7 @@ struct RecordOptions {
   std::string snapshot;
   std::string kernels = "typed";
   bool children = false;
+  bool no_command = false, no_paths = false;
   bool json = false;
   std::vector<std::string> command;
 };
@@ -96,7 +97,8 @@ ordered_json config_of(const RecordOptions& options, const fs::path& output, con
           {"snapshot", options.snapshot},
           {"children", options.children},
           {"status", status.string()},
-          {"command", line_of(options.command)},
+          {"command", options.no_command ? "" : line_of(options.command)},
+          {"no_paths", options.no_paths},
           {"kernels", options.kernels},
           {"lock_descriptor", lock_in_child},
           {"pythonpath", python_path == nullptr ? ordered_json(nullptr) : ordered_json(python_path)}};
@@ -190,6 +192,8 @@ void add_record(Commands& commands) {
       ->capture_default_str()
       ->check(CLI::IsMember({"typed", "boxed", "per_op", "record_function"}));
   command->add_flag("--children", options->children, "Record child processes too, each into a file of its own");
+  command->add_flag("--no-command", options->no_command, "Leave the command line out of the file: it may have keys in it");
+  command->add_flag("--no-paths", options->no_paths, "Make paths in the file relative to the working folder or the package: none is absolute or names a home folder");
   command->add_flag("--json", options->json, "Print one JSON document; the program's output goes to standard error");
   command->add_option("command", options->command, "The program and its arguments, after --");
   command->callback([&commands, options] { commands.run = [options] { return record(*options); }; });

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 
+#include "core/base/output.hpp"
 #include "core/graph/reference_composite.hpp"
 #include "core/runtime/predict.hpp"
 #include "core/runtime/result_hash.hpp"
@@ -23,7 +24,10 @@
 #include "frontends/cli/replay_profile.hpp"
 #include "frontends/cli/replay_report.hpp"
 #include "frontends/cli/replay_run.hpp"
+#include "frontends/cli/sandbox.hpp"
 #include "frontends/cli/spread_run.hpp"
+#include "frontends/cli/standard_output.hpp"
+#include "frontends/cli/stripped_words.hpp"
 #include "frontends/cli/tuning.hpp"
 #include "frontends/cli/unrecorded_words.hpp"
 #include "frontends/cli/workload.hpp"
@@ -74,11 +78,9 @@ Result<void> repeat(runtime::Session& session, std::uint32_t iterations, Progres
 /// `what` is "receipt", or another document.
 Result<void> write_document(const char* what, const std::string& path, const nlohmann::ordered_json& document) {
   const std::string text = document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-  std::FILE* file = std::fopen(path.c_str(), "w");
-  bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (file != nullptr) written = std::fclose(file) == 0 && written;
+  const Result<void> written = write_output(path, text, kOwnerOnly);
   if (written) return {};
-  return Error{ErrorCode::kBadInput, fmt::format("cannot write the {} {}: {}", what, path, std::strerror(errno))};
+  return Error{ErrorCode::kBadInput, fmt::format("the {}: {}", what, written.error().message)};
 }
 
 /// Errors: kUsage for a switch that speaks of kernels, where there are none.
@@ -137,8 +139,7 @@ Result<void> write_documents(const ReplayOptions& options, const ReplayReport& r
   if (options.json) {
     print_json(document);
   } else {
-    const std::string text = report.to_text(use_colour(1));
-    std::fwrite(text.data(), 1, text.size(), stdout);
+    print_text(report.to_text(use_colour(1)));
   }
   return {};
 }
@@ -179,8 +180,9 @@ Result<int> run_on(const ReplayOptions& options, const Work& work, const std::sh
     report.unrecorded = trace::unrecorded_writes(work.trace);
     judge_unrecorded(*report.verification, work.trace, report.unrecorded);
   }
-  // Where work is missing, runs that explain differences would explain nothing.
-  if (report.verification && report.unrecorded.empty() && !options.sensitivity.is_off()) {
+  const bool is_stripped = report.verification && judge_stripped(*report.verification, work.trace);
+  // Where work is missing, or there is nothing to agree with, runs that explain differences would explain nothing.
+  if (report.verification && report.unrecorded.empty() && !is_stripped && !options.sensitivity.is_off()) {
     SpreadRun spread(options.sensitivity, {.program = program, .blobs = work.trace.blob_store, .fuse = !options.no_fuse, .tune = options.tune},
                      options.device, progress);
     if (const Result<void> considered = spread.consider({session, report.results, opened.device, replay.options()}, *report.verification); !considered) {
@@ -262,7 +264,11 @@ void add_replay(Commands& commands) {
       ->delimiter(',');
   command->add_flag("--json", options->json, "One JSON document on standard output");
   command->add_option("--receipt", options->receipt, "Write what ran, on what and how, to this file (JSON)");
-  command->callback([&commands, options] { commands.run = [options] { return replay(*options); }; });
+  add_sandbox_switch(*command, options->device);
+  command->callback([&commands, options] {
+    commands.before = [options] { return enter_sandbox(options->device, {options->file, {options->receipt, options->profile_trace}}); };
+    commands.run = [options] { return replay(*options); };
+  });
 }
 
 }  // namespace crucible::cli

@@ -9,8 +9,6 @@
 
 namespace crucible::cli {
 
-void print_text(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
-
 std::string plural(std::uint64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
@@ -43,6 +41,7 @@ void add_trace(Commands& commands) {
   add_trace_diff(commands, *trace);
   add_trace_trim(commands, *trace);
   add_trace_optimize(commands, *trace);
+  add_trace_strip(commands, *trace);
   add_trace_export(commands, *trace);
   add_trace_merge(commands, *trace);
 }

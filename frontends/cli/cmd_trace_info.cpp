@@ -14,6 +14,7 @@
 #include "core/trace/unrecorded.hpp"
 #include "core/trace/values_left.hpp"
 #include "core/trace/values_returned.hpp"
+#include "frontends/cli/private_report.hpp"
 #include "frontends/cli/rank_manifest.hpp"
 #include "frontends/cli/trace_command.hpp"
 #include "frontends/cli/unrecorded_words.hpp"
@@ -24,6 +25,10 @@ namespace {
 
 using nlohmann::ordered_json;
 using trace::Trace;
+
+struct InfoOptions : FileOptions {
+  bool is_private = false;
+};
 
 /// How many compound tensors there are of each kind.
 std::map<std::string, std::size_t> count_compounds(const Trace& trace) {
@@ -254,10 +259,14 @@ Result<int> run_ranks_info(const FileOptions& options) {
   return 0;
 }
 
-Result<int> run_info(const FileOptions& options) {
-  if (is_manifest(options.file)) return run_ranks_info(options);
+Result<int> run_info(const InfoOptions& options) {
+  if (is_manifest(options.file)) {
+    if (!options.is_private) return run_ranks_info(options);
+    return Error{ErrorCode::kUsage, fmt::format("{} lists the files of ranks: ask about each of them", options.file)};
+  }
   CRUCIBLE_TRY(const trace::FileLayout layout, trace::read_layout(options.file));
   CRUCIBLE_TRY(const Trace trace, trace::read_file(options.file));
+  if (options.is_private) return print_private(options.file, trace, options.json);
   if (options.json)
     print_json(info_json(options, trace, layout));
   else
@@ -268,8 +277,10 @@ Result<int> run_info(const FileOptions& options) {
 }  // namespace
 
 void add_trace_info(Commands& commands, CLI::App& trace) {
-  add_file_command(trace, commands, std::make_shared<FileOptions>(), "info", "What is in a recording, or in a manifest of ranks (.crtraces).",
-                   "crucible trace info step.crtrace --json", run_info);
+  const auto options = std::make_shared<InfoOptions>();  // shared: the parser's callbacks outlive this function
+  CLI::App* info = add_file_command(trace, commands, options, "info", "What is in a recording, or in a manifest of ranks (.crtraces).",
+                                    "crucible trace info step.crtrace --json", run_info);
+  info->add_flag("--private", options->is_private, "what it tells of its maker: paths, users, hosts, the command, names, data");
 }
 
 }  // namespace crucible::cli

@@ -8,6 +8,7 @@
 
 #include "core/trace/compression.hpp"
 #include "core/trace/optimize.hpp"
+#include "core/trace/own_recordings.hpp"
 #include "core/trace/trace_file.hpp"
 #include "frontends/cli/trace_command.hpp"
 
@@ -61,6 +62,7 @@ void print_changes(const std::vector<SectionChange>& changes, const trace::FileL
 Result<int> run_optimize(const OptimizeOptions& options) {
   CRUCIBLE_TRY_VOID(check_output(options.output, options.force));
   CRUCIBLE_TRY(const trace::FileLayout before, trace::read_layout(options.file));
+  const bool is_own = trace::is_own_recording(options.file);  // before it may be replaced
   CRUCIBLE_TRY(const Trace whole, trace::read_file(options.file));
   const trace::Optimized made = trace::optimize(whole);
   trace::WriteOptions write;
@@ -69,6 +71,7 @@ Result<int> run_optimize(const OptimizeOptions& options) {
   // Bytes that are in a folder stay there unless they are called back.
   if (options.blob_folder.empty() && !options.embed) write.blob_folder = blob_folder_of(options.file, whole);
   CRUCIBLE_TRY_VOID(trace::write_file(made.trace, options.output, write));
+  if (is_own) trace::remember_recording(options.output);
   CRUCIBLE_TRY(const trace::FileLayout after, trace::read_layout(options.output));
   const std::vector<SectionChange> changes = compare_sections(before, after);
   if (!options.json) {

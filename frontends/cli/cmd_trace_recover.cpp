@@ -7,6 +7,7 @@
 
 #include "core/trace/recover.hpp"
 #include "frontends/cli/command.hpp"
+#include "frontends/cli/standard_output.hpp"
 
 namespace crucible::cli {
 
@@ -35,7 +36,7 @@ Result<int> run_recover(const RecoverOptions& options) {
   if (report.was_finished) text += "nothing is missing: the recorder was ended while it wrote the last bytes\n";
   if (report.lost_ops > 0) text += fmt::format("lost: {} ops of an unfinished iteration\n", report.lost_ops);
   if (!report.damage.empty()) text += fmt::format("reading ended early: {}\n", report.damage);
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  print_text(text);
   return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/trace/own_recordings.hpp"
 #include "core/trace/trace_file.hpp"
 #include "core/trace/trim.hpp"
 #include "frontends/cli/trace_command.hpp"
@@ -37,12 +38,14 @@ Result<std::pair<std::uint32_t, std::uint32_t>> parse_range(std::string_view tex
 Result<int> run_trim(const TrimOptions& options) {
   CRUCIBLE_TRY(const auto range, parse_range(options.iterations));
   CRUCIBLE_TRY_VOID(check_output(options.output, options.force));
+  const bool is_own = trace::is_own_recording(options.file);  // before it may be replaced
   CRUCIBLE_TRY(const Trace whole, trace::read_file(options.file));
   auto kept = trace::trim(whole, range.first, range.second);
   if (!kept) return Error{kept.error().code, fmt::format("{}: {}", options.file, kept.error().message)};
   trace::WriteOptions write;
   write.blob_folder = blob_folder_of(options.file, whole);
   CRUCIBLE_TRY_VOID(trace::write_file(*kept, options.output, write));
+  if (is_own) trace::remember_recording(options.output);
   CRUCIBLE_TRY(const trace::FileLayout layout, trace::read_layout(options.output));
   if (options.json) {
     print_json({{"file", options.file},

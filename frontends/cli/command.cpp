@@ -5,8 +5,9 @@
 
 #include <cctype>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
+
+#include "frontends/cli/standard_output.hpp"
 
 namespace crucible::cli {
 
@@ -56,8 +57,7 @@ std::string format_ns(double nanoseconds) {
 }
 
 void print_json(const nlohmann::ordered_json& document) {
-  const std::string text = document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  print_text(document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
 }
 
 std::string format_table(const std::vector<std::vector<std::string>>& rows) {

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "core/base/result.hpp"
@@ -15,6 +16,8 @@ struct Commands {
   CLI::App app;
   /// Set by the chosen subcommand's callback; returns the exit code (docs/cli.md), or an error to be printed.
   std::function<Result<int>()> run;
+  /// What comes before, while the process has one thread: an exit code ends the command there (sandbox.hpp). Mostly none.
+  std::function<Result<std::optional<int>>()> before;
 };
 
 /// Adds a subcommand to `parent` with `example` in its --help. The caller adds its options and sets commands.run in the
@@ -47,7 +50,11 @@ void add_trace_merge(Commands& commands, CLI::App& trace);
 void add_trace_ops(Commands& commands, CLI::App& trace);
 void add_trace_recover(Commands& commands, CLI::App& trace);
 void add_trace_optimize(Commands& commands, CLI::App& trace);
+void add_trace_strip(Commands& commands, CLI::App& trace);
 void add_trace_trim(Commands& commands, CLI::App& trace);
+
+// `crucible config trust`, in cmd_config_trust.cpp.
+void add_config_trust(Commands& commands, CLI::App& config);
 
 // Subcommands of `crucible plugin`, one per file cmd_plugin_NAME.cpp.
 void add_plugin_explain(Commands& commands, CLI::App& plugin);

@@ -3,15 +3,28 @@
 
 #include <cstdio>
 #include <exception>
+#include <new>
+#include <optional>
+#include <sstream>
+#include <system_error>
 
+#include "core/runtime/kernel_faults.hpp"
+#include "core/trace/text.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/pass_line.hpp"
+#include "frontends/cli/standard_output.hpp"
 
 namespace {
 
 void print_error(const crucible::Error& error) {
   const bool colour = crucible::cli::use_colour(2);
-  fmt::print(stderr, "{}crucible: error:{} {}\n", colour ? "\033[1;31m" : "", colour ? "\033[0m" : "", error.message);
+  const std::string line = fmt::format("{}crucible: error:{} {}\n", colour ? "\033[1;31m" : "", colour ? "\033[0m" : "",
+                                       crucible::trace::without_commands(error.message));
+  std::fputs(line.c_str(), stderr);  // fmt::print would throw where standard error is full
+}
+
+void print_internal_error(const std::exception& error) {
+  print_error({crucible::ErrorCode::kInternal, fmt::format("this should not happen: {}; please report it", error.what())});
 }
 
 int run(int argc, char** argv) {
@@ -39,10 +52,18 @@ int run(int argc, char** argv) {
   try {
     commands.app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const int code = commands.app.exit(error);
+    // Help may be longer than what is buffered: written in pieces, nobody would know any more why one of them failed.
+    std::ostringstream out, err;
+    const int code = commands.app.exit(error, out, err);
+    print_text(out.str());
+    std::fputs(err.str().c_str(), stderr);
     return code == 0 ? 0 : exit_code(crucible::ErrorCode::kUsage);
   }
-  const crucible::Result<int> result = [&] {
+  const crucible::Result<int> result = [&]() -> crucible::Result<int> {
+    if (commands.before) {
+      CRUCIBLE_TRY(const std::optional<int> code, commands.before());
+      if (code) return *code;
+    }
     const PassLine line;
     return commands.run();
   }();
@@ -54,10 +75,25 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  int code = 5;
+  crucible::runtime::report_kernel_faults();
+  std::optional<std::error_code> thrown;
+  crucible::cli::prepare_standard_streams();
   try {
-    return run(argc, argv);
+    code = run(argc, argv);
+  } catch (const std::system_error& error) {
+    if (std::ferror(stdout) != 0) {
+      thrown = error.code();
+    } else if (std::ferror(stderr) != 0) {
+      code = crucible::cli::exit_code(crucible::ErrorCode::kBadInput);  // which cannot be told
+    } else {
+      print_internal_error(error);
+    }
+  } catch (const std::bad_alloc&) {
+    print_error({crucible::ErrorCode::kUnavailable, "there is not enough memory for this, or a limit on it was reached (ulimit -v, sandbox.memory_bytes)"});
+    code = crucible::cli::exit_code(crucible::ErrorCode::kUnavailable);
   } catch (const std::exception& error) {
-    print_error({crucible::ErrorCode::kInternal, fmt::format("this should not happen: {}; please report it", error.what())});
-    return 5;
+    print_internal_error(error);
   }
+  return crucible::cli::end_standard_output(code, thrown);
 }

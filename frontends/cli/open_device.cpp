@@ -20,7 +20,8 @@ config::Requests requests_of(const DeviceChoice& choice) {
                                                                  {"device", &choice.device},
                                                                  {"fallback", &choice.fallback},
                                                                  {"numerics", &choice.numerics},
-                                                                 {"checkpoint_every", &choice.checkpoint_every}};
+                                                                 {"checkpoint_every", &choice.checkpoint_every},
+                                                                 {"sandbox.mode", &choice.sandbox}};
   for (const auto& [key, text] : switches) {
     if (!text->empty()) requests.switches.emplace_back(key, *text);
   }
@@ -172,6 +173,8 @@ void add_device_switches(CLI::App& command, DeviceChoice& choice) {
                      "forbid, warn or allow: what happens when the backend, or an op on it, cannot be used");
   command.add_option("--set", choice.sets, "KEY=VALUE of the configuration, for instance backend.cpu.threads=2")
       ->take_all();
+  command.add_option("--config", choice.config_file,
+                     "Take this file for the crucible.toml of this folder or one above; it may name programs (also $CRUCIBLE_CONFIG)");
   command.add_flag("--explain", choice.explain, "Say on standard error which devices there were and why this one");
 }
 
@@ -186,20 +189,28 @@ kernel::Numerics numerics_of(const config::Settings& settings) {
   return settings.text("numerics") == "strict" ? kernel::Numerics::kStrict : kernel::Numerics::kFast;
 }
 
+config::Settings read_settings(const DeviceChoice& choice) {
+  config::Surroundings surroundings = config::process_surroundings();
+  if (!choice.config_file.empty()) surroundings.named_file = choice.config_file;
+  return config::Settings::load(surroundings, requests_of(choice));
+}
+
+std::string chosen_backend(const config::Settings& settings) {
+  const DeviceAddress address = parse_device(settings.text("device"));
+  const bool by_device = address.kind == DeviceAddress::Kind::kIndex && layer_of(settings, "device") > layer_of(settings, "backend");
+  return by_device ? address.plugin : is_open_choice(settings, settings.text("backend"), address) ? kAuto : settings.text("backend");
+}
+
 config::Settings load_unchecked_settings(const DeviceChoice& choice) {
-  config::Settings settings = config::Settings::load(config::process_surroundings(), requests_of(choice));
-  DeviceAddress address = parse_device(settings.text("device"));
-  std::string plugin = settings.text("backend");
-  if (address.kind == DeviceAddress::Kind::kIndex && layer_of(settings, "device") > layer_of(settings, "backend")) {
-    plugin = address.plugin;
-  }
-  if (settings.may_ask_plugins() && !is_open_choice(settings, plugin, address)) settle_chosen(settings, choice, plugin);
+  config::Settings settings = read_settings(choice);
+  const std::string plugin = chosen_backend(settings);
+  if (settings.may_ask_plugins() && plugin != kAuto) settle_chosen(settings, choice, plugin);
   return settings;
 }
 
 Result<config::Settings> load_settings(const DeviceChoice& choice) {
-  config::Settings settings = config::Settings::load(config::process_surroundings(), requests_of(choice));
-  for (const std::string& warning : settings.warnings()) say("warning: " + warning);
+  config::Settings settings = read_settings(choice);
+  tell(settings);
   CRUCIBLE_TRY_VOID(settings.check());
   CRUCIBLE_TRY_VOID(keep_decisions(settings));
   return settings;
@@ -207,8 +218,7 @@ Result<config::Settings> load_settings(const DeviceChoice& choice) {
 
 Result<OpenedDevice> open_device(const DeviceChoice& choice, const WorkloadSource& workload, bool takes_reference) {
   OpenedDevice opened;
-  opened.settings = config::Settings::load(config::process_surroundings(), requests_of(choice));
-  for (const std::string& warning : opened.settings.warnings()) say("warning: " + warning);
+  opened.settings = read_settings(choice);
   CRUCIBLE_TRY_VOID(keep_decisions(opened.settings));
   DeviceAddress address = parse_device(opened.settings.text("device"));
   opened.plugin = opened.settings.text("backend");
@@ -216,12 +226,15 @@ Result<OpenedDevice> open_device(const DeviceChoice& choice, const WorkloadSourc
   if (opened.plugin == kReferenceBackend) {
     CRUCIBLE_TRY_VOID(check_reference(address, choice, takes_reference));
     if (opened.settings.may_ask_plugins()) settle_options(opened.settings, opened.plugin);
+    tell(opened.settings);
     CRUCIBLE_TRY_VOID(opened.settings.check());
   } else if (is_open_choice(opened.settings, opened.plugin, address)) {
+    tell(opened.settings);
     CRUCIBLE_TRY_VOID(opened.settings.check());
     CRUCIBLE_TRY_VOID(open_choice(opened, address, choice, workload));
   } else {
     if (opened.settings.may_ask_plugins()) settle_chosen(opened.settings, choice, opened.plugin);
+    tell(opened.settings);
     CRUCIBLE_TRY_VOID(opened.settings.check());
     CRUCIBLE_TRY_VOID(open_one(opened, address));
   }
@@ -254,12 +267,10 @@ Result<std::shared_ptr<backend::Device>> open_addressed(config::Settings& settin
   return backend->open(id);
 }
 
-std::string backend_name(const DeviceChoice& choice) {
-  return config::Settings::load(config::process_surroundings(), requests_of(choice)).text("backend");
-}
+std::string backend_name(const DeviceChoice& choice) { return read_settings(choice).text("backend"); }
 
 bool is_backend_named(const DeviceChoice& choice) {
-  const auto settings = config::Settings::load(config::process_surroundings(), requests_of(choice));
+  const config::Settings settings = read_settings(choice);
   return settings.is_said("backend") || settings.is_said("device");
 }
 

@@ -21,12 +21,14 @@ namespace crucible::cli {
 struct DeviceChoice {
   std::string backend, device, fallback, numerics;
   std::string checkpoint_every;  // of `crucible replay`
+  std::string sandbox;           // sandbox.hpp
   unsigned threads = 0;
   std::vector<std::string> sets;  // --set KEY=VALUE
+  std::string config_file;        // --config: in the place of the crucible.toml of this folder or one above
   bool explain = false;           // say on stderr which devices there were and why this one
 };
 
-/// Adds --backend, --device, --fallback, --set and --explain to a command.
+/// Adds --backend, --device, --fallback, --set, --config and --explain to a command.
 void add_device_switches(CLI::App& command, DeviceChoice& choice);
 
 /// Adds --numerics.
@@ -53,6 +55,10 @@ struct OpenedDevice {
 Result<config::Settings> load_settings(const DeviceChoice& choice);
 /// The same with the options of the backend that would be opened settled, and without the check.
 config::Settings load_unchecked_settings(const DeviceChoice& choice);
+/// The layers alone: no plugin is asked, nothing is checked or told.
+config::Settings read_settings(const DeviceChoice& choice);
+/// The backend that the settings choose: a plugin's name, "reference" or "auto".
+std::string chosen_backend(const config::Settings& settings);
 
 /// Finds and loads the backend and opens the device. With "auto" all devices are judged for `workload`. When the
 /// backend cannot be used, the fallback policy says whether the CPU plugin takes its place, with a line on stderr.

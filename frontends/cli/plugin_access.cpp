@@ -1,6 +1,10 @@
 #include "frontends/cli/plugin_access.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstdio>
+#include <set>
 
 #include "frontends/cli/open_device.hpp"
 #include "frontends/cli/plugin_words.hpp"
@@ -10,6 +14,13 @@
 #include "plugins/loader/inspect.hpp"
 
 namespace crucible::cli {
+
+void tell(config::Settings& settings) {
+  static std::set<std::string> told;  // a command may load its settings several times
+  for (const std::string& warning : settings.take_warnings()) {
+    if (told.insert(warning).second) fmt::print(stderr, "crucible: warning: {}\n", warning);
+  }
+}
 
 Result<void> keep_decisions(const config::Settings& settings) {
   const config::Setting* setting = settings.find("plugins.decisions");
@@ -39,13 +50,24 @@ std::optional<backend::PluginFacts> plugin_facts(const config::Settings& setting
   return examined->facts;
 }
 
-void settle_options(config::Settings& settings, const std::string& name) {
+std::optional<backend::PluginFacts> remembered_facts(const config::Settings& settings, const std::string& name) {
+  backend::DecisionLog looking;
+  const backend::LoadPolicy policy = config::load_policy(settings);
+  const Result<backend::Candidate> candidate = backend::find_candidate(name, policy, looking);
+  return candidate ? backend::remembered_facts(*candidate, policy) : std::nullopt;
+}
+
+void settle_known_options(config::Settings& settings, const std::string& name, const std::optional<backend::PluginFacts>& facts) {
   static const std::vector<config::Key> kNoOptions;
   if (name == kReferenceBackend) return settings.add_plugin(name, &kNoOptions);
-  const std::optional<backend::PluginFacts> facts = plugin_facts(settings, name);
   if (!facts || facts->options.empty()) return settings.add_plugin(name, nullptr);
   const std::vector<config::Key> keys = config::keys_of(facts->options);
   settings.add_plugin(name, &keys);
+}
+
+void settle_options(config::Settings& settings, const std::string& name) {
+  settle_known_options(settings, name, name == kReferenceBackend ? std::nullopt : plugin_facts(settings, name));
+  tell(settings);
 }
 
 Result<std::shared_ptr<backend::Backend>> load_plugin(const config::Settings& settings, const std::string& name) {

@@ -18,6 +18,10 @@ namespace crucible::cli {
 inline constexpr const char* kReferenceNameTaken =
     "the name reference belongs to the interpreter inside crucible: a plugin must be called otherwise";
 
+/// Says on standard error what is odd about the configuration and what of a folder's file is left out, each sentence once
+/// in a process.
+void tell(config::Settings& settings);
+
 /// Lets the file of plugins.decisions have the loader's decisions. Errors: kUsage when it cannot be written.
 Result<void> keep_decisions(const config::Settings& settings);
 
@@ -28,8 +32,14 @@ std::vector<backend::FoundBackend> list_plugins(const config::Settings& settings
 /// not answer (loading it then says why), or is not to be probed.
 std::optional<backend::PluginFacts> plugin_facts(const config::Settings& settings, const std::string& name);
 
-/// Checks the plugin's options against its own schema and settles them in `settings`.
+/// The same from an earlier probe of just this file, where there was one: nothing is loaded, started or asked.
+std::optional<backend::PluginFacts> remembered_facts(const config::Settings& settings, const std::string& name);
+
+/// Checks the plugin's options against its own schema and settles them in `settings`; tells what is left out of them.
 void settle_options(config::Settings& settings, const std::string& name);
+
+/// The same with what is known of the plugin already, and without telling; nothing: its options are taken as they are.
+void settle_known_options(config::Settings& settings, const std::string& name, const std::optional<backend::PluginFacts>& facts);
 
 /// Finds, loads and starts the plugin with its settled options. Errors: the loader's, with its record.
 Result<std::shared_ptr<backend::Backend>> load_plugin(const config::Settings& settings, const std::string& name);

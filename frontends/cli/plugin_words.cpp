@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
 #include <string_view>
 
 namespace crucible::cli {
@@ -34,9 +32,10 @@ std::string shortened(std::string text) {
 }  // namespace
 
 Result<void> write_decisions(backend::DecisionLog& log, const std::string& file) {
-  if (file.empty() || log.append_to(file)) return {};
-  return Error{ErrorCode::kUsage,
-               fmt::format("the loader's decisions cannot be written to {}: {}", file, std::strerror(errno))};
+  if (file.empty()) return {};
+  const Result<void> opened = log.append_to(file);
+  if (opened) return {};
+  return Error{ErrorCode::kUsage, fmt::format("the loader's decisions: {}", opened.error().message)};
 }
 
 std::string short_reason(const std::string& reason, const std::filesystem::path& plugin) {

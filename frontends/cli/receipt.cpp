@@ -183,10 +183,27 @@ std::vector<std::string> notes(const ReplayReport& report) {
     notes.push_back(fmt::format("{} matrix products and convolutions run as generated kernels{}",
                                 counts.generated_products, library.empty() ? "" : " (library " + library + ")"));
   }
+  for (const runtime::WrongKernel& wrong : report.session.trials().wrong) notes.push_back(wrong_in_words(report.session, wrong));
   if (!report.session.library_failure().empty())
     notes.push_back("the library failed: " + report.session.library_failure());
   for (const std::string& setting : trace::settings_not_followed(report.trace)) notes.push_back("recorded with " + setting);
   return notes;
+}
+
+std::string wrong_in_words(const runtime::Session& session, const runtime::WrongKernel& wrong) {
+  return fmt::format("kernel {} ({}) was compiled wrongly: {}; {}", wrong.kernel, session.step_in_words(wrong.step), wrong.what,
+                     wrong.is_mended ? "with less optimisation it is right, and that is what runs" : "another device runs it");
+}
+
+Json trial_json(const runtime::Session& session) {
+  const runtime::TrialReport& trials = session.trials();
+  Json json = {{"on", trials.is_on}, {"kernels", trials.kernels}, {"tried", trials.tried}, {"time_ns", trials.time_ns}, {"processor_ns", trials.processor_ns},
+               {"wrong", Json::array()}, {"untried", Json::array()}};
+  for (const runtime::WrongKernel& wrong : trials.wrong)
+    json["wrong"].push_back({{"kernel", wrong.kernel}, {"step", wrong.step}, {"ops", session.step_in_words(wrong.step)}, {"found", wrong.what},
+                             {"less_optimisation_helps", wrong.is_mended}});
+  for (const runtime::Refusal& untried : trials.untried) json["untried"].push_back({{"kernel", untried.kernel}, {"reason", untried.reason}});
+  return json;
 }
 
 Json receipt_json(const ReplayReport& report) {
@@ -224,6 +241,7 @@ Json receipt_json(const ReplayReport& report) {
                       {"kernels_compiled", compiled ? Json(compiled->compiled) : Json(nullptr)},
                       {"kernels_from_cache", compiled ? Json(compiled->from_cache) : Json(nullptr)},
                       {"compile_ns", report.session.compile_ns()}};
+  receipt["trial"] = trial_json(report.session);
   receipt["choices"] = nullptr;
   if (report.options.choices) {
     const runtime::Choices::Summary choices = report.options.choices->summary();

@@ -25,6 +25,9 @@ std::size_t count_draws(const graph::Program& program);
 /// What does not run the way it was meant to, each with its cost.
 std::vector<std::string> notes(const ReplayReport& report);
 
+/// A kernel that its compiler got wrong, and what became of it.
+std::string wrong_in_words(const runtime::Session& session, const runtime::WrongKernel& wrong);
+
 /// The keys are described in docs/configuration.md.
 nlohmann::ordered_json receipt_json(const ReplayReport& report);
 

@@ -145,6 +145,17 @@ std::string compiled_in_words(const runtime::Session& session) {
   return fmt::format(", {} of {} kernels compiled", counts->compiled, counts->compiled + counts->from_cache);
 }
 
+std::string trials_in_words(const runtime::TrialReport& trials) {
+  if (!trials.is_on || trials.kernels == 0) return "";
+  const auto replaced = std::ranges::count_if(trials.wrong, &runtime::WrongKernel::is_mended);
+  std::string text = fmt::format("trial     {} kernels against their interpreter, {} of them now ({})", trials.kernels, trials.tried,
+                                 format_ns(static_cast<double>(trials.time_ns)));
+  if (!trials.wrong.empty()) text += fmt::format("; {} wrong: {} compiled again, {} refused", trials.wrong.size(), replaced,
+                                                 trials.wrong.size() - static_cast<std::size_t>(replaced));
+  if (!trials.untried.empty()) text += fmt::format("; {} could not be tried", trials.untried.size());
+  return text + "\n";
+}
+
 std::string iteration_table(const ReplayReport& report) {
   std::vector<std::vector<std::string>> rows = {{"iteration", "recorded loss", "loss", "rel diff", "time"}};
   for (std::size_t i = 0; i < report.results.size(); ++i) {
@@ -303,6 +314,7 @@ std::string ReplayReport::to_text(bool colour) const {
       }
     }
     text += fmt::format("compile   {}{}\n", format_ns(static_cast<double>(session.compile_ns())), compiled_in_words(session));
+    text += trials_in_words(session.trials());
     text += fmt::format("memory    planned peak {} ({}), lower bound {}, arena {}\n", format_bytes(plan.peak_bytes),
                         plan.peak_bytes == plan.lower_bound_bytes ? "optimal" : "not proved optimal",
                         format_bytes(plan.lower_bound_bytes), format_bytes(session.arena_bytes()));

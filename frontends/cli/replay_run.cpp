@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/runtime/self_test.hpp"
+#include "frontends/cli/receipt.hpp"
 #include "frontends/cli/tuning.hpp"
 #include "frontends/cli/workload.hpp"
 
@@ -28,6 +29,12 @@ void warn_of_fallbacks(const runtime::FallbackReport& report) {
     const auto first = std::ranges::find(report.steps, ops, &runtime::RefusedStep::ops);
     fmt::print(stderr, "crucible: warning: {} ({} steps{}{}) runs on {}: {}\n", ops, count,
                first->source.empty() ? "" : ", first at ", first->source, report.device->info().id, first->reason);
+  }
+}
+
+void warn_of_wrong_kernels(const runtime::Session& session) {
+  for (const runtime::WrongKernel& wrong : session.trials().wrong) {
+    fmt::print(stderr, "crucible: warning: {}\n", wrong_in_words(session, wrong));
   }
 }
 
@@ -74,6 +81,7 @@ Result<std::unique_ptr<runtime::Session>> ReplayRun::prepare() {
               .poison = poison != nullptr && std::string_view(poison) == "1",
               .fallback = fallback_of(opened_.settings),
               .choices = tuned.choices,
+              .trial = trial_of(opened_.settings),
               .open_second = [this] { return open_cpu_beside(opened_.settings); },
               .open_opaque = opener_of_opaque(opened_)};
   progress_.say(opened_.device ? "scheduling, planning and compiling" : "loading");
@@ -82,6 +90,7 @@ Result<std::unique_ptr<runtime::Session>> ReplayRun::prepare() {
                               : runtime::Session::create_reference(work_.program, work_.blobs, numerics));
   progress_.say("");
   if (options_.fallback == runtime::Fallback::kWarn) warn_of_fallbacks(session->fallback());
+  warn_of_wrong_kernels(*session);
   return session;
 }
 

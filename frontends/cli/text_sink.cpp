@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <span>
+#include <system_error>
 #include <utility>
 
 namespace crucible::cli {
@@ -17,10 +18,10 @@ constexpr std::size_t kBufferBytes = 1 << 18;
 
 }  // namespace
 
-Result<TextSink> TextSink::open(const std::filesystem::path& path) {
+Result<TextSink> TextSink::open(const std::filesystem::path& path, trace::Readers readers) {
   TextSink sink;
   if (!path.empty()) {
-    CRUCIBLE_TRY(trace::OutputFile file, trace::OutputFile::create(path));
+    CRUCIBLE_TRY(trace::OutputFile file, trace::OutputFile::create(path, readers));
     sink.file_.emplace(std::move(file));
   }
   return sink;
@@ -38,8 +39,10 @@ void TextSink::flush() {
   } else if (!error_) {
     const bool is_written = std::fwrite(buffer_.data(), 1, buffer_.size(), stdout) == buffer_.size();
     if (!is_written || std::fflush(stdout) != 0) {
+      if (errno == EPIPE) throw std::system_error(EPIPE, std::generic_category());  // who read it has gone away: nobody is told
       error_ = Error{ErrorCode::kBadInput, fmt::format("cannot write to standard output: {}; write to a file with -o",
                                                        std::strerror(errno))};
+      std::clearerr(stdout);  // it is told once
     }
   }
   buffer_.clear();

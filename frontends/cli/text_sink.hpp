@@ -16,7 +16,7 @@ namespace crucible::cli {
 class TextSink {
  public:
   /// Standard output when `path` is empty. Errors: kBadInput, as OutputFile.
-  static Result<TextSink> open(const std::filesystem::path& path);
+  static Result<TextSink> open(const std::filesystem::path& path, trace::Readers readers = trace::Readers::kOwner);
   /// Buffers; an error of writing is kept for finish().
   void append(std::string_view text);
   /// Writes what is left and gives the file its name. Errors: kBadInput, naming the path and what to do.

@@ -9,6 +9,7 @@
 
 #include "core/trace/trace.hpp"
 #include "frontends/cli/command.hpp"
+#include "frontends/cli/standard_output.hpp"
 
 namespace crucible::cli {
 
@@ -45,9 +46,6 @@ Result<void> check_output(const std::filesystem::path& output, bool force);
 
 /// The folder that the blobs of `file`, read as `trace`, lie in; empty when they are in the file.
 std::filesystem::path blob_folder_of(const std::filesystem::path& file, const trace::Trace& trace);
-
-/// Writes to standard output.
-void print_text(std::string_view text);
 
 /// "1 op", "2 ops".
 std::string plural(std::uint64_t count, std::string_view noun);

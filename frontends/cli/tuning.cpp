@@ -20,11 +20,22 @@ void add_tune_switch(CLI::App& command, std::string& mode, bool can_measure) {
       ->capture_default_str();
 }
 
-std::filesystem::path choices_folder() {
-  if (const char* const set = std::getenv("CRUCIBLE_CHOICES_DIR"); set != nullptr && *set != '\0') return set;
-  if (const char* const xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr && *xdg == '/') return std::filesystem::path(xdg) / "crucible/choices";
-  if (const char* const home = std::getenv("HOME"); home != nullptr && *home == '/') return std::filesystem::path(home) / ".cache/crucible/choices";
-  return std::filesystem::path("/tmp") / ("crucible-" + std::to_string(getuid())) / "choices";
+namespace {
+
+/// $`variable`, else a folder of that name in the user's cache.
+std::filesystem::path user_folder(const char* variable, std::string_view name) {
+  if (const char* const set = std::getenv(variable); set != nullptr && *set != '\0') return set;
+  if (const char* const xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr && *xdg == '/') return std::filesystem::path(xdg) / "crucible" / name;
+  if (const char* const home = std::getenv("HOME"); home != nullptr && *home == '/') return std::filesystem::path(home) / ".cache/crucible" / name;
+  return std::filesystem::path("/tmp") / ("crucible-" + std::to_string(getuid())) / name;
+}
+
+}  // namespace
+
+std::filesystem::path choices_folder() { return user_folder("CRUCIBLE_CHOICES_DIR", "choices"); }
+
+runtime::TrialOptions trial_of(const config::Settings& settings) {
+  return {.is_on = settings.flag("kernel_trial"), .folder = user_folder("CRUCIBLE_TRIALS_DIR", "trials")};
 }
 
 Result<Tuned> tune(const std::string& mode, const graph::Program& program, const std::shared_ptr<backend::Device>& device, bool fuse,

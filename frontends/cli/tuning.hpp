@@ -7,7 +7,9 @@
 #include <string>
 
 #include "core/runtime/choices.hpp"
+#include "core/runtime/kernel_trials.hpp"
 #include "frontends/cli/progress.hpp"
+#include "frontends/config/settings.hpp"
 
 namespace crucible::cli {
 
@@ -16,6 +18,10 @@ void add_tune_switch(CLI::App& command, std::string& mode, bool can_measure);
 
 /// $CRUCIBLE_CHOICES_DIR, else crucible/choices in $XDG_CACHE_HOME or ~/.cache, else in /tmp.
 std::filesystem::path choices_folder();
+
+/// Whether compiled kernels are tried (key kernel_trial), and where it is kept that they passed: $CRUCIBLE_TRIALS_DIR, else crucible/trials in the
+/// user's cache folder.
+runtime::TrialOptions trial_of(const config::Settings& settings);
 
 struct Tuned {
   std::shared_ptr<runtime::Choices> choices;  // null: none count. Shared with the session

@@ -27,6 +27,14 @@ enum class Type : std::uint8_t {
   kPathList,
 };
 
+/// Whether a crucible.toml that lies in a folder, and that the user has not trusted, may set a key. Whoever made the folder
+/// wrote it: it chooses among what is there, and names nothing to run, to load, to read or to write.
+enum class FromFolder : std::uint8_t {
+  kUndecided,   // nobody has decided yet: as kNeedsTrust, and a test asks for the decision
+  kHarmless,    // a choice among what is there
+  kNeedsTrust,  // names a file, a folder, a program or a library, or weakens what keeps wrong ones out
+};
+
 struct Key {
   std::string name;  // dotted; a part "*" stands for any name
   Type type = Type::kText;
@@ -35,6 +43,9 @@ struct Key {
   std::string help = {};
   std::vector<std::string> choices = {};
   std::int64_t min = 0, max = std::numeric_limits<std::int64_t>::max();
+  FromFolder from_folder = FromFolder::kUndecided;
+  /// True when a folder's file may set it. A place never is, whatever somebody decided about it.
+  bool is_harmless() const { return from_folder == FromFolder::kHarmless && !is_place(); }
   /// True when what it names is a place in the file system; a privileged process takes none from its environment.
   bool is_place() const { return type == Type::kPath || type == Type::kWord || type == Type::kPathList; }
   /// What stands between the elements when a list is written as one text.
@@ -43,6 +54,8 @@ struct Key {
 
 /// Every key but the options of plugins, in the order in which they are shown.
 const std::vector<Key>& known_keys();
+/// "harmless", "needs trust", "undecided".
+std::string_view from_folder_name(FromFolder from_folder);
 /// The key that `name` is, patterns included; null when there is none.
 const Key* find_key(std::string_view name);
 /// All names of `keys`, for suggestions; patterns left out.

@@ -1,16 +1,20 @@
 #include "frontends/config/places.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <system_error>
 #include <utility>
+
+#include "core/base/file_owners.hpp"
 
 namespace crucible::config {
 namespace {
@@ -42,6 +46,7 @@ std::string fault_of(const std::filesystem::path& path) {
     std::error_code error;
     const std::filesystem::path target = std::filesystem::read_symlink(path, error);
     if (errno == ELOOP) return fmt::format("is a link that leads back to itself, by way of {}: mend or remove it", target.string());
+    if (errno == ENOENT && error) return "is not there";
     if (errno == ENOENT) return fmt::format("is a link to {}, which is not there: mend or remove it", target.string());
     return fmt::format("cannot be reached: {}", std::strerror(errno));
   }
@@ -52,15 +57,16 @@ std::string fault_of(const std::filesystem::path& path) {
   return "";
 }
 
-/// Others must not be able to write it, and it must be root's or our own: whoever writes it chooses the code that runs.
+/// Others must not be able to change it, or to put another in its place: whoever writes it chooses the code that runs.
 std::string danger_of(const std::filesystem::path& path) {
   struct stat status{};
-  if (stat(path.c_str(), &status) != 0) return "";
+  if (stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return "";  // told as a fault, or nothing (/dev/null)
   if ((status.st_mode & S_IWOTH) != 0) return fmt::format("everybody can write it: chmod o-w {}", path.string());
   if (status.st_uid != 0 && status.st_uid != geteuid()) {
     return fmt::format("it belongs to user {}, not to you: chown or remove {}", status.st_uid, path.string());
   }
-  return "";
+  const std::vector<std::string> doubts = doubts_about(path, "it");
+  return doubts.empty() ? "" : fmt::format("others can change it: {}", fmt::join(doubts, ", "));
 }
 
 std::filesystem::path home(const Surroundings& surroundings) {
@@ -98,23 +104,47 @@ Surroundings process_surroundings() {
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
   };
   surroundings.privileged = getauxval(AT_SECURE) != 0;
+  if (const auto named = surroundings.environment("CRUCIBLE_CONFIG"); named && !surroundings.privileged) surroundings.named_file = *named;
   return surroundings;
+}
+
+std::string_view standing_name(Standing standing) {
+  switch (standing) {
+    case Standing::kOwn:
+      return "own";
+    case Standing::kTrusted:
+      return "trusted";
+    case Standing::kFolder:
+      return "folder";
+  }
+  return "";
 }
 
 std::vector<ConfigFile> find_files(const Surroundings& surroundings) {
   std::vector<ConfigFile> files;
-  const auto add = [&files](Layer layer, const std::filesystem::path& path) {
+  const auto add = [&files](Layer layer, const std::filesystem::path& path, Standing standing, bool is_named) {
     if (path.empty()) return;
-    if (stands(path)) {
-      files.push_back({layer, path, danger_of(path), fault_of(path)});
+    if (stands(path) || is_named) {
+      files.push_back({layer, path, danger_of(path), fault_of(path), standing, is_named});
     } else if (std::string fault = layer == Layer::kProject ? "" : fault_of_folder(path.parent_path()); !fault.empty()) {
       files.push_back({layer, path, "", std::move(fault)});
     }
   };
-  add(Layer::kSystem, surroundings.system_file);
+  add(Layer::kSystem, surroundings.system_file, Standing::kOwn, false);
   if (surroundings.privileged) return files;
-  add(Layer::kUser, user_config_file(surroundings));
-  add(Layer::kProject, project_file(surroundings));
+  add(Layer::kUser, user_config_file(surroundings), Standing::kOwn, false);
+  if (!surroundings.named_file.empty()) {
+    std::error_code error;
+    add(Layer::kProject, std::filesystem::absolute(surroundings.named_file, error), surroundings.named_as, true);
+    return files;
+  }
+  const std::filesystem::path project = project_file(surroundings);
+  // Whoever stands in his own configuration's folder has one file there, not two.
+  const auto is_read_already = [&project](const ConfigFile& file) {
+    std::error_code error;
+    return std::filesystem::equivalent(file.path.parent_path(), project.parent_path(), error);
+  };
+  if (!std::ranges::any_of(files, is_read_already)) add(Layer::kProject, project, Standing::kFolder, false);
   return files;
 }
 

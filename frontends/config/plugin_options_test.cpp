@@ -37,7 +37,7 @@ const std::vector<Key>& schema() {
 }
 
 TEST_F(PluginOptions, PluginOptionsFollowTheSameLayers) {
-  write(Layer::kProject, "[backend.acme]\nthreads = 3\ncompiler = \"tools/cc\"\nchecks = true\n");
+  write(Layer::kUser, "[backend.acme]\nthreads = 3\ncompiler = \"tools/cc\"\nchecks = true\n");
   variables_["CRUCIBLE_THREADS"] = "4";
   requests_.sets = {"backend.acme.mode=exact"};
   Settings settings = load();
@@ -45,12 +45,12 @@ TEST_F(PluginOptions, PluginOptionsFollowTheSameLayers) {
   ASSERT_TRUE(settings.check()) << settings.check().error().message;
   EXPECT_THAT(
       settings.plugin_options("acme"),
-      ElementsAre(std::pair("checks", "true"), std::pair("compiler", (folder_ / "home/project/tools/cc").string()),
+      ElementsAre(std::pair("checks", "true"), std::pair("compiler", (folder_ / "home/.config/crucible/tools/cc").string()),
                   std::pair("mode", "exact"), std::pair("threads", "4")));
   const Setting& threads = *settings.find("backend.acme.threads");
   EXPECT_EQ(threads.origin.text(), "environment, CRUCIBLE_THREADS");
   ASSERT_EQ(threads.overridden.size(), 2u);
-  EXPECT_EQ(threads.overridden[0].origin.place(), path_of(Layer::kProject) + ":2:1");
+  EXPECT_EQ(threads.overridden[0].origin.place(), path_of(Layer::kUser) + ":2:1");
   EXPECT_EQ(threads.overridden[1].origin.text(), "built-in, plugin acme");
   Settings stronger = load();
   stronger.request_option("acme", "threads", "5", "--threads");
@@ -87,7 +87,7 @@ TEST_F(PluginOptions, NoPluginIsAskedWhileARuleAboutPluginsMayBeAmongTheMistakes
 }
 
 TEST_F(PluginOptions, APluginThatCannotTellItsOptionsGetsThemAsTheyAre) {
-  write(Layer::kProject, "[backend.old]\nanything = \"x\"\nthreads = 3\n");
+  write(Layer::kUser, "[backend.old]\nanything = \"x\"\nthreads = 3\n");
   variables_["CRUCIBLE_LIBRARY"] = "none";
   requests_.sets = {"backend.old.threads=many"};
   Settings settings = load();

@@ -35,7 +35,7 @@ Settings Settings::load(const Surroundings& surroundings, const Requests& reques
   // A project's file may lie in a folder that somebody else prepared, and can name plugins to run: unlike the files of
   // system and user it is not even used with a warning.
   const auto doubtful = std::ranges::find_if(
-      files, [](const ConfigFile& file) { return file.layer == Layer::kProject && !file.danger.empty(); });
+      files, [](const ConfigFile& file) { return file.layer == Layer::kProject && !file.is_named && !file.danger.empty(); });
   if (doubtful == files.end() || settings.trust_beyond_doubt() != "warn") return settings;
   const std::string warning = fmt::format("{} is left out: {}", doubtful->path.string(), doubtful->danger);
   files.erase(doubtful);
@@ -61,7 +61,7 @@ Settings Settings::put_together(const Surroundings& surroundings, const Requests
 }
 
 void Settings::add_files() {
-  for (const ConfigFile& file : files_) {
+  for (ConfigFile& file : files_) {
     if (!file.fault.empty()) {
       problems_.push_back({{file.layer, file.path.string()}, file.fault});
       continue;
@@ -71,6 +71,7 @@ void Settings::add_files() {
       problems_.push_back({{file.layer, file.path.string()}, "cannot be read, or is longer than 1 MiB"});
       continue;
     }
+    judge_standing(file, *text);
     FileContent content = read_toml(*text, file.layer, file.path.string());
     for (Entry& entry : content.entries) add_entry(std::move(entry));
     for (Problem& problem : content.problems) problems_.push_back(std::move(problem));
@@ -149,6 +150,7 @@ void Settings::settle(const Key& key, Entry entry) {
     problems_.push_back({entry.origin, value.error().message, entry.key.starts_with("plugins.")});
     return;
   }
+  if (!key.is_harmless() && standing_of(entry.origin) == Standing::kFolder) return hold_back(key, std::move(entry));
   const auto [place, is_new] = settings_.try_emplace(entry.key);
   Setting& setting = place->second;
   if (!is_new) setting.overridden.insert(setting.overridden.begin(), {entry.key, setting.value, setting.origin});
@@ -214,36 +216,6 @@ void Settings::add_unchecked(const std::string& prefix, std::vector<Entry> entri
   add_environment(known, prefix);
   for (const Entry& entry : entries) {
     if (!weaker(entry)) settle_one(entry);
-  }
-}
-
-/// The policy that the layers without doubtful files ask for: a file in doubt does not decide about itself.
-std::string Settings::trust_beyond_doubt() const {
-  const auto doubtful = [this](const Origin& origin) {
-    return std::ranges::any_of(files_, [&](const ConfigFile& file) {
-      return !file.danger.empty() && is_file(origin.layer) && file.path.string() == origin.where;
-    });
-  };
-  const Setting* setting = find("plugins.trust");
-  if (setting == nullptr) return "";
-  if (!doubtful(setting->origin)) return to_text(setting->value);
-  for (const Entry& entry : setting->overridden) {
-    if (!doubtful(entry.origin)) return to_text(entry.value);
-  }
-  return "";
-}
-
-/// A file that somebody else can write is told or refused.
-void Settings::judge_files() {
-  const std::string trust = trust_beyond_doubt();
-  for (const ConfigFile& file : files_) {
-    if (file.danger.empty() || trust == "off") continue;
-    if (trust == "enforce") {
-      problems_.push_back(
-          {{file.layer, file.path.string()}, fmt::format("refused (plugins.trust = enforce): {}", file.danger)});
-    } else {
-      warnings_.push_back(fmt::format("{}: {}", file.path.string(), file.danger));
-    }
   }
 }
 

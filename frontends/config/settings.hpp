@@ -31,6 +31,12 @@ struct Setting {
   std::vector<Entry> overridden;  // what the weaker layers said, strongest first
 };
 
+/// What the file of a folder said and may not say: it is not in force.
+struct HeldBack {
+  Entry entry;
+  std::string reason;  // why it needs the user's trust, in a few words
+};
+
 /// Not thread-safe.
 class Settings {
  public:
@@ -51,6 +57,13 @@ class Settings {
   bool may_ask_plugins() const;
   /// What is odd and was used all the same; one sentence each.
   const std::vector<std::string>& warnings() const { return warnings_; }
+  /// What has not been taken yet: warnings(), and one sentence about what of a folder's file is held back. Options of a
+  /// plugin are known when it has been added, so whoever adds plugins asks again.
+  std::vector<std::string> take_warnings();
+  /// What a folder's file may not set, in the order of its lines.
+  const std::vector<HeldBack>& held_back() const { return held_back_; }
+  /// Whose word a value is.
+  Standing standing_of(const Origin& origin) const;
 
   /// Null when nothing is set.
   const Setting* find(const std::string& key) const;
@@ -76,6 +89,8 @@ class Settings {
   std::string trust_beyond_doubt() const;
   void add_entry(Entry entry);
   void add_files();
+  void judge_standing(ConfigFile& file, const std::string& text);
+  void hold_back(const Key& key, Entry entry);
   void add_environment(const std::vector<Key>& keys, const std::string& prefix);
   void add_requests(const Requests& requests);
   void add_unchecked(const std::string& prefix, std::vector<Entry> entries);
@@ -92,6 +107,8 @@ class Settings {
   std::set<std::string> settled_;                      // plugins
   std::vector<Problem> problems_;
   std::vector<std::string> warnings_;
+  std::vector<HeldBack> held_back_;
+  std::size_t taken_warnings_ = 0, taken_held_back_ = 0;
 };
 
 }  // namespace crucible::config

@@ -46,11 +46,11 @@ std::vector<std::pair<int, int>> all_pairs() {
 INSTANTIATE_TEST_SUITE_P(All, LayerPair, ::testing::ValuesIn(all_pairs()));
 
 TEST_F(Layers, EveryValueKnowsItsPlace) {
-  write(Layer::kProject, "# first line\n\n[plugins]\n  trust = \"enforce\"\n");
+  write(Layer::kUser, "# first line\n\n[plugins]\n  trust = \"enforce\"\n");
   variables_["CRUCIBLE_DEVICE"] = "cpu:0";
   requests_.sets = {"plugins.probe=false"};
   const Settings settings = load();
-  EXPECT_EQ(settings.find("plugins.trust")->origin.text(), "project, " + path_of(Layer::kProject) + ":4:3");
+  EXPECT_EQ(settings.find("plugins.trust")->origin.text(), "user, " + path_of(Layer::kUser) + ":4:3");
   EXPECT_EQ(settings.find("device")->origin.text(), "environment, CRUCIBLE_DEVICE");
   EXPECT_EQ(settings.find("plugins.probe")->origin.text(), "command line, --set plugins.probe");
   EXPECT_EQ(settings.find("backend")->origin.text(), "built-in");
@@ -194,14 +194,14 @@ TEST_F(Layers, AFileThatEverybodyCanWriteIsToldOrRefused) {
 }
 
 TEST_F(Layers, RelativePathsBelongToTheFileThatSaysThem) {
-  write(Layer::kProject, "[plugins]\nfolders = [\"build\", \"/abs\"]\ntrace_file = \"../t.jsonl\"\n");
+  write(Layer::kUser, "[plugins]\nfolders = [\"build\", \"/abs\"]\ntrace_file = \"../t.jsonl\"\n");
   Settings settings = load();
-  EXPECT_THAT(settings.list("plugins.folders"), ElementsAre((folder_ / "home/project/build").string(), "/abs"));
-  EXPECT_EQ(settings.text("plugins.trace_file"), (folder_ / "home/t.jsonl").string());
+  EXPECT_THAT(settings.list("plugins.folders"), ElementsAre((folder_ / "home/.config/crucible/build").string(), "/abs"));
+  EXPECT_EQ(settings.text("plugins.trace_file"), (folder_ / "home/.config/t.jsonl").string());
   variables_["CRUCIBLE_PLUGIN_PATH"] = "relative:/first:also/relative:/second";
   EXPECT_THAT(load().list("plugins.folders"), ElementsAre("/first", "/second"));
   variables_["CRUCIBLE_PLUGIN_PATH"] = "relative";
-  EXPECT_THAT(load().list("plugins.folders"), ElementsAre((folder_ / "home/project/build").string(), "/abs"));
+  EXPECT_THAT(load().list("plugins.folders"), ElementsAre((folder_ / "home/.config/crucible/build").string(), "/abs"));
 }
 
 TEST_F(Layers, FallbackFollowsWhoNamedABackend) {
@@ -257,7 +257,7 @@ TEST_F(Layers, RandomFilesAreSettledOrComplainedAbout) {
       if (!used.emplace(names[i], true).second) continue;
       text += names[i] + " = " + kValues[random() % std::size(kValues)] + "\n";
     }
-    write(Layer::kProject, text);
+    write(Layer::kUser, text);
     const Settings settings = load();
     std::size_t of_the_file = 0;
     for (const auto& [name, setting] : settings.all()) {
@@ -266,7 +266,7 @@ TEST_F(Layers, RandomFilesAreSettledOrComplainedAbout) {
       const Result<Value> again = convert(*key, setting.value, false, "/");
       ASSERT_TRUE(again) << text << again.error().message;
       EXPECT_EQ(*again, setting.value) << text;
-      of_the_file += setting.origin.layer == Layer::kProject;
+      of_the_file += setting.origin.layer == Layer::kUser;
     }
     for (const Problem& problem : settings.problems()) EXPECT_GE(problem.origin.line, 1u) << text << problem.message;
     const auto inner = static_cast<std::size_t>(std::ranges::count(text, '{'));  // their key may be an option's

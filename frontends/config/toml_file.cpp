@@ -86,16 +86,20 @@ class Reader {
   const std::string& path_;
 };
 
-/// Where a byte beyond ASCII stands outside of quotes and comments, where TOML has no use for it. Asked first: toml++ 3.3
-/// runs into undefined behaviour on some of these (is_non_ascii_horizontal_whitespace).
-std::optional<toml::source_position> stray_character(std::string_view text) {
+constexpr int kMostParts = 32;    // of a dotted key: the longest key that means something has four
+constexpr int kMostNesting = 32;  // of lists and tables in each other
+
+/// Goes through the text as far as quotes and comments are concerned, and calls `see(character)` for each byte outside of
+/// them. Ends at the first byte that `see` refuses, and returns its place.
+template <class See>
+std::optional<toml::source_position> outside_of_quotes(std::string_view text, See&& see) {
   toml::source_position at{1, 1};
   std::string_view quote;  // what ends the text that is open; "#" for a comment
   for (std::size_t i = 0; i < text.size();) {
     const auto starts = [&](std::string_view word) { return text.substr(i, word.size()) == word; };
     std::size_t step = 1;
     if (quote.empty()) {
-      if (static_cast<unsigned char>(text[i]) >= 0x80) return at;
+      if (!see(text[i])) return at;
       for (const std::string_view opening : {"\"\"\"", "'''", "\"", "'", "#"}) {
         if (!quote.empty() || !starts(opening)) continue;
         quote = opening;
@@ -107,6 +111,8 @@ std::optional<toml::source_position> stray_character(std::string_view text) {
       step = 2;
     } else if (quote != "#" && starts(quote)) {
       step = quote.size();
+      // A text in three quotes may end with one or two more of them, which are its own.
+      while (quote.size() == 3 && step < 5 && i + step < text.size() && text[i + step] == quote.front()) ++step;
       quote = {};
     }
     for (std::size_t k = i; k < std::min(i + step, text.size()); ++k) {
@@ -116,6 +122,25 @@ std::optional<toml::source_position> stray_character(std::string_view text) {
     i += step;
   }
   return std::nullopt;
+}
+
+/// Where a byte beyond ASCII stands outside of quotes and comments, where TOML has no use for it. Asked first: toml++ 3.3
+/// runs into undefined behaviour on some of these (is_non_ascii_horizontal_whitespace).
+std::optional<toml::source_position> stray_character(std::string_view text) {
+  return outside_of_quotes(text, [](char character) { return static_cast<unsigned char>(character) < 0x80; });
+}
+
+/// Where a key gets too many parts, or a list or table too deep. toml++ makes a table in a table of each part of a key
+/// without a limit, and it, its destructor and we go down them by recursion: a key of 24,000 parts is the end of the stack.
+std::optional<toml::source_position> too_deep(std::string_view text) {
+  int parts = 1, nesting = 0;
+  return outside_of_quotes(text, [&](char character) {
+    if (character == '.') return ++parts <= kMostParts;
+    if (std::string_view("=,\n[]{}").find(character) != std::string_view::npos) parts = 1;
+    if (character == '[' || character == '{') return ++nesting <= kMostNesting;
+    if (character == ']' || character == '}') nesting = std::max(0, nesting - 1);
+    return true;
+  });
 }
 
 /// The text without the byte order mark that some editors put before it; nothing where the mark is one of UTF-16.
@@ -137,6 +162,12 @@ FileContent read_toml(const std::string& whole, Layer layer, const std::string& 
   if (const auto stray = stray_character(*text)) {
     content.problems.push_back({origin_of({*stray, *stray, nullptr}, layer, path),
                                 "not TOML: a character that is not ASCII stands outside of quotes and comments"});
+    return content;
+  }
+  if (const auto deep = too_deep(*text)) {
+    content.problems.push_back({origin_of({*deep, *deep, nullptr}, layer, path),
+                                fmt::format("too deep: keys have {} parts at most here, and lists and tables stand in {} others at most",
+                                            kMostParts, kMostNesting)});
     return content;
   }
   const toml::parse_result parsed = toml::parse(*text);

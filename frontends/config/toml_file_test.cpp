@@ -54,6 +54,28 @@ TEST(TomlFile, TheNameOfTheBackendHasTwoSpellings) {
   EXPECT_EQ(content.entries[1].key, "backend.a.threads");
 }
 
+TEST(TomlFile, KeysAndListsThatGoTooDeepAreRefusedBeforeTheyAreRead) {
+  const auto problem = [](const std::string& text) {
+    const FileContent content = read_toml(text, Layer::kProject, "f.toml");
+    return content.problems.empty() ? "" : content.problems[0].origin.place() + ": " + content.problems[0].message;
+  };
+  const auto repeated = [](const std::string& part, int times) {
+    std::string text;
+    for (int i = 0; i < times; ++i) text += part;
+    return text;
+  };
+  EXPECT_EQ(problem(repeated("a.", 31) + "a = 1\n"), "");
+  EXPECT_THAT(problem("\n" + repeated("a.", 32) + "a = 1\n"), HasSubstr("f.toml:2:64: too deep"));
+  for (const std::string& deep : {repeated("a.", 400000) + "a = 1\n", "[" + repeated("a.", 400000) + "a]\nb = 1\n", "[[" + repeated("'a' . ", 100000) + "a]]\n",
+                                  "x = " + repeated("[", 400000) + repeated("]", 400000) + "\n", "x = " + repeated("{a=", 200000),
+                                  "x = { a = \"\"\"b\"\"\"\", " + repeated("\"a\".", 100000) + "a = 1 }\n",  // four quotes end the text
+                                  "x = { a = '''b''''', " + repeated("a.", 100000) + "a = 1 }\n", "# \" \n" + repeated("a.", 100000) + "a = 1\n"}) {
+    EXPECT_THAT(problem(deep), HasSubstr("too deep")) << deep.substr(0, 40);
+  }
+  // What stands in texts and comments is no key and no list.
+  EXPECT_EQ(problem("t = \"" + repeated("a.", 1000) + "[[[[\"\nl = [\n" + repeated("'a', # ....[[[\n", 500) + "]\n"), "");
+}
+
 TEST(TomlFile, ErrorsHaveLineAndColumn) {
   const FileContent content = read_toml("a = 1\nb = [1,\n\nc = 2\n", Layer::kProject, "x.toml");
   ASSERT_EQ(content.problems.size(), 1u);

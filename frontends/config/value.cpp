@@ -36,6 +36,19 @@ std::string Origin::text() const {
   return where.empty() ? std::string(layer_name(layer)) : fmt::format("{}, {}", layer_name(layer), place());
 }
 
+std::string shown(std::string_view text) {
+  std::string line;
+  for (const char character : text) {
+    const auto byte = static_cast<unsigned char>(character);
+    if (byte < 0x20 || byte == 0x7f) {
+      line += fmt::format("\\x{:02x}", byte);
+    } else {
+      line += character;
+    }
+  }
+  return line;
+}
+
 std::string to_text(const Value& value) {
   struct Writer {
     std::string operator()(bool flag) const { return flag ? "true" : "false"; }

@@ -40,6 +40,9 @@ using Value = std::variant<bool, std::int64_t, std::string, List, Foreign>;
 /// "true", "2", "cpu", "a, b".
 std::string to_text(const Value& value);
 
+/// `text` on one line: what a terminal takes for a command, and the end of a line, are written as \xNN.
+std::string shown(std::string_view text);
+
 /// One value as somebody wrote it. `key` is dotted: "plugins.trust", "backend.cpu.threads".
 struct Entry {
   std::string key;

@@ -65,7 +65,10 @@ void boxed_kernel(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, t
   const c10::DispatchKeySet below = keys & kKeysBelow;
   if (passes_by(keys)) return pass_by(handle, keys, stack);
   const Operator& op = Recorder::instance().operators().find_or_add(handle);
-  if (op.control || is_undecomposed(op, below, *stack)) return handle.redispatchBoxed(below, stack);
+  if (op.control || is_undecomposed(op, below, *stack)) {
+    if (op.control || !run_by_operators(handle, below, stack)) handle.redispatchBoxed(below, stack);
+    return;
+  }
   OpScope scope(op);
   if (!scope.is_open()) [[unlikely]] return pass_by(handle, keys, stack);
   const auto arguments = torch::jit::last(*stack, handle.schema().arguments().size());

@@ -13,6 +13,8 @@
 #include <exception>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/trace/trace_file.hpp"
 #include "core/trace/values_returned.hpp"
@@ -213,13 +215,32 @@ PyObject* summary_of(const Written& written, std::uint64_t overhead_ns_per_op, c
                        "not_recorded", not_recorded, "values_returned", returned.c_str());
 }
 
-/// What write() and stream_to() are called with; false when an exception is set.
-bool parse_metadata(PyObject* args, const char*& path, trace::Metadata& metadata) {
+/// The texts of a list of Python's; other things in it are passed over.
+std::vector<std::string> texts_of(PyObject* list) {
+  std::vector<std::string> texts;
+  for (Py_ssize_t i = 0; PyList_Check(list) && i < PyList_GET_SIZE(list); ++i) {
+    const char* text = PyUnicode_Check(PyList_GET_ITEM(list, i)) ? PyUnicode_AsUTF8(PyList_GET_ITEM(list, i)) : nullptr;
+    if (text != nullptr) texts.emplace_back(text);
+  }
+  PyErr_Clear();
+  return texts;
+}
+
+/// What write() and stream_to() are called with, `paths` being (folders, last folders, user) or None (crucible_torch/paths.py); false when an
+/// exception is set.
+bool parse_metadata(PyObject* args, const char*& path, trace::Metadata& metadata, std::optional<trace::PathShortener>& paths) {
   const char *framework = nullptr, *frontend = nullptr, *command = nullptr, *created = nullptr, *reason = nullptr;
   unsigned int warmup = 0;
   int rank = -1, world_size = 1;
-  if (PyArg_ParseTuple(args, "ssssssI|ii", &path, &framework, &frontend, &command, &created, &reason, &warmup, &rank, &world_size) == 0) {
+  PyObject* known = nullptr;
+  if (PyArg_ParseTuple(args, "ssssssI|iiO", &path, &framework, &frontend, &command, &created, &reason, &warmup, &rank, &world_size, &known) == 0) {
     return false;
+  }
+  PyObject *folders = nullptr, *last = nullptr;
+  const char* user = nullptr;
+  if (known != nullptr && known != Py_None) {
+    if (PyArg_ParseTuple(known, "O!O!s", &PyList_Type, &folders, &PyList_Type, &last, &user) == 0) return false;
+    paths.emplace(texts_of(folders), texts_of(last), user);
   }
   metadata.framework = framework;
   metadata.frontend = frontend;
@@ -237,10 +258,11 @@ bool parse_metadata(PyObject* args, const char*& path, trace::Metadata& metadata
 PyObject* stream_to(PyObject*, PyObject* args) {
   const char* path = nullptr;
   trace::Metadata metadata;
-  if (!parse_metadata(args, path, metadata)) return nullptr;
+  std::optional<trace::PathShortener> paths;
+  if (!parse_metadata(args, path, metadata, paths)) return nullptr;
   return guarded([&]() -> PyObject* {
     Recorder& recorder = Recorder::instance();
-    Result<std::unique_ptr<TraceStream>> stream = TraceStream::create(recorder, path, metadata);
+    Result<std::unique_ptr<TraceStream>> stream = TraceStream::create(recorder, path, metadata, std::move(paths));
     if (!stream) {
       PyErr_SetString(PyExc_RuntimeError, stream.error().message.c_str());
       return nullptr;
@@ -253,7 +275,8 @@ PyObject* stream_to(PyObject*, PyObject* args) {
 PyObject* write(PyObject* self, PyObject* args) {
   const char* path = nullptr;
   trace::Metadata metadata;
-  if (!parse_metadata(args, path, metadata)) return nullptr;
+  std::optional<trace::PathShortener> paths;  // the stream has its own
+  if (!parse_metadata(args, path, metadata, paths)) return nullptr;
   Recorder& recorder = Recorder::instance();
   if (recorder.stream() == nullptr) {
     PyObject* opened = stream_to(self, args);

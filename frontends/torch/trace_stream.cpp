@@ -11,6 +11,7 @@
 #include <exception>
 #include <utility>
 
+#include "core/trace/own_recordings.hpp"
 #include "core/trace/records.hpp"
 #include "frontends/torch/record_function.hpp"
 #include "frontends/torch/recorder.hpp"
@@ -49,16 +50,24 @@ trace::SiteId id_or_none(std::uint32_t recorded) { return recorded == kNoSite ? 
 /// The thread that calls it gives way to the program's.
 void give_way() { setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 10); }
 
+/// The metadata's own words and what they quote: the command, an exception's text.
+void shorten_texts(trace::Metadata& metadata, const std::optional<trace::PathShortener>& paths) {
+  if (!paths) return;
+  for (std::string* text : {&metadata.framework, &metadata.frontend, &metadata.command, &metadata.incomplete_reason}) *text = paths->text(*text);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<TraceStream>> TraceStream::create(const Recorder& recorder, const std::filesystem::path& path,
-                                                         const trace::Metadata& metadata) {
-  CRUCIBLE_TRY(std::unique_ptr<trace::StreamWriter> writer, trace::StreamWriter::create(path, metadata));
-  return std::unique_ptr<TraceStream>(new TraceStream(recorder, std::move(writer)));
+                                                         const trace::Metadata& metadata, std::optional<trace::PathShortener> paths) {
+  trace::Metadata kept = metadata;
+  shorten_texts(kept, paths);
+  CRUCIBLE_TRY(std::unique_ptr<trace::StreamWriter> writer, trace::StreamWriter::create(path, kept));
+  return std::unique_ptr<TraceStream>(new TraceStream(recorder, std::move(writer), std::move(paths)));
 }
 
-TraceStream::TraceStream(const Recorder& recorder, std::unique_ptr<trace::StreamWriter> writer)
-    : recorder_(recorder), owner_(getpid()), writer_(std::move(writer)), thread_([this] { run(); }) {}
+TraceStream::TraceStream(const Recorder& recorder, std::unique_ptr<trace::StreamWriter> writer, std::optional<trace::PathShortener> paths)
+    : recorder_(recorder), paths_(std::move(paths)), owner_(getpid()), writer_(std::move(writer)), thread_([this] { run(); }) {}
 
 TraceStream::~TraceStream() { stop_thread(); }
 
@@ -117,11 +126,11 @@ std::optional<std::string> TraceStream::failure() const {
 
 void TraceStream::write(const Batch& batch) {
   for (const SourceLine& line : batch.sites) {
-    const trace::Site site{line.file, line.line, line.function};
+    const trace::Site site{paths_ ? paths_->path(line.file) : line.file, line.line, shown(line.function)};
     writer_->add(site);
     site_texts_.push_back(std::filesystem::path(line.file).filename().string() + ":" + std::to_string(line.line));
   }
-  for (const std::string& module : batch.modules) writer_->add_module(module);
+  for (const std::string& module : batch.modules) writer_->add_module(shown(module));
   trace::Iteration iteration;
   iteration.first_op = static_cast<std::uint32_t>(writer_->count(trace::SectionId::kOps));
   write_ops(batch, iteration.losses);
@@ -179,6 +188,8 @@ void TraceStream::write_ops(const Batch& batch, std::vector<trace::Loss>& losses
     if (record.header.sequence >= first_output_) note_late_writes(record.header, op);
     if (!recorder_.state().op_hashes.empty()) writer_->add_op_hashes(recorder_.state().op_hashes.find(record.header.sequence));
     sequences_.push_back(record.header.sequence);
+    shorten(op.args);
+    shorten(op.outputs);
     writer_->add(op);
   }
 }
@@ -195,7 +206,7 @@ void TraceStream::write_bytes(const Batch& batch, std::uint32_t iteration, std::
       left_externals_.push_back(std::move(external));
       continue;
     }
-    const trace::External record{storages_.at(external.storage), iteration, first_op + place, external.role, external.name,
+    const trace::External record{storages_.at(external.storage), iteration, first_op + place, external.role, shown(external.name),
                                  writer_->add_blob(external.bytes)};
     externals_.emplace_back(writer_->add(record), external.storage);
   }
@@ -215,7 +226,16 @@ void TraceStream::write_bytes(const Batch& batch, std::uint32_t iteration, std::
       ++changed_outputs_;
       continue;
     }
-    writer_->add(trace::Output{iteration, output.name, tensor, writer_->add_blob(output.bytes)});
+    writer_->add(trace::Output{iteration, shown(output.name), tensor, writer_->add_blob(output.bytes)});
+  }
+}
+
+/// Of strings that ops were given, what they call objects by.
+void TraceStream::shorten(std::vector<trace::Arg>& args) const {
+  if (!paths_) return;
+  for (trace::Arg& arg : args) {
+    if (arg.kind == trace::Arg::Kind::kString || arg.kind == trace::Arg::Kind::kOpaque) arg.text = paths_->text(arg.text);
+    shorten(arg.list);
   }
 }
 
@@ -312,18 +332,18 @@ void TraceStream::write_final_states() {
     copy_bytes(slot->second->impl, bytes.data());
     if (bytes.empty()) continue;
     writer_->add(trace::FinalState{storages_.at(known.id), named ? names.final_role : names.start_role,
-                                   names.final.empty() ? names.start : names.final, writer_->add_blob(bytes)});
+                                   shown(names.final.empty() ? names.start : names.final), writer_->add_blob(bytes)});
   }
   for (const auto& [number, recorded] : externals_) {
     const StorageNames& names = by_storage.at(recorded)->names();
-    if (names.start.empty() && !names.final.empty()) writer_->name_external(number, names.final_role, names.final);
+    if (names.start.empty() && !names.final.empty()) writer_->name_external(number, names.final_role, shown(names.final));
   }
 }
 
 void TraceStream::write_not_recorded(std::vector<Written::NotRecorded>& written) {
   std::vector<trace::NotRecorded> items;
-  const auto add = [&items](const std::string& what, std::uint64_t count, std::uint32_t site) {
-    if (count > 0) items.push_back({what, count, id_or_none(site)});
+  const auto add = [this, &items](const std::string& what, std::uint64_t count, std::uint32_t site) {
+    if (count > 0) items.push_back({shown(what), count, id_or_none(site)});
   };
   for (const auto& [what, entry] : recorder_.state().not_recorded) add(what, entry.count, entry.site);
   if (const char* unseen = unseen_by_observers(); unseen != nullptr) add(unseen, 1, kNoSite);
@@ -352,10 +372,12 @@ Result<Written> TraceStream::finish(trace::Metadata metadata) {
   }
   if (!failure_.has_value()) write_final_states();
   write_not_recorded(written.not_recorded);
+  shorten_texts(metadata, paths_);
   metadata.device = device_;
   metadata.overhead_ns_per_op = recorder_.overhead_ns_per_op();
   is_finished_ = true;
   CRUCIBLE_TRY(written.file_bytes, writer_->finish(metadata));
+  trace::remember_recording(writer_->path());
   written.ops_per_iteration = std::move(ops_per_iteration_);
   return written;
 }

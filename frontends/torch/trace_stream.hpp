@@ -17,6 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/trace/path_shortener.hpp"
 #include "core/trace/stream_writer.hpp"
 #include "core/trace/trace.hpp"
 #include "frontends/torch/batch.hpp"
@@ -42,9 +43,9 @@ struct Written {
 /// Threads: give() and finish() by whoever holds the GIL; failure() by anybody. A forked child must not touch its copy.
 class TraceStream final : private TensorSink {
  public:
-  /// Creates the files of StreamWriter. `recorder` outlives the stream. Errors: as StreamWriter::create.
+  /// Creates the files of StreamWriter. `recorder` outlives the stream. With `paths` no text in the file has an absolute path. Errors: as StreamWriter::create.
   static Result<std::unique_ptr<TraceStream>> create(const Recorder& recorder, const std::filesystem::path& path,
-                                                     const trace::Metadata& metadata);
+                                                     const trace::Metadata& metadata, std::optional<trace::PathShortener> paths = std::nullopt);
   /// Keeps what is on disk unless finish() or drop() was called.
   ~TraceStream() override;
 
@@ -72,7 +73,9 @@ class TraceStream final : private TensorSink {
   static constexpr std::uint64_t kMostWaiting = std::uint64_t{64} << 20;
 
  private:
-  TraceStream(const Recorder& recorder, std::unique_ptr<trace::StreamWriter> writer);
+  TraceStream(const Recorder& recorder, std::unique_ptr<trace::StreamWriter> writer, std::optional<trace::PathShortener> paths);
+  std::string shown(const std::string& text) const { return paths_ ? paths_->text(text) : text; }
+  void shorten(std::vector<trace::Arg>& args) const;
   void run();
   void stop_thread();
   void write(const Batch& batch);
@@ -90,6 +93,7 @@ class TraceStream final : private TensorSink {
   void add(const trace::CompoundTensor& compound) override { writer_->add(compound); }
 
   const Recorder& recorder_;
+  const std::optional<trace::PathShortener> paths_;  // every text goes through it, where there is one
   int owner_;  // the process that records
   std::unique_ptr<trace::StreamWriter> writer_;  // the background thread's, until it has ended
 

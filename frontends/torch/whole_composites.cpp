@@ -1,7 +1,10 @@
 // The composites that write memory by themselves: see whole_composites.hpp.
 #include "frontends/torch/whole_composites.hpp"
 
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/TensorSubclassLikeUtils.h>
+#include <ATen/core/Reduction.h>
 #include <ATen/core/stack.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -31,11 +34,15 @@ constexpr WholeComposite kWholeComposites[] = {
     {"aten::max_pool1d", pools_by_itself},
 };
 
+bool is_recording() {
+  const auto local = c10::impl::tls_local_dispatch_key_set();
+  return local.included_.has(c10::DispatchKey::Fake) && !local.excluded_.has(c10::DispatchKey::Fake);
+}
+
 /// Stands above autograd, where the dispatcher would run the composite kernel at once: goes on to the recorder's key, which lies
 /// below, for calls that write by themselves. All others, and all while nothing is recorded, run as without it.
 void from_autograd(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  const auto local = c10::impl::tls_local_dispatch_key_set();
-  if (local.included_.has(c10::DispatchKey::Fake) && !local.excluded_.has(c10::DispatchKey::Fake)) {
+  if (is_recording()) {
     const auto arguments = torch::jit::last(*stack, handle.schema().arguments().size());
     for (const WholeComposite& composite : kWholeComposites) {
       if (composite.name != handle.schema().name() || !composite.writes(arguments)) continue;
@@ -43,6 +50,35 @@ void from_autograd(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, 
     }
   }
   handle.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);  // it has no kernel there but the composite one
+}
+
+/// Numbers of a list as a tensor, by operators: at::tensor() writes them below all of them.
+at::Tensor tensor_of(const std::vector<std::int64_t>& numbers, const at::TensorOptions& options) {
+  if (numbers.empty()) return at::zeros({0}, options);
+  std::vector<at::Tensor> parts;
+  for (const std::int64_t number : numbers) parts.push_back(at::full({}, number, options));
+  return at::stack(parts);
+}
+
+/// ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity): the mean divides by a tensor that the
+/// framework fills with the targets' lengths by itself. Here the losses come from the composite without reduction, and the mean is made of them
+/// as the framework makes it (LossCTC.cpp), with lengths that operators made.
+void ctc_loss(const c10::OperatorHandle& handle, c10::DispatchKeySet to_composite, torch::jit::Stack* stack) {
+  constexpr std::size_t kArguments = 7, kTargetLengths = 3, kReduction = 5;
+  const auto composite = [&] { handle.redispatchBoxed(to_composite, stack); };
+  const bool is_mean = torch::jit::peek(*stack, kReduction, kArguments).toInt() == at::Reduction::Mean;
+  const c10::IValue lengths = torch::jit::peek(*stack, kTargetLengths, kArguments);
+  const at::Tensor& scores = torch::jit::peek(*stack, 0, kArguments).toTensor();
+  if (!is_recording() || !is_mean || !scores.is_cpu() || (lengths.isTensor() && !at::isIntegralType(lengths.toTensor().scalar_type(), false))) return composite();
+  torch::jit::peek(*stack, kReduction, kArguments) = c10::IValue(static_cast<std::int64_t>(at::Reduction::None));
+  composite();
+  const at::Tensor losses = torch::jit::pop(*stack).toTensor();
+  const at::Tensor counts = lengths.isTensor() ? lengths.toTensor().to(losses.options()) : tensor_of(lengths.toIntVector(), losses.options());
+  torch::jit::push(*stack, (losses / counts.clamp_min(1)).mean());
+}
+
+void ctc_loss_from_autograd(const c10::OperatorHandle& handle, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  ctc_loss(handle, c10::DispatchKeySet(c10::DispatchKey::CPU), stack);  // it has no kernel there but the composite one
 }
 
 }  // namespace
@@ -54,20 +90,27 @@ bool writes_by_itself(const Operator& op, c10::ArrayRef<c10::IValue> arguments) 
   return false;
 }
 
+bool run_by_operators(const c10::OperatorHandle& handle, c10::DispatchKeySet below, torch::jit::Stack* stack) {
+  if (handle.schema().name() != "aten::ctc_loss") return false;
+  ctc_loss(handle, below, stack);
+  return true;
+}
+
 void register_whole_composites(std::vector<c10::RegistrationHandleRAII>& handles) {
   auto& dispatcher = c10::Dispatcher::singleton();
-  for (const WholeComposite& composite : kWholeComposites) {
-    const c10::OperatorName name(std::string(composite.name), "");
+  const auto stand_above = [&](const c10::OperatorName& name, c10::KernelFunction kernel) {
     const auto op = dispatcher.findSchema(name);
     // A version in which it is an operator like others needs nothing, and one with a kernel of its own there is left alone.
     if (!op.has_value() || !op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) ||
         op->hasKernelForDispatchKey(c10::DispatchKey::AutogradCPU) || op->hasKernelForDispatchKey(c10::DispatchKey::CPU)) {
-      continue;
+      return;
     }
-    handles.push_back(dispatcher.registerImpl(name, c10::DispatchKey::AutogradCPU,
-                                              c10::KernelFunction::makeFromBoxedFunction<&from_autograd>(), std::nullopt, nullptr,
-                                              "crucible recorder"));
-  }
+    handles.push_back(dispatcher.registerImpl(name, c10::DispatchKey::AutogradCPU, std::move(kernel), std::nullopt, nullptr, "crucible recorder"));
+  };
+  for (const WholeComposite& composite : kWholeComposites)
+    stand_above({std::string(composite.name), ""}, c10::KernelFunction::makeFromBoxedFunction<&from_autograd>());
+  for (const char* overload : {"IntList", "Tensor"})
+    stand_above({"aten::ctc_loss", overload}, c10::KernelFunction::makeFromBoxedFunction<&ctc_loss_from_autograd>());
 }
 
 }  // namespace crucible::recorder

@@ -89,6 +89,10 @@ typedef int32_t crucible_code;
 /* A scalar that no slot patches. */
 #define CRUCIBLE_SLOT_NONE 0xffffffffu
 
+/* Types of a scalar: what its eight bytes are. */
+#define CRUCIBLE_SCALAR_F64 0u /* those of a double */
+#define CRUCIBLE_SCALAR_I64 1u /* a whole number in two's complement (since 0.2) */
+
 /* Limits. */
 #define CRUCIBLE_MAX_RANK 8u /* dimensions of a view */
 
@@ -177,11 +181,11 @@ typedef struct crucible_library_desc {
   crucible_view extra; /* since 0.2 */
 } crucible_library_desc;
 
-/* A number of a launch; slot != CRUCIBLE_SLOT_NONE: patched by plan.set_slots. */
+/* A number of a launch, in the type in which the kernel takes it; slot != CRUCIBLE_SLOT_NONE: patched by plan.set_slots. All scalars of one slot have one type. */
 typedef struct crucible_scalar {
-  uint64_t f64_bits;
+  uint64_t bits;
   uint32_t slot;
-  uint32_t reserved;
+  uint32_t type;
 } crucible_scalar;
 
 /* One op of a list. */
@@ -275,7 +279,7 @@ typedef struct crucible_if_compile {
 typedef struct crucible_if_plan {
   uint32_t struct_size, if_minor;
   crucible_status (*build)(crucible_device* device, const crucible_op* ops, uint32_t count, uint32_t slot_count, crucible_plan** out_plan); /* [ANY] copies all that it needs */
-  crucible_status (*set_slots)(crucible_plan* plan, const double* values, uint32_t count); /* [OBJ] all of them, in order */
+  crucible_status (*set_slots)(crucible_plan* plan, const uint64_t* values, uint32_t count); /* [OBJ] all of them, in order: of each the eight bytes, in the type of the scalars that name the slot */
   crucible_status (*replay)(crucible_plan* plan); /* [OBJ] done on return */
   crucible_status (*profile)(crucible_plan* plan, uint64_t* out_ns, uint32_t count); /* [OBJ] one replay, nanoseconds per op */
   crucible_status (*destroy)(crucible_plan* plan); /* [OBJ] not while submitted work names it */
@@ -324,7 +328,7 @@ typedef struct crucible_plugin_api {
   crucible_status (*init)(const crucible_host_api* host); /* [OBJ] before anything below, and again only after shutdown */
   crucible_status (*shutdown)(void); /* [OBJ] the end of what init began: no thread of the plugin runs */
   const void* (*interface_table)(uint32_t id); /* [ANY] static storage, or NULL */
-  crucible_status (*describe_options)(crucible_kv_sink sink, void* user); /* [ANY] pure, before init: one call per option with keys name type (bool u64 str choice path) default choices (words with spaces between) min max help env; all are texts; since 0.2 */
+  crucible_status (*describe_options)(crucible_kv_sink sink, void* user); /* [ANY] pure, before init: one call per option with keys name type (bool u64 str choice path) default choices (words with spaces between) min max help env folder (harmless: a configuration file of a folder that nobody vouches for may set it); all are texts; since 0.2 */
 } crucible_plugin_api;
 
 #define CRUCIBLE_IF_INTEROP 0x0013u /* reserved: no table yet */

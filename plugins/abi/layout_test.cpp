@@ -48,11 +48,19 @@ std::map<std::string, std::size_t> golden(const std::string& version) {
 
 class AbiLayout : public testing::TestWithParam<std::string> {};
 
+/// Fields that got another name: in the same place, and of the same meaning where an older side fills them in.
+std::string present_name(const std::string& name) {
+  if (name == "crucible_scalar.f64_bits") return "crucible_scalar.bits";      // of a double while `type` is 0
+  if (name == "crucible_scalar.reserved") return "crucible_scalar.type";
+  return name;
+}
+
 TEST_P(AbiLayout, FieldsDoNotMove) {
   static_assert(sizeof(void*) == 8, "the golden numbers are those of 64-bit machines");
   const auto now = here(), then = golden(GetParam());
   ASSERT_GT(then.size(), 90u);
-  for (const auto& [name, number] : then) {
+  for (const auto& [old_name, number] : then) {
+    const std::string name = present_name(old_name);
     ASSERT_TRUE(now.contains(name)) << name << " was in ABI " << GetParam() << " and is gone";
     if (is_struct(name)) {
       EXPECT_GE(now.at(name), number) << name << " became smaller than in ABI " << GetParam();

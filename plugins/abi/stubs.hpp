@@ -105,7 +105,7 @@ inline crucible_status compile_log(crucible_module*, crucible_kv_sink, void*) { 
 
 namespace missing::plan {
 inline crucible_status build(crucible_device*, const crucible_op*, uint32_t, uint32_t, crucible_plan**) { return unimplemented<"the plugin has no plan.build: use a newer one">(); }
-inline crucible_status set_slots(crucible_plan*, const double*, uint32_t) { return unimplemented<"the plugin has no plan.set_slots: use a newer one">(); }
+inline crucible_status set_slots(crucible_plan*, const uint64_t*, uint32_t) { return unimplemented<"the plugin has no plan.set_slots: use a newer one">(); }
 inline crucible_status replay(crucible_plan*) { return unimplemented<"the plugin has no plan.replay: use a newer one">(); }
 inline crucible_status profile(crucible_plan*, uint64_t*, uint32_t) { return unimplemented<"the plugin has no plan.profile: use a newer one">(); }
 inline crucible_status destroy(crucible_plan*) { return unimplemented<"the plugin has no plan.destroy: use a newer one">(); }

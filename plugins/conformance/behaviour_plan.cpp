@@ -39,6 +39,9 @@ std::vector<std::uint64_t> bits(const std::vector<double>& values) {
   return result;
 }
 
+/// What a double does not hold, and what it does.
+constexpr std::int64_t kWhole[] = {0, -1, 9007199254740993, -9007199254740995, std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()};
+
 void scalars(const Settings& settings) {
   Opened opened(settings);
   const Kernels kernels(opened);
@@ -69,6 +72,15 @@ void scalars(const Settings& settings) {
   for (std::size_t i = 0; i < wanted.size(); ++i)
     expect(got[i] == wanted[i], fmt::format("scalar {} arrives as {:#018x}", i, wanted[i]),
            fmt::format("{:#018x}", got[i]));
+  OpList whole_list;
+  std::vector<crucible_scalar> whole_scalars;
+  for (const std::int64_t value : kWhole) whole_scalars.push_back(whole(value));
+  whole_scalars.resize(kTestScalars, whole(0));
+  whole_list.launch(kernels.find("ck_integers"), {out.address()}, std::size(kWhole), 1, whole_scalars);
+  run_once(opened, whole_list);
+  const auto whole_got = out.values<std::int64_t>(std::size(kWhole));
+  for (std::size_t i = 0; i < std::size(kWhole); ++i)
+    expect(whole_got[i] == kWhole[i], fmt::format("scalar {} of whole numbers arrives as {}", i, kWhole[i]), fmt::format("{}", whole_got[i]));
 }
 
 void slots(const Settings& settings) {
@@ -89,6 +101,19 @@ void slots(const Settings& settings) {
       expect(bits(second.values<double>(2)) == bits({c, a}),
              fmt::format("round {}: the second launch gets slots 2 and 0", round), "other numbers");
     }
+  }
+  // A real slot and two whole ones.
+  OpList mixed;
+  mixed.launch(kernels.find("ck_scalars"), {second.address()}, 2, 1, padded({slot(1), fixed(0.1)}));
+  std::vector<crucible_scalar> whole_scalars = {whole_slot(2), whole(7), whole_slot(0)};
+  whole_scalars.resize(kTestScalars, whole(0));
+  mixed.launch(kernels.find("ck_integers"), {first.address()}, 3, 1, whole_scalars);
+  Plan typed(opened, mixed, 3);
+  for (const std::int64_t value : kWhole) {
+    typed.set_words({static_cast<std::uint64_t>(value), std::bit_cast<std::uint64_t>(0.3), static_cast<std::uint64_t>(~value)});
+    typed.replay();
+    expect(bits(second.values<double>(2)) == bits({0.3, 0.1}), "the first launch gets the real slot 1", "another number");
+    expect(first.values<std::int64_t>(3) == std::vector<std::int64_t>({~value, 7, value}), fmt::format("the second launch gets {} whole", value), "other numbers");
   }
 }
 

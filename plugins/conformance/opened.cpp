@@ -187,9 +187,14 @@ Plan::~Plan() {
 }
 
 void Plan::set_slots(const std::vector<double>& values) {
-  expect_ok(must(opened_.tables.plan.set_slots, "plan.set_slots")(handle_, values.data(),
-                                                                  static_cast<std::uint32_t>(values.size())),
-            fmt::format("plan.set_slots of {} values", values.size()));
+  std::vector<std::uint64_t> words;
+  for (const double value : values) words.push_back(std::bit_cast<std::uint64_t>(value));
+  set_words(words);
+}
+
+void Plan::set_words(const std::vector<std::uint64_t>& words) {
+  expect_ok(must(opened_.tables.plan.set_slots, "plan.set_slots")(handle_, words.data(), static_cast<std::uint32_t>(words.size())),
+            fmt::format("plan.set_slots of {} values", words.size()));
 }
 
 void Plan::replay() { expect_ok(must(opened_.tables.plan.replay, "plan.replay")(handle_), "plan.replay"); }

@@ -122,8 +122,10 @@ class OpList {
   std::deque<crucible_library_desc> descs_;
 };
 
-inline crucible_scalar fixed(double value) { return {std::bit_cast<std::uint64_t>(value), CRUCIBLE_SLOT_NONE, 0}; }
-inline crucible_scalar slot(std::uint32_t index) { return {0, index, 0}; }
+inline crucible_scalar fixed(double value) { return {std::bit_cast<std::uint64_t>(value), CRUCIBLE_SLOT_NONE, CRUCIBLE_SCALAR_F64}; }
+inline crucible_scalar slot(std::uint32_t index) { return {0, index, CRUCIBLE_SCALAR_F64}; }
+inline crucible_scalar whole(std::int64_t value) { return {static_cast<std::uint64_t>(value), CRUCIBLE_SLOT_NONE, CRUCIBLE_SCALAR_I64}; }
+inline crucible_scalar whole_slot(std::uint32_t index) { return {0, index, CRUCIBLE_SCALAR_I64}; }
 
 /// A plan, destroyed at the end.
 class Plan {
@@ -132,7 +134,10 @@ class Plan {
   Plan(Plan&& other) noexcept;
   Plan& operator=(Plan&&) = delete;
   ~Plan();
+  /// Of real numbers alone.
   void set_slots(const std::vector<double>& values);
+  /// The eight bytes of each.
+  void set_words(const std::vector<std::uint64_t>& words);
   void replay();
   crucible_plan* handle() const { return handle_; }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/graph/bitcast.hpp"
 #include "plugins/conformance/ops_writer.hpp"
 
 namespace crucible::conformance {
@@ -162,13 +163,17 @@ std::vector<OpsProgram> bitcasts(const OpInfo& info, DType from, const std::vect
   for (const DType to : dtypes) {
     if (to == from || to == DType::kBool) continue;
     for (const std::int64_t stride : {1, 2}) {
-      OpsWriter w(info.kind, fmt::format("{} as {}, {} element", name(from), name(to), stride == 1 ? "each" : "every second"), ++seed);
-      const Operand x = w.input(from, View{8, {72}, {stride}}, Pattern::kAwkward);
-      Attributes list;
-      list.dims = {0};
-      w.op({x}, {72 * size_bytes(from) / size_bytes(to)}, to, list);
-      w.program.same_bits = true;
-      programs.push_back(std::move(w.program));
+      for (const bool names : {false, true}) {
+        if (names && !is_floating(from)) continue;
+        OpsWriter w(info.kind, fmt::format("{} as {}, {} element{}", name(from), name(to), stride == 1 ? "each" : "every second", names ? ", NaN named" : ""), ++seed);
+        const Operand x = w.input(from, View{8, {72}, {stride}}, Pattern::kAwkward);
+        Attributes list;
+        list.dims = {0};
+        if (names) list.index = graph::kNamesNans;
+        w.op({x}, {72 * size_bytes(from) / size_bytes(to)}, to, list);
+        w.program.same_bits = true;
+        programs.push_back(std::move(w.program));
+      }
     }
   }
   return programs;

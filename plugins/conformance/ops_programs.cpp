@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "core/graph/op_table.hpp"
 #include "core/graph/random_program.hpp"
+#include "core/graph/whole_slot_program.hpp"
 #include "plugins/conformance/ops_along.hpp"
 #include "plugins/conformance/ops_factor.hpp"
 #include "plugins/conformance/ops_contractions.hpp"
@@ -119,6 +121,15 @@ std::vector<OpsProgram> elementwise(const OpInfo& info, const DtypeChoice& choic
       w.op({x, from_slot ? w.slot(1.7) : OpsWriter::number(1.7)}, {65}, truth ? DType::kBool : DType::kF32);
       programs.push_back(std::move(w.program));
     }
+  }
+  // Whole numbers of more digits than a double has, as a time stamp in nanoseconds.
+  const bool exact = info.op_class == OpClass::kInteger || info.op_class == OpClass::kComparison ||
+                     (info.op_class == OpClass::kArithmetic && info.kind != OpKind::kDivide);
+  if (info.min_inputs == 2 && exact && std::ranges::find(dtypes, DType::kI64) != dtypes.end()) {
+    OpsWriter w(info.kind, "i64 [65] and a whole slot", ++seed);
+    const Operand x = w.ids(DType::kI64, Sizes{65}, std::int64_t{1} << 62);
+    w.op({x, w.whole_slot((std::int64_t{1} << 60) + 1)}, {65}, truth ? DType::kBool : DType::kI64);
+    programs.push_back(std::move(w.program));
   }
   return programs;
 }
@@ -286,6 +297,20 @@ std::vector<OpsProgram> random_programs(std::uint32_t count) {
     program.values = std::move(made.values);
     program.slots = std::move(made.slots);
     program.is_random = true;
+    programs.push_back(std::move(program));
+  }
+  return programs;
+}
+
+std::vector<OpsProgram> whole_slot_programs(const DtypeChoice& choice) {
+  std::vector<OpsProgram> programs;
+  for (std::size_t i = 0; i < graph::kWholeNumbers.size(); ++i) {
+    graph::WholeSlotProgram made = graph::whole_slot_program(choice.f64);
+    OpsProgram program;
+    program.label = fmt::format("a slot of the whole number {}", graph::kWholeNumbers[i]);
+    program.program = std::move(made.program);
+    program.values = std::move(made.values);
+    program.slots = std::move(made.slots[i]);
     programs.push_back(std::move(program));
   }
   return programs;

@@ -16,7 +16,7 @@ struct OpsProgram {
   std::string label;  // "add f32 [3, 5, 7] permuted"
   graph::Program program;
   std::vector<graph::Bytes> values;  // of inputs and states, as for graph::run_iteration
-  std::vector<double> slots;
+  std::vector<graph::Number> slots;
   graph::OpKind kind = graph::OpKind::kCopy;
   /// How many numbers, each at most `magnitude`, are added up for one result; 0: none are.
   double terms = 0, magnitude = 0;
@@ -34,5 +34,7 @@ std::vector<OpsProgram> programs_of(graph::OpKind kind, const DtypeChoice& dtype
 
 /// Programs of many ops, with states and slots.
 std::vector<OpsProgram> random_programs(std::uint32_t count);
+/// Numbers of which no double holds all digits, in slots that are read in every way; one program for each.
+std::vector<OpsProgram> whole_slot_programs(const DtypeChoice& choice);
 
 }  // namespace crucible::conformance

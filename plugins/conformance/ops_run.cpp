@@ -66,8 +66,8 @@ void upload(Opened& opened, const OpsProgram& entry, const kernel::Schedule& sch
 }
 
 crucible_scalar to_scalar(const graph::Scalar& scalar) {
-  const double number = scalar.is_integer ? static_cast<double>(scalar.integer) : scalar.real;
-  return scalar.slot == graph::kNone ? fixed(number) : slot(scalar.slot);
+  if (scalar.is_integer) return scalar.slot == graph::kNone ? whole(scalar.integer) : whole_slot(scalar.slot);
+  return scalar.slot == graph::kNone ? fixed(scalar.real) : slot(scalar.slot);
 }
 
 void add_steps(Opened& opened, const kernel::Schedule& schedule, const Kernels* kernels, OnDevice& device,
@@ -122,7 +122,9 @@ std::string run_one(Opened& opened, const OpsProgram& entry, const kernel::Sched
   OpList list;
   add_steps(opened, schedule, kernels, device, list);
   Plan plan(opened, list, static_cast<std::uint32_t>(entry.slots.size()));
-  if (!entry.slots.empty()) plan.set_slots(entry.slots);
+  std::vector<std::uint64_t> words;
+  for (const graph::Number& number : entry.slots) words.push_back(number.bits());
+  if (!words.empty()) plan.set_words(words);
   plan.replay();
   for (ValueId v = 0; v < entry.program.values.size(); ++v) {
     if (device.of[v] == nullptr) continue;

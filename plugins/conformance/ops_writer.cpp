@@ -170,6 +170,15 @@ Operand OpsWriter::slot(double value) {
   return operand;
 }
 
+Operand OpsWriter::whole_slot(std::int64_t value) {
+  Operand operand;
+  operand.scalar.slot = static_cast<graph::SlotId>(program.program.slots.size());
+  operand.scalar.is_integer = true;
+  program.program.slots.push_back({"whole slot", {value}, true});
+  program.slots.push_back(value);
+  return operand;
+}
+
 Operand OpsWriter::op(std::vector<Operand> inputs, const Sizes& sizes, DType dtype, graph::Attributes attributes) {
   const auto id = static_cast<graph::OpId>(program.program.ops.size());
   const View view = View::contiguous(sizes);

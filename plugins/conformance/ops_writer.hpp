@@ -32,6 +32,7 @@ class OpsWriter {
   graph::Operand ids(DType dtype, const Sizes& sizes, std::int64_t below);
   graph::Operand bools(const graph::View& view);
   static graph::Operand number(double value);
+  graph::Operand whole_slot(std::int64_t value);
   graph::Operand slot(double value);
   /// The op of the program's kind with one contiguous result that is kept.
   graph::Operand op(std::vector<graph::Operand> inputs, const Sizes& sizes, DType dtype,

@@ -60,18 +60,19 @@ std::vector<std::byte> reverse() {
       });
 }
 
+template <DType type>
 std::vector<std::byte> scalars() {
   return over_grid(
       [](IrBuilder& b, ExprId i) {
         for (std::uint32_t k = 0; k < kTestScalars; ++k) {
           b.open_if(b.binary(Operation::kEqual, i, b.integer(k)));
-          b.store(0, i, b.scalar(k, DType::kF64));
+          b.store(0, i, b.scalar(k, type));
           b.close();
         }
       },
       [](IrBuilder& b) {
-        b.add_buffer(DType::kF64, true);
-        for (std::uint32_t k = 0; k < kTestScalars; ++k) b.add_scalar();
+        b.add_buffer(type, true);
+        for (std::uint32_t k = 0; k < kTestScalars; ++k) b.add_scalar(type);
       });
 }
 
@@ -115,7 +116,8 @@ std::vector<std::byte> spin() {
 
 std::vector<std::byte> test_kernel_ir(std::string_view name) {
   static constexpr std::pair<std::string_view, std::vector<std::byte> (*)()> kMakers[] = {
-      {"ck_count", count}, {"ck_scale", scale}, {"ck_reverse", reverse}, {"ck_scalars", scalars},
+      {"ck_count", count}, {"ck_scale", scale}, {"ck_reverse", reverse}, {"ck_scalars", scalars<DType::kF64>},
+      {"ck_integers", scalars<DType::kI64>},
       {"ck_tiny", tiny},   {"ck_sum8", sum8},   {"ck_spin", spin}};
   for (const auto& [known, make] : kMakers) {
     if (known == name) return make();

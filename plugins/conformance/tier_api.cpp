@@ -263,6 +263,7 @@ void plan_launch_misuse(const Settings& settings) {
     plan.expect_untouched("plan.build with " + what);
   };
   refused([](crucible_op& op) { op.grid = -1; }, 2, "a grid of -1 work items");
+  refused([](crucible_op& op) { const_cast<crucible_scalar*>(op.scalars)[0].type = 2; }, 2, "a scalar of type 2");
   refused([](crucible_op&) {}, 1, "slot 1 of 1");
   refused([](crucible_op&) {}, 0, "slot 1 of 0");
   refused([](crucible_op& op) { op.scalars = nullptr; }, 2, "2 scalars at NULL");
@@ -276,7 +277,7 @@ void plan_calls(const Settings& settings) {
   list.fill(memory.address(), 64, 7);
   list.fill(memory.address(), 32, 8);
   const Plan plan(opened, list, 2);
-  const double values[3] = {1, 2, 3};
+  const std::uint64_t values[3] = {1, 2, 3};
   expect_error(must(table.set_slots, "plan.set_slots")(plan.handle(), values, 1), {kInvalid},
                "plan.set_slots of 1 value for 2 slots");
   expect_error(table.set_slots(plan.handle(), values, 3), {kInvalid}, "plan.set_slots of 3 values for 2 slots");

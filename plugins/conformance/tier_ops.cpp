@@ -55,6 +55,12 @@ void run_random(const Settings& settings) {
   expect_none(run_programs(opened, programs, false), programs.size());
 }
 
+void run_whole_slots(const Settings& settings) {
+  Opened opened(settings);
+  const std::vector<OpsProgram> programs = whole_slot_programs({opened.may_have("f64"), opened.may_have("f16"), opened.may_have("bf16")});
+  expect_none(run_programs(opened, programs, false), programs.size());
+}
+
 }  // namespace
 
 std::vector<Case> ops_cases() {
@@ -78,6 +84,7 @@ std::vector<Case> ops_cases() {
   cases.push_back({"ops.library.attention", Tier::kOps, "attention by the plugin's library agrees with the float64 reference", true, run_claimed_attention, 120});
   cases.push_back({"ops.random_programs", Tier::kOps, "fused programs of many ops agree with the float64 reference",
                    true, run_random, 180});
+  cases.push_back({"ops.whole_slots", Tier::kOps, "whole numbers in slots keep every digit, as i64 of which a double holds not all", true, run_whole_slots, 120});
   return cases;
 }
 

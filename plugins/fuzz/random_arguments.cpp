@@ -51,8 +51,8 @@ void RandomArguments::done(const char* function, crucible_status status) {
 }
 
 template <>
-double RandomArguments::value<double>() {
-  return static_cast<double>(number<std::uint64_t>());
+std::uint64_t RandomArguments::value<std::uint64_t>() {
+  return number<std::uint64_t>();
 }
 
 template <>
@@ -120,7 +120,7 @@ crucible_op RandomArguments::value<crucible_op>() {
   }
   if (op.buffers == nullptr || one_in(20)) op.buffer_count = 0;
   if (one_in(3)) {
-    scalars_.push_back(std::make_unique<crucible_scalar>(crucible_scalar{1, one_in(2) ? CRUCIBLE_SLOT_NONE : static_cast<std::uint32_t>(below(4)), 0}));
+    scalars_.push_back(std::make_unique<crucible_scalar>(crucible_scalar{1, one_in(2) ? CRUCIBLE_SLOT_NONE : static_cast<std::uint32_t>(below(4)), static_cast<std::uint32_t>(below(3))}));
     op.scalars = scalars_.back().get();
     op.scalar_count = 1;
   }

@@ -119,7 +119,7 @@ class RandomArguments {
 };
 
 template <>
-double RandomArguments::value<double>();
+std::uint64_t RandomArguments::value<std::uint64_t>();
 template <>
 crucible_str RandomArguments::value<crucible_str>();
 template <>

@@ -135,7 +135,7 @@ class Plan {
   Plan(Plan&& other) noexcept;
   Plan& operator=(Plan&& other) noexcept;
   ~Plan();
-  Result<void> set_slots(std::span<const double> values);
+  Result<void> set_slots(std::span<const std::uint64_t> values);
   Result<void> replay();                         // done on return
   Result<std::vector<std::uint64_t>> profile();  // one replay; nanoseconds per op
   /// Where the times of the last profile() are from, in words; "" where the plugin does not say.

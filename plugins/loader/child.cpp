@@ -72,6 +72,7 @@ int spawn(const std::vector<std::string>& arguments, const std::array<Pipe, 3>& 
   posix_spawn_file_actions_adddup2(&actions, pipes[2].write.get(), 2);
   posix_spawn_file_actions_adddup2(&actions, pipes[0].write.get(), 3);
   posix_spawn_file_actions_adddup2(&actions, file, 4);
+  posix_spawn_file_actions_addclosefrom_np(&actions, 5);  // what the host has open is none of a plugin's that is only asked
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t none, all;

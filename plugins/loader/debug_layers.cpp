@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 
+#include "core/base/output.hpp"
 #include "plugins/layers/layers.hpp"
 
 namespace crucible::backend {
@@ -21,12 +20,12 @@ void print_line(std::FILE* file, std::string_view text) {
 /// Appends to the file, or to standard error when it is "". Errors: kUnavailable.
 Result<std::function<void(std::string_view)>> trace_writer(const std::filesystem::path& path) {
   if (path.empty()) return std::function<void(std::string_view)>([](std::string_view line) { print_line(stderr, line); });
-  const std::shared_ptr<std::FILE> file(std::fopen(path.c_str(), "ae"), [](std::FILE* opened) {
+  const Result<int> descriptor = open_to_append(path);
+  if (!descriptor) return Error{ErrorCode::kUnavailable, fmt::format("the trace of plugin calls: {}", descriptor.error().message)};
+  const std::shared_ptr<std::FILE> file(fdopen(*descriptor, "a"), [](std::FILE* opened) {
     if (opened != nullptr) std::fclose(opened);
   });
-  if (file == nullptr) {
-    return Error{ErrorCode::kUnavailable, fmt::format("the trace of plugin calls cannot be written to {}: {}", path.string(), std::strerror(errno))};
-  }
+  if (file == nullptr) return Error{ErrorCode::kUnavailable, fmt::format("the trace of plugin calls cannot be written to {}", path.string())};
   return std::function<void(std::string_view)>([file](std::string_view line) { print_line(file.get(), line); });
 }
 

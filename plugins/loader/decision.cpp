@@ -1,16 +1,15 @@
 // Decisions as text, and the log that keeps them.
 #include "plugins/loader/decision.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
+
+#include "core/base/output.hpp"
 
 namespace crucible::backend {
 
@@ -91,11 +90,11 @@ std::vector<Decision> DecisionLog::of(std::string_view plugin) const {
   return result;
 }
 
-bool DecisionLog::append_to(const std::filesystem::path& file) {
+Result<void> DecisionLog::append_to(const std::filesystem::path& file) {
   const std::lock_guard lock(mutex_);
-  if (descriptor_ >= 0) close(descriptor_);
-  descriptor_ = open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-  return descriptor_ >= 0;
+  if (descriptor_ >= 0) close(std::exchange(descriptor_, -1));
+  CRUCIBLE_TRY(descriptor_, open_to_append(file));
+  return {};
 }
 
 DecisionLog& process_log() {
@@ -103,8 +102,8 @@ DecisionLog& process_log() {
     auto* const made = new DecisionLog;  // never destroyed: plugins are loaded until the very end
     // secure_getenv: a process with raised rights writes no file that its user's environment names.
     if (const char* file = secure_getenv("CRUCIBLE_DECISIONS"); file != nullptr && *file != 0) {
-      if (!made->append_to(file)) {
-        fmt::print(stderr, "crucible: warning: CRUCIBLE_DECISIONS: {} cannot be written: {}\n", file, strerror(errno));
+      if (const Result<void> opened = made->append_to(file); !opened) {
+        fmt::print(stderr, "crucible: warning: CRUCIBLE_DECISIONS: {}\n", opened.error().message);
       }
     }
     return made;

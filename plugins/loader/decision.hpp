@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/result.hpp"
+
 namespace crucible::backend {
 
 /// The loader's steps, in their order.
@@ -52,9 +54,9 @@ class DecisionLog {
   void add(Decision decision);
   std::vector<Decision> all() const;
   std::vector<Decision> of(std::string_view plugin) const;
-  /// From now on each decision is also appended to `file`, a line of JSON each. False, with errno: it cannot be
-  /// written.
-  bool append_to(const std::filesystem::path& file);
+  /// From now on each decision is also appended to `file`, a line of JSON each. Errors: kBadInput with
+  /// the reason: a link of that name, a folder that is not there.
+  Result<void> append_to(const std::filesystem::path& file);
 
  private:
   mutable std::mutex mutex_;

@@ -188,6 +188,15 @@ Result<Examined> examine_candidate(const Candidate& candidate, const LoadPolicy&
                   policy.layers, policy.trace_file};
 }
 
+std::optional<PluginFacts> remembered_facts(const Candidate& candidate, const LoadPolicy& policy) {
+  if (!policy.probe) return std::nullopt;
+  const Result<OpenFile> file = OpenFile::open(candidate.path);
+  const std::optional<ProbeAnswer> answer = file ? remembered_answer(*file, policy) : std::nullopt;
+  if (!answer) return std::nullopt;
+  const bool is_refused = std::ranges::any_of(answer->steps, [](const ProbeStep& step) { return step.outcome == Outcome::kRefused; });
+  return is_refused ? std::nullopt : answer->facts;
+}
+
 Result<PluginFacts> examine(const std::filesystem::path& path, const LoadPolicy& policy, DecisionLog& log) {
   CRUCIBLE_TRY(const Examined examined, examine_candidate(explicit_candidate(path), policy, log));
   return examined.facts;

@@ -237,7 +237,7 @@ Plan::~Plan() {
   if (handle_ != nullptr) drop(device_->backend().plan_table().destroy(handle_));
 }
 
-Result<void> Plan::set_slots(std::span<const double> values) {
+Result<void> Plan::set_slots(std::span<const std::uint64_t> values) {
   return device_->take(
       device_->backend().plan_table().set_slots(handle_, values.data(), static_cast<std::uint32_t>(values.size())),
       "setting the slots of a plan");

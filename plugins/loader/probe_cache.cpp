@@ -18,7 +18,7 @@
 namespace crucible::backend {
 namespace {
 
-constexpr int kFormat = 1;  // grows when the probe checks more than before
+constexpr int kFormat = 2;  // grows when the probe checks or tells more than before
 constexpr std::size_t kLargestEntry = 1 << 20;
 
 std::uint64_t hash(std::string_view text) { return checksum64(std::as_bytes(std::span(text))); }

@@ -27,6 +27,7 @@ PluginFacts facts_from(const json& from) {
     item.at("choices").get_to(option.choices);
     if (item.contains("min")) option.min = item["min"].get<std::uint64_t>();
     if (item.contains("max")) option.max = item["max"].get<std::uint64_t>();
+    option.folder = item.value("folder", "");
     facts.options.push_back(std::move(option));
   }
   return facts;
@@ -76,6 +77,7 @@ std::string facts_line(const PluginFacts& facts) {
                  {"help", option.help}, {"env", option.env},   {"choices", option.choices}};
     if (option.min) item["min"] = *option.min;
     if (option.max) item["max"] = *option.max;
+    if (!option.folder.empty()) item["folder"] = option.folder;
     options.push_back(std::move(item));
   }
   return dump({{"facts",

@@ -135,6 +135,7 @@ void take_option(void* user, const crucible_kv* items, std::uint32_t count) {
     if (*key == "choices") option.choices = split_choices(*text);
     if (*key == "min") option.min = number(*text);
     if (*key == "max") option.max = number(*text);
+    if (*key == "folder") option.folder = *text;
   }
   static constexpr std::string_view kTypes[] = {"bool", "u64", "str", "choice", "path"};
   if (option.name.empty()) return void(sink.problem = "it has an option without a name");

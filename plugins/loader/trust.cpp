@@ -2,12 +2,10 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <grp.h>
-#include <pwd.h>
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -15,46 +13,17 @@
 #include <system_error>
 #include <utility>
 
+#include "core/base/file_owners.hpp"
 #include "core/base/hash.hpp"
 
 namespace crucible::backend {
 namespace {
 
-/// True when group `id` is our user's own: named like the user and with no other member. Debian gives each user one,
-/// and a umask that lets it write.
-bool is_private_group(gid_t id) {
-  std::array<char, 4096> user_space, group_space;
-  passwd user_entry;
-  passwd* user = nullptr;
-  group group_entry;
-  group* found = nullptr;
-  if (getpwuid_r(geteuid(), &user_entry, user_space.data(), user_space.size(), &user) != 0 || user == nullptr)
-    return false;
-  if (getgrgid_r(id, &group_entry, group_space.data(), group_space.size(), &found) != 0 || found == nullptr)
-    return false;
-  if (user->pw_gid != id || std::strcmp(user->pw_name, found->gr_name) != 0) return false;
-  for (char** member = found->gr_mem; *member != nullptr; ++member) {
-    if (std::strcmp(*member, user->pw_name) != 0) return false;
-  }
-  return true;
-}
-
-/// What is wrong with the owner and the mode of one file or folder, as "all users can write <what>".
-void look_at(const struct stat& status, bool sticky_is_enough, const std::string& what,
-             std::vector<std::string>& problems) {
-  if (status.st_uid != 0 && status.st_uid != geteuid()) {
-    problems.push_back(fmt::format("{} belongs to user {}, not to root or to user {}", what, status.st_uid, geteuid()));
-  }
-  if (sticky_is_enough && (status.st_mode & S_ISVTX) != 0) return;
-  if ((status.st_mode & S_IWOTH) != 0) problems.push_back(fmt::format("all users can write {}", what));
-  if ((status.st_mode & S_IWGRP) != 0 && status.st_gid != 0 && !is_private_group(status.st_gid)) {
-    problems.push_back(fmt::format("group {} can write {}", status.st_gid, what));
-  }
-}
-
 bool same_file(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino && a.st_size == b.st_size &&
-         a.st_mtim.tv_sec == b.st_mtim.tv_sec && a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
+         a.st_mtim.tv_sec == b.st_mtim.tv_sec && a.st_mtim.tv_nsec == b.st_mtim.tv_nsec &&
+         // Who writes into a file can set its time of modification back, and not this one.
+         a.st_ctim.tv_sec == b.st_ctim.tv_sec && a.st_ctim.tv_nsec == b.st_ctim.tv_nsec;
 }
 
 }  // namespace
@@ -101,20 +70,13 @@ bool OpenFile::is_current() const {
 }
 
 std::vector<std::string> trust_problems(const OpenFile& file) {
+  // The open file is looked at itself, what stands above it by name.
   std::vector<std::string> problems;
-  look_at(file.status(), false, "the file", problems);
-  bool own_folder = true;
-  for (std::filesystem::path folder = file.path().parent_path();; folder = folder.parent_path()) {
-    struct stat status = {};
-    const std::string what = fmt::format("its folder {}", folder.string());
-    if (stat(folder.c_str(), &status) != 0) {
-      problems.push_back(fmt::format("{} cannot be looked at: {}", what, std::strerror(errno)));
-    } else {
-      look_at(status, !own_folder, what, problems);
-    }
-    if (folder == folder.root_path()) return problems;
-    own_folder = false;
+  add_doubts(file.status(), false, "the file", problems);
+  for (std::string& doubt : doubts_about(file.path(), "the file")) {
+    if (std::ranges::find(problems, doubt) == problems.end()) problems.push_back(std::move(doubt));
   }
+  return problems;
 }
 
 Result<std::string> file_digest(const OpenFile& file) {

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "plugins/sdk/host.hpp"
+#include "plugins/sdk/own_folder.hpp"
 
 namespace crucible::sdk {
 namespace {
@@ -34,6 +35,11 @@ bool make_folder(const std::filesystem::path& folder) {
   struct stat status = {};
   if (stat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return false;
   if (status.st_uid != geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) return false;
+  // Whoever owns a folder above could put another in this one's place.
+  if (const std::string doubt = doubt_about_folder(folder); !doubt.empty()) {
+    log(LogLevel::kWarning, "compile", "compiled programs are not kept in " + folder.string() + ": " + doubt);
+    return false;
+  }
   return access(folder.c_str(), W_OK | X_OK) == 0;
 }
 
@@ -51,6 +57,8 @@ std::string hex(std::uint64_t number) {
 }
 
 }  // namespace
+
+std::string binary_id(std::string_view bytes) { return bytes.empty() ? "" : hex(hash_of(bytes)) + "-" + std::to_string(bytes.size()); }
 
 BinaryCache::BinaryCache(std::string_view kind, const std::string& folder)
     : kind_(kind), folder_(folder.empty() ? default_folder(kind_) : std::filesystem::path(folder)) {

@@ -8,6 +8,9 @@
 
 namespace crucible::sdk {
 
+/// What machine code is known by (key binary of compile.kernel_info): another text for other bytes; "" for none.
+std::string binary_id(std::string_view bytes);
+
 class BinaryCache {
  public:
   /// A folder, made where it is missing; "" is the plugin's own in the user's cache folder. `kind` is the plugin's name: programs

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "plugins/sdk/own_folder.hpp"
+
 namespace crucible::sdk {
 namespace {
 
@@ -75,6 +77,23 @@ TEST_F(SdkBinaryCache, AFolderThatOthersCanWriteIsNotUsed) {
 }
 
 TEST_F(SdkBinaryCache, SwitchedOffKeepsNothing) { EXPECT_FALSE(BinaryCache("test", BinaryCache::off()).usable()); }
+
+TEST_F(SdkBinaryCache, AFolderBelowOneOfOthersIsNotUsed) {
+  const std::filesystem::path inner = folder_ / "above" / "cache";
+  EXPECT_TRUE(BinaryCache("test", inner).usable());
+  ASSERT_EQ(chmod((folder_ / "above").c_str(), 0777), 0);
+  EXPECT_EQ(doubt_about_folder(inner), (folder_ / "above").string() + " can be written by other users");
+  EXPECT_FALSE(BinaryCache("test", inner).usable());
+  ASSERT_EQ(chmod((folder_ / "above").c_str(), 01777), 0);  // as /tmp: nobody can replace what is another's
+  EXPECT_TRUE(BinaryCache("test", inner).usable());
+  ASSERT_EQ(chmod((folder_ / "above").c_str(), 0777), 0);
+  std::filesystem::create_directory_symlink(inner, folder_ / "link");
+  EXPECT_FALSE(BinaryCache("test", folder_ / "link").usable());
+  ASSERT_EQ(chmod((folder_ / "above").c_str(), 0755), 0);
+  EXPECT_TRUE(BinaryCache("test", folder_ / "link").usable());
+  std::filesystem::create_directory_symlink("loop", folder_ / "loop");
+  EXPECT_NE(doubt_about_folder(folder_ / "loop"), "");
+}
 
 }  // namespace
 }  // namespace crucible::sdk

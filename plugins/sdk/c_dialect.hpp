@@ -17,7 +17,7 @@ struct Dialect {
   std::string_view preamble;  // types and CRUCIBLE_FN, for adapt_prelude()
   std::string_view kernel;    // what stands before a kernel's name
   // true: NAME(void* const* buffers, const double* scalars, int64_t begin, int64_t end), called once per share of the
-  // grid. false: NAME(T* b0, ..., double s0, ..., int64_t begin, int64_t end), started with any number of threads.
+  // grid. false: NAME(T* b0, ..., double s0 or int64_t s0, ..., int64_t begin, int64_t end), started with any number of threads.
   bool packed_arguments = false;
   std::string_view global;                 // address space of buffers, with a space behind it
   std::string_view restrict_;              // keyword, with a space behind it
@@ -45,6 +45,8 @@ struct Dialect {
 /// What the text of `kernel` relies on for its buffers' addresses: a multiple of this.
 std::uint32_t assumed_alignment(const Kernel& kernel, const Dialect& dialect);
 
+/// "double" or "int64_t": how every language here spells the type of a kernel's scalar.
+std::string_view scalar_type(Type type);
 
 const Dialect& dialect_c();
 const Dialect& dialect_cuda();

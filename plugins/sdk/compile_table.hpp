@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "plugins/sdk/careful.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/queue_table.hpp"
 #include "plugins/sdk/text.hpp"
@@ -20,6 +21,7 @@ namespace crucible::sdk {
 
 struct DeviceKernel {
   std::string name, code;  // code: what it was compiled to, in the vendor's word
+  std::string binary;      // binary_id() of the machine code
   std::uint32_t buffer_count = 0, scalar_count = 0;
   std::uint32_t alignment = 1;     // what its text takes its buffers' addresses to be multiples of
   bool has_table = false;          // its buffers come from a table in the device's memory
@@ -97,8 +99,11 @@ struct CompileFunctions {
         kernel.alignment = source.alignment;
       }
       if (!kernels.empty()) {
-        const auto batches = batch_kernels(kernels, adapt_prelude(view(prelude), dialect()));
-        for (const KernelBatch& batch : batches) module->text += batch.text;
+        auto batches = batch_kernels(kernels, adapt_prelude(view(prelude), dialect()));
+        for (KernelBatch& batch : batches) {
+          module->text += batch.text;
+          batch.is_careful = is_careful(view(prelude));
+        }
         build(*module, batches);
         for (const auto& [name, source] : kernels) take_shape(module->kernels.find(name)->second, source);
       }
@@ -153,7 +158,8 @@ struct CompileFunctions {
              {text_item("name", kernel->name), number_item("buffers", kernel->buffer_count), text_item("code", kernel->code),
               number_item("lanes", kernel->lanes), number_item("registers", kernel->registers), number_item("local_bytes", kernel->local_bytes),
               number_item("shared_bytes", kernel->shared_bytes), number_item("program_bytes", kernel->binary_bytes),
-              number_item("from_cache", kernel->from_cache ? 1 : 0)});
+              number_item("from_cache", kernel->from_cache ? 1 : 0),
+              text_item("binary", kernel->binary)});
     });
   }
 

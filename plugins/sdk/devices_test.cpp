@@ -97,7 +97,7 @@ TEST_F(SdkOpList, ReadsALaunchWithItsSlots) {
   const OpList list = read(launch, 1);
   ASSERT_EQ(list.ops.size(), 1u);
   EXPECT_EQ(list.ops[0].addresses, (std::vector<std::uint64_t>{100, 150}));
-  EXPECT_EQ(list.ops[0].scalars, std::vector<double>{1.0});
+  EXPECT_EQ(list.ops[0].scalars, std::vector<std::uint64_t>{0x3ff0000000000000u});
   EXPECT_TRUE(list.ops[0].does_something());
   ASSERT_EQ(list.slot_uses.size(), 1u);
   EXPECT_THAT(words_of(CRUCIBLE_E_INVALID_ARGUMENT, [&] { read(launch, 0); }), HasSubstr("op 0: slot 0 of 0"));
@@ -175,14 +175,16 @@ TEST(SdkThreadKernel, LaunchesOfTeamsHaveWholeTeamsForEveryItem) {
 TEST(SdkThreadKernel, ManyBuffersComeFromATable) {
   Kernel kernel;
   kernel.buffers.assign(509, {Type::kF32, true, false});
-  kernel.scalar_count = 1;
+  kernel.scalars = {Type::kF64};
   EXPECT_FALSE(print_thread_kernel(kernel, dialect_cuda(), "k").has_table);
   kernel.buffers.emplace_back();
   const ThreadKernel table = print_thread_kernel(kernel, dialect_hip(), "k");
   EXPECT_TRUE(table.has_table);
   EXPECT_THAT(table.text, HasSubstr("void k(const uint64_t* table, double s0, int64_t begin, int64_t end)"));
   EXPECT_THAT(table.text, HasSubstr("(const float*)table[509], s0, begin, end)"));
-  kernel.scalar_count = 600;
+  kernel.scalars = {Type::kI64};
+  EXPECT_THAT(print_thread_kernel(kernel, dialect_hip(), "k").text, HasSubstr("void k(const uint64_t* table, int64_t s0, int64_t begin, int64_t end)"));
+  kernel.scalars.resize(600, Type::kF64);
   EXPECT_THAT(words_of(CRUCIBLE_E_UNSUPPORTED, [&] { print_thread_kernel(kernel, dialect_cuda(), "k"); }),
               HasSubstr("kernel k has 600 scalars"));
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/graph/random_program.hpp"
+#include "core/graph/whole_slot_program.hpp"
 #include "core/kernel/host_executor.hpp"
 #include "core/kernel/schedule.hpp"
 #include "plugins/sdk/c_dialect.hpp"
@@ -50,7 +51,7 @@ std::string threaded(const kernel::Kernel& source, const Dialect& dialect, int t
   const Kernel kernel = read_kernel(source.ir.data(), source.ir.size());
   std::string call;
   for (std::size_t i = 0; i < kernel.buffers.size(); ++i) call += fmt::format("buffers[{}], ", i);
-  for (std::uint32_t i = 0; i < kernel.scalar_count; ++i) call += fmt::format("scalars[{}], ", i);
+  for (std::size_t i = 0; i < kernel.scalars.size(); ++i) call += fmt::format("((const {}*)scalars)[{}], ", scalar_type(kernel.scalars[i]), i);
   return print_kernel(kernel, dialect, "threads_" + source.name) +
          fmt::format(
              "void {0}(void* const* buffers, const double* scalars, int64_t begin, int64_t end) {{\n"
@@ -84,6 +85,38 @@ void compare(const Dialect& dialect, std::string_view macros, std::uint64_t firs
       EXPECT_EQ(*got, *expected) << "seed " << seed << " in " << pieces << " pieces";
     }
   }
+}
+
+/// Slots of whole numbers, in the C form and in the form of threads.
+void keep_digits(const Dialect& dialect, std::string_view macros) {
+  if (kernel::HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
+  const graph::WholeSlotProgram made = graph::whole_slot_program();
+  for (const bool fuse : {true, false}) {
+    const auto scheduled = kernel::schedule(made.program, {.fuse = fuse});
+    ASSERT_TRUE(scheduled) << scheduled.error().message;
+    std::string plain, device(macros);
+    for (const kernel::Kernel& kernel : scheduled->kernels) {
+      plain += print_kernel(read_kernel(kernel.ir.data(), kernel.ir.size()), plain_c(), kernel.name);
+      device += threaded(kernel, dialect, 6);
+    }
+    for (const std::string& text : {plain, device}) {
+      const auto kernels = kernel::HostKernels::compile_text(text);
+      ASSERT_TRUE(kernels) << kernels.error().message;
+      for (std::size_t i = 0; i < graph::kWholeNumbers.size(); ++i) {
+        const auto got = kernel::run_on_host(made.program, *scheduled, *kernels, made.values, made.slots[i], {});
+        ASSERT_TRUE(got) << got.error().message;
+        EXPECT_EQ(graph::difference(made, i, made.program, *got), "");
+      }
+    }
+  }
+}
+
+TEST(SdkDialects, OpenClTextRunAsCKeepsEveryDigitOfWholeSlots) { keep_digits(dialect_opencl(), kOpenClAsC); }
+
+TEST(SdkDialects, CudaTextRunAsCKeepsEveryDigitOfWholeSlots) {
+  Dialect dialect = dialect_cuda();
+  dialect.kernel = "static void ";
+  keep_digits(dialect, kCudaAsC);
 }
 
 TEST(SdkDialects, OpenClTextRunAsCComputesWhatTheCTextDoes) { compare(dialect_opencl(), kOpenClAsC, 300); }

@@ -44,7 +44,7 @@ class Checker {
   explicit Checker(const Kernel& kernel) : kernel_(kernel), defined_(kernel.variables.size(), false) {}
 
   void run() {
-    if (kernel_.scalar_count > kMostScalars) broken(std::to_string(kernel_.scalar_count) + " scalars");
+    if (kernel_.scalars.size() > kMostScalars) broken(std::to_string(kernel_.scalars.size()) + " scalars");
     for (const ArrayInfo& array : kernel_.arrays) {
       if (array.size < 0 || array.size > kLargestArray)
         broken("an array of " + std::to_string(array.size) + " elements");
@@ -85,7 +85,7 @@ class Checker {
       case Op::kReal:
         return need(e.type == Type::kF32 || e.type == Type::kF64, i, "a real needs f32 or f64");
       case Op::kScalar:
-        return below(e.id, kernel_.scalar_count, "scalar");
+        return below(e.id, kernel_.scalars.size(), "scalar");
       case Op::kVariable:
         below(e.id, kernel_.variables.size(), "variable");
         return need(e.type == kernel_.variables[e.id].type, i, "it has another type than its variable");

@@ -12,7 +12,7 @@ namespace crucible::sdk {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x52494b43u;  // "CKIR"
-constexpr std::uint16_t kMajor = 1, kMinor = 4;
+constexpr std::uint16_t kMajor = 1, kMinor = 5;
 constexpr std::uint64_t kHeader = 44, kTrailer = 8, kMostBytes = std::uint64_t{64} << 20;
 constexpr int kDeepest = 64;
 
@@ -25,11 +25,16 @@ class Reader {
   Kernel run() {
     read_header();
     Kernel kernel;
-    kernel.scalar_count = scalars_;
     for (std::uint32_t i = 0; i < buffers_; ++i) {
       const Type type = read_type();
       const auto flags = below(4, "a buffer's flags");
       kernel.buffers.push_back({type, (flags & 1) != 0, (flags & 2) != 0});
+    }
+    for (std::uint32_t i = 0; i < scalars_; ++i) {
+      kernel.scalars.push_back(read_type());
+      if (kernel.scalars[i] != Type::kF64 && kernel.scalars[i] != Type::kI64) {
+        corrupt("byte " + std::to_string(at_ - 1) + ": a scalar of " + std::string(name(kernel.scalars[i])) + ", it is f64 or i64");
+      }
     }
     for (std::uint32_t i = 0; i < arrays_; ++i) {
       const Type type = read_type();
@@ -85,7 +90,7 @@ class Reader {
       *count = number<std::uint32_t>();
     }
     const std::uint64_t needed =
-        kHeader + 2ull * buffers_ + 9ull * arrays_ + 2ull * variables_ + 44ull * exprs_ + 60ull * tiles_ + 36ull * transposes_ +
+        kHeader + 2ull * buffers_ + scalars_ + 9ull * arrays_ + 2ull * variables_ + 44ull * exprs_ + 60ull * tiles_ + 36ull * transposes_ +
         20ull * stmts_ + kTrailer;
     if (needed != size_)
       corrupt("its counts need " + std::to_string(needed) + " bytes, there are " + std::to_string(size_));

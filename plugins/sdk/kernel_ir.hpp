@@ -150,7 +150,7 @@ struct Transpose {
 
 struct Kernel {
   std::vector<BufferInfo> buffers;
-  std::uint32_t scalar_count = 0;  // each handed over as a double
+  std::vector<Type> scalars;  // the type in which a launch hands each over: f64 or i64
   std::vector<ArrayInfo> arrays;   // scratch of one work item, uninitialised
   std::vector<VariableInfo> variables;
   std::vector<Expr> exprs;

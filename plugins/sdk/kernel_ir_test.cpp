@@ -197,15 +197,16 @@ TEST(SdkKernelIr, NamesWhatIsWrong) {
   EXPECT_THAT(refusal({}), HasSubstr("0 bytes, a kernel has at least 52"));
   std::vector<std::byte> bytes = good;
   bytes[4] = std::byte{3};
-  EXPECT_THAT(refusal(bytes), AllOf(HasSubstr("5 "), HasSubstr("the host writes version 3.4, this plugin reads 1.4")));
+  EXPECT_THAT(refusal(bytes), AllOf(HasSubstr("5 "), HasSubstr("the host writes version 3.5, this plugin reads 1.5")));
   const auto broken = [](auto change) {
     kernel::KernelIr ir = small_kernel();
     change(ir);
     return refusal(kernel::serialize_ir(ir));
   };
   EXPECT_THAT(broken([](auto& ir) { ir.buffers[1].written = false; }), HasSubstr("not marked as written"));
-  EXPECT_THAT(broken([](auto& ir) { ir.scalar_count = 0; }), HasSubstr("scalar 0 of 0"));
-  EXPECT_THAT(broken([](auto& ir) { ir.scalar_count = 1u << 30; }), HasSubstr("1073741824 scalars"));
+  EXPECT_THAT(broken([](auto& ir) { ir.scalars.clear(); }), HasSubstr("scalar 0 of 0"));
+  EXPECT_THAT(broken([](auto& ir) { ir.scalars.resize(4097, DType::kI64); }), HasSubstr("4097 scalars"));
+  EXPECT_THAT(broken([](auto& ir) { ir.scalars[0] = DType::kF32; }), HasSubstr("a scalar of f32, it is f64 or i64"));
   EXPECT_THAT(broken([](auto& ir) { ir.buffers[0].type = DType::kF64; }), HasSubstr("another type than its buffer"));
   EXPECT_THAT(broken([](auto& ir) { ir.body.push_back(ir.body[0]); }), HasSubstr("2 grid loops, needs 1"));
   EXPECT_THAT(broken([](auto& ir) { ir.body.clear(); }), HasSubstr("0 grid loops"));

@@ -1,8 +1,6 @@
 // Reading and checking lists of ops: see op_list.hpp.
 #include "plugins/sdk/op_list.hpp"
 
-#include <bit>
-
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/text.hpp"
 
@@ -28,7 +26,8 @@ void read_launch(OpList& list, std::uint32_t index, const crucible_op& op, Liste
   result.grid = op.grid;
   for (std::uint32_t i = 0; i < op.scalar_count; ++i) {
     const crucible_scalar& scalar = op.scalars[i];
-    result.scalars.push_back(std::bit_cast<double>(scalar.f64_bits));
+    if (scalar.type > CRUCIBLE_SCALAR_I64) invalid(index, "scalar " + std::to_string(i) + " is of type " + std::to_string(scalar.type));
+    result.scalars.push_back(scalar.bits);
     if (scalar.slot == CRUCIBLE_SLOT_NONE) continue;
     if (scalar.slot >= list.slot_count) {
       invalid(index, "slot " + std::to_string(scalar.slot) + " of " + std::to_string(list.slot_count));

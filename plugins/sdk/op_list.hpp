@@ -19,7 +19,7 @@ struct ListedOp {
   std::uint32_t kind = 0;                // CRUCIBLE_OP_LAUNCH, _COPY, _FILL or _LIBRARY
   crucible_kernel* kernel = nullptr;     // LAUNCH
   std::vector<std::uint64_t> addresses;  // LAUNCH: of its buffers; COPY: to, from; FILL: where; LIBRARY: of its description, then scratch if there is some
-  std::vector<double> scalars;           // LAUNCH
+  std::vector<std::uint64_t> scalars;    // LAUNCH: eight bytes each, of a double or an i64 as the kernel takes it
   std::int64_t grid = 0;                 // LAUNCH: work items
   std::uint64_t size = 0;                // COPY, FILL: bytes
   std::uint8_t pattern = 0;              // FILL

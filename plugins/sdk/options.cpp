@@ -73,6 +73,9 @@ crucible_status Options::describe(crucible_kv_sink sink, void* user) const noexc
       }
       items.push_back(text_item("help", spec.help));
       if (!spec.env.empty()) items.push_back(text_item("env", spec.env));
+      if (spec.from_folder != FromFolder::kUndecided) {
+        items.push_back(text_item("folder", spec.from_folder == FromFolder::kHarmless ? "harmless" : "needs trust"));
+      }
       sink(user, items.data(), static_cast<std::uint32_t>(items.size()));
     }
   });

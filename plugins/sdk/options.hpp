@@ -13,6 +13,10 @@ namespace crucible::sdk {
 
 enum class OptionType : std::uint8_t { kBool, kU64, kText, kChoice, kPath };
 
+/// Whether a crucible.toml that lies in somebody else's folder may set the option. Only a choice among what is there is
+/// harmless: a number, a switch, one of some words. What names a file or a program, or reaches a command line, never is.
+enum class FromFolder : std::uint8_t { kUndecided, kHarmless, kNeedsTrust };
+
 /// One option; texts with static storage.
 struct OptionSpec {
   std::string_view name;
@@ -22,6 +26,7 @@ struct OptionSpec {
   std::uint64_t min = 0, max = UINT64_MAX;  // kU64
   std::string_view help = {};               // one sentence
   std::string_view env = {};                // the variable that the host reads for it, or ""
+  FromFolder from_folder = FromFolder::kUndecided;  // not decided: hosts take it as kNeedsTrust
 };
 
 class Options {

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <memory>
 #include <string>
 #include <vector>
@@ -77,7 +76,7 @@ std::vector<PlannedLaunch> plan_launches(const OpList& list, std::uint64_t table
     PlannedLaunch& launch = launches[i];
     launch.arguments = kernel.has_table ? std::vector{tables + first[i] * sizeof(std::uint64_t)} : op.addresses;
     launch.first_scalar = static_cast<std::uint32_t>(launch.arguments.size());
-    for (const double scalar : op.scalars) launch.arguments.push_back(std::bit_cast<std::uint64_t>(scalar));
+    launch.arguments.insert(launch.arguments.end(), op.scalars.begin(), op.scalars.end());
     launch.arguments.push_back(0);  // begin
     launch.arguments.push_back(static_cast<std::uint64_t>(op.grid));
     launch.shape = launch_shape(op.grid, kernel.most_threads, units, kernel.lanes);
@@ -156,7 +155,7 @@ struct PlanFunctions {
     });
   }
 
-  static crucible_status set_slots(Plan* plan, const double* values, std::uint32_t count) {
+  static crucible_status set_slots(Plan* plan, const std::uint64_t* values, std::uint32_t count) {
     return guard([&] {
       require(plan != nullptr && (values != nullptr || count == 0), "plan.set_slots: no plan or no values");
       if (count != plan->list.slot_count) {
@@ -172,7 +171,7 @@ struct PlanFunctions {
         bool has_changed = false;
         for (; i < uses.size() && uses[i].op == index; ++i) {
           std::uint64_t& argument = launch.arguments[launch.first_scalar + uses[i].scalar];
-          const auto bits = std::bit_cast<std::uint64_t>(values[uses[i].slot]);
+          const std::uint64_t bits = values[uses[i].slot];
           has_changed |= argument != bits;
           argument = bits;
         }

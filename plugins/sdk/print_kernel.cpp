@@ -75,7 +75,7 @@ class Printer {
     std::string list;
     for (std::size_t i = 0; i < kernel_.buffers.size(); ++i)
       list += std::string(dialect_.global) + pointer(i) + "b" + text(i) + ", ";
-    for (std::uint32_t i = 0; i < kernel_.scalar_count; ++i) list += "double s" + text(i) + ", ";
+    for (std::uint32_t i = 0; i < kernel_.scalars.size(); ++i) list += std::string(scalar_type(kernel_.scalars[i])) + " s" + text(i) + ", ";
     return list + "int64_t begin, int64_t end";
   }
 
@@ -381,8 +381,8 @@ class Printer {
       case Op::kReal:
         return real(e.real, e.type);
       case Op::kScalar:
-        return "(" + type_name(e.type) + ")" +
-               (dialect_.packed_arguments ? "scalars[" + text(e.id) + "]" : "s" + text(e.id));
+        if (!dialect_.packed_arguments) return "(" + type_name(e.type) + ")s" + text(e.id);
+        return "(" + type_name(e.type) + ")" + (kernel_.scalars[e.id] == Type::kI64 ? "((const crucible_i64_scalar*)scalars)[" : "scalars[") + text(e.id) + "]";
       case Op::kVariable:
         return "v" + text(e.id);
       case Op::kLoad: {
@@ -482,6 +482,8 @@ std::uint32_t assumed_alignment(const Kernel& kernel, const Dialect& dialect) {
   const bool multiplies = std::ranges::any_of(kernel.exprs, [](const Expr& e) { return e.op == Op::kFma; });
   return multiplies ? dialect.alignment : 1;
 }
+
+std::string_view scalar_type(Type type) { return type == Type::kI64 ? "int64_t" : "double"; }
 
 std::string print_kernel(const Kernel& kernel, const Dialect& dialect, std::string_view name, const Team& team) {
   return Printer(kernel, dialect, team).run(name);

@@ -85,7 +85,7 @@ Printed printed(const kernel::Kernel& source, bool is_reversed) {
   const ThreadKernel threads = print_thread_kernel(kernel, dialect, "threads_" + source.name, kLanes);
   std::string arguments;
   for (std::size_t i = 0; i < kernel.buffers.size(); ++i) arguments += fmt::format("buffers_[{}], ", i);
-  for (std::uint32_t i = 0; i < kernel.scalar_count; ++i) arguments += fmt::format("scalars_[{}], ", i);
+  for (std::size_t i = 0; i < kernel.scalars.size(); ++i) arguments += fmt::format("((const {}*)scalars_)[{}], ", scalar_type(kernel.scalars[i]), i);
   return {threads.text + fmt::format("static void lane_{0}(void) {{ threads_{0}({1}begin_, end_); done_[threadIdx.x] = 1; }}\n"
                                      "void {0}(void* const* buffers, const double* scalars, int64_t begin, int64_t end) {{\n"
                                      "  run_grid_(lane_{0}, {2:d}, buffers, scalars, begin, end);\n}}\n",
@@ -100,7 +100,7 @@ struct Count {
 
 /// Runs the program by the C texts as a processor gets them, and by teams whose lanes run in either order, as a device gets them whose
 /// threads run in step: the same bits, in place.
-void compare(const graph::Program& program, const std::vector<graph::Bytes>& values, const std::vector<double>& slots, kernel::Numerics numerics, Count& count) {
+void compare(const graph::Program& program, const std::vector<graph::Bytes>& values, const std::vector<graph::Number>& slots, kernel::Numerics numerics, Count& count) {
   const auto scheduled = kernel::schedule(program, {.numerics = numerics});
   ASSERT_TRUE(scheduled) << scheduled.error().message;
   std::string plain;

@@ -34,8 +34,8 @@ std::string text_with_table(const Kernel& kernel, const Dialect& dialect, const 
   std::string text = print_kernel(kernel, inner, function, team), parameters, arguments;
   for (std::size_t i = 0; i < kernel.buffers.size(); ++i)
     arguments += "(" + pointee(kernel.buffers[i]) + "*)table[" + std::to_string(i) + "], ";
-  for (std::uint32_t i = 0; i < kernel.scalar_count; ++i) {
-    parameters += "double s" + std::to_string(i) + ", ";
+  for (std::uint32_t i = 0; i < kernel.scalars.size(); ++i) {
+    parameters += std::string(scalar_type(kernel.scalars[i])) + " s" + std::to_string(i) + ", ";
     arguments += "s" + std::to_string(i) + ", ";
   }
   return text + std::string(dialect.kernel) + name + "(const uint64_t* table, " + parameters + "int64_t begin, int64_t end) {\n  " +
@@ -47,11 +47,11 @@ std::string text_with_table(const Kernel& kernel, const Dialect& dialect, const 
 ThreadKernel print_thread_kernel(const Kernel& kernel, const Dialect& dialect, const std::string& name, std::uint32_t lanes) {
   ThreadKernel result;
   result.buffer_count = static_cast<std::uint32_t>(kernel.buffers.size());
-  result.scalar_count = kernel.scalar_count;
-  const std::uint64_t scalars = 8 * (std::uint64_t{kernel.scalar_count} + 2);  // and begin and end
+  result.scalar_count = static_cast<std::uint32_t>(kernel.scalars.size());
+  const std::uint64_t scalars = 8 * (std::uint64_t{kernel.scalars.size()} + 2);  // and begin and end
   if (scalars + 8 > kMostArgumentBytes) {
     throw Failure(CRUCIBLE_E_UNSUPPORTED,
-                  "kernel " + name + " has " + std::to_string(kernel.scalar_count) + " scalars, more than a launch can hand over",
+                  "kernel " + name + " has " + std::to_string(kernel.scalars.size()) + " scalars, more than a launch can hand over",
                   {{"kernel", name}});
   }
   result.alignment = assumed_alignment(kernel, dialect);
@@ -85,7 +85,7 @@ ThreadKernels read_thread_kernels(const crucible_kernel_source* sources, std::ui
 std::vector<KernelBatch> batch_kernels(const ThreadKernels& kernels, const std::string& prelude) {
   std::vector<KernelBatch> batches;
   for (const auto& [name, kernel] : kernels) {
-    if (batches.empty() || batches.back().names.size() == kBatch) batches.push_back({{}, prelude + "\n"});
+    if (batches.empty() || batches.back().names.size() == kBatch) batches.push_back({.names = {}, .text = prelude + "\n"});
     batches.back().names.push_back(name);
     batches.back().text += kernel.text + "\n";
   }

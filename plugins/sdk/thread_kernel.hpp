@@ -19,7 +19,7 @@ inline constexpr std::uint64_t kMostArgumentBytes = 4096;
 struct ThreadKernel {
   std::string text;
   std::uint32_t buffer_count = 0, scalar_count = 0;
-  // Its arguments, eight bytes each: the buffers (or the table's address, if has_table), the scalars as doubles, begin and end.
+  // Its arguments, eight bytes each: the buffers (or the table's address, if has_table), the scalars (f64 or i64), begin and end.
   bool has_table = false;
   std::uint32_t alignment = 1;  // of the buffers' addresses
   // The threads that do an item together, and the most that a block may have of them all, as the text has room for.
@@ -42,6 +42,7 @@ ThreadKernels read_thread_kernels(const crucible_kernel_source* sources, std::ui
 struct KernelBatch {
   std::vector<std::string> names;
   std::string text;
+  bool is_careful = false;  // to be compiled with less optimisation (careful.hpp)
 };
 std::vector<KernelBatch> batch_kernels(const ThreadKernels& kernels, const std::string& prelude);
 

@@ -20,11 +20,14 @@ std::uint32_t control(sdk::LoopMode mode) { return mode == sdk::LoopMode::kUnrol
 
 }  // namespace
 
-std::uint64_t scalar_bits(const Parameter& parameter, double value) {
-  if (parameter.type == Type::kF32) return std::bit_cast<std::uint32_t>(static_cast<float>(value));
-  if (parameter.type == Type::kF64) return std::bit_cast<std::uint64_t>(value);
-  if (parameter.is_truth) return value != 0 ? 1 : 0;
-  return static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
+std::uint64_t scalar_bits(const Parameter& parameter, std::uint64_t given) {
+  const auto as_argument = [&](auto value) -> std::uint64_t {
+    if (parameter.type == Type::kF32) return std::bit_cast<std::uint32_t>(static_cast<float>(value));
+    if (parameter.type == Type::kF64) return std::bit_cast<std::uint64_t>(static_cast<double>(value));
+    if (parameter.is_truth) return value != 0 ? 1 : 0;
+    return static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
+  };
+  return parameter.given == Type::kI64 ? as_argument(static_cast<std::int64_t>(given)) : as_argument(std::bit_cast<double>(given));
 }
 
 std::vector<Parameter> KernelModule::add(const sdk::Kernel& kernel, std::string_view name, Form form) {
@@ -89,7 +92,7 @@ void KernelWriter::add_parameters() {
     if (e.op != sdk::Op::kScalar) continue;
     const bool is_real = e.type == Type::kF32 || e.type == Type::kF64;
     const Type type = is_real ? e.type : Type::kI64;
-    add_parameter({.kind = ParameterKind::kScalar, .index = e.id, .type = type, .is_truth = e.type == Type::kBool}, value_type(module_, type));
+    add_parameter({.kind = ParameterKind::kScalar, .index = e.id, .type = type, .is_truth = e.type == Type::kBool, .given = kernel_.scalars[e.id]}, value_type(module_, type));
   }
   for (const ParameterKind kind : {ParameterKind::kBegin, ParameterKind::kEnd}) add_parameter({.kind = kind}, i64_type);
   if (form_.by_chunks) add_parameter({.kind = ParameterKind::kChunk}, i64_type);

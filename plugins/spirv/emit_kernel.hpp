@@ -37,13 +37,14 @@ struct Parameter {
   std::uint32_t index = 0;
   crucible::sdk::Type type = crucible::sdk::Type::kI64;
   bool is_truth = false;  // of a scalar: 1 when it is not 0, else 0
+  crucible::sdk::Type given = crucible::sdk::Type::kF64;  // of a scalar: the type in which a launch has it, f64 or i64
   bool operator==(const Parameter&) const = default;
   /// Bytes of the argument.
   std::uint32_t size() const { return kind == ParameterKind::kScalar && type == crucible::sdk::Type::kF32 ? 4 : 8; }
 };
 
-/// The bits of a scalar's argument; the low 32 of them for f32.
-std::uint64_t scalar_bits(const Parameter& parameter, double value);
+/// The bits of a scalar's argument, from those that a launch has; the low 32 of them for f32.
+std::uint64_t scalar_bits(const Parameter& parameter, std::uint64_t given);
 
 /// How a kernel gets its buffers: kOffsets and kMemoryTable where a driver hands over memories (cl_mem) and no addresses.
 enum class Buffers : std::uint8_t { kArguments, kOffsets, kTable, kMemoryTable };

@@ -73,6 +73,7 @@ Id KernelWriter::scalar(const Expr& e) {
   Parameter wanted = {.kind = ParameterKind::kScalar, .index = e.id, .type = e.type};
   if (!sdk::is_float(e.type)) wanted.type = Type::kI64;
   wanted.is_truth = e.type == Type::kBool;
+  wanted.given = kernel_.scalars[e.id];
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (parameters_[i] == wanted) return convert(writer_->parameter(i), wanted.type, e.type);
   }

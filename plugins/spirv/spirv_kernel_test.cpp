@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -204,7 +205,7 @@ TEST(SpirvKernel, ScalarsComeInTheTypesThatAreComputedWith) {
   for (const Type type : {Type::kF32, Type::kF64, Type::kI32, Type::kI64, Type::kU8}) {
     const Type types[] = {type, type};
     testing::OneKernel one(types);
-    one.kernel.scalar_count = 1;
+    one.kernel.scalars = {sdk::is_float(type) ? Type::kF64 : Type::kI64};
     const std::uint32_t scalar = one.add({.op = sdk::Op::kScalar, .type = type, .id = 0}), a = one.load(0);
     one.store(one.add({.op = sdk::Op::kAdd, .type = type, .in = {a, scalar, sdk::kNoId}}));
     KernelModule module(testing::prelude());
@@ -215,7 +216,7 @@ TEST(SpirvKernel, ScalarsComeInTheTypesThatAreComputedWith) {
     if (!testing::DeviceProgram::no_device().empty()) continue;
     Bytes in(80 * sdk::size_bytes(type)), out = in;
     Bytes* buffers[] = {&in, &out};
-    const double scalars[] = {sdk::is_float(type) ? 0.1 : 41.0};
+    const std::uint64_t scalars[] = {sdk::is_float(type) ? std::bit_cast<std::uint64_t>(0.1) : 41u};
     testing::DeviceProgram(module.words()).run("scalar", parameters, buffers, scalars, 10, 70, 7);
     Bytes expected(sdk::size_bytes(type));
     if (type == Type::kF32) expected = bytes_of<float>({0.1f});
@@ -245,7 +246,7 @@ TEST(SpirvKernel, EveryFormIsValid) {
   if (const std::string reason = testing::no_validator(); !reason.empty()) GTEST_SKIP() << reason;
   const Type types[] = {Type::kF32, Type::kF16, Type::kBool, Type::kU8, Type::kF64};
   testing::OneKernel one(types);
-  one.kernel.scalar_count = 1;
+  one.kernel.scalars = {Type::kF64};
   const std::uint32_t a = one.add({.op = sdk::Op::kConvert, .type = Type::kF64, .in = {one.load(1), sdk::kNoId, sdk::kNoId}});
   one.store(one.add({.op = sdk::Op::kAdd, .type = Type::kF64, .in = {a, one.add({.op = sdk::Op::kScalar, .type = Type::kF64, .id = 0}), sdk::kNoId}}));
   KernelModule module(testing::prelude());
@@ -261,7 +262,7 @@ TEST(SpirvKernel, EveryFormIsValid) {
 TEST(SpirvKernel, AScalarAsF16IsRefused) {
   const Type types[] = {Type::kF16};
   testing::OneKernel one(types);
-  one.kernel.scalar_count = 1;
+  one.kernel.scalars = {Type::kF64};
   one.store(one.add({.op = sdk::Op::kScalar, .type = Type::kF16, .id = 0}));
   KernelModule module(testing::prelude());
   EXPECT_THROW(module.add(one.kernel, "half"), sdk::Failure);

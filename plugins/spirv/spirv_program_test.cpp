@@ -8,6 +8,7 @@
 #include "plugins/spirv/ordered_loops.hpp"
 #include "plugins/spirv/testing.hpp"
 #include "core/graph/random_program.hpp"
+#include "core/graph/whole_slot_program.hpp"
 #include "core/kernel/run_schedule.hpp"
 #include "core/kernel/schedule.hpp"
 
@@ -87,6 +88,22 @@ TEST(SpirvProgram, EveryModuleIsValid) {
     ASSERT_EQ(testing::validate(words), "") << "seed " << seed;
     ASSERT_EQ(testing::validate(with_ordered_loops(words)), "") << "seed " << seed;
     ASSERT_EQ(testing::validate(emit(*schedule, 16).words), "") << "seed " << seed << ", teams";
+  }
+}
+
+TEST(SpirvProgram, WholeSlotsKeepEveryDigit) {
+  const graph::WholeSlotProgram made = graph::whole_slot_program();
+  for (const bool fuse : {true, false}) {
+    const auto schedule = kernel::schedule(made.program, {.claims = {}, .fuse = fuse, .numerics = kernel::Numerics::kFast, .device = {}});
+    ASSERT_TRUE(schedule) << schedule.error().message;
+    const Emitted emitted = emit(*schedule);
+    if (testing::no_validator().empty()) EXPECT_EQ(testing::validate(emitted.words), "");
+    if (!testing::DeviceProgram::no_device().empty()) continue;
+    for (std::size_t i = 0; i < graph::kWholeNumbers.size(); ++i) {
+      const auto got = run_on_device({made.program, made.values, made.slots[i]}, *schedule, emitted, {});
+      ASSERT_TRUE(got) << got.error().message;
+      EXPECT_EQ(graph::difference(made, i, made.program, *got), "");
+    }
   }
 }
 

@@ -147,7 +147,7 @@ DeviceProgram::~DeviceProgram() {
 }
 
 void DeviceProgram::run(const std::string& name, const std::vector<Parameter>& parameters, std::span<std::vector<std::byte>* const> buffers,
-                        std::span<const double> scalars, std::int64_t begin, std::int64_t end, std::size_t width,
+                        std::span<const std::uint64_t> scalars, std::int64_t begin, std::int64_t end, std::size_t width,
                         std::size_t group) {
   Driver& cl = driver();
   cl_int code = CL_SUCCESS;

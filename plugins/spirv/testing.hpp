@@ -47,7 +47,7 @@ class DeviceProgram {
 
   /// Runs the items [begin, end) on `width` work-items, in groups of `group`, or as the driver likes (0). Buffers that are the same memory are the same pointer.
   void run(const std::string& kernel, const std::vector<Parameter>& parameters, std::span<std::vector<std::byte>* const> buffers,
-           std::span<const double> scalars, std::int64_t begin, std::int64_t end, std::size_t width, std::size_t group = 0);
+           std::span<const std::uint64_t> scalars, std::int64_t begin, std::int64_t end, std::size_t width, std::size_t group = 0);
 
  private:
   struct State;

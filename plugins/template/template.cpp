@@ -10,6 +10,8 @@
 #include <system_error>
 #include <utility>
 
+#include "core/base/output.hpp"
+
 namespace crucible::plugin_template {
 namespace {
 
@@ -55,11 +57,8 @@ Result<void> write_file(const fs::path& path, const std::string& text) {
     return Error{ErrorCode::kUnavailable,
                  fmt::format("cannot make the folder {}: {}", path.parent_path().string(), error.message())};
   }
-  std::ofstream stream(path, std::ios::binary);
-  stream << text;
-  stream.close();
-  if (!stream)
-    return Error{ErrorCode::kUnavailable, fmt::format("cannot write {}: {}", path.string(), std::strerror(errno))};
+  const Result<void> written = write_output(path, text);
+  if (!written) return Error{ErrorCode::kUnavailable, written.error().message};
   return {};
 }
 

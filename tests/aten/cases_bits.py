@@ -67,6 +67,19 @@ def complex_bits(d):
     return [x.view(F32) * 2, x.view(I32) + 0, y * 2, x.view(F64).view(I64) + 0]
 
 
+def canonical(*values):
+    """Integers that arithmetic left in floats, as integers: what is NaN is the canonical one, whatever the processor makes."""
+    return [torch.where(x.isnan(), torch.full_like(x, float("nan")), x).view({2: I16, 4: I32, 8: I64}[x.element_size()]) for x in values]
+
+
+for source in (F16, BF16, F32, F64):
+    @case("view.dtype", f"NaN that {NAMES[source]} computed")
+    def computed_nans(d, source=source):
+        x = numbers(d, source, 3, 8)
+        zero = x - x
+        return canonical(zero / zero, -(zero / zero), (zero - 1).sqrt(), torch.where(x > 0, x / zero - 1 / zero, x))
+
+
 @case("view.dtype", "elsewhere in each iteration")
 def moving(d):
     x = numbers(d, F32, 9).clone()

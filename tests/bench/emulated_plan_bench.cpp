@@ -4,6 +4,7 @@
 // At most 20 us and 0.1 us per node are wanted for a replay, 1 us for patching a slot.
 #include <benchmark/benchmark.h>
 
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -104,7 +105,8 @@ void patch(benchmark::State& state, const std::string& name) {
   double value = 0;
   for (auto _ : state) {
     value += 1;
-    take(plan.set_slots({&value, 1}));
+    const auto bits = std::bit_cast<std::uint64_t>(value);
+    take(plan.set_slots({&bits, 1}));
   }
 }
 
@@ -116,7 +118,8 @@ void patch_and_replay(benchmark::State& state, const std::string& name) {
   double value = 0;
   for (auto _ : state) {
     value += 1;
-    take(plan.set_slots({&value, 1}));
+    const auto bits = std::bit_cast<std::uint64_t>(value);
+    take(plan.set_slots({&bits, 1}));
     take(plan.replay());
   }
 }

@@ -78,7 +78,7 @@ class Configuration(unittest.TestCase):
             with self.subTest(name):
                 (self.folder / name.replace(" ", "_")).mkdir()
                 (self.folder / name.replace(" ", "_") / "crucible.toml").write_bytes(content)
-                self.expect(self.run_in(name, ["config"], {}), code, words)
+                self.expect(self.run_in(name, ["config", "--probe"], {}), code, words)
 
     def test_what_is_no_file(self):
         for name, make, words in (("folder", lambda path: path.mkdir(), "is a folder"), ("loop", lambda path: path.symlink_to(path.name), "back to itself"),

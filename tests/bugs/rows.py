@@ -32,6 +32,7 @@ class Row:
     ops: typing.Sequence[str] = ()                  # ops that must be in the recording
     also: typing.Sequence[typing.Sequence[str]] = ()  # further commands; TRACE stands for the recording; exit code 0
     ways: typing.Sequence[str] = tuple(WAYS)
+    forks: bool = False                             # its ops run on threads of the framework's own, which may abort at the end (bugs_test.py)
     broken: str = ""                                # why it is not a test yet
 
 
@@ -74,7 +75,7 @@ ROWS = [
     Row("values_by_clone", "44_values_by_list_and_numpy.py", ["clone"]),
     Row("identity", "52_identity.py", verified=False, also=[("plan", "TRACE", "--objective", "least-memory")]),
     Row("product_with_itself", "53_product_with_itself.py", bit_equal=True),
-    *(Row(f"transformed_{how}", "57_scripted_and_transformed.py", [how])
+    *(Row(f"transformed_{how}", "57_scripted_and_transformed.py", [how], forks=how.startswith("fork"))
       for how in ("plain", "compile", "trace", "script", "fork", "fork_grad", "vmap", "double", "hooks")),
     Row("transformed_thread", "57_scripted_and_transformed.py", ["thread"], says=["yes, but 8 ops ran on threads that are not recorded"],
         summary=["not recorded: ops on threads that are not recorded"]),
@@ -94,6 +95,9 @@ ROWS = [
     Row("zeros_shared", "zeros_shared.py", also=[("replay", "TRACE", "--verify", "--no-fuse")]),
     Row("mining_mask", "mining_mask.py"),
     Row("compare_memory_plan", "compare_memory_plan.py", also=[("compare", "TRACE", "--backends", "reference,cpu")]),
+    Row("ctc_lengths_list", "ctc_lengths.py", ("list",), ops=("aten::_ctc_loss", "aten::stack")),
+    Row("ctc_lengths_tensor", "ctc_lengths.py", ("tensor",), ops=("aten::_ctc_loss",)),
+    Row("ctc_lengths_one", "ctc_lengths.py", ("one",)),
 ]
 
 if __name__ == "__main__":

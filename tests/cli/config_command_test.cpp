@@ -92,6 +92,12 @@ class ConfigCommand : public ::testing::Test {
 
   void write(const std::string& text) { std::ofstream(folder_ / "work/crucible.toml") << text; }
 
+  /// In the user's own file, which may name what a folder's may not.
+  void write_own(const std::string& text) {
+    std::filesystem::create_directories(folder_ / ".config/crucible");
+    std::ofstream(folder_ / ".config/crucible/crucible.toml") << text;
+  }
+
   trace::samples::Folder folder_;
   std::string trace_;
 };
@@ -296,11 +302,11 @@ TEST_F(ConfigCommand, AFileThatEverybodyCanWriteIsToldOrRefused) {
 }
 
 TEST_F(ConfigCommand, TheLoaderObeysTheConfiguration) {
-  write("[plugins]\ndeny = [\"refusing\"]\ndecisions = \"decided.jsonl\"\n");
+  write_own("[plugins]\ndeny = [\"refusing\"]\ndecisions = \"decided.jsonl\"\n");
   const Outcome denied = run("replay " + trace_ + " --backend refusing");
   EXPECT_EQ(denied.code, 4);
   EXPECT_THAT(denied.err, HasSubstr("deny"));
-  std::ifstream file(folder_ / "work/decided.jsonl");
+  std::ifstream file(folder_ / ".config/crucible/decided.jsonl");
   std::string line;
   bool refused = false;
   while (std::getline(file, line)) {
@@ -312,9 +318,9 @@ TEST_F(ConfigCommand, TheLoaderObeysTheConfiguration) {
   const Outcome replaced = run("replay " + trace_ + " --backend refusing --fallback allow --verify");
   EXPECT_EQ(replaced.code, 0) << replaced.err;
   EXPECT_THAT(replaced.err, HasSubstr("note: backend refusing cannot be used"));
-  write("plugins.folders = [\"" + std::string(CRUCIBLE_REFUSING_FOLDER) + "\"]\n");
+  write_own("plugins.folders = [\"" + std::string(CRUCIBLE_REFUSING_FOLDER) + "\"]\n");
   EXPECT_EQ(replay("--backend refusing", "CRUCIBLE_PLUGIN_PATH=")["backend"], "refusing");
-  write("plugins.pins.refusing = \"" + std::string(64, '0') + "\"\n");
+  write_own("plugins.pins.refusing = \"" + std::string(64, '0') + "\"\n");
   EXPECT_EQ(run("replay " + trace_ + " --backend refusing").code, 4);
 }
 

@@ -152,7 +152,7 @@ TEST_F(GraphCommand, CompositesAreWholeAfterTheLowering) {
   const auto whole = run_command("graph " + path + " --stage lowered");
   ASSERT_EQ(whole.code, 0) << whole.err;
   EXPECT_THAT(whole.out, HasSubstr(" = softmax(%0[2, 3], dims=[1], body=0)"));
-  EXPECT_THAT(whole.out, HasSubstr("composite 0: softmax(dims=[1])\n  | crucible program 1: 5 ops, "));
+  EXPECT_THAT(whole.out, HasSubstr("composite 0: softmax(dims=[1])\n  | crucible program 2: 5 ops, "));
   EXPECT_THAT(run_command("graph " + path + " --stage lowered --module head").out, HasSubstr("= softmax(x, dims=[1])\n"));
   ASSERT_EQ(run_command("graph " + path + " --stage lowered -o " + text).code, 0);
   EXPECT_EQ(run_command("graph " + text).out, whole.out);

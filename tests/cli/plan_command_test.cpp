@@ -115,7 +115,7 @@ TEST_F(PlanCommand, WritesAPage) {
   EXPECT_THAT(page, AllOf(HasSubstr("<!DOCTYPE html>"), HasSubstr("net.body.weight"), HasSubstr("</html>")));
   const CommandOutcome refused = plan("--html " + (folder_ / "no/such/folder.html").string());
   EXPECT_EQ(refused.code, 3);
-  EXPECT_THAT(refused.err, HasSubstr("cannot write the picture"));
+  EXPECT_THAT(refused.err, HasSubstr("the picture: cannot write "));
 }
 
 TEST_F(PlanCommand, ADeviceThatIsLargeEnough) {

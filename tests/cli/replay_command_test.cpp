@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "core/trace/strip.hpp"
 #include "core/trace/trace_file.hpp"
 #include "core/trace/trace_samples.hpp"
 #include "frontends/aten/trace_builder.hpp"
@@ -131,6 +132,31 @@ TEST_F(ReplayCommand, VerifiesAGoodRecording) {
   EXPECT_EQ(outcome.code, 0) << outcome.err << outcome.out;
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("verified  yes"), HasSubstr("backend   cpu"), HasSubstr("lower bound")));
   EXPECT_EQ(outcome.err, "");
+}
+
+// A reader that does not know the mark must not take noise for a result either.
+TEST_F(ReplayCommand, AStrippedCopyReplaysAndIsNeverVerified) {
+  for (const trace::Trace& original : {recording(), inference()}) {
+    auto made = trace::strip(original, {});
+    ASSERT_TRUE(made) << made.error().message;
+    ASSERT_TRUE(trace::write_file(made->trace, path_));
+    for (const char* backend : {"cpu", "reference"}) {
+      const Outcome plain = run("replay " + path_ + " --backend " + backend);
+      EXPECT_EQ(plain.code, 0) << plain.err;
+      const Outcome outcome = run("replay " + path_ + " --verify --backend " + backend);
+      EXPECT_EQ(outcome.code, 1) << outcome.err;
+      EXPECT_THAT(outcome.out, AllOf(HasSubstr("not verified: the recording was stripped"), Not(HasSubstr("verified  yes")), Not(HasSubstr("states    "))));
+    }
+    const auto document = nlohmann::json::parse(run("replay " + path_ + " --verify --json").out);
+    EXPECT_EQ(document["verified"], false);
+    EXPECT_EQ(document["reason"], "the recording was stripped");
+    EXPECT_THAT(run("bench " + path_ + " --backends cpu --rounds 1").out, HasSubstr("not verified: the recording was stripped"));
+    made->trace.not_recorded.clear();
+    ASSERT_TRUE(trace::write_file(made->trace, path_));
+    const Outcome older = run("replay " + path_ + " --verify --sensitivity 0");
+    EXPECT_EQ(older.code, 1) << older.err;
+    EXPECT_THAT(older.out, HasSubstr("verified  no: "));
+  }
 }
 
 TEST_F(ReplayCommand, JsonHasItsKeys) {

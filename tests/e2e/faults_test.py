@@ -308,8 +308,11 @@ class Walk(Devices):
             lines = [f'numerics = "strict"\nfallback = "warn"\nfallback_devices = ["cpu"]\n[backend]\nname = "{plugin}"\n[backend.{plugin}]\n']
             lines += [f'{name} = "{value}"\n' for name, value in (text.removeprefix(f"backend.{plugin}.").split("=", 1) for text in options[2:] if text != "--set")]
             (project / "crucible.toml").write_text("".join(lines))
-            env = {**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder / "cache"), "CRUCIBLE_CHOICES_DIR": str(self.folder / "choices"), "CRUCIBLE_TRUST": "off"}
+            env = {**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder / "cache"), "CRUCIBLE_CHOICES_DIR": str(self.folder / "choices"), "CRUCIBLE_TRUST": "off",
+                   "XDG_CONFIG_HOME": str(self.folder / "config")}
             with self.subTest(plugin):
+                trusted = crucible("config", "trust", "--yes", cwd=project, env=env)  # it names libraries
+                self.assertEqual(trusted.returncode, 0, trusted.stderr)
                 listed = crucible("devices", cwd=project, env=env)
                 self.assertIn(f"{plugin}:0", listed.stdout, listed.stderr)
                 plain = self.document(crucible("replay", self.trace, "--verify", "--json", cwd=project, env=env))

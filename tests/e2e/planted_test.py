@@ -39,14 +39,14 @@ class Planted(e2e_test.Folder):
         if not self.compilers:
             self.skipTest("this build has no emulated driver with a compiler")
 
-    def run_on(self, vendor, bug, command, *arguments):
-        """`crucible COMMAND ARGUMENTS` where `vendor`'s texts have `bug`, a (piece, instead), or none."""
+    def run_on(self, vendor, bug, command, *arguments, tried=False):
+        """`crucible COMMAND ARGUMENTS` where `vendor`'s texts have `bug`, a (piece, instead), or none. `tried`: the kernels are, and found there."""
         options, compiler = self.compilers[vendor]
         settings = [option for option in options[2:] if option != "--set" and "rtc=" not in option]
         name = {"nvidia": "nvrtc", "amd": "hiprtc"}[vendor]
         # A folder per bug: what was compiled is found by the text that the plugin wrote, which knows nothing of what is planted.
         kept = str(self.folder / (hashlib.sha256(repr(bug).encode()).hexdigest()[:8] if bug else "plain"))
-        environment = {**os.environ, "CRUCIBLE_CACHE_DIR": kept, "CRUCIBLE_CHOICES_DIR": kept}
+        environment = {**os.environ, "CRUCIBLE_CACHE_DIR": kept, "CRUCIBLE_CHOICES_DIR": kept, "CRUCIBLE_TRIALS_DIR": kept, "CRUCIBLE_KERNEL_TRIAL": str(tried).lower()}
         if bug:
             environment |= {"CRUCIBLE_PLANT_COMPILER": compiler, "CRUCIBLE_PLANT_FROM": bug[0], "CRUCIBLE_PLANT_TO": bug[1]}
         settings.append(f"backend.{vendor}.{name}={PLANTING if bug else compiler}")
@@ -85,6 +85,18 @@ class Planted(e2e_test.Folder):
                 self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
                 done = self.run_on(vendor, None, "compare", capsule, *compare)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_the_trial_of_kernels_finds_both(self):
+        """Where no self-test comes first: `replay` would not admit the device to strict numerics."""
+        for vendor in self.compilers:
+            for bug in (PRODUCT[vendor], BARRIER[vendor]):
+                with self.subTest(vendor, bug=bug):
+                    done = self.run_on(vendor, bug, "compare", self.trace, "--backends", f"cpu,{vendor}", "--numerics", "strict", tried=True)
+                    self.assert_refused(done, 4, "was compiled wrongly: element ", "mlp_sgd.py", "with less optimisation too")
+            done = self.run_on(vendor, None, "replay", self.trace, "--backend", vendor, "--numerics", "strict", "--json", tried=True)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            trial = json.loads(done.stdout)["receipt"]["trial"]
+            self.assertEqual((trial["wrong"], trial["untried"], trial["tried"]), ([], [], trial["kernels"]))
 
     def test_a_wrong_rounding_in_a_function_is_not_admitted_to_strict(self):
         for vendor in self.compilers:

@@ -60,7 +60,7 @@ Result<Bytes> load(const Program& program, const trace::BlobStore& blobs, graph:
   return Bytes(static_cast<std::size_t>(program.values[value].elements) * size_bytes(program.values[value].dtype), std::byte{0});
 }
 
-using RunIteration = std::function<Result<std::vector<Bytes>>(std::vector<Bytes>, const std::vector<double>&)>;
+using RunIteration = std::function<Result<std::vector<Bytes>>(std::vector<Bytes>, const std::vector<graph::Number>&)>;
 
 Result<Outcome> run(const Program& program, const trace::BlobStore& blobs, const RunIteration& iteration) {
   Outcome outcome;
@@ -77,11 +77,11 @@ Result<Outcome> run(const Program& program, const trace::BlobStore& blobs, const
     for (const graph::Constant& constant : program.constants) {
       CRUCIBLE_TRY(values[constant.value], load(program, blobs, constant.value, constant.blob));
     }
-    std::vector<double> slots;
+    std::vector<graph::Number> slots;
     for (const graph::Slot& slot : program.slots) slots.push_back(slot.values[i]);
     CRUCIBLE_TRY(values, iteration(std::move(values), slots));
     for (const graph::Output& output : program.outputs) {
-      if (!output.is_tensor()) outcome.losses.push_back(graph::read_output(program, output, values));
+      if (output.is_number()) outcome.losses.push_back(graph::read_output(program, output, values));
     }
     for (std::size_t s = 0; s < program.states.size(); ++s) outcome.states[s] = values[program.states[s].end];
   }
@@ -109,7 +109,7 @@ std::string different(const Program& program, const trace::BlobStore& blobs, con
   std::size_t at = 0;
   for (std::uint32_t i = 0; i < program.iterations; ++i) {
     for (const graph::Output& output : program.outputs) {
-      if (output.is_tensor()) continue;
+      if (!output.is_number()) continue;
       const double got = outcome.losses[at++], want = output.recorded[i];
       if (!(std::abs(got - want) <= kTolerance * std::max(1.0, std::abs(want)))) return fmt::format("{} of iteration {} is {}, recorded {}", output.name, i, got, want);
     }
@@ -135,13 +135,13 @@ std::string failure(const Program& given, const trace::BlobStore& blobs, const W
   const Program& program = *arranged->program;
   if (auto checked = kernel::check_schedule(program, arranged->schedule); !checked) return checked.error().message;
   if (arranged->report.transfers > 0) {  // the interpreter of kernels has none: that of programs judges, bit by bit
-    const auto outcome = run(program, blobs, [&](std::vector<Bytes> values, const std::vector<double>& slots) { return graph::run_iteration(program, std::move(values), slots); });
+    const auto outcome = run(program, blobs, [&](std::vector<Bytes> values, const std::vector<graph::Number>& slots) { return graph::run_iteration(program, std::move(values), slots); });
     if (!outcome) return outcome.error().message;
     return outcome->states == reference.states ? "" : "other states than without transfers";
   }
   const auto interpreter = kernel::ScheduleInterpreter::create(program, arranged->schedule);
   if (!interpreter) return interpreter.error().message;
-  const auto outcome = run(program, blobs, [&](std::vector<Bytes> values, const std::vector<double>& slots) {
+  const auto outcome = run(program, blobs, [&](std::vector<Bytes> values, const std::vector<graph::Number>& slots) {
     return interpreter->run(program, arranged->schedule, std::move(values), slots, {.in_place = true}, true);
   });
   return outcome ? different(program, blobs, *outcome) : outcome.error().message;
@@ -159,7 +159,7 @@ int replay(const std::filesystem::path& path) {
   const auto program = aten::lower(*trace);
   if (!program) return say("lowering: " + program.error().message), failures;
   const trace::BlobStore& blobs = *trace->blob_store;
-  const auto reference = run(*program, blobs, [&](std::vector<Bytes> values, const std::vector<double>& slots) { return graph::run_iteration(*program, std::move(values), slots); });
+  const auto reference = run(*program, blobs, [&](std::vector<Bytes> values, const std::vector<graph::Number>& slots) { return graph::run_iteration(*program, std::move(values), slots); });
   if (!reference) return say("reference: " + reference.error().message), failures;
   if (const std::string wrong = different(*program, blobs, *reference); !wrong.empty()) say("reference: " + wrong);
   for (const Way& way : ways()) {

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -91,7 +92,7 @@ void scale_on(const fs::path& plugin) {
   op.grid = 3;
   auto plan = backend::Plan::build(*device, std::span(&op, 1), 1);
   ASSERT_TRUE(plan) << plan.error().message;
-  const double factor = 10;
+  const auto factor = std::bit_cast<std::uint64_t>(10.0);
   ASSERT_TRUE(plan->set_slots(std::span(&factor, 1)));
   ASSERT_TRUE(plan->replay());
   ASSERT_TRUE(buffer->read(0, std::as_writable_bytes(std::span(values))));

@@ -4,7 +4,8 @@
 //   {"sample": 4, "outcome": "unsupported", "reason": "no lowering: aten::_linalg_svd"}
 // With --lowered instead of a file: reads names of overloads from standard input and prints those that have a lowering.
 // "ulps": of each result of f16 or bf16 whose float64 numbers are known (FILE's neighbour .exact.json) how far the reference's and eager's largest
-// errors are, in units in the last place: 0.5 is rounded once. "roundings": recorded ops whose lowering rounds and computes on.
+// errors are, in units in the last place - 0.5 is rounded once - and how many recorded ops round on the way to it. "roundings": recorded ops whose
+// lowering rounds and computes on.
 // Outcomes: passed, failed (a result differs, or a stage refuses what an earlier one gave), unsupported (not lowered).
 #include <fmt/format.h>
 
@@ -93,18 +94,21 @@ Json read_exact(const std::string& path) {
   return file ? Json::parse(file, nullptr, false) : Json();
 }
 
-/// The largest distance from the exact numbers, in units in the last place of theirs. Numbers that the dtype has not as normal ones do not count.
+void note(std::optional<double>& worst, double difference) { worst = std::max(worst.value_or(0), difference); }
+
+/// The largest distance from the exact numbers, in units in the last place of theirs; nothing where no number counts, as when all are NaN. Numbers that
+/// the dtype has not as normal ones do not count.
 std::optional<double> ulps_of(DType dtype, const std::vector<std::byte>& bytes, const Json& exact) {
   const int precision = dtype == DType::kF16 ? 11 : 8;
   const double least = dtype == DType::kF16 ? 0x1p-14 : 0x1p-126, most = dtype == DType::kF16 ? 65504 : 3e38;
   const std::size_t width = size_bytes(dtype);
   if (!exact.is_array() || exact.size() * width != bytes.size()) return std::nullopt;
-  double worst = 0;
+  std::optional<double> worst;
   for (std::size_t i = 0; i < exact.size(); ++i) {
     if (!exact[i].is_number()) continue;
     const double want = exact[i].get<double>(), got = runtime::element_as_double(dtype, std::span(bytes).subspan(i * width, width));
     if (std::fabs(want) < least || std::fabs(want) > most || !std::isfinite(got)) continue;
-    worst = std::max(worst, std::fabs(got - want) / std::ldexp(1.0, std::ilogb(want) - precision + 1));
+    note(worst, std::fabs(got - want) / std::ldexp(1.0, std::ilogb(want) - precision + 1));
   }
   return worst;
 }
@@ -130,6 +134,7 @@ struct Sample {
   EagerErrors eager_errors;
   Json ulps = Json::object();    // by result: the reference's and eager's
   std::set<std::string> roundings;  // recorded ops
+  std::map<std::string, std::size_t> rounding_ops;  // by state: how many recorded ops round on the way to it
 
   double eager_error(const std::string& result) const {
     const auto found = eager_errors.find(result);
@@ -157,8 +162,6 @@ std::string short_reason(const std::string& error) {
   return "no lowering: " + names;
 }
 
-void note(std::optional<double>& worst, double difference) { worst = std::max(worst.value_or(0), difference); }
-
 /// Compares the final states of a program with the recorded ones; `bytes_of` gives state number s.
 template <class BytesOf>
 void judge(Sample& sample, const trace::BlobStore& blobs, std::optional<double>& worst, const char* where, BytesOf bytes_of) {
@@ -182,16 +185,27 @@ void judge(Sample& sample, const trace::BlobStore& blobs, std::optional<double>&
     sample.fail(fmt::format("{}: {} of {} results were replayed", where, compared, sample.results));
 }
 
+/// Of equal numbers other ones were named than by eager: their gradients stand elsewhere.
+bool names_others(const Sample& sample, const trace::BlobStore& blobs, const std::vector<std::vector<std::byte>>& states) {
+  for (std::size_t s = 0; s < states.size(); ++s) {
+    const graph::State& state = sample.program->states[s];
+    if (!is_integral(sample.program->values[state.start].dtype) || state.end == state.start || state.final_blob == graph::kNone) continue;
+    if (const auto recorded = blobs.load(state.final_blob); recorded && *recorded != states[s]) return true;
+  }
+  return false;
+}
+
 /// How often a result of f16 or bf16 was rounded shows in its distance from the float64 one.
 void measure(Sample& sample, const trace::BlobStore& blobs, const std::vector<std::vector<std::byte>>& states, const Json& exact) {
-  for (std::size_t s = 0; s < states.size() && exact.is_object(); ++s) {
+  if (!exact.is_object() || names_others(sample, blobs, states)) return;
+  for (std::size_t s = 0; s < states.size(); ++s) {
     const graph::State& state = sample.program->states[s];
     const graph::Value& value = sample.program->values[state.start];
     const auto numbers = exact.find(value.name);
     if ((value.dtype != DType::kF16 && value.dtype != DType::kBF16) || numbers == exact.end() || state.final_blob == graph::kNone) continue;
     const auto recorded = blobs.load(state.final_blob);
     const auto ours = ulps_of(value.dtype, states[s], *numbers), theirs = recorded ? ulps_of(value.dtype, *recorded, *numbers) : std::nullopt;
-    if (ours && theirs) sample.ulps[value.name.substr(value.name.find('.') + 1)] = {*ours, *theirs};
+    if (ours && theirs) sample.ulps[value.name.substr(value.name.find('.') + 1)] = {*ours, *theirs, sample.rounding_ops[value.name]};
   }
 }
 
@@ -200,6 +214,9 @@ void find_roundings(Sample& sample, const trace::Trace& part) {
   if (!program) return;
   graph::expand_composites(*program);
   for (const aten::MiddleRounding& rounding : aten::middle_roundings(*program)) sample.roundings.insert(program->sources[rounding.source].op);
+  for (const graph::State& state : program->states) {
+    if (state.end != state.start) sample.rounding_ops[program->values[state.start].name] = aten::rounding_ops(*program, state.end).size();
+  }
 }
 
 void run_reference(Sample& sample, const trace::BlobStore& blobs, const Json& exact) {
@@ -279,8 +296,8 @@ Result<int> check(const std::string& path, const std::string& plugin) {
     auto program = aten::lower(part);
     if (program) {
       sample.program = *std::move(program);
-      run_reference(sample, *trace.blob_store, exact);
       find_roundings(sample, part);
+      run_reference(sample, *trace.blob_store, exact);
     } else {
       sample.outcome = "unsupported";
       sample.reason = short_reason(program.error().message);

@@ -9,6 +9,7 @@ Prints one JSON object per op: {"op", "dtype", "path", "samples", "skipped": {re
 
 import argparse
 import contextlib
+import importlib.util
 import json
 import math
 import os
@@ -16,6 +17,8 @@ import pathlib
 import random
 import re
 import sys
+import types
+import unittest
 import warnings
 
 import numpy
@@ -94,9 +97,11 @@ def is_plain(value):
 
 
 def doubled(sample):
-    """The sample with its numbers in float64; the same numbers."""
+    """The sample with its numbers in float64; the same numbers. Where an argument names a narrower type to compute in, that is float64, too."""
 
     def convert(value):
+        if isinstance(value, torch.dtype):
+            return torch.float64 if value.is_floating_point else value
         if not isinstance(value, torch.Tensor) or not value.is_floating_point():
             return value
         return value.detach().double().requires_grad_(value.requires_grad)
@@ -120,7 +125,10 @@ def compare_with_float64(op, number, made):
     if not torch.equal(before, torch.get_rng_state()):
         return {}, {}
     try:
-        exact = Sample(op, doubled(made.call[1]), made.differentiate).compute()
+        wide = Sample(op, doubled(made.call[1]), made.differentiate)
+        if made.cotangents is not None:
+            wide.cotangents = [t.double() for t in made.cotangents]
+        exact = wide.compute()
     except Exception:
         return {}, {}
     if [r.shape for r in exact] != [r.shape for r in results]:
@@ -134,7 +142,7 @@ def compare_with_float64(op, number, made):
         if difference.numel() and difference.max() > 0:
             errors[f"sample_{number}.result_{k}"] = difference.max().item()
         if result.dtype in (torch.float16, torch.bfloat16) and result.numel() <= MOST_EXACT:
-            numbers[f"sample_{number}.result_{k}"] = [x if math.isfinite(x) else None for x in wanted.double().flatten().tolist()]
+            numbers[f"sample_{number}.result_{k}"] = [x if math.isfinite(x) else None for x in torch.zeros_like(wanted, dtype=torch.float64).copy_(wanted).flatten().tolist()]
     return errors, numbers
 
 
@@ -209,6 +217,8 @@ class OpEntry:
 
 
 def ops(_, dtype):
+    if importlib.util.find_spec("expecttest") is None:  # the database's own tests want its class, and we run none of them
+        sys.modules["expecttest"] = types.SimpleNamespace(TestCase=unittest.TestCase)
     from torch.testing._internal.common_methods_invocations import op_db
 
     return [OpEntry(op) for op in op_db if dtype in op.supported_dtypes("cpu") and op.name not in UNDEFINED]

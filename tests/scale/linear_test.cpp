@@ -2,6 +2,7 @@
 // the sources that this test is built of (trace-pc), so that no clock is asked. Twice the time would be nothing to see at these sizes, four times the blocks is.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -53,6 +54,13 @@ TEST_P(Growth, IsThatOfTheProgram) {
     ASSERT_GT(some, few);
     EXPECT_LT(static_cast<double>(many - some) / static_cast<double>(some - few), kMost) << few << ", " << some << ", " << many << " blocks";
   }
+}
+
+TEST(Chain, CostsLittlePerOpWhereKernelsGrowOpByOp) {
+  const auto deep = std::ranges::find(shapes(), "deep", &Shape::name);
+  ASSERT_NE(deep, shapes().end());
+  constexpr std::size_t kOps = 4000;
+  EXPECT_LT(work(*deep, kOps, true) / kOps, 35'000) << "blocks per op";  // 24,000 now, 60,000 while each joint copied both groups
 }
 
 INSTANTIATE_TEST_SUITE_P(Fused, Growth, testing::Values(true));

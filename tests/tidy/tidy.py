@@ -48,6 +48,7 @@ FOREIGN = {
 LINES = {".hpp": 300, ".h": 300, ".cpp": 600, ".c": 600, ".py": 600}
 GENERATED = {"crucible_plugin.h", "stubs.hpp"}  # by plugins/abi/gen: whole in one file, so that it can be read at once
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
+OPTIONS = re.compile(r"OptionSpec \w+\[\] = \{(.*?)\n\};", re.S)
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 
 
@@ -70,6 +71,14 @@ def check_includes(path, text):
             yield f'{path}: {folder} may not include "{header}"'
 
 
+def check_options(path, text):
+    """Whether a folder's file may set an option is decided where the option is declared (docs/configuration.md)."""
+    for options in OPTIONS.findall(text):
+        for option in re.split(r"\n    \{(?=\.name = )", "\n" + options.lstrip("\n"))[1:]:
+            if ".from_folder = " not in option:
+                yield f"{path}: the option {option.split(chr(34))[1]} does not say whether a folder's file may set it (from_folder)"
+
+
 def check(path, text):
     """Yields one sentence per rule that the file breaks. `path` is relative to the root."""
     lines = text.count("\n")
@@ -78,6 +87,8 @@ def check(path, text):
         yield f"{path}: {lines} lines, the limit is {limit}: split it where the concept splits"
     if UNFINISHED.search(text) and path.name != "tidy.py":
         yield f"{path}: has a mark of unfinished work"
+    if path.parts[0] == "backends" and path.suffix == ".cpp":
+        yield from check_options(path, text)
     if path.suffix in (".hpp", ".h", ".cpp", ".c"):
         if not str(path).startswith("plugins/template/files/"):  # a project of its own, with its own root
             yield from check_includes(path, text)
@@ -95,6 +106,8 @@ def self_test():
     assert broken("core/graph/a.cpp", '#include "a.hpp"\n')
     assert broken("core/graph/a.hpp", "#pragma once\n")
     assert broken("core/graph/a.cpp", "\n" * 601)
+    option = 'constexpr OptionSpec kSpecs[] = {\n    {.name = "a", .from_folder = FromFolder::kHarmless},\n    {.name = "b"%s},\n};\n'
+    assert broken("backends/cpu/a.cpp", option % "") and not broken("backends/cpu/a.cpp", option % ", .from_folder = FromFolder::kNeedsTrust")
     assert not broken("core/trace/a_test.cpp", '#include "core/graph/program.hpp"\n')
     assert not broken("frontends/torch/a.cpp", '#include <torch/library.h>\n#include "core/trace/trace.hpp"\n')
 

@@ -5,6 +5,7 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -116,7 +117,7 @@ void patch(benchmark::State& state) {
   double value = 0;
   const double before = thread_seconds();
   for (auto _ : state) {
-    const std::vector<double> values(kSlots, value += 1);
+    const std::vector values(kSlots, std::bit_cast<std::uint64_t>(value += 1));
     if (!bench.plan.set_slots(values)) state.SkipWithError("set_slots failed");
   }
   const auto launches = static_cast<double>((state.range(0) + 9) / 10);

@@ -99,7 +99,7 @@ class Checker {
       const Value& value = program.values[v];
       if (value.kind != ValueKind::kTemporary) values[v] = random_.values[std::stoul(value.name)];
     }
-    std::vector<double> slots;
+    std::vector<Number> slots;
     for (const Slot& slot : program.slots) slots.push_back(slots_[std::stoul(slot.name)]);
     CRUCIBLE_TRY(values, run_iteration(program, std::move(values), slots));
     Given given;
@@ -167,7 +167,7 @@ class Checker {
   std::span<const Pass> passes_;
   Program program_;
   ValueBlobs blobs_;
-  std::vector<double> slots_;
+  std::vector<Number> slots_;
   Given before_;
 };
 
@@ -187,7 +187,7 @@ Program renumbered(const Program& program, std::uint64_t seed) {
     other.values[value[v]] = program.values[v];
     other.values[value[v]].name = "another name";
   }
-  for (SlotId s = 0; s < program.slots.size(); ++s) other.slots[slot[s]] = {"another slot", program.slots[s].values};
+  for (SlotId s = 0; s < program.slots.size(); ++s) other.slots[slot[s]] = {"another slot", program.slots[s].values, program.slots[s].is_integer};
   const auto rename = [&](Operand& o) {
     if (!o.is_scalar()) o.value = value[o.value];
     if (o.is_scalar() && o.scalar.slot != kNone) o.scalar.slot = slot[o.scalar.slot];

@@ -341,7 +341,10 @@ std::string with_data(const RandomProgram& random) {
     }
     text += numbers.size() > kMost ? " ...\n" : "\n";
   }
-  for (std::size_t s = 0; s < random.slots.size(); ++s) text += fmt::format("slot {} holds {}\n", s, random.slots[s]);
+  for (std::size_t s = 0; s < random.slots.size(); ++s) {
+    const Number& number = random.slots[s];
+    text += number.is_integer() ? fmt::format("slot {} holds {}\n", s, number.integer()) : fmt::format("slot {} holds {}\n", s, number.real());
+  }
   return text;
 }
 

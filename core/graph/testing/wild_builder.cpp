@@ -22,10 +22,13 @@ WildBuilder::WildBuilder(const WildOptions& options) : options_(options), random
   for (int i = 0; i < 3; ++i) {
     const auto first = static_cast<double>(integer(-2, 2));
     p.slots.push_back({"slot", {first, one_in(2) ? first : 0.75}});
-    result_.slots.push_back(first);
   }
   if (one_in(3)) p.slots[2].values = p.slots[0].values;
-  result_.slots[2] = p.slots[2].values[0];
+  // Whole numbers: small ones, which are real ones in the ops of real numbers, and those that a double does not hold.
+  std::mt19937_64 own(options.seed);  // so that the rest of the program is what it was before there were any
+  const std::int64_t whole = own() % 2 == 0 ? static_cast<std::int64_t>(own() % 13) - 3 : static_cast<std::int64_t>(own());
+  p.slots.push_back({"whole slot", {whole, own() % 2 == 0 ? whole : whole / 3}, true});
+  for (const Slot& slot : p.slots) result_.slots.push_back(slot.values[0]);
   p.sources.push_back({"aten::wild", "blocks.0", "wild.py:1", Phase::kForward, 0});
   outside(ValueKind::kInput, DType::kF32, sizes(1, 3));
   outside(ValueKind::kInput, floating(), sizes(0, 4));
@@ -171,6 +174,7 @@ Operand WildBuilder::number() {
       Operand o;
       o.scalar.slot = static_cast<SlotId>(integer(0, 2));
       o.scalar.is_integer = one_in(4);
+      if (o.scalar.is_integer) o.scalar.slot = 3;
       return o;
     }
     case 1:

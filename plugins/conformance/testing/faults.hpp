@@ -34,8 +34,10 @@ inline constexpr KnownFault kFaults[] = {
     {"hands_out_buffer_twice", "hands out a stale buffer handle", "behaviour.memory.do_not_overlap"},
     {"stale_plan", "hands out a stale plan handle", "behaviour.plan.many"},
     {"one_ulp_off", "a scalar arrives one ulp off", "behaviour.kernel.scalars"},
+    {"whole_scalar_as_double", "takes a whole scalar for a double and back", "behaviour.kernel.scalars"},
     {"drops_last_work_item", "leaves out the last work item", "behaviour.kernel.grids"},
     {"slots_shifted", "mixes up slots", "behaviour.plan.slots"},
+    {"whole_slot_as_double", "takes a whole slot for a double and back", "behaviour.plan.slots"},
     {"ops_out_of_order", "runs two ops in the wrong order", "behaviour.plan.order"},
     {"fill_stops_early", "a FILL stops one byte early", "behaviour.plan.copy_and_fill"},
     {"device_lost_in_mid_run", "loses the device in mid-run", "behaviour.plan.replays"},
@@ -53,6 +55,7 @@ inline constexpr KnownFault kFaults[] = {
     {"pretends_to_have_memory", "answers success for 32 PiB", "faults.memory.too_much"},
     {"loads_damaged_binary", "loads a damaged binary", "faults.binary.damaged"},
     {"uses_new_services_of_old_host", "calls a service that an older host lacks", "old.host_0_1.starts"},
+    {"kernels_read_doubles", "kernels that read a whole slot by way of a double", "ops.whole_slots"},
     {"one_op_is_wrong", "one op is wrong in its fourth digit", "ops.rsqrt"},
 };
 

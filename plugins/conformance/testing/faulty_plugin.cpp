@@ -179,6 +179,18 @@ crucible_status memory_write(crucible_buffer* buffer, std::uint64_t offset, cons
 crucible_status compile_texts(crucible_device* handle, crucible_str prelude, const crucible_str* names,
                               const crucible_str* texts, std::uint32_t count, crucible_module** out,
                               crucible_compile_info* info) {
+  if (is("kernels_read_doubles") && texts != nullptr) {
+    const std::string right = "((const crucible_i64_scalar*)scalars)", wrong = "(int64_t)(double)((const crucible_i64_scalar*)scalars)";
+    std::vector<std::string> changed;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      std::string text(texts[i].data, texts[i].size);
+      for (std::size_t at = text.find(right); at != std::string::npos; at = text.find(right, at + wrong.size())) text.replace(at, right.size(), wrong);
+      changed.push_back(std::move(text));
+    }
+    std::vector<crucible_str> own;
+    for (const std::string& text : changed) own.push_back({text.data(), text.size()});
+    return real_compile.compile(handle, prelude, names, own.data(), count, out, info);
+  }
   if (!is("one_op_is_wrong") || prelude.data == nullptr)
     return real_compile.compile(handle, prelude, names, texts, count, out, info);
   // A wrong rounding in one op: 1 / sqrt(x) through a float that lost eight bits.
@@ -188,6 +200,14 @@ crucible_status compile_texts(crucible_device* handle, crucible_str prelude, con
   if (const std::size_t at = text.find(right); at != std::string::npos) text.replace(at, right.size(), wrong);
   return real_compile.compile(handle, {text.data(), text.size()}, names, texts, count, out, info);
 }
+
+/// What is left of a whole number that went through a double.
+std::uint64_t through_double(std::uint64_t bits) {
+  const auto number = static_cast<double>(static_cast<std::int64_t>(bits));
+  return number >= 0x1p63 ? bits : static_cast<std::uint64_t>(static_cast<std::int64_t>(number));
+}
+
+std::uint64_t whole_slots = 0;  // a bit for each slot of the list that was built last
 
 crucible_status plan_build(crucible_device* handle, const crucible_op* ops, std::uint32_t count, std::uint32_t slots,
                            crucible_plan** out) {
@@ -200,14 +220,19 @@ crucible_status plan_build(crucible_device* handle, const crucible_op* ops, std:
   }
   if (is("aborts") && count > 0 && ops != nullptr && ops[0].kind == 77) std::abort();
   std::vector<crucible_op> own(ops, ops == nullptr ? ops : ops + count);
+  whole_slots = 0;
   std::vector<std::vector<crucible_scalar>> scalars(own.size());
   for (std::size_t i = 0; i < own.size(); ++i) {
     if (own[i].struct_size != sizeof(crucible_op)) return real_plan.build(handle, ops, count, slots, out);
     if (own[i].kind == CRUCIBLE_OP_LAUNCH && own[i].scalars != nullptr && own[i].scalar_count > 0) {
       scalars[i].assign(own[i].scalars, own[i].scalars + own[i].scalar_count);
       // 0.1 becomes its neighbour: one unit in the last place.
-      for (crucible_scalar& scalar : scalars[i])
-        scalar.f64_bits += is("one_ulp_off") && scalar.f64_bits == 0x3fb999999999999aull ? 1 : 0;
+      for (crucible_scalar& scalar : scalars[i]) {
+        scalar.bits += is("one_ulp_off") && scalar.bits == 0x3fb999999999999aull ? 1 : 0;
+        if (scalar.type != CRUCIBLE_SCALAR_I64) continue;
+        if (scalar.slot < 64) whole_slots |= std::uint64_t{1} << scalar.slot;
+        if (is("whole_scalar_as_double") && scalar.slot == CRUCIBLE_SLOT_NONE) scalar.bits = through_double(scalar.bits);
+      }
       own[i].scalars = scalars[i].data();
     }
     if (is("drops_last_work_item") && own[i].kind == CRUCIBLE_OP_LAUNCH && own[i].grid > 1000) --own[i].grid;
@@ -220,9 +245,16 @@ crucible_status plan_build(crucible_device* handle, const crucible_op* ops, std:
 
 crucible_status plan_destroy(crucible_plan* handle) { return is("stale_plan") ? nullptr : real_plan.destroy(handle); }
 
-crucible_status plan_set_slots(crucible_plan* handle, const double* values, std::uint32_t count) {
+crucible_status plan_set_slots(crucible_plan* handle, const std::uint64_t* values, std::uint32_t count) {
+  if (values != nullptr && is("whole_slot_as_double")) {
+    std::vector<std::uint64_t> rounded(values, values + count);
+    for (std::uint32_t i = 0; i < count && i < 64; ++i) {
+      if ((whole_slots >> i & 1) != 0) rounded[i] = through_double(values[i]);
+    }
+    return real_plan.set_slots(handle, rounded.data(), count);
+  }
   if (!is("slots_shifted") || values == nullptr || count < 2) return real_plan.set_slots(handle, values, count);
-  std::vector<double> turned(values + 1, values + count);
+  std::vector<std::uint64_t> turned(values + 1, values + count);
   turned.push_back(values[0]);
   return real_plan.set_slots(handle, turned.data(), count);
 }

@@ -1,6 +1,8 @@
 // The cases of DevicePlugin: see device_plugin.hpp.
 #include "plugins/sdk/testing/device_plugin.hpp"
 
+#include <bit>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -46,6 +48,17 @@ KernelText adds_scalar() {
   b.store(0, item, b.add(b.load(0, item), b.scalar(scalar, DType::kF32)));
   b.close();
   return {"adds_scalar", "", kernel::serialize_ir(b.finish())};
+}
+
+/// buffer[0][i] = buffer[0][i] + the whole scalar, in i64
+KernelText adds_whole_scalar() {
+  IrBuilder b;
+  b.add_buffer(DType::kI64, true);
+  const std::uint32_t scalar = b.add_scalar(DType::kI64);
+  const ExprId item = b.open_grid(LoopMode::kSerial);
+  b.store(0, item, b.add(b.load(0, item), b.scalar(scalar, DType::kI64)));
+  b.close();
+  return {"adds_whole_scalar", "", kernel::serialize_ir(b.finish())};
 }
 
 crucible_op op_of(std::uint32_t kind, const std::vector<std::uint64_t>& places) {
@@ -223,7 +236,7 @@ TEST_P(DevicePlugin, AListIsRunInOrderAndItsSlotsArePatched) {
     return values;
   };
   for (const double round : {1.0, 2.0}) {
-    ASSERT_TRUE(plan.set_slots(std::vector<double>{round, 0.25}));
+    ASSERT_TRUE(plan.set_slots(std::vector{std::bit_cast<std::uint64_t>(round), std::bit_cast<std::uint64_t>(0.25)}));
     ASSERT_TRUE(plan.replay());
     EXPECT_EQ(result(), std::vector<float>(kCount, static_cast<float>(round + 0.25)));
     std::vector<std::uint8_t> front(4);
@@ -232,13 +245,40 @@ TEST_P(DevicePlugin, AListIsRunInOrderAndItsSlotsArePatched) {
     EXPECT_NE(front[3], 0xab);
   }
   // By itself each op does the same, and has a time; one that does nothing has none.
-  ASSERT_TRUE(plan.set_slots(std::vector<double>{7.0, 0.5}));
+  ASSERT_TRUE(plan.set_slots(std::vector{std::bit_cast<std::uint64_t>(7.0), std::bit_cast<std::uint64_t>(0.5)}));
   const std::vector<std::uint64_t> times = take(plan.profile());
   EXPECT_NE(plan.times_from(), "");
   EXPECT_EQ(result(), std::vector<float>(kCount, 7.5f));
   ASSERT_EQ(times.size(), ops.size());
   EXPECT_GT(times[1] + times[2], 0u);
   EXPECT_EQ(times[5], 0u);
+}
+
+TEST_P(DevicePlugin, WholeSlotsKeepEveryDigit) {
+  const KernelText kernel = adds_whole_scalar();
+  const Module module = take(Module::compile(device_, kernel::math_prelude(), std::span(&kernel, 1)));
+  constexpr std::size_t kCount = 100, kBytes = 8 * kCount;
+  Buffer memory = take(Buffer::allocate(device_, kBytes, 64));
+  const std::vector<std::uint64_t> places = {memory.address()};
+  constexpr std::int64_t kFixed = (std::int64_t{1} << 53) + 1;
+  const crucible_scalar scalars[] = {{0, 0, CRUCIBLE_SCALAR_I64}, {static_cast<std::uint64_t>(kFixed), CRUCIBLE_SLOT_NONE, CRUCIBLE_SCALAR_I64}};
+  std::vector<crucible_op> ops = {op_of(CRUCIBLE_OP_FILL, places), op_of(CRUCIBLE_OP_LAUNCH, places), op_of(CRUCIBLE_OP_LAUNCH, places)};
+  ops[0].size = kBytes;
+  for (const std::size_t i : {1, 2}) {
+    ops[i].kernel = take(module.kernel(kernel.name));
+    ops[i].scalars = &scalars[i - 1];
+    ops[i].scalar_count = 1;
+    ops[i].grid = static_cast<std::int64_t>(kCount);
+  }
+  Plan plan = take(Plan::build(device_, ops, 1));
+  for (const std::int64_t number : {kFixed, (std::int64_t{1} << 62) + 3, INT64_MIN, INT64_MAX, std::int64_t{-1}}) {
+    const auto bits = static_cast<std::uint64_t>(number);
+    ASSERT_TRUE(plan.set_slots(std::span(&bits, 1)));
+    ASSERT_TRUE(plan.replay());
+    std::vector<std::uint64_t> result(kCount);
+    EXPECT_TRUE(memory.read(0, std::as_writable_bytes(std::span(result))));
+    EXPECT_EQ(result, std::vector<std::uint64_t>(kCount, bits + static_cast<std::uint64_t>(kFixed)));
+  }
 }
 
 TEST_P(DevicePlugin, ACompiledProgramIsTakenFromTheFolderAndADamagedOneIsNot) {

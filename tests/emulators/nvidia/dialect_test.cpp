@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 #include <map>
+#include <string>
 
 #include "core/graph/random_program.hpp"
+#include "core/graph/whole_slot_program.hpp"
 #include "core/kernel/host_executor.hpp"
 #include "core/kernel/schedule.hpp"
 #include "plugins/sdk/c_dialect.hpp"
@@ -42,47 +45,62 @@ void run(const Emulated* emulated, int index, void* const* buffers, const double
       << emulated->library.translation().kernels[i].name;
 }
 
-TEST(EmulatedCudaDialect, CudaTextOnTheEmulatorComputesWhatTheCTextDoes) {
-  if (kernel::HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
+/// A program's kernels by the C text and by CUDA's on the emulator: the same bits, of which `judge` gets the device's.
+void compare(const graph::RandomProgram& random, const kernel::Options& options, const std::string& what,
+             const std::function<std::string(const std::vector<graph::Bytes>&)>& judge) {
   sdk::Dialect plain_c = sdk::dialect_c();
   plain_c.vector_loop = plain_c.wide_vector_loop = "";  // those may sum in any order
+  const auto scheduled = kernel::schedule(random.program, options);
+  ASSERT_TRUE(scheduled) << scheduled.error().message;
+  std::string plain, cuda = sdk::adapt_prelude(kernel::math_prelude(), sdk::dialect_cuda());
+  std::map<std::string, std::uint32_t> scalar_counts;
+  for (const kernel::Kernel& kernel : scheduled->kernels) {
+    const sdk::Kernel read = sdk::read_kernel(kernel.ir.data(), kernel.ir.size());
+    plain += sdk::print_kernel(read, plain_c, kernel.name);
+    cuda += sdk::print_kernel(read, sdk::dialect_cuda(), kernel.name);
+    scalar_counts[kernel.name] = static_cast<std::uint32_t>(read.scalars.size());
+  }
+  const auto expected_kernels = kernel::HostKernels::compile_text(plain);
+  ASSERT_TRUE(expected_kernels) << expected_kernels.error().message;
+  ptx::Translation translation;
+  ASSERT_NO_THROW(translation = ptx::translate(compile_cuda(cuda, "compute_90", {"-fmad=false"}))) << what;
+  auto library = ptx::Library::load(std::move(translation));
+  ASSERT_TRUE(library) << library.error();
+  Emulated emulated = {std::move(*library), {}};
+  std::string calls;
+  for (const auto& kernel : emulated.library.translation().kernels) {
+    calls += fmt::format(
+        "void {}(void* const* buffers, const double* scalars, int64_t begin, int64_t end) {{\n"
+        "  ((void (*)(const void*, int, void* const*, const double*, int64_t, int64_t)){}ull)((const void*){}ull, {}, buffers, scalars, "
+        "begin, end);\n}}\n",
+        kernel.name, reinterpret_cast<std::uintptr_t>(&run), reinterpret_cast<std::uintptr_t>(&emulated), emulated.scalars.size());
+    emulated.scalars.push_back(scalar_counts.at(kernel.name));
+  }
+  const auto device_kernels = kernel::HostKernels::compile_text(calls);
+  ASSERT_TRUE(device_kernels) << device_kernels.error().message;
+  // In place, an item that is done twice shows.
+  const auto expected =
+      kernel::run_on_host(random.program, *scheduled, *expected_kernels, random.values, random.slots, {.in_place = true});
+  ASSERT_TRUE(expected) << expected.error().message;
+  const auto got = kernel::run_on_host(random.program, *scheduled, *device_kernels, random.values, random.slots, {.in_place = true});
+  ASSERT_TRUE(got) << got.error().message;
+  EXPECT_EQ(*got, *expected) << what;
+  EXPECT_EQ(judge(*got), "") << what;
+}
+
+TEST(EmulatedCudaDialect, CudaTextOnTheEmulatorComputesWhatTheCTextDoes) {
+  if (kernel::HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
   for (std::uint64_t seed = 310; seed < 316; ++seed) {
-    const graph::RandomProgram random = graph::random_program({.seed = seed, .ops = 40});
-    const auto scheduled = kernel::schedule(random.program, {});
-    ASSERT_TRUE(scheduled) << scheduled.error().message;
-    std::string plain, cuda = sdk::adapt_prelude(kernel::math_prelude(), sdk::dialect_cuda());
-    std::map<std::string, std::uint32_t> scalar_counts;
-    for (const kernel::Kernel& kernel : scheduled->kernels) {
-      const sdk::Kernel read = sdk::read_kernel(kernel.ir.data(), kernel.ir.size());
-      plain += sdk::print_kernel(read, plain_c, kernel.name);
-      cuda += sdk::print_kernel(read, sdk::dialect_cuda(), kernel.name);
-      scalar_counts[kernel.name] = read.scalar_count;
-    }
-    const auto expected_kernels = kernel::HostKernels::compile_text(plain);
-    ASSERT_TRUE(expected_kernels) << expected_kernels.error().message;
-    ptx::Translation translation;
-    ASSERT_NO_THROW(translation = ptx::translate(compile_cuda(cuda, "compute_90", {"-fmad=false"}))) << "seed " << seed;
-    auto library = ptx::Library::load(std::move(translation));
-    ASSERT_TRUE(library) << library.error();
-    Emulated emulated = {std::move(*library), {}};
-    std::string calls;
-    for (const auto& kernel : emulated.library.translation().kernels) {
-      calls += fmt::format(
-          "void {}(void* const* buffers, const double* scalars, int64_t begin, int64_t end) {{\n"
-          "  ((void (*)(const void*, int, void* const*, const double*, int64_t, int64_t)){}ull)((const void*){}ull, {}, buffers, scalars, "
-          "begin, end);\n}}\n",
-          kernel.name, reinterpret_cast<std::uintptr_t>(&run), reinterpret_cast<std::uintptr_t>(&emulated), emulated.scalars.size());
-      emulated.scalars.push_back(scalar_counts.at(kernel.name));
-    }
-    const auto device_kernels = kernel::HostKernels::compile_text(calls);
-    ASSERT_TRUE(device_kernels) << device_kernels.error().message;
-    // In place, an item that is done twice shows.
-    const auto expected =
-        kernel::run_on_host(random.program, *scheduled, *expected_kernels, random.values, random.slots, {.in_place = true});
-    ASSERT_TRUE(expected) << expected.error().message;
-    const auto got = kernel::run_on_host(random.program, *scheduled, *device_kernels, random.values, random.slots, {.in_place = true});
-    ASSERT_TRUE(got) << got.error().message;
-    EXPECT_EQ(*got, *expected) << "seed " << seed;
+    compare(graph::random_program({.seed = seed, .ops = 40}), {}, fmt::format("seed {}", seed), [](const auto&) { return ""; });
+  }
+}
+
+TEST(EmulatedCudaDialect, WholeSlotsKeepEveryDigit) {
+  if (kernel::HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
+  const graph::WholeSlotProgram made = graph::whole_slot_program();
+  for (std::size_t i = 0; i < graph::kWholeNumbers.size(); ++i) {
+    compare({made.program, made.values, made.slots[i]}, {.fuse = i % 2 == 0}, fmt::format("{}", graph::kWholeNumbers[i]),
+            [&](const std::vector<graph::Bytes>& values) { return graph::difference(made, i, made.program, values); });
   }
 }
 

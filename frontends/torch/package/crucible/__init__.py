@@ -118,13 +118,16 @@ def record(
     exclude_modules: Sequence[str] = (),
     snapshot: str = "",
     kernels: str = "typed",
+    command: bool = True,
+    paths: bool = True,
 ) -> Recording:
     """Records `iterations` iterations of what the with-block does into the file `path`, after `warmup` have passed.
 
     The file is written when they are complete, or when the block ends with fewer; the block goes on meanwhile. With
     warmup=0 the block itself is the start of the first iteration. `end_of_iteration` is auto, optimizer, step, module or
     period; `max_bytes` stops the recording when it has taken that much memory, 0 is no limit; `exclude_modules` are
-    patterns of module paths to leave out; all as docs/recording.md says of the options of `crucible record`.
+    patterns of module paths to leave out; `command=False` leaves the command line out of the file, `paths=False` makes paths in it
+    relative; all as docs/recording.md says of the options of `crucible record`.
 
     The object that the block gives has `path` and `summary` once the file is there.
 
@@ -144,5 +147,7 @@ def record(
             "exclude_modules": list(exclude_modules),
             "snapshot": snapshot,
             "kernels": kernels,
+            "no_paths": not paths,
         },
+        command,
     )

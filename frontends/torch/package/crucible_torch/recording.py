@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import gc
 import os
 import shlex
+import stat
 import sys
 import threading
 from types import TracebackType
@@ -29,8 +31,11 @@ class PathLock:
         self._process = os.getpid()
         while True:
             try:
-                self._descriptor = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+                # Never through a link: the folder may be somebody else's.
+                self._descriptor = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
             except OSError as error:
+                if error.errno == errno.ELOOP:
+                    raise RecordError(f"cannot create the lock file {self._lock_path}: a link of that name stands there; remove it") from None
                 hint = "create the folder first" if isinstance(error, FileNotFoundError) else "choose a folder that you may write to"
                 raise RecordError(f"cannot create the lock file {self._lock_path}: {error.strerror}; {hint}") from None
             try:
@@ -41,14 +46,23 @@ class PathLock:
                 who = f"process {holder}" if holder.isdigit() else "another process"
                 raise RecordError(f"another recording ({who}) is writing to {path}: wait for it or choose another path") from None
             if self._is_named():
+                self._check_ours()
                 break
             os.close(self._descriptor)  # the former holder removed it in between
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
 
+    def _check_ours(self) -> None:
+        """What stands there and is no lock file is not written to: another file's name (a hard link), other content."""
+        status = os.fstat(self._descriptor)
+        is_plain = stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and status.st_size < 32
+        if not is_plain or os.pread(self._descriptor, 32, 0).strip(b"0123456789\n"):
+            os.close(self._descriptor)
+            raise RecordError(f"cannot use {self._lock_path} as the lock file: it is no lock file; remove it")
+
     def _is_named(self) -> bool:
         try:
-            named, ours = os.stat(self._lock_path), os.fstat(self._descriptor)
+            named, ours = os.lstat(self._lock_path), os.fstat(self._descriptor)
         except OSError:
             return False
         return (named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino)
@@ -75,7 +89,7 @@ class Recording:
     path: str | None
     summary: dict[str, Any]
 
-    def __init__(self, path: str, config: dict[str, Any]) -> None:
+    def __init__(self, path: str, config: dict[str, Any], command: bool = True) -> None:
         for name, choices in CHOICES.items():
             if config[name] not in choices:
                 raise ValueError(f"{name} is one of {', '.join(repr(choice) for choice in choices)}, not {config[name]!r}")
@@ -85,7 +99,7 @@ class Recording:
         self.path = None
         self.summary = {}
         self._wanted_path = os.path.abspath(path)
-        self._config = {"output": self._wanted_path, "command": shlex.join(sys.orig_argv), **config}
+        self._config = {"output": self._wanted_path, "command": shlex.join(sys.orig_argv) if command else "", **config}
         self._session: Any = None
         self._lock: PathLock | None = None
         self._process = -1

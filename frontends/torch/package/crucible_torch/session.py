@@ -20,6 +20,7 @@ from crucible_torch.iterations import Boundaries, Verdict
 from crucible_torch.leaving import Leaving
 from crucible_torch.naming import Names, framework_name
 from crucible_torch.outputs import named_tensors
+from crucible_torch.paths import known_folders
 from crucible_torch.versions import mismatch
 from crucible_torch.watch import Watch
 
@@ -66,6 +67,7 @@ class Session:
         self._settings = set()  # of the program's that a replay does not follow, in words
         self._rank, self._world = None, 1
         self._output = config["output"]
+        self._paths = None  # or what paths in the file are relative to
         self.process_id = os.getpid()
 
     def prepare(self):
@@ -314,6 +316,8 @@ class Session:
             self._give_up(f"the recorder's kernels cannot be registered: {error}")
             return
         self._name_output()
+        if self._config.get("no_paths"):
+            self._paths = known_folders()
         self._names = Names(self._recorder, self._torch)
         self._looked_for_excluded.clear()
         self._watch.watch_phases()
@@ -459,7 +463,7 @@ class Session:
         """What the extension wants to know of a file: its path and metadata."""
         return (self._output, framework_name(self._torch), self._frontend, self._config["command"],
                 datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), reason, self._passed,
-                -1 if self._rank is None else self._rank, self._world)
+                -1 if self._rank is None else self._rank, self._world, self._paths)
 
     def _add_notes(self, measures):
         if self._compiling:

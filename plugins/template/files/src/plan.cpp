@@ -3,7 +3,6 @@
 #include "plan.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <crucible/sdk/error.hpp>
 #include <crucible/sdk/text.hpp>
@@ -35,7 +34,8 @@ void read_launch(crucible_plan& plan, std::uint32_t index, const crucible_op& op
   result.grid = op.grid;
   for (std::uint32_t i = 0; i < op.scalar_count; ++i) {
     const crucible_scalar& scalar = op.scalars[i];
-    result.scalars.push_back(std::bit_cast<double>(scalar.f64_bits));
+    if (scalar.type > CRUCIBLE_SCALAR_I64) invalid(index, "scalar " + std::to_string(i) + " is of type " + std::to_string(scalar.type));
+    result.scalars.push_back(scalar.bits);
     if (scalar.slot == CRUCIBLE_SLOT_NONE) continue;
     if (scalar.slot >= plan.slot_count) {
       invalid(index, "slot " + std::to_string(scalar.slot) + " of " + std::to_string(plan.slot_count));
@@ -88,7 +88,7 @@ crucible_status build(crucible_device* device, const crucible_op* ops, std::uint
   });
 }
 
-crucible_status set_slots(crucible_plan* plan, const double* values, std::uint32_t count) {
+crucible_status set_slots(crucible_plan* plan, const std::uint64_t* values, std::uint32_t count) {
   return sdk::guard([&] {
     sdk::require(plan != nullptr && (values != nullptr || count == 0), "plan.set_slots: no plan or no values");
     if (count != plan->slot_count) {

@@ -12,7 +12,8 @@ struct PlanOp {
   std::uint32_t kind = 0;
   const crucible_kernel* kernel = nullptr;  // LAUNCH
   std::vector<void*> buffers;               // addresses that memory.address gave, plus offsets
-  std::vector<double> scalars;              // LAUNCH; those of slots are set by set_slots
+  // LAUNCH: eight bytes each, of a double or a whole number as the kernel takes it; those of slots are set by set_slots.
+  std::vector<std::uint64_t> scalars;
   std::int64_t grid = 0;                    // LAUNCH: number of work items
   std::uint64_t size = 0;                   // COPY, FILL: bytes
   std::uint8_t pattern = 0;                 // FILL

@@ -15,11 +15,13 @@ using namespace crucible;
 constexpr sdk::Identity kIdentity = {.name = "acme", .vendor = "nobody yet", .version = "0.1.0"};
 
 // (2) What users may set. The host checks their words against this table before your code sees them. Add yours: a
-// number of streams, a precision, a path to your tools.
+// number of streams, a precision, a path to your tools; and say whether a crucible.toml that lies in a folder of somebody
+// else may set one: only what chooses among what is there is harmless, and what names a file or a program never is.
 constexpr sdk::OptionSpec kOptionSpecs[] = {
     {.name = "compiler",
      .type = sdk::OptionType::kPath,
-     .help = "C compiler of the kernels, a path or a name in PATH; by default clang, cc or gcc"},
+     .help = "C compiler of the kernels, a path or a name in PATH; by default clang, cc or gcc",
+     .from_folder = sdk::FromFolder::kNeedsTrust},
 };
 constexpr sdk::Options kOptions(kOptionSpecs);
 

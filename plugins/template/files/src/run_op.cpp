@@ -8,7 +8,7 @@ namespace acme {
 void run_op(crucible_device&, const PlanOp& op) {
   switch (op.kind) {
     case CRUCIBLE_OP_LAUNCH:
-      if (op.grid > 0) op.kernel->function(op.buffers.data(), op.scalars.data(), 0, op.grid);
+      if (op.grid > 0) op.kernel->function(op.buffers.data(), reinterpret_cast<const double*>(op.scalars.data()), 0, op.grid);
       return;
     case CRUCIBLE_OP_COPY:
       if (op.size != 0) std::memcpy(op.buffers[0], op.buffers[1], op.size);

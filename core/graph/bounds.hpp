@@ -1,0 +1,20 @@
+// Whether the indices of an iteration lay where they have to: see Bound in program.hpp.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "core/base/result.hpp"
+#include "core/graph/program.hpp"
+
+namespace crucible::graph {
+
+/// "aten::embedding (in wte at gpt.py:41): an index is 50257, outside of [0, 50256]".
+std::string index_outside(const Source* source, std::int64_t index, const Bound& bound);
+
+/// `extrema` is what the iteration left in the output: the least and the largest index of each bound.
+/// Errors: kBadInput, naming op, module, line, index and range of the first that lay outside, and how many more did.
+Result<void> check_bounds(const Program& program, const Output& output, std::span<const std::int64_t> extrema);
+
+}  // namespace crucible::graph

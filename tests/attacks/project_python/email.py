@@ -1,0 +1,1 @@
+open("OWNED", "w").close()
