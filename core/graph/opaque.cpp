@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "core/base/words.hpp"
 #include "core/graph/op_table.hpp"
 #include "core/graph/verify_ops.hpp"
 #include "core/trace/text.hpp"
@@ -186,7 +187,7 @@ std::vector<OpaqueUse> opaque_uses(const Program& program) {
   std::map<std::string, OpaqueUse> uses;
   for (const Op& op : program.ops) {
     if (op.kind != OpKind::kOpaque) continue;
-    const std::string name = trace::printable(opaque_of(program, op).name());
+    const std::string name = printable(opaque_of(program, op).name());
     OpaqueUse& use = uses[name];
     if (use.count++ > 0) continue;
     use.name = name;

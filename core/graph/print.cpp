@@ -6,6 +6,7 @@
 #include <bit>
 #include <limits>
 
+#include "core/base/words.hpp"
 #include "core/graph/composite.hpp"
 #include "core/graph/op_table.hpp"
 #include "core/graph/opaque.hpp"
@@ -147,7 +148,7 @@ std::string attributes_text(const Program& program, const Op& op) {
   const char* effect = opaque.effect == OpaqueEffect::kPure     ? ""
                        : opaque.effect == OpaqueEffect::kRandom ? ", random"
                                                                 : ", effects unknown";
-  return fmt::format("{}({}){}", trace::printable(opaque.name()), arguments_text(opaque), effect);
+  return fmt::format("{}({}){}", printable(opaque.name()), arguments_text(opaque), effect);
 }
 
 std::string attributes_text(const Op& op) {

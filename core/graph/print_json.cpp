@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/words.hpp"
 #include "core/graph/composite.hpp"
 #include "core/graph/op_table.hpp"
 #include "core/graph/opaque.hpp"
@@ -133,7 +134,7 @@ std::string to_json(const Program& program) {
   if (!program.composites.empty()) json["composites"] = Json::array();
   for (const auto& composite : program.composites) json["composites"].push_back(composite_json(*composite));
   if (!program.left_out.empty()) json["left_out"] = program.left_out;
-  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+  return json_without_commands(json.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
 std::string to_dot(const Program& program) {

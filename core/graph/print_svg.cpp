@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "core/base/words.hpp"
 #include "core/graph/composite.hpp"
 #include "core/graph/print.hpp"
 
@@ -14,42 +15,6 @@ namespace {
 
 constexpr int kCharacter = 7, kLine = 15, kPadding = 8, kGap = 18, kLayerGap = 46, kMargin = 20;
 constexpr std::string_view kColours[] = {"#dbe9f9", "#fbe3cf", "#dcf1d9"};  // forward, backward, optimizer
-
-/// The length of the UTF-8 sequence that begins at `at`, 0 where none does.
-std::size_t sequence(std::string_view text, std::size_t at) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  const unsigned first = byte(at);
-  const std::size_t length = first < 0x80 ? 1 : first >= 0xc2 && first < 0xe0 ? 2 : first >= 0xe0 && first < 0xf0 ? 3 : first >= 0xf0 && first < 0xf5 ? 4 : 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(at + i) & 0xc0u) != 0x80) return 0;
-  }
-  const bool overlong_or_surrogate = (first == 0xe0 && byte(at + 1) < 0xa0) || (first == 0xed && byte(at + 1) >= 0xa0) ||
-                                     (first == 0xf0 && byte(at + 1) < 0x90) || (first == 0xf4 && byte(at + 1) >= 0x90);
-  return overlong_or_surrogate ? 0 : length;
-}
-
-/// As text of an XML document: what cannot stand in one becomes U+FFFD.
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (std::size_t at = 0; at < text.size();) {
-    const char c = text[at];
-    const std::size_t length = sequence(text, at);
-    const bool control = static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t';
-    if (length == 0 || control) {
-      result += "\xef\xbf\xbd";
-    } else if (c == '&') {
-      result += "&amp;";
-    } else if (c == '<') {
-      result += "&lt;";
-    } else if (c == '>') {
-      result += "&gt;";
-    } else {
-      result += text.substr(at, length);
-    }
-    at += std::max<std::size_t>(length, 1);
-  }
-  return result;
-}
 
 struct Node {
   std::vector<std::string> lines;  // of its label
@@ -100,10 +65,10 @@ class Drawing {
     text += "</g>\n";
     for (const Node& node : nodes_) {
       text += fmt::format("<g><title>{}</title><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"{}\" fill=\"{}\" stroke=\"#444444\"/>",
-                          escaped(node.title), node.x, top(node.layer), node.width, tall(node), node.outside ? 14 : 2, node.colour);
+                          escape_markup(node.title), node.x, top(node.layer), node.width, tall(node), node.outside ? 14 : 2, node.colour);
       for (std::size_t i = 0; i < node.lines.size(); ++i) {
         text += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>", node.x + node.width / 2, top(node.layer) + kLine * static_cast<int>(i + 1) + 1,
-                            escaped(node.lines[i]));
+                            escape_markup(node.lines[i]));
       }
       text += "</g>\n";
     }

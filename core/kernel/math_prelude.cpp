@@ -105,8 +105,8 @@ CRUCIBLE_FN int64_t crucible_f32_to_i64(float x) { return (int64_t)(((x >= -0x1p
 CRUCIBLE_FN int32_t crucible_f64_to_i32(double x) { return (int32_t)(((x > -2147483649.0) & (x < 0x1p31)) ? x : -0x1p31); }
 CRUCIBLE_FN int32_t crucible_f32_to_i32(float x) { return (int32_t)(((x >= -0x1p31f) & (x < 0x1p31f)) ? x : -0x1p31f); }
 
-CRUCIBLE_FN int64_t crucible_abs_i64(int64_t x) { return x < 0 ? -x : x; }
-CRUCIBLE_FN int32_t crucible_abs_i32(int32_t x) { return x < 0 ? -x : x; }
+CRUCIBLE_FN int64_t crucible_abs_i64(int64_t x) { return x < 0 ? (int64_t)(0ull - (uint64_t)x) : x; }
+CRUCIBLE_FN int32_t crucible_abs_i32(int32_t x) { return x < 0 ? (int32_t)(0u - (uint32_t)x) : x; }
 CRUCIBLE_FN int16_t crucible_abs_i16(int16_t x) { return (int16_t)(x < 0 ? -x : x); }
 CRUCIBLE_FN int8_t crucible_abs_i8(int8_t x) { return (int8_t)(x < 0 ? -x : x); }
 CRUCIBLE_FN uint8_t crucible_abs_u8(uint8_t x) { return x; }

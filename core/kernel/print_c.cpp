@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "core/kernel/data_indices.hpp"
+
 namespace crucible::kernel {
 namespace {
 
@@ -65,7 +67,7 @@ std::string_view integer_of_floats(DType type) { return type == DType::kI64 || t
 
 class Printer {
  public:
-  explicit Printer(const KernelIr& kernel) : kernel_(kernel) {}
+  explicit Printer(const KernelIr& kernel) : kernel_(kernel), numbers_(kernel) {}
 
   std::string run(std::string_view name) {
     out_ = fmt::format("void {}(void* const* buffers, const double* scalars, int64_t begin, int64_t end) {{\n", name);
@@ -224,6 +226,18 @@ class Printer {
     return narrow ? fmt::format("({}){}", c_type(e.type), text) : text;
   }
 
+  static bool may_overflow(DType type) { return type == DType::kI32 || type == DType::kI64; }
+
+  /// Numbers of data wrap as the reference's do. In C they would be undefined: the unsigned types wrap.
+  static std::string wrapping(std::string_view sign, DType type, std::string_view a, std::string_view b) {
+    const std::string_view whole = c_type(type);
+    return fmt::format("({0})((u{0}){1} {2} (u{0}){3})", whole, a, sign, b);
+  }
+  std::string arithmetic(std::string_view sign, ExprId id) {
+    const Expr& e = kernel_.exprs[id];
+    return may_overflow(e.type) && numbers_.is_data(id) ? wrapping(sign, e.type, expr(e.in[0]), expr(e.in[1])) : infix(sign, e);
+  }
+
   std::string convert(const Expr& e) {
     const DType from = kernel_.exprs[e.in[0]].type;
     const std::string a = expr(e.in[0]);
@@ -259,6 +273,7 @@ class Printer {
       case Operation::kAssume:  // for readers; and kernels that rely on different things are different kernels
         return fmt::format("{} /* in [{}, {}] */", expr(e.in[0]), e.integer, e.high);
       case Operation::kNegate:
+        if (may_overflow(e.type) && numbers_.is_data(id)) return wrapping("-", e.type, "0", expr(e.in[0]));
         return fmt::format("({})-{}", c_type(e.type), expr(e.in[0]));
       case Operation::kNot:
         return fmt::format("(!{})", expr(e.in[0]));
@@ -293,11 +308,11 @@ class Printer {
       case Operation::kFromOrderKey:
         return fmt::format("crucible_from_order_key_{}({})", name(e.type), expr(e.in[0]));
       case Operation::kAdd:
-        return infix("+", e);
+        return arithmetic("+", id);
       case Operation::kSubtract:
-        return infix("-", e);
+        return arithmetic("-", id);
       case Operation::kMultiply:
-        return infix("*", e);
+        return arithmetic("*", id);
       case Operation::kDivide:
         return infix("/", e);
       case Operation::kRemainder:
@@ -338,6 +353,7 @@ class Printer {
   }
 
   const KernelIr& kernel_;
+  const DataNumbers numbers_;
   std::string out_;
 };
 

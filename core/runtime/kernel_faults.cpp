@@ -12,6 +12,8 @@
 #include <mutex>
 #include <string_view>
 
+#include "core/base/words.hpp"
+
 namespace crucible::runtime {
 
 struct KernelTable {
@@ -87,6 +89,7 @@ void report(int signal, siginfo_t* info, void* context) {
 NamedKernels::NamedKernels() = default;
 NamedKernels::NamedKernels(std::vector<std::pair<std::string, std::string>> kernels) : table_(std::make_unique<KernelTable>()) {
   table_->kernels = std::move(kernels);
+  for (auto& [name, ops] : table_->kernels) ops = without_commands(ops);  // a file's words; a signal handler cannot do it
   const std::lock_guard lock(changing);
   table_->next = first_table.load();
   if (table_->next != nullptr) table_->next.load()->previous = table_.get();

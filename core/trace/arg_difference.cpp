@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "core/base/words.hpp"
 #include "core/trace/summary.hpp"
 #include "core/trace/text.hpp"
 

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string_view>
 
+#include "core/base/words.hpp"
 #include "core/trace/text.hpp"
 
 namespace crucible::trace {

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/base/words.hpp"
 #include "core/trace/alignment.hpp"
 #include "core/trace/arg_difference.hpp"
 #include "core/trace/element_difference.hpp"

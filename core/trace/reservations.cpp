@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/words.hpp"
 #include "core/trace/text.hpp"
 #include "core/trace/values_returned.hpp"
 

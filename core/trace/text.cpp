@@ -1,6 +1,8 @@
 // Text forms; what is not printable comes out escaped.
 #include "core/trace/text.hpp"
 
+#include "core/base/words.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -125,36 +127,7 @@ std::string arg_text(const Trace& trace, const Arg& arg, bool with_parts) {
   return "?";
 }
 
-/// How many bytes at `at` are a character that a terminal takes for a command: control characters of both ranges (the second one in
-/// UTF-8), and what turns the direction of writing.
-std::size_t command_at(std::string_view text, std::size_t at) {
-  const auto byte = [&](std::size_t i) { return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0u; };
-  if (byte(0) < 0x20 || byte(0) == 0x7f) return 1;
-  if (byte(0) == 0xc2 && byte(1) >= 0x80 && byte(1) <= 0x9f) return 2;
-  if (byte(0) != 0xe2) return 0;
-  const bool turns = (byte(1) == 0x80 && (byte(2) == 0x8e || byte(2) == 0x8f || (byte(2) >= 0xa8 && byte(2) <= 0xae))) || (byte(1) == 0x81 && byte(2) >= 0xa6 && byte(2) <= 0xa9);
-  return turns ? 3 : 0;
-}
-
 }  // namespace
-
-std::string printable(std::string_view text) {
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    if (command_at(text, at) > 0) return fmt::format("{:?}", text);
-  }
-  return std::string(text);
-}
-
-std::string without_commands(std::string_view text) {
-  std::string clean;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = text[at] == '\n' || text[at] == '\t' ? 0 : command_at(text, at);
-    for (std::size_t i = 0; i < length; ++i) clean += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at + i]));
-    if (length == 0) clean += text[at];
-    at += std::max<std::size_t>(length, 1);
-  }
-  return clean;
-}
 
 std::string double_text(double number) {
   std::string text = fmt::format("{}", number);

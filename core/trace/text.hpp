@@ -27,10 +27,4 @@ std::vector<std::string> argument_names(std::string_view schema_text);
 /// The shortest text that reads back as `number`, with a point or an exponent: "1.0", "-0.0", "1e-08", "nan".
 std::string double_text(double number);
 
-/// The text as it is, or quoted with escapes when it has control characters, which a terminal would obey.
-std::string printable(std::string_view text);
-
-/// The text with such characters as \xHH, but for newlines and tabs: for sentences of our own that hold words of a file.
-std::string without_commands(std::string_view text);
-
 }  // namespace crucible::trace

@@ -68,15 +68,6 @@ TEST(TraceText, DoublesReadBackAsTheSameNumber) {
   EXPECT_EQ(double_text(1.0), "1.0");
 }
 
-TEST(TraceText, ControlCharactersAreEscaped) {
-  EXPECT_EQ(printable("blocks.0.größe"), "blocks.0.größe");
-  EXPECT_EQ(printable("a\033[31mb"), "\"a\\x1b[31mb\"");
-  EXPECT_EQ(printable("a\u009b31mb").find('\xc2'), std::string::npos) << "the second range of control characters";
-  EXPECT_EQ(printable("a\u202eb").find("\u202e"), std::string::npos) << "what turns the direction of writing";
-  EXPECT_EQ(printable("a\u2066b").find("\u2066"), std::string::npos);
-  EXPECT_EQ(without_commands("größe\tof\n\033[2Jall\r\u009b\u202e\x7f"), "größe\tof\n\\x1b[2Jall\\x0d\\xc2\\x9b\\xe2\\x80\\xae\\x7f");
-}
-
 TEST(Text, ANameOfAFileStaysInItsLine) {
   Trace trace;
   trace.sites = {{"folder/two\nlines.py", 9, "step"}};

@@ -5,6 +5,7 @@
 
 #include <string_view>
 
+#include "core/base/words.hpp"
 #include "core/trace/text.hpp"
 
 namespace crucible::trace {

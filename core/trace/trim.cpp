@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/words.hpp"
 #include "core/trace/compact.hpp"
 #include "core/trace/op_effects.hpp"
 #include "core/trace/summary.hpp"

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "core/base/hash.hpp"
+#include "core/base/words.hpp"
 #include "core/trace/op_effects.hpp"
 #include "core/trace/text.hpp"
 

@@ -8,6 +8,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "core/base/words.hpp"
 #include "core/trace/text.hpp"
 
 namespace crucible::aten {
@@ -63,7 +64,7 @@ class Classifier {
 
   std::string describe(StorageId storage) const {
     const auto* external = storages_.external(storage, 0);
-    if (external && !external->name.empty()) return trace::printable(external->name);
+    if (external && !external->name.empty()) return printable(external->name);
     for (auto index : alignment_.ops[0]) {
       const trace::Op& op = trace_.ops[index];
       for (auto id : tensors_in(op.args)) {
@@ -85,7 +86,7 @@ class Classifier {
     const bool lasting = external->role == Role::kParameter || external->role == Role::kBuffer ||
                          external->role == Role::kOptimizerState || final_state(storage) != nullptr;
     graph::Value& value = program_.values[entry.outside];
-    value.name = trace::printable(external->name);
+    value.name = printable(external->name);
     const bool unchanged = h.carrier == storage && !entry.written;
     if (h.carried && (entry.written || lasting || h.carrier != storage)) {
       return unchanged ? add_state(entry.outside, entry.outside, storage, storage)
@@ -185,7 +186,7 @@ class Classifier {
       const auto* entry = storages_.find(end_storage);
       if (entry) CRUCIBLE_TRY_VOID(check_size(end_storage, *entry, last->blob));
       state.final_blob = last->blob;
-      if (program_.values[start].name.empty()) program_.values[start].name = trace::printable(last->name);
+      if (program_.values[start].name.empty()) program_.values[start].name = printable(last->name);
     }
     program_.states.push_back(state);
     return {};
@@ -213,7 +214,7 @@ class Classifier {
       const graph::ValueId end = entry->value;
       CRUCIBLE_TRY_VOID(check_size(storage, *entry, storages_.external_blob(storage, 0)));
       const graph::ValueId start = storages_.outside_value(storage);
-      program_.values[start].name = trace::printable(storages_.external(storage, 0)->name);
+      program_.values[start].name = printable(storages_.external(storage, 0)->name);
       CRUCIBLE_TRY_VOID(add_state(start, end, storage, storage));
     }
     return {};

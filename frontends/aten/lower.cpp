@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "core/base/progress.hpp"
+#include "core/base/words.hpp"
 #include "core/graph/computed_nans.hpp"
 #include "core/graph/passes.hpp"
 #include "core/trace/text.hpp"
@@ -25,7 +26,7 @@ namespace crucible::aten {
 namespace {
 
 std::string module_of(const trace::Trace& trace, const trace::Op& op) {
-  return op.module < trace.modules.size() ? trace::printable(trace.modules[op.module]) : "";
+  return op.module < trace.modules.size() ? printable(trace.modules[op.module]) : "";
 }
 
 class Lowering {
@@ -67,7 +68,7 @@ class Lowering {
   const trace::Op& op(std::uint32_t position) const { return trace_.ops[alignment_.ops[0][position]]; }
 
   /// Fit to be printed: a file may hold anything as a name.
-  std::string op_name(std::uint32_t position) const { return trace::printable(trace_.schemas[op(position).schema].full_name()); }
+  std::string op_name(std::uint32_t position) const { return printable(trace_.schemas[op(position).schema].full_name()); }
 
   Operands operands_of(std::uint32_t position) const {
     if (touches_sparse(alignment_, op(position))) return Operands::kSparse;
@@ -96,7 +97,7 @@ class Lowering {
       seen[schema] = true;
       if (is_schema(trace_.schemas[schema].text)) continue;
       return Error{ErrorCode::kBadInput, fmt::format("op {} at {}: its schema {} is none: the recording is damaged, or was made by something else", p,
-                                                     trace_.site_text(op(p).site), trace::printable(trace_.schemas[schema].text))};
+                                                     trace_.site_text(op(p).site), printable(trace_.schemas[schema].text))};
     }
     return {};
   }

@@ -6,6 +6,7 @@
 #include <map>
 #include <unordered_set>
 
+#include "core/base/words.hpp"
 #include "core/graph/view.hpp"
 #include "core/trace/text.hpp"
 #include "frontends/aten/complex.hpp"
@@ -24,10 +25,10 @@ void Outputs::read(StorageMap& storages) {
     std::string why = obstacle(output, storages);
     if (why.empty()) why = find_partners(output, occurrences[output.name]++, blobs);
     if (why.empty()) {
-      found_.push_back({trace::printable(output.name), is_complex(trace_.tensors[output.tensor].dtype) ? storages.read_pairs(output.tensor) : storages.read(output.tensor),
+      found_.push_back({printable(output.name), is_complex(trace_.tensors[output.tensor].dtype) ? storages.read_pairs(output.tensor) : storages.read(output.tensor),
                         std::move(blobs)});
     } else {
-      left_out_.push_back(fmt::format("{}: {}", trace::printable(output.name), why));
+      left_out_.push_back(fmt::format("{}: {}", printable(output.name), why));
     }
   }
 }

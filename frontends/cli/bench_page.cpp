@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/base/words.hpp"
 #include "frontends/cli/command.hpp"
 
 namespace crucible::cli {
@@ -21,23 +22,9 @@ svg { display: block; max-width: 100%; height: auto; margin: .6rem 0; } svg text
 .scroll { overflow-x: auto; } table { border-collapse: collapse; } th, td { text-align: left; padding: .25rem .7rem .25rem 0; border-bottom: 1px solid var(--line); white-space: nowrap; }
 td:last-child { white-space: normal; min-width: 14rem; } td { font-variant-numeric: tabular-nums; })";
 
-std::string escaped(const std::string& text) {
-  std::string safe;
-  for (const char c : text) {
-    switch (c) {
-      case '&': safe += "&amp;"; break;
-      case '<': safe += "&lt;"; break;
-      case '>': safe += "&gt;"; break;
-      case '"': safe += "&quot;"; break;
-      default: safe += c;
-    }
-  }
-  return safe;
-}
-
 std::string bar_of(const BenchRow& row, double scale, int top) {
   const int middle = top + kRow / 2;
-  std::string text = fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>", kNames - 10, middle + 5, escaped(row.name));
+  std::string text = fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>", kNames - 10, middle + 5, escape_markup(row.name));
   if (row.timing.rounds.empty()) return text + fmt::format("<text x=\"{}\" y=\"{}\">not timed</text>\n", kNames + 6, middle + 5);
   const double median = row.timing.median(), low = row.timing.quantile(0.25), high = row.timing.quantile(0.75);
   text += fmt::format("<rect class=\"{}\" x=\"{}\" y=\"{}\" width=\"{:.1f}\" height=\"{}\"/>", row.is_peer ? "peer" : "bar", kNames, middle - kBar / 2,
@@ -73,7 +60,7 @@ std::string table_of(const BenchReport& report, const BenchTable& table, bool is
   for (const BenchRow& row : table.rows) {
     if (row.is_emulated != is_emulated) continue;
     text += "<tr>";
-    for (const std::string& cell : bench_cells(report, table, row)) text += fmt::format("<td>{}</td>", escaped(cell));
+    for (const std::string& cell : bench_cells(report, table, row)) text += fmt::format("<td>{}</td>", escape_markup(cell));
     text += "</tr>\n";
   }
   return text + "</table></div>\n";
@@ -88,7 +75,7 @@ std::string bench_page(const BenchReport& report) {
                                  "one's time over this one's. Grey: a peer, in a process of its own.</p>\n",
                                  kStyle, report.rounds, report.is_strict ? "strict" : "fast");
   for (const BenchTable& table : report.tables) {
-    text += fmt::format("<h2>{}</h2>\n<p>{} iterations in a round.</p>\n", escaped(table.file), table.iterations);
+    text += fmt::format("<h2>{}</h2>\n<p>{} iterations in a round.</p>\n", escape_markup(table.file), table.iterations);
     for (const bool emulated : {false, true}) {
       const std::string picture = picture_of(table, emulated);
       if (picture.empty()) continue;
@@ -96,7 +83,7 @@ std::string bench_page(const BenchReport& report) {
       text += picture + table_of(report, table, emulated);
     }
   }
-  if (!report.energy_missing.empty()) text += fmt::format("<p>Energy of the processors: {}.</p>\n", escaped(report.energy_missing));
+  if (!report.energy_missing.empty()) text += fmt::format("<p>Energy of the processors: {}.</p>\n", escape_markup(report.energy_missing));
   return text + "</html>\n";
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "core/base/words.hpp"
 #include "core/runtime/compare.hpp"
 #include "core/runtime/noise.hpp"
 #include "core/trace/text.hpp"
@@ -110,7 +111,7 @@ Result<std::vector<std::string>> peer_command(const PeerOptions& options, const 
     constexpr const char* kAgain = "--peers runs the program again: give --script with its command";
     if (recorded.empty()) return Error{ErrorCode::kUsage, fmt::format("{}; {} does not say it", kAgain, file)};
     return Error{ErrorCode::kUsage, fmt::format("{}. The recording was made by `{}`; --script recorded runs that, if you trust {}", kAgain,
-                                                trace::printable(recorded), file)};
+                                                printable(recorded), file)};
   }
   CRUCIBLE_TRY(std::vector<std::string> words, words_of(options.script == "recorded" ? recorded : options.script));
   if (words.empty()) return Error{ErrorCode::kUsage, options.script == "recorded" ? file + " has no command: give --script with one" : "--script is empty"};

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "core/base/output.hpp"
+#include "core/base/terminal.hpp"
 #include "core/runtime/calibrate.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/device_profiles.hpp"
@@ -45,10 +46,10 @@ void print(const runtime::Calibration& calibration, const std::string& path) {
     rows.push_back({format_bytes(point.bytes), gigabytes(point.read.median), percent(point.read.spread),
                     gigabytes(point.update.median), percent(point.update.spread)});
   }
-  fmt::print("{}: {}\n\n{}\n{}\n", calibration.profile.name, calibration.profile.description, format_table(rows),
+  print_out("{}: {}\n\n{}\n{}\n", calibration.profile.name, calibration.profile.description, format_table(rows),
              profile_text(calibration.profile));
-  for (const std::string& note : calibration.notes) fmt::print("note: {}\n", note);
-  fmt::print("took {}; written to {}\n", format_ns(static_cast<double>(calibration.wall_ns)), path);
+  for (const std::string& note : calibration.notes) print_out("note: {}\n", note);
+  print_out("took {}; written to {}\n", format_ns(static_cast<double>(calibration.wall_ns)), path);
 }
 
 nlohmann::ordered_json to_json(const runtime::Calibration& calibration, const std::string& path) {
@@ -81,9 +82,9 @@ Result<int> calibrate_device(const CalibrateSwitches& switches, bool json) {
                                     .date = today(),
                                     .threads = threads_of(*opened.device),
                                     .progress = nullptr};
-  if (is_shown) options.progress = [](std::string_view what) { fmt::print(stderr, "\r\033[Kcalibrating: {}", what); };
+  if (is_shown) options.progress = [](std::string_view what) { rewrite_line(fmt::format("calibrating: {}", what)); };
   const Result<runtime::Calibration> calibration = runtime::calibrate(opened.device, options);
-  if (is_shown) fmt::print(stderr, "\r\033[K");
+  if (is_shown) rewrite_line("");
   if (!calibration) return calibration.error();
   const std::filesystem::path path =
       switches.output.empty() ? folder / (calibration->profile.name + ".toml") : std::filesystem::path(switches.output);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/base/output.hpp"
+#include "core/base/terminal.hpp"
 #include "core/runtime/energy.hpp"
 #include "core/runtime/predict.hpp"
 #include "core/runtime/result_hash.hpp"
@@ -225,10 +226,10 @@ Result<int> bench(const BenchOptions& options) {
   Progress progress(options.json);
   for (const std::string& file : options.files) {
     CRUCIBLE_TRY(BenchTable table, bench_file(options, file, energy, progress));
-    if (!options.json) fmt::print("{}{}", report.tables.empty() ? "" : "\n", bench_text(report, table));
+    if (!options.json) print_out("{}{}", report.tables.empty() ? "" : "\n", bench_text(report, table));
     report.tables.push_back(std::move(table));
   }
-  if (!options.json && !report.energy_missing.empty()) fmt::print("\nenergy of the processors: {}\n", report.energy_missing);
+  if (!options.json && !report.energy_missing.empty()) print_out("\nenergy of the processors: {}\n", report.energy_missing);
   if (!options.csv.empty()) CRUCIBLE_TRY_VOID(write_output(options.csv, bench_csv(report), kOwnerOnly));
   if (!options.html.empty()) CRUCIBLE_TRY_VOID(write_output(options.html, bench_page(report), kOwnerOnly));
   if (options.json) print_json(bench_json(report));

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/terminal.hpp"
 #include "core/runtime/capsule.hpp"
 #include "core/runtime/session.hpp"
 #include "core/runtime/side_by_side.hpp"
@@ -110,15 +111,15 @@ void print_difference(const graph::Program& program, const Pair& pair) {
   const runtime::ResultDifference& difference = *pair.report.first;
   const graph::Op& op = program.ops[difference.op];
   const graph::ValueId value = op.outputs[difference.result].value;
-  fmt::print("differs    iteration {}, op {}: {}, result %{} ({}[{}])\n", difference.iteration, difference.op, graph::name(op.kind), value,
+  print_out("differs    iteration {}, op {}: {}, result %{} ({}[{}])\n", difference.iteration, difference.op, graph::name(op.kind), value,
              name(program.values[value].dtype), program.values[value].elements);
   if (op.source < program.sources.size()) {
     const graph::Source& source = program.sources[op.source];
-    fmt::print("recorded   {} at {}{}\n", source.op, source.site, source.module.empty() ? "" : fmt::format(" ({})", source.module));
+    print_out("recorded   {} at {}{}\n", source.op, source.site, source.module.empty() ? "" : fmt::format(" ({})", source.module));
   }
-  fmt::print("elements   {} of {} differ, largest relative difference {:.3g}\n", difference.different, difference.elements,
+  print_out("elements   {} of {} differ, largest relative difference {:.3g}\n", difference.different, difference.elements,
              difference.max_rel_diff);
-  fmt::print("first      element {}: {:.9g} on {}, {:.9g} on {}\n", difference.first, difference.first_in_a, pair.a->name,
+  print_out("first      element {}: {:.9g} on {}, {:.9g} on {}\n", difference.first, difference.first_in_a, pair.a->name,
              difference.first_in_b, pair.b->name);
 }
 
@@ -153,11 +154,11 @@ nlohmann::ordered_json to_json(const graph::Program& program, const runtime::Sid
 
 void print_pair(const graph::Program& program, const Pair& pair) {
   const runtime::SideBySide& report = pair.report;
-  fmt::print("\nbackends   {} and {}\n", pair.a->name, pair.b->name);
-  fmt::print("compared   {} results of {} iterations, {} with equal bits, largest relative difference {:.3g}\n", report.results,
+  print_out("\nbackends   {} and {}\n", pair.a->name, pair.b->name);
+  print_out("compared   {} results of {} iterations, {} with equal bits, largest relative difference {:.3g}\n", report.results,
              report.iterations, report.bit_equal, report.max_rel_diff);
   if (report.first) print_difference(program, pair);
-  if (!report.first) fmt::print("equal      yes\n");
+  if (!report.first) print_out("equal      yes\n");
 }
 
 /// Each of the others beside the first. Errors: those of running.
@@ -216,14 +217,14 @@ Result<int> compare(const CompareOptions& options) {
     print_json(document);
     return code;
   }
-  fmt::print("numerics   {}, {}\n", is_strict ? "strict" : "fast",
+  print_out("numerics   {}, {}\n", is_strict ? "strict" : "fast",
              how.tolerance ? fmt::format("relative differences up to {:g} of a result's largest number count as equal", *how.tolerance)
                            : "the bits count");
   for (const Pair& pair : pairs) print_pair(program, pair);
   if (cut) {
-    fmt::print("\ncapsule    {}: {} ops with their inputs; {}\n", options.capsule, cut->capsule.program.ops.size(),
+    print_out("\ncapsule    {}: {} ops with their inputs; {}\n", options.capsule, cut->capsule.program.ops.size(),
                cut->is_reproduced ? "alone they differ too" : "alone they do not differ: the difference comes from what surrounds them");
-    fmt::print("           crucible compare {} --backends {},{}{}\n", options.capsule, options.backends[0],
+    print_out("           crucible compare {} --backends {},{}{}\n", options.capsule, options.backends[0],
                options.backends[static_cast<std::size_t>(differing - pairs.begin()) + 1], is_strict ? " --numerics strict" : "");
   }
   return code;

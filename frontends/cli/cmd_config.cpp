@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "core/base/terminal.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/open_device.hpp"
 #include "frontends/cli/plugin_access.hpp"
@@ -107,7 +108,7 @@ void settle_all_options(config::Settings& settings, const ConfigOptions& options
     settle_known_options(settings, plugin, facts);
     // Without its schema nothing is known to be wrong: say that nobody looked, rather than that all is well.
     if (facts || plugin == kReferenceBackend || !has_options) continue;
-    fmt::print(stderr, "crucible: note: options of {} are not checked: {}\n", plugin,
+    tell("crucible: note: options of {} are not checked: {}\n", plugin,
                options.probe ? "it cannot be asked" : "nothing is remembered of it; --probe asks it");
   }
 }
@@ -115,11 +116,11 @@ void settle_all_options(config::Settings& settings, const ConfigOptions& options
 Result<int> run(const ConfigOptions& options) {
   config::Settings settings = read_settings(options.choice);
   settle_all_options(settings, options);
-  tell(settings);
+  tell_warnings(settings);
   if (options.json) {
     print_json(to_json(settings));
   } else {
-    fmt::print("{}", to_table(settings, options.choice.explain));
+    print_out("{}", to_table(settings, options.choice.explain));
   }
   CRUCIBLE_TRY_VOID(settings.check());
   return 0;

@@ -8,6 +8,7 @@
 #include <iostream>
 #include <memory>
 
+#include "core/base/terminal.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/open_device.hpp"
 #include "frontends/cli/plugin_access.hpp"
@@ -82,7 +83,7 @@ Result<bool> agreed(const TrustSwitches& switches) {
   if (switches.json || isatty(STDIN_FILENO) != 1 || isatty(STDOUT_FILENO) != 1) {
     return Error{ErrorCode::kUsage, "nothing was trusted: there is no terminal to ask on, so say --yes when that is all right"};
   }
-  fmt::print("trust it, as long as it stays as it is? [y/N] ");
+  print_out("trust it, as long as it stays as it is? [y/N] ");
   std::fflush(stdout);
   std::string answer;
   std::getline(std::cin, answer);
@@ -106,7 +107,7 @@ Result<int> add(const TrustSwitches& switches) {
   CRUCIBLE_TRY(std::vector<TrustedFile> trusted, config::read_trusted(store));
   const TrustedFile wanted = {config::place_of(file->path), file->sha256};
   bool is_trusted = std::ranges::find(trusted, wanted) != trusted.end();
-  if (!switches.json) fmt::print("{}", to_text(*file, settings));
+  if (!switches.json) print_out("{}", to_text(*file, settings));
   Result<bool> answer = is_trusted || settings.held_back().empty() ? Result<bool>(false) : agreed(switches);
   if (answer && *answer) {
     std::erase_if(trusted, [&](const TrustedFile& one) { return one.place == wanted.place; });
@@ -116,7 +117,7 @@ Result<int> add(const TrustSwitches& switches) {
   }
   if (switches.json) print_json(to_json(*file, settings, is_trusted));
   if (!answer) return answer.error();
-  if (!switches.json && !settings.held_back().empty()) fmt::print("{}\n", is_trusted ? "trusted" : "not trusted");
+  if (!switches.json && !settings.held_back().empty()) print_out("{}\n", is_trusted ? "trusted" : "not trusted");
   return is_trusted || settings.held_back().empty() ? 0 : 1;
 }
 
@@ -137,7 +138,7 @@ Result<int> list(bool json) {
   if (json) {
     print_json(document);
   } else {
-    fmt::print("{}", trusted.empty() ? "no file of a folder is trusted\n" : format_table(rows));
+    print_out("{}", trusted.empty() ? "no file of a folder is trusted\n" : format_table(rows));
   }
   return 0;
 }
@@ -153,7 +154,7 @@ Result<int> remove(const TrustSwitches& switches) {
   if (switches.json) {
     print_json({{"file", place}, {"removed", removed > 0}});
   } else {
-    fmt::print("{} {}\n", config::shown(place), removed > 0 ? "is trusted no more" : "was not trusted");
+    print_out("{} {}\n", config::shown(place), removed > 0 ? "is trusted no more" : "was not trusted");
   }
   return 0;
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 
+#include "core/base/terminal.hpp"
 #include "frontends/cli/calibrate_device.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/device_health.hpp"
@@ -97,7 +98,7 @@ void print_devices(const std::vector<Inspected>& plugins) {
     const PluginState state = refused_state(*plugin.problem, plugin.found.name, plugin.found.path);
     notes += fmt::format("  {} is {}: {} (crucible plugin explain {})\n", plugin.found.name, state.word, state.why, plugin.found.name);
   }
-  fmt::print("{}\n{}  {}: {} (crucible replay FILE --backend {})\n", format_table(rows), notes, kReferenceBackend,
+  print_out("{}\n{}  {}: {} (crucible replay FILE --backend {})\n", format_table(rows), notes, kReferenceBackend,
              kReferenceWords, kReferenceBackend);
 }
 
@@ -127,7 +128,7 @@ Result<int> run_profiles(bool json) {
   if (json) {
     print_json({{"device_profiles", profiles_json(profiles)}});
   } else {
-    fmt::print("{}", profiles_text(profiles));
+    print_out("{}", profiles_text(profiles));
   }
   return 0;
 }
@@ -140,7 +141,7 @@ Result<int> run_profile(const std::string& name, bool json) {
   if (json) {
     print_json(profiles_json({profile})[0]);
   } else {
-    fmt::print("{}: {}\nsource: {}{}{}\n{}", profile.name, profile.description, profile.source, profile.date.empty() ? "" : ", ", profile.date,
+    print_out("{}: {}\nsource: {}{}{}\n{}", profile.name, profile.description, profile.source, profile.date.empty() ? "" : ", ", profile.date,
                profile_text(profile));
   }
   return 0;

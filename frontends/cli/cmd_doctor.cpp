@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "core/base/terminal.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/open_device.hpp"
 #include "frontends/cli/plugin_access.hpp"
@@ -213,7 +214,7 @@ Result<int> run_doctor(bool json) {
     rows.push_back({check.name, std::string(word(check.verdict)), check.detail});
     if (!check.fix.empty()) fixes += fmt::format("  {}: {}\n", check.name, check.fix);
   }
-  fmt::print("{}{}", format_table(rows), fixes.empty() ? "" : "\nwhat would help:\n" + fixes);
+  print_out("{}{}", format_table(rows), fixes.empty() ? "" : "\nwhat would help:\n" + fixes);
   return well ? 0 : 1;
 }
 

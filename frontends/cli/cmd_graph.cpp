@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/terminal.hpp"
 #include "core/graph/binary.hpp"
 #include "core/graph/parse.hpp"
 #include "core/graph/passes.hpp"
@@ -24,7 +25,6 @@
 #include "core/trace/trace_file.hpp"
 #include "frontends/aten/lower.hpp"
 #include "frontends/cli/command.hpp"
-#include "frontends/cli/standard_output.hpp"
 #include "frontends/cli/text_sink.hpp"
 
 namespace crucible::cli {
@@ -124,7 +124,7 @@ void print_stages(const Pipeline& pipeline, bool json) {
     return print_json(nlohmann::ordered_json{{"read_ns", pipeline.read_ns}, {"total_ns", pipeline.total_ns}, {"stages", list}});
   }
   print_text(format_table(rows));
-  fmt::print("reading the file {}; all of it, with a check after each stage, {}\n", format_ns(static_cast<double>(pipeline.read_ns)),
+  print_out("reading the file {}; all of it, with a check after each stage, {}\n", format_ns(static_cast<double>(pipeline.read_ns)),
              format_ns(static_cast<double>(pipeline.total_ns)));
 }
 

@@ -11,6 +11,7 @@
 #include <memory>
 #include <set>
 
+#include "core/base/words.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/device_profiles.hpp"
 #include "frontends/cli/health_report.hpp"
@@ -119,7 +120,7 @@ Result<void> print(const Switches& switches, const HealthReport& report, std::se
   } else if (switches.json) {
     nlohmann::ordered_json document = health_json(report);
     if (is_watching) document["time_s"] = now;
-    sink.append(document.dump(is_watching ? -1 : 2) + "\n");
+    sink.append(json_without_commands(document.dump(is_watching ? -1 : 2)) + "\n");
   } else {
     if (is_watching) sink.append(fmt::format("{:%Y-%m-%d %H:%M:%S}\n", fmt::localtime(now)));
     sink.append(health_text(report, told));

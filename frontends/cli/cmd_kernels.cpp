@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "core/base/terminal.hpp"
 #include "core/kernel/explain.hpp"
 #include "core/runtime/library_calls.hpp"
 #include "core/runtime/predict.hpp"
@@ -135,12 +136,12 @@ void print_table(const graph::Program& program, const kernel::Schedule& schedule
     }
     rows.back().insert(rows.back().end(), {std::move(summary), origin(program, step)});
   }
-  fmt::print("{}\n{} ops in {} steps: {} launches of {} kernels, {} library calls; {} values in memory. Library: {}.\n",
+  print_out("{}\n{} ops in {} steps: {} launches of {} kernels, {} library calls; {} values in memory. Library: {}.\n",
              format_table(rows), program.ops.size(), schedule.steps.size(), launches, schedule.kernels.size(),
              schedule.steps.size() - launches,
              std::count(schedule.materialized.begin(), schedule.materialized.end(), true), library);
   if (predicted.profile) {
-    fmt::print("An iteration takes {} at best on {} ({}{}{}).\n", format_ns(best_ns), predicted.profile->name, predicted.profile->source,
+    print_out("An iteration takes {} at best on {} ({}{}{}).\n", format_ns(best_ns), predicted.profile->name, predicted.profile->source,
                predicted.profile->date.empty() ? "" : ", ", predicted.profile->date);
   }
 }
@@ -151,13 +152,13 @@ Result<int> show_step(const graph::Program& program, const kernel::Schedule& sch
                  fmt::format("--show {}: {} has steps 0 to {}", options.show, options.file, schedule.steps.size() - 1)};
   }
   const kernel::Step& step = schedule.steps[static_cast<std::size_t>(options.show)];
-  fmt::print("/* step {}: {} */\n", options.show, op_summary(program, step));
+  print_out("/* step {}: {} */\n", options.show, op_summary(program, step));
   for (std::size_t i = 0; i < step.buffers.size(); ++i) {
     const graph::Value& value = program.values[step.buffers[i].value];
-    fmt::print("/* b{}: {} %{} {}[{}] {} */\n", i, step.buffers[i].written ? "writes" : "reads ", step.buffers[i].value,
+    print_out("/* b{}: {} %{} {}[{}] {} */\n", i, step.buffers[i].written ? "writes" : "reads ", step.buffers[i].value,
                name(value.dtype), value.elements, value.name);
   }
-  if (step.kind == kernel::StepKind::kLaunch) fmt::print("{}", schedule.kernels[step.kernel].text);
+  if (step.kind == kernel::StepKind::kLaunch) print_out("{}", schedule.kernels[step.kernel].text);
   return 0;
 }
 
@@ -207,16 +208,16 @@ nlohmann::ordered_json to_json(const graph::Program& program, const kernel::Step
 }
 
 void print_choice(const graph::Program& program, const kernel::Step& step, const runtime::Choice& choice, runtime::Choices& choices) {
-  fmt::print("runs {}: ", step.kind == kernel::StepKind::kLibrary ? "in the library" : "as a generated kernel");
-  if (choice.library_ns > 0) fmt::print("the library took {}, ", format_ns(static_cast<double>(choice.library_ns)));
-  fmt::print("the generated kernel {} (medians of {} rounds in turns)\n", format_ns(static_cast<double>(choice.best_generated_ns())), choice.rounds);
+  print_out("runs {}: ", step.kind == kernel::StepKind::kLibrary ? "in the library" : "as a generated kernel");
+  if (choice.library_ns > 0) print_out("the library took {}, ", format_ns(static_cast<double>(choice.library_ns)));
+  print_out("the generated kernel {} (medians of {} rounds in turns)\n", format_ns(static_cast<double>(choice.best_generated_ns())), choice.rounds);
   const std::vector<kernel::ProductCut>& cuts = cuts_of(program, step, choices);
   if (cuts.size() < 2 || cuts.size() != choice.generated_ns.size()) return;
   for (std::size_t i = 0; i < cuts.size(); ++i) {
-    fmt::print("  {} {:<44} {:>10}   score {:.2f}\n", i == choice.best_cut() ? "*" : " ", runtime::words(cuts[i]),
+    print_out("  {} {:<44} {:>10}   score {:.2f}\n", i == choice.best_cut() ? "*" : " ", runtime::words(cuts[i]),
                format_ns(static_cast<double>(choice.generated_ns[i])), cuts[i].score / cuts[0].score);
   }
-  fmt::print("  score: work of the busiest thread by the model, the first cut's being 1\n");
+  print_out("  score: work of the busiest thread by the model, the first cut's being 1\n");
 }
 
 /// What was fused in a step, and what was not, with the reason.
@@ -248,23 +249,23 @@ Result<int> why_step(const graph::Program& program, const kernel::Schedule& sche
     print_json(json);
     return 0;
   }
-  fmt::print("step {}: {}\n{} ops: {}\n{}\n", index, step_name(schedule, step), step.ops.size(), op_summary(program, step),
+  print_out("step {}: {}\n{} ops: {}\n{}\n", index, step_name(schedule, step), step.ops.size(), op_summary(program, step),
              origin(program, step));
-  fmt::print("fused: {} launches and {} of reads and writes less than with a kernel per op; {} values have no memory\n",
+  print_out("fused: {} launches and {} of reads and writes less than with a kernel per op; {} values have no memory\n",
              explanation.launches_saved, format_bytes(explanation.bytes_saved), explanation.inside.size());
   if (const runtime::Choice* const choice = choice_of(program, step, choices)) {
     print_choice(program, step, *choice, *choices);
   }
-  if (const std::string_view why = kernel::words(explanation.not_called); !why.empty()) fmt::print("an attention, and no call of the library: {}\n", why);
-  fmt::print("not fused with\n");
+  if (const std::string_view why = kernel::words(explanation.not_called); !why.empty()) print_out("an attention, and no call of the library: {}\n", why);
+  print_out("not fused with\n");
   for (const kernel::Explanation::Beside& beside : explanation.apart) {
     const kernel::Step& other = schedule.steps[beside.step];
     std::string summary = op_summary(program, other);
     if (summary.size() > 40) summary = summary.substr(0, 37) + "...";
-    fmt::print("  step {}: {} ({}), by {}\n    {}\n", beside.step, step_name(schedule, other), summary,
+    print_out("  step {}: {} ({}), by {}\n    {}\n", beside.step, step_name(schedule, other), summary,
                value_text(program, beside.value), kernel::words(beside.apart));
   }
-  if (explanation.apart.empty()) fmt::print("  nothing: no other step shares a value with it\n");
+  if (explanation.apart.empty()) print_out("  nothing: no other step shares a value with it\n");
   return 0;
 }
 

@@ -9,11 +9,11 @@
 #include <cstring>
 #include <memory>
 
+#include "core/base/terminal.hpp"
 #include "core/memory/certificate.hpp"
 #include "core/memory/instance_csv.hpp"
 #include "core/memory/plan.hpp"
 #include "frontends/cli/command.hpp"
-#include "frontends/cli/standard_output.hpp"
 #include "frontends/cli/text_sink.hpp"
 
 namespace crucible::cli {
@@ -39,7 +39,7 @@ struct MemplanReport {
 
 /// Says on a terminal what is being done, where it may take long.
 void say(const std::string& what) {
-  if (isatty(2) == 1) fmt::print(stderr, "crucible memplan: {}\n", what);
+  if (isatty(2) == 1) tell("crucible memplan: {}\n", what);
 }
 
 Result<std::string> read_text(const std::string& path) {

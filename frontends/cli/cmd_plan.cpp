@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "core/base/output.hpp"
+#include "core/base/terminal.hpp"
 #include "core/runtime/arrange.hpp"
 #include "core/runtime/library_calls.hpp"
 #include "core/trace/trace_file.hpp"
@@ -25,7 +26,6 @@
 #include "frontends/cli/plan_page.hpp"
 #include "frontends/cli/plan_report.hpp"
 #include "frontends/cli/plan_tables.hpp"
-#include "frontends/cli/standard_output.hpp"
 #include "frontends/cli/tuning.hpp"
 #include "frontends/cli/workload.hpp"
 

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "core/base/output.hpp"
+#include "core/base/terminal.hpp"
 #include "frontends/cli/command.hpp"
 #include "plugins/conformance/certificate.hpp"
 #include "plugins/conformance/check.hpp"
@@ -72,9 +73,10 @@ Result<kit::CheckOptions> to_options(const Switches& switches) {
 void show_progress(const kit::CaseResult& result, std::size_t done, std::size_t total) {
   const bool failed = result.outcome == kit::Outcome::kFailed || result.outcome == kit::Outcome::kUnexpectedPass;
   const bool live = isatty(2) == 1;
-  if (live) fmt::print(stderr, "\r\033[K[{}/{}] {}", done, total, result.name);
-  if (failed) fmt::print(stderr, "{}{}: {}\n", live ? "\r\033[K" : "", kit::outcome_name(result.outcome), result.name);
-  if (live && done == total) fmt::print(stderr, "\r\033[K");
+  if (live) rewrite_line(fmt::format("[{}/{}] {}", done, total, result.name));
+  if (failed && live) rewrite_line("");
+  if (failed) tell("{}: {}\n", kit::outcome_name(result.outcome), result.name);
+  if (live && done == total) rewrite_line("");
 }
 
 Result<int> list_cases(const kit::CheckOptions& options, bool json) {
@@ -88,7 +90,7 @@ Result<int> list_cases(const kit::CheckOptions& options, bool json) {
   } else {
     std::vector<std::vector<std::string>> rows = {{"case", "quick", "rule"}};
     for (const kit::Case& entry : cases) rows.push_back({entry.name, entry.quick ? "quick" : "", entry.rule});
-    fmt::print("{}", format_table(rows));
+    print_out("{}", format_table(rows));
   }
   return 0;
 }
@@ -119,7 +121,7 @@ Result<int> check(const Switches& switches) {
   if (switches.json) {
     print_json(kit::to_json(report));
   } else {
-    fmt::print("{}", kit::to_text(report, "crucible plugin check"));
+    print_out("{}", kit::to_text(report, "crucible plugin check"));
   }
   return report.passed() ? 0 : exit_code(ErrorCode::kCheckFailed);
 }

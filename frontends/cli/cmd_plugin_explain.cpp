@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "core/base/terminal.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/open_device.hpp"
 #include "frontends/cli/plugin_words.hpp"
@@ -63,12 +64,12 @@ Result<void> go_through(const std::string& name, const backend::LoadPolicy& poli
 }
 
 void print_words(const std::string& name, const std::vector<Decision>& decisions, bool usable) {
-  fmt::print("plugin {}: {}\n", name, usable ? "usable" : "not usable");
+  print_out("plugin {}: {}\n", name, usable ? "usable" : "not usable");
   int number = 0;
   for (const Decision& decision : decisions) {
-    fmt::print("{:3}. {:<10} {:<8} {:>9}  {}?\n", ++number, step_name(decision.step), outcome_name(decision.outcome),
+    print_out("{:3}. {:<10} {:<8} {:>9}  {}?\n", ++number, step_name(decision.step), outcome_name(decision.outcome),
                decision.time_ns == 0 ? "-" : format_ns(static_cast<double>(decision.time_ns)), question(decision.step));
-    fmt::print("     {}\n", decision.reason);
+    print_out("     {}\n", decision.reason);
   }
 }
 

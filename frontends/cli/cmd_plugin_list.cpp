@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/terminal.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/open_device.hpp"
 #include "frontends/cli/plugin_access.hpp"
@@ -152,9 +153,9 @@ Result<int> run(bool json, bool ask, const std::string& decisions) {
     print_json(document);
     return 0;
   }
-  fmt::print("{}\n", format_table(table));
-  for (const auto& [folder, files] : folders) fmt::print("in {}: {}\n", folder, files);
-  fmt::print("crucible plugin explain NAME has the whole reason and what to do\n");
+  print_out("{}\n", format_table(table));
+  for (const auto& [folder, files] : folders) print_out("in {}: {}\n", folder, files);
+  print_out("crucible plugin explain NAME has the whole reason and what to do\n");
   return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <system_error>
 
+#include "core/base/terminal.hpp"
 #include "frontends/cli/command.hpp"
 #include "plugins/loader/backend.hpp"
 #include "plugins/template/template.hpp"
@@ -59,7 +60,7 @@ Result<int> run(const Arguments& arguments) {
     return 0;
   }
   const std::string prefix = prefix_to_tell();
-  fmt::print(
+  print_out(
       "wrote {} files into {}\n\n  cd {}\n  cmake --preset release{}\n  cmake --build --preset release\n"
       "  crucible plugin check build/release/libcrucible_{}.so\n",
       written.size(), folder.string(), folder.string(),

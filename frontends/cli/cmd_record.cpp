@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/terminal.hpp"
 #include "core/trace/trace_file.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/command_words.hpp"
@@ -148,12 +149,12 @@ Result<int> record(RecordOptions options) {
   }
   if (problem.empty()) {
     if (!options.json) report.print_summary(request);
-    if (!joined) fmt::print(stderr, "crucible: the ranks were not joined: {}\n", joined.error().message);
-    if (joined && !joined->empty() && !options.json) fmt::print(stderr, "crucible: ranks joined -> {}\n", *joined);
+    if (!joined) tell("crucible: the ranks were not joined: {}\n", joined.error().message);
+    if (joined && !joined->empty() && !options.json) tell("crucible: ranks joined -> {}\n", *joined);
     return program_code;
   }
   if (program_code == 0) return Error{ErrorCode::kBadInput, fmt::format("nothing was recorded: {}", problem)};
-  fmt::print(stderr, "crucible: error: nothing was recorded: {}; the program's own exit code is {}\n", problem, program_code);
+  tell("crucible: error: nothing was recorded: {}; the program's own exit code is {}\n", problem, program_code);
   return program_code;
 }
 

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "core/base/output.hpp"
+#include "core/base/terminal.hpp"
 #include "core/graph/reference_composite.hpp"
 #include "core/runtime/predict.hpp"
 #include "core/runtime/result_hash.hpp"
@@ -26,7 +27,6 @@
 #include "frontends/cli/replay_run.hpp"
 #include "frontends/cli/sandbox.hpp"
 #include "frontends/cli/spread_run.hpp"
-#include "frontends/cli/standard_output.hpp"
 #include "frontends/cli/stripped_words.hpp"
 #include "frontends/cli/tuning.hpp"
 #include "frontends/cli/unrecorded_words.hpp"
@@ -139,7 +139,10 @@ Result<void> write_documents(const ReplayOptions& options, const ReplayReport& r
   if (options.json) {
     print_json(document);
   } else {
-    print_text(report.to_text(use_colour(1)));
+    const ReplayText text = report.to_text();
+    print_text(text.before);
+    print_text(text.verdict, !report.verification || !use_colour(1) ? Colour::kNone : report.verification->verified ? Colour::kGood : Colour::kBad);
+    print_text(text.after);
   }
   return {};
 }

@@ -2,6 +2,7 @@
 // manifest of ranks: all its files.
 #include <fmt/format.h>
 
+#include "core/base/terminal.hpp"
 #include "core/trace/trace_file.hpp"
 #include "frontends/cli/rank_manifest.hpp"
 #include "frontends/cli/trace_command.hpp"

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "core/base/terminal.hpp"
 #include "core/trace/diff.hpp"
 #include "core/trace/trace_file.hpp"
 #include "frontends/cli/trace_command.hpp"

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "core/base/terminal.hpp"
+#include "core/base/words.hpp"
 #include "core/trace/content_hash.hpp"
 #include "core/trace/summary.hpp"
 #include "core/trace/text.hpp"
@@ -153,8 +155,8 @@ std::vector<std::string> values_left_rows(const Trace& trace, const trace::Value
   std::vector<std::string> rows;
   for (const trace::ValueLeft& line : left.lines) {
     const std::string differ = !line.values_differ ? "" : *line.values_differ ? "differ" : "same";
-    rows.push_back(fmt::format("{:<25} {:>5}  {:<16} {:<9} {}", fit(trace::printable(line.schema), 25), line.count,
-                               fit(trace::printable(trace.site_text(line.site)), 16), name(line.phase), differ));
+    rows.push_back(fmt::format("{:<25} {:>5}  {:<16} {:<9} {}", fit(printable(line.schema), 25), line.count,
+                               fit(printable(trace.site_text(line.site)), 16), name(line.phase), differ));
   }
   return rows;
 }
@@ -163,7 +165,7 @@ std::vector<std::string> values_left_rows(const Trace& trace, const trace::Value
 std::string few(const std::vector<std::string>& names) {
   const std::size_t shown = std::min<std::size_t>(names.size(), 3);
   std::string text;
-  for (std::size_t i = 0; i < shown; ++i) text += (i == 0 ? "" : ", ") + fit(trace::printable(names[i]), 14);
+  for (std::size_t i = 0; i < shown; ++i) text += (i == 0 ? "" : ", ") + fit(printable(names[i]), 14);
   return names.size() > shown ? text + ", ..." : text;
 }
 
@@ -195,7 +197,7 @@ std::string info_text(const FileOptions& options, const Trace& trace, const trac
   const trace::Metadata& metadata = trace.metadata;
   std::string text;
   const auto line = [&text](const char* label, const std::string& value) {
-    if (!value.empty()) text += fmt::format("{:<13} {}\n", label, trace::printable(value));
+    if (!value.empty()) text += fmt::format("{:<13} {}\n", label, printable(value));
   };
   line("file", fmt::format("{}  ({}, format {}.{})", options.file, format_bytes(layout.file_bytes), layout.major,
                            layout.minor));
@@ -248,12 +250,12 @@ Result<int> run_ranks_info(const FileOptions& options) {
     print_json(document);
     return 0;
   }
-  print_text(fmt::format("{}: {}, {}\n", trace::printable(options.file), plural(manifest.ranks.size(), "rank"),
+  print_text(fmt::format("{}: {}, {}\n", printable(options.file), plural(manifest.ranks.size(), "rank"),
                          plural(manifest.iterations, "iteration")));
   std::vector<std::vector<std::string>> rows = {{"rank", "ops", "bytes", "sha256", "file"}};
   for (const RankManifest::Rank& rank : manifest.ranks) {
     rows.push_back({std::to_string(rank.rank), std::to_string(rank.ops), std::to_string(rank.file_bytes),
-                    rank.sha256.substr(0, 12), fit(trace::printable(rank.file), 40)});
+                    rank.sha256.substr(0, 12), fit(printable(rank.file), 40)});
   }
   print_text(format_table(rows));
   return 0;

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "core/base/terminal.hpp"
+#include "core/base/words.hpp"
 #include "core/trace/summary.hpp"
 #include "core/trace/text.hpp"
 #include "core/trace/trace_file.hpp"
@@ -28,7 +30,7 @@ struct OpsOptions : FileOptions {
 };
 
 std::string module_text(const Trace& trace, trace::ModuleId id) {
-  return id == trace::kNone ? "" : trace::printable(trace.modules[id]);
+  return id == trace::kNone ? "" : printable(trace.modules[id]);
 }
 
 /// The iterations that the options ask for.
@@ -52,7 +54,7 @@ Result<std::vector<std::uint32_t>> chosen_iterations(const OpsOptions& options, 
 void print_op_lines(const Trace& trace, const std::vector<std::uint32_t>& iterations) {
   std::size_t site_width = 1, module_width = 1;
   for (const Op& op : trace.ops) {
-    site_width = std::max(site_width, trace::printable(trace.site_text(op.site)).size());
+    site_width = std::max(site_width, printable(trace.site_text(op.site)).size());
     module_width = std::max(module_width, module_text(trace, op.module).size());
   }
   for (const std::uint32_t number : iterations) {
@@ -62,7 +64,7 @@ void print_op_lines(const Trace& trace, const std::vector<std::uint32_t>& iterat
     for (std::uint32_t index = iteration.first_op; index < iteration.first_op + iteration.op_count; ++index) {
       const Op& op = trace.ops[index];
       print_text(fmt::format("{:>6}  {:<9}  {:<{}}  {:<{}}  {}\n", index, name(op.phase), module_text(trace, op.module),
-                             module_width, trace::printable(trace.site_text(op.site)), site_width,
+                             module_width, printable(trace.site_text(op.site)), site_width,
                              trace::op_text(trace, op)));
     }
   }
@@ -110,7 +112,7 @@ void print_op_counts(const OpsOptions& options, const std::vector<OpCount>& coun
   std::vector<std::vector<std::string>> rows = {{"count", "forward", "backward", "optimizer", "op"}};
   for (const OpCount& count : counts) {
     rows.push_back({std::to_string(count.total), std::to_string(count.by_phase[0]), std::to_string(count.by_phase[1]),
-                    std::to_string(count.by_phase[2]), trace::printable(count.schema)});
+                    std::to_string(count.by_phase[2]), printable(count.schema)});
   }
   print_text(format_table(rows));
 }

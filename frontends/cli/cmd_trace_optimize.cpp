@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/terminal.hpp"
 #include "core/trace/compression.hpp"
 #include "core/trace/optimize.hpp"
 #include "core/trace/own_recordings.hpp"

@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
+#include "core/base/terminal.hpp"
 #include "core/trace/recover.hpp"
 #include "frontends/cli/command.hpp"
-#include "frontends/cli/standard_output.hpp"
 
 namespace crucible::cli {
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 
+#include "core/base/terminal.hpp"
 #include "core/runtime/capsule.hpp"
 #include "core/trace/strip.hpp"
 #include "core/trace/trace_file.hpp"

@@ -7,7 +7,8 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "frontends/cli/standard_output.hpp"
+#include "core/base/terminal.hpp"
+#include "core/base/words.hpp"
 
 namespace crucible::cli {
 
@@ -57,11 +58,13 @@ std::string format_ns(double nanoseconds) {
 }
 
 void print_json(const nlohmann::ordered_json& document) {
-  print_text(document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+  print_text(json_without_commands(document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace)) + "\n");
 }
 
-std::string format_table(const std::vector<std::vector<std::string>>& rows) {
+std::string format_table(std::vector<std::vector<std::string>> rows) {
   if (rows.empty()) return "";
+  for (auto& row : rows)
+    for (std::string& cell : row) cell = printable(cell);  // one line each, whatever they say
   std::vector<std::size_t> width(rows[0].size(), 0);
   std::vector<bool> numeric(rows[0].size(), true);
   for (std::size_t row = 0; row < rows.size(); ++row) {

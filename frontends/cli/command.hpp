@@ -78,6 +78,6 @@ void print_json(const nlohmann::ordered_json& document);
 
 /// Rows of text in aligned columns; numbers (columns whose every cell below the header starts with a digit, '-' or '+')
 /// are right-aligned. The first row is the header.
-std::string format_table(const std::vector<std::vector<std::string>>& rows);
+std::string format_table(std::vector<std::vector<std::string>> rows);
 
 }  // namespace crucible::cli

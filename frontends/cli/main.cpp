@@ -8,6 +8,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "core/base/terminal.hpp"
 #include "core/runtime/kernel_faults.hpp"
 #include "core/trace/text.hpp"
 #include "frontends/cli/command.hpp"
@@ -17,10 +18,7 @@
 namespace {
 
 void print_error(const crucible::Error& error) {
-  const bool colour = crucible::cli::use_colour(2);
-  const std::string line = fmt::format("{}crucible: error:{} {}\n", colour ? "\033[1;31m" : "", colour ? "\033[0m" : "",
-                                       crucible::trace::without_commands(error.message));
-  std::fputs(line.c_str(), stderr);  // fmt::print would throw where standard error is full
+  crucible::tell_error(error.message, crucible::cli::use_colour(2));
 }
 
 void print_internal_error(const std::exception& error) {
@@ -55,8 +53,8 @@ int run(int argc, char** argv) {
     // Help may be longer than what is buffered: written in pieces, nobody would know any more why one of them failed.
     std::ostringstream out, err;
     const int code = commands.app.exit(error, out, err);
-    print_text(out.str());
-    std::fputs(err.str().c_str(), stderr);
+    crucible::print_text(out.str());
+    crucible::tell_text(err.str());
     return code == 0 ? 0 : exit_code(crucible::ErrorCode::kUsage);
   }
   const crucible::Result<int> result = [&]() -> crucible::Result<int> {

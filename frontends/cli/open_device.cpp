@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "core/base/terminal.hpp"
 #include "frontends/cli/plugin_access.hpp"
 
 namespace crucible::cli {
@@ -33,7 +34,7 @@ config::Layer layer_of(const config::Settings& settings, const std::string& key)
   return settings.is_said(key) ? settings.find(key)->origin.layer : config::Layer::kBuiltIn;
 }
 
-void say(std::string_view text) { fmt::print(stderr, "crucible: {}\n", text); }
+void say(std::string_view text) { tell("crucible: {}\n", text); }
 
 /// `--device acme:1` names a plugin too. The later layer wins; a device of a weaker one is told and left aside.
 /// Errors: kUsage when one layer names both and they contradict.
@@ -210,7 +211,7 @@ config::Settings load_unchecked_settings(const DeviceChoice& choice) {
 
 Result<config::Settings> load_settings(const DeviceChoice& choice) {
   config::Settings settings = read_settings(choice);
-  tell(settings);
+  tell_warnings(settings);
   CRUCIBLE_TRY_VOID(settings.check());
   CRUCIBLE_TRY_VOID(keep_decisions(settings));
   return settings;
@@ -226,19 +227,19 @@ Result<OpenedDevice> open_device(const DeviceChoice& choice, const WorkloadSourc
   if (opened.plugin == kReferenceBackend) {
     CRUCIBLE_TRY_VOID(check_reference(address, choice, takes_reference));
     if (opened.settings.may_ask_plugins()) settle_options(opened.settings, opened.plugin);
-    tell(opened.settings);
+    tell_warnings(opened.settings);
     CRUCIBLE_TRY_VOID(opened.settings.check());
   } else if (is_open_choice(opened.settings, opened.plugin, address)) {
-    tell(opened.settings);
+    tell_warnings(opened.settings);
     CRUCIBLE_TRY_VOID(opened.settings.check());
     CRUCIBLE_TRY_VOID(open_choice(opened, address, choice, workload));
   } else {
     if (opened.settings.may_ask_plugins()) settle_chosen(opened.settings, choice, opened.plugin);
-    tell(opened.settings);
+    tell_warnings(opened.settings);
     CRUCIBLE_TRY_VOID(opened.settings.check());
     CRUCIBLE_TRY_VOID(open_one(opened, address));
   }
-  if (choice.explain && !opened.candidates.empty()) fmt::print(stderr, "{}", explain(opened.candidates));
+  if (choice.explain && !opened.candidates.empty()) tell("{}", explain(opened.candidates));
   if (choice.explain && opened.candidates.empty()) {
     say(fmt::format("{} of {}: backend from {}, device from {}",
                     opened.device ? "device " + opened.device->info().id : "the interpreter", opened.plugin,

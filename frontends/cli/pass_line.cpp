@@ -4,13 +4,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "core/base/terminal.hpp"
+
 namespace crucible::cli {
 namespace {
 
 constexpr std::chrono::milliseconds kPatience(1000), kBetween(200);
-
-/// Without the lock of a stream, which a process that is forked meanwhile would find taken for ever.
-void write_to_terminal(std::string_view text) { [[maybe_unused]] const ssize_t written = ::write(2, text.data(), text.size()); }
 
 }  // namespace
 
@@ -59,12 +58,12 @@ void PassLine::show(Clock::time_point now) {
   } else if (seconds > 0) {
     share = fmt::format(", {} s", seconds);
   }
-  write_to_terminal(fmt::format("\r\033[K{}{}", pass_, share));
+  rewrite_line(fmt::format("{}{}", pass_, share));
   is_shown_ = true;
 }
 
 void PassLine::clear() {
-  if (is_shown_) write_to_terminal("\r\033[K");
+  if (is_shown_) rewrite_line("");
   is_shown_ = false;
 }
 

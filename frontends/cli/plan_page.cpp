@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/base/words.hpp"
 #include "frontends/cli/command.hpp"
 
 namespace crucible::cli {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/base/words.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/plan_report.hpp"
 
@@ -82,32 +83,6 @@ const char* colour_of(runtime::Role role) {
       return "#8c8c8c";
   }
   return "";
-}
-
-std::string escape_markup(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    switch (c) {
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      case '\'':
-        escaped += "&#39;";
-        break;
-      default:
-        escaped += c;
-    }
-  }
-  return escaped;
 }
 
 std::string PlanReport::to_svg() const {

@@ -73,8 +73,6 @@ struct PlanReport {
 const char* phase_name(graph::Phase phase);
 /// The colour of a role in pictures: "#4e79a7".
 const char* colour_of(runtime::Role role);
-/// `text` for HTML, SVG and their attributes.
-std::string escape_markup(std::string_view text);
 /// The ids of buffers, by size, largest first.
 std::vector<std::uint32_t> largest_first(std::vector<std::uint32_t> ids, const std::vector<PlannedBuffer>& buffers);
 

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <set>
 
+#include "core/base/terminal.hpp"
 #include "frontends/cli/open_device.hpp"
 #include "frontends/cli/plugin_words.hpp"
 #include "frontends/config/load_policy.hpp"
@@ -15,10 +16,10 @@
 
 namespace crucible::cli {
 
-void tell(config::Settings& settings) {
+void tell_warnings(config::Settings& settings) {
   static std::set<std::string> told;  // a command may load its settings several times
   for (const std::string& warning : settings.take_warnings()) {
-    if (told.insert(warning).second) fmt::print(stderr, "crucible: warning: {}\n", warning);
+    if (told.insert(warning).second) tell("crucible: warning: {}\n", warning);
   }
 }
 
@@ -67,7 +68,7 @@ void settle_known_options(config::Settings& settings, const std::string& name, c
 
 void settle_options(config::Settings& settings, const std::string& name) {
   settle_known_options(settings, name, name == kReferenceBackend ? std::nullopt : plugin_facts(settings, name));
-  tell(settings);
+  tell_warnings(settings);
 }
 
 Result<std::shared_ptr<backend::Backend>> load_plugin(const config::Settings& settings, const std::string& name) {

@@ -20,7 +20,7 @@ inline constexpr const char* kReferenceNameTaken =
 
 /// Says on standard error what is odd about the configuration and what of a folder's file is left out, each sentence once
 /// in a process.
-void tell(config::Settings& settings);
+void tell_warnings(config::Settings& settings);
 
 /// Lets the file of plugins.decisions have the loader's decisions. Errors: kUsage when it cannot be written.
 Result<void> keep_decisions(const config::Settings& settings);

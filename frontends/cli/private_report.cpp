@@ -11,10 +11,11 @@
 #include <cstring>
 #include <vector>
 
+#include "core/base/terminal.hpp"
+#include "core/base/words.hpp"
 #include "core/trace/private_content.hpp"
 #include "core/trace/strip.hpp"
 #include "core/trace/text.hpp"
-#include "frontends/cli/standard_output.hpp"
 
 namespace crucible::cli {
 
@@ -39,11 +40,11 @@ std::string host_here() {
 std::string table(const PrivateContent& found, bool is_stripped, unsigned mode) {
   std::vector<std::vector<std::string>> rows = {{"what", "how many", "which"}};
   const auto one = [&rows](const char* what, const std::string& value) {
-    if (!value.empty()) rows.push_back({what, "1", trace::printable(value)});
+    if (!value.empty()) rows.push_back({what, "1", printable(value)});
   };
   const auto list = [&rows](const char* what, const std::vector<std::string>& values) {
     for (std::size_t i = 0; i < values.size() && i < kShown; ++i) {
-      rows.push_back({i == 0 ? what : "", i == 0 ? std::to_string(values.size()) : "", trace::printable(values[i])});
+      rows.push_back({i == 0 ? what : "", i == 0 ? std::to_string(values.size()) : "", printable(values[i])});
     }
     if (values.size() > kShown) rows.push_back({"", "", fmt::format("and {} more (--json has all)", values.size() - kShown)});
   };
@@ -58,7 +59,7 @@ std::string table(const PrivateContent& found, bool is_stripped, unsigned mode) 
   const auto names = [&](const char* what, const std::vector<std::string>& values) {
     if (values.empty()) return;
     std::string few;
-    for (std::size_t i = 0; i < values.size() && i < 3; ++i) few += (i == 0 ? "" : ", ") + trace::printable(values[i]);
+    for (std::size_t i = 0; i < values.size() && i < 3; ++i) few += (i == 0 ? "" : ", ") + printable(values[i]);
     rows.push_back({what, std::to_string(values.size()), few + (values.size() > 3 ? ", ..." : "") + hashed});
   };
   names("modules", found.modules);

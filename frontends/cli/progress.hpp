@@ -1,11 +1,11 @@
 // What is going on, on a terminal.
 #pragma once
 
-#include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <string_view>
+
+#include "core/base/terminal.hpp"
 
 namespace crucible::cli {
 
@@ -17,8 +17,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   void say(std::string_view text) {
-    if (shown_) fmt::print(stderr, "\r\033[K{}", text);
-    if (shown_) std::fflush(stderr);
+    if (shown_) rewrite_line(text);
   }
 
  private:

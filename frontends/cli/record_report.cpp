@@ -8,6 +8,8 @@
 #include <fstream>
 #include <system_error>
 
+#include "core/base/terminal.hpp"
+#include "core/base/words.hpp"
 #include "core/trace/text.hpp"
 #include "frontends/cli/command.hpp"
 
@@ -118,24 +120,24 @@ void RecordReport::print_summary(const RecordRequest& request) const {
     const std::uint64_t iterations = report.value("iterations", std::uint64_t{0});
     const std::string path = written_.size() == 1 && owner(report).empty() ? request.output : report.value("path", "");
     const std::string who = owner(report);
-    fmt::print(stderr, "crucible: {}recorded {} iteration{}, {}, {} -> {}\n", who, iterations, iterations == 1 ? "" : "s", ops_text(report),
-               format_bytes(report.value("bytes", std::uint64_t{0})), trace::printable(path));
+    tell("crucible: {}recorded {} iteration{}, {}, {} -> {}\n", who, iterations, iterations == 1 ? "" : "s", ops_text(report),
+               format_bytes(report.value("bytes", std::uint64_t{0})), printable(path));
     for (const auto& reason : report.value("incomplete", ordered_json::array())) {
-      fmt::print(stderr, "crucible: {}incomplete: {}\n", who, trace::printable(reason.get<std::string>()));
+      tell("crucible: {}incomplete: {}\n", who, printable(reason.get<std::string>()));
     }
     for (const auto& note : report.value("notes", ordered_json::array())) {
-      fmt::print(stderr, "crucible: {}{}\n", who, trace::printable(note.get<std::string>()));
+      tell("crucible: {}{}\n", who, printable(note.get<std::string>()));
     }
     for (const auto& item : report.value("not_recorded", ordered_json::array())) {
-      const std::string what = trace::printable(item.value("what", "")), site = trace::printable(item.value("site", "?"));
+      const std::string what = printable(item.value("what", "")), site = printable(item.value("site", "?"));
       const std::uint64_t count = item.value("count", std::uint64_t{0});
       const bool is_alone = count == 1 && site == "?";
-      fmt::print(stderr, "crucible: {}not recorded: {}{}\n", who, what, is_alone ? "" : fmt::format(", {} times, first at {}", count, site));
+      tell("crucible: {}not recorded: {}{}\n", who, what, is_alone ? "" : fmt::format(", {} times, first at {}", count, site));
     }
   }
   for (const ordered_json& report : others_) {
     if (written_.empty() || report.value("state", "") == "waiting") continue;  // children that only help do not step
-    fmt::print(stderr, "crucible: process {} was not recorded: {}\n", report.value("process", 0), why_not(report, request));
+    tell("crucible: process {} was not recorded: {}\n", report.value("process", 0), why_not(report, request));
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/base/terminal.hpp"
 #include "frontends/cli/command.hpp"
 
 namespace crucible::cli {
@@ -29,12 +30,12 @@ void print_counters(const backend::Device& device, bool json) {
     return print_json(document);
   }
   if (known.counters.empty()) {
-    fmt::print("{} has no counters: {}\n", name_of(device), known.why_none);
+    print_out("{} has no counters: {}\n", name_of(device), known.why_none);
     return;
   }
   std::vector<std::vector<std::string>> rows = {{"counter", "what it counts"}};
   for (const backend::Counter& counter : known.counters) rows.push_back({counter.name, counter.what});
-  fmt::print("{}\n{}", name_of(device), format_table(rows));
+  print_out("{}\n{}", name_of(device), format_table(rows));
 }
 
 Result<void> check_counters(const backend::Device& device, const std::vector<std::string>& names) {

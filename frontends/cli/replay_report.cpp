@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/words.hpp"
 #include "core/runtime/choices.hpp"
 #include "core/trace/reservations.hpp"
 #include "core/trace/text.hpp"
@@ -169,8 +170,8 @@ std::string iteration_table(const ReplayReport& report) {
   return format_table(rows);
 }
 
-/// `but`: what the recording lacks; agreement with it says nothing of that.
-std::string verification_text(const runtime::Verification& verdict, const std::vector<std::string>& but, bool colour) {
+/// All that is said of a verification before its verdict.
+std::string verification_text(const runtime::Verification& verdict) {
   std::string text;
   if (verdict.losses_compared > 0) {
     text += fmt::format("losses    largest relative difference {} (tolerance {:g})\n", size_text(verdict.max_loss_rel_diff, ""),
@@ -204,10 +205,14 @@ std::string verification_text(const runtime::Verification& verdict, const std::v
     text += fmt::format("states    {} changed but have no recorded end: {}\n", verdict.states_not_recorded.size(),
                         fmt::join(verdict.states_not_recorded, ", "));
   }
-  const char* begin = !colour ? "" : verdict.verified ? "\033[32m" : "\033[31m";
-  text += fmt::format("verified  {}{}{}", begin, verdict.verdict, colour ? "\033[0m" : "");
-  for (std::size_t i = 0; i < but.size(); ++i) text += (i > 0 ? "; " : verdict.verified ? ", but " : "; besides, ") + but[i];
-  return text + "\n";
+  return text;
+}
+
+/// `but`: what the recording lacks; agreement with it says nothing of that.
+std::string reservations_text(bool is_verified, const std::vector<std::string>& but) {
+  std::string text;
+  for (std::size_t i = 0; i < but.size(); ++i) text += (i > 0 ? "; " : is_verified ? ", but " : "; besides, ") + but[i];
+  return text;
 }
 
 ArrangedMemory arranged(const ReplayReport& report) {
@@ -268,7 +273,7 @@ Json ReplayReport::to_json() const {
   return document;
 }
 
-std::string ReplayReport::to_text(bool colour) const {
+ReplayText ReplayReport::to_text() const {
   const memory::Plan& plan = session.placement().plan;
   const StepCounts counts = count_steps(*this);
   const std::uint32_t recorded_ops = trace.iterations.empty() ? 0u : trace.iterations[0].op_count;
@@ -328,15 +333,16 @@ std::string ReplayReport::to_text(bool colour) const {
   if (options.poison) text += "poison    dead ranges are overwritten; times are not representative\n";
   if (result_sha256) text += fmt::format("results   sha256 {}\n", *result_sha256);
   if (verification && !result_sha256) text += "results   no hash: neither a loss nor an output nor a state\n";
-  for (const trace::UnrecordedWrite& write : unrecorded) text += fmt::format("unseen    {}\n", trace::printable(trace::describe(trace, write)));
+  for (const trace::UnrecordedWrite& write : unrecorded) text += fmt::format("unseen    {}\n", printable(trace::describe(trace, write)));
   const std::vector<std::string> but = trace::reservations(trace);
   if (!verification) {
     for (const std::string& what : but) text += fmt::format("note      {}\n", what);
   }
-  text += verification ? verification_text(*verification, but, colour) : "verified  not asked for (--verify)\n";
-  if (!counters.asked.empty()) text += counters_text(counters, device != nullptr && device->info().emulated);
-  if (!profile.empty()) text += profile_text(*this);
-  return text;
+  if (verification) text += verification_text(*verification);
+  std::string after = (verification ? reservations_text(verification->verified, but) : "") + "\n";
+  if (!counters.asked.empty()) after += counters_text(counters, device != nullptr && device->info().emulated);
+  if (!profile.empty()) after += profile_text(*this);
+  return {text + "verified  ", verification ? verification->verdict : "not asked for (--verify)", after};
 }
 
 }  // namespace crucible::cli

@@ -15,6 +15,11 @@
 
 namespace crucible::cli {
 
+/// What a person reads of a replay, in the order of the members; the verdict apart, for it has a colour.
+struct ReplayText {
+  std::string before, verdict, after;
+};
+
 /// Borrows everything that the replay used; filled while it runs.
 struct ReplayReport {
   std::string file;
@@ -42,7 +47,7 @@ struct ReplayReport {
   std::uint32_t keep_every = 0;                  // 0: states were not kept
 
   nlohmann::ordered_json to_json() const;
-  std::string to_text(bool colour) const;
+  ReplayText to_text() const;
 };
 
 }  // namespace crucible::cli

@@ -7,6 +7,7 @@
 #include <map>
 #include <string_view>
 
+#include "core/base/terminal.hpp"
 #include "core/runtime/self_test.hpp"
 #include "frontends/cli/receipt.hpp"
 #include "frontends/cli/tuning.hpp"
@@ -27,14 +28,14 @@ void warn_of_fallbacks(const runtime::FallbackReport& report) {
   for (const runtime::RefusedStep& step : report.steps) ++steps[step.ops];
   for (const auto& [ops, count] : steps) {
     const auto first = std::ranges::find(report.steps, ops, &runtime::RefusedStep::ops);
-    fmt::print(stderr, "crucible: warning: {} ({} steps{}{}) runs on {}: {}\n", ops, count,
+    tell("crucible: warning: {} ({} steps{}{}) runs on {}: {}\n", ops, count,
                first->source.empty() ? "" : ", first at ", first->source, report.device->info().id, first->reason);
   }
 }
 
 void warn_of_wrong_kernels(const runtime::Session& session) {
   for (const runtime::WrongKernel& wrong : session.trials().wrong) {
-    fmt::print(stderr, "crucible: warning: {}\n", wrong_in_words(session, wrong));
+    tell("crucible: warning: {}\n", wrong_in_words(session, wrong));
   }
 }
 
@@ -96,7 +97,7 @@ Result<std::unique_ptr<runtime::Session>> ReplayRun::prepare() {
 
 void ReplayRun::say(const std::string& text) {
   progress_.say("");
-  fmt::print(stderr, "crucible: {}: {}\n", options_.fallback == runtime::Fallback::kAllow ? "note" : "warning", text);
+  tell("crucible: {}: {}\n", options_.fallback == runtime::Fallback::kAllow ? "note" : "warning", text);
 }
 
 /// Device after device until one can be prepared.

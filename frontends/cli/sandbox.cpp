@@ -19,6 +19,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "core/base/terminal.hpp"
 #include "core/trace/text.hpp"
 #include "frontends/cli/confine.hpp"
 #include "core/trace/own_recordings.hpp"
@@ -150,7 +151,7 @@ void shut_in(const config::Settings& settings, Confinement to, const fs::path& t
   if (missing.empty()) return;
   std::string text;
   for (const std::string& one : missing) text += (text.empty() ? "" : ", ") + one;
-  fmt::print(stderr, "crucible: note: this system has no {}: the file is read without (docs/sandbox.md)\n", text);
+  tell("crucible: note: this system has no {}: the file is read without (docs/sandbox.md)\n", text);
 }
 
 /// False when the time was up.

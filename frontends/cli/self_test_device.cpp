@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/base/terminal.hpp"
 #include "core/runtime/self_test.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/progress.hpp"
@@ -30,7 +31,7 @@ Result<int> self_test_device(const DeviceChoice& choice, bool all_patterns, bool
     std::vector<std::vector<std::string>> rows = {{"function or rule", "named", "found", "result"}};
     for (const runtime::SelfTestItem& item : test.items)
       rows.push_back({std::string(item.name), item.expected, item.found, item.passed() ? "equal" : "DIFFERS"});
-    fmt::print("{}\n{} ({}): {} of {} equal, each on {} bit patterns. {}\n", format_table(rows), info.id, info.name,
+    print_out("{}\n{} ({}): {} of {} equal, each on {} bit patterns. {}\n", format_table(rows), info.id, info.name,
                std::ranges::count_if(test.items, &runtime::SelfTestItem::passed), test.items.size(), test.samples,
                test.passed() ? "It is admitted to strict numerics." : "It cannot be strict; --numerics fast runs here, within tolerances.");
   }

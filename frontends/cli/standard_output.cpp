@@ -9,8 +9,8 @@
 #include <cstdio>
 #include <cstring>
 #include <iostream>
-#include <string>
 
+#include "core/base/terminal.hpp"
 #include "core/trace/write_whole.hpp"
 #include "frontends/cli/command.hpp"
 
@@ -49,19 +49,11 @@ void prepare_standard_streams() {
   sigaction(SIGXFSZ, &action, nullptr);
 }
 
-void print_text(std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size()) return;
-  throw std::system_error(errno, std::generic_category(), "cannot write to standard output");
-}
-
 int end_standard_output(int code, const std::optional<std::error_code>& thrown) {
   const int reason = reason_of_failure(thrown);
   if (reason == 0) return code;
   if (reason == EPIPE) return 128 + SIGPIPE;
-  const bool colour = use_colour(STDERR_FILENO);
-  const std::string line = fmt::format("{}crucible: error:{} cannot write to standard output: {}; {}\n", colour ? "\033[1;31m" : "",
-                                       colour ? "\033[0m" : "", std::strerror(reason), trace::write_advice(reason));
-  std::fputs(line.c_str(), stderr);
+  tell_error(fmt::format("cannot write to standard output: {}; {}", std::strerror(reason), trace::write_advice(reason)), use_colour(STDERR_FILENO));
   return exit_code(ErrorCode::kBadInput);
 }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <optional>
-#include <string_view>
 #include <system_error>
 
 namespace crucible::cli {
@@ -12,10 +11,7 @@ namespace crucible::cli {
 /// opened later do not get the number of a standard stream that the caller has closed.
 void prepare_standard_streams();
 
-/// Writes to standard output, buffered. Throws std::system_error with the reason when it cannot, as fmt::print does.
-void print_text(std::string_view text);
-
-/// Writes out what is buffered. `thrown` is what print_text or fmt::print threw, if they did. Returns `code` when everything
+/// Writes out what is buffered. `thrown` is what print_text (core/base/terminal.hpp) threw, if they did. Returns `code` when everything
 /// was written; else tells standard error why and returns the exit code for it. A closed pipe is the usual end of `| head`: it is
 /// not told.
 int end_standard_output(int code, const std::optional<std::error_code>& thrown);

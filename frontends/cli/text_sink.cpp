@@ -10,6 +10,8 @@
 #include <system_error>
 #include <utility>
 
+#include "core/base/words.hpp"
+
 namespace crucible::cli {
 
 namespace {
@@ -37,7 +39,9 @@ void TextSink::flush() {
     const auto written = file_->append(std::as_bytes(std::span(buffer_)));
     if (!written) error_ = written.error();
   } else if (!error_) {
-    const bool is_written = std::fwrite(buffer_.data(), 1, buffer_.size(), stdout) == buffer_.size();
+    // JSON has nothing left that would be changed here: json_without_commands.
+    const std::string clean = without_commands(buffer_);
+    const bool is_written = std::fwrite(clean.data(), 1, clean.size(), stdout) == clean.size();
     if (!is_written || std::fflush(stdout) != 0) {
       if (errno == EPIPE) throw std::system_error(EPIPE, std::generic_category());  // who read it has gone away: nobody is told
       error_ = Error{ErrorCode::kBadInput, fmt::format("cannot write to standard output: {}; write to a file with -o",

@@ -9,7 +9,6 @@
 
 #include "core/trace/trace.hpp"
 #include "frontends/cli/command.hpp"
-#include "frontends/cli/standard_output.hpp"
 
 namespace crucible::cli {
 

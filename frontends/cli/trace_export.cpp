@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "core/base/words.hpp"
 #include "core/trace/summary.hpp"
 #include "core/trace/text.hpp"
 #include "frontends/cli/trace_json.hpp"
@@ -21,7 +22,7 @@ using trace::Op;
 using trace::Trace;
 
 std::string one_line(const ordered_json& document) {
-  return document.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  return json_without_commands(document.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
 }
 
 // --- JSON lines ---

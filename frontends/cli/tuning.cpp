@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "core/base/terminal.hpp"
+
 namespace crucible::cli {
 
 void add_tune_switch(CLI::App& command, std::string& mode, bool can_measure) {
@@ -52,7 +54,7 @@ Result<Tuned> tune(const std::string& mode, const graph::Program& program, const
     ++tuned.measured_now;
   }
   if (!tuned.choices->failure().empty())
-    fmt::print(stderr, "crucible: warning: choices count for this run only: {}\n", tuned.choices->failure());
+    tell("crucible: warning: choices count for this run only: {}\n", tuned.choices->failure());
   return tuned;
 }
 

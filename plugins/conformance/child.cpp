@@ -2,10 +2,10 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <exception>
 #include <nlohmann/json.hpp>
 
+#include "core/base/terminal.hpp"
 #include "plugins/conformance/opened.hpp"
 #include "plugins/conformance/runner.hpp"
 #include "plugins/conformance/settings_json.hpp"
@@ -102,7 +102,7 @@ Result<ChildTask> parse_child_argument(const std::string& text) {
 int run_child(const std::string& argument) {
   const Result<ChildTask> task = parse_child_argument(argument);
   if (!task) {
-    std::fprintf(stderr, "%s\n", task.error().message.c_str());
+    tell("{}\n", task.error().message);
     return 2;
   }
   if (fcntl(kVerdictDescriptor, F_GETFD) >= 0) {

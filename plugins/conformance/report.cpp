@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/words.hpp"
 #include "plugins/conformance/result.hpp"
 
 namespace crucible::conformance {
@@ -12,32 +13,6 @@ constexpr std::string_view kOutcomeNames[kOutcomeCount] = {"passed",           "
                                                            "expected failure", "unexpected pass", "skipped"};
 
 bool is_failure(Outcome outcome) { return outcome == Outcome::kFailed || outcome == Outcome::kUnexpectedPass; }
-
-std::string xml(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      default:
-        // Control characters are not allowed in XML 1.0, and the output of a broken plugin may hold any byte.
-        result += static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' ? '?'
-                  : static_cast<unsigned char>(c) > 0x7e                         ? '?'
-                                                                                 : c;
-    }
-  }
-  return result;
-}
 
 std::string seconds(std::uint64_t time_ns) { return fmt::format("{:.3f}", static_cast<double>(time_ns) / 1e9); }
 
@@ -118,7 +93,7 @@ nlohmann::ordered_json to_json(const Report& report) {
 std::string to_junit(const Report& report) {
   std::string text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
   text += fmt::format("<testsuites name=\"crucible plugin check {}\" tests=\"{}\" failures=\"{}\" time=\"{}\">\n",
-                      xml(report.identity.name), report.cases.size(),
+                      escape_markup(report.identity.name), report.cases.size(),
                       report.count(Outcome::kFailed) + report.count(Outcome::kUnexpectedPass), seconds(report.time_ns));
   for (int i = 0; i < kTierCount; ++i) {
     const auto tier = static_cast<Tier>(i);
@@ -127,15 +102,15 @@ std::string to_junit(const Report& report) {
     for (const CaseResult& entry : report.cases) {
       if (entry.tier != tier) continue;
       ++count;
-      cases += fmt::format("    <testcase classname=\"{}\" name=\"{}\" time=\"{}\">", tier_name(tier), xml(entry.name),
+      cases += fmt::format("    <testcase classname=\"{}\" name=\"{}\" time=\"{}\">", tier_name(tier), escape_markup(entry.name),
                            seconds(entry.time_ns));
       if (is_failure(entry.outcome)) {
         ++failures;
-        cases += fmt::format("<failure message=\"{}\">expected: {}\ngot: {}\n{}</failure>", xml(entry.got),
-                             xml(entry.expected), xml(entry.got), xml(entry.output));
+        cases += fmt::format("<failure message=\"{}\">expected: {}\ngot: {}\n{}</failure>", escape_markup(entry.got),
+                             escape_markup(entry.expected), escape_markup(entry.got), escape_markup(entry.output));
       } else if (entry.outcome != Outcome::kPassed) {
         ++skipped;
-        cases += fmt::format("<skipped message=\"{}: {}\"/>", outcome_name(entry.outcome), xml(entry.got));
+        cases += fmt::format("<skipped message=\"{}: {}\"/>", outcome_name(entry.outcome), escape_markup(entry.got));
       }
       cases += "</testcase>\n";
     }

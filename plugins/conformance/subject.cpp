@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
 
+#include "core/base/terminal.hpp"
 #include "plugins/conformance/verdict.hpp"
 
 namespace crucible::conformance {
@@ -41,8 +41,7 @@ void host_log(void*, std::uint32_t level, crucible_str component, crucible_str t
   static constexpr const char* kLevels[] = {"debug", "info", "warning", "error"};
   expect(level <= CRUCIBLE_LOG_ERROR, "host.log is called with a level from 0 to 3", fmt::format("level {}", level));
   if (level < CRUCIBLE_LOG_WARNING) return;
-  std::fprintf(stderr, "plugin says (%s, %.*s): %.*s\n", kLevels[level], static_cast<int>(component.size),
-               component.data, static_cast<int>(text.size), text.data);
+  tell("plugin says ({}, {}): {}\n", kLevels[level], to_string(component), to_string(text));
 }
 
 std::uint32_t host_get_option(void*, crucible_str key, crucible_str* out) {

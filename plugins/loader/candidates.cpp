@@ -15,6 +15,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/base/words.hpp"
 #include "plugins/loader/trust.hpp"
 
 namespace crucible::backend {
@@ -114,13 +115,19 @@ std::expected<std::string, std::string> text_at(const nlohmann::json& document, 
   return document[key].get<std::string>();
 }
 
+/// One word, which stands in tables, lists and keys of a configuration.
+constexpr std::size_t kLongestName = 100;
+bool is_name(const std::string& name) {
+  return !name.empty() && name.size() <= kLongestName && name.find_first_of("/\t ") == std::string::npos && printable(name) == name;
+}
+
 /// The candidate that a manifest's text names; in words why there is none.
 std::expected<Candidate, std::string> parse_manifest(const std::string& content, const path& file) {
   const auto document = nlohmann::json::parse(content, nullptr, false);
   if (!document.is_object()) return std::unexpected(content.empty() ? "it is empty" : "it is no JSON object");
   for (const auto& [key, value] : document.items()) {
     if (key != "path" && key != "name" && key != "sha256") {
-      return std::unexpected(fmt::format("\"{}\" is none of path, name, sha256", key));
+      return std::unexpected(fmt::format("{:?} is none of path, name, sha256", key));
     }
   }
   const auto plugin = text_at(document, "path"), named = text_at(document, "name"), digest = text_at(document, "sha256");
@@ -128,13 +135,14 @@ std::expected<Candidate, std::string> parse_manifest(const std::string& content,
     if (!*text) return std::unexpected(text->error());
   }
   if (!path(*plugin).is_absolute()) {
-    return std::unexpected(plugin->empty() ? "it has no \"path\"" : fmt::format("its \"path\" {} is not absolute", *plugin));
+    return std::unexpected(plugin->empty() ? "it has no \"path\"" : fmt::format("its \"path\" {} is not absolute", printable(*plugin)));
   }
+  if (plugin->find('\0') != std::string::npos) return std::unexpected("its \"path\" is no path");
   if (!digest->empty() && !is_digest(*digest)) return std::unexpected("its \"sha256\" is no SHA-256: 64 hexadecimal digits");
   std::string name = *named;
   if (name.empty()) name = name_in(path(*plugin).filename());
   if (name.empty()) name = file.stem();
-  if (name.find_first_of("/\n\t ") != std::string::npos) return std::unexpected(fmt::format("'{}' is no name of a plugin", name));
+  if (!is_name(name)) return std::unexpected(fmt::format("'{}' is no name of a plugin", printable(name.substr(0, kLongestName))));
   return Candidate{name, *plugin, "", *digest, false};
 }
 

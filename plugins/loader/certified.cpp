@@ -10,10 +10,20 @@
 
 namespace crucible::backend {
 
-Result<std::optional<std::string>> certificate_beside(const OpenFile& file) {
-  const std::filesystem::path path = file.path().string() + ".certificate.json";
+namespace {
+
+std::filesystem::path certificate_of(const OpenFile& file) { return file.path().string() + ".certificate.json"; }
+
+}  // namespace
+
+bool has_certificate(const OpenFile& file) {
   std::error_code error;
-  if (!std::filesystem::exists(path, error)) return std::optional<std::string>();
+  return std::filesystem::exists(certificate_of(file), error);
+}
+
+Result<std::optional<std::string>> certificate_beside(const OpenFile& file) {
+  const std::filesystem::path path = certificate_of(file);
+  if (!has_certificate(file)) return std::optional<std::string>();
   std::ifstream stream(path, std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(stream)), {});
   const Result<conformance::Certificate> certificate = conformance::verify_certificate(text);

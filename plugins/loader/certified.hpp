@@ -9,6 +9,9 @@
 
 namespace crucible::backend {
 
+/// Whether there is one beside the file. Threads: any.
+bool has_certificate(const OpenFile& file);
+
 /// What the certificate beside the file says, in words; nothing when there is none. Threads: any.
 /// Errors: kBadInput when it is no certificate; kCheckFailed when it was changed, or is of another file.
 Result<std::optional<std::string>> certificate_beside(const OpenFile& file);

@@ -10,9 +10,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 namespace crucible::backend {
@@ -64,6 +67,25 @@ bool drain(int descriptor, std::string& into) {
   }
 }
 
+/// The variables that the child gets: what programs, drivers and their loaders are configured by. Others are not a plugin's that is only
+/// asked; among them are what a user's shell keeps secret.
+constexpr std::string_view kPassedOn[] = {"HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TEMP", "TMP", "TMPDIR", "TZ", "USER", "DISPLAY"};
+constexpr std::string_view kPassedOnFrom[] = {"AMD_", "ASAN_", "CL_", "CRUCIBLE_", "CUBLAS", "CUDA", "CUDNN", "DNNL_", "EMU_", "GLIBC_", "GOMP_", "GPU_", "HIP", "HSA_", "IGC_",
+                                               "INTEL", "KMP_", "LC_", "LD_", "LEVEL_ZERO", "LLVM_", "LSAN_", "MIOPEN", "MKL_", "MPI", "NCCL_", "NEO", "NV", "OCL_", "OMP_", "ONEAPI", "ONEDNN_",
+                                               "OPENCL_", "POCL_", "RCCL_", "ROC", "SYCL_", "TBB", "TORCH_", "TSAN_", "UBSAN_", "VK_", "XDG_", "ZE"};
+
+std::vector<char*> environment_of_child() {
+  std::vector<char*> passed;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable, name = text.substr(0, text.find('='));
+    const bool is_passed = std::ranges::find(kPassedOn, name) != std::end(kPassedOn) ||
+                           std::ranges::any_of(kPassedOnFrom, [&](std::string_view from) { return name.starts_with(from); });
+    if (is_passed) passed.push_back(*variable);
+  }
+  passed.push_back(nullptr);
+  return passed;
+}
+
 int spawn(const std::vector<std::string>& arguments, const std::array<Pipe, 3>& pipes, int file, pid_t& child) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -85,7 +107,7 @@ int spawn(const std::vector<std::string>& arguments, const std::array<Pipe, 3>& 
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
-  const int error = posix_spawn(&child, argv[0], &actions, &attributes, argv.data(), environ);
+  const int error = posix_spawn(&child, argv[0], &actions, &attributes, argv.data(), environment_of_child().data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   return error;

@@ -6,20 +6,22 @@
 #include <memory>
 
 #include "core/base/output.hpp"
+#include "core/base/terminal.hpp"
+#include "core/base/words.hpp"
 #include "plugins/layers/layers.hpp"
 
 namespace crucible::backend {
 namespace {
 
 void print_line(std::FILE* file, std::string_view text) {
-  const std::string line = fmt::format("{}\n", text);
+  const std::string line = without_commands(text) + "\n";
   std::fwrite(line.data(), 1, line.size(), file);
 }
 
 
 /// Appends to the file, or to standard error when it is "". Errors: kUnavailable.
 Result<std::function<void(std::string_view)>> trace_writer(const std::filesystem::path& path) {
-  if (path.empty()) return std::function<void(std::string_view)>([](std::string_view line) { print_line(stderr, line); });
+  if (path.empty()) return std::function<void(std::string_view)>([](std::string_view line) { tell("{}\n", line); });
   const Result<int> descriptor = open_to_append(path);
   if (!descriptor) return Error{ErrorCode::kUnavailable, fmt::format("the trace of plugin calls: {}", descriptor.error().message)};
   const std::shared_ptr<std::FILE> file(fdopen(*descriptor, "a"), [](std::FILE* opened) {
@@ -46,7 +48,7 @@ Result<int> wrap_in_layers(Tables& tables, const Examined& plugin) {
   }
   if (!options.any()) return -1;
   options.plugin = plugin.candidate.name;
-  options.report = [](std::string_view text) { print_line(stderr, fmt::format("crucible: {}", text)); };
+  options.report = [](std::string_view text) { tell("crucible: {}\n", text); };
   if (options.trace) {
     CRUCIBLE_TRY(options.write_trace, trace_writer(plugin.trace_file));
   }

@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "core/base/output.hpp"
+#include "core/base/terminal.hpp"
 
 namespace crucible::backend {
 
@@ -103,7 +103,7 @@ DecisionLog& process_log() {
     // secure_getenv: a process with raised rights writes no file that its user's environment names.
     if (const char* file = secure_getenv("CRUCIBLE_DECISIONS"); file != nullptr && *file != 0) {
       if (const Result<void> opened = made->append_to(file); !opened) {
-        fmt::print(stderr, "crucible: warning: CRUCIBLE_DECISIONS: {}\n", opened.error().message);
+        tell("crucible: warning: CRUCIBLE_DECISIONS: {}\n", opened.error().message);
       }
     }
     return made;

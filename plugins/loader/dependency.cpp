@@ -81,6 +81,19 @@ bool is_there(const std::filesystem::path& path) {
 
 }  // namespace
 
+std::vector<std::filesystem::path> neighbours(const Inspection& inspection, const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> found;
+  for (const std::string& library : inspection.needed) {
+    for (const std::string& own : inspection.folders) {
+      const std::filesystem::path path = std::filesystem::path(replace_origin(own, folder)) / library;
+      if (own.find("ORIGIN") == std::string::npos || library.find('/') != std::string::npos || !is_there(path)) continue;
+      found.push_back(path);
+      break;
+    }
+  }
+  return found;
+}
+
 std::vector<std::string> missing_libraries(const Inspection& inspection, const std::filesystem::path& folder) {
   std::vector<std::string> folders = folders_of_variable();
   for (const std::string& own : inspection.folders) folders.push_back(replace_origin(own, folder));

@@ -71,6 +71,10 @@ std::string lower(std::string text) {
   return text;
 }
 
+bool is_judged_by_content(const Candidate& candidate, const OpenFile& file, const LoadPolicy& policy) {
+  return policy.pins.contains(candidate.name) || !candidate.pin.empty() || has_certificate(file);
+}
+
 /// The pins of the user and of the manifest. Errors: kUnavailable for another content.
 Result<std::string> check_pins(const Candidate& candidate, const OpenFile& file, const LoadPolicy& policy) {
   std::vector<std::string> pins;
@@ -180,6 +184,9 @@ Result<Examined> examine_candidate(const Candidate& candidate, const LoadPolicy&
   const Stopwatch time;
   Result<OpenFile> file = OpenFile::open(candidate.path);
   if (!file) return record.refuse(Step::kTrust, file.error(), time.ns());
+  if (is_judged_by_content(candidate, *file, policy)) {
+    if (const Result<void> sealed = file->seal(); !sealed) return record.refuse(Step::kTrust, sealed.error(), time.ns());
+  }
   CRUCIBLE_TRY_VOID(check_trust(candidate, *file, policy, record));
   CRUCIBLE_TRY(std::optional<PluginFacts> facts, probe(candidate, *file, policy, record));
   const bool probed = facts.has_value();

@@ -5,14 +5,16 @@
 #include <fmt/format.h>
 
 #include <boost/dll/shared_library.hpp>
-#include <cstdio>
 #include <exception>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "core/base/terminal.hpp"
+#include "plugins/loader/inspect.hpp"
 #include "plugins/loader/mapped.hpp"
 #include "plugins/loader/query.hpp"
+#include "plugins/loader/sealed.hpp"
 #include "plugins/loader/stopwatch.hpp"
 
 namespace crucible::backend {
@@ -49,7 +51,8 @@ Result<crucible_plugin_query_fn> load_query(const OpenFile& file) {
   using namespace boost::dll::load_mode;
   std::vector<std::unique_ptr<shared_library>>& objects = registry().objects;
   try {
-    objects.push_back(std::make_unique<shared_library>(path, rtld_now | rtld_local));
+    if (is_sealed(file.descriptor())) load_neighbours(inspect_file(file.descriptor()), path.parent_path());
+    objects.push_back(std::make_unique<shared_library>(loadable_path(file.descriptor(), path), rtld_now | rtld_local));
   } catch (const std::exception& error) {
     return Error{ErrorCode::kUnavailable,
                  fmt::format("plugin {} cannot be loaded: {}", path.string(), loader_words(error.what()))};
@@ -125,10 +128,7 @@ Result<std::unique_ptr<Library>> make_library(const Examined& plugin, const Deci
 
 /// Doubts that do not keep a plugin from being loaded are told once.
 void print_warnings(const Examined& plugin) {
-  for (const std::string& warning : plugin.warnings) {
-    const std::string line = fmt::format("crucible: warning: {}\n", warning);
-    std::fwrite(line.data(), 1, line.size(), stderr);
-  }
+  for (const std::string& warning : plugin.warnings) tell("crucible: warning: {}\n", warning);
 }
 
 }  // namespace

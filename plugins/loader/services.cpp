@@ -1,10 +1,9 @@
 // What the host gives to a plugin.
-#include <fmt/format.h>
-
-#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
+#include "core/base/terminal.hpp"
+#include "core/base/words.hpp"
 #include "plugins/loader/library.hpp"
 
 namespace crucible::backend {
@@ -16,9 +15,7 @@ std::string_view view(crucible_str text) { return text.data == nullptr ? "" : st
 void log_to_stderr(void* ctx, std::uint32_t level, crucible_str component, crucible_str text) {
   if (level < 2) return;
   const auto* library = static_cast<const Library*>(ctx);
-  const std::string line = fmt::format("crucible: {}: {} ({}): {}\n", level == 2 ? "warning" : "error", library->name,
-                                       view(component), view(text));
-  std::fwrite(line.data(), 1, line.size(), stderr);
+  tell("crucible: {}: {} ({}): {}\n", level == 2 ? "warning" : "error", library->name, printable(view(component)), view(text));
 }
 
 std::uint32_t get_option(void* ctx, crucible_str key, crucible_str* out) {

@@ -15,6 +15,7 @@
 
 #include "core/base/file_owners.hpp"
 #include "core/base/hash.hpp"
+#include "plugins/loader/sealed.hpp"
 
 namespace crucible::backend {
 namespace {
@@ -65,8 +66,15 @@ OpenFile::~OpenFile() {
 
 bool OpenFile::is_current() const {
   struct stat named = {}, held = {};
-  return lstat(path_.c_str(), &named) == 0 && fstat(descriptor_, &held) == 0 && same_file(named, status_) &&
-         same_file(held, status_);
+  if (lstat(path_.c_str(), &named) != 0 || !same_file(named, status_)) return false;
+  return is_sealed(descriptor_) || (fstat(descriptor_, &held) == 0 && same_file(held, status_));
+}
+
+Result<void> OpenFile::seal() {
+  const Result<int> copy = sealed_copy(descriptor_, static_cast<std::size_t>(status_.st_size));
+  if (!copy) return Error{copy.error().code, fmt::format("plugin {} {}", path_.string(), copy.error().message)};
+  close(std::exchange(descriptor_, *copy));
+  return {};
 }
 
 std::vector<std::string> trust_problems(const OpenFile& file) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "plugins/sdk/c_dialect.hpp"
+#include "plugins/sdk/data_numbers.hpp"
 
 namespace crucible::sdk {
 namespace {
@@ -17,7 +18,7 @@ constexpr std::size_t kLongBody = 64;
 
 class Printer {
  public:
-  Printer(const Kernel& kernel, const Dialect& dialect, const Team& team) : kernel_(kernel), dialect_(dialect), team_(team) {}
+  Printer(const Kernel& kernel, const Dialect& dialect, const Team& team) : kernel_(kernel), dialect_(dialect), team_(team), numbers_(kernel) {}
 
   std::string run(std::string_view name) {
     out_ = std::string(dialect_.kernel) + std::string(name) + "(" + parameters() + ") {\n";
@@ -169,8 +170,8 @@ class Printer {
   }
 
   std::string combined(Op op, Type type, const std::string& a, const std::string& b) const {
-    if (op == Op::kAdd) return infix("+", type, a, b);
-    if (op == Op::kMultiply) return infix("*", type, a, b);
+    if (op == Op::kAdd) return arithmetic("+", type, a, b);
+    if (op == Op::kMultiply) return arithmetic("*", type, a, b);
     return extremum(op, type, a, b);
   }
 
@@ -345,6 +346,19 @@ class Printer {
   }
   std::string infix(std::string_view sign, const Expr& e) const { return infix(sign, e.type, expr(e.in[0]), expr(e.in[1])); }
 
+  static bool may_overflow(Type type) { return type == Type::kI32 || type == Type::kI64; }
+
+  /// Numbers of data wrap as the reference's do. In C they would be undefined: the unsigned types wrap.
+  std::string arithmetic(std::string_view sign, Type type, const std::string& a, const std::string& b) const {
+    if (!may_overflow(type)) return infix(sign, type, a, b);
+    const std::string whole = "(u" + type_name(type) + ")";
+    return "(" + type_name(type) + ")(" + whole + a + " " + std::string(sign) + " " + whole + b + ")";
+  }
+  std::string arithmetic(std::string_view sign, std::uint32_t id) const {
+    const Expr& e = kernel_.exprs[id];
+    return numbers_.is_data(id) ? arithmetic(sign, e.type, expr(e.in[0]), expr(e.in[1])) : infix(sign, e);
+  }
+
   std::string convert(const Expr& e) const {
     Type from = operand_type(e);
     std::string a = expr(e.in[0]);
@@ -396,6 +410,7 @@ class Printer {
       case Op::kAssume:
         return expr(e.in[0]) + " /* in [" + text(e.integer) + ", " + text(e.high) + "] */";
       case Op::kNegate:
+        if (may_overflow(e.type) && numbers_.is_data(id)) return arithmetic("-", e.type, "0", expr(e.in[0]));
         return "(" + type_name(e.type) + ")-" + expr(e.in[0]);
       case Op::kNot:
         return "(!" + expr(e.in[0]) + ")";
@@ -433,11 +448,11 @@ class Printer {
       case Op::kFromOrderKey:
         return "crucible_from_order_key_" + std::string(name(e.type)) + "(" + expr(e.in[0]) + ")";
       case Op::kAdd:
-        return infix("+", e);
+        return arithmetic("+", id);
       case Op::kSubtract:
-        return infix("-", e);
+        return arithmetic("-", id);
       case Op::kMultiply:
-        return infix("*", e);
+        return arithmetic("*", id);
       case Op::kDivide:
         return infix("/", e);
       case Op::kRemainder:
@@ -472,6 +487,7 @@ class Printer {
   const Kernel& kernel_;
   const Dialect& dialect_;
   const Team& team_;
+  const DataNumbers numbers_;
   bool is_dealt_ = false;  // inside of a loop whose turns the lanes share
   std::string out_;
 };

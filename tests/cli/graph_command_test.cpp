@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "core/base/words.hpp"
 #include "core/graph/parse.hpp"
 #include "core/trace/text.hpp"
 #include "core/trace/trace_file.hpp"
@@ -78,7 +79,7 @@ TEST_F(GraphCommand, TextIsReadBack) {
     ASSERT_TRUE(program) << program.error().message;
     EXPECT_EQ(graph::to_text(*program), outcome.out);
     bool named = false;
-    for (const auto& value : program->values) named = named || value.name == trace::printable(kAwkward);  // what a line or a terminal would obey is escaped
+    for (const auto& value : program->values) named = named || value.name == printable(kAwkward);  // what a line or a terminal would obey is escaped
     EXPECT_TRUE(named) << outcome.out;
   }
   EXPECT_EQ(run("").out, run("--stage eliminate_dead").out);

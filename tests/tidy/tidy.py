@@ -49,6 +49,20 @@ LINES = {".hpp": 300, ".h": 300, ".cpp": 600, ".c": 600, ".py": 600}
 GENERATED = {"crucible_plugin.h", "stubs.hpp"}  # by plugins/abi/gen: whole in one file, so that it can be read at once
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 OPTIONS = re.compile(r"OptionSpec \w+\[\] = \{(.*?)\n\};", re.S)
+# Words of a file, a plugin or a driver reach a person through core/base/terminal.hpp and core/base/words.hpp alone, which take
+# away what a terminal or a page would obey. What each of the others is for:
+PRINTS = re.compile(r"\bfmt::print\b|\bstd::(?:cout|cerr|clog|puts|printf|print|println|perror)\b|\b(?:fputs|fprintf|vfprintf|dprintf)\s*\(|\bstderr\b|\bstdout\b|\bwrite\((?:1|2|STD(?:OUT|ERR)_FILENO)\b")
+COMMANDS = re.compile(r"\\033\[|\\x1b\[|\\e\[")
+STREAMS = re.compile(r'"(?:\\.|[^"\\])*"|\b(?:fflush|ferror|clearerr)\(std(?:out|err)\)')  # which print nothing
+MAY_PRINT = {
+    "core/base/terminal.cpp": "is the way",
+    "frontends/cli/standard_output.cpp": "looks after the streams",
+    "frontends/cli/text_sink.cpp": "is the way of what may be a file",
+    "core/kernel/write_native_math.cpp": "is a tool of the build, which reads our own files",
+    "core/runtime/kernel_faults.cpp": "writes in a signal handler what was cleaned before",
+    "plugins/fuzz/fuzz_plugin.cpp": "is a tool for developers that lives without the core",
+}
+MARKUP = re.compile(r'"&(?:amp|lt|gt|quot|#39);')
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 
 
@@ -79,6 +93,16 @@ def check_options(path, text):
                 yield f"{path}: the option {option.split(chr(34))[1]} does not say whether a folder's file may set it (from_folder)"
 
 
+def check_words(path, text):
+    """Nobody prints past the one function (a line comment is no code)."""
+    code = re.sub(r"//.*", "", text)
+    found = [*COMMANDS.finditer(code), *PRINTS.finditer(STREAMS.sub(lambda gap: "\n" * gap.group().count("\n"), code))]
+    for match in found if str(path) not in MAY_PRINT else ():
+        yield f"{path}: {match.group()} goes past core/base/terminal.hpp, which shows what a terminal would obey"
+    if MARKUP.search(code) and str(path) != "core/base/words.cpp":
+        yield f"{path}: escapes markup by itself: crucible::escape_markup of core/base/words.hpp"
+
+
 def check(path, text):
     """Yields one sentence per rule that the file breaks. `path` is relative to the root."""
     lines = text.count("\n")
@@ -89,6 +113,9 @@ def check(path, text):
         yield f"{path}: has a mark of unfinished work"
     if path.parts[0] == "backends" and path.suffix == ".cpp":
         yield from check_options(path, text)
+    if path.suffix in (".hpp", ".h", ".cpp", ".c") and path.parts[0] in ("core", "plugins", "frontends") and not is_test(path):
+        if not str(path).startswith("plugins/template/files/"):
+            yield from check_words(path, text)
     if path.suffix in (".hpp", ".h", ".cpp", ".c"):
         if not str(path).startswith("plugins/template/files/"):  # a project of its own, with its own root
             yield from check_includes(path, text)
@@ -106,6 +133,9 @@ def self_test():
     assert broken("core/graph/a.cpp", '#include "a.hpp"\n')
     assert broken("core/graph/a.hpp", "#pragma once\n")
     assert broken("core/graph/a.cpp", "\n" * 601)
+    for line in ('fmt::print("{}", a);', "std::cerr << a;", 'std::fputs(a, stderr);', 'f("\\033[31m");', "::write(2, a, n);", 'a += "&amp;";'):
+        assert broken("frontends/cli/a.cpp", line + "\n") and not broken("frontends/cli/a_test.cpp", line + "\n"), line
+    assert not broken("frontends/cli/a.cpp", 'tell("{}", a);  // not fmt::print\n')
     option = 'constexpr OptionSpec kSpecs[] = {\n    {.name = "a", .from_folder = FromFolder::kHarmless},\n    {.name = "b"%s},\n};\n'
     assert broken("backends/cpu/a.cpp", option % "") and not broken("backends/cpu/a.cpp", option % ", .from_folder = FromFolder::kNeedsTrust")
     assert not broken("core/trace/a_test.cpp", '#include "core/graph/program.hpp"\n')

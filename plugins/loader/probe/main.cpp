@@ -18,12 +18,14 @@
 #include <string>
 #include <utility>
 
+#include "core/base/terminal.hpp"
 #include "plugins/loader/dependency.hpp"
 #include "plugins/loader/inspect.hpp"
 #include "plugins/loader/mapped.hpp"
 #include "plugins/loader/probe/snapshot.hpp"
 #include "plugins/loader/probe_record.hpp"
 #include "plugins/loader/query.hpp"
+#include "plugins/loader/sealed.hpp"
 #include "plugins/loader/stopwatch.hpp"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -111,7 +113,8 @@ void look_at_file(const std::filesystem::path& path) {
 crucible_plugin_query_fn load(const std::filesystem::path& path, const Stopwatch& time) {
   const std::string name = path.string();
   say(doing_line("loading it"));
-  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (is_sealed(kFile)) load_neighbours(inspect_file(kFile), path.parent_path());
+  void* const library = dlopen(loadable_path(kFile, path).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* const words = dlerror();
     const std::string reason = words == nullptr ? "the dynamic loader gave no reason" : words;
@@ -204,7 +207,7 @@ int run(const std::filesystem::path& path, const std::string& mode) {
 int main(int argc, char** argv) {
   using namespace crucible::backend;
   if (argc != 5 || fcntl(kAnswers, F_GETFD) < 0 || fcntl(kFile, F_GETFD) < 0) {
-    fmt::print(stderr, "crucible-probe: started by Crucible's loader, not by hand: see `crucible plugin explain`\n");
+    crucible::tell("crucible-probe: started by Crucible's loader, not by hand: see `crucible plugin explain`\n");
     return 2;
   }
   fcntl(kAnswers, F_SETFD, FD_CLOEXEC);  // programs that the plugin starts do not answer for it

@@ -29,6 +29,7 @@ const std::string& kind() {
     Dl_info info = {};
     dladdr(reinterpret_cast<const void*>(&crucible_plugin_query), &info);
     std::string file = info.dli_fname == nullptr ? "" : info.dli_fname;
+    if (file.starts_with("/proc/self/fd")) return std::string("sound");  // a sealed copy has no name
     file = file.substr(file.rfind('/') + 1);
     constexpr std::size_t kBefore = sizeof("libcrucible_") - 1, kAfter = sizeof(".so") - 1;
     return file.size() > kBefore + kAfter ? file.substr(kBefore, file.size() - kBefore - kAfter) : file;
@@ -76,7 +77,10 @@ void change_the_process() {
   }
 }
 
-__attribute__((constructor)) void construct() { misbehave("constructor"); }
+__attribute__((constructor)) void construct() {
+  misbehave("constructor");
+  if (is("reads_secrets") && std::getenv("API_TOKEN") != nullptr) std::fprintf(stderr, "the token is %s\n", std::getenv("API_TOKEN")), std::abort();
+}
 
 crucible_str str(const char* text) { return {text, std::strlen(text)}; }
 

@@ -1,6 +1,8 @@
 // What the loader sees in files and folders: damaged files, who may write them, links that are swapped, names that come
 // twice, many plugins, manifests, pins and lists.
+#include <dlfcn.h>
 #include <elf.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -10,10 +12,14 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <string>
 
+#include "core/base/words.hpp"
+#include "plugins/abi/crucible_plugin.h"
 #include "plugins/loader/dependency.hpp"
 #include "plugins/loader/examine.hpp"
+#include "plugins/loader/sealed.hpp"
 #include "plugins/loader/testing/fixture.hpp"
 
 namespace crucible::backend {
@@ -182,6 +188,59 @@ TEST_F(Files, APinIsKeptInEveryPolicy) {
   EXPECT_THAT(problem(plugin, policy), HasSubstr("it is pinned to " + digest));
 }
 
+/// Pins the plugin to what it is.
+LoadPolicy pinned(LoadPolicy policy, const path& plugin, const std::string& name) {
+  policy.pins[name] = *file_digest(*OpenFile::open(plugin));
+  return policy;
+}
+
+TEST_F(Files, WhatWasHashedIsWhatIsLoaded) {
+  const path plugin = copy_plugin("sound");
+  Result<OpenFile> file = OpenFile::open(plugin);
+  ASSERT_TRUE(file);
+  const std::string digest = *file_digest(*file);
+  ASSERT_TRUE(file->seal());
+  std::ofstream(plugin, std::ios::in | std::ios::out | std::ios::binary) << std::string(5000, 'x');  // in place: the same file with other words
+  EXPECT_EQ(*file_digest(*file), digest);
+  EXPECT_EQ(pwrite(file->descriptor(), "x", 1, 0), -1);
+  EXPECT_EQ(ftruncate(file->descriptor(), 0), -1);
+  void* const library = dlopen(loadable_path(file->descriptor(), file->path()).c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+  EXPECT_NE(dlsym(library, CRUCIBLE_QUERY_SYMBOL), nullptr);
+  EXPECT_FALSE(file->is_current()) << "which is told all the same";
+}
+
+TEST_F(Files, APinnedPluginIsLoadedFromACopyAndAnotherIsNot) {
+  DecisionLog log;
+  for (const bool is_pinned : {true, false}) {
+    const path plugin = copy_plugin(is_pinned ? "pinned" : "plain");
+    const std::string name = is_pinned ? "pinned" : "plain";
+    const LoadPolicy policy = is_pinned ? pinned(this->policy(), plugin, name) : this->policy();
+    const Result<Examined> examined = examine_candidate(explicit_candidate(plugin), policy, log);
+    ASSERT_TRUE(examined) << examined.error().message;
+    EXPECT_EQ(is_sealed(examined->file.descriptor()), is_pinned);
+    EXPECT_TRUE(load_examined(*examined, {}, log));
+  }
+}
+
+TEST_F(Files, APinnedPluginFindsWhatLiesBesideIt) {
+  const path plugin = copy(CRUCIBLE_NEIGHBOUR_PLUGIN, "neighbour");
+  std::filesystem::copy_file(path(CRUCIBLE_ABSENT_FOLDER) / "libvendor_driver.so.7", plugin.parent_path() / "libvendor_driver.so.7");
+  const LoadPolicy policy = pinned(this->policy(), plugin, "neighbour");
+  DecisionLog log;
+  const Result<Examined> examined = examine_candidate(explicit_candidate(plugin), policy, log);
+  ASSERT_TRUE(examined) << examined.error().message;
+  const auto loaded = load_examined(*examined, {}, log);
+  EXPECT_TRUE(loaded) << loaded.error().message;
+}
+
+TEST_F(Files, WhatTheShellKeepsSecretIsNotAPluginsThatIsOnlyAsked) {
+  setenv("API_TOKEN", "hunter2", 1);
+  const std::string words = problem(copy_plugin("reads_secrets"));
+  unsetenv("API_TOKEN");
+  EXPECT_EQ(words, "");
+}
+
 TEST_F(Files, ListsComeBeforeEverything) {
   const path plugin = folder() / "libcrucible_x.so";  // is not even there
   LoadPolicy policy = this->policy();
@@ -289,6 +348,52 @@ TEST_F(Files, ManifestsNameAndPinAPlugin) {
 }
 
 /// What is wrong with a manifest is a refusal in the log, with the file, and in the error of whoever asks for its plugin.
+/// A manifest as somebody may write it: JSON of the right keys with values of any kind, then bytes of it changed.
+std::string random_manifest(std::mt19937& random, const std::string& plugin) {
+  const auto one_of = [&](std::initializer_list<std::string> choices) { return choices.begin()[random() % choices.size()]; };
+  const auto value = [&] {
+    return one_of({"\"" + plugin + "\"", "\"relative/libx.so\"", "\"/nowhere\\u001b[2J\\n/libx.so\"", "\"" + std::string(random() % 70, 'a') + "\"", "\"/dev/zero\"", "\"../../x\"",
+                   "\"\\u202e\\u0000\"", "null", "-1", "1e999", "18446744073709551616", "[]", "{}", "[[[[]]]]", "true", std::string(random() % 3000, '['), "\"\xff\xfe\"", "\"" + std::string(64, 'A') + "\""});
+  };
+  std::string text = random() % 2 == 0 ? "{" : "{\"path\": \"" + plugin + "\"";
+  for (unsigned i = random() % 3; i > 0; --i) text += fmt::format("{}{}: {}", text.size() > 1 ? ", " : "", one_of({"\"path\"", "\"name\"", "\"sha256\"", "\"Path\"", "\"\"", "\"\\u0070ath\""}), value());
+  text += "}";
+  for (unsigned i = random() % 3; i > 1 && !text.empty(); --i) text[random() % text.size()] = static_cast<char>(random());
+  return random() % 8 == 0 ? text.substr(0, random() % (text.size() + 1)) : text;
+}
+
+TEST_F(Files, RandomManifestsNameAPluginSoundlyOrAreToldInOneLine) {
+  const path plugin = copy_plugin("sound"), manifests = folder() / "config/crucible/plugins.d";
+  setenv("XDG_CONFIG_HOME", (folder() / "config").c_str(), 1);
+  std::mt19937 random(35);
+  std::size_t taken = 0, told = 0;
+  for (int round = 0; round < 1000; ++round) {
+    const std::string content = random_manifest(random, plugin.string());
+    write_file(manifests / "m.json", content);
+    DecisionLog log;
+    bool is_taken = false;
+    for (const Candidate& candidate : find_candidates(policy(), log)) {
+      if (!candidate.source.starts_with("a manifest of the user")) continue;
+      is_taken = true;
+      EXPECT_TRUE(candidate.path.is_absolute()) << content;
+      EXPECT_EQ(candidate.path.string().find('\0'), std::string::npos) << content;
+      EXPECT_TRUE(printable(candidate.name) == candidate.name && candidate.name.size() <= 100 && candidate.name.find('/') == std::string::npos) << content;
+      EXPECT_TRUE(candidate.pin.empty() || candidate.pin.size() == 64) << content;
+    }
+    std::size_t reasons = 0;
+    for (const Decision& decision : log.all()) {
+      if (decision.outcome != Outcome::kRefused) continue;
+      ++reasons;
+      EXPECT_EQ(printable(decision.reason), decision.reason) << content;
+    }
+    EXPECT_EQ(reasons, is_taken ? 0u : 1u) << content;
+    ++(is_taken ? taken : told);
+  }
+  unsetenv("XDG_CONFIG_HOME");
+  EXPECT_GT(taken, 100u);
+  EXPECT_GT(told, 300u);
+}
+
 TEST_F(Files, BrokenManifestsAreToldWithTheirFile) {
   const path plugin = copy_plugin("sound"), manifests = folder() / "config/crucible/plugins.d";
   setenv("XDG_CONFIG_HOME", (folder() / "config").c_str(), 1);
