@@ -88,7 +88,7 @@ TEST(Print, SvgDrawsEveryOpAndHasNoByteThatXmlForbids) {
   const std::string svg = to_svg(p);
   EXPECT_THAT(svg, HasSubstr(">multiply</text>"));
   EXPECT_THAT(svg, HasSubstr(">reduce_sum</text>"));
-  EXPECT_THAT(svg, HasSubstr("\xef\xbf\xbd&lt;\xef\xbf\xbd&amp;\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"ü"));
+  EXPECT_THAT(svg, HasSubstr("\xef\xbf\xbd&lt;\xef\xbf\xbd&amp;\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd&quot;ü"));
   EXPECT_THAT(svg, testing::Not(HasSubstr("<b>")));
   EXPECT_EQ(svg.find_first_of(std::string("\x01\xff\0", 3)), std::string::npos);
   // Two ops, one value from outside that both edges of the drawing begin at or lead to.

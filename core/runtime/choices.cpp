@@ -86,7 +86,9 @@ std::optional<Choice> read_choice(const std::filesystem::path& file) {
   Choice choice;
   choice.library_ns = number(document.value("library_ns", nlohmann::json()));
   choice.rounds = static_cast<std::uint32_t>(number(document.value("rounds", nlohmann::json())));
-  for (const nlohmann::json& time : document.value("generated_ns", nlohmann::json::array())) choice.generated_ns.push_back(number(time));
+  const nlohmann::json times = document.value("generated_ns", nlohmann::json());
+  if (!times.is_array()) return std::nullopt;  // one number would be walked as a list of one
+  for (const nlohmann::json& time : times) choice.generated_ns.push_back(number(time));
   const bool is_whole = choice.rounds > 0 && !choice.generated_ns.empty() && std::ranges::find(choice.generated_ns, 0u) == choice.generated_ns.end();
   return is_whole ? std::optional(std::move(choice)) : std::nullopt;
 }

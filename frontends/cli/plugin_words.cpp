@@ -62,7 +62,7 @@ PluginState refused_state(const Error& error, backend::Step step, const std::str
 
 PluginState refused_state(const Error& error, const std::string& name, const std::filesystem::path& path) {
   // The loader puts these words before a plugin's own answer; how a plugin crashed it tells in its own.
-  for (const std::string own : {fmt::format("starting plugin {}: ", name), fmt::format("listing the devices of {}: ", name)}) {
+  for (const std::string& own : {fmt::format("starting plugin {}: ", name), fmt::format("listing the devices of {}: ", name)}) {
     if (error.code != ErrorCode::kUnavailable || !error.message.starts_with(own)) continue;
     const std::string answer = without_parentheses(short_reason(error.message.substr(own.size()), path));
     return {"unavailable", shortened(answer.substr(0, answer.find(": ")))};  // what to do comes after the colon

@@ -2,7 +2,8 @@
 """Runs attacks against a `crucible` and says which ones did harm: `run_attacks.py CRUCIBLE FOLDER... [--kind KIND] [--only WORD] [--on DEVICE]`.
 
 Each FOLDER has attacks.tsv: name of a file or of a folder, kind, demand, command. {f} is the file, {o} a file to write, {good} a
-recording without fault, {torch} the folder of the plugin `torch` (skipped where it was not built); a folder is copied and is the working folder ("cd=X ": X in it). Exit code 1 when anything did harm.
+recording without fault, {torch} the folder of the plugin `torch` (skipped where it was not built); a folder is copied and is the working folder ("cd=X ": X in it);
+links.tsv says which links it gets: folder, name, target (an archive or a version control may not keep links). Exit code 1 when anything did harm.
 
 Demands, beside those on everything (no end by a signal, 20 s, 2 GiB of the process and its children together, exit code not 5):
   refuse      exit code 3, with one error in words
@@ -32,6 +33,15 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "models"
 from devices_here import devices  # noqa: E402
 
 SECONDS, BYTES = 20, 2 << 30
+
+
+def make_links(place, name, folder):
+    """The links that a folder of attacks has; git, archives and patches may lose them."""
+    table = pathlib.Path(place) / "links.tsv"
+    for row in table.read_text().splitlines() if table.exists() else ():
+        owner, link, target = row.split("\t")
+        if owner == name:
+            (folder / link).symlink_to(target)
 
 
 def good_recording():
@@ -153,6 +163,7 @@ def main():
                 shutil.rmtree(folder, ignore_errors=True)
                 if source.is_dir():
                     shutil.copytree(source, folder, symlinks=True)
+                    make_links(place, name, folder)
                     for text in folder.glob("*.c"):  # plugins and libraries of the folder's own
                         subprocess.run(["cc", "-shared", "-fPIC", "-o", text.with_suffix(".so"), text], check=True)
                 else:

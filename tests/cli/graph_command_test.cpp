@@ -117,7 +117,7 @@ TEST_F(GraphCommand, SvgEscapesNamesAndDrawsEveryOp) {
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, testing::StartsWith("<svg "));
   EXPECT_THAT(outcome.out, testing::EndsWith("</svg>\n"));
-  EXPECT_THAT(outcome.out, HasSubstr("a&lt;b&gt; &amp; \\\"c\\\"\\n;"));
+  EXPECT_THAT(outcome.out, HasSubstr("a&lt;b&gt; &amp; \\&quot;c\\&quot;\\n;"));
   EXPECT_THAT(outcome.out, Not(HasSubstr("a<b>")));
   for (const char* op : {">multiply<", ">reduce_sum<"}) EXPECT_THAT(outcome.out, HasSubstr(op));
   EXPECT_EQ(outcome.out, run("--format svg").out);
