@@ -84,22 +84,24 @@ std::string wrong_sizes(const trace::Trace& trace, const Arg& arg) {
   return "";
 }
 
-/// Dimensions of the argument that arguments like `dim` speak of: self, or the first tensor.
-std::int64_t rank_of_first(const trace::Trace& trace, const trace::Op& op) {
-  for (const Arg& arg : op.args) {
+/// Dimensions of the argument that arguments like `dim` speak of: self, wherever a schema has it, or the first tensor.
+std::int64_t rank_of_meant(const trace::Trace& trace, const trace::Op& op, const std::vector<Parameter>& parameters) {
+  std::int64_t first = -1;
+  for (std::size_t i = 0; i < op.args.size(); ++i) {
     std::int64_t rank = -1;
-    for (const trace::TensorId id : tensors_in({arg})) {
-      rank = std::max(rank, static_cast<std::int64_t>(trace.tensors[id].sizes.size()));
-    }
-    if (rank >= 0) return rank;
+    for (const trace::TensorId id : tensors_in({op.args[i]})) rank = std::max(rank, static_cast<std::int64_t>(trace.tensors[id].sizes.size()));
+    if (rank >= 0 && parameters[i].name == "self") return rank;
+    if (first < 0) first = rank;
   }
-  return -1;
+  return first;
 }
 
 std::string wrong_dimension(const Parameter& parameter, const Arg& arg, std::int64_t rank, bool adds_one) {
   constexpr std::array<std::string_view, 11> kNames = {"dim",   "dim0",      "dim1",    "dim2",  "axis0", "axis1",
                                                        "axis", "start_dim", "end_dim", "batch_dim", "dims"};
-  if (parameter.type != "int" || rank < 0 || std::ranges::find(kNames, parameter.name) == kNames.end()) return "";
+  // Whatever type a schema gives it: lowerings look for the name.
+  if (std::ranges::find(kNames, parameter.name) == kNames.end()) return "";
+  // Without a tensor there is no dimension but the one that a stand-in has until the op is refused.
   const std::int64_t count = std::max<std::int64_t>(1, rank + (adds_one ? 1 : 0));
   const auto is_wrong = [&](const Arg& a) { return a.kind == Kind::kInt && (a.integer < -count || a.integer >= count); };
   const auto complain = [&](const Arg& a) {
@@ -195,7 +197,7 @@ std::string Preconditions::broken_by(const trace::Trace& trace, const trace::Op&
       return fmt::format("argument {} was not recorded", parameters[i].name);
     }
   }
-  const std::int64_t rank = rank_of_first(trace, op);
+  const std::int64_t rank = rank_of_meant(trace, op, parameters);
   for (std::size_t i = 0; i < op.args.size(); ++i) {
     std::string problem = wrong_kind(parameters[i], op.args[i]);
     if (problem.empty()) problem = wrong_number(parameters[i], op.args[i]);

@@ -100,6 +100,24 @@ Attempt try_call(const Signature& signature, Choices choices) {
   return attempt;
 }
 
+void replace_integers(trace::Arg& arg, std::int64_t number) {
+  if (arg.kind == trace::Arg::Kind::kInt) arg.integer = number;
+  for (trace::Arg& item : arg.list) replace_integers(item, number);
+}
+
+/// The call's argument `missing` is nothing, and every whole number far away: what one of them alone would be refused for must not
+/// be looked at with the other.
+void try_call_without(const Signature& signature, Choices choices, std::size_t missing, std::int64_t number) {
+  TraceBuilder builder;
+  record_arbitrary(builder, signature, choices, {});
+  trace::Trace trace = builder.trace();
+  trace::Op& op = trace.ops.back();
+  if (missing >= op.args.size()) return;
+  op.args[missing] = {};
+  for (trace::Arg& arg : op.args) replace_integers(arg, number);
+  if (trace::validate(trace)) (void)lower(trace);
+}
+
 /// What became of the calls of one operator.
 struct Tally {
   std::uint64_t calls = 0, lowered = 0, ran = 0, by_verifier = 0;
@@ -131,6 +149,13 @@ void make_calls(const Signature& signature, std::uint64_t first, std::uint64_t c
     if (!say("seed without " + signature.arguments[i].name + " ")) return;
     (void)try_call(renamed, Choices(base + i));
     if (!say("0 0 0 \n")) return;
+  }
+  for (std::size_t i = 0; i < signature.arguments.size(); ++i) {
+    for (const std::int64_t number : {std::int64_t{1} << 40, -(std::int64_t{1} << 36), std::int64_t{5}}) {
+      if (!say("seed without " + signature.arguments[i].name + ", numbers " + std::to_string(number) + " ")) return;
+      try_call_without(signature, Choices(base + i), i, number);
+      if (!say("0 0 0 \n")) return;
+    }
   }
 }
 
