@@ -154,7 +154,11 @@ class Lowering {
         if (!broken.empty()) {
           emitter_.fail(broken);
         } else {
-          lower_by(*entry, call);
+          try {
+            lower_by(*entry, call);
+          } catch (const NoSuchTensor&) {
+            if (opaques_ == Opaques::kRefuse) return checked(position);
+          }
         }
       } else {
         for (std::size_t k = 0; k < call.result_count(); ++k) call.set_drawn(k);

@@ -114,9 +114,8 @@ Term OpCall::as_tensor(const Term& term, trace::TensorId id) {
 
 Term OpCall::tensor(std::string_view name) {
   const trace::Arg* arg = find(name);
-  // The op is refused by then. What its lowering still does may look at sizes by their places: a schema can give its arguments other names
-  // than those whose dimensions were counted (preconditions.hpp).
-  if (!expect(arg && arg->kind == Kind::kTensor, name, "a tensor")) return emitter_.fill(Term::number(0), Sizes(8, 1), DType::kF32);
+  // A stand-in would have sizes that the lowering's places of dimensions know nothing of: schemas of a file can call arguments otherwise.
+  if (!expect(arg && arg->kind == Kind::kTensor, name, "a tensor")) throw NoSuchTensor();
   const Term term = part_of(arg->tensor, false);
   if (log_ != nullptr && !term.is_number()) log_->add_input(name, term);
   return as_tensor(term, arg->tensor);

@@ -28,6 +28,9 @@ struct Nested {
 };
 
 /// Failures (a missing argument, a kind that does not fit) go to the emitter; calls after one are harmless.
+/// Thrown by OpCall::tensor(), caught by who calls a lowering (lower.cpp); the emitter has the reason by then.
+struct NoSuchTensor {};
+
 class OpCall {
  public:
   OpCall(const trace::Trace& trace, const Alignment& alignment, std::uint32_t position, Emitter& emitter,
