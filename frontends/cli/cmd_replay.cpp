@@ -179,6 +179,9 @@ Result<int> run_on(const ReplayOptions& options, const Work& work, const std::sh
                       .keep_every = replay.keep_every()};
   // Of the device that the report is about: what ran on a lost one is no time of this one.
   for (std::size_t i = run.first_here(); i < report.results.size(); ++i) report.times_ns.push_back(report.results[i].time_ns);
+  if (report.device != nullptr) {
+    if (const Result<std::uint64_t> peak = report.device->peak_bytes(); peak) report.peak_bytes = *peak;
+  }
   if (report.verification) {
     report.unrecorded = trace::unrecorded_writes(work.trace);
     judge_unrecorded(*report.verification, work.trace, report.unrecorded);

@@ -225,7 +225,6 @@ ArrangedMemory arranged(const ReplayReport& report) {
 Json ReplayReport::to_json() const {
   const memory::Plan& plan = session.placement().plan;
   const bool planned = device != nullptr;  // the interpreter has neither plan nor kernels
-  const Result<std::uint64_t> peak = planned ? device->peak_bytes() : Result<std::uint64_t>(0);
   Json document;
   document["file"] = file;
   document["backend"] = planned ? device->backend().name() : kReferenceBackend;
@@ -250,7 +249,7 @@ Json ReplayReport::to_json() const {
   document["time_ns_per_iteration"] = median(times_ns);
   document["timed_iterations"] = times_ns.size();
   const auto if_planned = [&](Json value) { return planned ? std::move(value) : Json(nullptr); };
-  document["peak_bytes"] = planned && peak ? Json(*peak) : Json(nullptr);
+  document["peak_bytes"] = peak_bytes ? Json(*peak_bytes) : Json(nullptr);
   document["planned_peak_bytes"] = if_planned(plan.peak_bytes);
   document["lower_bound_bytes"] = if_planned(plan.lower_bound_bytes);
   document["arena_bytes"] = if_planned(session.arena_bytes());

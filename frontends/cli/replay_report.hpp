@@ -40,6 +40,7 @@ struct ReplayReport {
   std::optional<hardware::DeviceProfile> device_profile = {};  // that the predictions go by
   std::vector<hardware::Prediction> predictions = {};          // per step; empty without a device profile
   ReplayCounters counters = {};
+  std::optional<std::uint64_t> peak_bytes = {};   // of the device when the iterations were done: runs that explain differences take more
   std::optional<std::string> result_sha256 = {};  // core/runtime/result_hash.hpp; with --verify
   std::vector<runtime::DeviceLoss> losses = {};  // in their order; mostly none
   std::vector<PassedOver> passed_over = {};      // devices that did not take over

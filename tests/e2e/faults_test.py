@@ -64,7 +64,7 @@ FAULTS = {
         "intel": Fault("fail@init(zeContextCreate)", words=["another process has the device for itself"]),
         "opencl": Fault("fail@init(clCreateContext)", words=["another process has it for itself"])},
     "a device that disappears": everywhere(
-        Fault("lost@launch#3", words=[r"device {id} \(.+\) was lost in iteration 0 \(of 0 to 2\): in one of steps 0 to \d+ \(of \d+\)",
+        Fault("lost@launch#3", words=[r"device {id} \(.+\) was lost (in iteration 0 \(of 0 to 2\): in one of steps 0 to \d+ \(of \d+\)|before the first iteration: trial of )",
                                       "--fallback warn or allow"])),
     "a compile error": everywhere(
         Fault("fail@compile", code=5, words=["refuses the kernels"]),

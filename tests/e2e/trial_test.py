@@ -128,6 +128,8 @@ class Trial(e2e_test.Folder):
 
     def test_every_planted_mistake_is_found_and_the_kernel_refused(self):
         for name, plant in PLANTS.items():
+            if name == "LLVM's own mistake" and "avx512f" not in pathlib.Path("/proc/cpuinfo").read_text():
+                continue  # it is one of vectors of 512 bits
             with self.subTest(name):
                 self.plant(plant)
                 done = self.replay(place=self.admitted(name))
