@@ -45,6 +45,7 @@ class OpCall {
 
   /// True when the argument exists and is neither None nor an undefined tensor.
   bool has(std::string_view name) const;
+  /// Throws NoSuchTensor where the argument is none.
   Term tensor(std::string_view name);
   std::vector<Term> tensors(std::string_view name);
   /// As tensors(), nothing where an item is None.

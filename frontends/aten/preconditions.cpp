@@ -101,7 +101,7 @@ std::string wrong_dimension(const Parameter& parameter, const Arg& arg, std::int
                                                        "axis", "start_dim", "end_dim", "batch_dim", "dims"};
   // Whatever type a schema gives it: lowerings look for the name.
   if (std::ranges::find(kNames, parameter.name) == kNames.end()) return "";
-  // Without a tensor there is no dimension but the one that a stand-in has until the op is refused.
+  // Without a tensor at all (rank -1) an op has no more dimensions than a number has.
   const std::int64_t count = std::max<std::int64_t>(1, rank + (adds_one ? 1 : 0));
   const auto is_wrong = [&](const Arg& a) { return a.kind == Kind::kInt && (a.integer < -count || a.integer >= count); };
   const auto complain = [&](const Arg& a) {
