@@ -88,7 +88,7 @@ constexpr std::array<OpInfo, kOpKindCount> kTable = {{
     {K::kSortDescending, "sort_descending", C::kSort, 1, 1, 2, kUsesDims},
     {K::kGatherRows, "gather_rows", C::kIndexed, 2, 2, 1, kNoAttributes},
     {K::kScatterAddRows, "scatter_add_rows", C::kIndexed, 2, 2, 1, kUsesIndex},
-    {K::kConcat, "concat", C::kIndexed, 1, -1, 1, kUsesDims | kUsesIndex},
+    {K::kConcat, "concat", C::kIndexed, 1, kMostPieces, 1, kUsesDims | kUsesIndex},
     {K::kUpdate, "update", C::kIndexed, 2, 2, 1, kUsesRegion},
     {K::kTake, "take", C::kIndexed, 2, 2, 1, kNoAttributes},
     {K::kPutSet, "put_set", C::kIndexed, 3, 3, 1, kNoAttributes},

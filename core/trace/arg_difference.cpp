@@ -50,13 +50,6 @@ std::string double_pair(double a, double b) {
                      double_text(b), std::bit_cast<std::uint64_t>(b));
 }
 
-std::vector<std::uint32_t> index_compounds(const Trace& trace) {
-  std::vector<std::uint32_t> compound_of(trace.tensors.size(), kNone);
-  for (std::size_t i = 0; i < trace.compounds.size(); ++i)
-    compound_of[trace.compounds[i].tensor] = static_cast<std::uint32_t>(i);
-  return compound_of;
-}
-
 bool mentions(const Trace& trace, const std::vector<Arg>& args, StorageId storage) {
   return std::ranges::any_of(args, [&](const Arg& arg) {
     if (arg.kind == Arg::Kind::kTensor) return trace.tensors[arg.tensor].storage == storage;
@@ -67,8 +60,8 @@ bool mentions(const Trace& trace, const std::vector<Arg>& args, StorageId storag
 }  // namespace
 
 ArgComparison::ArgComparison(const Trace& a, const Trace& b)
-    : a_{&a, index_compounds(a)},
-      b_{&b, index_compounds(b)},
+    : a_{&a, Compounds(a)},
+      b_{&b, Compounds(b)},
       to_b_(a.storages.size(), kNone),
       to_a_(b.storages.size(), kNone) {}
 
@@ -79,13 +72,13 @@ void ArgComparison::compare_tensors(TensorId a, TensorId b, const Report& report
 }
 
 void ArgComparison::compare_at(const Arg& a, const Arg& b, const std::string& place, int depth, const Report& report) {
-  const auto texts = [&] { return fmt::format("{} against {}", arg_text(*a_.trace, a), arg_text(*b_.trace, b)); };
+  const auto texts = [&] { return fmt::format("{} against {}", arg_text(a_.compounds, a), arg_text(b_.compounds, b)); };
   if (a.kind != b.kind) {
-    const auto described = [](const Trace& trace, const Arg& arg) {
+    const auto described = [](const Compounds& compounds, const Arg& arg) {
       const bool is_clear = arg.kind == Arg::Kind::kNone || arg.kind == Arg::Kind::kUndefinedTensor;
-      return is_clear ? std::string(kind_name(arg.kind)) : fmt::format("{} {}", kind_name(arg.kind), arg_text(trace, arg));
+      return is_clear ? std::string(kind_name(arg.kind)) : fmt::format("{} {}", kind_name(arg.kind), arg_text(compounds, arg));
     };
-    return report(place, fmt::format("{} against {}", described(*a_.trace, a), described(*b_.trace, b)));
+    return report(place, fmt::format("{} against {}", described(a_.compounds, a), described(b_.compounds, b)));
   }
   switch (a.kind) {
     case Arg::Kind::kNone:
@@ -149,15 +142,14 @@ void ArgComparison::compare_tensors_at(TensorId a, TensorId b, const std::string
 
 void ArgComparison::compare_compounds(TensorId a, TensorId b, const std::string& place, int depth,
                                       const Report& report) {
-  const std::uint32_t in_a = a_.compound_of[a], in_b = b_.compound_of[b];
-  if (in_a == kNone && in_b == kNone) return;
-  if (in_a == kNone || in_b == kNone) {
-    const std::string kind = in_a == kNone ? b_.trace->compounds[in_b].kind : a_.trace->compounds[in_a].kind;
-    return report(place, in_a == kNone ? "a plain tensor against one that is " + printable(kind)
-                                       : "a tensor that is " + printable(kind) + " against a plain one");
+  const CompoundTensor *in_a = a_.compounds.find(a), *in_b = b_.compounds.find(b);
+  if (in_a == nullptr && in_b == nullptr) return;
+  if (in_a == nullptr || in_b == nullptr) {
+    const std::string& kind = in_a == nullptr ? in_b->kind : in_a->kind;
+    return report(place, in_a == nullptr ? "a plain tensor against one that is " + printable(kind)
+                                         : "a tensor that is " + printable(kind) + " against a plain one");
   }
-  const CompoundTensor& x = a_.trace->compounds[in_a];
-  const CompoundTensor& y = b_.trace->compounds[in_b];
+  const CompoundTensor &x = *in_a, &y = *in_b;
   if (x.kind != y.kind)
     return report(place, fmt::format("{} tensor against {}", printable(x.kind), printable(y.kind)));
   if (x.parts.size() != y.parts.size())

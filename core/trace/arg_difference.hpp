@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/trace/compounds.hpp"
 #include "core/trace/trace.hpp"
 
 namespace crucible::trace {
@@ -30,7 +31,7 @@ class ArgComparison {
  private:
   struct Side {
     const Trace* trace = nullptr;
-    std::vector<std::uint32_t> compound_of;  // by tensor: index in compounds, or kNone
+    Compounds compounds;
   };
   void compare_at(const Arg& a, const Arg& b, const std::string& place, int depth, const Report& report);
   void compare_tensors_at(TensorId a, TensorId b, const std::string& place, int depth, const Report& report);

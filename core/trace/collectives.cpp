@@ -56,18 +56,18 @@ std::optional<std::size_t> group_size(const std::string& group) {
 }
 
 /// An argument without what may differ: tensors by type and shape.
-std::string argument_text(const Trace& trace, const Arg& arg) {
+std::string argument_text(const Compounds& compounds, const Arg& arg) {
   if (arg.kind == Arg::Kind::kTensor) {
-    const Tensor& tensor = trace.tensors[arg.tensor];
+    const Tensor& tensor = compounds.trace().tensors[arg.tensor];
     return fmt::format("{}[{}]", name(tensor.dtype), fmt::join(tensor.sizes, ", "));
   }
   if (arg.kind == Arg::Kind::kList) {
     std::string text;
-    for (const Arg& element : arg.list) text += (text.empty() ? "" : ", ") + argument_text(trace, element);
+    for (const Arg& element : arg.list) text += (text.empty() ? "" : ", ") + argument_text(compounds, element);
     return "(" + text + ")";
   }
   if (arg.kind == Arg::Kind::kOpaque) return printable(without_rank(arg.text));
-  return arg_text(trace, arg);
+  return arg_text(compounds, arg);
 }
 
 struct RankOps {
@@ -104,6 +104,7 @@ std::string compare(std::span<const Trace> traces, const std::string& group, con
 }  // namespace
 
 std::vector<Collective> collectives(const Trace& trace) {
+  const Compounds compounds(trace);
   std::vector<Collective> found;
   for (std::uint32_t index = 0; index < trace.ops.size(); ++index) {
     const Op& op = trace.ops[index];
@@ -119,7 +120,7 @@ std::vector<Collective> collectives(const Trace& trace) {
       if (argument == "process_group" || argument == "group_name") {
         made.group = without_rank(op.args[i].text);
       } else if (!is_unequal && argument != "timeout" && argument != "device_ids" && op.args[i].kind != Arg::Kind::kNone) {
-        made.text += separator + argument_text(trace, op.args[i]);
+        made.text += separator + argument_text(compounds, op.args[i]);
         separator = ", ";
       }
     }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/trace/byte_stream.hpp"
+#include "core/trace/compounds.hpp"
 
 namespace crucible::trace {
 
@@ -181,7 +182,7 @@ class Canonical {
     const auto [place, is_new] = without_storage_.try_emplace(id, without_storage_.size());
     out_.varint(place->second);
     if (!is_new) return;
-    const CompoundTensor* const compound = find_compound(id);
+    const CompoundTensor* const compound = compounds_.find(id);
     out_.u8(compound != nullptr);
     if (compound == nullptr) return;
     out_.text(compound->kind);
@@ -190,14 +191,6 @@ class Canonical {
       out_.text(name);
       put(part);
     }
-  }
-
-  const CompoundTensor* find_compound(TensorId id) {
-    if (compounds_.size() != trace_.compounds.size()) {
-      for (const CompoundTensor& compound : trace_.compounds) compounds_[compound.tensor] = &compound;
-    }
-    const auto found = compounds_.find(id);
-    return found == compounds_.end() ? nullptr : found->second;
   }
 
   void put_losses() {
@@ -294,7 +287,7 @@ class Canonical {
   FirstUse schemas_, modules_;
   std::unordered_map<StorageId, std::uint64_t> storages_;
   std::unordered_map<TensorId, std::uint64_t> without_storage_;
-  std::unordered_map<TensorId, const CompoundTensor*> compounds_;
+  const Compounds compounds_{trace_};
 };
 
 }  // namespace

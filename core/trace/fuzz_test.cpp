@@ -58,7 +58,8 @@ bool read_and_walk(const std::filesystem::path& path) {
     return false;
   }
   std::size_t length = samples::describe(*trace).size();
-  for (const Op& op : trace->ops) length += op_text(*trace, op).size() + trace->site_text(op.site).size();
+  const Compounds compounds(*trace);
+  for (const Op& op : trace->ops) length += op_text(compounds, op).size() + trace->site_text(op.site).size();
   (void)summarize(*trace);
   EXPECT_GT(length, 0u);
   return true;

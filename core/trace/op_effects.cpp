@@ -72,12 +72,7 @@ bool covers_storage(const Trace& trace, const Tensor& tensor) {
          bytes == trace.storages[tensor.storage].size_bytes;
 }
 
-OpEffects::OpEffects(const Trace& trace)
-    : trace_(trace), effects_(trace.schemas.size()), compound_of_(trace.tensors.size(), kNone) {
-  for (std::size_t i = 0; i < trace.compounds.size(); ++i) {
-    compound_of_[trace.compounds[i].tensor] = static_cast<std::uint32_t>(i);
-  }
-}
+OpEffects::OpEffects(const Trace& trace) : trace_(trace), effects_(trace.schemas.size()), compounds_(trace) {}
 
 const OpEffects::Effects& OpEffects::effects(SchemaId id) {
   Effects& found = effects_[id];
@@ -111,8 +106,9 @@ void OpEffects::collect(const Arg& arg, std::vector<TensorId>& tensors, int dept
   }
   if (arg.kind != Arg::Kind::kTensor) return;
   if (trace_.tensors[arg.tensor].storage != kNone) tensors.push_back(arg.tensor);
-  if (compound_of_[arg.tensor] == kNone) return;
-  for (const auto& [name, part] : trace_.compounds[compound_of_[arg.tensor]].parts) collect(part, tensors, depth + 1);
+  const CompoundTensor* compound = compounds_.find(arg.tensor);
+  if (compound == nullptr) return;
+  for (const auto& [name, part] : compound->parts) collect(part, tensors, depth + 1);
 }
 
 std::vector<TensorUse> OpEffects::uses(const Op& op) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/trace/compounds.hpp"
 #include "core/trace/trace.hpp"
 
 namespace crucible::trace {
@@ -48,8 +49,8 @@ class OpEffects {
   void collect(const Arg& arg, std::vector<TensorId>& tensors, int depth) const;
 
   const Trace& trace_;
-  std::vector<Effects> effects_;            // by schema
-  std::vector<std::uint32_t> compound_of_;  // by tensor: index in trace.compounds, or kNone
+  std::vector<Effects> effects_;  // by schema
+  Compounds compounds_;
 };
 
 /// True when the tensor's elements are all bytes of its storage, each once.

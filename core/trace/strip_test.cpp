@@ -165,7 +165,7 @@ TEST_F(Strip, KeepsWhatReplays) {
   const Trace original = telling_trace();
   const Trace copy = stripped(original).trace;
   ASSERT_EQ(copy.ops.size(), original.ops.size());
-  EXPECT_EQ(op_text(copy, copy.ops[0]).substr(0, 30), op_text(original, original.ops[0]).substr(0, 30));
+  EXPECT_EQ(op_text(Compounds(copy), copy.ops[0]).substr(0, 30), op_text(Compounds(original), original.ops[0]).substr(0, 30));
   EXPECT_EQ(copy.tensors, original.tensors);
   EXPECT_EQ(copy.storages[0].size_bytes, 1600u);
   EXPECT_EQ(copy.sites[0].line, 31u);

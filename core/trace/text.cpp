@@ -26,14 +26,14 @@ bool is_row_major(const Tensor& tensor) {
   return true;
 }
 
-std::string arg_text(const Trace& trace, const Arg& arg, bool with_parts);
-std::string tensor_text(const Trace& trace, TensorId id, bool with_parts);
+std::string arg_text(const Compounds& compounds, const Arg& arg, bool with_parts);
+std::string tensor_text(const Compounds& compounds, TensorId id, bool with_parts);
 
-std::string list_text(const Trace& trace, const std::vector<Arg>& list, bool with_parts) {
+std::string list_text(const Compounds& compounds, const std::vector<Arg>& list, bool with_parts) {
   std::string text = "[";
   for (std::size_t i = 0; i < list.size(); ++i) {
     if (i > 0) text += ", ";
-    text += arg_text(trace, list[i], with_parts);
+    text += arg_text(compounds, list[i], with_parts);
   }
   return text + "]";
 }
@@ -68,30 +68,31 @@ std::string declared_name(std::string_view declaration) {
 
 /// "sparse_coo(indices=i64[2, 3]@5, values=f32[3]@6)", or "none" for a tensor of which nothing is known. Parts that are
 /// compound themselves come without their own.
-std::string compound_text(const Trace& trace, TensorId id, bool with_parts) {
-  const auto found = std::ranges::find(trace.compounds, id, &CompoundTensor::tensor);
-  if (found == trace.compounds.end()) return "none";
+std::string compound_text(const Compounds& compounds, TensorId id, bool with_parts) {
+  const CompoundTensor* found = compounds.find(id);
+  if (found == nullptr) return "none";
   std::string text = printable(found->kind);
   if (!with_parts) return text;
   text += "(";
   for (const auto& [name, part] : found->parts) {
     if (text.back() != '(') text += ", ";
-    text += printable(name) + "=" + arg_text(trace, part, false);
+    text += printable(name) + "=" + arg_text(compounds, part, false);
   }
   return text + ")";
 }
 
-std::string tensor_text(const Trace& trace, TensorId id, bool with_parts) {
+std::string tensor_text(const Compounds& compounds, TensorId id, bool with_parts) {
+  const Trace& trace = compounds.trace();
   if (id >= trace.tensors.size()) return "?";
   const Tensor& tensor = trace.tensors[id];
   std::string text = fmt::format("{}[{}]", name(tensor.dtype), numbers_text(tensor.sizes));
   if (!is_row_major(tensor)) text += fmt::format("{{{}}}", numbers_text(tensor.strides));
-  text += "@" + (tensor.storage == kNone ? compound_text(trace, id, with_parts) : std::to_string(tensor.storage));
+  text += "@" + (tensor.storage == kNone ? compound_text(compounds, id, with_parts) : std::to_string(tensor.storage));
   if (tensor.offset != 0) text += fmt::format("{:+}", tensor.offset);
   return text;
 }
 
-std::string arg_text(const Trace& trace, const Arg& arg, bool with_parts) {
+std::string arg_text(const Compounds& compounds, const Arg& arg, bool with_parts) {
   switch (arg.kind) {
     case Arg::Kind::kNone:
       return "none";
@@ -116,11 +117,11 @@ std::string arg_text(const Trace& trace, const Arg& arg, bool with_parts) {
     case Arg::Kind::kGenerator:
       return fmt::format("generator({})", printable(arg.text));
     case Arg::Kind::kTensor:
-      return tensor_text(trace, arg.tensor, with_parts);
+      return tensor_text(compounds, arg.tensor, with_parts);
     case Arg::Kind::kUndefinedTensor:
       return "undefined";
     case Arg::Kind::kList:
-      return list_text(trace, arg.list, with_parts);
+      return list_text(compounds, arg.list, with_parts);
     case Arg::Kind::kOpaque:
       return fmt::format("<{}>", printable(arg.text));
   }
@@ -135,9 +136,9 @@ std::string double_text(double number) {
   return text;
 }
 
-std::string tensor_text(const Trace& trace, TensorId id) { return tensor_text(trace, id, true); }
+std::string tensor_text(const Compounds& compounds, TensorId id) { return tensor_text(compounds, id, true); }
 
-std::string arg_text(const Trace& trace, const Arg& arg) { return arg_text(trace, arg, true); }
+std::string arg_text(const Compounds& compounds, const Arg& arg) { return arg_text(compounds, arg, true); }
 
 std::vector<std::string> argument_names(std::string_view schema_text) {
   const std::size_t open = schema_text.find('(');
@@ -160,7 +161,8 @@ std::vector<std::string> argument_names(std::string_view schema_text) {
   return {};
 }
 
-std::string op_text(const Trace& trace, const Op& op) {
+std::string op_text(const Compounds& compounds, const Op& op) {
+  const Trace& trace = compounds.trace();
   if (op.schema >= trace.schemas.size()) return "?";
   const Schema& schema = trace.schemas[op.schema];
   const std::vector<std::string> names = argument_names(schema.text);
@@ -168,10 +170,10 @@ std::string op_text(const Trace& trace, const Op& op) {
   for (std::size_t i = 0; i < op.args.size(); ++i) {
     if (i > 0) text += ", ";
     if (i < names.size()) text += printable(names[i]) + "=";
-    text += arg_text(trace, op.args[i]);
+    text += arg_text(compounds, op.args[i]);
   }
   text += ")";
-  for (std::size_t i = 0; i < op.outputs.size(); ++i) text += (i == 0 ? " -> " : ", ") + arg_text(trace, op.outputs[i]);
+  for (std::size_t i = 0; i < op.outputs.size(); ++i) text += (i == 0 ? " -> " : ", ") + arg_text(compounds, op.outputs[i]);
   return text;
 }
 

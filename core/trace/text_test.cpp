@@ -13,13 +13,13 @@ namespace {
 
 TEST(TraceText, OpWithNamedArguments) {
   const Trace trace = samples::scalar_trace({0.1});
-  EXPECT_EQ(op_text(trace, trace.ops[0]), "aten::add.Scalar(self=f32[4, 32]@0, other=0.1, alpha=1) -> f32[4, 32]@1");
+  EXPECT_EQ(op_text(Compounds(trace), trace.ops[0]), "aten::add.Scalar(self=f32[4, 32]@0, other=0.1, alpha=1) -> f32[4, 32]@1");
 }
 
 TEST(TraceText, EveryKindOfArgument) {
   const Trace trace = samples::small_trace();
   std::string all;
-  for (const Arg& arg : trace.ops[0].args) all += arg_text(trace, arg) + "\n";
+  for (const Arg& arg : trace.ops[0].args) all += arg_text(Compounds(trace), arg) + "\n";
   EXPECT_EQ(
       all,
       "none\ntrue\nfalse\n-9223372036854775808\n9223372036854775807\n-1\n-0.0\n1e-310\nnan\n-nan\n-inf\n(0.1, -0.0i)\n"
@@ -33,21 +33,21 @@ TEST(TraceText, TensorThatIsNotRowMajorShowsStrides) {
   trace.tensors = {{3, DType::kF32, false, false, 8, {4, 128}, {1, 4}},
                    {3, DType::kF32, false, false, 0, {1, 4}, {99, 1}},
                    {kNone, DType::kBF16, false, false, 0, {2, 2}, {0, 0}}};
-  EXPECT_EQ(tensor_text(trace, 0), "f32[4, 128]{1, 4}@3+8");
-  EXPECT_EQ(tensor_text(trace, 1), "f32[1, 4]@3");
-  EXPECT_EQ(tensor_text(trace, 2), "bf16[2, 2]{0, 0}@none");
-  EXPECT_EQ(tensor_text(trace, 3), "?");
+  EXPECT_EQ(tensor_text(Compounds(trace), 0), "f32[4, 128]{1, 4}@3+8");
+  EXPECT_EQ(tensor_text(Compounds(trace), 1), "f32[1, 4]@3");
+  EXPECT_EQ(tensor_text(Compounds(trace), 2), "bf16[2, 2]{0, 0}@none");
+  EXPECT_EQ(tensor_text(Compounds(trace), 3), "?");
 }
 
 TEST(TraceText, CompoundTensorShowsKindAndParts) {
   Trace trace = samples::small_trace();
-  EXPECT_EQ(tensor_text(trace, 2), "other[0, 5]{5, -1}@sparse_coo(indices=i64[]@1-3, values=[f32[2, 2]@0])+1");
+  EXPECT_EQ(tensor_text(Compounds(trace), 2), "other[0, 5]{5, -1}@sparse_coo(indices=i64[]@1-3, values=[f32[2, 2]@0])+1");
   trace.tensors.push_back(trace.tensors[2]);
   Arg inner;
   inner.kind = Arg::Kind::kTensor;
   inner.tensor = 2;
   trace.compounds.push_back({3, "nes\nted", {{"of", inner}}});
-  EXPECT_EQ(tensor_text(trace, 3), "other[0, 5]{5, -1}@\"nes\\nted\"(of=other[0, 5]{5, -1}@sparse_coo+1)+1");
+  EXPECT_EQ(tensor_text(Compounds(trace), 3), "other[0, 5]{5, -1}@\"nes\\nted\"(of=other[0, 5]{5, -1}@sparse_coo+1)+1");
 }
 
 TEST(TraceText, ArgumentNamesOfSchemas) {

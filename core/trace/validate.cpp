@@ -64,13 +64,23 @@ std::string RecordChecker::check_arg(const Arg& arg, int depth) const {
   return "";
 }
 
+void RecordChecker::count_uses(const Arg& arg) {
+  for (const Arg& element : arg.list) count_uses(element);
+  if (arg.kind != Arg::Kind::kTensor || (arg.tensor < has_storage_.size() && has_storage_[arg.tensor])) return;
+  ++uses_[arg.tensor];
+  ++use_count_;
+}
+
 std::string RecordChecker::check(const Op& op) {
   output_count_.push_back(static_cast<std::uint16_t>(std::min<std::size_t>(op.outputs.size(), 0xffff)));
   std::string problem = first_of({check_id("schema", op.schema, sizes_.schemas, false),
                                   check_id("site", op.site, sizes_.sites, true),
                                   check_id("module", op.module, sizes_.modules, true)});
   for (const auto* args : {&op.args, &op.outputs}) {
-    for (std::size_t i = 0; i < args->size() && problem.empty(); ++i) problem = check_arg((*args)[i], 0);
+    for (std::size_t i = 0; i < args->size() && problem.empty(); ++i) {
+      problem = check_arg((*args)[i], 0);
+      if (problem.empty()) count_uses((*args)[i]);
+    }
   }
   return problem;
 }
@@ -122,17 +132,21 @@ std::string RecordChecker::check(const Output& output) const {
                    check_id("blob", output.blob, sizes_.blobs, false)});
 }
 
-/// Raises `height` to that of the highest compound tensor in `arg`, and notes the tensors that are none.
-std::string RecordChecker::check_parts(const Arg& arg, int& height) {
+/// Raises `height` to that of the highest compound tensor in `arg`, adds to `size` what it unfolds to, and notes the tensors
+/// that are no compound ones.
+std::string RecordChecker::check_parts(const Arg& arg, int& height, std::uint64_t& size) {
+  ++size;
   for (const Arg& element : arg.list) {
-    if (std::string problem = check_parts(element, height); !problem.empty()) return problem;
+    if (std::string problem = check_parts(element, height, size); !problem.empty()) return problem;
   }
   if (arg.kind != Arg::Kind::kTensor) return "";
-  const auto found = heights_.find(arg.tensor);
-  if (found == heights_.end())
+  const auto found = compounds_.find(arg.tensor);
+  if (found == compounds_.end()) {
     plain_parts_.insert(arg.tensor);
-  else
-    height = std::max(height, found->second);
+  } else {
+    height = std::max(height, found->second.height);
+    size += found->second.size;
+  }
   return height < kMaxListDepth ? "" : fmt::format("compound tensors are nested deeper than {}", kMaxListDepth);
 }
 
@@ -141,18 +155,24 @@ std::string RecordChecker::check(const CompoundTensor& compound) {
     return problem;
   if (compound.tensor < has_storage_.size() && has_storage_[compound.tensor])
     return fmt::format("tensor {} has a storage, so it is not compound", compound.tensor);
-  if (heights_.contains(compound.tensor)) return fmt::format("tensor {} is there twice", compound.tensor);
+  if (compounds_.contains(compound.tensor)) return fmt::format("tensor {} is there twice", compound.tensor);
   int height = 0;
+  std::uint64_t size = 0;
   for (const auto& [name, part] : compound.parts) {
     std::string problem = check_arg(part, 0);
-    if (problem.empty()) problem = check_parts(part, height);
+    if (problem.empty()) problem = check_parts(part, height, size);
     if (!problem.empty()) return fmt::format("part '{}': {}", name, problem);
   }
   // A part that is compound comes first, so that nothing can contain itself.
   if (plain_parts_.contains(compound.tensor))
     return fmt::format("tensor {} is part of itself or of an earlier record", compound.tensor);
-  heights_[compound.tensor] = height + 1;
-  return "";
+  if (size > kMaxParts) return fmt::format("its parts, and theirs, are {}: {} are allowed", size, kMaxParts);
+  compounds_[compound.tensor] = {height + 1, size};
+  const auto uses = uses_.find(compound.tensor);
+  if (uses != uses_.end()) unfolded_ += uses->second * size;
+  const std::uint64_t most = use_count_ * kMaxPartsPerUse + kMaxParts;
+  if (unfolded_ <= most) return "";
+  return fmt::format("ops use compound tensors {} times, and their parts are {} then: {} are allowed", use_count_, unfolded_, most);
 }
 
 Result<void> validate(const Trace& trace) {

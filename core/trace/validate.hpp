@@ -51,14 +51,21 @@ class RecordChecker {
 
  private:
   std::string check_arg(const Arg& arg, int depth) const;
-  std::string check_parts(const Arg& arg, int& height);
+  void count_uses(const Arg& arg);
+  std::string check_parts(const Arg& arg, int& height, std::uint64_t& size);
 
   Sizes sizes_;
   std::uint64_t free_from_ = 0;              // the first op that no iteration has yet
   std::vector<bool> has_storage_;            // per tensor
   std::vector<std::uint16_t> output_count_;  // per op, at most 65535
-  std::unordered_map<TensorId, int> heights_;   // of compound tensors: 1 when no part is compound
-  std::unordered_set<TensorId> plain_parts_;    // parts that were not compound when they were named
+  struct Unfolded {
+    int height = 1;          // 1 when no part is compound
+    std::uint64_t size = 0;  // arguments in all its parts, theirs included
+  };
+  std::unordered_map<TensorId, Unfolded> compounds_;
+  std::unordered_set<TensorId> plain_parts_;  // parts that were not compound when they were named
+  std::unordered_map<TensorId, std::uint64_t> uses_;  // by ops, of tensors without a storage
+  std::uint64_t use_count_ = 0, unfolded_ = 0;        // of those uses: all, and the arguments that they unfold to
 };
 
 }  // namespace crucible::trace

@@ -15,7 +15,7 @@ namespace crucible::trace {
 namespace {
 
 /// Appends the text of every value among the results that is not a tensor.
-void collect(const Trace& trace, const std::vector<Arg>& results, std::string& values) {
+void collect(const Compounds& compounds, const std::vector<Arg>& results, std::string& values) {
   for (const Arg& result : results) {
     switch (result.kind) {
       case Arg::Kind::kNone:
@@ -23,7 +23,7 @@ void collect(const Trace& trace, const std::vector<Arg>& results, std::string& v
       case Arg::Kind::kUndefinedTensor:
         break;
       case Arg::Kind::kList:
-        collect(trace, result.list, values);
+        collect(compounds, result.list, values);
         break;
       case Arg::Kind::kBool:
       case Arg::Kind::kInt:
@@ -36,7 +36,7 @@ void collect(const Trace& trace, const std::vector<Arg>& results, std::string& v
       case Arg::Kind::kMemoryFormat:
       case Arg::Kind::kGenerator:
       case Arg::Kind::kOpaque:
-        values += arg_text(trace, result) + ";";
+        values += arg_text(compounds, result) + ";";
         break;
     }
   }
@@ -48,6 +48,7 @@ struct Line {
 };
 
 std::vector<Line> collect_lines(const Trace& trace, std::size_t complete) {
+  const Compounds compounds(trace);
   std::vector<Line> lines;
   std::map<std::tuple<SchemaId, SiteId, Phase>, std::size_t> known;
   std::size_t position = 0;
@@ -55,7 +56,7 @@ std::vector<Line> collect_lines(const Trace& trace, std::size_t complete) {
     for (std::uint32_t i = 0; i < iteration.op_count; ++i) {
       const Op& op = trace.ops[iteration.first_op + i];
       std::string values;
-      collect(trace, op.outputs, values);
+      collect(compounds, op.outputs, values);
       if (values.empty()) continue;
       const auto [found, is_new] = known.try_emplace({op.schema, op.site, op.phase}, lines.size());
       if (is_new) {

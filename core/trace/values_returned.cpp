@@ -133,7 +133,7 @@ class Walk {
  public:
   Walk(const Trace& trace, const std::unordered_multimap<std::uint32_t, const External*>& externals,
        const std::unordered_map<StorageId, Role>& roles, const std::unordered_set<std::uint32_t>& drawing)
-      : trace_(trace), effects_(trace), externals_(externals), roles_(roles), drawing_(drawing) {}
+      : trace_(trace), compounds_(trace), effects_(trace), externals_(externals), roles_(roles), drawing_(drawing) {}
 
   Run run(const Iteration& iteration) {
     Run run;
@@ -196,7 +196,7 @@ class Walk {
     for (const Arg& arg : op.args) {
       ++part;
       if (arg.kind != Arg::Kind::kInt && arg.kind != Arg::Kind::kDouble) continue;
-      run.entered.push_back({.at = at, .place = place, .part = part, .is_number = true, .site = op.site, .text = arg_text(trace_, arg),
+      run.entered.push_back({.at = at, .place = place, .part = part, .is_number = true, .site = op.site, .text = arg_text(compounds_, arg),
                              .value = arg.kind == Arg::Kind::kInt ? static_cast<double>(arg.integer) : arg.real});
     }
   }
@@ -222,7 +222,7 @@ class Walk {
     }
     left.decides = is_truth || schema == "aten::equal" || schema == "aten::is_nonzero";
     left.counts = !is_loss && op.phase != Phase::kOptimizer && schema != "python::print" && left.elements > 0;
-    for (const Arg& output : op.outputs) left.text += arg_text(trace_, output) + ";";
+    for (const Arg& output : op.outputs) left.text += arg_text(compounds_, output) + ";";
     run.left.push_back(std::move(left));
   }
 
@@ -266,6 +266,7 @@ class Walk {
 
  private:
   const Trace& trace_;
+  const Compounds compounds_;
   OpEffects effects_;
   const std::unordered_multimap<std::uint32_t, const External*>& externals_;
   const std::unordered_map<StorageId, Role>& roles_;

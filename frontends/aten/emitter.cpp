@@ -309,6 +309,16 @@ Term Emitter::concat(const std::vector<Term>& pieces, std::int64_t dim) {
   }
   if (same.size() == 1) return copy(same.front());
   if (same.empty()) same.push_back(cast(pieces.front(), dtype));
+  const std::size_t most = graph::kMostPieces;
+  while (same.size() > most) {
+    std::vector<Term> joined;
+    for (std::size_t first = 0; first < same.size(); first += most) {
+      const std::vector<Term> part(same.begin() + static_cast<std::ptrdiff_t>(first),
+                                   same.begin() + static_cast<std::ptrdiff_t>(std::min(first + most, same.size())));
+      joined.push_back(concat(part, attributes.dims[0]));
+    }
+    same = std::move(joined);
+  }
   return emit(OpKind::kConcat, same, sizes, dtype, attributes);
 }
 

@@ -5,6 +5,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "core/base/terminal.hpp"
@@ -43,8 +45,9 @@ std::map<std::string, std::size_t> count_compounds(const Trace& trace) {
 template <class Record>
 std::vector<std::string> unique_names(const std::vector<Record>& records, std::string Record::* name) {
   std::vector<std::string> names;
+  std::unordered_set<std::string_view> known;
   for (const Record& record : records) {
-    if (std::ranges::find(names, record.*name) == names.end()) names.push_back(record.*name);
+    if (known.insert(record.*name).second) names.push_back(record.*name);
   }
   return names;
 }

@@ -52,6 +52,7 @@ Result<std::vector<std::uint32_t>> chosen_iterations(const OpsOptions& options, 
 }
 
 void print_op_lines(const Trace& trace, const std::vector<std::uint32_t>& iterations) {
+  const trace::Compounds compounds(trace);
   std::size_t site_width = 1, module_width = 1;
   for (const Op& op : trace.ops) {
     site_width = std::max(site_width, printable(trace.site_text(op.site)).size());
@@ -65,7 +66,7 @@ void print_op_lines(const Trace& trace, const std::vector<std::uint32_t>& iterat
       const Op& op = trace.ops[index];
       print_text(fmt::format("{:>6}  {:<9}  {:<{}}  {:<{}}  {}\n", index, name(op.phase), module_text(trace, op.module),
                              module_width, printable(trace.site_text(op.site)), site_width,
-                             trace::op_text(trace, op)));
+                             trace::op_text(compounds, op)));
     }
   }
 }
@@ -128,11 +129,12 @@ Result<int> run_ops(const OpsOptions& options) {
     print_op_lines(trace, iterations);
     return 0;
   }
+  const trace::Compounds compounds(trace);
   ordered_json document = {{"file", options.file}, {"ops", ordered_json::array()}};
   for (const std::uint32_t number : iterations) {
     const trace::Iteration& iteration = trace.iterations[number];
     for (std::uint32_t i = 0; i < iteration.op_count; ++i)
-      document["ops"].push_back(op_json(trace, number, iteration.first_op + i));
+      document["ops"].push_back(op_json(compounds, number, iteration.first_op + i));
   }
   print_json(document);
   return 0;

@@ -172,11 +172,12 @@ class ChromeWriter {
            {"dur", 1},
            {"name", trace_.schemas[op.schema].full_name()},
            {"cat", "op"},
-           {"args", {{"op", index}, {"site", trace_.site_text(op.site)}, {"call", trace::op_text(trace_, op)}}}});
+           {"args", {{"op", index}, {"site", trace_.site_text(op.site)}, {"call", trace::op_text(compounds_, op)}}}});
     track.end = std::uint64_t{index} + 1;
   }
 
   const Trace& trace_;
+  const trace::Compounds compounds_{trace_};
   TextSink& sink_;
   bool is_first_ = true;
   std::map<std::uint32_t, Track> tracks_;
@@ -187,11 +188,11 @@ class ChromeWriter {
 void export_jsonl(const Trace& trace, const std::string& file, TextSink& sink) {
   sink.append(one_line(header_json(trace, file)) + "\n");
   const Attachments attachments(trace);
-  const TensorDetail detail(trace);
+  const trace::Compounds compounds(trace);
   for (std::size_t i = 0; i < trace.iterations.size(); ++i) {
     const trace::Iteration& iteration = trace.iterations[i];
     for (std::uint32_t k = 0; k < iteration.op_count; ++k) {
-      ordered_json document = op_json(trace, i, iteration.first_op + k, &detail);
+      ordered_json document = op_json(compounds, i, iteration.first_op + k, true);
       attachments.add_to(iteration.first_op + k, document);
       sink.append(one_line(document) + "\n");
     }

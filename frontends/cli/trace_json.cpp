@@ -12,6 +12,7 @@ namespace crucible::cli {
 
 using nlohmann::ordered_json;
 using trace::Arg;
+using trace::Compounds;
 using trace::Op;
 using trace::Trace;
 
@@ -24,9 +25,10 @@ namespace {
 
 constexpr int kDeepest = 32;  // compound tensors of a damaged file could contain themselves
 
-ordered_json value_json(const Trace& trace, const Arg& arg, const TensorDetail* detail, int depth);
+ordered_json value_json(const Compounds& compounds, const Arg& arg, bool is_whole, int depth);
 
-ordered_json tensor_json(const Trace& trace, trace::TensorId id, const TensorDetail* detail, int depth) {
+ordered_json tensor_json(const Compounds& compounds, trace::TensorId id, bool is_whole, int depth) {
+  const Trace& trace = compounds.trace();
   const trace::Tensor& tensor = trace.tensors[id];
   const bool has_storage = tensor.storage != trace::kNone;
   ordered_json document = {{"tensor", id},
@@ -35,20 +37,20 @@ ordered_json tensor_json(const Trace& trace, trace::TensorId id, const TensorDet
                            {"strides", tensor.strides},
                            {"offset", tensor.offset},
                            {"storage", has_storage ? ordered_json(tensor.storage) : ordered_json(nullptr)}};
-  if (detail == nullptr) return document;
+  if (!is_whole) return document;
   document["requires_grad"] = tensor.requires_grad;
   document["is_wrapped_number"] = tensor.is_wrapped_number;
   document["device"] = has_storage ? ordered_json(trace.storages[tensor.storage].device) : ordered_json(nullptr);
   document["storage_bytes"] = has_storage ? ordered_json(trace.storages[tensor.storage].size_bytes) : ordered_json(nullptr);
-  const trace::CompoundTensor* compound = detail->compound(id);
+  const trace::CompoundTensor* compound = compounds.find(id);
   if (compound == nullptr || depth > kDeepest) return document;
   ordered_json parts = ordered_json::object();
-  for (const auto& [part, value] : compound->parts) parts[part] = value_json(trace, value, detail, depth + 1);
+  for (const auto& [part, value] : compound->parts) parts[part] = value_json(compounds, value, is_whole, depth + 1);
   document["compound"] = {{"kind", compound->kind}, {"parts", std::move(parts)}};
   return document;
 }
 
-ordered_json value_json(const Trace& trace, const Arg& arg, const TensorDetail* detail, int depth) {
+ordered_json value_json(const Compounds& compounds, const Arg& arg, bool is_whole, int depth) {
   switch (arg.kind) {
     case Arg::Kind::kNone:
     case Arg::Kind::kUndefinedTensor:
@@ -69,12 +71,12 @@ ordered_json value_json(const Trace& trace, const Arg& arg, const TensorDetail* 
     case Arg::Kind::kMemoryFormat:
     case Arg::Kind::kGenerator:
     case Arg::Kind::kOpaque:
-      return trace::arg_text(trace, arg);
+      return trace::arg_text(compounds, arg);
     case Arg::Kind::kTensor:
-      return tensor_json(trace, arg.tensor, detail, depth);
+      return tensor_json(compounds, arg.tensor, is_whole, depth);
     case Arg::Kind::kList: {
       ordered_json list = ordered_json::array();
-      for (const Arg& element : arg.list) list.push_back(value_json(trace, element, detail, depth + 1));
+      for (const Arg& element : arg.list) list.push_back(value_json(compounds, element, is_whole, depth + 1));
       return list;
     }
   }
@@ -83,20 +85,12 @@ ordered_json value_json(const Trace& trace, const Arg& arg, const TensorDetail* 
 
 }  // namespace
 
-TensorDetail::TensorDetail(const Trace& trace) : trace_(trace), compound_of_(trace.tensors.size(), trace::kNone) {
-  for (std::size_t i = 0; i < trace.compounds.size(); ++i)
-    compound_of_[trace.compounds[i].tensor] = static_cast<std::uint32_t>(i);
+ordered_json arg_json(const Compounds& compounds, const Arg& arg, bool is_whole) {
+  return value_json(compounds, arg, is_whole, 0);
 }
 
-const trace::CompoundTensor* TensorDetail::compound(trace::TensorId tensor) const {
-  return compound_of_[tensor] == trace::kNone ? nullptr : &trace_.compounds[compound_of_[tensor]];
-}
-
-ordered_json arg_json(const Trace& trace, const Arg& arg, const TensorDetail* detail) {
-  return value_json(trace, arg, detail, 0);
-}
-
-ordered_json op_json(const Trace& trace, std::size_t iteration, std::uint32_t index, const TensorDetail* detail) {
+ordered_json op_json(const Compounds& compounds, std::size_t iteration, std::uint32_t index, bool is_whole) {
+  const Trace& trace = compounds.trace();
   const Op& op = trace.ops[index];
   const trace::Schema& schema = trace.schemas[op.schema];
   const std::vector<std::string> names = trace::argument_names(schema.text);
@@ -109,10 +103,10 @@ ordered_json op_json(const Trace& trace, std::size_t iteration, std::uint32_t in
                            {"schema", schema.full_name()}};
   document["args"] = ordered_json::array();
   for (std::size_t i = 0; i < op.args.size(); ++i) {
-    document["args"].push_back({{"name", i < names.size() ? names[i] : ""}, {"value", arg_json(trace, op.args[i], detail)}});
+    document["args"].push_back({{"name", i < names.size() ? names[i] : ""}, {"value", arg_json(compounds, op.args[i], is_whole)}});
   }
   document["outputs"] = ordered_json::array();
-  for (const Arg& output : op.outputs) document["outputs"].push_back(arg_json(trace, output, detail));
+  for (const Arg& output : op.outputs) document["outputs"].push_back(arg_json(compounds, output, is_whole));
   return document;
 }
 

@@ -5,20 +5,10 @@ beside it and written to attacks.tsv (README.md has the columns)."""
 import pathlib
 import sys
 
-from crtrace_maker import *
-
-ATTACKS = []
-
-
-def attack(kind, demand, *commands):
-    def note(make):
-        ATTACKS.append((make.__name__, kind, demand, commands, make))
-        return make
-    return note
-
+import bombs  # noqa: F401, it adds its own
+from attack_list import *
 
 EMBEDDING = "aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor"
-REPLAY, INFO, OPS, GRAPH, PLAN, KERNELS = ("replay {f} --verify", "trace info {f}", "trace ops {f} --all", "graph {f}", "plan {f}", "kernels {f}")
 
 
 # ids: numbers in a tensor that say where to read or write. The framework refuses each of these calls with IndexError, as the
@@ -282,102 +272,6 @@ def schema_with_a_bracket_alone():
 @attack("schemas", "bounded", REPLAY, GRAPH)
 def schema_that_ends_before_it_begins():
     return with_schema("aten::neg -> (Tensor")
-
-
-# bombs: small files that ask for much memory or time.
-@attack("bombs", "bounded", INFO, REPLAY, "trace check {f}", "trace optimize {f} -o {o}")
-def table_of_2_to_the_29_empty_names():
-    """Half a gibibyte of records of one byte each, 16 KiB in the file, 32 bytes each in memory."""
-    t = Recording()
-    t.loss(t.filled([]))
-    count = (1 << 29) - 5
-    content = varint(count)
-    frame = frame_of_head_and_zeros(content, count)
-    t.raw["modules"] = (1, frame, len(content) + count)
-    return t.data()
-
-
-@attack("bombs", "bounded", REPLAY, GRAPH, PLAN)
-def pooling_of_2_to_the_40_windows():
-    t = Recording()
-    x = t.expanded([1, 1, 1, 1 << 40])
-    y = t.tensor([1, 1, 1, 1 << 40])
-    t.op("aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, "
-         "bool count_include_pad=True, int? divisor_override=None) -> Tensor",
-         [T(x), L(I(1), I(1)), L(I(1), I(1)), L(I(0), I(0)), B(False), B(True), NONE], [T(y)])
-    t.loss(t.sum(y))
-    return t.data()
-
-
-@attack("bombs", "bounded", REPLAY, KERNELS)
-def pooling_with_a_million_taps():
-    """Each tap of a window is a loop of its own in the kernel's text."""
-    t = Recording()
-    width = 3 << 20
-    x = t.filled([1, 1, 1, width])
-    sizes = [1, 1, 1, width - (1 << 20) + 1]
-    y, places = t.tensor(sizes), t.tensor(sizes, "i64")
-    t.op(POOL, [T(x), L(I(1), I(1 << 20)), L(I(1), I(1)), L(I(0), I(0)), L(I(1), I(1)), B(False)], [T(y), T(places)])
-    t.loss(t.sum(y))
-    return t.data()
-
-
-POOL = ("aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, "
-        "bool ceil_mode=False) -> (Tensor, Tensor)")
-
-
-@attack("bombs", "bounded", INFO, INFO + " --json", OPS, "trace diff {f} {f}")
-def many_outputs_with_names_of_their_own():
-    t = Recording()
-    t.loss(t.filled([]))
-    blob, made = t.blob(floats(0)), 0
-    for number in range(19_000):  # distinct at their end alone
-        t.add("outputs", varint(0) + text(bytes(1500) + struct.pack("<H", number)) + ident(made) + ident(blob))
-    return t.data()
-
-
-@attack("bombs", "bounded", OPS, INFO, "trace export {f} --format jsonl -o {o}")
-def many_compounds_and_many_uses():
-    """To print a tensor of several parts its record is looked for from the front."""
-    t = Recording()
-    t.loss(t.filled([]))
-    count = 20_000
-    first = len(t.tables["tensors"])
-    for _ in range(count):
-        t.view(None, [1])
-    for number in range(count):
-        t.add("compounds", ident(first + number) + text("zero") + listing([]))
-    schema = "aten::neg(Tensor self) -> Tensor"
-    uses = L(*[T(first + count - 1)] * 1000)
-    for number in range(500):
-        t.op(schema, [uses], [uses])
-    return t.data()
-
-
-@attack("bombs", "bounded", REPLAY, GRAPH, PLAN)
-def a_chain_of_20000_ops():
-    t = Recording()
-    x, y = t.tensor([2], external=floats(1, 2)), t.tensor([2])
-    for _ in range(20_000):
-        t.op("aten::neg(Tensor self) -> Tensor", [T(x)], [T(y)])
-        x, y = y, x
-    t.loss(t.sum(x))
-    return t.data()
-
-
-@attack("bombs", "bounded", REPLAY + " --numerics strict", KERNELS)
-def transposed_convolution_with_a_wide_stride():
-    """Each phase of the stride is a product of its own in the kernel's text."""
-    t = Recording()
-    stride = 1 << 20
-    x, w, y = t.filled([1, 16, 1, 1]), t.filled([16, 16, 1, 1]), t.tensor([1, 16, 1, stride])
-    t.op(CONVOLUTION, [T(x), T(w), NONE, L(I(1), I(stride)), L(I(0), I(0)), L(I(1), I(1)), B(True), L(I(0), I(stride - 1)), I(1)], [T(y)])
-    t.loss(t.sum(y))
-    return t.data()
-
-
-CONVOLUTION = ("aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
-               "bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor")
 
 
 @attack("empties", "bounded", REPLAY + " --numerics strict", KERNELS, "compare {f} --backends reference,cpu --numerics strict")

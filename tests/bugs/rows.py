@@ -58,6 +58,7 @@ ROWS = [
     Row("half_bias_everywhere", "half_bias_everywhere.py", bit_equal=True),
     Row("gradients_through_nan", "29_gradients_through_nan.py", also=[("replay", "TRACE", "--verify", "--no-fuse")]),
     Row("layers_that_write", "30_layers_that_write.py"),
+    Row("many_pieces", "many_pieces.py"),
     Row("transformer_fast_path", "31_transformer_fast_path.py"),
     Row("transformer_fast_path_masked", "31_transformer_fast_path.py", ["--masked"]),
     Row("attention_masks", "31b_attention_masks.py", ways=("fast", "reference")),

@@ -56,8 +56,9 @@ void repair(std::vector<std::byte>& file) {
 /// Uses everything, so that whatever was taken can be worked with.
 void walk(const Trace& trace) {
   std::size_t length = 0;
-  for (const trace::Op& op : trace.ops) length += op_text(trace, op).size() + trace.site_text(op.site).size();
-  for (trace::TensorId id = 0; id < trace.tensors.size(); ++id) length += tensor_text(trace, id).size();
+  const trace::Compounds compounds(trace);
+  for (const trace::Op& op : trace.ops) length += op_text(compounds, op).size() + trace.site_text(op.site).size();
+  for (trace::TensorId id = 0; id < trace.tensors.size(); ++id) length += tensor_text(compounds, id).size();
   length += summarize(trace).ops_per_iteration.size();
   const trace::ContentHashes hashes = hash_content(trace);
   if (hashes.program == hashes.content) std::abort();
