@@ -7,7 +7,7 @@ COLUMNS = 300
 columns = [torch.randn(2, 1 + column % 3) for column in range(COLUMNS)]
 head = torch.nn.Linear(sum(column.shape[1] for column in columns), 4)
 optimizer = torch.optim.SGD(head.parameters(), lr=0.1)
-for step in range(2):
+for step in range(4):
     features = torch.cat([column * (step + 1) if at % 50 == 0 else column for at, column in enumerate(columns)], dim=1)
     norm = torch.stack([column.norm() for column in columns[::2]] + [column[0, 0] for column in columns[1::2]]).norm()
     loss = head(features / norm).square().mean()
