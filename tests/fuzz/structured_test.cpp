@@ -1,15 +1,19 @@
 // Programs as a stranger may write them, by seed: valid ones whose fields were changed. Each is refused as a bad input, or runs in every
 // executor with the same results. CRUCIBLE_STRUCTURED says how many are interpreted (1900 where it is not set), CRUCIBLE_STRUCTURED_COMPILED
-// how many are compiled too (100), CRUCIBLE_STRUCTURED_FIRST the first seed, CRUCIBLE_STRUCTURED_KEEP a folder for what is found.
+// how many are compiled too (100), CRUCIBLE_STRUCTURED_FIRST the first seed, CRUCIBLE_STRUCTURED_KEEP a folder for what is found: its bytes
+// for the tests, and a capsule for `crucible graph` and `crucible compare`.
 #include <gtest/gtest.h>
 
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
+#include <span>
 
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "core/runtime/capsule.hpp"
 #include "core/trace/trace_samples.hpp"
 #include "tests/fuzz/judge.hpp"
 
@@ -69,7 +73,12 @@ struct Count {
 /// Where it was asked for, a finding stays as a file.
 void keep(const Recorded& recorded, std::uint64_t seed) {
   const char* const folder = std::getenv("CRUCIBLE_STRUCTURED_KEEP");
-  if (folder != nullptr) trace::samples::write_bytes(std::filesystem::path(folder) / ("seed_" + std::to_string(seed)), to_bytes(recorded));
+  if (folder == nullptr) return;
+  const std::filesystem::path file = std::filesystem::path(folder) / ("seed_" + std::to_string(seed));
+  trace::samples::write_bytes(file, to_bytes(recorded));
+  runtime::Capsule capsule{recorded.program, std::make_shared<trace::MemoryBlobStore>(), "fuzz"};
+  for (const auto& blob : recorded.blobs) capsule.blobs->add(std::span(blob));
+  if (const auto bytes = runtime::capsule_bytes(capsule)) trace::samples::write_bytes(file.string() + ".capsule", *bytes);
 }
 
 void add(Count& count, const Case& made, const Judgement& judgement, std::uint64_t seed) {
