@@ -10,6 +10,7 @@
 #include "core/base/hash.hpp"
 #include "core/trace/byte_stream.hpp"
 #include "core/trace/compression.hpp"
+#include "core/trace/limits.hpp"
 #include "core/trace/trace_file.hpp"
 
 namespace crucible::trace {
@@ -96,9 +97,9 @@ Result<SectionEntry> decode_entry(ByteReader& reader, std::uint64_t table_end) {
     return section_error(
         entry.id, fmt::format("its offset {} is not a multiple of {} from {} on", entry.offset, kAlignment, table_end));
   }
-  if (is_known && !is_blobs && entry.raw_bytes > kMaxTableBytes) {
-    return section_error(entry.id,
-                         fmt::format("its size of {} bytes is above the limit of {}", entry.raw_bytes, kMaxTableBytes));
+  if (is_known && !is_blobs && entry.raw_bytes > limits().table_bytes) {
+    return section_error(entry.id, fmt::format("its size of {} bytes is above the limit of {} (--table-limit lets more be read)", entry.raw_bytes,
+                                               limits().table_bytes));
   }
   if (is_known && entry.codec != Codec::kZstd && entry.raw_bytes != entry.stored_bytes) {
     return section_error(entry.id, fmt::format("it is not compressed, but has {} bytes stored and {} uncompressed",

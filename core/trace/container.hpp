@@ -17,7 +17,6 @@ inline constexpr std::size_t kHeaderBytes = 64;
 inline constexpr std::size_t kSectionEntryBytes = 48;
 inline constexpr std::size_t kAlignment = 64;  // of sections and of blobs
 inline constexpr std::uint32_t kMaxSections = 1024;
-inline constexpr std::uint64_t kMaxTableBytes = 1ull << 30;  // uncompressed size of one section other than the blobs
 
 /// The numbers are part of the format: append only.
 enum class SectionId : std::uint32_t {

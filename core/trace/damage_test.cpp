@@ -6,6 +6,7 @@
 
 #include "core/base/hash.hpp"
 #include "core/trace/byte_stream.hpp"
+#include "core/trace/limits.hpp"
 #include "core/trace/trace_file.hpp"
 #include "core/trace/trace_samples.hpp"
 
@@ -218,7 +219,7 @@ TEST_F(DamagedTrace, FalseSizesAllocateNothing) {
   const std::string huge = with_entry(SectionId::kOps, [](SectionEntry& it) { it.raw_bytes = 1ull << 60; });
   EXPECT_TRUE(has(huge, "section 'ops' is damaged: its size of 1152921504606846976 bytes is above the limit of"))
       << huge;
-  const std::string dense = with_entry(SectionId::kOps, [](SectionEntry& it) { it.raw_bytes = kMaxTableBytes; });
+  const std::string dense = with_entry(SectionId::kOps, [](SectionEntry& it) { it.raw_bytes = limits().table_bytes; });
   EXPECT_TRUE(has(dense, "section 'ops' is damaged")) << dense;
   const std::string long_one = with_entry(SectionId::kOps, [](SectionEntry& it) { it.stored_bytes = ~0ull; });
   EXPECT_TRUE(has(long_one, "section 'ops' is truncated")) << long_one;
@@ -230,6 +231,24 @@ TEST_F(DamagedTrace, FalseSizesAllocateNothing) {
   EXPECT_TRUE(has(overlap, "inside what ends at")) << overlap;
   const std::string codec = with_entry(SectionId::kTensors, [](SectionEntry& it) { it.codec = static_cast<Codec>(9); });
   EXPECT_TRUE(has(codec, "section 'tensors' is damaged: its codec 9 is not known")) << codec;
+}
+
+TEST_F(DamagedTrace, WhatUnpacksToTooMuchIsReadWhereTheLimitIsRaised) {
+  const Limits before = limits();
+  set_limits({.free_bytes = 1 << 20});
+  Trace dense = samples::small_trace();
+  dense.modules.assign(2 << 20, "");  // a byte each, and next to nothing in the file
+  const std::vector<std::byte> bytes = good(dense);
+  const std::string refused = refusal(bytes);
+  EXPECT_TRUE(has(refused, "which no recording's do (--table-limit 2097156 would read them)")) << refused;
+  set_limits(tables_of(2097156));
+  const auto read = read_bytes(bytes);
+  set_limits(tables_of(2097155));
+  const std::string larger = refusal(bytes);
+  set_limits(before);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->modules.size(), dense.modules.size());
+  EXPECT_TRUE(has(larger, "its size of 2097156 bytes is above the limit of 2097155 (--table-limit lets more be read)")) << larger;
 }
 
 TEST_F(DamagedTrace, FalseCountsAllocateNothing) {

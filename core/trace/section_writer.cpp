@@ -8,6 +8,7 @@
 
 #include "core/base/hash.hpp"
 #include "core/trace/compression.hpp"
+#include "core/trace/limits.hpp"
 #include "core/trace/trace_file.hpp"
 
 namespace crucible::trace {
@@ -45,10 +46,10 @@ Result<void> SectionWriter::add_section(SectionId id, std::span<const std::byte>
 Result<void> SectionWriter::add_section(SectionId id, std::span<const std::span<const std::byte>> pieces) {
   std::uint64_t raw_bytes = 0;
   for (const auto piece : pieces) raw_bytes += piece.size();
-  if (raw_bytes > kMaxTableBytes) {
+  if (raw_bytes > limits().table_bytes) {
     return Error{ErrorCode::kBadInput,
                  fmt::format("section '{}' would have {} bytes, at most {} are allowed; record fewer iterations",
-                             section_name(id), raw_bytes, kMaxTableBytes)};
+                             section_name(id), raw_bytes, limits().table_bytes)};
   }
   CRUCIBLE_TRY_VOID(file_.align());
   const std::uint64_t start = file_.offset();

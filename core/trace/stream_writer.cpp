@@ -8,6 +8,7 @@
 
 #include "core/base/hash.hpp"
 #include "core/trace/journal_tables.hpp"
+#include "core/trace/limits.hpp"
 #include "core/trace/mapped_file.hpp"
 
 namespace crucible::trace {
@@ -106,11 +107,11 @@ void StreamWriter::flush(std::optional<JournalKind> end_with) {
     for (std::size_t id = 0; id < kTables; ++id) {
       if (buffers_[id].size() == 0) continue;
       table_bytes_[id] += buffers_[id].size();
-      if (table_bytes_[id] > kMaxTableBytes - 10) {  // 10: the count in front
+      if (table_bytes_[id] > limits().table_bytes - 10) {  // 10: the count in front
         return fail({ErrorCode::kBadInput,
                      fmt::format("cannot write {}: section '{}' has reached its limit of {} bytes; record fewer "
                                  "iterations",
-                                 path_.string(), section_name(static_cast<SectionId>(id)), kMaxTableBytes)});
+                                 path_.string(), section_name(static_cast<SectionId>(id)), limits().table_bytes)});
       }
       append_journal_record(out_, static_cast<std::uint32_t>(id), pending_records_[id], buffers_[id].bytes());
     }

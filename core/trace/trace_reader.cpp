@@ -10,6 +10,7 @@
 #include "core/trace/blob_folder.hpp"
 #include "core/trace/compression.hpp"
 #include "core/trace/container.hpp"
+#include "core/trace/limits.hpp"
 #include "core/trace/mapped_file.hpp"
 #include "core/trace/sections.hpp"
 #include "core/trace/trace_file.hpp"
@@ -112,11 +113,11 @@ Result<BlobFolder> folder_of(const Trace& trace, const std::vector<BlobPlace>& p
 }
 
 /// Tables take memory by their records, and the smallest of those are far larger in memory than in the file: what a few bytes unpack to is
-/// bounded by those few bytes. Tables of recordings shrink to a fifth, those of one op a million times to a hundredth.
+/// bounded by those few bytes.
 Result<void> check_proportion(const SectionEntry& entry) {
-  constexpr std::uint64_t kFree = std::uint64_t{32} << 20, kMost = 256;
-  if (entry.raw_bytes <= kFree || (entry.raw_bytes - kFree) / kMost <= entry.stored_bytes) return {};
-  return section_error(static_cast<SectionId>(entry.id), fmt::format("its {} bytes say that they unpack to {}, which no recording's do", entry.stored_bytes, entry.raw_bytes));
+  const std::uint64_t free = limits().free_bytes;
+  if (entry.raw_bytes <= free || (entry.raw_bytes - free) / limits().expansion <= entry.stored_bytes) return {};
+  return section_error(static_cast<SectionId>(entry.id), fmt::format("its {} bytes say that they unpack to {}, which no recording's do (--table-limit {} would read them)", entry.stored_bytes, entry.raw_bytes, entry.raw_bytes));
 }
 
 Result<Opened> decode(FileBytes file, const std::string& name) {

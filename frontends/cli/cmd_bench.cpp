@@ -240,7 +240,7 @@ Result<int> bench(const BenchOptions& options) {
 
 void add_bench(Commands& commands) {
   auto options = std::make_shared<BenchOptions>();  // shared with the callback, which runs after this function
-  CLI::App* command = add_subcommand(commands.app, "bench", "The same recordings on several backends and by PyTorch, checked, then timed in turns.",
+  CLI::App* command = add_reading_subcommand(commands.app, "bench", "The same recordings on several backends and by PyTorch, checked, then timed in turns.",
                                      "crucible bench step.crtrace --backends cpu,opencl --rounds 7\n"
                                      "  crucible bench step.crtrace --backends cpu --peers eager,compile --script \"python train.py\"");
   command->add_option("file", options->files, "Recordings (.crtrace), or capsules")->required();

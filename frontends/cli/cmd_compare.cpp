@@ -234,7 +234,7 @@ Result<int> compare(const CompareOptions& options) {
 
 void add_compare(Commands& commands) {
   auto options = std::make_shared<CompareOptions>();  // shared with the callback, which runs after this function
-  CLI::App* command = add_subcommand(commands.app, "compare", "Replays on several backends, op by op, and names the first result that differs.",
+  CLI::App* command = add_reading_subcommand(commands.app, "compare", "Replays on several backends, op by op, and names the first result that differs.",
                                      "crucible compare step.crtrace --backends cpu,opencl --numerics strict");
   command->add_option("file", options->file, "The recording (.crtrace), or a capsule")->required();
   command->add_option("--backends", options->backends, "Two or more of: a plugin's name, PLUGIN:INDEX, reference. The others are compared with the first")->delimiter(',')->required();

@@ -215,7 +215,7 @@ Result<int> graph_command(const GraphOptions& options) {
 
 void add_graph(Commands& commands) {
   auto options = std::make_shared<GraphOptions>();  // shared with the callback, which runs after this function
-  CLI::App* command = add_subcommand(commands.app, "graph", "The neutral program of a recording, after a stage; or a program in another form.",
+  CLI::App* command = add_reading_subcommand(commands.app, "graph", "The neutral program of a recording, after a stage; or a program in another form.",
                                      "crucible graph step.crtrace --stage lowered");
   command->add_option("file", options->file, "The recording (.crtrace), or a program that --format text or binary wrote")->required();
   command->add_option("--stage", options->stage, "Which stage (default: the last); --stages lists them");

@@ -348,7 +348,7 @@ Result<int> kernels(const KernelsOptions& options) {
 void add_kernels(Commands& commands) {
   auto options = std::make_shared<KernelsOptions>();  // shared with the callback, which runs after this function
   CLI::App* command =
-      add_subcommand(commands.app, "kernels", "The kernels and library calls that a recording becomes, and their text.",
+      add_reading_subcommand(commands.app, "kernels", "The kernels and library calls that a recording becomes, and their text.",
                      "crucible kernels step.crtrace --show 12");
   command->add_option("FILE", options->file, "the recording (.crtrace), or a capsule")->required();
   command->add_option("--show", options->show, "print the C text of this step")->check(CLI::NonNegativeNumber);

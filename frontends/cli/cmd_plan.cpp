@@ -151,7 +151,7 @@ Result<int> plan(const PlanOptions& options) {
 
 void add_plan(Commands& commands) {
   auto options = std::make_shared<PlanOptions>();  // shared with the callback, which runs after this function
-  CLI::App* command = add_subcommand(commands.app, "plan",
+  CLI::App* command = add_reading_subcommand(commands.app, "plan",
                                      "The memory plan of a recording: peak, lower bound, what is alive at the peak.",
                                      "crucible plan step.crtrace --html plan.html --device-profile l4");
   command->add_option("file", options->file, "The recording (.crtrace)")->required();

@@ -230,7 +230,7 @@ Result<int> replay(const ReplayOptions& options) {
 
 void add_replay(Commands& commands) {
   auto options = std::make_shared<ReplayOptions>();  // shared with the callback, which runs after this function
-  CLI::App* command = add_subcommand(
+  CLI::App* command = add_reading_subcommand(
       commands.app, "replay",
       "Replays the recorded iterations from the recorded start, carrying parameters and optimizer state.",
       "crucible replay step.crtrace --verify");

@@ -62,7 +62,7 @@ Result<int> run_diff(const Arguments& arguments) {
 
 void add_trace_diff(Commands& commands, CLI::App& trace) {
   const auto arguments = std::make_shared<Arguments>();  // shared: the parser's callbacks outlive this function
-  CLI::App* command = add_subcommand(trace, "diff", "In what two recordings differ: which iteration, op, argument, and how.",
+  CLI::App* command = add_reading_subcommand(trace, "diff", "In what two recordings differ: which iteration, op, argument, and how.",
                                      "crucible trace diff before.crtrace after.crtrace --limit 5");
   command->add_option("A", arguments->a, "a .crtrace file")->required();
   command->add_option("B", arguments->b, "the one to compare it with")->required();

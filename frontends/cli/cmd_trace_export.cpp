@@ -32,7 +32,7 @@ Result<int> run_export(const Arguments& arguments) {
 
 void add_trace_export(Commands& commands, CLI::App& trace) {
   const auto arguments = std::make_shared<Arguments>();  // shared: the parser's callbacks outlive this function
-  CLI::App* command = add_subcommand(trace, "export", "A recording for other programs: JSON lines, or slices for Perfetto.",
+  CLI::App* command = add_reading_subcommand(trace, "export", "A recording for other programs: JSON lines, or slices for Perfetto.",
                                      "crucible trace export step.crtrace --format chrome -o step.json");
   command->add_option("FILE", arguments->file, "the .crtrace file")->required();
   command->add_option("--format", arguments->format, "jsonl: one line per op; chrome: open it in ui.perfetto.dev")

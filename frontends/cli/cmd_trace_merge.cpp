@@ -38,7 +38,7 @@ Result<int> run_merge(const Arguments& arguments) {
 
 void add_trace_merge(Commands& commands, CLI::App& trace) {
   const auto arguments = std::make_shared<Arguments>();  // shared: the parser's callbacks outlive this function
-  CLI::App* command = add_subcommand(
+  CLI::App* command = add_reading_subcommand(
       trace, "merge", "A manifest of one program's ranks, after checking that they fit together.",
       "crucible trace merge step.rank0.crtrace step.rank1.crtrace -o step.crtraces");
   command->add_option("RANKS", arguments->files, "the .crtrace files of all ranks, in any order")->required();

@@ -44,7 +44,7 @@ Result<int> run_recover(const RecoverOptions& options) {
 
 void add_trace_recover(Commands& commands, CLI::App& trace) {
   const auto options = std::make_shared<RecoverOptions>();  // shared: the parser's callbacks outlive this function
-  CLI::App* command = add_subcommand(trace, "recover",
+  CLI::App* command = add_reading_subcommand(trace, "recover",
                                      "Makes FILE of the complete iterations in FILE.journal and FILE.partial, which a "
                                      "recording leaves whose process was ended (kill -9, a crash, a full disk).",
                                      "crucible trace recover step.crtrace");

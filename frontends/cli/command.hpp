@@ -25,6 +25,9 @@ struct Commands {
 CLI::App* add_subcommand(CLI::App& parent, const std::string& name, const std::string& description,
                          const std::string& example);
 
+/// The same for one that reads recordings, with --table-limit (core/trace/limits.hpp).
+CLI::App* add_reading_subcommand(CLI::App& parent, const std::string& name, const std::string& description, const std::string& example);
+
 // One per file cmd_NAME.cpp.
 void add_record(Commands& commands);
 void add_trace(Commands& commands);

@@ -24,7 +24,7 @@ template <class Options>
 CLI::App* add_file_command(CLI::App& trace, Commands& commands, const std::shared_ptr<Options>& options,
                            const char* name, const char* description, const char* example,
                            Result<int> (*run)(const Options&)) {
-  CLI::App* command = add_subcommand(trace, name, description, example);
+  CLI::App* command = add_reading_subcommand(trace, name, description, example);
   command->add_option("FILE", options->file, "the .crtrace file")->required();
   command->add_flag("--json", options->json, "print one JSON document");
   command->callback([&commands, options, run] { commands.run = [options, run] { return run(*options); }; });

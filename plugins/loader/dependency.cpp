@@ -1,6 +1,8 @@
 #include "plugins/loader/dependency.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -79,6 +81,12 @@ bool is_there(const std::filesystem::path& path) {
   return std::filesystem::exists(path, error);
 }
 
+/// Where the administrator alone puts libraries; /etc/ld.so.conf may name more, which then count as foreign only by a RUNPATH to them.
+bool is_of_system(const std::filesystem::path& path) {
+  constexpr std::string_view kFolders[] = {"/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/lib32/"};
+  return std::ranges::any_of(kFolders, [&](std::string_view folder) { return path.native().starts_with(folder); });
+}
+
 }  // namespace
 
 std::vector<std::filesystem::path> neighbours(const Inspection& inspection, const std::filesystem::path& folder) {
@@ -90,6 +98,40 @@ std::vector<std::filesystem::path> neighbours(const Inspection& inspection, cons
       found.push_back(path);
       break;
     }
+  }
+  return found;
+}
+
+std::vector<std::filesystem::path> foreign_libraries(const Inspection& inspection, const std::filesystem::path& file) {
+  constexpr std::size_t kMost = 1000;
+  const std::vector<std::string> of_variable = folders_of_variable();
+  std::vector<std::filesystem::path> found;
+  const auto add = [&](const std::filesystem::path& path) {
+    std::error_code error;
+    const std::filesystem::path whole = std::filesystem::canonical(path, error);
+    if (error || is_of_system(whole) || found.size() == kMost || std::ranges::find(found, whole) != found.end()) return;
+    found.push_back(whole);
+  };
+  const auto add_needed = [&](const Inspection& of, const std::filesystem::path& folder) {
+    for (const std::string& library : of.needed) {
+      if (library.find('/') != std::string::npos) {
+        add(library);
+        continue;
+      }
+      // Which of the two comes first depends on RPATH and RUNPATH: both are judged. Behind them are the system's folders.
+      for (const std::vector<std::string>* folders : {&of_variable, &of.folders}) {
+        const auto first = std::ranges::find_if(*folders, [&](const std::string& own) { return is_there(std::filesystem::path(replace_origin(own, folder)) / library); });
+        if (first != folders->end()) add(std::filesystem::path(replace_origin(*first, folder)) / library);
+      }
+    }
+  };
+  add_needed(inspection, file.parent_path());
+  for (std::size_t next = 0; next < found.size(); ++next) {
+    const std::filesystem::path library = found[next];  // `found` grows
+    const int descriptor = open(library.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0) continue;
+    add_needed(inspect_needs(descriptor), library.parent_path());
+    close(descriptor);
   }
   return found;
 }

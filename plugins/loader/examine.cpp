@@ -109,9 +109,16 @@ Result<void> check_trust(const Candidate& candidate, const OpenFile& file, const
   for (const std::string& problem : trust_problems(file)) {
     problems += fmt::format("{}{}", problems.empty() ? "" : ", ", problem);
   }
+  for (const std::filesystem::path& library : foreign_libraries(inspect_needs(file.descriptor()), file.path())) {
+    const Result<OpenFile> opened = OpenFile::open(library);
+    if (!opened) continue;  // the dynamic loader will say so
+    for (const std::string& problem : trust_problems(*opened)) {
+      problems += fmt::format("{}of its library {}, {}", problems.empty() ? "" : ", ", library.string(), problem);
+    }
+  }
   if (problems.empty()) {
     record.note(Step::kTrust, Outcome::kPassed,
-                fmt::format("only root and this user can write the file and the folders above it; {}", *pinned),
+                fmt::format("only root and this user can write the file, the libraries that it brings, and the folders above them; {}", *pinned),
                 time.ns());
     return {};
   }

@@ -141,13 +141,7 @@ void read_dynamic(const Reader& reader, const Elf64_Shdr& section, const std::st
   }
 }
 
-}  // namespace
-
-bool Inspection::exports_symbol(std::string_view name) const {
-  return std::find(exports.begin(), exports.end(), name) != exports.end();
-}
-
-Inspection inspect_file(int descriptor) {
+Inspection inspect(int descriptor, bool with_exports) {
   Inspection result;
   const Reader reader(descriptor);
   const auto headers = reader.items<Elf64_Ehdr>(0, 1);
@@ -161,7 +155,8 @@ Inspection inspect_file(int descriptor) {
   const auto sections = reader.items<Elf64_Shdr>(header.e_shoff, header.e_shnum);
   if (!sections) return result.problem = "its headers are damaged", result;
   for (const Elf64_Shdr& section : *sections) {
-    if (section.sh_type != SHT_DYNSYM && section.sh_type != SHT_DYNAMIC) continue;
+    const bool is_wanted = section.sh_type == SHT_DYNAMIC || (section.sh_type == SHT_DYNSYM && with_exports);
+    if (!is_wanted) continue;
     if (section.sh_link >= sections->size()) continue;
     const Elf64_Shdr& names = (*sections)[section.sh_link];
     const auto texts = reader.read(names.sh_offset, names.sh_size);
@@ -171,6 +166,16 @@ Inspection inspect_file(int descriptor) {
   }
   return result;
 }
+
+}  // namespace
+
+bool Inspection::exports_symbol(std::string_view name) const {
+  return std::find(exports.begin(), exports.end(), name) != exports.end();
+}
+
+Inspection inspect_file(int descriptor) { return inspect(descriptor, true); }
+
+Inspection inspect_needs(int descriptor) { return inspect(descriptor, false); }
 
 bool exports_symbol(const std::filesystem::path& path, std::string_view symbol) {
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -21,6 +21,9 @@ struct Inspection {
 /// Reads the open file. Threads: any.
 Inspection inspect_file(int descriptor);
 
+/// `needed` and `folders` alone, which is quick for a library of a hundred thousand symbols. Threads: any.
+Inspection inspect_needs(int descriptor);
+
 /// True when `file` is a shared object for this machine whose dynamic symbol table defines `symbol`. False for
 /// everything else, damaged files included. Threads: any.
 bool exports_symbol(const std::filesystem::path& file, std::string_view symbol);

@@ -1,7 +1,8 @@
 """One computation has one identity, however PyTorch was told to carry it out.
 
 Records the same seeded training with different flavours (optimizer loops, oneDNN on and off) and compares the hash of the final
-program, as `crucible graph --stages` prints it. Needs torch and `crucible` with the recorder (environment CRUCIBLE).
+program, as `crucible graph --stages` prints it. All of a class are recorded by one process, for importing torch takes longer than they do.
+Needs torch, `crucible` (environment CRUCIBLE) and its Python package (CRUCIBLE_PYTHON_FOLDER).
 """
 
 import contextlib
@@ -18,6 +19,8 @@ CRUCIBLE = os.environ.get("CRUCIBLE", "crucible")
 FLAVOURS = {"loop": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
 
 
+TRAININGS = ("foreach", "loop", "fused", "without oneDNN", "another rate", "another decay",
+             *(f"{optimizer} {flavour}" for optimizer in ("SGD", "Adagrad", "Adam", "scheduled") for flavour in FLAVOURS))
 ATTENTIONS = ("plain", "causal", "masked", "scaled", "float64", "inference")
 
 
@@ -109,6 +112,21 @@ def run_crucible(*command):
     return done.stdout
 
 
+def record_all(kind, folder):
+    """`kind`.crtrace of each training, or of each attention, in the folder: by a process that runs this file."""
+    path = os.pathsep.join(filter(None, [os.environ.get("CRUCIBLE_PYTHON_FOLDER"), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run([sys.executable, __file__, f"--{kind}", folder], capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path})
+    if done.returncode != 0:
+        raise AssertionError(f"recording {kind}: exit code {done.returncode}\n{done.stderr[-3000:]}")
+
+
+def record_here(folder, name, run, *arguments):
+    import crucible
+
+    with crucible.record(os.path.join(folder, f"{name}.crtrace"), iterations=3):
+        run(*arguments)
+
+
 def final_stage(trace):
     return json.loads(run_crucible("graph", trace, "--stages", "--json"))["stages"][-1]
 
@@ -116,13 +134,9 @@ def final_stage(trace):
 class Identity(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.hashes = {}
         with tempfile.TemporaryDirectory() as folder:
-            kinds = [f"{optimizer} {flavour}" for optimizer in ("SGD", "Adagrad", "Adam", "scheduled") for flavour in FLAVOURS]
-            for flavour in ("foreach", "loop", "fused", "without oneDNN", "another rate", "another decay", *kinds):
-                trace = pathlib.Path(folder) / f"{flavour}.crtrace"
-                run_crucible("record", "-o", trace, "--iterations", 3, "--", sys.executable, __file__, "--train", flavour)
-                cls.hashes[flavour] = final_stage(trace)["hash"]
+            record_all("train", folder)
+            cls.hashes = {flavour: final_stage(pathlib.Path(folder) / f"{flavour}.crtrace")["hash"] for flavour in TRAININGS}
 
     def test_optimizer_loops(self):
         self.assertEqual(self.hashes["loop"], self.hashes["foreach"])
@@ -146,22 +160,23 @@ class Identity(unittest.TestCase):
 class AttentionIdentity(unittest.TestCase):
     """Attention composed of single ops is the program of the kernels, and computes what was recorded."""
 
-    def record(self, kernel, form):
+    def recorded(self, kernel, form):
         trace = pathlib.Path(self.folder) / f"{kernel} {form}.crtrace"
-        run_crucible("record", "-o", trace, "--iterations", 3, "--", sys.executable, __file__, "--attend", kernel, form)
         run_crucible("replay", trace, "--backend", "reference", "--verify")
         return final_stage(trace)
 
-    def setUp(self):
+    @classmethod
+    def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = folder.name
+        record_all("attend", cls.folder)
 
     def test_math_and_flash(self):
         hashes = set()
         for form in ATTENTIONS:
             with self.subTest(form=form):
-                composed, kernel = self.record("math", form), self.record("flash", form)
+                composed, kernel = self.recorded("math", form), self.recorded("flash", form)
                 self.assertEqual(composed["hash"], kernel["hash"])
                 self.assertEqual(composed["ops"], kernel["ops"])
                 hashes.add(composed["hash"])
@@ -169,13 +184,17 @@ class AttentionIdentity(unittest.TestCase):
 
     def test_dropout_stays_composed(self):
         # The draws stand between the probabilities and their product: no kernel's program.
-        self.assertGreater(self.record("math", "dropout")["ops"], self.record("math", "plain")["ops"])
+        self.assertGreater(self.recorded("math", "dropout")["ops"], self.recorded("math", "plain")["ops"])
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--attend"]:
-        attend(*sys.argv[2:])
+        for kernel in ("math", "flash"):
+            for form in (*ATTENTIONS, "dropout"):
+                if (kernel, form) != ("flash", "dropout"):
+                    record_here(sys.argv[2], f"{kernel} {form}", attend, kernel, form)
     elif sys.argv[1:2] == ["--train"]:
-        train(sys.argv[2])
+        for flavour in TRAININGS:
+            record_here(sys.argv[2], flavour, train, flavour)
     else:
         unittest.main()

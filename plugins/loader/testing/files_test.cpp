@@ -234,6 +234,28 @@ TEST_F(Files, APinnedPluginFindsWhatLiesBesideIt) {
   EXPECT_TRUE(loaded) << loaded.error().message;
 }
 
+TEST_F(Files, WhoMayWriteTheLibrariesThatItBringsDecidesToo) {
+  const path plugin = copy(CRUCIBLE_NEIGHBOUR_PLUGIN, "neighbour");
+  const path library = plugin.parent_path() / "libvendor_driver.so.7";
+  std::filesystem::copy_file(path(CRUCIBLE_ABSENT_FOLDER) / library.filename(), library);
+  EXPECT_EQ(problem(plugin), "");
+  chmod(library.c_str(), 0777);
+  const std::string words = problem(plugin);
+  EXPECT_THAT(words, HasSubstr("can be changed by others: of its library " + library.string() + ", "));
+  EXPECT_THAT(words, HasSubstr("can write the file"));
+  // By a link, from a folder that the environment names.
+  const path elsewhere = folder() / "elsewhere";
+  std::filesystem::create_directory(elsewhere);
+  std::filesystem::rename(library, elsewhere / "real.so");
+  std::filesystem::create_symlink("real.so", elsewhere / library.filename());
+  setenv("LD_LIBRARY_PATH", elsewhere.c_str(), 1);
+  EXPECT_THAT(problem(plugin), HasSubstr("of its library " + (elsewhere / "real.so").string() + ", "));
+  chmod((elsewhere / "real.so").c_str(), 0755);
+  chmod(elsewhere.c_str(), 0777);
+  EXPECT_THAT(problem(plugin), HasSubstr("can write its folder"));
+  unsetenv("LD_LIBRARY_PATH");
+}
+
 TEST_F(Files, WhatTheShellKeepsSecretIsNotAPluginsThatIsOnlyAsked) {
   setenv("API_TOKEN", "hunter2", 1);
   const std::string words = problem(copy_plugin("reads_secrets"));
