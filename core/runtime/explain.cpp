@@ -25,14 +25,18 @@ Gap rougher(const Gap& gap) { return {.largest = kRougher * gap.largest, .rms = 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 /// Where the numbers and tensors of Program::outputs stand among those of a ReferenceReplay.
-std::size_t place_of_number(const graph::Program& program, std::size_t output) {
-  return static_cast<std::size_t>(std::ranges::count_if(program.outputs.begin(), program.outputs.begin() + static_cast<std::ptrdiff_t>(output),
-                                                        [](const graph::Output& other) { return other.is_number(); }));
-}
-
-const graph::Output& tensor_at(const graph::Program& program, std::size_t place) {
-  return *std::ranges::find_if(program.outputs, [&](const graph::Output& output) { return output.is_tensor() && place-- == 0; });
-}
+struct OutputPlaces {
+  explicit OutputPlaces(const graph::Program& program) {
+    std::size_t numbers = 0;
+    for (const graph::Output& output : program.outputs) {
+      number_of.push_back(numbers);
+      numbers += output.is_number();
+      if (output.is_tensor()) tensors.push_back(&output);
+    }
+  }
+  std::vector<std::size_t> number_of;         // by output; of those that are numbers
+  std::vector<const graph::Output*> tensors;  // by place
+};
 
 struct Counts {
   std::size_t inexact_states = 0, inexact_losses = 0;  // where eager is the less exact one
@@ -95,9 +99,10 @@ Result<void> judge_states(Verification& verdict, const graph::Program& program, 
 }
 
 void judge_losses(Verification& verdict, const graph::Program& program, const ReferenceEnds& ends, Counts& counts) {
+  const OutputPlaces places(program);
   for (LossDifference& loss : verdict.losses) {
     if (loss.is_undetermined) continue;
-    const std::size_t place = place_of_number(program, loss.output);
+    const std::size_t place = places.number_of[loss.output];
     const double exact = ends.exact.outputs[loss.iteration][place];
     for (const graph::ReferenceReplay& run : ends.rough) {
       const double far = relative_difference(run.outputs[loss.iteration][place], exact);
@@ -115,6 +120,7 @@ void judge_losses(Verification& verdict, const graph::Program& program, const Re
 }
 
 Result<void> judge_outputs(Verification& verdict, const graph::Program& program, const trace::BlobStore& blobs, const ReferenceEnds& ends, Counts& counts) {
+  const OutputPlaces places(program);
   for (OutputDifference& output : verdict.outputs) {
     if (!output.is_bad()) continue;
     const std::vector<std::byte>& exact = ends.exact.tensors[output.iteration][output.place];
@@ -122,7 +128,7 @@ Result<void> judge_outputs(Verification& verdict, const graph::Program& program,
       CRUCIBLE_TRY(const TensorDifference far, compare(output.dtype, run.tensors[output.iteration][output.place], exact));
       if (std::isfinite(far.max_rel_diff)) output.spread = std::max(output.spread, kRougher * far.max_rel_diff);
     }
-    CRUCIBLE_TRY(const std::vector<std::byte> recorded, blobs.load(tensor_at(program, output.place).blobs[output.iteration]));
+    CRUCIBLE_TRY(const std::vector<std::byte> recorded, blobs.load(places.tensors[output.place]->blobs[output.iteration]));
     CRUCIBLE_TRY(const TensorDifference of_recorded, compare(output.dtype, exact, recorded));
     const double allowed = std::max(output.tolerance, kSpreads * output.spread);
     output.is_undetermined = output.max_rel_diff <= allowed && of_recorded.max_rel_diff <= allowed;

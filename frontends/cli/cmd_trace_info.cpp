@@ -21,6 +21,7 @@
 #include "frontends/cli/private_report.hpp"
 #include "frontends/cli/rank_manifest.hpp"
 #include "frontends/cli/trace_command.hpp"
+#include "frontends/cli/trace_json.hpp"
 #include "frontends/cli/unrecorded_words.hpp"
 
 namespace crucible::cli {
@@ -84,8 +85,9 @@ void add_newer_json(const Trace& trace, ordered_json& document) {
   document["sequence_depends"] = or_null(left.sequence_depends);
   document["sequence_reason"] = left.reason;
   document["values_returned"] = values_returned_json(trace);
-  document["compounds"] = ordered_json::object();
-  for (const auto& [kind, count] : count_compounds(trace)) document["compounds"][kind] = count;
+  JsonMembers compounds;
+  for (const auto& [kind, count] : count_compounds(trace)) compounds.add(kind, count);
+  document["compounds"] = compounds.take();
   document["outputs"] = trace.outputs.size();
   document["generators"] = unique_names(trace.generators, &trace::GeneratorState::device);
   document["op_hashes"] = !trace.op_hashes.empty();

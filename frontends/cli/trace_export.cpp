@@ -48,8 +48,9 @@ ordered_json header_json(const Trace& trace, const std::string& file) {
                                     {"complete", iteration.complete},
                                     {"losses", std::move(losses)}});
   }
-  header["schemas"] = ordered_json::object();
-  for (const trace::Schema& schema : trace.schemas) header["schemas"][schema.full_name()] = schema.text;
+  JsonMembers schemas;
+  for (const trace::Schema& schema : trace.schemas) schemas.add(schema.full_name(), schema.text);
+  header["schemas"] = schemas.take();
   return header;
 }
 

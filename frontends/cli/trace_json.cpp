@@ -2,6 +2,7 @@
 #include "frontends/cli/trace_json.hpp"
 
 #include <cmath>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,15 @@ using trace::Trace;
 ordered_json number_json(double number) {
   if (std::isfinite(number)) return number;
   return trace::double_text(number);
+}
+
+void JsonMembers::add(const std::string& name, ordered_json value) {
+  const auto [place, is_new] = places_.try_emplace(name, members_.size());
+  if (is_new) {
+    members_.push_back({name, std::move(value)});
+  } else {
+    std::next(members_.begin(), static_cast<std::ptrdiff_t>(place->second))->second = std::move(value);
+  }
 }
 
 namespace {
@@ -44,9 +54,9 @@ ordered_json tensor_json(const Compounds& compounds, trace::TensorId id, bool is
   document["storage_bytes"] = has_storage ? ordered_json(trace.storages[tensor.storage].size_bytes) : ordered_json(nullptr);
   const trace::CompoundTensor* compound = compounds.find(id);
   if (compound == nullptr || depth > kDeepest) return document;
-  ordered_json parts = ordered_json::object();
-  for (const auto& [part, value] : compound->parts) parts[part] = value_json(compounds, value, is_whole, depth + 1);
-  document["compound"] = {{"kind", compound->kind}, {"parts", std::move(parts)}};
+  JsonMembers parts;
+  for (const auto& [part, value] : compound->parts) parts.add(part, value_json(compounds, value, is_whole, depth + 1));
+  document["compound"] = {{"kind", compound->kind}, {"parts", parts.take()}};
   return document;
 }
 

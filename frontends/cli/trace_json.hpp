@@ -4,6 +4,9 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <unordered_map>
+#include <utility>
 
 #include "core/trace/compounds.hpp"
 #include "core/trace/trace.hpp"
@@ -12,6 +15,18 @@ namespace crucible::cli {
 
 /// A number as JSON; NaN and the infinities, which JSON lacks, as texts.
 nlohmann::ordered_json number_json(double number);
+
+/// The members of an object whose names a file chooses, in their order; of two of one name the later value is in the first's place.
+/// An ordered_json itself looks for each name from the front.
+class JsonMembers {
+ public:
+  void add(const std::string& name, nlohmann::ordered_json value);
+  nlohmann::ordered_json take() { return std::move(members_); }
+
+ private:
+  nlohmann::ordered_json::object_t members_;
+  std::unordered_map<std::string, std::size_t> places_;
+};
 
 /// A tensor has "tensor", "dtype", "sizes", "strides", "offset" and "storage" (null: has none); with `is_whole` also
 /// "requires_grad", "is_wrapped_number", "device" and "storage_bytes" (null without a storage), and "compound" where it is

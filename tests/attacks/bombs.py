@@ -103,6 +103,32 @@ def a_wide_compound():
     return compounds_of_compounds(5, 13, 1)
 
 
+@attack("bombs", "bounded", INFO + " --json", "trace export {f} --format jsonl -o {o}")
+def many_names_for_an_object():
+    """Of kinds, of schemas and of parts: an object of JSON was searched from the front for each."""
+    t = Recording()
+    t.loss(t.filled([]))
+    for number in range(40_000):
+        t.add("compounds", ident(t.view(None, [1])) + text(f"kind{number}") + listing([]))
+        t.schema(f"my::op{number}(Tensor self) -> Tensor")
+    whole = t.view(None, [1])
+    part = t.view(None, [1])
+    t.add("compounds", ident(whole) + text("whole") + listing([text(f"part{number}") + T(part) for number in range(30_000)]))
+    t.op("my::op0(Tensor self) -> Tensor", [T(whole)], [T(part)])
+    return t.data()
+
+
+@attack("bombs", "bounded", REPLAY)
+def many_losses_and_outputs():
+    """To judge one, those before it were counted."""
+    t = Recording()
+    made = t.filled([])
+    for number in range(60_000):
+        t.loss(made)
+        t.add("outputs", varint(0) + text(f"out{number}") + ident(made) + ident(t.blob(floats(0)) if number == 0 else 0))
+    return t.data()
+
+
 CAT = "aten::cat(Tensor[] tensors, int dim=0) -> Tensor"
 
 

@@ -5,7 +5,7 @@ Each FOLDER has attacks.tsv: name of a file or of a folder, kind, demand, comman
 recording without fault, {torch} the folder of the plugin `torch` (skipped where it was not built); a folder is copied and is the working folder ("cd=X ": X in it);
 links.tsv says which links it gets: folder, name, target (an archive or a version control may not keep links). Exit code 1 when anything did harm.
 
-Demands, beside those on everything (no end by a signal, 20 s, 2 GiB of the process and its children together, exit code not 5):
+Demands, beside those on everything (no end by a signal, 20 s of a processor, 2 GiB of the process and its children together, exit code not 5):
   refuse      exit code 3, with one error in words
   loss=N      exit code 3, or a replay (--json) whose first loss is N: what lies outside was neither read nor written
   bounded     nothing more
@@ -33,6 +33,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "models"
 from devices_here import devices  # noqa: E402
 
 SECONDS, BYTES = 20, 2 << 30
+WAITS = 3  # times as long by the clock, for it may share its processor with others
 
 
 def make_links(place, name, folder):
@@ -52,9 +53,9 @@ def good_recording():
     return t.data()
 
 
-def resident(group):
-    """Bytes of all processes of a group."""
-    total = 0
+def taken(group):
+    """Bytes and seconds of processors of all processes of a group, and of what they waited for."""
+    resident, seconds = 0, 0.0
     for entry in os.scandir("/proc"):
         if not entry.name.isdigit():
             continue
@@ -63,8 +64,9 @@ def resident(group):
         except OSError:
             continue
         if int(fields[2]) == group:
-            total += int(fields[21]) * os.sysconf("SC_PAGESIZE")
-    return total
+            resident += int(fields[21]) * os.sysconf("SC_PAGESIZE")
+            seconds += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return resident, seconds
 
 
 def run(words, folder, environment, output):
@@ -73,11 +75,12 @@ def run(words, folder, environment, output):
     process = subprocess.Popen(words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                                start_new_session=True)
     while process.poll() is None:
-        most = max(most, resident(process.pid))
+        resident, worked = taken(process.pid)
+        most, waited = max(most, resident), time.monotonic() - start
         if most > BYTES:
             why = f"took {most >> 20} MiB"
-        elif time.monotonic() - start > SECONDS:
-            why = f"did not end in {SECONDS} s"
+        elif (waited > SECONDS and worked > SECONDS) or waited > WAITS * SECONDS:
+            why = f"did not end in {waited:.0f} s, of which it had a processor for {worked:.0f}"
         if why:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()

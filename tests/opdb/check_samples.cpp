@@ -267,9 +267,11 @@ void run_plugin_apart(const std::vector<Sample*>& samples, const trace::Trace& t
   run_plugin_apart({middle, samples.end()}, trace, device);
 }
 
-Result<std::shared_ptr<backend::Device>> open(const std::string& plugin) {
+Result<std::shared_ptr<backend::Device>> open(const std::string& plugin, bool is_sanitized) {
   const std::string cache = (std::filesystem::temp_directory_path() / "crucible_opdb_cache").string();
-  CRUCIBLE_TRY(const auto backend, backend::Backend::load(plugin, {{"threads", "1"}, {"cache_dir", cache}}));
+  std::map<std::string, std::string> options = {{"threads", "1"}, {"cache_dir", cache}};
+  if (is_sanitized) options["sanitize"] = "true";
+  CRUCIBLE_TRY(const auto backend, backend::Backend::load(plugin, options));
   return backend->open("");
 }
 
@@ -280,7 +282,7 @@ bool is_unchanged(const trace::Trace& part, const trace::FinalState& state) {
   });
 }
 
-Result<int> check(const std::string& path, const std::string& plugin) {
+Result<int> check(const std::string& path, const std::string& plugin, bool is_sanitized) {
   CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(path));
   CRUCIBLE_TRY(const EagerErrors eager_errors, read_eager_errors(path));
   const Json exact = read_exact(path);
@@ -305,7 +307,7 @@ Result<int> check(const std::string& path, const std::string& plugin) {
     samples.push_back(std::move(sample));
   }
   if (!plugin.empty()) {
-    CRUCIBLE_TRY(const auto device, open(plugin));
+    CRUCIBLE_TRY(const auto device, open(plugin, is_sanitized));
     std::vector<Sample*> agreeing;
     for (Sample& sample : samples) {
       if (sample.outcome == "passed") agreeing.push_back(&sample);
@@ -338,12 +340,13 @@ int main(int argc, char** argv) {
     }
     return 0;
   }
-  const bool with_plugin = argc == 4 && std::string(argv[2]) == "--plugin";
+  const bool is_sanitized = argc == 5 && std::string(argv[4]) == "--sanitize";
+  const bool with_plugin = (argc == 4 || is_sanitized) && std::string(argv[2]) == "--plugin";
   if (argc != 2 && !with_plugin) {
-    std::fputs("usage: check_samples FILE [--plugin FILE] | --lowered <NAMES\n", stderr);
+    std::fputs("usage: check_samples FILE [--plugin FILE [--sanitize]] | --lowered <NAMES\n", stderr);
     return 2;
   }
-  const auto done = crucible::check(argv[1], with_plugin ? argv[3] : "");
+  const auto done = crucible::check(argv[1], with_plugin ? argv[3] : "", is_sanitized);
   if (!done) {
     std::fprintf(stderr, "check_samples: %s\n", done.error().message.c_str());
     return 3;

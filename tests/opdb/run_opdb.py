@@ -51,7 +51,7 @@ class Recorder:
 
 def check(options, line):
     """The outcomes of one recording's samples, as check_samples prints them."""
-    command = [options.check, line["path"], *(["--plugin", options.plugin] if options.plugin else [])]
+    command = [options.check, line["path"], *(["--plugin", options.plugin] if options.plugin else []), *(["--sanitize"] if options.sanitize else [])]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=options.timeout)
         outcomes = [json.loads(text) for text in done.stdout.splitlines()]
@@ -155,6 +155,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", required=True, help="the program crucible_check_samples")
     parser.add_argument("--plugin", default="", help="a plugin that runs what the reference agreed on")
+    parser.add_argument("--sanitize", action="store_true", help="the CPU plugin's kernels check each of their accesses (backend.cpu.sanitize)")
     parser.add_argument("--database", choices=SCRIPTS, default="ops")
     parser.add_argument("--logs", type=pathlib.Path, help="the folder of operator-input logs, for the database oplogs")
     parser.add_argument("--dtypes", default="float32")
