@@ -8,7 +8,9 @@
 #include <ctime>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -113,11 +115,29 @@ class Trials {
     // Memory for the largest, once: a plugin may clear what it hands out.
     for (const Pending& one : pending) most_bytes_ = std::max(most_bytes_, references_.bytes_of(one.text->name));
     std::size_t tried = 0;
-    for (Pending& one : pending) {
+    const auto judge_one = [&](Pending& one, Result<TrialReferences::Made> made) -> Result<void> {
       report_progress("trying kernels", tried++, pending.size());
-      CRUCIBLE_TRY(const std::string what, judge(one));
-      if (!what.empty()) note_wrong(*one.text, one.step, what);
+      if (!made) return made.error();
+      CRUCIBLE_TRY(one.judged, judge(one, *std::move(made)));
+      return {};
+    };
+    std::map<std::string_view, Pending*> left;
+    std::set<std::string_view> names;
+    for (Pending& one : pending) {
+      left.emplace(one.text->name, &one);
+      names.insert(one.text->name);
     }
+    references_.want(names);
+    while (std::optional<TrialReferences::Next> next = references_.next()) {
+      const auto one = left.find(next->kernel);
+      CRUCIBLE_TRY_VOID(judge_one(*one->second, std::move(next->made)));
+      left.erase(one);
+    }
+    for (const auto& [name, one] : left) CRUCIBLE_TRY_VOID(judge_one(*one, references_.make(*one->text)));
+    for (const Pending& one : pending) {
+      if (!one.judged.empty()) note_wrong(*one.text, one.step, one.judged);
+    }
+    std::ranges::sort(report_.untried, {}, &Refusal::kernel);
     return wrong.empty() ? Result<void>() : mend(wrong);
   }
 
@@ -129,12 +149,13 @@ class Trials {
     crucible_kernel* compiled = nullptr;
     std::string binary;
     std::optional<std::string> known;  // what an earlier trial of this binary said
+    std::string judged;                // what is wrong, by this one
   };
 
   bool is_refused(std::string_view name) const { return std::ranges::find(accepted_.refused, name, &Refusal::kernel) != accepted_.refused.end(); }
 
   Result<Pending> look_up(const backend::KernelText& text, std::uint32_t step, const backend::Module& module) const {
-    Pending one{.text = &text, .step = step, .compiled = nullptr, .binary = {}, .known = {}};
+    Pending one{.text = &text, .step = step, .compiled = nullptr, .binary = {}, .known = {}, .judged = {}};
     CRUCIBLE_TRY(one.compiled, module.kernel(text.name));
     one.binary = binary_of(*place_.device, one.compiled);
     one.known = verdicts_.find(text, one.binary);
@@ -143,8 +164,7 @@ class Trials {
   }
 
   /// "" when the kernel is right, or nobody can say.
-  Result<std::string> judge(Pending& one) {
-    CRUCIBLE_TRY(TrialReferences::Made made, references_.take(*one.text));
+  Result<std::string> judge(const Pending& one, TrialReferences::Made made) {
     const TrialSubject& subject = *made.subject;
     const auto nobody_can_say = [&](const Error& error) {
       report_.untried.push_back({one.text->name, error.message});
@@ -183,7 +203,8 @@ class Trials {
         CRUCIBLE_TRY(Pending one, look_up(wrong[i], reports[i].step, *careful));
         std::string what = one.known.value_or("");
         if (!one.known) {
-          CRUCIBLE_TRY(what, judge(one));
+          CRUCIBLE_TRY(TrialReferences::Made made, references_.make(*one.text));
+          CRUCIBLE_TRY(what, judge(one, std::move(made)));
         }
         if (!what.empty()) again = what == reports[i].what ? "with less optimisation too" : fmt::format("with less optimisation {}", what);
       }

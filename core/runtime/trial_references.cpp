@@ -138,23 +138,46 @@ void TrialReferences::work(std::chrono::milliseconds wait) {
     Result<Made> made = make(entry.text);
     processor_ns_ = thread_ns();
     lock.lock();
-    if (entry.state == State::kIsTaken) continue;  // somebody could not wait
+    if (entry.state == State::kIsTaken) continue;  // somebody could not wait, or does not want it
     entry.made.emplace(std::move(made));
     entry.state = State::kIsThere;
+    there_.push_back(static_cast<std::size_t>(&entry - entries_.data()));
   }
 }
 
-Result<TrialReferences::Made> TrialReferences::take(const backend::KernelText& text) {
-  std::unique_lock lock(mutex_);
-  const auto entry = std::ranges::find_if(entries_, [&](const Entry& one) { return one.text.name == text.name; });
-  const bool is_there = entry != entries_.end() && entry->state == State::kIsThere;
-  if (entry != entries_.end()) entry->state = State::kIsTaken;
-  if (is_there) {
-    changed_.notify_all();
-    return *std::exchange(entry->made, std::nullopt);
+void TrialReferences::want(const std::set<std::string_view>& kernels) {
+  const std::lock_guard lock(mutex_);
+  for (Entry& entry : entries_) {
+    if (kernels.contains(entry.text.name)) continue;
+    entry.state = State::kIsTaken;
+    entry.made.reset();
   }
-  lock.unlock();  // nor is one waited for that is being made: the thread may get no processor for long
-  return make(text);
+  back_ = entries_.size();
+  changed_.notify_all();
+}
+
+std::optional<TrialReferences::Next> TrialReferences::next() {
+  std::unique_lock lock(mutex_);
+  for (; !there_.empty(); there_.pop_front()) {
+    Entry& entry = entries_[there_.front()];
+    if (entry.state != State::kIsThere) continue;
+    entry.state = State::kIsTaken;
+    there_.pop_front();
+    changed_.notify_all();
+    return Next{entry.text.name, *std::exchange(entry.made, std::nullopt)};
+  }
+  // The one that the thread is at comes last, and is not waited for either: the thread may get no processor for long.
+  for (const State state : {State::kWaits, State::kIsMade}) {
+    for (; back_ > 0; --back_) {
+      Entry& entry = entries_[back_ - 1];
+      if (entry.state != state) continue;
+      entry.state = State::kIsTaken;
+      lock.unlock();
+      return Next{entry.text.name, make(entry.text)};
+    }
+    back_ = entries_.size();
+  }
+  return std::nullopt;
 }
 
 }  // namespace crucible::runtime

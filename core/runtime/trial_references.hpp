@@ -1,16 +1,18 @@
 // What compiled kernels are compared with, made while they compile: that takes a kernel's IR and the plan, no device. A compiler leaves
-// processors free now and then, and the thread here has a low priority, so that it takes little else. Whoever needs a reference
-// takes it, or makes it where it is not there.
+// processors free now and then, and the thread here has a low priority, so that it takes little else. Whoever needs references when
+// the compiler is done takes those that are there, and makes the others from the end while the thread goes on from the front.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -60,8 +62,16 @@ class TrialReferences {
   /// No further ones are begun.
   void stop();
 
-  /// Of one kernel, for one taker. Errors: the text's IR cannot be read.
-  Result<Made> take(const backend::KernelText& text);
+  /// Those of all other kernels are not needed any more.
+  void want(const std::set<std::string_view>& kernels);
+  /// The next reference, of a kernel that was begun and is wanted, and its name; each once, in no order. Threads: one taker.
+  struct Next {
+    std::string kernel;
+    Result<Made> made;
+  };
+  std::optional<Next> next();
+  /// Of one kernel, here and now. Errors: the text's IR cannot be read.
+  Result<Made> make(const backend::KernelText& text) const;
   /// Made anew, of all passes and with other numbers.
   static void make_whole(Made& made, Nearness nearness);
 
@@ -77,7 +87,6 @@ class TrialReferences {
 
   TrialSubject subject_of(std::uint32_t step) const;  // without the kernel
   std::vector<std::uint32_t> memories_of(const kernel::Step& step) const;
-  Result<Made> make(const backend::KernelText& text) const;
   void work(std::chrono::milliseconds wait);
 
   const TrialPlace place_;
@@ -86,6 +95,8 @@ class TrialReferences {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Entry> entries_;
+  std::deque<std::size_t> there_;  // entries, as they were made
+  std::size_t back_ = 0;           // entries that are not yet taken from the end
   bool is_stopped_ = false;
   std::atomic<std::uint64_t> processor_ns_ = 0;
   std::thread thread_;

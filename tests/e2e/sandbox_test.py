@@ -48,7 +48,7 @@ class Sandbox(e2e_test.Folder):
             raise unittest.SkipTest(done.stderr.strip())
 
     def setUp(self):
-        self.environment = {**os.environ, "XDG_STATE_HOME": str(self.folder / "state"), "CRUCIBLE_KERNEL_TRIAL": "false"}
+        self.environment = {**os.environ, "XDG_STATE_HOME": str(self.folder / "state"), "XDG_CACHE_HOME": str(self.folder / "home-cache"), "CRUCIBLE_KERNEL_TRIAL": "false"}
         self.environment.pop("CRUCIBLE_SANDBOX", None)
         for name in ("CACHE", "CHOICES", "TRIALS"):
             self.environment[f"CRUCIBLE_{name}_DIR"] = str(self.folder / f"{self._testMethodName}-{name}")
@@ -109,8 +109,8 @@ class Sandbox(e2e_test.Folder):
         self.assertEqual(os.listdir(self.folder / f"{self._testMethodName}-CACHE" / "confined") != [], True)
         done = crucible("compare", self.trace, "--backends", "cpu,reference", "--sandbox", "--capsule", self.folder / "none.capsule", env=self.environment)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        left = subprocess.run(["find", os.path.expanduser("~/.cache/crucible/confined"), "-name", "tmp-*"], capture_output=True, text=True).stdout
-        self.assertEqual(left, "", "temporary folders are removed")
+        self.assertTrue((self.folder / "home-cache/crucible/confined").is_dir())
+        self.assertEqual(list((self.folder / "home-cache/crucible/confined").glob("tmp-*")), [], "temporary folders are removed")
 
     def test_what_took_it_over_can_do_nothing(self):
         for fails in (False, True):
