@@ -1,19 +1,18 @@
 // Programs as a stranger may write them, by seed: valid ones whose fields were changed. Each is refused as a bad input, or runs in every
 // executor with the same results. CRUCIBLE_STRUCTURED says how many are interpreted (1900 where it is not set), CRUCIBLE_STRUCTURED_COMPILED
 // how many are compiled too (100), CRUCIBLE_STRUCTURED_FIRST the first seed, CRUCIBLE_STRUCTURED_KEEP a folder for what is found: its bytes
-// for the tests, and a capsule for `crucible graph` and `crucible compare`.
+// for the tests, and its program as text.
 #include <gtest/gtest.h>
 
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <memory>
 #include <span>
 
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "core/runtime/capsule.hpp"
+#include "core/graph/print.hpp"
 #include "core/trace/trace_samples.hpp"
 #include "tests/fuzz/judge.hpp"
 
@@ -76,9 +75,8 @@ void keep(const Recorded& recorded, std::uint64_t seed) {
   if (folder == nullptr) return;
   const std::filesystem::path file = std::filesystem::path(folder) / ("seed_" + std::to_string(seed));
   trace::samples::write_bytes(file, to_bytes(recorded));
-  runtime::Capsule capsule{recorded.program, std::make_shared<trace::MemoryBlobStore>(), "fuzz"};
-  for (const auto& blob : recorded.blobs) capsule.blobs->add(std::span(blob));
-  if (const auto bytes = runtime::capsule_bytes(capsule)) trace::samples::write_bytes(file.string() + ".capsule", *bytes);
+  const std::string text = graph::to_text(recorded.program);
+  trace::samples::write_bytes(file.string() + ".txt", std::as_bytes(std::span(text)));
 }
 
 void add(Count& count, const Case& made, const Judgement& judgement, std::uint64_t seed) {
