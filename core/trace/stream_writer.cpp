@@ -107,7 +107,7 @@ void StreamWriter::flush(std::optional<JournalKind> end_with) {
     for (std::size_t id = 0; id < kTables; ++id) {
       if (buffers_[id].size() == 0) continue;
       table_bytes_[id] += buffers_[id].size();
-      if (table_bytes_[id] > limits().table_bytes - 10) {  // 10: the count in front
+      if (table_bytes_[id] + 10 > limits().table_bytes) {  // 10: the count in front
         return fail({ErrorCode::kBadInput,
                      fmt::format("cannot write {}: section '{}' has reached its limit of {} bytes; record fewer "
                                  "iterations",
