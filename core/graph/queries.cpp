@@ -2,6 +2,8 @@
 #include "core/graph/queries.hpp"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 #include <utility>
 
 namespace crucible::graph {
@@ -140,6 +142,18 @@ CriticalPath critical_path(const Program& program, std::span<const double> weigh
   for (OpId op = end; op != kNone; op = previous[op]) path.ops.push_back(op);
   std::ranges::reverse(path.ops);
   return path;
+}
+
+OutputTensors output_tensors(const Program& program) {
+  OutputTensors tensors;
+  std::map<std::tuple<ValueId, std::int64_t, std::vector<std::int64_t>, std::vector<std::int64_t>>, std::size_t> seen;
+  for (const Output& output : program.outputs) {
+    if (!output.is_tensor()) continue;
+    const View& view = output.operand.view;
+    tensors.first_alike.push_back(seen.try_emplace({output.operand.value, view.offset, view.sizes, view.strides}, tensors.outputs.size()).first->second);
+    tensors.outputs.push_back(&output);
+  }
+  return tensors;
 }
 
 std::vector<double> flop_weights(const Program& program) {

@@ -34,6 +34,13 @@ std::vector<std::uint32_t> read_counts(const Program& program);
 /// Per value: whether it is wanted after the last op, as a state's end or an output.
 std::vector<bool> wanted_at_end(const Program& program);
 
+/// The tensors among Program::outputs. Many may show the same elements, which are then read, kept and compared once.
+struct OutputTensors {
+  std::vector<const Output*> outputs;    // by place; they are the program's
+  std::vector<std::size_t> first_alike;  // by place: the first one that shows the same elements, itself where none stands before it
+};
+OutputTensors output_tensors(const Program& program);
+
 /// The number of a scalar operand that is no slot; nothing for others.
 std::optional<double> fixed_number(const Operand& operand);
 /// Whether it is that number.

@@ -153,6 +153,24 @@ bool share_elements(const View& a, const View& b) {
   return std::ranges::any_of(in_a, [&](auto i) { return in_b.contains(i); });
 }
 
+TEST(Queries, OutputsThatShowTheSameElementsAreAlike) {
+  Program program;
+  const auto add = [&](ValueId value, View view, std::vector<std::uint32_t> blobs) {
+    program.outputs.push_back({.name = "out", .operand = {.value = value, .view = std::move(view), .scalar = {}}, .blobs = std::move(blobs)});
+  };
+  add(1, {.offset = 0, .sizes = {1}, .strides = {1}}, {});  // a number
+  add(1, {.offset = 0, .sizes = {2, 3}, .strides = {3, 1}}, {0});
+  add(1, {.offset = 0, .sizes = {3, 2}, .strides = {1, 3}}, {0});  // in another order
+  add(1, {.offset = 0, .sizes = {2, 3}, .strides = {3, 1}}, {5});  // beside other recorded bytes
+  add(2, {.offset = 0, .sizes = {2, 3}, .strides = {3, 1}}, {0});
+  add(1, {.offset = 1, .sizes = {2, 3}, .strides = {3, 1}}, {0});
+  add(1, {.offset = 0, .sizes = {2, 3}, .strides = {3, 1}}, {0});
+  const OutputTensors shown = output_tensors(program);
+  ASSERT_EQ(shown.outputs.size(), 6u);
+  EXPECT_EQ(shown.outputs[2], &program.outputs[3]);
+  EXPECT_THAT(shown.first_alike, ElementsAre(0, 1, 0, 3, 4, 0));
+}
+
 TEST(Queries, OverlapIsNeverMissed) {
   std::mt19937_64 random(2);
   const auto view = [&] {

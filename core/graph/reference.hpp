@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <span>
 #include <vector>
@@ -44,8 +45,8 @@ Bytes read_tensor(const Program& program, const Output& output, const std::vecto
 /// What a replay by the interpreter gave.
 struct ReferenceReplay {
   std::vector<std::vector<double>> outputs;  // per iteration, one per number among Program::outputs
-  std::vector<std::vector<Bytes>> tensors;   // per iteration, one per tensor among them
-  std::vector<Bytes> states;                 // per Program::states, after the last iteration
+  std::vector<std::vector<std::shared_ptr<const Bytes>>> tensors;  // per iteration, one per tensor among them; alike() ones share theirs
+  std::vector<Bytes> states;  // per Program::states, after the last iteration
 };
 
 /// Runs the first `iterations` recorded iterations with blobs and slots of the recording, carrying the states.

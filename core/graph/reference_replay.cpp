@@ -1,6 +1,7 @@
 // Replay of a recording by the reference interpreter: blobs in, iterations in order, states carried.
 #include <fmt/format.h>
 
+#include "core/graph/queries.hpp"
 #include "core/graph/reference.hpp"
 
 namespace crucible::graph {
@@ -23,6 +24,7 @@ Result<Bytes> load_value(const Program& program, const trace::BlobStore& blobs, 
 Result<ReferenceReplay> replay_reference(const Program& program, const trace::BlobStore& blobs,
                                          std::uint32_t iterations, Roughness* rough) {
   ReferenceReplay replay;
+  const OutputTensors shown = output_tensors(program);
   for (const State& state : program.states) {
     CRUCIBLE_TRY(auto bytes, load_value(program, blobs, state.start, state.initial_blob));
     replay.states.push_back(std::move(bytes));
@@ -42,11 +44,11 @@ Result<ReferenceReplay> replay_reference(const Program& program, const trace::Bl
     auto& outputs = replay.outputs.emplace_back();
     auto& tensors = replay.tensors.emplace_back();
     for (const Output& output : program.outputs) {
-      if (output.is_tensor()) {
-        tensors.push_back(read_tensor(program, output, values));
-      } else if (output.is_number()) {
-        outputs.push_back(read_output(program, output, values));
-      }
+      if (output.is_number()) outputs.push_back(read_output(program, output, values));
+    }
+    for (std::size_t place = 0; place < shown.outputs.size(); ++place) {
+      const std::size_t alike = shown.first_alike[place];
+      tensors.push_back(alike < place ? tensors[alike] : std::make_shared<const Bytes>(read_tensor(program, *shown.outputs[place], values)));
     }
     for (std::size_t s = 0; s < program.states.size(); ++s) replay.states[s] = values[program.states[s].end];
   }

@@ -151,9 +151,8 @@ Emitted emit_scatter_add_rows(const Program& program, const Op& op) {
     mine = b.binary(Operation::kAnd, mine, b.binary(Operation::kNotEqual, id, b.integer(op.attributes.index)));
   }
   b.open_if(mine);
-  const ExprId row = b.guard(id, 0, std::max<std::int64_t>(0, height - 1));
   const ExprId column = b.open_for(b.integer(0), b.integer(width), LoopMode::kVector);
-  const ExprId at = b.let(view_index(b, out, std::vector{row, column}));
+  const ExprId at = b.let(view_index(b, out, std::vector{id, column}));  // the condition is its guard
   const ExprId added = load_value(b, rows_buffer, view_index(b, rows, std::vector{i, column}), b.depth());
   const ExprId old = load_value(b, out_buffer, at, b.depth());
   b.store(out_buffer, at, storable(b, b.add(old, added), type));

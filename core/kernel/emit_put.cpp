@@ -97,8 +97,7 @@ Emitted emit_put(const Program& program, const Op& op) {
     const ExprId to = b.let(b.convert(raw, DType::kI64));
     b.open_if(
         b.binary(Operation::kAnd, b.binary(Operation::kLessEqual, first, to), b.binary(Operation::kLess, to, last)));
-    const ExprId place = b.guard(to, 0, std::max<std::int64_t>(0, elements - 1));
-    const ExprId at = b.let(view_index(b, out, std::vector{place}));
+    const ExprId at = b.let(view_index(b, out, std::vector{to}));  // the condition is its guard
     const ExprId from = view_index(b, walk.source, point);
     if (op.kind == OpKind::kPutSet) {
       b.store(out_buffer, at, b.let(b.load(source_buffer, from)));

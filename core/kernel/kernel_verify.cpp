@@ -197,7 +197,7 @@ class Verifier {
         return check_index(stmt.a, kernel_.arrays[stmt.id].size, fmt::format("array {}", stmt.id));
       case StmtKind::kIf:
         if (at(stmt.a).type != DType::kBool) return broken("a condition is not bool");
-        return check_block(stmt.body);
+        return check_guarded(stmt);
       case StmtKind::kFor: {
         const Interval from = interval(stmt.a), to = interval(stmt.b);
         if (to.high <= from.low) return {};  // never runs
@@ -216,6 +216,36 @@ class Verifier {
         return check_transpose(stmt);
     }
     return {};
+  }
+
+  /// Inside of it variables lie where the condition says, data too: that is a guard, not an assumption.
+  Result<void> check_guarded(const Stmt& stmt) {
+    const std::vector<Interval> outside = range_;
+    narrow(stmt.a);
+    known_.clear();
+    CRUCIBLE_TRY_VOID(check_block(stmt.body));
+    range_ = outside;
+    known_.clear();
+    return {};
+  }
+
+  /// By what holds wherever the condition does: comparisons of a variable that nothing sets, joined by "and".
+  void narrow(ExprId condition) {
+    const Expr& e = at(condition);
+    if (e.operation == Operation::kAnd) {
+      narrow(e.in[0]);
+      narrow(e.in[1]);
+    }
+    if (e.operation != Operation::kLess && e.operation != Operation::kLessEqual) return;
+    const std::int64_t apart = e.operation == Operation::kLess ? 1 : 0;
+    const auto range_of = [&](ExprId id) -> Interval* {
+      const Expr& operand = at(id);
+      const bool stays = operand.operation == Operation::kVariable && operand.type == DType::kI64 && !kernel_.variables[operand.id].is_mutable;
+      return stays ? &range_[operand.id] : nullptr;
+    };
+    const Interval less = interval(e.in[0]), more = interval(e.in[1]);
+    if (Interval* const range = range_of(e.in[0])) range->high = std::min(range->high, clamped(more.low, Wide{more.high} - apart).high);
+    if (Interval* const range = range_of(e.in[1])) range->low = std::max(range->low, clamped(Wide{less.low} + apart, less.high).low);
   }
 
   Result<void> check_loop(const Stmt& stmt, Interval range) {

@@ -129,6 +129,48 @@ TEST(KernelVerify, FollowsDivisionsRemaindersAndGuards) {
   EXPECT_THAT(reason(kernel, {39, 3, 12}, 12), HasSubstr("buffer 0 of 39"));
 }
 
+/// Puts a number at an id from memory, behind the condition that `condition` makes of it, and afterwards at `after` of it.
+template <class Condition>
+std::string reason_of_chosen(Condition condition, bool is_mutable = false, bool after = false) {
+  IrBuilder b;
+  const BufferId ids = b.add_buffer(DType::kI64, false), y = b.add_buffer(DType::kF32, true);
+  const ExprId item = b.open_grid(LoopMode::kSerial);
+  const ExprId first = b.let(b.multiply(item, 4)), last = b.let(b.binary(Operation::kMinimum, b.add(first, b.integer(4)), b.integer(10)));
+  const ExprId loaded = b.load(ids, item);
+  const ExprId id = is_mutable ? b.variable(b.declare(loaded)) : b.let(loaded);
+  b.open_if(condition(b, first, id, last));
+  b.store(y, id, b.real(1, DType::kF32));
+  b.close();
+  if (after) b.store(y, id, b.real(1, DType::kF32));
+  b.close();
+  return reason(b.finish(), {3, 10}, 3);
+}
+
+TEST(KernelVerify, AConditionGuardsWhatStandsBehindIt) {
+  const auto within = [](Operation from, Operation join, Operation to, bool turned = false) {
+    return [=](IrBuilder& b, ExprId first, ExprId id, ExprId last) {
+      const ExprId above = turned ? b.binary(from, id, first) : b.binary(from, first, id);
+      return b.binary(join, above, b.binary(to, id, last));
+    };
+  };
+  constexpr auto kLess = Operation::kLess, kLessEqual = Operation::kLessEqual, kAnd = Operation::kAnd;
+  EXPECT_EQ(reason_of_chosen(within(kLessEqual, kAnd, kLess)), "");
+  EXPECT_EQ(reason_of_chosen(within(kLess, kAnd, kLess)), "");
+  EXPECT_THAT(reason_of_chosen(within(kLessEqual, kAnd, kLessEqual)), HasSubstr("reached at [0, 10]")) << "one too far";
+  EXPECT_THAT(reason_of_chosen(within(kLessEqual, Operation::kOr, kLess)), HasSubstr("is reached at")) << "either";
+  EXPECT_THAT(reason_of_chosen(within(kLessEqual, kAnd, kLess, true)), HasSubstr("is reached at")) << "below the first";
+  EXPECT_THAT(reason_of_chosen(within(kLessEqual, kAnd, kLess), true), HasSubstr("is reached at")) << "a variable that may be set";
+  EXPECT_THAT(reason_of_chosen(within(kLessEqual, kAnd, kLess), false, true), HasSubstr("is reached at")) << "behind the end of the condition";
+  EXPECT_THAT(reason_of_chosen([](IrBuilder& b, ExprId first, ExprId id, ExprId) { return b.binary(kLessEqual, first, id); }),
+              HasSubstr("is reached at [0, 9223372036854775807]"))
+      << "half of it";
+  EXPECT_THAT(reason_of_chosen([&](IrBuilder& b, ExprId first, ExprId id, ExprId last) {
+                return b.unary(Operation::kNot, within(kLessEqual, kAnd, kLess)(b, first, id, last));
+              }),
+              HasSubstr("is reached at"))
+      << "the other ones";
+}
+
 /// y[0] = x[an assumed index], where `index` makes the number that is assumed.
 template <class Index>
 std::string reason_of_assumed(Index index) {

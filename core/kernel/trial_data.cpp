@@ -22,10 +22,9 @@ class IndexSources {
 
   std::vector<std::optional<IndexRange>> run() {
     for (const Expr& e : kernel_.exprs) {
-      const std::optional<IndexRange> range = guarded(e);
-      if (!range) continue;
       seen_.clear();
-      follow(kernel_.exprs[e.in[0]].in[0], *range, true);
+      if (const std::optional<IndexRange> range = guarded(e)) follow(kernel_.exprs[e.in[0]].in[0], *range, true);
+      if (const std::optional<IndexRange> range = chosen(e)) follow(kernel_.exprs[e.in[0]].in[1], *range, true);
     }
     return std::move(ranges_);
   }
@@ -40,6 +39,19 @@ class IndexSources {
     if (most.operation != Operation::kInteger || most.integer < least.integer) return std::nullopt;
     using Limits = std::numeric_limits<std::int64_t>;
     return IndexRange{std::max(least.integer, Limits::min() + 1) - 1, std::min(most.integer, Limits::max() - 1) + 1};
+  }
+
+  /// The same of a condition, first <= x and x < last, behind which an item puts what belongs to its own part of the elements.
+  std::optional<IndexRange> chosen(const Expr& e) const {
+    if (e.operation != Operation::kAnd) return std::nullopt;
+    const Expr &from = kernel_.exprs[e.in[0]], &to = kernel_.exprs[e.in[1]];
+    if (from.operation != Operation::kLessEqual || to.operation != Operation::kLess || from.in[1] != to.in[0]) return std::nullopt;
+    const Expr* last = &kernel_.exprs[to.in[1]];
+    if (last->operation == Operation::kVariable && definitions_[last->id].size() == 1) last = &kernel_.exprs[definitions_[last->id][0]];
+    if (last->operation != Operation::kMinimum) return std::nullopt;
+    const Expr& elements = kernel_.exprs[last->in[1]];
+    if (elements.operation != Operation::kInteger || elements.type != DType::kI64) return std::nullopt;
+    return IndexRange{-1, elements.integer};
   }
 
   void find_definitions(const std::vector<Stmt>& body) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <random>
 
+#include "core/graph/queries.hpp"
 #include "core/runtime/compare.hpp"
 #include "core/runtime/session_state.hpp"
 
@@ -49,12 +50,19 @@ void widen_losses(const RunEnd& run, Spread& spread) {
   }
 }
 
-/// The same of tensors; `dtypes` by place.
-Result<void> widen_outputs(const std::vector<DType>& dtypes, const RunEnd& run, Spread& spread) {
+/// The same of tensors.
+Result<void> widen_outputs(const graph::Program& program, const RunEnd& run, Spread& spread) {
+  const graph::OutputTensors shown = graph::output_tensors(program);
   for (std::size_t i = 0; i < spread.first.outputs.size(); ++i) {
-    for (std::size_t place = 0; place < dtypes.size(); ++place) {
-      CRUCIBLE_TRY(const TensorDifference far, compare(dtypes[place], run.outputs[i][place], spread.first.outputs[i][place]));
-      if (std::isfinite(far.max_rel_diff)) spread.outputs[i][place] = std::max(spread.outputs[i][place], far.max_rel_diff);
+    for (std::size_t place = 0; place < shown.outputs.size(); ++place) {
+      double& widest = spread.outputs[i][place];
+      if (shown.first_alike[place] < place) {
+        widest = spread.outputs[i][shown.first_alike[place]];
+        continue;
+      }
+      const DType dtype = program.values[shown.outputs[place]->operand.value].dtype;
+      CRUCIBLE_TRY(const TensorDifference far, compare(dtype, *run.outputs[i][place], *spread.first.outputs[i][place]));
+      if (std::isfinite(far.max_rel_diff)) widest = std::max(widest, far.max_rel_diff);
     }
   }
   return {};
@@ -89,15 +97,20 @@ Result<void> Session::State::perturb_start(std::uint64_t seed) {
 /// From where `session` is to the last iteration.
 Result<RunEnd> Session::State::run_all(bool with_outputs, Session& session) {
   RunEnd end;
+  const graph::OutputTensors shown = graph::output_tensors(*program);
   for (std::uint32_t i = 0; i < program->iterations; ++i) {
     CRUCIBLE_TRY(IterationResult result, session.run(i));
     end.losses.push_back(std::move(result.losses));
     if (!with_outputs) continue;
     auto& tensors = end.outputs.emplace_back();
-    for (const graph::Output& output : program->outputs) {
-      if (output.is_tensor()) {
-        CRUCIBLE_TRY(tensors.emplace_back(), read_tensor(output));
+    OutputReads reads = reads_of(near_tensors);
+    for (std::size_t place = 0; place < shown.outputs.size(); ++place) {
+      if (shown.first_alike[place] < place) {
+        tensors.push_back(tensors[shown.first_alike[place]]);
+        continue;
       }
+      CRUCIBLE_TRY(std::vector<std::byte> elements, read_tensor(*shown.outputs[place], reads));
+      tensors.push_back(std::make_shared<const std::vector<std::byte>>(std::move(elements)));
     }
   }
   for (const graph::State& state : program->states) {
@@ -143,12 +156,8 @@ Result<void> Session::widen_spread(Spread& spread) {
   state_->shaking.reset();
   if (!run) return run.error();
   CRUCIBLE_TRY_VOID(state_->load_constants());
-  std::vector<DType> dtypes;
-  for (const graph::Output& output : program.outputs) {
-    if (output.is_tensor()) dtypes.push_back(program.values[output.operand.value].dtype);
-  }
   widen_losses(*run, spread);
-  CRUCIBLE_TRY_VOID(widen_outputs(dtypes, *run, spread));
+  CRUCIBLE_TRY_VOID(widen_outputs(program, *run, spread));
   for (std::size_t i = 0; i < program.states.size(); ++i) {
     const graph::State& state = program.states[i];
     if (state.final_blob == graph::kNone || run->states[i] == spread.first.states[i]) continue;  // with nothing recorded there is nothing to judge

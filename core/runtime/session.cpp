@@ -181,6 +181,7 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const graph::Pr
   CRUCIBLE_TRY_VOID(state.compile());
   const PassInProgress pass("building the plan and loading what it starts with");
   CRUCIBLE_TRY_VOID(state.build_plan());
+  state.find_near_outputs();
   CRUCIBLE_TRY_VOID(state.load_states());
   CRUCIBLE_TRY_VOID(state.load_constants());
   return session;
@@ -213,11 +214,12 @@ Result<IterationResult> Session::run_unjudged(std::uint32_t index) {
   if (!replayed) return at_stage(fmt::format("iteration {}", index), replayed.error());
   result.time_ns =
       static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count());
-  CRUCIBLE_TRY(result.outside, state_->index_outside());
+  OutputReads reads = state_->reads_of(state_->near_numbers);
+  CRUCIBLE_TRY(result.outside, state_->index_outside(reads));
   if (result.outside) result.outside = at_stage(fmt::format("iteration {}", index), *result.outside);
   for (const graph::Output& output : state_->program->outputs) {
     if (!output.is_number()) continue;  // compare_outputs() reads it when somebody asks
-    CRUCIBLE_TRY(const double loss, state_->read_output(output));
+    CRUCIBLE_TRY(const double loss, state_->read_output(output, reads));
     result.losses.push_back(loss);
     const bool recorded = index < output.recorded.size();
     result.recorded_losses.push_back(recorded ? output.recorded[index] : std::numeric_limits<double>::quiet_NaN());

@@ -12,6 +12,7 @@
 #include "core/runtime/arrange.hpp"
 #include "core/runtime/kernel_faults.hpp"
 #include "core/runtime/noise.hpp"
+#include "core/runtime/output_reads.hpp"
 #include "core/runtime/refusals.hpp"
 #include "core/runtime/session.hpp"
 #include "core/runtime/split.hpp"
@@ -50,6 +51,7 @@ struct Session::State {
   std::optional<CarefulKernels> careful, second_careful;
   std::optional<backend::Buffer> arena, second_arena;
   std::vector<Piece> pieces;
+  std::vector<ByteRange> near_numbers, near_tensors;  // what of the outputs is read together: losses and bounds after each iteration, tensors when asked for
   std::vector<std::byte> host_arena;  // what waits on the host, as Placement::host_plan says
   std::uint32_t loaded_iteration = 0;  // whose inputs transfers bring
   /// A session without a device: an interpreter, with a buffer of its own for every value.
@@ -82,6 +84,7 @@ struct Session::State {
   Result<void> replay();
   Result<void> interpret();
   void carry_interpreted_states();
+  void find_near_outputs();
   /// Bytes [offset, offset + bytes.size()) of a value as it is after the last iteration that ran.
   Result<void> read_bytes(graph::ValueId value, std::uint64_t offset, std::span<std::byte> bytes) const;
   Result<std::vector<std::uint64_t>> profile();
@@ -100,11 +103,15 @@ struct Session::State {
   std::string holder_text(std::uint32_t buffer) const;
   Result<void> write_blob(graph::ValueId value, std::uint32_t blob);
   Result<void> write_bytes(graph::ValueId value, std::vector<std::byte> bytes);
-  Result<double> read_output(const graph::Output& output) const;
-  Result<std::vector<std::byte>> read_tensor(const graph::Output& output) const;
+  /// Of the iteration that ran last: `near` is one of the two below.
+  OutputReads reads_of(std::span<const ByteRange> near) const;
+  ByteRange range_of(const graph::Output& output) const;
+  Result<void> read_range(const graph::Output& output, const ByteRange& range, std::span<std::byte> bytes, OutputReads& reads) const;
+  Result<double> read_output(const graph::Output& output, OutputReads& reads) const;
+  Result<std::vector<std::byte>> read_tensor(const graph::Output& output, OutputReads& reads) const;
   /// What is wrong with an index of the iteration that ran, if one lay outside of where its op needs it. Errors: those of reading.
-  Result<std::optional<Error>> index_outside() const;
-  Result<OutputDifference> compare_output(const graph::Output& output, std::uint32_t iteration) const;
+  Result<std::optional<Error>> index_outside(OutputReads& reads) const;
+  Result<OutputDifference> compare_output(const graph::Output& output, std::uint32_t iteration, OutputReads& reads) const;
   /// `tolerance`: beyond it the difference is measured in full.
   Result<StateDifference> compare_state(std::size_t index, const Noise& noise, double tolerance) const;
   /// How far the iterations moved a state that ends as `actual`, beside one that ends as `expected`.

@@ -120,6 +120,29 @@ TEST(Session, ComparesEveryTensorThatComesBack) {
   }
 }
 
+TEST(Session, OutputsThatShowTheSameElementsAreEachJudged) {
+  graph::Program program = inference();
+  for (const char* name : {"y again", "y otherwise", "y otherwise too"}) {
+    program.outputs.push_back(program.outputs[0]);
+    program.outputs.back().name = name;
+  }
+  Recording recording = record(std::move(program), 2, 24);
+  const std::size_t last = recording.program.outputs.size() - 1;
+  for (const std::size_t otherwise : {last - 1, last}) {
+    recording.program.outputs[otherwise].blobs[1] = recording.blobs->add(std::vector<std::byte>(8 * 4 * 4, std::byte{0x40}));
+  }
+  const Outcome outcome = replay(recording);
+  ASSERT_EQ(outcome.error, "");
+  EXPECT_EQ(outcome.verification.outputs_compared, 24u);
+  std::vector<std::string> bad;
+  for (const OutputDifference& output : outcome.results[1].outputs) {
+    if (!output.is_within()) bad.push_back(output.name);
+    EXPECT_EQ(&output - outcome.results[1].outputs.data(), static_cast<std::ptrdiff_t>(output.place));
+  }
+  EXPECT_THAT(bad, testing::ElementsAre("y otherwise", "y otherwise too"));
+  EXPECT_TRUE(std::ranges::all_of(outcome.results[0].outputs, &OutputDifference::is_within));
+}
+
 TEST(Session, VerificationWantsTheOutputsCompared) {
   const Recording recording = record(inference(), 1, 22);
   auto session =

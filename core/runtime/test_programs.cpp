@@ -207,7 +207,7 @@ void add_recorded_results(Recording& recording, std::uint32_t iterations) {
     if (recording.program.outputs[output].is_tensor()) {
       std::vector<std::uint32_t>& blobs = recording.program.outputs[output].blobs;
       blobs.clear();
-      for (const std::vector<graph::Bytes>& tensors : replayed->tensors) blobs.push_back(recording.blobs->add(tensors[tensor]));
+      for (const auto& tensors : replayed->tensors) blobs.push_back(recording.blobs->add(*tensors[tensor]));
       ++tensor;
       continue;
     }

@@ -317,5 +317,20 @@ TEST(TrialData, IndicesLieWhereTheKernelGuardsThemAndOneBeside) {
   EXPECT_FALSE(ranges[2]);
 }
 
+TEST(TrialData, IndicesLieWhereItemsPutWhatIsTheirsAndOneBeside) {
+  IrBuilder b;
+  const auto ids = b.add_buffer(DType::kI32, false), y = b.add_buffer(DType::kF32, true);
+  const ExprId item = b.open_grid(LoopMode::kSerial);
+  const ExprId first = b.let(b.multiply(item, 8)), last = b.let(b.binary(Operation::kMinimum, b.add(first, b.integer(8)), b.integer(50)));
+  const ExprId i = b.open_for(b.integer(0), b.integer(20), LoopMode::kSerial);
+  const ExprId id = b.let(b.convert(b.let(b.load(ids, i)), DType::kI64));
+  b.open_if(b.binary(Operation::kAnd, b.binary(Operation::kLessEqual, first, id), b.binary(Operation::kLess, id, last)));
+  b.store(y, id, b.real(1, DType::kF32));
+  for (int blocks = 0; blocks < 3; ++blocks) b.close();
+  const auto ranges = kernel::index_ranges(b.finish());
+  ASSERT_EQ(ranges.size(), 2u);
+  EXPECT_EQ(ranges[0], (kernel::IndexRange{-1, 50}));
+}
+
 }  // namespace
 }  // namespace crucible::runtime

@@ -436,7 +436,7 @@ std::vector<std::vector<double>> given(const graph::Program& program, const trac
   };
   std::size_t tensor = 0;
   for (const graph::Output& output : program.outputs) {
-    if (output.is_tensor()) add(replay->tensors[0][tensor++], program.values[output.operand.value].dtype);
+    if (output.is_tensor()) add(*replay->tensors[0][tensor++], program.values[output.operand.value].dtype);
   }
   for (std::size_t s = 0; s < program.states.size(); ++s) add(replay->states[s], program.values[program.states[s].end].dtype);
   return all;

@@ -40,7 +40,7 @@ TEST(Outputs, AreProgramOutputsWithTheRecordedBytes) {
     for (std::size_t k = 0; k < 2; ++k) {
       const auto recorded = b.trace().blob_store->load(program.outputs[k].blobs[i]);
       ASSERT_TRUE(recorded) << recorded.error().message;
-      EXPECT_EQ(replay->tensors[i][k], *recorded) << i << " " << k;
+      EXPECT_EQ(*replay->tensors[i][k], *recorded) << i << " " << k;
     }
   }
 }
@@ -61,9 +61,9 @@ TEST(Outputs, AreWhatTheIterationEndsWith) {
   ASSERT_EQ(program.outputs.size(), 3u);
   const auto replay = graph::replay_reference(program, *b.trace().blob_store, 1);
   ASSERT_TRUE(replay) << replay.error().message;
-  EXPECT_THAT(floats(replay->tensors[0][0]), ElementsAre(10, 40));
-  EXPECT_THAT(floats(replay->tensors[0][1]), ElementsAre(6, 7));
-  EXPECT_THAT(floats(replay->tensors[0][2]), ElementsAre(1, 2));
+  EXPECT_THAT(floats(*replay->tensors[0][0]), ElementsAre(10, 40));
+  EXPECT_THAT(floats(*replay->tensors[0][1]), ElementsAre(6, 7));
+  EXPECT_THAT(floats(*replay->tensors[0][2]), ElementsAre(1, 2));
 }
 
 /// A module may return what a state held before: the state's end takes that place, so the output has one of its own.
@@ -85,7 +85,7 @@ TEST(Outputs, AStateThatIsReplacedIsCopied) {
   ASSERT_EQ(program.outputs.size(), 1u);
   const auto replay = graph::replay_reference(program, *b.trace().blob_store, 3);
   ASSERT_TRUE(replay) << replay.error().message;
-  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(floats(replay->tensors[i][0])[1], static_cast<float>(i));
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(floats(*replay->tensors[i][0])[1], static_cast<float>(i));
 }
 
 TEST(Outputs, SayWhyTheyAreLeftOut) {

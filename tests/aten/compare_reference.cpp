@@ -74,7 +74,7 @@ Result<Json> compare(const std::string& path, std::uint32_t iterations, bool is_
       const DType dtype = program.values[output.operand.value].dtype;
       CRUCIBLE_TRY(const auto recorded, trace.blob_store->load(output.blobs[i]));
       const auto view = graph::View::contiguous({output.operand.view.elements()});
-      const auto a = graph::load(replay.tensors[i][k], dtype, view), b = graph::load(recorded, dtype, view);
+      const auto a = graph::load(*replay.tensors[i][k], dtype, view), b = graph::load(recorded, dtype, view);
       json["outputs"].push_back({{"iteration", i},
                                  {"name", output.name},
                                  {"dtype", name(dtype)},

@@ -129,6 +129,18 @@ def many_losses_and_outputs():
     return t.data()
 
 
+@attack("bombs", "bounded", REPLAY)
+def many_outputs_of_one_tensor():
+    """Each of them was read, kept by each of the runs that a difference asks for, and compared: 60 GB."""
+    t = Recording()
+    made = t.filled([1 << 18])
+    zeros = t.blob(floats(*[0] * (1 << 18)))
+    t.loss(t.sum(made), float(1 << 18))
+    for number in range(60_000):
+        t.add("outputs", varint(0) + text(f"out{number}") + ident(made) + ident(zeros))
+    return t.data()
+
+
 CAT = "aten::cat(Tensor[] tensors, int dim=0) -> Tensor"
 
 

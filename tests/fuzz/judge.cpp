@@ -296,7 +296,7 @@ class Judge {
         for (std::size_t output = 0; output < program_->outputs.size(); ++output) {
           if (!program_->outputs[output].is_tensor()) continue;
           const std::size_t at = iteration * program_->outputs.size() + output;
-          if (gap(at, replay.tensors[iteration][tensor++], reference.results[at]) > tolerance(at) / 100) return false;
+          if (gap(at, *replay.tensors[iteration][tensor++], reference.results[at]) > tolerance(at) / 100) return false;
         }
       }
     }
