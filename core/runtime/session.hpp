@@ -111,8 +111,7 @@ struct LossDifference {
 struct RunEnd {
   std::vector<std::vector<std::byte>> states = {};                // by Program::states
   std::vector<std::vector<double>> losses = {};                   // by iteration, as IterationResult::losses
-  /// By iteration and place; empty where nobody asked. Those that show the same elements share them: graph::output_tensors().
-  std::vector<std::vector<std::shared_ptr<const std::vector<std::byte>>>> outputs = {};
+  std::vector<std::vector<std::shared_ptr<const std::vector<std::byte>>>> outputs = {};  // by iteration and place, alike ones shared; empty where nobody asked
 };
 
 /// How far runs end from each other that start one unit in the last place apart, by state: elements of noise left out. And by how much
