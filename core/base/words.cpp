@@ -24,6 +24,12 @@ std::size_t command_at(std::string_view text, std::size_t at) {
   return turns ? 3 : 0;
 }
 
+/// Whether command_at() need be asked: not of most of a text.
+bool may_begin_a_command(char letter) {
+  const auto byte = static_cast<unsigned char>(letter);
+  return byte < 0x20 || byte == 0x7f || byte == 0xc2 || byte == 0xd8 || byte == 0xe2;
+}
+
 /// Of the UTF-8 sequence at `at`; 0 where there is none.
 std::size_t sequence_at(std::string_view text, std::size_t at) {
   const unsigned first = byte_at(text, at), second = byte_at(text, at + 1);
@@ -70,17 +76,18 @@ std::string without_commands(std::string_view text) {
 std::string json_without_commands(std::string_view json) {
   std::string clean;
   clean.reserve(json.size());
+  std::size_t copied = 0;
   for (std::size_t at = 0; at < json.size();) {
     // Outside its strings a document has no such characters but newlines; inside, those below 0x20 are escaped already.
-    const std::size_t length = json[at] == '\n' ? 0 : command_at(json, at);
+    const std::size_t length = json[at] == '\n' || !may_begin_a_command(json[at]) ? 0 : command_at(json, at);
     if (length > 0) {
+      clean += json.substr(copied, at - copied);
       clean += fmt::format("\\u{:04x}", code_point(json, at, length));
-    } else {
-      clean += json[at];
+      copied = at + length;
     }
     at += std::max<std::size_t>(length, 1);
   }
-  return clean;
+  return clean += json.substr(copied);
 }
 
 std::string escape_markup(std::string_view text) {

@@ -25,41 +25,53 @@ ByteRange Session::State::range_of(const graph::Output& output) const {
   return {static_cast<std::uint64_t>(view.offset) * size, (last + 1) * size};
 }
 
-void Session::State::find_near_outputs() {
-  std::vector<ByteRange> numbers, tensors;
+void Session::State::find_near_places() {
+  std::vector<ByteRange> numbers, tensors, states;
   for (const graph::Output& output : program->outputs) {
     if (output.operand.is_scalar() || schedule.on_host(output.operand.value)) continue;
     const std::uint64_t at = offset_of(output.operand.value);
     const ByteRange range = range_of(output);
     (output.is_tensor() ? tensors : numbers).push_back({at + range.begin, at + range.end});
   }
+  const auto keep = [&](graph::ValueId value) {
+    if (placement.buffer_of[value] != graph::kNone && !schedule.on_host(value)) kept_begins.push_back(offset_of(value));
+  };
+  for (const graph::State& state : program->states) {
+    keep(state.start);
+    if (schedule.on_host(state.start)) continue;
+    const std::uint64_t at = offset_of(state.start);
+    states.push_back({at, at + bytes_of(program->values[state.start])});
+  }
+  for (const graph::Input& input : program->inputs) keep(input.value);
+  for (const graph::Constant& constant : program->constants) keep(constant.value);
+  std::ranges::sort(kept_begins);
   near_numbers = near_ranges(std::move(numbers));
   near_tensors = near_ranges(std::move(tensors));
+  near_states = near_ranges(std::move(states));
 }
 
-OutputReads Session::State::reads_of(std::span<const ByteRange> near) const {
-  return OutputReads(near, [this](std::uint64_t offset, std::span<std::byte> bytes) { return arena->read(offset, bytes); });
+NearReads Session::State::reads_of(std::span<const ByteRange> near) const {
+  return NearReads(near, [this](std::uint64_t offset, std::span<std::byte> bytes) { return arena->read(offset, bytes); });
 }
 
-Result<void> Session::State::read_range(const graph::Output& output, const ByteRange& range, std::span<std::byte> bytes, OutputReads& reads) const {
-  const graph::ValueId value = output.operand.value;
+Result<void> Session::State::read_range(graph::ValueId value, const ByteRange& range, std::span<std::byte> bytes, NearReads& reads) const {
   if (interpreted || bytes.empty() || schedule.on_host(value)) return read_bytes(value, range.begin, bytes);
   return reads.read(offset_of(value) + range.begin, bytes);
 }
 
-Result<double> Session::State::read_output(const graph::Output& output, OutputReads& reads) const {
+Result<double> Session::State::read_output(const graph::Output& output, NearReads& reads) const {
   if (output.operand.is_scalar()) {
     return output.operand.scalar.is_integer ? static_cast<double>(output.operand.scalar.integer)
                                             : output.operand.scalar.real;
   }
   const DType dtype = program->values[output.operand.value].dtype;
   std::vector<std::byte> bytes(size_bytes(dtype));
-  CRUCIBLE_TRY_VOID(read_range(output, range_of(output), bytes, reads));
+  CRUCIBLE_TRY_VOID(read_range(output.operand.value, range_of(output), bytes, reads));
   return element_as_double(dtype, bytes);
 }
 
 /// What the iteration that ran says about an index that eager would have refused. Errors: those of reading.
-Result<std::optional<Error>> Session::State::index_outside(OutputReads& reads) const {
+Result<std::optional<Error>> Session::State::index_outside(NearReads& reads) const {
   for (const graph::Output& output : program->outputs) {
     if (!output.is_bounds()) continue;
     CRUCIBLE_TRY(const std::vector<std::byte> bytes, read_tensor(output, reads));
@@ -71,7 +83,7 @@ Result<std::optional<Error>> Session::State::index_outside(OutputReads& reads) c
 }
 
 /// The elements of a tensor, dense and row-major: what lies between its first and its last one is read, and picked from.
-Result<std::vector<std::byte>> Session::State::read_tensor(const graph::Output& output, OutputReads& reads) const {
+Result<std::vector<std::byte>> Session::State::read_tensor(const graph::Output& output, NearReads& reads) const {
   const graph::View& view = output.operand.view;
   const std::size_t size = size_bytes(program->values[output.operand.value].dtype);
   const auto elements = static_cast<std::size_t>(view.elements());
@@ -79,7 +91,7 @@ Result<std::vector<std::byte>> Session::State::read_tensor(const graph::Output& 
   if (elements == 0) return dense;
   const ByteRange range = range_of(output);
   std::vector<std::byte> lying(range.end - range.begin);
-  CRUCIBLE_TRY_VOID(read_range(output, range, lying, reads));
+  CRUCIBLE_TRY_VOID(read_range(output.operand.value, range, lying, reads));
   if (view.is_contiguous()) return lying;
   std::vector<std::int64_t> index(view.sizes.size(), 0);
   std::int64_t from = 0;
@@ -95,7 +107,7 @@ Result<std::vector<std::byte>> Session::State::read_tensor(const graph::Output& 
   return dense;
 }
 
-Result<OutputDifference> Session::State::compare_output(const graph::Output& output, std::uint32_t iteration, OutputReads& reads) const {
+Result<OutputDifference> Session::State::compare_output(const graph::Output& output, std::uint32_t iteration, NearReads& reads) const {
   const DType dtype = program->values[output.operand.value].dtype;
   CRUCIBLE_TRY(const std::vector<std::byte> expected, blobs->load(output.blobs[iteration]));
   CRUCIBLE_TRY(const std::vector<std::byte> actual, read_tensor(output, reads));
@@ -111,7 +123,7 @@ Result<OutputDifference> Session::State::compare_output(const graph::Output& out
 }
 
 Result<std::vector<std::byte>> Session::output_bytes(std::size_t index) const {
-  OutputReads reads = state_->reads_of({});
+  NearReads reads = state_->reads_of({});
   return state_->read_tensor(state_->program->outputs.at(index), reads);
 }
 
@@ -119,7 +131,7 @@ Result<std::vector<OutputDifference>> Session::compare_outputs() const {
   if (state_->next_iteration == 0) return Error{ErrorCode::kUsage, "outputs are compared after an iteration has run"};
   const std::uint32_t iteration = state_->next_iteration - 1;
   const graph::OutputTensors shown = graph::output_tensors(*state_->program);
-  OutputReads reads = state_->reads_of(state_->near_tensors);
+  NearReads reads = state_->reads_of(state_->near_tensors);
   std::map<std::pair<std::size_t, std::uint32_t>, std::size_t> compared;  // by first_alike and recorded blob: the first place that has both
   std::vector<OutputDifference> differences;
   for (std::size_t place = 0; place < shown.outputs.size(); ++place) {

@@ -70,10 +70,10 @@ Result<void> widen_outputs(const graph::Program& program, const RunEnd& run, Spr
 
 }  // namespace
 
-Result<std::vector<std::byte>> Session::State::final_bytes(const graph::State& state) const {
+Result<std::vector<std::byte>> Session::State::final_bytes(const graph::State& state, NearReads& reads) const {
   std::vector<std::byte> bytes(bytes_of(program->values[state.start]));
   // On a device the end has come home to the start's place; the interpreter does that before the next iteration.
-  CRUCIBLE_TRY_VOID(read_bytes(interpreted && interpreted->is_run ? state.end : state.start, 0, bytes));
+  CRUCIBLE_TRY_VOID(read_range(interpreted && interpreted->is_run ? state.end : state.start, {0, bytes.size()}, bytes, reads));
   return bytes;
 }
 
@@ -85,13 +85,15 @@ Result<void> Session::State::perturb(graph::ValueId value, std::uint32_t blob, s
 
 Result<void> Session::State::perturb_start(std::uint64_t seed) {
   shaking.emplace(seed);
-  for (const graph::State& state : program->states) {
-    if (state.initial_blob != graph::kNone) CRUCIBLE_TRY_VOID(perturb(state.start, state.initial_blob, *shaking));
-  }
-  for (const graph::Constant& constant : program->constants) {
-    if (constant.blob != graph::kNone) CRUCIBLE_TRY_VOID(perturb(constant.value, constant.blob, *shaking));
-  }
-  return {};
+  return write_together([&]() -> Result<void> {
+    for (const graph::State& state : program->states) {
+      if (state.initial_blob != graph::kNone) CRUCIBLE_TRY_VOID(perturb(state.start, state.initial_blob, *shaking));
+    }
+    for (const graph::Constant& constant : program->constants) {
+      if (constant.blob != graph::kNone) CRUCIBLE_TRY_VOID(perturb(constant.value, constant.blob, *shaking));
+    }
+    return {};
+  });
 }
 
 /// From where `session` is to the last iteration.
@@ -103,7 +105,7 @@ Result<RunEnd> Session::State::run_all(bool with_outputs, Session& session) {
     end.losses.push_back(std::move(result.losses));
     if (!with_outputs) continue;
     auto& tensors = end.outputs.emplace_back();
-    OutputReads reads = reads_of(near_tensors);
+    NearReads reads = reads_of(near_tensors);
     for (std::size_t place = 0; place < shown.outputs.size(); ++place) {
       if (shown.first_alike[place] < place) {
         tensors.push_back(tensors[shown.first_alike[place]]);
@@ -113,8 +115,9 @@ Result<RunEnd> Session::State::run_all(bool with_outputs, Session& session) {
       tensors.push_back(std::make_shared<const std::vector<std::byte>>(std::move(elements)));
     }
   }
+  NearReads reads = reads_of(near_states);
   for (const graph::State& state : program->states) {
-    CRUCIBLE_TRY(end.states.emplace_back(), final_bytes(state));
+    CRUCIBLE_TRY(end.states.emplace_back(), final_bytes(state, reads));
   }
   return end;
 }
@@ -126,8 +129,9 @@ Result<RunEnd> Session::end_of_run(const std::vector<IterationResult>& results) 
                                                 program.iterations, std::min<std::size_t>(state_->next_iteration, results.size()))};
   }
   RunEnd end;
+  NearReads reads = state_->reads_of(state_->near_states);
   for (const graph::State& state : program.states) {
-    CRUCIBLE_TRY(end.states.emplace_back(), state_->final_bytes(state));
+    CRUCIBLE_TRY(end.states.emplace_back(), state_->final_bytes(state, reads));
   }
   for (const IterationResult& result : results) end.losses.push_back(result.losses);
   return end;

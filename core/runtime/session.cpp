@@ -79,6 +79,7 @@ Result<void> Session::State::write_blob(graph::ValueId value, std::uint32_t blob
     if (schedule.on_host(value)) return std::ranges::fill(on_host(value), std::byte{0}), Result<void>();
     const bool is_twice = std::ranges::find(loaded_twice, value) != loaded_twice.end();
     if (is_twice) CRUCIBLE_TRY_VOID(second_arena->fill(offset_of(value), size, 0));
+    if (writes && NearWrites::takes(size)) return writes->add(offset_of(value), std::vector<std::byte>(size)), Result<void>();
     return arena->fill(offset_of(value), size, 0);
   }
   CRUCIBLE_TRY(std::vector<std::byte> bytes, blobs->load(blob));
@@ -97,29 +98,36 @@ Result<void> Session::State::write_bytes(graph::ValueId value, std::vector<std::
   if (schedule.on_host(value)) return std::ranges::copy(bytes, on_host(value).begin()), Result<void>();
   const std::uint64_t offset = offset_of(value);
   if (std::ranges::find(loaded_twice, value) != loaded_twice.end()) CRUCIBLE_TRY_VOID(second_arena->write(offset, bytes));
+  if (writes && NearWrites::takes(bytes.size())) return writes->add(offset, std::move(bytes)), Result<void>();
   return arena->write(offset, bytes);
 }
 
+Result<void> Session::State::write_together(const std::function<Result<void>()>& pieces) {
+  if (interpreted || options.poison || is_sized) return pieces();  // there zones between buffers are watched
+  writes.emplace(kept_begins);
+  Result<void> done = pieces();
+  if (done) done = writes->flush([this](std::uint64_t offset, std::span<const std::byte> bytes) { return arena->write(offset, bytes); });
+  writes.reset();
+  return done;
+}
+
 Result<void> Session::State::load_states() {
-  for (const graph::State& state : program->states) {
-    Result<void> written = write_blob(state.start, state.initial_blob);
-    if (!written) return at_stage("starting state", written.error());
-  }
-  return {};
+  const Result<void> written = write_together([&]() -> Result<void> {
+    for (const graph::State& state : program->states) CRUCIBLE_TRY_VOID(write_blob(state.start, state.initial_blob));
+    return {};
+  });
+  return written ? written : at_stage("starting state", written.error());
 }
 
 Result<void> Session::State::load_constants() {
-  for (const graph::Constant& constant : program->constants) {
-    Result<void> written = write_blob(constant.value, constant.blob);
-    if (!written) return at_stage("constants", written.error());
-  }
-  return {};
+  const Result<void> written = write_together([&]() -> Result<void> {
+    for (const graph::Constant& constant : program->constants) CRUCIBLE_TRY_VOID(write_blob(constant.value, constant.blob));
+    return {};
+  });
+  return written ? written : at_stage("constants", written.error());
 }
 
-Result<void> Session::State::load_iteration(std::uint32_t index) {
-  if (interpreted) carry_interpreted_states();
-  if (options.poison) CRUCIBLE_TRY_VOID(poison_transient());
-  loaded_iteration = index;
+Result<void> Session::State::load_inputs(std::uint32_t index) {
   for (const graph::Input& input : program->inputs) {
     if (!interpreted && placement.buffer_of[input.value] == graph::kNone) continue;  // nothing reads it
     if (!interpreted && schedule.on_host(input.value)) continue;  // transfers bring it when it is needed
@@ -128,9 +136,17 @@ Result<void> Session::State::load_iteration(std::uint32_t index) {
                                                      name_of(input.value), input.blobs.size(), index)};
     }
     const bool is_shaken = shaking && !input.is_draw && input.blobs[index] != graph::kNone;
-    Result<void> written = is_shaken ? perturb(input.value, input.blobs[index], *shaking) : write_blob(input.value, input.blobs[index]);
-    if (!written) return at_stage(fmt::format("inputs of iteration {}", index), written.error());
+    CRUCIBLE_TRY_VOID(is_shaken ? perturb(input.value, input.blobs[index], *shaking) : write_blob(input.value, input.blobs[index]));
   }
+  return {};
+}
+
+Result<void> Session::State::load_iteration(std::uint32_t index) {
+  if (interpreted) carry_interpreted_states();
+  if (options.poison) CRUCIBLE_TRY_VOID(poison_transient());
+  loaded_iteration = index;
+  const Result<void> written = write_together([&] { return load_inputs(index); });
+  if (!written) return at_stage(fmt::format("inputs of iteration {}", index), written.error());
   std::vector<graph::Number> numbers;
   std::vector<std::uint64_t> bits;
   for (const graph::Slot& slot : program->slots) {
@@ -181,7 +197,7 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const graph::Pr
   CRUCIBLE_TRY_VOID(state.compile());
   const PassInProgress pass("building the plan and loading what it starts with");
   CRUCIBLE_TRY_VOID(state.build_plan());
-  state.find_near_outputs();
+  state.find_near_places();
   CRUCIBLE_TRY_VOID(state.load_states());
   CRUCIBLE_TRY_VOID(state.load_constants());
   return session;
@@ -214,7 +230,7 @@ Result<IterationResult> Session::run_unjudged(std::uint32_t index) {
   if (!replayed) return at_stage(fmt::format("iteration {}", index), replayed.error());
   result.time_ns =
       static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count());
-  OutputReads reads = state_->reads_of(state_->near_numbers);
+  NearReads reads = state_->reads_of(state_->near_numbers);
   CRUCIBLE_TRY(result.outside, state_->index_outside(reads));
   if (result.outside) result.outside = at_stage(fmt::format("iteration {}", index), *result.outside);
   for (const graph::Output& output : state_->program->outputs) {
@@ -267,7 +283,10 @@ Result<Counted> Session::count(std::span<const std::string> names) {
   return Counted{.values = *std::move(values), .refusal = ""};
 }
 
-Result<std::vector<std::byte>> Session::state_bytes(const graph::State& state) const { return state_->final_bytes(state); }
+Result<std::vector<std::byte>> Session::state_bytes(const graph::State& state) const {
+  NearReads reads = state_->reads_of({});
+  return state_->final_bytes(state, reads);
+}
 const graph::Program& Session::program() const { return *state_->program; }
 const ArrangeReport& Session::arrange_report() const { return state_->arrange_report; }
 const kernel::Schedule& Session::schedule() const { return state_->schedule; }

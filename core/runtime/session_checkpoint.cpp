@@ -17,11 +17,10 @@ std::uint64_t Checkpoint::bytes() const {
 Result<void> Session::save(Checkpoint& into) const {
   const std::vector<graph::State>& states = state_->program->states;
   into.states.resize(states.size());
+  NearReads reads = state_->reads_of(state_->near_states);
   for (std::size_t i = 0; i < states.size(); ++i) {
     if (states[i].start == states[i].end) continue;  // as the recording has it
-    into.states[i].resize(State::bytes_of(state_->program->values[states[i].start]));
-    const bool has_moved_on = state_->interpreted && state_->interpreted->is_run;  // see State::final_bytes()
-    CRUCIBLE_TRY_VOID(state_->read_bytes(has_moved_on ? states[i].end : states[i].start, 0, into.states[i]));
+    CRUCIBLE_TRY(into.states[i], state_->final_bytes(states[i], reads));
   }
   into.next_iteration = state_->next_iteration;
   return {};
@@ -33,16 +32,22 @@ Result<void> Session::restore(const Checkpoint& from) {
     return Error{ErrorCode::kInternal, fmt::format("a checkpoint of {} states, the program has {}", from.states.size(), states.size())};
   }
   CRUCIBLE_TRY_VOID(reset());
+  CRUCIBLE_TRY_VOID(state_->write_together([&] { return state_->write_states(from); }));
+  state_->next_iteration = from.next_iteration;
+  return {};
+}
+
+Result<void> Session::State::write_states(const Checkpoint& from) {
+  const std::vector<graph::State>& states = program->states;
   for (std::size_t i = 0; i < states.size(); ++i) {
     if (from.states[i].empty()) continue;
-    const std::uint64_t size = State::bytes_of(state_->program->values[states[i].start]);
+    const std::uint64_t size = bytes_of(program->values[states[i].start]);
     if (from.states[i].size() != size) {
       return Error{ErrorCode::kInternal, fmt::format("a checkpoint has {} bytes of {}, the program {}", from.states[i].size(),
-                                                     state_->name_of(states[i].start), size)};
+                                                     name_of(states[i].start), size)};
     }
-    CRUCIBLE_TRY_VOID(state_->write_bytes(states[i].start, from.states[i]));
+    CRUCIBLE_TRY_VOID(write_bytes(states[i].start, from.states[i]));
   }
-  state_->next_iteration = from.next_iteration;
   return {};
 }
 

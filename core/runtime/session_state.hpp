@@ -2,6 +2,7 @@
 // two), session_reference.cpp (running without a device) and verify.cpp (judging), seen by nobody else.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <random>
 #include <span>
@@ -12,7 +13,7 @@
 #include "core/runtime/arrange.hpp"
 #include "core/runtime/kernel_faults.hpp"
 #include "core/runtime/noise.hpp"
-#include "core/runtime/output_reads.hpp"
+#include "core/runtime/near_transfers.hpp"
 #include "core/runtime/refusals.hpp"
 #include "core/runtime/session.hpp"
 #include "core/runtime/split.hpp"
@@ -51,7 +52,10 @@ struct Session::State {
   std::optional<CarefulKernels> careful, second_careful;
   std::optional<backend::Buffer> arena, second_arena;
   std::vector<Piece> pieces;
-  std::vector<ByteRange> near_numbers, near_tensors;  // what of the outputs is read together: losses and bounds after each iteration, tensors when asked for
+  /// What is read together: losses and bounds after each iteration, tensors when asked for, states after a run.
+  std::vector<ByteRange> near_numbers, near_tensors, near_states;
+  std::vector<std::uint64_t> kept_begins;  // of states, inputs and constants in the arena: see NearWrites
+  std::optional<NearWrites> writes;        // while small pieces are gathered: see write_together()
   std::vector<std::byte> host_arena;  // what waits on the host, as Placement::host_plan says
   std::uint32_t loaded_iteration = 0;  // whose inputs transfers bring
   /// A session without a device: an interpreter, with a buffer of its own for every value.
@@ -84,7 +88,7 @@ struct Session::State {
   Result<void> replay();
   Result<void> interpret();
   void carry_interpreted_states();
-  void find_near_outputs();
+  void find_near_places();
   /// Bytes [offset, offset + bytes.size()) of a value as it is after the last iteration that ran.
   Result<void> read_bytes(graph::ValueId value, std::uint64_t offset, std::span<std::byte> bytes) const;
   Result<std::vector<std::uint64_t>> profile();
@@ -93,7 +97,9 @@ struct Session::State {
   Result<void> transfer(const kernel::Step& step, std::uint32_t index);
   Result<void> load_states();
   Result<void> load_constants();
+  Result<void> load_inputs(std::uint32_t index);
   Result<void> load_iteration(std::uint32_t index);
+  Result<void> write_states(const Checkpoint& from);
   Result<void> poison_transient();
   Result<void> fill_red_zones(std::uint32_t step);
   Result<void> check_red_zones(std::uint32_t step, bool on_second);
@@ -101,22 +107,24 @@ struct Session::State {
   /// The same error, or where the device was lost one that says where in the iteration that was.
   Error with_lost_steps(const Piece& piece, const Error& error) const;
   std::string holder_text(std::uint32_t buffer) const;
+  /// What `pieces` writes is written when it is done, small pieces of the arena together.
+  Result<void> write_together(const std::function<Result<void>()>& pieces);
   Result<void> write_blob(graph::ValueId value, std::uint32_t blob);
   Result<void> write_bytes(graph::ValueId value, std::vector<std::byte> bytes);
-  /// Of the iteration that ran last: `near` is one of the two below.
-  OutputReads reads_of(std::span<const ByteRange> near) const;
+  /// Of the iteration that ran last: `near` is one of the three above.
+  NearReads reads_of(std::span<const ByteRange> near) const;
   ByteRange range_of(const graph::Output& output) const;
-  Result<void> read_range(const graph::Output& output, const ByteRange& range, std::span<std::byte> bytes, OutputReads& reads) const;
-  Result<double> read_output(const graph::Output& output, OutputReads& reads) const;
-  Result<std::vector<std::byte>> read_tensor(const graph::Output& output, OutputReads& reads) const;
+  Result<void> read_range(graph::ValueId value, const ByteRange& range, std::span<std::byte> bytes, NearReads& reads) const;
+  Result<double> read_output(const graph::Output& output, NearReads& reads) const;
+  Result<std::vector<std::byte>> read_tensor(const graph::Output& output, NearReads& reads) const;
   /// What is wrong with an index of the iteration that ran, if one lay outside of where its op needs it. Errors: those of reading.
-  Result<std::optional<Error>> index_outside(OutputReads& reads) const;
-  Result<OutputDifference> compare_output(const graph::Output& output, std::uint32_t iteration, OutputReads& reads) const;
+  Result<std::optional<Error>> index_outside(NearReads& reads) const;
+  Result<OutputDifference> compare_output(const graph::Output& output, std::uint32_t iteration, NearReads& reads) const;
   /// `tolerance`: beyond it the difference is measured in full.
-  Result<StateDifference> compare_state(std::size_t index, const Noise& noise, double tolerance) const;
+  Result<StateDifference> compare_state(std::size_t index, const Noise& noise, double tolerance, NearReads& reads) const;
   /// How far the iterations moved a state that ends as `actual`, beside one that ends as `expected`.
   Result<Move> move_of(std::size_t index, const Noise& noise, std::span<const std::byte> actual, std::span<const std::byte> expected) const;
-  Result<std::vector<std::byte>> final_bytes(const graph::State& state) const;
+  Result<std::vector<std::byte>> final_bytes(const graph::State& state, NearReads& reads) const;
   Result<void> perturb(graph::ValueId value, std::uint32_t blob, std::mt19937_64& random);
   Result<void> perturb_start(std::uint64_t seed);
   Result<RunEnd> run_all(bool with_outputs, Session& session);

@@ -193,11 +193,11 @@ Result<Move> Session::State::move_of(std::size_t index, const Noise& noise, std:
   return move_between(dtype, before, actual, expected, program->iterations, noise.excused(index, dtype, actual, expected));
 }
 
-Result<StateDifference> Session::State::compare_state(std::size_t index, const Noise& noise, double tolerance) const {
+Result<StateDifference> Session::State::compare_state(std::size_t index, const Noise& noise, double tolerance, NearReads& reads) const {
   const graph::State& state = program->states[index];
   const DType dtype = program->values[state.start].dtype;
   CRUCIBLE_TRY(const std::vector<std::byte> expected, blobs->load(state.final_blob));
-  CRUCIBLE_TRY(const std::vector<std::byte> actual, final_bytes(state));
+  CRUCIBLE_TRY(const std::vector<std::byte> actual, final_bytes(state, reads));
   const Result<TensorDifference> far = compare(dtype, actual, expected);
   if (!far) return Error{far.error().code, fmt::format("final {}: {}", name_of(state.start), far.error().message)};
   StateDifference found{.name = "", .max_rel_diff = far->max_rel_diff, .bit_equal = actual == expected, .state = index};
@@ -238,11 +238,12 @@ Result<Verification> Session::verify(const std::vector<IterationResult>& results
   judge_outputs(results, verdict);
   const std::vector<std::string> names = state_names(program);
   bool is_changed = false;
+  NearReads reads = state_->reads_of(state_->near_states);
   for (const graph::State& state : program.states) {
     is_changed |= state.end != state.start;
     if (state.final_blob != graph::kNone) {
       const auto index = static_cast<std::size_t>(&state - program.states.data());
-      CRUCIBLE_TRY(StateDifference difference, state_->compare_state(index, noise, tolerances.state));
+      CRUCIBLE_TRY(StateDifference difference, state_->compare_state(index, noise, tolerances.state, reads));
       difference.name = names[index];
       judge_move(difference, verdict);
       verdict.states.push_back(std::move(difference));

@@ -41,12 +41,13 @@ ordered_json tensor_json(const Compounds& compounds, trace::TensorId id, bool is
   const Trace& trace = compounds.trace();
   const trace::Tensor& tensor = trace.tensors[id];
   const bool has_storage = tensor.storage != trace::kNone;
-  ordered_json document = {{"tensor", id},
-                           {"dtype", name(tensor.dtype)},
-                           {"sizes", tensor.sizes},
-                           {"strides", tensor.strides},
-                           {"offset", tensor.offset},
-                           {"storage", has_storage ? ordered_json(tensor.storage) : ordered_json(nullptr)}};
+  ordered_json document = ordered_json::object();  // a list of pairs would be copied twice: recordings have millions of these
+  document["tensor"] = id;
+  document["dtype"] = name(tensor.dtype);
+  document["sizes"] = tensor.sizes;
+  document["strides"] = tensor.strides;
+  document["offset"] = tensor.offset;
+  document["storage"] = has_storage ? ordered_json(tensor.storage) : ordered_json(nullptr);
   if (!is_whole) return document;
   document["requires_grad"] = tensor.requires_grad;
   document["is_wrapped_number"] = tensor.is_wrapped_number;
@@ -56,7 +57,9 @@ ordered_json tensor_json(const Compounds& compounds, trace::TensorId id, bool is
   if (compound == nullptr || depth > kDeepest) return document;
   JsonMembers parts;
   for (const auto& [part, value] : compound->parts) parts.add(part, value_json(compounds, value, is_whole, depth + 1));
-  document["compound"] = {{"kind", compound->kind}, {"parts", parts.take()}};
+  ordered_json& whole = document["compound"];
+  whole["kind"] = compound->kind;
+  whole["parts"] = parts.take();
   return document;
 }
 

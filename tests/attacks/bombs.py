@@ -141,6 +141,17 @@ def many_outputs_of_one_tensor():
     return t.data()
 
 
+@attack("bombs", "bounded", REPLAY)
+def many_states_of_one_element():
+    """Each was written and read by itself, in each of the runs that a difference asks for."""
+    t = Recording()
+    one = t.blob(floats(1.5))
+    states = [t.tensor([1], external=one, role=PARAMETER, name=f"p{number}") for number in range(10_000)]
+    t.op("aten::_foreach_add_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()", [L(*map(T, states)), D(1.0)], [])
+    t.loss(t.filled([1]), 5.0)
+    return t.data()
+
+
 CAT = "aten::cat(Tensor[] tensors, int dim=0) -> Tensor"
 
 

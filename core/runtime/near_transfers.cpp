@@ -1,4 +1,4 @@
-#include "core/runtime/output_reads.hpp"
+#include "core/runtime/near_transfers.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -32,7 +32,7 @@ std::vector<ByteRange> near_ranges(std::vector<ByteRange> wanted) {
   return near;
 }
 
-Result<void> OutputReads::read(std::uint64_t offset, std::span<std::byte> bytes) {
+Result<void> NearReads::read(std::uint64_t offset, std::span<std::byte> bytes) {
   const auto after = std::ranges::upper_bound(ranges_, offset, {}, &ByteRange::begin);
   if (after == ranges_.begin()) return read_(offset, bytes);
   const ByteRange& range = *std::prev(after);
@@ -44,6 +44,32 @@ Result<void> OutputReads::read(std::uint64_t offset, std::span<std::byte> bytes)
     kept = std::move(whole);
   }
   std::ranges::copy(std::span(kept).subspan(offset - range.begin, bytes.size()), bytes.begin());
+  return {};
+}
+
+bool NearWrites::takes(std::size_t bytes) { return bytes <= kSmall; }
+
+Result<void> NearWrites::flush(const Write& write) {
+  std::vector<Piece> pieces = std::exchange(pieces_, {});
+  std::ranges::sort(pieces, {}, &Piece::begin);
+  const auto is_free = [&](std::uint64_t begin, std::uint64_t end) {
+    const auto next = std::ranges::lower_bound(kept_, begin);
+    return next == kept_.end() || *next >= end;
+  };
+  for (std::size_t first = 0; first < pieces.size();) {
+    std::size_t last = first + 1;  // one behind those of this write
+    while (last < pieces.size() && pieces[last].begin - pieces[last - 1].end() <= kGap && pieces[last].end() - pieces[first].begin <= kMost &&
+           is_free(pieces[last - 1].end(), pieces[last].begin))
+      ++last;
+    std::vector<std::byte> whole;
+    if (last > first + 1) {
+      whole.resize(pieces[last - 1].end() - pieces[first].begin);
+      for (std::size_t i = first; i < last; ++i)
+        std::ranges::copy(pieces[i].bytes, whole.begin() + static_cast<std::ptrdiff_t>(pieces[i].begin - pieces[first].begin));
+    }
+    CRUCIBLE_TRY_VOID(write(pieces[first].begin, last > first + 1 ? whole : pieces[first].bytes));
+    first = last;
+  }
   return {};
 }
 
