@@ -182,6 +182,21 @@ Result<ReferenceEnds> run_reference(const graph::Program& program, const trace::
   return ends;
 }
 
+bool is_far_for_roundings(const Verification& verdict, const std::vector<IterationResult>& results, const Spread& spread) {
+  const auto is_far = [](double difference, double of_runs) { return difference > std::max(2e-6, kRougher * kSpreads * of_runs); };
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const IterationResult& result = results[i];
+    for (std::size_t k = 0; k < result.losses.size(); ++k) {
+      const double recorded = result.recorded_losses[k];
+      if (!std::isnan(recorded) && is_far(relative_difference(result.losses[k], recorded), spread.losses[i][k])) return true;
+    }
+    for (const OutputDifference& output : result.outputs) {
+      if (is_far(output.max_rel_diff, spread.outputs.empty() ? 0 : spread.outputs[i][output.place])) return true;
+    }
+  }
+  return std::ranges::any_of(verdict.states, [&](const StateDifference& state) { return is_far(state.max_rel_diff, spread.states[state.state].largest); });
+}
+
 double reference_seconds(const graph::Program& program) {
   constexpr double kFlops = 1.5e8, kBytes = 1.2e8;  // a second, measured
   double seconds = 0;

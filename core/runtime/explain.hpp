@@ -41,6 +41,10 @@ Result<void> consider_reference(Verification& verdict, const graph::Program& pro
 Result<void> consider_reference(Verification& verdict, const graph::Program& program, const trace::BlobStore& blobs, const RunEnd& judged,
                                 const ReferenceEnds& ends);
 
+/// Whether a loss, an output or a state is further from the recording than eight times what runs one rounding apart (`spread`, with outputs where
+/// there are any) part, and than 2e-6: within its tolerance it may be an op that is a little wrong. `results` and `verdict` are of one run.
+bool is_far_for_roundings(const Verification& verdict, const std::vector<IterationResult>& results, const Spread& spread);
+
 /// A result of the device that the interpreter does not get from the same operands.
 struct OpDifference {
   std::uint32_t iteration = 0;

@@ -155,6 +155,31 @@ TEST(CheckOps, ARightRunIsRightInEveryResult) {
   EXPECT_EQ(check->results, 3 * recording.program.ops.size());
 }
 
+TEST(CloserLook, KnowsWhatIsFurtherAwayThanRoundingsExplain) {
+  const auto is_far = [](double loss, double output, double state, double of_runs) {
+    IterationResult result;
+    result.losses = {1 + loss, 5};
+    result.recorded_losses = {1, std::nan("")};  // the second one was not recorded
+    OutputDifference shown;
+    shown.max_rel_diff = output;
+    result.outputs = {shown};
+    Verification verdict;
+    verdict.states.emplace_back();
+    verdict.states[0].max_rel_diff = state;
+    Spread spread;
+    spread.states = {Gap{.largest = of_runs, .rms = of_runs, .median = of_runs}};
+    spread.losses = {{of_runs, 0}};
+    spread.outputs = {{of_runs}};
+    return is_far_for_roundings(verdict, {result}, spread);
+  };
+  EXPECT_FALSE(is_far(0, 0, 0, 0));
+  EXPECT_FALSE(is_far(1e-6, 1e-6, 1e-6, 0)) << "less than any of it counts";
+  EXPECT_TRUE(is_far(5e-6, 0, 0, 1e-7));
+  EXPECT_TRUE(is_far(0, 5e-6, 0, 1e-7));
+  EXPECT_TRUE(is_far(0, 0, 5e-6, 1e-7));
+  EXPECT_FALSE(is_far(5e-6, 5e-6, 5e-6, 1e-6)) << "runs one rounding apart part as far";
+}
+
 TEST(Verdict, SaysWhatIsNoNumber) {
   EXPECT_EQ(words_of_difference(1.0, 0.5), "");
   EXPECT_EQ(words_of_difference(1.0, 0.0), "the recorded one is 0");

@@ -20,6 +20,9 @@ constexpr std::uint64_t kMostBytesOfResults = std::uint64_t{4} << 30;
 }  // namespace
 
 Result<void> SpreadSwitches::check() const {
+  if (closely && (is_off() || !backend.empty())) {
+    return Error{ErrorCode::kUsage, "--closely needs runs on the judged device: leave --sensitivity 0 and --sensitivity-backend out"};
+  }
   if (backend.empty() || !is_off()) return {};
   return Error{ErrorCode::kUsage, "--sensitivity-backend says where the runs of --sensitivity go, and with --sensitivity 0 there are none: leave one of them out"};
 }
@@ -122,9 +125,26 @@ Result<void> SpreadRun::check_ops(const Judged& judged, runtime::Verification& v
   return {};
 }
 
+/// A small error of one op may stay within every tolerance. Where the ends are further from the recording than roundings explain, each op is checked.
+Result<void> SpreadRun::look_closely(const Judged& judged, runtime::Verification& verdict) {
+  runtime::Spread spread;
+  CRUCIBLE_TRY_VOID(judged.session.start_spread(judged.results, spread, !judged.results.empty() && !judged.results[0].outputs.empty()));
+  while (spread.runs < SpreadSwitches::kLeastRuns) {
+    progress_.say(fmt::format("replaying from a start one rounding away, {} of {}", spread.runs + 1, SpreadSwitches::kLeastRuns));
+    CRUCIBLE_TRY_VOID(judged.session.widen_spread(spread));
+  }
+  CRUCIBLE_TRY_VOID(judged.session.reset());
+  if (!runtime::is_far_for_roundings(verdict, judged.results, spread)) {
+    verdict.notes.push_back("looked at closely: nothing is further from the recording than roundings explain");
+    return {};
+  }
+  verdict.notes.push_back("looked at closely: something is within its tolerance, but further from the recording than roundings explain");
+  return check_ops(judged, verdict);
+}
+
 Result<void> SpreadRun::consider(const Judged& judged, runtime::Verification& verdict) {
   verdict.spread_most = switches_.most();
-  if (!verdict.differs()) return {};
+  if (!verdict.differs()) return switches_.closely && verdict.verified && judged.device ? look_closely(judged, verdict) : Result<void>();
   CRUCIBLE_TRY(const runtime::RunEnd end, judged.session.end_of_run(judged.results));
   CRUCIBLE_TRY_VOID(spread_runs(judged, verdict));
   if (verdict.differs()) {

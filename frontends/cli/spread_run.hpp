@@ -20,6 +20,7 @@ namespace crucible::cli {
 struct SpreadSwitches {
   std::optional<std::uint32_t> runs;  // 0: nothing is explained; none given: as many as kRuns, while the time lasts
   std::string backend;                // "": the judged device
+  bool closely = false;               // a run within its tolerances is looked at as well
 
   static constexpr std::uint32_t kRuns = 40, kLeastRuns = 3;
   static constexpr double kSeconds = 30;  // for each of the three stages; where runs are asked for, they are made
@@ -52,13 +53,14 @@ class SpreadRun {
   SpreadRun(const SpreadSwitches& switches, ReplayWork work, const DeviceChoice& choice, Progress& progress);
 
   /// Judges a verdict that is none of "verified" anew, with as many runs as that needs and the switches allow; where they go to the judged
-  /// session, it is reset. Errors: those of the runs; of another backend also those of opening it and compiling for it, with its name.
+  /// session, it is reset. One that is verified is looked at where the switches say so. Errors: those of the runs; of another backend also those of opening it and compiling for it, with its name.
   Result<void> consider(const Judged& judged, runtime::Verification& verdict);
 
  private:
   Result<void> explain(runtime::Session& session, runtime::Spread& spread, runtime::Verification& verdict);
   Result<void> spread_runs(const Judged& judged, runtime::Verification& verdict);
   Result<void> start_elsewhere(bool with_outputs);
+  Result<void> look_closely(const Judged& judged, runtime::Verification& verdict);
   Result<void> check_ops(const Judged& judged, runtime::Verification& verdict);
 
   const SpreadSwitches& switches_;

@@ -62,13 +62,40 @@ class Bench(e2e_test.Folder):
                 self.assertEqual(row["rounds_ns"], [])
                 self.assertIsNone(row["median_ns"])
 
-    def planted(self):
+    def planted(self, factor="1.1f"):
         """A compiler of wrong exponentials."""
-        program = self.folder / "bench-planting-clang"
-        program.write_text('#!/bin/bash\nfor a; do case $a in *.c) sed -i "s/= crucible_exp_f32(/= 1.1f * crucible_exp_f32(/" "$a" ;; esac; done\n'
+        program = self.folder / f"bench-planting-clang-{factor}"
+        program.write_text(f'#!/bin/bash\nfor a; do case $a in *.c) sed -i "s/= crucible_exp_f32(/= {factor} * crucible_exp_f32(/" "$a" ;; esac; done\n'
                            'exec clang-19 "$@"\n')
         program.chmod(0o755)
         return f"backend.cpu.compiler={program}"
+
+    def test_what_is_a_little_wrong_is_found_by_a_closer_look(self):
+        """An exponential that is wrong by a thousandth, and of little weight."""
+        done, trace = self.record("""
+            import torch
+            class Model(torch.nn.Module):
+                def forward(self, x):
+                    return x + 0.05 * torch.exp(-x)
+            model = Model()
+            with torch.inference_mode():
+                for step in range(6):
+                    model(torch.linspace(1, 3, 64))
+            """, "--iterations", 2)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+        def replay(*options):
+            done = crucible("replay", trace, "--verify", "--backend", "cpu", "--json", *options, env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
+            return done.returncode, json.loads(done.stdout)
+        wrong = ("--set", self.planted("1.001f"), *UNTRIED)
+        self.assertEqual(replay(*wrong)[0], 0, "within every tolerance")
+        code, verdict = replay("--closely", *wrong)
+        self.assertEqual(code, 1)
+        self.assertIn("the first op that differs from the reference interpreter: iteration 0, op", verdict["verdict"])
+        self.assertIn("aten::exp", verdict["verdict"])
+        code, verdict = replay("--closely")
+        self.assertEqual((code, verdict["verdict"]), (0, "yes"))
+        self.assertIn("looked at closely: nothing is further", str(verdict))
 
     def test_runs_one_rounding_apart_go_to_the_backend_that_is_named(self):
         def replay(*options):
@@ -90,6 +117,8 @@ class Bench(e2e_test.Folder):
                 self.assertEqual((spread["runs"], spread["most"], spread.get("device")), (2, 2, device))
         self.assert_refused(replay("--sensitivity", 2, "--sensitivity-backend", "nowhere", "--set", self.planted(), *UNTRIED), 4,
                             "--sensitivity-backend nowhere: plugin nowhere was not found")
+        self.assert_refused(replay("--sensitivity", 0, "--closely"), 2, "leave --sensitivity 0 and")
+        self.assert_refused(crucible("replay", self.trace, "--closely"), 2, "add --verify")
         self.assert_refused(replay("--sensitivity", 0, "--sensitivity-backend", "cpu"), 2, "with --sensitivity 0 there are none")
         self.assert_refused(self.bench("--backends", "cpu", "--sensitivity", 0, "--sensitivity-backend", "cpu"), 2, "with --sensitivity 0 there are none")
         unexplained = json.loads(replay("--sensitivity", 0, "--set", self.planted(), *UNTRIED).stdout)

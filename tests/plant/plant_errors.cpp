@@ -2,13 +2,15 @@
 // 1.001, and the replay is judged as `crucible replay --verify` judges it: at once, then by runs one rounding apart, by the reference
 // interpreter, and op by op.
 //
-//     plant_errors FILE.crtrace... [--ops N] [--factor F] [--list]
+//     plant_errors FILE.crtrace... [--ops N] [--factor F] [--closely] [--list]
 //
 // --ops: as many ops, evenly spread over the program (default: all). Each op is one of
 //   found     the verdict is "no"; of them "by op": its end alone did not tell, the op checked by itself did
 //   absorbed  the replay ends where it ends without the error, to within what one rounding of its start changes: a factor before a
 //             normalisation, a term that another one cancels. No comparison of ends could find it
 //   missed    the end is another one, and the verdict "yes"
+// --closely: as `crucible replay --verify --closely`: what is within its tolerances is looked at again where it is further from the recording than
+// roundings explain.
 // --list names the absorbed and the missed ones with their lines. Exit code 1 when less than nine in ten of what is not absorbed is found.
 #include <fmt/format.h>
 
@@ -45,7 +47,7 @@ struct Settings {
   std::vector<std::string> files;
   std::size_t ops = 0;
   double factor = 1.001;
-  bool list = false;
+  bool list = false, closely = false;
 };
 
 /// `program` in which result 0 of `op` is multiplied by `factor` before anything else sees it.
@@ -141,6 +143,10 @@ class Planter {
     for (const std::string& note : verdict.notes) {
       if (settings_.list) fmt::print("  {}\n", note);
     }
+    if (verdict.verified && settings_.closely) {
+      CRUCIBLE_TRY(const bool is_far, is_far_for_roundings(right, verdict));
+      fmt::print("  the right program, looked at closely: {}\n", is_far ? "further from the recording than roundings explain" : "as near as roundings");
+    }
     if (verdict.verified) return {};
     return Error{ErrorCode::kCheckFailed, "without any error it is not verified: " + verdict.reason};
   }
@@ -203,10 +209,22 @@ class Planter {
     });
   }
 
+  /// Whether something is further from the recording than eight times what one rounding of the start changes.
+  Result<bool> is_far_for_roundings(Run& run, const runtime::Verification& verdict) const {
+    runtime::Spread spread;
+    CRUCIBLE_TRY_VOID(run.session->start_spread(run.results, spread, true));
+    while (spread.runs < kRuns) CRUCIBLE_TRY_VOID(run.session->widen_spread(spread));
+    return runtime::is_far_for_roundings(verdict, run.results, spread);
+  }
+
   Result<Fate> fate_of(OpId op) {
     CRUCIBLE_TRY(Run wrong, run(planted(program_, op, settings_.factor)));
     CRUCIBLE_TRY(runtime::Verification verdict, wrong.session->verify(wrong.results));
-    if (verdict.verified) {
+    bool is_far = !verdict.verified;
+    if (verdict.verified && settings_.closely) {
+      CRUCIBLE_TRY(is_far, is_far_for_roundings(wrong, verdict));
+    }
+    if (!is_far) {
       CRUCIBLE_TRY(const bool absorbed, is_absorbed(wrong));
       return absorbed ? Fate::kAbsorbed : Fate::kMissed;
     }
@@ -234,6 +252,7 @@ std::optional<Settings> parse(int count, char** words) {
   for (int i = 1; i < count; ++i) {
     const std::string word = words[i];
     if (word == "--list") settings.list = true;
+    else if (word == "--closely") settings.closely = true;
     else if ((word == "--ops" || word == "--factor") && i + 1 < count) (word == "--ops" ? void(settings.ops = std::strtoul(words[++i], nullptr, 10)) : void(settings.factor = std::strtod(words[++i], nullptr)));
     else if (word.starts_with("--")) return std::nullopt;
     else settings.files.push_back(word);
@@ -262,7 +281,7 @@ Result<bool> plant_all(const Settings& settings) {
 int main(int count, char** words) {
   const auto settings = crucible::parse(count, words);
   if (!settings) {
-    fmt::print(stderr, "usage: plant_errors FILE.crtrace... [--ops N] [--factor F] [--list]\n");
+    fmt::print(stderr, "usage: plant_errors FILE.crtrace... [--ops N] [--factor F] [--closely] [--list]\n");
     return 2;
   }
   const crucible::Result<bool> enough = crucible::plant_all(*settings);
