@@ -50,7 +50,13 @@ std::vector<TouchedMemory::Range> TouchedMemory::touched(std::uint64_t gap) cons
 }
 
 const std::vector<std::uint64_t>& TouchedMemory::written() {
-  std::ranges::sort(written_);
+  // Mostly two ascending runs: an item, then those before it.
+  const auto second = std::ranges::is_sorted_until(written_);
+  if (std::ranges::is_sorted(second, written_.end())) {
+    std::ranges::inplace_merge(written_, second);
+  } else {
+    std::ranges::sort(written_);
+  }
   const auto rest = std::ranges::unique(written_);
   written_.erase(rest.begin(), rest.end());
   return written_;

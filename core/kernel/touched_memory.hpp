@@ -12,7 +12,7 @@ namespace crucible::kernel {
 
 class TouchedMemory {
  public:
-  static constexpr std::uint64_t kPiece = 256;  // bytes that appear together; a multiple of every element's size
+  static constexpr std::uint64_t kPiece = 64;  // bytes that appear together; a multiple of every element's size. Columns touch an element of each
 
   /// Writes what memory holds from byte `first` on, the same each time that it is asked.
   using Fill = std::function<void(std::uint64_t first, std::span<std::byte> into)>;

@@ -177,6 +177,34 @@ Gap gap_between(DType dtype, std::span<const std::byte> actual, std::span<const 
   return gap;
 }
 
+double lean_of(DType dtype, std::span<const std::byte> actual, std::span<const std::byte> expected) {
+  if ((dtype != DType::kF16 && dtype != DType::kBF16) || actual.size() != expected.size()) return 0;
+  struct Number {
+    double larger = 0, count = 0, size = 0;
+  };
+  std::vector<Number> of_number(std::size_t{1} << 16);  // by its bits
+  const double smallest = dtype == DType::kF16 ? 6.103515625e-5 : static_cast<double>(std::numeric_limits<float>::min());  // below it a number has fewer bits
+  for (std::size_t at = 0; at + 2 <= actual.size(); at += 2) {
+    const double a = element_as_double(dtype, actual.subspan(at, 2)), e = element_as_double(dtype, expected.subspan(at, 2));
+    if (!std::isfinite(a) || !std::isfinite(e) || std::abs(e) < smallest) continue;
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, &expected[at], 2);
+    of_number[bits].larger += e < 0 ? e - a : a - e;
+    of_number[bits].size = std::abs(e);
+    ++of_number[bits].count;
+  }
+  // Sums over all, not a mean of shares: what terms that cancelled left has roundings as large as itself.
+  double larger = 0, size = 0;
+  std::size_t numbers = 0;
+  for (const Number& number : of_number) {
+    if (number.count == 0) continue;
+    larger += number.larger / number.count;
+    size += number.size;
+    ++numbers;
+  }
+  return numbers < kLeastToLean ? 0 : larger / size;
+}
+
 std::string words_of_difference(double actual, double expected) {
   if (std::isfinite(actual) && std::isfinite(expected)) return expected == 0 && actual != 0 ? "the recorded one is 0" : "";
   return distance(actual, expected) == 0 ? "" : fmt::format("it is {:.9g}, recorded is {:.9g}", actual, expected);

@@ -33,6 +33,12 @@ struct Gap {
 /// As compare(), all three; elements of which `is_left_out` is true do not count (shorter than the tensor: none of the others).
 Gap gap_between(DType dtype, std::span<const std::byte> actual, std::span<const std::byte> expected, const std::vector<bool>& is_left_out = {});
 
+/// How far all elements of a narrow tensor (f16, bf16) lean to one side of another one: by which share actual is larger, summed over
+/// the expected numbers that are told apart, each counted once, for equal ones round alike. Right arithmetic rounds to either side. 0 for other dtypes, and where less
+/// than kLeastToLean numbers are told apart: then chance leans as far.
+double lean_of(DType dtype, std::span<const std::byte> actual, std::span<const std::byte> expected);
+inline constexpr std::size_t kLeastToLean = 128;
+
 /// Why a difference has no finite or no sensible size, "" where it has one: "element 3 is nan, recorded is 0.5", "all recorded elements are 0".
 std::string words_of_difference(DType dtype, std::span<const std::byte> actual, std::span<const std::byte> expected);
 std::string words_of_difference(double actual, double expected);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -45,8 +46,9 @@ TEST(Compare, AgainstZerosEveryDifferenceIsLarge) {
   EXPECT_GT(difference<float>(DType::kF32, {1e-30f}, {0}).max_rel_diff, 1);
 }
 
+using Bits = std::uint16_t;
+
 TEST(Compare, ReadsHalfAndBfloat16) {
-  using Bits = std::uint16_t;
   EXPECT_EQ(difference<Bits>(DType::kF16, {0x3c00}, {0x4000}).max_rel_diff, 0.5);  // 1 and 2
   EXPECT_EQ(difference<Bits>(DType::kF16, {0x8001}, {0x0001}).max_rel_diff,
             2 * std::ldexp(1, -24) / std::ldexp(1, -24));
@@ -69,6 +71,58 @@ TEST(Compare, RefusesOtherSizes) {
   ASSERT_FALSE(compared);
   EXPECT_EQ(compared.error().code, ErrorCode::kBadInput);
   EXPECT_FALSE(compare(DType::kF64, bytes, bytes));
+}
+
+/// Numbers of bf16, and what they were rounded from times `factor`, rounded to nearest. A number of bf16 times 1.001 would round to itself.
+struct Scaled {
+  std::vector<Bits> right, wrong;
+};
+
+Scaled scaled_bf16(std::size_t count, float factor, std::size_t copies = 1) {
+  Scaled made;
+  for (std::size_t i = 0; i < count * copies; ++i) {
+    const auto right = static_cast<Bits>(0x3e00 + i / copies);
+    const auto below = static_cast<std::uint32_t>(i * 40503 % 0xfffe) - 0x7fff;  // what rounding took away
+    const float number = std::bit_cast<float>((static_cast<std::uint32_t>(right) << 16) + below) * factor;
+    const auto bits = std::bit_cast<std::uint32_t>(number);
+    made.right.push_back(right);
+    made.wrong.push_back(static_cast<Bits>((bits + 0x7fff + (bits >> 16 & 1)) >> 16));
+  }
+  return made;
+}
+
+double lean(DType dtype, const std::vector<Bits>& actual, const std::vector<Bits>& expected) {
+  return lean_of(dtype, std::as_bytes(std::span(actual)), std::as_bytes(std::span(expected)));
+}
+
+TEST(Lean, IsTheFactorThatRoundingsHide) {
+  for (const float factor : {1.001F, 0.999F, 1.0F}) {
+    const Scaled scaled = scaled_bf16(1000, factor);
+    EXPECT_NEAR(lean(DType::kBF16, scaled.wrong, scaled.right), static_cast<double>(factor) - 1, 2e-4) << factor;
+    Scaled negative = scaled;
+    for (Bits& bits : negative.wrong) bits ^= 0x8000;
+    for (Bits& bits : negative.right) bits ^= 0x8000;
+    EXPECT_NEAR(lean(DType::kBF16, negative.wrong, negative.right), static_cast<double>(factor) - 1, 2e-4) << factor;
+  }
+}
+
+TEST(Lean, IsOfNumbersThatAreToldApart) {
+  const Scaled few = scaled_bf16(100, 1.01F, 50);
+  EXPECT_EQ(lean(DType::kBF16, few.wrong, few.right), 0) << "5,000 elements, of them 100 different ones";
+  Scaled mixed = scaled_bf16(200, 1);
+  mixed.right.insert(mixed.right.end(), 100000, 0x3f80);
+  mixed.wrong.insert(mixed.wrong.end(), 100000, 0x3f81);  // one number that rounds up, wherever it stands
+  EXPECT_LT(std::abs(lean(DType::kBF16, mixed.wrong, mixed.right)), 3e-4);
+}
+
+TEST(Lean, IsNoMatterOfOtherDtypesSizesAndNumbersWithoutAllTheirBits) {
+  const Scaled scaled = scaled_bf16(1000, 1.01F);
+  EXPECT_EQ(lean(DType::kI16, scaled.wrong, scaled.right), 0);
+  EXPECT_EQ(lean(DType::kBF16, scaled.wrong, scaled_bf16(999, 1).right), 0);
+  std::vector<Bits> small, large;  // subnormals of f16, one unit apart, and what is infinite or no number
+  for (Bits bits = 1; bits < 1000; ++bits) small.push_back(bits), large.push_back(static_cast<Bits>(bits + 1));
+  for (Bits bits = 0x7c00; bits < 0x7e00; ++bits) small.push_back(bits), large.push_back(bits);
+  EXPECT_EQ(lean(DType::kF16, large, small), 0);
 }
 
 TEST(RelativeDifference, OfNumbers) {

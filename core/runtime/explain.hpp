@@ -5,8 +5,9 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
+#include <limits>
 #include <string>
+#include <vector>
 
 #include "core/graph/reference.hpp"
 #include "core/runtime/session.hpp"
@@ -15,7 +16,9 @@ namespace crucible::runtime {
 
 struct ExplainOptions {
   std::uint32_t runs = 4;       // with rough arithmetic, at most
-  double seconds = 60;          // after which no other run begins, and no iteration is checked op by op
+  double seconds = 60;          // after which no other run begins, and no op is checked
+  std::size_t differences = 1;  // check_ops() ends at the last of as many, and after as many iterations
+  std::uint32_t iterations = std::numeric_limits<std::uint32_t>::max();
   std::function<void(const std::string&)> progress = nullptr;
 };
 
@@ -51,6 +54,7 @@ struct OpDifference {
   graph::OpId op = graph::kNone;
   std::uint32_t result = 0;
   double difference = 0, allowed = 0;  // shares of the result's largest element
+  double lean = 0;                     // not 0: each element is within a rounding, and all of them lean to one side by this share (lean_of(), compare.hpp)
   std::string words;                   // words_of_difference()
 };
 
@@ -58,13 +62,16 @@ struct OpCheck {
   std::size_t results = 0;      // that were checked
   std::uint32_t iterations = 0;  // that were checked whole
   std::string stopped;           // why not all of them: the time was up
-  std::optional<OpDifference> first;
+  std::vector<OpDifference> differences;  // in the order of the ops
+
+  const OpDifference* first() const { return differences.empty() ? nullptr : &differences.front(); }
 };
 
 /// Runs `watched`, a session of with_every_result(program) (side_by_side.hpp) that has not run, and has the interpreter run each op alone on
 /// the operands that the device had: so an early difference does not hide a later one, and a program in which small differences grow is
 /// checked as well as any other. Each result may be off by the tolerance of its dtype, or by eight times what one rounding of the op's operands and
-/// rough sums move it by. Ends at the first that is further off. Opaque ops are passed over. Errors: of running and reading.
+/// rough sums move it by; of a narrow dtype, whose roundings hide a thousandth, its elements may not all lean to one side. Ends at the first that is
+/// further off (ExplainOptions::differences). Opaque ops are passed over. Errors: of running and reading.
 Result<OpCheck> check_ops(const graph::Program& program, const trace::BlobStore& blobs, Session& watched, const ExplainOptions& options);
 
 /// "iteration 0, op 12 (multiply), recorded as aten::mul at train.py:31 (blocks.0): 0.001 of its largest element".

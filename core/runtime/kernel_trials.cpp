@@ -53,10 +53,15 @@ class Verdicts {
     if (!folder_.empty()) identity_ = fmt::format("{}\n{}{}\n", kRecord, identity_of(device), numerics == kernel::Numerics::kStrict ? "strict" : "fast");
   }
 
+  /// What a verdict of this binary begins with; "" where none is kept.
+  std::string head_of(const backend::KernelText& kernel, const std::string& binary) const {
+    if (folder_.empty() || binary.empty()) return {};
+    return fmt::format("{}{}\n{}\n{}\n", identity_, kernel.name, digest(kernel.ir), binary);
+  }
+
   /// "passed", or what was wrong; nothing where nobody tried this binary.
-  std::optional<std::string> find(const backend::KernelText& kernel, const std::string& binary) const {
-    if (folder_.empty() || binary.empty()) return std::nullopt;
-    const std::string head = head_of(kernel, binary);
+  std::optional<std::string> find(const std::string& head) const {
+    if (head.empty()) return std::nullopt;
     std::ifstream stream(file_of(head), std::ios::binary);
     const std::string text((std::istreambuf_iterator<char>(stream)), {});
     const bool is_whole = text.size() > head.size() + 1 && text.starts_with(head) && text.ends_with("\n");
@@ -64,19 +69,15 @@ class Verdicts {
     return text.substr(head.size(), text.size() - head.size() - 1);
   }
 
-  void keep(const backend::KernelText& kernel, const std::string& binary, std::string_view verdict) const {
-    if (folder_.empty() || binary.empty()) return;
+  void keep(const std::string& head, std::string_view verdict) const {
+    if (head.empty()) return;
     std::error_code error;
     std::filesystem::create_directories(folder_, error);
-    const std::string head = head_of(kernel, binary);
     (void)write_output(file_of(head), fmt::format("{}{}\n", head, verdict));
   }
 
  private:
   static std::string digest(std::span<const std::byte> bytes) { return sha256(bytes).hex(); }
-  std::string head_of(const backend::KernelText& kernel, const std::string& binary) const {
-    return fmt::format("{}{}\n{}\n{}\n", identity_, kernel.name, digest(kernel.ir), binary);
-  }
   std::filesystem::path file_of(const std::string& head) const { return folder_ / digest(std::as_bytes(std::span(head))); }
 
   std::filesystem::path folder_;
@@ -147,7 +148,7 @@ class Trials {
     const backend::KernelText* text = nullptr;
     std::uint32_t step = 0;
     crucible_kernel* compiled = nullptr;
-    std::string binary;
+    std::string head;                  // of its verdict
     std::optional<std::string> known;  // what an earlier trial of this binary said
     std::string judged;                // what is wrong, by this one
   };
@@ -155,10 +156,10 @@ class Trials {
   bool is_refused(std::string_view name) const { return std::ranges::find(accepted_.refused, name, &Refusal::kernel) != accepted_.refused.end(); }
 
   Result<Pending> look_up(const backend::KernelText& text, std::uint32_t step, const backend::Module& module) const {
-    Pending one{.text = &text, .step = step, .compiled = nullptr, .binary = {}, .known = {}, .judged = {}};
+    Pending one{.text = &text, .step = step, .compiled = nullptr, .head = {}, .known = {}, .judged = {}};
     CRUCIBLE_TRY(one.compiled, module.kernel(text.name));
-    one.binary = binary_of(*place_.device, one.compiled);
-    one.known = verdicts_.find(text, one.binary);
+    one.head = verdicts_.head_of(text, binary_of(*place_.device, one.compiled));
+    one.known = verdicts_.find(one.head);
     if (one.known == kPassed) one.known = "";
     return one;
   }
@@ -188,7 +189,7 @@ class Trials {
       if (what.empty() || (!reference->is_sampled() && references_.nearness() == Nearness::kBits)) break;
     }
     ++report_.tried;
-    verdicts_.keep(*one.text, one.binary, what.empty() ? kPassed : std::string_view(what));
+    verdicts_.keep(one.head, what.empty() ? kPassed : std::string_view(what));
     return what;
   }
 

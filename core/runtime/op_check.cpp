@@ -20,18 +20,18 @@ class Checker {
       : program_(program), blobs_(blobs), watched_(watched), options_(options), values_(program.values.size()) {}
 
   Result<OpCheck> check() {
-    for (std::uint32_t iteration = 0; iteration < program_.iterations && !check_.first && check_.stopped.empty(); ++iteration) {
+    for (std::uint32_t iteration = 0; iteration < std::min(program_.iterations, options_.iterations) && !is_done(); ++iteration) {
       if (options_.progress) options_.progress(fmt::format("checking the results of iteration {} op by op", iteration));
       CRUCIBLE_TRY_VOID(load(iteration));
       CRUCIBLE_TRY_VOID(watched_.run(iteration));
       CRUCIBLE_TRY_VOID(read_results());
-      for (graph::OpId op = 0; op < program_.ops.size() && !check_.first && check_.stopped.empty(); ++op) {
+      for (graph::OpId op = 0; op < program_.ops.size() && !is_done(); ++op) {
         if (program_.ops[op].kind != graph::OpKind::kOpaque) CRUCIBLE_TRY_VOID(check_op(iteration, op));
         if (std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count() > options_.seconds) {
           check_.stopped = fmt::format("the time was up after op {} of {} of iteration {}", op + 1, program_.ops.size(), iteration);
         }
       }
-      if (!check_.first && check_.stopped.empty()) ++check_.iterations;
+      if (!is_done()) ++check_.iterations;
     }
     return std::move(check_);
   }
@@ -77,24 +77,36 @@ class Checker {
     CRUCIBLE_TRY_VOID(graph::run_op(program_, id, values_, slots_));
     std::vector<Bytes> exact;
     for (const graph::Operand& result : op.outputs) exact.push_back(std::move(values_[result.value]));
-    for (std::uint32_t i = 0; i < op.outputs.size() && !check_.first; ++i) {
+    for (std::uint32_t i = 0; i < op.outputs.size() && !is_done(); ++i) {
       ++check_.results;
       if (device[i] == exact[i]) continue;
       const DType dtype = program_.values[op.outputs[i].value].dtype;
-      const double far = gap_between(dtype, device[i], exact[i]).largest;
-      double allowed = output_tolerance(dtype);
-      if (far <= allowed) continue;
-      CRUCIBLE_TRY(const double rough, roughness_of(id, i, exact[i]));
-      allowed = std::max(allowed, kRoughly * rough);
-      if (far <= allowed) continue;
-      check_.first = {.iteration = iteration, .op = id, .result = i, .difference = far, .allowed = allowed, .words = words_of_difference(dtype, device[i], exact[i])};
+      const double far = gap_between(dtype, device[i], exact[i]).largest, lean = lean_of(dtype, device[i], exact[i]);
+      double allowed = output_tolerance(dtype), allowed_lean = kLean;
+      if (far <= allowed && std::abs(lean) <= allowed_lean) continue;
+      CRUCIBLE_TRY(const Roughly rough, roughness_of(id, i, exact[i]));
+      allowed = std::max(allowed, kRoughly * rough.far);
+      allowed_lean = std::max(allowed_lean, kRoughlyLean * rough.lean);
+      const bool leans = std::abs(lean) > allowed_lean;
+      if (far <= allowed && !leans) continue;
+      OpDifference difference{.iteration = iteration, .op = id, .result = i, .difference = far, .allowed = allowed, .words = words_of_difference(dtype, device[i], exact[i])};
+      if (far <= allowed) difference.lean = lean, difference.allowed = allowed_lean;
+      check_.differences.push_back(std::move(difference));
+      break;
     }
     for (std::size_t i = 0; i < op.outputs.size(); ++i) values_[op.outputs[i].value] = std::move(device[i]);
     return {};
   }
 
-  /// How far one rounding of the operands and sums in f32 move a result.
-  Result<double> roughness_of(graph::OpId id, std::uint32_t result, const Bytes& exact) {
+  bool is_done() const { return check_.differences.size() >= options_.differences || !check_.stopped.empty(); }
+
+  struct Roughly {
+    double far = 0;
+    double lean = 0;  // between the runs that lean least and most
+  };
+
+  /// How far one rounding of the operands and sums in f32 move a result, and how differently rough arithmetic makes it lean.
+  Result<Roughly> roughness_of(graph::OpId id, std::uint32_t result, const Bytes& exact) {
     constexpr int kRuns = 6;
     const graph::Op& op = program_.ops[id];
     const graph::ValueId value = op.outputs[result].value;
@@ -104,23 +116,36 @@ class Checker {
         kept.emplace_back(operand.value, values_[operand.value]);
       }
     }
-    double largest = 0;
+    Roughly largest;
+    std::vector<double> leans;
     Result<void> ran;
-    for (int run = 1; run <= kRuns && ran; ++run) {
-      graph::Roughness rough(static_cast<std::uint64_t>(run));
-      for (const auto& [operand, bytes] : kept) {
-        values_[operand] = bytes;
-        graph::nudge(program_.values[operand].dtype, values_[operand], rough);
+    const DType dtype = program_.values[value].dtype;
+    // Moved operands lean as far as a narrow dtype's roundings are large: how far the arithmetic leans is told with the operands as they are.
+    for (const bool is_moved : {true, false}) {
+      for (int run = 1; run <= kRuns && ran; ++run) {
+        graph::Roughness rough(static_cast<std::uint64_t>(run));
+        for (const auto& [operand, bytes] : kept) {
+          values_[operand] = bytes;
+          if (is_moved) graph::nudge(program_.values[operand].dtype, values_[operand], rough);
+        }
+        ran = graph::run_op(program_, id, values_, slots_, &rough);
+        if (!ran) break;
+        if (is_moved) {
+          largest.far = std::max(largest.far, gap_between(dtype, values_[value], exact).largest);
+        } else {
+          leans.push_back(lean_of(dtype, values_[value], exact));
+        }
       }
-      ran = graph::run_op(program_, id, values_, slots_, &rough);
-      if (ran) largest = std::max(largest, gap_between(program_.values[value].dtype, values_[value], exact).largest);
+      if (dtype != DType::kF16 && dtype != DType::kBF16) break;
     }
+    if (!leans.empty()) largest.lean = std::ranges::max(leans) - std::ranges::min(leans);
     for (auto& [operand, bytes] : kept) values_[operand] = std::move(bytes);
     if (!ran) return ran.error();
     return largest;
   }
 
   static constexpr double kRoughly = 8;
+  static constexpr double kLean = 4e-4, kRoughlyLean = 2;
   const graph::Program& program_;
   const trace::BlobStore& blobs_;
   Session& watched_;
@@ -146,6 +171,9 @@ std::string in_words(const graph::Program& program, const OpDifference& differen
                         source.module.empty() ? "" : fmt::format(" ({})", source.module));
   }
   if (!std::isfinite(difference.difference)) return text + ": " + difference.words;
+  if (difference.lean != 0) {
+    return text + fmt::format(": each element is within a rounding, but all lean to one side, by {:.2g} of themselves; {:.2g} is a rounding's share", difference.lean, difference.allowed);
+  }
   return text + fmt::format(": by {:.3g} of its largest element, {:.2g} is a rounding's share", difference.difference, difference.allowed);
 }
 

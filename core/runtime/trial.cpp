@@ -242,8 +242,8 @@ Result<std::string> TrialBench::find_strays(const TrialReference& reference) {
     if (end == begin) continue;
     zone.resize(end - begin);
     CRUCIBLE_TRY_VOID(scratch_->read(begin, zone));
+    if (zone.front() == std::byte{kZoneByte} && std::memcmp(zone.data(), zone.data() + 1, zone.size() - 1) == 0) continue;
     const auto stray = std::ranges::find_if(zone, [](std::byte byte) { return byte != std::byte{kZoneByte}; });
-    if (stray == zone.end()) continue;
     const std::int64_t at = stray - zone.begin();
     if (i == 0) return fmt::format("it writes {} bytes before its first buffer", static_cast<std::int64_t>(zone.size()) - at);
     return fmt::format("it writes {} bytes behind a buffer of {}, or before the next one", at, subject.memories[i - 1]);

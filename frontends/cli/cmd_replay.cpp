@@ -41,7 +41,7 @@ struct ReplayOptions {
   std::uint32_t iterations = 0;  // 0: all
   std::uint32_t repeat = 0;
   SpreadSwitches sensitivity;
-  bool no_fuse = false, verify = false, profile = false, json = false;
+  bool no_fuse = false, verify = false, closely = false, profile = false, json = false;
   std::vector<std::string> counters;
   std::string receipt, opaque = "missing", profile_trace, tune = "kept";
   MemorySwitches memory;
@@ -58,7 +58,7 @@ Result<void> check_options(const ReplayOptions& options, const graph::Program& p
                              "{}, or give {}",
                              options.iterations, program.iterations)};
   }
-  if (options.sensitivity.closely && !options.verify) return Error{ErrorCode::kUsage, "--closely looks at what --verify compares: add --verify"};
+  if (options.closely && !options.verify) return Error{ErrorCode::kUsage, "--closely looks at what --verify compares: add --verify"};
   if (options.sensitivity.runs && !options.verify) {
     return Error{ErrorCode::kUsage, "--sensitivity says which differences from the recording matter: give --verify too"};
   }
@@ -262,9 +262,9 @@ void add_replay(Commands& commands) {
   command->add_flag("--verify", options->verify,
                     "Compare each loss, each output of inference and the final state with the recorded ones; exit 1 when they differ");
   add_sensitivity_switches(*command, options->sensitivity, "With --verify");
-  command->add_flag("--closely", options->sensitivity.closely,
-                    "With --verify, also where all is within its tolerances: three more runs, and where something is further from the recording than they "
-                    "explain, each op is checked (it may be a little wrong)");
+  command->add_flag("--closely", options->closely,
+                    "With --verify, also where all is within its tolerances: each op of the device is checked against the reference interpreter, however long "
+                    "that takes");
   command->add_flag("--profile", options->profile, "Run some more times and show the hottest steps, beside what they take at best by the device profile");
   command->add_option("--profile-trace", options->profile_trace, "Write the profile as a Chrome trace to this file (implies --profile)")
       ->each([options](const std::string&) { options->profile = true; });
@@ -277,6 +277,7 @@ void add_replay(Commands& commands) {
   add_sandbox_switch(*command, options->device);
   command->callback([&commands, options] {
     commands.before = [options] { return enter_sandbox(options->device, {options->file, {options->receipt, options->profile_trace}}); };
+    options->sensitivity.look = options->closely ? SpreadSwitches::Look::kEveryOp : SpreadSwitches::Look::kGlance;
     commands.run = [options] { return replay(*options); };
   });
 }

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
 #include "core/runtime/explain.hpp"
 #include "core/runtime/side_by_side.hpp"
@@ -20,9 +21,7 @@ constexpr std::uint64_t kMostBytesOfResults = std::uint64_t{4} << 30;
 }  // namespace
 
 Result<void> SpreadSwitches::check() const {
-  if (closely && (is_off() || !backend.empty())) {
-    return Error{ErrorCode::kUsage, "--closely needs runs on the judged device: leave --sensitivity 0 and --sensitivity-backend out"};
-  }
+  if (look == Look::kEveryOp && is_off()) return Error{ErrorCode::kUsage, "--closely checks each op, and --sensitivity 0 nothing: leave one of them out"};
   if (backend.empty() || !is_off()) return {};
   return Error{ErrorCode::kUsage, "--sensitivity-backend says where the runs of --sensitivity go, and with --sensitivity 0 there are none: leave one of them out"};
 }
@@ -93,7 +92,8 @@ Result<void> SpreadRun::spread_runs(const Judged& judged, runtime::Verification&
 Result<void> SpreadRun::check_ops(const Judged& judged, runtime::Verification& verdict) {
   std::uint64_t bytes = 0;
   for (const graph::Value& value : work_.program->values) bytes += static_cast<std::uint64_t>(value.elements) * size_bytes(value.dtype);
-  if (bytes > kMostBytesOfResults) {
+  const bool is_asked = switches_.look == SpreadSwitches::Look::kEveryOp;
+  if (bytes > kMostBytesOfResults && !is_asked) {
     verdict.notes.push_back(fmt::format("the device's ops were not checked one by one: the results of an iteration are {}", format_bytes(bytes)));
     return {};
   }
@@ -106,7 +106,8 @@ Result<void> SpreadRun::check_ops(const Judged& judged, runtime::Verification& v
     verdict.notes.push_back("the device's ops were not checked one by one: " + session.error().message);
     return {};
   }
-  const runtime::ExplainOptions how{.seconds = SpreadSwitches::kSeconds, .progress = [this](const std::string& text) { progress_.say(text); }};
+  const double seconds = is_asked ? std::numeric_limits<double>::infinity() : SpreadSwitches::kSeconds;
+  const runtime::ExplainOptions how{.seconds = seconds, .progress = [this](const std::string& text) { progress_.say(text); }};
   const Result<runtime::OpCheck> checked = runtime::check_ops(*work_.program, *work_.blobs, **session, how);
   if (!checked && (*session)->lost() != nullptr) return checked.error();
   if (!checked) {
@@ -115,8 +116,8 @@ Result<void> SpreadRun::check_ops(const Judged& judged, runtime::Verification& v
   }
   const runtime::OpCheck& check = *checked;
   verdict.ops_checked = check.results;
-  if (check.first) {
-    verdict.found = "the first op that differs from the reference interpreter: " + runtime::in_words(*work_.program, *check.first);
+  if (const runtime::OpDifference* first = check.first()) {
+    verdict.found = "the first op that differs from the reference interpreter: " + runtime::in_words(*work_.program, *first);
   } else {
     verdict.notes.push_back(fmt::format("each of {} results of the device is what the reference interpreter makes of the same operands{}", check.results,
                                         check.stopped.empty() ? "" : "; " + check.stopped));
@@ -125,26 +126,43 @@ Result<void> SpreadRun::check_ops(const Judged& judged, runtime::Verification& v
   return {};
 }
 
-/// A small error of one op may stay within every tolerance. Where the ends are further from the recording than roundings explain, each op is checked.
-Result<void> SpreadRun::look_closely(const Judged& judged, runtime::Verification& verdict) {
+/// Whether it ends further from the recording than runs one rounding apart explain; false where the time was up before enough of them had ended.
+Result<bool> SpreadRun::is_far(const Judged& judged, const runtime::Verification& verdict) {
+  const auto start = std::chrono::steady_clock::now();
   runtime::Spread spread;
   CRUCIBLE_TRY_VOID(judged.session.start_spread(judged.results, spread, !judged.results.empty() && !judged.results[0].outputs.empty()));
-  while (spread.runs < SpreadSwitches::kLeastRuns) {
+  while (spread.runs < SpreadSwitches::kLeastRuns && std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < SpreadSwitches::kGlanceSeconds) {
     progress_.say(fmt::format("replaying from a start one rounding away, {} of {}", spread.runs + 1, SpreadSwitches::kLeastRuns));
     CRUCIBLE_TRY_VOID(judged.session.widen_spread(spread));
   }
   CRUCIBLE_TRY_VOID(judged.session.reset());
-  if (!runtime::is_far_for_roundings(verdict, judged.results, spread)) {
-    verdict.notes.push_back("looked at closely: nothing is further from the recording than roundings explain");
+  return spread.runs == SpreadSwitches::kLeastRuns && runtime::is_far_for_roundings(verdict, judged.results, spread);
+}
+
+/// A small error of one op may stay within every tolerance. Where little time tells that the ends are further from the recording than roundings
+/// explain, each op is checked.
+Result<void> SpreadRun::glance(const Judged& judged, runtime::Verification& verdict) {
+  double seconds = 0;
+  for (const runtime::IterationResult& result : judged.results) seconds += static_cast<double>(result.time_ns) / 1e9;
+  if (seconds * (SpreadSwitches::kLeastRuns + 1) > SpreadSwitches::kGlanceSeconds) return {};
+  const Result<bool> far = is_far(judged, verdict);
+  if (!far) {  // the run itself is verified
+    verdict.notes.push_back("whether it is as near to the recording as roundings explain could not be told: " + far.error().message);
     return {};
   }
-  verdict.notes.push_back("looked at closely: something is within its tolerance, but further from the recording than roundings explain");
-  return check_ops(judged, verdict);
+  if (!*far) return {};
+  verdict.notes.push_back("something is within its tolerance, but further from the recording than roundings explain");
+  if (work_.program->ops.size() <= SpreadSwitches::kGlanceOps) return check_ops(judged, verdict);
+  verdict.notes.back() += fmt::format("; --closely checks each of its {} ops", work_.program->ops.size());
+  return {};
 }
 
 Result<void> SpreadRun::consider(const Judged& judged, runtime::Verification& verdict) {
   verdict.spread_most = switches_.most();
-  if (!verdict.differs()) return switches_.closely && verdict.verified && judged.device ? look_closely(judged, verdict) : Result<void>();
+  const bool may_look = verdict.verified && judged.device;
+  if (may_look && switches_.look == SpreadSwitches::Look::kGlance) return glance(judged, verdict);
+  if (may_look && switches_.look == SpreadSwitches::Look::kEveryOp) return check_ops(judged, verdict);
+  if (!verdict.differs()) return {};
   CRUCIBLE_TRY(const runtime::RunEnd end, judged.session.end_of_run(judged.results));
   CRUCIBLE_TRY_VOID(spread_runs(judged, verdict));
   if (verdict.differs()) {

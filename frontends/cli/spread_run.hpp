@@ -20,10 +20,15 @@ namespace crucible::cli {
 struct SpreadSwitches {
   std::optional<std::uint32_t> runs;  // 0: nothing is explained; none given: as many as kRuns, while the time lasts
   std::string backend;                // "": the judged device
-  bool closely = false;               // a run within its tolerances is looked at as well
+  /// What becomes of a run that is within its tolerances. kGlance: where little time tells, whether it is further from the recording than roundings
+  /// explain, and if it is, each op is checked; kEveryOp: each op is checked, also of a run that is not within them, however long that takes.
+  enum class Look : std::uint8_t { kNone, kGlance, kEveryOp };
+  Look look = Look::kNone;
 
   static constexpr std::uint32_t kRuns = 40, kLeastRuns = 3;
   static constexpr double kSeconds = 30;  // for each of the three stages; where runs are asked for, they are made
+  static constexpr double kGlanceSeconds = 4;
+  static constexpr std::size_t kGlanceOps = 3000;  // compiling a program that keeps their results takes seconds
   bool is_off() const { return runs == 0u; }
   std::uint32_t most() const { return runs.value_or(kRuns); }
 
@@ -53,14 +58,15 @@ class SpreadRun {
   SpreadRun(const SpreadSwitches& switches, ReplayWork work, const DeviceChoice& choice, Progress& progress);
 
   /// Judges a verdict that is none of "verified" anew, with as many runs as that needs and the switches allow; where they go to the judged
-  /// session, it is reset. One that is verified is looked at where the switches say so. Errors: those of the runs; of another backend also those of opening it and compiling for it, with its name.
+  /// session, it is reset. One that is verified is looked at as the switches say. Errors: those of the runs; of another backend also those of opening it and compiling for it, with its name.
   Result<void> consider(const Judged& judged, runtime::Verification& verdict);
 
  private:
   Result<void> explain(runtime::Session& session, runtime::Spread& spread, runtime::Verification& verdict);
   Result<void> spread_runs(const Judged& judged, runtime::Verification& verdict);
   Result<void> start_elsewhere(bool with_outputs);
-  Result<void> look_closely(const Judged& judged, runtime::Verification& verdict);
+  Result<bool> is_far(const Judged& judged, const runtime::Verification& verdict);
+  Result<void> glance(const Judged& judged, runtime::Verification& verdict);
   Result<void> check_ops(const Judged& judged, runtime::Verification& verdict);
 
   const SpreadSwitches& switches_;

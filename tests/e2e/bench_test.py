@@ -88,14 +88,37 @@ class Bench(e2e_test.Folder):
             done = crucible("replay", trace, "--verify", "--backend", "cpu", "--json", *options, env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
             return done.returncode, json.loads(done.stdout)
         wrong = ("--set", self.planted("1.001f"), *UNTRIED)
-        self.assertEqual(replay(*wrong)[0], 0, "within every tolerance")
-        code, verdict = replay("--closely", *wrong)
-        self.assertEqual(code, 1)
-        self.assertIn("the first op that differs from the reference interpreter: iteration 0, op", verdict["verdict"])
-        self.assertIn("aten::exp", verdict["verdict"])
+        self.assertEqual(replay("--sensitivity", 0, *wrong)[0], 0, "within every tolerance")
+        for options in ((), ("--closely",)):
+            code, verdict = replay(*options, *wrong)
+            self.assertEqual(code, 1)
+            self.assertIn("the first op that differs from the reference interpreter: iteration 0, op", verdict["verdict"])
+            self.assertIn("aten::exp", verdict["verdict"])
+            self.assertEqual("further from the recording than roundings explain" in str(verdict), options == ())
         code, verdict = replay("--closely")
         self.assertEqual((code, verdict["verdict"]), (0, "yes"))
-        self.assertIn("looked at closely: nothing is further", str(verdict))
+        self.assertRegex(str(verdict), r"each of \d+ results of the device is what the reference interpreter makes of the same operands")
+        code, verdict = replay()
+        self.assertEqual((code, verdict["verdict"]), (0, "yes"))
+        self.assertNotIn("roundings explain", str(verdict))
+
+    def test_what_is_wrong_and_of_no_weight_is_found_op_by_op(self):
+        done, trace = self.record("""
+            import torch
+            class Model(torch.nn.Module):
+                def forward(self, x):
+                    return x + 1e-5 * torch.exp(-x)
+            model = Model()
+            with torch.inference_mode():
+                for step in range(6):
+                    model(torch.linspace(1, 3, 64))
+            """, "--iterations", 2)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for options, code in (((), 0), (("--closely",), 1)):
+            done = crucible("replay", trace, "--verify", "--backend", "cpu", *options, "--set", self.planted("1.001f"), *UNTRIED,
+                            env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
+            self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+            self.assertEqual("aten::exp" in done.stdout, code == 1, done.stdout)
 
     def test_runs_one_rounding_apart_go_to_the_backend_that_is_named(self):
         def replay(*options):
@@ -117,7 +140,7 @@ class Bench(e2e_test.Folder):
                 self.assertEqual((spread["runs"], spread["most"], spread.get("device")), (2, 2, device))
         self.assert_refused(replay("--sensitivity", 2, "--sensitivity-backend", "nowhere", "--set", self.planted(), *UNTRIED), 4,
                             "--sensitivity-backend nowhere: plugin nowhere was not found")
-        self.assert_refused(replay("--sensitivity", 0, "--closely"), 2, "leave --sensitivity 0 and")
+        self.assert_refused(replay("--sensitivity", 0, "--closely"), 2, "leave one of them out")
         self.assert_refused(crucible("replay", self.trace, "--closely"), 2, "add --verify")
         self.assert_refused(replay("--sensitivity", 0, "--sensitivity-backend", "cpu"), 2, "with --sensitivity 0 there are none")
         self.assert_refused(self.bench("--backends", "cpu", "--sensitivity", 0, "--sensitivity-backend", "cpu"), 2, "with --sensitivity 0 there are none")

@@ -19,7 +19,7 @@ def main():
     parser.add_argument("names", nargs="*", help="models (default: all)")
     parser.add_argument("--crucible", required=True, help="the command, in a build folder")
     parser.add_argument("--ops", type=int, default=40, help="as many ops of each model, evenly spread (default: 40; 0: all)")
-    parser.add_argument("--closely", action="store_true", help="judge as `crucible replay --verify --closely`")
+    parser.add_argument("--closely", action="store_true", help="judge as `crucible replay --verify --closely`: all chosen ops are wrong at once")
     parser.add_argument("--recordings", help="a folder of recordings that `ci/models record --keep` left; without it they are made first")
     arguments = parser.parse_args()
     sys.path.insert(0, HERE)

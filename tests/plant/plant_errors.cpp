@@ -1,6 +1,6 @@
 // How many wrong ops `--verify` finds. For one op of a recording at a time, in all iterations, what the CPU plugin computes is multiplied by
 // 1.001, and the replay is judged as `crucible replay --verify` judges it: at once, then by runs one rounding apart, by the reference
-// interpreter, and op by op.
+// interpreter, and op by op. A run that is verified at once is looked at op by op where it is further from the recording than roundings explain.
 //
 //     plant_errors FILE.crtrace... [--ops N] [--factor F] [--closely] [--list]
 //
@@ -9,8 +9,8 @@
 //   absorbed  the replay ends where it ends without the error, to within what one rounding of its start changes: a factor before a
 //             normalisation, a term that another one cancels. No comparison of ends could find it
 //   missed    the end is another one, and the verdict "yes"
-// --closely: as `crucible replay --verify --closely`: what is within its tolerances is looked at again where it is further from the recording than
-// roundings explain.
+// --closely: as `crucible replay --verify --closely`, which checks each op on the operands that the device had: so all ops are wrong at once, and the first
+// iteration is checked. Each is found, missed, or absorbed: of zeros, or of numbers of bf16 that are moved, which a factor does not change.
 // --list names the absorbed and the missed ones with their lines. Exit code 1 when less than nine in ten of what is not absorbed is found.
 #include <fmt/format.h>
 
@@ -20,12 +20,15 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/graph/op_table.hpp"
+#include "core/runtime/compare.hpp"
 #include "core/runtime/explain.hpp"
 #include "core/runtime/noise.hpp"
 #include "core/runtime/side_by_side.hpp"
@@ -38,6 +41,7 @@ namespace {
 
 using graph::OpId;
 using graph::Program;
+using graph::ValueId;
 using runtime::Session;
 
 enum class Fate : std::uint8_t { kFound, kFoundByOp, kAbsorbed, kMissed };
@@ -50,10 +54,27 @@ struct Settings {
   bool list = false, closely = false;
 };
 
-/// `program` in which result 0 of `op` is multiplied by `factor` before anything else sees it.
-Program planted(const Program& program, OpId op, double factor) {
-  Program wrong = program;
-  const graph::ValueId right = program.ops[op].outputs[0].value;
+/// Whether `op` can leave its result of bf16 unrounded, in f32. The others move numbers, which are round already.
+bool can_widen(const Program& program, const graph::Op& op) {
+  if (program.values[op.outputs[0].value].dtype != DType::kBF16) return false;
+  switch (graph::info(op.kind).op_class) {
+    case graph::OpClass::kConversion:
+    case graph::OpClass::kArithmetic:
+    case graph::OpClass::kFloating:
+      return true;
+    case graph::OpClass::kReduction:
+      return op.kind == graph::OpKind::kReduceSum;
+    case graph::OpClass::kContraction:
+      return std::ranges::all_of(op.inputs, [&](const graph::Operand& input) { return program.values[input.value].dtype == DType::kBF16; });
+    default:
+      return false;
+  }
+}
+
+/// `wrong` in which result 0 of `op` is multiplied by `factor` before anything else sees it; a number of bf16 times 1.001 rounds to itself, so what
+/// is rounded to bf16 is multiplied before.
+Program planted(Program wrong, OpId op, double factor) {
+  const graph::ValueId right = wrong.ops[op].outputs[0].value;
   const auto moved = static_cast<graph::ValueId>(wrong.values.size());
   wrong.values.push_back(wrong.values[right]);
   wrong.values.back().name.clear();
@@ -64,11 +85,25 @@ Program planted(const Program& program, OpId op, double factor) {
   for (graph::Output& output : wrong.outputs) replace(output.operand.value);
   for (graph::State& state : wrong.states) replace(state.end);
   graph::Operand whole, number, result;
-  whole.value = right, result.value = moved;
-  whole.view = result.view = graph::View::contiguous({program.values[right].elements});
+  const std::uint32_t source = wrong.ops[op].source;
+  const bool is_wide = can_widen(wrong, wrong.ops[op]);
+  ValueId scaled = moved;
+  if (is_wide) {
+    wrong.values[right].dtype = DType::kF32;
+    scaled = static_cast<ValueId>(wrong.values.size());
+    wrong.values.push_back(wrong.values[right]);
+    wrong.values.back().name.clear();
+  }
+  whole.value = right, result.value = scaled;
+  whole.view = result.view = graph::View::contiguous({wrong.values[right].elements});
   number.scalar.real = factor;
-  graph::Op multiply{.kind = graph::OpKind::kMultiply, .inputs = {whole, number}, .outputs = {result}, .attributes = {}, .source = program.ops[op].source};
+  graph::Op multiply{.kind = graph::OpKind::kMultiply, .inputs = {whole, number}, .outputs = {result}, .attributes = {}, .source = source};
   wrong.ops.insert(wrong.ops.begin() + op + 1, std::move(multiply));
+  if (is_wide) {
+    graph::Operand narrow = result;
+    narrow.value = moved;
+    wrong.ops.insert(wrong.ops.begin() + op + 2, {.kind = graph::OpKind::kCopy, .inputs = {result}, .outputs = {narrow}, .attributes = {}, .source = source});
+  }
   for (OpId id = 0; id < wrong.ops.size(); ++id) {
     for (const graph::Operand& output : wrong.ops[id].outputs) wrong.values[output.value].producer = id;
   }
@@ -94,33 +129,84 @@ class Planter {
     ends_.reset();
     spread_ = {};
     CRUCIBLE_TRY(Run right, run(program_));
+    if (settings_.closely) return plant_closely(file);
     CRUCIBLE_TRY_VOID(judge_right(right));
     CRUCIBLE_TRY(right, run(program_));
     CRUCIBLE_TRY_VOID(right.session->start_spread(right.results, spread_));
     while (spread_.runs < kRuns) CRUCIBLE_TRY_VOID(right.session->widen_spread(spread_));
-    std::vector<OpId> ops = candidates();
-    const std::size_t all = ops.size();
-    if (settings_.ops > 0 && settings_.ops < all) {
-      for (std::size_t i = 0; i < settings_.ops; ++i) ops[i] = ops[i * all / settings_.ops];
-      ops.resize(settings_.ops);
+    std::map<OpId, Fate> fates;
+    for (const OpId op : chosen()) {
+      CRUCIBLE_TRY(fates[op], fate_of(op));
     }
+    return report(file, fates);
+  }
+
+ private:
+  static constexpr std::uint32_t kRuns = 3, kMostRuns = 10;
+
+  /// Whether enough was found.
+  bool report(const std::string& file, const std::map<OpId, Fate>& fates) const {
+    const std::size_t all = candidates().size();
     std::map<Fate, std::size_t> count;
     std::string list;
-    for (const OpId op : ops) {
-      CRUCIBLE_TRY(const Fate fate, fate_of(op));
+    for (const auto& [op, fate] : fates) {
       ++count[fate];
       if (fate == Fate::kAbsorbed || fate == Fate::kMissed) list += fmt::format("  {:<9} {}\n", kFates[static_cast<int>(fate)], op_text(op));
     }
-    const std::size_t found = count[Fate::kFound] + count[Fate::kFoundByOp], counted = ops.size() - count[Fate::kAbsorbed];
-    fmt::print("{:<28}{:>7}{:>8}{:>8}{:>8}{:>9}{:>8}{:>8}\n", std::filesystem::path(file).stem().string(), all, ops.size(), found, count[Fate::kFoundByOp],
+    const std::size_t found = count[Fate::kFound] + count[Fate::kFoundByOp], counted = fates.size() - count[Fate::kAbsorbed];
+    fmt::print("{:<28}{:>7}{:>8}{:>8}{:>8}{:>9}{:>8}{:>8}\n", std::filesystem::path(file).stem().string(), all, fates.size(), found, count[Fate::kFoundByOp],
                count[Fate::kAbsorbed], count[Fate::kMissed], counted == 0 ? "-" : fmt::format("{:.1f}%", 100.0 * static_cast<double>(found) / static_cast<double>(counted)));
     if (settings_.list) fmt::print("{}", list);
     std::fflush(stdout);
     return found * 10 >= counted * 9;
   }
 
- private:
-  static constexpr std::uint32_t kRuns = 3, kMostRuns = 10;
+  std::vector<OpId> chosen() const {
+    std::vector<OpId> ops = candidates();
+    const std::size_t all = ops.size();
+    if (settings_.ops == 0 || settings_.ops >= all) return ops;
+    for (std::size_t i = 0; i < settings_.ops; ++i) ops[i] = ops[i * all / settings_.ops];
+    ops.resize(settings_.ops);
+    return ops;
+  }
+
+  /// The right program has to be right in each op; then all chosen ones are wrong at once.
+  Result<bool> plant_closely(const std::string& file) {
+    const std::vector<OpId> ops = chosen();
+    std::map<OpId, Fate> fates;
+    for (const bool is_wrong : {false, true}) {
+      Program watched = runtime::with_every_result(program_);
+      for (std::size_t i = ops.size(); is_wrong && i > 0; --i) watched = planted(std::move(watched), ops[i - 1], settings_.factor);
+      CRUCIBLE_TRY(const std::unique_ptr<Session> session, Session::create(std::make_shared<const Program>(std::move(watched)), blobs_, device_, {}));
+      const runtime::ExplainOptions how{.seconds = std::numeric_limits<double>::infinity(), .differences = is_wrong ? program_.ops.size() : 1, .iterations = 1};
+      CRUCIBLE_TRY(const runtime::OpCheck check, runtime::check_ops(program_, *blobs_, *session, how));
+      if (!is_wrong && check.first() != nullptr) {
+        return Error{ErrorCode::kCheckFailed, "without any error an op is not right: " + runtime::in_words(program_, *check.first())};
+      }
+      if (!is_wrong) continue;
+      std::size_t output = program_.outputs.size();
+      std::map<OpId, std::size_t> output_of;
+      for (OpId op = 0; op < program_.ops.size(); output += program_.ops[op++].outputs.size()) output_of[op] = output;
+      for (const OpId op : ops) {
+        CRUCIBLE_TRY(const graph::Bytes bytes, session->output_bytes(output_of[op]));
+        const DType dtype = program_.values[program_.ops[op].outputs[0].value].dtype;
+        const bool is_same = is_zero(dtype, bytes) || (dtype == DType::kBF16 && !can_widen(program_, program_.ops[op]));
+        fates[op] = is_same ? Fate::kAbsorbed : Fate::kMissed;
+      }
+      for (const runtime::OpDifference& difference : check.differences) fates[difference.op] = Fate::kFoundByOp;
+    }
+    return report(file, fates);
+  }
+
+  /// Whether a factor changes nothing.
+  static bool is_zero(DType dtype, const graph::Bytes& bytes) {
+    const std::size_t size = size_bytes(dtype);
+    for (std::size_t at = 0; at + size <= bytes.size(); at += size) {
+      const double element = runtime::element_as_double(dtype, std::span(bytes).subspan(at, size));
+      if (element != 0 && std::isfinite(element)) return false;
+    }
+    return true;
+  }
 
   Result<Run> run(const Program& program) const {
     Run run;
@@ -143,9 +229,9 @@ class Planter {
     for (const std::string& note : verdict.notes) {
       if (settings_.list) fmt::print("  {}\n", note);
     }
-    if (verdict.verified && settings_.closely) {
+    if (verdict.verified && settings_.list) {
       CRUCIBLE_TRY(const bool is_far, is_far_for_roundings(right, verdict));
-      fmt::print("  the right program, looked at closely: {}\n", is_far ? "further from the recording than roundings explain" : "as near as roundings");
+      fmt::print("  the right program: {}\n", is_far ? "further from the recording than roundings explain" : "as near as roundings");
     }
     if (verdict.verified) return {};
     return Error{ErrorCode::kCheckFailed, "without any error it is not verified: " + verdict.reason};
@@ -171,12 +257,12 @@ class Planter {
     return {};
   }
 
-  /// Ops with a result that an error of a thousandth changes: not of integers, and not of bf16, whose numbers are further apart.
+  /// Ops with a result that an error of a thousandth changes: not of integers. In bf16 numbers are further apart: there only a closer look can tell.
   std::vector<OpId> candidates() const {
     std::vector<OpId> ops;
     for (OpId op = 0; op < program_.ops.size(); ++op) {
       const graph::Value& value = program_.values[program_.ops[op].outputs[0].value];
-      if (is_floating(value.dtype) && value.dtype != DType::kBF16 && value.elements > 0) ops.push_back(op);
+      if (is_floating(value.dtype) && (settings_.closely || value.dtype != DType::kBF16) && value.elements > 0) ops.push_back(op);
     }
     return ops;
   }
@@ -221,7 +307,7 @@ class Planter {
     CRUCIBLE_TRY(Run wrong, run(planted(program_, op, settings_.factor)));
     CRUCIBLE_TRY(runtime::Verification verdict, wrong.session->verify(wrong.results));
     bool is_far = !verdict.verified;
-    if (verdict.verified && settings_.closely) {
+    if (verdict.verified) {
       CRUCIBLE_TRY(is_far, is_far_for_roundings(wrong, verdict));
     }
     if (!is_far) {
@@ -234,7 +320,7 @@ class Planter {
     const auto watched = std::make_shared<const Program>(planted(runtime::with_every_result(program_), op, settings_.factor));
     CRUCIBLE_TRY(const std::unique_ptr<Session> session, Session::create(watched, blobs_, device_, {}));
     CRUCIBLE_TRY(const runtime::OpCheck check, runtime::check_ops(program_, *blobs_, *session, {}));
-    if (check.first) return Fate::kFoundByOp;
+    if (check.first() != nullptr) return Fate::kFoundByOp;
     CRUCIBLE_TRY(const bool absorbed, is_absorbed(wrong));
     return absorbed ? Fate::kAbsorbed : Fate::kMissed;
   }
