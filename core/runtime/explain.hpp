@@ -69,8 +69,8 @@ struct OpCheck {
 
 /// Runs `watched`, a session of with_every_result(program) (side_by_side.hpp) that has not run, and has the interpreter run each op alone on
 /// the operands that the device had: so an early difference does not hide a later one, and a program in which small differences grow is
-/// checked as well as any other. Each result may be off by the tolerance of its dtype, or by eight times what one rounding of the op's operands and
-/// rough sums move it by; of a narrow dtype, whose roundings hide a thousandth, its elements may not all lean to one side. Ends at the first that is
+/// checked as well as any other. Each result may be off by the tolerance of its dtype, or by eight times what one rounding of the op's operands (of those
+/// that are not narrower) and rough sums move it by; of a narrow dtype, whose roundings hide a thousandth, its elements may not all lean to one side. Ends at the first that is
 /// further off (ExplainOptions::differences). Opaque ops are passed over. Errors: of running and reading.
 Result<OpCheck> check_ops(const graph::Program& program, const trace::BlobStore& blobs, Session& watched, const ExplainOptions& options);
 

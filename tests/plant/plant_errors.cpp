@@ -54,9 +54,11 @@ struct Settings {
   bool list = false, closely = false;
 };
 
-/// Whether `op` can leave its result of bf16 unrounded, in f32. The others move numbers, which are round already.
+/// Whether `op` can leave its result of bf16 unrounded, in f32. The others move numbers of bf16, or change their signs: those are round already.
 bool can_widen(const Program& program, const graph::Op& op) {
   if (program.values[op.outputs[0].value].dtype != DType::kBF16) return false;
+  const bool is_from_bf16 = !op.inputs.empty() && !op.inputs[0].is_scalar() && program.values[op.inputs[0].value].dtype == DType::kBF16;
+  if (is_from_bf16 && (op.kind == graph::OpKind::kCopy || op.kind == graph::OpKind::kNegate || op.kind == graph::OpKind::kAbsolute)) return false;
   switch (graph::info(op.kind).op_class) {
     case graph::OpClass::kConversion:
     case graph::OpClass::kArithmetic:
