@@ -98,7 +98,7 @@ class Comparison {
 
  private:
   static constexpr std::string_view kAdvice = "record with a larger --warmup, mark steps with crucible.step(), or "
-                                                 "replay one iteration alone (crucible trace trim --iterations N-N)";
+                                                 "replay one iteration alone (crucible trace trim FILE --iterations N-N -o ONE.crtrace)";
 
   std::string iterations_text() const {
     return fmt::format("iterations {} and {} differ", alignment_.iterations[0], alignment_.iterations[iteration_]);

@@ -147,7 +147,7 @@ class Classifier {
     return fmt::format(
         "{} changes between iterations {} and {} where nothing is recorded (an evaluation in between, an iteration passed over, a "
         "pause), so the replay cannot carry it on; replay iterations without such a change in between (crucible trace trim "
-        "--iterations {}-{}), or record fewer at once",
+        "FILE --iterations {}-{} -o PART.crtrace), or record fewer at once",
         name, number(changed - 1), number(changed), number(best_begin), number(best_begin + best - 1));
   }
 

@@ -89,6 +89,7 @@ Result<void> check_reference_switches(const ReplayOptions& options) {
   const char* what = options.profile                 ? "--profile"
                      : !options.counters.empty()     ? "--counters"
                      : options.no_fuse                 ? "--no-fuse"
+                     : options.closely                 ? "--closely"
                      : !options.memory.budget.empty() ? "--memory-budget"
                                                        : nullptr;
   if (what == nullptr) return {};

@@ -142,6 +142,7 @@ class Bench(e2e_test.Folder):
                             "--sensitivity-backend nowhere: plugin nowhere was not found")
         self.assert_refused(replay("--sensitivity", 0, "--closely"), 2, "leave one of them out")
         self.assert_refused(crucible("replay", self.trace, "--closely"), 2, "add --verify")
+        self.assert_refused(crucible("replay", self.trace, "--verify", "--closely", "--backend", "reference"), 2, "--closely is about the kernels of a device")
         self.assert_refused(replay("--sensitivity", 0, "--sensitivity-backend", "cpu"), 2, "with --sensitivity 0 there are none")
         self.assert_refused(self.bench("--backends", "cpu", "--sensitivity", 0, "--sensitivity-backend", "cpu"), 2, "with --sensitivity 0 there are none")
         unexplained = json.loads(replay("--sensitivity", 0, "--set", self.planted(), *UNTRIED).stdout)
