@@ -193,6 +193,33 @@ TEST(CheckOps, AnErrorThatRoundingsHideLeansToOneSide) {
   }
 }
 
+/// A product of bf16 into f32: that its operands are rounded to eight bits is no reason for the product to be off by a thousandth.
+TEST(CheckOps, OperandsThatAreNarrowerThanTheResultExcuseNothing) {
+  constexpr std::int64_t kSide = 8;
+  ProgramBuilder b;
+  const ValueId w = b.state("w", {kSide, kSide}), x = b.constant("x", {kSide, kSide});
+  const ValueId product = b.op(OpKind::kMatMul, {b.whole(x), b.whole(x)}, {kSide, kSide});
+  b.end_state(w, b.op(OpKind::kAdd, {b.whole(w), b.whole(product)}, {kSide, kSide}));
+  b.program.values[x].dtype = DType::kBF16;
+  graph::RandomProgram random{.program = b.program, .values = {}, .slots = {}};
+  random.values.resize(b.program.values.size());
+  random.values[w] = bytes_of(std::vector<float>(kSide * kSide, 0.0F));
+  for (std::uint16_t i = 0; i < kSide * kSide; ++i) {
+    const auto bits = static_cast<std::uint16_t>(0x3f00 + i * 3);
+    random.values[x].push_back(static_cast<std::byte>(bits & 255));
+    random.values[x].push_back(static_cast<std::byte>(bits >> 8));
+  }
+  const Recording recording = record(std::move(random), 1);
+  for (const double factor : {1.0, 1.001}) {
+    auto session = Session::create_reference(std::make_shared<const graph::Program>(with_error(with_every_result(recording.program), 0, factor)), recording.blobs);
+    ASSERT_TRUE(session) << session.error().message;
+    const auto check = check_ops(recording.program, *recording.blobs, **session, {});
+    ASSERT_TRUE(check) << check.error().message;
+    EXPECT_EQ(check->first() != nullptr, factor != 1);
+    if (check->first() != nullptr) EXPECT_EQ(check->first()->op, 0U);
+  }
+}
+
 TEST(CheckOps, FindsAsManyDifferencesAsAreAsked) {
   const Recording recording = record(training_step(), 2, 11);
   graph::Program wrong = with_every_result(recording.program);
