@@ -131,12 +131,12 @@ Result<bool> SpreadRun::is_far(const Judged& judged, const runtime::Verification
   const auto start = std::chrono::steady_clock::now();
   runtime::Spread spread;
   CRUCIBLE_TRY_VOID(judged.session.start_spread(judged.results, spread, !judged.results.empty() && !judged.results[0].outputs.empty()));
-  while (spread.runs < SpreadSwitches::kLeastRuns && std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < SpreadSwitches::kGlanceSeconds) {
-    progress_.say(fmt::format("replaying from a start one rounding away, {} of {}", spread.runs + 1, SpreadSwitches::kLeastRuns));
+  while (spread.runs < SpreadSwitches::kGlanceRuns && std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < SpreadSwitches::kGlanceSeconds) {
+    progress_.say(fmt::format("replaying from a start one rounding away, {} of {}", spread.runs + 1, SpreadSwitches::kGlanceRuns));
     CRUCIBLE_TRY_VOID(judged.session.widen_spread(spread));
   }
   CRUCIBLE_TRY_VOID(judged.session.reset());
-  return spread.runs == SpreadSwitches::kLeastRuns && runtime::is_far_for_roundings(verdict, judged.results, spread);
+  return spread.runs == SpreadSwitches::kGlanceRuns && runtime::is_far_for_roundings(verdict, judged.results, spread);
 }
 
 /// A small error of one op may stay within every tolerance. Where little time tells that the ends are further from the recording than roundings
@@ -144,7 +144,7 @@ Result<bool> SpreadRun::is_far(const Judged& judged, const runtime::Verification
 Result<void> SpreadRun::glance(const Judged& judged, runtime::Verification& verdict) {
   double seconds = 0;
   for (const runtime::IterationResult& result : judged.results) seconds += static_cast<double>(result.time_ns) / 1e9;
-  if (seconds * (SpreadSwitches::kLeastRuns + 1) > SpreadSwitches::kGlanceSeconds) return {};
+  if (seconds * (SpreadSwitches::kGlanceRuns + 1) > SpreadSwitches::kGlanceSeconds) return {};
   const Result<bool> far = is_far(judged, verdict);
   if (!far) {  // the run itself is verified
     verdict.notes.push_back("whether it is as near to the recording as roundings explain could not be told: " + far.error().message);

@@ -25,7 +25,7 @@ struct SpreadSwitches {
   enum class Look : std::uint8_t { kNone, kGlance, kEveryOp };
   Look look = Look::kNone;
 
-  static constexpr std::uint32_t kRuns = 40, kLeastRuns = 3;
+  static constexpr std::uint32_t kRuns = 40, kLeastRuns = 6, kGlanceRuns = 3;
   static constexpr double kSeconds = 30;  // for each of the three stages; where runs are asked for, they are made
   static constexpr double kGlanceSeconds = 4;
   static constexpr std::size_t kGlanceOps = 3000;  // compiling a program that keeps their results takes seconds
