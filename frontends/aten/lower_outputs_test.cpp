@@ -1,5 +1,6 @@
 // Lowering of hand-made traces: tensors that iterations give back, and states that change where nothing is recorded.
 #include <gmock/gmock.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "frontends/aten/lowered_trace.hpp"
@@ -142,10 +143,13 @@ std::string refusal_of_changed(const std::vector<int>& changed) {
 }
 
 TEST(Unrecorded, AChangeBetweenIterationsIsNamedWithWhatCanBeReplayed) {
-  EXPECT_THAT(refusal_of_changed({2}), testing::AllOf(HasSubstr("layer.weight changes between iterations 1 and 2 where nothing is recorded"),
-                                                      HasSubstr("--iterations 2-4)")));
-  EXPECT_THAT(refusal_of_changed({1, 2}), testing::AllOf(HasSubstr("between iterations 0 and 1"), HasSubstr("--iterations 2-4)")));
-  EXPECT_THAT(refusal_of_changed({4}), testing::AllOf(HasSubstr("between iterations 3 and 4"), HasSubstr("--iterations 0-3)")));
+  const auto names = [](std::string_view between, std::string_view replayable) {
+    return testing::AllOf(HasSubstr(fmt::format("layer.weight changes between iterations {} where nothing is recorded", between)),
+                          HasSubstr(fmt::format("(crucible trace trim FILE --iterations {} -o PART.crtrace)", replayable)));
+  };
+  EXPECT_THAT(refusal_of_changed({2}), names("1 and 2", "2-4"));
+  EXPECT_THAT(refusal_of_changed({1, 2}), names("0 and 1", "2-4"));
+  EXPECT_THAT(refusal_of_changed({4}), names("3 and 4", "0-3"));
 }
 
 }  // namespace
