@@ -74,8 +74,8 @@ std::string_view fault_of_open_file(int descriptor) {
   return "";
 }
 
-Result<int> open_to_append(const std::filesystem::path& path) {
-  const int descriptor = open_without_following(path, O_WRONLY | O_APPEND | O_CREAT);
+Result<int> open_to_append(const std::filesystem::path& path, mode_t mode) {
+  const int descriptor = open_without_following(path, O_WRONLY | O_APPEND | O_CREAT, mode);
   if (descriptor < 0) return cannot_write(path, why(errno));
   if (const std::string_view fault = is_of_the_system(path) ? "" : fault_of_open_file(descriptor); !fault.empty()) {
     close(descriptor);

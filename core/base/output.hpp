@@ -11,13 +11,13 @@
 
 namespace crucible {
 
-/// Opens `path` for appending, creating it (mode 0666 under the umask), unless its last part is a link or a file that has
+/// Of a file that is its user's alone, as one made of a recording, which holds its maker's data.
+inline constexpr mode_t kOwnerOnly = 0600;
+
+/// Opens `path` for appending, creating it (`mode` under the umask), unless its last part is a link or a file that has
 /// other names too. /dev/stdout and the like are links that the system made: they are followed.
 /// Owns: the descriptor is the caller's. Errors: kBadInput with the reason and what to do.
-Result<int> open_to_append(const std::filesystem::path& path);
-
-/// Of a file that is made of a recording, which holds its maker's data: nobody else may read it.
-inline constexpr mode_t kOwnerOnly = 0600;
+Result<int> open_to_append(const std::filesystem::path& path, mode_t mode = 0666);
 
 /// The whole of `text` under the name `path`, or what was there before: written beside it under a name of its own, then
 /// renamed. A new file gets `mode` under the umask, one that is replaced keeps its own. A link of that name is refused, a device (/dev/stdout, /dev/null) or a pipe is written to.

@@ -30,6 +30,7 @@ void TouchedMemory::make(std::uint64_t piece) {
   const std::uint64_t at = piece * kPiece, size = std::min(kPiece, size_bytes_ - at);
   fill_(at, std::span(data_ + at, size));
   if (first_ != nullptr) std::memcpy(first_ + at, data_ + at, size);
+  if (is_there_[piece / 64] == 0) ++pages_;
   is_there_[piece / 64] |= std::uint64_t{1} << piece % 64;
 }
 

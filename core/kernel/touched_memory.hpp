@@ -14,7 +14,7 @@ class TouchedMemory {
  public:
   static constexpr std::uint64_t kPiece = 64;  // bytes that appear together; a multiple of every element's size. Columns touch an element of each
 
-  /// Writes what memory holds from byte `first` on, the same each time that it is asked.
+  /// Writes what memory holds from byte `first` on: a whole piece, or the last one's part, the same each time that it is asked.
   using Fill = std::function<void(std::uint64_t first, std::span<std::byte> into)>;
 
   /// `keeps_first`: what it held before anything was written is wanted, and something will be written.
@@ -37,6 +37,8 @@ class TouchedMemory {
   /// After an element was written.
   void note_write(std::uint64_t byte) { written_.push_back(byte); }
   void touch_all();
+  /// What the process holds for it.
+  std::uint64_t resident_bytes() const { return pages_ * kPage * (first_ != nullptr ? 2 : 1); }
 
   struct Range {
     std::uint64_t first = 0, size = 0;  // bytes
@@ -57,7 +59,9 @@ class TouchedMemory {
   std::byte* data_ = nullptr;  // mapped, so that what is never touched costs nothing
   std::byte* first_ = nullptr;  // as `data_` began; null: it still is
   std::uint64_t mapped_bytes_ = 0;
-  std::vector<std::uint64_t> is_there_;  // a bit per piece
+  static constexpr std::uint64_t kPage = 64 * kPiece;
+  std::uint64_t pages_ = 0;              // with a piece that is there
+  std::vector<std::uint64_t> is_there_;  // a bit per piece, a word per page
   std::vector<std::uint64_t> written_;
 };
 

@@ -1,12 +1,15 @@
 #include "core/kernel/trial_data.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <mutex>
 #include <set>
 #include <span>
+#include <utility>
 
 #include "core/graph/reference_numbers.hpp"
 
@@ -185,6 +188,52 @@ void with_bits(DType type, TrialNumbers kind, const std::optional<IndexRange>& r
   }
 }
 
+/// Random numbers of a type of floats, made once for all kernels: memory is filled with pieces of them that begin anywhere.
+class FloatTable {
+ public:
+  static constexpr std::size_t kElements = 4096;
+
+  static const FloatTable& of(DType type, TrialNumbers kind) {
+    static std::array<std::array<FloatTable, 3>, 4> tables;
+    const std::size_t which = type == DType::kF16 ? 0 : type == DType::kBF16 ? 1 : type == DType::kF32 ? 2 : 3;
+    FloatTable& table = tables[which][static_cast<std::size_t>(kind)];
+    std::call_once(table.is_made_, [&] { table.make(type, kind); });
+    return table;
+  }
+
+  /// As many bytes as one piece of memory has, from element random % kElements on.
+  const std::byte* piece(std::uint64_t random, std::size_t element_bytes) const { return bytes_.data() + random % kElements * element_bytes; }
+
+ private:
+  void make(DType type, TrialNumbers kind) {
+    const std::size_t size = size_bytes(type), count = kElements + TouchedMemory::kPiece / size;
+    bytes_.resize(count * size);
+    with_bits(type, kind, {}, [&](const auto& bits_of) {
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::uint64_t bits = bits_of(mix(i));
+        std::memcpy(bytes_.data() + i * size, &bits, size);
+      }
+    });
+  }
+
+  std::once_flag is_made_;
+  std::vector<std::byte> bytes_;
+};
+
+TouchedMemory::Fill floats(DType type, std::uint64_t seed, TrialNumbers kind, std::vector<std::uint64_t> constants) {
+  return [size = size_bytes(type), start = mix(seed), constants = std::move(constants), &table = FloatTable::of(type, kind)](std::uint64_t first, std::span<std::byte> into) {
+    std::uint64_t random = mix(start + first);
+    std::memcpy(into.data(), table.piece(random, size), into.size());
+    if (constants.empty()) return;
+    for (std::size_t block = 0; block < into.size(); block += 16 * size) {  // one of each 16, of all constants in turn
+      random = mix(random);
+      const std::size_t at = block + (random >> 40 & 15) * size;
+      const std::uint64_t which = start + (first + block) / std::min<std::uint64_t>(16 * size, TouchedMemory::kPiece);
+      if (at + size <= into.size()) std::memcpy(into.data() + at, &constants[which % constants.size()], size);
+    }
+  };
+}
+
 }  // namespace
 
 std::vector<std::optional<IndexRange>> index_ranges(const KernelIr& kernel) { return IndexSources(kernel).run(); }
@@ -212,6 +261,7 @@ std::vector<std::uint64_t> constants_as(const KernelIr& kernel, DType type, Tria
 
 TouchedMemory::Fill trial_numbers(DType type, std::uint64_t seed, TrialNumbers kind, const std::optional<IndexRange>& range,
                                   std::vector<std::uint64_t> constants) {
+  if (is_floating(type)) return floats(type, seed, kind, std::move(constants));
   if (range || type == DType::kBool) constants.clear();
   return [=](std::uint64_t first, std::span<std::byte> into) {
     static_assert(std::endian::native == std::endian::little);

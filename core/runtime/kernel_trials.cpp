@@ -6,27 +6,20 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
 #include <span>
 #include <utility>
 
-#include "core/base/file_owners.hpp"
-#include "core/base/hash.hpp"
-#include "core/base/output.hpp"
 #include "core/base/progress.hpp"
 #include "core/kernel/math_prelude.hpp"
-#include "core/runtime/device_identity.hpp"
 #include "core/runtime/trial.hpp"
+#include "core/runtime/trial_verdicts.hpp"
 
 namespace crucible::runtime {
 namespace {
 
-constexpr std::string_view kRecord = "crucible kernel trial 1";
-constexpr std::string_view kPassed = "passed";
 // At the end of the prelude: what plugins know kernels by that are to be compiled with less optimisation (plugins/sdk/careful.hpp).
 constexpr std::string_view kCarefulLine = "\n#define CRUCIBLE_CAREFUL 1\n";
 
@@ -42,47 +35,6 @@ std::string binary_of(const backend::Device& device, crucible_kernel* kernel) {
   if (!backend::to_result(device.backend().compile_table().kernel_info(kernel, note, &binary), "")) return "";
   return binary;
 }
-
-/// Verdicts on disk, a file each. What cannot be kept is tried again.
-class Verdicts {
- public:
-  Verdicts(const std::filesystem::path& folder, const backend::Device& device, kernel::Numerics numerics) : folder_(folder) {
-    // Verdicts that others can write are none.
-    std::error_code error;
-    if (std::filesystem::exists(folder_, error) && !doubts_about(folder_, "it").empty()) folder_.clear();
-    if (!folder_.empty()) identity_ = fmt::format("{}\n{}{}\n", kRecord, identity_of(device), numerics == kernel::Numerics::kStrict ? "strict" : "fast");
-  }
-
-  /// What a verdict of this binary begins with; "" where none is kept.
-  std::string head_of(const backend::KernelText& kernel, const std::string& binary) const {
-    if (folder_.empty() || binary.empty()) return {};
-    return fmt::format("{}{}\n{}\n{}\n", identity_, kernel.name, digest(kernel.ir), binary);
-  }
-
-  /// "passed", or what was wrong; nothing where nobody tried this binary.
-  std::optional<std::string> find(const std::string& head) const {
-    if (head.empty()) return std::nullopt;
-    std::ifstream stream(file_of(head), std::ios::binary);
-    const std::string text((std::istreambuf_iterator<char>(stream)), {});
-    const bool is_whole = text.size() > head.size() + 1 && text.starts_with(head) && text.ends_with("\n");
-    if (!is_whole) return std::nullopt;  // none, or cut off
-    return text.substr(head.size(), text.size() - head.size() - 1);
-  }
-
-  void keep(const std::string& head, std::string_view verdict) const {
-    if (head.empty()) return;
-    std::error_code error;
-    std::filesystem::create_directories(folder_, error);
-    (void)write_output(file_of(head), fmt::format("{}{}\n", head, verdict));
-  }
-
- private:
-  static std::string digest(std::span<const std::byte> bytes) { return sha256(bytes).hex(); }
-  std::filesystem::path file_of(const std::string& head) const { return folder_ / digest(std::as_bytes(std::span(head))); }
-
-  std::filesystem::path folder_;
-  std::string identity_;
-};
 
 std::uint64_t thread_ns() {
   timespec now{};
@@ -148,7 +100,7 @@ class Trials {
     const backend::KernelText* text = nullptr;
     std::uint32_t step = 0;
     crucible_kernel* compiled = nullptr;
-    std::string head;                  // of its verdict
+    std::string key;                   // of its verdict
     std::optional<std::string> known;  // what an earlier trial of this binary said
     std::string judged;                // what is wrong, by this one
   };
@@ -156,11 +108,10 @@ class Trials {
   bool is_refused(std::string_view name) const { return std::ranges::find(accepted_.refused, name, &Refusal::kernel) != accepted_.refused.end(); }
 
   Result<Pending> look_up(const backend::KernelText& text, std::uint32_t step, const backend::Module& module) const {
-    Pending one{.text = &text, .step = step, .compiled = nullptr, .head = {}, .known = {}, .judged = {}};
+    Pending one{.text = &text, .step = step, .compiled = nullptr, .key = {}, .known = {}, .judged = {}};
     CRUCIBLE_TRY(one.compiled, module.kernel(text.name));
-    one.head = verdicts_.head_of(text, binary_of(*place_.device, one.compiled));
-    one.known = verdicts_.find(one.head);
-    if (one.known == kPassed) one.known = "";
+    one.key = verdicts_.key_of(text, binary_of(*place_.device, one.compiled));
+    one.known = verdicts_.find(one.key);
     return one;
   }
 
@@ -188,8 +139,9 @@ class Trials {
       // A difference may be the sample's, or that of a comparison which rounding decides: then it is another one with other numbers.
       if (what.empty() || (!reference->is_sampled() && references_.nearness() == Nearness::kBits)) break;
     }
+    references_.give_back(std::move(made));
     ++report_.tried;
-    verdicts_.keep(one.head, what.empty() ? kPassed : std::string_view(what));
+    verdicts_.note(one.key, what);
     return what;
   }
 
@@ -224,7 +176,7 @@ class Trials {
   TrialReferences& references_;
   AcceptedKernels& accepted_;
   TrialReport& report_;
-  Verdicts verdicts_;
+  TrialVerdicts verdicts_;
   std::optional<TrialBench> bench_;
   std::uint64_t bench_bytes_ = 0, most_bytes_ = 0;
 };

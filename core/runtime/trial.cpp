@@ -22,6 +22,7 @@ using kernel::TouchedMemory;
 constexpr std::uint8_t kZoneByte = 0xc5;
 constexpr std::uint64_t kAligned = 256;
 constexpr std::uint64_t kGap = 4096;  // bytes that are copied along, so that a device is asked less often
+constexpr std::uint64_t kMostRead = 65536;  // bytes at once, so that what is read stays in a cache
 constexpr std::int64_t kMostItems = 120;
 constexpr std::uint64_t kDear = 8;  // budgets: an item that costs as much is the only one
 
@@ -37,6 +38,13 @@ std::vector<std::uint64_t> offsets_of(const TrialSubject& subject) {
   return offsets;
 }
 
+template <class Bits>
+Bits bits_at(const std::byte* at) {
+  Bits bits;
+  std::memcpy(&bits, at, sizeof bits);
+  return bits;
+}
+
 /// A number as a double, exactly but for integers above 2^53.
 double number_at(DType type, const std::byte* at) {
   return is_floating(type) ? graph::load_real(type, at) : static_cast<double>(graph::load_integer(type, at));
@@ -47,9 +55,17 @@ std::string in_words(DType type, const std::byte* at) {
   return type == DType::kF64 ? fmt::format("{:.17g}", graph::load_real(type, at)) : fmt::format("{:.9g}", graph::load_real(type, at));
 }
 
-bool equal_bits(DType type, const std::byte* found, const std::byte* wanted) {
-  if (std::memcmp(found, wanted, size_bytes(type)) == 0) return true;
-  return is_floating(type) && std::isnan(number_at(type, found)) && std::isnan(number_at(type, wanted));
+/// `body` with number_at of the type, and with whether two elements have the same bits: one choice for many elements.
+template <class Body>
+auto with_elements(DType type, const Body& body) {
+  const auto floats = [&]<class T, class Bits>(T, Bits) {
+    return body([](const std::byte* at) { return static_cast<double>(std::bit_cast<T>(bits_at<Bits>(at))); },
+                [](const std::byte* a, const std::byte* b) { return bits_at<Bits>(a) == bits_at<Bits>(b); });
+  };
+  if (type == DType::kF32) return floats(float{}, std::uint32_t{});
+  if (type == DType::kF64) return floats(double{}, std::uint64_t{});
+  return body([type](const std::byte* at) { return number_at(type, at); },
+              [type](const std::byte* a, const std::byte* b) { return std::memcmp(a, b, size_bytes(type)) == 0; });
 }
 
 /// Half of the distance between numbers near 1, of a type that results are rounded to.
@@ -149,6 +165,12 @@ Result<void> TrialReference::interpret(kernel::TrialNumbers kind, bool narrow) {
   const std::int64_t begin = first + (between - middle) / 2;
   CRUCIBLE_TRY_VOID(run(begin, begin + middle));
   return run(grid - 1 - last, grid - 1);
+}
+
+std::uint64_t TrialReference::resident_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const auto& memory : memories_) bytes += memory->resident_bytes();
+  return bytes;
 }
 
 bool TrialReference::mostly_nan() const {
@@ -262,26 +284,29 @@ Result<std::string> TrialBench::compare(TrialReference& reference, std::uint32_t
   std::vector<std::byte> found(written.size() * size), bytes;
   for (std::size_t i = 0; i < written.size();) {
     std::size_t end = i + 1;  // of elements that lie near each other
-    while (end < written.size() && written[end] <= written[end - 1] + size + kGap) ++end;
+    while (end < written.size() && written[end] <= written[end - 1] + size + kGap && written[end] - written[i] < kMostRead) ++end;
     bytes.resize(written[end - 1] + size - written[i]);
     CRUCIBLE_TRY_VOID(scratch_->read(offset + written[i], bytes));
     for (const std::uint64_t first_byte = written[i]; i < end; ++i) std::memcpy(found.data() + i * size, bytes.data() + (written[i] - first_byte), size);
   }
-  double scale = 0;
   const bool is_exact = reference.nearness_ == Nearness::kBits || !is_floating(type);
-  for (const std::uint64_t at : written) {
-    const double number = is_exact ? 0 : std::abs(number_at(type, memory.data() + at));
-    if (std::isfinite(number)) scale = std::max(scale, number);
-  }
   const bool has_free_sums = !is_exact && kernel::sums_in_any_order(subject.ir);
   std::size_t wrong = 0, first = 0;
-  for (std::size_t i = 0; i < written.size(); ++i) {
-    const std::byte* const is = found.data() + i * size;
-    const std::byte* const wanted = memory.data() + written[i];
-    if (equal_bits(type, is, wanted)) continue;
-    if (!is_exact && is_near(type, number_at(type, is), number_at(type, wanted), scale, has_free_sums)) continue;
-    if (wrong++ == 0) first = i;
-  }
+  with_elements(type, [&](const auto& number, const auto& has_bits_of) {
+    double scale = 0;
+    for (std::size_t i = 0; i < written.size() && !is_exact; ++i) {
+      const double magnitude = std::abs(number(memory.data() + written[i]));
+      if (std::isfinite(magnitude)) scale = std::max(scale, magnitude);
+    }
+    for (std::size_t i = 0; i < written.size(); ++i) {
+      const std::byte* const is = found.data() + i * size;
+      const std::byte* const wanted = memory.data() + written[i];
+      if (has_bits_of(is, wanted)) continue;
+      const double is_number = number(is), wanted_number = number(wanted);
+      const bool is_right = is_exact ? is_floating(type) && std::isnan(is_number) && std::isnan(wanted_number) : is_near(type, is_number, wanted_number, scale, has_free_sums);
+      if (!is_right && wrong++ == 0) first = i;
+    }
+  });
   if (wrong == 0) return std::string();
   return fmt::format("element {} of its buffer {} ({}) is {}, not {}; so are {} of {} compared", written[first] / size, buffer, name(type),
                      in_words(type, found.data() + first * size), in_words(type, memory.data() + written[first]), wrong, written.size());

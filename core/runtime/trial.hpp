@@ -51,6 +51,8 @@ class TrialReference {
   const TrialSubject& subject() const { return *subject_; }
   std::int64_t items() const { return items_; }
   bool is_sampled() const { return is_sampled_; }
+  /// What the process holds for its memories.
+  std::uint64_t resident_bytes() const;
 
  private:
   friend class TrialBench;

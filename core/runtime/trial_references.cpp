@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t kBudget = 6000;       // of the interpreter, per kernel: some 0.2 ms
 constexpr std::uint64_t kMostWork = 4000000;  // flops and bytes of what the device does: of larger launches the first items alone
 constexpr int kNice = 15;                     // a thirtieth of a processor beside a compiler, all of one that is free
-constexpr std::size_t kMostAhead = 24;        // references that wait for their kernels: each holds memory
+constexpr std::uint64_t kMostAhead = 64 << 20;  // bytes of references that wait for their kernels
 
 /// What the slots hold in the first iteration.
 std::vector<graph::Number> first_numbers(const graph::Program& program) {
@@ -128,32 +128,55 @@ void TrialReferences::work(std::chrono::milliseconds wait) {
   setpriority(PRIO_PROCESS, 0, kNice);  // of this thread alone
   std::unique_lock lock(mutex_);
   if (changed_.wait_for(lock, wait, [this] { return is_stopped_; })) return;
-  const auto is_ahead = [](const Entry& entry) { return entry.state == State::kIsThere; };
+  const std::uint64_t most_ahead = std::clamp<std::uint64_t>(place_.placement.plan.peak_bytes, 1, kMostAhead);  // no more than the program will take
   for (Entry& entry : entries_) {
-    changed_.wait(lock, [&] { return is_stopped_ || static_cast<std::size_t>(std::ranges::count_if(entries_, is_ahead)) < kMostAhead; });
+    changed_.wait(lock, [&] { return is_stopped_ || ahead_bytes_ < most_ahead; });
     if (is_stopped_) return;
     if (entry.state != State::kWaits) continue;
     entry.state = State::kIsMade;
     lock.unlock();
     Result<Made> made = make(entry.text);
     processor_ns_ = thread_ns();
+    const std::uint64_t bytes = made && *made->reference ? (*made->reference)->resident_bytes() : 0;
     lock.lock();
     if (entry.state == State::kIsTaken) continue;  // somebody could not wait, or does not want it
     entry.made.emplace(std::move(made));
     entry.state = State::kIsThere;
+    entry.bytes = bytes;
+    ahead_bytes_ += bytes;
     there_.push_back(static_cast<std::size_t>(&entry - entries_.data()));
   }
+  while (!is_stopped_) {
+    std::vector<Made> done = std::exchange(done_, {});
+    lock.unlock();
+    done.clear();  // megabytes each
+    lock.lock();
+    changed_.wait(lock, [this] { return is_stopped_ || !done_.empty(); });
+  }
+}
+
+void TrialReferences::give_back(Made made) {
+  if (!thread_.joinable()) return;
+  const std::lock_guard lock(mutex_);
+  done_.push_back(std::move(made));
+  changed_.notify_all();
 }
 
 void TrialReferences::want(const std::set<std::string_view>& kernels) {
   const std::lock_guard lock(mutex_);
   for (Entry& entry : entries_) {
-    if (kernels.contains(entry.text.name)) continue;
-    entry.state = State::kIsTaken;
-    entry.made.reset();
+    if (!kernels.contains(entry.text.name)) (void)take(entry);
   }
   back_ = entries_.size();
   changed_.notify_all();
+}
+
+/// Under the lock: what is there of it, which nobody gets again.
+std::optional<Result<TrialReferences::Made>> TrialReferences::take(Entry& entry) {
+  entry.state = State::kIsTaken;
+  ahead_bytes_ -= std::exchange(entry.bytes, 0);
+  changed_.notify_all();
+  return std::exchange(entry.made, std::nullopt);
 }
 
 std::optional<TrialReferences::Next> TrialReferences::next() {
@@ -161,17 +184,15 @@ std::optional<TrialReferences::Next> TrialReferences::next() {
   for (; !there_.empty(); there_.pop_front()) {
     Entry& entry = entries_[there_.front()];
     if (entry.state != State::kIsThere) continue;
-    entry.state = State::kIsTaken;
     there_.pop_front();
-    changed_.notify_all();
-    return Next{entry.text.name, *std::exchange(entry.made, std::nullopt)};
+    return Next{entry.text.name, *take(entry)};
   }
   // The one that the thread is at comes last, and is not waited for either: the thread may get no processor for long.
   for (const State state : {State::kWaits, State::kIsMade}) {
     for (; back_ > 0; --back_) {
       Entry& entry = entries_[back_ - 1];
       if (entry.state != state) continue;
-      entry.state = State::kIsTaken;
+      (void)take(entry);
       lock.unlock();
       return Next{entry.text.name, make(entry.text)};
     }

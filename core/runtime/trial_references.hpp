@@ -70,6 +70,8 @@ class TrialReferences {
     Result<Made> made;
   };
   std::optional<Next> next();
+  /// Frees what was made, on the thread where there is one.
+  void give_back(Made made);
   /// Of one kernel, here and now. Errors: the text's IR cannot be read.
   Result<Made> make(const backend::KernelText& text) const;
   /// Made anew, of all passes and with other numbers.
@@ -83,11 +85,13 @@ class TrialReferences {
     backend::KernelText text;
     State state = State::kWaits;
     std::optional<Result<Made>> made;
+    std::uint64_t bytes = 0;  // that it holds
   };
 
   TrialSubject subject_of(std::uint32_t step) const;  // without the kernel
   std::vector<std::uint32_t> memories_of(const kernel::Step& step) const;
   void work(std::chrono::milliseconds wait);
+  std::optional<Result<Made>> take(Entry& entry);
 
   const TrialPlace place_;
   std::vector<graph::Number> slots_;  // in the first iteration
@@ -96,7 +100,9 @@ class TrialReferences {
   std::condition_variable changed_;
   std::vector<Entry> entries_;
   std::deque<std::size_t> there_;  // entries, as they were made
+  std::uint64_t ahead_bytes_ = 0;  // of those
   std::size_t back_ = 0;           // entries that are not yet taken from the end
+  std::vector<Made> done_;         // given back
   bool is_stopped_ = false;
   std::atomic<std::uint64_t> processor_ns_ = 0;
   std::thread thread_;

@@ -105,6 +105,31 @@ TEST(TrialReferences, WhatIsNotWantedIsNotGiven) {
   }
 }
 
+TEST(TrialReferences, WhatIsGivenBackIsFreedWithAndWithoutAThread) {
+  const Kernels kernels;
+  for (const bool has_thread : {true, false}) {
+    TrialReferences references(kernels.place_of_trial());
+    if (has_thread) references.start(kernels.texts(), 0ms);
+    references.want(names_of(kernels.texts()));
+    std::size_t given = 0;
+    for (int round = 0; round < 20; ++round) {
+      while (auto next = references.next()) {
+        ASSERT_TRUE(next->made);
+        references.give_back(*std::move(next->made));
+        ++given;
+      }
+      Result<TrialReferences::Made> made = references.make(kernels.texts()[0]);
+      ASSERT_TRUE(made);
+      references.give_back(*std::move(made));
+    }
+    EXPECT_EQ(given, has_thread ? kernels.texts().size() : 0);
+    references.stop();
+    Result<TrialReferences::Made> made = references.make(kernels.texts()[0]);
+    ASSERT_TRUE(made);
+    references.give_back(*std::move(made));
+  }
+}
+
 TEST(TrialReferences, StoppedItGivesWhatIsWantedAllTheSame) {
   const Kernels kernels;
   const auto names = names_of(kernels.texts());

@@ -185,14 +185,41 @@ class Trial(e2e_test.Folder):
         place = self.admitted("cut")
         self.plant("")
         self.replay(place=place)
-        kept = sorted((self.folder / f"{place}-trials").iterdir())
-        self.assertEqual(len(kept), 2)
-        for file in kept:
-            whole = file.read_bytes()
-            self.assertTrue(whole.endswith(b"\npassed\n"))
-            for left in (b"", whole[:20], whole[:-len(b"passed\n")], whole[:-1]):
-                file.write_bytes(left)
-                self.assertEqual(json.loads(self.replay(place=place).stdout)["receipt"]["trial"]["tried"], 1, left[-20:])
+        kept = self.folder / f"{place}-trials" / "verdicts"
+        whole = kept.read_bytes()
+        lines = whole.split()
+        self.assertEqual((lines[1::2], [len(key) for key in lines[::2]]), ([b"passed"] * 2, [64, 64]))
+        self.assertEqual(kept.stat().st_mode & 0o777, 0o600)
+        second = whole.index(lines[2])
+        for left in (b"", whole[:20], whole[:second], whole[:second + 20], whole[:whole.rindex(b"passed")], whole[:-1], whole[second:], whole[:-1] + whole):
+            kept.write_bytes(left)
+            known = len({key for key in (lines[0], lines[2]) if key + b" passed\n" in left})
+            self.assertEqual(json.loads(self.replay(place=place).stdout)["receipt"]["trial"]["tried"], 2 - known, left[-20:])
+            self.assertEqual(json.loads(self.replay(place=place).stdout)["receipt"]["trial"]["tried"], 0, left[-20:])
+
+    def test_verdicts_that_others_can_write_are_none(self):
+        place = self.admitted("writable")
+        self.plant("")
+        self.replay(place=place)
+        kept = self.folder / f"{place}-trials" / "verdicts"
+        self.assertEqual(json.loads(self.replay(place=place).stdout)["receipt"]["trial"]["tried"], 0)
+        for others in (kept, kept.parent):
+            mode = others.stat().st_mode
+            others.chmod(0o777)
+            self.assertEqual(json.loads(self.replay(place=place).stdout)["receipt"]["trial"]["tried"], 2, others)
+            others.chmod(mode)
+
+    def test_a_file_of_verdicts_that_has_become_large_begins_anew(self):
+        place = self.admitted("large")
+        self.plant("")
+        self.replay(place=place)
+        kept = self.folder / f"{place}-trials" / "verdicts"
+        with kept.open("wb") as file:
+            for number in range(130_000):
+                file.write(b"%064x passed\n" % number)
+        self.assertEqual(json.loads(self.replay(place=place).stdout)["receipt"]["trial"]["tried"], 2)
+        self.assertLess(kept.stat().st_size, 300)
+        self.assertEqual(json.loads(self.replay(place=place).stdout)["receipt"]["trial"]["tried"], 0)
 
     def test_a_binary_that_is_exchanged_is_tried_again(self):
         place = self.admitted("exchanged")
