@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <random>
 
 #include "core/graph/composite.hpp"
 #include "core/graph/random_outline.hpp"
 #include "core/graph/random_program.hpp"
 #include "core/graph/reference.hpp"
+#include "core/graph/view.hpp"
 
 namespace crucible::graph {
 namespace {
@@ -195,6 +197,69 @@ TEST(VerifyMutation, AlwaysRefused) {
     EXPECT_TRUE(refuses([&](Program& p) { p.ops[i].outputs.clear(); }));
     EXPECT_TRUE(refuses([&](Program& p) { p.ops.erase(p.ops.begin() + static_cast<std::ptrdiff_t>(i)); }));
   }
+}
+
+__extension__ using Wide = __int128;
+
+/// An operand of one element that is shown as often as `sizes` say.
+Operand repeated(ValueId value, const std::vector<std::int64_t>& sizes) { return {value, View{0, sizes, std::vector<std::int64_t>(sizes.size(), 0)}, {}}; }
+
+/// x and weight (or two pieces) of one element each, one op, one result of these sizes.
+Program of_one_op(Op op, const std::vector<std::vector<std::int64_t>>& operands, const std::vector<std::int64_t>& result) {
+  Program p;
+  p.iterations = 1;
+  for (ValueId v = 0; v < operands.size(); ++v) {
+    p.values.push_back({ValueKind::kInput, DType::kF32, 1, "x", kNone});
+    p.inputs.push_back({v, {0}, false});
+    op.inputs.push_back(repeated(v, operands[v]));
+  }
+  const auto made = static_cast<ValueId>(operands.size());
+  p.values.push_back({ValueKind::kTemporary, DType::kF32, checked_elements(result).value_or(0), "", 0});
+  op.outputs = {{made, View::contiguous(result), {}}};
+  p.ops = {std::move(op)};
+  return p;
+}
+
+/// As arithmetic that wraps would have it.
+std::int64_t wrapped(Wide number) { return static_cast<std::int64_t>(static_cast<std::uint64_t>(number)); }
+
+TEST(VerifyMutation, NumbersAtTheEndsOfWhatFitsAreNotWrapped) {
+  constexpr std::int64_t kEnds[] = {1, 2, 3, (std::int64_t{1} << 31) - 1, std::int64_t{1} << 31, std::int64_t{1} << 32, std::int64_t{3} << 60, std::int64_t{1} << 62, std::numeric_limits<std::int64_t>::max()};
+  std::size_t accepted = 0;
+  for (std::uint64_t seed = 0; seed < 20000; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto any = [&] { return random() % 2 == 0 ? static_cast<std::int64_t>(1 + random() % 3) : kEnds[random() % std::size(kEnds)]; };
+    bool is_exact = true;
+    Program p;
+    if (seed % 2 == 0) {
+      const std::int64_t pieces[] = {any(), any(), any()};
+      const Wide total = Wide{pieces[0]} + pieces[1] + pieces[2];
+      is_exact = total == wrapped(total);
+      Op op{.kind = OpKind::kConcat, .inputs = {}, .outputs = {}, .attributes = {}, .source = kNone};
+      op.attributes.dims = {0};
+      if (wrapped(total) < 0) continue;
+      p = of_one_op(op, {{pieces[0]}, {pieces[1]}, {pieces[2]}}, {wrapped(total)});
+    } else {
+      Op op{.kind = OpKind::kConv2d, .inputs = {}, .outputs = {}, .attributes = {}, .source = kNone};
+      Attributes& a = op.attributes;
+      a.groups = any();
+      const std::vector<std::int64_t> weight = {random() % 2 == 0 ? a.groups : any(), any(), any(), any()};
+      const Wide channels = Wide{weight[1]} * a.groups;
+      std::vector<std::int64_t> x = {1, wrapped(channels), any(), any()}, y = {1, weight[0], 0, 0};
+      is_exact = channels == wrapped(channels) && x[1] > 0;
+      for (std::size_t d = 0; d < 2; ++d) {
+        a.stride[d] = any(), a.padding[d] = any(), a.dilation[d] = any();
+        const Wide span = Wide{x[2 + d]} + 2 * Wide{a.padding[d]} - Wide{a.dilation[d]} * (weight[2 + d] - 1) - 1;
+        y[2 + d] = wrapped(span) < 0 ? 0 : wrapped(span) / a.stride[d] + 1;
+        is_exact &= (span < 0 ? Wide{0} : span / a.stride[d] + 1) == y[2 + d];
+      }
+      p = of_one_op(op, {x, weight}, y);
+    }
+    const Result<void> verified = verify(p);
+    EXPECT_TRUE(!verified || is_exact) << "seed " << seed;
+    accepted += verified ? 1 : 0;
+  }
+  EXPECT_GT(accepted, 100u);
 }
 
 }  // namespace

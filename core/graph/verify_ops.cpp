@@ -17,6 +17,8 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
+constexpr std::int64_t kMostSide = std::int64_t{1} << 31;  // of images, windows and their steps: products of two of them fit
+
 /// What every rule looks at, with short names.
 struct Rule {
   const Program& program;
@@ -222,7 +224,7 @@ Result<void> check_concat(const Rule& rule) {
     CRUCIBLE_TRY_VOID(expect_rank(rule, i, rank));
     wanted[dim] = rule.sizes(i)[dim];
     CRUCIBLE_TRY_VOID(expect_sizes(rule, fmt::format("operand {}", i), rule.sizes(i), wanted));
-    total += rule.sizes(i)[dim];
+    if (__builtin_add_overflow(total, rule.sizes(i)[dim], &total)) return rule.broken("the pieces have more along dimension {} than fits in 63 bits", dim);
   }
   if (total != rule.out_sizes()[dim]) {
     return rule.broken("the pieces have {} along dimension {}, the result {}", total, dim, rule.out_sizes()[dim]);
@@ -298,12 +300,12 @@ Result<void> check_convolution(const Rule& rule, const Sizes& x, const Sizes& we
   if (x.size() != 4 || weight.size() != 4 || y.size() != 4) {
     return rule.broken("x, weight and result need 4 dimensions, have {}, {} and {}", x.size(), weight.size(), y.size());
   }
-  if (a.groups < 1 || x[1] != weight[1] * a.groups || weight[0] % a.groups != 0) {
+  std::int64_t channels = 0;
+  if (a.groups < 1 || __builtin_mul_overflow(weight[1], a.groups, &channels) || x[1] != channels || weight[0] % a.groups != 0) {
     return rule.broken("{} groups do not fit {} channels and weight [{}]", a.groups, x[1], fmt::join(weight, ", "));
   }
-  constexpr std::int64_t kLimit = std::int64_t{1} << 31;
-  if (x[2] >= kLimit || x[3] >= kLimit || weight[2] >= kLimit || weight[3] >= kLimit) {
-    return rule.broken("an image or window side is {} or more", kLimit);
+  if (x[2] >= kMostSide || x[3] >= kMostSide || weight[2] >= kMostSide || weight[3] >= kMostSide) {
+    return rule.broken("an image or window side is {} or more", kMostSide);
   }
   Sizes wanted = {x[0], weight[0], 0, 0};
   for (std::size_t d = 0; d < 2; ++d) {
@@ -314,11 +316,10 @@ Result<void> check_convolution(const Rule& rule, const Sizes& x, const Sizes& we
 }
 
 Result<void> check_strides(const Rule& rule) {
-  constexpr std::int64_t kLimit = std::int64_t{1} << 31;
   const Attributes& a = rule.op.attributes;
   for (int d = 0; d < 2; ++d) {
     const bool positive = a.stride[d] >= 1 && a.dilation[d] >= 1 && a.kernel[d] >= 1 && a.padding[d] >= 0;
-    const bool sane = a.stride[d] < kLimit && a.dilation[d] < kLimit && a.kernel[d] < kLimit && a.padding[d] < kLimit;
+    const bool sane = a.stride[d] < kMostSide && a.dilation[d] < kMostSide && a.kernel[d] < kMostSide && a.padding[d] < kMostSide;
     if (!positive || !sane) return rule.broken("a stride, dilation, padding or kernel is out of range");
   }
   return {};
@@ -358,6 +359,7 @@ Result<void> check_max_pool(const Rule& rule) {
   const Attributes& a = rule.op.attributes;
   CRUCIBLE_TRY_VOID(check_strides(rule));
   CRUCIBLE_TRY_VOID(expect_rank(rule, 0, 4));
+  if (rule.sizes(0)[2] >= kMostSide || rule.sizes(0)[3] >= kMostSide) return rule.broken("an image side is {} or more", kMostSide);
   CRUCIBLE_TRY_VOID(same_dtypes(rule));
   if (rule.out_dtype(1) != DType::kI64) return rule.broken("result 1: the index is i64");
   Sizes wanted = rule.out_sizes(0);

@@ -12,12 +12,10 @@ std::optional<std::int64_t> checked_elements(const std::vector<std::int64_t>& si
   for (auto size : sizes) {
     if (size < 0) return std::nullopt;
     if (size == 0) empty = true;
+    // Of an empty list too: its strides are products of these.
+    if (size > 0 && __builtin_mul_overflow(product, size, &product)) return std::nullopt;
   }
-  if (empty) return 0;
-  for (auto size : sizes) {
-    if (__builtin_mul_overflow(product, size, &product)) return std::nullopt;
-  }
-  return product;
+  return empty ? 0 : product;
 }
 
 std::vector<std::int64_t> point_of(std::int64_t at, const std::vector<std::int64_t>& sizes) {

@@ -23,6 +23,7 @@ TEST(View, ContiguousStrides) {
 
 TEST(View, OverflowIsNoticed) {
   EXPECT_FALSE(checked_elements({std::int64_t{1} << 40, std::int64_t{1} << 40}));
+  EXPECT_FALSE(checked_elements({0, std::int64_t{1} << 40, std::int64_t{1} << 40})) << "its strides would not fit";
   EXPECT_FALSE(last_index({0, {std::int64_t{1} << 40}, {std::int64_t{1} << 40}}));
   EXPECT_FALSE(last_index({0, {-1}, {1}}));
   EXPECT_FALSE(last_index({0, {2}, {-1}}));
