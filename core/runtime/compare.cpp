@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "core/base/nan_bits.hpp"
+#include "core/runtime/elements.hpp"
 
 namespace crucible::runtime {
 namespace {
@@ -44,15 +45,29 @@ double distance(double a, double b) {
   return std::abs(a - b);
 }
 
-/// As distance(), but exact for integers that double cannot tell apart.
-double element_distance(DType dtype, const std::byte* a, const std::byte* b) {
+/// `body` with distance() of two elements at addresses, which is exact for integers that double cannot tell apart.
+template <class Body>
+void with_distances(DType dtype, const Body& body) {
   if (dtype == DType::kI64) {
-    const std::int64_t x = load<std::int64_t>(a), y = load<std::int64_t>(b);
-    return static_cast<double>(x > y ? static_cast<std::uint64_t>(x) - static_cast<std::uint64_t>(y)
-                                     : static_cast<std::uint64_t>(y) - static_cast<std::uint64_t>(x));
+    return body([](const std::byte* a, const std::byte* b) {
+      const std::int64_t x = load<std::int64_t>(a), y = load<std::int64_t>(b);
+      return static_cast<double>(x > y ? static_cast<std::uint64_t>(x) - static_cast<std::uint64_t>(y)
+                                       : static_cast<std::uint64_t>(y) - static_cast<std::uint64_t>(x));
+    });
   }
-  const std::size_t size = size_bytes(dtype);
-  return distance(element_as_double(dtype, {a, size}), element_as_double(dtype, {b, size}));
+  with_numbers(dtype, [&](const auto& number) { body([&](const std::byte* a, const std::byte* b) { return distance(number(a), number(b)); }); });
+}
+
+/// The largest finite magnitude, or the smallest normal f32 where all are smaller.
+double largest_magnitude(DType dtype, std::span<const std::byte> bytes) {
+  double largest = kSmallest;
+  with_numbers(dtype, [&](const auto& number) {
+    for (std::size_t at = 0; at < bytes.size(); at += size_bytes(dtype)) {
+      const double magnitude = std::abs(number(&bytes[at]));
+      if (std::isfinite(magnitude)) largest = std::max(largest, magnitude);
+    }
+  });
+  return largest;
 }
 
 }  // namespace
@@ -137,13 +152,11 @@ Result<TensorDifference> compare(DType dtype, std::span<const std::byte> actual,
     return Error{ErrorCode::kInternal,
                  fmt::format("tensors of dtype {} differ, and only their bytes can be compared", name(dtype))};
   }
-  double largest_distance = 0, largest_expected = kSmallest;
-  for (std::size_t at = 0; at < actual.size(); at += size) {
-    largest_distance = std::max(largest_distance, element_distance(dtype, &actual[at], &expected[at]));
-    const double magnitude = std::abs(element_as_double(dtype, expected.subspan(at, size)));
-    if (std::isfinite(magnitude)) largest_expected = std::max(largest_expected, magnitude);
-  }
-  result.max_rel_diff = std::isinf(largest_distance) ? kInfinity : largest_distance / largest_expected;
+  double largest_distance = 0;
+  with_distances(dtype, [&](const auto& far) {
+    for (std::size_t at = 0; at < actual.size(); at += size) largest_distance = std::max(largest_distance, far(&actual[at], &expected[at]));
+  });
+  result.max_rel_diff = std::isinf(largest_distance) ? kInfinity : largest_distance / largest_magnitude(dtype, expected);
   return result;
 }
 
@@ -157,23 +170,26 @@ Gap gap_between(DType dtype, std::span<const std::byte> actual, std::span<const 
   const std::size_t size = size_bytes(dtype);
   Gap gap;
   if (size == 0 || actual.size() != expected.size() || actual.empty()) return gap;
-  double largest_expected = kSmallest, squares = 0;
-  std::vector<double> far;
-  far.reserve(actual.size() / size);
-  for (std::size_t at = 0; at + size <= actual.size(); at += size) {
-    const double magnitude = std::abs(element_as_double(dtype, expected.subspan(at, size)));
-    if (std::isfinite(magnitude)) largest_expected = std::max(largest_expected, magnitude);
-    const std::size_t i = at / size;
-    if (i < is_left_out.size() && is_left_out[i]) continue;
-    far.push_back(element_distance(dtype, &actual[at], &expected[at]));
-  }
-  if (far.empty()) return gap;
-  for (const double one : far) squares += one / largest_expected * (one / largest_expected);
-  const auto middle = far.begin() + static_cast<std::ptrdiff_t>(far.size() / 2);
-  gap.largest = *std::ranges::max_element(far) / largest_expected;
-  gap.rms = std::sqrt(squares / static_cast<double>(far.size()));
-  std::ranges::nth_element(far, middle);
-  gap.median = *middle / largest_expected;
+  const std::size_t whole = actual.size() / size * size;
+  const double largest_expected = largest_magnitude(dtype, expected.first(whole));
+  const auto is_counted = [&](std::size_t i) { return i >= is_left_out.size() || !is_left_out[i]; };
+  const std::size_t left_out = static_cast<std::size_t>(std::count(is_left_out.begin(), is_left_out.begin() + static_cast<std::ptrdiff_t>(std::min(is_left_out.size(), whole / size)), true));
+  const std::size_t count = whole / size - left_out;
+  if (count == 0) return gap;
+  double largest = 0, squares = 0;
+  Middle middle(count);
+  with_distances(dtype, [&](const auto& distance_of) {
+    for (std::size_t i = 0; i < whole / size; ++i) {
+      if (!is_counted(i)) continue;
+      const double far = distance_of(&actual[i * size], &expected[i * size]) / largest_expected;
+      largest = std::max(largest, far);
+      squares += far * far;
+      middle.add(far);
+    }
+  });
+  gap.largest = largest;
+  gap.rms = std::sqrt(squares / static_cast<double>(count));
+  gap.median = middle.take();
   return gap;
 }
 

@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <random>
+#include <span>
 #include <vector>
 
 namespace crucible::runtime {
@@ -139,6 +143,63 @@ TEST(Tolerance, IsExactForIntegersAndWiderForNarrowTypes) {
   EXPECT_LT(output_tolerance(DType::kF64), output_tolerance(DType::kF32));
   EXPECT_LT(output_tolerance(DType::kF32), output_tolerance(DType::kF16));
   EXPECT_LT(output_tolerance(DType::kF16), output_tolerance(DType::kBF16));
+}
+
+__extension__ using Wide = __int128;
+
+/// By the words of Gap, element after element.
+Gap plain_gap(DType dtype, const std::vector<std::byte>& actual, const std::vector<std::byte>& expected, const std::vector<bool>& is_left_out) {
+  const std::size_t size = size_bytes(dtype);
+  const auto number = [&](const std::vector<std::byte>& bytes, std::size_t i) { return element_as_double(dtype, std::span(bytes).subspan(i * size, size)); };
+  double largest = std::numeric_limits<float>::min(), squares = 0;
+  std::vector<double> far;
+  for (std::size_t i = 0; i < expected.size() / size; ++i) {
+    const double a = number(actual, i), e = number(expected, i);
+    if (std::isfinite(e)) largest = std::max(largest, std::fabs(e));
+    if (i < is_left_out.size() && is_left_out[i]) continue;
+    const bool is_same = a == e || (std::isnan(a) && std::isnan(e));
+    if (dtype == DType::kI64) {
+      std::int64_t x = 0, y = 0;
+      std::memcpy(&x, &actual[i * size], size);
+      std::memcpy(&y, &expected[i * size], size);
+      far.push_back(static_cast<double>(x > y ? Wide{x} - y : Wide{y} - x));
+      continue;
+    }
+    far.push_back(is_same ? 0 : std::isfinite(a) && std::isfinite(e) ? std::fabs(a - e) : kInfinity);
+  }
+  if (far.empty()) return {};
+  for (const double one : far) squares += (one / largest) * (one / largest);
+  std::sort(far.begin(), far.end());
+  return {far.back() / largest, std::sqrt(squares / static_cast<double>(far.size())), far[far.size() / 2] / largest};
+}
+
+TEST(Gap, IsWhatItsWordsSayForEachDtype) {
+  for (const DType dtype : {DType::kBool, DType::kU8, DType::kI8, DType::kI16, DType::kI32, DType::kI64, DType::kF16, DType::kBF16, DType::kF32, DType::kF64}) {
+    for (unsigned seed = 0; seed < 60; ++seed) {
+      std::mt19937 random(seed);
+      const std::size_t count = 1 + random() % 300;
+      std::vector<std::byte> actual(count * size_bytes(dtype)), expected(actual.size());
+      for (std::byte& byte : expected) byte = static_cast<std::byte>(dtype == DType::kI64 ? random() % 4 : random() % 256);  // of floats NaN and infinities too
+      actual = expected;
+      for (unsigned changes = random() % 40; changes > 0; --changes) actual[random() % actual.size()] = static_cast<std::byte>(random() % 4);
+      std::vector<bool> is_left_out(random() % 3 == 0 ? 0 : random() % (count + 5));
+      for (std::size_t i = 0; i < is_left_out.size(); ++i) is_left_out[i] = random() % 4 == 0 || seed == 7;
+      const Gap is = gap_between(dtype, actual, expected, is_left_out), wanted = plain_gap(dtype, actual, expected, is_left_out);
+      EXPECT_EQ(is.largest, wanted.largest) << name(dtype) << " " << seed;
+      EXPECT_DOUBLE_EQ(is.rms, wanted.rms) << name(dtype) << " " << seed;
+      EXPECT_EQ(is.median, wanted.median) << name(dtype) << " " << seed;
+    }
+  }
+}
+
+TEST(Gap, TheMiddleOfManyIsThatOfSomeEvenlySpread) {
+  std::mt19937 random(1);
+  std::vector<float> expected(1'000'000, 1.0f), actual;
+  for (const float one : expected) actual.push_back(one + static_cast<float>(random() % 1000) / 1000);
+  const Gap gap = gap_between(DType::kF32, std::as_bytes(std::span(actual)), std::as_bytes(std::span(expected)));
+  EXPECT_NEAR(gap.median, 0.5, 0.01);
+  EXPECT_NEAR(gap.largest, 0.999, 1e-6) << "of all";
+  EXPECT_NEAR(gap.rms, std::sqrt(1.0 / 3), 0.002) << "of all";
 }
 
 }  // namespace

@@ -216,7 +216,9 @@ TEST(CheckOps, OperandsThatAreNarrowerThanTheResultExcuseNothing) {
     const auto check = check_ops(recording.program, *recording.blobs, **session, {});
     ASSERT_TRUE(check) << check.error().message;
     EXPECT_EQ(check->first() != nullptr, factor != 1);
-    if (check->first() != nullptr) EXPECT_EQ(check->first()->op, 0U);
+    if (check->first() != nullptr) {
+      EXPECT_EQ(check->first()->op, 0U);
+    }
   }
 }
 
@@ -231,7 +233,9 @@ TEST(CheckOps, FindsAsManyDifferencesAsAreAsked) {
     ASSERT_TRUE(check) << check.error().message;
     ASSERT_EQ(check->differences.size(), std::min<std::size_t>(most, 4)) << "two ops, two iterations";
     EXPECT_EQ(check->differences[0].op, 1U);
-    if (most > 1) EXPECT_EQ(check->differences[1].op, 3U);
+    if (most > 1) {
+      EXPECT_EQ(check->differences[1].op, 3U);
+    }
   }
 }
 

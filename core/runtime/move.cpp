@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/runtime/compare.hpp"
+#include "core/runtime/elements.hpp"
 #include "core/runtime/session.hpp"
 
 namespace crucible::runtime {
@@ -16,30 +17,20 @@ namespace {
 /// Of so few elements a standard error says little, nor of so few kinds of them: equal ones are rounded alike.
 constexpr std::size_t kFew = 16;
 
-/// Sums over the elements: of squares of the moves and of what they are off by, and of their products.
-struct Sums {
-  double moves = 0, products = 0, rounding = 0;
-  std::vector<double> move, off, shares;     // by element
-  std::set<std::pair<double, double>> places;  // where they begin and end, kFew of them at most
-};
-
-Sums sums_of(DType dtype, std::span<const std::byte> before, std::span<const std::byte> actual, std::span<const std::byte> expected, double rounding,
-             const std::vector<bool>& is_left_out) {
+/// `body` with the recorded move of each element, what it is off by, and what storing it rounds and where it begins and ends.
+template <class Body>
+void for_each_move(DType dtype, std::span<const std::byte> before, std::span<const std::byte> actual, std::span<const std::byte> expected, double rounding,
+                   const std::vector<bool>& is_left_out, const Body& body) {
   const std::size_t size = size_bytes(dtype);
-  const auto at = [&](std::span<const std::byte> bytes, std::size_t i) { return bytes.empty() ? 0 : element_as_double(dtype, bytes.subspan(i * size, size)); };
-  Sums sums;
-  for (std::size_t i = 0; i < expected.size() / size; ++i) {
-    if (i < is_left_out.size() && is_left_out[i]) continue;
-    const double start = at(before, i), end = at(expected, i), other = at(actual, i), move = end - start, off = other - end;
-    if (!std::isfinite(move) || !std::isfinite(off)) continue;
-    const double stored = rounding * std::max({std::fabs(start), std::fabs(end), std::fabs(other)});
-    const double beyond = std::max(0.0, std::fabs(off) - stored);
-    sums.moves += move * move, sums.products += move * off, sums.rounding += stored * stored;
-    if (sums.places.size() < kFew) sums.places.emplace(start, end);
-    sums.move.push_back(move), sums.off.push_back(off);
-    sums.shares.push_back(beyond == 0 ? 0 : beyond / std::max(std::fabs(move), std::numeric_limits<double>::min()));
-  }
-  return sums;
+  with_numbers(dtype, [&](const auto& number) {
+    for (std::size_t i = 0; i < expected.size() / size; ++i) {
+      if (i < is_left_out.size() && is_left_out[i]) continue;
+      const double start = before.empty() ? 0 : number(&before[i * size]), end = number(&expected[i * size]), other = number(&actual[i * size]);
+      const double move = end - start, off = other - end;
+      if (!std::isfinite(move) || !std::isfinite(off)) continue;
+      body(move, off, rounding * std::max({std::fabs(start), std::fabs(end), std::fabs(other)}), std::pair(start, end));
+    }
+  });
 }
 
 }  // namespace
@@ -56,21 +47,30 @@ Move move_between(DType dtype, std::span<const std::byte> before, std::span<cons
   constexpr double kStandardErrors = 5;
   Move found;
   if (!is_floating(dtype) || actual.size() != expected.size() || (!before.empty() && before.size() != expected.size())) return found;
-  Sums sums = sums_of(dtype, before, actual, expected, kRoundings * iterations * unit_of(dtype), is_left_out);
-  if (sums.shares.empty()) return found;
-  const auto middle = sums.shares.begin() + static_cast<std::ptrdiff_t>(sums.shares.size() / 2);
-  std::ranges::nth_element(sums.shares, middle);
-  found.middle = *middle;
-  if (!(sums.moves > 0)) return found;
-  const double factor = sums.products / sums.moves;
+  const auto each = [&](const auto& body) { for_each_move(dtype, before, actual, expected, kRoundings * iterations * unit_of(dtype), is_left_out, body); };
+  double moves = 0, products = 0, roundings = 0;
+  std::size_t count = 0;
+  Middle middle(expected.size() / size_bytes(dtype));
+  std::set<std::pair<double, double>> places;  // where moves begin and end, kFew of them at most
+  each([&](double move, double off, double rounding, const std::pair<double, double>& place) {
+    const double beyond = std::max(0.0, std::fabs(off) - rounding);
+    moves += move * move, products += move * off, roundings += rounding * rounding;
+    if (places.size() < kFew) places.insert(place);
+    middle.add(beyond == 0 ? 0 : beyond / std::max(std::fabs(move), std::numeric_limits<double>::min()));
+    ++count;
+  });
+  if (count == 0) return found;
+  found.middle = middle.take();
+  if (!(moves > 0)) return found;
+  const double factor = products / moves;
   double rests = 0;
-  for (std::size_t i = 0; i < sums.move.size(); ++i) {
-    const double rest = (sums.off[i] - factor * sums.move[i]) * sums.move[i];
+  each([&](double move, double off, double, const auto&) {
+    const double rest = (off - factor * move) * move;
     rests += rest * rest;
-  }
+  });
   found.factor = std::fabs(factor);
-  found.noise = kStandardErrors * std::sqrt(rests) / sums.moves;
-  if (sums.places.size() < kFew) found.noise += std::sqrt(sums.rounding / sums.moves);
+  found.noise = kStandardErrors * std::sqrt(rests) / moves;
+  if (places.size() < kFew) found.noise += std::sqrt(roundings / moves);
   return found;
 }
 

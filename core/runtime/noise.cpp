@@ -5,6 +5,8 @@
 #include <array>
 #include <cmath>
 
+#include "core/runtime/elements.hpp"
+
 namespace crucible::runtime {
 namespace {
 
@@ -29,9 +31,9 @@ std::vector<double> elements_of(DType dtype, std::span<const std::byte> bytes) {
   std::vector<double> elements;
   if (width == 0) return elements;
   elements.reserve(bytes.size() / width);
-  for (std::size_t at = 0; at + width <= bytes.size(); at += width) {
-    elements.push_back(element_as_double(dtype, bytes.subspan(at, width)));
-  }
+  with_numbers(dtype, [&](const auto& number) {
+    for (std::size_t at = 0; at + width <= bytes.size(); at += width) elements.push_back(number(&bytes[at]));
+  });
   return elements;
 }
 

@@ -8,36 +8,37 @@
 #include <random>
 
 #include "core/graph/queries.hpp"
-#include "core/runtime/compare.hpp"
+#include "core/runtime/elements.hpp"
 #include "core/runtime/session_state.hpp"
 
 namespace crucible::runtime {
 namespace {
 
 template <class Bits>
-void move_by_one(std::span<std::byte> element, bool up, Bits infinity) {
+void move_by_one(std::byte* element, bool up, Bits infinity) {
   Bits bits;
-  std::memcpy(&bits, element.data(), sizeof(bits));
+  std::memcpy(&bits, element, sizeof(bits));
   const auto magnitude = static_cast<Bits>(bits & static_cast<Bits>(~(Bits{1} << (sizeof(Bits) * 8 - 1))));
   if (magnitude == 0 || magnitude >= infinity - 1) return;  // zeros stay zeros, what is not finite stays, nothing overflows
   bits = static_cast<Bits>(up ? bits + 1 : bits - 1);
-  std::memcpy(element.data(), &bits, sizeof(bits));
+  std::memcpy(element, &bits, sizeof(bits));
 }
 
 /// Each element one unit in the last place away from zero or towards it. Dtypes without such a unit stay, and so do whole numbers: counters,
 /// masks, and places where a comparison or a rounding to integers stands right at a boundary.
 void move_by_one(DType dtype, std::span<std::byte> bytes, std::mt19937_64& random) {
-  const std::size_t width = size_bytes(dtype);
-  if (!is_floating(dtype) || width == 0) return;
-  for (std::size_t at = 0; at + width <= bytes.size(); at += width) {
-    const auto element = bytes.subspan(at, width);
-    const bool up = (random() & 1) != 0;
-    if (const double number = element_as_double(dtype, element); std::trunc(number) == number) continue;
-    if (dtype == DType::kF64) move_by_one<std::uint64_t>(element, up, 0x7ff0000000000000u);
-    if (dtype == DType::kF32) move_by_one<std::uint32_t>(element, up, 0x7f800000u);
-    if (dtype == DType::kF16) move_by_one<std::uint16_t>(element, up, 0x7c00u);
-    if (dtype == DType::kBF16) move_by_one<std::uint16_t>(element, up, 0x7f80u);
-  }
+  const auto all = [&]<class Bits>(Bits infinity) {
+    with_numbers(dtype, [&](const auto& number) {
+      for (std::size_t at = 0; at + sizeof(Bits) <= bytes.size(); at += sizeof(Bits)) {
+        const bool up = (random() & 1) != 0;
+        if (const double is = number(&bytes[at]); std::trunc(is) != is) move_by_one(&bytes[at], up, infinity);
+      }
+    });
+  };
+  if (dtype == DType::kF64) all(std::uint64_t{0x7ff0000000000000u});
+  if (dtype == DType::kF32) all(std::uint32_t{0x7f800000u});
+  if (dtype == DType::kF16) all(std::uint16_t{0x7c00u});
+  if (dtype == DType::kBF16) all(std::uint16_t{0x7f80u});
 }
 
 /// The larger of what is there and how far each loss of a run is from that of the run before it all.
