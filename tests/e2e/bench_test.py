@@ -102,6 +102,26 @@ class Bench(e2e_test.Folder):
         self.assertEqual((code, verdict["verdict"]), (0, "yes"))
         self.assertNotIn("roundings explain", str(verdict))
 
+    def test_of_more_ops_than_a_look_is_made_at_a_note_says_what_checks_them(self):
+        done, trace = self.record("""
+            import torch
+            class Model(torch.nn.Module):
+                def forward(self, x):
+                    y = x + 0.05 * torch.exp(-x)
+                    for _ in range(1600):
+                        y = torch.maximum(y, -y)
+                    return y
+            model = Model()
+            with torch.inference_mode():
+                for step in range(6):
+                    model(torch.linspace(1, 3, 64))
+            """, "--iterations", 2)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = crucible("replay", trace, "--verify", "--backend", "cpu", "--set", self.planted("1.001f"), *UNTRIED,
+                        env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"further from the recording than roundings explain; --closely checks each of its 3\d\d\d ops\n")
+
     def test_what_is_wrong_and_of_no_weight_is_found_op_by_op(self):
         done, trace = self.record("""
             import torch
