@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -12,6 +11,7 @@
 
 #include "core/graph/reference_numbers.hpp"
 #include "core/kernel/interpreter.hpp"
+#include "core/runtime/elements.hpp"
 #include "core/runtime/library_calls.hpp"
 
 namespace crucible::runtime {
@@ -38,13 +38,6 @@ std::vector<std::uint64_t> offsets_of(const TrialSubject& subject) {
   return offsets;
 }
 
-template <class Bits>
-Bits bits_at(const std::byte* at) {
-  Bits bits;
-  std::memcpy(&bits, at, sizeof bits);
-  return bits;
-}
-
 /// A number as a double, exactly but for integers above 2^53.
 double number_at(DType type, const std::byte* at) {
   return is_floating(type) ? graph::load_real(type, at) : static_cast<double>(graph::load_integer(type, at));
@@ -53,19 +46,6 @@ double number_at(DType type, const std::byte* at) {
 std::string in_words(DType type, const std::byte* at) {
   if (!is_floating(type)) return std::to_string(graph::load_integer(type, at));
   return type == DType::kF64 ? fmt::format("{:.17g}", graph::load_real(type, at)) : fmt::format("{:.9g}", graph::load_real(type, at));
-}
-
-/// `body` with number_at of the type, and with whether two elements have the same bits: one choice for many elements.
-template <class Body>
-auto with_elements(DType type, const Body& body) {
-  const auto floats = [&]<class T, class Bits>(T, Bits) {
-    return body([](const std::byte* at) { return static_cast<double>(std::bit_cast<T>(bits_at<Bits>(at))); },
-                [](const std::byte* a, const std::byte* b) { return bits_at<Bits>(a) == bits_at<Bits>(b); });
-  };
-  if (type == DType::kF32) return floats(float{}, std::uint32_t{});
-  if (type == DType::kF64) return floats(double{}, std::uint64_t{});
-  return body([type](const std::byte* at) { return number_at(type, at); },
-              [type](const std::byte* a, const std::byte* b) { return std::memcmp(a, b, size_bytes(type)) == 0; });
 }
 
 /// Half of the distance between numbers near 1, of a type that results are rounded to.
@@ -292,7 +272,7 @@ Result<std::string> TrialBench::compare(TrialReference& reference, std::uint32_t
   const bool is_exact = reference.nearness_ == Nearness::kBits || !is_floating(type);
   const bool has_free_sums = !is_exact && kernel::sums_in_any_order(subject.ir);
   std::size_t wrong = 0, first = 0;
-  with_elements(type, [&](const auto& number, const auto& has_bits_of) {
+  with_numbers(type, [&](const auto& number) {
     double scale = 0;
     for (std::size_t i = 0; i < written.size() && !is_exact; ++i) {
       const double magnitude = std::abs(number(memory.data() + written[i]));
@@ -301,7 +281,7 @@ Result<std::string> TrialBench::compare(TrialReference& reference, std::uint32_t
     for (std::size_t i = 0; i < written.size(); ++i) {
       const std::byte* const is = found.data() + i * size;
       const std::byte* const wanted = memory.data() + written[i];
-      if (has_bits_of(is, wanted)) continue;
+      if (is_exact && std::memcmp(is, wanted, size) == 0) continue;
       const double is_number = number(is), wanted_number = number(wanted);
       const bool is_right = is_exact ? is_floating(type) && std::isnan(is_number) && std::isnan(wanted_number) : is_near(type, is_number, wanted_number, scale, has_free_sums);
       if (!is_right && wrong++ == 0) first = i;
