@@ -164,18 +164,21 @@ void narrow_copy(OpCall& c) {
 View part_of(OpCall& c, const View& view) {
   const std::string& name = c.full_name();
   const auto rank = static_cast<std::int64_t>(view.sizes.size());
-  for (const char* argument : {"dim", "dim1", "dim2", "dimension"}) {
-    if (!c.has(argument)) continue;
+  const auto is = [&](std::string_view prefix) { return name.starts_with(prefix); };
+  std::vector<const char*> dims;  // that it reads below, whether the call has them or not
+  if (is("aten::select") || is("aten::slice")) dims = {"dim"};
+  if (is("aten::diagonal")) dims = {"dim1", "dim2"};
+  if (is("aten::unfold")) dims = {"dimension"};
+  for (const char* argument : dims) {
     const std::int64_t dim = wrap_dim(c.integer(argument), rank);
-    if (dim >= 0 && dim < std::max<std::int64_t>(rank, name.starts_with("aten::unfold") ? 1 : 0)) continue;
+    if (dim >= 0 && dim < std::max<std::int64_t>(rank, is("aten::unfold") ? 1 : 0)) continue;
     c.emit().fail(fmt::format("argument {} names dimension {} of {}", argument, dim, rank));
     return view;
   }
-  if ((c.has("step") || name.starts_with("aten::unfold")) && c.integer("step") < 1) {
+  if ((c.has("step") || is("aten::unfold")) && c.integer("step") < 1) {
     c.emit().fail("argument step is not positive");
     return view;
   }
-  const auto is = [&](std::string_view prefix) { return name.starts_with(prefix); };
   // The dimension is there, so a number beyond its size is a mistake, and may be one that no arithmetic holds.
   const auto fits = [&](const char* dim, const char* argument, std::int64_t lowest) {
     const std::int64_t size = rank == 0 ? 1 : view.sizes[static_cast<std::size_t>(wrap_dim(c.integer(dim), rank))], given = c.integer(argument);

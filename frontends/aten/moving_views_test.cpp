@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 #include "frontends/aten/lower.hpp"
 #include "frontends/aten/trace_builder.hpp"
 
@@ -92,6 +95,29 @@ TEST(MovingViews, AViewThatLeavesItsStorageIsRefused) {
   ASSERT_FALSE(program);
   EXPECT_THAT(program.error().message,
               HasSubstr("a view that starts at element 3 in another iteration does not fit its storage of 4"));
+}
+
+/// Found by the structured fuzzer: a schema of a file's own leaves the dimension out.
+TEST(MovingViews, PartsOfNoDimensionAreRefused) {
+  const std::pair<const char*, std::size_t> calls[] = {{"aten::select_copy.int(Tensor self, SymInt index) -> Tensor", 1},
+                                                       {"aten::slice_copy.Tensor(Tensor self, SymInt? step) -> Tensor", 1},
+                                                       {"aten::diagonal_copy(Tensor self, int offset) -> Tensor", 1},
+                                                       {"aten::unfold_copy(Tensor self, int size, int step) -> Tensor", 2}};
+  for (const auto& [schema, numbers] : calls) {
+    for (const std::vector<std::int64_t>& sizes : {std::vector<std::int64_t>{}, std::vector<std::int64_t>{3}}) {
+      TraceBuilder b;
+      const auto x = b.fresh(sizes), y = b.fresh({});
+      b.external(b.storage_of(x), sizes.empty() ? Floats{1} : Floats{1, 2, 3}, trace::Role::kParameter, "x");
+      std::vector<trace::Arg> arguments = {B::tensor(x)};
+      for (std::size_t i = 0; i < numbers; ++i) arguments.push_back(B::integer(1));
+      b.op(schema, arguments, {B::tensor(y)});
+      b.output(y, {1}, "Part.0");
+      b.end_iteration();
+      const auto program = lower(b.trace());
+      ASSERT_FALSE(program) << schema;
+      EXPECT_THAT(program.error().message, testing::AnyOf(HasSubstr("argument dim"), HasSubstr("has 0 dimensions"), HasSubstr("has 1 dimensions"))) << schema;
+    }
+  }
 }
 
 }  // namespace
