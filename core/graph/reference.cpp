@@ -423,7 +423,15 @@ void run_factorization(Frame& frame) {
   }
 }
 
+/// No result has an element, and no operand has an id to look at. Extents around one of 0 may be of any size: loops over them would turn as often.
+bool has_nothing_to_do(const Frame& frame) {
+  const auto is_empty = [](const Operand& operand) { return operand.view.elements() == 0; };
+  const auto may_be_id = [&](const Operand& operand) { return !operand.is_scalar() && !is_empty(operand) && is_integral(frame.program.values[operand.value].dtype); };
+  return frame.op.kind != OpKind::kOpaque && std::ranges::all_of(frame.op.outputs, is_empty) && std::ranges::none_of(frame.op.inputs, may_be_id);
+}
+
 Result<void> run(Frame& frame) {
+  if (has_nothing_to_do(frame)) return {};
   switch (const OpClass op_class = info(frame.op.kind).op_class) {
     case OpClass::kConversion: {
       const auto size = static_cast<std::size_t>(frame.op.outputs[0].view.elements());

@@ -9,9 +9,18 @@ namespace {
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
+std::size_t count(const Sizes& sizes) {
+  std::size_t product = 1;
+  for (auto size : sizes) product *= at(size);
+  return product;
+}
+
 /// Calls visit(index in x, index in weight, index in y) for every product of a convolution.
 template <class Visit>
 void for_each_product(const ConvolutionSizes& s, const Attributes& a, Visit visit) {
+  for (const Sizes& sizes : {s.x, s.weight, s.y}) {
+    if (count(sizes) == 0) return;  // extents around the one of 0 may be of any size
+  }
   const std::int64_t height = s.x[2], width = s.x[3], kh = s.weight[2], kw = s.weight[3];
   const std::int64_t per_group_in = s.weight[1], per_group_out = s.weight[0] / a.groups;
   for (std::int64_t n = 0; n < s.y[0]; ++n) {
@@ -36,12 +45,6 @@ void for_each_product(const ConvolutionSizes& s, const Attributes& a, Visit visi
       }
     }
   }
-}
-
-std::size_t count(const Sizes& sizes) {
-  std::size_t product = 1;
-  for (auto size : sizes) product *= at(size);
-  return product;
 }
 
 }  // namespace

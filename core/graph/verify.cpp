@@ -95,7 +95,16 @@ Result<void> check_scalar(const Program& program, const Operand& operand, const 
   return {};
 }
 
-Result<void> check_inputs(const Program& program, OpId index, const std::vector<bool>& defined) {
+/// How many elements an operand may show. It shows few elements of a value often where it repeats or overlaps them, so a file of a few bytes
+/// can ask for any work; no program shows much more than its tensors have: windows of 128 x 128 on its largest are allowed.
+std::int64_t most_shown(const Program& program) {
+  constexpr std::int64_t kAlways = std::int64_t{1} << 26, kMost = std::int64_t{1} << 44, kTimes = std::int64_t{1} << 14;
+  std::int64_t largest = 0;
+  for (const Value& value : program.values) largest = std::max(largest, value.elements);
+  return largest >= kMost / kTimes ? kMost : std::max(kAlways, largest * kTimes);
+}
+
+Result<void> check_inputs(const Program& program, OpId index, const std::vector<bool>& defined, std::int64_t most) {
   const Op& op = program.ops[index];
   for (std::size_t i = 0; i < op.inputs.size(); ++i) {
     const Operand& operand = op.inputs[i];
@@ -106,6 +115,10 @@ Result<void> check_inputs(const Program& program, OpId index, const std::vector<
     }
     CRUCIBLE_TRY_VOID(check_view(program, operand, where));
     if (!defined[operand.value]) return broken("{}: %{} is used before it is defined", where.text(), operand.value);
+    if (operand.view.elements() > most) {
+      return broken("{}: shows {} elements of the {} of %{}; with the tensors of this program, {} are the limit", where.text(), operand.view.elements(),
+                    program.values[operand.value].elements, operand.value, most);
+    }
   }
   return {};
 }
@@ -133,6 +146,7 @@ Result<void> check_outputs(const Program& program, OpId index, std::vector<bool>
 }
 
 Result<void> check_ops(const Program& program, std::vector<bool>& defined) {
+  const std::int64_t most = most_shown(program);
   for (OpId index = 0; index < program.ops.size(); ++index) {
     const Op& op = program.ops[index];
     if (!is_known(op.kind)) return broken("op {}: unknown kind {}", index, static_cast<int>(op.kind));
@@ -149,7 +163,7 @@ Result<void> check_ops(const Program& program, std::vector<bool>& defined) {
     if (row.outputs >= 0 && static_cast<int>(op.outputs.size()) != row.outputs) {
       return broken("{}: has {} results, needs {}", describe_op(program, index), op.outputs.size(), row.outputs);
     }
-    CRUCIBLE_TRY_VOID(check_inputs(program, index, defined));
+    CRUCIBLE_TRY_VOID(check_inputs(program, index, defined, most));
     CRUCIBLE_TRY_VOID(check_outputs(program, index, defined));
     CRUCIBLE_TRY_VOID(verify_op(program, index));
   }

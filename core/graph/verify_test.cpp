@@ -124,21 +124,21 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"overlapping_write", [](Program& p) { p.ops[0].outputs[0].view.strides = {1, 1}; }, "exactly once"},
         Case{"sizes", [](Program& p) { p.ops[0].inputs[1].view = View::contiguous({3, 2}); },
              "operand 1 has sizes [3, 2], needs [2, 3]"},
-        Case{"bool_sum", [](Program& p) { p.values[1].dtype = DType::kBool; }, "must not be bool"},
+        Case{"bool_sum", [](Program& p) { p.values[1].dtype = DType::kBool; }, "the result is bool, needs any dtype but bool"},
         Case{"int_exp",
              [](Program& p) {
                replaced(OpKind::kExp, {kX})(p);
                p.values[1].dtype = DType::kI64;
              },
-             "must be floating-point, is i64"},
-        Case{"comparison_result", replaced(OpKind::kLess, {kX, kX}), "the result must be bool, is f32"},
+             "the result is i64, needs a floating-point dtype"},
+        Case{"comparison_result", replaced(OpKind::kLess, {kX, kX}), "the result is f32, needs bool"},
         Case{"comparison_first",
              [](Program& p) {
                replaced(OpKind::kLess, {number(1), kX})(p);
                p.values[1].dtype = DType::kBool;
              },
              "operand 0: must be a tensor"},
-        Case{"condition", replaced(OpKind::kSelect, {kX, kX, kX}), "the condition is f32"},
+        Case{"condition", replaced(OpKind::kSelect, {kX, kX, kX}), "operand 0 is f32, needs bool"},
         Case{"fill_tensor", replaced(OpKind::kFill, {kX}), "operand 0: must be a scalar"},
         Case{"coordinate_dims", replaced(OpKind::kCoordinate, {}), "dims has 0 entries, needs 1 to 1"},
         Case{"dims_range", [](Program& p) { p.ops[1].attributes.dims = {0, 2}; }, "names dimension 2 of 2"},
@@ -153,7 +153,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"unused_kernel", [](Program& p) { p.ops[0].attributes.kernel[1] = 2; }, "attribute kernel is not used"},
         Case{"unused_region", [](Program& p) { p.ops[0].attributes.region = View::contiguous({1}); },
              "region is not used"},
-        Case{"matmul_sizes", replaced(OpKind::kMatMul, {kX, kX}), "operand 1 has sizes [2, 3], needs [3, 3]"},
+        Case{"matmul_sizes", replaced(OpKind::kMatMul, {kX, kX}), "operand 1 has sizes [2, 3], needs [3, n]"},
         Case{"along_dims", replaced(OpKind::kScanProduct, {kX}), "dims has 0 entries, needs 1 to 1"},
         Case{"scan_dtype",
              [](Program& p) {
@@ -161,31 +161,31 @@ INSTANTIATE_TEST_SUITE_P(
                p.ops[0].attributes.dims = {1};
                p.values[1].dtype = DType::kF64;
              },
-             "operand 0: is f32, the result is f64"},
+             "the result is f64, needs f32"},
         Case{"scan_sizes",
              [](Program& p) {
                replaced(OpKind::kScanSum, {{0, View::contiguous({6}), {}}})(p);
                p.ops[0].attributes.dims = {0};
              },
-             "result 0 has sizes [2, 3], needs [6]"},
+             "the result has sizes [2, 3], needs [6]"},
         Case{"place_dtype",
              [](Program& p) {
                replaced(OpKind::kArgMax, {kX})(p);
                p.ops[0].attributes.dims = {1};
              },
-             "the index is i64"},
+             "the result is f32, needs i64"},
         Case{"minimum_dtype", [](Program& p) { p.ops[1].kind = OpKind::kReduceMin, p.values[1].dtype = DType::kF64; },
-             "operand 0: is f64, the result is f32"},
-        Case{"gather_ids", replaced(OpKind::kGatherRows, {kX, kX}), "ids are f32"},
-        Case{"take_table", replaced(OpKind::kTake, {kX, kX}), "operand 0: has 2 dimensions, needs 1"},
-        Case{"take_ids", replaced(OpKind::kTake, {kFlat, kX}), "ids are f32"},
-        Case{"take_dtype", indexed(OpKind::kTake, {kFlat, kIds}, DType::kF64), "operand 0: is f64, the result is f32"},
+             "the result is f32, needs f64"},
+        Case{"gather_ids", replaced(OpKind::kGatherRows, {kX, kX}), "operand 1 is f32, needs i64 or i32"},
+        Case{"take_table", indexed(OpKind::kTake, {kX, kIds}, DType::kF32), "operand 0 has sizes [2, 3], needs [n]"},
+        Case{"take_ids", replaced(OpKind::kTake, {kFlat, kX}), "operand 1 is f32, needs i64 or i32"},
+        Case{"take_dtype", indexed(OpKind::kTake, {kFlat, kIds}, DType::kF64), "the result is f32, needs f64"},
         Case{"take_sizes", indexed(OpKind::kTake, {kFlat, {3, View::contiguous({6}), {}}}, DType::kF32),
              "the result has sizes [2, 3], needs [6]"},
-        Case{"put_base", replaced(OpKind::kPutSet, {kX, kX, kX}), "operand 0: has 2 dimensions, needs 1"},
-        Case{"put_ids", replaced(OpKind::kPutSet, {kFlat, kX, kX}), "ids are f32"},
-        Case{"put_base_dtype", indexed(OpKind::kPutAdd, {kFlat, kIds, kX}, DType::kF64), "operand 0: is f64"},
-        Case{"put_source_dtype", indexed(OpKind::kPutMax, {kFlat, kIds, kIds}, DType::kF32), "operand 2: is i64"},
+        Case{"put_base", indexed(OpKind::kPutSet, {kX, kIds, kX}, DType::kF32), "operand 0 has sizes [2, 3], needs [n]"},
+        Case{"put_ids", replaced(OpKind::kPutSet, {kFlat, kX, kX}), "operand 1 is f32, needs i64 or i32"},
+        Case{"put_base_dtype", indexed(OpKind::kPutAdd, {kFlat, kIds, kX}, DType::kF64), "the result is f32, needs f64"},
+        Case{"put_source_dtype", indexed(OpKind::kPutMax, {kFlat, kIds, kIds}, DType::kF32), "operand 2 is i64, needs f32"},
         Case{"put_source_sizes", indexed(OpKind::kPutMin, {kFlat, kIds, kFlat}, DType::kF32),
              "operand 2 has sizes [6], needs [2, 3]"},
         Case{"put_result_sizes", indexed(OpKind::kPutSet, {kFlat, kIds, kX}, DType::kF32),
@@ -195,10 +195,10 @@ INSTANTIATE_TEST_SUITE_P(
                indexed(OpKind::kPutAdd, {kFlat, kIds, kX}, DType::kBool)(p);
                p.values[1].dtype = DType::kBool;
              },
-             "the result must not be bool"},
-        Case{"update_base", replaced(OpKind::kUpdate, {kX, kX}), "the base must be read whole"},
+             "operand 0 is bool, needs any dtype but bool"},
+        Case{"update_base", replaced(OpKind::kUpdate, {kX, kX}), "operand 0 has sizes [2, 3], needs [n]"},
         Case{"bitcast_sizes", bitcast(DType::kI64), "the result has sizes [2, 3], needs [12]"},
-        Case{"bitcast_rank", bitcast(DType::kI32, kX), "operand 0: has 2 dimensions, needs 1"},
+        Case{"bitcast_rank", bitcast(DType::kI32, kX), "operand 0 has 2 dimensions, needs 1"},
         Case{"bitcast_index",
              [](Program& p) {
                bitcast(DType::kF64, kFlat, 2)(p);

@@ -310,11 +310,14 @@ class Scheduler {
 
   Result<void> add_launch(Emitted emitted, const std::vector<OpId>& ops) {
     std::vector<std::int64_t> elements;
+    bool writes = false;
     for (std::size_t i = 0; i < emitted.values.size(); ++i) {
       const graph::Value& value = program_.values[emitted.values[i]];
       // A kernel that moves bits reads memory in another type than its value's.
       elements.push_back(value.elements * size_bytes(value.dtype) / size_bytes(emitted.ir.buffers[i].type));
+      writes |= emitted.ir.buffers[i].written && elements.back() > 0;
     }
+    if (!writes) emitted.grid = 0;  // extents around the one of 0 may be of any size: its loops would turn so often
     if (auto verified = verify_kernel(emitted.ir, elements, emitted.grid); !verified) {
       return Error{verified.error().code, fmt::format("{} (kernel of {})", verified.error().message, describe(ops[0]))};
     }

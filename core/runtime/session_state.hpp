@@ -24,6 +24,19 @@ namespace crucible::runtime {
 inline constexpr std::uint64_t kRedZoneBytes = 256;
 inline constexpr std::uint8_t kRedZoneByte = 0xc5;
 
+/// A session without a device: an interpreter, with a buffer of its own for every value.
+struct Interpreted {
+  /// Strict numerics: the kernels of a schedule. Else the reference interpreter runs the ops.
+  struct Kernels {
+    kernel::Schedule schedule;
+    kernel::ScheduleInterpreter interpreter;
+  };
+  std::optional<Kernels> kernels;
+  std::vector<graph::Bytes> values;
+  std::vector<graph::Number> slots;
+  bool is_run = false;  // then State::end has what State::start takes over before the next iteration
+};
+
 struct Session::State {
   std::shared_ptr<const graph::Program> program;  // shared with the caller, who prints it; see Session::program()
   std::shared_ptr<const trace::BlobStore> blobs;  // shared: the mapped file lives as long as its last reader
@@ -58,18 +71,6 @@ struct Session::State {
   std::optional<NearWrites> writes;        // while small pieces are gathered: see write_together()
   std::vector<std::byte> host_arena;  // what waits on the host, as Placement::host_plan says
   std::uint32_t loaded_iteration = 0;  // whose inputs transfers bring
-  /// A session without a device: an interpreter, with a buffer of its own for every value.
-  struct Interpreted {
-    /// Strict numerics: the kernels of a schedule. Else the reference interpreter runs the ops.
-    struct Kernels {
-      kernel::Schedule schedule;
-      kernel::ScheduleInterpreter interpreter;
-    };
-    std::optional<Kernels> kernels;
-    std::vector<graph::Bytes> values;
-    std::vector<graph::Number> slots;
-    bool is_run = false;  // then State::end has what State::start takes over before the next iteration
-  };
   std::optional<Interpreted> interpreted;
 
   Result<void> make_schedule();
