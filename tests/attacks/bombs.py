@@ -191,3 +191,95 @@ def transposed_convolution_with_a_wide_stride():
 
 CONVOLUTION = ("aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
                "bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor")
+
+
+@attack("bombs", "bounded", REPLAY, REPLAY + " --numerics strict", PLAN)
+def sum_of_2_to_the_40_times_one_element():
+    """A view shows the same element as often as its sizes say: a file of a few bytes asks for any work."""
+    t = Recording()
+    t.loss(t.sum(t.expanded([1 << 40])))
+    return t.data()
+
+
+@attack("bombs", "bounded", REPLAY)
+def sum_of_2_to_the_32_times_one_element():
+    """As much fits in memory that nobody wants to give."""
+    t = Recording()
+    t.loss(t.sum(t.expanded([1 << 32])))
+    return t.data()
+
+
+@attack("bombs", "bounded", REPLAY)
+def rows_of_a_table_of_2_to_the_32_times_one_element():
+    t = Recording()
+    table, ids, rows = t.expanded([1 << 32]), t.filled([4], 1.0, "i64"), t.tensor([4])
+    t.op("aten::index_select(Tensor self, int dim, Tensor index) -> Tensor", [T(table), I(0), T(ids)], [T(rows)])
+    t.loss(t.sum(rows))
+    return t.data()
+
+
+@attack("bombs", "bounded", REPLAY)
+def product_of_2_to_the_36_times_one_element():
+    t = Recording()
+    x, w, y = t.expanded([1, 1 << 36]), t.expanded([1 << 36, 1]), t.tensor([1, 1])
+    t.op("aten::mm(Tensor self, Tensor mat2) -> Tensor", [T(x), T(w)], [T(y)])
+    t.loss(t.sum(y))
+    return t.data()
+
+
+MANY = 1 << 40  # an extent beside one of 0: a loop over it turns as often, and there is nothing to compute
+
+
+def without_elements(name, sizes, result, schema, arguments, dtypes=("f32",)):
+    """An op on a tensor of `sizes`, whose results have `result` and these dtypes; `arguments` stand behind the tensor."""
+    def make():
+        t = Recording()
+        x, results = t.filled(sizes), [t.tensor(result, dtype) for dtype in dtypes]
+        t.op(schema, [T(x), *arguments], [T(made) for made in results])
+        t.loss(t.sum(results[0]))
+        return t.data()
+    make.__name__ = f"{name}_without_elements"
+    attack("bombs", "bounded", REPLAY, REPLAY + " --numerics strict")(make)
+
+
+without_elements("pooling", [MANY, 1, 4, 0], [MANY, 1, 4, 0], POOL, [L(I(1), I(1)), L(I(1), I(1)), L(I(0), I(0)), L(I(1), I(1)), B(False)], ("f32", "i64"))
+without_elements("running_sum", [MANY, 3, 0], [MANY, 3, 0], "aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", [I(1), NONE])
+without_elements("sort", [MANY, 3, 0], [MANY, 3, 0], "aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)", [I(1), B(False)], ("f32", "i64"))
+without_elements("softmax", [MANY, 3, 0], [MANY, 3, 0], "aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", [I(1), B(False)])
+without_elements("sum", [MANY, 0, 3], [MANY, 0], "aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", [L(I(2)), B(False), NONE])
+
+
+@attack("bombs", "bounded", REPLAY, REPLAY + " --numerics strict")
+def convolution_without_elements():
+    t = Recording()
+    x, w, y = t.filled([MANY, 1, 0, 3]), t.filled([2, 1, 1, 1]), t.tensor([MANY, 2, 0, 3])
+    t.op(CONVOLUTION, [T(x), T(w), NONE, L(I(1), I(1)), L(I(0), I(0)), L(I(1), I(1)), B(False), L(I(0), I(0)), I(1)], [T(y)])
+    t.loss(t.sum(y))
+    return t.data()
+
+
+@attack("bombs", "bounded", REPLAY, REPLAY + " --numerics strict")
+def products_without_elements():
+    t = Recording()
+    x, w, y = t.filled([MANY, 3, 0]), t.filled([MANY, 0, 0]), t.tensor([MANY, 3, 0])
+    t.op("aten::bmm(Tensor self, Tensor mat2) -> Tensor", [T(x), T(w)], [T(y)])
+    t.loss(t.sum(y))
+    return t.data()
+
+
+@attack("bombs", "bounded", REPLAY, REPLAY + " --numerics strict")
+def pieces_without_elements():
+    t = Recording()
+    x, y = t.filled([MANY, 3, 0]), t.tensor([MANY, 6, 0])
+    t.op("aten::cat(Tensor[] tensors, int dim=0) -> Tensor", [L(T(x), T(x)), I(1)], [T(y)])
+    t.loss(t.sum(y))
+    return t.data()
+
+
+@attack("bombs", "bounded", REPLAY, REPLAY + " --numerics strict")
+def factors_without_elements():
+    t = Recording()
+    x, q, r = t.filled([MANY, 0, 3]), t.tensor([MANY, 0, 0]), t.tensor([MANY, 0, 3])
+    t.op("aten::linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)", [T(x), S("reduced")], [T(q), T(r)])
+    t.loss(t.sum(q))
+    return t.data()

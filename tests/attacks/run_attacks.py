@@ -136,12 +136,13 @@ def main():
     parser.add_argument("--kind", default="")
     parser.add_argument("--only", default="")
     parser.add_argument("--verbose", action="store_true")
-    parser.add_argument("--on", default="", help="a device by its name (\"opencl: PoCL\"): what is replayed on the CPU plugin is replayed there")
+    parser.add_argument("--on", default="", help="a device by its name (\"opencl: PoCL\"), or reference: what is replayed on the CPU plugin is replayed there")
     given = parser.parse_args()
     given.crucible = os.path.abspath(given.crucible)
-    on = devices(given.crucible).get(given.on) if given.on else None
+    here = devices(given.crucible) | {"reference": ["--backend", "reference"]} if given.on else {}
+    on = here.get(given.on)
     if given.on and on is None:
-        print(f"--on {given.on}: here are {', '.join(devices(given.crucible))}", file=sys.stderr)
+        print(f"--on {given.on}: here are {', '.join(here)}", file=sys.stderr)
         return 4
     harm, count, kinds = [], 0, {}
     with tempfile.TemporaryDirectory() as temporary:
