@@ -8,9 +8,12 @@
 #include <string>
 
 #include "core/graph/binary.hpp"
-#include "core/graph/op_table.hpp"
+#include "core/graph/op_rules.hpp"
 #include "core/graph/random_outline.hpp"
 #include "core/graph/random_program.hpp"
+#include "core/graph/reference_numbers.hpp"
+#include "core/graph/rule_language.hpp"
+#include "core/graph/testing/one_op.hpp"
 #include "core/runtime/test_programs.hpp"
 #include "core/trace/byte_stream.hpp"
 #include "core/trace/validate.hpp"
@@ -81,6 +84,28 @@ Recorded random_recorded(Draw& draw) {
   return complete(std::move(random.program), random.values, random.slots);
 }
 
+/// One op with operands and attributes of few numbers, most of which agree.
+Recorded one_op_recorded(Draw& draw) {
+  static const std::vector<graph::ReadRule> lines = [] {
+    std::vector<graph::ReadRule> read;
+    for (const graph::OpRule& rule : graph::op_rules()) read.push_back(graph::read_rule(rule));
+    return read;
+  }();
+  const auto kind = static_cast<graph::OpKind>(draw.below(graph::kOpKindCount));
+  graph::Program program = graph::one_op(kind, lines[graph::rule_of(kind)], draw.bits());
+  std::vector<graph::Bytes> values(program.values.size());
+  for (graph::ValueId v = 0; v < program.values.size(); ++v) {
+    const graph::Value& value = program.values[v];
+    if (value.kind != graph::ValueKind::kInput || value.elements < 0 || value.elements > 4096) continue;
+    values[v].resize(static_cast<std::size_t>(value.elements) * size_bytes(value.dtype));
+    for (std::size_t at = 0; is_floating(value.dtype) && at < values[v].size(); at += size_bytes(value.dtype)) {
+      graph::store_real(value.dtype, static_cast<double>(draw.below(64)) / 8 - 4, &values[v][at]);
+    }
+  }
+  for (const graph::Operand& result : program.ops[0].outputs) program.outputs.push_back({"kept", result, {}, {graph::kNone}});
+  return complete(std::move(program), values, {});
+}
+
 /// A training step with two iterations, and its numbers of before.
 Recorded step_recorded(std::uint32_t seed) {
   const runtime::Recording recording = runtime::record(runtime::training_step(), 2, seed);
@@ -123,7 +148,9 @@ std::int64_t Draw::other_than(std::int64_t number) {
 }
 
 Recorded make_recorded(Draw& draw) {
-  switch (draw.below(8)) {
+  switch (draw.below(9)) {
+    case 8:
+      return one_op_recorded(draw);
     case 0:
     case 1:
     case 2:
