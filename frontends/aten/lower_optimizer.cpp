@@ -1,6 +1,8 @@
 // Lowering of the fused optimizer steps and of loss scaling. All write their lists in place and return nothing. What is
 // known before the iteration stays a number; what hangs on a step counter or a learning rate in a tensor is computed in
 // float64 and rounded to the parameters' precision, as the framework's kernels do.
+#include <fmt/format.h>
+
 #include "frontends/aten/algebra.hpp"
 #include "frontends/aten/lower_table.hpp"
 
@@ -12,7 +14,8 @@ using graph::OpKind;
 /// What the members of this family share: lists by name, and the gradient as the step sees it.
 class Step {
  public:
-  explicit Step(OpCall& c) : c_(c), e_(c.emit()), parameters_(c.tensors("self")), gradients_(c.tensors("grads")) {
+  explicit Step(OpCall& c) : c_(c), e_(c.emit()), parameters_(c.tensors("self")) {
+    gradients_ = list("grads");
     if (c.has("grad_scale")) scale_ = e_.reshape(c.tensor("grad_scale"), {});
     if (c.has("found_inf")) found_inf_ = e_.reshape(c.tensor("found_inf"), {});
     learning_rate_ = c.operand("lr");
@@ -22,6 +25,15 @@ class Step {
   }
 
   std::size_t count() const { return parameters_.size(); }
+
+  /// A list beside the parameters, one tensor for each. Where it is of another length the lowering has failed, and numbers stand in.
+  std::vector<Term> list(std::string_view name) {
+    std::vector<Term> terms = c_.tensors(name);
+    if (terms.size() != count()) e_.fail(fmt::format("argument {} has {} tensors for {} parameters", name, terms.size(), count()));
+    terms.resize(count(), Term::number(0));
+    return terms;
+  }
+
   Expression parameter(std::size_t i) { return wide(parameters_[i]); }
   Expression wide(const Term& x) { return {e_, widened(e_, x)}; }
   const Term& learning_rate() const { return learning_rate_; }
@@ -74,10 +86,10 @@ template <bool decoupled>
 void adam(OpCall& c) {
   Emitter& e = c.emit();
   Step step(c);
-  const auto first = c.tensors("exp_avgs"), second = c.tensors("exp_avg_sqs"), steps = c.tensors("state_steps");
+  const auto first = step.list("exp_avgs"), second = step.list("exp_avg_sqs"), steps = step.list("state_steps");
   const bool amsgrad = c.boolean("amsgrad");
-  const auto highest = amsgrad ? c.tensors("max_exp_avg_sqs") : std::vector<Term>();
-  if (amsgrad && highest.size() != step.count()) return c.emit().fail("amsgrad without its maxima");
+  const auto highest = amsgrad ? step.list("max_exp_avg_sqs") : std::vector<Term>();
+  if (!e.failure().empty()) return;
   const double beta1 = c.real("beta1"), beta2 = c.real("beta2"), decay = c.real("weight_decay"), eps = c.real("eps");
   const Term downhill = of_learning_rate(e, step.learning_rate(), "minus the learning rate", -1, 0);
   if (!downhill.is_number()) c.role("minus_lr", downhill);
@@ -112,8 +124,8 @@ void sgd(OpCall& c) {
   Step step(c);
   const double decay = c.real("weight_decay"), momentum = c.real("momentum"), dampening = c.real("dampening");
   const bool first = c.boolean("is_first_step"), nesterov = c.boolean("nesterov");
-  const auto buffers = momentum != 0 ? c.tensors("momentum_buffer_list") : std::vector<Term>();
-  if (momentum != 0 && buffers.size() != step.count()) return e.fail("momentum without its buffers");
+  const auto buffers = momentum != 0 ? step.list("momentum_buffer_list") : std::vector<Term>();
+  if (!e.failure().empty()) return;
   const Term rate = of_learning_rate(e, step.learning_rate(), "minus the learning rate", -1, 0);
   const auto added = [&](const Expression& x, const Expression& y, const Term& factor) {
     return Expression(e, add_scaled(e, x, y, factor));
@@ -138,7 +150,8 @@ void adagrad(OpCall& c) {
   Emitter& e = c.emit();
   Step step(c);
   const double decay = c.real("weight_decay"), rate_decay = c.real("lr_decay"), eps = c.real("eps");
-  const auto sums = c.tensors("state_sums"), steps = c.tensors("state_steps");
+  const auto sums = step.list("state_sums"), steps = step.list("state_steps");
+  if (!e.failure().empty()) return;
   const bool fixed = rate_decay == 0 && step.learning_rate().is_number();
   const Term fixed_rate = of_learning_rate(e, step.learning_rate(), "minus the learning rate", -1, 0);
   if (!fixed_rate.is_number()) c.role("minus_lr", fixed_rate);

@@ -28,6 +28,12 @@ Term given_or_zero(OpCall& c, const char* name, const Sizes& sizes, DType dtype)
   return c.has(name) ? e.reshape(widened(e, c.tensor(name)), sizes) : zeros(e, sizes, dtype);
 }
 
+/// Each step is so many ops. More of them than this nobody records; a sequence without elements may say it has any number.
+void expect_steps(Emitter& e, std::int64_t steps) {
+  constexpr std::int64_t kMostSteps = 1 << 16;
+  if (steps < 1 || steps > kMostSteps) e.fail(fmt::format("a sequence of {} steps: 1 to {} are supported", steps, kMostSteps));
+}
+
 /// oneDNN: one layer of an LSTM in one direction.
 RecurrentLayer onednn_layer(OpCall& c, int first_weight, const char* cell_state) {
   Emitter& e = c.emit();
@@ -44,6 +50,7 @@ RecurrentLayer onednn_layer(OpCall& c, int first_weight, const char* cell_state)
   const Sizes state{layer.batch(), layer.hidden()};
   layer.h = e.reshape(widened(e, c.tensor("hx_")), state);
   layer.c = e.reshape(widened(e, c.tensor(cell_state)), state);
+  expect_steps(e, layer.steps());
   return layer;
 }
 
@@ -115,16 +122,17 @@ Stack stack_of(OpCall& c) {
   for (const Term& weight : c.tensors("weight")) stack.weights.push_back(widened(e, weight));
   stack.x = widened(e, c.tensor("input"));
   if (stack.batch_first) stack.x = e.transpose(stack.x, 0, 1);
-  const std::int64_t states = stack.layers * stack.directions;
   if (c.boolean("train") && c.real("dropout") != 0) e.fail("recurrent layers with dropout are not supported");
   if (c.has("proj_size") && c.integer("proj_size") != 0) e.fail("recurrent layers with projections are not supported");
   if (!c.integers("batch_sizes").empty()) e.fail("recurrent layers of packed sequences are not supported");
-  const bool fits = stack.per_layer == 2 || stack.per_layer == 4;
-  if (!fits || static_cast<std::int64_t>(stack.weights.size()) != states * stack.per_layer || stack.x.rank() != 3) {
+  const auto weights = static_cast<std::int64_t>(stack.weights.size());
+  const bool fits = (stack.per_layer == 2 || stack.per_layer == 4) && stack.layers >= 1 && stack.layers <= weights;
+  if (!fits || weights != stack.layers * stack.directions * stack.per_layer || stack.x.rank() != 3) {
     e.fail("the weights of a recurrent layer are not as its sizes say");
     return stack;
   }
-  const Sizes sizes{states, stack.x.size(1), stack.hidden};
+  expect_steps(e, stack.x.size(0));
+  const Sizes sizes{stack.layers * stack.directions, stack.x.size(1), stack.hidden};
   stack.h = e.reshape(widened(e, c.tensor("hx")), sizes);
   if (stack.kind == CellKind::kLstm) stack.c = e.reshape(widened(e, c.tensor("cx")), sizes);
   return stack;

@@ -1,4 +1,4 @@
-"""Attacks of the kind bombs: small files that ask for much memory or time."""
+"""Attacks of the kinds bombs and empties: small files that ask for much memory or time."""
 
 import struct
 
@@ -239,7 +239,7 @@ def without_elements(name, sizes, result, schema, arguments, dtypes=("f32",)):
         t.loss(t.sum(results[0]))
         return t.data()
     make.__name__ = f"{name}_without_elements"
-    attack("bombs", "bounded", REPLAY, REPLAY + " --numerics strict")(make)
+    attack("empties", "bounded", REPLAY, REPLAY + " --numerics strict")(make)
 
 
 without_elements("pooling", [MANY, 1, 4, 0], [MANY, 1, 4, 0], POOL, [L(I(1), I(1)), L(I(1), I(1)), L(I(0), I(0)), L(I(1), I(1)), B(False)], ("f32", "i64"))
@@ -249,7 +249,7 @@ without_elements("softmax", [MANY, 3, 0], [MANY, 3, 0], "aten::_softmax(Tensor s
 without_elements("sum", [MANY, 0, 3], [MANY, 0], "aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", [L(I(2)), B(False), NONE])
 
 
-@attack("bombs", "bounded", REPLAY, REPLAY + " --numerics strict")
+@attack("empties", "bounded", REPLAY, REPLAY + " --numerics strict")
 def convolution_without_elements():
     t = Recording()
     x, w, y = t.filled([MANY, 1, 0, 3]), t.filled([2, 1, 1, 1]), t.tensor([MANY, 2, 0, 3])
@@ -258,7 +258,7 @@ def convolution_without_elements():
     return t.data()
 
 
-@attack("bombs", "bounded", REPLAY, REPLAY + " --numerics strict")
+@attack("empties", "bounded", REPLAY, REPLAY + " --numerics strict")
 def products_without_elements():
     t = Recording()
     x, w, y = t.filled([MANY, 3, 0]), t.filled([MANY, 0, 0]), t.tensor([MANY, 3, 0])
@@ -267,7 +267,7 @@ def products_without_elements():
     return t.data()
 
 
-@attack("bombs", "bounded", REPLAY, REPLAY + " --numerics strict")
+@attack("empties", "bounded", REPLAY, REPLAY + " --numerics strict")
 def pieces_without_elements():
     t = Recording()
     x, y = t.filled([MANY, 3, 0]), t.tensor([MANY, 6, 0])
@@ -276,7 +276,7 @@ def pieces_without_elements():
     return t.data()
 
 
-@attack("bombs", "bounded", REPLAY, REPLAY + " --numerics strict")
+@attack("empties", "bounded", REPLAY, REPLAY + " --numerics strict")
 def factors_without_elements():
     t = Recording()
     x, q, r = t.filled([MANY, 0, 3]), t.tensor([MANY, 0, 0]), t.tensor([MANY, 0, 3])

@@ -274,6 +274,37 @@ def schema_that_ends_before_it_begins():
     return with_schema("aten::neg -> (Tensor")
 
 
+ADAM = ("aten::_fused_adam_(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] exp_avgs, Tensor(d!)[] exp_avg_sqs, Tensor(e!)[] max_exp_avg_sqs, "
+        "Tensor[] state_steps, *, float lr, float beta1, float beta2, float weight_decay, float eps, bool amsgrad, bool maximize, "
+        "Tensor? grad_scale=None, Tensor? found_inf=None) -> ()")
+
+
+def optimizer_step(schema, *lengths):
+    """A fused step of three parameters, its other lists of these lengths."""
+    t = Recording()
+    all_of = [t.filled([3]) for _ in range(3)]
+    lists = [L(*map(T, all_of[:length])) for length in (3, *lengths)]
+    t.op(schema, lists + [D(0.1), D(0.9), D(0.9), D(0), D(1e-8), B(False), B(False), NONE, NONE], [])
+    t.loss(t.sum(all_of[0]))
+    return t.data()
+
+
+@attack("schemas", "bounded", REPLAY, GRAPH)
+def optimizer_with_a_step_for_no_parameter():
+    return optimizer_step(ADAM, 3, 3, 3, 0, 0)
+
+
+@attack("schemas", "bounded", REPLAY, GRAPH)
+def optimizer_whose_schema_calls_its_steps_otherwise():
+    """The lists that the schema leaves out were read all the same, one item for each parameter."""
+    return optimizer_step(ADAM.replace("state_steps", "steps"), 3, 3, 3, 0, 3)
+
+
+@attack("schemas", "bounded", REPLAY, GRAPH)
+def optimizer_whose_schema_calls_its_gradients_otherwise():
+    return optimizer_step(ADAM.replace("grads", "gradients"), 3, 3, 3, 0, 3)
+
+
 @attack("empties", "bounded", REPLAY + " --numerics strict", KERNELS, "compare {f} --backends reference,cpu --numerics strict")
 def gradient_of_a_convolution_without_results():
     """A padded filter that reaches beyond its picture gives no result, and its gradient reads a tensor of no elements."""
