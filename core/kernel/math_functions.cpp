@@ -189,7 +189,9 @@ CRUCIBLE_FN double crucible_lgamma_f64(double x) {
   y = ((x == 1.0) | (x == 2.0)) ? 0.0 : y;
   y = crucible_abs_f64(x) < 0x1p-60 ? -crucible_log_f64(crucible_abs_f64(x)) : y;
   /* whole numbers below 1 are poles, the largest ones too, whose mirror is infinite less infinite */
-  return (crucible_abs_f64(x) == __builtin_inf()) | ((x < 0.5) & (__builtin_floor(x) == x)) ? __builtin_inf() : y;
+  double mended = __builtin_floor(x) == x ? __builtin_inf() : y;
+  y = x < 0.5 ? mended : y;
+  return crucible_abs_f64(x) == __builtin_inf() ? __builtin_inf() : y;
 }
 CRUCIBLE_FN double crucible_digamma_f64(double x) {
   double n = __builtin_floor(x), up = x < 0.0 ? 1.0 - x : x, sum = 0.0;
