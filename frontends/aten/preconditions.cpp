@@ -57,11 +57,14 @@ std::string wrong_kind(const Parameter& parameter, const Arg& arg) {
   return "";
 }
 
-/// Whole numbers that count elements or say places are refused where no tensor could have so many: lowerings compute with them.
-/// Ends of ranges and labels may be any number.
+/// Whole numbers that count elements or say places are refused where no tensor could have so many: lowerings compute with them, whatever
+/// type a schema gives them. Values, ends of ranges and labels may be any number.
 std::string wrong_number(const Parameter& parameter, const Arg& arg) {
-  constexpr std::array<std::string_view, 9> kAnyNumber = {"start", "end", "low", "high", "from", "to", "ignore_index", "padding_idx", "seed"};
-  if (parameter.type != "int" || std::ranges::find(kAnyNumber, parameter.name) != kAnyNumber.end()) return "";
+  constexpr std::array<std::string_view, 36> kAnyNumber = {
+      "alpha", "base", "beta", "element", "end", "exponent", "fill", "fill_value", "from", "high", "ignore_index", "initial", "low", "lower", "margin",
+      "max", "max_val", "min", "min_val", "nan", "neginf", "other", "padding_idx", "posinf", "scalar", "scalars", "seed", "self", "start", "test_element",
+      "threshold", "to", "upper", "value", "weight", "x"};
+  if (std::ranges::find(kAnyNumber, parameter.name) != kAnyNumber.end()) return "";
   const auto is_wrong = [](const Arg& a) { return a.kind == Kind::kInt && (a.integer > kMostElements || a.integer < -kMostElements); };
   const auto found = std::ranges::find_if(arg.list, is_wrong);
   if (!is_wrong(arg) && found == arg.list.end()) return "";

@@ -274,6 +274,18 @@ def schema_that_ends_before_it_begins():
     return with_schema("aten::neg -> (Tensor")
 
 
+@attack("schemas", "bounded", REPLAY, GRAPH)
+def schema_that_lets_a_window_be_any_number():
+    """Only what the schema called an int was held against what any memory has."""
+    t = Recording()
+    x, y = t.filled([1, 1, 4, 4]), t.tensor([1, 1, 4, 4])
+    most = (1 << 63) - 1
+    t.op("aten::avg_pool2d(Tensor self, Scalar[] kernel_size, Scalar[] stride=[], Scalar[] padding=0, bool ceil_mode=False, bool count_include_pad=True, "
+         "Scalar? divisor_override=None) -> Tensor", [T(x), L(I(most), I(most)), L(I(1), I(1)), L(I(most), I(most)), B(True), B(True), NONE], [T(y)])
+    t.loss(t.sum(y))
+    return t.data()
+
+
 ADAM = ("aten::_fused_adam_(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] exp_avgs, Tensor(d!)[] exp_avg_sqs, Tensor(e!)[] max_exp_avg_sqs, "
         "Tensor[] state_steps, *, float lr, float beta1, float beta2, float weight_decay, float eps, bool amsgrad, bool maximize, "
         "Tensor? grad_scale=None, Tensor? found_inf=None) -> ()")
