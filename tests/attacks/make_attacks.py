@@ -313,6 +313,18 @@ def optimizer_whose_schema_calls_its_steps_otherwise():
 
 
 @attack("schemas", "bounded", REPLAY, GRAPH)
+def optimizer_whose_schema_begins_with_a_number():
+    """Lists are held against each other where the first argument is one."""
+    t = Recording()
+    x = [t.filled([3]) for _ in range(3)]
+    lists = [L(*map(T, x))] * 4 + [L(), L(T(x[0]))]
+    t.op(ADAM.replace("float lr, ", "").replace("_(Tensor(a!)", "_(float lr, Tensor(a!)"),
+         [D(0.1), *lists, D(0.9), D(0.9), D(0), D(1e-8), B(False), B(False), NONE, NONE], [])
+    t.loss(t.sum(x[0]))
+    return t.data()
+
+
+@attack("schemas", "bounded", REPLAY, GRAPH)
 def optimizer_whose_schema_calls_its_gradients_otherwise():
     return optimizer_step(ADAM.replace("grads", "gradients"), 3, 3, 3, 0, 3)
 

@@ -2,6 +2,7 @@
 // verifier accepts and the interpreter runs, or an error with a sentence. schemas.txt has the operators' schemas.
 // CRUCIBLE_MALFORMED says how many calls of each (6 where it is not set), CRUCIBLE_MALFORMED_SEED the first one's seed,
 // CRUCIBLE_MALFORMED_ONLY a part of the names of those that are tried.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <sys/resource.h>
@@ -21,6 +22,7 @@
 #include "core/trace/validate.hpp"
 #include "frontends/aten/lower.hpp"
 #include "frontends/aten/lower_table.hpp"
+#include "frontends/aten/preconditions.hpp"
 #include "frontends/aten/testing/arbitrary_op.hpp"
 
 namespace crucible::aten {
@@ -224,6 +226,24 @@ TEST(MalformedCalls, AreRefusedOrLowered) {
   if (only == nullptr) {
     EXPECT_GT(total.lowered * 20, total.calls) << "hardly any call gets past the first check";
   }
+}
+
+/// A file writes its schemas itself: what it calls a Scalar is computed with all the same.
+TEST(MalformedCalls, NumbersAreHeldAgainstMemoryWhateverTypeASchemaGivesThem) {
+  for (const auto* type : {"int", "SymInt[1]", "Scalar", "float"}) {
+    const Preconditions unfold(fmt::format("aten::unfold_copy(Tensor self, int dimension, {} size, int step) -> Tensor", type), "aten::unfold_copy");
+    TraceBuilder b;
+    const trace::TensorId x = b.fresh({2, 3}), y = b.fresh({2, 3});
+    b.op("aten::unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor", {b.tensor(x), b.integer(0), b.integer(std::int64_t{1} << 62), b.integer(1)}, {b.tensor(y)});
+    const trace::Trace trace = b.trace();
+    EXPECT_NE(unfold.broken_by(trace, trace.ops.back()), "") << type;
+  }
+  const Preconditions add("aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", "aten::add.Scalar");
+  TraceBuilder b;
+  const trace::TensorId x = b.fresh({2}), y = b.fresh({2});
+  b.op("aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", {b.tensor(x), b.integer(std::int64_t{1} << 62), b.integer(1)}, {b.tensor(y)});
+  const trace::Trace trace = b.trace();
+  EXPECT_EQ(add.broken_by(trace, trace.ops.back()), "");
 }
 
 TEST(MalformedCalls, SchemasCoverTheTable) {
