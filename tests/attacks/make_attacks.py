@@ -312,7 +312,7 @@ def optimizer_whose_schema_calls_its_steps_otherwise():
     return optimizer_step(ADAM.replace("state_steps", "steps"), 3, 3, 3, 0, 3)
 
 
-@attack("schemas", "bounded", REPLAY, GRAPH)
+@attack("schemas", "refuse", REPLAY)
 def optimizer_whose_schema_begins_with_a_number():
     """Lists are held against each other where the first argument is one."""
     t = Recording()
