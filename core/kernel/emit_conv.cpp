@@ -39,6 +39,15 @@ class ConvEmitter {
     y_buffer_ = binder_.buffer(y.value, false);
   }
 
+  /// Item i: element i of the result of an op without products, one of whose operands has no elements.
+  Emitted zeros(const graph::Operand& result) {
+    const BufferId buffer = binder_.buffer(result.value, true);
+    const ExprId item = b_.open_grid(LoopMode::kSerial);
+    store(buffer, result.view, split_index(b_, item, result.view.sizes), b_.let(b_.real(0, type_)));
+    close(1);
+    return finish(result.view.elements(), 0);
+  }
+
   /// Item (n, o): rows of the result in an array, one vector loop over the row per tap.
   Emitted forward() {
     const ExprId item = b_.open_grid(LoopMode::kSerial);
@@ -63,7 +72,7 @@ class ConvEmitter {
     ow = vector(y_.sizes[3]);
     store(y_buffer_, y_, {at[0], at[1], oh, ow}, b_.let(b_.element(sums, ow)));
     close(3);
-    return finish(y_.sizes[0] * y_.sizes[1]);
+    return finish(y_.sizes[0] * y_.sizes[1], products());
   }
 
   /// Item (n, c): its plane of dx in an array; every output position adds to the inputs that it came from.
@@ -104,7 +113,7 @@ class ConvEmitter {
     const ExprId to = vector(x_.sizes[3]);
     store(x_buffer_, x_, {at[0], at[1], h, to}, b_.let(b_.element(sums, to)));
     close(3);
-    return finish(x_.sizes[0] * x_.sizes[1]);
+    return finish(x_.sizes[0] * x_.sizes[1], products());
   }
 
   /// Item (o, c): for each tap the sum over images and positions, row by row: kChains chains, of which chain i takes the
@@ -147,7 +156,7 @@ class ConvEmitter {
     }
     store(weight_buffer_, weight_, {at[0], at[1], kh, kw}, b_.let(b_.element(chains, b_.integer(0))));
     close(3);
-    return finish(weight_.sizes[0] * weight_.sizes[1]);
+    return finish(weight_.sizes[0] * weight_.sizes[1], products());
   }
 
  private:
@@ -174,11 +183,12 @@ class ConvEmitter {
   void store(BufferId buffer, const View& view, const std::vector<ExprId>& point, ExprId value) {
     b_.store(buffer, view_index(b_, view, point), storable(b_, value, result_type_));
   }
-  Emitted finish(std::int64_t grid) {
+  std::int64_t products() const { return y_.elements() * inputs_per_group_ * rows_.taps * columns_.taps; }
+  Emitted finish(std::int64_t grid, std::int64_t products) {
     Emitted emitted;
     emitted.values = binder_.values();
     emitted.grid = grid;
-    emitted.flops = static_cast<std::uint64_t>(2 * y_.elements() * inputs_per_group_ * rows_.taps * columns_.taps);
+    emitted.flops = static_cast<std::uint64_t>(2 * products);
     emitted.item_ns = static_cast<double>(emitted.flops) / 8.0 / static_cast<double>(std::max<std::int64_t>(1, grid));
     emitted.ir = b_.finish();
     return emitted;
@@ -196,21 +206,28 @@ class ConvEmitter {
   BufferId x_buffer_ = 0, weight_buffer_ = 0, y_buffer_ = 0;
 };
 
+bool has_products(const Op& op) {
+  return std::ranges::none_of(op.inputs, [](const graph::Operand& input) { return input.view.elements() == 0; });
+}
+
 }  // namespace
 
 Emitted emit_conv2d(const Program& program, const Op& op, const DeviceShape& device, const Epilogue* epilogue) {
   if (fits_tiles(op, ConvResult::kForward)) return emit_conv_by_tiles(program, op, ConvResult::kForward, device, epilogue);
-  return ConvEmitter(program, op, op.inputs[0], op.inputs[1], op.outputs[0]).forward();
+  ConvEmitter emitter(program, op, op.inputs[0], op.inputs[1], op.outputs[0]);
+  return has_products(op) ? emitter.forward() : emitter.zeros(op.outputs[0]);
 }
 
 Emitted emit_conv2d_backward_input(const Program& program, const Op& op, const DeviceShape& device, const Epilogue* epilogue) {
   if (fits_tiles(op, ConvResult::kInput)) return emit_conv_by_tiles(program, op, ConvResult::kInput, device, epilogue);
-  return ConvEmitter(program, op, op.outputs[0], op.inputs[1], op.inputs[0]).backward_input();
+  ConvEmitter emitter(program, op, op.outputs[0], op.inputs[1], op.inputs[0]);
+  return has_products(op) ? emitter.backward_input() : emitter.zeros(op.outputs[0]);
 }
 
 Emitted emit_conv2d_backward_weight(const Program& program, const Op& op, const DeviceShape& device, const Epilogue* epilogue) {
   if (fits_tiles(op, ConvResult::kWeight)) return emit_conv_by_tiles(program, op, ConvResult::kWeight, device, epilogue);
-  return ConvEmitter(program, op, op.inputs[1], op.outputs[0], op.inputs[0]).backward_weight();
+  ConvEmitter emitter(program, op, op.inputs[1], op.outputs[0], op.inputs[0]);
+  return has_products(op) ? emitter.backward_weight() : emitter.zeros(op.outputs[0]);
 }
 
 }  // namespace crucible::kernel
