@@ -263,7 +263,6 @@ class Reader {
     is_of_side_ = true;
   }
 
-  bool add_name(const std::string& word, std::vector<Step>& steps) { return add_name(std::string_view(word), steps); }
   bool add_name(std::string_view word, std::vector<Step>& steps) {
     if (const auto at = std::find(read_.names.begin(), read_.names.end(), word); at != read_.names.end()) {
       steps.push_back({Kind::kExtent, at - read_.names.begin(), *at});
