@@ -8,6 +8,7 @@
 
 #include "core/graph/view.hpp"
 #include "frontends/aten/complex.hpp"
+#include "frontends/aten/preconditions.hpp"
 #include "frontends/aten/schema.hpp"
 #include "frontends/aten/sparse.hpp"
 
@@ -160,11 +161,19 @@ void OpCall::require_fixed(const ArgumentPath& path, std::string_view name) {
   }
 }
 
+// Preconditions hold what a schema calls an int; a recording's own schema may call it anything.
+std::int64_t OpCall::within_memory(std::string_view name, std::int64_t number) {
+  const std::string problem = beyond_memory(name, number);
+  if (problem.empty()) return number;
+  emitter_.fail(problem);
+  return 0;
+}
+
 std::int64_t OpCall::integer(std::string_view name) {
   const trace::Arg* arg = find(name);
   if (!expect(arg && arg->kind == Kind::kInt, name, "an integer")) return 0;
   require_fixed({position_, index_of(name), -1}, name);
-  return arg->integer;
+  return within_memory(name, arg->integer);
 }
 
 double OpCall::real(std::string_view name) {
@@ -192,7 +201,7 @@ std::vector<std::int64_t> OpCall::integers(std::string_view name) {
   for (std::size_t i = 0; i < arg->list.size(); ++i) {
     if (!expect(arg->list[i].kind == Kind::kInt, name, "a list of integers")) return {};
     require_fixed({position_, index_of(name), static_cast<std::int32_t>(i)}, name);
-    result.push_back(arg->list[i].integer);
+    result.push_back(within_memory(name, arg->list[i].integer));
   }
   return result;
 }

@@ -141,6 +141,7 @@ class OpCall {
   void add_attributes(graph::Outline& outline);
   std::int64_t result_rank() const;
   bool expect(bool condition, std::string_view name, std::string_view what);
+  std::int64_t within_memory(std::string_view name, std::int64_t number);
   void set_tensor(std::size_t k, trace::TensorId id, const Term& term);
   void set_pairs(trace::TensorId id, const Complex& value);
   /// A tensor as present in by_parts(); `is_data`: one of real numbers has no imaginary part, whatever its dtype.

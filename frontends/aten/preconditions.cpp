@@ -57,18 +57,14 @@ std::string wrong_kind(const Parameter& parameter, const Arg& arg) {
   return "";
 }
 
-/// Whole numbers that count elements or say places are refused where no tensor could have so many: lowerings compute with them, whatever
-/// type a schema gives them. Values, ends of ranges and labels may be any number.
 std::string wrong_number(const Parameter& parameter, const Arg& arg) {
-  constexpr std::array<std::string_view, 36> kAnyNumber = {
-      "alpha", "base", "beta", "element", "end", "exponent", "fill", "fill_value", "from", "high", "ignore_index", "initial", "low", "lower", "margin",
-      "max", "max_val", "min", "min_val", "nan", "neginf", "other", "padding_idx", "posinf", "scalar", "scalars", "seed", "self", "start", "test_element",
-      "threshold", "to", "upper", "value", "weight", "x"};
-  if (std::ranges::find(kAnyNumber, parameter.name) != kAnyNumber.end()) return "";
-  const auto is_wrong = [](const Arg& a) { return a.kind == Kind::kInt && (a.integer > kMostElements || a.integer < -kMostElements); };
-  const auto found = std::ranges::find_if(arg.list, is_wrong);
-  if (!is_wrong(arg) && found == arg.list.end()) return "";
-  return fmt::format("argument {} is {}, beyond what any memory holds", parameter.name, found == arg.list.end() ? arg.integer : found->integer);
+  if (parameter.type != "int") return "";
+  if (arg.kind == Kind::kInt) return beyond_memory(parameter.name, arg.integer);
+  for (const Arg& item : arg.list) {
+    std::string problem = item.kind == Kind::kInt ? beyond_memory(parameter.name, item.integer) : "";
+    if (!problem.empty()) return problem;
+  }
+  return "";
 }
 
 std::string wrong_sizes(const trace::Trace& trace, const Arg& arg) {
@@ -171,6 +167,13 @@ std::string wrong_results(const trace::Op& op, const Signature& signature) {
 }
 
 }  // namespace
+
+std::string beyond_memory(std::string_view name, std::int64_t number) {
+  constexpr std::array<std::string_view, 10> kAnyNumber = {"start",        "end",         "low",  "high",      "from", "to",
+                                                           "ignore_index", "padding_idx", "seed", "fill_value"};
+  if (std::ranges::find(kAnyNumber, name) != kAnyNumber.end() || (number <= kMostElements && number >= -kMostElements)) return "";
+  return fmt::format("argument {} is {}, beyond what any memory holds", name, number);
+}
 
 Preconditions::Preconditions(std::string_view schema, std::string_view entry) : signature_(parse_signature(schema)) {
   adds_dimension_ = entry.find("unsqueeze") != std::string_view::npos || entry.starts_with("aten::stack") ||

@@ -3,6 +3,7 @@
 // rely on it. A recording of the framework keeps all of this; a damaged or invented one is refused here, with a sentence.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +23,10 @@ struct LeastRank {
 };
 
 std::span<const LeastRank> least_ranks();
+
+/// What is wrong with a whole number that a lowering computes with: it counts elements or says places, and no tensor could have so many.
+/// Ends of ranges, labels and what fills a tensor may be any number. "" where nothing is wrong.
+std::string beyond_memory(std::string_view name, std::int64_t number);
 
 /// The checks of one operator, made once for all of its calls. Threads: any.
 class Preconditions {
