@@ -10,6 +10,7 @@
 
 #include "backends/cpu/device.hpp"
 #include "backends/cpu/process.hpp"
+#include "backends/cpu/processors.hpp"
 #include "backends/cpu/sdk.hpp"
 
 namespace crucible_cpu {
@@ -29,7 +30,7 @@ std::filesystem::path temporary_pattern() {
 std::vector<std::vector<const Text*>> split(std::vector<const Text*> texts) {
   constexpr std::size_t kFewestPerFile = 2;  // a process costs as much as some small kernels
   const std::size_t most = std::max<std::size_t>(1, texts.size() / kFewestPerFile);
-  std::vector<std::vector<const Text*>> files(std::min<std::size_t>(static_cast<std::size_t>(usable_cores()), most));
+  std::vector<std::vector<const Text*>> files(std::min<std::size_t>(static_cast<std::size_t>(usable_processors()), most));
   std::vector<std::size_t> load(files.size(), 0);
   std::stable_sort(texts.begin(), texts.end(), [](auto* a, auto* b) { return a->text.size() > b->text.size(); });
   for (const Text* text : texts) {

@@ -2,6 +2,7 @@
 #include "backends/cpu/device.hpp"
 
 #include <sys/sysinfo.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -12,6 +13,7 @@
 
 #include "backends/cpu/compiler.hpp"
 #include "backends/cpu/library_onednn.hpp"
+#include "backends/cpu/processors.hpp"
 #include "backends/cpu/sdk.hpp"
 #include "backends/cpu/tables.hpp"
 #include "plugins/abi/sized_launch.hpp"
@@ -23,7 +25,7 @@ constexpr int kMostThreads = 1024;
 
 /// Errors: UNSUPPORTED when the option is not a number of threads.
 int chosen_threads() {
-  if (!kOptions.has("threads")) return std::min(usable_cores(), kMostThreads);
+  if (!kOptions.has("threads")) return std::min(usable_processors(), kMostThreads);
   return static_cast<int>(kOptions.get_u64("threads"));
 }
 
@@ -48,23 +50,12 @@ std::uint64_t register_bytes() {
 #endif
 }
 
-constexpr const char* kForkedNote = "none: this process was forked from one that had a device open, and oneDNN's threads did not come along";
-
-/// The option "library", or "none" in a forked child: oneDNN's OpenMP threads belong to the process that loaded it, and it would wait for them.
-/// Errors: UNAVAILABLE when the library was asked for by name there.
-std::string usable_library() {
-  const std::string wanted = kOptions.get_text("library");
-  if (fork_count() == 0) return wanted;
-  if (wanted == "onednn") throw Failure(CRUCIBLE_E_UNAVAILABLE, std::string("library: ") + kForkedNote + "; leave the option out, or fork before a device is opened");
-  return "none";
-}
-
 crucible_status enumerate(crucible_kv_sink sink, void* user) {
   return guard([&] {
     require(sink != nullptr, "device.enumerate: no function to report to");
     const std::string name = processor_name();
     const crucible_kv items[] = {text_item("id", kDeviceId), text_item("name", name), text_item("kind", "cpu"),
-                                 number_item("threads", static_cast<std::uint64_t>(usable_cores())),
+                                 number_item("threads", static_cast<std::uint64_t>(usable_processors())),
                                  number_item("memory_bytes", machine_memory_bytes()),
                                  number_item("emulated", 0)};
     sink(user, items, std::size(items));
@@ -77,14 +68,13 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     require_device(device_id);
     auto device = std::make_unique<crucible_device>();
     device->threads = chosen_threads();
+    device->has_fixed_threads = kOptions.has("threads");
     device->compiler = option("compiler").value_or("");
     device->cache_dir = option("cache_dir").value_or("");
     device->compile_wait_s = kOptions.get_u64("compile_wait_s");
     device->sanitizes = kOptions.get_bool("sanitize");
-    device->onednn = open_onednn(usable_library(), device->library_note);
-    if (fork_count() > 0) device->library_note = kForkedNote;
-    if (device->onednn != nullptr) device->team = make_openmp_team(device->threads);
-    if (device->team == nullptr) device->team = make_own_team(device->threads);
+    device->onednn = open_onednn(kOptions.get_text("library"), device->library_note);
+    device->team = std::make_unique<Team>(device->threads);
     *out = device.release();
   });
 }
@@ -96,10 +86,11 @@ crucible_status close(crucible_device* device) {
 crucible_status properties(crucible_device* device, crucible_kv_sink sink, void* user) {
   return guard([&] {
     require(device != nullptr && sink != nullptr, "device.properties: no device or no function to report to");
-    const std::string name = processor_name(), compiler = compiler_in_words(device->compiler);
+    const std::string name = processor_name(), compiler = compiler_in_words(device->compiler),
+                      processors = find_processors().in_words();
     std::vector<crucible_kv> items = {text_item("name", name), text_item("dialect", "c"),
                                  number_item("threads", static_cast<std::uint64_t>(device->threads)),
-                                 number_item("register_bytes", register_bytes()), text_item("team", device->team->name()), text_item("library", device->library_note),
+                                 number_item("register_bytes", register_bytes()), text_item("processors", processors), text_item("library", device->library_note),
                                  text_item("compiler", compiler)};
     if (device->sanitizes) items.push_back(text_item(crucible::abi::kSizedLaunchesProperty, "1"));
     sink(user, items.data(), static_cast<std::uint32_t>(items.size()));
@@ -145,8 +136,8 @@ crucible_status score(crucible_str device_id, const crucible_kv* workload, std::
     require_device(device_id);
     const std::string text = cpuinfo("cpu MHz");
     const auto megahertz = static_cast<std::uint64_t>(std::max(1.0, std::strtod(text.c_str(), nullptr)));
-    std::uint64_t points = megahertz * 32 * static_cast<std::uint64_t>(usable_cores());  // GFLOP/s times 1000
-    std::string reason = std::to_string(usable_cores()) + " cores at " + std::to_string(megahertz) + " MHz, 32 operations a cycle";
+    std::uint64_t points = megahertz * 32 * static_cast<std::uint64_t>(usable_processors());  // GFLOP/s times 1000
+    std::string reason = std::to_string(usable_processors()) + " cores at " + std::to_string(megahertz) + " MHz, 32 operations a cycle";
     if (const std::uint64_t peak = workload_number(workload, count, "peak_bytes"); peak > machine_memory_bytes()) {
       points = 0;
       reason = "the program needs " + std::to_string(peak) + " bytes, the machine has " + std::to_string(machine_memory_bytes());
@@ -166,21 +157,35 @@ crucible_status wait_idle(crucible_device* device, std::uint64_t timeout_ns) {
   });
 }
 
-/// Level 0 asks for nothing but the team: every thread adds its number once.
+struct SelfTest {
+  int jobs = 0, pieces = 0;
+  std::atomic<int> sum{0};
+};
+
+/// Level 0 asks for nothing but the team: the numbers of a hundred jobs' pieces are added up.
 crucible_status self_test(crucible_device* device, std::uint32_t, crucible_kv_sink sink, void* user) {
   return guard([&] {
     require(device != nullptr && sink != nullptr, "device.self_test: no device or no function to report to");
     device->process.require_this_one("device.self_test");
-    std::atomic<int> sum{0};
+    constexpr int kJobs = 100;
+    SelfTest test{kJobs, 4 * device->threads};
+    const auto next = [](void* context, Job& job) {
+      auto& own = *static_cast<SelfTest*>(context);
+      const auto add = [](const void* c, std::uint32_t piece) {
+        const_cast<SelfTest*>(static_cast<const SelfTest*>(c))->sum.fetch_add(static_cast<int>(piece) + 1);
+      };
+      job = {add, &own, static_cast<std::uint32_t>(own.pieces), 1e9};
+      return own.jobs-- > 0;
+    };
     {
       const std::lock_guard lock(device->run_mutex);
-      device->team->run([](void* context, int index, int) { static_cast<std::atomic<int>*>(context)->fetch_add(index + 1); }, &sum);
+      device->team->run(next, &test, device->threads);
     }
-    const int expected = device->threads * (device->threads + 1) / 2;
-    if (sum != expected) {
-      throw Failure(CRUCIBLE_E_EXEC_FAULT, "self_test: the threads add up to " + std::to_string(sum) + ", not " + std::to_string(expected));
+    const int expected = kJobs * test.pieces * (test.pieces + 1) / 2;
+    if (test.sum != expected) {
+      throw Failure(CRUCIBLE_E_EXEC_FAULT, "self_test: the threads add up to " + std::to_string(test.sum) + ", not " + std::to_string(expected));
     }
-    const crucible_kv items[] = {text_item("team", device->team->name()), number_item("threads", static_cast<std::uint64_t>(device->threads))};
+    const crucible_kv items[] = {number_item("threads", static_cast<std::uint64_t>(device->threads))};
     sink(user, items, std::size(items));
   });
 }
@@ -192,6 +197,14 @@ void require_device(crucible_str device_id) {
   if (!id.empty() && id != kDeviceId) {
     throw Failure(CRUCIBLE_E_UNAVAILABLE, "there is no device '" + id + "', only " + std::string(kDeviceId));
   }
+}
+
+int free_processors(const crucible_device& device) {
+  const Processors found = find_processors();
+  int others = 0;
+  // The machine's count says something of ours only where we may use all of them.
+  if (found.allowed == static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN))) others = std::max(0, count_running() - 1);
+  return std::clamp(std::min(found.cores, found.usable()) - others, 1, device.threads);
 }
 
 void MemoryCount::add(std::uint64_t bytes) {

@@ -35,6 +35,9 @@ inline constexpr std::string_view kDeviceId = "cpu:0";
 /// Errors: UNAVAILABLE when `device_id` names another device than the one there is; "" names it too.
 void require_device(crucible_str device_id);
 
+/// Of the device's threads, those that find a processor now: no more than there are cores, less what others have running.
+int free_processors(const crucible_device& device);
+
 /// Waits until all queues of the device are empty. False when the time is over. Errors: UNAVAILABLE in a forked child.
 bool wait_for_queues(crucible_device& device, std::uint64_t timeout_ns);
 
@@ -45,7 +48,8 @@ std::string cpuinfo(const std::string& key);
 
 struct crucible_device {
   crucible_cpu::OwnerProcess process;  // that opened it: the team and the queues have threads of that one alone
-  int threads = 1;
+  int threads = 1;  // the most that a replay has
+  bool has_fixed_threads = false;  // by the option: each replay has them all
   std::string compiler, cache_dir;  // options, "" where not set
   std::uint64_t compile_wait_s = 0;
   bool sanitizes = false;  // its kernels check themselves: sanitize.hpp
@@ -57,7 +61,4 @@ struct crucible_device {
   crucible_cpu::MemoryCount memory;
   std::mutex queues_mutex;
   std::vector<crucible_queue*> queues;  // those that live; each owns its thread
-
-  /// Threads of the library's own regions; 0: there is no library.
-  int library_threads() const { return onednn != nullptr ? threads : 0; }
 };

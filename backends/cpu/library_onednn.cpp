@@ -8,6 +8,7 @@
 #include "backends/cpu/device.hpp"
 #include "backends/cpu/sdk.hpp"
 #include "backends/cpu/tables.hpp"
+#include "backends/cpu/team.hpp"
 
 namespace crucible_cpu {
 namespace {
@@ -27,8 +28,7 @@ std::string bind(OneDnn& onednn, void* handle) {
   if (version->major != DNNL_VERSION_MAJOR) {
     return "it is version " + std::to_string(version->major) + ", wanted is " + std::to_string(DNNL_VERSION_MAJOR);
   }
-  if (onednn.dnnl_engine_create(&onednn.engine, dnnl_cpu, 0) != dnnl_success ||
-      onednn.dnnl_stream_create(&onednn.stream, onednn.engine, dnnl_stream_default_flags) != dnnl_success) {
+  if (onednn.dnnl_engine_create(&onednn.engine, dnnl_cpu, 0) != dnnl_success) {
     return "its CPU engine does not start";
   }
   return "";
@@ -71,10 +71,9 @@ crucible_status claim(crucible_device* device, const crucible_library_desc* desc
     require(device != nullptr && desc != nullptr && out_scratch_bytes != nullptr,
             "library.claim: an argument is missing");
     require(desc->struct_size >= kSmallestDescription, "library.claim: the description is too short");
-    const std::lock_guard lock(device->run_mutex);  // oneDNN plans for the number of threads that the caller has
-    const OpenMpThreads threads(device->threads);
+    const NoOpenMpThreads alone;  // oneDNN plans for the number of threads that the caller has
     const auto whole = read_sized(desc);
-    *out_scratch_bytes = make_library_call(device->onednn, whole)->scratch_bytes();
+    *out_scratch_bytes = make_library_call(device->onednn, whole, device->threads)->scratch_bytes();
   });
 }
 
@@ -105,18 +104,17 @@ std::shared_ptr<const OneDnn> open_onednn(const std::string& wanted, std::string
   return found;
 }
 
-std::unique_ptr<LibraryCall> make_library_call(std::shared_ptr<const OneDnn> onednn,
-                                               const crucible_library_desc& desc) {
+std::unique_ptr<LibraryCall> make_library_call(std::shared_ptr<const OneDnn> onednn, const crucible_library_desc& desc, int threads) {
   if (onednn == nullptr) throw Failure(CRUCIBLE_E_UNSUPPORTED, "there is no library on this device");
   if (desc.epilogue != CRUCIBLE_EPILOGUE_NONE) throw Failure(CRUCIBLE_E_UNSUPPORTED, "epilogues of products are not taken");
 #ifdef CRUCIBLE_HAVE_ONEDNN
   switch (desc.kind) {
     case CRUCIBLE_LIB_MATMUL:
-      return make_matmul(std::move(onednn), desc);
+      return make_matmul(std::move(onednn), desc, threads);
     case CRUCIBLE_LIB_CONV2D:
     case CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT:
     case CRUCIBLE_LIB_CONV2D_BACKWARD_WEIGHT:
-      return make_convolution(std::move(onednn), desc);
+      return make_convolution(std::move(onednn), desc, threads);
     default:
       break;  // an open set of numbers: a newer host may ask for more
   }

@@ -1,9 +1,11 @@
 // Matrix products through dnnl_sgemm: c = alpha * a b, over any number of batch dimensions. Views decide which operand
-// is transposed; a batch that only stacks rows of `a` under one `b` becomes one taller product.
+// is transposed; a batch that only stacks rows of `a` under one `b` becomes one taller product. Pieces are products of the batch, or blocks of
+// rows or columns of one, each done by one thread.
 #include "backends/cpu/library_onednn.hpp"
 
 #ifdef CRUCIBLE_HAVE_ONEDNN
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <optional>
@@ -17,8 +19,9 @@ namespace {
 
 constexpr std::uint32_t kF32 = 8;  // DType::kF32; the numbers are part of the ABI
 
-// Below these, waking other threads costs more than they save. An estimate: crucible_cpu_bench on an idle machine will tell.
-constexpr double kFlopsForThreads = 1e6;
+// Fewest floating-point operations that are worth a piece of their own.
+constexpr double kFlopsOfAPiece = 0.5e6;
+constexpr std::int64_t kRowsOfABlock = 16;  // and columns: blocks are multiples, so that vectors are full
 
 [[noreturn]] void decline(const std::string& reason) { throw Failure(CRUCIBLE_E_UNSUPPORTED, "matmul: " + reason); }
 
@@ -117,51 +120,68 @@ std::vector<Entry> list_entries(const crucible_view* views, const std::vector<Ba
 
 class MatMul final : public LibraryCall {
  public:
-  MatMul(std::shared_ptr<const OneDnn> onednn, const crucible_library_desc& desc) : onednn_(std::move(onednn)) {
+  MatMul(std::shared_ptr<const OneDnn> onednn, const crucible_library_desc& desc, int threads) : onednn_(std::move(onednn)) {
     check_sizes(desc.views[0], desc.views[1], desc.views[2]);
     shape_ = read_shape(desc.views);
     entries_ = list_entries(desc.views, read_batch(desc.views, shape_));
     alpha_ = static_cast<float>(std::bit_cast<double>(desc.alpha_f64_bits));
+    cut(threads);
   }
 
-  void run(void* const* buffers, std::byte*, Team& team) override {
-    buffers_ = buffers;
-    status_.store(dnnl_success, std::memory_order_relaxed);
-    const auto count = static_cast<std::int64_t>(entries_.size());
-    const double flops =
-        2.0 * static_cast<double>(shape_.m) * static_cast<double>(shape_.n) * static_cast<double>(shape_.k);
-    if (team.size() == 1 || flops * static_cast<double>(count) < kFlopsForThreads) {
-      const OpenMpThreads one(1);
-      for (std::int64_t i = 0; i < count; ++i) multiply(entries_[static_cast<std::size_t>(i)]);
-    } else if (count >= 2 * team.size() || (count > 1 && flops < kFlopsForThreads)) {
-      team.run(multiply_share, this);
-    } else {
-      for (const Entry& entry : entries_) multiply(entry);
+  std::uint32_t pieces(std::uint32_t) const override { return static_cast<std::uint32_t>(groups_ * blocks_); }
+
+  double flops() const override { return flops_of_one() * static_cast<double>(entries_.size()); }
+
+  void run_piece(void* const* buffers, std::byte*, std::uint32_t, std::uint32_t piece) noexcept override {
+    const Range rows = chunk_range(in_blocks(shape_.m), by_rows_ ? blocks_ : 1, by_rows_ ? piece % blocks_ : 0);
+    const Range columns = chunk_range(in_blocks(shape_.n), by_rows_ ? 1 : blocks_, by_rows_ ? 0 : piece % blocks_);
+    const Range group = chunk_range(static_cast<std::int64_t>(entries_.size()), groups_, piece / blocks_);
+    for (std::int64_t i = group.begin; i < group.end; ++i) {
+      multiply(buffers, entries_[static_cast<std::size_t>(i)], elements(rows, shape_.m), elements(columns, shape_.n));
     }
-    onednn_->check(status_.load(std::memory_order_relaxed), "sgemm");
   }
+
+  void check() override { onednn_->check(status_.exchange(dnnl_success, std::memory_order_relaxed), "sgemm"); }
 
  private:
-  static void multiply_share(void* context, int index, int count) {
-    auto& self = *static_cast<MatMul*>(context);
-    const FloatMode mode;
-    const Range range = chunk_range(static_cast<std::int64_t>(self.entries_.size()), count, index);
-    for (std::int64_t i = range.begin; i < range.end; ++i) self.multiply(self.entries_[static_cast<std::size_t>(i)]);
+  double flops_of_one() const { return 2.0 * static_cast<double>(shape_.m) * static_cast<double>(shape_.n) * static_cast<double>(shape_.k); }
+
+  /// Pieces of at least kFlopsOfAPiece: four for each thread where the batch has so many; one of a single product, which copies an operand for each.
+  void cut(int threads) {
+    const auto count = static_cast<std::int64_t>(entries_.size());
+    const double flops = flops_of_one();
+    if (threads == 1 || flops * static_cast<double>(count) < 2 * kFlopsOfAPiece) return;
+    const double worth = flops * static_cast<double>(count) / kFlopsOfAPiece;
+    groups_ = std::clamp<std::int64_t>(static_cast<std::int64_t>(std::min(worth, 4.0 * threads)), 1, count);
+    if (count >= 2 * threads) return;
+    groups_ = count;
+    by_rows_ = shape_.m >= shape_.n;
+    const std::int64_t wanted = (threads + count - 1) / count;
+    blocks_ = std::clamp<std::int64_t>(std::min(wanted, static_cast<std::int64_t>(flops / kFlopsOfAPiece)), 1, in_blocks(by_rows_ ? shape_.m : shape_.n));
   }
 
-  void multiply(const Entry& entry) {
-    const float* a = static_cast<const float*>(buffers_[0]) + entry.a;
-    const float* b = static_cast<const float*>(buffers_[1]) + entry.b;
-    float* c = static_cast<float*>(buffers_[2]) + entry.c;
+  static std::int64_t in_blocks(std::int64_t extent) { return (extent + kRowsOfABlock - 1) / kRowsOfABlock; }
+  static Range elements(Range blocks, std::int64_t extent) {
+    return {blocks.begin * kRowsOfABlock, std::min(extent, blocks.end * kRowsOfABlock)};
+  }
+
+  /// Elements from the first of a matrix to the first of a block of it.
+  static std::int64_t skip(const Matrix& matrix, std::int64_t row, std::int64_t column) {
+    return matrix.transposed ? row + column * matrix.pitch : row * matrix.pitch + column;
+  }
+
+  void multiply(void* const* buffers, const Entry& entry, Range rows, Range columns) {
     const Shape& s = shape_;
+    const float* a = static_cast<const float*>(buffers[0]) + entry.a + skip(s.a, rows.begin, 0);
+    const float* b = static_cast<const float*>(buffers[1]) + entry.b + skip(s.b, 0, columns.begin);
+    float* c = static_cast<float*>(buffers[2]) + entry.c + skip(s.c, rows.begin, columns.begin);
+    const std::int64_t m = rows.end - rows.begin, n = columns.end - columns.begin;
     const auto letter = [](bool transposed) { return transposed ? 'T' : 'N'; };
     dnnl_status_t status = dnnl_success;
     if (!s.c.transposed) {
-      status = onednn_->dnnl_sgemm(letter(s.a.transposed), letter(s.b.transposed), s.m, s.n, s.k, alpha_, a, s.a.pitch,
-                                   b, s.b.pitch, 0.0f, c, s.c.pitch);
+      status = onednn_->dnnl_sgemm(letter(s.a.transposed), letter(s.b.transposed), m, n, s.k, alpha_, a, s.a.pitch, b, s.b.pitch, 0.0f, c, s.c.pitch);
     } else {  // the transposed result is the product of the transposed operands, the other way round
-      status = onednn_->dnnl_sgemm(letter(!s.b.transposed), letter(!s.a.transposed), s.n, s.m, s.k, alpha_, b,
-                                   s.b.pitch, a, s.a.pitch, 0.0f, c, s.c.pitch);
+      status = onednn_->dnnl_sgemm(letter(!s.b.transposed), letter(!s.a.transposed), n, m, s.k, alpha_, b, s.b.pitch, a, s.a.pitch, 0.0f, c, s.c.pitch);
     }
     if (status != dnnl_success) status_.store(status, std::memory_order_relaxed);
   }
@@ -170,14 +190,16 @@ class MatMul final : public LibraryCall {
   Shape shape_;
   std::vector<Entry> entries_;
   float alpha_ = 1;
-  void* const* buffers_ = nullptr;  // of the run that is going on
+  std::int64_t groups_ = 1;  // of products of the batch
+  std::int64_t blocks_ = 1;  // of each product: of its rows, or of its columns
+  bool by_rows_ = true;
   std::atomic<dnnl_status_t> status_{dnnl_success};
 };
 
 }  // namespace
 
-std::unique_ptr<LibraryCall> make_matmul(std::shared_ptr<const OneDnn> onednn, const crucible_library_desc& desc) {
-  return std::make_unique<MatMul>(std::move(onednn), desc);
+std::unique_ptr<LibraryCall> make_matmul(std::shared_ptr<const OneDnn> onednn, const crucible_library_desc& desc, int threads) {
+  return std::make_unique<MatMul>(std::move(onednn), desc, threads);
 }
 
 }  // namespace crucible_cpu

@@ -6,7 +6,7 @@ namespace {
 
 constexpr OptionSpec kSpecs[] = {
     {.name = "threads", .type = OptionType::kU64, .min = 1, .max = 1024,
-     .help = "threads that share the work; default: the cores that the process may use", .env = "CRUCIBLE_THREADS",
+     .help = "each replay has so many threads; default: as many as pay, up to the processors that mask and quota allow", .env = "CRUCIBLE_THREADS",
      .from_folder = FromFolder::kHarmless},
     {.name = "compiler", .type = OptionType::kPath,
      .help = "clang or gcc, by path or name; default: clang-19, any other from 17 on, else gcc", .env = "CRUCIBLE_CLANG",

@@ -1,6 +1,5 @@
-// Plan table. All threads of the team walk a stretch of ops together and meet at a barrier after each op that more than
-// one of them works on (0.2 us, where leaving and entering the team costs 0.8); stretches end at library calls, which
-// bring their own regions. Threads split work items only, so their number changes no bit.
+// Plan table. A replay on one thread does each op whole. On several, who finishes the last piece of a step opens the next one, and does steps of
+// one piece by itself on the way: nobody else has to come for those. Threads split work items only, so their number changes no bit.
 #include "backends/cpu/plan.hpp"
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <cstring>
 #include <string>
 
+#include "backends/cpu/processors.hpp"
 #include "backends/cpu/sdk.hpp"
 #include "backends/cpu/tables.hpp"
 #include "plugins/abi/sized_launch.hpp"
@@ -22,37 +22,24 @@ Range chunk_range(std::int64_t grid, std::int64_t chunks, std::int64_t index) {
   return {begin, begin + share + (index < rest ? 1 : 0)};
 }
 
-std::int64_t chunk_count(std::int64_t grid, std::int64_t grain, int threads) {
+std::int64_t piece_count(std::int64_t grid, std::int64_t grain, int threads) {
+  constexpr std::int64_t kMostEach = 4;  // of which others take what a late thread has not begun
   if (grid <= 0) return 0;
-  return std::clamp<std::int64_t>(grid / std::max<std::int64_t>(grain, 1), 1, threads);
+  const std::int64_t worth = std::max<std::int64_t>(1, grid / std::max<std::int64_t>(grain, 1));
+  if (threads == 1 || worth < threads) return threads == 1 ? 1 : worth;
+  return threads * std::min<std::int64_t>(kMostEach, worth / threads);
 }
 
 namespace {
 
 constexpr std::int64_t kBlock = 4096;     // bytes that a copy or fill is split into
 constexpr std::int64_t kBlockGrain = 64;  // 256 KiB: fewest that are worth a thread
+constexpr double kGrainNs = 5e3;          // what a host's grain takes at least
+constexpr double kLibraryFlopsPerNs = 50;  // of one thread at most
+constexpr double kWorthATeamNs = 100e3;   // shared work of a replay, below which it begins with one thread
 
-/// All threads of a team wait for each other; generations, so that it can be used again at once.
-class Barrier {
- public:
-  void wait(int count) {
-    const std::uint32_t generation = generation_.load(std::memory_order_relaxed);
-    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == count) {
-      arrived_.store(0, std::memory_order_relaxed);
-      generation_.store(generation + 1, std::memory_order_release);
-      return;
-    }
-    for (Spin spin; generation_.load(std::memory_order_acquire) == generation;) spin.wait();
-  }
-
- private:
-  alignas(64) std::atomic<int> arrived_{0};
-  alignas(64) std::atomic<std::uint32_t> generation_{0};
-};
-
-/// One chunk of a launch, copy or fill.
-void run_chunk(const PlanOp& op, std::int64_t chunk) {
-  const Range range = chunk_range(op.grid, op.chunks, chunk);
+/// Work items [begin, end) of a launch, blocks of a copy or fill.
+void run_items(const PlanOp& op, Range range) {
   if (op.guarded) {
     return run_guarded(*op.guarded, op.kernel, op.buffers.data(), reinterpret_cast<const double*>(op.scalars.data()), range.begin, range.end);
   }
@@ -67,47 +54,86 @@ void run_chunk(const PlanOp& op, std::int64_t chunk) {
   }
 }
 
-/// Ops [begin, end) of a plan, none of them a library call, walked by a whole team.
-struct Stretch {
-  const PlanOp* ops;
-  std::size_t count;
-  Barrier barrier;
+void run_library_piece(const PlanOp& op, std::uint32_t stage, std::uint32_t piece) {
+  const NoOpenMpThreads alone;
+  auto* scratch = op.library->scratch_bytes() == 0 ? nullptr : static_cast<std::byte*>(op.buffers[3]);
+  op.library->run_piece(op.buffers.data(), scratch, stage, piece);
+}
+
+/// A step as a job of the team's.
+struct StepJob {
+  const PlanOp* op = nullptr;
+  std::uint32_t stage = 0;
 };
 
-void walk(void* context, int index, int count) {
-  auto& stretch = *static_cast<Stretch*>(context);
-  const FloatMode mode;
-  for (std::size_t i = 0; i < stretch.count; ++i) {
-    const PlanOp& op = stretch.ops[i];
-    for (std::int64_t chunk = index; chunk < op.chunks; chunk += count) run_chunk(op, chunk);
-    // Thread 0 alone does ops of one chunk: between two of those nobody has to wait.
-    const bool last = i + 1 == stretch.count;
-    if (!last && (op.chunks > 1 || stretch.ops[i + 1].chunks > 1)) stretch.barrier.wait(count);
+void run_piece(const void* context, std::uint32_t piece) {
+  const auto& [op, stage] = *static_cast<const StepJob*>(context);
+  if (op->kind == CRUCIBLE_OP_LIBRARY) return run_library_piece(*op, stage, piece);
+  run_items(*op, chunk_range(op->grid, op->pieces, piece));
+}
+
+/// All of a step on the calling thread.
+void run_whole(const PlanOp& op, const PlanStep& step) {
+  if (op.kind != CRUCIBLE_OP_LIBRARY) return run_items(op, {0, op.grid});
+  for (std::uint32_t piece = 0; piece < step.pieces; ++piece) run_library_piece(op, step.stage, piece);
+}
+
+/// Steps [at, end) of a plan, given to the team one after the other.
+struct Walk {
+  const crucible_plan* plan;
+  std::size_t at, end;
+  double scale;  // of the host's estimates, where replays took longer
+  StepJob job;
+
+  static bool next(void* context, Job& job) {
+    auto& walk = *static_cast<Walk*>(context);
+    while (walk.at < walk.end) {
+      const PlanStep& step = walk.plan->steps[walk.at++];
+      const PlanOp& op = walk.plan->ops[step.op];
+      if (step.pieces == 1) {
+        run_whole(op, step);
+        continue;
+      }
+      walk.job = {&op, step.stage};
+      job = {run_piece, &walk.job, step.pieces, step.rest_ns * walk.scale};
+      return true;
+    }
+    return false;
+  }
+};
+
+/// Steps [at, end) on so many threads. Errors: those of the team.
+RunFacts run_steps(const crucible_plan& plan, std::size_t at, std::size_t end, int threads) {
+  if (threads > 1) {
+    const double thought = plan.steps.front().rest_ns;
+    Walk walk{&plan, at, end, thought > 0 ? std::max(1.0, plan.pace->least_ns() / thought) : 1, {}};
+    return plan.device->team->run(Walk::next, &walk, threads);
+  }
+  for (; at < end; ++at) run_whole(plan.ops[plan.steps[at].op], plan.steps[at]);
+  return {};
+}
+
+/// Errors: what the library calls of the plan met.
+void check_library(const crucible_plan& plan) {
+  for (const PlanOp& op : plan.ops) {
+    if (op.library != nullptr) op.library->check();
   }
 }
 
-/// Ops [begin, end), all of them other than library calls; on the calling thread alone when none has two chunks.
-void run_stretch(const PlanOp* begin, const PlanOp* end, Team& team) {
-  const auto is_shared = [](const PlanOp& op) { return op.chunks > 1; };
-  // Ops before the first shared one and after the last need no team.
-  const PlanOp* const first = std::find_if(begin, end, is_shared);
-  const PlanOp* last = end;
-  while (last != first && !is_shared(*(last - 1))) --last;
-  for (const PlanOp* op = begin; op != first; ++op) {
-    if (op->chunks == 1) run_chunk(*op, 0);
-  }
-  if (first == last) return;
-  Stretch stretch{first, static_cast<std::size_t>(last - first), {}};
-  team.run(walk, &stretch);
-  for (const PlanOp* op = last; op != end; ++op) {
-    if (op->chunks == 1) run_chunk(*op, 0);
-  }
-}
+/// Replays of this process that are going on, of all devices: they share the processors.
+class RunningReplay {
+ public:
+  RunningReplay() : count_(1 + replays_.fetch_add(1, std::memory_order_relaxed)) {}
+  RunningReplay(const RunningReplay&) = delete;
+  RunningReplay& operator=(const RunningReplay&) = delete;
+  ~RunningReplay() { replays_.fetch_sub(1, std::memory_order_relaxed); }
+  /// Of `threads`, those that this replay may have beside the others.
+  int share_of(int threads) const { return count_ == 1 ? threads : std::clamp(usable_processors() / count_, 1, threads); }
 
-void run_library(const PlanOp& op, Team& team) {
-  auto* scratch = op.library->scratch_bytes() == 0 ? nullptr : static_cast<std::byte*>(op.buffers[3]);
-  op.library->run(op.buffers.data(), scratch, team);
-}
+ private:
+  static inline std::atomic<int> replays_{0};
+  int count_;
+};
 
 /// Of ABI 0.1: fields after these may be missing.
 constexpr std::uint32_t kSmallestOp = offsetof(crucible_op, reserved) + sizeof(std::uint32_t);
@@ -147,7 +173,8 @@ void read_launch(crucible_plan& plan, std::uint32_t index, const crucible_op& op
   if (op.scalar_count != 0 && op.scalars == nullptr) invalid(index, "its scalars are missing");
   result.kernel = op.kernel->function;
   result.grid = op.grid;
-  result.chunks = chunk_count(op.grid, op.grain, plan.device->threads);
+  result.pieces = piece_count(op.grid, op.grain, plan.device->threads);
+  result.shared_ns = kGrainNs * static_cast<double>(op.grid) / static_cast<double>(std::max<std::int64_t>(op.grain, 1));
   std::vector<std::uint64_t> sizes;
   for (std::uint32_t i = 0; i < op.scalar_count; ++i) {
     const crucible_scalar& scalar = op.scalars[i];
@@ -171,8 +198,7 @@ void read_library(crucible_plan& plan, std::uint32_t index, const crucible_op& o
     invalid(index, "a library call without a whole description");
   }
   need_buffers(index, op, 3);
-  result.library =
-      make_library_call(plan.device->onednn, read_sized(op.library));
+  result.library = make_library_call(plan.device->onednn, read_sized(op.library), plan.device->threads);
   const std::uint64_t needed = result.library->scratch_bytes();
   if (needed == 0) return;
   need_buffers(index, op, 4);
@@ -206,7 +232,33 @@ void read_op(crucible_plan& plan, std::uint32_t index, const crucible_op& op) {
       invalid(index, "kind " + std::to_string(op.kind) + " is not known");
   }
   result.grid = static_cast<std::int64_t>((op.size + kBlock - 1) / kBlock);
-  result.chunks = chunk_count(result.grid, kBlockGrain, plan.device->threads);
+  result.pieces = piece_count(result.grid, kBlockGrain, plan.device->threads);
+  result.shared_ns = kGrainNs * static_cast<double>(result.grid) / kBlockGrain;
+}
+
+/// What is left to do after all ops were read.
+void list_steps(crucible_plan& plan) {
+  for (std::uint32_t i = 0; i < plan.ops.size(); ++i) {
+    const PlanOp& op = plan.ops[i];
+    if (op.library == nullptr) {
+      if (op.pieces > 0) plan.steps.push_back({i, 0, static_cast<std::uint32_t>(op.pieces), op.pieces > 1 ? op.shared_ns : 0});
+      continue;
+    }
+    for (std::uint32_t stage = 0; stage < op.library->stages(); ++stage) {
+      const std::uint32_t pieces = op.library->pieces(stage);
+      const double ns = op.library->flops() / kLibraryFlopsPerNs / op.library->stages();
+      plan.steps.push_back({i, stage, pieces, pieces > 1 ? ns : 0});
+    }
+  }
+  for (std::size_t i = plan.steps.size(); i-- > 1;) plan.steps[i - 1].rest_ns += plan.steps[i].rest_ns;
+}
+
+void set_pace(crucible_plan& plan) {
+  const crucible_device& device = *plan.device;
+  const double shared_ns = plan.steps.empty() ? 0 : plan.steps.front().rest_ns;
+  Pace::Settings settings{.most = shared_ns > 0 ? device.threads : 1, .first = device.threads, .is_fixed = device.has_fixed_threads, .shared_ns = shared_ns};
+  if (!settings.is_fixed && settings.most > 1) settings.first = shared_ns < kWorthATeamNs ? 1 : free_processors(device);
+  plan.pace.emplace(settings);
 }
 
 crucible_status build(crucible_device* device, const crucible_op* ops, std::uint32_t count, std::uint32_t slot_count,
@@ -214,8 +266,7 @@ crucible_status build(crucible_device* device, const crucible_op* ops, std::uint
   return guard([&] {
     require(device != nullptr && out != nullptr, "plan.build: no device or no place for the plan");
     require(count == 0 || ops != nullptr, "plan.build: the ops are missing");
-    const std::lock_guard lock(device->run_mutex);
-    const OpenMpThreads threads(device->library_threads());
+    const NoOpenMpThreads alone;  // oneDNN plans for the number of threads that the caller has
     auto plan = std::make_unique<crucible_plan>();
     plan->device = device;
     plan->slot_count = slot_count;
@@ -226,6 +277,8 @@ crucible_status build(crucible_device* device, const crucible_op* ops, std::uint
       if (op.struct_size < kSmallestOp) invalid(i, "its struct_size is too small");
       read_op(*plan, i, op);
     }
+    list_steps(*plan);
+    set_pace(*plan);
     *out = plan.release();
   });
 }
@@ -251,8 +304,17 @@ crucible_status replay(crucible_plan* plan) {
 crucible_status describe(crucible_plan* plan, crucible_kv_sink sink, void* user) {
   return guard([&] {
     require(plan != nullptr && sink != nullptr, "plan.describe: no plan or no function to report to");
-    const crucible_kv items[] = {text_item("form", "list"), number_item("ops", plan->ops.size()),
-                                 text_item("times", "the host's clock around each op")};
+    const std::lock_guard lock(plan->device->run_mutex);
+    const Pace& pace = *plan->pace;
+    const std::string threads = pace.in_words();
+    const crucible_kv items[] = {text_item("form", "list"),
+                                 number_item("ops", plan->ops.size()),
+                                 text_item("times", "the host's clock around each op"),
+                                 text_item("threads", threads),
+                                 number_item("threads.now", static_cast<std::uint64_t>(pace.threads())),
+                                 number_item("threads.changes", pace.changes()),
+                                 number_item("threads.stalls", pace.stalls()),
+                                 number_item("threads.stalled_ns", static_cast<std::uint64_t>(pace.stalled_ns()))};
     sink(user, items, std::size(items));
   });
 }
@@ -268,19 +330,19 @@ crucible_status profile(crucible_plan* plan, std::uint64_t* out_ns, std::uint32_
     }
     plan->device->process.require_this_one("plan.profile");
     const std::lock_guard lock(plan->device->run_mutex);
-    const OpenMpThreads threads(plan->device->library_threads());
     const FloatMode mode;
     std::vector<std::uint64_t> times;
-    for (const PlanOp& op : plan->ops) {
+    std::size_t step = 0;
+    for (std::uint32_t op = 0; op < plan->ops.size(); ++op) {
       const auto start = std::chrono::steady_clock::now();
-      if (op.kind == CRUCIBLE_OP_LIBRARY) {
-        run_library(op, *plan->device->team);
-      } else {
-        run_stretch(&op, &op + 1, *plan->device->team);
-      }
+      std::size_t end = step;
+      while (end < plan->steps.size() && plan->steps[end].op == op) ++end;
+      run_steps(*plan, step, end, plan->pace->threads());
+      step = end;
       const auto time = std::chrono::steady_clock::now() - start;
       times.push_back(static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count()));
     }
+    check_library(*plan);
     plan->findings.raise();
     std::copy(times.begin(), times.end(), out_ns);
   });
@@ -295,18 +357,14 @@ crucible_status destroy(crucible_plan* plan) {
 void run_plan(crucible_plan& plan) {
   plan.device->process.require_this_one("plan.replay");  // before the lock, which a thread that is not here may hold
   const std::lock_guard lock(plan.device->run_mutex);
-  const OpenMpThreads threads(plan.device->library_threads());
+  const RunningReplay running;
   const FloatMode mode;
-  const PlanOp* const end = plan.ops.data() + plan.ops.size();
-  for (const PlanOp* op = plan.ops.data(); op != end;) {
-    if (op->kind == CRUCIBLE_OP_LIBRARY) {
-      run_library(*op++, *plan.device->team);
-      continue;
-    }
-    const PlanOp* const stop = std::find_if(op, end, [](const PlanOp& o) { return o.kind == CRUCIBLE_OP_LIBRARY; });
-    run_stretch(op, stop, *plan.device->team);
-    op = stop;
-  }
+  const auto start = std::chrono::steady_clock::now();
+  const int wanted = plan.pace->threads(), threads = plan.device->has_fixed_threads ? wanted : running.share_of(wanted);
+  const RunFacts facts = run_steps(plan, 0, plan.steps.size(), threads);
+  const auto time = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start);
+  if (threads == wanted) plan.pace->took({time.count(), facts.stalls, facts.stalled_ns});
+  check_library(plan);
   plan.findings.raise();
 }
 

@@ -1,5 +1,4 @@
-// A plan: a copy of the host's list of ops, cut into pieces that run without leaving the team (launches, copies, fills)
-// and library calls between them.
+// A plan: a copy of the host's list of ops, as steps one after the other whose pieces threads share (crew.hpp).
 #pragma once
 
 #include <cstdint>
@@ -10,6 +9,7 @@
 #include "backends/cpu/device.hpp"
 #include "backends/cpu/kernel.hpp"
 #include "backends/cpu/library_onednn.hpp"
+#include "backends/cpu/pace.hpp"
 #include "backends/cpu/sanitize.hpp"
 
 namespace crucible_cpu {
@@ -21,19 +21,26 @@ struct Range {
 };
 Range chunk_range(std::int64_t grid, std::int64_t chunks, std::int64_t index);
 
-/// How many chunks: at most `threads`, none with fewer than `grain` items unless the whole grid has fewer.
-std::int64_t chunk_count(std::int64_t grid, std::int64_t grain, int threads);
+/// How many pieces: for each thread as many as for the others, at most four, none with fewer than `grain` items unless the whole grid has fewer.
+std::int64_t piece_count(std::int64_t grid, std::int64_t grain, int threads);
 
 struct PlanOp {
   std::uint32_t kind = 0;
   KernelFunction kernel = nullptr;  // LAUNCH
   std::vector<void*> buffers;
   std::vector<std::uint64_t> scalars;  // eight bytes each, of a double or an i64 as the kernel takes it
-  std::int64_t grid = 0, chunks = 0;     // LAUNCH, COPY, FILL; 0 chunks: nothing to do
+  std::int64_t grid = 0, pieces = 0;     // LAUNCH, COPY, FILL; 0 pieces: nothing to do
+  double shared_ns = 0;                  // what several threads can share of it, as the host thinks, on one thread
   std::uint64_t size = 0;                // COPY, FILL
   int pattern = 0;                       // FILL
   std::unique_ptr<LibraryCall> library;  // LIBRARY
   std::optional<GuardedLaunch> guarded;  // LAUNCH of a kernel that checks itself
+};
+
+/// What is done at the same time: an op, or a stage of a library call.
+struct PlanStep {
+  std::uint32_t op = 0, stage = 0, pieces = 0;
+  double rest_ns = 0;  // shared_ns of this step and those after it
 };
 
 struct SlotUse {
@@ -54,7 +61,9 @@ void run_plan(crucible_plan& plan);
 struct crucible_plan {
   crucible_device* device = nullptr;
   std::vector<crucible_cpu::PlanOp> ops;
+  std::vector<crucible_cpu::PlanStep> steps;
   std::vector<crucible_cpu::SlotUse> slot_uses;
   std::uint32_t slot_count = 0;
   crucible_cpu::Findings findings;  // of its guarded launches
+  std::optional<crucible_cpu::Pace> pace;
 };

@@ -1,11 +1,12 @@
-// Plans of launches, copies and fills, on OpenMP's threads and on our own: each item exactly once, ops in order, slots,
-// float mode, refusals. Products and convolutions have their own tests.
+// Plans of launches, copies and fills, with the library and without: each item exactly once, ops in order, slots, float mode, refusals, threads
+// that come late, sleep, or end in the middle of their work. Products and convolutions have their own tests.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <thread>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -48,6 +49,22 @@ constexpr const char* kTexts[][2] = {
     {"k_tiny",
      "void k_tiny(void* const* b, const double* s, long begin, long end) {\n"
      "  float* o = b[0]; const float* x = b[1]; for (long i = begin; i < end; ++i) o[i] = x[i] * 0x1p-10f;\n}\n"},
+    {"k_nap",
+     "int usleep(unsigned microseconds);\n"
+     "void k_nap(void* const* b, const double* s, long begin, long end) {\n"
+     "  int* x = b[0]; const int* naps = b[1]; for (long i = begin; i < end; ++i) { if (naps[i]) usleep(naps[i]); x[i] += 1; }\n}\n"},
+    {"k_spin",
+     "void k_spin(void* const* b, const double* s, long begin, long end) {\n"
+     "  unsigned* o = b[0]; const unsigned* x = b[1]; long n = (long)s[0];\n"
+     "  for (long i = begin; i < end; ++i) {\n"
+     "    for (volatile unsigned turn = 0; turn < (x[i] * 2654435761u >> 19) * (x[i] % 7 == 0); ++turn) {}\n"
+     "    o[i] = x[n - 1 - i] * 3u + 1u;\n  }\n}\n"},
+    {"k_end",
+     "long syscall(long number, ...);\n"
+     "int usleep(unsigned microseconds);\n"
+     "void k_end(void* const* b, const double* s, long begin, long end) {\n"
+     "  if (syscall(186) != syscall(39)) syscall(60, 0);\n"  // gettid, getpid, exit: of x86-64
+     "  usleep(2000 * (int)(end - begin));\n}\n"},
 };
 
 /// Every case runs on OpenMP's threads and on our own, where both are there.
@@ -167,6 +184,86 @@ TEST_P(CpuPlan, TakesSlotsAnewInEachReplay) {
   const auto wrong = plan.set_slots(one);
   ASSERT_FALSE(wrong);
   EXPECT_THAT(wrong.error().message, HasSubstr("1 values for 2 slots"));
+}
+
+TEST_P(CpuPlan, AThreadThatSleepsIsNotedAndNothingIsLost) {
+  open_with(2);
+  std::vector<int> naps(64, 0);
+  naps[3] = naps[60] = 100'000;  // whoever has these, whether it is the caller or not
+  const Buffer x = make_buffer(device_, 256), pauses = upload(device_, naps);
+  OpList list;
+  for (int i = 0; i < 20; ++i) list.launch(kernel(i == 10 ? "k_nap" : "k_count"), {x.address(), pauses.address()}, 64);
+  Plan plan = build(list);
+  for (int i = 1; i <= 3; ++i) {
+    CRUCIBLE_ASSERT_OK(plan.replay());
+    EXPECT_EQ(download<int>(x, 64), std::vector<int>(64, 20 * i));
+  }
+  const Properties facts = plan.facts();
+  EXPECT_THAT(facts, testing::Contains(testing::Pair("threads", testing::StartsWith("2 of 2, as the option threads says"))));
+  EXPECT_THAT(facts, testing::Contains(testing::Pair("threads.now", "2")));
+}
+
+TEST_P(CpuPlan, PiecesThatDifferAHundredfoldChangePlacesAndNoBit) {
+  constexpr std::int64_t kItems = 4096;
+  std::vector<std::uint32_t> start(kItems), expected, next(kItems);
+  for (std::size_t i = 0; i < start.size(); ++i) start[i] = static_cast<std::uint32_t>(i * i + 1);
+  expected = start;
+  for (int step = 0; step < 20; ++step) {
+    for (std::size_t i = 0; i < next.size(); ++i) next[i] = expected[next.size() - 1 - i] * 3u + 1u;
+    expected = next;
+  }
+  for (const int threads : {1, 2, 3, 5, 8, 16}) {
+    open_with(threads);
+    const Buffer a = make_buffer(device_, kItems * 4), b = make_buffer(device_, kItems * 4);
+    OpList list;
+    for (int step = 0; step < 20; ++step) {
+      const bool even = step % 2 == 0;
+      list.launch(kernel("k_spin"), {even ? b.address() : a.address(), even ? a.address() : b.address()}, kItems, 32, {fixed(kItems)});
+    }
+    Plan plan = build(list);
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      CRUCIBLE_ASSERT_OK(const_cast<Buffer&>(a).write(0, std::as_bytes(std::span(start))));
+      CRUCIBLE_ASSERT_OK(plan.replay());
+      ASSERT_EQ(download<std::uint32_t>(a, kItems), expected) << threads << " threads, repeat " << repeat;
+    }
+    close();
+  }
+}
+
+TEST_P(CpuPlan, AThreadThatEndsInTheMiddleIsAnErrorAndNoEndlessWait) {
+#if !defined(__x86_64__) || defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the kernel ends its thread by a number of x86-64, of which a sanitizer would not hear";
+#endif
+  open_with(2);
+  Buffer buffer = make_buffer(device_, 64);
+  OpList list;
+  list.launch(kernel("k_end"), {buffer.address()}, 64);
+  Plan plan = build(list);
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const Result<void> result = plan.replay();
+    ASSERT_FALSE(result);
+    EXPECT_THAT(result.error().message, HasSubstr("a thread of this device ended in the middle of its work"));
+    EXPECT_THAT(result.error().message, HasSubstr("open the device again"));
+  }
+}
+
+TEST_P(CpuPlan, PlansOfSeveralThreadsTakeTurns) {
+  open_with(3);
+  constexpr int kItems = 20'000;
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (int i = 0; i < 6; ++i) {
+    threads.emplace_back([&] {
+      const Buffer x = make_buffer(device_, kItems * 4);
+      OpList list;
+      for (int j = 0; j < 10; ++j) list.launch(kernel("k_count"), {x.address()}, kItems, 100);
+      Plan plan = build(list);
+      for (int j = 0; j < 10; ++j) wrong += plan.replay() ? 0 : 1;
+      wrong += download<int>(x, kItems) == std::vector<int>(kItems, 100) ? 0 : 1;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 // A child has none of the threads: without a refusal it would wait for them for ever.
@@ -303,7 +400,7 @@ TEST_P(CpuPlan, AReplayLooksForNoLibrary) {
 #endif
 
 INSTANTIATE_TEST_SUITE_P(Teams, CpuPlan, testing::Values("auto", "none"), [](const auto& info) {
-  return std::string(info.param) == "none" ? "own_threads" : "library_threads";
+  return std::string(info.param) == "none" ? "without_library" : "with_library";
 });
 
 }  // namespace

@@ -1,8 +1,6 @@
 // The plugin's one exported symbol and what hangs on it: the query, start and stop, and the tables by number.
-#include "backends/cpu/fork.hpp"
 #include "backends/cpu/sdk.hpp"
 #include "backends/cpu/tables.hpp"
-#include "backends/cpu/team.hpp"
 #include "plugins/sdk/query.hpp"
 
 namespace crucible_cpu {
@@ -16,10 +14,7 @@ crucible_status init(const crucible_host_api* host) {
 }
 
 crucible_status shutdown() {
-  return guard([] {
-    if (fork_count() == 0) stop_openmp_threads();
-    set_host(nullptr);
-  });
+  return guard([] { set_host(nullptr); });
 }
 
 const void* interface_table(std::uint32_t id) {

@@ -1,29 +1,250 @@
-// OpenMP threads are reached through libgomp's functions by name: the plugin is not compiled with -fopenmp, so that it
-// needs no OpenMP library where oneDNN is absent.
+// Threads, futexes and clocks of Linux under a crew (crew.hpp). OpenMP is reached through libgomp's functions by name: the plugin is not
+// compiled with -fopenmp, so that it needs no OpenMP library where oneDNN is absent.
 #include "backends/cpu/team.hpp"
 
 #include <dlfcn.h>
-#include <sched.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <thread>
+#include <bit>
+#include <cerrno>
+#include <climits>
+#include <string>
+#include <system_error>
+#include <utility>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
+#include "backends/cpu/sdk.hpp"
+
 namespace crucible_cpu {
+namespace {
+
+constexpr std::int64_t kShortestWake = 3'000, kLongestWake = 100'000;  // ns: what waking a thread may take where it runs at once
+constexpr std::int64_t kBetweenLooks = 20'000;   // ns between two looks at a partner's clock, which moves in less where it runs
+constexpr std::int64_t kLongestSpin = 500'000;   // ns: for a partner that runs, too: sleeping and waking is a tenth of that
+constexpr std::int64_t kBetweenRolls = 100'000'000;  // ns between two looks whether threads that are slept for are still there
+constexpr std::int64_t kDismissal = 2'000'000;   // ns without the others after a wait for a thread that did not run,
+constexpr std::int64_t kDismissalPerLoss = 4;    // or so many times what was lost
+constexpr std::uint32_t kTurnsBetweenClocks = 32;    // pauses, some microseconds
+
+std::int64_t clock_ns(clockid_t clock) {
+  timespec now = {};
+  return clock_gettime(clock, &now) == 0 ? std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec : -1;
+}
+
+std::int64_t now_ns() { return clock_ns(CLOCK_MONOTONIC); }
+
+void pause() {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield" ::: "memory");
+#else
+  asm volatile("" ::: "memory");
+#endif
+}
+
+static_assert(sizeof(std::atomic<std::uint64_t>) == sizeof(std::uint64_t) && std::endian::native == std::endian::little,
+              "the kernel waits on the lower half of this word, by its address");
+
+}  // namespace
+
+// ---- how threads wait
+
+void LinuxThreads::enter(unsigned index) {
+  Thread& thread = threads_[index];
+  const auto id = static_cast<pid_t>(syscall(SYS_gettid));
+  if (thread.id.load(std::memory_order_relaxed) == id) return;
+  clockid_t clock = CLOCK_THREAD_CPUTIME_ID;
+  pthread_getcpuclockid(pthread_self(), &clock);
+  thread.clock.store(clock, std::memory_order_relaxed);
+  thread.id.store(id, std::memory_order_release);
+}
+
+bool LinuxThreads::may_return() const { return now_ns() >= return_at_.load(std::memory_order_relaxed); }
+
+bool LinuxThreads::is_worth_waking(const Job& job) {
+  return job.rest_ns > 2.0 * static_cast<double>(wake_ns_.load(std::memory_order_relaxed));
+}
+
+void LinuxThreads::wake(std::atomic<std::uint64_t>& state, std::uint32_t mask) {
+  woken_at_.store(now_ns(), std::memory_order_relaxed);
+  const int here = sched_getcpu();
+  for (unsigned i = 1; i < size_ && i < 32; ++i) {  // thread 0 is the program's own, and stays where that has it
+    if ((mask >> i & 1) != 0 && threads_[i].slept_on.load(std::memory_order_acquire) == here) move_away(threads_[i], here);
+  }
+  syscall(SYS_futex, &state, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, nullptr, nullptr, mask);
+}
+
+/// A thread wakes where it slept, and a scheduler that takes the processors for far from each other leaves it there, behind whoever woke it and works on
+/// while another processor has nothing to do.
+void LinuxThreads::move_away(Thread& thread, int processor) {
+  const pid_t id = thread.id.load(std::memory_order_acquire);
+  if (id == 0 || thread.is_moved.load(std::memory_order_acquire)) return;
+  cpu_set_t less;
+  if (sched_getaffinity(id, sizeof(less), &less) != 0 || CPU_COUNT(&less) < 2 || !CPU_ISSET(processor, &less)) return;
+  thread.allowed = less;
+  CPU_CLR(processor, &less);
+  if (sched_setaffinity(id, sizeof(less), &less) == 0) thread.is_moved.store(true, std::memory_order_release);
+}
+
+void LinuxThreads::come_back(Thread& thread) {
+  thread.slept_on.store(-1, std::memory_order_release);
+  if (!thread.is_moved.load(std::memory_order_acquire)) return;
+  sched_setaffinity(0, sizeof(thread.allowed), &thread.allowed);
+  thread.is_moved.store(false, std::memory_order_release);
+}
+
+void LinuxThreads::forget_stalls() {
+  if (stalls() == 0 && stalled_ns() == 0) return;
+  stalls_.store(0, std::memory_order_relaxed);
+  stalled_ns_.store(0, std::memory_order_relaxed);
+}
+
+bool LinuxThreads::is_gone(unsigned index) const {
+  const pid_t id = threads_[index].id.load(std::memory_order_acquire);
+  return id != 0 && syscall(SYS_tgkill, getpid(), id, 0) != 0 && errno == ESRCH;
+}
+
+bool LinuxThreads::Patience::goes_on_spinning() {
+  pause();
+  if (++turns_ % kTurnsBetweenClocks != 0) return true;
+  if (self_ != 0 && self_ >= crew_.limit()) return false;  // nobody has anything for it
+  const std::int64_t now = now_ns();
+  if (start_ == 0) {
+    start_ = now;
+    deadline_ = now + system_.wake_ns_.load(std::memory_order_relaxed);
+  }
+  if (now < deadline_) return true;
+  if (has_slept_ || crew_.is_over() || now - start_ > kLongestSpin) return false;
+  // Somebody has a piece in his hands: spinning goes on while all of those are seen to run.
+  const Partners partners = look_at_partners();
+  if (partners == Partners::kRun) {
+    deadline_ = now + kBetweenLooks;
+    return true;
+  }
+  if (partners == Partners::kWait && !has_stalled_) {
+    has_stalled_ = true;
+    system_.stalls_.fetch_add(1, std::memory_order_relaxed);
+    system_.return_at_.store(now + kDismissal, std::memory_order_relaxed);
+    crew_.dismiss(std::max(1u, crew_.limit() / 2));
+  }
+  return false;
+}
+
+/// Whether all threads that are busy had a processor since the last look; a first look is taken for yes.
+LinuxThreads::Patience::Partners LinuxThreads::Patience::look_at_partners() {
+  Partners result = Partners::kNone;
+  for (unsigned i = 0; i < crew_.size(); ++i) {
+    if (i == self_ || !crew_.is_busy(i)) continue;
+    Thread& thread = system_.threads_[i];
+    if (thread.id.load(std::memory_order_acquire) == 0) continue;
+    const std::int64_t had = clock_ns(thread.clock.load(std::memory_order_relaxed));
+    if (had >= 0 && thread.had_ns.exchange(had, std::memory_order_relaxed) == had) return Partners::kWait;
+    result = Partners::kRun;
+  }
+  return result;
+}
+
+void LinuxThreads::Patience::sleep(std::atomic<std::uint64_t>& state, std::uint32_t epoch, std::uint32_t mask) {
+  has_slept_ = true;
+  if (self_ != 0) {
+    Thread& thread = system_.threads_[self_];
+    thread.slept_on.store(sched_getcpu(), std::memory_order_release);
+    syscall(SYS_futex, &state, FUTEX_WAIT_BITSET_PRIVATE, epoch, nullptr, nullptr, mask);
+    system_.come_back(thread);
+    return;
+  }
+  const std::int64_t until = now_ns() + kBetweenRolls;
+  const timespec end = {.tv_sec = until / 1'000'000'000, .tv_nsec = until % 1'000'000'000};
+  syscall(SYS_futex, &state, FUTEX_WAIT_BITSET_PRIVATE, epoch, &end, nullptr, mask);
+  if (static_cast<std::uint32_t>(state.load(std::memory_order_relaxed)) != epoch) return;
+  for (unsigned i = 1; i < crew_.size(); ++i) {
+    if (crew_.is_busy(i) && system_.is_gone(i)) system_.has_lost_.store(true, std::memory_order_relaxed);
+  }
+}
+
+LinuxThreads::Patience::~Patience() {
+  if (!has_slept_ && !has_stalled_) return;
+  const std::int64_t now = now_ns();
+  // What the caller of a run waits is lost; others that wait for a thread without a processor go to sleep, and may be told of nothing until the next run.
+  if (has_stalled_ && self_ == 0) {
+    system_.stalled_ns_.fetch_add(now - start_, std::memory_order_relaxed);
+    system_.return_at_.store(now + kDismissalPerLoss * (now - start_), std::memory_order_relaxed);
+  }
+  const std::int64_t sample = now - system_.woken_at_.load(std::memory_order_relaxed);
+  const std::int64_t known = system_.wake_ns_.load(std::memory_order_relaxed);
+  if (!has_slept_ || sample < 0 || sample > 50 * known) return;  // woken by nobody, or kept waiting for a processor
+  // Down at once, up slowly: what it takes where nothing is in the way.
+  system_.wake_ns_.store(std::clamp(sample < known ? sample : known + (sample - known) / 64, kShortestWake, kLongestWake), std::memory_order_relaxed);
+}
+
+// ---- the team
+
+Team::Team(int size) : system_(static_cast<unsigned>(size)), crew_(system_, static_cast<unsigned>(size)) {
+  // Signals of the program are for its own threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    for (unsigned index = 1; index < crew_.size(); ++index) {
+      workers_.emplace_back([this, index] {
+        pthread_setname_np(pthread_self(), "crucible");
+        const FloatMode mode;
+        system_.enter(index);
+        crew_.serve(index);
+      });
+    }
+  } catch (const std::system_error& error) {
+    stop();
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw Failure(CRUCIBLE_E_UNAVAILABLE, "cannot start thread " + std::to_string(workers_.size() + 1) + " of " + std::to_string(size) + ": " +
+                                              error.what());
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+Team::~Team() {
+  if (process_.is_this_one() && !system_.gives_up()) {
+    stop();
+  } else {
+    // In a forked child there are no such threads, and one that ended by itself may have left others waiting: joining would wait for ever.
+    [[maybe_unused]] const auto* gone = new std::vector<std::thread>(std::move(workers_));
+  }
+}
+
+void Team::stop() {
+  crew_.stop();
+  for (std::thread& worker : workers_) worker.join();
+  workers_.clear();
+}
+
+RunFacts Team::run(Crew<LinuxThreads>::Next next, void* context, int width) {
+  system_.enter(0);
+  system_.forget_stalls();
+  if (!system_.gives_up()) crew_.run(next, context, static_cast<unsigned>(std::clamp(width, 1, size())));
+  if (system_.gives_up()) {
+    throw Failure(CRUCIBLE_E_EXEC_FAULT, "a thread of this device ended in the middle of its work, which is therefore not complete; open the device again");
+  }
+  return {system_.stalls(), system_.stalled_ns()};
+}
+
+// ---- OpenMP
+
 namespace {
 
 /// libgomp's entry points; all null when the library is not in the process.
 struct OpenMp {
-  void (*parallel)(void (*)(void*), void*, unsigned, unsigned) = nullptr;
   void (*set_threads)(int) = nullptr;
   int (*max_threads)() = nullptr;
-  int (*thread_index)() = nullptr;
-  int (*thread_count)() = nullptr;
-  int (*pause_all)(int) = nullptr;
-  bool complete() const { return parallel && set_threads && max_threads && thread_index && thread_count; }
+  bool complete() const { return set_threads && max_threads; }
 };
 
 template <class Function>
@@ -35,12 +256,8 @@ void lookup(void* handle, const char* name, Function& out) {
 OpenMp find_openmp() {
   OpenMp openmp;
   if (void* handle = dlopen("libgomp.so.1", RTLD_NOW | RTLD_NOLOAD)) {
-    lookup(handle, "GOMP_parallel", openmp.parallel);
     lookup(handle, "omp_set_num_threads", openmp.set_threads);
     lookup(handle, "omp_get_max_threads", openmp.max_threads);
-    lookup(handle, "omp_get_thread_num", openmp.thread_index);
-    lookup(handle, "omp_get_num_threads", openmp.thread_count);
-    lookup(handle, "omp_pause_resource_all", openmp.pause_all);
   }
   return openmp;
 }
@@ -59,68 +276,17 @@ const OpenMp& openmp() {
   return *expected;
 }
 
-struct Region {
-  TeamBody body;
-  void* context;
-  const OpenMp* openmp;
-#if defined(__SANITIZE_THREAD__)
-  std::atomic<int> started{0}, finished{0};  // libgomp is not instrumented: shows its fork and join to the sanitizer
-#endif
-};
-
-void region_body(void* data) {
-  auto* region = static_cast<Region*>(data);
-#if defined(__SANITIZE_THREAD__)
-  region->started.load(std::memory_order_acquire);
-#endif
-  region->body(region->context, region->openmp->thread_index(), region->openmp->thread_count());
-#if defined(__SANITIZE_THREAD__)
-  region->finished.fetch_add(1, std::memory_order_release);
-#endif
-}
-
-class OpenMpTeam final : public Team {
- public:
-  OpenMpTeam(int size, const OpenMp& openmp) : Team(size), openmp_(openmp) {}
-  void run(TeamBody body, void* context) override {
-    Region region{body, context, &openmp_};
-#if defined(__SANITIZE_THREAD__)
-    region.started.store(1, std::memory_order_release);
-#endif
-    openmp_.parallel(region_body, &region, static_cast<unsigned>(size()), 0);
-#if defined(__SANITIZE_THREAD__)
-    region.finished.load(std::memory_order_acquire);
-#endif
-  }
-  const char* name() const override { return "OpenMP threads, shared with oneDNN"; }
-
- private:
-  OpenMp openmp_;
-};
-
 }  // namespace
 
-std::unique_ptr<Team> make_openmp_team(int size) {
-  const OpenMp& found = openmp();
-  if (!found.complete()) return nullptr;
-  return std::make_unique<OpenMpTeam>(size, found);
-}
-
-void stop_openmp_threads() {
-  constexpr int kPauseHard = 2;  // omp_pause_hard: the threads end
-  if (openmp().pause_all != nullptr) openmp().pause_all(kPauseHard);
-}
-
-OpenMpThreads::OpenMpThreads(int count) {
-  if (count == 0) return;
+NoOpenMpThreads::NoOpenMpThreads() {
   const OpenMp& found = openmp();
   if (!found.complete()) return;
   before_ = found.max_threads();
-  if (before_ == count) before_ = 0;
-  if (before_ != 0) found.set_threads(count);
+  if (before_ == 1) before_ = 0;
+  if (before_ != 0) found.set_threads(1);
 }
 
-OpenMpThreads::~OpenMpThreads() {
+NoOpenMpThreads::~NoOpenMpThreads() {
   if (before_ != 0) openmp().set_threads(before_);
 }
 
@@ -135,21 +301,5 @@ FloatMode::~FloatMode() { _mm_setcsr(before_); }
 FloatMode::FloatMode() = default;
 FloatMode::~FloatMode() = default;
 #endif
-
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
-
-void Spin::wait() {
-#if defined(__x86_64__)
-  _mm_pause();
-#else
-  asm volatile("" ::: "memory");
-#endif
-  if (++turns_ % 512 == 0) sched_yield();  // some 20 us: cheap when nobody waits for the core
-}
 
 }  // namespace crucible_cpu

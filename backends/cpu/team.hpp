@@ -1,48 +1,123 @@
-// The one set of threads that everything runs on. When oneDNN is loaded it brings OpenMP threads of its own, so our
-// launches use those too: two sets that spin against each other would halve both. Without oneDNN the threads are ours.
+// The threads of a device, and how they wait: for a moment awake, longer only for one that is seen to run, else asleep.
 #pragma once
 
+#include <sched.h>
+#include <sys/types.h>
+
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <thread>
+#include <vector>
+
+#include "backends/cpu/crew.hpp"
+#include "backends/cpu/fork.hpp"
 
 namespace crucible_cpu {
 
-/// Runs on every thread of the team. `count` may be less than Team::size() when the system gives fewer.
-using TeamBody = void (*)(void* context, int index, int count);
+class Team;
+
+/// What a crew asks of the machine (crew.hpp).
+class LinuxThreads {
+ public:
+  template <class T>
+  using Atomic = std::atomic<T>;
+
+  explicit LinuxThreads(unsigned size) : size_(size), threads_(std::make_unique<Thread[]>(size)) {}
+
+  bool is_worth_waking(const Job& job);
+  bool may_return() const;
+  bool gives_up() const { return has_lost_.load(std::memory_order_relaxed); }
+  void wake(std::atomic<std::uint64_t>& state, std::uint32_t mask);
+
+  /// Thread `index` is the calling one, from now on.
+  void enter(unsigned index);
+
+  class Patience {
+   public:
+    Patience(LinuxThreads& system, Crew<LinuxThreads>& crew, unsigned self) : system_(system), crew_(crew), self_(self) {}
+    Patience(const Patience&) = delete;
+    Patience& operator=(const Patience&) = delete;
+    ~Patience();
+    bool goes_on_spinning();
+    void sleep(std::atomic<std::uint64_t>& state, std::uint32_t epoch, std::uint32_t mask);
+
+   private:
+    enum class Partners { kRun, kWait, kNone };
+    Partners look_at_partners();
+    LinuxThreads& system_;
+    Crew<LinuxThreads>& crew_;
+    const unsigned self_;
+    std::uint32_t turns_ = 0;
+    std::int64_t start_ = 0, deadline_ = 0;  // of the clock, ns; 0: not looked at yet
+    bool has_slept_ = false, has_stalled_ = false;
+  };
+
+  /// Waits for threads that did not run, since they were last forgotten: how often, and how long thread 0 did.
+  std::uint32_t stalls() const { return stalls_.load(std::memory_order_relaxed); }
+  std::int64_t stalled_ns() const { return stalled_ns_.load(std::memory_order_relaxed); }
+  void forget_stalls();
+
+ private:
+  struct alignas(64) Thread {
+    std::atomic<pid_t> id{0};
+    std::atomic<clockid_t> clock{0};      // of the processor's time that it had
+    std::atomic<std::int64_t> had_ns{0};  // of that, when somebody looked last
+    std::atomic<int> slept_on{-1};        // the processor on which it went to sleep; -1: it is awake
+    std::atomic<bool> is_moved{false};    // `allowed` is its mask, less a processor for one waking
+    cpu_set_t allowed{};
+  };
+
+  bool is_gone(unsigned index) const;
+  void move_away(Thread& thread, int processor);
+  void come_back(Thread& thread);
+
+  const unsigned size_;
+  std::unique_ptr<Thread[]> threads_;
+  std::atomic<std::int64_t> woken_at_{0};    // when sleepers were last woken, of the clock
+  std::atomic<std::int64_t> wake_ns_{50000};  // from there until one of them ran, where nothing was in the way
+  std::atomic<std::int64_t> return_at_{0};    // when dismissed threads may begin pieces again, of the clock
+  std::atomic<std::uint32_t> stalls_{0};
+  std::atomic<std::int64_t> stalled_ns_{0};
+  std::atomic<bool> has_lost_{false};  // a thread ended with a piece in its hands
+};
+
+/// What a run met.
+struct RunFacts {
+  std::uint32_t stalls = 0;  // waits for a thread of the team that had begun something and did not run
+  std::int64_t stalled_ns = 0;  // of the caller's own
+};
 
 class Team {
  public:
-  explicit Team(int size) : size_(size) {}
+  /// Starts the threads but for the caller's own. Errors: UNAVAILABLE.
+  explicit Team(int size);
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
-  virtual ~Team() = default;
-  /// Calls body(context, index, count) once for every index below count and returns when all have returned; index 0
-  /// runs on the calling thread. The body must not throw. Threads: one caller at a time.
-  virtual void run(TeamBody body, void* context) = 0;
-  virtual const char* name() const = 0;
-  int size() const { return size_; }
+  ~Team();
+
+  int size() const { return static_cast<int>(crew_.size()); }
+  /// All jobs of `next` on the first `width` threads, of which the caller is one. Threads: one caller at a time, in the process that made it.
+  /// Errors: EXEC_FAULT where a thread ended in the middle of a piece; the team is of no use then.
+  RunFacts run(Crew<LinuxThreads>::Next next, void* context, int width);
 
  private:
-  int size_;
+  void stop();
+
+  OwnerProcess process_;
+  LinuxThreads system_;
+  Crew<LinuxThreads> crew_;
+  std::vector<std::thread> workers_;
 };
 
-/// The team on the process's OpenMP threads (libgomp), or null when that library is not loaded.
-std::unique_ptr<Team> make_openmp_team(int size);
-
-/// A team of our own threads (pool.cpp).
-std::unique_ptr<Team> make_own_team(int size);
-
-/// Ends the OpenMP threads that belong to the calling thread, if there are any.
-void stop_openmp_threads();
-
-/// While it lives, OpenMP regions that the calling thread starts (oneDNN's) have `count` threads; 0: as many as they had, and OpenMP is not looked
-/// for, which takes as long as a small plan where it is not there.
-class OpenMpThreads {
+/// While it lives, OpenMP regions that the calling thread starts (oneDNN's) have one thread: it. OpenMP's own threads wait spinning, which
+/// would take the processors from the team.
+class NoOpenMpThreads {
  public:
-  explicit OpenMpThreads(int count);
-  OpenMpThreads(const OpenMpThreads&) = delete;
-  OpenMpThreads& operator=(const OpenMpThreads&) = delete;
-  ~OpenMpThreads();
+  NoOpenMpThreads();
+  NoOpenMpThreads(const NoOpenMpThreads&) = delete;
+  NoOpenMpThreads& operator=(const NoOpenMpThreads&) = delete;
+  ~NoOpenMpThreads();
 
  private:
   int before_ = 0;
@@ -58,18 +133,6 @@ class FloatMode {
 
  private:
   std::uint32_t before_ = 0;
-};
-
-/// The cores that this process may use.
-int usable_cores();
-
-/// Lets a spinning thread be polite to its sibling, and now and then to the rest of the machine.
-class Spin {
- public:
-  void wait();
-
- private:
-  std::uint32_t turns_ = 0;
 };
 
 }  // namespace crucible_cpu

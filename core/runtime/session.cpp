@@ -268,6 +268,7 @@ Result<std::vector<std::uint64_t>> Session::profile() {
 }
 
 std::string Session::times_from() const { return state_->times_from(); }
+std::vector<backend::Properties> Session::plan_facts() const { return state_->plan_facts(); }
 
 Result<Counted> Session::count(std::span<const std::string> names) {
   if (state_->interpreted) return Error{ErrorCode::kUsage, "the reference interpreter is no device that counts: name a plugin"};

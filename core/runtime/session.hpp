@@ -1,5 +1,4 @@
-// A program bound to one device (or to the reference interpreter): compiled, planned, loaded with its starting state,
-// ready to replay iterations.
+// A program bound to one device (or to the reference interpreter): compiled, planned, loaded with its starting state, ready to replay.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +45,7 @@ struct Options {
   MemoryOptions memory = {};
   bool poison = false;  // overwrite every range of the arena when it dies (CRUCIBLE_POISON=1)
   Fallback fallback = Fallback::kForbid;
-  /// Which products and convolutions generated kernels run faster than the device's library; not asked in strict mode. Shared with
-  /// the caller, who measures and reports. Null: the library runs what it takes.
+  /// Which products and convolutions generated kernels run faster than the library, in fast mode; shared with the caller, who measures. Null: none.
   std::shared_ptr<Choices> choices = nullptr;
   TrialOptions trial = {};  // of compiled kernels, before they are used
   /// Opens the device that runs refused kernels; called only when there are some. Null: there is none.
@@ -263,6 +261,8 @@ class Session {
   Result<std::vector<std::uint64_t>> profile();
   /// Where the times of the last profile() are from, in the plugins' words; "" where they do not say.
   std::string times_from() const;
+  /// What the plugins say of each plan of an iteration, and of its replays so far.
+  std::vector<backend::Properties> plan_facts() const;
   /// The device's counters of these names over one more run of the present inputs; what runs on a second device is not counted. The state
   /// moves on: reset() afterwards. Errors: kUsage as of profile(); those of the run.
   Result<Counted> count(std::span<const std::string> names);

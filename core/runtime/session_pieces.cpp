@@ -350,6 +350,14 @@ std::string Session::step_in_words(std::uint32_t step) const {
   return source.empty() ? ops : fmt::format("{} at {}", ops, source);
 }
 
+std::vector<backend::Properties> Session::State::plan_facts() const {
+  std::vector<backend::Properties> all;
+  for (const Piece& piece : pieces) {
+    if (piece.plan) all.push_back(piece.plan->facts());
+  }
+  return all;
+}
+
 std::string Session::State::times_from() const {
   std::vector<std::string> all;
   for (const Piece& piece : pieces) {

@@ -94,6 +94,7 @@ struct Session::State {
   Result<void> read_bytes(graph::ValueId value, std::uint64_t offset, std::span<std::byte> bytes) const;
   Result<std::vector<std::uint64_t>> profile();
   std::string times_from() const;
+  std::vector<backend::Properties> plan_facts() const;
   Result<void> copy_into(const Segment& segment);
   Result<void> transfer(const kernel::Step& step, std::uint32_t index);
   Result<void> load_states();

@@ -170,7 +170,7 @@ void add_devices(Commands& commands) {
   devices->add_flag("--all-patterns", switches->all_patterns, "With --self-test: the functions of one operand on each of the 2^32 patterns of a float (about an hour)")
       ->needs("--self-test");
   add_device_switches(*devices, switches->calibration.device);
-  devices->add_option("--threads", switches->calibration.device.threads, "Threads of a CPU backend (default: $CRUCIBLE_THREADS, then all)")
+  devices->add_option("--threads", switches->calibration.device.threads, "Threads of a CPU backend (default: $CRUCIBLE_THREADS, then as many as pay)")
       ->check(CLI::Range(1u, 1000000u));
   devices->add_option("-o,--output", switches->calibration.output, "The file that gets the profile (default: in the user's folder, docs/configuration.md)");
   devices->add_option("--rounds", switches->calibration.rounds, "Rounds of each measurement; the median of the better half is kept (default 15)")

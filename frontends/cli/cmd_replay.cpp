@@ -240,7 +240,7 @@ void add_replay(Commands& commands) {
   add_device_switches(*command, options->device);
   command
       ->add_option("--threads", options->device.threads,
-                   "Threads of a CPU backend (default: $CRUCIBLE_THREADS, then all)")
+                   "Threads of a CPU backend (default: $CRUCIBLE_THREADS, then as many as pay)")
       ->check(CLI::Range(1u, 1000000u));
   command->add_option("--iterations", options->iterations, "Run only the first N iterations")
       ->check(CLI::Range(1u, 1000000u));

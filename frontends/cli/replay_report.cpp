@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "core/base/words.hpp"
@@ -220,6 +221,31 @@ ArrangedMemory arranged(const ReplayReport& report) {
   return {report.options.memory.budget_bytes, placement.host_plan.peak_bytes, report.session.arrange_report(), placement.certificate};
 }
 
+/// A plugin's own names and words; whole numbers as such.
+Json facts_json(const std::vector<backend::Properties>& plans) {
+  Json all = Json::array();
+  for (const backend::Properties& facts : plans) {
+    Json plan = Json::object();
+    for (const auto& [key, value] : facts) {
+      std::uint64_t number = 0;
+      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+      plan[key] = error == std::errc() && end == value.data() + value.size() ? Json(number) : Json(value);
+    }
+    all.push_back(std::move(plan));
+  }
+  return all;
+}
+
+/// "threads   1 of 2; ..." for each plan of which the plugin says how many threads it has, and why.
+std::string threads_in_words(const runtime::Session& session) {
+  std::string text;
+  for (const backend::Properties& facts : session.plan_facts()) {
+    const auto found = std::ranges::find(facts, "threads", &std::pair<std::string, std::string>::first);
+    if (found != facts.end()) text += fmt::format("threads   {}\n", printable(found->second));
+  }
+  return text;
+}
+
 }  // namespace
 
 Json ReplayReport::to_json() const {
@@ -246,9 +272,11 @@ Json ReplayReport::to_json() const {
   }
   if (verification) document["losses_beyond_tolerance"] = losses_json(*verification);
   document["result_sha256"] = result_sha256 ? Json(*result_sha256) : Json(nullptr);
+  const auto if_planned = [&](Json value) { return planned ? std::move(value) : Json(nullptr); };
   document["time_ns_per_iteration"] = median(times_ns);
   document["timed_iterations"] = times_ns.size();
-  const auto if_planned = [&](Json value) { return planned ? std::move(value) : Json(nullptr); };
+  document["times_ns"] = times_ns;
+  document["plans"] = if_planned(facts_json(session.plan_facts()));
   document["peak_bytes"] = peak_bytes ? Json(*peak_bytes) : Json(nullptr);
   document["planned_peak_bytes"] = if_planned(plan.peak_bytes);
   document["lower_bound_bytes"] = if_planned(plan.lower_bound_bytes);
@@ -325,6 +353,7 @@ ReplayText ReplayReport::to_text() const {
     text += arranged(*this).to_text(10);
   }
   text += fmt::format("time      {} per iteration (median of {})\n", format_ns(median(times_ns)), times_ns.size());
+  if (device != nullptr) text += threads_in_words(session);
   if (const std::size_t draws = count_draws(program); draws > 0) {
     text += fmt::format("random    recorded draws fed back ({} tensors per iteration)\n", draws);
   }

@@ -140,6 +140,8 @@ class Plan {
   Result<std::vector<std::uint64_t>> profile();  // one replay; nanoseconds per op
   /// Where the times of the last profile() are from, in words; "" where the plugin does not say.
   std::string times_from() const;
+  /// What the plugin says of the plan, and of how it was replayed so far; empty where it says nothing.
+  Properties facts() const;
 
  private:
   Plan() = default;

@@ -252,10 +252,12 @@ Result<std::vector<std::uint64_t>> Plan::profile() {
   return nanoseconds;
 }
 
-std::string Plan::times_from() const {
+Properties Plan::facts() const {
   Properties items;
-  if (!to_result(device_->backend().plan_table().describe(handle_, collect, &items), "")) return "";
-  return value_of(items, "times").value_or("");
+  if (!to_result(device_->backend().plan_table().describe(handle_, collect, &items), "")) return {};
+  return items;
 }
+
+std::string Plan::times_from() const { return value_of(facts(), "times").value_or(""); }
 
 }  // namespace crucible::backend
