@@ -7,7 +7,9 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/cpu/crew.hpp"
@@ -230,6 +232,8 @@ struct Program {
   unsigned threads, runs;
   std::vector<std::uint32_t> pieces;
   unsigned deviations;
+
+  friend void PrintTo(const Program& program, std::ostream* out) { *out << "up to " << program.deviations << " interruptions"; }
 };
 
 class CrewOf : public testing::TestWithParam<Program> {};

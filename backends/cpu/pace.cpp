@@ -110,7 +110,7 @@ std::string Pace::in_words() const {
   if (is_fixed_) {
     words += ", as the option threads says";
   } else if (levels_.size() == 1) {
-    words += ": there is no more to share";
+    words += shared_ns_ > 0 ? ": the process may use one processor" : ": there is nothing that threads could share";
   }
   if (stalls_ != 0) {
     char lost[32];

@@ -113,7 +113,8 @@ TEST(Pace, AFixedNumberStays) {
 TEST(Pace, NothingToShareIsOneThread) {
   Pace pace({.most = 1, .first = 1, .is_fixed = false, .shared_ns = 0});
   run(pace, steady({{1, 1}}), 10);
-  EXPECT_EQ(pace.in_words(), "1 of 1: there is no more to share");
+  EXPECT_EQ(pace.in_words(), "1 of 1: there is nothing that threads could share");
+  EXPECT_EQ(Pace({.most = 1, .first = 1, .is_fixed = false, .shared_ns = 1e6}).in_words(), "1 of 1: the process may use one processor");
 }
 
 }  // namespace

@@ -6,6 +6,10 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <thread>
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -245,6 +249,43 @@ TEST_P(CpuPlan, AThreadThatEndsInTheMiddleIsAnErrorAndNoEndlessWait) {
     EXPECT_THAT(result.error().message, HasSubstr("a thread of this device ended in the middle of its work"));
     EXPECT_THAT(result.error().message, HasSubstr("open the device again"));
   }
+}
+
+/// Of the team's threads of this process: how often each was switched to and away from, and the processor's time that it had (/proc).
+std::map<std::string, std::string> team_threads() {
+  std::map<std::string, std::string> result;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    const auto read = [&](const char* file) {
+      std::ifstream in(task.path() / file);
+      return std::string(std::istreambuf_iterator<char>(in), {});
+    };
+    if (read("comm") != "crucible\n") continue;
+    const std::string status = read("status");
+    result[task.path().filename()] = status.substr(std::min(status.find("voluntary_ctxt_switches"), status.size())) + read("schedstat");
+  }
+  return result;
+}
+
+TEST_P(CpuPlan, AnIdleDeviceTakesNoTimeAndNoSwitches) {
+  open_with(4);
+  const Buffer x = make_buffer(device_, 400'000);
+  OpList list;
+  for (int i = 0; i < 20; ++i) list.launch(kernel("k_count"), {x.address()}, 100'000, 100);
+  Plan plan = build(list);
+  for (int i = 0; i < 10; ++i) CRUCIBLE_ASSERT_OK(plan.replay());
+  for (int i = 0; i < 1000 && team_threads().size() < 3; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));  // until all have begun
+  EXPECT_EQ(team_threads().size(), 3u);
+  // They go to sleep after a tenth of a millisecond, unless they have no processor to do it on.
+  std::map<std::string, std::string> before, after = team_threads();
+  for (int i = 0; i < 100 && before != after; ++i) {
+    before = after;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    after = team_threads();
+  }
+  EXPECT_EQ(before, after) << "in none of a hundred tenths of a second was everybody asleep";
+  plan.facts();
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_EQ(team_threads(), after) << "once asleep, a thread is woken by a replay alone";
 }
 
 TEST_P(CpuPlan, PlansOfSeveralThreadsTakeTurns) {

@@ -36,7 +36,7 @@ class Strict(e2e_test.Folder):
 
     def same_everywhere(self, trace):
         expected = self.outcome(trace)
-        settings = {"threads": ["--threads", 7], "one thread": ["--threads", 1], "unfused": ["--no-fuse"],
+        settings = {"threads": ["--threads", 7], "16 threads": ["--threads", 16], "one thread": ["--threads", 1], "unfused": ["--no-fuse"],
                     "interpreted": ["--backend", "reference"]}
         narrow = self.narrow_compiler("-march=x86-64-v3", "-mprefer-vector-width=256", "-O1")
         settings["AVX2"] = ["--set", f"backend.cpu.compiler={narrow}"]
