@@ -304,7 +304,8 @@ crucible_status replay(crucible_plan* plan) {
 crucible_status describe(crucible_plan* plan, crucible_kv_sink sink, void* user) {
   return guard([&] {
     require(plan != nullptr && sink != nullptr, "plan.describe: no plan or no function to report to");
-    const std::lock_guard lock(plan->device->run_mutex);
+    std::unique_lock lock(plan->device->run_mutex, std::defer_lock);
+    if (plan->device->process.is_this_one()) lock.lock();  // a thread that did not come along may hold it
     const Pace& pace = *plan->pace;
     const std::string threads = pace.in_words();
     const crucible_kv items[] = {text_item("form", "list"),

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <string>
 #include <system_error>
@@ -189,10 +190,11 @@ LinuxThreads::Patience::~Patience() {
 // ---- the team
 
 Team::Team(int size) : system_(static_cast<unsigned>(size)), crew_(system_, static_cast<unsigned>(size)) {
-  // Signals of the program are for its own threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  // Signals of the program are for its own threads; what a kernel does wrong is told where it happens.
+  sigset_t others, before;
+  sigfillset(&others);
+  for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS}) sigdelset(&others, own);
+  pthread_sigmask(SIG_SETMASK, &others, &before);
   try {
     for (unsigned index = 1; index < crew_.size(); ++index) {
       workers_.emplace_back([this, index] {
@@ -212,10 +214,10 @@ Team::Team(int size) : system_(static_cast<unsigned>(size)), crew_(system_, stat
 }
 
 Team::~Team() {
-  if (process_.is_this_one() && !system_.gives_up()) {
+  if (process_.is_this_one()) {
     stop();
   } else {
-    // In a forked child there are no such threads, and one that ended by itself may have left others waiting: joining would wait for ever.
+    // In a forked child there are no such threads: joining one would wait for ever, and so they stay what they are.
     [[maybe_unused]] const auto* gone = new std::vector<std::thread>(std::move(workers_));
   }
 }
@@ -231,6 +233,10 @@ RunFacts Team::run(Crew<LinuxThreads>::Next next, void* context, int width) {
   system_.forget_stalls();
   if (!system_.gives_up()) crew_.run(next, context, static_cast<unsigned>(std::clamp(width, 1, size())));
   if (system_.gives_up()) {
+    // The others end what they have begun, for the host may take its memory away when it hears of this.
+    for (unsigned i = 1; i < crew_.size(); ++i) {
+      while (crew_.is_busy(i) && !system_.is_gone(i)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     throw Failure(CRUCIBLE_E_EXEC_FAULT, "a thread of this device ended in the middle of its work, which is therefore not complete; open the device again");
   }
   return {system_.stalls(), system_.stalled_ns()};

@@ -30,6 +30,8 @@ class LinuxThreads {
   bool gives_up() const { return has_lost_.load(std::memory_order_relaxed); }
   void wake(std::atomic<std::uint64_t>& state, std::uint32_t mask);
 
+  /// Whether the thread has ended.
+  bool is_gone(unsigned index) const;
   /// Thread `index` is the calling one, from now on.
   void enter(unsigned index);
 
@@ -68,7 +70,6 @@ class LinuxThreads {
     cpu_set_t allowed{};
   };
 
-  bool is_gone(unsigned index) const;
   void move_away(Thread& thread, int processor);
   void come_back(Thread& thread);
 

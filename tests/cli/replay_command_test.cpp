@@ -179,6 +179,12 @@ TEST_F(ReplayCommand, JsonHasItsKeys) {
   EXPECT_EQ(document["peak_bytes"], document["planned_peak_bytes"]);
   EXPECT_EQ(document["ops_per_iteration"], 4);
   EXPECT_EQ(document["timed_iterations"], 6);
+  EXPECT_EQ(document["times_ns"].size(), 6u);
+  ASSERT_EQ(document["plans"].size(), 1u);
+  EXPECT_THAT(document["plans"][0]["threads"].get<std::string>(), HasSubstr("1 of 1: there is nothing that threads could share"));
+  for (const char* key : {"threads.now", "threads.changes", "threads.stalls", "threads.stalled_ns"}) {
+    EXPECT_TRUE(document["plans"][0][key].is_number()) << key;
+  }
   EXPECT_EQ(document["profile"].size(), document["steps"]);
   std::ifstream file(receipt);
   const auto kept = nlohmann::json::parse(file);
