@@ -4,7 +4,7 @@
 //
 // `System` is what differs between a real team (team.cpp) and the one whose interleavings a test tries out one by one (crew_test.cpp):
 //   System::Atomic<T>                                      std::atomic<T>, or one that lets another thread go first
-//   system.is_worth_waking(job)                            whether others than thread 0 are woken for this job; any answer is correct
+//   system.is_worth_waking(rest_ns)                        whether others than thread 0 are woken for this job; any answer is correct
 //   system.may_return()                                    whether dismissed threads may begin pieces again; any answer is correct
 //   system.gives_up()                                      a thread ended with a piece in its hands: nothing is waited for any more
 //   system.wake(state, mask)                               wakes sleepers of this word whose mask meets this one
@@ -161,12 +161,13 @@ class Crew {
 
   void publish() {
     if (limit() < width_ && system_.may_return()) limit_.store(width_, std::memory_order_relaxed);
+    const double rest_ns = job_.rest_ns;  // the job may be over, and another one open, before this is looked at
     pending_.store(job_.pieces, std::memory_order_relaxed);
     set_state(job_.pieces, std::clamp<std::uint64_t>(limit(), 1, job_.pieces));
     // Thread 0 is woken in any case: all others may be dismissed at any time.
     const std::uint32_t sleepers = sleepers_.load(std::memory_order_seq_cst);
     if (sleepers == 0) return;
-    if (sleepers % kFirst != 0 && system_.is_worth_waking(job_)) {
+    if (sleepers % kFirst != 0 && system_.is_worth_waking(rest_ns)) {
       system_.wake(state_, mask_below(limit()) | mask_of(0));
     } else if (sleepers >= kFirst) {
       system_.wake(state_, mask_of(0));

@@ -202,7 +202,7 @@ class ModelThreads {
   template <class T>
   using Atomic = ModelAtomic<T>;
 
-  bool is_worth_waking(const Job&) { return Explorer::now().choose(2) == 0; }
+  bool is_worth_waking(double) { return Explorer::now().choose(2) == 0; }
   bool may_return() { return Explorer::now().choose(2) == 0; }
   bool gives_up() const { return false; }
   void wake(Atomic<std::uint64_t>& state, std::uint32_t mask) {

@@ -71,8 +71,8 @@ void LinuxThreads::enter(unsigned index) {
 
 bool LinuxThreads::may_return() const { return now_ns() >= return_at_.load(std::memory_order_relaxed); }
 
-bool LinuxThreads::is_worth_waking(const Job& job) {
-  return job.rest_ns > 2.0 * static_cast<double>(wake_ns_.load(std::memory_order_relaxed));
+bool LinuxThreads::is_worth_waking(double rest_ns) const {
+  return rest_ns > 2.0 * static_cast<double>(wake_ns_.load(std::memory_order_relaxed));
 }
 
 void LinuxThreads::wake(std::atomic<std::uint64_t>& state, std::uint32_t mask) {
@@ -88,19 +88,21 @@ void LinuxThreads::wake(std::atomic<std::uint64_t>& state, std::uint32_t mask) {
 /// while another processor has nothing to do.
 void LinuxThreads::move_away(Thread& thread, int processor) {
   const pid_t id = thread.id.load(std::memory_order_acquire);
-  if (id == 0 || thread.is_moved.load(std::memory_order_acquire)) return;
   cpu_set_t less;
-  if (sched_getaffinity(id, sizeof(less), &less) != 0 || CPU_COUNT(&less) < 2 || !CPU_ISSET(processor, &less)) return;
-  thread.allowed = less;
+  if (id == 0 || sched_getaffinity(id, sizeof(less), &less) != 0 || CPU_COUNT(&less) < 2 || !CPU_ISSET(processor, &less)) return;
+  Mask own = Mask::kOwn;  // whoever opened the step before this one may be here, too
+  if (!thread.mask.compare_exchange_strong(own, Mask::kChanging, std::memory_order_acquire)) return;
+  thread.own_mask = less;
   CPU_CLR(processor, &less);
-  if (sched_setaffinity(id, sizeof(less), &less) == 0) thread.is_moved.store(true, std::memory_order_release);
+  const bool is_less = sched_setaffinity(id, sizeof(less), &less) == 0;
+  thread.mask.store(is_less ? Mask::kLess : Mask::kOwn, std::memory_order_release);
 }
 
 void LinuxThreads::come_back(Thread& thread) {
   thread.slept_on.store(-1, std::memory_order_release);
-  if (!thread.is_moved.load(std::memory_order_acquire)) return;
-  sched_setaffinity(0, sizeof(thread.allowed), &thread.allowed);
-  thread.is_moved.store(false, std::memory_order_release);
+  if (thread.mask.load(std::memory_order_acquire) != Mask::kLess) return;
+  sched_setaffinity(0, sizeof(thread.own_mask), &thread.own_mask);
+  thread.mask.store(Mask::kOwn, std::memory_order_release);
 }
 
 void LinuxThreads::forget_stalls() {

@@ -25,7 +25,7 @@ class LinuxThreads {
 
   explicit LinuxThreads(unsigned size) : size_(size), threads_(std::make_unique<Thread[]>(size)) {}
 
-  bool is_worth_waking(const Job& job);
+  bool is_worth_waking(double rest_ns) const;
   bool may_return() const;
   bool gives_up() const { return has_lost_.load(std::memory_order_relaxed); }
   void wake(std::atomic<std::uint64_t>& state, std::uint32_t mask);
@@ -61,13 +61,14 @@ class LinuxThreads {
   void forget_stalls();
 
  private:
+  enum class Mask : std::uint8_t { kOwn, kChanging, kLess };
   struct alignas(64) Thread {
     std::atomic<pid_t> id{0};
     std::atomic<clockid_t> clock{0};      // of the processor's time that it had
     std::atomic<std::int64_t> had_ns{0};  // of that, when somebody looked last
     std::atomic<int> slept_on{-1};        // the processor on which it went to sleep; -1: it is awake
-    std::atomic<bool> is_moved{false};    // `allowed` is its mask, less a processor for one waking
-    cpu_set_t allowed{};
+    std::atomic<Mask> mask{Mask::kOwn};
+    cpu_set_t own_mask{};  // while it is kept from a processor
   };
 
   void move_away(Thread& thread, int processor);
