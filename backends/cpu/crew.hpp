@@ -20,9 +20,8 @@
 
 namespace crucible_cpu {
 
-/// `pieces` calls of run(context, piece), in any order and on any threads; at most kMost.
+/// `pieces` calls of run(context, piece), in any order and on any threads; at most 65,535.
 struct Job {
-  static constexpr std::uint32_t kMost = 0xffff;
   void (*run)(const void* context, std::uint32_t piece) = nullptr;
   const void* context = nullptr;
   std::uint32_t pieces = 0;

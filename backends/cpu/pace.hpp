@@ -35,7 +35,6 @@ class Pace {
 
   /// The shortest replay of late with the number in use, ns; 0: unknown.
   double least_ns() const { return levels_[at_].least_ns; }
-  std::uint64_t replays() const { return replays_; }
   std::uint64_t changes() const { return changes_; }
   std::uint64_t stalls() const { return stalls_; }
   std::int64_t stalled_ns() const { return stalled_ns_; }

@@ -88,13 +88,16 @@ void LinuxThreads::wake(std::atomic<std::uint64_t>& state, std::uint32_t mask) {
 /// while another processor has nothing to do.
 void LinuxThreads::move_away(Thread& thread, int processor) {
   const pid_t id = thread.id.load(std::memory_order_acquire);
-  cpu_set_t less;
-  if (id == 0 || sched_getaffinity(id, sizeof(less), &less) != 0 || CPU_COUNT(&less) < 2 || !CPU_ISSET(processor, &less)) return;
   Mask own = Mask::kOwn;  // whoever opened the step before this one may be here, too
-  if (!thread.mask.compare_exchange_strong(own, Mask::kChanging, std::memory_order_acquire)) return;
-  thread.own_mask = less;
-  CPU_CLR(processor, &less);
-  const bool is_less = sched_setaffinity(id, sizeof(less), &less) == 0;
+  if (id == 0 || !thread.mask.compare_exchange_strong(own, Mask::kChanging, std::memory_order_acquire)) return;
+  // Read only now: before, it may have been the lesser one of the last time.
+  cpu_set_t less;
+  bool is_less = sched_getaffinity(id, sizeof(less), &less) == 0 && CPU_COUNT(&less) > 1 && CPU_ISSET(processor, &less);
+  if (is_less) {
+    thread.own_mask = less;
+    CPU_CLR(processor, &less);
+    is_less = sched_setaffinity(id, sizeof(less), &less) == 0;
+  }
   thread.mask.store(is_less ? Mask::kLess : Mask::kOwn, std::memory_order_release);
 }
 

@@ -15,8 +15,6 @@
 
 namespace crucible_cpu {
 
-class Team;
-
 /// What a crew asks of the machine (crew.hpp).
 class LinuxThreads {
  public:
