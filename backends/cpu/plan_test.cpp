@@ -2,6 +2,8 @@
 // that come late, sleep, or end in the middle of their work. Products and convolutions have their own tests.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -289,6 +291,39 @@ TEST_P(CpuPlan, AnIdleDeviceTakesNoTimeAndNoSwitches) {
   plan.facts();
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   EXPECT_EQ(team_threads(), after) << "once asleep, a thread is woken by a replay alone";
+}
+
+// What a debugger does to one thread: it stands still for a fiftieth of a second, wherever it is, waiting or in the middle of a piece.
+TEST_P(CpuPlan, AThreadThatADebuggerStopsDelaysReplaysAndEndsNone) {
+  open_with(2);
+  const Buffer x = make_buffer(device_, 4096 * 4);
+  OpList list;
+  for (int i = 0; i < 20; ++i) list.launch(kernel("k_count"), {x.address()}, 4096, 32);
+  Plan plan = build(list);
+  int replays = 0;
+  for (; replays < 1000 && team_threads().empty(); ++replays) CRUCIBLE_ASSERT_OK(plan.replay());
+  ASSERT_EQ(team_threads().size(), 1u);
+  const pid_t thread = std::stoi(team_threads().begin()->first);
+  prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);  // which some kernels ask for and others do not know
+  const pid_t debugger = fork();
+  if (debugger == 0) {  // system calls alone: a child of a process with threads may do nothing else
+    int status = 0;
+    for (int i = 0; i < 20; ++i) {
+      if (ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) != 0) _exit(errno == EPERM && i == 0 ? 77 : 1);
+      if (ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0 || waitpid(thread, &status, __WALL) != thread) _exit(2);
+      usleep(20'000);
+      if (ptrace(PTRACE_DETACH, thread, nullptr, nullptr) != 0) _exit(3);
+      usleep(1'000);
+    }
+    _exit(0);
+  }
+  int status = 0;
+  for (; waitpid(debugger, &status, WNOHANG) == 0; ++replays) CRUCIBLE_ASSERT_OK(plan.replay());
+  prctl(PR_SET_PTRACER, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "this machine lets nobody trace a process";
+  ASSERT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(download<int>(x, 4096), std::vector<int>(4096, 20 * replays));
 }
 
 TEST_P(CpuPlan, PlansOfSeveralThreadsTakeTurns) {
