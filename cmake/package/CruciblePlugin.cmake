@@ -2,7 +2,8 @@
 set(CRUCIBLE_EXPORTS_MAP ${CMAKE_CURRENT_LIST_DIR}/exports.map)
 
 # crucible_add_plugin(NAME SOURCE...): the plugin NAME as the target crucible_NAME, a shared object libcrucible_NAME.so in
-# the build folder, with the SDK, that exports crucible_plugin_query alone and in which nothing stays undefined.
+# the build folder, with the SDK, that exports crucible_plugin_query alone and in which nothing stays undefined. Installed, it lies in
+# lib/crucible below the prefix, where a Crucible with the same prefix looks.
 function(crucible_add_plugin name)
   if(NOT name MATCHES "^[a-z][a-z0-9_]*$")
     message(FATAL_ERROR "crucible_add_plugin: '${name}' is not a plugin's name: small letters, digits and '_'")
@@ -21,6 +22,7 @@ function(crucible_add_plugin name)
     PREFIX lib
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}
     LINK_DEPENDS ${CRUCIBLE_EXPORTS_MAP})
+  install(TARGETS crucible_${name} LIBRARY DESTINATION lib/crucible)
 endfunction()
 
 # crucible_check_plugin(TARGET [OPTION...]): a CTest test that runs the conformance kit on a plugin of crucible_add_plugin;

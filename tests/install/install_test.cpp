@@ -118,6 +118,13 @@ TEST_F(Installed, APluginIsWrittenBuiltFoundAndRun) {
   const Outcome listed = run("CRUCIBLE_PLUGIN_PATH=" + built.string() + " crucible plugin list --json");
   EXPECT_EQ(listed.code, 0);
   EXPECT_THAT(listed.output, HasSubstr("\"acme_1\""));
+  // Installed beside Crucible it is found without being told of.
+  ASSERT_NO_FATAL_FAILURE(must(in + " --install build/release --prefix " + prefix().string() + "'"));
+  EXPECT_THAT(run("crucible plugin list --json").output, HasSubstr("\"" + (prefix() / "lib/crucible/libcrucible_acme_1.so").string() + "\""));
+  // The name of the package may be written as that of the command.
+  std::ofstream(folder_ / "CMakeLists.txt") << "cmake_minimum_required(VERSION 3.25)\nproject(lower CXX)\nfind_package(crucible 0.1 REQUIRED)\n"
+                                               "if(NOT TARGET Crucible::sdk)\n  message(FATAL_ERROR nothing)\nendif()\n";
+  ASSERT_NO_FATAL_FAILURE(must(cmake + " -S . -B lower"));
   const Outcome symbols = run("nm -D --defined-only " + (built / "libcrucible_acme_1.so").string());
   EXPECT_EQ(std::count(symbols.output.begin(), symbols.output.end(), '\n'), 1) << symbols.output;
   scale_on(built / "libcrucible_acme_1.so");
