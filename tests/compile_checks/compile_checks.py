@@ -15,11 +15,13 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 
 import compilers
 import rules
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import recordings  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = ("mlp_sgd", "gpt_adamw", "resnet18_sgd")
@@ -120,17 +122,6 @@ class Row:
                 f"{sum(value.get('code_bytes', 0) for value in values) / 1024:.0f}"]
 
 
-def record_examples(crucible, folder):
-    """Two iterations of each example, recorded as a user would. Errors: subprocess's."""
-    files = []
-    for example in EXAMPLES:
-        file = folder / f"{example}.crtrace"
-        subprocess.run([str(crucible), "record", "-o", str(file), "--iterations", "2", "--", sys.executable, str(ROOT / "examples" / f"{example}.py"),
-                        "--steps", "5"], check=True, stdout=subprocess.DEVNULL)
-        files.append(file)
-    return files
-
-
 def jobs_of(document, tools, everything):
     """(row, batch) of all that is compiled, and the rows. Strict kernels for every target; those that only fast numerics have for every
     target with `everything`, else each batch for one of its vendor's."""
@@ -220,9 +211,8 @@ def main():
     options = parser.parse_args()
     start = time.monotonic()
     tools = Tools(compilers.Kept(options.keep))
-    with tempfile.TemporaryDirectory(prefix="crucible-compile-checks-") as folder:
-        files = options.files or record_examples(options.build / "crucible", pathlib.Path(folder))
-        printed = subprocess.run([str(options.build / "print_kernels"), *map(str, files)], check=True, stdout=subprocess.PIPE)
+    files = options.files or [recordings.recorded(options.build / "crucible", example, 2) for example in EXAMPLES]
+    printed = subprocess.run([str(options.build / "print_kernels"), *map(str, files)], check=True, stdout=subprocess.PIPE)
     document = json.loads(printed.stdout)
     rows = compile_all(document, tools, options.all, options.jobs) + check_modules(document, tools)
     print(markdown(rows, document))

@@ -9,7 +9,8 @@ import shutil
 import unittest
 
 import e2e_test
-from e2e_test import crucible, opencl_drivers
+import recordings
+from e2e_test import CRUCIBLE, crucible, opencl_drivers
 
 # What is planted here is to be found later than by the trial of kernels.
 UNTRIED = ("--set", "kernel_trial=false")
@@ -52,9 +53,7 @@ class Strict(e2e_test.Folder):
         self.same_everywhere(self.trace)
 
     def test_a_transformer_with_adamw(self):
-        trace = self.folder / "gpt.crtrace"
-        self.assertEqual(self.record_example("gpt_adamw", trace, 2).returncode, 0)
-        self.same_everywhere(trace)
+        self.same_everywhere(recordings.recorded(CRUCIBLE, "gpt_adamw", 2))
 
     def test_a_layer_of_convolutions(self):
         done, trace = self.record("""
