@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "core/kernel/schedule.hpp"
-#include "core/kernel/serialize_ir.hpp"
+#include "core/kernel/ir/serialize_ir.hpp"
 #include "plugins/loader/capability.hpp"
 #include "plugins/loader/counters.hpp"
 #include "plugins/sdk/testing/told_health.hpp"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/kernel/schedule.hpp"
-#include "core/kernel/serialize_ir.hpp"
+#include "core/kernel/ir/serialize_ir.hpp"
 #include "plugins/loader/backend.hpp"
 
 namespace crucible::backend {

@@ -9,10 +9,10 @@
 #include "core/budget/recompute.hpp"
 #include "core/graph/random_program.hpp"
 #include "core/graph/reference.hpp"
-#include "core/kernel/host_executor.hpp"
+#include "core/kernel/testing/host_executor.hpp"
 #include "core/kernel/schedule_check.hpp"
-#include "core/runtime/session.hpp"
-#include "core/runtime/test_programs.hpp"
+#include "runtime/run/session.hpp"
+#include "runtime/testing/test_programs.hpp"
 
 namespace crucible::budget {
 namespace {

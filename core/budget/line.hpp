@@ -85,7 +85,7 @@ struct Live {
   std::uint32_t peak_position = 0;              // the first one that reaches the peak
 };
 
-/// The lower bound that core/memory will find for this order, with the reuse that core/runtime's placement makes of dying
+/// The lower bound that core/memory will find for this order, with the reuse that runtime/plan's placement makes of dying
 /// operands and of states' own buffers.
 Live measure(const Line& line);
 

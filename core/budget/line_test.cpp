@@ -6,7 +6,7 @@
 #include "core/budget/order.hpp"
 #include "core/budget/rebuild.hpp"
 #include "core/graph/random_program.hpp"
-#include "core/runtime/session.hpp"
+#include "runtime/run/session.hpp"
 
 namespace crucible::budget {
 namespace {

@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "core/kernel/in_place.hpp"
+#include "core/kernel/fuse/in_place.hpp"
 
 namespace crucible::budget {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/budget/chain.hpp"
-#include "core/runtime/test_programs.hpp"
+#include "runtime/testing/test_programs.hpp"
 
 namespace crucible::budget {
 namespace {

@@ -1,7 +1,7 @@
 // What is known of a device without asking it: how much memory, how fast, which limits; each number with where it is from.
 //
 // `crucible plan --device-profile` asks whether a plan would fit; the cost models of memory and of kernels use the rates.
-// Profiles come from files (hwprofiles/, read by frontends/config) and from a calibration (core/runtime/calibrate.hpp).
+// Profiles come from files (hwprofiles/, read by frontends/config) and from a calibration (runtime/measure/calibrate.hpp).
 // The table of figures below is the schema: readers, writers and documentation follow it. No vendor is named here.
 #pragma once
 

@@ -6,7 +6,7 @@
 
 #include "core/graph/bitcast.hpp"
 #include "core/graph/op_table.hpp"
-#include "core/kernel/test_program.hpp"
+#include "core/kernel/testing/test_program.hpp"
 
 namespace crucible::kernel {
 namespace {

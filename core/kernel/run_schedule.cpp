@@ -7,8 +7,8 @@
 #include <memory>
 #include <utility>
 
-#include "core/kernel/interpreter.hpp"
-#include "core/kernel/serialize_ir.hpp"
+#include "core/kernel/ir/interpreter.hpp"
+#include "core/kernel/ir/serialize_ir.hpp"
 
 namespace crucible::kernel {
 namespace {

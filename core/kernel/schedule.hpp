@@ -13,8 +13,8 @@
 
 #include "core/base/result.hpp"
 #include "core/graph/program.hpp"
-#include "core/kernel/device_shape.hpp"
-#include "core/kernel/numerics.hpp"
+#include "core/kernel/emit/device_shape.hpp"
+#include "core/kernel/ir/numerics.hpp"
 
 namespace crucible::kernel {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/graph/view.hpp"
-#include "core/kernel/library_epilogue_check.hpp"
+#include "core/kernel/fuse/library_epilogue_check.hpp"
 
 namespace crucible::kernel {
 namespace {

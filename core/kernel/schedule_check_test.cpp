@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/kernel/test_program.hpp"
+#include "core/kernel/testing/test_program.hpp"
 
 namespace crucible::kernel {
 namespace {

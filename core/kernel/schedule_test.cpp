@@ -10,7 +10,7 @@
 #include <deque>
 
 #include "core/graph/random_program.hpp"
-#include "core/kernel/test_program.hpp"
+#include "core/kernel/testing/test_program.hpp"
 
 namespace crucible::kernel {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "core/graph/whole_slot_program.hpp"
-#include "core/kernel/host_executor.hpp"
+#include "core/kernel/testing/host_executor.hpp"
 #include "core/kernel/run_schedule.hpp"
 #include "core/kernel/schedule_check.hpp"
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "core/runtime/arrange.hpp"
+#include "runtime/plan/arrange.hpp"
 
 namespace crucible::cli {
 

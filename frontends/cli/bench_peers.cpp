@@ -7,8 +7,8 @@
 #include <fstream>
 
 #include "core/base/words.hpp"
-#include "core/runtime/compare.hpp"
-#include "core/runtime/noise.hpp"
+#include "runtime/judge/compare.hpp"
+#include "runtime/judge/noise.hpp"
 #include "core/trace/text.hpp"
 #include "frontends/cli/command_words.hpp"
 #include "frontends/cli/temporary_folder.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/runtime/rounds.hpp"
+#include "runtime/run/rounds.hpp"
 
 namespace crucible::cli {
 

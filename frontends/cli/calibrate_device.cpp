@@ -1,4 +1,4 @@
-// See calibrate_device.hpp. What is measured is core/runtime/calibrate.cpp's business.
+// See calibrate_device.hpp. What is measured is runtime/measure/calibrate.cpp's business.
 #include "frontends/cli/calibrate_device.hpp"
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 
 #include "core/base/output.hpp"
 #include "core/base/terminal.hpp"
-#include "core/runtime/calibrate.hpp"
+#include "runtime/measure/calibrate.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/device_profiles.hpp"
 #include "frontends/config/profile_file.hpp"

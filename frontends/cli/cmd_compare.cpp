@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "core/base/terminal.hpp"
-#include "core/runtime/capsule.hpp"
-#include "core/runtime/session.hpp"
-#include "core/runtime/side_by_side.hpp"
+#include "runtime/run/capsule.hpp"
+#include "runtime/run/session.hpp"
+#include "runtime/judge/side_by_side.hpp"
 #include "core/trace/own_recordings.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/open_device.hpp"

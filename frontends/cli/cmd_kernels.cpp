@@ -8,9 +8,9 @@
 #include <optional>
 
 #include "core/base/terminal.hpp"
-#include "core/kernel/explain.hpp"
-#include "core/runtime/library_calls.hpp"
-#include "core/runtime/predict.hpp"
+#include "core/kernel/fuse/explain.hpp"
+#include "runtime/plan/library_calls.hpp"
+#include "runtime/plan/predict.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/device_profiles.hpp"
 #include "frontends/cli/open_device.hpp"

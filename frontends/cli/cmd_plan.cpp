@@ -14,8 +14,8 @@
 
 #include "core/base/output.hpp"
 #include "core/base/terminal.hpp"
-#include "core/runtime/arrange.hpp"
-#include "core/runtime/library_calls.hpp"
+#include "runtime/plan/arrange.hpp"
+#include "runtime/plan/library_calls.hpp"
 #include "core/trace/trace_file.hpp"
 #include "frontends/aten/lower.hpp"
 #include "frontends/cli/command.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "core/base/terminal.hpp"
-#include "core/runtime/capsule.hpp"
+#include "runtime/run/capsule.hpp"
 #include "core/trace/strip.hpp"
 #include "core/trace/trace_file.hpp"
 #include "frontends/cli/rank_manifest.hpp"

@@ -9,7 +9,7 @@
 #include <system_error>
 
 #include "core/base/terminal.hpp"
-#include "core/runtime/kernel_faults.hpp"
+#include "runtime/run/kernel_faults.hpp"
 #include "core/trace/text.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/pass_line.hpp"

@@ -8,7 +8,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "core/runtime/arrange.hpp"
+#include "runtime/plan/arrange.hpp"
 #include "frontends/cli/device_profiles.hpp"
 
 namespace crucible::cli {

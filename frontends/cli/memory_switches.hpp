@@ -4,7 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
-#include "core/runtime/session.hpp"
+#include "runtime/run/session.hpp"
 #include "frontends/cli/open_device.hpp"
 
 namespace crucible::cli {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/base/result.hpp"
-#include "core/kernel/numerics.hpp"
+#include "core/kernel/ir/numerics.hpp"
 #include "frontends/cli/device_choice.hpp"
 #include "frontends/config/settings.hpp"
 #include "plugins/loader/backend.hpp"

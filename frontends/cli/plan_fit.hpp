@@ -1,4 +1,4 @@
-// `crucible plan --device-profile`: the answer in words and as JSON. The arithmetic is in core/runtime/fit.hpp.
+// `crucible plan --device-profile`: the answer in words and as JSON. The arithmetic is in runtime/plan/fit.hpp.
 #pragma once
 
 #include <nlohmann/json.hpp>

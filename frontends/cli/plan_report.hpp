@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "core/runtime/fit.hpp"
-#include "core/runtime/roles.hpp"
-#include "core/runtime/session.hpp"
+#include "runtime/plan/fit.hpp"
+#include "runtime/plan/roles.hpp"
+#include "runtime/run/session.hpp"
 #include "frontends/cli/arranged.hpp"
 
 namespace crucible::cli {

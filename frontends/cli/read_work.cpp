@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/runtime/capsule.hpp"
+#include "runtime/run/capsule.hpp"
 #include "core/trace/trace_file.hpp"
 
 namespace crucible::cli {

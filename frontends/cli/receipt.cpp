@@ -6,7 +6,7 @@
 
 #include "core/base/hash.hpp"
 #include "core/graph/opaque.hpp"
-#include "core/runtime/choices.hpp"
+#include "runtime/measure/choices.hpp"
 #include "core/trace/mapped_file.hpp"
 #include "core/trace/reservations.hpp"
 #include "frontends/cli/plugin_access.hpp"

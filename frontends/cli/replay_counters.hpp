@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/runtime/session.hpp"
+#include "runtime/run/session.hpp"
 #include "plugins/loader/counters.hpp"
 
 namespace crucible::cli {

@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "core/base/words.hpp"
-#include "core/runtime/choices.hpp"
+#include "runtime/measure/choices.hpp"
 #include "core/trace/reservations.hpp"
 #include "core/trace/text.hpp"
 #include "frontends/cli/arranged.hpp"

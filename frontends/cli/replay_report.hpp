@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/hardware/roofline.hpp"
-#include "core/runtime/reroute.hpp"
+#include "runtime/run/reroute.hpp"
 #include "core/trace/trace.hpp"
 #include "core/trace/unrecorded.hpp"
 #include "frontends/cli/next_device.hpp"
@@ -41,7 +41,7 @@ struct ReplayReport {
   std::vector<hardware::Prediction> predictions = {};          // per step; empty without a device profile
   ReplayCounters counters = {};
   std::optional<std::uint64_t> peak_bytes = {};   // of the device when the iterations were done: runs that explain differences take more
-  std::optional<std::string> result_sha256 = {};  // core/runtime/result_hash.hpp; with --verify
+  std::optional<std::string> result_sha256 = {};  // runtime/judge/result_hash.hpp; with --verify
   std::vector<runtime::DeviceLoss> losses = {};  // in their order; mostly none
   std::vector<PassedOver> passed_over = {};      // devices that did not take over
   runtime::KeptStates kept = {};

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "core/base/terminal.hpp"
-#include "core/runtime/self_test.hpp"
+#include "runtime/judge/self_test.hpp"
 #include "frontends/cli/receipt.hpp"
 #include "frontends/cli/tuning.hpp"
 #include "frontends/cli/workload.hpp"

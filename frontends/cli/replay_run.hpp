@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/runtime/reroute.hpp"
+#include "runtime/run/reroute.hpp"
 #include "frontends/cli/next_device.hpp"
 #include "frontends/cli/progress.hpp"
 

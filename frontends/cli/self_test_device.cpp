@@ -1,4 +1,4 @@
-// See self_test_device.hpp. What is tested is core/runtime/self_test.cpp's business.
+// See self_test_device.hpp. What is tested is runtime/judge/self_test.cpp's business.
 #include "frontends/cli/self_test_device.hpp"
 
 #include <fmt/format.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "core/base/terminal.hpp"
-#include "core/runtime/self_test.hpp"
+#include "runtime/judge/self_test.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/progress.hpp"
 

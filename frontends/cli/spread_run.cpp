@@ -7,8 +7,8 @@
 #include <chrono>
 #include <limits>
 
-#include "core/runtime/explain.hpp"
-#include "core/runtime/side_by_side.hpp"
+#include "runtime/judge/explain.hpp"
+#include "runtime/judge/side_by_side.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/workload.hpp"
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "core/runtime/session.hpp"
+#include "runtime/run/session.hpp"
 #include "frontends/cli/replay_run.hpp"
 
 namespace CLI {

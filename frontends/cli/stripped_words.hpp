@@ -1,7 +1,7 @@
 // What a verdict is worth where a recording was stripped (core/trace/strip.hpp).
 #pragma once
 
-#include "core/runtime/session.hpp"
+#include "runtime/run/session.hpp"
 #include "core/trace/trace.hpp"
 
 namespace crucible::cli {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "core/runtime/choices.hpp"
-#include "core/runtime/kernel_trials.hpp"
+#include "runtime/measure/choices.hpp"
+#include "runtime/judge/kernel_trials.hpp"
 #include "frontends/cli/progress.hpp"
 #include "frontends/config/settings.hpp"
 

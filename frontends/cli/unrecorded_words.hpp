@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/runtime/session.hpp"
+#include "runtime/run/session.hpp"
 #include "core/trace/unrecorded.hpp"
 
 namespace crucible::cli {

@@ -1,7 +1,7 @@
 #include "frontends/cli/workload.hpp"
 
 #include "core/kernel/schedule.hpp"
-#include "core/runtime/session.hpp"
+#include "runtime/run/session.hpp"
 
 namespace crucible::cli {
 

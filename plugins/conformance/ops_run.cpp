@@ -9,7 +9,7 @@
 
 #include "core/graph/reference.hpp"
 #include "core/kernel/schedule.hpp"
-#include "core/runtime/library_calls.hpp"
+#include "runtime/plan/library_calls.hpp"
 #include "plugins/conformance/ops_compare.hpp"
 
 namespace crucible::conformance {

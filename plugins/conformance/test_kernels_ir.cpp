@@ -2,7 +2,7 @@
 // test_kernels.cpp does.
 #include <functional>
 
-#include "core/kernel/serialize_ir.hpp"
+#include "core/kernel/ir/serialize_ir.hpp"
 #include "plugins/conformance/opened.hpp"
 
 namespace crucible::conformance {

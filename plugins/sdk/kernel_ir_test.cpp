@@ -6,10 +6,10 @@
 #include <gtest/gtest.h>
 
 #include "core/graph/random_program.hpp"
-#include "core/kernel/kernel_ir.hpp"
-#include "core/kernel/print_c.hpp"
+#include "core/kernel/ir/kernel_ir.hpp"
+#include "core/kernel/emit/print_c.hpp"
 #include "core/kernel/schedule.hpp"
-#include "core/kernel/serialize_ir.hpp"
+#include "core/kernel/ir/serialize_ir.hpp"
 #include "plugins/sdk/c_dialect.hpp"
 #include "plugins/sdk/error.hpp"
 

@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 
 #include "core/graph/random_program.hpp"
-#include "core/kernel/host_executor.hpp"
+#include "core/kernel/testing/host_executor.hpp"
 #include "core/kernel/schedule.hpp"
-#include "core/kernel/test_program.hpp"
+#include "core/kernel/testing/test_program.hpp"
 #include "plugins/sdk/c_dialect.hpp"
 #include "plugins/sdk/thread_kernel.hpp"
 

@@ -11,7 +11,7 @@
 #include <random>
 
 #include "plugins/spirv/testing.hpp"
-#include "core/kernel/native_math.hpp"
+#include "core/kernel/math/native_math.hpp"
 #include "core/kernel/schedule.hpp"
 #include "plugins/sdk/error.hpp"
 

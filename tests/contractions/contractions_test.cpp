@@ -16,8 +16,8 @@
 
 #include "core/graph/reference_numbers.hpp"
 #include "core/kernel/run_schedule.hpp"
-#include "core/runtime/library_calls.hpp"
-#include "core/runtime/small_run.hpp"
+#include "runtime/plan/library_calls.hpp"
+#include "runtime/run/small_run.hpp"
 #include "plugins/loader/backend.hpp"
 
 namespace crucible::runtime {

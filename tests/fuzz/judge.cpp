@@ -19,9 +19,9 @@
 #include "core/graph/reference.hpp"
 #include "core/graph/reference_numbers.hpp"
 #include "core/kernel/schedule.hpp"
-#include "core/runtime/capsule.hpp"
-#include "core/runtime/library_calls.hpp"
-#include "core/runtime/session.hpp"
+#include "runtime/run/capsule.hpp"
+#include "runtime/plan/library_calls.hpp"
+#include "runtime/run/session.hpp"
 #include "tests/fuzz/mutate.hpp"
 
 namespace crucible::fuzz {

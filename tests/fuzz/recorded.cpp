@@ -14,7 +14,7 @@
 #include "core/graph/reference_numbers.hpp"
 #include "core/graph/rule_language.hpp"
 #include "core/graph/testing/one_op.hpp"
-#include "core/runtime/test_programs.hpp"
+#include "runtime/testing/test_programs.hpp"
 #include "core/trace/byte_stream.hpp"
 #include "core/trace/validate.hpp"
 #include "frontends/aten/lower.hpp"

@@ -16,7 +16,7 @@
 #include "core/graph/reference.hpp"
 #include "core/kernel/run_schedule.hpp"
 #include "core/kernel/schedule_check.hpp"
-#include "core/runtime/arrange.hpp"
+#include "runtime/plan/arrange.hpp"
 #include "core/trace/trace_file.hpp"
 #include "frontends/aten/lower.hpp"
 

@@ -28,10 +28,10 @@
 #include <vector>
 
 #include "core/graph/op_table.hpp"
-#include "core/runtime/compare.hpp"
-#include "core/runtime/explain.hpp"
-#include "core/runtime/noise.hpp"
-#include "core/runtime/side_by_side.hpp"
+#include "runtime/judge/compare.hpp"
+#include "runtime/judge/explain.hpp"
+#include "runtime/judge/noise.hpp"
+#include "runtime/judge/side_by_side.hpp"
 #include "core/trace/trace_file.hpp"
 #include "frontends/aten/lower.hpp"
 #include "plugins/loader/backend.hpp"

@@ -9,7 +9,7 @@
 #include "core/budget/order.hpp"
 #include "core/budget/rebuild.hpp"
 #include "core/kernel/schedule_check.hpp"
-#include "core/runtime/arrange.hpp"
+#include "runtime/plan/arrange.hpp"
 #include "tests/scale/shapes.hpp"
 
 namespace {

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "core/graph/passes.hpp"
-#include "core/kernel/recompute_scores.hpp"
-#include "core/kernel/rematerialize.hpp"
+#include "core/kernel/fuse/recompute_scores.hpp"
+#include "core/kernel/fuse/rematerialize.hpp"
 #include "core/kernel/schedule_check.hpp"
-#include "core/runtime/arrange.hpp"
+#include "runtime/plan/arrange.hpp"
 #include "tests/scale/shapes.hpp"
 
 namespace crucible::scale {

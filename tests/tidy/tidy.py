@@ -18,7 +18,7 @@ MAY_INCLUDE = {
     "core/memory": ["core/base", "core/memory"],
     "core/kernel": ["core/base", "core/graph", "core/kernel"],
     "core/budget": ["core/base", "core/graph", "core/kernel", "core/budget"],
-    "core/runtime": ["core", "plugins/loader", "plugins/abi"],
+    "runtime": ["core", "runtime", "plugins/loader", "plugins/abi"],
     "plugins/abi": ["plugins/abi"],
     "plugins/loader": ["core/base", "plugins/abi", "plugins/layers", "plugins/loader"],
     "plugins/sdk": ["plugins/abi", "plugins/sdk"],
@@ -26,7 +26,7 @@ MAY_INCLUDE = {
     "plugins/fuzz": ["plugins/abi", "plugins/layers", "plugins/fuzz"],
     "plugins/template": ["core/base", "plugins/template"],
     "plugins/layers": ["plugins/abi", "plugins/layers"],
-    "plugins/conformance": ["core", "plugins/abi", "plugins/layers", "plugins/loader", "plugins/conformance"],
+    "plugins/conformance": ["core", "runtime", "plugins/abi", "plugins/layers", "plugins/loader", "plugins/conformance"],
     "backends/amd": ["plugins/abi", "plugins/sdk", "backends/amd"],
     "backends/cpu": ["plugins/abi", "plugins/sdk", "backends/cpu"],
     "backends/intel": ["plugins/abi", "plugins/sdk", "plugins/spirv", "backends/intel"],
@@ -37,7 +37,7 @@ MAY_INCLUDE = {
     "frontends/aten": ["core/base", "core/trace", "core/graph", "frontends/aten"],
     "frontends/torch": ["core/base", "core/trace", "frontends/torch"],
     "frontends/config": ["core/base", "core/hardware", "hwprofiles", "plugins/loader", "frontends/config"],
-    "frontends/cli": ["core", "plugins/loader", "plugins/conformance", "plugins/template", "frontends/aten", "frontends/config", "frontends/cli"],
+    "frontends/cli": ["core", "runtime", "plugins/loader", "plugins/conformance", "plugins/template", "frontends/aten", "frontends/config", "frontends/cli"],
 }
 # foreign header prefix -> the only folders in which it may appear
 FOREIGN = {
@@ -58,8 +58,8 @@ MAY_PRINT = {
     "core/base/terminal.cpp": "is the way",
     "frontends/cli/standard_output.cpp": "looks after the streams",
     "frontends/cli/text_sink.cpp": "is the way of what may be a file",
-    "core/kernel/write_native_math.cpp": "is a tool of the build, which reads our own files",
-    "core/runtime/kernel_faults.cpp": "writes in a signal handler what was cleaned before",
+    "core/kernel/math/write_native_math.cpp": "is a tool of the build, which reads our own files",
+    "runtime/run/kernel_faults.cpp": "writes in a signal handler what was cleaned before",
     "plugins/fuzz/fuzz_plugin.cpp": "is a tool for developers that lives without the core",
 }
 MARKUP = re.compile(r'"&(?:amp|lt|gt|quot|#39);')
@@ -122,7 +122,7 @@ def check(path, text):
         yield f"{path}: has a mark of unfinished work"
     if path.parts[0] == "backends" and path.suffix == ".cpp":
         yield from check_options(path, text)
-    if path.suffix in (".hpp", ".h", ".cpp", ".c") and path.parts[0] in ("core", "plugins", "frontends") and not is_test(path):
+    if path.suffix in (".hpp", ".h", ".cpp", ".c") and path.parts[0] in ("core", "runtime", "plugins", "frontends") and not is_test(path):
         if not str(path).startswith("plugins/template/files/"):
             yield from check_words(path, text)
     if path.suffix in (".hpp", ".h", ".cpp", ".c"):
@@ -158,7 +158,7 @@ def main():
     root = pathlib.Path(sys.argv[1])
     self_test()
     problems, files = [], 0
-    for folder in ("core", "hwprofiles", "plugins", "backends", "frontends", "tests", "examples", "ci"):
+    for folder in ("core", "runtime", "hwprofiles", "plugins", "backends", "frontends", "tests", "examples", "ci"):
         for path in sorted((root / folder).rglob("*")):
             if path.suffix in LINES and path.is_file():
                 files += 1

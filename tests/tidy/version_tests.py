@@ -9,7 +9,7 @@ import re
 import sys
 
 PATTERN = re.compile(r"(abi_minor|if_minor|host_minor|ABI_MINOR)\s*(==|!=|<=?|>=?)|(==|!=|<=?|(?<!-)>=?)\s*(\w+(\.|->))*(abi_minor|if_minor|host_minor|CRUCIBLE_ABI_MINOR)")
-FOLDERS = ("core", "plugins", "backends", "frontends")
+FOLDERS = ("core", "runtime", "plugins", "backends", "frontends")
 
 
 def main(root):

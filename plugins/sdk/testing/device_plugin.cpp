@@ -8,7 +8,7 @@
 #include <map>
 #include <numeric>
 
-#include "core/kernel/serialize_ir.hpp"
+#include "core/kernel/ir/serialize_ir.hpp"
 
 namespace crucible::backend {
 

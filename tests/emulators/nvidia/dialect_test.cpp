@@ -10,7 +10,7 @@
 
 #include "core/graph/random_program.hpp"
 #include "core/graph/whole_slot_program.hpp"
-#include "core/kernel/host_executor.hpp"
+#include "core/kernel/testing/host_executor.hpp"
 #include "core/kernel/schedule.hpp"
 #include "plugins/sdk/c_dialect.hpp"
 #include "tests/emulators/core/grid.hpp"

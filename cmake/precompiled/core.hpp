@@ -1,0 +1,6 @@
+// The same for the product.
+#pragma once
+
+#include <fmt/format.h>
+
+#include "standard.hpp"

@@ -1,0 +1,137 @@
+// Products of matrices on devices whose threads run in step (DeviceShape::lanes): each has registers, and what it would copy into scratch would
+// lie in memory far away. So a work item is a thread that owns a few rows and columns, keeps their sums in variables, and loads what it
+// multiplies. Neighbouring threads have neighbouring columns: they load the same number of the left operand and numbers side by side of
+// the right one, which is one access for all of them. The chains are those of every product (tile_product.hpp).
+#include <algorithm>
+
+#include "core/kernel/emit/tile_product.hpp"
+
+namespace crucible::kernel {
+namespace {
+
+constexpr std::int64_t kStepsAtOnce = 4;  // written out one after the other, so that loads of several steps are under way together
+constexpr std::size_t kMostThreadCuts = 4;
+
+/// Of one step of a thread, in multiply-adds: its own, its loads, and what it waits and counts.
+double cost_of_step(std::int64_t rows, std::int64_t columns, const TileProduct::CopyCosts& costs) {
+  constexpr double kLoad = 1.5, kStep = 8;
+  const double row = kLoad, column = kLoad * costs.right / costs.left;  // what lies under windows has to be found first
+  return static_cast<double>(rows * columns) + row * static_cast<double>(rows) + column * static_cast<double>(columns) + kStep;
+}
+
+}  // namespace
+
+/// The more elements a thread has, the fewer loads each costs; but then fewer threads are there to share the work.
+void TileProduct::find_thread_cuts() {
+  constexpr std::int64_t kColumns[] = {4, 2, 1};
+  constexpr int kUsualWorkers = 4096;
+  const std::int64_t most_rows = type_ == DType::kF64 ? 8 : 16;
+  const double workers = workers_ > 0 ? workers_ : kUsualWorkers;
+  for (std::int64_t rows = most_rows; rows >= 1; rows /= 2) {
+    for (std::int64_t columns : kColumns) {
+      if (rows > m_ || columns > n_) continue;
+      const auto items = static_cast<double>(batches() * count_of(m_, rows) * count_of(n_, columns));
+      const double rounds = std::max(1.0, items / workers);
+      cuts_.push_back({.tile_rows = rows, .tile_columns = columns, .item_rows = rows, .item_columns = columns,
+                       .score = rounds * cost_of_step(rows, columns, costs_) * static_cast<double>(std::max<std::int64_t>(most_k_, 1))});
+    }
+  }
+  std::ranges::stable_sort(cuts_, {}, &ProductCut::score);
+  cuts_.resize(std::min(cuts_.size(), kMostThreadCuts));
+}
+
+double TileProduct::emit_threads() {
+  find_thread_cuts();
+  const ProductCut cut = cuts_[std::min(cut_, cuts_.size() - 1)];
+  ThreadBlock block{.rows = cut.tile_rows, .columns = cut.tile_columns, .apart = count_of(n_, cut.tile_columns), .row_block = kNoId, .row = kNoId, .column = kNoId};
+  const auto at = open_items({count_of(m_, block.rows), block.apart});
+  start_item();
+  block.row_block = at[0];
+  // The last rows begin early enough to be whole: what two threads compute, one of them stores.
+  const ExprId row = b_.multiply(at[0], block.rows);
+  block.row = m_ % block.rows == 0 ? b_.let(row) : b_.let(b_.binary(Operation::kMinimum, row, b_.integer(m_ - block.rows)));
+  block.column = at[1];
+  totals_ = b_.add_array(type_, block.rows * block.columns);
+  for (std::size_t part = 0; part < parts(); ++part) {
+    start_part(part);
+    emit_thread_block(block);
+  }
+  b_.close();
+  return static_cast<double>(grid_);
+}
+
+void TileProduct::emit_thread_block(const ThreadBlock& block) {
+  std::vector<Known> rows, columns;
+  for (std::int64_t i = 0; i < block.rows; ++i) rows.push_back(know_row(b_.add(block.row, b_.integer(i))));
+  for (std::int64_t j = 0; j < block.columns; ++j) {
+    ExprId column = b_.add(block.column, b_.integer(j * block.apart));
+    if ((j + 1) * block.apart > n_) column = b_.let(b_.binary(Operation::kMinimum, column, b_.integer(n_ - 1)));
+    columns.push_back(know_column(column));
+  }
+  const std::int64_t chunks = k_ <= kChunk ? 0 : k_ / kChunk, rest = k_ - chunks * kChunk;
+  if (chunks > 0) {
+    const ExprId any = b_.open_for(b_.integer(0), b_.integer(block.rows * block.columns), LoopMode::kSerial);
+    b_.store_element(totals_, any, b_.real(-0.0, type_));  // to which any first number adds as it is
+    b_.close();
+    const ExprId chunk = b_.open_for(b_.integer(0), b_.integer(chunks), LoopMode::kSerial);
+    emit_thread_chunk(rows, columns, b_.let(b_.multiply(chunk, kChunk)), kChunk, false);
+    b_.close();
+  }
+  if (chunks == 0 || rest > 0) emit_thread_chunk(rows, columns, b_.integer(chunks * kChunk), rest, chunks == 0);
+  store_thread_block(block);
+}
+
+/// One chain per element; sums wait in the array where there is more than one chunk.
+void TileProduct::emit_thread_chunk(const std::vector<Known>& rows, const std::vector<Known>& columns, ExprId k0, std::int64_t steps, bool is_first) {
+  std::vector<VariableId> sums;
+  for (std::size_t e = 0; e < rows.size() * columns.size(); ++e) sums.push_back(b_.declare(b_.real(0, type_)));
+  start_steps(k0);
+  const auto add_step = [&](ExprId k) {
+    const Known step = know_step(k);
+    std::vector<ExprId> left, right;
+    for (const Known& row : rows) left.push_back(load_left(row, step));
+    for (const Known& column : columns) right.push_back(load_right(step, column));
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      for (std::size_t j = 0; j < columns.size(); ++j) {
+        const VariableId sum = sums[i * columns.size() + j];
+        b_.set(sum, b_.fma(left[i], right[j], b_.variable(sum)));
+      }
+    }
+  };
+  if (steps >= kStepsAtOnce) {
+    const ExprId some = b_.open_for(b_.integer(0), b_.integer(steps / kStepsAtOnce), LoopMode::kSerial);
+    const ExprId from = b_.let(b_.add(k0, b_.multiply(some, kStepsAtOnce)));
+    for (std::int64_t q = 0; q < kStepsAtOnce; ++q) add_step(b_.add(from, b_.integer(q)));
+    b_.close();
+  }
+  if (const std::int64_t rest = steps % kStepsAtOnce; rest > 0) {
+    const ExprId q = b_.open_for(b_.integer(steps - rest), b_.integer(steps), LoopMode::kSerial);
+    add_step(b_.let(b_.add(k0, q)));
+    b_.close();
+  }
+  for (std::size_t e = 0; e < sums.size(); ++e) {
+    const ExprId at = b_.integer(static_cast<std::int64_t>(e)), sum = b_.variable(sums[e]);
+    b_.store_element(totals_, at, is_first ? sum : b_.add(b_.element(totals_, at), sum));
+  }
+}
+
+void TileProduct::store_thread_block(const ThreadBlock& block) {
+  const ExprId j = b_.open_for(b_.integer(0), b_.integer(block.columns), LoopMode::kSerial);
+  ExprId column = b_.let(b_.add(block.column, b_.multiply(j, block.apart)));
+  const bool may_leave = block.columns * block.apart > n_;
+  if (may_leave) {
+    b_.open_if(b_.binary(Operation::kLess, column, b_.integer(n_)));
+    column = b_.let(b_.assume(column, 0, n_ - 1));
+  }
+  const ExprId i = b_.open_for(b_.integer(0), b_.integer(block.rows), LoopMode::kSerial);
+  const ExprId row = b_.let(b_.add(block.row, i));
+  const bool may_be_anothers = m_ % block.rows != 0;
+  if (may_be_anothers) b_.open_if(b_.binary(Operation::kLessEqual, b_.multiply(block.row_block, block.rows), row));
+  store_one(row, column, b_.let(b_.element(totals_, b_.add(b_.multiply(i, block.columns), j))));
+  if (may_be_anothers) b_.close();
+  b_.close();
+  if (may_leave) b_.close();
+  b_.close();
+}
+
+}  // namespace crucible::kernel

@@ -1,0 +1,320 @@
+// The choice of groups: see fusion.hpp. Greedy, in program order: first producers with consumers, then readers of one
+// value with each other. Every joint is checked on the graph of units.
+#include "core/kernel/fuse/fusion.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "core/base/progress.hpp"
+#include "core/graph/queries.hpp"
+#include "core/kernel/emit/group_plan.hpp"
+#include "core/kernel/fuse/merge.hpp"
+#include "core/kernel/fuse/unit_graph.hpp"
+
+namespace crucible::kernel {
+namespace {
+
+using graph::kNone;
+using graph::OpId;
+using graph::Program;
+using graph::ValueId;
+
+constexpr std::size_t kMostMembers = 160;
+constexpr std::size_t kMostBuffers = 32, kMostSingles = 128;  // the second where every operand is one element
+// What a large group reads has to wait for the last of it: partial gradients of fifty steps in time would all be alive at once.
+constexpr std::size_t kMostWaiting = 8;
+constexpr std::int64_t kLargeElements = 2048;
+constexpr std::int64_t kParallelElements = 32768;             // fewer are done by one thread anyway
+constexpr std::int64_t kFewItems = 4;
+
+/// A unit per op.
+std::vector<Unit> single_units(const Program& program, Numerics numerics) {
+  std::vector<Unit> units(program.ops.size());
+  for (OpId op = 0; op < program.ops.size(); ++op) {
+    units[op].ops = {op};
+    if (auto group = make_group(program, op, numerics)) units[op].group = std::move(*group);
+  }
+  return units;
+}
+
+class Fuser : public UnitGraph {
+ public:
+  Fuser(const Program& program, Numerics numerics)
+      : UnitGraph(program, single_units(program, numerics)), readers_(graph::readers(program)) {}
+
+  /// First within the forward pass and within what follows it: the backward pass computes what it can from what it reads anyway. Joined
+  /// in the order of the program, the forward pass would compute it, and write it to memory.
+  void join() {
+    for (const bool across : {false, true}) {
+      across_passes_ = across;
+      for (int round = 0; round < 4; ++round) {
+        bool changed = join_producers();
+        changed |= join_readers();
+        if (!changed) break;
+      }
+    }
+    join_singles();
+  }
+
+  /// Of the units as they are now.
+  std::vector<Neighbour> neighbours(const std::vector<OpId>& ops) {
+    std::set<UnitId> own;
+    for (const OpId op : ops) own.insert(unit_of_[op]);
+    std::vector<Neighbour> found;
+    for (const UnitId unit : own) {
+      for (const auto& [other, value] : beside(unit)) {
+        if (!own.contains(other)) found.push_back({units_[unit].ops.front(), units_[other].ops, value, joint(unit, other).apart});
+      }
+    }
+    std::ranges::stable_sort(found, {}, [](const Neighbour& neighbour) { return neighbour.ops.front(); });
+    return found;
+  }
+
+ private:
+  /// Units that share a value with this one, and the first such value that is found.
+  std::map<UnitId, ValueId> beside(UnitId unit) const {
+    std::map<UnitId, ValueId> found;
+    const auto meet = [&](OpId other, ValueId value) {
+      if (unit_of_[other] != unit) found.emplace(unit_of_[other], value);
+    };
+    for (const OpId member : units_[unit].ops) {
+      for (const auto& input : program_.ops[member].inputs) {
+        if (input.is_scalar()) continue;
+        const OpId producer = program_.values[input.value].producer;
+        if (producer != kNone) meet(producer, input.value);
+        for (const OpId reader : readers_[input.value]) meet(reader, input.value);
+      }
+      for (const auto& output : program_.ops[member].outputs) {
+        for (const OpId reader : readers_[output.value]) meet(reader, output.value);
+      }
+    }
+    return found;
+  }
+
+  bool join_producers() {
+    bool changed = false;
+    for (OpId op = 0; op < program_.ops.size(); ++op) {
+      report_progress("joining ops with what they read", op, program_.ops.size());
+      const auto& inputs = program_.ops[op].inputs;
+      std::vector<OpId> producers;
+      for (const auto& input : inputs) {
+        if (!input.is_scalar() && program_.values[input.value].producer != kNone) {
+          producers.push_back(program_.values[input.value].producer);
+        }
+      }
+      std::ranges::sort(producers, std::greater<>());
+      for (OpId producer : producers) changed |= try_join(unit_of_[producer], unit_of_[op]);
+    }
+    return changed;
+  }
+
+  bool join_readers() {
+    bool changed = false;
+    for (ValueId value = 0; value < readers_.size(); ++value) {
+      report_progress("joining ops that read the same", value, readers_.size());
+      const auto readers = readers_[value];
+      for (std::size_t i = 1; i < readers.size(); ++i) {
+        for (std::size_t j = i; j-- > 0 && i - j <= 8;) changed |= try_join(unit_of_[readers[j]], unit_of_[readers[i]]);
+      }
+    }
+    return changed;
+  }
+
+  /// Counters and other single numbers that have nothing to do with each other become one launch.
+  void join_singles() {
+    UnitId first = kNone;
+    for (UnitId u = 0; u < units_.size(); ++u) {
+      const Group& group = units_[u].group;
+      if (group.members.empty() || !group.sizes.empty()) continue;
+      if (first == kNone || !try_join(first, u)) first = u;
+    }
+  }
+
+  bool try_join(UnitId a, UnitId b) {
+    if (a == b || units_[a].group.members.empty() || units_[b].group.members.empty()) return false;
+    if (!across_passes_ && is_forward(a) != is_forward(b)) return false;
+    const std::uint64_t key = (static_cast<std::uint64_t>(std::min(a, b)) << 32) | std::max(a, b);
+    const std::uint64_t state = (static_cast<std::uint64_t>(joints_[std::min(a, b)]) << 32) | joints_[std::max(a, b)];
+    if (const auto found = refused_.find(key); found != refused_.end() && found->second == state) return false;
+    Joint found = joint(a, b);
+    if (found.apart == Apart::kNot) {
+      Group joined = found.group ? *std::move(found.group) : put_together(std::move(units_[a].group), std::move(units_[b].group));
+      replace(a, b, std::move(joined));
+      ++joints_[a];
+      return true;
+    }
+    if (found.apart != Apart::kPath) refused_[key] = state;  // a path may go when units on it are joined
+    return false;
+  }
+
+  /// By its first op; while across_passes_ is false, all have the same answer.
+  bool is_forward(UnitId unit) const { return kernel::is_forward(program_, units_[unit].ops.front()); }
+
+  struct Joint {
+    Apart apart = Apart::kNot;
+    std::optional<Group> group = {};  // none where the two are put together as they are
+  };
+  /// The groups that a joint is made of: two that stay as they are, or what became of them.
+  using Parts = std::vector<const Group*>;
+
+  Joint joint(UnitId a, UnitId b) {
+    const Group& first = units_[a].group;
+    const Group& second = units_[b].group;
+    if (first.members.empty() || second.members.empty()) return {Apart::kOwnKind};
+    if (first.elements() == 0 || second.elements() == 0) return {Apart::kEmpty};
+    if (first.members.size() + second.members.size() > kMostMembers) return {Apart::kMembers};
+    std::optional<Group> merged;
+    Parts parts = {&first, &second};
+    if (!fit_as_they_are(first, second)) {
+      merged = merge_groups(first, second);
+      if (!merged) return {Apart::kShape};
+      parts = {&*merged};
+    }
+    const std::int64_t elements = parts[0]->elements();
+    if (reads_scores_across(parts)) return {Apart::kShape};
+    if (buffer_count(parts) > (parts[0]->sizes.empty() ? kMostSingles : kMostBuffers)) return {Apart::kBuffers};
+    if (elements >= kLargeElements && temporaries_read(parts) > kMostWaiting) return {Apart::kWaiting};
+    // A large parallel loop must not become one of few items.
+    const auto is_wide = [](const Group& part) { return part.elements() >= kParallelElements && work_items(part) >= kFewItems; };
+    if ((is_wide(first) || is_wide(second)) && work_items(merged ? *merged : put_together(first, second)) < kFewItems) return {Apart::kParallelism};
+    if (connected_outside(a, b)) return {Apart::kPath};
+    return {Apart::kNot, std::move(merged)};
+  }
+
+  /// Of the large values that they read: those that another unit makes.
+  std::size_t temporaries_read(const Parts& parts) const {
+    std::vector<ValueId> read, made;
+    for (const Group* part : parts) {
+      for (const Member& member : part->members) {
+        made.push_back(member.output.value);
+        for (const Access& input : member.inputs) {
+          if (input.value == kNone || program_.values[input.value].elements < kLargeElements) continue;
+          if (program_.values[input.value].producer != kNone) read.push_back(input.value);
+        }
+      }
+    }
+    sort_each_once(read);
+    sort_each_once(made);
+    return static_cast<std::size_t>(std::ranges::count_if(read, [&](ValueId value) { return !std::ranges::binary_search(made, value); }));
+  }
+
+  /// Of two large products of many matrices one along and one across: a kernel that walks one of them badly, and that neither product could
+  /// be joined to (attention.hpp).
+  bool reads_scores_across(const Parts& parts) const {
+    const std::int64_t elements = parts[0]->elements();
+    const std::size_t rank = parts[0]->sizes.size();
+    if (elements < kLargeElements) return false;
+    std::size_t along = rank;
+    for (const Group* part : parts) {
+      for (const Member& member : part->members) {
+        for (const Access& input : member.inputs) {
+          if (input.value == kNone || program_.values[input.value].producer == kNone) continue;
+          const graph::Op& op = program_.ops[program_.values[input.value].producer];
+          if (op.kind != graph::OpKind::kMatMul || op.outputs[0].view.sizes.size() < 3) continue;
+          if (program_.values[input.value].elements != elements) continue;
+          const auto d = static_cast<std::size_t>(std::ranges::find(input.strides, 1) - input.strides.begin());
+          if (d < rank && along < rank && d != along) return true;
+          along = std::min(d, along);
+        }
+      }
+    }
+    return false;
+  }
+
+  static std::size_t buffer_count(const Parts& parts) {
+    std::vector<ValueId> values;
+    std::size_t members = 0;
+    for (const Group* part : parts) {
+      members += part->members.size();
+      for (const Member& member : part->members) {
+        values.push_back(member.output.value);
+        for (const Access& input : member.inputs) values.push_back(input.value);
+      }
+    }
+    sort_each_once(values);
+    return values.size() > members ? values.size() - members : 0;
+  }
+
+  static void sort_each_once(std::vector<ValueId>& values) {
+    std::ranges::sort(values);
+    values.erase(std::ranges::unique(values).begin(), values.end());
+  }
+
+  graph::IdLists readers_;  // per value, ascending
+  bool across_passes_ = true;
+  std::vector<std::uint32_t> joints_ = std::vector<std::uint32_t>(units_.size(), 0);  // per unit: how often it became another one
+  std::unordered_map<std::uint64_t, std::uint64_t> refused_;  // pairs whose nests do not fit, as the two were then
+};
+
+}  // namespace
+
+bool is_forward(const Program& program, OpId op) {
+  const std::uint32_t source = program.ops[op].source;
+  return source >= program.sources.size() || program.sources[source].phase == graph::Phase::kForward;
+}
+
+std::vector<std::uint32_t> units_of_ops(const Program& program, const std::vector<Unit>& units) {
+  std::vector<std::uint32_t> unit_of(program.ops.size(), kNone);
+  for (std::uint32_t u = 0; u < units.size(); ++u) {
+    for (const OpId op : units[u].ops) unit_of[op] = u;
+  }
+  return unit_of;
+}
+
+std::vector<Unit> make_units(const Program& program, bool fuse, Numerics numerics) {
+  Fuser fuser(program, numerics);
+  if (fuse) fuser.join();
+  return fuser.ordered(fuser.last_ops());
+}
+
+std::vector<Neighbour> neighbours(const Program& program, const std::vector<OpId>& ops, Numerics numerics) {
+  Fuser fuser(program, numerics);
+  fuser.join();
+  return fuser.neighbours(ops);
+}
+
+std::string_view words(Apart apart) {
+  switch (apart) {
+    case Apart::kNot:
+      return "nothing is in the way now: what was, was joined with others after this had been tried";
+    case Apart::kOwnKind:
+      return "one of the two is a kernel of its own kind";
+    case Apart::kEmpty:
+      return "one of the two has no elements";
+    case Apart::kShape:
+      return "their loops do not match: a value would be read elsewhere than where it is written";
+    case Apart::kPath:
+      return "a third step lies between them";
+    case Apart::kMembers:
+      return "it would have more ops than one kernel takes";
+    case Apart::kBuffers:
+      return "it would have more buffers than one kernel takes";
+    case Apart::kWaiting:
+      return "too many large tensors would wait for each other";
+    case Apart::kParallelism:
+      return "many independent rows would become few";
+    case Apart::kScratch:
+      return "an attention whose rows of scores are too long for the scratch of a work item";
+    case Apart::kNoGain:
+      return "an attention that would read keys and values more often than scores in memory cost";
+    case Apart::kLibrary:
+      return "an attention of few scores, whose products the library does faster";
+    case Apart::kLibraryProduct:
+      return "the product is a call of a library, which has no epilogue";
+    case Apart::kNotElementwise:
+      return "it sums, or looks up: an epilogue of a product is element-wise";
+    case Apart::kTaken:
+      return "it is the epilogue of another product";
+    case Apart::kAcross:
+      return "its operands lie across the rows in which the product is made";
+    case Apart::kMemory:
+      return "what it waits for would make the step need more memory";
+  }
+  return "";
+}
+
+}  // namespace crucible::kernel

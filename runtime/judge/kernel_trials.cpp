@@ -1,0 +1,205 @@
+#include "runtime/judge/kernel_trials.hpp"
+
+#include <fmt/format.h>
+#include <malloc.h>
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "core/base/progress.hpp"
+#include "core/kernel/math/math_prelude.hpp"
+#include "runtime/judge/trial.hpp"
+#include "runtime/judge/trial_verdicts.hpp"
+
+namespace crucible::runtime {
+namespace {
+
+// At the end of the prelude: what plugins know kernels by that are to be compiled with less optimisation (plugins/sdk/careful.hpp).
+constexpr std::string_view kCarefulLine = "\n#define CRUCIBLE_CAREFUL 1\n";
+
+/// What a plugin calls the machine code of a kernel (key binary of kernel_info); "" where it does not say.
+std::string binary_of(const backend::Device& device, crucible_kernel* kernel) {
+  std::string binary;
+  const auto note = [](void* user, const crucible_kv* items, std::uint32_t count) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      if (std::string_view(items[i].key.data, items[i].key.size) == "binary" && items[i].type == CRUCIBLE_V_STR)
+        static_cast<std::string*>(user)->assign(items[i].s.data, items[i].s.size);
+    }
+  };
+  if (!backend::to_result(device.backend().compile_table().kernel_info(kernel, note, &binary), "")) return "";
+  return binary;
+}
+
+std::uint64_t thread_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+class Trials {
+ public:
+  Trials(const TrialPlace& place, const TrialOptions& options, TrialReferences& references, AcceptedKernels& accepted, TrialReport& report)
+      : place_(place), references_(references), accepted_(accepted), report_(report), verdicts_(options.folder, *place.device, place.schedule.numerics) {}
+
+  Result<void> run(std::span<const backend::KernelText> texts) {
+    std::vector<Pending> pending;
+    std::vector<backend::KernelText> wrong;
+    const auto note_wrong = [&](const backend::KernelText& text, std::uint32_t step, const std::string& what) {
+      report_.wrong.push_back({text.name, step, what, false});
+      wrong.push_back(text);
+    };
+    for (const backend::KernelText& text : texts) {
+      const std::optional<std::uint32_t> step = references_.step_of(text.name);
+      if (text.ir.empty() || !step || is_refused(text.name)) continue;
+      ++report_.kernels;
+      CRUCIBLE_TRY(Pending one, look_up(text, *step, *accepted_.module));
+      if (!one.known) {
+        pending.push_back(std::move(one));
+      } else if (!one.known->empty()) {
+        note_wrong(text, *step, *one.known);
+      }
+    }
+    // Memory for the largest, once: a plugin may clear what it hands out.
+    for (const Pending& one : pending) most_bytes_ = std::max(most_bytes_, references_.bytes_of(one.text->name));
+    std::size_t tried = 0;
+    const auto judge_one = [&](Pending& one, Result<TrialReferences::Made> made) -> Result<void> {
+      report_progress("trying kernels", tried++, pending.size());
+      if (!made) return made.error();
+      CRUCIBLE_TRY(one.judged, judge(one, *std::move(made)));
+      return {};
+    };
+    std::map<std::string_view, Pending*> left;
+    std::set<std::string_view> names;
+    for (Pending& one : pending) {
+      left.emplace(one.text->name, &one);
+      names.insert(one.text->name);
+    }
+    references_.want(names);
+    while (std::optional<TrialReferences::Next> next = references_.next()) {
+      const auto one = left.find(next->kernel);
+      CRUCIBLE_TRY_VOID(judge_one(*one->second, std::move(next->made)));
+      left.erase(one);
+    }
+    for (const auto& [name, one] : left) CRUCIBLE_TRY_VOID(judge_one(*one, references_.make(*one->text)));
+    for (const Pending& one : pending) {
+      if (!one.judged.empty()) note_wrong(*one.text, one.step, one.judged);
+    }
+    std::ranges::sort(report_.untried, {}, &Refusal::kernel);
+    return wrong.empty() ? Result<void>() : mend(wrong);
+  }
+
+ private:
+  /// A kernel that may have to be tried.
+  struct Pending {
+    const backend::KernelText* text = nullptr;
+    std::uint32_t step = 0;
+    crucible_kernel* compiled = nullptr;
+    std::string key;                   // of its verdict
+    std::optional<std::string> known;  // what an earlier trial of this binary said
+    std::string judged;                // what is wrong, by this one
+  };
+
+  bool is_refused(std::string_view name) const { return std::ranges::find(accepted_.refused, name, &Refusal::kernel) != accepted_.refused.end(); }
+
+  Result<Pending> look_up(const backend::KernelText& text, std::uint32_t step, const backend::Module& module) const {
+    Pending one{.text = &text, .step = step, .compiled = nullptr, .key = {}, .known = {}, .judged = {}};
+    CRUCIBLE_TRY(one.compiled, module.kernel(text.name));
+    one.key = verdicts_.key_of(text, binary_of(*place_.device, one.compiled));
+    one.known = verdicts_.find(one.key);
+    return one;
+  }
+
+  /// "" when the kernel is right, or nobody can say.
+  Result<std::string> judge(const Pending& one, TrialReferences::Made made) {
+    const TrialSubject& subject = *made.subject;
+    const auto nobody_can_say = [&](const Error& error) {
+      report_.untried.push_back({one.text->name, error.message});
+      return std::string();
+    };
+    if (!bench_ || bench_bytes_ < subject.bytes()) {
+      bench_.reset();
+      Result<TrialBench> bench = TrialBench::make(place_.device, std::max(most_bytes_, subject.bytes()));
+      if (!bench && place_.device->lost() != nullptr) return bench.error();
+      if (!bench) return nobody_can_say(bench.error());
+      bench_.emplace(*std::move(bench));
+      bench_bytes_ = std::max(most_bytes_, subject.bytes());
+    }
+    std::string what;
+    for (const bool is_again : {false, true}) {
+      if (is_again) TrialReferences::make_whole(made, references_.nearness());
+      Result<TrialReference>& reference = *made.reference;
+      if (!reference) return nobody_can_say(reference.error());
+      CRUCIBLE_TRY(what, bench_->run(*reference, one.compiled));
+      // A difference may be the sample's, or that of a comparison which rounding decides: then it is another one with other numbers.
+      if (what.empty() || (!reference->is_sampled() && references_.nearness() == Nearness::kBits)) break;
+    }
+    references_.give_back(std::move(made));
+    ++report_.tried;
+    verdicts_.note(one.key, what);
+    return what;
+  }
+
+  /// The last entries of the report, compiled again.
+  Result<void> mend(const std::vector<backend::KernelText>& wrong) {
+    WrongKernel* const reports = &report_.wrong[report_.wrong.size() - wrong.size()];
+    Result<backend::Module> careful = backend::Module::compile(place_.device, std::string(kernel::math_prelude()) + std::string(kCarefulLine), wrong);
+    if (!careful && place_.device->lost() != nullptr) return careful.error();
+    for (std::size_t i = 0; i < wrong.size(); ++i) {
+      std::string again = careful ? "" : fmt::format("it cannot be compiled with less optimisation: {}", careful.error().message);
+      if (careful) {
+        CRUCIBLE_TRY(Pending one, look_up(wrong[i], reports[i].step, *careful));
+        std::string what = one.known.value_or("");
+        if (!one.known) {
+          CRUCIBLE_TRY(TrialReferences::Made made, references_.make(*one.text));
+          CRUCIBLE_TRY(what, judge(one, std::move(made)));
+        }
+        if (!what.empty()) again = what == reports[i].what ? "with less optimisation too" : fmt::format("with less optimisation {}", what);
+      }
+      reports[i].is_mended = again.empty();
+      if (again.empty()) continue;
+      reports[i].what += "; " + again;
+      accepted_.refused.push_back({wrong[i].name, fmt::format("kernel {} was compiled wrongly: {}", wrong[i].name, reports[i].what)});
+    }
+    if (!careful) return {};
+    accepted_.careful.emplace(CarefulKernels{*std::move(careful), {}});
+    for (const backend::KernelText& text : wrong) accepted_.careful->names.push_back(text.name);
+    return {};
+  }
+
+  const TrialPlace& place_;
+  TrialReferences& references_;
+  AcceptedKernels& accepted_;
+  TrialReport& report_;
+  TrialVerdicts verdicts_;
+  std::optional<TrialBench> bench_;
+  std::uint64_t bench_bytes_ = 0, most_bytes_ = 0;
+};
+
+}  // namespace
+
+Result<void> try_kernels(const TrialPlace& place, const TrialOptions& options, std::span<const backend::KernelText> texts,
+                         TrialReferences& references, AcceptedKernels& accepted, TrialReport& report) {
+  const bool computes = place.computes();
+  report.is_on |= options.is_on && computes;
+  if (!options.is_on || !computes || !accepted.module) return {};
+  const auto start = std::chrono::steady_clock::now();
+  const std::uint64_t before_ns = thread_ns();
+  const std::size_t tried = report.tried;
+  Result<void> done = Trials(place, options, references, accepted, report).run(texts);
+  references.stop();
+#ifdef __GLIBC__
+  if (report.tried > tried) malloc_trim(0);  // what the trials took goes back, so that a memory budget is what the process takes
+#endif
+  report.time_ns += static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
+  report.processor_ns += thread_ns() - before_ns + references.processor_ns();
+  return done;
+}
+
+}  // namespace crucible::runtime

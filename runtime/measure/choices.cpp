@@ -1,0 +1,269 @@
+// Keys, files and measurements of choices: see choices.hpp.
+#include "runtime/measure/choices.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <utility>
+
+#include "core/base/hash.hpp"
+#include "runtime/run/device_identity.hpp"
+#include "runtime/run/small_run.hpp"
+#include "core/trace/output_file.hpp"
+
+namespace crucible::runtime {
+namespace {
+
+constexpr std::string_view kFormat = "crucible choice 2";
+
+graph::OpKind op_kind(kernel::LibraryKind kind) {
+  switch (kind) {
+    case kernel::LibraryKind::kMatMul:
+      return graph::OpKind::kMatMul;
+    case kernel::LibraryKind::kConv2d:
+      return graph::OpKind::kConv2d;
+    case kernel::LibraryKind::kConv2dBackwardInput:
+      return graph::OpKind::kConv2dBackwardInput;
+    case kernel::LibraryKind::kConv2dBackwardWeight:
+      return graph::OpKind::kConv2dBackwardWeight;
+    case kernel::LibraryKind::kAttention:
+      break;  // of many ops: takes() leaves it out
+  }
+  return graph::OpKind::kMatMul;
+}
+
+std::string bytes_of(const kernel::LibraryCall& call) {
+  const Result<crucible_library_desc> desc = describe(call);
+  return desc ? std::string(reinterpret_cast<const char*>(&*desc), sizeof *desc) : std::string();
+}
+
+std::string hash_of(const std::string& text) { return sha256(std::as_bytes(std::span(text))).hex(); }
+
+/// Numbers of ordinary size: zeros, subnormals and NaN are faster or slower than those.
+Result<void> fill(SmallRun& candidate, const graph::Program& program) {
+  std::minstd_rand generator(1);
+  std::uniform_real_distribution<float> distribution(-1, 1);
+  for (const graph::Input& input : program.inputs) {
+    const graph::Value& value = program.values[input.value];
+    std::vector<std::byte> bytes(static_cast<std::size_t>(value.elements) * size_bytes(value.dtype));
+    for (std::size_t at = 0; at + sizeof(float) <= bytes.size(); at += sizeof(float)) {
+      std::uint32_t word = std::bit_cast<std::uint32_t>(distribution(generator));
+      // As halves: exponents in the middle, for f16 and for bf16.
+      if (size_bytes(value.dtype) == 2) word = (static_cast<std::uint32_t>(generator()) & 0x03ff03ff) | 0x38003800;
+      std::memcpy(bytes.data() + at, &word, sizeof word);
+    }
+    CRUCIBLE_TRY_VOID(candidate.write(input.value, bytes));
+  }
+  return {};
+}
+
+/// Units: nanoseconds.
+Result<std::uint64_t> time_of(SmallRun& candidate) {
+  const auto start = std::chrono::steady_clock::now();
+  CRUCIBLE_TRY_VOID(candidate.run());
+  const auto taken = std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(taken, 1));
+}
+
+std::uint64_t median(std::vector<std::uint64_t>& times) {
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::ranges::nth_element(times, middle);
+  return *middle;
+}
+
+std::optional<Choice> read_choice(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  if (!stream) return std::nullopt;
+  const nlohmann::json document = nlohmann::json::parse(stream, nullptr, false);
+  if (!document.is_object() || !document.contains("format") || document["format"] != kFormat) return std::nullopt;
+  const auto number = [](const nlohmann::json& value) -> std::uint64_t { return value.is_number_unsigned() ? value.get<std::uint64_t>() : 0; };
+  Choice choice;
+  choice.library_ns = number(document.value("library_ns", nlohmann::json()));
+  choice.rounds = static_cast<std::uint32_t>(number(document.value("rounds", nlohmann::json())));
+  const nlohmann::json times = document.value("generated_ns", nlohmann::json());
+  if (!times.is_array()) return std::nullopt;  // one number would be walked as a list of one
+  for (const nlohmann::json& time : times) choice.generated_ns.push_back(number(time));
+  const bool is_whole = choice.rounds > 0 && !choice.generated_ns.empty() && std::ranges::find(choice.generated_ns, 0u) == choice.generated_ns.end();
+  return is_whole ? std::optional(std::move(choice)) : std::nullopt;
+}
+
+}  // namespace
+
+graph::Program program_of(const kernel::LibraryCall& call) {
+  graph::Program program;
+  program.iterations = 1;
+  graph::Op op;
+  op.kind = op_kind(call.kind);
+  op.attributes = call.attributes;
+  for (int i = 0; i < 3; ++i) {
+    const graph::View& view = call.views[i];
+    graph::Value value;
+    value.kind = i < 2 ? graph::ValueKind::kInput : graph::ValueKind::kTemporary;
+    value.dtype = i == 2 && call.keeps_f32 ? DType::kF32 : call.dtype;
+    value.elements = view.elements() == 0 ? 0 : view.offset + 1;
+    for (std::size_t d = 0; d < view.sizes.size() && value.elements > 0; ++d) value.elements += (view.sizes[d] - 1) * view.strides[d];
+    if (i == 2) value.producer = 0;
+    program.values.push_back(value);
+    graph::Operand operand;
+    operand.value = static_cast<graph::ValueId>(i);
+    operand.view = view;
+    (i < 2 ? op.inputs : op.outputs).push_back(operand);
+    if (i < 2) program.inputs.push_back({operand.value, {0}, false});
+  }
+  program.outputs.push_back({.name = "result", .operand = op.outputs[0], .recorded = {}, .blobs = {0}});
+  program.ops.push_back(std::move(op));
+  return program;
+}
+
+Result<std::vector<kernel::LibraryCall>> products_of(const graph::Program& program, LibraryClaims& claims, bool fuse,
+                                                     kernel::Numerics numerics) {
+  kernel::Options options;
+  options.fuse = fuse;
+  options.numerics = numerics;
+  options.claims = [&claims](const kernel::LibraryCall& call) { return claims.takes(call); };
+  CRUCIBLE_TRY(const kernel::Schedule schedule, kernel::schedule(program, options));
+  std::vector<kernel::LibraryCall> calls;
+  std::map<std::string, bool> seen;
+  for (const kernel::Step& step : schedule.steps) {
+    if (step.kind == kernel::StepKind::kLibrary && step.library.kind == kernel::LibraryKind::kAttention) continue;  // nothing to choose: see takes()
+    for (const graph::OpId op : step.ops) {
+      const auto call = kernel::library_call_of(program, program.ops[op]);
+      if (call && call->views[2].elements() > 0 && seen.try_emplace(bytes_of(*call), true).second) calls.push_back(*call);
+    }
+  }
+  return calls;
+}
+
+std::string words(const kernel::ProductCut& cut) {
+  return fmt::format("{} x {} tiles, items of {} x {}", cut.tile_rows, cut.tile_columns, cut.item_rows, cut.item_columns);
+}
+
+void ask(kernel::Options& options, LibraryClaims& claims, Choices* choices) {
+  options.claims = [&claims, choices](const kernel::LibraryCall& call) {
+    // Measured is the product alone, and it is the library's where an epilogue is asked for.
+    if (call.epilogue != kernel::LibraryEpilogue::kNone) return claims.takes(call);
+    return choices != nullptr ? choices->takes(claims, call) : claims.takes(call);
+  };
+  if (choices != nullptr) options.cut = [choices](const kernel::LibraryCall& call) { return choices->cut(call); };
+}
+
+std::size_t Choice::best_cut() const {
+  return static_cast<std::size_t>(std::ranges::min_element(generated_ns) - generated_ns.begin());
+}
+
+Choices::Choices(std::filesystem::path folder, std::shared_ptr<backend::Device> device, kernel::Numerics numerics)
+    : folder_(std::move(folder)),
+      device_(std::move(device)),
+      numerics_(numerics),
+      identity_(fmt::format("{}\n{}\n{}", kFormat, numerics == kernel::Numerics::kStrict ? "strict" : "fast", identity_of(*device_))) {}
+
+Choices::Entry& Choices::entry_of(const kernel::LibraryCall& call) {
+  const std::string bytes = bytes_of(call);
+  const auto [found, is_new] = entries_.try_emplace(bytes);
+  Entry& entry = found->second;
+  if (!is_new) return entry;
+  const graph::Program program = program_of(call);
+  const Result<kernel::Schedule> generated = kernel::schedule(program, {.claims = nullptr, .numerics = numerics_, .device = shape_of(*device_)});
+  std::string text = identity_ + "\n" + bytes;
+  if (generated) {
+    for (const kernel::Kernel& kernel : generated->kernels) text += "\n" + kernel.name;
+    for (const kernel::Step& step : generated->steps) entry.cuts.insert(entry.cuts.end(), step.cuts.begin(), step.cuts.end());
+  }
+  for (const kernel::ProductCut& cut : entry.cuts) text += "\n" + words(cut);
+  entry.key = hash_of(text);
+  return entry;
+}
+
+const Choice* Choices::find(const kernel::LibraryCall& call) {
+  Entry& entry = entry_of(call);
+  if (!std::exchange(entry.is_looked_for, true)) {
+    entry.choice = read_choice(file_of(call));
+    if (entry.choice && entry.choice->generated_ns.size() != std::max<std::size_t>(entry.cuts.size(), 1)) entry.choice.reset();
+  }
+  return entry.choice ? &*entry.choice : nullptr;
+}
+
+bool Choices::takes(LibraryClaims& claims, const kernel::LibraryCall& call) {
+  if (!claims.takes(call)) return false;
+  if (call.kind == kernel::LibraryKind::kAttention) return true;
+  const Choice* const choice = find(call);
+  return choice == nullptr || !choice->is_generated();
+}
+
+std::size_t Choices::cut(const kernel::LibraryCall& call) {
+  const Choice* const choice = find(call);
+  return choice != nullptr ? choice->best_cut() : 0;
+}
+
+Choices::Summary Choices::summary() const {
+  Summary summary;
+  for (const auto& [bytes, entry] : entries_) {
+    ++summary.calls;
+    if (!entry.choice) continue;
+    ++summary.measured;
+    if (!entry.choice->is_generated()) continue;
+    ++summary.generated;
+    if (entry.choice->best_cut() > 0) ++summary.recut;
+  }
+  return summary;
+}
+
+Result<Choice> Choices::measure(LibraryClaims& claims, const kernel::LibraryCall& call) {
+  constexpr std::uint32_t kWarmRounds = 3, kFewestRounds = 7, kMostRounds = 101;
+  constexpr auto kLong = std::chrono::milliseconds(100);
+  const graph::Program program = program_of(call);
+  Entry& entry = entry_of(call);
+  const bool has_library = numerics_ == kernel::Numerics::kFast && claims.takes(call);
+  std::vector<SmallRun> candidates;  // the library last
+  const std::size_t cuts = std::max<std::size_t>(entry.cuts.size(), 1);
+  for (std::size_t cut = 0; cut < cuts + (has_library ? 1 : 0); ++cut) {
+    CRUCIBLE_TRY(SmallRun candidate, SmallRun::make(device_, program, numerics_, {.by_library = cut == cuts, .cut = cut}));
+    CRUCIBLE_TRY_VOID(fill(candidate, program));
+    candidates.push_back(std::move(candidate));
+  }
+  std::vector<std::vector<std::uint64_t>> times(candidates.size());
+  const auto start = std::chrono::steady_clock::now();
+  for (std::uint32_t round = 0; round < kMostRounds; ++round) {
+    if (round >= kWarmRounds + kFewestRounds && std::chrono::steady_clock::now() - start > kLong) break;
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      CRUCIBLE_TRY(const std::uint64_t time, time_of(candidates[i]));
+      if (round >= kWarmRounds) times[i].push_back(time);
+    }
+  }
+  Choice choice;
+  choice.rounds = static_cast<std::uint32_t>(times[0].size());
+  if (has_library) {
+    choice.library_ns = median(times.back());
+    times.pop_back();
+  }
+  for (auto& of_one : times) choice.generated_ns.push_back(median(of_one));
+  entry.is_looked_for = true;
+  entry.choice = choice;
+  if (const Result<void> kept = keep(file_of(call), entry); !kept) failure_ = kept.error().message;
+  return choice;
+}
+
+Result<void> Choices::keep(const std::filesystem::path& file_name, const Entry& entry) const {
+  nlohmann::ordered_json cuts = nlohmann::ordered_json::array();
+  for (const kernel::ProductCut& cut : entry.cuts) cuts.push_back(words(cut));
+  const nlohmann::ordered_json document = {{"format", kFormat},
+                                           {"library_ns", entry.choice->library_ns},
+                                           {"generated_ns", entry.choice->generated_ns},
+                                           {"cuts", cuts},
+                                           {"rounds", entry.choice->rounds},
+                                           {"device", device_->info().name}};
+  std::error_code error;
+  std::filesystem::create_directories(folder_, error);
+  const std::string text = document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  CRUCIBLE_TRY(trace::OutputFile file, trace::OutputFile::create(file_name, trace::Readers::kAnyone));
+  CRUCIBLE_TRY_VOID(file.append(std::as_bytes(std::span(text))));
+  return file.commit();
+}
+
+}  // namespace crucible::runtime

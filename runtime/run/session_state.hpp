@@ -1,0 +1,140 @@
+// What a session owns; shared by session.cpp (running), session_pieces.cpp (compiling, and running on one device or
+// two), session_reference.cpp (running without a device) and verify.cpp (judging), seen by nobody else.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+
+#include "core/graph/reference.hpp"
+#include "core/kernel/run_schedule.hpp"
+#include "runtime/plan/arrange.hpp"
+#include "runtime/run/kernel_faults.hpp"
+#include "runtime/judge/noise.hpp"
+#include "runtime/plan/near_transfers.hpp"
+#include "runtime/plan/refusals.hpp"
+#include "runtime/run/session.hpp"
+#include "runtime/plan/split.hpp"
+
+namespace crucible::runtime {
+
+/// Of poisoned sessions: so many bytes behind each buffer hold this byte.
+inline constexpr std::uint64_t kRedZoneBytes = 256;
+inline constexpr std::uint8_t kRedZoneByte = 0xc5;
+
+/// A session without a device: an interpreter, with a buffer of its own for every value.
+struct Interpreted {
+  /// Strict numerics: the kernels of a schedule. Else the reference interpreter runs the ops.
+  struct Kernels {
+    kernel::Schedule schedule;
+    kernel::ScheduleInterpreter interpreter;
+  };
+  std::optional<Kernels> kernels;
+  std::vector<graph::Bytes> values;
+  std::vector<graph::Number> slots;
+  bool is_run = false;  // then State::end has what State::start takes over before the next iteration
+};
+
+struct Session::State {
+  std::shared_ptr<const graph::Program> program;  // shared with the caller, who prints it; see Session::program()
+  std::shared_ptr<const trace::BlobStore> blobs;  // shared: the mapped file lives as long as its last reader
+  std::shared_ptr<backend::Device> device;        // shared: see plugins/loader; null: `interpreted` runs it
+  kernel::Schedule schedule;
+  Placement placement;
+  ArrangeReport arrange_report;
+  std::string library_failure;
+  std::uint32_t next_iteration = 0;
+  std::optional<std::mt19937_64> shaking;  // of a run of a spread: inputs are written one unit in the last place away
+  Options options;
+  FallbackReport fallback;
+  /// A segment as a plan of its device. Without refused kernels there is one.
+  struct Piece {
+    Segment segment;
+    std::optional<backend::Plan> plan;      // none of a transfer
+    std::vector<std::uint32_t> op_of_step;  // index in the plan, per step of the segment
+  };
+  NamedKernels named_kernels;
+  TrialReport trials;
+  bool is_sized = false, is_second_sized = false;  // whether the devices ask for the bytes of launches' buffers
+  std::vector<bool> is_second_kernel;        // per kernel of the schedule
+  std::vector<graph::ValueId> loaded_twice;  // see Split
+  // Destroyed in reverse: the plans before the arenas and the modules that they use.
+  std::optional<backend::Module> module, second_module;
+  std::optional<CarefulKernels> careful, second_careful;
+  std::optional<backend::Buffer> arena, second_arena;
+  std::vector<Piece> pieces;
+  /// What is read together: losses and bounds after each iteration, tensors when asked for, states after a run.
+  std::vector<ByteRange> near_numbers, near_tensors, near_states;
+  std::vector<std::uint64_t> kept_begins;  // of states, inputs and constants in the arena: see NearWrites
+  std::optional<NearWrites> writes;        // while small pieces are gathered: see write_together()
+  std::vector<std::byte> host_arena;  // what waits on the host, as Placement::host_plan says
+  std::uint32_t loaded_iteration = 0;  // whose inputs transfers bring
+  std::optional<Interpreted> interpreted;
+
+  Result<void> make_schedule();
+  Result<void> compile();
+  /// Those of both devices.
+  std::vector<const backend::Module*> modules() const;
+  TrialPlace trial_place(const std::shared_ptr<backend::Device>& on) const;
+  Result<void> try_accepted(const std::shared_ptr<backend::Device>& on, std::span<const backend::KernelText> texts, TrialReferences& references, AcceptedKernels& accepted);
+  Result<void> compile_opaque(const std::vector<backend::KernelText>& texts);
+  /// What a compiler failed at: the ops of each kernel among `kernels` ("k1, k2"), where they come from and how to see the text.
+  std::string ops_of_kernels(std::string_view kernels) const;
+  Error opaque_refused(const backend::Device& by, const std::vector<Refusal>& refused) const;
+  Result<void> compile_refused(const std::vector<backend::KernelText>& texts, const std::vector<Refusal>& refused);
+  Result<void> build_plan();
+  Result<void> build_piece(Segment segment);
+  Result<void> replay();
+  Result<void> interpret();
+  void carry_interpreted_states();
+  void find_near_places();
+  /// Bytes [offset, offset + bytes.size()) of a value as it is after the last iteration that ran.
+  Result<void> read_bytes(graph::ValueId value, std::uint64_t offset, std::span<std::byte> bytes) const;
+  Result<std::vector<std::uint64_t>> profile();
+  std::string times_from() const;
+  std::vector<backend::Properties> plan_facts() const;
+  Result<void> copy_into(const Segment& segment);
+  Result<void> transfer(const kernel::Step& step, std::uint32_t index);
+  Result<void> load_states();
+  Result<void> load_constants();
+  Result<void> load_inputs(std::uint32_t index);
+  Result<void> load_iteration(std::uint32_t index);
+  Result<void> write_states(const Checkpoint& from);
+  Result<void> poison_transient();
+  Result<void> fill_red_zones(std::uint32_t step);
+  Result<void> check_red_zones(std::uint32_t step, bool on_second);
+  std::string step_text(std::uint32_t step) const;
+  /// The same error, or where the device was lost one that says where in the iteration that was.
+  Error with_lost_steps(const Piece& piece, const Error& error) const;
+  std::string holder_text(std::uint32_t buffer) const;
+  /// What `pieces` writes is written when it is done, small pieces of the arena together.
+  Result<void> write_together(const std::function<Result<void>()>& pieces);
+  Result<void> write_blob(graph::ValueId value, std::uint32_t blob);
+  Result<void> write_bytes(graph::ValueId value, std::vector<std::byte> bytes);
+  /// Of the iteration that ran last: `near` is one of the three above.
+  NearReads reads_of(std::span<const ByteRange> near) const;
+  ByteRange range_of(const graph::Output& output) const;
+  Result<void> read_range(graph::ValueId value, const ByteRange& range, std::span<std::byte> bytes, NearReads& reads) const;
+  Result<double> read_output(const graph::Output& output, NearReads& reads) const;
+  Result<std::vector<std::byte>> read_tensor(const graph::Output& output, NearReads& reads) const;
+  /// What is wrong with an index of the iteration that ran, if one lay outside of where its op needs it. Errors: those of reading.
+  Result<std::optional<Error>> index_outside(NearReads& reads) const;
+  Result<OutputDifference> compare_output(const graph::Output& output, std::uint32_t iteration, NearReads& reads) const;
+  /// `tolerance`: beyond it the difference is measured in full.
+  Result<StateDifference> compare_state(std::size_t index, const Noise& noise, double tolerance, NearReads& reads) const;
+  /// How far the iterations moved a state that ends as `actual`, beside one that ends as `expected`.
+  Result<Move> move_of(std::size_t index, const Noise& noise, std::span<const std::byte> actual, std::span<const std::byte> expected) const;
+  Result<std::vector<std::byte>> final_bytes(const graph::State& state, NearReads& reads) const;
+  Result<void> perturb(graph::ValueId value, std::uint32_t blob, std::mt19937_64& random);
+  Result<void> perturb_start(std::uint64_t seed);
+  Result<RunEnd> run_all(bool with_outputs, Session& session);
+  std::uint64_t offset_of(graph::ValueId value) const;
+  /// Where a value on the host lies; the device has none of it.
+  std::span<std::byte> on_host(graph::ValueId value);
+  std::string name_of(graph::ValueId value) const;
+  static std::uint64_t bytes_of(const graph::Value& value);
+};
+
+}  // namespace crucible::runtime
