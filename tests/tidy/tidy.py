@@ -65,7 +65,14 @@ MAY_PRINT = {
 MARKUP = re.compile(r'"&(?:amp|lt|gt|quot|#39);')
 NESTED = re.compile(r"^( +)struct (\w+) \{\n(.*?)^\1\};", re.MULTILINE | re.DOTALL)
 INITIAL = re.compile(r"^ +[\w:<>, *&]+ \w+ ?(?:= ?[^;()]+|\{[^;]*\});", re.MULTILINE)
+# Files of ours that a comment or a page names, by their ending; by a path where they are of another kind.
+NAMED = re.compile(r"(?<![\w./<*-])(?:\.\./)*((?:[\w.-]+/)*[\w-]+\.(?:cpp|hpp|inc)|(?:core|plugins|backends|frontends|hwprofiles|tests|cmake|ci)/[\w./-]+\.(?:c|h|py|toml|cmake|md))\b(?!/)")
+NAMED_OF_OTHERS = {"dialect.cpp", "LossCTC.cpp"}  # of a project made by `crucible plugin new`, of PyTorch
+COMMENT = re.compile(r"//.*|#.*")
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+
+
+FOLDERS = ("core", "hwprofiles", "plugins", "backends", "frontends", "tests", "examples", "ci", "cmake", "docs")
 
 
 def is_test(path):
@@ -112,6 +119,16 @@ def check_nested(path, text):
             yield f"{path}: an optional of the nested {nested}, whose members have initial values, is refused by clang: put {nested} outside"
 
 
+def check_names(path, text, endings):
+    """A comment or a page that names a file of ours names one that is there. `endings`: each path in the tree and all that it may be called."""
+    for line, words in enumerate(text.splitlines(), 1):
+        comment = words if path.suffix == ".md" else "".join(COMMENT.findall(re.sub(r'^\s*#\s*include.*|"(?:\\.|[^"\\])*"', "", words)))
+        for name in NAMED.findall(comment):
+            known = name in endings or name.rpartition("/")[2] in NAMED_OF_OTHERS or "NAME" in name
+            if not known:
+                yield f"{path}:{line}: names {name}, which is not there"
+
+
 def check(path, text):
     """Yields one sentence per rule that the file breaks. `path` is relative to the root."""
     lines = text.count("\n")
@@ -151,6 +168,9 @@ def self_test():
     nested = "struct A {\n  struct B {\n    int b%s;\n  };\n  std::optional<B> c;\n};\n"
     assert broken("core/graph/a.cpp", nested % " = 0") and not broken("core/graph/a.cpp", nested % "")
     assert not broken("core/trace/a_test.cpp", '#include "core/graph/program.hpp"\n')
+    for page, words in (("docs/a.md", "see `gone.cpp`"), ("core/base/a.cpp", "int a;  // as in core/gone.hpp"), ("ci/a.py", "# tests/gone.py")):
+        assert list(check_names(pathlib.Path(page), words, {"here.cpp"})) and not list(check_names(pathlib.Path(page), words, {"gone.cpp", "core/gone.hpp", "tests/gone.py"})), page
+    assert not list(check_names(pathlib.Path("core/base/a.cpp"), '#include "core/gone.hpp"\nf("gone.cpp");  // here.cpp', {"here.cpp"}))
     assert not broken("frontends/torch/a.cpp", '#include <torch/library.h>\n#include "core/trace/trace.hpp"\n')
 
 
@@ -158,11 +178,14 @@ def main():
     root = pathlib.Path(sys.argv[1])
     self_test()
     problems, files = [], 0
-    for folder in ("core", "hwprofiles", "plugins", "backends", "frontends", "tests", "examples", "ci"):
-        for path in sorted((root / folder).rglob("*")):
-            if path.suffix in LINES and path.is_file():
-                files += 1
-                problems += check(path.relative_to(root), path.read_text(encoding="utf-8"))
+    sources = [path for folder in FOLDERS for path in sorted((root / folder).rglob("*")) if path.is_file()] + [root / "README.md"]
+    endings = {"/".join(path.relative_to(root).parts[first:]) for path in sources for first in range(len(path.relative_to(root).parts))}
+    for path in sources:
+        if path.suffix in LINES:
+            files += 1
+            problems += check(path.relative_to(root), path.read_text(encoding="utf-8"))
+        if path.suffix in (*LINES, ".md", ".inc", ".cmake") and path.name != "tidy.py":
+            problems += check_names(path.relative_to(root), path.read_text(encoding="utf-8"), endings)
     print("\n".join(problems) or f"{files} files keep the rules")
     return 1 if problems else 0
 
