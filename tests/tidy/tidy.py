@@ -129,6 +129,12 @@ def check_names(path, text, endings):
                 yield f"{path}:{line}: names {name}, which is not there"
 
 
+def check_built(path, lists):
+    """Each source stands in a list of CMake's. `lists`: the words of all of them; some name their tests and fuzzers without the ending."""
+    if path.suffix == ".cpp" and not lists & {path.name, path.stem, path.stem.removesuffix("_test"), path.stem.removesuffix("_fuzzer")}:
+        yield f"{path}: no CMakeLists.txt names it, so nothing is built of it"
+
+
 def check(path, text):
     """Yields one sentence per rule that the file breaks. `path` is relative to the root."""
     lines = text.count("\n")
@@ -170,6 +176,7 @@ def self_test():
     assert not broken("core/trace/a_test.cpp", '#include "core/graph/program.hpp"\n')
     for page, words in (("docs/a.md", "see `gone.cpp`"), ("core/base/a.cpp", "int a;  // as in core/gone.hpp"), ("ci/a.py", "# tests/gone.py")):
         assert list(check_names(pathlib.Path(page), words, {"here.cpp"})) and not list(check_names(pathlib.Path(page), words, {"gone.cpp", "core/gone.hpp", "tests/gone.py"})), page
+    assert list(check_built(pathlib.Path("core/base/a.cpp"), {"b.cpp"})) and not list(check_built(pathlib.Path("core/base/a_test.cpp"), {"a"}))
     assert not list(check_names(pathlib.Path("core/base/a.cpp"), '#include "core/gone.hpp"\nf("gone.cpp");  // here.cpp', {"here.cpp"}))
     assert not broken("frontends/torch/a.cpp", '#include <torch/library.h>\n#include "core/trace/trace.hpp"\n')
 
@@ -180,7 +187,9 @@ def main():
     problems, files = [], 0
     sources = [path for folder in FOLDERS for path in sorted((root / folder).rglob("*")) if path.is_file()] + [root / "README.md"]
     endings = {"/".join(path.relative_to(root).parts[first:]) for path in sources for first in range(len(path.relative_to(root).parts))}
+    lists = {word for path in sources if path.name == "CMakeLists.txt" for word in re.findall(r"[\w.]+", path.read_text(encoding="utf-8"))}
     for path in sources:
+        problems += check_built(path.relative_to(root), lists)
         if path.suffix in LINES:
             files += 1
             problems += check(path.relative_to(root), path.read_text(encoding="utf-8"))
