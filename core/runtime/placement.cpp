@@ -46,7 +46,8 @@ memory::Problem problem_of(const Placement& placement) {
 }
 
 /// The part of a solution that is about one space, whose buffers are those from `first` to `end`.
-memory::Plan plan_of(const memory::Solution& solution, std::size_t space_index, std::uint32_t first, std::uint32_t end) {
+memory::Plan plan_of(const memory::Solution& solution, std::size_t space_index, std::uint32_t first,
+                     std::uint32_t end) {
   const memory::SpacePlan& space = solution.spaces[space_index];
   memory::Plan plan{.offsets = {solution.offsets.begin() + first, solution.offsets.begin() + end},
                     .peak_bytes = space.peak_bytes,

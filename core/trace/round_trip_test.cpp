@@ -53,7 +53,8 @@ TEST(TraceFile, RoundTripsAnEmptyTrace) {
 
 TEST(TraceFile, RoundTripsWhichRankOfHowManyItIs) {
   const Folder folder;
-  for (const std::optional<std::uint32_t> rank : {std::optional<std::uint32_t>(), std::optional(0u), std::optional(3u)}) {
+  using Rank = std::optional<std::uint32_t>;
+  for (const Rank rank : {Rank(), Rank(0), Rank(3)}) {
     Trace written = samples::small_trace();
     written.metadata.rank = rank;
     if (rank) written.metadata.world_size = 4;

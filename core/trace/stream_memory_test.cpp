@@ -45,7 +45,8 @@ namespace {
 
 constexpr std::uint32_t kOps = 1'000'000;
 
-/// An op with two tensors, a number and a new result with a storage of its own; nothing is allocated for it but the first time.
+/// An op with two tensors, a number and a new result with a storage of its own; nothing is allocated for it but the first
+/// time.
 void add_op(StreamWriter& writer, std::uint32_t number) {
   const StorageId storage = writer.add(Storage{4096, "cpu"});
   static const Tensor kShape{0, DType::kF32, false, false, 0, {32, 32}, {32, 1}};
@@ -53,7 +54,8 @@ void add_op(StreamWriter& writer, std::uint32_t number) {
   tensor.storage = storage;
   const TensorId result = writer.add(tensor);
   static Op op = [] {
-    Arg given{.kind = Arg::Kind::kTensor, .text = "", .list = {}}, scale{.kind = Arg::Kind::kDouble, .text = "", .list = {}};
+    Arg given{.kind = Arg::Kind::kTensor, .text = "", .list = {}};
+    Arg scale{.kind = Arg::Kind::kDouble, .text = "", .list = {}};
     return Op{.args = {given, given, scale}, .outputs = {given}};
   }();
   op.schema = number % 7, op.site = number % 11, op.module = number % 13;
