@@ -125,22 +125,6 @@ std::string op_name(const Program& program, const Op& op) {
   return std::string(name(op.kind));
 }
 
-std::vector<const Operand*> tensor_operands(const Op& op) {
-  std::vector<const Operand*> tensors;
-  for (const Operand& input : op.inputs) {
-    if (!input.is_scalar()) tensors.push_back(&input);
-  }
-  return tensors;
-}
-
-std::vector<const Operand*> number_operands(const Op& op) {
-  std::vector<const Operand*> numbers;
-  for (const Operand& input : op.inputs) {
-    if (input.is_scalar()) numbers.push_back(&input);
-  }
-  return numbers;
-}
-
 std::string identity(const Composite& composite) {
   std::string text = composite.name;
   for (const CompositeAttribute& attribute : composite.attributes) {

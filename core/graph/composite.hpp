@@ -42,10 +42,6 @@ const Composite& composite_of(const Program& program, const Op& op);
 /// A composite op's name, or the name of the kind. Any program.
 std::string op_name(const Program& program, const Op& op);
 
-/// The operands of a composite op that feed its body: the op's tensors are the body's inputs, its numbers the body's slots.
-std::vector<const Operand*> tensor_operands(const Op& op);
-std::vector<const Operand*> number_operands(const Op& op);
-
 /// Everything that decides what a composite computes, as bytes that only equal ones share.
 std::string identity(const Composite& composite);
 

@@ -23,48 +23,29 @@ inline constexpr std::uint64_t kMaxParts = 1 << 16, kMaxPartsPerUse = 64;
 /// What the results of one op hashed to: a record of the section 'op_hashes'.
 using OpHashes = std::vector<std::uint64_t>;
 
-// Appends one record.
-void encode(ByteWriter& out, const Schema& schema);
-void encode(ByteWriter& out, const Site& site);
-void encode(ByteWriter& out, const std::string& module_path);
-void encode(ByteWriter& out, const Storage& storage);
-void encode(ByteWriter& out, const Tensor& tensor);
-void encode(ByteWriter& out, const Arg& arg);
-void encode(ByteWriter& out, const Op& op);
-void encode(ByteWriter& out, const Iteration& iteration);
-void encode(ByteWriter& out, const External& external);
-void encode(ByteWriter& out, const Draw& draw);
-void encode(ByteWriter& out, const FinalState& state);
-void encode(ByteWriter& out, const NotRecorded& item);
-void encode(ByteWriter& out, const GeneratorState& state);
-void encode(ByteWriter& out, const Output& output);
-void encode(ByteWriter& out, const CompoundTensor& compound);
-void encode(ByteWriter& out, const OpHashes& hashes);
+/// Where a blob lies in the section 'blobs'.
+struct BlobPlace {
+  std::uint64_t offset = 0;  // from the start of that section
+  std::uint64_t stored_bytes = 0;
+  Codec codec = Codec::kRaw;   // kRaw or kZstd; kFolder: not in that section, and the other numbers are 0
+  std::uint64_t checksum = 0;  // XXH3-64 of the stored bytes
+};
 
-// Fills a record that is as it was made. When the bytes do not fit, `in.ok()` is false and the record is anything.
-void decode(ByteReader& in, Schema& schema);
-void decode(ByteReader& in, Site& site);
-void decode(ByteReader& in, std::string& module_path);
-void decode(ByteReader& in, Storage& storage);
-void decode(ByteReader& in, Tensor& tensor);
-void decode(ByteReader& in, Op& op);
-void decode(ByteReader& in, Iteration& iteration);
-void decode(ByteReader& in, External& external);
-void decode(ByteReader& in, Draw& draw);
-void decode(ByteReader& in, FinalState& state);
-void decode(ByteReader& in, NotRecorded& item);
-void decode(ByteReader& in, GeneratorState& state);
-void decode(ByteReader& in, Output& output);
-void decode(ByteReader& in, CompoundTensor& compound);
-void decode(ByteReader& in, OpHashes& hashes);
+/// A record of the section 'blob_index'.
+struct BlobEntry {
+  Blob blob;
+  BlobPlace place;
+};
 
-/// The least that a record can take, which bounds what a false count can cost.
-template <class Record>
-inline constexpr std::size_t kMinRecordBytes = 1;
+/// The least that a record can take, which bounds what a false count can cost; 0: not the type of a record.
+template <class Type>
+inline constexpr std::size_t kMinRecordBytes = 0;
 template <>
 inline constexpr std::size_t kMinRecordBytes<Schema> = 3;
 template <>
 inline constexpr std::size_t kMinRecordBytes<Site> = 3;
+template <>
+inline constexpr std::size_t kMinRecordBytes<std::string> = 1;  // the path of a module
 template <>
 inline constexpr std::size_t kMinRecordBytes<Storage> = 2;
 template <>
@@ -87,27 +68,23 @@ template <>
 inline constexpr std::size_t kMinRecordBytes<Output> = 4;
 template <>
 inline constexpr std::size_t kMinRecordBytes<CompoundTensor> = 3;
-
-/// Where a blob lies in the section 'blobs'.
-struct BlobPlace {
-  std::uint64_t offset = 0;  // from the start of that section
-  std::uint64_t stored_bytes = 0;
-  Codec codec = Codec::kRaw;   // kRaw or kZstd; kFolder: not in that section, and the other numbers are 0
-  std::uint64_t checksum = 0;  // XXH3-64 of the stored bytes
-};
-
-/// A record of the section 'blob_index'.
-struct BlobEntry {
-  Blob blob;
-  BlobPlace place;
-};
-void encode(ByteWriter& out, const BlobEntry& entry);
-void decode(ByteReader& in, BlobEntry& entry);
+template <>
+inline constexpr std::size_t kMinRecordBytes<OpHashes> = 1;
 template <>
 inline constexpr std::size_t kMinRecordBytes<BlobEntry> = 32 + 3 + 1 + 8;
+/// The metadata are one record: pairs of name and text, so that a reader passes over names that it does not know.
+template <>
+inline constexpr std::size_t kMinRecordBytes<Metadata> = 1;
 
-/// The metadata, which is one record: pairs of name and text, so that a reader passes over names that it does not know.
-void encode(ByteWriter& out, const Metadata& metadata);
-void decode(ByteReader& in, Metadata& metadata);
+template <class Type>
+concept Record = kMinRecordBytes<Type> > 0;
+
+/// Appends one record.
+template <Record Type>
+void encode(ByteWriter& out, const Type& record);
+
+/// Fills a record that is as it was made. When the bytes do not fit, `in.ok()` is false and the record is anything.
+template <Record Type>
+void decode(ByteReader& in, Type& record);
 
 }  // namespace crucible::trace

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <optional>
 
 #include "core/trace/memory_blob_store.hpp"
 #include "core/trace/trace_file.hpp"
@@ -48,6 +49,21 @@ TEST(TraceFile, RoundTripsAnEmptyTrace) {
   const auto read = read_file(folder / "empty.crtrace");
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(describe(*read), describe(Trace{}));
+}
+
+TEST(TraceFile, RoundTripsWhichRankOfHowManyItIs) {
+  const Folder folder;
+  using Rank = std::optional<std::uint32_t>;
+  for (const Rank rank : {Rank(), Rank(0), Rank(3)}) {
+    Trace written = samples::small_trace();
+    written.metadata.rank = rank;
+    if (rank) written.metadata.world_size = 4;
+    ASSERT_TRUE(write_file(written, folder / "a.crtrace"));
+    const auto read = read_file(folder / "a.crtrace");
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(read->metadata.rank, rank);
+    EXPECT_EQ(read->metadata.world_size, written.metadata.world_size);
+  }
 }
 
 TEST(TraceFile, WritesTheTablesOfVersionOnePointOneOnlyWhereTheyAreNotEmpty) {

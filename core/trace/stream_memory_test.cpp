@@ -45,26 +45,24 @@ namespace {
 
 constexpr std::uint32_t kOps = 1'000'000;
 
-/// An op with two tensors, a number and a new result with a storage of its own, encoded without a trace::Op.
+/// An op with two tensors, a number and a new result with a storage of its own; nothing is allocated for it but the first
+/// time.
 void add_op(StreamWriter& writer, std::uint32_t number) {
   const StorageId storage = writer.add(Storage{4096, "cpu"});
   static const Tensor kShape{0, DType::kF32, false, false, 0, {32, 32}, {32, 1}};
   Tensor tensor = kShape;
   tensor.storage = storage;
   const TensorId result = writer.add(tensor);
-  writer.add_encoded_op([&](ByteWriter& out) {
-    out.id(number % 7), out.id(number % 11), out.id(number % 13);  // schema, site, module
-    out.u8(0), out.varint(0), out.varint(3);                       // phase, thread, three arguments
-    for (int i = 0; i < 2; ++i) {
-      out.u8(static_cast<std::uint8_t>(Arg::Kind::kTensor));
-      out.id(result - (result > 0 ? static_cast<TensorId>(i) : 0));
-    }
-    out.u8(static_cast<std::uint8_t>(Arg::Kind::kDouble));
-    out.f64(number);
-    out.varint(1);
-    out.u8(static_cast<std::uint8_t>(Arg::Kind::kTensor));
-    out.id(result);
-  });
+  static Op op = [] {
+    Arg given{.kind = Arg::Kind::kTensor, .text = "", .list = {}};
+    Arg scale{.kind = Arg::Kind::kDouble, .text = "", .list = {}};
+    return Op{.args = {given, given, scale}, .outputs = {given}};
+  }();
+  op.schema = number % 7, op.site = number % 11, op.module = number % 13;
+  op.args[0].tensor = op.outputs[0].tensor = result;
+  op.args[1].tensor = result - (result > 0 ? 1 : 0);
+  op.args[2].real = number;
+  writer.add(op);
 }
 
 /// Peak of the heap while `ops` ops are recorded in `iterations` iterations and finished, in bytes above the start.

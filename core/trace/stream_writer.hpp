@@ -59,13 +59,6 @@ class StreamWriter {
   /// One list per op, in the ops' order, or none for any op.
   std::uint32_t add_op_hashes(const OpHashes& hashes) { return append(SectionId::kOpHashes, hashes); }
 
-  /// An op without a trace::Op: encode(ByteWriter&) appends exactly what records.hpp's encode(ByteWriter&, const Op&)
-  /// would. It allocates nothing in steady state.
-  template <class Encode>
-  std::uint32_t add_encoded_op(Encode encode_op) {
-    return append_with(SectionId::kOps, encode_op);
-  }
-
   /// Writes the bytes to PATH.partial unless the same ones are there already; returns the id they have.
   BlobId add_blob(std::span<const std::byte> content);
 
@@ -103,19 +96,15 @@ class StreamWriter {
  private:
   StreamWriter(const std::filesystem::path& path, SectionWriter writer, OutputFile journal);
 
+  /// Allocates nothing in steady state.
   template <class Record>
   std::uint32_t append(SectionId id, const Record& record) {
-    return append_with(id, [&record](ByteWriter& out) { encode(out, record); });
-  }
-
-  template <class Encode>
-  std::uint32_t append_with(SectionId id, Encode encode_record) {
     const std::size_t number = static_cast<std::size_t>(id);
     if (!is_open()) return static_cast<std::uint32_t>(counts_[number]++);
     try {
       ByteWriter& buffer = buffers_[number];
       const std::size_t before = buffer.size();
-      encode_record(buffer);
+      encode(buffer, record);
       pending_bytes_ += buffer.size() - before;
     } catch (const std::bad_alloc&) {
       fail({ErrorCode::kBadInput, "not enough memory for the recording; record fewer iterations"});

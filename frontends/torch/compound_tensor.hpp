@@ -1,6 +1,6 @@
 // Tensors that are not one strided view of one storage: sparse, nested and quantized ones, views that are conjugated or
 // negated on reading, zero tensors. A record keeps what they consist of, and each part that is a tensor is one like any
-// other, with its storage, its identity and its bytes. Written by Encoder (op_scope.hpp), read back for the trace builder.
+// other, with its storage, its identity and its bytes. Written by Encoder (op_scope.hpp), read back by TraceStream.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,5 @@
-// The byte log of one thread: records of 64-bit words, appended by the thread that runs an op, read once at the end by
-// the trace builder. A record never spans chunks. It holds no references to tensors; it is not the .crtrace file.
+// The byte log of one thread: records of 64-bit words, appended by the thread that runs an op, read once by
+// TraceStream. A record never spans chunks. It holds no references to tensors; it is not the .crtrace file.
 #pragma once
 
 #include <array>

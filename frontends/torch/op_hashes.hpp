@@ -1,6 +1,7 @@
 // Hashes of what each op computed, for `record --snapshot ops`: with them another execution of the file can be compared
-// op by op. Kernels hand results and arguments to an OpHasher after the op ran; the trace builder asks the table at the
-// end. Nothing here runs unless the recorder's switch is on: reading every result costs more than most ops.
+// op by op. Kernels hand results and arguments to an OpHasher after the op ran; TraceStream asks the table
+// when it writes the iteration. Nothing here runs unless the recorder's switch is on: reading every result costs more than
+// most ops.
 #pragma once
 
 #include <ATen/core/IListRef.h>

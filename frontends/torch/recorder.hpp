@@ -1,6 +1,6 @@
 // The recorder: what is being recorded, by which threads, and what the program's storages are. Kernels on the Fake key
 // (typed_kernel.hpp, boxed_kernel.cpp) write one record per op through an OpScope (op_scope.hpp); Python says where
-// iterations begin and end (python_module.cpp); the trace builder (trace_builder.hpp) reads it all at the end.
+// iterations begin and end (python_module.cpp); TraceStream (trace_stream.hpp) takes them from there.
 #pragma once
 
 #include <ATen/core/MT19937RNGEngine.h>

@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cctype>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "plugins/abi/crucible_plugin.h"
@@ -214,25 +212,6 @@ std::optional<PluginFacts> remembered_facts(const Candidate& candidate, const Lo
 Result<PluginFacts> examine(const std::filesystem::path& path, const LoadPolicy& policy, DecisionLog& log) {
   CRUCIBLE_TRY(const Examined examined, examine_candidate(explicit_candidate(path), policy, log));
   return examined.facts;
-}
-
-std::vector<Result<Examined>> examine_all(const std::vector<Candidate>& candidates, const LoadPolicy& policy,
-                                          DecisionLog& log) {
-  std::vector<std::optional<Result<Examined>>> results(candidates.size());
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i; (i = next++) < candidates.size();) results[i] = examine_candidate(candidates[i], policy, log);
-  };
-  // Twice the processors: a child that waits for its time limit must not hold up the others.
-  const std::size_t wanted =
-      std::min<std::size_t>(candidates.size(), 2 * std::max(2u, std::thread::hardware_concurrency()));
-  std::vector<std::thread> threads;
-  for (std::size_t i = 1; i < wanted; ++i) threads.emplace_back(work);
-  work();
-  for (std::thread& thread : threads) thread.join();
-  std::vector<Result<Examined>> all;
-  for (auto& result : results) all.push_back(*std::move(result));
-  return all;
 }
 
 Result<std::vector<DeviceInfo>> probe_devices(const Examined& plugin, const LoadPolicy& policy, DecisionLog& log) {

@@ -37,10 +37,6 @@ std::optional<PluginFacts> remembered_facts(const Candidate& candidate, const Lo
 /// What the plugin at `path` says of itself; nothing of it runs in this process.
 Result<PluginFacts> examine(const std::filesystem::path& path, const LoadPolicy& policy, DecisionLog& log);
 
-/// Examines many, several at a time; the results are in the order of the candidates.
-std::vector<Result<Examined>> examine_all(const std::vector<Candidate>& candidates, const LoadPolicy& policy,
-                                          DecisionLog& log);
-
 /// Starts the plugin in a child process, lists its devices and stops it; never remembered. Leaves a decision of kInit.
 Result<std::vector<DeviceInfo>> probe_devices(const Examined& plugin, const LoadPolicy& policy, DecisionLog& log);
 

@@ -45,6 +45,20 @@ memory::Problem problem_of(const Placement& placement) {
   return problem;
 }
 
+/// The part of a solution that is about one space, whose buffers are those from `first` to `end`.
+memory::Plan plan_of(const memory::Solution& solution, std::size_t space_index, std::uint32_t first,
+                     std::uint32_t end) {
+  const memory::SpacePlan& space = solution.spaces[space_index];
+  memory::Plan plan{.offsets = {solution.offsets.begin() + first, solution.offsets.begin() + end},
+                    .peak_bytes = space.peak_bytes,
+                    .lower_bound_bytes = space.lower_bound_bytes,
+                    .lower_bound_time = space.lower_bound_time,
+                    .witness = space.witness,
+                    .optimal = space.optimal};
+  for (std::uint32_t& id : plan.witness) id -= first;
+  return plan;
+}
+
 memory::Solution solution_of(const Placement& placement) {
   memory::Solution solution;
   const auto first_host = static_cast<std::uint32_t>(placement.buffers.size());
@@ -86,9 +100,12 @@ class Placer {
     for (memory::Buffer& buffer : placement_.buffers) {
       if (buffer.size_bytes > 0) buffer.size_bytes += red_zone_bytes_;
     }
-    CRUCIBLE_TRY(placement_.plan, memory::plan(placement_.buffers, kAlignment));
-    CRUCIBLE_TRY(placement_.host_plan, memory::plan(placement_.host_buffers, kAlignment));
-    placement_.certificate = memory::certify(problem_of(placement_), solution_of(placement_));
+    const memory::Problem problem = problem_of(placement_);
+    CRUCIBLE_TRY(const memory::Solution solution, memory::solve(problem));
+    const auto device_buffers = static_cast<std::uint32_t>(placement_.buffers.size());
+    placement_.plan = plan_of(solution, 0, 0, device_buffers);
+    placement_.host_plan = plan_of(solution, 1, device_buffers, static_cast<std::uint32_t>(problem.buffers.size()));
+    placement_.certificate = memory::certify(problem, solution);
     if (!placement_.certificate.is_valid) {
       return Error{ErrorCode::kCheckFailed, "memory plan: " + placement_.certificate.verdict};
     }

@@ -152,7 +152,7 @@ struct Verification {
   std::string found;          // of the reference interpreter, why: the first op that differs, with its line; "" where it was not asked
   std::vector<std::string> notes;  // what explaining found, in sentences
   std::uint32_t rough_runs = 0;    // of the reference interpreter with rough arithmetic: explain.hpp
-  std::size_t ops_checked = 0;     // results of single ops that are the reference interpreter's: op_check.hpp
+  std::size_t ops_checked = 0;     // results of single ops that are the reference interpreter's: explain.hpp
 
   /// The first loss that is beyond the tolerance and determined; null when there is none.
   const LossDifference* first_bad_loss() const;

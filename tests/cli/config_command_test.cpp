@@ -3,10 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include <cmath>
-#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -14,6 +12,7 @@
 #include "core/trace/trace_file.hpp"
 #include "core/trace/trace_samples.hpp"
 #include "frontends/aten/trace_builder.hpp"
+#include "tests/cli/run_command.hpp"
 
 namespace crucible {
 namespace {
@@ -52,10 +51,7 @@ trace::Trace recording() {
   return b.trace();
 }
 
-struct Outcome {
-  int code = -1;
-  std::string out, err;
-};
+using Outcome = CommandOutcome;
 
 class ConfigCommand : public ::testing::Test {
  protected:
@@ -67,21 +63,11 @@ class ConfigCommand : public ::testing::Test {
 
   /// Runs in the folder "work", with an environment of its own; the refusing plugin is among the plugins.
   Outcome run(const std::string& arguments, const std::string& environment = "") {
-    const std::string err_path = (folder_ / "err").string();
     const std::string line =
         "cd " + (folder_ / "work").string() + " && env -i PATH=/usr/bin HOME=" + folder_.path().string() +
         " CRUCIBLE_CACHE_DIR=" + (folder_ / "cache").string() + " CRUCIBLE_PLUGIN_PATH=" + CRUCIBLE_REFUSING_FOLDER +
-        " " + environment + " " + CRUCIBLE_COMMAND + " " + arguments + " 2>" + err_path;
-    Outcome outcome;
-    FILE* const pipe = popen(line.c_str(), "r");
-    if (pipe == nullptr) return outcome;
-    char buffer[4096];
-    for (std::size_t size; (size = fread(buffer, 1, sizeof buffer, pipe)) > 0;) outcome.out.append(buffer, size);
-    const int status = pclose(pipe);
-    if (WIFEXITED(status)) outcome.code = WEXITSTATUS(status);
-    const std::vector<std::byte> err = trace::samples::read_bytes(err_path);
-    outcome.err.assign(reinterpret_cast<const char*>(err.data()), err.size());
-    return outcome;
+        " " + environment + " " + CRUCIBLE_COMMAND + " " + arguments;
+    return run_line(line);
   }
 
   nlohmann::json replay(const std::string& switches, const std::string& environment = "") {

@@ -2,15 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+
+#include "tests/cli/run_command.hpp"
 
 namespace crucible {
 namespace {
@@ -19,10 +19,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-struct Outcome {
-  int code = -1;
-  std::string out;
-};
+using Outcome = CommandOutcome;
 
 class PluginCommand : public testing::Test {
  protected:
@@ -45,13 +42,7 @@ class PluginCommand : public testing::Test {
     const std::string command = "cd / && XDG_CACHE_HOME=" + (folder_ / "cache").string() +
                                 " CRUCIBLE_PLUGIN_PATH=" + (folder_ / "plugins").string() + " " + before +
                                 " " CRUCIBLE_COMMAND " plugin " + arguments + " 2>&1";
-    Outcome outcome;
-    std::FILE* const pipe = popen(command.c_str(), "r");
-    if (pipe == nullptr) return outcome;
-    char bytes[4096];
-    for (std::size_t got; (got = fread(bytes, 1, sizeof(bytes), pipe)) > 0;) outcome.out.append(bytes, got);
-    outcome.code = WEXITSTATUS(pclose(pipe));
-    return outcome;
+    return run_line(command);
   }
   std::filesystem::path folder_;
 };

@@ -2,10 +2,8 @@
 // messages. No Python and no torch anywhere; the plugin and its compiler are the real ones.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -15,6 +13,7 @@
 #include "core/trace/trace_file.hpp"
 #include "core/trace/trace_samples.hpp"
 #include "frontends/aten/trace_builder.hpp"
+#include "tests/cli/run_command.hpp"
 
 namespace crucible {
 namespace {
@@ -25,10 +24,7 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-struct Outcome {
-  int code = -1;
-  std::string out, err;
-};
+using Outcome = CommandOutcome;
 
 /// What is wrong with the recording, on purpose.
 struct Faults {
@@ -107,19 +103,9 @@ class ReplayCommand : public ::testing::Test {
 
   /// Runs with an environment of its own: no HOME, no settings of whoever runs the tests.
   Outcome run(const std::string& arguments, const std::string& environment = "") {
-    const std::string err_path = (folder_ / "err").string();
     const std::string line = "env -i PATH=/usr/bin CRUCIBLE_CACHE_DIR=" + (folder_ / "cache").string() + " " +
-                             environment + " " + CRUCIBLE_COMMAND + " " + arguments + " 2>" + err_path;
-    Outcome outcome;
-    FILE* const pipe = popen(line.c_str(), "r");
-    if (pipe == nullptr) return outcome;
-    char buffer[4096];
-    for (std::size_t size; (size = fread(buffer, 1, sizeof buffer, pipe)) > 0;) outcome.out.append(buffer, size);
-    const int status = pclose(pipe);
-    if (WIFEXITED(status)) outcome.code = WEXITSTATUS(status);
-    const std::vector<std::byte> err = trace::samples::read_bytes(err_path);
-    outcome.err.assign(reinterpret_cast<const char*>(err.data()), err.size());
-    return outcome;
+                             environment + " " + CRUCIBLE_COMMAND + " " + arguments;
+    return run_line(line);
   }
 
   trace::samples::Folder folder_;

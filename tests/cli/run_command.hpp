@@ -18,12 +18,12 @@ struct CommandOutcome {
   std::string out, err;
 };
 
-/// `crucible ARGUMENTS` with `environment` ("NAME=value ...") in front. Threads: one at a time.
-inline CommandOutcome run_command(const std::string& arguments, const std::string& environment = "") {
+/// A line of the shell. Threads: one at a time.
+inline CommandOutcome run_line(const std::string& line) {
   std::string pattern = (std::filesystem::temp_directory_path() / "crucible-command-XXXXXX").string();
   if (mkdtemp(pattern.data()) == nullptr) std::abort();
   const std::filesystem::path folder = pattern;
-  const std::string command = environment + " " CRUCIBLE_COMMAND " " + arguments + " >" + (folder / "out").string() + " 2>" + (folder / "err").string();
+  const std::string command = "( " + line + " ) >" + (folder / "out").string() + " 2>" + (folder / "err").string();
   const int status = std::system(command.c_str());
   const auto read = [&](const char* name) {
     std::ifstream file(folder / name, std::ios::binary);
@@ -33,6 +33,11 @@ inline CommandOutcome run_command(const std::string& arguments, const std::strin
   std::error_code error;
   std::filesystem::remove_all(folder, error);
   return outcome;
+}
+
+/// `crucible ARGUMENTS` with `environment` ("NAME=value ...") in front. Threads: one at a time.
+inline CommandOutcome run_command(const std::string& arguments, const std::string& environment = "") {
+  return run_line(environment + " " CRUCIBLE_COMMAND " " + arguments);
 }
 
 }  // namespace crucible

@@ -1,14 +1,13 @@
 // `crucible trace` as a user meets it: output, exit codes and messages of the built program.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "core/trace/trace_file.hpp"
 #include "core/trace/trace_samples.hpp"
+#include "tests/cli/run_command.hpp"
 
 namespace crucible::trace {
 namespace {
@@ -16,28 +15,14 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-struct Outcome {
-  int code = -1;
-  std::string out, err;
-};
+using Outcome = CommandOutcome;
 
 class TraceCommand : public ::testing::Test {
  protected:
   TraceCommand() : path_((folder_ / "a.crtrace").string()) {}
 
   Outcome run(const std::string& arguments) {
-    const std::string err_path = (folder_ / "err").string();
-    const std::string line = std::string(CRUCIBLE_COMMAND) + " trace " + arguments + " 2>" + err_path;
-    Outcome outcome;
-    FILE* const pipe = popen(line.c_str(), "r");
-    if (pipe == nullptr) return outcome;
-    char buffer[4096];
-    for (std::size_t size; (size = fread(buffer, 1, sizeof buffer, pipe)) > 0;) outcome.out.append(buffer, size);
-    const int status = pclose(pipe);
-    if (WIFEXITED(status)) outcome.code = WEXITSTATUS(status);
-    const std::vector<std::byte> err = samples::read_bytes(err_path);
-    outcome.err.assign(reinterpret_cast<const char*>(err.data()), err.size());
-    return outcome;
+    return run_command("trace " + arguments);
   }
 
   samples::Folder folder_;

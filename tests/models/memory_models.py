@@ -6,7 +6,6 @@ arena that is poisoned wherever nothing lives. Writes the table of docs/memory-m
 replay is not verified or a peak is below its bound.
 """
 
-import argparse
 import concurrent.futures
 import json
 import os
@@ -14,8 +13,8 @@ import subprocess
 import sys
 import tempfile
 
-from record_models import HERE, WARMUP, ITERATIONS, colour, python, record
-from replay_models import RUNS, run
+from record_models import arguments_of, colour, ITERATIONS, parser_of, python, record, WARMUP
+from replay_models import run
 
 
 def measure(arguments, folder, name):
@@ -43,8 +42,7 @@ def measure(arguments, folder, name):
     row |= {"peak_bytes": plan["peak_bytes"], "lower_bound_bytes": plan["lower_bound_bytes"], "buffers": plan["buffers"],
             "plan_ns": plan["time_ns"], "torch_peak_bytes": torch_bytes, "torch_untouched_bytes": peak["untouched_bytes"],
             "ratio": plan["peak_bytes"] / torch_bytes if torch_bytes else None}
-    found, row["failed"] = run(arguments.crucible, "replay", path, "--backend", arguments.backend, "--fallback", "forbid", "--verify",
-                               "--sensitivity", str(RUNS), "--json")
+    found, row["failed"] = run(arguments.crucible, "replay", path, "--backend", arguments.backend, "--fallback", "forbid", "--verify", "--json")
     if found is not None and not found["verified"]:
         plain, _ = run("env", "CRUCIBLE_POISON=0", arguments.crucible, "replay", path, "--backend", arguments.backend, "--fallback", "forbid",
                        "--json")
@@ -115,32 +113,20 @@ def markdown(rows):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="ci/models memory", description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", help="models (default: all)")
-    parser.add_argument("--crucible", required=True, help="the command, in a build folder")
+    parser = parser_of("memory", __doc__, "recordings", "keep", "json")
     parser.add_argument("--library", help="the built peak_allocator.cpp (default: the one beside the command)")
     parser.add_argument("--backend", default="cpu", help="the plugin that the plan and the replay are for (default: cpu)")
-    parser.add_argument("--recordings", help="a folder of recordings that `ci/models record --keep` left; without it they are made first")
-    parser.add_argument("--keep", help="a folder in which the recordings that are made stay")
-    parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
     parser.add_argument("--markdown", action="store_true", help="the table as docs/memory-models.md has it")
-    arguments = parser.parse_args()
-    sys.path.insert(0, HERE)
-    from zoo import MODELS
-    names = arguments.names or list(MODELS)
-    unknown = [name for name in names if name not in MODELS]
-    if unknown:
-        parser.error(f"no model is called {', '.join(unknown)}; there are {', '.join(MODELS)}")
-    arguments.crucible = os.path.abspath(arguments.crucible)
+    arguments = arguments_of(parser)
     arguments.library = os.path.abspath(arguments.library or os.path.join(os.path.dirname(arguments.crucible), "tests/models/peak_allocator.so"))
     os.environ["CRUCIBLE_POISON"] = "1"  # of the replays
     rows = []
     with tempfile.TemporaryDirectory(prefix="crucible-models-") as temporary, concurrent.futures.ThreadPoolExecutor(2) as pool:
         if arguments.keep:
             os.makedirs(arguments.keep, exist_ok=True)
-        for row in pool.map(lambda name: measure(arguments, arguments.keep or temporary, name), names):
+        for row in pool.map(lambda name: measure(arguments, arguments.keep or temporary, name), arguments.names):
             rows.append(row)
-            print(f"  {len(rows)} of {len(names)}: {row['model']}", file=sys.stderr)
+            print(f"  {len(rows)} of {len(arguments.names)}: {row['model']}", file=sys.stderr)
     if arguments.json:
         print(json.dumps({"models": rows, "ok": all(map(is_good, rows))}, indent=2))
     else:

@@ -5,7 +5,6 @@ fast and strict. A model passes when every run is verified or refuses in strict 
 same bits. The times of eager steps and of fast replays are taken in turn, of which the medians count. Exit code 1 when any does not pass.
 """
 
-import argparse
 import json
 import os
 import statistics
@@ -13,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-from record_models import HERE, colour, python, record
+from record_models import arguments_of, colour, parser_of, python, record
 
 LONG = 1200  # seconds
 RUNS_APART = (3, 12)  # --sensitivity
@@ -150,31 +149,19 @@ def table(rows, backends, is_markdown):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="ci/models modes", description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", help="models (default: all)")
-    parser.add_argument("--crucible", required=True, help="the command, in a build folder")
+    parser = parser_of("modes", __doc__, "recordings", "keep", "json")
     parser.add_argument("--backends", default="cpu,opencl", help="the plugins that run them (default: cpu,opencl); eager is timed beside the first")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of eager steps and replays, in turn (default: 3)")
     parser.add_argument("--tune", action="store_const", const=["--tune", "measure"], default=[], help="with measured choices (crucible replay --tune measure)")
-    parser.add_argument("--recordings", help="a folder of recordings that `ci/models record --keep` left; without it they are made first")
-    parser.add_argument("--keep", help="a folder in which the recordings that are made stay")
-    parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
     parser.add_argument("--markdown", action="store_true", help="the table as in docs/numerics.md")
-    arguments = parser.parse_args()
-    sys.path.insert(0, HERE)
-    from zoo import MODELS
-    names = arguments.names or list(MODELS)
-    unknown = [name for name in names if name not in MODELS]
-    if unknown:
-        parser.error(f"no model is called {', '.join(unknown)}; there are {', '.join(MODELS)}")
-    arguments.crucible = os.path.abspath(arguments.crucible)
+    arguments = arguments_of(parser)
     rows = []
     with tempfile.TemporaryDirectory(prefix="crucible-models-") as temporary:
         if arguments.keep:
             os.makedirs(arguments.keep, exist_ok=True)
-        for name in names:
+        for name in arguments.names:
             rows.append(row_of(arguments, arguments.keep or temporary, name))
-            print(f"  {len(rows)} of {len(names)}: {name}: {verdict(rows[-1])}", file=sys.stderr, flush=True)
+            print(f"  {len(rows)} of {len(arguments.names)}: {name}: {verdict(rows[-1])}", file=sys.stderr, flush=True)
     is_well = all(map(passed, rows))
     if arguments.json:
         print(json.dumps({"models": rows, "ok": is_well}, indent=2))

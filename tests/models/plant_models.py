@@ -5,35 +5,25 @@ wrong by a thousandth, and the replay judged. Where the recorded iterations are 
 when of some model less than nine in ten are found.
 """
 
-import argparse
 import os
 import subprocess
 import sys
 import tempfile
 
-from record_models import HERE, record
+from record_models import arguments_of, parser_of, record
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="ci/models plant", description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", help="models (default: all)")
-    parser.add_argument("--crucible", required=True, help="the command, in a build folder")
+    parser = parser_of("plant", __doc__, "recordings")
     parser.add_argument("--ops", type=int, default=40, help="as many ops of each model, evenly spread (default: 40; 0: all)")
     parser.add_argument("--closely", action="store_true", help="judge as `crucible replay --verify --closely`: all chosen ops are wrong at once")
-    parser.add_argument("--recordings", help="a folder of recordings that `ci/models record --keep` left; without it they are made first")
-    arguments = parser.parse_args()
-    sys.path.insert(0, HERE)
-    from zoo import MODELS
-    names = arguments.names or list(MODELS)
-    unknown = [name for name in names if name not in MODELS]
-    if unknown:
-        parser.error(f"no model is called {', '.join(unknown)}; there are {', '.join(MODELS)}")
-    crucible = os.path.abspath(arguments.crucible)
+    arguments = arguments_of(parser)
+    crucible = arguments.crucible
     plant = [os.path.join(os.path.dirname(crucible), "plant_errors"), "--list", *(["--ops", str(arguments.ops)] if arguments.ops else []),
              *(["--closely"] if arguments.closely else [])]
     failed = False
     with tempfile.TemporaryDirectory(prefix="crucible-models-") as temporary:
-        for name in names:
+        for name in arguments.names:
             path = os.path.join(arguments.recordings or temporary, f"{name}.crtrace")
             for iterations in (None, 1):
                 if not arguments.recordings or iterations:

@@ -128,24 +128,46 @@ def table(rows):
     print(f"{good} of {len(rows)} models: losses bit-identical, every op's results equal when executed again, nothing missed")
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="ci/models record", description=__doc__.splitlines()[0])
+COMMON = {
+    "recordings": {"help": "a folder of recordings that `ci/models record --keep` left; without it they are made first"},
+    "keep": {"help": "a folder in which the recordings that are made stay"},
+    "json": {"action": "store_true", "help": "one JSON document on standard output"},
+}
+
+
+def parser_of(what, words, *common):
+    """What every command of ci/models takes, and those of COMMON that it names."""
+    parser = argparse.ArgumentParser(prog=f"ci/models {what}", description=words.splitlines()[0])
     parser.add_argument("names", nargs="*", help="models (default: all)")
     parser.add_argument("--crucible", required=True, help="the command, in a build folder")
-    parser.add_argument("--no-overhead", action="store_true", help="leave the measuring of steps out")
-    parser.add_argument("--keep", help="a folder in which the recordings stay")
-    parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
-    parser.add_argument("--torch-only", action="store_true", help="the models that need no package beyond torch and torchvision")
+    for name in common:
+        parser.add_argument(f"--{name}", **COMMON[name])
+    return parser
+
+
+def arguments_of(parser):
+    """The arguments, with names of models that there are and the whole path of the command."""
     arguments = parser.parse_args()
     sys.path.insert(0, HERE)
     from zoo import MODELS
-    names = arguments.names or list(MODELS)
-    unknown = [name for name in names if name not in MODELS]
+    arguments.names = arguments.names or list(MODELS)
+    unknown = [name for name in arguments.names if name not in MODELS]
     if unknown:
         parser.error(f"no model is called {', '.join(unknown)}; there are {', '.join(MODELS)}")
-    if arguments.torch_only:
-        names = [name for name in names if set(MODELS[name].packages) <= {"torchvision"}]
     arguments.crucible = os.path.abspath(arguments.crucible)
+    return arguments
+
+
+def main():
+    parser = parser_of("record", __doc__, "json")
+    parser.add_argument("--no-overhead", action="store_true", help="leave the measuring of steps out")
+    parser.add_argument("--keep", help="a folder in which the recordings stay")
+    parser.add_argument("--torch-only", action="store_true", help="the models that need no package beyond torch and torchvision")
+    arguments = arguments_of(parser)
+    names = arguments.names
+    if arguments.torch_only:
+        from zoo import MODELS
+        names = [name for name in names if set(MODELS[name].packages) <= {"torchvision"}]
     with tempfile.TemporaryDirectory(prefix="crucible-models-") as temporary:
         if arguments.keep:
             os.makedirs(arguments.keep, exist_ok=True)

@@ -5,7 +5,6 @@ after the passes, `crucible replay --verify` on one backend with no other one to
 iterations are not the same ops, one iteration is recorded alone. Exit code 1 when any is not verified.
 """
 
-import argparse
 import concurrent.futures
 import json
 import os
@@ -13,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-from record_models import HERE, colour, record
+from record_models import arguments_of, colour, parser_of, record
 
 
 def run(*command):
@@ -90,28 +89,16 @@ def table(rows):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="ci/models replay", description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", help="models (default: all)")
-    parser.add_argument("--crucible", required=True, help="the command, in a build folder")
+    parser = parser_of("replay", __doc__, "recordings", "keep", "json")
     parser.add_argument("--backend", default="cpu", help="the plugin that runs them, or reference (default: cpu)")
-    parser.add_argument("--recordings", help="a folder of recordings that `ci/models record --keep` left; without it they are made first")
-    parser.add_argument("--keep", help="a folder in which the recordings that are made stay")
-    parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
-    arguments = parser.parse_args()
-    sys.path.insert(0, HERE)
-    from zoo import MODELS
-    names = arguments.names or list(MODELS)
-    unknown = [name for name in names if name not in MODELS]
-    if unknown:
-        parser.error(f"no model is called {', '.join(unknown)}; there are {', '.join(MODELS)}")
-    arguments.crucible = os.path.abspath(arguments.crucible)
+    arguments = arguments_of(parser)
     rows = []
     with tempfile.TemporaryDirectory(prefix="crucible-models-") as temporary, concurrent.futures.ThreadPoolExecutor(2) as pool:
         if arguments.keep:
             os.makedirs(arguments.keep, exist_ok=True)
-        for row in pool.map(lambda name: replay(arguments, arguments.keep or temporary, name), names):
+        for row in pool.map(lambda name: replay(arguments, arguments.keep or temporary, name), arguments.names):
             rows.append(row)
-            print(f"  {len(rows)} of {len(names)}: {row['model']}", file=sys.stderr)
+            print(f"  {len(rows)} of {len(arguments.names)}: {row['model']}", file=sys.stderr)
     if arguments.json:
         print(json.dumps({"models": rows, "ok": all(r["verified"] for r in rows)}, indent=2))
     else:

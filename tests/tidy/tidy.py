@@ -65,7 +65,15 @@ MAY_PRINT = {
 MARKUP = re.compile(r'"&(?:amp|lt|gt|quot|#39);')
 NESTED = re.compile(r"^( +)struct (\w+) \{\n(.*?)^\1\};", re.MULTILINE | re.DOTALL)
 INITIAL = re.compile(r"^ +[\w:<>, *&]+ \w+ ?(?:= ?[^;()]+|\{[^;]*\});", re.MULTILINE)
+# Files of ours that a comment or a page names, by their ending; by a path where they are of another kind.
+NAMED = re.compile(r"(?<![\w./<*-])(?:\.\./)*((?:[\w.-]+/)*[\w-]+\.(?:cpp|hpp|inc)|"
+                   r"(?:core|plugins|backends|frontends|hwprofiles|tests|cmake|ci)/[\w./-]+\.(?:c|h|py|toml|cmake|md))\b(?!/)")
+NAMED_OF_OTHERS = {"dialect.cpp", "LossCTC.cpp"}  # of a project made by `crucible plugin new`, of PyTorch
+COMMENT = re.compile(r"//.*|#.*")
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+
+
+FOLDERS = ("core", "runtime", "hwprofiles", "plugins", "backends", "frontends", "tests", "examples", "ci", "cmake", "docs")
 
 
 def is_test(path):
@@ -112,6 +120,24 @@ def check_nested(path, text):
             yield f"{path}: an optional of the nested {nested}, whose members have initial values, is refused by clang: put {nested} outside"
 
 
+def check_names(path, text, endings):
+    """A comment or a page that names a file of ours names one that is there. `endings`: all that files may be called."""
+    for line, words in enumerate(text.splitlines(), 1):
+        code = re.sub(r'^\s*#\s*include.*|"(?:\\.|[^"\\])*"', "", words)
+        comment = words if path.suffix == ".md" else "".join(COMMENT.findall(code))
+        for name in NAMED.findall(comment):
+            known = name in endings or name.rpartition("/")[2] in NAMED_OF_OTHERS or "NAME" in name
+            if not known:
+                yield f"{path}:{line}: names {name}, which is not there"
+
+
+def check_built(path, lists):
+    """Each source stands in a list of CMake's. `lists`: their words; some name tests and fuzzers without the ending."""
+    names = {path.name, path.stem, path.stem.removesuffix("_test"), path.stem.removesuffix("_fuzzer")}
+    if path.suffix == ".cpp" and not lists & names:
+        yield f"{path}: no CMakeLists.txt names it, so nothing is built of it"
+
+
 def check(path, text):
     """Yields one sentence per rule that the file breaks. `path` is relative to the root."""
     lines = text.count("\n")
@@ -151,6 +177,13 @@ def self_test():
     nested = "struct A {\n  struct B {\n    int b%s;\n  };\n  std::optional<B> c;\n};\n"
     assert broken("core/graph/a.cpp", nested % " = 0") and not broken("core/graph/a.cpp", nested % "")
     assert not broken("core/trace/a_test.cpp", '#include "core/graph/program.hpp"\n')
+    gone = {"gone.cpp", "core/gone.hpp", "tests/gone.py"}
+    source = pathlib.Path("core/base/a.cpp")
+    for page, words in (("docs/a.md", "see `gone.cpp`"), (source, "int a;  // as in core/gone.hpp"), ("ci/a.py", "# tests/gone.py")):
+        assert list(check_names(pathlib.Path(page), words, {"here.cpp"})), page
+        assert not list(check_names(pathlib.Path(page), words, gone)), page
+    assert not list(check_names(source, '#include "core/gone.hpp"\nf("gone.cpp");  // here.cpp', {"here.cpp"}))
+    assert list(check_built(source, {"b.cpp"})) and not list(check_built(source.with_name("a_test.cpp"), {"a"}))
     assert not broken("frontends/torch/a.cpp", '#include <torch/library.h>\n#include "core/trace/trace.hpp"\n')
 
 
@@ -158,11 +191,19 @@ def main():
     root = pathlib.Path(sys.argv[1])
     self_test()
     problems, files = [], 0
-    for folder in ("core", "runtime", "hwprofiles", "plugins", "backends", "frontends", "tests", "examples", "ci"):
-        for path in sorted((root / folder).rglob("*")):
-            if path.suffix in LINES and path.is_file():
-                files += 1
-                problems += check(path.relative_to(root), path.read_text(encoding="utf-8"))
+    sources = [path for folder in FOLDERS for path in sorted((root / folder).rglob("*")) if path.is_file()]
+    sources.append(root / "README.md")
+    parts = [path.relative_to(root).parts for path in sources]
+    endings = {"/".join(part[first:]) for part in parts for first in range(len(part))}
+    texts = [path.read_text(encoding="utf-8") for path in sources if path.name == "CMakeLists.txt"]
+    lists = {word for text in texts for word in re.findall(r"[\w.]+", text)}
+    for path in sources:
+        problems += check_built(path.relative_to(root), lists)
+        if path.suffix in LINES:
+            files += 1
+            problems += check(path.relative_to(root), path.read_text(encoding="utf-8"))
+        if path.suffix in (*LINES, ".md", ".inc", ".cmake") and path.name != "tidy.py":
+            problems += check_names(path.relative_to(root), path.read_text(encoding="utf-8"), endings)
     print("\n".join(problems) or f"{files} files keep the rules")
     return 1 if problems else 0
 

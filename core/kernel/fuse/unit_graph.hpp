@@ -26,8 +26,6 @@ class UnitGraph {
   std::vector<Unit> ordered(std::span<const graph::OpId> keys);
   /// Per unit: its last op.
   std::vector<graph::OpId> last_ops() const;
-  /// Edges that were looked at in search of paths, for the test that says that they are few.
-  std::uint64_t edges_seen() const { return edges_seen_; }
 
  protected:
   /// True when a path leads from one to the other through a third unit; also where the search for one became too long (kFreeEdges): two

@@ -9,6 +9,7 @@
 
 #include "plugins/loader/examine.hpp"
 #include "plugins/loader/probe.hpp"
+#include "plugins/loader/probe_record.hpp"
 #include "plugins/loader/testing/fixture.hpp"
 
 namespace crucible::backend {
@@ -16,6 +17,27 @@ namespace {
 
 using std::filesystem::path;
 using testing::HasSubstr;
+
+/// Lines that an earlier version wrote, with a value in each field.
+TEST(ProbeRecord, LinesAreReadAndWrittenAsEver) {
+  const std::string step =
+      R"({"code":3,"only_of_the_file":true,"outcome":2,"reason":"it \"lacks\" a library","step":4,"time_ns":7})";
+  const std::string facts =
+      R"({"facts":{"abi_major":1,"abi_minor":3,"build_id":"b","name":"acme",)"
+      R"("options":[{"choices":["a","b"],"default":"a",)"
+      R"("env":"ACME_MODE","folder":"harmless","help":"how","name":"mode","type":"choice"},{"choices":[],"default":"",)"
+      R"("env":"","help":"","max":9,"min":1,"name":"size","type":"u64"}],"vendor":"nobody","version":"1.2"}})";
+  const std::string device =
+      R"({"device":{"emulated":true,"id":"0","kind":"gpu","memory_bytes":5,"name":"card",)"
+      R"("pci":"0000:65:00.0","threads":4,"uuid":"u"}})";
+  ProbeAnswer answer;
+  for (const std::string& line : {step, facts, device}) ASSERT_TRUE(take_line(line, answer)) << line;
+  EXPECT_EQ(step_line(answer.steps.at(0)), step);
+  EXPECT_EQ(facts_line(answer.facts.value()), facts);
+  EXPECT_EQ(device_line(answer.devices.at(0)), device);
+  EXPECT_FALSE(take_line(R"({"device":{"id":"1"}})", answer));
+  EXPECT_EQ(answer.devices.size(), 1u);
+}
 
 class ProbeCache : public LoaderFiles {
  protected:

@@ -7,13 +7,16 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
 #include <string>
+#include <thread>
 
 #include "core/base/words.hpp"
 #include "plugins/abi/crucible_plugin.h"
@@ -475,11 +478,18 @@ TEST_F(Files, TwoHundredPluginsAndOneBrokenAmongThem) {
     if (candidate.path.parent_path() == policy.folders[0]) candidates.push_back(std::move(candidate));
   }
   ASSERT_EQ(candidates.size(), 201u);
-  const auto results = examine_all(candidates, policy, log_);
+  std::vector<std::optional<Result<Examined>>> results(candidates.size());
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i; (i = next++) < candidates.size();) results[i] = examine_candidate(candidates[i], policy, log_);
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) threads.emplace_back(work);
+  for (std::thread& thread : threads) thread.join();
   int passed = 0;
   for (std::size_t i = 0; i < results.size(); ++i) {
-    if (results[i]) {
-      EXPECT_EQ(results[i]->facts.name, candidates[i].name);  // each has its own answer
+    if (*results[i]) {
+      EXPECT_EQ((*results[i])->facts.name, candidates[i].name);  // each has its own answer
       ++passed;
     } else {
       EXPECT_EQ(candidates[i].name, "query_segfaults");

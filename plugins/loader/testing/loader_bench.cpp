@@ -85,18 +85,6 @@ void ProbeCold(benchmark::State& state) {
 }
 BENCHMARK(ProbeCold)->Unit(benchmark::kMillisecond)->UseRealTime();
 
-void ProbeColdOf50AtOnce(benchmark::State& state) {
-  const Folder folder(50);
-  std::vector<Candidate> candidates;
-  for (const auto& file : folder.files()) candidates.push_back(explicit_candidate(file));
-  for (auto _ : state) {
-    folder.forget();
-    DecisionLog log;
-    benchmark::DoNotOptimize(examine_all(candidates, folder.policy(), log));
-  }
-}
-BENCHMARK(ProbeColdOf50AtOnce)->Unit(benchmark::kMillisecond)->UseRealTime();
-
 /// `crucible plugin list` as a user starts it.
 void ListOf50Warm(benchmark::State& state) {
   const Folder folder(50);

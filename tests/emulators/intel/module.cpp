@@ -1,4 +1,4 @@
-// Modules and kernels: SPIR-V that Intel's OpenCL driver compiles, its loops ordered first (backends/intel/ordered_loops.hpp), because that driver
+// Modules and kernels: SPIR-V that Intel's OpenCL driver compiles, its loops ordered first (plugins/spirv/ordered_loops.hpp), because that driver
 // would sum floats in another order than a device does. A "native" binary is the SPIR-V behind a word of ours.
 #include <cstring>
 
