@@ -19,7 +19,8 @@ bool GraphApi::is_sticky(hipError_t code) {
   }
 }
 
-hipKernelNodeParams GraphApi::kernel_node(hipFunction_t function, const std::array<std::uint32_t, 3>& blocks, std::uint32_t threads, void** places) {
+hipKernelNodeParams GraphApi::kernel_node(hipFunction_t function, const std::array<std::uint32_t, 3>& blocks,
+                                          std::uint32_t threads, void** places) {
   hipKernelNodeParams parameters;
   parameters.func = function;
   parameters.gridDim = {blocks[0], blocks[1], blocks[2]};

@@ -1,6 +1,7 @@
-// What is HIP's own in a plan: graphs that are never captured. Products by rocBLAS and convolutions by MIOpen run between graphs on the same
-// stream: the list is cut at each of them. To capture them would save launches, but rocBLAS calls that a beta feature, and says of older
-// releases that it is not safe; MIOpen loads code and asks after streams of its own when it likes, which ends a capture.
+// What is HIP's own in a plan: graphs that are never captured. Products by rocBLAS and convolutions by MIOpen run
+// between graphs on the same stream: the list is cut at each of them. To capture them would save launches, but rocBLAS
+// calls that a beta feature, and says of older releases that it is not safe; MIOpen loads code and asks after streams
+// of its own when it likes, which ends a capture.
 #include "backends/amd/plan.hpp"
 
 namespace crucible_amd {
@@ -26,7 +27,8 @@ std::size_t make_graph(crucible_plan& plan, std::size_t first) {
     ++node_count;
   }
   if (node_count == 0) return i;
-  piece.executable = Plans::instantiate(*plan.device, piece.graph, {"plan.build: ", " of " + std::to_string(node_count) + " nodes"});
+  piece.executable =
+      Plans::instantiate(*plan.device, piece.graph, {"plan.build: ", " of " + std::to_string(node_count) + " nodes"});
   plan.pieces.push_back(std::move(piece));
   return i;
 }
@@ -47,7 +49,8 @@ void add_library_call(crucible_plan& plan, std::size_t index) {
 
 void enqueue(crucible_device& device, const PlanPiece& piece, hipStream_t stream) {
   const sdk::ListedOp& op = *piece.call;
-  if (op.product != nullptr) return device.require_products().enqueue(*op.product, op.addresses.data(), op.scratch_bytes, stream);
+  if (op.product != nullptr)
+    return device.require_products().enqueue(*op.product, op.addresses.data(), op.scratch_bytes, stream);
   device.require_convolutions().enqueue(*piece.convolution, *op.convolution, op.addresses.data(), stream);
 }
 
@@ -65,7 +68,9 @@ void GraphApi::build_plan(crucible_plan& plan) {
   }
 }
 
-const GraphExec& GraphApi::executable_of(const crucible_plan& plan, std::size_t index) { return plan.pieces[plan.piece_of[index]].executable; }
+const GraphExec& GraphApi::executable_of(const crucible_plan& plan, std::size_t index) {
+  return plan.pieces[plan.piece_of[index]].executable;
+}
 
 void GraphApi::enqueue_library_call(crucible_plan& plan, std::size_t index, hipStream_t stream) {
   enqueue(*plan.device, plan.pieces[plan.piece_of[index]], stream);

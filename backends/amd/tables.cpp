@@ -26,8 +26,8 @@ namespace {
   std::size_t free = 0, total = device.facts.memory_bytes;
   (void)device.driver->hipMemGetInfo(&free, &total);  // an error leaves the total, and nothing free
   throw sdk::Failure(CRUCIBLE_E_OUT_OF_MEMORY,
-                     "cannot have " + std::to_string(size) + " bytes on " + device.facts.id + ": " + std::to_string(free) + " of " +
-                         std::to_string(total) + " are free, and this plugin has " +
+                     "cannot have " + std::to_string(size) + " bytes on " + device.facts.id + ": " +
+                         std::to_string(free) + " of " + std::to_string(total) + " are free, and this plugin has " +
                          std::to_string(device.ledger.of("buffer").live_bytes) +
                          "; use a smaller batch or a memory budget, or end other programs on the device",
                      {{"requested", std::to_string(size)}, {"available", std::to_string(free)}});
@@ -40,7 +40,8 @@ DeviceMemory GraphApi::allocate(crucible_device& device, std::uint64_t size) {
   void* address = nullptr;
   const hipError_t code = sdk::ask_twice(
       device.facts.id, size, [&] { return device.driver->hipMalloc(&address, std::max<std::uint64_t>(size, 1)); },
-      [](hipError_t answer) { return answer == hipErrorOutOfMemory; }, [&] { device.synchronize(device.stream.get(), "memory.alloc"); });
+      [](hipError_t answer) { return answer == hipErrorOutOfMemory; },
+      [&] { device.synchronize(device.stream.get(), "memory.alloc"); });
   if (code == hipErrorOutOfMemory) out_of_memory(device, size);
   device.check(code, "hipMalloc of " + std::to_string(size) + " bytes");
   return {*device.driver, address};

@@ -26,7 +26,8 @@ bool GraphApi::is_sticky(CUresult code) {
   }
 }
 
-CUDA_KERNEL_NODE_PARAMS GraphApi::kernel_node(CUfunction function, const std::array<std::uint32_t, 3>& blocks, std::uint32_t threads, void** places) {
+CUDA_KERNEL_NODE_PARAMS GraphApi::kernel_node(CUfunction function, const std::array<std::uint32_t, 3>& blocks,
+                                              std::uint32_t threads, void** places) {
   CUDA_KERNEL_NODE_PARAMS parameters = {};
   parameters.func = function;
   parameters.gridDimX = blocks[0], parameters.gridDimY = blocks[1], parameters.gridDimZ = blocks[2];

@@ -1,6 +1,6 @@
-// What is CUDA's own in a plan: one graph for all ops. Only cuBLASLt's and cuDNN's launches cannot be written as nodes, because their kernels are the
-// libraries' secret: each call is captured alone, from a stream that nothing else uses, and added as a child graph. So a replay stays one launch,
-// where a graph cut at each call would be two for every call.
+// What is CUDA's own in a plan: one graph for all ops. Only cuBLASLt's and cuDNN's launches cannot be written as nodes,
+// because their kernels are the libraries' secret: each call is captured alone, from a stream that nothing else uses,
+// and added as a child graph. So a replay stays one launch, where a graph cut at each call would be two for every call.
 #include "backends/nvidia/plan.hpp"
 
 namespace crucible_nvidia {
@@ -10,12 +10,15 @@ using namespace crucible;
 
 /// A product by cuBLASLt, a convolution or an attention by cuDNN, on a stream.
 void enqueue(crucible_device& device, const sdk::ListedOp& op, CUstream stream) {
-  if (op.product != nullptr) return device.require_products().enqueue(*op.product, op.addresses.data(), op.scratch_bytes, stream);
-  if (op.attention != nullptr) return device.require_attentions().enqueue(*op.attention, op.addresses.data(), op.scratch_bytes, stream);
+  if (op.product != nullptr)
+    return device.require_products().enqueue(*op.product, op.addresses.data(), op.scratch_bytes, stream);
+  if (op.attention != nullptr)
+    return device.require_attentions().enqueue(*op.attention, op.addresses.data(), op.scratch_bytes, stream);
   device.require_convolutions().enqueue(*op.convolution, op.addresses.data(), op.scratch_bytes, stream);
 }
 
-/// Launches, copies and fills in a graph that was captured. What graphs inside of it do is not counted: its profile is then by events.
+/// Launches, copies and fills in a graph that was captured. What graphs inside of it do is not counted: its profile is
+/// then by events.
 std::size_t count_activities(crucible_device& device, CUgraph graph, const std::string& what) {
   const Cuda& cuda = *device.driver;
   std::size_t count = 0;
@@ -26,7 +29,8 @@ std::size_t count_activities(crucible_device& device, CUgraph graph, const std::
   for (CUgraphNode const node : nodes) {
     int type = 0;
     device.check(cuda.cuGraphNodeGetType(node, &type), what + "cuGraphNodeGetType");
-    if (type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_MEMCPY || type == CU_GRAPH_NODE_TYPE_MEMSET) ++activities;
+    if (type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_MEMCPY || type == CU_GRAPH_NODE_TYPE_MEMSET)
+      ++activities;
   }
   return activities;
 }
@@ -42,7 +46,8 @@ void prepare(crucible_device& device, const sdk::ListedOp& op) {
   }
 }
 
-/// What a library puts on a stream for a call, as a graph. The capture is relaxed: the library may load code while it goes on.
+/// What a library puts on a stream for a call, as a graph. The capture is relaxed: the library may load code while it
+/// goes on.
 Graph capture_library_call(crucible_plan& plan, const sdk::ListedOp& op, const std::string& what) {
   crucible_device& device = *plan.device;
   const Cuda& cuda = *device.driver;
@@ -57,10 +62,12 @@ Graph capture_library_call(crucible_plan& plan, const sdk::ListedOp& op, const s
     if (cuda.cuStreamEndCapture(stream, &captured) == CUDA_SUCCESS) (void)Graph(cuda, captured);
     throw;
   }
-  device.check(cuda.cuStreamEndCapture(stream, &captured),
-               what + (op.product != nullptr     ? "cuStreamEndCapture of a product by cuBLASLt (option blas=none does without)"
-                       : op.attention != nullptr ? "cuStreamEndCapture of an attention by cuDNN (option dnn=none does without)"
-                                                 : "cuStreamEndCapture of a convolution by cuDNN (option dnn=none does without)"));
+  device.check(
+      cuda.cuStreamEndCapture(stream, &captured),
+      what + (op.product != nullptr ? "cuStreamEndCapture of a product by cuBLASLt (option blas=none does without)"
+              : op.attention != nullptr
+                  ? "cuStreamEndCapture of an attention by cuDNN (option dnn=none does without)"
+                  : "cuStreamEndCapture of a convolution by cuDNN (option dnn=none does without)"));
   return {cuda, captured};
 }
 
@@ -69,8 +76,9 @@ CUgraphNode add_library_node(crucible_plan& plan, std::size_t index, CUgraphNode
   const std::string what = "plan.build: op " + std::to_string(index) + ": ";
   CUgraphNode node = nullptr;
   const Graph child = capture_library_call(plan, plan.list.ops[index], what);  // the node has a copy of it
-  device.check(device.driver->cuGraphAddChildGraphNode(&node, plan.graph.get(), &last, last == nullptr ? 0 : 1, child.get()),
-               what + "cuGraphAddChildGraphNode");
+  device.check(
+      device.driver->cuGraphAddChildGraphNode(&node, plan.graph.get(), &last, last == nullptr ? 0 : 1, child.get()),
+      what + "cuGraphAddChildGraphNode");
   plan.activities[index] = count_activities(device, child.get(), what);
   return node;
 }
@@ -89,15 +97,20 @@ void GraphApi::build_plan(crucible_plan& plan) {
     plan.activities[i] = calls != plan.matrix_calls.end() ? calls->second.size() : 1;
     plan.nodes[i] = last = is_generated ? Plans::add_node(plan, plan.graph, i, last) : add_library_node(plan, i, last);
   }
-  plan.executable = Plans::instantiate(*plan.device, plan.graph, {"plan.build: ", " of " + std::to_string(plan.node_count) + " nodes"});
+  plan.executable = Plans::instantiate(*plan.device, plan.graph,
+                                       {"plan.build: ", " of " + std::to_string(plan.node_count) + " nodes"});
   plan.capture_stream = {};
 }
 
 const GraphExec& GraphApi::executable_of(const crucible_plan& plan, std::size_t) { return plan.executable; }
 
-void GraphApi::enqueue_library_call(crucible_plan& plan, std::size_t index, CUstream stream) { enqueue(*plan.device, plan.list.ops[index], stream); }
+void GraphApi::enqueue_library_call(crucible_plan& plan, std::size_t index, CUstream stream) {
+  enqueue(*plan.device, plan.list.ops[index], stream);
+}
 
-std::string_view GraphApi::traced_from(const crucible_plan&) { return "CUPTI's records of one replay of the whole graph"; }
+std::string_view GraphApi::traced_from(const crucible_plan&) {
+  return "CUPTI's records of one replay of the whole graph";
+}
 
 void GraphApi::run_plan(crucible_plan& plan, CUstream stream) {
   crucible_device& device = *plan.device;

@@ -18,6 +18,8 @@ const crucible_if_plan kPlanTable = sdk::make_graph_plan_table<GraphApi>();
 const crucible_if_queue kQueueTable = sdk::make_graph_queue_table<GraphApi>();
 const crucible_if_library kLibraryTable = sdk::make_library_table<crucible_device, Current>();
 
-DeviceMemory GraphApi::allocate(crucible_device& device, std::uint64_t size) { return {*device.allocator, device.allocator->allocate(size)}; }
+DeviceMemory GraphApi::allocate(crucible_device& device, std::uint64_t size) {
+  return {*device.allocator, device.allocator->allocate(size)};
+}
 
 }  // namespace crucible_nvidia

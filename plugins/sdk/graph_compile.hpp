@@ -1,11 +1,12 @@
-// Compile table of a CUDA-like driver: kernel IR, printed as C++, in batches that are compiled side by side, or taken from the folder of those that
-// were, and loaded as modules of the driver.
+// Compile table of a CUDA-like driver: kernel IR, printed as C++, in batches that are compiled side by side, or taken
+// from the folder of those that were, and loaded as modules of the driver.
 //
-// A plugin defines crucible_kernel and crucible_module as structs that derive from GraphKernel and GraphModule, and makes the table with
-// make_graph_compile_table(). Of its traits class (graph_driver.hpp) this calls `static std::vector<BuiltBatch<Api>> build_programs(Device&,
-// const std::vector<KernelBatch>&)`, which compiles and loads: errors: INTERNAL with the compiler's own words and the kernels' names; INCOMPATIBLE
-// when the driver takes none of what the compiler makes. And kModuleGetFunction(function*, module, name), kFunctionAttribute(value*, which,
-// function) with the numbers kMostThreads, kRegisters, kLocalBytes and kSharedBytes.
+// A plugin defines crucible_kernel and crucible_module as structs that derive from GraphKernel and GraphModule, and
+// makes the table with make_graph_compile_table(). Of its traits class (graph_driver.hpp) this calls `static
+// std::vector<BuiltBatch<Api>> build_programs(Device&, const std::vector<KernelBatch>&)`, which compiles and loads:
+// errors: INTERNAL with the compiler's own words and the kernels' names; INCOMPATIBLE when the driver takes none of
+// what the compiler makes. And kModuleGetFunction(function*, module, name), kFunctionAttribute(value*, which, function)
+// with the numbers kMostThreads, kRegisters, kLocalBytes and kSharedBytes.
 #pragma once
 
 #include <memory>
@@ -46,9 +47,11 @@ inline std::string names_of(const KernelBatch& batch) {
   return names;
 }
 
-/// The bytes of what `key` names: kept ones, else what `compile` gives, with `log` and `bytes`. `built` gets everything but module and code.
+/// The bytes of what `key` names: kept ones, else what `compile` gives, with `log` and `bytes`. `built` gets everything
+/// but module and code.
 template <class Api, class Compile>
-std::string compile_or_find(const BinaryCache& cache, const std::string& key, BuiltBatch<Api>& built, const Compile& compile) {
+std::string compile_or_find(const BinaryCache& cache, const std::string& key, BuiltBatch<Api>& built,
+                            const Compile& compile) {
   std::string bytes = cache.find(key);
   built.from_cache = !bytes.empty();
   if (!built.from_cache) {
@@ -63,7 +66,8 @@ std::string compile_or_find(const BinaryCache& cache, const std::string& key, Bu
 }
 
 template <class Api>
-typename Api::Function find_function(typename Api::Device& device, const typename Api::DriverModule& module, const std::string& name) {
+typename Api::Function find_function(typename Api::Device& device, const typename Api::DriverModule& module,
+                                     const std::string& name) {
   typename Api::Function function = nullptr;
   device.call({"", " of " + name}, Api::kModuleGetFunction, &function, module.get(), name.c_str());
   return function;
@@ -71,7 +75,8 @@ typename Api::Function find_function(typename Api::Device& device, const typenam
 
 /// Products by kernels that are built so. `device` outlives them.
 template <class Api>
-std::unique_ptr<typename GraphDevice<Api>::MatrixProducts> make_graph_matrix_products(typename Api::Device& device, MatrixUnit unit) {
+std::unique_ptr<typename GraphDevice<Api>::MatrixProducts> make_graph_matrix_products(typename Api::Device& device,
+                                                                                      MatrixUnit unit) {
   const auto build = [&device](const KernelBatch& batch) {
     GraphMatrixKernel<Api> kernel{.module = std::move(Api::build_programs(device, {batch}).front().module)};
     kernel.function = find_function<Api>(device, kernel.module, batch.names.front());
@@ -128,7 +133,8 @@ struct GraphCompile {
 template <class Api>
 constexpr crucible_if_compile make_graph_compile_table() {
   using Part = GraphCompile<Api>;
-  return make_compile_table<CompileFunctions<typename Api::Device, typename Api::Module, typename Api::Kernel, Api::dialect, Part::build, Part::destroy>>();
+  return make_compile_table<CompileFunctions<typename Api::Device, typename Api::Module, typename Api::Kernel,
+                                             Api::dialect, Part::build, Part::destroy>>();
 }
 
 }  // namespace crucible::sdk

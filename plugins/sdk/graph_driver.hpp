@@ -1,15 +1,19 @@
-// A CUDA-like driver (CUDA, HIP) and an open device of it: calls by name, objects that go back by themselves, errors, a device that is lost.
-// With graph_memory.hpp, graph_compile.hpp and graph_plan.hpp this is the skeleton of a plugin for such a driver.
+// A CUDA-like driver (CUDA, HIP) and an open device of it: calls by name, objects that go back by themselves, errors, a
+// device that is lost. With graph_memory.hpp, graph_compile.hpp and graph_plan.hpp this is the skeleton of a plugin for
+// such a driver.
 //
-// A plugin describes its driver in one traits class, here always called `Api`, that derives from GraphHandles; backends/nvidia/graph_api.hpp
-// and backends/amd/graph_api.hpp are the two that there are:
-//   types     Driver (the table of its functions), ErrorCode, Facts (GraphFacts and more), Current (makes a device the thread's own while it
-//             lives; also Current(device, Current::EvenIfLost{})), Memory (device memory that goes back by itself; get() is its address),
-//             Stream, Event, DriverModule, Graph, GraphExec (all DriverObject), StreamHandle, Function, Node
-//   errors    kSuccess, kNotReady, is_full(code), is_sticky(code), error_text(driver, code), is_gone(code, is_open) and kGone with kGoneAdvice
-//   calls     one DriverCall for each `k...` that the skeleton names, whose arguments are in the driver's order without what is always the same
-//   words     kName of the plugin, kMatrixUnits ("tensor cores"), dialect()
-//   parts     allocate(), build_plan(), run_plan(), enqueue_library_call(), traced_times(), traced_from(): see the header that calls them
+// A plugin describes its driver in one traits class, here always called `Api`, that derives from GraphHandles;
+// backends/nvidia/graph_api.hpp and backends/amd/graph_api.hpp are the two that there are:
+//   types     Driver (the table of its functions), ErrorCode, Facts (GraphFacts and more), Current (makes a device the
+//   thread's own while it
+//             lives; also Current(device, Current::EvenIfLost{})), Memory (device memory that goes back by itself;
+//             get() is its address), Stream, Event, DriverModule, Graph, GraphExec (all DriverObject), StreamHandle,
+//             Function, Node
+//   errors    kSuccess, kNotReady, is_full(code), is_sticky(code), error_text(driver, code), is_gone(code, is_open) and
+//   kGone with kGoneAdvice calls     one DriverCall for each `k...` that the skeleton names, whose arguments are in the
+//   driver's order without what is always the same words     kName of the plugin, kMatrixUnits ("tensor cores"),
+//   dialect() parts     allocate(), build_plan(), run_plan(), enqueue_library_call(), traced_times(), traced_from():
+//   see the header that calls them
 #pragma once
 
 #include <atomic>
@@ -31,7 +35,8 @@
 
 namespace crucible::sdk {
 
-/// The ABI's handles, which each plugin defines: named through the traits class, so that the skeleton may be read before they are.
+/// The ABI's handles, which each plugin defines: named through the traits class, so that the skeleton may be read
+/// before they are.
 struct GraphHandles {
   using Device = crucible_device;
   using Buffer = crucible_buffer;
@@ -42,8 +47,8 @@ struct GraphHandles {
   using Timeline = crucible_timeline;
 };
 
-/// A function of the driver and its name, for the texts of errors: a member of its table of functions, or, where that takes more than is said here,
-/// a lambda of the device and the rest.
+/// A function of the driver and its name, for the texts of errors: a member of its table of functions, or, where that
+/// takes more than is said here, a lambda of the device and the rest.
 template <class Called>
 struct DriverCall {
   Called function;
@@ -55,21 +60,24 @@ struct CallText {
   std::string_view before, after = {};
 };
 
-/// An object of the driver, given back with `Release`, a member of its table of functions. Its device must be the current one then.
+/// An object of the driver, given back with `Release`, a member of its table of functions. Its device must be the
+/// current one then.
 template <class Driver, class HandleType, auto Release>
 class DriverObject {
  public:
   using Handle = HandleType;
   DriverObject() = default;
   DriverObject(const Driver& driver, Handle handle) : driver_(&driver), handle_(handle) {}
-  DriverObject(DriverObject&& other) noexcept : driver_(other.driver_), handle_(std::exchange(other.handle_, Handle{})) {}
+  DriverObject(DriverObject&& other) noexcept
+      : driver_(other.driver_), handle_(std::exchange(other.handle_, Handle{})) {}
   DriverObject& operator=(DriverObject&& other) noexcept {
     std::swap(driver_, other.driver_);
     std::swap(handle_, other.handle_);
     return *this;
   }
   ~DriverObject() {
-    if (handle_ != Handle{}) (void)(driver_->*Release)(handle_);  // a lost device refuses, and has nothing left to give back
+    if (handle_ != Handle{})
+      (void)(driver_->*Release)(handle_);  // a lost device refuses, and has nothing left to give back
   }
   Handle get() const { return handle_; }
 
@@ -86,15 +94,16 @@ inline std::uint64_t device_address(const void* address) { return reinterpret_ca
 struct GraphFacts {
   std::string id;  // NAME:N in the driver's order
   std::string name, pci;
-  int compute_mode = 0;  // the default one of both drivers
+  int compute_mode = 0;                                      // the default one of both drivers
   std::uint64_t units = 1, kilohertz = 0, memory_bytes = 0;  // units: multiprocessors, which share a launch
 
   /// The emulator's devices say so in their names, and nowhere else: nothing but auto's choice may depend on it.
   bool is_emulated() const { return name.find("emulated, not a GPU") != std::string::npos; }
 };
 
-/// Throws a Failure "`what`: CUDA_ERROR_..." unless `code` is success: OUT_OF_MEMORY, DEVICE_LOST (sticky ones), UNAVAILABLE or INTERNAL, with the
-/// number as vendor.code. Whoever has a device calls its own check(), which remembers what is sticky.
+/// Throws a Failure "`what`: CUDA_ERROR_..." unless `code` is success: OUT_OF_MEMORY, DEVICE_LOST (sticky ones),
+/// UNAVAILABLE or INTERNAL, with the number as vendor.code. Whoever has a device calls its own check(), which remembers
+/// what is sticky.
 template <class Api>
 void check_driver(const typename Api::Driver& driver, typename Api::ErrorCode code, std::string_view what) {
   if (code == Api::kSuccess) return;
@@ -110,7 +119,8 @@ void check_driver(const typename Api::Driver& driver, typename Api::ErrorCode co
     category = CRUCIBLE_E_DEVICE_LOST;
     advice = "; nothing runs on the device any more until it is closed and opened again";
   }
-  throw Failure(category, std::string(what) + ": " + Api::error_text(driver, code) + std::string(advice), {{"vendor.code", std::to_string(code)}});
+  throw Failure(category, std::string(what) + ": " + Api::error_text(driver, code) + std::string(advice),
+                {{"vendor.code", std::to_string(code)}});
 }
 
 /// A generated kernel for the matrix units.
@@ -127,9 +137,9 @@ struct GraphDevice : QueueOwner {
 
   const typename Api::Driver* driver = nullptr;
   typename Api::Facts facts;
-  typename Api::Stream stream;  // of everything that is done on return
-  std::string cache_dir;        // option
-  std::uint32_t team_lanes = 1;  // threads that may do an item together
+  typename Api::Stream stream;                      // of everything that is done on return
+  std::string cache_dir;                            // option
+  std::uint32_t team_lanes = 1;                     // threads that may do an item together
   std::unique_ptr<MatrixProducts> matrix_products;  // products that the library does not take
   AddressMap addresses;
   Watchdog watchdog;
@@ -151,7 +161,8 @@ struct GraphDevice : QueueOwner {
   template <class Called, class... Arguments>
   void call(CallText text, const DriverCall<Called>& called, Arguments... arguments) {
     const typename Api::ErrorCode code = ask(called, arguments...);
-    if (code != Api::kSuccess) check(code, std::string(text.before) + std::string(called.name) + std::string(text.after));
+    if (code != Api::kSuccess)
+      check(code, std::string(text.before) + std::string(called.name) + std::string(text.after));
   }
   /// The same without a check.
   template <class Called, class... Arguments>
@@ -167,10 +178,11 @@ struct GraphDevice : QueueOwner {
     watchdog.require_alive();
     const std::lock_guard lock(lost_mutex_);
     if (lost_.empty()) return;
-    throw Failure(CRUCIBLE_E_DEVICE_LOST, facts.id + " was lost (" + lost_ + "): close it and open it again", {{"where", facts.id}});
+    throw Failure(CRUCIBLE_E_DEVICE_LOST, facts.id + " was lost (" + lost_ + "): close it and open it again",
+                  {{"where", facts.id}});
   }
-  /// Waits until everything on the stream is done; with the option timeout_s no longer than that. Threads: any. Errors: those of
-  /// check(); DEVICE_LOST when the time is over: the device is suspect from then on.
+  /// Waits until everything on the stream is done; with the option timeout_s no longer than that. Threads: any. Errors:
+  /// those of check(); DEVICE_LOST when the time is over: the device is suspect from then on.
   void synchronize(typename Api::StreamHandle waited, std::string_view what) {
     typename Api::ErrorCode code = Api::kNotReady;
     if (watchdog.is_on()) {
@@ -192,7 +204,8 @@ struct GraphDevice : QueueOwner {
   std::string lost_;  // why; "" while it lives
 };
 
-/// What crucible_queue derives from: a stream, on which a thread of the host starts plans when their timelines are reached.
+/// What crucible_queue derives from: a stream, on which a thread of the host starts plans when their timelines are
+/// reached.
 template <class Api>
 struct GraphQueue : OwnedQueue {
   typename Api::Device* device = nullptr;
@@ -219,7 +232,8 @@ struct GraphQueues {
 template <class Api>
 constexpr crucible_if_queue make_graph_queue_table() {
   using Part = GraphQueues<Api>;
-  return make_queue_table<QueueFunctions<typename Api::Device, typename Api::Queue, typename Api::Timeline, typename Api::Plan, Part::make, Part::run>>();
+  return make_queue_table<QueueFunctions<typename Api::Device, typename Api::Queue, typename Api::Timeline,
+                                         typename Api::Plan, Part::make, Part::run>>();
 }
 
 }  // namespace crucible::sdk

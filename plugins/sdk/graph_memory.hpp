@@ -1,8 +1,10 @@
-// Memory table of a CUDA-like driver: buffers whose addresses are the device's own, copies and fills on the device's stream, done on return.
+// Memory table of a CUDA-like driver: buffers whose addresses are the device's own, copies and fills on the device's
+// stream, done on return.
 //
-// A plugin defines crucible_buffer as a struct that derives from GraphBuffer, and makes the table with make_graph_memory_table(). Of its traits
-// class (graph_driver.hpp) this calls `static Memory allocate(Device&, std::uint64_t size)`: at least one byte, at a multiple of 256, while the device
-// is the current one; errors: OUT_OF_MEMORY with what is wanted and what is free. And kUpload(to, from, size, stream), kDownload(to, from, size,
+// A plugin defines crucible_buffer as a struct that derives from GraphBuffer, and makes the table with
+// make_graph_memory_table(). Of its traits class (graph_driver.hpp) this calls `static Memory allocate(Device&,
+// std::uint64_t size)`: at least one byte, at a multiple of 256, while the device is the current one; errors:
+// OUT_OF_MEMORY with what is wanted and what is free. And kUpload(to, from, size, stream), kDownload(to, from, size,
 // stream), kFill(to, byte, size, stream). A device with more to tell in memory.stats has `report_memory(sink, user)`.
 #pragma once
 
@@ -35,7 +37,8 @@ struct GraphMemoryFunctions {
   static crucible_status alloc(Device* device, std::uint64_t size, std::uint64_t align, Buffer** out) {
     return guard([&] {
       require(device != nullptr && out != nullptr, "memory.alloc: no device or no place for the buffer");
-      require(std::has_single_bit(align) && align <= kLargestAlignment, "memory.alloc: the alignment must be a power of two up to 1 GiB");
+      require(std::has_single_bit(align) && align <= kLargestAlignment,
+              "memory.alloc: the alignment must be a power of two up to 1 GiB");
       const Current current(*device);
       // A size that no device has is refused as it is: a sum of it and more might be small.
       const std::uint64_t extra = align > kOwnAlignment && size <= device->facts.memory_bytes ? align : 0;
@@ -122,7 +125,8 @@ struct GraphMemoryFunctions {
                                                    " on are not inside a buffer of " + std::to_string(buffer->size));
   }
 
-  static void fill_range(Buffer& buffer, std::uint64_t offset, std::uint64_t size, std::uint8_t byte, const std::string& what) {
+  static void fill_range(Buffer& buffer, std::uint64_t offset, std::uint64_t size, std::uint8_t byte,
+                         const std::string& what) {
     Device& device = *buffer.device;
     device.call({what + ": "}, Api::kFill, buffer.address + offset, byte, size, device.stream.get());
     device.synchronize(device.stream.get(), what);
@@ -132,8 +136,15 @@ struct GraphMemoryFunctions {
 template <class Api>
 constexpr crucible_if_memory make_graph_memory_table() {
   using Functions = GraphMemoryFunctions<Api>;
-  return {sizeof(crucible_if_memory), CRUCIBLE_ABI_MINOR, Functions::alloc,   Functions::free, Functions::write,
-          Functions::read,            Functions::fill,    Functions::address, Functions::stats};
+  return {sizeof(crucible_if_memory),
+          CRUCIBLE_ABI_MINOR,
+          Functions::alloc,
+          Functions::free,
+          Functions::write,
+          Functions::read,
+          Functions::fill,
+          Functions::address,
+          Functions::stats};
 }
 
 }  // namespace crucible::sdk

@@ -1,17 +1,20 @@
-// Plan table of a CUDA-like driver: the host's checked list as a graph, built node by node. Ops are in order, so each node depends on the one before
-// it. Slots are patched in the executable graph. What a library's own launches become (a child graph, a break between two graphs) is the plugin's.
+// Plan table of a CUDA-like driver: the host's checked list as a graph, built node by node. Ops are in order, so each
+// node depends on the one before it. Slots are patched in the executable graph. What a library's own launches become (a
+// child graph, a break between two graphs) is the plugin's.
 //
-// A plugin defines crucible_plan as a struct that derives from GraphPlan, and makes the table with make_graph_plan_table(). Of its traits class
-// (graph_driver.hpp) this calls
+// A plugin defines crucible_plan as a struct that derives from GraphPlan, and makes the table with
+// make_graph_plan_table(). Of its traits class (graph_driver.hpp) this calls
 //   build_plan(Plan&)                                  graphs of a plan that is begun: begin_plan() has been called
-//   run_plan(Plan&, StreamHandle)                      all ops in order, done on return; makes the device the current one itself
-//   executable_of(Plan&, index)                        the executable graph that a launch is in
+//   run_plan(Plan&, StreamHandle)                      all ops in order, done on return; makes the device the current
+//   one itself executable_of(Plan&, index)                        the executable graph that a launch is in
 //   enqueue_library_call(Plan&, index, StreamHandle)   a call of a library by itself
-//   traced_times(Plan&), traced_from(const Plan&)      nanoseconds per op by the vendor's profiler, or nothing; where they are from, in words
-// and kCopy(to, from, size, stream), kFill(to, byte, size, stream), kUpload, kLaunchKernel as cuLaunchKernel is, kEventCreate(event*),
-// kEventRecord, kEventElapsedTime, kGraphCreate(graph*, 0), kInstantiate(exec*, graph), kGraphLaunch(exec, stream), kAddKernelNode(node*, graph,
-// after*, count, parameters*) with kernel_node(), kAddCopyNode(node*, graph, after*, count, to, from, size), kAddFillNode(node*, graph, after*,
-// count, FilledRange), kSetKernelNode(exec, node, parameters*).
+//   traced_times(Plan&), traced_from(const Plan&)      nanoseconds per op by the vendor's profiler, or nothing; where
+//   they are from, in words
+// and kCopy(to, from, size, stream), kFill(to, byte, size, stream), kUpload, kLaunchKernel as cuLaunchKernel is,
+// kEventCreate(event*), kEventRecord, kEventElapsedTime, kGraphCreate(graph*, 0), kInstantiate(exec*, graph),
+// kGraphLaunch(exec, stream), kAddKernelNode(node*, graph, after*, count, parameters*) with kernel_node(),
+// kAddCopyNode(node*, graph, after*, count, to, from, size), kAddFillNode(node*, graph, after*, count, FilledRange),
+// kSetKernelNode(exec, node, parameters*).
 #pragma once
 
 #include <algorithm>
@@ -93,10 +96,12 @@ struct GraphPlans {
   }
 
   /// Gives the arguments of the launch at `index` to an executable graph of the plan's. `what` names the call.
-  static void set_arguments(Plan& plan, const typename Api::GraphExec& executable, std::size_t index, const std::string& what) {
+  static void set_arguments(Plan& plan, const typename Api::GraphExec& executable, std::size_t index,
+                            const std::string& what) {
     std::vector<void*> places = plan.launches[index].places();
     const auto parameters = launch_parameters(plan, index, places);
-    plan.device->call({what + ": op " + std::to_string(index) + ": "}, Api::kSetKernelNode, executable.get(), plan.nodes[index], &parameters);
+    plan.device->call({what + ": op " + std::to_string(index) + ": "}, Api::kSetKernelNode, executable.get(),
+                      plan.nodes[index], &parameters);
   }
 
   static void begin_plan(Plan& plan) {
@@ -105,13 +110,15 @@ struct GraphPlans {
     const std::vector<std::uint64_t> all = tables_of<typename Api::Kernel>(plan.list, first);
     if (!all.empty()) {
       plan.tables = Api::allocate(device, all.size() * sizeof(std::uint64_t));
-      device.call({"plan.build: ", " of tables of buffers"}, Api::kUpload, device_address(plan.tables.get()), static_cast<const void*>(all.data()),
-                  all.size() * sizeof(std::uint64_t), device.stream.get());
+      device.call({"plan.build: ", " of tables of buffers"}, Api::kUpload, device_address(plan.tables.get()),
+                  static_cast<const void*>(all.data()), all.size() * sizeof(std::uint64_t), device.stream.get());
       device.synchronize(device.stream.get(), "plan.build");
     }
-    plan.launches = plan_launches<typename Api::Kernel>(plan.list, device_address(plan.tables.get()), first, device.facts.units);
-    plan.matrix_calls = calls_without_library(plan.list, *device.matrix_products,
-                                              [&](const Gemm& gemm) { return device.require_products().scratch_bytes(gemm); });
+    plan.launches =
+        plan_launches<typename Api::Kernel>(plan.list, device_address(plan.tables.get()), first, device.facts.units);
+    plan.matrix_calls = calls_without_library(plan.list, *device.matrix_products, [&](const Gemm& gemm) {
+      return device.require_products().scratch_bytes(gemm);
+    });
     plan.nodes.assign(plan.list.ops.size(), nullptr);
   }
 
@@ -120,7 +127,9 @@ struct GraphPlans {
     Api::build_plan(plan);
   }
 
-  static void patch(Plan& plan, std::size_t index) { set_arguments(plan, Api::executable_of(plan, index), index, "plan.set_slots"); }
+  static void patch(Plan& plan, std::size_t index) {
+    set_arguments(plan, Api::executable_of(plan, index), index, "plan.set_slots");
+  }
 
   static void run(Plan& plan) { Api::run_plan(plan, plan.device->stream.get()); }
 
@@ -143,24 +152,28 @@ struct GraphPlans {
 
   static auto launch_parameters(const Plan& plan, std::size_t index, std::vector<void*>& places) {
     const LaunchShape& shape = plan.launches[index].shape;
-    return Api::kernel_node(kernel_of(plan.list.ops[index]).function, Blocks{shape.blocks, 1, 1}, shape.threads, places.data());
+    return Api::kernel_node(kernel_of(plan.list.ops[index]).function, Blocks{shape.blocks, 1, 1}, shape.threads,
+                            places.data());
   }
 
   /// One node for each place of the product, each after the one before it; the last one.
-  static Node add_matrix_nodes(Device& device, const typename Api::Graph& to, const std::vector<MatrixCall>& calls, const std::string& what, Node last) {
+  static Node add_matrix_nodes(Device& device, const typename Api::Graph& to, const std::vector<MatrixCall>& calls,
+                               const std::string& what, Node last) {
     for (const MatrixCall& call : calls) {
       std::array<void*, kMatrixArguments> places = call.launch.places();
       const auto parameters = Api::kernel_node(call.function, call.launch.blocks, call.launch.threads, places.data());
       const Node before = last;
       const std::size_t count = before == nullptr ? 0 : 1;
-      device.call({what, " of a product for the " + std::string(Api::kMatrixUnits)}, Api::kAddKernelNode, &last, to.get(), &before, count, &parameters);
+      device.call({what, " of a product for the " + std::string(Api::kMatrixUnits)}, Api::kAddKernelNode, &last,
+                  to.get(), &before, count, &parameters);
     }
     return last;
   }
 
-  static void launch(Device& device, CallText text, typename Api::Function function, const Blocks& blocks, std::uint32_t threads, Stream stream,
-                     void** places) {
-    device.call(text, Api::kLaunchKernel, function, blocks[0], blocks[1], blocks[2], threads, 1u, 1u, 0u, stream, places, nullptr);
+  static void launch(Device& device, CallText text, typename Api::Function function, const Blocks& blocks,
+                     std::uint32_t threads, Stream stream, void** places) {
+    device.call(text, Api::kLaunchKernel, function, blocks[0], blocks[1], blocks[2], threads, 1u, 1u, 0u, stream,
+                places, nullptr);
   }
 
   /// The op by itself, as the graph would run it.
@@ -176,15 +189,16 @@ struct GraphPlans {
     } else if (const auto calls = plan.matrix_calls.find(index); calls != plan.matrix_calls.end()) {
       for (const MatrixCall& call : calls->second) {
         std::array<void*, kMatrixArguments> places = call.launch.places();
-        launch(device, {what, " of a product for the " + std::string(Api::kMatrixUnits)}, call.function, call.launch.blocks, call.launch.threads,
-               stream, places.data());
+        launch(device, {what, " of a product for the " + std::string(Api::kMatrixUnits)}, call.function,
+               call.launch.blocks, call.launch.threads, stream, places.data());
       }
     } else if (op.kind == CRUCIBLE_OP_LIBRARY) {
       Api::enqueue_library_call(plan, index, stream);
     } else {
       std::vector<void*> places = plan.launches[index].places();
       const LaunchShape& shape = plan.launches[index].shape;
-      launch(device, {what, " of " + kernel_of(op).name}, kernel_of(op).function, {shape.blocks, 1, 1}, shape.threads, stream, places.data());
+      launch(device, {what, " of " + kernel_of(op).name}, kernel_of(op).function, {shape.blocks, 1, 1}, shape.threads,
+             stream, places.data());
     }
   }
 
@@ -215,8 +229,9 @@ struct GraphPlans {
 template <class Api>
 constexpr crucible_if_plan make_graph_plan_table() {
   using Part = GraphPlans<Api>;
-  return make_plan_table<PlanFunctions<typename Api::Device, typename Api::Plan, typename Api::Kernel, typename Api::Current, Part::make, Part::patch,
-                                       Part::run, Part::times, Part::destroy>>();
+  return make_plan_table<
+      PlanFunctions<typename Api::Device, typename Api::Plan, typename Api::Kernel, typename Api::Current, Part::make,
+                    Part::patch, Part::run, Part::times, Part::destroy>>();
 }
 
 }  // namespace crucible::sdk

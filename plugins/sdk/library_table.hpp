@@ -1,8 +1,9 @@
-// Library table: which products, convolutions and attentions a vendor's library takes. The host asks before it plans memory, in fast mode alone.
+// Library table: which products, convolutions and attentions a vendor's library takes. The host asks before it plans
+// memory, in fast mode alone.
 //
-// A Device says what it takes as plan_table.hpp reads it (kTakesConvolutions, kTakesAttentions), and has require_products(), require_convolutions(),
-// require_attentions(), each with `scratch_bytes(description)`, and `matrix_products` for products that the library declines. Current makes it
-// the calling thread's own.
+// A Device says what it takes as plan_table.hpp reads it (kTakesConvolutions, kTakesAttentions), and has
+// require_products(), require_convolutions(), require_attentions(), each with `scratch_bytes(description)`, and
+// `matrix_products` for products that the library declines. Current makes it the calling thread's own.
 #pragma once
 
 #include "plugins/sdk/error.hpp"
@@ -12,7 +13,8 @@
 namespace crucible::sdk {
 
 template <class Device, class Current>
-crucible_status claim_library_call(Device* device, const crucible_library_desc* desc, std::uint64_t* out_scratch_bytes) {
+crucible_status claim_library_call(Device* device, const crucible_library_desc* desc,
+                                   std::uint64_t* out_scratch_bytes) {
   return guard([&] {
     require(device != nullptr && out_scratch_bytes != nullptr, "library.claim: no device or no place for the answer");
     if (is_convolution(desc)) {
@@ -31,7 +33,9 @@ crucible_status claim_library_call(Device* device, const crucible_library_desc* 
     }
     const Gemm gemm = read_gemm(desc, takes_epilogues<Device>());
     const Current current(*device);
-    *out_scratch_bytes = claim_product(gemm, *device->matrix_products, [&](const Gemm& asked) { return device->require_products().scratch_bytes(asked); });
+    *out_scratch_bytes = claim_product(gemm, *device->matrix_products, [&](const Gemm& asked) {
+      return device->require_products().scratch_bytes(asked);
+    });
   });
 }
 

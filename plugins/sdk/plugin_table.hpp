@@ -1,5 +1,5 @@
-// The plugin's first table: start and stop, options, and the interface tables by number. A plugin names its tables once, as a constexpr array of
-// PluginTable, and gives make_plugin_table<...>() to answer_query().
+// The plugin's first table: start and stop, options, and the interface tables by number. A plugin names its tables
+// once, as a constexpr array of PluginTable, and gives make_plugin_table<...>() to answer_query().
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct PluginTable {
 
 inline void do_nothing() {}
 
-/// `tables` is the array; `options` the plugin's Options, or a function that gives them; `start` is called when the host has been set,
-/// `stop` while it is still there; what they throw is the answer.
+/// `tables` is the array; `options` the plugin's Options, or a function that gives them; `start` is called when the
+/// host has been set, `stop` while it is still there; what they throw is the answer.
 template <const auto& tables, const auto& options, void (*start)() = do_nothing, void (*stop)() = do_nothing>
 struct PluginFunctions {
   static crucible_status init(const crucible_host_api* host) {
@@ -55,7 +55,8 @@ struct PluginFunctions {
 template <const auto& tables, const auto& options, void (*start)() = do_nothing, void (*stop)() = do_nothing>
 constexpr crucible_plugin_api make_plugin_table() {
   using Functions = PluginFunctions<tables, options, start, stop>;
-  return {sizeof(crucible_plugin_api), CRUCIBLE_ABI_MINOR, Functions::init, Functions::shutdown, Functions::interface_table, Functions::describe_options};
+  return {sizeof(crucible_plugin_api), CRUCIBLE_ABI_MINOR,         Functions::init,
+          Functions::shutdown,         Functions::interface_table, Functions::describe_options};
 }
 
 }  // namespace crucible::sdk
