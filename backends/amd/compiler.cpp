@@ -67,11 +67,11 @@ std::string identity_of(const std::string& file) {
 Compiler with_clang(const crucible_device& device, std::string note) {
   Compiler chosen;
   chosen.clang = &clang();
-  chosen.architecture = architecture_of(*device.hip, device.facts.device);
+  chosen.architecture = architecture_of(*device.driver, device.facts.device);
   chosen.note = std::move(note);
   if (!chosen.architecture.empty()) return chosen;
   throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE,
-                     "the HIP runtime (" + device.hip->file + ") does not tell the architecture of " + device.facts.id +
+                     "the HIP runtime (" + device.driver->file + ") does not tell the architecture of " + device.facts.id +
                          ", and clang has to know it: name it with the option arch, as gfx942",
                      {{"where", device.facts.id}});
 }
@@ -94,13 +94,13 @@ Compiler choose(const crucible_device& device) {
   if (option == "clang") return with_clang(device, "");
   const Hiprtc* found = nullptr;
   try {
-    found = &hiprtc(*device.hip);
+    found = &hiprtc(*device.driver);
   } catch (const sdk::Failure& failure) {
     if (option == "hiprtc") throw;
     return instead_of_hiprtc(device, failure.what(), failure.code());
   }
   if (option == "auto") {
-    const std::string broken = verdict_on(*found, architecture_of(*device.hip, device.facts.device), device.facts.name, device.cache_dir);
+    const std::string broken = verdict_on(*found, architecture_of(*device.driver, device.facts.device), device.facts.name, device.cache_dir);
     if (!broken.empty()) return instead_of_hiprtc(device, broken_words(*found, broken), CRUCIBLE_E_UNAVAILABLE);
   }
   Compiler chosen;
@@ -128,7 +128,7 @@ Hiprtc::Compiled Compiler::compile(const Hip& hip, const std::string& text, cons
 
 const Compiler& compiler_of(crucible_device& device) {
   static Choices& all = *new Choices;  // never destroyed, like the libraries
-  std::string key = device.hip->file + "\n" + std::to_string(device.facts.device);
+  std::string key = device.driver->file + "\n" + std::to_string(device.facts.device);
   for (const char* option : {"compiler", "hiprtc", "clang", "arch"}) key += "\n" + options().get_text(option);
   const std::lock_guard lock(all.mutex);
   std::unique_ptr<Compiler>& entry = all.made[key];
@@ -144,7 +144,7 @@ std::string describe_compiler(const crucible_device& device, std::string& note) 
   const std::string option = options().get_text("compiler");
   if (option != "clang") {
     try {
-      return hiprtc(*device.hip).describe();
+      return hiprtc(*device.driver).describe();
     } catch (const sdk::Failure& failure) {
       note = failure.what();
       if (option == "hiprtc") return "none";

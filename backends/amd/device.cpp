@@ -1,17 +1,16 @@
 // Device table: what the runtime's devices are called and can do, and opening one.
 #include "backends/amd/device.hpp"
 
-#include <algorithm>
 #include <cstdlib>
 #include <memory>
 
 #include "backends/amd/compiler.hpp"
 #include "backends/amd/options.hpp"
 #include "backends/amd/profiler.hpp"
-#include "backends/amd/program.hpp"
 #include "backends/amd/smi.hpp"
 #include "backends/amd/tables.hpp"
 #include "plugins/sdk/c_dialect.hpp"
+#include "plugins/sdk/device_table.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/host.hpp"
 #include "plugins/sdk/text.hpp"
@@ -42,7 +41,7 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     sdk::require(out != nullptr, "device.open: no place for the device");
     const Hip& runtime = hip();
     auto device = std::make_unique<crucible_device>();
-    device->hip = &runtime;
+    device->driver = &runtime;
     device->facts = find_device(runtime, device_id);
     const DeviceFacts& facts = device->facts;
     if (facts.compute_mode == hipComputeModeProhibited) {
@@ -55,20 +54,11 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     if (options().get_text("blas") == "rocblas") (void)find_rocblas(facts, note);  // refused here, not at a product
     if (options().get_text("dnn") == "miopen") (void)find_miopen(facts, note);
     const Current current(*device);
-    hipStream_t stream = nullptr;
-    device->check(runtime.hipStreamCreateWithFlags(&stream, hipStreamNonBlocking), "device.open: hipStreamCreateWithFlags");
-    device->stream = Stream(runtime, stream);
-    device->matrix_products = make_matrix_products(*device);
+    device->stream = device->make_stream("device.open: ");
+    auto unit = options().get_bool("matrix_units") ? sdk::matrix_unit_of_amd(architecture_of(runtime, facts.device)) : sdk::MatrixUnit::kNone;
+    if (sdk::wave_of(unit) != facts.wave) unit = sdk::MatrixUnit::kNone;  // the fragments are those of one width
+    device->matrix_products = sdk::make_graph_matrix_products<GraphApi>(*device, unit);
     *out = device.release();
-  });
-}
-
-crucible_status close(crucible_device* device) {
-  return sdk::guard([&] {
-    sdk::require(device != nullptr, "device.close: no device");
-    device->ledger.report_leaks("device");
-    if (device->watchdog.is_suspect()) return sdk::abandon(device);
-    delete device;
   });
 }
 
@@ -83,10 +73,10 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
     if (const std::string refusal = device->convolutions_refusal(); !refusal.empty()) convolutions = "none (" + refusal + ")";
     (void)find_profiler(facts, profiler);
     const std::string compiler = describe_compiler(*device, note);
-    const std::string arch = architecture_of(*device->hip, facts.device);
+    const std::string arch = architecture_of(*device->driver, facts.device);
     sdk::report(sink, user,
                 {sdk::text_item("name", facts.name), sdk::text_item("vendor", "AMD"),
-                 sdk::text_item("driver", "HIP " + version_text(device->hip->version)),
+                 sdk::text_item("driver", "HIP " + version_text(device->driver->version)),
                  sdk::text_item("architecture", arch.empty() ? "as the compiler finds it" : arch),
                  sdk::text_item("compiler", compiler), sdk::text_item("dialect", sdk::dialect_hip().name),
                  sdk::number_item("compute_units", facts.units), sdk::number_item("wave", facts.wave),
@@ -128,48 +118,22 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
   });
 }
 
-std::uint64_t workload_number(const crucible_kv* workload, std::uint32_t count, std::string_view key) {
-  for (std::uint32_t i = 0; i < count; ++i) {
-    if (sdk::view(workload[i].key) == key) return workload[i].u;
-  }
-  return 0;
-}
-
 /// A compute unit's lanes do one multiply-add a cycle each: the peak without matrix cores.
 crucible_status score(crucible_str device_id, const crucible_kv* workload, std::uint32_t count, std::uint64_t* out,
                       crucible_kv_sink why, void* user) {
-  return sdk::guard([&] {
-    sdk::require(out != nullptr && (workload != nullptr || count == 0), "device.score: no place for the score or no workload");
-    const DeviceFacts facts = find_device(hip(), device_id);
-    const std::uint64_t megahertz = std::max<std::uint64_t>(facts.kilohertz / 1000, 1);
-    std::uint64_t points = facts.units * kLanes * 2 * megahertz;  // GFLOP/s times 1000
-    std::string reason = std::to_string(facts.units) + " compute units at " + std::to_string(megahertz) + " MHz";
-    const std::uint64_t peak = workload_number(workload, count, "peak_bytes");
-    if (peak > facts.memory_bytes) {
-      points = 0;
-      reason = "the program needs " + std::to_string(peak) + " bytes, the device has " + std::to_string(facts.memory_bytes);
-    }
-    if (why != nullptr) sdk::report(why, user, {sdk::text_item("reason", reason)});
-    *out = points;
-  });
-}
-
-crucible_status wait_idle(crucible_device* device, std::uint64_t timeout_ns) {
-  return sdk::guard([&] {
-    sdk::require(device != nullptr, "device.wait_idle: no device");
-    if (device->wait_for_queues(timeout_ns)) return;
-    throw sdk::Failure(CRUCIBLE_E_CANCELLED, "device.wait_idle: a queue had work after " + std::to_string(timeout_ns) + " ns");
+  return sdk::tell_score(workload, count, out, why, user, [&](std::uint64_t peak_bytes) {
+    return sdk::score_of_peak(find_device(hip(), device_id), kLanes, "compute units", peak_bytes);
   });
 }
 
 }  // namespace
 
-Current::Current(crucible_device& device, EvenIfLost) : hip_(*device.hip) {
+Current::Current(crucible_device& device, EvenIfLost) : hip_(*device.driver) {
   if (hip_.hipGetDevice(&before_) != hipSuccess) before_ = -1;
   (void)hip_.hipSetDevice(device.facts.device);  // a lost device refuses
 }
 
-Current::Current(crucible_device& device) : hip_(*device.hip) {
+Current::Current(crucible_device& device) : hip_(*device.driver) {
   device.require_alive();
   if (hip_.hipGetDevice(&before_) != hipSuccess) before_ = -1;
   device.check(hip_.hipSetDevice(device.facts.device), "hipSetDevice of " + device.facts.id);
@@ -183,32 +147,14 @@ const crucible_if_device kDeviceTable = {.struct_size = sizeof(crucible_if_devic
                                          .if_minor = CRUCIBLE_ABI_MINOR,
                                          .enumerate = enumerate,
                                          .open = open,
-                                         .close = close,
+                                         .close = sdk::close_device,
                                          .properties = properties,
                                          .capabilities = capabilities,
                                          .score = score,
-                                         .wait_idle = wait_idle,
+                                         .wait_idle = sdk::wait_for_device,
                                          .self_test = nullptr};
 
 }  // namespace crucible_amd
-
-void crucible_device::check(crucible_amd::hipError_t code, std::string_view what) {
-  const bool is_gone = code == crucible_amd::hipErrorNoDevice;  // it was there when it was opened
-  if (is_gone || crucible_amd::is_sticky(code)) {
-    const std::lock_guard lock(lost_mutex_);
-    if (lost_.empty()) lost_ = std::string(what) + ": " + crucible_amd::error_text(*hip, code);
-  }
-  if (is_gone) require_alive();
-  crucible_amd::check(*hip, code, what);
-}
-
-void crucible_device::require_alive() {
-  watchdog.require_alive();
-  const std::lock_guard lock(lost_mutex_);
-  if (lost_.empty()) return;
-  throw crucible::sdk::Failure(CRUCIBLE_E_DEVICE_LOST, facts.id + " was lost (" + lost_ + "): close it and open it again",
-                               {{"where", facts.id}});
-}
 
 crucible_amd::Products& crucible_device::require_products() {
   if (crucible_amd::Products* const started = products_.get()) return *started;  // for each call of a replay
@@ -225,16 +171,6 @@ crucible_amd::Convolutions& crucible_device::require_convolutions() {
   if (miopen == nullptr) throw crucible::sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "there is no library of convolutions: " + note);
   return convolutions_.require("; convolutions are generated and slower",
                                [&] { return std::make_unique<crucible_amd::Convolutions>(*this, *miopen); });
-}
-
-void crucible_device::synchronize(crucible_amd::hipStream_t stream, std::string_view what) {
-  crucible_amd::hipError_t code = crucible_amd::hipErrorNotReady;
-  if (watchdog.is_on()) {
-    watchdog.wait(what, [&] { return (code = hip->hipStreamQuery(stream)) != crucible_amd::hipErrorNotReady; });
-  } else {
-    code = hip->hipStreamSynchronize(stream);
-  }
-  check(code, std::string(what) + ": hipStreamSynchronize");
 }
 
 crucible_device::~crucible_device() {

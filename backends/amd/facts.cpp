@@ -1,7 +1,7 @@
 // Asking the runtime for its devices: see device.hpp.
 #include "backends/amd/device.hpp"
+#include "plugins/sdk/device_table.hpp"
 #include "plugins/sdk/error.hpp"
-#include "plugins/sdk/text.hpp"
 
 namespace crucible_amd {
 
@@ -48,13 +48,6 @@ std::vector<DeviceFacts> list_devices(const Hip& hip) {
   return all;
 }
 
-DeviceFacts find_device(const Hip& hip, crucible_str device_id) {
-  std::string known;
-  for (DeviceFacts& facts : list_devices(hip)) {
-    if (sdk::view(device_id).empty() || sdk::view(device_id) == facts.id) return std::move(facts);
-    known += (known.empty() ? "" : ", ") + facts.id + " (" + facts.name + ")";
-  }
-  throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, "there is no device '" + sdk::to_string(device_id) + "', only " + known);
-}
+DeviceFacts find_device(const Hip& hip, crucible_str device_id) { return sdk::find_device(list_devices(hip), device_id); }
 
 }  // namespace crucible_amd

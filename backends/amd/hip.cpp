@@ -1,11 +1,10 @@
 // Finding the HIP runtime and naming its errors: see hip.hpp.
 #include "backends/amd/hip.hpp"
 
-#include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "backends/amd/graph_api.hpp"
 #include "backends/amd/options.hpp"
 #include "backends/amd/profiler.hpp"
 #include "plugins/sdk/error.hpp"
@@ -58,27 +57,14 @@ std::unique_ptr<Hip> load(const std::vector<std::string>& names) {
   return runtime;
 }
 
-struct Runtimes {
-  std::mutex mutex;
-  std::map<std::string, std::unique_ptr<Hip>> loaded;
-};
-Runtimes& runtimes() {
-  static Runtimes& all = *new Runtimes;  // never destroyed: objects of the runtime may be given back at the very end
-  return all;
-}
-
 }  // namespace
 
 const Hip& hip() {
   const std::string option = options().get_text("library");
-  Runtimes& all = runtimes();
-  const std::lock_guard lock(all.mutex);
-  std::unique_ptr<Hip>& entry = all.loaded[option];
-  if (entry == nullptr) {
+  return sdk::load_once<Hip>(option, [&] {
     prepare_profiler();  // the runtime hands it its functions when it starts, not later
-    entry = load(option.empty() ? std::vector<std::string>(std::begin(kNames), std::end(kNames)) : std::vector<std::string>{option});
-  }
-  return *entry;
+    return load(option.empty() ? std::vector<std::string>(std::begin(kNames), std::end(kNames)) : std::vector<std::string>{option});
+  });
 }
 
 std::string version_text(int version) {
@@ -89,37 +75,6 @@ std::string error_text(const Hip& hip, hipError_t code) {
   const char *const name = hip.hipGetErrorName(code), *const text = hip.hipGetErrorString(code);
   if (name == nullptr) return "HIP error " + std::to_string(code);
   return std::string(name) + " (" + std::to_string(code) + ")" + (text != nullptr ? std::string(": ") + text : "");
-}
-
-bool is_sticky(hipError_t code) {
-  switch (code) {
-    case hipErrorECCNotCorrectable:
-    case hipErrorIllegalAddress:
-    case hipErrorLaunchTimeOut:
-    case hipErrorContextIsDestroyed:
-    case hipErrorAssert:
-    case hipErrorLaunchFailure:
-      return true;
-    default:
-      return false;
-  }
-}
-
-void check(const Hip& hip, hipError_t code, std::string_view what) {
-  if (code == hipSuccess) return;
-  crucible_code category = CRUCIBLE_E_INTERNAL;
-  std::string advice;
-  if (code == hipErrorOutOfMemory || code == hipErrorLaunchOutOfResources) {
-    category = CRUCIBLE_E_OUT_OF_MEMORY;
-    advice = "; use a smaller batch or a memory budget, or end other programs on the device";
-  } else if (code == hipErrorNoDevice) {
-    category = CRUCIBLE_E_UNAVAILABLE;
-    advice = "; see which devices `rocminfo` shows";
-  } else if (is_sticky(code)) {
-    category = CRUCIBLE_E_DEVICE_LOST;
-    advice = "; nothing runs on the device any more until it is closed and opened again";
-  }
-  throw sdk::Failure(category, std::string(what) + ": " + error_text(hip, code) + advice, {{"vendor.code", std::to_string(code)}});
 }
 
 }  // namespace crucible_amd

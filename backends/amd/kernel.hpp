@@ -1,15 +1,8 @@
 // What a compiled kernel is on this device, and a set of them.
 #pragma once
 
-#include <vector>
-
 #include "backends/amd/device.hpp"
-#include "plugins/sdk/compile_table.hpp"
+#include "plugins/sdk/graph_compile.hpp"
 
-struct crucible_kernel : crucible::sdk::DeviceKernel {
-  crucible_amd::hipFunction_t function = nullptr;
-};
-
-struct crucible_module : crucible::sdk::DeviceModule<crucible_device, crucible_kernel> {
-  std::vector<crucible_amd::Module> parts;  // one per batch of kernels
-};
+struct crucible_kernel : crucible::sdk::GraphKernel<crucible_amd::GraphApi> {};
+struct crucible_module : crucible::sdk::GraphModule<crucible_amd::GraphApi> {};

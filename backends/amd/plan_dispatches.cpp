@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/amd/plan.hpp"
+#include "backends/amd/profiler.hpp"
 #include "plugins/sdk/error.hpp"
 
 namespace crucible_amd {
@@ -56,7 +57,7 @@ std::vector<std::uint64_t> times_of_pieces(crucible_plan& plan, Profiler& profil
   for (std::size_t piece = 0; piece < plan.pieces.size(); ++piece) {
     const std::vector<std::size_t> ops = ops_of_piece(plan, piece);
     const auto heard = profiler.trace(agent, ops.size(), [&] {
-      run_piece(plan, plan.pieces[piece], device.stream.get(), "plan.profile");
+      run_piece(plan, plan.pieces[piece], device.stream.get(), "plan.profile: ");
       device.synchronize(device.stream.get(), "plan.profile");
     });
     std::vector<sdk::OpActivities> expected(plan.nodes.size());
@@ -73,7 +74,8 @@ std::vector<std::uint64_t> times_of_pieces(crucible_plan& plan, Profiler& profil
 
 }  // namespace
 
-std::optional<std::vector<std::uint64_t>> times_by_dispatches(crucible_plan& plan) {
+/// Nothing where there is no profiler for the device, where counters are counted, or where it has refused: the reason is logged once.
+std::optional<std::vector<std::uint64_t>> GraphApi::traced_times(crucible_plan& plan) {
   crucible_device& device = *plan.device;
   std::string note;
   Profiler* const profiler = plan.node_count == 0 ? nullptr : find_profiler(device.facts, note);

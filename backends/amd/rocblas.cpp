@@ -107,15 +107,15 @@ void Products::try_types(std::uint32_t dtype, bool keeps_f32) {
   gemm.m = gemm.n = gemm.k = gemm.x.pitch = gemm.y.pitch = gemm.d.pitch = kSize;
   gemm.places.push_back({});
   const std::uint64_t bytes = kSize * kSize * gemm.element_bytes();
-  const DeviceMemory memory = allocate(device_, 3 * 4096);
+  const DeviceMemory memory = GraphApi::allocate(device_, 3 * 4096);
   const auto first = reinterpret_cast<std::uint64_t>(memory.get());
   const std::uint64_t addresses[] = {first, first + 4096, first + 2 * 4096};
   static_assert(kSize * kSize * 8 <= 4096);
   for (const std::uint64_t address : addresses)
-    device_.check(device_.hip->hipMemsetAsync(at(address), 0, bytes, device_.stream.get()), "library.claim: hipMemsetAsync");
+    device_.check(device_.driver->hipMemsetAsync(at(address), 0, bytes, device_.stream.get()), "library.claim: hipMemsetAsync");
   rocblas_.check(rocblas_.rocblas_set_stream(handle_, device_.stream.get()), "rocblas_set_stream");
   const rocblas_status status = call(gemm, gemm.places.front(), addresses);
-  device_.check(device_.hip->hipStreamSynchronize(device_.stream.get()), "library.claim: a small product by rocBLAS: hipStreamSynchronize");
+  device_.check(device_.driver->hipStreamSynchronize(device_.stream.get()), "library.claim: a small product by rocBLAS: hipStreamSynchronize");
   if (status != rocblas_status_success && status != rocblas_status_perf_degraded) {
     throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "matmul: " + rocblas_.describe() + " does not do " + gemm.shape() + " here: " +
                                                    rocblas_.rocblas_status_to_string(status));

@@ -17,6 +17,7 @@
 #include "backends/cpu/sdk.hpp"
 #include "backends/cpu/tables.hpp"
 #include "plugins/abi/sized_launch.hpp"
+#include "plugins/sdk/device_table.hpp"
 
 namespace crucible_cpu {
 namespace {
@@ -121,30 +122,16 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
   });
 }
 
-std::uint64_t workload_number(const crucible_kv* workload, std::uint32_t count, std::string_view key) {
-  for (std::uint32_t i = 0; i < count; ++i) {
-    if (to_string(workload[i].key) == key) return workload[i].u;
-  }
-  return 0;
-}
-
 /// 16 multiply-adds of f32 a cycle and core are what AVX2 does; clock and cores are the machine's.
 crucible_status score(crucible_str device_id, const crucible_kv* workload, std::uint32_t count, std::uint64_t* out,
                       crucible_kv_sink why, void* user) {
-  return guard([&] {
-    require(out != nullptr && (workload != nullptr || count == 0), "device.score: no place for the score or no workload");
+  return tell_score(workload, count, out, why, user, [&](std::uint64_t peak_bytes) {
     require_device(device_id);
-    const std::string text = cpuinfo("cpu MHz");
-    const auto megahertz = static_cast<std::uint64_t>(std::max(1.0, std::strtod(text.c_str(), nullptr)));
-    std::uint64_t points = megahertz * 32 * static_cast<std::uint64_t>(usable_processors());  // GFLOP/s times 1000
-    std::string reason = std::to_string(usable_processors()) + " cores at " + std::to_string(megahertz) + " MHz, 32 operations a cycle";
-    if (const std::uint64_t peak = workload_number(workload, count, "peak_bytes"); peak > machine_memory_bytes()) {
-      points = 0;
-      reason = "the program needs " + std::to_string(peak) + " bytes, the machine has " + std::to_string(machine_memory_bytes());
+    if (const std::uint64_t memory_bytes = machine_memory_bytes(); peak_bytes > memory_bytes) {
+      return Score{0, "the program needs " + std::to_string(peak_bytes) + " bytes, the machine has " + std::to_string(memory_bytes)};
     }
-    const crucible_kv item = text_item("reason", reason);
-    if (why != nullptr) why(user, &item, 1);
-    *out = points;
+    const auto megahertz = static_cast<std::uint64_t>(std::strtod(cpuinfo("cpu MHz").c_str(), nullptr));
+    return score_of_cycles(static_cast<std::uint64_t>(usable_processors()), "cores", megahertz, 32);
   });
 }
 

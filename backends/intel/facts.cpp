@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "backends/intel/device.hpp"
+#include "plugins/sdk/device_table.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/text.hpp"
 
@@ -104,13 +105,6 @@ std::vector<DeviceFacts> list_devices(const Functions& ze) {
                                                  "/dev/dri/renderD* (group render) and that ZE_AFFINITY_MASK hides none");
 }
 
-DeviceFacts find_device(const Functions& functions, crucible_str device_id) {
-  std::string known;
-  for (DeviceFacts& facts : list_devices(functions)) {
-    if (sdk::view(device_id).empty() || sdk::view(device_id) == facts.id) return std::move(facts);
-    known += (known.empty() ? "" : ", ") + facts.id + " (" + facts.name + ")";
-  }
-  throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, "there is no device '" + sdk::to_string(device_id) + "', only " + known);
-}
+DeviceFacts find_device(const Functions& functions, crucible_str device_id) { return sdk::find_device(list_devices(functions), device_id); }
 
 }  // namespace crucible_intel

@@ -1,10 +1,7 @@
-// The plugin's one exported symbol, start and stop.
+// The plugin's one exported symbol and its tables by number.
 #include "backends/null/counts.hpp"
 #include "backends/null/tables.hpp"
-#include "plugins/sdk/error.hpp"
-#include "plugins/sdk/host.hpp"
-#include "plugins/sdk/options.hpp"
-#include "plugins/sdk/query.hpp"
+#include "plugins/sdk/plugin_table.hpp"
 
 namespace crucible_null {
 namespace {
@@ -14,37 +11,11 @@ using namespace crucible;
 constexpr sdk::Identity kIdentity = {.name = "null", .vendor = "Crucible", .version = "0.2.0"};
 constexpr sdk::Options kOptions({});  // nothing to set
 
-crucible_status describe_options(crucible_kv_sink sink, void* user) { return kOptions.describe(sink, user); }
+void reset() { counts().reset(); }
 
-crucible_status init(const crucible_host_api* host) {
-  return sdk::guard([&] {
-    sdk::require(host != nullptr, "init: the host's table is missing");
-    sdk::set_host(host);
-    counts().reset();
-  });
-}
-
-crucible_status shutdown() {
-  return sdk::guard([] { sdk::set_host(nullptr); });
-}
-
-const void* interface_table(std::uint32_t id) {
-  switch (id) {
-    case CRUCIBLE_IF_DEVICE:
-      return &kDeviceTable;
-    case CRUCIBLE_IF_MEMORY:
-      return &kMemoryTable;
-    case CRUCIBLE_IF_COMPILE:
-      return &kCompileTable;
-    case CRUCIBLE_IF_PLAN:
-      return &kPlanTable;
-    default:
-      return nullptr;  // an open set of numbers: a newer host may ask for more
-  }
-}
-
-constexpr crucible_plugin_api kApi = {
-    sizeof(crucible_plugin_api), CRUCIBLE_ABI_MINOR, init, shutdown, interface_table, describe_options};
+constexpr sdk::PluginTable kTables[] = {{CRUCIBLE_IF_DEVICE, &kDeviceTable}, {CRUCIBLE_IF_MEMORY, &kMemoryTable},
+                                        {CRUCIBLE_IF_COMPILE, &kCompileTable}, {CRUCIBLE_IF_PLAN, &kPlanTable}};
+constexpr crucible_plugin_api kApi = sdk::make_plugin_table<kTables, kOptions, reset>();
 
 }  // namespace
 }  // namespace crucible_null

@@ -15,7 +15,7 @@ namespace {
 
 [[noreturn]] void out_of_memory(crucible_device& device, std::uint64_t size, std::uint64_t given_back) {
   std::size_t free = 0, total = device.facts.memory_bytes;
-  (void)device.cuda->cuMemGetInfo(&free, &total);  // an error leaves the total, and nothing free
+  (void)device.driver->cuMemGetInfo(&free, &total);  // an error leaves the total, and nothing free
   const std::string again = given_back == 0 ? "" : ", after " + std::to_string(given_back) + " bytes that were kept had been given back";
   throw sdk::Failure(CRUCIBLE_E_OUT_OF_MEMORY,
                      "cannot have " + std::to_string(size) + " bytes on " + device.facts.id + again + ": " + std::to_string(free) +
@@ -29,7 +29,7 @@ namespace {
 
 Allocator::Allocator(crucible_device& device)
     : device_(device), is_plain_(options().get_text("memory") == "plain"), arena_(device, !is_plain_) {
-  const Cuda& cuda = *device.cuda;
+  const Cuda& cuda = *device.driver;
   keep_bytes_ = options().get_u64("memory_keep_mib") << 20;
   if (options().get_text("memory") == "virtual" && !arena_.is_usable())
     throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE,
@@ -52,11 +52,11 @@ Allocator::Allocator(crucible_device& device)
 }
 
 Allocator::~Allocator() {
-  if (pool_ != nullptr) (void)device_.cuda->cuMemPoolDestroy(pool_);
+  if (pool_ != nullptr) (void)device_.driver->cuMemPoolDestroy(pool_);
 }
 
 CUresult Allocator::try_allocate(std::uint64_t size, Block& block) {
-  const Cuda& cuda = *device_.cuda;
+  const Cuda& cuda = *device_.driver;
   if (!is_plain_ && arena_.is_usable() && size >= arena_.granularity()) {
     const std::lock_guard lock(mutex_);
     block.source = Source::kArena;
@@ -92,7 +92,7 @@ Allocator::Block Allocator::allocate(std::uint64_t size) {
 }
 
 void Allocator::free(Block block) {
-  const Cuda& cuda = *device_.cuda;
+  const Cuda& cuda = *device_.driver;
   // A lost device refuses, and has nothing left to give back.
   if (block.source == Source::kPlain) (void)cuda.cuMemFree(block.address);
   if (block.source == Source::kPool) (void)cuda.cuMemFreeAsync(block.address, device_.stream.get());
@@ -104,7 +104,7 @@ void Allocator::free(Block block) {
 
 std::uint64_t Allocator::pool_number(int attribute) const {
   std::uint64_t value = 0;
-  if (pool_ == nullptr || device_.cuda->cuMemPoolGetAttribute(pool_, attribute, &value) != CUDA_SUCCESS) return 0;
+  if (pool_ == nullptr || device_.driver->cuMemPoolGetAttribute(pool_, attribute, &value) != CUDA_SUCCESS) return 0;
   return value;
 }
 
@@ -116,9 +116,9 @@ std::uint64_t Allocator::trim() {
   }
   if (pool_ == nullptr) return bytes;
   // What was freed last has come through the stream then.
-  (void)device_.cuda->cuStreamSynchronize(device_.stream.get());
+  (void)device_.driver->cuStreamSynchronize(device_.stream.get());
   const std::uint64_t before = pool_number(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
-  (void)device_.cuda->cuMemPoolTrimTo(pool_, 0);
+  (void)device_.driver->cuMemPoolTrimTo(pool_, 0);
   return bytes + before - std::min(before, pool_number(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
 }
 
@@ -135,7 +135,7 @@ std::uint64_t Allocator::mapped_bytes() {
 
 std::uint64_t Allocator::kept_bytes() {
   // What was freed last has come through the stream then; of a suspect device it never does.
-  if (!device_.watchdog.is_suspect()) (void)device_.cuda->cuStreamSynchronize(device_.stream.get());
+  if (!device_.watchdog.is_suspect()) (void)device_.driver->cuStreamSynchronize(device_.stream.get());
   const std::uint64_t reserved = pool_number(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), used = pool_number(CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
   const std::lock_guard lock(mutex_);
   return arena_.idle_bytes() + reserved - std::min(reserved, used);

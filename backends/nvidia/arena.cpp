@@ -23,7 +23,7 @@ CUmemAllocationProp properties_of(const DeviceFacts& facts) {
 
 }  // namespace
 
-Arena::Arena(crucible_device& device, bool wanted) : device_(device), cuda_(*device.cuda) {
+Arena::Arena(crucible_device& device, bool wanted) : device_(device), cuda_(*device.driver) {
   if (!wanted) return;
   int has = 0;
   const int which = CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;

@@ -41,7 +41,7 @@ Parameters sized(std::size_t used = sizeof(Parameters)) {
 /// The functions of the device's CUPTI that count. Errors: UNSUPPORTED with the reason why there are none.
 const Cupti& require_counting(const crucible_device& device) {
   std::string note;
-  const Cupti* const cupti = find_cupti(*device.cuda, device.facts, note);
+  const Cupti* const cupti = find_cupti(*device.driver, device.facts, note);
   if (cupti == nullptr || !cupti->no_counters.empty())
     throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "profile: " + (cupti == nullptr ? note : cupti->no_counters));
   return *cupti;
@@ -266,7 +266,7 @@ std::unique_ptr<sdk::Counting> start(crucible_device& device, const std::vector<
 /// The clock that the times of activities are given in.
 sdk::ClockReading clock(crucible_device& device) {
   std::string note;
-  const Cupti* const cupti = find_cupti(*device.cuda, device.facts, note);
+  const Cupti* const cupti = find_cupti(*device.driver, device.facts, note);
   if (cupti == nullptr) throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "profile.clock_pair: " + note);
   sdk::ClockReading reading = {.ticks_per_second = 1'000'000'000};
   cupti->check(cupti->cuptiGetTimestamp(&reading.ticks), "cuptiGetTimestamp");

@@ -1,9 +1,7 @@
 // Finding the driver's functions and naming its errors: see cuda.hpp.
 #include "backends/nvidia/cuda.hpp"
 
-#include <map>
 #include <memory>
-#include <mutex>
 
 #include "backends/nvidia/options.hpp"
 #include "plugins/sdk/error.hpp"
@@ -90,25 +88,12 @@ std::unique_ptr<Cuda> load(const std::string& name) {
   return driver;
 }
 
-struct Drivers {
-  std::mutex mutex;
-  std::map<std::string, std::unique_ptr<Cuda>> loaded;
-};
-Drivers& drivers() {
-  static Drivers& all = *new Drivers;  // never destroyed: objects of the driver may be given back at the very end
-  return all;
-}
-
 }  // namespace
 
 const Cuda& cuda() {
   std::string library = options().get_text("library");
   if (library.empty()) library = kDriver;
-  Drivers& all = drivers();
-  const std::lock_guard lock(all.mutex);
-  std::unique_ptr<Cuda>& entry = all.loaded[library];
-  if (entry == nullptr) entry = load(library);
-  return *entry;
+  return sdk::load_once<Cuda>(library, [&] { return load(library); });
 }
 
 std::string version_text(int version) { return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10); }
@@ -119,44 +104,6 @@ std::string error_text(const Cuda& cuda, CUresult code) {
   std::string result = std::string(name) + " (" + std::to_string(code) + ")";
   if (cuda.cuGetErrorString(code, &text) == CUDA_SUCCESS && text != nullptr) result += std::string(": ") + text;
   return result;
-}
-
-bool is_sticky(CUresult code) {
-  switch (code) {
-    case CUDA_ERROR_ECC_UNCORRECTABLE:
-    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
-    case CUDA_ERROR_CONTAINED:
-    case CUDA_ERROR_ILLEGAL_ADDRESS:
-    case CUDA_ERROR_LAUNCH_TIMEOUT:
-    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
-    case CUDA_ERROR_ASSERT:
-    case CUDA_ERROR_HARDWARE_STACK_ERROR:
-    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
-    case CUDA_ERROR_MISALIGNED_ADDRESS:
-    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
-    case CUDA_ERROR_INVALID_PC:
-    case CUDA_ERROR_LAUNCH_FAILED:
-      return true;
-    default:
-      return false;
-  }
-}
-
-void check(const Cuda& cuda, CUresult code, std::string_view what) {
-  if (code == CUDA_SUCCESS) return;
-  crucible_code category = CRUCIBLE_E_INTERNAL;
-  std::string advice;
-  if (code == CUDA_ERROR_OUT_OF_MEMORY || code == CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES) {
-    category = CRUCIBLE_E_OUT_OF_MEMORY;
-    advice = "; use a smaller batch or a memory budget, or end other programs on the device";
-  } else if (code == CUDA_ERROR_DEVICE_UNAVAILABLE) {
-    category = CRUCIBLE_E_UNAVAILABLE;
-    advice = "; another process has the device for itself (compute mode, see `nvidia-smi -q -d COMPUTE`): end it or use another device";
-  } else if (is_sticky(code)) {
-    category = CRUCIBLE_E_DEVICE_LOST;
-    advice = "; nothing runs on the device any more until it is closed and opened again";
-  }
-  throw sdk::Failure(category, std::string(what) + ": " + error_text(cuda, code) + advice, {{"vendor.code", std::to_string(code)}});
 }
 
 }  // namespace crucible_nvidia

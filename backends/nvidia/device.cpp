@@ -1,16 +1,15 @@
 // Device table: what the driver's devices are called and can do, and opening one on its primary context.
 #include "backends/nvidia/device.hpp"
 
-#include <algorithm>
 #include <cstdlib>
 #include <memory>
 
 #include "backends/nvidia/nvml.hpp"
 #include "backends/nvidia/nvrtc.hpp"
 #include "backends/nvidia/options.hpp"
-#include "backends/nvidia/program.hpp"
 #include "backends/nvidia/tables.hpp"
 #include "plugins/sdk/c_dialect.hpp"
+#include "plugins/sdk/device_table.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/host.hpp"
 #include "plugins/sdk/text.hpp"
@@ -32,7 +31,7 @@ crucible_status enumerate(crucible_kv_sink sink, void* user) {
       sdk::report(sink, user,
                   {sdk::text_item("id", facts.id), sdk::text_item("name", facts.name), sdk::text_item("kind", "nvidia"),
                    sdk::text_item("uuid", facts.uuid), sdk::text_item("pci", facts.pci),
-                   sdk::number_item("threads", facts.multiprocessors * kLanes),
+                   sdk::number_item("threads", facts.units * kLanes),
                    sdk::number_item("memory_bytes", facts.memory_bytes),
                    sdk::number_item("emulated", facts.is_emulated() ? 1 : 0)});
     }
@@ -56,7 +55,7 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     sdk::require(out != nullptr, "device.open: no place for the device");
     const Cuda& driver = cuda();
     auto device = std::make_unique<crucible_device>();
-    device->cuda = &driver;
+    device->driver = &driver;
     device->facts = find_device(driver, device_id);
     require_usable(device->facts);
     device->watchdog.start(device->facts.id, options().get_u64("timeout_s"));
@@ -70,21 +69,11 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     const std::string what = "device.open: cuDevicePrimaryCtxRetain of " + device->facts.id;
     check(driver, driver.cuDevicePrimaryCtxRetain(&device->context, device->facts.device), what);
     const Current current(*device);
-    CUstream stream = nullptr;
-    device->check(driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "device.open: cuStreamCreate");
-    device->stream = Stream(driver, stream);
+    device->stream = device->make_stream("device.open: ");
     device->allocator = std::make_unique<Allocator>(*device);
-    device->matrix_products = make_matrix_products(*device);
+    const auto unit = options().get_bool("matrix_units") ? sdk::matrix_unit_of_nvidia(device->facts.capability) : sdk::MatrixUnit::kNone;
+    device->matrix_products = sdk::make_graph_matrix_products<GraphApi>(*device, unit);
     *out = device.release();
-  });
-}
-
-crucible_status close(crucible_device* device) {
-  return sdk::guard([&] {
-    sdk::require(device != nullptr, "device.close: no device");
-    device->ledger.report_leaks("device");
-    if (device->watchdog.is_suspect()) return sdk::abandon(device);
-    delete device;
   });
 }
 
@@ -93,24 +82,24 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
     sdk::require(device != nullptr && sink != nullptr, "device.properties: no device or no function to report to");
     const DeviceFacts& facts = device->facts;
     std::string compiler, note, library, convolutions, profiler;
-    (void)find_cupti(*device->cuda, facts, profiler);
-    (void)find_cublas(*device->cuda, facts, library);
+    (void)find_cupti(*device->driver, facts, profiler);
+    (void)find_cublas(*device->driver, facts, library);
     if (const std::string refusal = device->products_refusal(); !refusal.empty()) library = "none (" + refusal + ")";
     (void)find_cudnn(facts, convolutions);
     if (const std::string refusal = device->convolutions_refusal(); !refusal.empty()) convolutions = "none (" + refusal + ")";
     try {
-      compiler = nvrtc(*device->cuda).describe();
+      compiler = nvrtc(*device->driver).describe();
     } catch (const sdk::Failure& failure) {  // the device can still copy and fill
       compiler = "none";
       note = failure.what();
     }
     sdk::report(sink, user,
                 {sdk::text_item("name", facts.name), sdk::text_item("vendor", "NVIDIA"),
-                 sdk::text_item("driver", "CUDA " + version_text(device->cuda->version)),
+                 sdk::text_item("driver", "CUDA " + version_text(device->driver->version)),
                  sdk::text_item("architecture", facts.architecture()), sdk::text_item("compiler", compiler),
                  sdk::text_item("code", device->code), sdk::text_item("dialect", sdk::dialect_cuda().name),
-                 sdk::number_item("multiprocessors", facts.multiprocessors),
-                 sdk::number_item("threads", facts.multiprocessors * kLanes),
+                 sdk::number_item("multiprocessors", facts.units),
+                 sdk::number_item("threads", facts.units * kLanes),
                  sdk::number_item("lanes", kWarp), sdk::number_item("register_bytes", kRegisterBytes),
                  sdk::text_item("memory", device->allocator->describe()), sdk::text_item("library", library),
                  sdk::text_item("matrix_units", sdk::name_of(device->matrix_products->unit())),
@@ -149,51 +138,24 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
   });
 }
 
-std::uint64_t workload_number(const crucible_kv* workload, std::uint32_t count, std::string_view key) {
-  for (std::uint32_t i = 0; i < count; ++i) {
-    if (sdk::view(workload[i].key) == key) return workload[i].u;
-  }
-  return 0;
-}
-
 /// A multiprocessor's lanes do one multiply-add a cycle each: the peak without tensor cores.
 crucible_status score(crucible_str device_id, const crucible_kv* workload, std::uint32_t count, std::uint64_t* out,
                       crucible_kv_sink why, void* user) {
-  return sdk::guard([&] {
-    sdk::require(out != nullptr && (workload != nullptr || count == 0), "device.score: no place for the score or no workload");
+  return sdk::tell_score(workload, count, out, why, user, [&](std::uint64_t peak_bytes) {
     const DeviceFacts facts = find_device(cuda(), device_id);
-    const std::uint64_t megahertz = std::max<std::uint64_t>(facts.kilohertz / 1000, 1);
-    std::uint64_t points = facts.multiprocessors * kLanes * 2 * megahertz;  // GFLOP/s times 1000
-    std::string reason = std::to_string(facts.multiprocessors) + " multiprocessors at " + std::to_string(megahertz) + " MHz";
-    const std::uint64_t peak = workload_number(workload, count, "peak_bytes");
-    if (peak > facts.memory_bytes) {
-      points = 0;
-      reason = "the program needs " + std::to_string(peak) + " bytes, the device has " + std::to_string(facts.memory_bytes);
-    }
-    if (facts.compute_mode == CU_COMPUTEMODE_PROHIBITED || facts.capability < kOldestCapability) {
-      points = 0;
-      reason = facts.capability < kOldestCapability ? "the device is too old" : "the device is in compute mode PROHIBITED";
-    }
-    if (why != nullptr) sdk::report(why, user, {sdk::text_item("reason", reason)});
-    *out = points;
-  });
-}
-
-crucible_status wait_idle(crucible_device* device, std::uint64_t timeout_ns) {
-  return sdk::guard([&] {
-    sdk::require(device != nullptr, "device.wait_idle: no device");
-    if (device->wait_for_queues(timeout_ns)) return;
-    throw sdk::Failure(CRUCIBLE_E_CANCELLED, "device.wait_idle: a queue had work after " + std::to_string(timeout_ns) + " ns");
+    if (facts.capability < kOldestCapability) return sdk::Score{0, "the device is too old"};
+    if (facts.compute_mode == CU_COMPUTEMODE_PROHIBITED) return sdk::Score{0, "the device is in compute mode PROHIBITED"};
+    return sdk::score_of_peak(facts, kLanes, "multiprocessors", peak_bytes);
   });
 }
 
 }  // namespace
 
-Current::Current(crucible_device& device, EvenIfLost) : cuda_(*device.cuda) {
+Current::Current(crucible_device& device, EvenIfLost) : cuda_(*device.driver) {
   pushed_ = cuda_.cuCtxPushCurrent(device.context) == CUDA_SUCCESS;
 }
 
-Current::Current(crucible_device& device) : cuda_(*device.cuda) {
+Current::Current(crucible_device& device) : cuda_(*device.driver) {
   device.require_alive();
   device.check(cuda_.cuCtxPushCurrent(device.context), "cuCtxPushCurrent");
   pushed_ = true;
@@ -208,39 +170,18 @@ const crucible_if_device kDeviceTable = {.struct_size = sizeof(crucible_if_devic
                                          .if_minor = CRUCIBLE_ABI_MINOR,
                                          .enumerate = enumerate,
                                          .open = open,
-                                         .close = close,
+                                         .close = sdk::close_device,
                                          .properties = properties,
                                          .capabilities = capabilities,
                                          .score = score,
-                                         .wait_idle = wait_idle,
+                                         .wait_idle = sdk::wait_for_device,
                                          .self_test = nullptr};
 
 }  // namespace crucible_nvidia
 
-using crucible_nvidia::CUresult;
-
-void crucible_device::check(CUresult code, std::string_view what) {
-  // Unavailable is busy before it is open, and gone afterwards.
-  const bool is_gone = code == crucible_nvidia::CUDA_ERROR_DEVICE_UNAVAILABLE && stream.get() != nullptr;
-  if (is_gone || crucible_nvidia::is_sticky(code)) {
-    const std::lock_guard lock(lost_mutex_);
-    if (lost_.empty()) lost_ = std::string(what) + ": " + crucible_nvidia::error_text(*cuda, code);
-  }
-  if (is_gone) require_alive();
-  crucible_nvidia::check(*cuda, code, what);
-}
-
-void crucible_device::require_alive() {
-  watchdog.require_alive();
-  const std::lock_guard lock(lost_mutex_);
-  if (lost_.empty()) return;
-  throw crucible::sdk::Failure(CRUCIBLE_E_DEVICE_LOST, facts.id + " was lost (" + lost_ + "): close it and open it again",
-                               {{"where", facts.id}});
-}
-
 crucible_nvidia::Products& crucible_device::require_products() {
   std::string note;
-  const crucible_nvidia::CublasLt* const cublas = crucible_nvidia::find_cublas(*cuda, facts, note);
+  const crucible_nvidia::CublasLt* const cublas = crucible_nvidia::find_cublas(*driver, facts, note);
   if (cublas == nullptr) throw crucible::sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "there is no library of products: " + note);
   return products_.require("; products are generated and slower",
                            [&] { return std::make_unique<crucible_nvidia::Products>(*this, *cublas); });
@@ -261,14 +202,10 @@ crucible_nvidia::Attentions& crucible_device::require_attentions() {
   return attentions_.require("; attentions are generated and slower", [&] { return std::make_unique<crucible_nvidia::Attentions>(*this, *cudnn); });
 }
 
-void crucible_device::synchronize(crucible_nvidia::CUstream stream, std::string_view what) {
-  crucible_nvidia::CUresult code = crucible_nvidia::CUDA_ERROR_NOT_READY;
-  if (watchdog.is_on()) {
-    watchdog.wait(what, [&] { return (code = cuda->cuStreamQuery(stream)) != crucible_nvidia::CUDA_ERROR_NOT_READY; });
-  } else {
-    code = cuda->cuStreamSynchronize(stream);
-  }
-  check(code, std::string(what) + ": cuStreamSynchronize");
+void crucible_device::report_memory(crucible_kv_sink sink, void* user) const {
+  crucible::sdk::report(sink, user,
+                        {crucible::sdk::number_item("mapped_bytes", allocator->mapped_bytes()),
+                         crucible::sdk::number_item("kept_bytes", allocator->kept_bytes())});
 }
 
 crucible_device::~crucible_device() {
@@ -284,5 +221,5 @@ crucible_device::~crucible_device() {
     stream = {};
   }
   // The last one to release a context that died ends it: the next open gets a new one.
-  (void)cuda->cuDevicePrimaryCtxRelease(facts.device);
+  (void)driver->cuDevicePrimaryCtxRelease(facts.device);
 }

@@ -2,8 +2,8 @@
 #include <cstdio>
 
 #include "backends/nvidia/device.hpp"
+#include "plugins/sdk/device_table.hpp"
 #include "plugins/sdk/error.hpp"
-#include "plugins/sdk/text.hpp"
 
 namespace crucible_nvidia {
 
@@ -44,7 +44,7 @@ DeviceFacts facts_of(const Cuda& cuda, int index) {
   facts.compute_mode = attribute(cuda, facts.device, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE);
   facts.has_ecc = attribute(cuda, facts.device, CU_DEVICE_ATTRIBUTE_ECC_ENABLED) != 0;
   const int multiprocessors = attribute(cuda, facts.device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-  facts.multiprocessors = multiprocessors > 0 ? static_cast<std::uint64_t>(multiprocessors) : 1;
+  facts.units = multiprocessors > 0 ? static_cast<std::uint64_t>(multiprocessors) : 1;
   const int kilohertz = attribute(cuda, facts.device, CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
   facts.kilohertz = kilohertz > 0 ? static_cast<std::uint64_t>(kilohertz) : 0;
   std::size_t bytes = 0;
@@ -66,13 +66,6 @@ std::vector<DeviceFacts> list_devices(const Cuda& cuda) {
   return all;
 }
 
-DeviceFacts find_device(const Cuda& cuda, crucible_str device_id) {
-  std::string known;
-  for (DeviceFacts& facts : list_devices(cuda)) {
-    if (sdk::view(device_id).empty() || sdk::view(device_id) == facts.id) return std::move(facts);
-    known += (known.empty() ? "" : ", ") + facts.id + " (" + facts.name + ")";
-  }
-  throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, "there is no device '" + sdk::to_string(device_id) + "', only " + known);
-}
+DeviceFacts find_device(const Cuda& cuda, crucible_str device_id) { return sdk::find_device(list_devices(cuda), device_id); }
 
 }  // namespace crucible_nvidia

@@ -1,15 +1,8 @@
 // What a compiled kernel is on this device, and a set of them.
 #pragma once
 
-#include <vector>
-
 #include "backends/nvidia/device.hpp"
-#include "plugins/sdk/compile_table.hpp"
+#include "plugins/sdk/graph_compile.hpp"
 
-struct crucible_kernel : crucible::sdk::DeviceKernel {
-  crucible_nvidia::CUfunction function = nullptr;
-};
-
-struct crucible_module : crucible::sdk::DeviceModule<crucible_device, crucible_kernel> {
-  std::vector<crucible_nvidia::Module> parts;  // one per batch of kernels
-};
+struct crucible_kernel : crucible::sdk::GraphKernel<crucible_nvidia::GraphApi> {};
+struct crucible_module : crucible::sdk::GraphModule<crucible_nvidia::GraphApi> {};

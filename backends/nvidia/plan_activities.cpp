@@ -1,7 +1,7 @@
-// Times of a plan's ops by what the device did: CUPTI's records of one replay of the whole graph, so without the gaps that events between the ops would
-// make. A record's graphNodeId is that of a node inside the executable graph, which nothing gives for a node of ours. But the graph is a chain and the
-// number of activities of each node is known, so the records in the order of their begin are those of the ops in their order; the kernels' names
-// have to agree.
+// Times of a plan's ops by what the device did: CUPTI's records of one replay of the whole graph, so without the gaps
+// that events between the ops would make. A record's graphNodeId is that of a node inside the executable graph, which
+// nothing gives for a node of ours. But the graph is a chain and the number of activities of each node is known, so the
+// records in the order of their begin are those of the ops in their order; the kernels' names have to agree.
 #include "backends/nvidia/activities.hpp"
 #include "backends/nvidia/plan.hpp"
 
@@ -10,18 +10,16 @@ namespace {
 
 using namespace crucible;
 
-/// CUPTI need not tell of the nodes of a graph that was instantiated before it traced: the one that is traced is instantiated while it does.
+/// CUPTI need not tell of the nodes of a graph that was instantiated before it traced: the one that is traced is
+/// instantiated while it does.
 void replay_anew(crucible_plan& plan) {
   crucible_device& device = *plan.device;
-  const Cuda& cuda = *device.cuda;
-  CUgraphExec executable = nullptr;
-  device.check(cuda.cuGraphInstantiateWithFlags(&executable, plan.graph.get(), 0), "plan.profile: cuGraphInstantiateWithFlags");
-  const GraphExec owned(cuda, executable);
+  const GraphExec executable = Plans::instantiate(device, plan.graph, {"plan.profile: "});
   for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
     const sdk::ListedOp& op = plan.list.ops[i];
-    if (op.kind == CRUCIBLE_OP_LAUNCH && op.does_something()) set_arguments(plan, executable, i, "plan.profile");
+    if (op.kind == CRUCIBLE_OP_LAUNCH && op.does_something()) Plans::set_arguments(plan, executable, i, "plan.profile");
   }
-  device.check(cuda.cuGraphLaunch(executable, device.stream.get()), "plan.profile: cuGraphLaunch");
+  device.call({"plan.profile: "}, GraphApi::kGraphLaunch, executable.get(), device.stream.get());
   device.synchronize(device.stream.get(), "plan.profile");
 }
 
@@ -36,12 +34,15 @@ std::vector<std::uint64_t> times_of(const crucible_plan& plan, const std::vector
 
 }  // namespace
 
-std::optional<std::vector<std::uint64_t>> times_by_activities(crucible_plan& plan) {
+/// Nothing where there is no CUPTI for the device, where counters are counted, or where it has refused: the reason is
+/// logged once.
+std::optional<std::vector<std::uint64_t>> GraphApi::traced_times(crucible_plan& plan) {
   crucible_device& device = *plan.device;
   std::string note;
-  const Cupti* const cupti = plan.node_count == 0 ? nullptr : find_cupti(*device.cuda, device.facts, note);
+  const Cupti* const cupti = plan.node_count == 0 ? nullptr : find_cupti(*device.driver, device.facts, note);
   if (cupti == nullptr) return std::nullopt;
-  return sdk::times_unless_refused(device, "nvidia", [&] { return times_of(plan, trace_graphs(*cupti, [&] { replay_anew(plan); })); });
+  return sdk::times_unless_refused(device, "nvidia",
+                                   [&] { return times_of(plan, trace_graphs(*cupti, [&] { replay_anew(plan); })); });
 }
 
 }  // namespace crucible_nvidia

@@ -1,8 +1,6 @@
-// Compiling and loading programs: see program.hpp.
-#include "backends/nvidia/program.hpp"
-
+// From text to code that is loaded on the device: machine code where compiler and driver know it, else PTX.
+#include "backends/nvidia/kernel.hpp"
 #include "backends/nvidia/nvrtc.hpp"
-#include "backends/nvidia/options.hpp"
 #include "plugins/sdk/binary_cache.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/host.hpp"
@@ -12,12 +10,6 @@ namespace crucible_nvidia {
 using namespace crucible;
 
 namespace {
-
-std::string names_of(const sdk::KernelBatch& batch) {
-  std::string names;
-  for (const std::string& name : batch.names) names += (names.empty() ? "" : ", ") + name;
-  return names;
-}
 
 /// Machine code where the compiler knows the device and the driver has not refused it.
 Code choose_code(const crucible_device& device, const Nvrtc& compiler) {
@@ -47,8 +39,8 @@ Loaded try_load(crucible_device& device, const std::string& bytes, bool is_caref
   void* values[] = {log, reinterpret_cast<void*>(sizeof(log) - 1), reinterpret_cast<void*>(std::uintptr_t{1})};
   CUmodule module = nullptr;
   Loaded loaded;
-  loaded.code = device.cuda->cuModuleLoadDataEx(&module, bytes.data(), is_careful ? 3 : 2, names, values);
-  if (loaded.code == CUDA_SUCCESS) loaded.module = Module(*device.cuda, module);
+  loaded.code = device.driver->cuModuleLoadDataEx(&module, bytes.data(), is_careful ? 3 : 2, names, values);
+  if (loaded.code == CUDA_SUCCESS) loaded.module = Module(*device.driver, module);
   loaded.log = log;
   return loaded;
 }
@@ -56,7 +48,7 @@ Loaded try_load(crucible_device& device, const std::string& bytes, bool is_caref
 [[noreturn]] void refuse(crucible_device& device, const Nvrtc& compiler, const Loaded& loaded, const std::string& who) {
   std::string advice;
   if (loaded.code == CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
-    advice = ": " + compiler.describe() + " is newer than the driver (CUDA " + version_text(device.cuda->version) +
+    advice = ": " + compiler.describe() + " is newer than the driver (CUDA " + version_text(device.driver->version) +
              "); update the driver, or name an older NVRTC with the option nvrtc";
   if (loaded.code == CUDA_ERROR_NO_BINARY_FOR_GPU) advice = ": set the option code to auto or ptx";
   const bool is_incompatible = loaded.code == CUDA_ERROR_UNSUPPORTED_PTX_VERSION || loaded.code == CUDA_ERROR_NO_BINARY_FOR_GPU ||
@@ -64,7 +56,7 @@ Loaded try_load(crucible_device& device, const std::string& bytes, bool is_caref
   const std::string what = "cuModuleLoadDataEx of the kernels " + who + " on " + device.facts.id;
   if (!is_incompatible) device.check(loaded.code, what);
   throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE,
-                     what + ": " + error_text(*device.cuda, loaded.code) + advice + (loaded.log.empty() ? "" : " (" + loaded.log + ")"),
+                     what + ": " + error_text(*device.driver, loaded.code) + advice + (loaded.log.empty() ? "" : " (" + loaded.log + ")"),
                      {{"vendor.code", std::to_string(loaded.code)}, {"kernel", who}});
 }
 
@@ -82,17 +74,7 @@ class Builder {
     for (const std::string& flag : flags) key += flag + " ";
     key += "\n" + batch.text;
     built.code = code == Code::kCubin ? "cubin" : "ptx";
-    std::string bytes = cache_.find(key);
-    built.from_cache = !bytes.empty();
-    if (!built.from_cache) {
-      Nvrtc::Compiled compiled = compiler_.compile(batch.text, flags, code, names_of(batch));
-      built.log = std::move(compiled.log);
-      bytes = std::move(compiled.bytes);
-      cache_.add(key, bytes);
-    }
-    built.binary_bytes = bytes.size();
-    built.binary = sdk::binary_id(bytes);
-    return bytes;
+    return sdk::compile_or_find(cache_, key, built, [&] { return compiler_.compile(batch.text, flags, code, sdk::names_of(batch)); });
   }
 
  private:
@@ -103,8 +85,8 @@ class Builder {
 
 }  // namespace
 
-std::vector<Built> build_programs(crucible_device& device, const std::vector<sdk::KernelBatch>& batches) {
-  const Nvrtc& compiler = nvrtc(*device.cuda);
+std::vector<Built> GraphApi::build_programs(crucible_device& device, const std::vector<sdk::KernelBatch>& batches) {
+  const Nvrtc& compiler = nvrtc(*device.driver);
   const Builder builder(device, compiler);
   const Current current(device);  // modules of a failed attempt are unloaded here
   for (;;) {
@@ -117,7 +99,7 @@ std::vector<Built> build_programs(crucible_device& device, const std::vector<sdk
       const Current on_this_thread(device);
       Loaded loaded = try_load(device, bytes, batches[i].is_careful);
       if (loaded.code == CUDA_ERROR_NO_BINARY_FOR_GPU && may_refuse) return false;
-      if (loaded.code != CUDA_SUCCESS) refuse(device, compiler, loaded, names_of(batches[i]));
+      if (loaded.code != CUDA_SUCCESS) refuse(device, compiler, loaded, sdk::names_of(batches[i]));
       all[i].module = std::move(loaded.module);
       return true;
     };
@@ -132,17 +114,6 @@ std::vector<Built> build_programs(crucible_device& device, const std::vector<sdk
     sdk::for_each_batch(batches.size() - 1, [&](std::size_t i) { compile_and_load(i + 1, false); });
     return all;
   }
-}
-
-std::unique_ptr<MatrixProducts> make_matrix_products(crucible_device& device) {
-  const auto unit = options().get_bool("matrix_units") ? sdk::matrix_unit_of_nvidia(device.facts.capability) : sdk::MatrixUnit::kNone;
-  const auto build = [&device](const sdk::KernelBatch& batch) {
-    MatrixKernel kernel{.module = std::move(build_programs(device, {batch}).front().module)};
-    device.check(device.cuda->cuModuleGetFunction(&kernel.function, kernel.module.get(), batch.names.front().c_str()),
-                 "cuModuleGetFunction of " + batch.names.front());
-    return kernel;
-  };
-  return std::make_unique<MatrixProducts>(unit, sdk::dialect_cuda(), device.facts.multiprocessors, build);
 }
 
 }  // namespace crucible_nvidia

@@ -1,13 +1,13 @@
 // Device table: what the platforms' devices are called and can do, opening one with a context and a queue.
 #include "backends/opencl/device.hpp"
 
-#include <algorithm>
 #include <memory>
 #include <string_view>
 
 #include "backends/opencl/options.hpp"
 #include "backends/opencl/tables.hpp"
 #include "plugins/sdk/c_dialect.hpp"
+#include "plugins/sdk/device_table.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/text.hpp"
 
@@ -133,15 +133,6 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
   });
 }
 
-crucible_status close(crucible_device* device) {
-  return sdk::guard([&] {
-    sdk::require(device != nullptr, "device.close: no device");
-    device->ledger.report_leaks("device");
-    if (device->watchdog.is_suspect()) return sdk::abandon(device);
-    delete device;
-  });
-}
-
 crucible_status properties(crucible_device* device, crucible_kv_sink sink, void* user) {
   return sdk::guard([&] {
     sdk::require(device != nullptr && sink != nullptr, "device.properties: no device or no function to report to");
@@ -183,46 +174,16 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
   });
 }
 
-std::uint64_t workload_number(const crucible_kv* workload, std::uint32_t count, std::string_view key) {
-  for (std::uint32_t i = 0; i < count; ++i) {
-    if (sdk::view(workload[i].key) == key) return workload[i].u;
-  }
-  return 0;
-}
-
 /// A processor's units are its cores, of which the plugin `cpu` gets more: it has no driver in between. Elsewhere a
 /// unit does 32 multiply-adds a cycle, the least of what graphics cards do.
 crucible_status score(crucible_str device_id, const crucible_kv* workload, std::uint32_t count, std::uint64_t* out,
                       crucible_kv_sink why, void* user) {
-  return sdk::guard([&] {
-    sdk::require(out != nullptr && (workload != nullptr || count == 0),
-                 "device.score: no place for the score or no workload");
+  return sdk::tell_score(workload, count, out, why, user, [&](std::uint64_t peak_bytes) {
     const DeviceFacts facts = find_device(opencl(), device_id);
-    const std::uint64_t per_cycle = facts.is_processor() ? 8 : 64, clock = std::max<std::uint64_t>(facts.megahertz, 1);
-    std::uint64_t points = facts.units * clock * per_cycle;  // GFLOP/s times 1000
-    std::string reason = std::to_string(facts.units) + " units at " + std::to_string(clock) + " MHz, " +
-                         std::to_string(per_cycle) + " operations a cycle";
-    const std::uint64_t peak = workload_number(workload, count, "peak_bytes");
-    if (peak > facts.largest_buffer_bytes) {
-      points = 0;
-      reason = "the program needs " + std::to_string(peak) + " bytes, the device gives at most " +
-               std::to_string(facts.largest_buffer_bytes) + " in one piece";
-    }
-    if (!facts.has_f64() || !facts.has_compiler) {
-      points = 0;
-      reason = facts.has_compiler ? "the device has no float64" : "the device has no compiler";
-    }
-    if (why != nullptr) sdk::report(why, user, {sdk::text_item("reason", reason)});
-    *out = points;
-  });
-}
-
-crucible_status wait_idle(crucible_device* device, std::uint64_t timeout_ns) {
-  return sdk::guard([&] {
-    sdk::require(device != nullptr, "device.wait_idle: no device");
-    if (device->wait_for_queues(timeout_ns)) return;
-    throw sdk::Failure(CRUCIBLE_E_CANCELLED,
-                       "device.wait_idle: a queue had work after " + std::to_string(timeout_ns) + " ns");
+    if (!facts.has_compiler) return sdk::Score{0, "the device has no compiler"};
+    if (!facts.has_f64()) return sdk::Score{0, "the device has no float64"};
+    if (peak_bytes > facts.largest_buffer_bytes) return sdk::score_of_too_little(peak_bytes, facts.largest_buffer_bytes);
+    return sdk::score_of_cycles(facts.units, "units", facts.megahertz, facts.is_processor() ? 8 : 64);
   });
 }
 
@@ -251,11 +212,11 @@ const crucible_if_device kDeviceTable = {.struct_size = sizeof(crucible_if_devic
                                          .if_minor = CRUCIBLE_ABI_MINOR,
                                          .enumerate = enumerate,
                                          .open = open,
-                                         .close = close,
+                                         .close = sdk::close_device,
                                          .properties = properties,
                                          .capabilities = capabilities,
                                          .score = score,
-                                         .wait_idle = wait_idle,
+                                         .wait_idle = sdk::wait_for_device,
                                          .self_test = nullptr};
 
 }  // namespace crucible_opencl

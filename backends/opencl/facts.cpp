@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "backends/opencl/device.hpp"
+#include "plugins/sdk/device_table.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/text.hpp"
 
@@ -139,14 +140,6 @@ std::vector<DeviceFacts> list_devices(const Functions& cl) {
   return all;
 }
 
-DeviceFacts find_device(const Functions& cl, crucible_str device_id) {
-  std::string known;
-  for (DeviceFacts& facts : list_devices(cl)) {
-    if (sdk::view(device_id).empty() || sdk::view(device_id) == facts.id) return std::move(facts);
-    known += (known.empty() ? "" : ", ") + facts.id + " (" + facts.name + ")";
-  }
-  throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE,
-                     "there is no device '" + sdk::to_string(device_id) + "', only " + known);
-}
+DeviceFacts find_device(const Functions& cl, crucible_str device_id) { return sdk::find_device(list_devices(cl), device_id); }
 
 }  // namespace crucible_opencl

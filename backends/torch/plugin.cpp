@@ -1,8 +1,6 @@
-// The plugin's one exported symbol, start and stop.
+// The plugin's one exported symbol and its tables by number.
 #include "backends/torch/tables.hpp"
-#include "plugins/sdk/error.hpp"
-#include "plugins/sdk/host.hpp"
-#include "plugins/sdk/query.hpp"
+#include "plugins/sdk/plugin_table.hpp"
 
 namespace crucible_torch {
 namespace {
@@ -17,36 +15,9 @@ constexpr sdk::OptionSpec kSpecs[] = {
      .from_folder = sdk::FromFolder::kHarmless},
 };
 
-crucible_status describe_options(crucible_kv_sink sink, void* user) { return kOptions.describe(sink, user); }
-
-crucible_status init(const crucible_host_api* host) {
-  return sdk::guard([&] {
-    sdk::require(host != nullptr, "init: the host's table is missing");
-    sdk::set_host(host);
-  });
-}
-
-crucible_status shutdown() {
-  return sdk::guard([] { sdk::set_host(nullptr); });
-}
-
-const void* interface_table(std::uint32_t id) {
-  switch (id) {
-    case CRUCIBLE_IF_DEVICE:
-      return &kDeviceTable;
-    case CRUCIBLE_IF_MEMORY:
-      return &kMemoryTable;
-    case CRUCIBLE_IF_COMPILE:
-      return &kCompileTable;
-    case CRUCIBLE_IF_PLAN:
-      return &kPlanTable;
-    default:
-      return nullptr;  // an open set of numbers: a newer host may ask for more
-  }
-}
-
-constexpr crucible_plugin_api kApi = {
-    sizeof(crucible_plugin_api), CRUCIBLE_ABI_MINOR, init, shutdown, interface_table, describe_options};
+constexpr sdk::PluginTable kTables[] = {{CRUCIBLE_IF_DEVICE, &kDeviceTable}, {CRUCIBLE_IF_MEMORY, &kMemoryTable},
+                                        {CRUCIBLE_IF_COMPILE, &kCompileTable}, {CRUCIBLE_IF_PLAN, &kPlanTable}};
+constexpr crucible_plugin_api kApi = sdk::make_plugin_table<kTables, kOptions>();
 
 }  // namespace
 

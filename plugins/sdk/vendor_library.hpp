@@ -2,6 +2,9 @@
 // have threads of their own.
 #pragma once
 
+#include <map>
+#include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,5 +36,20 @@ class VendorLibrary {
   void* handle_;
   std::string name_;
 };
+
+/// Drivers by what the option says, each loaded at the first call and never given back: objects of it may be given back at the very end.
+/// Threads: any. Errors: those of `load`, which gives a unique_ptr.
+template <class Driver, class Load>
+const Driver& load_once(const std::string& option, const Load& load) {
+  struct Loaded {
+    std::mutex mutex;
+    std::map<std::string, std::unique_ptr<Driver>> drivers;
+  };
+  static Loaded& all = *new Loaded;
+  const std::lock_guard lock(all.mutex);
+  std::unique_ptr<Driver>& entry = all.drivers[option];
+  if (entry == nullptr) entry = load();
+  return *entry;
+}
 
 }  // namespace crucible::sdk

@@ -11,11 +11,17 @@
 #include <thread>
 
 #include "plugins/sdk/error.hpp"
+#include "plugins/sdk/options.hpp"
 
 namespace crucible::sdk {
 
-/// The option `timeout_s` of a plugin, as every plugin words it.
-inline constexpr std::string_view kTimeoutHelp = "seconds after which a device that does not finish is given up as suspect; 0: it is waited for";
+/// The option of a plugin that gives up on devices.
+inline constexpr OptionSpec kTimeoutOption = {.name = "timeout_s",
+                                              .type = OptionType::kU64,
+                                              .default_value = "0",
+                                              .max = 1'000'000,
+                                              .help = "seconds after which a device that does not finish is given up as suspect; 0: it is waited for",
+                                              .from_folder = FromFolder::kHarmless};
 
 /// Why the device `id` was given up in this process; "" when it was not. Threads: any.
 std::string suspicion_of(const std::string& id);

@@ -1,9 +1,11 @@
 // (4) Which devices there are, and opening one. Replace what stands on top (id, name, memory) by questions to your
-// driver, open your context in open() and close it in close(), and say in capabilities() what the device can do.
+// driver, open your context in open() and close it in the destructor of crucible_device, and say in capabilities() what
+// the device can do.
 #include "device.hpp"
 
 #include <sys/sysinfo.h>
 
+#include <crucible/sdk/device_table.hpp>
 #include <crucible/sdk/error.hpp>
 #include <crucible/sdk/text.hpp>
 #include <memory>
@@ -53,14 +55,6 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
   });
 }
 
-crucible_status close(crucible_device* device) {
-  return sdk::guard([&] {
-    sdk::require(device != nullptr, "device.close: no device");
-    device->ledger.report_leaks("device");
-    delete device;
-  });
-}
-
 crucible_status properties(crucible_device* device, crucible_kv_sink sink, void* user) {
   return sdk::guard([&] {
     sdk::require(device != nullptr && sink != nullptr, "device.properties: no device or no function to report to");
@@ -94,26 +88,17 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
   });
 }
 
-crucible_status wait_idle(crucible_device* device, std::uint64_t timeout_ns) {
-  return sdk::guard([&] {
-    sdk::require(device != nullptr, "device.wait_idle: no device");
-    if (wait_for_queues(*device, timeout_ns)) return;
-    throw sdk::Failure(CRUCIBLE_E_CANCELLED,
-                       "device.wait_idle: a queue had work after " + std::to_string(timeout_ns) + " ns");
-  });
-}
-
 }  // namespace
 
 const crucible_if_device kDeviceTable = {.struct_size = sizeof(crucible_if_device),
                                          .if_minor = CRUCIBLE_ABI_MINOR,
                                          .enumerate = enumerate,
                                          .open = open,
-                                         .close = close,
+                                         .close = sdk::close_device,
                                          .properties = properties,
                                          .capabilities = capabilities,
                                          .score = nullptr,
-                                         .wait_idle = wait_idle,
+                                         .wait_idle = sdk::wait_for_device,
                                          .self_test = nullptr};
 
 }  // namespace acme

@@ -1,7 +1,5 @@
 // The one exported function, and what hangs on it: the plugin's name, its options, start and stop, its tables.
-#include <crucible/sdk/error.hpp>
-#include <crucible/sdk/host.hpp>
-#include <crucible/sdk/query.hpp>
+#include <crucible/sdk/plugin_table.hpp>
 
 #include "device.hpp"
 #include "tables.hpp"
@@ -29,40 +27,18 @@ const sdk::Options& options() { return kOptions; }
 
 namespace {
 
-crucible_status describe_options(crucible_kv_sink sink, void* user) { return kOptions.describe(sink, user); }
+// (3) Start and stop: open your driver or load your vendor's library here, and end every thread in stop. A machine without your driver is no
+// crash and no exception: throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, "what to install").
+void start() {}
+void stop() {}
 
-// (3) Start and stop: open your driver or load your vendor's library here, and end every thread in shutdown. A machine
-// without your driver is no crash and no exception: throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, "what to install").
-crucible_status init(const crucible_host_api* host) {
-  return sdk::guard([&] {
-    sdk::require(host != nullptr, "init: the host's table is missing");
-    sdk::set_host(host);
-  });
-}
-
-crucible_status shutdown() {
-  return sdk::guard([] { sdk::set_host(nullptr); });
-}
-
-const void* interface_table(std::uint32_t id) {
-  switch (id) {
-    case CRUCIBLE_IF_DEVICE:
-      return &kDeviceTable;
-    case CRUCIBLE_IF_MEMORY:
-      return &kMemoryTable;
-    case CRUCIBLE_IF_COMPILE:
-      return &kCompileTable;
-    case CRUCIBLE_IF_PLAN:
-      return &kPlanTable;
-    case CRUCIBLE_IF_QUEUE:
-      return &kQueueTable;
-    default:
-      return nullptr;  // (10) tables that you do not have yet: library, binary, profile, health
-  }
-}
-
-constexpr crucible_plugin_api kApi = {
-    sizeof(crucible_plugin_api), CRUCIBLE_ABI_MINOR, init, shutdown, interface_table, describe_options};
+// (10) Tables that you do not have yet: library, binary, profile, health.
+constexpr sdk::PluginTable kTables[] = {{CRUCIBLE_IF_DEVICE, &kDeviceTable},
+                                        {CRUCIBLE_IF_MEMORY, &kMemoryTable},
+                                        {CRUCIBLE_IF_COMPILE, &kCompileTable},
+                                        {CRUCIBLE_IF_PLAN, &kPlanTable},
+                                        {CRUCIBLE_IF_QUEUE, &kQueueTable}};
+constexpr crucible_plugin_api kApi = sdk::make_plugin_table<kTables, kOptions, start, stop>();
 
 }  // namespace
 }  // namespace acme
