@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "frontends/aten/op_variants.hpp"
+#include "frontends/aten/call/op_variants.hpp"
 
 namespace crucible::aten {
 namespace {

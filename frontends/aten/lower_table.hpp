@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "frontends/aten/op_call.hpp"
+#include "frontends/aten/call/op_call.hpp"
 
 namespace crucible::aten {
 

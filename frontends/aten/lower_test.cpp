@@ -12,7 +12,7 @@
 #include "core/base/progress.hpp"
 #include "core/graph/bitcast.hpp"
 #include "frontends/aten/lower_table.hpp"
-#include "frontends/aten/lowered_trace.hpp"
+#include "frontends/aten/testing/lowered_trace.hpp"
 
 namespace crucible::aten {
 namespace {

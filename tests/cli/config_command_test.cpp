@@ -13,7 +13,7 @@
 
 #include "core/trace/trace_file.hpp"
 #include "core/trace/trace_samples.hpp"
-#include "frontends/aten/trace_builder.hpp"
+#include "frontends/aten/testing/trace_builder.hpp"
 
 namespace crucible {
 namespace {
