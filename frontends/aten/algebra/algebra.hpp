@@ -7,28 +7,11 @@
 
 namespace crucible::aten {
 
-/// A term and the emitter that its formula is written to. Numbers in C++ (double, int) stand beside it as numbers of
-/// the program: floating ones raise integers to f32, whole ones keep the dtype.
-class Expression {
- public:
-  Expression(Emitter& e, Term term) : e_(&e), term_(std::move(term)) {}
-  const Term& term() const { return term_; }
-  operator const Term&() const { return term_; }
-  Emitter& emitter() const { return *e_; }
-
-  Expression unary(graph::OpKind kind) const { return {*e_, e_->unary(kind, term_)}; }
-  Expression binary(graph::OpKind kind, const Term& b) const { return {*e_, e_->binary(kind, term_, b)}; }
-  Expression cast(DType dtype) const { return {*e_, e_->cast(term_, dtype)}; }
-
- private:
-  Emitter* e_;
-  Term term_;
-};
-
+/// Numbers in C++ (double, int) stand beside an Expression as numbers of the program: floating ones raise integers to f32,
+/// whole ones keep the dtype.
 template <class T>
 concept Number = std::integral<T> || std::floating_point<T>;
 
-inline const Term& as_term(const Expression& x) { return x.term(); }
 inline const Term& as_term(const Term& x) { return x; }
 template <Number T>
 Term as_term(T value) {

@@ -55,19 +55,19 @@ std::vector<Term> Emitter::emit_many(OpKind kind, const std::vector<Term>& input
   return terms;
 }
 
-Term Emitter::emit(OpKind kind, const std::vector<Term>& inputs, const Sizes& sizes, DType dtype,
+Expression Emitter::emit(OpKind kind, const std::vector<Term>& inputs, const Sizes& sizes, DType dtype,
                    Attributes attributes) {
-  return emit_many(kind, inputs, {{sizes, dtype}}, std::move(attributes)).front();
+  return in(emit_many(kind, inputs, {{sizes, dtype}}, std::move(attributes)).front());
 }
 
-Term Emitter::elementwise(OpKind kind, const std::vector<Term>& inputs, DType dtype) {
+Expression Emitter::elementwise(OpKind kind, const std::vector<Term>& inputs, DType dtype) {
   Sizes sizes;
   for (const Term& input : inputs) {
     if (input.is_number()) continue;
     auto both = graph::broadcast_sizes(sizes, input.sizes());
     if (!both) {
       fail(fmt::format("sizes [{}] and [{}] do not broadcast", fmt::join(sizes, ", "), fmt::join(input.sizes(), ", ")));
-      return input;
+      return in(input);
     }
     sizes = *both;
   }
@@ -76,13 +76,13 @@ Term Emitter::elementwise(OpKind kind, const std::vector<Term>& inputs, DType dt
   return emit(kind, wide, sizes, dtype);
 }
 
-Term Emitter::unary(OpKind kind, const Term& x) {
+Expression Emitter::unary(OpKind kind, const Term& x) {
   const auto op_class = graph::info(kind).op_class;
   const bool truth = op_class == graph::OpClass::kTest || op_class == graph::OpClass::kLogic;
   return elementwise(kind, {x}, truth ? DType::kBool : x.dtype);
 }
 
-Term Emitter::binary(OpKind kind, const Term& a, const Term& b) {
+Expression Emitter::binary(OpKind kind, const Term& a, const Term& b) {
   const auto op_class = graph::info(kind).op_class;
   const DType common = promote({a, b});
   if (op_class == graph::OpClass::kComparison) {
@@ -94,23 +94,23 @@ Term Emitter::binary(OpKind kind, const Term& a, const Term& b) {
   return elementwise(kind, {a, b}, common);
 }
 
-Term Emitter::select(const Term& condition, const Term& a, const Term& b) {
+Expression Emitter::select(const Term& condition, const Term& a, const Term& b) {
   return elementwise(OpKind::kSelect, {cast(condition, DType::kBool), a, b}, promote({a, b}));
 }
 
-Term Emitter::cast(const Term& x, DType dtype) {
-  if (x.is_number() || x.dtype == dtype) return x;
+Expression Emitter::cast(const Term& x, DType dtype) {
+  if (x.is_number() || x.dtype == dtype) return in(x);
   return elementwise(OpKind::kCopy, {x}, dtype);
 }
 
-Term Emitter::copy(const Term& x) { return elementwise(OpKind::kCopy, {x}, x.dtype); }
+Expression Emitter::copy(const Term& x) { return elementwise(OpKind::kCopy, {x}, x.dtype); }
 
-Term Emitter::fill(const Term& number, const Sizes& sizes, DType dtype) {
+Expression Emitter::fill(const Term& number, const Sizes& sizes, DType dtype) {
   if (!number.is_number()) return expand(cast(number, dtype), sizes);
   return emit(OpKind::kFill, {number}, sizes, dtype);
 }
 
-Term Emitter::coordinate(std::int64_t dim, const Sizes& sizes, DType dtype) {
+Expression Emitter::coordinate(std::int64_t dim, const Sizes& sizes, DType dtype) {
   Attributes attributes;
   attributes.dims = {wrap_dim(dim, static_cast<std::int64_t>(sizes.size()))};
   if (attributes.dims[0] < 0 || attributes.dims[0] >= static_cast<std::int64_t>(sizes.size())) {
@@ -119,7 +119,7 @@ Term Emitter::coordinate(std::int64_t dim, const Sizes& sizes, DType dtype) {
   return emit(OpKind::kCoordinate, {}, sizes, dtype, attributes);
 }
 
-Term Emitter::reduce(OpKind kind, const Term& x, const std::vector<std::int64_t>& dims, DType dtype) {
+Expression Emitter::reduce(OpKind kind, const Term& x, const std::vector<std::int64_t>& dims, DType dtype) {
   Attributes attributes;
   Sizes sizes = x.sizes();
   for (auto dim : dims) attributes.dims.push_back(wrap_dim(dim, x.rank()));
@@ -128,63 +128,63 @@ Term Emitter::reduce(OpKind kind, const Term& x, const std::vector<std::int64_t>
   for (auto dim : attributes.dims) {
     if (dim < 0 || dim >= x.rank()) {
       fail(fmt::format("dimension {} of a tensor with {}", dim, x.rank()));
-      return x;
+      return in(x);
     }
     sizes[static_cast<std::size_t>(dim)] = 1;
   }
   return emit(kind, {x}, sizes, dtype, attributes);
 }
 
-Term Emitter::sum(const Term& x, const std::vector<std::int64_t>& dims) {
+Expression Emitter::sum(const Term& x, const std::vector<std::int64_t>& dims) {
   return reduce(OpKind::kReduceSum, x, dims, x.dtype);
 }
 
-Term Emitter::max(const Term& x, const std::vector<std::int64_t>& dims) {
+Expression Emitter::max(const Term& x, const std::vector<std::int64_t>& dims) {
   return reduce(OpKind::kReduceMax, x, dims, x.dtype);
 }
 
-Term Emitter::mean(const Term& x, const std::vector<std::int64_t>& dims) {
+Expression Emitter::mean(const Term& x, const std::vector<std::int64_t>& dims) {
   double count = 1;
   for (auto dim : dims) count *= x.rank() == 0 ? 1.0 : static_cast<double>(x.size(dim));
   return binary(OpKind::kDivide, sum(x, dims), Term::number(count));
 }
 
-Term Emitter::reshape(const Term& x, const Sizes& sizes) {
+Expression Emitter::reshape(const Term& x, const Sizes& sizes) {
   if (auto view = graph::reshaped(x.operand.view, sizes)) {
     Term result = x;
     result.operand.view = *view;
-    return result;
+    return in(result);
   }
   if (View::contiguous(sizes).elements() != x.elements()) {
     fail(fmt::format("[{}] cannot become [{}]", fmt::join(x.sizes(), ", "), fmt::join(sizes, ", ")));
-    return x;
+    return in(x);
   }
   Term dense = copy(x);
   dense.operand.view = View::contiguous(sizes);
-  return dense;
+  return in(dense);
 }
 
-Term Emitter::permute(const Term& x, const std::vector<std::int64_t>& dims) {
+Expression Emitter::permute(const Term& x, const std::vector<std::int64_t>& dims) {
   Term result = x;
   const auto is_wrong = [&](std::int64_t dim) { return wrap_dim(dim, x.rank()) < 0 || wrap_dim(dim, x.rank()) >= x.rank(); };
   if (static_cast<std::int64_t>(dims.size()) != x.rank() || std::ranges::any_of(dims, is_wrong)) {
     fail(fmt::format("dimensions [{}] do not order a tensor with {}", fmt::join(dims, ", "), x.rank()));
-    return x;
+    return in(x);
   }
   for (std::size_t d = 0; d < dims.size(); ++d) {
     const auto from = static_cast<std::size_t>(wrap_dim(dims[d], x.rank()));
     result.operand.view.sizes[d] = x.operand.view.sizes[from];
     result.operand.view.strides[d] = x.operand.view.strides[from];
   }
-  return result;
+  return in(result);
 }
 
-Term Emitter::transpose(const Term& x, std::int64_t a, std::int64_t b) {
-  if (x.rank() == 0) return x;
+Expression Emitter::transpose(const Term& x, std::int64_t a, std::int64_t b) {
+  if (x.rank() == 0) return in(x);
   const std::int64_t first = wrap_dim(a, x.rank()), second = wrap_dim(b, x.rank());
   if (first < 0 || first >= x.rank() || second < 0 || second >= x.rank()) {
     fail(fmt::format("dimensions {} and {} of {} cannot be exchanged", a, b, x.rank()));
-    return x;
+    return in(x);
   }
   std::vector<std::int64_t> dims(static_cast<std::size_t>(x.rank()));
   std::iota(dims.begin(), dims.end(), 0);
@@ -192,37 +192,37 @@ Term Emitter::transpose(const Term& x, std::int64_t a, std::int64_t b) {
   return permute(x, dims);
 }
 
-Term Emitter::expand(const Term& x, const Sizes& sizes) {
+Expression Emitter::expand(const Term& x, const Sizes& sizes) {
   if (x.is_number()) return fill(x, sizes, x.dtype);
   auto view = graph::broadcast(x.operand.view, sizes);
   if (!view) {
     fail(fmt::format("[{}] does not expand to [{}]", fmt::join(x.sizes(), ", "), fmt::join(sizes, ", ")));
-    return x;
+    return in(x);
   }
   Term result = x;
   result.operand.view = graph::normalized(std::move(*view));
-  return result;
+  return in(result);
 }
 
-Term Emitter::unsqueeze(const Term& x, std::int64_t dim) {
+Expression Emitter::unsqueeze(const Term& x, std::int64_t dim) {
   Term result = x;
   const auto at = wrap_dim(dim, x.rank() + 1);
   if (at < 0 || at > x.rank()) {
     fail(fmt::format("a dimension at {} of a tensor with {}", dim, x.rank()));
-    return x;
+    return in(x);
   }
   result.operand.view.sizes.insert(result.operand.view.sizes.begin() + at, 1);
   result.operand.view.strides.insert(result.operand.view.strides.begin() + at, 0);
   result.operand.view = graph::normalized(std::move(result.operand.view));
-  return result;
+  return in(result);
 }
 
-Term Emitter::drop(const Term& x, const std::vector<std::int64_t>& dims) {
+Expression Emitter::drop(const Term& x, const std::vector<std::int64_t>& dims) {
   std::vector<bool> gone(static_cast<std::size_t>(x.rank()), false);
   for (auto dim : dims) {
     if (x.rank() > 0 && (wrap_dim(dim, x.rank()) < 0 || wrap_dim(dim, x.rank()) >= x.rank())) {
       fail(fmt::format("dimension {} of a tensor with {}", dim, x.rank()));
-      return x;
+      return in(x);
     }
     if (x.rank() > 0) gone[static_cast<std::size_t>(wrap_dim(dim, x.rank()))] = true;
   }
@@ -234,19 +234,19 @@ Term Emitter::drop(const Term& x, const std::vector<std::int64_t>& dims) {
     result.operand.view.sizes.push_back(x.operand.view.sizes[d]);
     result.operand.view.strides.push_back(x.operand.view.strides[d]);
   }
-  return result;
+  return in(result);
 }
 
-Term Emitter::matmul(const Term& a, const Term& b, double alpha) {
+Expression Emitter::matmul(const Term& a, const Term& b, double alpha) {
   const auto batch_of = [](const Term& t) { return Sizes(t.sizes().begin(), t.sizes().end() - 2); };
   if (a.rank() < 2 || b.rank() < 2 || a.size(-1) != b.size(-2)) {
     fail(fmt::format("matrices [{}] and [{}] do not fit", fmt::join(a.sizes(), ", "), fmt::join(b.sizes(), ", ")));
-    return a;
+    return in(a);
   }
   auto batch = graph::broadcast_sizes(batch_of(a), batch_of(b));
   if (!batch) {
     fail("the batches of a matrix product do not broadcast");
-    return a;
+    return in(a);
   }
   const auto with = [&](std::int64_t rows, std::int64_t columns) {
     Sizes sizes = *batch;
@@ -259,40 +259,40 @@ Term Emitter::matmul(const Term& a, const Term& b, double alpha) {
     const Term products = binary(OpKind::kMultiply, unsqueeze(left, -1), unsqueeze(right, -3));
     const auto inner = products.rank() - 2;
     const Term total = drop(sum(products, {inner}), {inner});
-    return alpha == 1.0 ? total : binary(OpKind::kMultiply, total, Term::integer(static_cast<std::int64_t>(alpha)));
+    return in(alpha == 1.0 ? total : binary(OpKind::kMultiply, total, Term::integer(static_cast<std::int64_t>(alpha))));
   }
   Attributes attributes;
   attributes.alpha = alpha;
   return emit(OpKind::kMatMul, {left, right}, with(a.size(-2), b.size(-1)), a.dtype, attributes);
 }
 
-Term Emitter::gather_rows(const Term& table, const Term& ids) {
+Expression Emitter::gather_rows(const Term& table, const Term& ids) {
   if (table.rank() != 2) {
     fail(fmt::format("a table of rows has {} dimensions, needs 2", table.rank()));
-    return table;
+    return in(table);
   }
   Sizes sizes = ids.sizes();
   sizes.push_back(table.size(1));
   return emit(OpKind::kGatherRows, {table, ids}, sizes, table.dtype);
 }
 
-Term Emitter::scatter_add_rows(const Term& rows, const Term& ids, std::int64_t row_count, std::int64_t skipped_row) {
+Expression Emitter::scatter_add_rows(const Term& rows, const Term& ids, std::int64_t row_count, std::int64_t skipped_row) {
   if (rows.rank() != 2) {
     fail(fmt::format("rows have {} dimensions, need 2", rows.rank()));
-    return rows;
+    return in(rows);
   }
   Attributes attributes;
   attributes.index = skipped_row;
   return emit(OpKind::kScatterAddRows, {rows, ids}, {row_count, rows.size(1)}, rows.dtype, attributes);
 }
 
-Term Emitter::concat(const std::vector<Term>& pieces, std::int64_t dim) {
+Expression Emitter::concat(const std::vector<Term>& pieces, std::int64_t dim) {
   const std::int64_t rank = pieces.empty() ? 0 : pieces.front().rank();
   Attributes attributes;
   attributes.dims = {wrap_dim(dim, rank)};
   if (attributes.dims[0] < 0 || attributes.dims[0] >= rank) {
     fail(pieces.empty() ? "a concatenation of nothing" : fmt::format("pieces with {} dimensions have no dimension {}", rank, dim));
-    return pieces.empty() ? Term::number(0) : pieces.front();
+    return in(pieces.empty() ? Term::number(0) : pieces.front());
   }
   const DType dtype = promote(pieces);
   const auto at = static_cast<std::size_t>(attributes.dims[0]);
@@ -302,7 +302,7 @@ Term Emitter::concat(const std::vector<Term>& pieces, std::int64_t dim) {
   for (const Term& piece : pieces) {
     if (piece.rank() != pieces.front().rank()) {
       fail("pieces of a concatenation differ in their number of dimensions");
-      return pieces.front();
+      return in(pieces.front());
     }
     sizes[at] += piece.sizes()[at];
     if (piece.sizes()[at] > 0) same.push_back(cast(piece, dtype));  // a cache of keys that is empty yet, for one
@@ -328,7 +328,7 @@ std::vector<graph::Number> Emitter::number_values(const Term& number) const {
   return {scalar.is_integer ? graph::Number(scalar.integer) : graph::Number(scalar.real)};
 }
 
-Term Emitter::slot(const std::string& name, std::vector<graph::Number> values) {
+Expression Emitter::slot(const std::string& name, std::vector<graph::Number> values) {
   const bool is_integer = std::ranges::all_of(values, &graph::Number::is_integer);
   for (graph::Number& value : values) {
     if (is_integer || !value.is_integer()) continue;
@@ -344,16 +344,16 @@ Term Emitter::slot(const std::string& name, std::vector<graph::Number> values) {
   const auto [found, is_new] = slots_.emplace(std::pair{name, values}, static_cast<graph::SlotId>(program_.slots.size()));
   term.operand.scalar.slot = found->second;
   if (is_new) program_.slots.push_back({name, std::move(values), is_integer});
-  return term;
+  return in(term);
 }
 
-Term Emitter::map_number(const Term& number, const std::string& name, const std::function<graph::Number(graph::Number)>& function) {
+Expression Emitter::map_number(const Term& number, const std::string& name, const std::function<graph::Number(graph::Number)>& function) {
   auto values = number_values(number);
   for (graph::Number& value : values) value = function(value);
   if (number.operand.scalar.slot != graph::kNone) {
     return slot(name + " of (" + program_.slots[number.operand.scalar.slot].name + ")", std::move(values));
   }
-  return values.front().is_integer() ? Term::integer(values.front().integer()) : Term::number(values.front().real());
+  return in(values.front().is_integer() ? Term::integer(values.front().integer()) : Term::number(values.front().real()));
 }
 
 graph::ValueId Emitter::outside_value(graph::ValueKind kind, DType dtype, std::int64_t elements, std::string name) {

@@ -58,21 +58,21 @@ bool is_index(const Term& term) { return term.dtype == DType::kI64 || term.dtype
 
 }  // namespace
 
-Term Emitter::take(const Term& x, const Term& place) {
+Expression Emitter::take(const Term& x, const Term& place) {
   const Term index = place.is_number() ? fill(place, {}, DType::kI64)
                      : is_index(place) ? place
                                        : cast(place, DType::kI64);
   return emit(OpKind::kTake, {reshape(x, {x.elements()}), index}, index.sizes(), x.dtype);
 }
 
-Term Emitter::bitcast(const Term& x, DType dtype) {
+Expression Emitter::bitcast(const Term& x, DType dtype) {
   Term flat = reshape(x, {x.elements()});
-  if (dtype == x.dtype) return flat;
+  if (dtype == x.dtype) return in(flat);
   if (dtype == DType::kBool) return cast(bitcast(flat, DType::kU8), dtype);
   const std::int64_t from = size_bytes(x.dtype), to = size_bytes(dtype);
   if (from == 0 || to == 0) {
     fail(fmt::format("bits of {} are not read as {}", name(x.dtype), name(dtype)));
-    return x;
+    return in(x);
   }
   const std::int64_t count = x.elements() * from / to;
   if (to > from) flat.operand.view.sizes[0] = count * (to / from);
@@ -82,13 +82,13 @@ Term Emitter::bitcast(const Term& x, DType dtype) {
   return emit(OpKind::kConcat, {flat}, {count}, dtype, attributes);
 }
 
-Term Emitter::take_at(const Term& x, const std::vector<Term>& indices) {
+Expression Emitter::take_at(const Term& x, const std::vector<Term>& indices) {
   const Sizes sizes = common_sizes(*this, indices);
   if (x.is_number()) return fill(x, sizes, x.dtype);
   const View& view = x.operand.view;
   if (indices.size() != view.sizes.size()) {
     fail(fmt::format("{} indices for a tensor with {} dimensions", indices.size(), view.sizes.size()));
-    return x;
+    return in(x);
   }
   if (View::contiguous(sizes).elements() == 0) return fill(Term::integer(0), sizes, x.dtype);
   Term buffer = x;
@@ -98,7 +98,7 @@ Term Emitter::take_at(const Term& x, const std::vector<Term>& indices) {
   return take(buffer, index);
 }
 
-Term Emitter::put(OpKind kind, const Term& base, const Term& place, const Term& source) {
+Expression Emitter::put(OpKind kind, const Term& base, const Term& place, const Term& source) {
   const bool truth = base.dtype == DType::kBool;
   if (truth && kind == OpKind::kPutAdd) kind = OpKind::kPutMax;
   if (truth && kind == OpKind::kPutMultiply) kind = OpKind::kPutMin;
@@ -112,30 +112,30 @@ Term Emitter::put(OpKind kind, const Term& base, const Term& place, const Term& 
   return reshape(flat, base.sizes());
 }
 
-Term Emitter::linear_index(const Sizes& sizes, const std::vector<Term>& indices) {
-  return weighted(*this, 0, indices, View::contiguous(sizes).strides);
+Expression Emitter::linear_index(const Sizes& sizes, const std::vector<Term>& indices) {
+  return in(weighted(*this, 0, indices, View::contiguous(sizes).strides));
 }
 
 void Emitter::expect_in(const Term& index, std::int64_t low, std::int64_t high, std::optional<std::int64_t> except) {
   bounds_.expect({index, {low, high}, except, source_});
 }
 
-Term Emitter::held_in(const Term& index, std::int64_t low, std::int64_t high) {
+Expression Emitter::held_in(const Term& index, std::int64_t low, std::int64_t high) {
   const Term wide = index.is_number() ? index : cast(index, DType::kI64);
-  if (const auto proven = proven_interval(program_, wide.operand); proven && proven->low >= low && proven->high <= high) return wide;
+  if (const auto proven = proven_interval(program_, wide.operand); proven && proven->low >= low && proven->high <= high) return in(wide);
   return binary(OpKind::kMaximum, binary(OpKind::kMinimum, wide, Term::integer(high)), Term::integer(low));
 }
 
-Term Emitter::wrapped(const Term& index, std::int64_t size) {
+Expression Emitter::wrapped(const Term& index, std::int64_t size) {
   expect_in(index, -size, size - 1);
   return wrapped_where_asked(index, size);
 }
 
-Term Emitter::wrapped_where_asked(const Term& index, std::int64_t size) {
+Expression Emitter::wrapped_where_asked(const Term& index, std::int64_t size) {
   if (index.is_number()) {
     if (index.operand.scalar.slot == graph::kNone) {
       const std::int64_t fixed = index.operand.scalar.integer;
-      return Term::integer(fixed < 0 ? fixed + size : fixed);
+      return in(Term::integer(fixed < 0 ? fixed + size : fixed));
     }
     auto values = number_values(index);
     for (graph::Number& value : values) value = value.integer() < 0 ? value.integer() + size : value.integer();
@@ -146,16 +146,16 @@ Term Emitter::wrapped_where_asked(const Term& index, std::int64_t size) {
   return select(is_negative, binary(OpKind::kAdd, wide, Term::integer(size)), wide);
 }
 
-Term Emitter::is_inside(const Term& index, std::int64_t size) {
+Expression Emitter::is_inside(const Term& index, std::int64_t size) {
   return binary(OpKind::kLogicalAnd, binary(OpKind::kGreaterEqual, index, Term::integer(0)),
                 binary(OpKind::kLess, index, Term::integer(size)));
 }
 
-Term Emitter::position(std::int64_t dim, const Sizes& sizes) {
+Expression Emitter::position(std::int64_t dim, const Sizes& sizes) {
   const auto at = static_cast<std::size_t>(wrap_dim(dim, static_cast<std::int64_t>(sizes.size())));
   if (at >= sizes.size()) {
     fail(fmt::format("dimension {} of a tensor with {}", dim, sizes.size()));
-    return Term::integer(0);
+    return in(Term::integer(0));
   }
   Sizes ones(sizes.size(), 1);
   ones[at] = sizes[at];

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "frontends/aten/algebra/formulas.hpp"
+#include "frontends/aten/algebra/algebra.hpp"
 
 namespace crucible::aten {
 namespace {
@@ -62,8 +62,8 @@ std::optional<Term> band(Emitter& e, const Attention& a, const Term& s) {
   const auto limit = [&](OpKind kind, std::int64_t offset) {
     Term row = e.coordinate(0, plane, DType::kI32);
     if (offset != 0) row = e.binary(OpKind::kAdd, row, Term::integer(offset));
-    const Term side = e.binary(kind, e.coordinate(1, plane, DType::kI32), row);
-    seen = seen ? e.binary(OpKind::kLogicalAnd, *seen, side) : side;
+    const Expression side = e.coordinate(1, plane, DType::kI32).binary(kind, row);
+    seen = seen ? *seen && side : side;
   };
   if (a.right) limit(OpKind::kLessEqual, a.shift + *a.right);
   if (a.left) limit(OpKind::kGreaterEqual, a.shift - *a.left);
@@ -75,8 +75,7 @@ Term scores(Emitter& e, const Attention& a, const Grouped& g) {
   Term s = e.matmul(widened(e, g.query), e.transpose(widened(e, g.key), -1, -2), a.scale);
   if (a.mask) {
     const Term mask = grouped(e, *a.mask, g.times);
-    s = mask.dtype == DType::kBool ? e.select(mask, s, Term::number(-kInfinity))
-                                   : e.binary(OpKind::kAdd, s, e.cast(mask, s.dtype));
+    s = mask.dtype == DType::kBool ? e.select(mask, s, Term::number(-kInfinity)) : s + e.cast(mask, s.dtype);
   }
   if (const auto seen = band(e, a, s)) s = e.select(*seen, s, Term::number(-kInfinity));
   return s;
@@ -121,9 +120,9 @@ AttentionResult attend(Emitter& e, const Attention& a) {
   }
   const Softmax softmax(e, a, s);
   const Term probabilities = softmax.probabilities(e);  // dead where nobody asks for them
-  const Term log_sum = e.binary(OpKind::kAdd, softmax.top, e.unary(OpKind::kLog, softmax.total));
-  const Term rounded = widened(e, e.cast(softmax.powers, a.value.dtype));
-  const Term output = e.binary(OpKind::kDivide, e.matmul(rounded, widened(e, g.value)), softmax.total);
+  const Expression log_sum = softmax.top + e.unary(OpKind::kLog, softmax.total);
+  const Expression rounded = widened(e, e.cast(softmax.powers, a.value.dtype));
+  const Expression output = e.matmul(rounded, widened(e, g.value)) / softmax.total;
   const Sizes rows{a.query.size(0), a.query.size(1), a.query.size(2)};
   return {ungrouped(e, output), e.reshape(log_sum, rows), ungrouped(e, probabilities)};
 }
@@ -134,12 +133,11 @@ AttentionGradient attend_backward(Emitter& e, const Attention& a, const Term& gr
   const Term go = grouped(e, gradient, g.times);
   const Term s = scores(e, a, g);
   const Term p = Softmax(e, a, s).probabilities(e);
-  const Term inner = e.sum(multiply(e, go, grouped(e, output, g.times)), {-1});
-  const Term slope = e.binary(OpKind::kSubtract, e.matmul(widened(e, go), e.transpose(widened(e, g.value), -1, -2)),
-                              inner);
-  const Term ds = multiply(e, p, slope);
+  const Expression inner = e.sum(multiply(e, go, grouped(e, output, g.times)), {-1});
+  const Expression slope = e.matmul(widened(e, go), e.transpose(widened(e, g.value), -1, -2)) - inner;
+  const Expression ds = multiply(e, p, slope);
   // Scaled before it is rounded, as the framework's kernel does it.
-  const Term narrow = e.cast(multiply(e, ds, Term::number(a.scale)), a.query.dtype);
+  const Expression narrow = e.cast(multiply(e, ds, Term::number(a.scale)), a.query.dtype);
   AttentionGradient result;
   result.query = ungrouped(e, e.matmul(narrow, g.key));
   result.key = g.shared(e, e.matmul(e.transpose(narrow, -1, -2), g.query));

@@ -3,7 +3,7 @@
 // states and padded logarithms of one kernel fit another's.
 #include <cmath>
 
-#include "frontends/aten/algebra/formulas.hpp"
+#include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/attention/attention.hpp"
 #include "frontends/aten/lower_table.hpp"
 
@@ -87,8 +87,8 @@ void set_log_sum(OpCall& c, const Term& log_sum) {
   if (elements == 0 && log_sum.elements() != 0) return c.set(1, Term::number(0));
   if (kept.size() == 4 && kept[3] == 1) return c.set(1, e.unsqueeze(log_sum, -1));
   if (kept.size() == 3 && kept[2] > log_sum.size(2)) {
-    const Term rest = e.fill(Term::number(std::numeric_limits<double>::infinity()),
-                             {kept[0], kept[1], kept[2] - log_sum.size(2)}, log_sum.dtype);
+    const Expression rest = e.fill(Term::number(std::numeric_limits<double>::infinity()),
+                                   {kept[0], kept[1], kept[2] - log_sum.size(2)}, log_sum.dtype);
     return c.set(1, e.concat({log_sum, rest}, 2));
   }
   c.set(1, log_sum);

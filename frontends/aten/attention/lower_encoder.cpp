@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "core/graph/view.hpp"
-#include "frontends/aten/algebra/formulas.hpp"
+#include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/indexing/index_plan.hpp"
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/normalization/normalization.hpp"
@@ -23,35 +23,35 @@ using graph::OpKind;
 /// x of [..., in] times the transposed weight [out, in], plus the bias.
 Term linear(OpCall& c, const Term& x, const char* weight, const char* bias) {
   Emitter& e = c.emit();
-  const Term w = widened(e, c.tensor(weight));
+  const Expression w = c.wide(weight);
   if (w.rank() != 2 || x.rank() < 1 || x.size(-1) != w.size(1)) {
     e.fail(fmt::format("argument {} does not fit what it is multiplied with", weight));
     return x;
   }
   const std::int64_t rows = w.size(1) == 0 ? 0 : x.elements() / w.size(1);
-  const Term wide = widened(e, e.reshape(x, {rows, w.size(1)}));
-  const Term product = e.binary(OpKind::kAdd, e.matmul(wide, e.transpose(w, 0, 1)), widened(e, c.tensor(bias)));
+  const Expression wide = widened(e, e.reshape(x, {rows, w.size(1)}));
+  const Expression product = e.matmul(wide, e.transpose(w, 0, 1)) + c.wide(bias);
   Sizes sizes = x.sizes();
   sizes.back() = w.size(0);
   return e.reshape(e.cast(product, x.dtype), sizes);
 }
 
 /// 1 is true in the mask where a key may not be seen; a query that sees none has NaN.
-Term masked_softmax(Emitter& e, const Term& scores, const std::optional<Term>& hidden, std::int64_t dim) {
+Expression masked_softmax(Emitter& e, const Term& scores, const std::optional<Term>& hidden, std::int64_t dim) {
   Term x = widened(e, scores);
   if (hidden) {
-    const Term mask = e.binary(OpKind::kNotEqual, *hidden, Term::integer(0));
-    x = e.select(mask, Term::number(-std::numeric_limits<double>::infinity()), x);
+    const Expression mask = e.binary(OpKind::kNotEqual, *hidden, Term::integer(0));
+    x = choose(mask, -std::numeric_limits<double>::infinity(), x);
   }
-  const Term powers = e.unary(OpKind::kExp, e.binary(OpKind::kSubtract, x, e.max(x, {dim})));
-  return e.cast(e.binary(OpKind::kDivide, powers, e.sum(powers, {dim})), scores.dtype);
+  const Expression powers = exp(x - e.max(x, {dim}));
+  return e.cast(powers / e.sum(powers, {dim}), scores.dtype);
 }
 
 /// The mask as it broadcasts to [batch, heads, queries, keys]; its type says what its two dimensions are.
 std::optional<Term> mask_of(OpCall& c) {
   if (!c.has("mask")) return std::nullopt;
   Emitter& e = c.emit();
-  const Term mask = c.tensor("mask");
+  const Expression mask = c.tensor("mask");
   const std::int64_t type = c.has("mask_type") ? c.integer("mask_type") : 2;
   if (mask.rank() == 4) return mask;
   if (mask.rank() == 2 && type == 0) return e.reshape(mask, {1, 1, mask.size(0), mask.size(1)});
@@ -71,9 +71,9 @@ Heads heads_of(Emitter& e, const Term& x, std::int64_t heads) {
     e.fail(fmt::format("{} heads do not divide {} numbers in three", heads, x.size(2)));
     return {x, x, x};
   }
-  const Term parts = e.permute(e.reshape(x, {x.size(0), x.size(1), 3, heads, width}), {2, 0, 3, 1, 4});
+  const Expression parts = e.permute(e.reshape(x, {x.size(0), x.size(1), 3, heads, width}), {2, 0, 3, 1, 4});
   const auto part = [&](std::int64_t i) { return e.drop(narrow(parts, 0, i, 1), {0}); };
-  const Term query = multiply(e, widened(e, part(0)), Term::number(1 / std::sqrt(static_cast<double>(width))));
+  const Expression query = multiply(e, widened(e, part(0)), Term::number(1 / std::sqrt(static_cast<double>(width))));
   return {e.cast(query, x.dtype), part(1), part(2)};
 }
 
@@ -84,10 +84,11 @@ struct Attended {
 
 Attended attend_all(Emitter& e, const Heads& h, const std::optional<Term>& mask) {
   const DType dtype = h.query.dtype;
-  const Term scores = e.cast(e.matmul(widened(e, h.query), e.transpose(widened(e, h.key), -1, -2)), dtype);
+  const Expression scores = e.cast(e.matmul(widened(e, h.query), e.transpose(widened(e, h.key), -1, -2)), dtype);
   Attended result;
   result.weights = masked_softmax(e, scores, mask, -1);
-  const Term sum = e.permute(e.cast(e.matmul(widened(e, result.weights), widened(e, h.value)), dtype), {0, 2, 1, 3});
+  const Expression sum =
+      e.permute(e.cast(e.matmul(widened(e, result.weights), widened(e, h.value)), dtype), {0, 2, 1, 3});
   result.output = e.reshape(sum, {sum.size(0), sum.size(1), sum.size(2) * sum.size(3)});
   return result;
 }
@@ -106,9 +107,9 @@ Term each_sequence(Emitter& e, const Term& x, const std::vector<std::int64_t>& l
 void bias_and_heads(OpCall& c) {
   Emitter& e = c.emit();
   if (c.is_nested("qkv")) return e.fail("heads of a tensor of tensors are not supported");
-  const Term x = widened(e, c.tensor("qkv"));
+  const Expression x = c.wide("qkv");
   if (x.rank() != 3) return e.fail("argument qkv is not of three dimensions");
-  const Heads h = heads_of(e, e.binary(OpKind::kAdd, x, widened(e, c.tensor("qkv_bias"))), c.integer("num_heads"));
+  const Heads h = heads_of(e, e.binary(OpKind::kAdd, x, c.wide("qkv_bias")), c.integer("num_heads"));
   c.set(0, h.query);
   c.set(1, h.key);
   c.set(2, h.value);
@@ -116,7 +117,7 @@ void bias_and_heads(OpCall& c) {
 
 void masked_softmax_op(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = c.tensor("self");
+  const Expression x = c.tensor("self");
   Term mask = c.tensor("mask");
   const std::int64_t type = c.has("mask_type") ? c.integer("mask_type") : 2;
   const std::int64_t dim = c.has("dim") ? c.integer("dim") : -1;
@@ -127,19 +128,19 @@ void masked_softmax_op(OpCall& c) {
 /// y (g - sum(g y)), 0 where the mask hid the element.
 void masked_softmax_backward(OpCall& c) {
   Emitter& e = c.emit();
-  const Term g = widened(e, c.tensor("grad_output")), y = widened(e, c.tensor("output"));
-  const Term mask = e.binary(OpKind::kNotEqual, c.tensor("mask"), Term::integer(0));
-  const Term shown = e.select(mask, e.fill(Term::number(0), {}, g.dtype), multiply(e, g, y));
-  const Term total = e.sum(shown, {c.has("dim") ? c.integer("dim") : -1});
-  const Term gradient = multiply(e, y, e.binary(OpKind::kSubtract, g, total));
-  c.set(0, e.select(mask, e.fill(Term::number(0), {}, g.dtype), gradient));
+  const Expression g = c.wide("grad_output"), y = c.wide("output");
+  const Expression mask = c.tensor("mask") != 0;
+  const Expression shown = choose(mask, e.fill(Term::number(0), {}, g.dtype), multiply(e, g, y));
+  const Expression total = e.sum(shown, {c.has("dim") ? c.integer("dim") : -1});
+  const Expression gradient = multiply(e, y, g - total);
+  c.set(0, choose(mask, e.fill(Term::number(0), {}, g.dtype), gradient));
 }
 
 /// Attention of a sequence to itself; queries, keys and values are one tensor.
 void attention(OpCall& c) {
   Emitter& e = c.emit();
   if (c.is_nested("query")) return e.fail("this attention of a tensor of tensors is not supported");
-  const Term x = c.tensor("query"), key = c.tensor("key"), value = c.tensor("value");
+  const Expression x = c.tensor("query"), key = c.tensor("key"), value = c.tensor("value");
   const auto same = [&](const Term& other) { return other.operand.value == x.operand.value && other.operand.view == x.operand.view; };
   if (x.rank() != 3) return e.fail("argument query is not of three dimensions");
   Heads h;
@@ -147,12 +148,12 @@ void attention(OpCall& c) {
   if (same(key) && same(value)) {
     h = heads_of(e, linear(c, x, "qkv_weight", "qkv_bias"), heads);
   } else {  // a third of the weight for each
-    const Term weight = widened(e, c.tensor("qkv_weight")), bias = widened(e, c.tensor("qkv_bias"));
+    const Expression weight = c.wide("qkv_weight"), bias = c.wide("qkv_bias");
     if (weight.rank() != 2 || weight.size(0) != 3 * size || heads < 1 || size % heads != 0) return e.fail("argument qkv_weight does not fit embed_dim");
     const auto third = [&](const Term& t, std::int64_t i) {
       const Term w = narrow(weight, 0, i * size, size);
-      const Term flat = e.reshape(widened(e, t), {t.size(0) * t.size(1), t.size(2)});
-      Term rows = e.binary(OpKind::kAdd, e.matmul(flat, e.transpose(w, 0, 1)), narrow(bias, 0, i * size, size));
+      const Expression flat = e.reshape(widened(e, t), {t.size(0) * t.size(1), t.size(2)});
+      Term rows = e.matmul(flat, e.transpose(w, 0, 1)) + narrow(bias, 0, i * size, size);
       if (i == 0) rows = multiply(e, rows, Term::number(1 / std::sqrt(static_cast<double>(size / heads))));
       return e.permute(e.reshape(e.cast(rows, x.dtype), {t.size(0), t.size(1), heads, size / heads}), {0, 2, 1, 3});
     };
@@ -194,7 +195,7 @@ class Layer {
   }
 
   Term activated(const Term& given) {
-    const Term x = widened(e_, given);
+    const Expression x = widened(e_, given);
     if (!c_.boolean("use_gelu")) return e_.cast(e_.binary(OpKind::kMaximum, x, Term::integer(0)), given.dtype);
     const Term bell = e_.unary(OpKind::kErf, multiply(e_, x, Term::number(std::numbers::sqrt2 / 2)));
     return e_.cast(multiply(e_, multiply(e_, x, Term::number(0.5)), e_.binary(OpKind::kAdd, bell, Term::integer(1))), given.dtype);
@@ -223,7 +224,7 @@ void encoder_layer(OpCall& c) {
   Emitter& e = c.emit();
   const std::int64_t heads = c.integer("num_heads"), width = c.integer("embed_dim");
   if (!c.is_nested("src")) {
-    const Term x = c.tensor("src");
+    const Expression x = c.tensor("src");
     if (x.rank() != 3) return e.fail("argument src is not of three dimensions");
     const auto mask = mask_of(c);
     if (!e.failure().empty()) return;
@@ -233,7 +234,7 @@ void encoder_layer(OpCall& c) {
   const Nested nested = c.nested("src");
   const auto lengths = lengths_of(e, nested.sizes, width);
   if (!e.failure().empty()) return;
-  const Term rows = e.reshape(nested.buffer, {nested.buffer.elements() / width, width});
+  const Expression rows = e.reshape(nested.buffer, {nested.buffer.elements() / width, width});
   const Term result = Layer(c).run(rows, [&](const Term& qkv) {
     return each_sequence(e, qkv, lengths, [&](const Term& one) { return attend_all(e, heads_of(e, one, heads), std::nullopt).output; });
   });
@@ -243,7 +244,7 @@ void encoder_layer(OpCall& c) {
 /// The first rows of each sequence, as many as the result has; the mask says the same, and the recording how many.
 void nested_from_mask(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = c.tensor("t");
+  const Expression x = c.tensor("t");
   if (x.rank() != 3) return e.fail("argument t is not of three dimensions");
   const auto lengths = lengths_of(e, c.nested_sizes(0), x.size(2));
   if (!e.failure().empty()) return;

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "core/graph/view.hpp"
+#include "frontends/aten/algebra/formulas.hpp"
 #include "frontends/aten/call/preconditions.hpp"
 #include "frontends/aten/call/schema.hpp"
 #include "frontends/aten/complex/complex.hpp"
@@ -59,6 +60,7 @@ bool OpCall::expect(bool condition, std::string_view name, std::string_view what
 }
 
 bool OpCall::has(std::string_view name) const {
+  if (items_) return item_terms(name) != nullptr;
   const trace::Arg* arg = find(name);
   return arg && arg->kind != Kind::kNone && arg->kind != Kind::kUndefinedTensor;
 }
@@ -89,10 +91,11 @@ Term OpCall::number(const trace::Arg& arg, const ArgumentPath& path, std::string
   return term;
 }
 
-Term OpCall::operand(std::string_view name) {
+Expression OpCall::operand(std::string_view name) {
+  if (items_) return item_term(name);
   const trace::Arg* arg = find(name);
-  if (!expect(arg != nullptr, name, "there")) return Term::number(0);
-  return number(*arg, {position_, index_of(name), -1}, name);
+  if (!expect(arg != nullptr, name, "there")) return {emitter_, Term::number(0)};
+  return {emitter_, number(*arg, {position_, index_of(name), -1}, name)};
 }
 
 std::vector<Term> OpCall::operands(std::string_view name) {
@@ -113,14 +116,19 @@ Term OpCall::as_tensor(const Term& term, trace::TensorId id) {
   return emitter_.fill(term, {}, dtype == DType::kBool ? term.dtype : dtype);
 }
 
-Term OpCall::tensor(std::string_view name) {
+Expression OpCall::tensor(std::string_view name) {
+  if (items_) return item_term(name);
   const trace::Arg* arg = find(name);
   // A stand-in would have sizes that the lowering's places of dimensions know nothing of: schemas of a file can call arguments otherwise.
   if (!expect(arg && arg->kind == Kind::kTensor, name, "a tensor")) throw NoSuchTensor();
   const Term term = part_of(arg->tensor, false);
   if (log_ != nullptr && !term.is_number()) log_->add_input(name, term);
-  return as_tensor(term, arg->tensor);
+  return {emitter_, as_tensor(term, arg->tensor)};
 }
+
+Expression OpCall::wide(std::string_view name) { return widened(emitter_, tensor(name)); }
+
+Expression OpCall::floating(std::string_view name) { return as_floating(emitter_, tensor(name)); }
 
 std::vector<Term> OpCall::tensors(std::string_view name) {
   const trace::Arg* arg = find(name);
@@ -215,6 +223,7 @@ std::vector<bool> OpCall::booleans(std::string_view name) {
 }
 
 void OpCall::set(std::size_t k, const Term& term) {
+  if (items_) return set_item(term);
   if (wants(k)) set_tensor(k, results_[k], term);
 }
 
@@ -364,9 +373,9 @@ void OpCall::write(std::string_view name, const Term& term, std::size_t element)
 
 bool OpCall::is_drawn(std::size_t k) const { return draws_.has(position_, static_cast<std::uint32_t>(k)); }
 
-Term OpCall::drawn(std::size_t k) {
-  if (!wants(k)) return Term::number(0);
-  return draws_.read(position_, static_cast<std::uint32_t>(k), result(k));
+Expression OpCall::drawn(std::size_t k) {
+  if (!wants(k)) return {emitter_, Term::number(0)};
+  return {emitter_, draws_.read(position_, static_cast<std::uint32_t>(k), result(k))};
 }
 
 void OpCall::set_drawn(std::size_t k) {

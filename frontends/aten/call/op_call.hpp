@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,13 @@ struct Nested {
   std::vector<Sizes> sizes;
 };
 
+/// What an op of many tensors is given, for OpCall::by_items().
+struct CallItems {
+  std::vector<std::string_view> names;
+  std::vector<std::vector<Term>> terms;  // by position: none, one for all, or one for each
+  std::size_t at = 0;
+};
+
 /// Failures (a missing argument, a kind that does not fit) go to the emitter; calls after one are harmless.
 /// Thrown by OpCall::tensor(), caught by who calls a lowering (lower.cpp); the emitter has the reason by then.
 struct NoSuchTensor {};
@@ -46,12 +54,15 @@ class OpCall {
   /// True when the argument exists and is neither None nor an undefined tensor.
   bool has(std::string_view name) const;
   /// Throws NoSuchTensor where the argument is none.
-  Term tensor(std::string_view name);
+  Expression tensor(std::string_view name);
+  /// As tensor(), in the precision that kernels compute in: f16 and bf16 as f32. floating(): integers and booleans as f32 too.
+  Expression wide(std::string_view name);
+  Expression floating(std::string_view name);
   std::vector<Term> tensors(std::string_view name);
   /// As tensors(), nothing where an item is None.
   std::vector<std::optional<Term>> optional_tensors(std::string_view name);
   /// A number that may differ between iterations, or a tensor where the schema allows one.
-  Term operand(std::string_view name);
+  Expression operand(std::string_view name);
   std::vector<Term> operands(std::string_view name);
   // Numbers that shape the program: an error when they differ between iterations.
   std::int64_t integer(std::string_view name);
@@ -76,6 +87,12 @@ class OpCall {
   /// that move elements, or add and scale them, whatever they are. Real tensors of floats, and numbers that become elements, have no
   /// imaginary part; other tensors (indices, masks) and other numbers (places, factors) are the same for both.
   void by_parts(const std::function<void(OpCall&)>& lower);
+  /// Runs a lowering function for one tensor on every item of the op's first list of tensors: `names` is what that function calls the
+  /// arguments, by their position. An argument that is a list is its item, another one the same for all; result 0 is the result of the
+  /// item, written to the list `out` or `self` where the op returns none. In call_items.cpp.
+  void by_items(std::span<const std::string_view> names, const std::function<void(OpCall&)>& lower);
+  /// In by_items(): which item it is.
+  std::size_t item() const { return items_->at; }
   /// Runs a lowering function for real numbers on the magnitudes of complex arguments; its results are real.
   void by_magnitude(const std::function<void(OpCall&)>& lower);
   /// The argument, or a failure where it is no sparse tensor; its parts are terms with the sizes that they should have.
@@ -96,7 +113,7 @@ class OpCall {
   void write(std::string_view name, const Term& term, std::size_t element = 0);
   /// True when the values of result `k` were drawn at random and recorded; drawn() is those values.
   bool is_drawn(std::size_t k) const;
-  Term drawn(std::size_t k);
+  Expression drawn(std::size_t k);
   /// Result `k`, of real or complex numbers, is what was drawn.
   void set_drawn(std::size_t k);
   /// True when the recording has bytes of result `k`'s storage, which something other than an op filled.
@@ -133,6 +150,10 @@ class OpCall {
  private:
   const trace::Arg* find(std::string_view name) const;
   std::uint32_t index_of(std::string_view name) const;
+  /// In by_items(): the argument's terms, one for all items or one for each; null where it is not there.
+  const std::vector<Term>* item_terms(std::string_view name) const;
+  Expression item_term(std::string_view name);
+  void set_item(const Term& term);
   Term number(const trace::Arg& arg, const ArgumentPath& path, std::string_view name);
   Term as_tensor(const Term& term, trace::TensorId id);
   graph::OpaqueArg opaque_arg(const trace::Arg& arg, const ArgumentPath& path, int depth, std::vector<Term>& operands);
@@ -166,6 +187,7 @@ class OpCall {
   Part part_ = Part::kAll;
   std::map<trace::TensorId, std::pair<Term, Term>> parts_;  // complex tensors that by_parts() writes
   mutable std::map<std::size_t, trace::Tensor> part_results_;
+  std::optional<CallItems> items_;
   CompositeLog* log_ = nullptr;
   graph::OpId log_end_ = 0;  // where the lowering function returned
 };

@@ -1,5 +1,5 @@
-// Lowering of functions of complex numbers, of their products that are added to something, and of comparisons; and which ops of
-// real numbers may be done with each of their parts, or with their magnitudes. See lower_complex.cpp.
+// Lowering of functions of complex numbers, of their products that are added to something, and of comparisons. See
+// lower_complex.cpp. Ops of real numbers that may be done with each part, or with magnitudes, say so in their own entries.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -193,7 +193,7 @@ void logarithm_of_sum(OpCall& c) {
 void running_product(OpCall& c) {
   Emitter& e = c.emit();
   const auto [x, y] = parts_of(e, c.complex("self"));
-  Complex z{x.term(), y.term()};
+  Complex z{x, y};
   if (z.real.rank() == 0 || z.real.elements() == 0) return c.set_complex(0, z);
   const std::int64_t dim = wrap_dim(c.integer("dim"), z.real.rank());
   if (dim < 0 || dim >= z.real.rank()) return e.fail("argument dim names no dimension");
@@ -320,8 +320,8 @@ void product_of_all(OpCall& c) {
   const Complex z = c.complex("self");
   const bool is_whole = !c.has("dim");
   const auto [x, y] = parts_of(e, z);
-  Complex lines{x.term(), y.term()};
-  const std::int64_t dim = is_whole ? 0 : wrap_dim(c.integer("dim"), x.term().rank());
+  Complex lines{x, y};
+  const std::int64_t dim = is_whole ? 0 : wrap_dim(c.integer("dim"), x.rank());
   if (is_whole) lines = each(lines, [&](const Term& t) { return e.reshape(t, {t.elements()}); });
   if (lines.real.rank() == 0) return c.set_complex(0, lines);
   if (dim < 0 || dim >= lines.real.rank()) return e.fail("argument dim names no dimension");
@@ -396,44 +396,8 @@ constexpr Entry kEntries[] = {
     {"aten::prod.dim_int", product_of_all},
 };
 
-constexpr std::string_view kByParts[] = {
-    // moving elements
-    "aten::cat", "aten::stack", "aten::repeat", "aten::roll", "aten::flip", "aten::rot90", "aten::tril", "aten::triu", "aten::copy",
-    "aten::diag_embed", "aten::narrow_copy", "aten::detach_copy", "aten::select_copy.int", "aten::slice_copy.Tensor", "aten::diagonal_copy",
-    "aten::unfold_copy", "aten::as_strided_copy", "aten::permute_copy", "aten::transpose_copy.int", "aten::t_copy", "aten::expand_copy",
-    "aten::view_copy", "aten::squeeze_copy", "aten::squeeze_copy.dim", "aten::squeeze_copy.dims", "aten::unsqueeze_copy", "aten::alias_copy",
-    "aten::split_copy.Tensor", "aten::split_with_sizes_copy", "aten::unbind_copy.int",
-    // to and from places
-    "aten::index.Tensor", "aten::_unsafe_index.Tensor", "aten::index_put", "aten::_index_put_impl_", "aten::_unsafe_index_put",
-    "aten::index_select", "aten::index_add", "aten::index_copy", "aten::index_fill.int_Scalar", "aten::index_fill.int_Tensor", "aten::take",
-    "aten::put", "aten::gather", "aten::scatter.src", "aten::scatter.value", "aten::scatter_add", "aten::masked_select", "aten::masked_fill.Scalar",
-    "aten::masked_fill.Tensor", "aten::masked_scatter", "aten::masked_scatter_backward", "aten::embedding", "aten::embedding_dense_backward",
-    // gradients of views, and writing to them
-    "aten::select_backward", "aten::slice_backward", "aten::diagonal_backward", "aten::unfold_backward", "aten::select_scatter",
-    "aten::slice_scatter", "aten::diagonal_scatter", "aten::as_strided_scatter",
-    "aten::_unsafe_masked_index_put_accumulate",
-    // images and blocks
-    "aten::im2col", "aten::col2im", "aten::pixel_shuffle", "aten::pixel_unshuffle", "aten::channel_shuffle", "aten::block_diag",
-    "aten::_chunk_cat", "aten::reflection_pad1d", "aten::reflection_pad1d_backward", "aten::reflection_pad2d", "aten::reflection_pad2d_backward",
-    "aten::reflection_pad3d", "aten::reflection_pad3d_backward", "aten::replication_pad1d", "aten::replication_pad1d_backward",
-    "aten::replication_pad2d", "aten::replication_pad2d_backward", "aten::replication_pad3d", "aten::replication_pad3d_backward",
-    // sums, ranges
-    "aten::cumsum", "aten::trace", "aten::linspace", "aten::linspace.Tensor_Tensor", "aten::linspace.Tensor_Scalar", "aten::linspace.Scalar_Tensor",
-    // lists
-    "aten::_foreach_add.List", "aten::_foreach_sub.List", "aten::_foreach_mul.Scalar", "aten::_foreach_neg",
-};
-
-constexpr std::string_view kByMagnitude[] = {
-    "aten::linalg_vector_norm", "aten::norm.Scalar", "aten::norm.ScalarOpt_dim", "aten::norm.ScalarOpt_dtype", "aten::norm.ScalarOpt_dim_dtype",
-    "aten::isinf", "aten::nonzero", "aten::nonzero_static", "aten::count_nonzero", "aten::count_nonzero.dim_IntList",
-    "aten::any", "aten::any.dim", "aten::any.dims", "aten::all", "aten::all.dim", "aten::all.dims", "aten::logical_not", "aten::logical_and",
-    "aten::logical_or", "aten::logical_xor", "aten::isnan",
-};
-
 }  // namespace
 
 std::span<const Entry> complex_function_entries() { return kEntries; }
-std::span<const std::string_view> names_by_parts() { return kByParts; }
-std::span<const std::string_view> names_by_magnitude() { return kByMagnitude; }
 
 }  // namespace crucible::aten

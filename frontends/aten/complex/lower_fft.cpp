@@ -52,7 +52,7 @@ Complex along(Emitter& e, const Complex& x, std::int64_t dim, const std::functio
 Complex transformed(Emitter& e, const Complex& x, std::int64_t columns, double sign) {
   const std::int64_t n = x.sizes()[1];
   const Table t = table(e, n, columns, n, x.real.dtype);
-  const Term sine = sign > 0 ? t.sine.term() : (-t.sine).term();
+  const Term sine = sign > 0 ? t.sine : (-t.sine);
   const Term cosine = t.cosine;
   if (x.imaginary.is_number()) return {e.matmul(x.real, cosine), e.matmul(x.real, sine)};
   return {e.binary(OpKind::kSubtract, e.matmul(x.real, cosine), e.matmul(x.imaginary, sine)),

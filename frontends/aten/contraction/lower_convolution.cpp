@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "frontends/aten/algebra/formulas.hpp"
+#include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/algebra/rounding.hpp"
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/pooling/pool_window.hpp"
@@ -67,18 +67,18 @@ Axis depth_axis(const Convolution& p, std::int64_t input, std::int64_t output, s
 }
 
 /// [n, c, d, h, w] as images [n * od, c * kd, h, w] in which each window along d is kd channels.
-Term depth_windows(Emitter& e, const Term& x, const Axis& axis) {
-  const Term seen = e.permute(windows(e, x, {2}, {axis}, Term::number(0)), {0, 2, 1, 5, 3, 4});
+Expression depth_windows(Emitter& e, const Term& x, const Axis& axis) {
+  const Expression seen = e.permute(windows(e, x, {2}, {axis}, Term::number(0)), {0, 2, 1, 5, 3, 4});
   return e.reshape(seen, {x.size(0) * axis.output, x.size(1) * axis.kernel, x.size(3), x.size(4)});
 }
 
 /// [n, o, od, oh, ow] as images [n * od, o, oh, ow].
-Term as_images(Emitter& e, const Term& y) {
+Expression as_images(Emitter& e, const Term& y) {
   return e.reshape(e.transpose(y, 1, 2), {y.size(0) * y.size(2), y.size(1), y.size(3), y.size(4)});
 }
 
 /// [o, c, kd, kh, kw] as [o, c * kd, kh, kw].
-Term flat_weight(Emitter& e, const Term& w) {
+Expression flat_weight(Emitter& e, const Term& w) {
   return e.reshape(w, {w.size(0), w.size(1) * w.size(2), w.size(3), w.size(4)});
 }
 
@@ -92,14 +92,14 @@ Sizes as_plane(Sizes sizes) {
 
 // The three contractions of an untransposed convolution, for any number of sides.
 
-Term convolved(Emitter& e, const Term& x, const Term& w, const Convolution& p, const Sizes& y) {
+Expression convolved(Emitter& e, const Term& x, const Term& w, const Convolution& p, const Sizes& y) {
   const auto attributes = plane_attributes(p);
   if (p.sides() < 3) {
     return e.reshape(e.emit(OpKind::kConv2d, {as_plane(e, x), as_plane(e, w)}, as_plane(y), x.dtype, attributes), y);
   }
-  const Term images = depth_windows(e, x, depth_axis(p, x.size(2), y[2], w.size(2)));
-  const Term flat = e.emit(OpKind::kConv2d, {images, flat_weight(e, w)}, {y[0] * y[2], y[1], y[3], y[4]}, x.dtype,
-                           attributes);
+  const Expression images = depth_windows(e, x, depth_axis(p, x.size(2), y[2], w.size(2)));
+  const Expression flat =
+      e.emit(OpKind::kConv2d, {images, flat_weight(e, w)}, {y[0] * y[2], y[1], y[3], y[4]}, x.dtype, attributes);
   return e.transpose(e.reshape(flat, {y[0], y[2], y[1], y[3], y[4]}), 1, 2);
 }
 
@@ -111,21 +111,21 @@ Term input_gradient(Emitter& e, const Term& g, const Term& w, const Convolution&
   }
   const Axis axis = depth_axis(p, x[2], g.size(2), w.size(2));
   const Sizes images{x[0] * axis.output, x[1] * axis.kernel, x[3], x[4]};
-  const Term flat =
+  const Expression flat =
       e.emit(OpKind::kConv2dBackwardInput, {as_images(e, g), flat_weight(e, w)}, images, g.dtype, attributes);
-  const Term seen = e.reshape(flat, {x[0], axis.output, x[1], axis.kernel, x[3], x[4]});
+  const Expression seen = e.reshape(flat, {x[0], axis.output, x[1], axis.kernel, x[3], x[4]});
   return fold_windows(e, e.permute(seen, {0, 2, 1, 4, 5, 3}), {2}, {axis});
 }
 
-Term weight_gradient(Emitter& e, const Term& g, const Term& x, const Convolution& p, const Sizes& w) {
+Expression weight_gradient(Emitter& e, const Term& g, const Term& x, const Convolution& p, const Sizes& w) {
   const auto attributes = plane_attributes(p);
   if (p.sides() < 3) {
     const std::vector<Term> inputs{as_plane(e, g), as_plane(e, x)};
     return e.reshape(e.emit(OpKind::kConv2dBackwardWeight, inputs, as_plane(w), g.dtype, attributes), w);
   }
-  const Term images = depth_windows(e, x, depth_axis(p, x.size(2), g.size(2), w[2]));
-  const Term flat = e.emit(OpKind::kConv2dBackwardWeight, {as_images(e, g), images}, {w[0], w[1] * w[2], w[3], w[4]},
-                           g.dtype, attributes);
+  const Expression images = depth_windows(e, x, depth_axis(p, x.size(2), g.size(2), w[2]));
+  const Expression flat = e.emit(OpKind::kConv2dBackwardWeight, {as_images(e, g), images},
+                                 {w[0], w[1] * w[2], w[3], w[4]}, g.dtype, attributes);
   return e.reshape(flat, w);
 }
 
@@ -143,10 +143,10 @@ Term wide_enough(Emitter& e, const Term& x) { return x.rank() == 5 ? widened(e, 
 Term with_bias(OpCall& c, const Term& y) {
   Emitter& e = c.emit();
   if (!c.has("bias")) return c.has("z") ? unrounded(e, y) : y;
-  const Term bias = widened(e, c.tensor("bias"));
+  const Expression bias = c.wide("bias");
   Sizes shape(static_cast<std::size_t>(y.rank()), 1);
   shape[1] = bias.elements();
-  return e.binary(OpKind::kAdd, unrounded(e, y), e.reshape(bias, shape));
+  return unrounded(e, y) + e.reshape(bias, shape);
 }
 
 /// One image without the batch dimension, as some of the names allow it: 1 in front.
@@ -162,7 +162,7 @@ struct Batched {
 Term forward(OpCall& c) {
   Emitter& e = c.emit();
   const Term w = wide_enough(e, c.tensor("weight"));
-  const Term given = c.tensor(c.has("input") ? "input" : "self");
+  const Expression given = c.tensor(c.has("input") ? "input" : "self");
   const Batched batched{given.rank() == w.rank() - 1};
   const Term x = wide_enough(e, batched(e, given));
   const Convolution p = read_convolution(c, x);
@@ -196,7 +196,7 @@ void convolution_relu(OpCall& c) {
 
 void convolution_backward(OpCall& c) {
   Emitter& e = c.emit();
-  const Term given_g = c.tensor("grad_output"), given_x = c.tensor(c.has("input") ? "input" : "self");
+  const Expression given_g = c.tensor("grad_output"), given_x = c.tensor(c.has("input") ? "input" : "self");
   const Term w = wide_enough(e, c.tensor("weight"));
   const Batched batched{given_x.rank() == w.rank() - 1};
   const Term g = wide_enough(e, batched(e, given_g)), x = wide_enough(e, batched(e, given_x));

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "frontends/aten/algebra/formulas.hpp"
+#include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/reduction/reducing.hpp"
 
@@ -13,65 +13,66 @@ using graph::OpKind;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-Term zero_of(Emitter& e, const Term& x) { return e.fill(Term::number(0), {}, x.dtype); }
+Expression zero_of(Emitter& e, const Term& x) { return e.fill(Term::number(0), {}, x.dtype); }
 
 /// Distances of order p over the last dimension of `difference`, which stays with size 1.
-Term distance(Emitter& e, const Term& difference, double p) {
+Expression distance(Emitter& e, const Term& difference, double p) {
   if (difference.size(-1) == 0) return e.sum(difference, {-1});
   return vector_norm(e, difference, p, {-1});
 }
 
 /// The gradient of distance() with respect to `difference`; gradient and distances have the last dimension with size 1.
-Term distance_gradient(Emitter& e, const Term& gradient, const Term& difference, const Term& distances, double p) {
-  const Term zero = zero_of(e, difference);
+Expression distance_gradient(Emitter& e, const Term& gradient, const Term& difference, const Term& distances,
+                             double p) {
+  const Expression zero = zero_of(e, difference);
   if (p == 0) return multiply(e, difference, zero);
   if (p == 1) return multiply(e, gradient, sign_of(e, difference));
-  const Term size = e.unary(OpKind::kAbsolute, difference);
+  const Expression size = e.unary(OpKind::kAbsolute, difference);
   if (p == kInfinity) {
-    const Term largest = e.binary(OpKind::kEqual, size, distances);
-    return e.select(largest, multiply(e, gradient, sign_of(e, difference)), zero);
+    const Expression largest = size == distances;
+    return choose(largest, multiply(e, gradient, sign_of(e, difference)), zero);
   }
   Term result;
   if (p == 2) {
     result = multiply(e, gradient, e.binary(OpKind::kDivide, difference, distances));
   } else {
-    const Term share = e.binary(OpKind::kDivide, gradient, power(e, distances, Term::number(p - 1)));
+    const Expression share = gradient / power(e, distances, Term::number(p - 1));
     result = multiply(e, multiply(e, sign_of(e, difference), power(e, size, Term::number(p - 1))), share);
-    if (p < 1) result = e.select(e.binary(OpKind::kEqual, difference, zero), zero, result);
+    if (p < 1) result = choose(difference == zero, zero, result);
   }
-  return e.select(e.binary(OpKind::kEqual, distances, zero), zero, result);
+  return choose(distances == zero, zero, result);
 }
 
 /// Rows [..., n, m] against rows [..., k, m]: [..., n, k, m].
-Term differences(Emitter& e, const Term& a, const Term& b) {
-  return e.binary(OpKind::kSubtract, e.unsqueeze(a, -2), e.unsqueeze(b, -3));
+Expression differences(Emitter& e, const Term& a, const Term& b) {
+  return e.unsqueeze(a, -2) - e.unsqueeze(b, -3);
 }
 
 void cdist(OpCall& c) {
   Emitter& e = c.emit();
-  const Term a = widened(e, c.tensor("x1")), b = widened(e, c.tensor("x2"));
+  const Expression a = c.wide("x1"), b = c.wide("x2");
   c.set(0, e.drop(distance(e, differences(e, a, b), c.real("p")), {-1}));
 }
 
 /// Distances of order 2 as one product of matrices: the root of a a - 2 a b + b b, with the rounding that this has near 0.
 void euclidean_distance(OpCall& c) {
   Emitter& e = c.emit();
-  const Term a = widened(e, c.tensor("x1")), b = widened(e, c.tensor("x2"));
-  const Term left = e.sum(multiply(e, a, a), {-1}), right = e.sum(multiply(e, b, b), {-1});
+  const Expression a = c.wide("x1"), b = c.wide("x2");
+  const Expression left = e.sum(multiply(e, a, a), {-1}), right = e.sum(multiply(e, b, b), {-1});
   const auto ones = [&](const Term& like) { return e.fill(Term::number(1), like.sizes(), like.dtype); };
-  const Term rows = e.concat({multiply(e, a, Term::number(-2)), left, ones(left)}, -1);
-  const Term columns = e.transpose(e.concat({b, ones(right), right}, -1), -1, -2);
-  c.set(0, e.unary(OpKind::kSqrt, e.binary(OpKind::kMaximum, e.matmul(rows, columns), Term::integer(0))));
+  const Expression rows = e.concat({multiply(e, a, Term::number(-2)), left, ones(left)}, -1);
+  const Expression columns = e.transpose(e.concat({b, ones(right), right}, -1), -1, -2);
+  c.set(0, square_root(larger(e.matmul(rows, columns), 0)));
 }
 
 void cdist_backward(OpCall& c) {
   Emitter& e = c.emit();
-  const Term a = widened(e, c.tensor("x1")), b = widened(e, c.tensor("x2"));
+  const Expression a = c.wide("x1"), b = c.wide("x2");
   // Of no pairs the framework gives zeros without the batch that both have together.
   if (c.tensor("cdist").elements() == 0) return c.set(0, e.fill(Term::integer(0), a.sizes(), a.dtype));
-  const Term gradient = e.unsqueeze(widened(e, c.tensor(c.has("grad") ? "grad" : "grad_output")), -1);
-  const Term distances = e.unsqueeze(widened(e, c.tensor("cdist")), -1);
-  const Term full = distance_gradient(e, gradient, differences(e, a, b), distances, c.real("p"));
+  const Expression gradient = e.unsqueeze(c.wide(c.has("grad") ? "grad" : "grad_output"), -1);
+  const Expression distances = e.unsqueeze(c.wide("cdist"), -1);
+  const Expression full = distance_gradient(e, gradient, differences(e, a, b), distances, c.real("p"));
   c.set(0, e.drop(e.sum(full, {-2}), {-2}));
 }
 
@@ -90,7 +91,7 @@ Term upper_triangle(Emitter& e, const Term& table) {
 }
 
 /// The table [n, n] of which upper_triangle() is `pairs`, symmetric, zero on the diagonal.
-Term symmetric(Emitter& e, const Term& pairs, std::int64_t n) {
+Expression symmetric(Emitter& e, const Term& pairs, std::int64_t n) {
   if (n > kMostRows || pairs.elements() != n * (n - 1) / 2) {
     e.fail("the pairs are not those of the rows");
     return e.fill(Term::number(0), {1, 1}, pairs.dtype);
@@ -102,32 +103,32 @@ Term symmetric(Emitter& e, const Term& pairs, std::int64_t n) {
     if (i + 1 < n) pieces.push_back(slice(pairs, 0, next, n - 1 - i));
     next += n - 1 - i;
   }
-  const Term upper = e.reshape(e.concat(pieces, 0), {n, n});
-  return e.binary(OpKind::kAdd, upper, e.transpose(upper, 0, 1));
+  const Expression upper = e.reshape(e.concat(pieces, 0), {n, n});
+  return upper + e.transpose(upper, 0, 1);
 }
 
 void pdist(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = widened(e, c.tensor("self"));
+  const Expression x = c.wide("self");
   if (x.size(0) < 2) return c.set(0, e.fill(Term::number(0), {0}, x.dtype));
   c.set(0, upper_triangle(e, e.drop(distance(e, differences(e, x, x), c.real("p")), {-1})));
 }
 
 void pdist_backward(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = widened(e, c.tensor("self"));
+  const Expression x = c.wide("self");
   const std::int64_t n = x.size(0);
   if (n < 2) return c.set(0, e.fill(Term::number(0), x.sizes(), x.dtype));
-  const Term gradient = e.unsqueeze(symmetric(e, widened(e, c.tensor(c.has("grad") ? "grad" : "grad_output")), n), -1);
-  const Term distances = e.unsqueeze(symmetric(e, widened(e, c.tensor("pdist")), n), -1);
-  const Term full = distance_gradient(e, gradient, differences(e, x, x), distances, c.real("p"));
+  const Expression gradient =
+      e.unsqueeze(symmetric(e, c.wide(c.has("grad") ? "grad" : "grad_output"), n), -1);
+  const Expression distances = e.unsqueeze(symmetric(e, c.wide("pdist"), n), -1);
+  const Expression full = distance_gradient(e, gradient, differences(e, x, x), distances, c.real("p"));
   c.set(0, e.drop(e.sum(full, {-2}), {-2}));
 }
 
 void norm_of_difference(OpCall& c) {
   Emitter& e = c.emit();
-  const Term difference =
-      e.binary(OpKind::kSubtract, widened(e, c.tensor("self")), widened(e, c.tensor("other")));
+  const Expression difference = c.wide("self") - c.wide("other");
   const Dims dims = all_dims(difference);
   c.set(0, e.drop(vector_norm(e, difference, c.real("p"), dims), dims));
 }

@@ -2,6 +2,7 @@
 // makes of a factorization's parts.
 #include <algorithm>
 
+#include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/contraction/matrices.hpp"
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/reduction/reducing.hpp"
@@ -12,15 +13,17 @@ namespace {
 using graph::OpKind;
 
 /// Pivots as the framework keeps them: i32, counted from 1.
-Term kept_pivots(Emitter& e, const Term& pivots) { return e.cast(e.binary(OpKind::kAdd, pivots, Term::integer(1)), DType::kI32); }
+Expression kept_pivots(Emitter& e, const Term& pivots) {
+  return e.cast(e.binary(OpKind::kAdd, pivots, Term::integer(1)), DType::kI32);
+}
 
 Term read_pivots(OpCall& c, const char* name) {
   Emitter& e = c.emit();
-  return e.binary(OpKind::kSubtract, e.cast(c.tensor(name), DType::kI64), Term::integer(1));
+  return e.cast(c.tensor(name), DType::kI64) - 1;
 }
 
 /// Where a square factor u has a 0 on its diagonal, the matrix has no inverse.
-Term first_zero(Emitter& e, const LuFactors& x) {
+Expression first_zero(Emitter& e, const LuFactors& x) {
   return first_bad(e, e.binary(OpKind::kEqual, diagonal(x.factors), Term::number(0)));
 }
 
@@ -60,7 +63,7 @@ void cholesky_solve(OpCall& c) {
 
 void cholesky_inverse(OpCall& c) {
   Emitter& e = c.emit();
-  const Term factor = c.tensor("self");
+  const Expression factor = c.tensor("self");
   c.set(0, solve_cholesky(e, factor, identity(e, factor.size(-1), factor.dtype), c.boolean("upper")));
 }
 
@@ -75,9 +78,9 @@ void lu_factor(OpCall& c) {
 }
 
 /// The matrix p with p (l u) = x: a one in row order[j] of column j.
-Term permutation_matrix(Emitter& e, const Term& pivots, std::int64_t rows, DType dtype) {
-  const Term order = e.unsqueeze(permutation(e, pivots, rows), -2);
-  return e.cast(e.binary(OpKind::kEqual, order, e.position(0, {rows, rows})), dtype);
+Expression permutation_matrix(Emitter& e, const Term& pivots, std::int64_t rows, DType dtype) {
+  const Expression order = e.unsqueeze(permutation(e, pivots, rows), -2);
+  return e.cast(order == e.position(0, {rows, rows}), dtype);
 }
 
 void set_parts(OpCall& c, const Term& factors) {
@@ -89,7 +92,8 @@ void set_parts(OpCall& c, const Term& factors) {
     right.operand.view.sizes[factors.sizes().size() - 2] = least;
   }
   const Term below = triangle(e, rows, least, true, 1), on = triangle(e, rows, least, true);
-  const Term ends = e.select(on, e.fill(Term::number(1), {}, factors.dtype), e.fill(Term::number(0), {}, factors.dtype));
+  const Expression ends =
+      e.select(on, e.fill(Term::number(1), {}, factors.dtype), e.fill(Term::number(0), {}, factors.dtype));
   c.set(1, e.select(below, left, ends));
   c.set(2, upper_part(e, right));
 }
@@ -97,7 +101,7 @@ void set_parts(OpCall& c, const Term& factors) {
 void lu_parts(OpCall& c) {
   Emitter& e = c.emit();
   if (!c.boolean("pivot")) return e.fail("LU without exchanges of rows has no lowering");
-  const Term x = c.tensor("A");
+  const Expression x = c.tensor("A");
   const LuFactors found = lu(e, x);
   c.set(0, permutation_matrix(e, found.pivots, x.size(-2), x.dtype));
   set_parts(c, found.factors);
@@ -105,7 +109,7 @@ void lu_parts(OpCall& c) {
 
 void lu_unpack(OpCall& c) {
   Emitter& e = c.emit();
-  const Term factors = c.tensor("LU_data");
+  const Expression factors = c.tensor("LU_data");
   const bool wants_data = c.boolean("unpack_data"), wants_pivots = c.boolean("unpack_pivots");
   const Term pivots = read_pivots(c, "LU_pivots");
   if (wants_pivots) {
@@ -123,19 +127,19 @@ void lu_solve(OpCall& c) {
   Emitter& e = c.emit();
   const LuFactors a{c.tensor("LU"), read_pivots(c, "pivots")};
   const bool left = c.boolean("left"), adjoint = c.boolean("adjoint");
-  const Term b = c.tensor("B");
+  const Expression b = c.tensor("B");
   c.set(0, left ? solve_lu(e, a, b, adjoint) : transposed(e, solve_lu(e, a, transposed(e, b), !adjoint)));
 }
 
 /// q as far as it is asked for, r on and above the diagonal.
 void qr(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = c.tensor("A");
+  const Expression x = c.tensor("A");
   const std::string mode = c.text("mode");
   const std::int64_t rows = x.size(-2), least = std::min(rows, x.size(-1));
   const Reflectors found = householder_qr(e, x);
   const bool complete = mode == "complete";
-  set_or_leave(c, 0, mode != "r", mode == "r" ? x : householder_product(e, found.packed, found.factors, complete ? rows : least));
+  set_or_leave(c, 0, mode != "r", mode == "r" ? Term(x) : householder_product(e, found.packed, found.factors, complete ? rows : least));
   Term r = found.packed;
   if (!complete && x.rank() >= 2) r.operand.view.sizes[x.sizes().size() - 2] = least;
   c.set(1, upper_part(e, r));
@@ -148,14 +152,14 @@ void geqrf(OpCall& c) {
 }
 
 void reflected(OpCall& c) {
-  const Term x = c.tensor("input");
+  const Expression x = c.tensor("input");
   c.set(0, householder_product(c.emit(), x, c.tensor("tau"), x.size(-1)));
 }
 
 /// q x, q' x, x q or x q', with q whole.
 void ormqr(OpCall& c) {
   Emitter& e = c.emit();
-  const Term reflectors = c.tensor("self"), x = c.tensor("input3");
+  const Expression reflectors = c.tensor("self"), x = c.tensor("input3");
   const bool left = c.boolean("left"), transpose = c.boolean("transpose");
   const Term whole = householder_product(e, reflectors, c.tensor("input2"), reflectors.size(-2));
   const Term q = transpose ? transposed(e, whole) : whole;
@@ -194,21 +198,21 @@ void svd(OpCall& c) {
 
 void det(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = c.tensor("A");
+  const Expression x = c.tensor("A");
   // Of a row-major matrix the framework factorizes the transpose, which lies in memory as LAPACK wants it.
   const LuFactors found = lu(e, c.is_row_major("A") ? transposed(e, x) : x);
   const Term sign = sign_of_pivots(e, found.pivots, x.dtype), on = diagonal(found.factors);
-  const Term product = reduced(e, OpKind::kReduceProduct, on, {on.rank() - 1});
+  const Expression product = reduced(e, OpKind::kReduceProduct, on, {on.rank() - 1});
   const bool is_log = c.entry_name() == "aten::_linalg_slogdet";
   if (!is_log) {
-    c.set(0, e.binary(OpKind::kMultiply, sign, e.drop(product, {-1})));
+    c.set(0, sign * e.drop(product, {-1}));
   } else {
-    const Term zero = e.fill(Term::number(0), {}, x.dtype);
-    const Term above = e.cast(e.binary(OpKind::kLess, zero, on), x.dtype), below = e.cast(e.binary(OpKind::kLess, on, zero), x.dtype);
-    const Term signs = e.binary(OpKind::kSubtract, above, below);
-    const Term all = reduced(e, OpKind::kReduceProduct, signs, {on.rank() - 1});
-    c.set(0, e.binary(OpKind::kMultiply, sign, e.drop(all, {-1})));
-    const Term logs = e.unary(OpKind::kLog, e.unary(OpKind::kAbsolute, on));
+    const Expression zero = e.fill(Term::number(0), {}, x.dtype);
+    const Expression above = e.cast(zero < on, x.dtype), below = e.cast(on < zero, x.dtype);
+    const Expression signs = above - below;
+    const Expression all = reduced(e, OpKind::kReduceProduct, signs, {on.rank() - 1});
+    c.set(0, sign * e.drop(all, {-1}));
+    const Expression logs = log(e.unary(OpKind::kAbsolute, on));
     c.set(1, e.drop(e.sum(logs, {on.rank() - 1}), {-1}));
   }
   c.set(is_log ? 2 : 1, found.factors);
@@ -218,7 +222,7 @@ void det(OpCall& c) {
 void solve(OpCall& c) {
   Emitter& e = c.emit();
   c.boolean("check_errors");
-  const Term x = c.tensor("A");
+  const Expression x = c.tensor("A");
   Term b = c.tensor("B");
   const bool left = c.boolean("left");
   // One right side: a list, or as many lists as there are matrices.
@@ -235,7 +239,7 @@ void solve(OpCall& c) {
 void inverse(OpCall& c) {
   Emitter& e = c.emit();
   c.boolean("check_errors");
-  const Term x = c.tensor("A");
+  const Expression x = c.tensor("A");
   const LuFactors found = lu(e, x);
   c.set(0, solve_lu(e, found, identity(e, x.size(-1), x.dtype), false));
   c.set(1, first_zero(e, found));
@@ -243,7 +247,7 @@ void inverse(OpCall& c) {
 
 void triangular(OpCall& c) {
   Emitter& e = c.emit();
-  const Term a = c.tensor("self"), b = c.tensor("B");
+  const Expression a = c.tensor("self"), b = c.tensor("B");
   const bool upper = c.boolean("upper"), unit = c.boolean("unitriangular");
   if (c.boolean("left")) return c.set(0, solve_triangular(e, a, b, upper, unit));
   c.set(0, transposed(e, solve_triangular(e, transposed(e, a), transposed(e, b), !upper, unit)));
@@ -251,7 +255,7 @@ void triangular(OpCall& c) {
 
 void old_triangular(OpCall& c) {
   Emitter& e = c.emit();
-  const Term a = c.tensor("A");
+  const Expression a = c.tensor("A");
   const bool upper = c.boolean("upper"), turned = c.boolean("transpose");
   c.set(0, solve_triangular(e, turned ? transposed(e, a) : a, c.tensor("self"), upper != turned, c.boolean("unitriangular")));
   if (c.wants(1)) c.set(1, e.expand(a, c.result(1).sizes));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/indexing/index_plan.hpp"
 #include "frontends/aten/reduction/reducing.hpp"
 
@@ -27,7 +28,7 @@ Sizes common_batch(Emitter& e, const Term& a, std::int64_t a_dims, const Term& b
   return x;
 }
 
-Term with_sizes(Emitter& e, const Term& x, Sizes batch, std::int64_t kept) {
+Expression with_sizes(Emitter& e, const Term& x, Sizes batch, std::int64_t kept) {
   batch.insert(batch.end(), x.sizes().end() - std::min(kept, x.rank()), x.sizes().end());
   return e.expand(x, batch);
 }
@@ -40,7 +41,7 @@ bool expect_matrix(Emitter& e, const Term& x) {
 
 }  // namespace
 
-Term transposed(Emitter& e, const Term& x) { return expect_matrix(e, x) ? e.transpose(x, -2, -1) : x; }
+Expression transposed(Emitter& e, const Term& x) { return expect_matrix(e, x) ? e.transpose(x, -2, -1) : Expression(e, x); }
 
 Sizes with_batch(const Term& x, std::int64_t matrix_dims, const Sizes& last) {
   Sizes sizes(x.sizes().begin(), x.sizes().end() - std::min(matrix_dims, x.rank()));
@@ -49,20 +50,20 @@ Sizes with_batch(const Term& x, std::int64_t matrix_dims, const Sizes& last) {
 }
 
 Term triangle(Emitter& e, std::int64_t rows, std::int64_t columns, bool lower, std::int64_t offset) {
-  const Term row = e.position(0, {rows, columns}), column = e.position(1, {rows, columns});
-  const Term distance = lower ? e.binary(OpKind::kSubtract, row, column) : e.binary(OpKind::kSubtract, column, row);
-  return e.binary(OpKind::kGreaterEqual, distance, Term::integer(offset));
+  const Expression row = e.position(0, {rows, columns}), column = e.position(1, {rows, columns});
+  const Expression distance = lower ? row - column : column - row;
+  return distance >= Term::integer(offset);
 }
 
-Term identity(Emitter& e, std::int64_t size, DType dtype) {
-  return e.cast(e.binary(OpKind::kEqual, e.position(0, {size, size}), e.position(1, {size, size})), dtype);
+Expression identity(Emitter& e, std::int64_t size, DType dtype) {
+  return e.cast(e.position(0, {size, size}) == e.position(1, {size, size}), dtype);
 }
 
-Term upper_part(Emitter& e, const Term& x) {
+Expression upper_part(Emitter& e, const Term& x) {
   return e.select(triangle(e, x.size(-2), x.size(-1), false), x, e.fill(Term::number(0), {}, x.dtype));
 }
 
-Term lower_part(Emitter& e, const Term& x) {
+Expression lower_part(Emitter& e, const Term& x) {
   return e.select(triangle(e, x.size(-2), x.size(-1), true), x, e.fill(Term::number(0), {}, x.dtype));
 }
 
@@ -81,7 +82,7 @@ Term cholesky(Emitter& e, const Term& x, bool from_upper) {
 Term solve_triangular(Emitter& e, const Term& a, const Term& b, bool upper, bool unit) {
   if (!expect_matrix(e, a) || !expect_matrix(e, b)) return b;
   const Sizes batch = common_batch(e, a, 2, b, 2);
-  const Term left = with_sizes(e, a, batch, 2), right = with_sizes(e, b, batch, 2);
+  const Expression left = with_sizes(e, a, batch, 2), right = with_sizes(e, b, batch, 2);
   Attributes form;
   form.index = (upper ? 1 : 0) + (unit ? 2 : 0);
   return e.emit(OpKind::kTriangularSolve, {left, right}, right.sizes(), b.dtype, form);
@@ -94,7 +95,7 @@ LuFactors lu(Emitter& e, const Term& x) {
   return {results[0], results[1]};
 }
 
-Term permutation(Emitter& e, const Term& pivots, std::int64_t rows) {
+Expression permutation(Emitter& e, const Term& pivots, std::int64_t rows) {
   return e.emit(OpKind::kPivotsToPermutation, {pivots}, with_batch(pivots, 1, {rows}), DType::kI64);
 }
 
@@ -103,7 +104,7 @@ Term rows_in_order(Emitter& e, const Term& x, const Term& order) {
   const Sizes batch = common_batch(e, x, 2, order, 1);
   Sizes sizes = batch;
   sizes.insert(sizes.end(), {order.size(-1), x.size(-1)});
-  const Term all = with_sizes(e, x, batch, 2);
+  const Expression all = with_sizes(e, x, batch, 2);
   std::vector<Term> indices;
   for (std::int64_t d = 0; d < static_cast<std::int64_t>(sizes.size()); ++d) {
     const bool is_row = d + 2 == static_cast<std::int64_t>(sizes.size());
@@ -114,7 +115,7 @@ Term rows_in_order(Emitter& e, const Term& x, const Term& order) {
 
 Term solve_lu(Emitter& e, const LuFactors& a, const Term& b, bool adjoint) {
   if (!expect_matrix(e, a.factors) || !expect_matrix(e, b)) return b;
-  const Term order = permutation(e, a.pivots, a.factors.size(-2));
+  const Expression order = permutation(e, a.pivots, a.factors.size(-2));
   if (!adjoint) {
     const Term lower = solve_triangular(e, a.factors, rows_in_order(e, b, order), false, true);
     return solve_triangular(e, a.factors, lower, true, false);
@@ -124,9 +125,9 @@ Term solve_lu(Emitter& e, const LuFactors& a, const Term& b, bool adjoint) {
   return rows_in_order(e, solved, sorted(e, order, -1, false).index);
 }
 
-Term sign_of_pivots(Emitter& e, const Term& pivots, DType dtype) {
-  const Term stays = e.binary(OpKind::kEqual, pivots, e.position(pivots.rank() - 1, pivots.sizes()));
-  const Term signs = e.select(stays, e.fill(Term::number(1), {}, dtype), e.fill(Term::number(-1), {}, dtype));
+Expression sign_of_pivots(Emitter& e, const Term& pivots, DType dtype) {
+  const Expression stays = pivots == e.position(pivots.rank() - 1, pivots.sizes());
+  const Expression signs = choose(stays, e.fill(Term::number(1), {}, dtype), e.fill(Term::number(-1), {}, dtype));
   return e.drop(reduced(e, OpKind::kReduceProduct, signs, {pivots.rank() - 1}), {-1});
 }
 
@@ -162,14 +163,14 @@ Svd singular_values(Emitter& e, const Term& x) {
   return {results[0], results[1], transposed(e, results[2])};
 }
 
-Term first_bad(Emitter& e, const Term& bad) {
+Expression first_bad(Emitter& e, const Term& bad) {
   const std::int64_t count = bad.size(-1);
   if (count == 0) return e.fill(Term::integer(0), with_batch(bad, 1, {}), DType::kI32);
-  const Term place = e.binary(OpKind::kAdd, e.position(bad.rank() - 1, bad.sizes()), Term::integer(1));
-  const Term none = e.fill(Term::integer(count + 1), {}, DType::kI64);
-  const Term first = e.drop(reduced(e, OpKind::kReduceMin, e.select(bad, place, none), {bad.rank() - 1}), {-1});
-  const Term zero = e.fill(Term::integer(0), {}, DType::kI64);
-  return e.cast(e.select(e.binary(OpKind::kEqual, first, none), zero, first), DType::kI32);
+  const Expression place = e.position(bad.rank() - 1, bad.sizes()) + 1;
+  const Expression none = e.fill(Term::integer(count + 1), {}, DType::kI64);
+  const Expression first = e.drop(reduced(e, OpKind::kReduceMin, e.select(bad, place, none), {bad.rank() - 1}), {-1});
+  const Expression zero = e.fill(Term::integer(0), {}, DType::kI64);
+  return e.cast(choose(first == none, zero, first), DType::kI32);
 }
 
 }  // namespace crucible::aten

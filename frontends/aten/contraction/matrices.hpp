@@ -7,16 +7,16 @@
 namespace crucible::aten {
 
 /// x with the last two dimensions exchanged: a view.
-Term transposed(Emitter& e, const Term& x);
+Expression transposed(Emitter& e, const Term& x);
 /// The sizes of x's batch with these behind them.
 Sizes with_batch(const Term& x, std::int64_t matrix_dims, const Sizes& last);
 /// Ones on the diagonal.
-Term identity(Emitter& e, std::int64_t size, DType dtype);
+Expression identity(Emitter& e, std::int64_t size, DType dtype);
 /// Where i - j >= offset (lower), else where j - i >= offset: bool [rows, columns].
 Term triangle(Emitter& e, std::int64_t rows, std::int64_t columns, bool lower, std::int64_t offset = 0);
 /// x on and above (below) the diagonal, 0 elsewhere.
-Term upper_part(Emitter& e, const Term& x);
-Term lower_part(Emitter& e, const Term& x);
+Expression upper_part(Emitter& e, const Term& x);
+Expression lower_part(Emitter& e, const Term& x);
 /// The diagonal: a view, one dimension less.
 Term diagonal(const Term& x);
 
@@ -31,13 +31,13 @@ struct LuFactors {
 };
 LuFactors lu(Emitter& e, const Term& x);
 /// The row of x in each row, i64 [..., rows]; of pivots counted from 0.
-Term permutation(Emitter& e, const Term& pivots, std::int64_t rows);
+Expression permutation(Emitter& e, const Term& pivots, std::int64_t rows);
 /// x with its rows in another order; `order` i64 [..., rows], batches broadcast.
 Term rows_in_order(Emitter& e, const Term& x, const Term& order);
 /// a x = b, or a' x = b, from a's factors.
 Term solve_lu(Emitter& e, const LuFactors& a, const Term& b, bool adjoint);
 /// 1 or -1 as the number of exchanges is even or odd; [...].
-Term sign_of_pivots(Emitter& e, const Term& pivots, DType dtype);
+Expression sign_of_pivots(Emitter& e, const Term& pivots, DType dtype);
 
 struct Reflectors {
   Term packed;   // [..., m, n]
@@ -62,6 +62,6 @@ struct Svd {
 Svd singular_values(Emitter& e, const Term& x);
 
 /// The first place along the last dimension where `bad` is true, counted from 1; 0 where there is none; i32.
-Term first_bad(Emitter& e, const Term& bad);
+Expression first_bad(Emitter& e, const Term& bad);
 
 }  // namespace crucible::aten

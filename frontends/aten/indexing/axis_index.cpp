@@ -5,7 +5,7 @@
 #include <numeric>
 #include <limits>
 
-#include "frontends/aten/algebra/formulas.hpp"
+#include "frontends/aten/algebra/algebra.hpp"
 
 namespace crucible::aten {
 
@@ -15,7 +15,7 @@ namespace {
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-Term with(Emitter& e, OpKind kind, const Term& x, std::int64_t number) {
+Expression with(Emitter& e, OpKind kind, const Term& x, std::int64_t number) {
   return e.binary(kind, x, Term::integer(number));
 }
 
@@ -34,13 +34,13 @@ std::vector<Term> positions(Emitter& e, const Sizes& sizes) {
 
 }  // namespace
 
-Term laid_along(Emitter& e, const Term& x, std::int64_t dim, std::int64_t rank) {
+Expression laid_along(Emitter& e, const Term& x, std::int64_t dim, std::int64_t rank) {
   Sizes sizes(at(rank), 1);
   sizes[at(dim)] = x.elements();
   return e.reshape(x, sizes);
 }
 
-Term take_along(Emitter& e, const Term& x, std::int64_t dim, const Term& index) {
+Expression take_along(Emitter& e, const Term& x, std::int64_t dim, const Term& index) {
   Sizes sizes = x.sizes();
   sizes[at(dim)] = index.elements();
   auto indices = positions(e, sizes);
@@ -48,7 +48,7 @@ Term take_along(Emitter& e, const Term& x, std::int64_t dim, const Term& index) 
   return e.take_at(x, indices);
 }
 
-Term add_along(Emitter& e, const Term& g, std::int64_t dim, const Term& index, std::int64_t size) {
+Expression add_along(Emitter& e, const Term& g, std::int64_t dim, const Term& index, std::int64_t size) {
   Sizes sizes = g.sizes();
   auto indices = positions(e, sizes);
   indices[at(dim)] = laid_along(e, index, dim, g.rank());
@@ -59,8 +59,8 @@ Term add_along(Emitter& e, const Term& g, std::int64_t dim, const Term& index, s
 Term floor_quotient(Emitter& e, const Term& x, std::int64_t number) {
   if (number == 1) return x;
   const Term divisor = Term::number(static_cast<double>(number));
-  const Term quotient = e.binary(OpKind::kDivide, e.cast(x, DType::kF64), divisor);
-  return e.cast(e.unary(OpKind::kFloor, quotient), DType::kI64);
+  const Expression quotient = e.cast(x, DType::kF64) / divisor;
+  return e.cast(quotient.unary(OpKind::kFloor), DType::kI64);
 }
 
 Term adaptive_counts(Emitter& e, std::int64_t input, std::int64_t output, DType dtype) {
@@ -76,11 +76,11 @@ WindowIndex adaptive_windows(Emitter& e, std::int64_t input, std::int64_t output
   const std::int64_t shortest = b == 0 ? 1 : (a + b - 1) / b;
   const std::int64_t longest = b == 0 ? 1 : std::max<std::int64_t>(1, (a + 2 * b - 2) / b);
   const bool all_equal = shortest == longest;
-  const Term begin = e.reshape(scaled_index(e, 0, input, 0, output), {output, 1});
-  const Term index = e.binary(OpKind::kAdd, begin, e.position(1, {output, longest}));
+  const Expression begin = e.reshape(scaled_index(e, 0, input, 0, output), {output, 1});
+  const Expression index = begin + e.position(1, {output, longest});
   if (all_equal) return {index, std::nullopt};
-  const Term end = e.reshape(scaled_index(e, 1, input, output - 1, output), {output, 1});
-  return {with(e, OpKind::kMinimum, index, input - 1), e.binary(OpKind::kLess, index, end)};
+  const Expression end = e.reshape(scaled_index(e, 1, input, output - 1, output), {output, 1});
+  return {with(e, OpKind::kMinimum, index, input - 1), index < end};
 }
 
 Gathered gather_windows(Emitter& e, const Term& x, const std::vector<std::int64_t>& dims,
@@ -130,18 +130,17 @@ WindowMaximum window_maximum(Emitter& e, const Gathered& g, std::size_t sides) {
     const Term least = floating ? Term::number(-std::numeric_limits<double>::infinity()) : Term::integer(lowest);
     seen = e.select(*g.counted, seen, least);
   }
-  const Term top = e.max(seen, taps);
-  Term hit = e.binary(OpKind::kEqual, seen, top);
-  if (floating) hit = e.binary(OpKind::kLogicalOr, hit, e.unary(OpKind::kIsNan, seen));
+  const Expression top = e.max(seen, taps);
+  Term hit = seen == top;
+  if (floating) hit = hit || e.unary(OpKind::kIsNan, seen);
   if (g.counted) hit = e.binary(OpKind::kLogicalAnd, hit, *g.counted);
   // The first hit is the largest of the negated places.
   constexpr std::int64_t kFar = std::int64_t{1} << 62;
-  const Term first = e.unary(OpKind::kNegate, e.max(e.select(hit, e.unary(OpKind::kNegate, g.place),
-                                                             Term::integer(-kFar)), taps));
+  const Expression first = -e.max(e.select(hit, e.unary(OpKind::kNegate, g.place), Term::integer(-kFar)), taps);
   if (!floating) return {e.drop(top, taps), e.drop(first, taps)};
-  const Term nan = e.unary(OpKind::kIsNan, seen);
-  const Term last = e.max(e.select(nan, g.place, Term::integer(-1)), taps);
-  const Term place = e.select(e.unary(OpKind::kIsNan, top), last, first);
+  const Expression nan = e.unary(OpKind::kIsNan, seen);
+  const Expression last = e.max(choose(nan, g.place, -1), taps);
+  const Expression place = choose(is_nan(top), last, first);
   return {e.drop(top, taps), e.drop(place, taps)};
 }
 

@@ -9,13 +9,13 @@
 namespace crucible::aten {
 
 /// `index` has one dimension: element o of the result along `dim` is x's element index[o] there.
-Term take_along(Emitter& e, const Term& x, std::int64_t dim, const Term& index);
+Expression take_along(Emitter& e, const Term& x, std::int64_t dim, const Term& index);
 
 /// The transposed map: elements of g along `dim` added to zeros of `size` elements at index[o].
-Term add_along(Emitter& e, const Term& g, std::int64_t dim, const Term& index, std::int64_t size);
+Expression add_along(Emitter& e, const Term& g, std::int64_t dim, const Term& index, std::int64_t size);
 
 /// A tensor of one dimension as one of `rank`, along dimension `dim`.
-Term laid_along(Emitter& e, const Term& x, std::int64_t dim, std::int64_t rank);
+Expression laid_along(Emitter& e, const Term& x, std::int64_t dim, std::int64_t rank);
 
 /// x / number rounded down, for i64 tensors from 0 to 2^52.
 Term floor_quotient(Emitter& e, const Term& x, std::int64_t number);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/graph/view.hpp"
+#include "frontends/aten/algebra/algebra.hpp"
 
 namespace crucible::aten {
 
@@ -14,21 +15,21 @@ using graph::View;
 
 bool is_mask(const Term& index) { return index.dtype == DType::kBool || index.dtype == DType::kU8; }
 
-Term running_count(Emitter& e, const Term& mask) {
+Expression running_count(Emitter& e, const Term& mask) {
   const std::int64_t elements = mask.elements();
-  const Term flat = e.reshape(e.cast(e.cast(mask, DType::kBool), DType::kI64), {elements});
+  const Expression flat = e.reshape(e.cast(e.cast(mask, DType::kBool), DType::kI64), {elements});
   graph::Attributes attributes;
   attributes.dims = {0};
   return e.reshape(e.emit(OpKind::kScanSum, {flat}, {elements}, DType::kI64, attributes), mask.sizes());
 }
 
 std::vector<Term> true_coordinates(Emitter& e, const Term& mask, std::int64_t count, std::int64_t filler) {
-  const Term truth = e.cast(mask, DType::kBool);
-  const Term before = e.binary(OpKind::kSubtract, running_count(e, truth), Term::integer(1));
-  const Term place = e.select(truth, before, Term::integer(-1));
+  const Expression truth = e.cast(mask, DType::kBool);
+  const Expression before = running_count(e, truth) - 1;
+  const Expression place = choose(truth, before, -1);
   std::vector<Term> coordinates;
   for (std::int64_t d = 0; d < mask.rank(); ++d) {
-    const Term base = e.fill(Term::integer(filler), {count}, DType::kI64);
+    const Expression base = e.fill(Term::integer(filler), {count}, DType::kI64);
     coordinates.push_back(e.put(OpKind::kPutSet, base, place, e.position(d, mask.sizes())));
   }
   return coordinates;
@@ -128,8 +129,8 @@ Term updated(Emitter& e, const Term& base, const View& region, const Term& sourc
   if (!whole) flat = e.reshape(e.copy(base), {elements});
   graph::Attributes attributes;
   attributes.region = graph::normalized(region);
-  const Term part = source.is_number() ? e.fill(source, region.sizes, base.dtype)
-                                       : e.expand(e.cast(source, base.dtype), region.sizes);
+  const Expression part = source.is_number() ? e.fill(source, region.sizes, base.dtype)
+                                             : e.expand(e.cast(source, base.dtype), region.sizes);
   return e.reshape(e.emit(OpKind::kUpdate, {flat, part}, {elements}, base.dtype, attributes), base.sizes());
 }
 

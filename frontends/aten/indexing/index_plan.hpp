@@ -19,7 +19,7 @@ struct IndexPlan {
 bool is_mask(const Term& index);
 
 /// How many elements of `mask` are true up to each one, itself included: i64 of the mask's sizes.
-Term running_count(Emitter& e, const Term& mask);
+Expression running_count(Emitter& e, const Term& mask);
 
 /// Where the true elements of `mask` are, in row-major order: one i64 tensor of `count` elements per dimension. `count`
 /// is what the recording says; more are left out, fewer are followed by `filler`.

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "core/graph/view.hpp"
-#include "frontends/aten/algebra/formulas.hpp"
+#include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/algebra/rounding.hpp"
 #include "frontends/aten/lower_table.hpp"
 
@@ -23,10 +23,10 @@ Term first_of(const Term& row, std::int64_t count) {
 }
 
 /// How many of the ascending `bounds` are at most each of the numbers 0 .. count: i64 [count].
-Term bounds_passed(Emitter& e, const Term& bounds, std::int64_t count) {
+Expression bounds_passed(Emitter& e, const Term& bounds, std::int64_t count) {
   const std::int64_t groups = bounds.elements();
-  const Term place = e.position(0, {count, groups});
-  const Term passed = e.binary(OpKind::kGreaterEqual, place, e.reshape(bounds, {1, groups}));
+  const Expression place = e.position(0, {count, groups});
+  const Expression passed = place >= e.reshape(bounds, {1, groups});
   return e.drop(e.sum(e.cast(e.expand(passed, {count, groups}), DType::kI64), {1}), {1});
 }
 
@@ -48,7 +48,7 @@ Bags read_bags(OpCall& c, std::int64_t count) {
   if (c.has("offsets")) {
     const Term offsets = first_of(c.tensor("offsets"), count);
     e.expect_in(offsets, 0, bags.ids.elements());
-    const Term passed = bounds_passed(e, offsets, bags.ids.elements());
+    const Expression passed = bounds_passed(e, offsets, bags.ids.elements());
     bags.bag = e.binary(OpKind::kSubtract, passed, Term::integer(1));
   } else {  // the dense gradient alone is called with the bags themselves
     bags.bag = e.cast(c.tensor("offset2bag"), DType::kI64);
@@ -58,57 +58,56 @@ Bags read_bags(OpCall& c, std::int64_t count) {
 }
 
 /// Ids of a bag that are not padding: i64 [bags].
-Term members(Emitter& e, const Bags& bags) {
-  const Term zeros = e.fill(Term::integer(0), {bags.count}, DType::kI64);
+Expression members(Emitter& e, const Bags& bags) {
+  const Expression zeros = e.fill(Term::integer(0), {bags.count}, DType::kI64);
   return e.put(OpKind::kPutAdd, zeros, bags.bag, e.cast(bags.is_counted, DType::kI64));
 }
 
 /// A row's number repeated over the columns, -1 where it does not count: places in a [rows, width] tensor.
-Term places(Emitter& e, const Term& row, const Term& counts, std::int64_t width) {
+Expression places(Emitter& e, const Term& row, const Term& counts, std::int64_t width) {
   const Sizes sizes = {row.elements(), width};
-  const Term place = e.linear_index({1, width}, {Term::integer(0), e.position(1, sizes)});
-  const Term start = e.binary(OpKind::kMultiply, e.unsqueeze(row, 1), Term::integer(width));
-  return e.expand(e.select(e.unsqueeze(counts, 1), e.binary(OpKind::kAdd, start, place), Term::integer(-1)), sizes);
+  const Expression place = e.linear_index({1, width}, {Term::integer(0), e.position(1, sizes)});
+  const Expression start = e.unsqueeze(row, 1) * Term::integer(width);
+  return e.expand(choose(e.unsqueeze(counts, 1), start + place, -1), sizes);
 }
 
 void embedding_bag(OpCall& c) {
   Emitter& e = c.emit();
-  const Term weight = c.tensor("weight");
+  const Expression weight = c.tensor("weight");
   const std::int64_t mode = c.integer("mode"), width = weight.size(1);
   const Bags bags = read_bags(c, c.result(0).sizes[0]);
   e.expect_in(bags.ids, 0, weight.size(0) - 1);
-  const Term rows = widened(e, e.gather_rows(weight, bags.ids));
+  const Expression rows = widened(e, e.gather_rows(weight, bags.ids));
   const DType dtype = rows.dtype;
   const Sizes sizes = {bags.count, width};
-  const Term place = places(e, bags.bag, bags.is_counted, width);
-  const Term count = members(e, bags);
-  const Term is_empty = e.unsqueeze(e.binary(OpKind::kEqual, count, Term::integer(0)), 1);
+  const Expression place = places(e, bags.bag, bags.is_counted, width);
+  const Expression count = members(e, bags);
+  const Expression is_empty = e.unsqueeze(count == 0, 1);
   if (c.wants(1) && c.result(1).sizes == bags.bag.sizes()) c.set(1, bags.bag);
   if (c.wants(1) && c.result(1).sizes != bags.bag.sizes()) c.set(1, Term::integer(0));
   if (mode == kMax) {
-    const Term lowest = e.fill(Term::number(-HUGE_VAL), sizes, dtype);
-    const Term most = e.put(OpKind::kPutMax, lowest, place, rows);
-    c.set(0, e.select(is_empty, Term::integer(0), most));
+    const Expression lowest = e.fill(Term::number(-HUGE_VAL), sizes, dtype);
+    const Expression most = e.put(OpKind::kPutMax, lowest, place, rows);
+    c.set(0, choose(is_empty, 0, most));
     c.set(2, count);
     // The first id of the bag that has the largest element.
     const Sizes full = {bags.ids.elements(), width};
-    const Term mine = e.reshape(e.take(most, place), full);
-    const Term is_most =
-        e.binary(OpKind::kLogicalOr, e.binary(OpKind::kEqual, rows, mine), e.unary(OpKind::kIsNan, rows));
-    const Term none = e.fill(Term::integer(bags.ids.elements()), sizes, DType::kI64);
-    const Term first =
-        e.put(OpKind::kPutMin, none, e.select(is_most, place, Term::integer(-1)), e.expand(e.position(0, full), full));
+    const Expression mine = e.reshape(e.take(most, place), full);
+    const Expression is_most = (rows == mine) || is_nan(rows);
+    const Expression none = e.fill(Term::integer(bags.ids.elements()), sizes, DType::kI64);
+    const Expression first =
+        e.put(OpKind::kPutMin, none, choose(is_most, place, -1), e.expand(e.position(0, full), full));
     if (c.wants(3) && c.result(3).sizes == sizes) c.set(3, e.take(bags.ids, first));
     return;
   }
   Term scaled = rows;
   if (c.has("per_sample_weights")) {
-    scaled = e.binary(OpKind::kMultiply, rows, e.unsqueeze(widened(e, c.tensor("per_sample_weights")), 1));
+    scaled = rows * e.unsqueeze(c.wide("per_sample_weights"), 1);
   }
   Term total = e.put(OpKind::kPutAdd, e.fill(Term::integer(0), sizes, dtype), place, scaled);
   if (mode == kMean) {
-    const Term divisor = e.unsqueeze(e.cast(e.binary(OpKind::kMaximum, count, Term::integer(1)), dtype), 1);
-    total = e.binary(OpKind::kDivide, total, divisor);
+    const Expression divisor = e.unsqueeze(e.cast(larger(count, 1), dtype), 1);
+    total = total / divisor;
   }
   c.set(0, total);
   c.set(2, count);
@@ -117,31 +116,31 @@ void embedding_bag(OpCall& c) {
 
 void embedding_bag_backward(OpCall& c) {
   Emitter& e = c.emit();
-  const Term g = c.tensor("grad");
+  const Expression g = c.tensor("grad");
   const std::int64_t mode = c.integer("mode"), rows = c.integer("num_weights"), width = g.size(1);
   if (c.has("sparse") && c.boolean("sparse")) return e.fail("sparse gradients of embeddings are not supported");
   const Bags bags = read_bags(c, g.size(0));
-  const Term gradient = widened(e, g);
+  const Expression gradient = widened(e, g);
   const Sizes sizes = {rows, width};
   if (mode == kMax) {
-    const Term count = members(e, bags), chosen = e.cast(c.tensor("maximum_indices"), DType::kI64);
-    const Term is_full = e.unsqueeze(e.binary(OpKind::kGreater, count, Term::integer(0)), 1);
-    const Term place = e.linear_index(sizes, {chosen, e.position(1, g.sizes())});
-    const Term zeros = e.fill(Term::integer(0), sizes, gradient.dtype);
-    return c.set(0, e.put(OpKind::kPutAdd, zeros, e.select(is_full, place, Term::integer(-1)), gradient));
+    const Expression count = members(e, bags), chosen = e.cast(c.tensor("maximum_indices"), DType::kI64);
+    const Expression is_full = e.unsqueeze(count > 0, 1);
+    const Expression place = e.linear_index(sizes, {chosen, e.position(1, g.sizes())});
+    const Expression zeros = e.fill(Term::integer(0), sizes, gradient.dtype);
+    return c.set(0, e.put(OpKind::kPutAdd, zeros, choose(is_full, place, -1), gradient));
   }
   Term each = e.gather_rows(gradient, bags.bag);
   if (c.has("per_sample_weights")) {
-    each = e.binary(OpKind::kMultiply, each, e.unsqueeze(widened(e, c.tensor("per_sample_weights")), 1));
+    each = each * e.unsqueeze(c.wide("per_sample_weights"), 1);
   }
   if (c.boolean("scale_grad_by_freq")) {
-    const Term zeros = e.fill(Term::integer(0), {rows}, DType::kI64);
-    const Term often = e.take(e.put(OpKind::kPutAdd, zeros, bags.ids, Term::integer(1)), bags.ids);
-    each = e.binary(OpKind::kDivide, each, e.unsqueeze(e.cast(often, gradient.dtype), 1));
+    const Expression zeros = e.fill(Term::integer(0), {rows}, DType::kI64);
+    const Expression often = e.take(e.put(OpKind::kPutAdd, zeros, bags.ids, Term::integer(1)), bags.ids);
+    each = each / e.unsqueeze(e.cast(often, gradient.dtype), 1);
   }
   if (mode == kMean) {
-    const Term count = e.take(e.binary(OpKind::kMaximum, members(e, bags), Term::integer(1)), bags.bag);
-    each = e.binary(OpKind::kDivide, each, e.unsqueeze(e.cast(count, gradient.dtype), 1));
+    const Expression count = e.take(larger(members(e, bags), 1), bags.bag);
+    each = each / e.unsqueeze(e.cast(count, gradient.dtype), 1);
   }
   c.set(0, e.scatter_add_rows(each, bags.ids, rows, bags.padding));
 }
@@ -149,41 +148,40 @@ void embedding_bag_backward(OpCall& c) {
 /// The gradient of each id's weight: its row times the gradient of its bag.
 void weights_backward(OpCall& c) {
   Emitter& e = c.emit();
-  const Term g = widened(e, c.tensor("grad")), weight = widened(e, c.tensor("weight"));
+  const Expression g = c.wide("grad"), weight = c.wide("weight");
   c.integer("mode");  // sum: the framework allows weights for nothing else
   const Bags bags = read_bags(c, g.size(0));
-  const Term products = e.binary(OpKind::kMultiply, e.gather_rows(g, bags.bag), e.gather_rows(weight, bags.ids));
+  const Expression products = e.gather_rows(g, bags.bag) * e.gather_rows(weight, bags.ids);
   c.set(0, e.select(bags.is_counted, e.drop(e.sum(products, {1}), {1}), Term::integer(0)));
 }
 
 /// Whether each of `count` positions belongs to each of the groups that end at `ends`: bool [groups, count].
-Term belongs(Emitter& e, const Term& ends, std::int64_t count) {
+Expression belongs(Emitter& e, const Term& ends, std::int64_t count) {
   const std::int64_t groups = ends.elements();
-  const Term group = e.unsqueeze(bounds_passed(e, ends, count), 0);
-  return e.expand(e.binary(OpKind::kEqual, group, e.position(0, {groups, count})), {groups, count});
+  const Expression group = e.unsqueeze(bounds_passed(e, ends, count), 0);
+  return e.expand(group == e.position(0, {groups, count}), {groups, count});
 }
 
 /// A product for each group. Rows (or columns, or terms of the sums) that are not the group's are masked on both
 /// sides: what stands there may be anything.
 void grouped_mm(OpCall& c) {
   Emitter& e = c.emit();
-  const Term a = c.tensor("self"), b = c.tensor("mat2");
+  const Expression a = c.tensor("self"), b = c.tensor("mat2");
   if (c.has("bias")) return e.fail("a grouped product with a bias is not supported");
   if (a.rank() == 3 && b.rank() == 3) return c.set(0, e.matmul(a, b));
-  const Term ends = c.tensor("offs");
+  const Expression ends = c.tensor("offs");
   const std::int64_t groups = ends.elements();
-  const Term wide_a = a.rank() == 2 ? e.expand(a, {groups, a.size(0), a.size(1)}) : a;
-  const Term wide_b = b.rank() == 2 ? e.expand(b, {groups, b.size(0), b.size(1)}) : b;
+  const Expression wide_a = a.rank() == 2 ? e.expand(a, {groups, a.size(0), a.size(1)}) : a;
+  const Expression wide_b = b.rank() == 2 ? e.expand(b, {groups, b.size(0), b.size(1)}) : b;
   const Term zero = Term::integer(0);
   if (a.rank() == 2 && b.rank() == 2) {  // the groups divide the sums
-    const Term mine = belongs(e, ends, a.size(1));
-    return c.set(0,
-                 e.matmul(e.select(e.unsqueeze(mine, 1), wide_a, zero), e.select(e.unsqueeze(mine, 2), wide_b, zero)));
+    const Expression mine = belongs(e, ends, a.size(1));
+    return c.set(0, e.matmul(choose(e.unsqueeze(mine, 1), wide_a, zero), choose(e.unsqueeze(mine, 2), wide_b, zero)));
   }
   const bool divides_rows = a.rank() == 2;
-  const Term mine = belongs(e, ends, divides_rows ? a.size(0) : b.size(1));
+  const Expression mine = belongs(e, ends, divides_rows ? a.size(0) : b.size(1));
   const Term products = unrounded(e, e.matmul(wide_a, wide_b));
-  const Term kept = e.select(e.unsqueeze(mine, divides_rows ? 2 : 1), products, zero);
+  const Expression kept = choose(e.unsqueeze(mine, divides_rows ? 2 : 1), products, zero);
   c.set(0, e.drop(e.sum(kept, {0}), {0}));
 }
 

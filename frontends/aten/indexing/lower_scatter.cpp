@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "core/graph/view.hpp"
-#include "frontends/aten/algebra/formulas.hpp"
+#include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/indexing/index_plan.hpp"
 #include "frontends/aten/lower_table.hpp"
 
@@ -18,7 +18,9 @@ using graph::OpKind;
 Term at_least_1d(Emitter& e, const Term& x) { return x.rank() == 0 ? e.reshape(x, {1}) : x; }
 
 /// Indices that lie in [0, size), or are moved there: the program is told when they are.
-Term inside(Emitter& e, const Term& index, std::int64_t size) { return e.held_in(index, 0, std::max<std::int64_t>(size, 1) - 1); }
+Expression inside(Emitter& e, const Term& index, std::int64_t size) {
+  return e.held_in(index, 0, std::max<std::int64_t>(size, 1) - 1);
+}
 
 /// For a full index tensor: the element along `dim` that it names, at its own place along the others.
 std::vector<Term> along(Emitter& e, std::int64_t dim, const Term& index) {
@@ -64,7 +66,7 @@ Write scattered(OpCall& c, const Term& given) {
     e.fail(fmt::format("index [{}] and source [{}] differ in their number of dimensions",
                        fmt::join(index.sizes(), ", "), fmt::join(given.sizes(), ", ")));
   }
-  const Term place = e.linear_index(base.sizes(), along(e, dim, inside(e, index, base.size(dim))));
+  const Expression place = e.linear_index(base.sizes(), along(e, dim, inside(e, index, base.size(dim))));
   return {base, place.is_number() ? e.fill(place, index.sizes(), DType::kI64) : e.expand(place, index.sizes()), source};
 }
 
@@ -107,19 +109,19 @@ Term reduced(OpCall& c, const Write& w) {
   if (how == "amin") kind = OpKind::kPutMin;
   Term base = w.base;
   if (!keep) base = e.put(OpKind::kPutSet, base, w.place, e.fill(identity_of(kind, base.dtype), {}, base.dtype));
-  const Term joined = e.put(kind, base, w.place, w.source);
+  const Expression joined = e.put(kind, base, w.place, w.source);
   if (!mean) return joined;
   const DType dtype = base.dtype;
-  const Term ones = e.expand(e.fill(Term::integer(1), {}, dtype), w.place.sizes());
-  const Term start = e.fill(Term::integer(keep ? 1 : 0), base.sizes(), dtype);
-  const Term count = e.put(OpKind::kPutAdd, start, w.place, ones);
-  const Term most = e.binary(OpKind::kMaximum, count, Term::integer(1));
-  if (is_floating(dtype)) return e.binary(OpKind::kDivide, widened(e, joined), widened(e, most));
+  const Expression ones = e.expand(e.fill(Term::integer(1), {}, dtype), w.place.sizes());
+  const Expression start = e.fill(Term::integer(keep ? 1 : 0), base.sizes(), dtype);
+  const Expression count = e.put(OpKind::kPutAdd, start, w.place, ones);
+  const Expression most = larger(count, 1);
+  if (is_floating(dtype)) return widened(e, joined) / widened(e, most);
   // Rounded down. The count is above zero, so that the rest has the sign of the sum.
-  const Term quotient = e.binary(OpKind::kDivideInteger, joined, most);
-  const Term rest = e.binary(OpKind::kSubtract, joined, e.binary(OpKind::kMultiply, quotient, most));
-  const Term down = e.binary(OpKind::kSubtract, quotient, Term::integer(1));
-  return e.select(e.binary(OpKind::kLess, rest, Term::integer(0)), down, quotient);
+  const Expression quotient = joined.binary(OpKind::kDivideInteger, most);
+  const Expression rest = joined - quotient * most;
+  const Expression down = quotient - 1;
+  return choose(rest < 0, down, quotient);
 }
 
 void scatter_reduce(OpCall& c) { finish(c, reduced(c, scattered(c, c.tensor("src")))); }
@@ -147,8 +149,8 @@ Write slices(OpCall& c, const Term& given, bool wraps) {
   Sizes row(sizes.size(), 1);
   row[static_cast<std::size_t>(dim)] = index.size(0);
   terms[static_cast<std::size_t>(dim)] = e.reshape(index, row);
-  const Term place = e.linear_index(base.sizes(), terms);
-  const Term where = place.is_number() ? e.fill(place, sizes, DType::kI64) : e.expand(place, sizes);
+  const Expression place = e.linear_index(base.sizes(), terms);
+  const Expression where = place.is_number() ? e.fill(place, sizes, DType::kI64) : e.expand(place, sizes);
   if (given.is_number() || given.rank() == 0) {
     return {base, where, e.expand(given.is_number() ? e.fill(given, {}, base.dtype) : given, sizes)};
   }
@@ -160,7 +162,7 @@ void index_add(OpCall& c) {
   Term source = c.tensor("source");
   const Term alpha = c.has("alpha") ? c.operand("alpha") : Term::integer(1);
   if (!is_fixed(alpha, 1) && source.dtype != DType::kBool) {
-    source = e.cast(e.binary(OpKind::kMultiply, widened(e, source), alpha), source.dtype);
+    source = e.cast(widened(e, source) * alpha, source.dtype);
   }
   const Write w = slices(c, source, false);
   finish(c, e.put(OpKind::kPutAdd, w.base, w.place, w.source));
@@ -179,17 +181,17 @@ void index_fill(OpCall& c) {
 void index_reduce(OpCall& c) { finish(c, reduced(c, slices(c, c.tensor("source"), false))); }
 
 constexpr Entry kEntries[] = {
-    {"aten::gather", gather},
-    {"aten::scatter.src", scatter},
-    {"aten::scatter.value", scatter},
+    {"aten::gather", gather, Complexity::kParts},
+    {"aten::scatter.src", scatter, Complexity::kParts},
+    {"aten::scatter.value", scatter, Complexity::kParts},
     {"aten::scatter.reduce", scatter},
     {"aten::scatter.value_reduce", scatter},
-    {"aten::scatter_add", scatter_add},
+    {"aten::scatter_add", scatter_add, Complexity::kParts},
     {"aten::scatter_reduce.two", scatter_reduce},
-    {"aten::index_add", index_add},
-    {"aten::index_copy", index_copy},
-    {"aten::index_fill.int_Scalar", index_fill},
-    {"aten::index_fill.int_Tensor", index_fill},
+    {"aten::index_add", index_add, Complexity::kParts},
+    {"aten::index_copy", index_copy, Complexity::kParts},
+    {"aten::index_fill.int_Scalar", index_fill, Complexity::kParts},
+    {"aten::index_fill.int_Tensor", index_fill, Complexity::kParts},
     {"aten::index_reduce", index_reduce},
 };
 

@@ -39,12 +39,12 @@ struct Problem {
 
 Problem problem_of(OpCall& c, std::int64_t places) {
   Emitter& e = c.emit();
-  const Expression scores(e, widened(e, c.tensor("log_probs")));
-  const std::int64_t times = scores.term().size(0), samples = scores.term().size(1), classes = scores.term().size(2);
+  const Expression scores = c.wide("log_probs");
+  const std::int64_t times = scores.size(0), samples = scores.size(1), classes = scores.size(2);
   const Expression inputs = lengths(c, "input_lengths", samples), labels = lengths(c, "target_lengths", samples);
   const Sizes plane{samples, places};
   const Expression sample(e, e.position(0, plane)), s(e, e.position(1, plane));
-  const Term targets = c.tensor("targets");
+  const Expression targets = c.tensor("targets");
   Expression offset = sample * (targets.rank() == 2 ? targets.size(1) : 0);
   if (targets.rank() != 2 && samples > 0) {  // one target after the other
     graph::Attributes along;
@@ -72,8 +72,8 @@ Expression at(const Expression& x, std::int64_t time) {
 /// Place s gets what place s - by has (s + by where negative); -inf where there is none.
 Expression shifted(const Expression& x, std::int64_t by) {
   Emitter& e = x.emitter();
-  const std::int64_t places = x.term().size(1), gap = std::min(places, by < 0 ? -by : by);
-  const Term nothing = e.fill(Term::number(-kInfinity), {x.term().size(0), gap}, x.term().dtype);
+  const std::int64_t places = x.size(1), gap = std::min(places, by < 0 ? -by : by);
+  const Expression nothing = e.fill(Term::number(-kInfinity), {x.size(0), gap}, x.dtype);
   if (gap == places) return {e, nothing};
   if (by > 0) return {e, e.concat({nothing, narrow(x, 1, 0, places - gap)}, 1)};
   return {e, e.concat({narrow(x, 1, gap, places - gap), nothing}, 1)};
@@ -101,7 +101,7 @@ std::vector<Expression> forward_variables(const Problem& p) {
 
 bool fits(OpCall& c) {
   if (!c.emit().failure().empty()) return false;
-  const Term scores = c.tensor("log_probs");
+  const Expression scores = c.tensor("log_probs");
   constexpr std::int64_t kMostTimes = 8192;  // each is written out
   if (scores.rank() == 3 && scores.size(0) > 0 && scores.size(0) <= kMostTimes) return true;
   c.emit().fail(fmt::format("the scores of ctc_loss need three dimensions, of which the first has 1 to {} elements", kMostTimes));
@@ -132,7 +132,7 @@ std::vector<Expression> backward_variables(const Problem& p) {
   Emitter& e = p.scores.emitter();
   const Expression s(e, e.position(1, {p.samples, p.places}));
   const Expression ends = (s <= p.label_lengths * 2) && (s >= p.label_lengths * 2 - 1);
-  const Expression number = choose(p.skips, 0.0, -kInfinity).cast(p.scores.term().dtype);
+  const Expression number = choose(p.skips, 0.0, -kInfinity).cast(p.scores.dtype);
   const Expression may_jump = shifted(number, -2) == 0;
   std::vector<Expression> beta;
   for (std::int64_t t = p.times; t-- > 0;) {
@@ -154,10 +154,10 @@ std::vector<Expression> backward_variables(const Problem& p) {
 void ctc_loss_backward(OpCall& c) {
   Emitter& e = c.emit();
   if (!fits(c)) return;
-  const Expression all(e, widened(e, c.tensor("log_alpha")));
-  const Problem p = problem_of(c, all.term().size(2));
-  const Expression loss(e, e.reshape(widened(e, c.tensor("neg_log_likelihood")), {p.samples, 1}));
-  const Expression g(e, e.reshape(widened(e, c.tensor("grad")), {1, p.samples, 1}));
+  const Expression all = c.wide("log_alpha");
+  const Problem p = problem_of(c, all.size(2));
+  const Expression loss(e, e.reshape(c.wide("neg_log_likelihood"), {p.samples, 1}));
+  const Expression g(e, e.reshape(c.wide("grad"), {1, p.samples, 1}));
   const auto beta = backward_variables(p);
   std::vector<Term> shares;
   for (std::int64_t t = 0; t < p.times; ++t) {
@@ -166,9 +166,9 @@ void ctc_loss_backward(OpCall& c) {
     const Expression present = (p.input_lengths > t) && p.counts && (both > -kInfinity);
     shares.push_back(e.unsqueeze(choose(present, exp(both + loss - at(p.emitted, t)), 0.0), 0));
   }
-  const Term zeros = e.fill(Term::integer(0), p.scores.term().sizes(), p.scores.term().dtype);
+  const Expression zeros = e.fill(Term::integer(0), p.scores.sizes(), p.scores.dtype);
   const Expression share(e, e.put(OpKind::kPutAdd, zeros, p.place, e.concat(shares, 0)));
-  const Expression time(e, e.position(0, p.scores.term().sizes()));
+  const Expression time(e, e.position(0, p.scores.sizes()));
   const auto per_sample = [&](const Expression& x) { return Expression(e, e.unsqueeze(x, 0)); };
   const double impossible = c.boolean("zero_infinity") ? 0.0 : std::numeric_limits<double>::quiet_NaN();
   const Expression slope = choose(per_sample(loss) == kInfinity, impossible, (exp(p.scores) - share) * g);

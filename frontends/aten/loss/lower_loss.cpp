@@ -5,12 +5,11 @@
 namespace crucible::aten {
 namespace {
 
-Expression wide(OpCall& c, std::string_view name) { return {c.emit(), widened(c.emit(), c.tensor(name))}; }
 
-Expression difference(OpCall& c) { return wide(c, "self") - wide(c, "target"); }
+Expression difference(OpCall& c) { return c.wide("self") - c.wide("target"); }
 
 /// Times the weight of each element, where there is one.
-Expression weighted(OpCall& c, const Expression& x) { return c.has("weight") ? x * wide(c, "weight") : x; }
+Expression weighted(OpCall& c, const Expression& x) { return c.has("weight") ? x * c.wide("weight") : x; }
 
 void give_reduced(OpCall& c, const Expression& losses) {
   c.set(0, reduced_loss(c.emit(), losses, c.integer("reduction")));
@@ -18,7 +17,7 @@ void give_reduced(OpCall& c, const Expression& losses) {
 
 /// What the gradient of each element is multiplied with for the reduction.
 double share(OpCall& c, const Expression& x) {
-  return c.integer("reduction") == kReduceMean ? 1.0 / static_cast<double>(x.term().elements()) : 1.0;
+  return c.integer("reduction") == kReduceMean ? 1.0 / static_cast<double>(x.elements()) : 1.0;
 }
 
 void mse_loss(OpCall& c) {
@@ -28,7 +27,7 @@ void mse_loss(OpCall& c) {
 
 void mse_loss_backward(OpCall& c) {
   const Expression d = difference(c);
-  c.set(0, d * (2.0 * share(c, d)) * wide(c, "grad_output"));
+  c.set(0, d * (2.0 * share(c, d)) * c.wide("grad_output"));
 }
 
 void smooth_l1_loss(OpCall& c) {
@@ -38,7 +37,7 @@ void smooth_l1_loss(OpCall& c) {
 }
 
 void smooth_l1_loss_backward(OpCall& c) {
-  const Expression d = difference(c), g = wide(c, "grad_output") * share(c, d);
+  const Expression d = difference(c), g = c.wide("grad_output") * share(c, d);
   const double beta = c.real("beta");
   c.set(0, choose(d <= -beta, -g, choose(d >= beta, g, g * d / beta)));
 }
@@ -50,36 +49,36 @@ void huber_loss(OpCall& c) {
 }
 
 void huber_loss_backward(OpCall& c) {
-  const Expression d = difference(c), g = wide(c, "grad_output") * share(c, d);
+  const Expression d = difference(c), g = c.wide("grad_output") * share(c, d);
   const double delta = c.real("delta");
   c.set(0, choose(d <= -delta, -g * delta, choose(d >= delta, g * delta, g * d)));
 }
 
 /// Logarithms are held above -100, so that a certain prediction that is wrong costs a finite number.
 void binary_cross_entropy(OpCall& c) {
-  const Expression x = wide(c, "self"), t = wide(c, "target");
+  const Expression x = c.wide("self"), t = c.wide("target");
   const Expression no = larger(log_plus_1(-x), -100), yes = larger(log(x), -100);
   give_reduced(c, weighted(c, (t - 1) * no - t * yes));
 }
 
 void binary_cross_entropy_backward(OpCall& c) {
-  const Expression x = wide(c, "self"), t = wide(c, "target");
-  const Expression g = wide(c, "grad_output") * (x - t) / larger((1 - x) * x, 1e-12);
+  const Expression x = c.wide("self"), t = c.wide("target");
+  const Expression g = c.wide("grad_output") * (x - t) / larger((1 - x) * x, 1e-12);
   c.set(0, weighted(c, g) * share(c, x));
 }
 
 void binary_cross_entropy_with_logits(OpCall& c) {
-  const Expression x = wide(c, "self"), t = wide(c, "target");
+  const Expression x = c.wide("self"), t = c.wide("target");
   Expression log_sigmoid = smaller(x, 0) - log_plus_1(exp(-magnitude(x)));
-  if (c.has("pos_weight")) log_sigmoid = log_sigmoid * ((wide(c, "pos_weight") - 1) * t + 1);
+  if (c.has("pos_weight")) log_sigmoid = log_sigmoid * ((c.wide("pos_weight") - 1) * t + 1);
   give_reduced(c, weighted(c, (1 - t) * x - log_sigmoid));
 }
 
-void soft_margin_loss(OpCall& c) { give_reduced(c, log_plus_1(exp(-wide(c, "self") * wide(c, "target")))); }
+void soft_margin_loss(OpCall& c) { give_reduced(c, log_plus_1(exp(-c.wide("self") * c.wide("target")))); }
 
 void soft_margin_loss_backward(OpCall& c) {
-  const Expression t = wide(c, "target"), z = exp(-t * wide(c, "self"));
-  c.set(0, -t * z / (z + 1) * share(c, t) * wide(c, "grad_output"));
+  const Expression t = c.wide("target"), z = exp(-t * c.wide("self"));
+  c.set(0, -t * z / (z + 1) * share(c, t) * c.wide("grad_output"));
 }
 
 constexpr Entry kEntries[] = {

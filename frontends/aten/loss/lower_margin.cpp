@@ -7,14 +7,13 @@ namespace {
 
 using graph::OpKind;
 
-Expression wide(OpCall& c, std::string_view name) { return {c.emit(), widened(c.emit(), c.tensor(name))}; }
 
 /// [rows, classes], whatever the number of dimensions.
 Expression rows_of(OpCall& c, std::string_view name, const Term& scores) {
   Emitter& e = c.emit();
   const std::int64_t classes = scores.rank() == 0 ? 1 : scores.size(-1);
   const std::int64_t rows = scores.rank() < 2 ? 1 : scores.size(0);
-  const Term x = c.tensor(name);
+  const Expression x = c.tensor(name);
   return {e, e.reshape(is_floating(x.dtype) ? widened(e, x) : x, {rows, classes})};
 }
 
@@ -27,7 +26,7 @@ Term summed(const Expression& x, std::vector<std::int64_t> dims) {
 Expression gradient_of_rows(OpCall& c, std::int64_t rows) {
   Emitter& e = c.emit();
   const auto reduction = c.integer("reduction");
-  Expression g(e, e.reshape(wide(c, "grad_output"), {reduction == kReduceNone ? rows : 1, 1}));
+  Expression g(e, e.reshape(c.wide("grad_output"), {reduction == kReduceNone ? rows : 1, 1}));
   if (reduction == kReduceMean && rows > 0) g = g * (1.0 / static_cast<double>(rows));
   return {e, e.expand(g, {rows, 1})};
 }
@@ -41,17 +40,17 @@ struct MultiMargin {
 
 MultiMargin multi_margin(OpCall& c) {
   Emitter& e = c.emit();
-  const Term given = c.tensor("self");
+  const Expression given = c.tensor("self");
   const Expression x = rows_of(c, "self", given);
-  const Sizes sizes = x.term().sizes();
-  const Term named = c.tensor("target");
+  const Sizes sizes = x.sizes();
+  const Expression named = c.tensor("target");
   e.expect_in(named, 0, sizes[1] - 1);
   const Expression target(e, e.held_in(e.reshape(named, {sizes[0], 1}), 0, std::max<std::int64_t>(sizes[1], 1) - 1));
   const Expression row(e, e.position(0, sizes)), column(e, e.position(1, sizes));
   const Expression own(e, e.take(x, row * sizes[1] + target));
   const double margin = c.has("margin") ? c.real("margin") : 1.0;
-  Expression weight(e, e.fill(Term::number(1), {1, 1}, x.term().dtype));
-  if (c.has("weight")) weight = {e, e.take(wide(c, "weight"), target)};
+  Expression weight(e, e.fill(Term::number(1), {1, 1}, x.dtype));
+  if (c.has("weight")) weight = {e, e.take(c.wide("weight"), target)};
   return {x, target, margin - own + x, column == target, weight, static_cast<double>(sizes[1])};
 }
 
@@ -62,14 +61,14 @@ void multi_margin_loss(OpCall& c) {
   const Expression each = choose(m.is_target, 0.0, power * m.weight) / m.classes;
   Emitter& e = c.emit();
   const Expression losses(e, summed(each, {1}));
-  const Term loss = reduced_loss(e, losses, c.integer("reduction"));
+  const Expression loss = reduced_loss(e, losses, c.integer("reduction"));
   c.set(0, e.reshape(loss, c.result(0).sizes));
 }
 
 void multi_margin_loss_backward(OpCall& c) {
   Emitter& e = c.emit();
   const MultiMargin m = multi_margin(c);
-  const Expression g = gradient_of_rows(c, m.scores.term().size(0));
+  const Expression g = gradient_of_rows(c, m.scores.size(0));
   const Expression slope = c.real("p") == 1 ? g / m.classes : g * m.excess * (2.0 / m.classes);
   const Expression others = choose((m.excess > 0) && !m.is_target, slope * m.weight, 0.0);
   const Expression own = -Expression(e, e.sum(others, {1}));
@@ -80,8 +79,8 @@ void multi_margin_loss_backward(OpCall& c) {
 Expression counted_targets(const Expression& target) {
   Emitter& e = target.emitter();
   const Expression ended = (target < 0).cast(DType::kI64);
-  const Sizes& sizes = target.term().sizes();
-  if (target.term().elements() == 0) return target >= 0;
+  const Sizes& sizes = target.sizes();
+  if (target.elements() == 0) return target >= 0;
   graph::Attributes along;
   along.dims = {1};
   return Expression(e, e.emit(OpKind::kScanSum, {ended}, sizes, DType::kI64, along)) == 0;
@@ -95,7 +94,7 @@ struct MultiLabel {
 
 MultiLabel multi_label(OpCall& c, const Expression& x, const Expression& target, const Expression& is_target) {
   Emitter& e = c.emit();
-  const Sizes& sizes = x.term().sizes();
+  const Sizes& sizes = x.sizes();
   const Expression row(e, e.position(0, sizes));
   const Expression place = choose(counted_targets(target), row * sizes[1] + target, -1);
   const Expression own(e, e.unsqueeze(e.take(x, place), 2)), counts(e, e.unsqueeze(place >= 0, 2));
@@ -106,12 +105,12 @@ MultiLabel multi_label(OpCall& c, const Expression& x, const Expression& target,
 
 void multilabel_margin_loss(OpCall& c) {
   Emitter& e = c.emit();
-  const Term given = c.tensor("self");
+  const Expression given = c.tensor("self");
   const Expression x = rows_of(c, "self", given), target = rows_of(c, "target", given);
-  const Sizes& sizes = x.term().sizes();
+  const Sizes& sizes = x.sizes();
   const Expression row(e, e.position(0, sizes));
   const Expression place = choose(counted_targets(target), row * sizes[1] + target, -1);
-  const Term zeros = e.fill(Term::integer(0), sizes, x.term().dtype);
+  const Expression zeros = e.fill(Term::integer(0), sizes, x.dtype);
   const Expression is_target(e, e.put(OpKind::kPutSet, zeros, place, Term::integer(1)));
   const MultiLabel m = multi_label(c, x, target, is_target);
   const Expression losses = Expression(e, summed(m.excess, {1, 2})) / static_cast<double>(sizes[1]);
@@ -121,11 +120,11 @@ void multilabel_margin_loss(OpCall& c) {
 
 void multilabel_margin_loss_backward(OpCall& c) {
   Emitter& e = c.emit();
-  const Term given = c.tensor("self");
+  const Expression given = c.tensor("self");
   const Expression x = rows_of(c, "self", given), target = rows_of(c, "target", given);
   const MultiLabel m = multi_label(c, x, target, rows_of(c, "is_target", given));
-  const Expression g = gradient_of_rows(c, x.term().size(0)) / static_cast<double>(x.term().size(1));
-  const Expression inside = (m.excess > 0).cast(x.term().dtype);
+  const Expression g = gradient_of_rows(c, x.size(0)) / static_cast<double>(x.size(1));
+  const Expression inside = (m.excess > 0).cast(x.dtype);
   const Expression others = Expression(e, summed(inside, {1})) * g;
   const Expression own = -Expression(e, summed(inside, {2})) * g;
   c.set(0, e.reshape(e.put(OpKind::kPutAdd, others, m.place, own), c.result(0).sizes));
@@ -133,7 +132,7 @@ void multilabel_margin_loss_backward(OpCall& c) {
 
 /// With the mean slope. In training forward writes its drawn slopes into an argument, which the recording does not keep.
 void rrelu_with_noise_backward(OpCall& c) {
-  const Expression g = wide(c, "grad_output"), x = wide(c, "self");
+  const Expression g = c.wide("grad_output"), x = c.wide("self");
   const double lower = c.real("lower"), upper = c.real("upper");
   c.boolean("self_is_result");
   if (c.boolean("training")) return c.emit().fail("rrelu in training is not supported: its slopes are not recorded");

@@ -1,6 +1,6 @@
 // Lowering of batch norm in all its flavours: native, with and without update of the running statistics, the vendors',
 // and the pieces of which the synchronised one is made. One formula for all of them.
-#include "frontends/aten/algebra/formulas.hpp"
+#include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/normalization/normalization.hpp"
 
@@ -27,7 +27,7 @@ Sizes channel_shape(const Term& x) {
 
 /// The argument `name` of one element per channel, to broadcast over x.
 Term row(OpCall& c, const char* name, const Sizes& shape) {
-  return c.emit().reshape(widened(c.emit(), c.tensor(name)), shape);
+  return c.emit().reshape(c.wide(name), shape);
 }
 
 /// Vendors spell two arguments in their own way.
@@ -40,9 +40,9 @@ double momentum_of(OpCall& c) {
 Term running(OpCall& c, const char* name, const Term& now) {
   Emitter& e = c.emit();
   const double momentum = momentum_of(c);
-  const Term old = e.reshape(widened(e, c.tensor(name)), now.sizes());
-  const Term kept = multiply(e, old, Term::number(1 - momentum));
-  const Term result = e.binary(OpKind::kAdd, kept, multiply(e, now, Term::number(momentum)));
+  const Expression old = e.reshape(c.wide(name), now.sizes());
+  const Expression kept = multiply(e, old, Term::number(1 - momentum));
+  const Expression result = kept + multiply(e, now, Term::number(momentum));
   return e.reshape(result, {now.elements()});
 }
 
@@ -55,11 +55,11 @@ struct BatchStatistics {
 /// here are what keeps a replay next to the recorded run for more than a few steps.
 BatchStatistics batch_statistics(Emitter& e, const Term& x, const Dims& dims, double epsilon) {
   const DType dtype = x.dtype;
-  const Term mean = e.cast(e.mean(e.cast(x, DType::kF64), dims), dtype);
-  const Term deviation = e.binary(OpKind::kSubtract, x, mean);
-  const Term variance = e.cast(e.mean(e.cast(multiply(e, deviation, deviation), DType::kF64), dims), dtype);
-  const Term shifted = e.binary(OpKind::kAdd, e.cast(variance, DType::kF64), Term::number(epsilon));
-  return {mean, variance, e.cast(e.unary(OpKind::kReciprocal, e.unary(OpKind::kSqrt, shifted)), dtype)};
+  const Expression mean = e.cast(e.mean(e.cast(x, DType::kF64), dims), dtype);
+  const Expression deviation = x - mean;
+  const Expression variance = e.cast(e.mean(e.cast(multiply(e, deviation, deviation), DType::kF64), dims), dtype);
+  const Expression shifted = e.cast(variance, DType::kF64) + Term::number(epsilon);
+  return {mean, variance, e.cast(square_root(shifted).unary(OpKind::kReciprocal), dtype)};
 }
 
 /// (x - mean) * scale * weight + bias as one product and one sum per element: x * a + b with a = scale * weight and
@@ -69,10 +69,9 @@ Term batch_normalized(OpCall& c, const Term& x, const Term& mean, const Term& sc
   const DType dtype = x.dtype;
   const auto wide = [&](const Term& term) { return e.cast(term, DType::kF64); };
   const Term a = c.has("weight") ? multiply(e, scale, row(c, "weight", shape)) : scale;
-  const Term product = multiply(e, wide(mean), wide(a));
-  const Term b = e.cast(c.has("bias") ? e.binary(OpKind::kSubtract, wide(row(c, "bias", shape)), product)
-                                      : e.unary(OpKind::kNegate, product), dtype);
-  return e.cast(e.binary(OpKind::kAdd, multiply(e, wide(x), wide(a)), wide(b)), dtype);
+  const Expression product = multiply(e, wide(mean), wide(a));
+  const Expression b = e.cast(c.has("bias") ? wide(row(c, "bias", shape)) - product : -product, dtype);
+  return e.cast(multiply(e, wide(x), wide(a)) + wide(b), dtype);
 }
 
 /// What the running statistics become.
@@ -85,7 +84,7 @@ Running running_statistics(OpCall& c, const Term& x, const BatchStatistics& s) {
   if (c.has("running_mean")) result.mean = running(c, "running_mean", s.mean);
   if (c.has("running_var")) {
     const double count = static_cast<double>(x.elements()) / static_cast<double>(x.size(1));
-    const Term unbiased = multiply(c.emit(), s.variance, Term::number(count / (count - 1)));
+    const Expression unbiased = multiply(c.emit(), s.variance, Term::number(count / (count - 1)));
     result.variance = running(c, "running_var", unbiased);
   }
   return result;
@@ -101,7 +100,7 @@ void set_statistics(OpCall& c, std::size_t k, const Term& term) {
 
 void normalize_by_running(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = widened(e, c.tensor("input"));
+  const Expression x = c.wide("input");
   const Sizes shape = channel_shape(x);
   if (!c.has("running_mean") || !c.has("running_var")) return e.fail("batch norm without statistics of either kind");
   c.name_composite("batch_norm_inference");
@@ -115,7 +114,7 @@ void normalize_by_running(OpCall& c) {
 /// The functional forms return the running statistics from result `first` on, the others write them.
 void normalize_by_batch(OpCall& c, std::size_t first) {
   Emitter& e = c.emit();
-  const Term x = widened(e, c.tensor("input"));
+  const Expression x = c.wide("input");
   const Sizes shape = channel_shape(x);
   const BatchStatistics s = batch_statistics(e, x, but_channels(x.rank()), epsilon_of(c));
   // The framework normalises with what it saves, which is in the parameters' dtype on a CPU.
@@ -165,8 +164,8 @@ void batch_norm_functional(OpCall& c) {
 /// Every name keeps what forward saved as save_mean and save_invstd, some call the second save_var.
 void batch_norm_backward(OpCall& c) {
   Emitter& e = c.emit();
-  const Term g = widened(e, c.tensor(c.has("grad_out") ? "grad_out" : "grad_output"));
-  const Term x = widened(e, c.tensor("input"));
+  const Expression g = c.wide(c.has("grad_out") ? "grad_out" : "grad_output");
+  const Expression x = c.wide("input");
   const Dims dims = but_channels(x.rank());
   const Sizes shape = channel_shape(x);
   const bool training = c.has("train") ? c.boolean("train") : c.has("update") ? c.boolean("update") : true;
@@ -175,7 +174,7 @@ void batch_norm_backward(OpCall& c) {
   const Term mean = row(c, training ? "save_mean" : "running_mean", shape);
   const Term scale = training ? row(c, c.has("save_invstd") ? "save_invstd" : "save_var", shape)
                               : inverse_deviation(e, row(c, "running_var", shape), epsilon);
-  const Term h = normalized(e, x, mean, scale);
+  const Expression h = normalized(e, x, mean, scale);
   if (c.wants(0)) {
     const Term weighted_scale = c.has("weight") ? multiply(e, scale, row(c, "weight", shape)) : scale;
     c.set(0, training ? normalization_backward(e, g, h, weighted_scale, dims) : multiply(e, g, weighted_scale));
@@ -188,7 +187,7 @@ void batch_norm_backward(OpCall& c) {
 
 void batch_norm_stats(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = widened(e, c.tensor("input"));
+  const Expression x = c.wide("input");
   const BatchStatistics s = batch_statistics(e, x, but_channels(x.rank()), c.real("eps"));
   c.set(0, e.reshape(s.mean, {x.size(1)}));
   c.set(1, e.reshape(s.scale, {x.size(1)}));
@@ -196,7 +195,7 @@ void batch_norm_stats(OpCall& c) {
 
 void batch_norm_update_stats(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = widened(e, c.tensor("input"));
+  const Expression x = c.wide("input");
   const BatchStatistics s = batch_statistics(e, x, but_channels(x.rank()), 0);
   c.set(0, e.reshape(s.mean, {x.size(1)}));
   c.set(1, e.reshape(s.variance, {x.size(1)}));
@@ -206,8 +205,7 @@ void batch_norm_update_stats(OpCall& c) {
 }
 
 void batch_norm_element(OpCall& c) {
-  Emitter& e = c.emit();
-  const Term x = widened(e, c.tensor("input"));
+  const Expression x = c.wide("input");
   const Sizes shape = channel_shape(x);
   c.real("eps");
   c.set(0, batch_normalized(c, x, row(c, "mean", shape), row(c, "invstd", shape), shape));
@@ -216,39 +214,39 @@ void batch_norm_element(OpCall& c) {
 /// Statistics of several batches joined: mean and invstd are [batches, channels].
 void batch_norm_gather_stats(OpCall& c) {
   Emitter& e = c.emit();
-  const Term means = widened(e, c.tensor("mean")), scales = widened(e, c.tensor("invstd"));
+  const Expression means = c.wide("mean"), scales = c.wide("invstd");
   const double epsilon = c.real("eps");
   const DType dtype = means.dtype;
   Term counts;
   if (c.has("counts")) {
-    counts = e.reshape(e.cast(widened(e, c.tensor("counts")), dtype), {means.size(0), 1});
+    counts = e.reshape(e.cast(c.wide("counts"), dtype), {means.size(0), 1});
   } else {
     counts = e.fill(Term::number(static_cast<double>(c.integer("count"))), {means.size(0), 1}, dtype);
   }
-  const Term total = e.sum(counts, {0});
-  const Term mean = e.binary(OpKind::kDivide, e.sum(multiply(e, counts, means), {0}), total);
-  const Term reciprocal = e.unary(OpKind::kReciprocal, scales);
-  const Term variances = e.binary(OpKind::kSubtract, multiply(e, reciprocal, reciprocal), Term::number(epsilon));
-  const Term shift = e.binary(OpKind::kSubtract, means, mean);
-  const Term squares = e.binary(OpKind::kAdd, variances, multiply(e, shift, shift));
-  const Term sum = e.sum(multiply(e, counts, squares), {0});
+  const Expression total = e.sum(counts, {0});
+  const Expression mean = e.sum(multiply(e, counts, means), {0}) / total;
+  const Expression reciprocal = scales.unary(OpKind::kReciprocal);
+  const Expression variances = multiply(e, reciprocal, reciprocal) - Term::number(epsilon);
+  const Expression shift = means - mean;
+  const Expression squares = variances + multiply(e, shift, shift);
+  const Expression sum = e.sum(multiply(e, counts, squares), {0});
   c.set(0, e.reshape(mean, {means.size(1)}));
-  c.set(1, e.reshape(inverse_deviation(e, e.binary(OpKind::kDivide, sum, total), epsilon), {means.size(1)}));
+  c.set(1, e.reshape(inverse_deviation(e, sum / total, epsilon), {means.size(1)}));
   if (c.has("running_mean")) c.write("running_mean", running(c, "running_mean", mean));
   if (c.has("running_var")) {
-    const Term unbiased = e.binary(OpKind::kDivide, sum, e.binary(OpKind::kSubtract, total, Term::number(1)));
+    const Expression unbiased = sum / (total - 1.0);
     c.write("running_var", running(c, "running_var", unbiased));
   }
 }
 
 void batch_norm_backward_reduce(OpCall& c) {
   Emitter& e = c.emit();
-  const Term g = widened(e, c.tensor("grad_out")), x = widened(e, c.tensor("input"));
+  const Expression g = c.wide("grad_out"), x = c.wide("input");
   const Sizes shape = channel_shape(x);
   const Dims dims = but_channels(x.rank());
   for (const char* name : {"input_g", "weight_g", "bias_g"}) c.boolean(name);
-  const Term centered = e.binary(OpKind::kSubtract, x, row(c, "mean", shape));
-  const Term sum = e.sum(g, dims), product = e.sum(multiply(e, g, centered), dims);
+  const Expression centered = x - row(c, "mean", shape);
+  const Expression sum = e.sum(g, dims), product = e.sum(multiply(e, g, centered), dims);
   const auto flat = [&](const Term& term) { return e.reshape(term, {shape[1]}); };
   c.set(0, flat(sum));
   c.set(1, flat(product));
@@ -258,15 +256,15 @@ void batch_norm_backward_reduce(OpCall& c) {
 
 void batch_norm_backward_element(OpCall& c) {
   Emitter& e = c.emit();
-  const Term g = widened(e, c.tensor("grad_out")), x = widened(e, c.tensor("input"));
+  const Expression g = c.wide("grad_out"), x = c.wide("input");
   const Sizes shape = channel_shape(x);
-  const Term counts = e.cast(c.tensor("count"), x.dtype);
-  const Term total = e.reshape(e.sum(e.reshape(counts, {counts.elements()}), {0}), {});
+  const Expression counts = e.cast(c.tensor("count"), x.dtype);
+  const Expression total = e.reshape(e.sum(e.reshape(counts, {counts.elements()}), {0}), {});
   const Term scale = row(c, "invstd", shape);
-  const Term mean = e.binary(OpKind::kDivide, row(c, "sum_dy", shape), total);
-  const Term slope = multiply(e, e.binary(OpKind::kDivide, row(c, "sum_dy_xmu", shape), total), multiply(e, scale, scale));
-  const Term centered = e.binary(OpKind::kSubtract, x, row(c, "mean", shape));
-  const Term rest = e.binary(OpKind::kSubtract, e.binary(OpKind::kSubtract, g, mean), multiply(e, centered, slope));
+  const Expression mean = row(c, "sum_dy", shape) / total;
+  const Expression slope = multiply(e, row(c, "sum_dy_xmu", shape) / total, multiply(e, scale, scale));
+  const Expression centered = x - row(c, "mean", shape);
+  const Expression rest = g - mean - multiply(e, centered, slope);
   c.set(0, multiply(e, rest, c.has("weight") ? multiply(e, scale, row(c, "weight", shape)) : scale));
 }
 

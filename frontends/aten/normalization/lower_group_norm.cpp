@@ -1,7 +1,7 @@
 // Lowering of group norm and its gradient: statistics per sample and group of channels.
 #include <algorithm>
 
-#include "frontends/aten/algebra/formulas.hpp"
+#include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/lower_table.hpp"
 
 namespace crucible::aten {
@@ -25,17 +25,16 @@ struct Grouping {
 void native_group_norm(OpCall& c) {
   Emitter& e = c.emit();
   const Grouping grouping(c);
-  const Term given = widened(e, c.tensor("input"));
-  const Term x = e.reshape(given, grouping.full);
-  const Term mean = e.mean(x, {2, 3});
-  const Term centered = e.binary(OpKind::kSubtract, x, mean);
-  const Term variance = e.mean(multiply(e, centered, centered), {2, 3});
-  const Term scale = e.unary(OpKind::kReciprocalSqrt,
-                             e.binary(OpKind::kAdd, variance, Term::number(c.real("eps"))));
+  const Expression given = c.wide("input");
+  const Expression x = e.reshape(given, grouping.full);
+  const Expression mean = e.mean(x, {2, 3});
+  const Expression centered = x - mean;
+  const Expression variance = e.mean(multiply(e, centered, centered), {2, 3});
+  const Expression scale = (variance + Term::number(c.real("eps"))).unary(OpKind::kReciprocalSqrt);
   Term y = multiply(e, centered, scale);
-  if (c.has("weight")) y = multiply(e, y, e.reshape(widened(e, c.tensor("weight")), grouping.per_channel));
+  if (c.has("weight")) y = multiply(e, y, e.reshape(c.wide("weight"), grouping.per_channel));
   if (c.has("bias")) {
-    y = e.binary(OpKind::kAdd, y, e.reshape(widened(e, c.tensor("bias")), grouping.per_channel));
+    y = y + e.reshape(c.wide("bias"), grouping.per_channel);
   }
   c.set(0, e.reshape(y, given.sizes()));
   c.set(1, e.drop(mean, {2, 3}));
@@ -47,17 +46,17 @@ void native_group_norm(OpCall& c) {
 void native_group_norm_backward(OpCall& c) {
   Emitter& e = c.emit();
   const Grouping grouping(c);
-  const Term given = widened(e, c.tensor("input"));
-  const Term x = e.reshape(given, grouping.full), g = e.reshape(widened(e, c.tensor("grad_out")), grouping.full);
-  const Term mean = e.reshape(widened(e, c.tensor("mean")), grouping.per_group);
-  const Term scale = e.reshape(widened(e, c.tensor("rstd")), grouping.per_group);
-  const Term h = multiply(e, e.binary(OpKind::kSubtract, x, mean), scale);
+  const Expression given = c.wide("input");
+  const Expression x = e.reshape(given, grouping.full), g = e.reshape(c.wide("grad_out"), grouping.full);
+  const Expression mean = e.reshape(c.wide("mean"), grouping.per_group);
+  const Expression scale = e.reshape(c.wide("rstd"), grouping.per_group);
+  const Expression h = multiply(e, x - mean, scale);
   if (c.wants(0)) {
-    const Term w =
-        c.has("weight") ? multiply(e, g, e.reshape(widened(e, c.tensor("weight")), grouping.per_channel)) : g;
-    const Term left = e.binary(OpKind::kSubtract, w, e.mean(w, {2, 3}));
-    const Term right = multiply(e, h, e.mean(multiply(e, w, h), {2, 3}));
-    c.set(0, e.reshape(multiply(e, e.binary(OpKind::kSubtract, left, right), scale), given.sizes()));
+    const Expression w =
+        c.has("weight") ? multiply(e, g, e.reshape(c.wide("weight"), grouping.per_channel)) : g;
+    const Expression left = w - e.mean(w, {2, 3});
+    const Expression right = multiply(e, h, e.mean(multiply(e, w, h), {2, 3}));
+    c.set(0, e.reshape(multiply(e, left - right, scale), given.sizes()));
   }
   if (c.wants(1)) c.set(1, e.reshape(e.sum(multiply(e, g, h), {0, 3}), {grouping.channels()}));
   if (c.wants(2)) c.set(2, e.reshape(e.sum(g, {0, 3}), {grouping.channels()}));

@@ -3,7 +3,7 @@
 #include <limits>
 #include <numeric>
 
-#include "frontends/aten/algebra/formulas.hpp"
+#include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/normalization/normalization.hpp"
 
@@ -17,8 +17,8 @@ struct Statistics {
 };
 
 Statistics statistics(Emitter& e, const Term& x, const Dims& dims) {
-  const Term mean = e.mean(x, dims);
-  const Term centered = e.binary(OpKind::kSubtract, x, mean);
+  const Expression mean = e.mean(x, dims);
+  const Expression centered = x - mean;
   return {mean, e.mean(multiply(e, centered, centered), dims)};
 }
 
@@ -38,7 +38,7 @@ Dims leading(std::int64_t rank, std::size_t count) {
 
 void native_layer_norm(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = widened(e, c.tensor("input"));
+  const Expression x = c.wide("input");
   const Dims dims = trailing(x.rank(), c.integers("normalized_shape").size());
   const Statistics s = statistics(e, x, dims);
   const Term scale = inverse_deviation(e, s.variance, c.real("eps"));
@@ -49,14 +49,14 @@ void native_layer_norm(OpCall& c) {
 
 void native_layer_norm_backward(OpCall& c) {
   Emitter& e = c.emit();
-  const Term g = widened(e, c.tensor("grad_out")), x = widened(e, c.tensor("input"));
+  const Expression g = c.wide("grad_out"), x = c.wide("input");
   const Sizes shape = c.integers("normalized_shape");
   if (static_cast<std::int64_t>(shape.size()) > x.rank()) return e.fail("argument normalized_shape is longer than the sizes");
   const Dims dims = trailing(x.rank(), shape.size()), rows = leading(x.rank(), shape.size());
-  const Term scale = widened(e, c.tensor("rstd"));
-  const Term h = normalized(e, x, widened(e, c.tensor("mean")), scale);
+  const Expression scale = c.wide("rstd");
+  const Expression h = normalized(e, x, c.wide("mean"), scale);
   if (c.wants(0)) {
-    const Term weighted = c.has("weight") ? multiply(e, g, widened(e, c.tensor("weight"))) : g;
+    const Expression weighted = c.has("weight") ? multiply(e, g, c.wide("weight")) : g;
     c.set(0, normalization_backward(e, weighted, h, scale, dims));
   }
   if (c.wants(1)) c.set(1, e.drop(e.sum(multiply(e, g, h), rows), rows));
@@ -66,7 +66,7 @@ void native_layer_norm_backward(OpCall& c) {
 /// x / sqrt(mean of squares + epsilon) * weight. Without an epsilon it is that of the dtype in which it is computed.
 void fused_rms_norm(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = widened(e, c.tensor("input"));
+  const Expression x = c.wide("input");
   const Dims dims = trailing(x.rank(), c.integers("normalized_shape").size());
   const double smallest = x.dtype == DType::kF64 ? std::numeric_limits<double>::epsilon()
                                                  : static_cast<double>(std::numeric_limits<float>::epsilon());
@@ -78,16 +78,16 @@ void fused_rms_norm(OpCall& c) {
 
 void fused_rms_norm_backward(OpCall& c) {
   Emitter& e = c.emit();
-  const Term g = widened(e, c.tensor("grad_out")), x = widened(e, c.tensor("input"));
+  const Expression g = c.wide("grad_out"), x = c.wide("input");
   const Sizes shape = c.integers("normalized_shape");
   if (static_cast<std::int64_t>(shape.size()) > x.rank()) return e.fail("argument normalized_shape is longer than the sizes");
   const Dims dims = trailing(x.rank(), shape.size()), rows = leading(x.rank(), shape.size());
-  const Term scale = widened(e, c.tensor("rstd"));
-  const Term h = multiply(e, x, scale);
+  const Expression scale = c.wide("rstd");
+  const Expression h = multiply(e, x, scale);
   if (c.wants(0)) {
-    const Term weighted = c.has("weight") ? multiply(e, g, widened(e, c.tensor("weight"))) : g;
-    const Term right = multiply(e, h, e.mean(multiply(e, weighted, h), dims));
-    c.set(0, multiply(e, e.binary(OpKind::kSubtract, weighted, right), scale));
+    const Expression weighted = c.has("weight") ? multiply(e, g, c.wide("weight")) : g;
+    const Expression right = multiply(e, h, e.mean(multiply(e, weighted, h), dims));
+    c.set(0, multiply(e, weighted - right, scale));
   }
   if (c.wants(1)) c.set(1, e.drop(e.sum(multiply(e, g, h), rows), rows));
 }

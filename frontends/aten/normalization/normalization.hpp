@@ -15,13 +15,13 @@ using Dims = std::vector<std::int64_t>;
 Term inverse_deviation(Emitter& e, const Term& variance, double epsilon);
 
 /// (x - mean) * scale.
-Term normalized(Emitter& e, const Term& x, const Term& mean, const Term& scale);
+Expression normalized(Emitter& e, const Term& x, const Term& mean, const Term& scale);
 
 /// x times the argument weight plus the argument bias, where there are such; with `shape` both are given it first.
 Term scaled_and_shifted(OpCall& c, Term x, const Sizes* shape);
 
 /// Gradient with respect to x of (x - mean) * scale, where g is that of the result and h is the result: with
 /// m the mean over `dims`, scale * (g - m(g) - h * m(g * h)).
-Term normalization_backward(Emitter& e, const Term& g, const Term& h, const Term& scale, const Dims& dims);
+Expression normalization_backward(Emitter& e, const Term& g, const Term& h, const Term& scale, const Dims& dims);
 
 }  // namespace crucible::aten

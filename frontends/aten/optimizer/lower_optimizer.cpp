@@ -42,7 +42,7 @@ class Step {
   Expression gradient(std::size_t i) {
     Expression g = wide(gradients_[i]);
     if (!scale_.is_number()) {
-      g = g / e_.cast(scale_, g.term().dtype);
+      g = g / e_.cast(scale_, g.dtype);
       write("grads", i, g, gradients_[i]);
     }
     return c_.boolean("maximize") ? -g : g;
@@ -176,19 +176,19 @@ void adagrad(OpCall& c) {
 /// found_inf becomes 1 when any gradient has an infinity or a NaN; the gradients lose their scale.
 void check_and_unscale(OpCall& c) {
   Emitter& e = c.emit();
-  const Term scale = e.reshape(c.tensor("inv_scale"), {});
+  const Expression scale = e.reshape(c.tensor("inv_scale"), {});
   Expression found(e, c.tensor("found_inf"));
   const auto gradients = c.tensors("self");
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     const Expression g(e, widened(e, gradients[i]));
     std::vector<std::int64_t> dims;
-    for (std::int64_t d = 0; d < g.term().rank(); ++d) dims.push_back(d);
-    if (g.term().elements() > 0) {
+    for (std::int64_t d = 0; d < g.rank(); ++d) dims.push_back(d);
+    if (g.elements() > 0) {
       const Expression bad = ((g - g) != 0).cast(DType::kF32);
-      const Expression any(e, e.reshape(e.max(bad, dims), found.term().sizes()));
+      const Expression any(e, e.reshape(e.max(bad, dims), found.sizes()));
       found = choose(any > 0, 1, found);
     }
-    c.write("self", g * e.cast(scale, g.term().dtype), i);
+    c.write("self", g * e.cast(scale, g.dtype), i);
   }
   c.write("found_inf", found);
 }
@@ -197,8 +197,8 @@ void update_scale(OpCall& c) {
   Emitter& e = c.emit();
   const Expression scale(e, c.tensor("self")), tracker(e, c.tensor("growth_tracker")), found(e, c.tensor("found_inf"));
   const Expression wide = scale.cast(DType::kF64), successes = tracker + 1;
-  const Expression grown = (wide * c.real("scale_growth_factor")).cast(scale.term().dtype);
-  const Expression shrunk = (wide * c.real("scale_backoff_factor")).cast(scale.term().dtype);
+  const Expression grown = (wide * c.real("scale_growth_factor")).cast(scale.dtype);
+  const Expression shrunk = (wide * c.real("scale_backoff_factor")).cast(scale.dtype);
   const Expression due = successes == c.integer("growth_interval"), overflow = found != 0;
   const Expression larger_scale = choose((grown - grown) == 0, grown, scale);
   c.set(0, choose(overflow, shrunk, choose(due, larger_scale, scale)));

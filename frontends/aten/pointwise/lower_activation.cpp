@@ -6,40 +6,38 @@
 namespace crucible::aten {
 namespace {
 
-/// An argument tensor in the precision that kernels compute in.
-Expression wide(OpCall& c, std::string_view name) { return {c.emit(), widened(c.emit(), c.tensor(name))}; }
 
-void hardtanh(OpCall& c) { c.set(0, smaller(larger(wide(c, "self"), c.operand("min_val")), c.operand("max_val"))); }
+void hardtanh(OpCall& c) { c.set(0, smaller(larger(c.wide("self"), c.operand("min_val")), c.operand("max_val"))); }
 
 void hardtanh_backward(OpCall& c) {
-  const Expression x = wide(c, "self");
-  c.set(0, choose((x > c.operand("min_val")) && (x < c.operand("max_val")), wide(c, "grad_output"), 0));
+  const Expression x = c.wide("self");
+  c.set(0, choose((x > c.operand("min_val")) && (x < c.operand("max_val")), c.wide("grad_output"), 0));
 }
 
-void hardsigmoid(OpCall& c) { c.set(0, smaller(larger(wide(c, "self") + 3, 0), 6) / 6.0); }
+void hardsigmoid(OpCall& c) { c.set(0, smaller(larger(c.wide("self") + 3, 0), 6) / 6.0); }
 
 void hardsigmoid_backward(OpCall& c) {
-  const Expression x = wide(c, "self"), g = wide(c, "grad_output");
+  const Expression x = c.wide("self"), g = c.wide("grad_output");
   c.set(0, choose((x > -3) && (x < 3), g * static_cast<double>(1.0f / 6.0f), 0));
 }
 
 void hardswish(OpCall& c) {
-  const Expression x = wide(c, "self");
+  const Expression x = c.wide("self");
   c.set(0, x * smaller(larger(x + 3, 0), 6) / 6.0);
 }
 
 void hardswish_backward(OpCall& c) {
-  const Expression x = wide(c, "self"), g = wide(c, "grad_output");
+  const Expression x = c.wide("self"), g = c.wide("grad_output");
   c.set(0, choose(x <= -3, 0, choose(x >= 3, g, g * (x / 3.0 + 0.5))));
 }
 
 void leaky_relu(OpCall& c) {
-  const Expression x = wide(c, "self");
+  const Expression x = c.wide("self");
   c.set(0, choose(x > 0, x, x * c.operand("negative_slope")));
 }
 
 void leaky_relu_backward(OpCall& c) {
-  const Expression x = wide(c, "self"), g = wide(c, "grad_output");
+  const Expression x = c.wide("self"), g = c.wide("grad_output");
   c.set(0, choose(x > 0, g, g * c.operand("negative_slope")));
 }
 
@@ -48,90 +46,90 @@ Expression elu_of(const Expression& x, double alpha, double scale, double input_
   return choose(x <= 0, exp_minus_1(x * input_scale) * (alpha * scale), x * scale);
 }
 
-void elu(OpCall& c) { c.set(0, elu_of(wide(c, "self"), c.real("alpha"), c.real("scale"), c.real("input_scale"))); }
+void elu(OpCall& c) { c.set(0, elu_of(c.wide("self"), c.real("alpha"), c.real("scale"), c.real("input_scale"))); }
 
-void celu(OpCall& c) { c.set(0, elu_of(wide(c, "self"), c.real("alpha"), 1, 1 / c.real("alpha"))); }
+void celu(OpCall& c) { c.set(0, elu_of(c.wide("self"), c.real("alpha"), 1, 1 / c.real("alpha"))); }
 
 void elu_backward(OpCall& c) {
   const double negative = c.real("alpha") * c.real("scale"), positive = c.real("scale"), inner = c.real("input_scale");
-  const Expression x = wide(c, "self_or_result"), g = wide(c, "grad_output");
+  const Expression x = c.wide("self_or_result"), g = c.wide("grad_output");
   const Expression slope =
       c.boolean("is_result") ? g * inner * (x + negative) : g * (inner * negative) * exp(x * inner);
   c.set(0, choose(x > 0, g * positive, slope));
 }
 
 void prelu(OpCall& c) {
-  const Expression x = wide(c, "self");
-  c.set(0, choose(x > 0, x, wide(c, "weight") * x));
+  const Expression x = c.wide("self");
+  c.set(0, choose(x > 0, x, c.wide("weight") * x));
 }
 
 void prelu_backward(OpCall& c) {
-  const Expression x = wide(c, "self"), g = wide(c, "grad_output");
-  c.set(0, choose(x > 0, g, wide(c, "weight") * g));
+  const Expression x = c.wide("self"), g = c.wide("grad_output");
+  c.set(0, choose(x > 0, g, c.wide("weight") * g));
   c.set(1, choose(x > 0, 0, x * g));
 }
 
 void hardshrink(OpCall& c) {
-  const Expression x = wide(c, "self");
+  const Expression x = c.wide("self");
   const double edge = c.real("lambd");
   c.set(0, choose((x >= -edge) && (x <= edge), 0, x));
 }
 
 void hardshrink_backward(OpCall& c) {
-  const Expression x = wide(c, "self");
+  const Expression x = c.wide("self");
   const double edge = c.real("lambd");
-  c.set(0, choose((x < -edge) || (x > edge), wide(c, c.has("grad_out") ? "grad_out" : "grad_output"), 0));
+  c.set(0, choose((x < -edge) || (x > edge), c.wide(c.has("grad_out") ? "grad_out" : "grad_output"), 0));
 }
 
 void softshrink(OpCall& c) {
-  const Expression x = wide(c, "self");
+  const Expression x = c.wide("self");
   const double edge = c.real("lambd");
   c.set(0, choose(x > edge, x - edge, choose(x < -edge, x + edge, x * 0)));
 }
 
 void threshold(OpCall& c) {
-  const Expression x = wide(c, "self");
+  const Expression x = c.wide("self");
   c.set(0, choose(x <= c.operand("threshold"), c.operand("value"), x));
 }
 
 void softplus(OpCall& c) {
-  const Expression x = wide(c, "self"), scaled = x * c.real("beta");
+  const Expression x = c.wide("self"), scaled = x * c.real("beta");
   c.set(0, choose(scaled > c.real("threshold"), x, log_plus_1(exp(scaled)) / c.real("beta")));
 }
 
 void softplus_backward(OpCall& c) {
-  const Expression scaled = wide(c, "self") * c.real("beta"), g = wide(c, "grad_output"), z = exp(scaled);
+  const Expression scaled = c.wide("self") * c.real("beta"), g = c.wide("grad_output"), z = exp(scaled);
   c.set(0, choose(scaled > c.real("threshold"), g, g * z / (z + 1)));
 }
 
 void mish(OpCall& c) {
-  const Expression x = wide(c, "self");
+  const Expression x = c.wide("self");
   c.set(0, x * hyperbolic_tangent(log_plus_1(exp(x))));
 }
 
 void mish_backward(OpCall& c) {
-  const Expression x = wide(c, "self"), t = hyperbolic_tangent(log_plus_1(exp(x)));
-  c.set(0, wide(c, "grad_output") * (t + x * sigmoid(x) * (1 - t * t)));
+  const Expression x = c.wide("self"), t = hyperbolic_tangent(log_plus_1(exp(x)));
+  c.set(0, c.wide("grad_output") * (t + x * sigmoid(x) * (1 - t * t)));
 }
 
 /// min(0, x) - log(1 + e^-|x|); the second result is e^-|x|, for the gradient.
 void log_sigmoid_forward(OpCall& c) {
-  const Expression x = wide(c, "self"), buffer = exp(-magnitude(x));
+  const Expression x = c.wide("self"), buffer = exp(-magnitude(x));
   c.set(0, smaller(x, 0) - log_plus_1(buffer));
   c.set(1, buffer);
 }
 
 void log_sigmoid_backward(OpCall& c) {
-  const Expression x = wide(c, "self"), buffer = exp(-magnitude(x)), part = buffer / (buffer + 1);
-  c.set(0, wide(c, "grad_output") * choose(x < 0, 1 - part, part));
+  const Expression x = c.wide("self"), buffer = exp(-magnitude(x)), part = buffer / (buffer + 1);
+  c.set(0, c.wide("grad_output") * choose(x < 0, 1 - part, part));
 }
 
 /// The halves of a tensor along a dimension.
 std::pair<Expression, Expression> halves(OpCall& c) {
-  const Expression x = wide(c, "self");
-  const auto dim = static_cast<std::size_t>(wrap_dim(c.integer("dim"), x.term().rank()));
+  const Expression x = c.wide("self");
+  const auto dim = static_cast<std::size_t>(wrap_dim(c.integer("dim"), x.rank()));
   Term first = x;
-  if (dim >= x.term().sizes().size()) {
+  if (dim >= x.sizes().size()) {
     c.emit().fail("argument dim names a dimension that self has not");
     return {x, x};
   }
@@ -149,7 +147,7 @@ void glu(OpCall& c) {
 
 void glu_backward(OpCall& c) {
   const auto [a, b] = halves(c);
-  const Expression g = wide(c, "grad_output"), s = sigmoid(b);
+  const Expression g = c.wide("grad_output"), s = sigmoid(b);
   c.set(0, c.emit().concat({s * g, (1 - s) * s * g * a}, c.integer("dim")));
 }
 

@@ -21,14 +21,14 @@ struct Pair {
 
 Expression brought(Emitter& e, const Term& x, const Term& other, DType dtype) {
   if (!x.is_number()) return {e, e.cast(x, compute_dtype(dtype))};
-  const Term number = rounded_like(e, x, other);
+  const Expression number = rounded_like(e, x, other);
   // A number alone would be weak: the other operand's dtype holds only when it is as wide.
   return {e, e.fill(number, {}, compute_dtype(dtype))};
 }
 
 Pair operands(OpCall& c, bool floating = false) {
   Emitter& e = c.emit();
-  const Term a = c.operand("self"), b = c.operand("other");
+  const Expression a = c.operand("self"), b = c.operand("other");
   DType dtype = promote({a, b});
   if (floating && !is_floating(dtype)) dtype = DType::kF32;
   return {brought(e, a, b, dtype), brought(e, b, a, dtype), dtype};
@@ -140,7 +140,7 @@ void hypot(OpCall& c) {
 void heaviside(OpCall& c) {
   Emitter& e = c.emit();
   const Expression x(e, c.tensor("self"));
-  c.set(0, choose(x == 0, c.tensor("values"), choose(x > 0, 1, 0).cast(x.term().dtype)));
+  c.set(0, choose(x == 0, c.tensor("values"), choose(x > 0, 1, 0).cast(x.dtype)));
 }
 
 /// log(base^a + base^b) from the larger exponent.
@@ -168,10 +168,10 @@ void ldexp(OpCall& c) {
 
 void clamp(OpCall& c) {
   Emitter& e = c.emit();
-  Term x = widened(e, c.tensor("self"));
+  Term x = c.wide("self");
   const auto bound = [&](const char* name, OpKind kind, OpKind of_bools) {
     if (!c.has(name)) return;
-    const Term limit = widened(e, c.operand(name));
+    const Expression limit = widened(e, c.operand(name));
     x = e.binary(promote({x, limit}) == DType::kBool ? of_bools : kind, x, limit);
   };
   bound("min", OpKind::kMaximum, OpKind::kLogicalOr);
@@ -208,7 +208,7 @@ constexpr Entry kEntries[] = {
     {"aten::bitwise_right_shift.Scalar_Tensor", shift<OpKind::kShiftRight>},
     {"aten::__rshift__.Tensor", shift<OpKind::kShiftRight>},
     {"aten::__rshift__.Scalar", shift<OpKind::kShiftRight>},
-    {"aten::logical_xor", logical_xor},
+    {"aten::logical_xor", logical_xor, Complexity::kMagnitude},
     {"aten::maximum", extremum<OpKind::kMaximum>},
     {"aten::minimum", extremum<OpKind::kMinimum>},
     {"aten::fmax", extremum_of_numbers<OpKind::kMaximum>},

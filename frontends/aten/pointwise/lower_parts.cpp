@@ -59,7 +59,7 @@ Format format_of(DType dtype) {
 /// The number after self on the way to other. Computed in f64, where one step of any format is exact.
 void next_after(OpCall& c) {
   Emitter& e = c.emit();
-  const Term self = c.tensor("self"), other = c.tensor("other");
+  const Expression self = c.tensor("self"), other = c.tensor("other");
   const DType dtype = promote({self, other});
   const Format format = format_of(dtype);
   const Expression x(e, e.cast(self, DType::kF64)), to(e, e.cast(other, DType::kF64));
@@ -94,7 +94,7 @@ int euclid_steps(DType dtype) {
 
 Expression common_divisor(const Expression& x, const Expression& y) {
   Expression a = magnitude(x), b = magnitude(y);
-  for (int step = 0; step < euclid_steps(x.term().dtype); ++step) {
+  for (int step = 0; step < euclid_steps(x.dtype); ++step) {
     const Expression done = b == 0, rest = a.binary(OpKind::kRemainder, b);
     a = choose(done, a, b);
     b = rest;
@@ -108,7 +108,7 @@ struct Pair {
 
 Pair integers(OpCall& c) {
   Emitter& e = c.emit();
-  const Term a = c.tensor("self"), b = c.tensor("other");
+  const Expression a = c.tensor("self"), b = c.tensor("other");
   const DType dtype = promote({a, b});
   return {{e, e.cast(a, dtype)}, {e, e.cast(b, dtype)}};
 }

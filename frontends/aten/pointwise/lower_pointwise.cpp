@@ -2,7 +2,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "frontends/aten/algebra/formulas.hpp"
+#include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/lower_table.hpp"
 
 namespace crucible::aten {
@@ -22,19 +22,19 @@ void divide_op(OpCall& c) { c.set(0, divide(c.emit(), c.operand("self"), c.opera
 
 template <OpKind kind>
 void unary(OpCall& c) {
-  c.set(0, c.emit().unary(kind, as_floating(c.emit(), c.tensor("self"))));
+  c.set(0, c.floating("self").unary(kind));
 }
 
 /// For kinds that integers have too.
 template <OpKind kind>
 void unary_any(OpCall& c) {
-  c.set(0, c.emit().unary(kind, widened(c.emit(), c.tensor("self"))));
+  c.set(0, c.wide("self").unary(kind));
 }
 
 template <OpKind kind>
 void binary(OpCall& c) {
   Emitter& e = c.emit();
-  const Term a = c.operand("self"), b = c.operand("other");
+  const Expression a = c.operand("self"), b = c.operand("other");
   c.set(0, e.binary(kind, widened(e, rounded_like(e, a, b)), widened(e, rounded_like(e, b, a))));
 }
 
@@ -46,107 +46,105 @@ void logic(OpCall& c) {
 void power_op(OpCall& c) { c.set(0, power(c.emit(), c.operand("self"), c.operand("exponent"))); }
 
 void relu(OpCall& c) {
-  c.set(0, c.emit().binary(OpKind::kMaximum, widened(c.emit(), c.tensor("self")), Term::integer(0)));
+  c.set(0, larger(c.wide("self"), 0));
 }
 
 void threshold_backward(OpCall& c) {
-  Emitter& e = c.emit();
-  const Term self = c.tensor("self"), gradient = c.tensor("grad_output");
-  const Term off = e.binary(OpKind::kLessEqual, self, c.operand("threshold"));
-  c.set(0, e.select(off, Term::integer(0), gradient));
+  const Expression self = c.tensor("self"), gradient = c.tensor("grad_output");
+  const Expression off = self <= c.operand("threshold");
+  c.set(0, choose(off, 0, gradient));
 }
 
 void sigmoid_backward(OpCall& c) {
   Emitter& e = c.emit();
-  const Term g = widened(e, c.tensor("grad_output")), y = widened(e, c.tensor("output"));
-  const Term rest = e.binary(OpKind::kSubtract, Term::integer(1), y);
+  const Expression g = c.wide("grad_output"), y = c.wide("output");
+  const Expression rest = 1 - y;
   c.set(0, multiply(e, multiply(e, g, rest), y));
 }
 
 void tanh_backward(OpCall& c) {
   Emitter& e = c.emit();
-  const Term g = widened(e, c.tensor("grad_output")), y = widened(e, c.tensor("output"));
-  c.set(0, multiply(e, g, e.binary(OpKind::kSubtract, Term::integer(1), multiply(e, y, y))));
+  const Expression g = c.wide("grad_output"), y = c.wide("output");
+  c.set(0, multiply(e, g, 1 - multiply(e, y, y)));
 }
 
 constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
 constexpr double kCubic = 0.044715;
 
 /// tanh(sqrt(2 / pi) (x + 0.044715 x^3)).
-Term gelu_tanh(Emitter& e, const Term& x) {
-  const Term cube = multiply(e, multiply(e, x, x), x);
-  const Term inner = e.binary(OpKind::kAdd, x, multiply(e, cube, Term::number(kCubic)));
-  return e.unary(OpKind::kTanh, multiply(e, inner, Term::number(kSqrtTwoOverPi)));
+Expression gelu_tanh(Emitter& e, const Term& x) {
+  const Expression cube = multiply(e, multiply(e, x, x), x);
+  const Expression inner = x + multiply(e, cube, Term::number(kCubic));
+  return hyperbolic_tangent(multiply(e, inner, Term::number(kSqrtTwoOverPi)));
 }
 
 /// (1 + f) / 2.
-Term half_plus(Emitter& e, const Term& f) {
+Expression half_plus(Emitter& e, const Term& f) {
   return multiply(e, e.binary(OpKind::kAdd, f, Term::integer(1)), Term::number(0.5));
 }
 
 Term gelu_cdf(Emitter& e, const Term& x) {
-  return half_plus(e, e.unary(OpKind::kErf, multiply(e, x, Term::number(std::numbers::sqrt2 / 2))));
+  return half_plus(e, multiply(e, x, Term::number(std::numbers::sqrt2 / 2)).unary(OpKind::kErf));
 }
 
 bool wants_tanh(OpCall& c) { return c.text("approximate") == "tanh"; }
 
 void gelu(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = widened(e, c.tensor("self"));
+  const Expression x = c.wide("self");
   c.set(0, multiply(e, x, wants_tanh(c) ? half_plus(e, gelu_tanh(e, x)) : gelu_cdf(e, x)));
 }
 
 void gelu_backward(OpCall& c) {
   Emitter& e = c.emit();
-  const Term g = widened(e, c.tensor("grad_output")), x = widened(e, c.tensor("self"));
-  const Term square = multiply(e, x, x);
+  const Expression g = c.wide("grad_output"), x = c.wide("self");
+  const Expression square = multiply(e, x, x);
   Term slope;
   if (wants_tanh(c)) {
-    const Term t = gelu_tanh(e, x);
-    const Term outer = e.binary(OpKind::kSubtract, Term::integer(1), multiply(e, t, t));
-    const Term inner = e.binary(OpKind::kAdd, multiply(e, square, Term::number(3 * kCubic)), Term::integer(1));
-    const Term right = multiply(e, multiply(e, multiply(e, x, outer), inner), Term::number(kSqrtTwoOverPi / 2));
-    slope = e.binary(OpKind::kAdd, half_plus(e, t), right);
+    const Expression t = gelu_tanh(e, x);
+    const Expression outer = 1 - multiply(e, t, t);
+    const Expression inner = multiply(e, square, Term::number(3 * kCubic)) + 1;
+    const Expression right = multiply(e, multiply(e, multiply(e, x, outer), inner), Term::number(kSqrtTwoOverPi / 2));
+    slope = half_plus(e, t) + right;
   } else {
     const double scale = 1 / std::sqrt(2 * std::numbers::pi);
-    const Term density =
-        multiply(e, e.unary(OpKind::kExp, multiply(e, square, Term::number(-0.5))), Term::number(scale));
-    slope = e.binary(OpKind::kAdd, gelu_cdf(e, x), multiply(e, x, density));
+    const Expression density = multiply(e, exp(multiply(e, square, Term::number(-0.5))), Term::number(scale));
+    slope = gelu_cdf(e, x) + multiply(e, x, density);
   }
   c.set(0, multiply(e, g, slope));
 }
 
 void silu(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = widened(e, c.tensor("self"));
-  c.set(0, multiply(e, x, e.unary(OpKind::kSigmoid, x)));
+  const Expression x = c.wide("self");
+  c.set(0, multiply(e, x, sigmoid(x)));
 }
 
 void silu_backward(OpCall& c) {
   Emitter& e = c.emit();
-  const Term g = widened(e, c.tensor("grad_output")), x = widened(e, c.tensor("self"));
-  const Term s = e.unary(OpKind::kSigmoid, x);
-  const Term rest = e.binary(OpKind::kSubtract, Term::integer(1), s);
-  const Term slope = multiply(e, s, e.binary(OpKind::kAdd, multiply(e, x, rest), Term::integer(1)));
+  const Expression g = c.wide("grad_output"), x = c.wide("self");
+  const Expression s = sigmoid(x);
+  const Expression rest = 1 - s;
+  const Expression slope = multiply(e, s, multiply(e, x, rest) + 1);
   c.set(0, multiply(e, g, slope));
 }
 
 void clamp(OpCall& c) {
   Emitter& e = c.emit();
-  Term x = widened(e, c.tensor("self"));
+  Term x = c.wide("self");
   if (c.has("min")) x = e.binary(OpKind::kMaximum, x, c.operand("min"));
   if (c.has("max")) x = e.binary(OpKind::kMinimum, x, c.operand("max"));
   c.set(0, x);
 }
 
-void where(OpCall& c) { c.set(0, c.emit().select(c.tensor("condition"), c.operand("self"), c.operand("other"))); }
+void where(OpCall& c) { c.set(0, choose(c.tensor("condition"), c.operand("self"), c.operand("other"))); }
 
 void masked_fill(OpCall& c) {
   Emitter& e = c.emit();
-  const Term self = c.tensor("self");
+  const Expression self = c.tensor("self");
   Term value = c.operand("value");
   if (!value.is_number()) value = e.cast(value, self.dtype);
-  Term result = e.select(c.tensor("mask"), value, self);
+  Term result = choose(c.tensor("mask"), value, self);
   c.set(0, result);
 }
 
@@ -183,10 +181,10 @@ constexpr Entry kEntries[] = {
     {"aten::sigmoid", unary<OpKind::kSigmoid>},
     {"aten::sin", unary<OpKind::kSin>},
     {"aten::cos", unary<OpKind::kCos>},
-    {"aten::isnan", unary_any<OpKind::kIsNan>},
-    {"aten::logical_not", unary_any<OpKind::kLogicalNot>},
-    {"aten::logical_and", logic<OpKind::kLogicalAnd>},
-    {"aten::logical_or", logic<OpKind::kLogicalOr>},
+    {"aten::isnan", unary_any<OpKind::kIsNan>, Complexity::kMagnitude},
+    {"aten::logical_not", unary_any<OpKind::kLogicalNot>, Complexity::kMagnitude},
+    {"aten::logical_and", logic<OpKind::kLogicalAnd>, Complexity::kMagnitude},
+    {"aten::logical_or", logic<OpKind::kLogicalOr>, Complexity::kMagnitude},
     {"aten::lt.Tensor", binary<OpKind::kLess>},
     {"aten::lt.Scalar", binary<OpKind::kLess>},
     {"aten::le.Tensor", binary<OpKind::kLessEqual>},
@@ -214,8 +212,8 @@ constexpr Entry kEntries[] = {
     {"aten::clamp_min", clamp},
     {"aten::clamp_max", clamp},
     {"aten::where.self", where},
-    {"aten::masked_fill.Scalar", masked_fill},
-    {"aten::masked_fill.Tensor", masked_fill},
+    {"aten::masked_fill.Scalar", masked_fill, Complexity::kParts},
+    {"aten::masked_fill.Tensor", masked_fill, Complexity::kParts},
     {"aten::lerp.Scalar", lerp},
     {"aten::lerp.Tensor", lerp},
     {"aten::addcmul", addcmul},

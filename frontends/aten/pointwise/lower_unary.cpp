@@ -15,9 +15,9 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 /// The argument `self`, as it is computed with: integers stay integers.
-Expression self(OpCall& c) { return {c.emit(), widened(c.emit(), c.tensor("self"))}; }
+Expression self(OpCall& c) { return c.wide("self"); }
 /// As self(); integers become f32.
-Expression real_self(OpCall& c) { return {c.emit(), as_floating(c.emit(), c.tensor("self"))}; }
+Expression real_self(OpCall& c) { return c.floating("self"); }
 
 template <OpKind kind>
 void function(OpCall& c) {
@@ -28,13 +28,13 @@ void function(OpCall& c) {
 template <OpKind kind>
 void rounding(OpCall& c) {
   const Expression x = self(c);
-  c.set(0, is_floating(x.term().dtype) ? x.unary(kind) : x);
+  c.set(0, is_floating(x.dtype) ? x.unary(kind) : x);
 }
 
 void round_decimals(OpCall& c) {
   const Expression x = self(c);
   const auto decimals = c.integer("decimals");
-  if (!is_floating(x.term().dtype)) return c.set(0, x);
+  if (!is_floating(x.dtype)) return c.set(0, x);
   const double scale = std::pow(10.0, static_cast<double>(std::abs(decimals)));
   if (decimals >= 0) return c.set(0, (x * scale).unary(OpKind::kRound) / scale);
   c.set(0, (x / scale).unary(OpKind::kRound) * scale);
@@ -47,22 +47,22 @@ void fraction(OpCall& c) {
 
 void sign(OpCall& c) {
   const Expression x = self(c);
-  if (x.term().dtype == DType::kBool) return c.set(0, x);
-  c.set(0, choose(x > 0, 1, choose(x < 0, -1, 0)).cast(x.term().dtype));
+  if (x.dtype == DType::kBool) return c.set(0, x);
+  c.set(0, choose(x > 0, 1, choose(x < 0, -1, 0)).cast(x.dtype));
 }
 
 /// True for -0 too. The sign of a NaN is not looked at.
 void signbit(OpCall& c) {
   const Expression x = self(c);
-  if (x.term().dtype == DType::kBool) return c.set(0, x && !x);
-  if (!is_floating(x.term().dtype)) return c.set(0, x < 0);
+  if (x.dtype == DType::kBool) return c.set(0, x && !x);
+  if (!is_floating(x.dtype)) return c.set(0, x < 0);
   c.set(0, (x < 0) || ((x == 0) && (x.unary(OpKind::kReciprocal) < 0)));
 }
 
 template <int side>
 void is_infinite(OpCall& c) {
   const Expression x = self(c);
-  if (!is_floating(x.term().dtype)) return c.set(0, Term::integer(0));
+  if (!is_floating(x.dtype)) return c.set(0, Term::integer(0));
   c.set(0, side == 0 ? magnitude(x) == kInfinity : x == side * kInfinity);
 }
 
@@ -79,7 +79,7 @@ void logit(OpCall& c) {
 }
 
 void logit_backward(OpCall& c) {
-  const Expression x = self(c), g(c.emit(), widened(c.emit(), c.tensor("grad_output")));
+  const Expression x = self(c), g(c.emit(), c.wide("grad_output"));
   const double eps = c.has("eps") ? c.real("eps") : -1, low = eps < 0 ? 0 : eps;
   const Expression slope = g / (x * (1 - x));
   c.set(0, choose((x < low) || (x > 1 - low), eps < 0 ? kNan : 0.0, slope));
@@ -93,7 +93,7 @@ void angle_unit(OpCall& c) {
 /// The angle of a real number in the complex plane.
 void angle(OpCall& c) {
   const Expression x = real_self(c);
-  const Term half_turn = c.emit().fill(Term::number(std::numbers::pi), {}, x.term().dtype);
+  const Expression half_turn = c.emit().fill(Term::number(std::numbers::pi), {}, x.dtype);
   c.set(0, choose(is_nan(x), x, choose(x < 0, half_turn, 0)));
 }
 
@@ -122,7 +122,7 @@ void entropy(OpCall& c) {
 
 void bitwise_not(OpCall& c) {
   const Expression x = self(c);
-  c.set(0, x.unary(x.term().dtype == DType::kBool ? OpKind::kLogicalNot : OpKind::kBitNot));
+  c.set(0, x.unary(x.dtype == DType::kBool ? OpKind::kLogicalNot : OpKind::kBitNot));
 }
 
 constexpr Entry kEntries[] = {
@@ -135,7 +135,7 @@ constexpr Entry kEntries[] = {
     {"aten::sign", sign},
     {"aten::sgn", sign},
     {"aten::signbit", signbit},
-    {"aten::isinf", is_infinite<0>},
+    {"aten::isinf", is_infinite<0>, Complexity::kMagnitude},
     {"aten::isposinf", is_infinite<1>},
     {"aten::isneginf", is_infinite<-1>},
     {"aten::exp2", function<OpKind::kExp2>},

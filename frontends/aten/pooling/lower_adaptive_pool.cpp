@@ -2,7 +2,7 @@
 // recorded samples put them; and of max unpooling.
 #include <algorithm>
 
-#include "frontends/aten/algebra/formulas.hpp"
+#include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/indexing/axis_index.hpp"
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/pooling/pool_window.hpp"
@@ -23,7 +23,7 @@ std::vector<WindowIndex> adaptive(Emitter& e, const Sizes& input, const Sizes& o
 std::vector<std::int64_t> taps_of(std::int64_t rank, std::size_t sides) { return last_dims(rank, sides); }
 
 /// The sum over the windows that lead from x's sizes to `output`.
-Term adaptive_sum(Emitter& e, const Term& x, const Sizes& output, std::size_t sides) {
+Expression adaptive_sum(Emitter& e, const Term& x, const Sizes& output, std::size_t sides) {
   const auto dims = last_dims(x.rank(), sides);
   bool regular = true;
   std::vector<Axis> axes;
@@ -58,7 +58,7 @@ Term divided_by_counts(Emitter& e, Term x, const Sizes& input, const Sizes& outp
 
 void adaptive_average(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = widened(e, c.tensor("self"));
+  const Expression x = c.wide("self");
   const std::size_t sides = sides_by_name(c);
   const Sizes output = c.result(0).sizes;
   c.integers("output_size");
@@ -68,7 +68,7 @@ void adaptive_average(OpCall& c) {
 /// An input lies in the windows that adaptive windows from outputs to inputs would name.
 void adaptive_average_backward(OpCall& c) {
   Emitter& e = c.emit();
-  const Term g = widened(e, c.tensor("grad_output"));
+  const Expression g = c.wide("grad_output");
   const Sizes input = c.tensor("self").sizes();
   const std::size_t sides = sides_by_name(c);
   if (g.sizes().size() != input.size()) return e.fail("the gradient has not as many dimensions as self");
@@ -92,7 +92,7 @@ void adaptive_average_backward(OpCall& c) {
 
 void adaptive_maximum(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = c.tensor("self");
+  const Expression x = c.tensor("self");
   const std::size_t sides = sides_by_name(c);
   c.integers("output_size");
   const auto windows = adaptive(e, x.sizes(), c.result(0).sizes, sides);
@@ -111,7 +111,7 @@ Sizes flat_planes(const Sizes& sizes, std::size_t sides) {
 /// Gradients go to the elements of their plane that the indices name.
 void to_places(OpCall& c) {
   Emitter& e = c.emit();
-  const Term g = c.tensor("grad_output"), index = c.tensor("indices");
+  const Expression g = c.tensor("grad_output"), index = c.tensor("indices");
   const std::size_t sides = sides_by_name(c);
   for (const char* name : {"kernel_size", "output_size", "stride", "padding", "dilation"}) {
     if (c.has(name)) c.integers(name);
@@ -121,22 +121,22 @@ void to_places(OpCall& c) {
   const Sizes source{1, from[0], 1, from[1]};
   e.expect_in(index, 0, to[1] - 1);
   const std::vector<Term> inputs{e.reshape(g, source), e.reshape(index, source)};
-  const Term result = e.emit(OpKind::kMaxPool2dBackward, inputs, {1, to[0], 1, to[1]}, g.dtype);
+  const Expression result = e.emit(OpKind::kMaxPool2dBackward, inputs, {1, to[0], 1, to[1]}, g.dtype);
   c.set(0, e.reshape(result, c.result(0).sizes));
 }
 
 void max_unpool(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = c.tensor("self"), index = c.tensor("indices");
+  const Expression x = c.tensor("self"), index = c.tensor("indices");
   const std::size_t sides = sides_by_name(c);
   for (const char* name : {"output_size", "stride", "padding"}) {
     if (c.has(name)) c.integers(name);
   }
   const Sizes from = flat_planes(x.sizes(), sides), to = flat_planes(c.result(0).sizes, sides);
   e.expect_in(index, 0, to[1] - 1);
-  const Term held = e.held_in(e.reshape(index, from), 0, std::max<std::int64_t>(to[1], 1) - 1);
-  const Term place = e.linear_index(to, {e.position(0, from), held});
-  const Term zeros = e.fill(Term::number(0), to, x.dtype);
+  const Expression held = e.held_in(e.reshape(index, from), 0, std::max<std::int64_t>(to[1], 1) - 1);
+  const Expression place = e.linear_index(to, {e.position(0, from), held});
+  const Expression zeros = e.fill(Term::number(0), to, x.dtype);
   c.set(0, e.reshape(e.put(OpKind::kPutSet, zeros, place, e.reshape(x, from)), c.result(0).sizes));
 }
 
@@ -146,7 +146,7 @@ WindowIndex fractional_windows(Emitter& e, const Term& sample, std::int64_t inpu
                                std::int64_t kernel) {
   Sizes sizes = sample.sizes();
   sizes.push_back(output);
-  const Term u = e.unsqueeze(sample, -1);
+  const Expression u = e.unsqueeze(sample, -1);
   const DType dtype = sample.dtype;
   const Term last = Term::integer(input - kernel);
   Term begin;
@@ -157,15 +157,15 @@ WindowIndex fractional_windows(Emitter& e, const Term& sample, std::int64_t inpu
     const auto whole = [&](const Term& x) {
       return e.cast(multiply(e, x, Term::number(alpha)), DType::kI64);  // conversion drops the fraction
     };
-    const Term o = e.position(-1, sizes);
-    begin = e.binary(OpKind::kSubtract, whole(e.binary(OpKind::kAdd, e.cast(o, dtype), u)), whole(u));
-    begin = e.select(e.binary(OpKind::kEqual, o, Term::integer(output - 1)), last, begin);
+    const Expression o = e.position(-1, sizes);
+    begin = e.binary(OpKind::kSubtract, whole(e.cast(o, dtype) + u), whole(u));
+    begin = choose(o == Term::integer(output - 1), last, begin);
   } else {
     begin = e.fill(last, sizes, DType::kI64);
   }
   Sizes wide = sizes;
   wide.push_back(kernel);
-  return {e.binary(OpKind::kAdd, e.unsqueeze(begin, -1), e.position(-1, wide)), std::nullopt};
+  return {e.unsqueeze(begin, -1) + e.position(-1, wide), std::nullopt};
 }
 
 void fractional_maximum(OpCall& c) {
@@ -174,12 +174,13 @@ void fractional_maximum(OpCall& c) {
   Term x = c.tensor("self");
   const bool added = x.rank() == static_cast<std::int64_t>(sides) + 1;
   if (added) x = e.unsqueeze(x, 0);
-  const Term samples = widened(e, c.tensor("random_samples"));  // [n, c, sides]; of planes the first is for the width
+  const Expression samples =
+      c.wide("random_samples");  // [n, c, sides]; of planes the first is for the width
   const Sizes kernel = per_side(c, "kernel_size", sides, 1), output = per_side(c, "output_size", sides, 1);
   std::vector<WindowIndex> list;
   for (std::size_t i = 0; i < sides; ++i) {
     const auto column = static_cast<std::int64_t>(sides == 2 ? 1 - i : i);
-    const Term sample = e.drop(sliced(samples, 2, column, 1), {2});
+    const Expression sample = e.drop(sliced(samples, 2, column, 1), {2});
     list.push_back(fractional_windows(e, sample, x.size(2 + static_cast<std::int64_t>(i)), output[i], kernel[i]));
   }
   const auto result = window_maximum(e, gather_windows(e, x, last_dims(x.rank(), sides), list), sides);

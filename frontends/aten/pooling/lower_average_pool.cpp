@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "frontends/aten/algebra/formulas.hpp"
+#include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/pooling/pool_window.hpp"
 
@@ -28,7 +28,7 @@ std::vector<std::int64_t> counts(const Axis& a, bool include_margin) {
 }
 
 /// counts() as i64 elements along dimension `dim` of a tensor with `rank` dimensions.
-Term counts_along(Emitter& e, const Axis& a, bool include_margin, std::int64_t dim, std::int64_t rank) {
+Expression counts_along(Emitter& e, const Axis& a, bool include_margin, std::int64_t dim, std::int64_t rank) {
   Sizes sizes(static_cast<std::size_t>(rank), 1);
   sizes[static_cast<std::size_t>(dim)] = a.output;
   const auto with = [&](OpKind kind, const Term& x, std::int64_t number) {
@@ -61,8 +61,8 @@ Term divisor(OpCall& c, const std::vector<Axis>& axes, std::int64_t rank, DType 
       number *= list.empty() ? 1 : list.front();
       continue;
     }
-    const Term along = counts_along(e, axes[i], include, first + static_cast<std::int64_t>(i), rank);
-    product = product.is_number() ? along : e.binary(OpKind::kMultiply, product, along);
+    const Expression along = counts_along(e, axes[i], include, first + static_cast<std::int64_t>(i), rank);
+    product = product.is_number() ? along : product * along;
   }
   if (product.is_number()) return fixed(number);
   return e.cast(e.binary(OpKind::kMultiply, product, Term::integer(number)), dtype);
@@ -70,14 +70,14 @@ Term divisor(OpCall& c, const std::vector<Axis>& axes, std::int64_t rank, DType 
 
 void average_pool(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = widened(e, c.tensor("self"));
+  const Expression x = c.wide("self");
   const auto axes = pool_axes(c, x.sizes(), c.result(0).sizes);
   c.boolean("ceil_mode");
   if (!e.failure().empty()) return;
   const auto dims = last_dims(x.rank(), axes.size());
   std::vector<std::int64_t> taps;
   for (std::size_t i = 0; i < axes.size(); ++i) taps.push_back(x.rank() + static_cast<std::int64_t>(i));
-  const Term sums = e.drop(e.sum(windows(e, x, dims, axes, Term::integer(0)), taps), taps);
+  const Expression sums = e.drop(e.sum(windows(e, x, dims, axes, Term::integer(0)), taps), taps);
   c.set(0, e.binary(is_floating(x.dtype) ? OpKind::kDivide : OpKind::kDivideInteger, sums, divisor(c, axes, x.rank(), x.dtype)));
 }
 
@@ -95,11 +95,11 @@ Term spread_over_windows(Emitter& e, const Term& g, std::int64_t dim, const Axis
 
 void average_pool_backward(OpCall& c) {
   Emitter& e = c.emit();
-  const Term g = widened(e, c.tensor("grad_output"));
+  const Expression g = c.wide("grad_output");
   const auto axes = pool_axes(c, c.tensor("self").sizes(), g.sizes());
   c.boolean("ceil_mode");
   if (!e.failure().empty()) return;
-  Term result = e.binary(OpKind::kDivide, g, divisor(c, axes, g.rank(), g.dtype));
+  Term result = g / divisor(c, axes, g.rank(), g.dtype);
   const auto dims = last_dims(g.rank(), axes.size());
   for (std::size_t i = 0; i < axes.size(); ++i) result = spread_over_windows(e, result, dims[i], axes[i]);
   c.set(0, result);

@@ -2,7 +2,7 @@
 // dimension is pooled after them.
 #include <fmt/format.h>
 
-#include "frontends/aten/algebra/formulas.hpp"
+#include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/indexing/axis_index.hpp"
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/pooling/pool_window.hpp"
@@ -52,7 +52,7 @@ void max_pool2d(OpCall& c) {
 /// Lines as planes of one row: [n, c, l] as [n, c, 1, l]. Without gradients the framework pools them by a kernel of their own.
 void max_pool1d(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = c.tensor("self");
+  const Expression x = c.tensor("self");
   const Sizes output = c.result(0).sizes;
   const auto axes = pool_axes(c, x.sizes(), output);
   c.boolean("ceil_mode");
@@ -64,7 +64,7 @@ void max_pool1d(OpCall& c) {
   window.padding[1] = axes[0].padding;
   window.dilation[1] = axes[0].dilation;
   const Sizes sizes{lead, x.size(-2), 1, output.back()};
-  const Term lines = e.reshape(x, {lead, x.size(-2), 1, x.size(-1)});
+  const Expression lines = e.reshape(x, {lead, x.size(-2), 1, x.size(-1)});
   const auto y = e.emit_many(OpKind::kMaxPool2d, {lines}, {{sizes, x.dtype}, {sizes, DType::kI64}}, window);
   c.set(0, e.reshape(y[0], output));
 }
@@ -81,7 +81,7 @@ void max_pool2d_backward(OpCall& c) {
 /// Planes first, then lines of windows through them: both take the first maximum in the order of the whole volume.
 void max_pool3d(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = c.tensor("self");
+  const Expression x = c.tensor("self");
   const Sizes output = c.result(0).sizes;
   const auto axes = pool_axes(c, x.sizes(), output);
   c.boolean("ceil_mode");
@@ -108,10 +108,10 @@ void max_pool3d(OpCall& c) {
   const auto lines = pooled(e.reshape(planes[0], {lead, 1, depth, plane}), {lead, 1, axes[0].output, plane}, deep);
   // A line's index names the plane of its maximum and the window there; that plane's index names the element.
   const Sizes windows{lead, axes[0].output * plane};
-  const Term line = e.reshape(lines[1], windows);
-  const Term inside = e.take_at(e.reshape(planes[1], {lead, depth * plane}), {e.position(0, windows), line});
+  const Expression line = e.reshape(lines[1], windows);
+  const Expression inside = e.take_at(e.reshape(planes[1], {lead, depth * plane}), {e.position(0, windows), line});
   const Term layer = floor_quotient(e, line, plane);
-  const Term index = e.binary(OpKind::kAdd, e.binary(OpKind::kMultiply, layer, Term::integer(x.size(-2) * width)), inside);
+  const Expression index = e.binary(OpKind::kMultiply, layer, Term::integer(x.size(-2) * width)) + inside;
   c.set(0, e.reshape(lines[0], output));
   c.set(1, e.reshape(index, output));
 }

@@ -1,6 +1,6 @@
 // Lowering of single recurrent cells whose gates come as arguments. Their workspaces are laid out as the framework's
 // kernels do, and the gradients read them.
-#include "frontends/aten/algebra/formulas.hpp"
+#include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/recurrent/recurrent.hpp"
 #include "frontends/aten/reduction/reducing.hpp"
@@ -13,14 +13,14 @@ using graph::OpKind;
 /// The gates [n, gates h] plus their bias, as [n, gates, h].
 Term gates_of(OpCall& c, CellKind kind, const char* name, const char* bias) {
   Emitter& e = c.emit();
-  Term gates = widened(e, c.tensor(name));
-  if (c.has(bias)) gates = e.binary(OpKind::kAdd, gates, widened(e, c.tensor(bias)));
+  Term gates = c.wide(name);
+  if (c.has(bias)) gates = gates + c.wide(bias);
   const std::int64_t count = gate_count(kind);
   return e.reshape(gates, {gates.size(0), count, gates.size(1) / count});
 }
 
 /// Parts [n, h] beside each other: [n, parts h].
-Term beside(Emitter& e, const std::vector<Term>& parts) { return e.concat(parts, 1); }
+Expression beside(Emitter& e, const std::vector<Term>& parts) { return e.concat(parts, 1); }
 
 /// Part number `part` of [n, parts h].
 Term part_of(const Term& all, std::int64_t part, std::int64_t parts) {
@@ -33,7 +33,7 @@ void lstm_cell(OpCall& c) {
   Emitter& e = c.emit();
   const Term from_input = gates_of(c, CellKind::kLstm, "input_gates", "input_bias");
   const Term from_hidden = gates_of(c, CellKind::kLstm, "hidden_gates", "hidden_bias");
-  const CellStep step = cell_step(e, CellKind::kLstm, from_input, from_hidden, {}, widened(e, c.tensor("cx")));
+  const CellStep step = cell_step(e, CellKind::kLstm, from_input, from_hidden, {}, c.wide("cx"));
   c.set(0, step.h);
   c.set(1, step.c);
   c.set(2, beside(e, step.gates));
@@ -42,16 +42,16 @@ void lstm_cell(OpCall& c) {
 /// Results: gradients of the gates, of cx, and of the biases.
 void lstm_cell_backward(OpCall& c) {
   Emitter& e = c.emit();
-  const Term old = widened(e, c.tensor("cx")), workspace = widened(e, c.tensor("workspace"));
+  const Expression old = c.wide("cx"), workspace = c.wide("workspace");
   CellStep step;
   for (std::int64_t gate = 0; gate < 4; ++gate) step.gates.push_back(part_of(workspace, gate, 4));
-  step.c = widened(e, c.tensor("cy"));
+  step.c = c.wide("cy");
   step.squashed = e.unary(OpKind::kTanh, step.c);
   const auto given = [&](const char* name) {
-    return c.has(name) ? widened(e, c.tensor(name)) : e.fill(Term::number(0), old.sizes(), old.dtype);
+    return c.has(name) ? c.wide(name) : e.fill(Term::number(0), old.sizes(), old.dtype);
   };
   const CellGradients g = cell_step_backward(e, CellKind::kLstm, step, {}, old, given("grad_hy"), given("grad_cy"));
-  const Term rows = e.reshape(g.from_input, workspace.sizes());
+  const Expression rows = e.reshape(g.from_input, workspace.sizes());
   c.set(0, rows);
   c.set(1, g.c);
   if (c.wants(2)) c.set(2, e.drop(e.sum(rows, {0}), {0}));
@@ -62,7 +62,7 @@ void gru_cell(OpCall& c) {
   Emitter& e = c.emit();
   const Term from_input = gates_of(c, CellKind::kGru, "input_gates", "input_bias");
   const Term from_hidden = gates_of(c, CellKind::kGru, "hidden_gates", "hidden_bias");
-  const Term old = widened(e, c.tensor("hx"));
+  const Expression old = c.wide("hx");
   const CellStep step = cell_step(e, CellKind::kGru, from_input, from_hidden, old, {});
   c.set(0, step.h);
   c.set(1, beside(e, {step.gates[0], step.gates[1], step.gates[2], old, step.hidden_new}));
@@ -71,14 +71,14 @@ void gru_cell(OpCall& c) {
 /// Results: gradients of input gates, hidden gates, hx and both biases.
 void gru_cell_backward(OpCall& c) {
   Emitter& e = c.emit();
-  const Term workspace = widened(e, c.tensor("workspace"));
+  const Expression workspace = c.wide("workspace");
   CellStep step;
   for (std::int64_t gate = 0; gate < 3; ++gate) step.gates.push_back(part_of(workspace, gate, 5));
   const Term old = part_of(workspace, 3, 5);
   step.hidden_new = part_of(workspace, 4, 5);
-  const CellGradients g = cell_step_backward(e, CellKind::kGru, step, old, {}, widened(e, c.tensor("grad_hy")), {});
+  const CellGradients g = cell_step_backward(e, CellKind::kGru, step, old, {}, c.wide("grad_hy"), {});
   const Sizes sizes{old.size(0), 3 * old.size(1)};
-  const Term input_rows = e.reshape(g.from_input, sizes), hidden_rows = e.reshape(g.from_hidden, sizes);
+  const Expression input_rows = e.reshape(g.from_input, sizes), hidden_rows = e.reshape(g.from_hidden, sizes);
   c.set(0, input_rows);
   c.set(1, hidden_rows);
   c.set(2, g.h);

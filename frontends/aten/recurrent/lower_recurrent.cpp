@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "frontends/aten/algebra/formulas.hpp"
+#include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/recurrent/recurrent.hpp"
 #include "frontends/aten/reduction/reducing.hpp"
@@ -20,12 +20,12 @@ CellKind kind_of(OpCall& c) {
   return static_cast<CellKind>(std::clamp<std::int64_t>(mode, 0, 3));
 }
 
-Term zeros(Emitter& e, const Sizes& sizes, DType dtype) { return e.fill(Term::number(0), sizes, dtype); }
+Expression zeros(Emitter& e, const Sizes& sizes, DType dtype) { return e.fill(Term::number(0), sizes, dtype); }
 
 /// The argument with these sizes, zeros where it is missing.
 Term given_or_zero(OpCall& c, const char* name, const Sizes& sizes, DType dtype) {
   Emitter& e = c.emit();
-  return c.has(name) ? e.reshape(widened(e, c.tensor(name)), sizes) : zeros(e, sizes, dtype);
+  return c.has(name) ? e.reshape(c.wide(name), sizes) : zeros(e, sizes, dtype);
 }
 
 /// Each step is so many ops. More of them than this nobody records; a sequence without elements may say it has any number.
@@ -37,19 +37,19 @@ void expect_steps(Emitter& e, std::int64_t steps) {
 /// oneDNN: one layer of an LSTM in one direction.
 RecurrentLayer onednn_layer(OpCall& c, int first_weight, const char* cell_state) {
   Emitter& e = c.emit();
-  const auto weight = [&](int i) { return widened(e, c.tensor(fmt::format("weight{}", first_weight + i))); };
+  const auto weight = [&](int i) { return c.wide(fmt::format("weight{}", first_weight + i)); };
   RecurrentLayer layer;
   layer.kind = kind_of(c);
   if (layer.kind != CellKind::kLstm) e.fail("oneDNN layers other than LSTM are not supported");
-  layer.x = widened(e, c.tensor("input"));
+  layer.x = c.wide("input");
   layer.w_input = weight(0);
   layer.w_hidden = weight(1);
   layer.has_bias = c.boolean("has_biases");
   if (layer.has_bias) layer.b_input = weight(2), layer.b_hidden = weight(3);
   layer.reverse = c.boolean("reverse");
   const Sizes state{layer.batch(), layer.hidden()};
-  layer.h = e.reshape(widened(e, c.tensor("hx_")), state);
-  layer.c = e.reshape(widened(e, c.tensor(cell_state)), state);
+  layer.h = e.reshape(c.wide("hx_"), state);
+  layer.c = e.reshape(c.wide(cell_state), state);
   expect_steps(e, layer.steps());
   return layer;
 }
@@ -70,7 +70,7 @@ void onednn_backward(OpCall& c) {
   const RecurrentLayer layer = onednn_layer(c, 1, "cx_tmp");
   if (!e.failure().empty()) return;
   const Sizes state{layer.batch(), layer.hidden()};
-  const Term output = widened(e, c.tensor("output"));
+  const Expression output = c.wide("output");
   const LayerGradients g = layer_gradients(e, layer, rerun_layer(e, layer, output),
                                            given_or_zero(c, "grad_output", output.sizes(), layer.x.dtype),
                                            given_or_zero(c, "grad_hy", state, layer.x.dtype),
@@ -120,7 +120,7 @@ Stack stack_of(OpCall& c) {
   stack.hidden = c.integer("hidden_size");
   stack.batch_first = c.boolean("batch_first");
   for (const Term& weight : c.tensors("weight")) stack.weights.push_back(widened(e, weight));
-  stack.x = widened(e, c.tensor("input"));
+  stack.x = c.wide("input");
   if (stack.batch_first) stack.x = e.transpose(stack.x, 0, 1);
   if (c.boolean("train") && c.real("dropout") != 0) e.fail("recurrent layers with dropout are not supported");
   if (c.has("proj_size") && c.integer("proj_size") != 0) e.fail("recurrent layers with projections are not supported");
@@ -133,8 +133,8 @@ Stack stack_of(OpCall& c) {
   }
   expect_steps(e, stack.x.size(0));
   const Sizes sizes{stack.layers * stack.directions, stack.x.size(1), stack.hidden};
-  stack.h = e.reshape(widened(e, c.tensor("hx")), sizes);
-  if (stack.kind == CellKind::kLstm) stack.c = e.reshape(widened(e, c.tensor("cx")), sizes);
+  stack.h = e.reshape(c.wide("hx"), sizes);
+  if (stack.kind == CellKind::kLstm) stack.c = e.reshape(c.wide("cx"), sizes);
   return stack;
 }
 
@@ -161,7 +161,7 @@ StackRun run_stack(Emitter& e, const Stack& stack) {
   return all;
 }
 
-Term stacked(Emitter& e, const std::vector<Term>& states) {
+Expression stacked(Emitter& e, const std::vector<Term>& states) {
   std::vector<Term> rows;
   for (const Term& state : states) rows.push_back(e.unsqueeze(state, 0));
   return e.concat(rows, 0);

@@ -13,17 +13,17 @@ using graph::OpKind;
 constexpr std::int64_t kMostBins = std::numeric_limits<std::int32_t>::max();
 
 /// Adds up `weights` [n] by bin [n]; bin `count` is no bin.
-Term counted(Emitter& e, const Term& weights, const Term& bins, std::int64_t count) {
-  const Term rows = e.reshape(weights, {weights.elements(), 1});
-  const Term sums = e.scatter_add_rows(rows, e.reshape(bins, {bins.elements()}), count + 1, count);
+Expression counted(Emitter& e, const Term& weights, const Term& bins, std::int64_t count) {
+  const Expression rows = e.reshape(weights, {weights.elements(), 1});
+  const Expression sums = e.scatter_add_rows(rows, e.reshape(bins, {bins.elements()}), count + 1, count);
   return e.reshape(slice(sums, 0, 0, count), {count});
 }
 
 /// Bins of equal width between min and max, which belongs to the last; equal ends stand for those of the data.
 void equal_widths(OpCall& c) {
   Emitter& e = c.emit();
-  const Term given = c.tensor("self");
-  const Term x = widened(e, e.reshape(given, {given.elements()}));
+  const Expression given = c.tensor("self");
+  const Expression x = widened(e, e.reshape(given, {given.elements()}));
   const std::int64_t bins = c.integer("bins");
   if (bins < 1 || bins > kMostBins) return e.fail("argument bins is not positive, or too large");
   Term low = e.fill(Term::number(c.real("min")), {}, x.dtype), high = e.fill(Term::number(c.real("max")), {}, x.dtype);
@@ -31,24 +31,23 @@ void equal_widths(OpCall& c) {
     low = e.drop(reduced(e, OpKind::kReduceMin, x, {0}), {0});
     high = e.drop(reduced(e, OpKind::kReduceMax, x, {0}), {0});
   }
-  const Term same = e.binary(OpKind::kEqual, low, high), one = e.fill(Term::number(1), {}, x.dtype);
-  low = e.select(same, e.binary(OpKind::kSubtract, low, one), low);
-  high = e.select(same, e.binary(OpKind::kAdd, high, one), high);
-  const Term scaled = multiply(e, e.binary(OpKind::kSubtract, x, low), Term::number(static_cast<double>(bins)));
-  Term bin = e.cast(e.binary(OpKind::kDivide, scaled, e.binary(OpKind::kSubtract, high, low)), DType::kI64);
+  const Expression same = e.binary(OpKind::kEqual, low, high), one = e.fill(Term::number(1), {}, x.dtype);
+  low = choose(same, low - one, low);
+  high = choose(same, high + one, high);
+  const Expression scaled = multiply(e, x - low, Term::number(static_cast<double>(bins)));
+  Term bin = e.cast(scaled / e.binary(OpKind::kSubtract, high, low), DType::kI64);
   bin = e.binary(OpKind::kMinimum, bin, Term::integer(bins - 1));
-  const Term inside =
-      e.binary(OpKind::kLogicalAnd, e.binary(OpKind::kGreaterEqual, x, low), e.binary(OpKind::kLessEqual, x, high));
-  bin = e.select(inside, bin, e.fill(Term::integer(bins), {}, DType::kI64));
+  const Expression inside = (x >= low) && (x <= high);
+  bin = choose(inside, bin, e.fill(Term::integer(bins), {}, DType::kI64));
   c.set(0, counted(e, e.fill(Term::number(1), x.sizes(), x.dtype), bin, bins));
 }
 
 /// The number of bins is the recorded one: it depends on the data.
 void bin_count(OpCall& c) {
   Emitter& e = c.emit();
-  const Term bins = e.cast(c.tensor("self"), DType::kI64);
+  const Expression bins = e.cast(c.tensor("self"), DType::kI64);
   const DType dtype = c.result(0).dtype;
-  const Term weights =
+  const Expression weights =
       c.has("weights") ? e.cast(c.tensor("weights"), dtype) : e.fill(Term::integer(1), bins.sizes(), dtype);
   c.set(0, counted(e, weights, bins, c.result(0).sizes[0]));
 }
@@ -75,7 +74,7 @@ Edges even_edges(OpCall& c, const Term& points, const std::vector<std::int64_t>&
       if (!range.empty()) return Expression(e, e.fill(range[2 * d + k], {}, points.dtype));
       if (points.size(0) == 0)
         return Expression(e, e.fill(Term::integer(static_cast<std::int64_t>(k)), {}, points.dtype));
-      const Term column = e.drop(slice(points, 1, static_cast<std::int64_t>(d), 1), {1});
+      const Expression column = e.drop(slice(points, 1, static_cast<std::int64_t>(d), 1), {1});
       return Expression(e, e.drop(reduced(e, k == 0 ? OpKind::kReduceMin : OpKind::kReduceMax, column, {0}), {0}));
     };
     const Expression low = end(0), high = end(1), same = low == high;
@@ -96,7 +95,7 @@ Term histogram(OpCall& c, const Term& points, const Edges& edges) {
       e.fail("fewer than two edges of bins");
       return points;
     }
-    const Term row = e.cast(edges[d], points.dtype);
+    const Expression row = e.cast(edges[d], points.dtype);
     const Expression column(e, slice(points, 1, static_cast<std::int64_t>(d), 1));
     const Expression reached = (column >= row).cast(DType::kI64);
     const Expression place(e, e.drop(e.sum(reached, {1}), {1}));
@@ -107,15 +106,15 @@ Term histogram(OpCall& c, const Term& points, const Edges& edges) {
   }
   const std::int64_t bins = graph::View::contiguous(sizes).elements();
   if (bins >= kMostBins) e.fail("too many bins");
-  const Term place = e.expand(choose(inside, e.linear_index(sizes, places), bins), {points.size(0)});
-  const Term weights = c.has("weight") ? e.reshape(e.cast(c.tensor("weight"), points.dtype), {points.size(0)})
-                                       : e.fill(Term::number(1), {points.size(0)}, points.dtype);
+  const Expression place = e.expand(choose(inside, e.linear_index(sizes, places), bins), {points.size(0)});
+  const Expression weights = c.has("weight") ? e.reshape(e.cast(c.tensor("weight"), points.dtype), {points.size(0)})
+                                             : e.fill(Term::number(1), {points.size(0)}, points.dtype);
   if (!e.failure().empty()) return points;
   const Expression hits(e, e.reshape(counted(e, weights, place, bins), sizes));
   if (!c.boolean("density")) return hits;
   Expression density = hits / e.sum(hits, all_dims(hits));
   for (std::size_t d = 0; d < edges.size(); ++d) {
-    const Term row = e.cast(edges[d], points.dtype);
+    const Expression row = e.cast(edges[d], points.dtype);
     const std::int64_t count = row.size(0) - 1;
     Sizes along(sizes.size(), 1);
     along[d] = count;
@@ -127,7 +126,7 @@ Term histogram(OpCall& c, const Term& points, const Edges& edges) {
 /// [n, dimensions]: the last dimension of the argument, or one for all elements.
 Term points_of(OpCall& c, bool of_elements) {
   Emitter& e = c.emit();
-  const Term given = c.tensor("self");
+  const Expression given = c.tensor("self");
   const std::int64_t width = of_elements ? 1 : given.size(-1);
   if (width == 0) e.fail("points without dimensions");
   return e.reshape(given, {width == 0 ? 0 : given.elements() / width, width});

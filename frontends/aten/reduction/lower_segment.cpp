@@ -26,12 +26,12 @@ struct Segments {
 };
 
 /// Where segments begin, and where the last one ends: [outer, count + 1].
-Term bounds_of(Emitter& e, OpCall& c, std::int64_t outer) {
+Expression bounds_of(Emitter& e, OpCall& c, std::int64_t outer) {
   const bool by_offsets = c.has("offsets");
-  const Term given = e.cast(c.tensor(by_offsets ? "offsets" : "lengths"), DType::kI64);
-  const Term rows = e.reshape(given, {outer, outer == 0 ? 0 : given.elements() / outer});
+  const Expression given = e.cast(c.tensor(by_offsets ? "offsets" : "lengths"), DType::kI64);
+  const Expression rows = e.reshape(given, {outer, outer == 0 ? 0 : given.elements() / outer});
   if (by_offsets) return rows;
-  const Term start = e.fill(Term::integer(0), {outer, 1}, DType::kI64);
+  const Expression start = e.fill(Term::integer(0), {outer, 1}, DType::kI64);
   return rows.size(1) == 0 ? start : e.concat({start, running_total(e, OpKind::kScanSum, rows, 1)}, 1);
 }
 
@@ -53,7 +53,7 @@ Segments segments_of(OpCall& c, const Sizes& sizes) {
     return s;
   }
   const Expression bounds(e, bounds_of(e, c, s.outer));
-  s.count = bounds.term().size(1) - 1;
+  s.count = bounds.size(1) - 1;
   if (s.count < 0) {
     e.fail("argument offsets is empty");
     return s;
@@ -63,8 +63,8 @@ Segments segments_of(OpCall& c, const Sizes& sizes) {
   // One more column takes the beginnings that lie behind all elements.
   const Expression column = larger(smaller(bounds, s.length), 0);
   const Expression row(e, e.position(0, {s.outer, 1}));
-  const Term steps = e.put(OpKind::kPutAdd, e.fill(Term::integer(0), {s.outer, s.length + 1}, DType::kI64),
-                           row * (s.length + 1) + column, Term::integer(1));
+  const Expression steps = e.put(OpKind::kPutAdd, e.fill(Term::integer(0), {s.outer, s.length + 1}, DType::kI64),
+                                 row * (s.length + 1) + column, Term::integer(1));
   const Expression segment(e, e.unsqueeze(slice(running_total(e, OpKind::kScanSum, steps, 1), 1, 0, s.length), -1));
   const Expression number = segment - 1;
   const Expression linear(
@@ -92,12 +92,12 @@ Reduction reduction_of(OpCall& c) {
 /// Each segment's elements joined, beginning with `initial`.
 void segment_reduce(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = c.tensor("data");
+  const Expression x = c.tensor("data");
   const Reduction how = reduction_of(c);
   const Segments s = segments_of(c, x.sizes());
   if (!e.failure().empty()) return;
   const Term initial = c.has("initial") ? c.operand("initial") : Term::number(how.start);
-  const Term joined = e.put(how.put, e.fill(initial, s.totals(), x.dtype), s.place, e.reshape(x, s.elements()));
+  const Expression joined = e.put(how.put, e.fill(initial, s.totals(), x.dtype), s.place, e.reshape(x, s.elements()));
   const Sizes& sizes = c.result(0).sizes;
   if (!how.is_mean) return c.set(0, e.reshape(joined, sizes));
   const Expression total(e, joined), count(e, s.lengths), quotient = total / larger(count, 1).cast(x.dtype);
@@ -113,13 +113,13 @@ Expression found(const Segments& s, const Expression& of_segments) {
 /// For each element the sum of `x` over its segment.
 Expression summed(const Segments& s, const Expression& x) {
   Emitter& e = x.emitter();
-  return found(s, {e, e.put(OpKind::kPutAdd, e.fill(Term::integer(0), s.totals(), x.term().dtype), s.place, x)});
+  return found(s, {e, e.put(OpKind::kPutAdd, e.fill(Term::integer(0), s.totals(), x.dtype), s.place, x)});
 }
 
 /// Elements that are the extremum, or NaN, share the gradient; a negative one is not divided, as the framework has it.
 Expression extremum_gradient(const Segments& s, const Expression& x, const Expression& result, const Expression& g) {
   const Expression chosen = is_nan(x) || (x == found(s, result));
-  const Expression often = larger(summed(s, chosen.cast(x.term().dtype)), 1.0), whole = found(s, g);
+  const Expression often = larger(summed(s, chosen.cast(x.dtype)), 1.0), whole = found(s, g);
   return choose(chosen, choose(whole > 0, whole / often, whole), 0.0);
 }
 
@@ -128,9 +128,10 @@ Expression extremum_gradient(const Segments& s, const Expression& x, const Expre
 Expression product_gradient(const Segments& s, const Expression& x, const Expression& result, const Expression& g,
                             const Term& initial) {
   Emitter& e = x.emitter();
-  const DType dtype = x.term().dtype;
+  const DType dtype = x.dtype;
   const Expression is_zero = x == 0, nan = is_nan(x), apart = is_zero || nan;
-  const Term others = e.put(OpKind::kPutMultiply, e.fill(initial, s.totals(), dtype), s.place, choose(apart, 1.0, x));
+  const Expression others =
+      e.put(OpKind::kPutMultiply, e.fill(initial, s.totals(), dtype), s.place, choose(apart, 1.0, x));
   const Expression zeros = summed(s, is_zero.cast(dtype)) - is_zero.cast(dtype),
                    nans = summed(s, nan.cast(dtype)) - nan.cast(dtype);
   const Expression rest = found(s, {e, others}) * choose(nans > 0, kNan, choose(zeros > 0, 0.0, 1.0));
@@ -140,18 +141,18 @@ Expression product_gradient(const Segments& s, const Expression& x, const Expres
 
 void segment_reduce_backward(OpCall& c) {
   Emitter& e = c.emit();
-  const Term data = c.tensor("data");
+  const Expression data = c.tensor("data");
   const Reduction how = reduction_of(c);
   const Segments s = segments_of(c, data.sizes());
   if (!e.failure().empty()) return;
   const Expression x(e, e.reshape(widened(e, data), s.elements())),
-      g(e, e.reshape(widened(e, c.tensor("grad")), s.totals()));
-  const Expression result(e, e.reshape(widened(e, c.tensor("output")), s.totals()));
+      g(e, e.reshape(c.wide("grad"), s.totals()));
+  const Expression result(e, e.reshape(c.wide("output"), s.totals()));
   const Term initial = c.has("initial") ? c.operand("initial") : Term::number(how.start);
   const auto gradient = [&] {
     if (how.put == OpKind::kPutMultiply) return product_gradient(s, x, result, g, initial);
     if (how.put != OpKind::kPutAdd) return extremum_gradient(s, x, result, g);
-    return found(s, how.is_mean ? g / Expression(e, s.lengths).cast(x.term().dtype) : g);
+    return found(s, how.is_mean ? g / Expression(e, s.lengths).cast(x.dtype) : g);
   };
   c.set(0, e.reshape(gradient(), data.sizes()));
 }

@@ -1,7 +1,7 @@
 // Lowering of running totals and extrema, sorting, and order statistics.
 #include <limits>
 
-#include "frontends/aten/algebra/formulas.hpp"
+#include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/reduction/reducing.hpp"
 
@@ -13,7 +13,7 @@ using graph::OpKind;
 template <OpKind kind>
 void total_so_far(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = e.cast(c.tensor("self"), compute_dtype(c.result(0).dtype));
+  const Expression x = e.cast(c.tensor("self"), compute_dtype(c.result(0).dtype));
   c.set(0, running_total(e, kind, x, c.integer("dim")));
 }
 
@@ -52,27 +52,27 @@ Placed median_of(Emitter& e, const Term& x, std::int64_t dim) {
   const Placed all = sorted(e, x, dim, false);
   Placed found{slice(all.values, dim, middle, 1), slice(all.index, dim, middle, 1)};
   if (!is_floating(x.dtype)) return found;
-  const Term top = e.max(x, {dim}), is_nan = e.unary(OpKind::kIsNan, top);
-  return {e.select(is_nan, top, found.values),
-          e.select(is_nan, place_of_extremum(e, OpKind::kArgMax, x, dim), found.index)};
+  const Expression top = e.max(x, {dim}), nan = is_nan(top);
+  return {choose(nan, top, found.values),
+          choose(nan, place_of_extremum(e, OpKind::kArgMax, x, dim), found.index)};
 }
 
 /// The lower of two middle elements of those that are not NaN; NaN where there is none.
 Placed nan_median_of(Emitter& e, const Term& x, std::int64_t dim) {
   if (!is_floating(x.dtype) || x.rank() == 0) return median_of(e, x, dim);
   const Placed all = sorted(e, x, dim, false);
-  const Term missing = e.sum(e.cast(e.unary(OpKind::kIsNan, x), DType::kI64), {dim});
+  const Expression missing = e.sum(e.cast(e.unary(OpKind::kIsNan, x), DType::kI64), {dim});
   // Floor of (count - 1) / 2 in f64, which holds every count exactly; of nothing the first.
-  const Term last = e.binary(OpKind::kSubtract, Term::integer(x.size(dim) - 1), missing);
-  const Term half = e.binary(OpKind::kMultiply, e.cast(last, DType::kF64), Term::number(0.5));
-  const Term middle = e.cast(e.unary(OpKind::kFloor, e.binary(OpKind::kMaximum, half, Term::number(0))), DType::kI64);
+  const Expression last = Term::integer(x.size(dim) - 1) - missing;
+  const Expression half = e.cast(last, DType::kF64) * 0.5;
+  const Expression middle = e.cast(larger(half, 0.0).unary(OpKind::kFloor), DType::kI64);
   return {at_place(e, all.values, middle, dim), at_place(e, all.index, middle, dim)};
 }
 
 template <Placed (*statistic)(Emitter&, const Term&, std::int64_t)>
 void of_all(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = c.tensor("self");
+  const Expression x = c.tensor("self");
   if (x.elements() == 0) return c.set(0, e.fill(Term::number(std::numeric_limits<double>::quiet_NaN()), {}, x.dtype));
   c.set(0, e.reshape(statistic(e, e.reshape(x, {x.elements()}), 0).values, {}));
 }
@@ -90,16 +90,16 @@ Placed mode_of(Emitter& e, const Term& x, std::int64_t dim) {
   const Placed all = sorted(e, x, dim, false);
   if (x.rank() == 0) return all;
   const std::int64_t length = x.size(dim);
-  const Term here = e.coordinate(dim, x.sizes(), DType::kI64);
+  const Expression here = e.coordinate(dim, x.sizes(), DType::kI64);
   // Where a run of equal elements begins: at 0, and where an element differs from the one before it.
   std::vector<Term> starts{e.fill(Term::integer(0), slice(x, dim, 0, 1).sizes(), DType::kI64)};
   if (length > 1) {
-    const Term differs = e.binary(OpKind::kNotEqual, slice(all.values, dim, 1, length - 1),
-                                  slice(all.values, dim, 0, length - 1));
+    const Expression differs =
+        e.binary(OpKind::kNotEqual, slice(all.values, dim, 1, length - 1), slice(all.values, dim, 0, length - 1));
     starts.push_back(e.select(differs, slice(here, dim, 1, length - 1), e.fill(Term::integer(0), {}, DType::kI64)));
   }
   const Term start = running_extremum(e, OpKind::kScanMax, e.concat(starts, dim), dim).values;
-  const Term place = place_of_extremum(e, OpKind::kArgMax, e.binary(OpKind::kSubtract, here, start), dim);
+  const Term place = place_of_extremum(e, OpKind::kArgMax, here - start, dim);
   return {at_place(e, all.values, place, dim), at_place(e, all.index, place, dim)};
 }
 
@@ -107,21 +107,21 @@ Placed mode_of(Emitter& e, const Term& x, std::int64_t dim) {
 void count_below(OpCall& c, const Term& boundaries, const Term& values, bool right) {
   Emitter& e = c.emit();
   const DType common = promote({boundaries, values});
-  const Term column = values.is_number() ? e.fill(values, {1}, common) : e.unsqueeze(e.cast(values, common), -1);
+  const Expression column = values.is_number() ? e.fill(values, {1}, common) : e.unsqueeze(e.cast(values, common), -1);
   // [..., 1, m] beside [..., n, 1]; a single row of boundaries is for all values.
   const Term row = boundaries.rank() == 1 ? boundaries : e.unsqueeze(boundaries, -2);
-  const Term above = e.binary(right ? OpKind::kGreater : OpKind::kGreaterEqual, e.cast(row, common), column);
-  const Term below = e.cast(e.unary(OpKind::kLogicalNot, above), DType::kI64);
-  const Term count = e.drop(e.sum(below, {-1}), {-1});
+  const Expression above = e.binary(right ? OpKind::kGreater : OpKind::kGreaterEqual, e.cast(row, common), column);
+  const Expression below = e.cast(!above, DType::kI64);
+  const Expression count = e.drop(e.sum(below, {-1}), {-1});
   c.set(0, values.is_number() ? count : e.reshape(count, values.sizes()));
 }
 
 /// The boundaries in the order that the argument `sorter` gives to each row, or as they are.
 Term sorted_sequence(OpCall& c) {
   Emitter& e = c.emit();
-  const Term given = c.tensor("sorted_sequence");
+  const Expression given = c.tensor("sorted_sequence");
   if (!c.has("sorter")) return given;
-  const Term order = c.tensor("sorter");
+  const Expression order = c.tensor("sorter");
   if (order.sizes() != given.sizes() || order.rank() == 0) {
     e.fail("argument sorter has not the sizes of the boundaries");
     return given;
@@ -144,7 +144,7 @@ void bucketize(OpCall& c) {
 }
 
 constexpr Entry kEntries[] = {
-    {"aten::cumsum", total_so_far<OpKind::kScanSum>},
+    {"aten::cumsum", total_so_far<OpKind::kScanSum>, Complexity::kParts},
     {"aten::cumprod", total_so_far<OpKind::kScanProduct>},
     {"aten::cummax", extremum_so_far<OpKind::kScanMax>},
     {"aten::cummin", extremum_so_far<OpKind::kScanMin>},

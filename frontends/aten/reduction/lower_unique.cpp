@@ -37,7 +37,7 @@ void set_inverse_and_counts(OpCall& c, const Runs& runs, std::int64_t count) {
 template <bool sorts>
 void distinct_elements(OpCall& c) {
   Emitter& e = c.emit();
-  const Term given = c.tensor("self"), x = e.reshape(given, {given.elements()});
+  const Expression given = c.tensor("self"), x = e.reshape(given, {given.elements()});
   const Runs runs = runs_of(e, x, sorts);
   const std::int64_t count = graph::View::contiguous(c.result(0).sizes).elements();
   set_if_any(c, 0, [&] { return e.take(x, first_of_runs(e, runs, count)); });
@@ -45,23 +45,23 @@ void distinct_elements(OpCall& c) {
 }
 
 /// How many distinct elements of its column are below each element of x [n, w]; each NaN is one of them.
-Term dense_rank(Emitter& e, const Term& x) {
+Expression dense_rank(Emitter& e, const Term& x) {
   const Placed column = sorted(e, x, 0, false);
-  const Term place = e.linear_index(x.sizes(), {column.index, e.position(1, x.sizes())});
+  const Expression place = e.linear_index(x.sizes(), {column.index, e.position(1, x.sizes())});
   return e.put(OpKind::kPutSet, e.fill(Term::integer(0), x.sizes(), DType::kI64), place,
                run_numbers(e, run_begins(e, column.values)));
 }
 
 /// A number [n] for each row of x [n, w], in the rows' lexicographic order: ranks in pairs of columns, of pairs, and so
 /// on.
-Term rank_of_rows(Emitter& e, const Term& x) {
+Expression rank_of_rows(Emitter& e, const Term& x) {
   Term ranks = dense_rank(e, x);
   while (ranks.size(1) > 1) {
     const std::int64_t pairs = ranks.size(1) / 2;
     const Expression left(e, narrow(ranks, 1, 0, pairs, 2)), right(e, narrow(ranks, 1, 1, pairs, 2));
     const Expression both = left * ranks.size(0) + right;
     ranks = dense_rank(
-        e, ranks.size(1) % 2 == 0 ? both.term() : e.concat({both, narrow(ranks, 1, ranks.size(1) - 1, 1)}, 1));
+        e, ranks.size(1) % 2 == 0 ? both : e.concat({both, narrow(ranks, 1, ranks.size(1) - 1, 1)}, 1));
   }
   return e.drop(ranks, {1});
 }
@@ -69,7 +69,7 @@ Term rank_of_rows(Emitter& e, const Term& x) {
 template <bool sorts>
 void distinct_slices(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = c.tensor("self");
+  const Expression x = c.tensor("self");
   const auto dim = wrap_dim(c.integer("dim"), x.rank());
   if (dim < 0 || dim >= x.rank() || c.result(0).sizes.size() != x.sizes().size()) {
     return e.fail("argument dim, the tensor and the result do not fit each other");
@@ -83,12 +83,12 @@ void distinct_slices(OpCall& c) {
   order.erase(order.begin() + dim);
   order.insert(order.begin(), dim);
   for (std::int64_t d = 0; d < x.rank(); ++d) back.push_back(d == dim ? 0 : d < dim ? d + 1 : d);
-  const Term front = e.permute(x, order), rows = e.reshape(front, {front.size(0), x.elements() / front.size(0)});
+  const Expression front = e.permute(x, order), rows = e.reshape(front, {front.size(0), x.elements() / front.size(0)});
   Runs runs;
   if (sorts) {
     runs = runs_of(e, rank_of_rows(e, rows), true);
   } else {
-    const Term begins = e.drop(any_of(e, run_begins(e, rows), {1}), {1});
+    const Expression begins = e.drop(any_of(e, run_begins(e, rows), {1}), {1});
     runs = {begins, run_numbers(e, begins), e.position(0, {front.size(0)})};
   }
   Sizes sizes = front.sizes();

@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-#include "frontends/aten/algebra/formulas.hpp"
+#include "frontends/aten/algebra/algebra.hpp"
 
 namespace crucible::aten {
 
@@ -33,7 +33,7 @@ std::int64_t reduced_elements(const Term& x, const Dims& dims) {
   return count;
 }
 
-Term reduced(Emitter& e, OpKind kind, const Term& x, const Dims& dims) {
+Expression reduced(Emitter& e, OpKind kind, const Term& x, const Dims& dims) {
   graph::Attributes attributes;
   Sizes sizes = x.sizes();
   std::vector<bool> named(sizes.size(), false);
@@ -50,7 +50,7 @@ Term reduced(Emitter& e, OpKind kind, const Term& x, const Dims& dims) {
 
 namespace {
 
-Term truth_of(Emitter& e, OpKind kind, const Term& x, const Dims& dims, bool of_nothing) {
+Expression truth_of(Emitter& e, OpKind kind, const Term& x, const Dims& dims, bool of_nothing) {
   Sizes kept = x.sizes();
   for (auto dim : dims) {
     if (x.rank() > 0) kept[static_cast<std::size_t>(wrap_dim(dim, x.rank()))] = 1;
@@ -61,8 +61,12 @@ Term truth_of(Emitter& e, OpKind kind, const Term& x, const Dims& dims, bool of_
 
 }  // namespace
 
-Term all_of(Emitter& e, const Term& x, const Dims& dims) { return truth_of(e, OpKind::kReduceMin, x, dims, true); }
-Term any_of(Emitter& e, const Term& x, const Dims& dims) { return truth_of(e, OpKind::kReduceMax, x, dims, false); }
+Expression all_of(Emitter& e, const Term& x, const Dims& dims) {
+  return truth_of(e, OpKind::kReduceMin, x, dims, true);
+}
+Expression any_of(Emitter& e, const Term& x, const Dims& dims) {
+  return truth_of(e, OpKind::kReduceMax, x, dims, false);
+}
 
 namespace {
 
@@ -119,17 +123,17 @@ Term slice(const Term& x, std::int64_t dim, std::int64_t start, std::int64_t len
 
 Term at_place(Emitter& e, const Term& x, const Term& place, std::int64_t dim) {
   if (x.rank() == 0) return x;
-  const Term here = e.binary(OpKind::kEqual, e.coordinate(dim, x.sizes(), DType::kI64), place);
-  const Term zero = e.fill(Term::integer(0), {}, x.dtype);
-  if (x.dtype == DType::kBool) return any_of(e, e.binary(OpKind::kLogicalAnd, x, here), {dim});
-  return e.sum(e.select(here, x, zero), {dim});
+  const Expression here = e.coordinate(dim, x.sizes(), DType::kI64) == place;
+  const Expression zero = e.fill(Term::integer(0), {}, x.dtype);
+  if (x.dtype == DType::kBool) return any_of(e, x && here, {dim});
+  return e.sum(choose(here, x, zero), {dim});
 }
 
-Term sign_of(Emitter& e, const Term& x) {
-  const Term one = e.fill(Term::integer(1), {}, x.dtype), zero = e.fill(Term::integer(0), {}, x.dtype);
-  const Term above = e.binary(OpKind::kGreater, x, Term::integer(0));
-  const Term below = e.binary(OpKind::kLess, x, Term::integer(0));
-  return e.select(above, one, e.select(below, e.unary(OpKind::kNegate, one), zero));
+Expression sign_of(Emitter& e, const Term& x) {
+  const Expression one = e.fill(Term::integer(1), {}, x.dtype), zero = e.fill(Term::integer(0), {}, x.dtype);
+  const Expression above = e.binary(OpKind::kGreater, x, Term::integer(0));
+  const Expression below = e.binary(OpKind::kLess, x, Term::integer(0));
+  return choose(above, one, choose(below, -one, zero));
 }
 
 }  // namespace crucible::aten

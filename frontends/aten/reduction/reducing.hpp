@@ -20,10 +20,10 @@ Term kept_or_dropped(OpCall& c, const Term& reduced, const Dims& dims);
 std::int64_t reduced_elements(const Term& x, const Dims& dims);
 
 /// Minimum, maximum or product over `dims`, which stay with size 1; in x's dtype.
-Term reduced(Emitter& e, graph::OpKind kind, const Term& x, const Dims& dims);
+Expression reduced(Emitter& e, graph::OpKind kind, const Term& x, const Dims& dims);
 /// True where all (any) elements over `dims` are not zero; also for no elements.
-Term all_of(Emitter& e, const Term& x, const Dims& dims);
-Term any_of(Emitter& e, const Term& x, const Dims& dims);
+Expression all_of(Emitter& e, const Term& x, const Dims& dims);
+Expression any_of(Emitter& e, const Term& x, const Dims& dims);
 
 /// Values and where they stood.
 struct Placed {
@@ -42,6 +42,6 @@ Term slice(const Term& x, std::int64_t dim, std::int64_t start, std::int64_t len
 Term at_place(Emitter& e, const Term& x, const Term& place, std::int64_t dim);
 
 /// -1, 0 or 1; of NaN 0.
-Term sign_of(Emitter& e, const Term& x);
+Expression sign_of(Emitter& e, const Term& x);
 
 }  // namespace crucible::aten

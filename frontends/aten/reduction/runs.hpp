@@ -13,15 +13,15 @@ struct Runs {
 
 /// Along the first dimension: true where an element differs from the one before it, and for the first one. A NaN
 /// differs from all.
-Term run_begins(Emitter& e, const Term& x);
+Expression run_begins(Emitter& e, const Term& x);
 /// Along the first dimension: the number of each element's run, given where runs begin.
-Term run_numbers(Emitter& e, const Term& begins);
+Expression run_numbers(Emitter& e, const Term& begins);
 
 /// Of a row `x` [n], in its own order or sorted.
 Runs runs_of(Emitter& e, const Term& x, bool sorts);
 /// Where the first element of each of `count` runs stood: i64 [count].
-Term first_of_runs(Emitter& e, const Runs& runs, std::int64_t count);
+Expression first_of_runs(Emitter& e, const Runs& runs, std::int64_t count);
 /// The number of its run for each element where it stood: i64 [n].
-Term run_of_each(Emitter& e, const Runs& runs);
+Expression run_of_each(Emitter& e, const Runs& runs);
 
 }  // namespace crucible::aten

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "frontends/aten/algebra/formulas.hpp"
+#include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/indexing/axis_index.hpp"
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/pooling/pool_window.hpp"
@@ -34,7 +34,9 @@ Sampling sampling_of(OpCall& c) {
   return s;
 }
 
-Term with(Emitter& e, OpKind kind, const Term& x, double number) { return e.binary(kind, x, Term::number(number)); }
+Expression with(Emitter& e, OpKind kind, const Term& x, double number) {
+  return e.binary(kind, x, Term::number(number));
+}
 
 /// A place along one side, and its derivative with respect to the coordinate it came from.
 struct Place {
@@ -42,12 +44,12 @@ struct Place {
 };
 
 /// Pixel coordinates of a normalised coordinate.
-Term unnormalized(Emitter& e, const Sampling& s, const Term& x, std::int64_t size) {
+Expression unnormalized(Emitter& e, const Sampling& s, const Term& x, std::int64_t size) {
   const auto length = static_cast<double>(size);
-  const Term shifted = with(e, OpKind::kAdd, x, 1);
-  if (s.align_corners) return with(e, OpKind::kMultiply, with(e, OpKind::kMultiply, shifted, 0.5), length - 1);
-  const Term scaled = with(e, OpKind::kSubtract, with(e, OpKind::kMultiply, shifted, length), 1);
-  return with(e, OpKind::kMultiply, scaled, 0.5);
+  const Expression shifted = with(e, OpKind::kAdd, x, 1);
+  if (s.align_corners) return shifted * 0.5 * (length - 1);
+  const Expression scaled = shifted * length - 1.0;
+  return scaled * 0.5;
 }
 
 /// Mirrored at both ends of the side as often as it takes.
@@ -55,25 +57,24 @@ Place reflected(Emitter& e, const Sampling& s, const Place& place, std::int64_t 
   const double least = s.align_corners ? 0 : -0.5;
   const double span = s.align_corners ? static_cast<double>(size - 1) : static_cast<double>(size);
   if (span <= 0) return {multiply(e, place.value, Term::number(0)), multiply(e, place.slope, Term::number(0))};
-  const Term from = with(e, OpKind::kSubtract, place.value, least);
-  const Term distance = e.unary(OpKind::kAbsolute, from);
-  const Term flips = e.unary(OpKind::kFloor, with(e, OpKind::kDivide, distance, span));
-  const Term extra = e.binary(OpKind::kSubtract, distance, with(e, OpKind::kMultiply, flips, span));
-  const Term half = with(e, OpKind::kMultiply, flips, 0.5);
-  const Term even = e.binary(OpKind::kEqual, e.unary(OpKind::kFloor, half), half);
-  const Term up = with(e, OpKind::kAdd, extra, least);
-  const Term down = with(e, OpKind::kAdd, e.binary(OpKind::kSubtract, Term::number(span), extra), least);
-  const Term back = e.unary(OpKind::kNegate, place.slope);
-  const Term turned = e.select(with(e, OpKind::kLess, from, 0), back, place.slope);
-  return {e.select(even, up, down), e.select(even, turned, e.unary(OpKind::kNegate, turned))};
+  const Expression from = with(e, OpKind::kSubtract, place.value, least);
+  const Expression distance = magnitude(from);
+  const Expression flips = (distance / span).unary(OpKind::kFloor);
+  const Expression extra = distance - flips * span;
+  const Expression half = flips * 0.5;
+  const Expression even = half.unary(OpKind::kFloor) == half;
+  const Expression up = extra + least;
+  const Expression down = Term::number(span) - extra + least;
+  const Expression back = e.unary(OpKind::kNegate, place.slope);
+  const Expression turned = choose(from < 0.0, back, place.slope);
+  return {choose(even, up, down), choose(even, turned, -turned)};
 }
 
 Place clipped(Emitter& e, const Place& place, std::int64_t size) {
   const auto last = static_cast<double>(size - 1);
-  const Term inside = e.binary(OpKind::kLogicalAnd, with(e, OpKind::kGreater, place.value, 0),
-                               with(e, OpKind::kLess, place.value, last));
-  const Term value = with(e, OpKind::kMinimum, with(e, OpKind::kMaximum, place.value, 0), last);
-  return {value, e.select(inside, place.slope, Term::number(0))};
+  const Expression inside = with(e, OpKind::kGreater, place.value, 0) && with(e, OpKind::kLess, place.value, last);
+  const Expression value = smaller(with(e, OpKind::kMaximum, place.value, 0), last);
+  return {value, choose(inside, place.slope, 0.0)};
 }
 
 /// The margin's rule: where a place outside the image is taken to be.
@@ -83,14 +84,14 @@ Place brought_inside(Emitter& e, const Sampling& s, Place place, std::int64_t si
 }
 
 /// To the nearest whole number, halves to the even one.
-Term rounded(Emitter& e, const Term& x) {
-  const Term floor = e.unary(OpKind::kFloor, x);
-  const Term share = e.binary(OpKind::kSubtract, x, floor);
-  const Term half = with(e, OpKind::kMultiply, floor, 0.5);
-  const Term odd = e.binary(OpKind::kNotEqual, e.unary(OpKind::kFloor, half), half);
-  const Term tie = e.binary(OpKind::kLogicalAnd, with(e, OpKind::kEqual, share, 0.5), odd);
-  const Term up = e.binary(OpKind::kLogicalOr, with(e, OpKind::kGreater, share, 0.5), tie);
-  return e.select(up, with(e, OpKind::kAdd, floor, 1), floor);
+Expression rounded(Emitter& e, const Term& x) {
+  const Expression floor = e.unary(OpKind::kFloor, x);
+  const Expression share = x - floor;
+  const Expression half = floor * 0.5;
+  const Expression odd = half.unary(OpKind::kFloor) != half;
+  const Expression tie = (share == 0.5) && odd;
+  const Expression up = (share > 0.5) || tie;
+  return choose(up, floor + 1.0, floor);
 }
 
 /// One of the elements along a side that a sample is made from. All [n, 1, out...].
@@ -103,10 +104,9 @@ struct Tap {
 
 Tap tap_at(Emitter& e, const Term& whole, std::int64_t size, const Term& weight, const Term& slope) {
   const auto last = static_cast<double>(size - 1);
-  const Term valid = e.binary(OpKind::kLogicalAnd, with(e, OpKind::kGreaterEqual, whole, 0),
-                              with(e, OpKind::kLessEqual, whole, last));
+  const Expression valid = with(e, OpKind::kGreaterEqual, whole, 0) && with(e, OpKind::kLessEqual, whole, last);
   // Clamped before it becomes an integer: a far or undefined place must not leave the image.
-  const Term near = e.select(valid, whole, Term::number(0));
+  const Expression near = choose(valid, whole, 0.0);
   return {e.cast(near, DType::kI64), valid, weight, slope};
 }
 
@@ -115,13 +115,13 @@ constexpr double kCubic = -0.75;
 /// Weights of the four neighbours at distance t from the second, and their derivatives.
 std::vector<std::pair<Term, Term>> cubic_weights(Emitter& e, const Term& t) {
   const auto polynomial = [&](const Term& x, double a, double b, double c, double d) {
-    Term sum = with(e, OpKind::kAdd, with(e, OpKind::kMultiply, x, a), b);
-    sum = with(e, OpKind::kAdd, multiply(e, sum, x), c);
-    return with(e, OpKind::kAdd, multiply(e, sum, x), d);
+    Term sum = with(e, OpKind::kMultiply, x, a) + b;
+    sum = multiply(e, sum, x) + c;
+    return multiply(e, sum, x) + d;
   };
   const auto quadratic = [&](const Term& x, double a, double b, double c) {
-    const Term sum = with(e, OpKind::kAdd, with(e, OpKind::kMultiply, x, a), b);
-    return with(e, OpKind::kAdd, multiply(e, sum, x), c);
+    const Expression sum = with(e, OpKind::kMultiply, x, a) + b;
+    return multiply(e, sum, x) + c;
   };
   const double a = kCubic;
   std::vector<std::pair<Term, Term>> result;
@@ -141,12 +141,11 @@ std::vector<std::pair<Term, Term>> cubic_weights(Emitter& e, const Term& t) {
 /// The taps of one side; `coordinate` is the grid's column for it.
 std::vector<Tap> side_taps(Emitter& e, const Sampling& s, const Term& coordinate, std::int64_t size) {
   const double factor = s.align_corners ? static_cast<double>(size - 1) / 2 : static_cast<double>(size) / 2;
-  const Term ones = with(e, OpKind::kAdd, with(e, OpKind::kMultiply, e.select(e.unary(OpKind::kIsNan, coordinate),
-                                                                             Term::number(0), coordinate), 0), 1);
-  const Term raw = unnormalized(e, s, coordinate, size);
-  const Term scale = with(e, OpKind::kMultiply, ones, factor);
+  const Expression ones = choose(e.unary(OpKind::kIsNan, coordinate), 0.0, coordinate) * 0.0 + 1.0;
+  const Expression raw = unnormalized(e, s, coordinate, size);
+  const Expression scale = ones * factor;
   if (s.mode == Mode::kCubic) {
-    const Term floor = e.unary(OpKind::kFloor, raw);
+    const Expression floor = raw.unary(OpKind::kFloor);
     const auto weights = cubic_weights(e, e.binary(OpKind::kSubtract, raw, floor));
     std::vector<Tap> taps;
     for (int k = 0; k < 4; ++k) {
@@ -158,10 +157,10 @@ std::vector<Tap> side_taps(Emitter& e, const Sampling& s, const Term& coordinate
   }
   const Place place = brought_inside(e, s, {raw, scale}, size);
   if (s.mode == Mode::kNearest) return {tap_at(e, rounded(e, place.value), size, ones, multiply(e, ones, Term::number(0)))};
-  const Term floor = e.unary(OpKind::kFloor, place.value);
-  const Term next = with(e, OpKind::kAdd, floor, 1);
-  return {tap_at(e, floor, size, e.binary(OpKind::kSubtract, next, place.value), e.unary(OpKind::kNegate, place.slope)),
-          tap_at(e, next, size, e.binary(OpKind::kSubtract, place.value, floor), place.slope)};
+  const Expression floor = e.unary(OpKind::kFloor, place.value);
+  const Expression next = floor + 1.0;
+  return {tap_at(e, floor, size, next - place.value, e.unary(OpKind::kNegate, place.slope)),
+          tap_at(e, next, size, place.value - floor, place.slope)};
 }
 
 /// All sides of a sampling, first dimension first.
@@ -178,7 +177,7 @@ Sides sides_of(OpCall& c, const Sampling& s, const Term& x, const Term& grid) {
   for (std::size_t i = 0; i < count; ++i) sides.result.push_back(grid.size(1 + static_cast<std::int64_t>(i)));
   for (std::size_t i = 0; i < count; ++i) {
     const auto column = static_cast<std::int64_t>(count - 1 - i);
-    const Term coordinate = e.unsqueeze(e.drop(sliced(grid, -1, column, 1), {-1}), 1);
+    const Expression coordinate = e.unsqueeze(e.drop(sliced(grid, -1, column, 1), {-1}), 1);
     sides.taps.push_back(side_taps(e, s, coordinate, x.size(2 + static_cast<std::int64_t>(i))));
   }
   return sides;
@@ -221,19 +220,19 @@ Term weight_of(Emitter& e, const std::vector<const Tap*>& corner, std::size_t de
   return product;
 }
 
-Term seen_at(Emitter& e, const Term& x, const Sides& sides, const std::vector<const Tap*>& corner) {
+Expression seen_at(Emitter& e, const Term& x, const Sides& sides, const std::vector<const Tap*>& corner) {
   return e.select(all_valid(e, corner), e.take_at(x, indices_of(e, sides, corner)), Term::number(0));
 }
 
 void grid_sample(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = widened(e, c.tensor(c.has("input") ? "input" : "self")), grid = widened(e, c.tensor("grid"));
+  const Expression x = c.wide(c.has("input") ? "input" : "self"), grid = c.wide("grid");
   const Sides sides = sides_of(c, sampling_of(c), x, grid);
   Term sum;
   bool empty = true;
   for_each_corner(sides, [&](const std::vector<const Tap*>& corner) {
-    const Term part = multiply(e, seen_at(e, x, sides, corner), weight_of(e, corner));
-    sum = empty ? part : e.binary(OpKind::kAdd, sum, part);
+    const Expression part = multiply(e, seen_at(e, x, sides, corner), weight_of(e, corner));
+    sum = empty ? part : sum + part;
     empty = false;
   });
   c.set(0, sum);
@@ -241,14 +240,14 @@ void grid_sample(OpCall& c) {
 
 void grid_sample_backward(OpCall& c) {
   Emitter& e = c.emit();
-  const Term g = widened(e, c.tensor("grad_output"));
-  const Term x = widened(e, c.tensor(c.has("input") ? "input" : "self")), grid = widened(e, c.tensor("grid"));
+  const Expression g = c.wide("grad_output");
+  const Expression x = c.wide(c.has("input") ? "input" : "self"), grid = c.wide("grid");
   if (c.has("output_mask")) c.booleans("output_mask");
   const Sides sides = sides_of(c, sampling_of(c), x, grid);
   if (c.wants(0)) {
     Term sum = e.fill(Term::number(0), x.sizes(), g.dtype);
     for_each_corner(sides, [&](const std::vector<const Tap*>& corner) {
-      const Term place = e.linear_index(x.sizes(), indices_of(e, sides, corner));
+      const Expression place = e.linear_index(x.sizes(), indices_of(e, sides, corner));
       const Term outside = Term::integer(-1);
       sum = e.put(OpKind::kPutAdd, sum, e.select(all_valid(e, corner), place, outside),
                   multiply(e, g, weight_of(e, corner)));
@@ -261,8 +260,8 @@ void grid_sample_backward(OpCall& c) {
     Term sum;
     bool empty = true;
     for_each_corner(sides, [&](const std::vector<const Tap*>& corner) {
-      const Term part = multiply(e, multiply(e, seen_at(e, x, sides, corner), weight_of(e, corner, i)), g);
-      sum = empty ? part : e.binary(OpKind::kAdd, sum, part);
+      const Expression part = multiply(e, multiply(e, seen_at(e, x, sides, corner), weight_of(e, corner, i)), g);
+      sum = empty ? part : sum + part;
       empty = false;
     });
     columns.push_back(e.unsqueeze(e.drop(e.sum(sum, {1}), {1}), -1));
@@ -271,23 +270,23 @@ void grid_sample_backward(OpCall& c) {
 }
 
 /// Coordinates of the pixels along one side, [size] in `dtype`: from -1 to 1, or the pixels' centres.
-Term pixel_coordinates(Emitter& e, std::int64_t size, bool align_corners, DType dtype) {
+Expression pixel_coordinates(Emitter& e, std::int64_t size, bool align_corners, DType dtype) {
   const auto count = static_cast<double>(size);
   if (size <= 1) return e.fill(Term::number(0), {size}, dtype);
   // As linspace does it: the first half counts from the start, the second from the end.
   const double step = 2 / (count - 1);
-  const Term o = e.coordinate(0, {size}, dtype);
-  const Term rest = e.binary(OpKind::kSubtract, Term::number(count - 1), o);
-  const Term up = with(e, OpKind::kSubtract, with(e, OpKind::kMultiply, o, step), 1);
-  const Term down = e.binary(OpKind::kSubtract, Term::number(1), with(e, OpKind::kMultiply, rest, step));
-  const Term line = e.select(with(e, OpKind::kLess, o, static_cast<double>(size / 2)), up, down);
-  return align_corners ? line : with(e, OpKind::kMultiply, line, (count - 1) / count);
+  const Expression o = e.coordinate(0, {size}, dtype);
+  const Expression rest = Term::number(count - 1) - o;
+  const Expression up = o * step - 1.0;
+  const Expression down = 1.0 - rest * step;
+  const Expression line = choose(o < static_cast<double>(size / 2), up, down);
+  return align_corners ? line : line * ((count - 1) / count);
 }
 
 /// theta [n, sides, sides + 1] times (x, y, 1) of every pixel: [n, out..., sides].
 void affine_grid(OpCall& c) {
   Emitter& e = c.emit();
-  const Term theta = widened(e, c.tensor("theta"));
+  const Expression theta = c.wide("theta");
   Sizes size;
   bool align_corners = true;
   if (c.has("size")) {
@@ -301,14 +300,14 @@ void affine_grid(OpCall& c) {
   Sizes plane(size.begin() + 2, size.end());
   std::vector<Term> columns;
   for (std::int64_t i = count; i-- > 0;) {  // the last side is the first column
-    const Term line = pixel_coordinates(e, plane[static_cast<std::size_t>(i)], align_corners, theta.dtype);
+    const Expression line = pixel_coordinates(e, plane[static_cast<std::size_t>(i)], align_corners, theta.dtype);
     columns.push_back(e.unsqueeze(e.expand(laid_along(e, line, i, count), plane), -1));
   }
   Sizes ones = plane;
   ones.push_back(1);
   columns.push_back(e.fill(Term::number(1), ones, theta.dtype));
-  const Term base = e.concat(columns, -1);
-  const Term points = e.reshape(base, {1, base.elements() / (count + 1), count + 1});
+  const Expression base = e.concat(columns, -1);
+  const Expression points = e.reshape(base, {1, base.elements() / (count + 1), count + 1});
   c.set(0, e.reshape(e.matmul(points, e.transpose(theta, 1, 2)), c.result(0).sizes));
 }
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "frontends/aten/algebra/formulas.hpp"
+#include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/indexing/axis_index.hpp"
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/pooling/pool_window.hpp"
@@ -50,17 +50,17 @@ std::vector<Side> sides_of(OpCall& c, const Sizes& input, const Sizes& output) {
 }
 
 /// nearest_sources() as arithmetic on coordinates, with the same roundings: [output].
-Term source_index(Emitter& e, const Side& side, bool exact) {
+Expression source_index(Emitter& e, const Side& side, bool exact) {
   const Term scale = Term::number(static_cast<double>(nearest_scale(side.input, side.output, side.factor)));
   Term place;
   if (exact) {
-    const Term centre = e.binary(OpKind::kAdd, e.coordinate(0, {side.output}, DType::kF64), Term::number(0.5));
-    place = e.cast(e.binary(OpKind::kMultiply, centre, scale), DType::kF32);
+    const Expression centre = e.coordinate(0, {side.output}, DType::kF64) + 0.5;
+    place = e.cast(centre * scale, DType::kF32);
   } else {
-    place = e.binary(OpKind::kMultiply, e.coordinate(0, {side.output}, DType::kF32), scale);
+    place = e.coordinate(0, {side.output}, DType::kF32) * scale;
   }
-  const Term whole = e.cast(e.unary(OpKind::kFloor, place), DType::kI64);
-  return e.binary(OpKind::kMinimum, whole, Term::integer(side.input - 1));
+  const Expression whole = e.cast(e.unary(OpKind::kFloor, place), DType::kI64);
+  return smaller(whole, Term::integer(side.input - 1));
 }
 
 void nearest(OpCall& c) {
@@ -87,7 +87,7 @@ void nearest(OpCall& c) {
 
 void nearest_backward(OpCall& c) {
   Emitter& e = c.emit();
-  Term g = widened(e, c.tensor("grad_output"));
+  Term g = c.wide("grad_output");
   const Sizes input = c.integers("input_size");
   for (const Side& side : sides_of(c, input, g.sizes())) {
     if (const auto step = stepping(side.sources)) {

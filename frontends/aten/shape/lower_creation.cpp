@@ -1,6 +1,6 @@
 // Lowering of ops that make tensors from nothing: fills, ranges, triangles. What a random op drew is an input, made
 // before this table is asked.
-#include "frontends/aten/algebra/formulas.hpp"
+#include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/lower_table.hpp"
 
 namespace crucible::aten {
@@ -29,7 +29,7 @@ void arange(OpCall& c) {
   const DType dtype = compute_dtype(c.result(0).dtype);
   Term x = e.coordinate(0, c.result(0).sizes, dtype);
   const auto operand = [&](const char* name) {
-    const Term given = c.operand(name);
+    const Expression given = c.operand(name);
     return is_integral(dtype) && given.is_number() && is_floating(given.dtype) ? e.fill(given, {}, dtype) : given;
   };
   if (c.has("step")) {
@@ -48,34 +48,34 @@ void arange(OpCall& c) {
 template <bool lower>
 void triangle(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = c.tensor("self");
+  const Expression x = c.tensor("self");
   const Sizes plane(x.sizes().end() - 2, x.sizes().end());
-  const Term row = e.coordinate(0, plane, DType::kI64), column = e.coordinate(1, plane, DType::kI64);
-  const Term limit = e.binary(OpKind::kAdd, row, Term::integer(c.integer("diagonal")));
-  const Term kept = e.binary(lower ? OpKind::kLessEqual : OpKind::kGreaterEqual, column, limit);
-  c.set(0, e.select(kept, x, Term::integer(0)));
+  const Expression row = e.coordinate(0, plane, DType::kI64), column = e.coordinate(1, plane, DType::kI64);
+  const Expression limit = row + Term::integer(c.integer("diagonal"));
+  const Expression kept = e.binary(lower ? OpKind::kLessEqual : OpKind::kGreaterEqual, column, limit);
+  c.set(0, choose(kept, x, 0));
 }
 
 /// Only the mask is random, and it was recorded: what is left is arithmetic.
 void native_dropout_backward(OpCall& c) {
   Emitter& e = c.emit();
-  const Term g = widened(e, c.tensor("grad_output"));
-  const Term kept = e.select(c.tensor("mask"), g, Term::integer(0));
+  const Expression g = c.wide("grad_output");
+  const Expression kept = choose(c.tensor("mask"), g, 0);
   c.set(0, multiply(e, kept, c.operand("scale")));
 }
 
 void native_dropout(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = widened(e, c.tensor("input"));
+  const Expression x = c.wide("input");
   const double p = c.real("p");
   const bool train = !c.has("train") || c.boolean("train");
   if (!train || p == 0) {
     c.set(0, x);
     return c.set(1, Term::integer(1));
   }
-  const Term mask = c.drawn(1);
+  const Expression mask = c.drawn(1);
   c.set(1, mask);
-  const Term kept = e.select(mask, x, Term::integer(0));
+  const Expression kept = choose(mask, x, 0);
   c.set(0, p == 1 ? e.fill(Term::integer(0), x.sizes(), x.dtype) : multiply(e, kept, Term::number(1 / (1 - p))));
 }
 
@@ -105,9 +105,9 @@ constexpr Entry kEntries[] = {
     {"aten::arange", arange},
     {"aten::arange.start", arange},
     {"aten::arange.start_step", arange},
-    {"aten::tril", triangle<true>},
+    {"aten::tril", triangle<true>, Complexity::kParts},
     {"aten::tril_", triangle<true>},
-    {"aten::triu", triangle<false>},
+    {"aten::triu", triangle<false>, Complexity::kParts},
     {"aten::triu_", triangle<false>},
     {"aten::native_dropout_backward", native_dropout_backward},
 };

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/graph/view.hpp"
+#include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/indexing/index_plan.hpp"
 #include "frontends/aten/lower_table.hpp"
 
@@ -94,7 +95,7 @@ void flip(OpCall& c) { c.set(0, flipped(c.emit(), c.tensor("self"), c.integers("
 
 void rot90(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = c.tensor("self");
+  const Expression x = c.tensor("self");
   const auto dims = c.integers("dims");
   if (dims.size() != 2) return e.fail("a rotation needs two dimensions");
   switch ((c.integer("k") % 4 + 4) % 4) {
@@ -153,7 +154,7 @@ void copy(OpCall& c) {
 }
 
 void narrow_copy(OpCall& c) {
-  const Term x = c.tensor("self");
+  const Expression x = c.tensor("self");
   const auto dim = c.integer("dim");
   const std::int64_t start = c.integer("start"), length = c.integer("length"), size = x.size(dim);
   if (start < -size || start > size || length < 0 || length > size) return c.emit().fail("arguments start and length do not fit the dimension");
@@ -203,9 +204,9 @@ View part_of(OpCall& c, const View& view) {
 void view_backward(OpCall& c) {
   Emitter& e = c.emit();
   const Sizes& sizes = c.result(0).sizes;
-  const Term gradient = c.tensor("grad_output");
+  const Expression gradient = c.tensor("grad_output");
   c.integers("input_sizes");
-  const Term zeros = e.fill(Term::integer(0), sizes, gradient.dtype);
+  const Expression zeros = e.fill(Term::integer(0), sizes, gradient.dtype);
   if (gradient.elements() == 0) return c.set(0, zeros);
   c.set(0, updated(e, zeros, part_of(c, View::contiguous(sizes)), gradient));
 }
@@ -213,19 +214,19 @@ void view_backward(OpCall& c) {
 /// A copy of the tensor with `src` in place of a view.
 void view_scatter(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = c.tensor("self"), source = c.tensor("src");
+  const Expression x = c.tensor("self"), source = c.tensor("src");
   if (source.elements() == 0) return c.set(0, e.copy(x));
   c.set(0, updated(e, x, part_of(c, View::contiguous(x.sizes())), source));
 }
 
 void view_copy(OpCall& c) {
-  const Term x = c.tensor("self");
+  const Expression x = c.tensor("self");
   c.set(0, with_view(x, part_of(c, x.operand.view)));
 }
 
 void diag_embed(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = c.tensor("self");
+  const Expression x = c.tensor("self");
   const Sizes& sizes = c.result(0).sizes;
   const View region = diagonal_view(View::contiguous(sizes), c.integer("offset"), c.integer("dim1"), c.integer("dim2"));
   const Term zeros = e.fill(Term::integer(0), sizes, x.dtype);
@@ -235,7 +236,7 @@ void diag_embed(OpCall& c) {
 void permute_copy(OpCall& c) { c.set(0, c.emit().permute(c.tensor("self"), c.integers("dims"))); }
 void transpose_copy(OpCall& c) { c.set(0, c.emit().transpose(c.tensor("self"), c.integer("dim0"), c.integer("dim1"))); }
 void t_copy(OpCall& c) {
-  const Term x = c.tensor("self");
+  const Expression x = c.tensor("self");
   c.set(0, x.rank() < 2 ? x : c.emit().transpose(x, 0, 1));
 }
 void expand_copy(OpCall& c) { c.set(0, c.emit().expand(c.tensor("self"), c.result(0).sizes)); }
@@ -253,7 +254,7 @@ void view_dtype_copy(OpCall& c) {
 
 /// Copies of neighbouring parts; the results' sizes say where each ends.
 void split_copy(OpCall& c) {
-  const Term x = c.tensor("self");
+  const Expression x = c.tensor("self");
   const auto dim = wrap_dim(c.integer("dim"), x.rank());
   const bool drops = c.full_name().starts_with("aten::unbind");
   if (x.rank() == 0) return c.emit().fail("a tensor without dimensions has no parts");
@@ -270,37 +271,37 @@ void split_copy(OpCall& c) {
 
 constexpr Entry kEntries[] = {
     {"aten::constant_pad_nd", constant_pad},
-    {"aten::repeat", repeat},
-    {"aten::roll", roll},
-    {"aten::flip", flip},
-    {"aten::rot90", rot90},
-    {"aten::diagonal_backward", view_backward},
-    {"aten::select_scatter", view_scatter},
-    {"aten::slice_scatter", view_scatter},
-    {"aten::diagonal_scatter", view_scatter},
-    {"aten::as_strided_scatter", view_scatter},
-    {"aten::diag_embed", diag_embed},
-    {"aten::select_copy.int", view_copy},
-    {"aten::slice_copy.Tensor", view_copy},
-    {"aten::copy", copy},
-    {"aten::narrow_copy", narrow_copy},
-    {"aten::diagonal_copy", view_copy},
-    {"aten::unfold_copy", view_copy},
-    {"aten::as_strided_copy", view_copy},
-    {"aten::permute_copy", permute_copy},
-    {"aten::transpose_copy.int", transpose_copy},
-    {"aten::t_copy", t_copy},
-    {"aten::expand_copy", expand_copy},
-    {"aten::view_copy", reshape_copy},
+    {"aten::repeat", repeat, Complexity::kParts},
+    {"aten::roll", roll, Complexity::kParts},
+    {"aten::flip", flip, Complexity::kParts},
+    {"aten::rot90", rot90, Complexity::kParts},
+    {"aten::diagonal_backward", view_backward, Complexity::kParts},
+    {"aten::select_scatter", view_scatter, Complexity::kParts},
+    {"aten::slice_scatter", view_scatter, Complexity::kParts},
+    {"aten::diagonal_scatter", view_scatter, Complexity::kParts},
+    {"aten::as_strided_scatter", view_scatter, Complexity::kParts},
+    {"aten::diag_embed", diag_embed, Complexity::kParts},
+    {"aten::select_copy.int", view_copy, Complexity::kParts},
+    {"aten::slice_copy.Tensor", view_copy, Complexity::kParts},
+    {"aten::copy", copy, Complexity::kParts},
+    {"aten::narrow_copy", narrow_copy, Complexity::kParts},
+    {"aten::diagonal_copy", view_copy, Complexity::kParts},
+    {"aten::unfold_copy", view_copy, Complexity::kParts},
+    {"aten::as_strided_copy", view_copy, Complexity::kParts},
+    {"aten::permute_copy", permute_copy, Complexity::kParts},
+    {"aten::transpose_copy.int", transpose_copy, Complexity::kParts},
+    {"aten::t_copy", t_copy, Complexity::kParts},
+    {"aten::expand_copy", expand_copy, Complexity::kParts},
+    {"aten::view_copy", reshape_copy, Complexity::kParts},
     {"aten::view_copy.dtype", view_dtype_copy},
-    {"aten::squeeze_copy", reshape_copy},
-    {"aten::squeeze_copy.dim", reshape_copy},
-    {"aten::squeeze_copy.dims", reshape_copy},
-    {"aten::unsqueeze_copy", reshape_copy},
-    {"aten::alias_copy", reshape_copy},
-    {"aten::split_copy.Tensor", split_copy},
-    {"aten::split_with_sizes_copy", split_copy},
-    {"aten::unbind_copy.int", split_copy},
+    {"aten::squeeze_copy", reshape_copy, Complexity::kParts},
+    {"aten::squeeze_copy.dim", reshape_copy, Complexity::kParts},
+    {"aten::squeeze_copy.dims", reshape_copy, Complexity::kParts},
+    {"aten::unsqueeze_copy", reshape_copy, Complexity::kParts},
+    {"aten::alias_copy", reshape_copy, Complexity::kParts},
+    {"aten::split_copy.Tensor", split_copy, Complexity::kParts},
+    {"aten::split_with_sizes_copy", split_copy, Complexity::kParts},
+    {"aten::unbind_copy.int", split_copy, Complexity::kParts},
 };
 
 }  // namespace

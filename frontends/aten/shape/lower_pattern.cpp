@@ -17,14 +17,14 @@ void eye(OpCall& c) {
   Emitter& e = c.emit();
   const Sizes& sizes = c.result(0).sizes;
   c.ignore_numbers();  // the result's sizes say all
-  c.set(0, e.expand(e.binary(OpKind::kEqual, e.position(0, sizes), e.position(1, sizes)), sizes));
+  c.set(0, e.expand(e.position(0, sizes) == e.position(1, sizes), sizes));
 }
 
 Expression numbers_between(OpCall& c, DType dtype) {
   Emitter& e = c.emit();
   const std::int64_t steps = c.integer("steps");
   const auto end_point = [&](const char* name) {
-    const Term x = c.operand(name);
+    const Expression x = c.operand(name);
     const Expression end(e, x.is_number() ? e.fill(x, {}, dtype) : e.reshape(e.cast(x, dtype), {}));
     // A range of integers runs between integers.
     return is_floating(x.dtype) && !is_floating(c.result(0).dtype) ? end.unary(OpKind::kTruncate) : end;
@@ -76,12 +76,13 @@ void is_in(OpCall& c) {
   Emitter& e = c.emit();
   const bool invert = c.has("invert") && c.boolean("invert");
   if (c.has("assume_unique")) c.boolean("assume_unique");
-  const Term x = c.operand(c.has("elements") ? "elements" : "element");
-  const Term tested = c.operand(c.has("test_elements") ? "test_elements" : "test_element");
+  const Expression x = c.operand(c.has("elements") ? "elements" : "element");
+  const Expression tested = c.operand(c.has("test_elements") ? "test_elements" : "test_element");
   const DType common = promote({x, tested});
-  const Term column = x.is_number() ? e.fill(x, {1}, common) : e.unsqueeze(e.cast(x, common), -1);
-  const Term row = tested.is_number() ? e.fill(tested, {1}, common) : e.reshape(e.cast(tested, common), {tested.elements()});
-  const Term same = e.cast(e.binary(OpKind::kEqual, column, row), DType::kI64);
+  const Expression column = x.is_number() ? e.fill(x, {1}, common) : e.unsqueeze(e.cast(x, common), -1);
+  const Expression row =
+      tested.is_number() ? e.fill(tested, {1}, common) : e.reshape(e.cast(tested, common), {tested.elements()});
+  const Expression same = e.cast(column == row, DType::kI64);
   const Expression count(e, e.reshape(e.sum(same, {-1}), c.result(0).sizes));
   c.set(0, invert ? count == 0 : count > 0);
 }
@@ -91,8 +92,8 @@ template <bool lower>
 void triangle_indices(OpCall& c) {
   Emitter& e = c.emit();
   const Sizes plane = {c.integer("row"), c.integer("col")};
-  const Term limit = e.binary(OpKind::kAdd, e.position(0, plane), Term::integer(c.integer("offset")));
-  const Term inside = e.binary(lower ? OpKind::kLessEqual : OpKind::kGreaterEqual, e.position(1, plane), limit);
+  const Expression limit = e.position(0, plane) + Term::integer(c.integer("offset"));
+  const Expression inside = e.binary(lower ? OpKind::kLessEqual : OpKind::kGreaterEqual, e.position(1, plane), limit);
   std::vector<Term> rows;
   for (const Term& row : true_coordinates(e, e.expand(inside, plane), c.result(0).sizes[1])) {
     rows.push_back(e.unsqueeze(row, 0));
@@ -122,34 +123,34 @@ void block_diag(OpCall& c) {
 /// Each index as often as `repeats` says: one step up where the next one begins.
 void repeat_interleave(OpCall& c) {
   Emitter& e = c.emit();
-  const Term repeats = e.cast(c.tensor("repeats"), DType::kI64);
+  const Expression repeats = e.cast(c.tensor("repeats"), DType::kI64);
   if (c.has("output_size")) c.integer("output_size");
   const Sizes& sizes = c.result(0).sizes;
   graph::Attributes along;
   along.dims = {0};
-  const Term ends = e.emit(OpKind::kScanSum, {repeats}, repeats.sizes(), DType::kI64, along);
-  const Term steps = e.put(OpKind::kPutAdd, e.fill(Term::integer(0), sizes, DType::kI64), ends, Term::integer(1));
+  const Expression ends = e.emit(OpKind::kScanSum, {repeats}, repeats.sizes(), DType::kI64, along);
+  const Expression steps = e.put(OpKind::kPutAdd, e.fill(Term::integer(0), sizes, DType::kI64), ends, Term::integer(1));
   c.set(0, e.emit(OpKind::kScanSum, {steps}, sizes, DType::kI64, along));
 }
 
 constexpr Entry kEntries[] = {
     {"aten::eye", eye},
     {"aten::eye.m", eye},
-    {"aten::linspace", linspace},
-    {"aten::linspace.Tensor_Tensor", linspace},
-    {"aten::linspace.Tensor_Scalar", linspace},
-    {"aten::linspace.Scalar_Tensor", linspace},
+    {"aten::linspace", linspace, Complexity::kParts},
+    {"aten::linspace.Tensor_Tensor", linspace, Complexity::kParts},
+    {"aten::linspace.Tensor_Scalar", linspace, Complexity::kParts},
+    {"aten::linspace.Scalar_Tensor", linspace, Complexity::kParts},
     {"aten::logspace", logspace},
     {"aten::logspace.Tensor_Tensor", logspace},
     {"aten::logspace.Tensor_Scalar", logspace},
     {"aten::logspace.Scalar_Tensor", logspace},
-    {"aten::_chunk_cat", chunk_cat},
+    {"aten::_chunk_cat", chunk_cat, Complexity::kParts},
     {"aten::isin.Tensor_Tensor", is_in},
     {"aten::isin.Tensor_Scalar", is_in},
     {"aten::isin.Scalar_Tensor", is_in},
     {"aten::tril_indices", triangle_indices<true>},
     {"aten::triu_indices", triangle_indices<false>},
-    {"aten::block_diag", block_diag},
+    {"aten::block_diag", block_diag, Complexity::kParts},
     {"aten::repeat_interleave.Tensor", repeat_interleave},
 };
 

@@ -1,6 +1,6 @@
 // Lowering of paddings that repeat the tensor itself, mirrored or its edge, over the last one to three dimensions, and of
 // their gradients.
-#include "frontends/aten/algebra/formulas.hpp"
+#include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/indexing/axis_index.hpp"
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/pooling/pool_window.hpp"
@@ -18,8 +18,8 @@ Term source_index(Emitter& e, bool mirrored, std::int64_t input, std::int64_t be
   const Term place = with(OpKind::kSubtract, e.coordinate(0, {output}, DType::kI64), before);
   if (!mirrored) return with(OpKind::kMinimum, with(OpKind::kMaximum, place, 0), input - 1);
   // Mirrored at both ends: last - |last - |place||.
-  const Term left = e.unary(OpKind::kAbsolute, place);
-  const Term right = e.unary(OpKind::kAbsolute, with(OpKind::kSubtract, left, input - 1));
+  const Expression left = e.unary(OpKind::kAbsolute, place);
+  const Expression right = e.unary(OpKind::kAbsolute, with(OpKind::kSubtract, left, input - 1));
   return e.unary(OpKind::kNegate, with(OpKind::kSubtract, right, input - 1));
 }
 
@@ -38,7 +38,7 @@ bool is_mirrored(const OpCall& c) { return c.entry_name().starts_with("aten::ref
 
 void pad(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = c.tensor("self");
+  const Expression x = c.tensor("self");
   const Sizes output = c.result(0).sizes;
   if (output.size() != x.sizes().size()) return e.fail("image and result differ in their number of dimensions");
   std::vector<Term> indices;
@@ -52,7 +52,7 @@ void pad(OpCall& c) {
 
 void pad_backward(OpCall& c) {
   Emitter& e = c.emit();
-  Term g = widened(e, c.tensor("grad_output"));
+  Term g = c.wide("grad_output");
   const Sizes input = c.tensor("self").sizes();
   if (input.size() != g.sizes().size()) return e.fail("image and gradient differ in their number of dimensions");
   for_each_side(c, g.rank(), [&](std::int64_t dim, std::int64_t before) {
@@ -63,18 +63,18 @@ void pad_backward(OpCall& c) {
 }
 
 constexpr Entry kEntries[] = {
-    {"aten::reflection_pad1d", pad},
-    {"aten::reflection_pad1d_backward", pad_backward},
-    {"aten::reflection_pad2d", pad},
-    {"aten::reflection_pad2d_backward", pad_backward},
-    {"aten::reflection_pad3d", pad},
-    {"aten::reflection_pad3d_backward", pad_backward},
-    {"aten::replication_pad1d", pad},
-    {"aten::replication_pad1d_backward", pad_backward},
-    {"aten::replication_pad2d", pad},
-    {"aten::replication_pad2d_backward", pad_backward},
-    {"aten::replication_pad3d", pad},
-    {"aten::replication_pad3d_backward", pad_backward},
+    {"aten::reflection_pad1d", pad, Complexity::kParts},
+    {"aten::reflection_pad1d_backward", pad_backward, Complexity::kParts},
+    {"aten::reflection_pad2d", pad, Complexity::kParts},
+    {"aten::reflection_pad2d_backward", pad_backward, Complexity::kParts},
+    {"aten::reflection_pad3d", pad, Complexity::kParts},
+    {"aten::reflection_pad3d_backward", pad_backward, Complexity::kParts},
+    {"aten::replication_pad1d", pad, Complexity::kParts},
+    {"aten::replication_pad1d_backward", pad_backward, Complexity::kParts},
+    {"aten::replication_pad2d", pad, Complexity::kParts},
+    {"aten::replication_pad2d_backward", pad_backward, Complexity::kParts},
+    {"aten::replication_pad3d", pad, Complexity::kParts},
+    {"aten::replication_pad3d_backward", pad_backward, Complexity::kParts},
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Lowering of ops that only move elements of images: windows as columns and back, pixels and channels in another order.
-#include "frontends/aten/algebra/formulas.hpp"
+#include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/pooling/pool_window.hpp"
 
@@ -22,7 +22,7 @@ std::vector<Axis> column_axes(OpCall& c, const Sizes& image) {
 /// [n, c, h, w] -> [n, c * kh * kw, windows]; n may be missing.
 void im2col(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = c.tensor(c.has("self") ? "self" : "grad_output");
+  const Expression x = c.tensor(c.has("self") ? "self" : "grad_output");
   const auto axes = column_axes(c, x.sizes());
   Term seen = windows(e, x, {x.rank() - 2, x.rank() - 1}, axes, Term::number(0));
   const std::int64_t r = seen.rank();
@@ -34,7 +34,7 @@ void im2col(OpCall& c) {
 
 void col2im(OpCall& c) {
   Emitter& e = c.emit();
-  const Term columns = widened(e, c.tensor(c.has("self") ? "self" : "grad_output"));
+  const Expression columns = c.wide(c.has("self") ? "self" : "grad_output");
   const Sizes image = c.result(0).sizes;
   c.integers(c.has("self") ? "output_size" : "input_size");
   if (image.size() < 3 || !e.failure().empty()) return e.fail("the image has fewer than 3 dimensions");
@@ -45,7 +45,7 @@ void col2im(OpCall& c) {
   std::vector<std::int64_t> order;
   for (std::int64_t d = 0; d < r - 4; ++d) order.push_back(d);
   for (std::int64_t d : {r - 2, r - 1, r - 4, r - 3}) order.push_back(d);
-  const Term seen = e.permute(e.reshape(columns, sizes), order);
+  const Expression seen = e.permute(e.reshape(columns, sizes), order);
   if (!e.failure().empty()) return;
   c.set(0, fold_windows(e, seen, {r - 4, r - 3}, axes));
 }
@@ -53,7 +53,7 @@ void col2im(OpCall& c) {
 /// The gradient of Tensor.unfold: windows of `size` elements, `step` apart, in the last dimension.
 void unfold_backward(OpCall& c) {
   Emitter& e = c.emit();
-  const Term g = widened(e, c.tensor("grad_in"));
+  const Expression g = c.wide("grad_in");
   const Sizes input = c.integers("input_sizes");
   const auto size = c.integer("size"), step = c.integer("step"), dim = c.integer("dim");
   if (input.empty()) return c.set(0, e.reshape(g, {}));  // a 0-dim tensor has one window of itself
@@ -68,7 +68,7 @@ void unfold_backward(OpCall& c) {
 /// [..., c r r, h, w] -> [..., c, h r, w r].
 void pixel_shuffle(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = c.tensor("self");
+  const Expression x = c.tensor("self");
   const std::int64_t r = c.integer("upscale_factor"), rank = x.rank() + 2;
   if (r < 1 || r > (1 << 20)) return e.fail("argument upscale_factor is out of range");
   Sizes sizes(x.sizes().begin(), x.sizes().end() - 3);
@@ -82,7 +82,7 @@ void pixel_shuffle(OpCall& c) {
 /// [..., c, h r, w r] -> [..., c r r, h, w].
 void pixel_unshuffle(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = c.tensor("self");
+  const Expression x = c.tensor("self");
   const std::int64_t r = c.integer("downscale_factor"), rank = x.rank() + 2;
   if (r < 1 || r > (1 << 20)) return e.fail("argument downscale_factor is out of range");
   Sizes sizes(x.sizes().begin(), x.sizes().end() - 2);
@@ -95,7 +95,7 @@ void pixel_unshuffle(OpCall& c) {
 
 void channel_shuffle(OpCall& c) {
   Emitter& e = c.emit();
-  const Term x = c.tensor("self");
+  const Expression x = c.tensor("self");
   const std::int64_t groups = c.integer("groups");
   if (groups < 1 || x.size(1) % groups != 0) return e.fail("argument groups does not divide the channels");
   Sizes sizes = x.sizes();
@@ -105,14 +105,14 @@ void channel_shuffle(OpCall& c) {
 }
 
 constexpr Entry kEntries[] = {
-    {"aten::im2col", im2col},
-    {"aten::col2im", col2im},
+    {"aten::im2col", im2col, Complexity::kParts},
+    {"aten::col2im", col2im, Complexity::kParts},
     {"aten::im2col_backward", col2im},  // as torch 1 recorded them
     {"aten::col2im_backward", im2col},
-    {"aten::unfold_backward", unfold_backward},
-    {"aten::pixel_shuffle", pixel_shuffle},
-    {"aten::pixel_unshuffle", pixel_unshuffle},
-    {"aten::channel_shuffle", channel_shuffle},
+    {"aten::unfold_backward", unfold_backward, Complexity::kParts},
+    {"aten::pixel_shuffle", pixel_shuffle, Complexity::kParts},
+    {"aten::pixel_unshuffle", pixel_unshuffle, Complexity::kParts},
+    {"aten::channel_shuffle", channel_shuffle, Complexity::kParts},
     {"aten::native_channel_shuffle", channel_shuffle},
 };
 

@@ -1,6 +1,7 @@
 // Lowering of views and copies. A view costs nothing: the recorded result already says which elements of its storage it
 // names. Copies of whole buffers cost nothing either, because values are never written again.
 #include "core/graph/view.hpp"
+#include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/lower_table.hpp"
 
 namespace crucible::aten {
@@ -30,7 +31,7 @@ void clone(OpCall& c) {
 }
 
 void copy_in_place(OpCall& c) {
-  const Term source = c.operand("src");
+  const Expression source = c.operand("src");
   c.set(0, source);
 }
 
@@ -55,13 +56,13 @@ void stack(OpCall& c) {
 /// Zeros in which a view of the result holds the gradient.
 void scatter_view(OpCall& c, const graph::View& region) {
   Emitter& e = c.emit();
-  const Term gradient = c.tensor("grad_output");
+  const Expression gradient = c.tensor("grad_output");
   const auto elements = graph::View::contiguous(c.result(0).sizes).elements();
-  const Term base = e.fill(Term::integer(0), {elements}, gradient.dtype);
+  const Expression base = e.fill(Term::integer(0), {elements}, gradient.dtype);
   graph::Attributes attributes;
   attributes.region = region;
-  const Term source = e.reshape(gradient, region.sizes);
-  const Term flat = e.emit(graph::OpKind::kUpdate, {base, source}, {elements}, gradient.dtype, attributes);
+  const Expression source = e.reshape(gradient, region.sizes);
+  const Expression flat = e.emit(graph::OpKind::kUpdate, {base, source}, {elements}, gradient.dtype, attributes);
   c.set(0, e.reshape(flat, c.result(0).sizes));
 }
 
@@ -74,10 +75,10 @@ void moving_backward(OpCall& c, std::int64_t dim, const Term& start, std::int64_
   std::vector<Term> indices;
   for (std::int64_t d = 0; d < gradient.rank(); ++d) indices.push_back(e.position(d, gradient.sizes()));
   Term& along = indices[static_cast<std::size_t>(dim)];
-  const Term first = e.fill(e.wrapped(start, sizes[static_cast<std::size_t>(dim)]), {}, DType::kI64);
-  along = e.binary(graph::OpKind::kAdd, e.binary(graph::OpKind::kMultiply, along, Term::integer(step)), first);
-  const Term zeros = e.fill(Term::integer(0), sizes, gradient.dtype);
-  const Term place = e.expand(e.linear_index(sizes, indices), gradient.sizes());
+  const Expression first = e.fill(e.wrapped(start, sizes[static_cast<std::size_t>(dim)]), {}, DType::kI64);
+  along = e.binary(graph::OpKind::kMultiply, along, Term::integer(step)) + first;
+  const Expression zeros = e.fill(Term::integer(0), sizes, gradient.dtype);
+  const Expression place = e.expand(e.linear_index(sizes, indices), gradient.sizes());
   c.set(0, e.put(graph::OpKind::kPutSet, zeros, place, gradient));
 }
 
@@ -89,7 +90,7 @@ void select_backward(OpCall& c) {
     return c.emit().fail("argument dim, the gradient and the result do not fit each other");
   }
   const auto at = region.sizes.begin() + dim;
-  const Term given = c.operand("index");
+  const Expression given = c.operand("index");
   if (given.operand.scalar.slot != graph::kNone) return moving_backward(c, dim, given, 1, true);
   const std::int64_t index = given.operand.scalar.integer;
   if (index < -*at || index >= *at) return c.emit().fail("argument index is outside of the dimension");
@@ -106,7 +107,7 @@ void slice_backward(OpCall& c) {
     return c.emit().fail("arguments dim and step, the gradient and the result do not fit each other");
   }
   const auto step = c.integer("step"), size = region.sizes[dim];
-  const Term given = c.operand("start");
+  const Expression given = c.operand("start");
   if (given.operand.scalar.slot != graph::kNone) {
     c.operand("end");
     return moving_backward(c, static_cast<std::int64_t>(dim), given, step, false);
@@ -160,12 +161,12 @@ constexpr Entry kEntries[] = {
     {"aten::clone", clone},
     {"aten::_to_copy", clone},
     {"aten::lift_fresh_copy", clone},
-    {"aten::detach_copy", clone},
+    {"aten::detach_copy", clone, Complexity::kParts},
     {"aten::copy_", copy_in_place},
-    {"aten::cat", cat},
-    {"aten::stack", stack},
-    {"aten::select_backward", select_backward},
-    {"aten::slice_backward", slice_backward},
+    {"aten::cat", cat, Complexity::kParts},
+    {"aten::stack", stack, Complexity::kParts},
+    {"aten::select_backward", select_backward, Complexity::kParts},
+    {"aten::slice_backward", slice_backward, Complexity::kParts},
 };
 
 }  // namespace

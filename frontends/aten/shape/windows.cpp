@@ -15,16 +15,16 @@ namespace {
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 /// Zeros (or `number`) of these sizes in which `region`, given as a view of them, holds x.
-Term placed(Emitter& e, const Term& x, const Sizes& sizes, View region, const Term& number) {
+Expression placed(Emitter& e, const Term& x, const Sizes& sizes, View region, const Term& number) {
   const auto elements = View::contiguous(sizes).elements();
-  const Term base = e.fill(number, {elements}, x.dtype);
+  const Expression base = e.fill(number, {elements}, x.dtype);
   graph::Attributes attributes;
   attributes.region = graph::normalized(std::move(region));
   return e.reshape(e.emit(OpKind::kUpdate, {base, x}, {elements}, x.dtype, attributes), sizes);
 }
 
 /// Sums over the window dimension `tap` along the axis at `dim`; the window dimension goes.
-Term fold_axis(Emitter& e, const Term& g, std::int64_t dim, std::int64_t tap, const Axis& a) {
+Expression fold_axis(Emitter& e, const Term& g, std::int64_t dim, std::int64_t tap, const Axis& a) {
   if (g.elements() == 0 || a.input == 0) {
     Sizes sizes = g.sizes();
     sizes[at(dim)] = a.input;

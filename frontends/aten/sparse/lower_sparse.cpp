@@ -1,6 +1,6 @@
 // Lowering of ops on sparse tensors: what a gradient of an embedding meets on its way through an optimizer.
 // find_entry() takes these where an argument or a result is sparse; what is not here is refused for sparse tensors.
-#include "frontends/aten/algebra/formulas.hpp"
+#include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/reduction/runs.hpp"
 #include "frontends/aten/sparse/sparse.hpp"
@@ -45,9 +45,9 @@ void coalesce(OpCall& c) {
   if (!e.failure().empty()) return;
   const std::int64_t count = c.sparse_count(0);
   const Runs runs = runs_of(e, row_numbers(e, x), true);
-  const Term first = e.unsqueeze(first_of_runs(e, runs, count), 0);
+  const Expression first = e.unsqueeze(first_of_runs(e, runs, count), 0);
   const Term indices = e.take_at(x.indices, {e.position(0, {x.indices.size(0), count}), first});
-  const Term rows = e.reshape(widened(e, x.values), {x.count(), x.width()});
+  const Expression rows = e.reshape(widened(e, x.values), {x.count(), x.width()});
   Sizes sizes = x.values.sizes();
   sizes[0] = count;
   c.set_sparse(0, {e.expand(indices, {x.indices.size(0), count}),
@@ -58,10 +58,10 @@ void coalesce(OpCall& c) {
 void sparse_mask(OpCall& c) {
   Emitter& e = c.emit();
   const Sparse mask = c.sparse("mask");
-  const Term self = c.tensor("self");
+  const Expression self = c.tensor("self");
   if (!e.failure().empty()) return;
   if (self.sizes() != mask.sizes || mask.width() == 0) return e.fail("a mask of other sizes, or of nothing");
-  const Term rows =
+  const Expression rows =
       e.gather_rows(e.reshape(self, {self.elements() / mask.width(), mask.width()}), row_numbers(e, mask));
   c.set_sparse(0, {mask.indices, e.reshape(rows, mask.values.sizes())});
 }
@@ -71,7 +71,7 @@ void multiply_by_number(OpCall& c) {
   Emitter& e = c.emit();
   const Sparse x = c.sparse("self");
   if (!e.failure().empty()) return;
-  const Term factor = c.operand("other");
+  const Expression factor = c.operand("other");
   if (!factor.is_number() && factor.elements() != 1)
     return e.fail("a product of a sparse tensor and another one is not supported");
   c.set_sparse(0, {x.indices, multiply(e, widened(e, x.values), factor.is_number() ? factor : e.reshape(factor, {}))});

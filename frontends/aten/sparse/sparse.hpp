@@ -24,8 +24,8 @@ struct Sparse {
 bool touches_sparse(const Alignment& alignment, const trace::Op& op);
 
 /// The number of the row that each place names: i64 [n].
-Term row_numbers(Emitter& e, const Sparse& x);
+Expression row_numbers(Emitter& e, const Sparse& x);
 /// `base` [x.sizes] with all values, times `factor`, added where they belong, one after the other.
-Term added(Emitter& e, const Term& base, const Sparse& x, const Term& factor);
+Expression added(Emitter& e, const Term& base, const Sparse& x, const Term& factor);
 
 }  // namespace crucible::aten

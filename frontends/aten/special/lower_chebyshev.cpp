@@ -64,7 +64,7 @@ template <Kind kind, bool shifted>
 void chebyshev(OpCall& c) {
   Emitter& e = c.emit();
   const auto wide = [&](const char* name) {
-    const Term x = c.operand(name);
+    const Expression x = c.operand(name);
     return Expression(e, x.is_number() ? e.fill(x, {}, DType::kF64) : e.cast(x, DType::kF64));
   };
   const Expression x = wide("x"), n = wide("n").unary(OpKind::kTruncate);

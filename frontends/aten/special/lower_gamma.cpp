@@ -62,7 +62,7 @@ Expression zeta(const Expression& x, const Expression& q) {
 /// Operands in the dtype that both are computed in.
 Expression operand(OpCall& c, const char* name) {
   Emitter& e = c.emit();
-  const Term self = c.operand("self"), other = c.operand("other"), x = c.operand(name);
+  const Expression self = c.operand("self"), other = c.operand("other"), x = c.operand(name);
   DType dtype = promote({self, other});
   if (!is_floating(dtype)) dtype = DType::kF32;
   return {e, x.is_number() ? e.fill(x, {}, compute_dtype(dtype)) : e.cast(x, compute_dtype(dtype))};
@@ -86,18 +86,18 @@ Expression trigamma(const Expression& given) {
 
 /// Derivative number n of digamma.
 void polygamma(OpCall& c) {
-  const Expression x(c.emit(), as_floating(c.emit(), c.tensor("self")));
+  const Expression x = c.floating("self");
   const std::int64_t n = c.integer("n");
   if (n == 0) return c.set(0, x.unary(OpKind::kDigamma));
   if (n == 1) return c.set(0, trigamma(x));
   const auto order = static_cast<double>(n);
-  const Expression power(c.emit(), c.emit().fill(Term::number(order + 1), {}, x.term().dtype));
+  const Expression power(c.emit(), c.emit().fill(Term::number(order + 1), {}, x.dtype));
   c.set(0, zeta(power, x) * (n % 2 == 1 ? std::tgamma(order + 1) : -std::tgamma(order + 1)));
 }
 
 /// log of pi^(p (p - 1) / 4) times gamma(x) gamma(x - 1/2) ... gamma(x - (p - 1) / 2).
 void multivariate_log_gamma(OpCall& c) {
-  const Expression x(c.emit(), as_floating(c.emit(), c.tensor("self")));
+  const Expression x = c.floating("self");
   const auto p = c.integer("p");
   if (p < 1 || p > 4096) return c.emit().fail("argument p is not from 1 to 4096");
   Expression sum = x.unary(OpKind::kLogGamma);

@@ -57,7 +57,7 @@ Expression at_edges(Kind kind, const Expression& x, const Expression& n, const E
 template <Kind kind>
 void polynomial(OpCall& c) {
   Emitter& e = c.emit();
-  const Term given_x = c.operand("x"), given_n = c.operand("n");
+  const Expression given_x = c.operand("x"), given_n = c.operand("n");
   DType dtype = promote({given_x, given_n});
   dtype = is_floating(dtype) ? compute_dtype(dtype) : DType::kF32;
   const auto wide = [&](const Term& x) {

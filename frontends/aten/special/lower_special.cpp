@@ -20,12 +20,12 @@ constexpr double kRootOf2OverPi = 0.797884560802865355879892119868763737;
 
 /// The argument in f32 or f64; its name is `self` or `x`.
 Expression argument(OpCall& c) {
-  return {c.emit(), as_floating(c.emit(), c.tensor(c.has("self") ? "self" : "x"))};
+  return {c.emit(), c.floating(c.has("self") ? "self" : "x")};
 }
 
 Expression constant(const Expression& like, double value) {
   Emitter& e = like.emitter();
-  return {e, e.fill(Term::number(value), {}, like.term().dtype)};
+  return {e, e.fill(Term::number(value), {}, like.dtype)};
 }
 
 /// sum of c[n - 1 - i] T_i(x / 2), the first term halved (Clenshaw).
