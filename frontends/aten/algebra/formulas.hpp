@@ -1,4 +1,4 @@
-// Formulas that more than one ATen op uses: the single ops of lower_pointwise.cpp and the lists of lower_foreach.cpp.
+// Formulas that more than one ATen op uses.
 // All compute in compute_dtype() of the promoted operands; whoever stores the result rounds it once.
 #pragma once
 
