@@ -14,10 +14,6 @@ namespace {
 
 using graph::OpKind;
 
-Expression with(Emitter& e, OpKind kind, const Term& x, double number) {
-  return e.binary(kind, x, Term::number(number));
-}
-
 /// The filter at distance x: a triangle of width 2, or the cubic of width 4.
 Expression filtered(Emitter& e, const Term& x, bool cubic) {
   const Expression distance = e.unary(OpKind::kAbsolute, x);
