@@ -12,15 +12,15 @@
 #include "core/graph/computed_nans.hpp"
 #include "core/graph/passes.hpp"
 #include "core/trace/text.hpp"
-#include "frontends/aten/boundary.hpp"
-#include "frontends/aten/composed_attention.hpp"
-#include "frontends/aten/complex.hpp"
-#include "frontends/aten/draws.hpp"
+#include "frontends/aten/attention/composed_attention.hpp"
+#include "frontends/aten/call/preconditions.hpp"
+#include "frontends/aten/call/schema.hpp"
+#include "frontends/aten/complex/complex.hpp"
 #include "frontends/aten/lower_table.hpp"
-#include "frontends/aten/outputs.hpp"
-#include "frontends/aten/preconditions.hpp"
-#include "frontends/aten/schema.hpp"
-#include "frontends/aten/sparse.hpp"
+#include "frontends/aten/recording/boundary.hpp"
+#include "frontends/aten/recording/draws.hpp"
+#include "frontends/aten/recording/outputs.hpp"
+#include "frontends/aten/sparse/sparse.hpp"
 
 namespace crucible::aten {
 namespace {

@@ -12,7 +12,7 @@
 #include "core/base/progress.hpp"
 #include "core/graph/bitcast.hpp"
 #include "frontends/aten/lower_table.hpp"
-#include "frontends/aten/lowered_trace.hpp"
+#include "frontends/aten/testing/lowered_trace.hpp"
 
 namespace crucible::aten {
 namespace {
@@ -579,9 +579,9 @@ TEST(Table, NamesAreUniqueAndSorted) {
   const auto names = lowered_names();
   EXPECT_GT(names.size(), 150u);
   std::size_t entries = 0;
-  for (const auto part : entry_lists()) {
-    entries += part.size();
-  }
+#define CRUCIBLE_COUNT(NAME) entries += NAME##_entries().size();
+  CRUCIBLE_ATEN_TABLES(CRUCIBLE_COUNT)
+#undef CRUCIBLE_COUNT
   EXPECT_EQ(entries, names.size()) << "an op stands in the table twice";
 }
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "frontends/aten/lower.hpp"
-#include "frontends/aten/vendor_case.hpp"
+#include "frontends/aten/testing/vendor_case.hpp"
 
 namespace crucible::aten {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "frontends/aten/trace_builder.hpp"
+#include "frontends/aten/testing/trace_builder.hpp"
 
 namespace crucible::bench {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "core/trace/trace_file.hpp"
 #include "core/trace/trace_samples.hpp"
-#include "frontends/aten/trace_builder.hpp"
+#include "frontends/aten/testing/trace_builder.hpp"
 #include "tests/cli/run_command.hpp"
 
 namespace crucible {

@@ -19,7 +19,7 @@
 #include "core/trace/stream_writer.hpp"
 #include "core/trace/trace_file.hpp"
 #include "core/trace/trace_samples.hpp"
-#include "frontends/aten/trace_builder.hpp"
+#include "frontends/aten/testing/trace_builder.hpp"
 
 namespace crucible {
 namespace {

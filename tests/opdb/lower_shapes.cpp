@@ -12,7 +12,7 @@
 #include <string>
 
 #include "frontends/aten/lower.hpp"
-#include "frontends/aten/trace_builder.hpp"
+#include "frontends/aten/testing/trace_builder.hpp"
 
 namespace crucible {
 namespace {

@@ -270,7 +270,7 @@ TEST(Attention, IsSmallOnDevicesWithManyItems) {
 
 // ---- gradients ----
 
-/// An attention and the gradients of queries, keys and values, as frontends/aten/attention.cpp writes them. Ops from the first of the
+/// An attention and the gradients of queries, keys and values, as frontends/aten/attention/attention.cpp writes them. Ops from the first of the
 /// gradient on are of the backward pass.
 struct Training {
   TestProgram t;

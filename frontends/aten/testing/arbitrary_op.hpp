@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "frontends/aten/signature.hpp"
-#include "frontends/aten/trace_builder.hpp"
+#include "frontends/aten/call/signature.hpp"
+#include "frontends/aten/testing/trace_builder.hpp"
 
 namespace crucible::aten {
 

@@ -20,9 +20,9 @@
 #include "core/graph/reference.hpp"
 #include "core/graph/reference_composite.hpp"
 #include "core/trace/validate.hpp"
+#include "frontends/aten/call/preconditions.hpp"
 #include "frontends/aten/lower.hpp"
 #include "frontends/aten/lower_table.hpp"
-#include "frontends/aten/preconditions.hpp"
 #include "frontends/aten/testing/arbitrary_op.hpp"
 
 namespace crucible::aten {

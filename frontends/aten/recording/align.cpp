@@ -1,0 +1,464 @@
+// Alignment of iterations: see align.hpp.
+#include "frontends/aten/recording/align.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "core/graph/reference_numbers.hpp"
+#include "core/graph/view.hpp"
+#include "frontends/aten/call/schema.hpp"
+#include "frontends/aten/call/signature.hpp"
+#include "frontends/aten/complex/complex.hpp"
+#include "frontends/aten/recording/thread_order.hpp"
+
+namespace crucible::aten {
+namespace {
+
+using trace::Arg;
+using Kind = trace::Arg::Kind;
+
+void collect(const std::vector<Arg>& args, bool keep_undefined, std::vector<trace::TensorId>& out) {
+  for (const Arg& arg : args) {
+    if (arg.kind == Kind::kTensor) out.push_back(arg.tensor);
+    const bool empty = arg.kind == Kind::kUndefinedTensor || arg.kind == Kind::kNone;
+    if (keep_undefined && empty) out.push_back(trace::kNone);
+    if (arg.kind == Kind::kList) collect(arg.list, keep_undefined, out);
+  }
+}
+
+/// True for ops that leave no trace in any tensor: control marks, and questions whose answer went to Python.
+bool is_dropped(const trace::Trace& trace, const trace::Op& op) {
+  const trace::Schema& schema = trace.schemas[op.schema];
+  if (schema.name.starts_with("profiler::")) return true;
+  return tensors_in(op.outputs).empty() && !writes_argument(schema.text);
+}
+
+/// A number of Python that entered the op as a tensor.
+bool is_python_number(const trace::Tensor& tensor) {
+  return tensor.is_wrapped_number && tensor.sizes.empty() && tensor.storage != trace::kNone;
+}
+
+/// As Python writes it: what is no whole number by its type shows it.
+std::string real_text(double number) {
+  const std::string text = fmt::format("{}", number);
+  return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
+}
+
+/// "the Python number 0.5", or of which type it is where the recording has not its bytes.
+std::string number_text(const trace::Trace& trace, const trace::Tensor& tensor) {
+  for (const trace::External& external : trace.externals) {
+    if (external.storage != tensor.storage || !trace.blob_store || is_complex(tensor.dtype) || tensor.dtype == DType::kOther) continue;
+    const auto bytes = trace.blob_store->load(external.blob);
+    const std::size_t size = size_bytes(tensor.dtype), held = bytes && size > 0 ? bytes->size() / size : 0;
+    if (tensor.offset < 0 || static_cast<std::uint64_t>(tensor.offset) >= held) break;
+    const std::size_t at = static_cast<std::size_t>(tensor.offset) * size;
+    if (tensor.dtype == DType::kBool) return std::to_integer<int>((*bytes)[at]) != 0 ? "the Python number True" : "the Python number False";
+    if (is_floating(tensor.dtype)) return fmt::format("the Python number {}", real_text(graph::load_real(tensor.dtype, bytes->data() + at)));
+    return fmt::format("the Python number {}", graph::load_integer(tensor.dtype, bytes->data() + at));
+  }
+  return fmt::format("a Python number ({})", name(tensor.dtype));
+}
+
+std::string tensor_text(const trace::Trace& trace, const trace::Tensor& tensor) {
+  if (is_python_number(tensor)) return number_text(trace, tensor);
+  if (tensor.sizes.empty()) return fmt::format("a {} tensor without dimensions{}", name(tensor.dtype), tensor.storage == trace::kNone ? " and memory" : "");
+  return fmt::format("{}[{}] with strides [{}]{}", name(tensor.dtype), fmt::join(tensor.sizes, ", "), fmt::join(tensor.strides, ", "),
+                     tensor.storage == trace::kNone ? " without memory" : "");
+}
+
+/// Compares one later iteration with the first.
+class Comparison {
+ public:
+  Comparison(const trace::Trace& trace, Alignment& alignment, std::size_t iteration)
+      : trace_(trace), alignment_(alignment), iteration_(iteration) {}
+
+  Result<void> run() {
+    const auto& first = alignment_.ops[0];
+    const auto& other = alignment_.ops[iteration_];
+    for (std::size_t p = 0; p < std::min(first.size(), other.size()); ++p) {
+      CRUCIBLE_TRY_VOID(compare_op(static_cast<std::uint32_t>(p)));
+    }
+    if (first.size() != other.size()) {
+      const bool longer = first.size() > other.size();
+      const auto extra = longer ? first[other.size()] : other[first.size()];
+      return Error{ErrorCode::kBadInput,
+                   fmt::format("{}: the first has {} ops, the other {}; the first op without a partner is {} at {}; {}",
+                               iterations_text(), first.size(), other.size(),
+                               trace_.schemas[trace_.ops[extra].schema].full_name(),
+                               trace_.site_text(trace_.ops[extra].site), kAdvice)};
+    }
+    return {};
+  }
+
+ private:
+  static constexpr std::string_view kAdvice = "record with a larger --warmup, mark steps with crucible.step(), or "
+                                                 "replay one iteration alone (crucible trace trim FILE --iterations N-N -o ONE.crtrace)";
+
+  std::string iterations_text() const {
+    return fmt::format("iterations {} and {} differ", alignment_.iterations[0], alignment_.iterations[iteration_]);
+  }
+
+  Error differ(std::uint32_t position, const std::string& what) const {
+    const trace::Op& op = trace_.ops[alignment_.ops[0][position]];
+    return Error{ErrorCode::kBadInput, fmt::format("{} at op {} ({}): {}; {}", iterations_text(), position,
+                                                   trace_.site_text(op.site), what, kAdvice)};
+  }
+
+  Result<void> compare_op(std::uint32_t position) {
+    const trace::Op& a = trace_.ops[alignment_.ops[0][position]];
+    const trace::Op& b = trace_.ops[alignment_.ops[iteration_][position]];
+    const std::string name_a = trace_.schemas[a.schema].full_name(), name_b = trace_.schemas[b.schema].full_name();
+    if (name_a != name_b) return differ(position, fmt::format("{} vs {}", name_a, name_b));
+    if (a.args.size() != b.args.size() || a.outputs.size() != b.outputs.size()) {
+      return differ(position, fmt::format("{} has {} arguments and {} results vs {} and {}", name_a, a.args.size(),
+                                          a.outputs.size(), b.args.size(), b.outputs.size()));
+    }
+    position_ = position;
+    seen_.clear();
+    mixed_ = trace::kNone;
+    for (argument_ = 0; argument_ < a.args.size(); ++argument_) {
+      const Arg &x = a.args[argument_], &y = b.args[argument_];
+      if (!same(x, y, {position, argument_, -1}, true)) {
+        return differ(position, fmt::format("{} argument {}: {}{}", name_a, argument_name(a, argument_), both_texts(x, y), reason_));
+      }
+    }
+    const auto mixed_text = [&] {
+      const Arg &x = a.args[mixed_], &y = b.args[mixed_];
+      return fmt::format("argument {} is {}, a whole number in one iteration and a real one in the other, so that the op computes in another type",
+                         argument_name(a, mixed_), both_texts(x, y));
+    };
+    for (std::uint32_t k = 0; k < a.outputs.size(); ++k) {
+      if (!same(a.outputs[k], b.outputs[k], {position, k, -1}, false)) {
+        return differ(position, fmt::format("{} result {}: {}{}{}", name_a, k, both_texts(a.outputs[k], b.outputs[k]), reason_,
+                                            mixed_ == trace::kNone ? "" : "; " + mixed_text()));
+      }
+    }
+    if (mixed_ != trace::kNone && !is_same_with_either(a)) return differ(position, fmt::format("{}: {}", name_a, mixed_text()));
+    return {};
+  }
+
+  /// "2 vs 2.5". Where both read alike, what tells them apart is not among what is shown.
+  std::string both_texts(const Arg& a, const Arg& b) const {
+    const std::string first = argument_text(trace_, a), other = argument_text(trace_, b);
+    return fmt::format("{} vs {}{}{}", first, other, kind_text(a, b), first == other && kind_text(a, b).empty() && reason_.empty() ? " of another kind" : "");
+  }
+
+  /// How tensors differ that have the same type and sizes.
+  std::string kind_text(const Arg& a, const Arg& b) const {
+    if (a.kind != Kind::kTensor || b.kind != Kind::kTensor) return "";
+    const auto words = [&](trace::TensorId id) {
+      if (alignment_.zeros.contains(id)) return "zeros without memory";
+      if (alignment_.sparse.contains(id)) return "sparse";
+      const auto lazy = alignment_.lazy.find(id);
+      if (lazy == alignment_.lazy.end()) return "dense";
+      return lazy->second.conjugate ? "a conjugated view" : "a negative view";
+    };
+    const std::string_view first = words(a.tensor), other = words(b.tensor);
+    return first == other ? "" : fmt::format(" ({} vs {})", first, other);
+  }
+
+  /// Whether an op of which one number is whole in one iteration and real in another does the same with both, where its results have
+  /// the same type: a number decides the type that is computed in where no tensor is of real numbers. An op that takes a number as
+  /// what is written, and one whose results are real whatever its operands are, compute in the type of the result.
+  bool is_same_with_either(const trace::Op& op) const {
+    static constexpr std::array<std::string_view, 9> kWrites = {"fill",        "fill_",      "full",       "full_like", "new_full",
+                                                                "masked_fill", "index_fill", "scatter",    "scalar_tensor"};
+    std::string_view base = trace_.schemas[op.schema].name;
+    base.remove_prefix(std::min(base.size(), base.rfind(':') + 1));
+    if (std::ranges::any_of(kWrites, [&](std::string_view writes) { return base == writes || base == std::string(writes) + "_"; })) return true;
+    bool has_out = false;
+    for (std::uint32_t k = 0; k < op.args.size(); ++k) {
+      if (argument_name(op, k) == "out") {
+        has_out = true;
+        continue;
+      }
+      for (const auto id : tensors_in({op.args[k]})) {
+        const trace::Tensor& tensor = trace_.tensors[id];
+        if (!is_python_number(tensor) && (is_floating(tensor.dtype) || is_complex(tensor.dtype))) return true;
+      }
+    }
+    const auto results = tensors_in(op.outputs);
+    return !has_out && !results.empty() && std::ranges::all_of(results, [&](auto id) { return is_floating(trace_.tensors[id].dtype); });
+  }
+
+  void note_kinds(bool is_real, bool is_other_real) {
+    if (is_real != is_other_real) mixed_ = argument_;
+  }
+
+  /// Of the schema's type Scalar, as which a truth value is a number.
+  bool takes_a_number(const ArgumentPath& path) const {
+    const auto arguments = parse_signature(trace_.schemas[trace_.ops[alignment_.ops[0][path.position]].schema].text).arguments;
+    return path.argument < arguments.size() && arguments[path.argument].type == "Scalar";
+  }
+
+  std::string argument_name(const trace::Op& op, std::uint32_t k) const {
+    const auto names = argument_names(trace_.schemas[op.schema].text);
+    return k < names.size() ? names[k] : fmt::format("{}", k);
+  }
+
+  bool same(const Arg& a, const Arg& b, const ArgumentPath& path, bool may_differ) {
+    reason_.clear();
+    if (is_number(a) && is_number(b)) {
+      const bool equal = a.kind == b.kind && a.integer == b.integer &&
+                         std::bit_cast<std::uint64_t>(a.real) == std::bit_cast<std::uint64_t>(b.real);
+      if (equal) return true;
+      const bool has_truth = a.kind == Kind::kBool || b.kind == Kind::kBool;
+      if (has_truth && (!may_differ || !takes_a_number(path))) return false;
+      if (!may_differ) return true;  // numbers among results have gone to Python; only tensors matter
+      alignment_.differing.insert(path);
+      note_kinds(a.kind == Kind::kDouble, b.kind == Kind::kDouble);
+      return true;
+    }
+    if (a.kind != b.kind) return false;
+    switch (a.kind) {
+      case Kind::kNone:
+      case Kind::kUndefinedTensor:
+      case Kind::kOpaque:
+      case Kind::kGenerator:
+        return true;
+      case Kind::kComplex:
+        return a.real == b.real && a.imaginary == b.imaginary;
+      case Kind::kTensor:
+        return same_tensor(a.tensor, b.tensor);
+      case Kind::kList:
+        if (a.list.size() != b.list.size()) return false;
+        for (std::size_t i = 0; i < a.list.size(); ++i) {
+          const ArgumentPath item{path.position, path.argument, static_cast<std::int32_t>(i)};
+          if (!same(a.list[i], b.list[i], item, may_differ)) return false;
+        }
+        return true;
+      default:
+        return a.integer == b.integer && a.text == b.text;
+    }
+  }
+
+  bool same_tensor(trace::TensorId id_a, trace::TensorId id_b) {
+    const auto lazy_a = alignment_.lazy.find(id_a), lazy_b = alignment_.lazy.find(id_b), none = alignment_.lazy.end();
+    if ((lazy_a == none) != (lazy_b == none)) return false;
+    if (lazy_a != none) {
+      const LazyView &x = lazy_a->second, &y = lazy_b->second;
+      return x.conjugate == y.conjugate && x.negative == y.negative && same_tensor(x.base, y.base);
+    }
+    const auto sparse_a = alignment_.sparse.find(id_a), sparse_b = alignment_.sparse.find(id_b), dense = alignment_.sparse.end();
+    if ((sparse_a == dense) != (sparse_b == dense) || alignment_.zeros.contains(id_a) != alignment_.zeros.contains(id_b)) return false;
+    if (sparse_a != dense) {
+      const SparseParts &x = sparse_a->second, &y = sparse_b->second;
+      return trace_.tensors[id_a].sizes == trace_.tensors[id_b].sizes && x.sparse_dims == y.sparse_dims &&
+             same_tensor(x.indices, y.indices) && same_tensor(x.values, y.values);
+    }
+    const auto nested_a = alignment_.nested.find(id_a), nested_b = alignment_.nested.find(id_b), plain = alignment_.nested.end();
+    if ((nested_a == plain) != (nested_b == plain)) return false;
+    if (nested_a != plain) {
+      if (nested_a->second.sizes == nested_b->second.sizes) return same_tensor(nested_a->second.buffer, nested_b->second.buffer);
+      reason_ = " (a tensor of tensors whose sizes differ between the iterations)";
+      return false;
+    }
+    const trace::Tensor& a = trace_.tensors[id_a];
+    const trace::Tensor& b = trace_.tensors[id_b];
+    const auto is_plain = [](DType dtype) { return dtype == DType::kBool || dtype == DType::kI64 || dtype == DType::kF64; };
+    // A number of Python may be whole in one iteration and real in another; compare_op() sees whether that matters.
+    const bool is_of_two_types = a.dtype != b.dtype && is_python_number(a) && is_python_number(b) && is_plain(a.dtype) && is_plain(b.dtype);
+    if ((a.dtype != b.dtype && !is_of_two_types) || a.sizes != b.sizes || a.strides != b.strides) return false;
+    if (a.is_wrapped_number != b.is_wrapped_number || (a.storage == trace::kNone) != (b.storage == trace::kNone)) {
+      return false;
+    }
+    if (a.storage == trace::kNone) return a.offset == b.offset;
+    if (seen_.emplace(id_a, b.offset).first->second != b.offset) {
+      reason_ = " (one view of the first iteration stands for two of the other)";
+      return false;
+    }
+    if (a.offset != b.offset || alignment_.moved.contains({position_, id_a})) {
+      auto& offsets = alignment_.moved[{position_, id_a}];
+      offsets.resize(alignment_.count(), a.offset);
+      offsets[iteration_] = b.offset;
+    }
+    if (is_of_two_types) {
+      note_kinds(is_floating(a.dtype), is_floating(b.dtype));
+      alignment_.number_dtypes[{iteration_, a.storage}] = b.dtype;
+    } else if (trace_.storages[a.storage].size_bytes != trace_.storages[b.storage].size_bytes) {
+      reason_ = fmt::format(" (storages of {} vs {} bytes)", trace_.storages[a.storage].size_bytes,
+                            trace_.storages[b.storage].size_bytes);
+      return false;
+    }
+    const auto forth = alignment_.to_first[iteration_].emplace(b.storage, a.storage).first->second;
+    const auto back = alignment_.from_first[iteration_].emplace(a.storage, b.storage).first->second;
+    if (forth == a.storage && back == b.storage) return true;
+    reason_ = " (their storages are shared with other tensors in different ways)";
+    return false;
+  }
+
+  const trace::Trace& trace_;
+  Alignment& alignment_;
+  std::size_t iteration_;
+  std::uint32_t position_ = 0;                              // of the op that is compared
+  std::uint32_t argument_ = 0, mixed_ = trace::kNone;       // its argument; the last one that is whole here and real there
+  std::unordered_map<trace::TensorId, std::int64_t> seen_;  // its tensors: the other iteration's offset
+  std::string reason_;
+};
+
+/// The parts of a sparse tensor whose places are listed one by one; nothing where they do not fit each other.
+std::optional<SparseParts> sparse_parts(const trace::Trace& trace, const trace::CompoundTensor& compound) {
+  if (compound.kind != "sparse_coo") return std::nullopt;
+  SparseParts parts;
+  for (const auto& [name, part] : compound.parts) {
+    if (name == "indices" && part.kind == Kind::kTensor) parts.indices = part.tensor;
+    if (name == "values" && part.kind == Kind::kTensor) parts.values = part.tensor;
+    if (name == "sparse_dim" && part.kind == Kind::kInt) parts.sparse_dims = part.integer;
+  }
+  if (parts.indices == trace::kNone || parts.values == trace::kNone) return std::nullopt;
+  const trace::Tensor &whole = trace.tensors[compound.tensor], &indices = trace.tensors[parts.indices], &values = trace.tensors[parts.values];
+  const auto rank = static_cast<std::int64_t>(whole.sizes.size());
+  if (indices.storage == trace::kNone || values.storage == trace::kNone || parts.sparse_dims < 0 || parts.sparse_dims > rank) return std::nullopt;
+  if (indices.dtype != DType::kI64 || indices.sizes.size() != 2 || indices.sizes[0] != parts.sparse_dims) return std::nullopt;
+  // One row of values for each place: the dimensions that the indices do not name.
+  std::vector<std::int64_t> wanted(whole.sizes.begin() + parts.sparse_dims, whole.sizes.end());
+  wanted.insert(wanted.begin(), indices.sizes[1]);
+  if (values.sizes != wanted || values.dtype != whole.dtype) return std::nullopt;
+  return parts;
+}
+
+/// The numbers of a matrix of i64 that entered with its bytes, row by row; nothing where they are not there.
+std::vector<std::vector<std::int64_t>> rows_of(const trace::Trace& trace, trace::TensorId id,
+                                               const std::unordered_map<trace::StorageId, trace::BlobId>& blobs) {
+  const trace::Tensor& table = trace.tensors[id];
+  const auto found = blobs.find(table.storage);
+  const bool is_matrix = table.dtype == DType::kI64 && table.sizes.size() == 2 && table.offset == 0 && table.strides[1] == 1 &&
+                         table.strides[0] == table.sizes[1];
+  if (!is_matrix || found == blobs.end() || !trace.blob_store) return {};
+  const auto bytes = trace.blob_store->load(found->second);
+  const auto rows = static_cast<std::size_t>(table.sizes[0]), columns = static_cast<std::size_t>(table.sizes[1]);
+  if (!bytes || columns == 0 || columns > 64 || bytes->size() / columns / sizeof(std::int64_t) < rows) return {};
+  std::vector<std::vector<std::int64_t>> numbers(rows, std::vector<std::int64_t>(columns));
+  for (std::size_t i = 0; i < rows; ++i) std::memcpy(numbers[i].data(), bytes->data() + i * columns * sizeof(std::int64_t), columns * sizeof(std::int64_t));
+  return numbers;
+}
+
+/// The parts of a tensor of tensors that fill its buffer one after the other, row-major; nothing where they do not.
+std::optional<NestedParts> nested_parts(const trace::Trace& trace, const trace::CompoundTensor& compound,
+                                        const std::unordered_map<trace::StorageId, trace::BlobId>& blobs) {
+  if (compound.kind != "nested") return std::nullopt;
+  NestedParts parts;
+  std::vector<std::vector<std::int64_t>> strides;
+  for (const auto& [name, part] : compound.parts) {
+    if (part.kind != Kind::kTensor) continue;
+    if (name == "buffer") parts.buffer = part.tensor;
+    if (name == "sizes") parts.sizes = rows_of(trace, part.tensor, blobs);
+    if (name == "strides") strides = rows_of(trace, part.tensor, blobs);
+  }
+  if (parts.buffer == trace::kNone || parts.sizes.empty() || parts.sizes.size() != strides.size()) return std::nullopt;
+  const trace::Tensor& buffer = trace.tensors[parts.buffer];
+  std::int64_t total = 0;
+  for (std::size_t i = 0; i < parts.sizes.size(); ++i) {
+    const auto elements = graph::checked_elements(parts.sizes[i]);
+    if (!elements || strides[i] != graph::View::contiguous(parts.sizes[i]).strides || __builtin_add_overflow(total, *elements, &total)) return std::nullopt;
+  }
+  const bool is_list = buffer.storage != trace::kNone && buffer.offset == 0 && buffer.sizes == std::vector{total};
+  return is_list && (total < 2 || buffer.strides[0] == 1) ? std::optional(std::move(parts)) : std::nullopt;
+}
+
+}  // namespace
+
+std::string argument_text(const trace::Trace& trace, const Arg& arg) {
+  switch (arg.kind) {
+    case Kind::kNone:
+      return "None";
+    case Kind::kBool:
+      return arg.integer ? "True" : "False";
+    case Kind::kInt:
+      return fmt::format("{}", arg.integer);
+    case Kind::kDouble:
+      return real_text(arg.real);
+    case Kind::kComplex:
+      return fmt::format("{}+{}j", arg.real, arg.imaginary);
+    case Kind::kTensor:
+      return tensor_text(trace, trace.tensors[arg.tensor]);
+    case Kind::kList: {
+      std::string text;
+      for (const Arg& item : arg.list) text += (text.empty() ? "" : ", ") + argument_text(trace, item);
+      return "[" + text + "]";
+    }
+    case Kind::kUndefinedTensor:
+      return "no tensor";
+    default:
+      return arg.text.empty() ? fmt::format("{}", arg.integer) : arg.text;
+  }
+}
+
+DType Alignment::number_dtype(std::size_t i, const trace::Tensor& first) const {
+  const auto found = number_dtypes.find({i, first.storage});
+  return found == number_dtypes.end() ? first.dtype : found->second;
+}
+
+const Arg& Alignment::argument(const trace::Trace& trace, std::size_t i, const ArgumentPath& path) const {
+  const Arg& arg = trace.ops[ops[i][path.position]].args[path.argument];
+  return path.element < 0 ? arg : arg.list[static_cast<std::size_t>(path.element)];
+}
+
+std::vector<trace::TensorId> tensors_in(const std::vector<Arg>& args, bool keep_undefined) {
+  std::vector<trace::TensorId> ids;
+  collect(args, keep_undefined, ids);
+  return ids;
+}
+
+Result<Alignment> align(const trace::Trace& trace) {
+  Alignment alignment;
+  std::unordered_map<trace::StorageId, trace::BlobId> blobs;
+  if (!trace.compounds.empty()) {
+    for (const trace::External& external : trace.externals) blobs.emplace(external.storage, external.blob);
+  }
+  for (const trace::CompoundTensor& compound : trace.compounds) {
+    if (auto parts = nested_parts(trace, compound, blobs)) alignment.nested.emplace(compound.tensor, std::move(*parts));
+    if (compound.kind == "zero") alignment.zeros.insert(compound.tensor);
+    if (const auto parts = sparse_parts(trace, compound)) alignment.sparse.emplace(compound.tensor, *parts);
+    const bool conjugate = compound.kind.starts_with("conjugate"), negative = compound.kind.ends_with("negative");
+    if ((!conjugate && !negative) || compound.parts.size() != 1 || compound.parts[0].second.kind != Kind::kTensor) continue;
+    const trace::TensorId base = compound.parts[0].second.tensor;
+    if (trace.tensors[base].storage == trace::kNone || trace.tensors[base].dtype != trace.tensors[compound.tensor].dtype) continue;
+    alignment.lazy.emplace(compound.tensor, LazyView{base, conjugate, negative});
+  }
+  for (std::uint32_t i = 0; i < trace.iterations.size(); ++i) {
+    const trace::Iteration& iteration = trace.iterations[i];
+    if (!iteration.complete && !alignment.iterations.empty()) break;
+    if (!iteration.complete) continue;
+    alignment.iterations.push_back(i);
+    auto& ops = alignment.ops.emplace_back();
+    for (std::uint32_t op = iteration.first_op; op < iteration.first_op + iteration.op_count; ++op) {
+      if (!is_dropped(trace, trace.ops[op])) ops.push_back(op);
+    }
+  }
+  if (alignment.iterations.empty()) {
+    const std::string& reason = trace.metadata.incomplete_reason;
+    return Error{ErrorCode::kBadInput,
+                 fmt::format("the recording holds no complete iteration{}{}: record at least one whole step",
+                             reason.empty() ? "" : ", because ", reason)};
+  }
+  alignment.to_first.resize(alignment.count());
+  alignment.from_first.resize(alignment.count());
+  for (auto op : alignment.ops[0]) {
+    for (const auto* args : {&trace.ops[op].args, &trace.ops[op].outputs}) {
+      for (auto id : tensors_in(*args)) {
+        const auto found = alignment.sparse.find(id);
+        std::vector<trace::TensorId> parts{alignment.base_of(id)};
+        if (found != alignment.sparse.end()) parts = {found->second.indices, found->second.values};
+        if (const auto nested = alignment.nested.find(id); nested != alignment.nested.end()) parts = {nested->second.buffer};
+        for (auto part : parts) {
+          const auto storage = trace.tensors[part].storage;
+          if (storage != trace::kNone) alignment.to_first[0][storage] = alignment.from_first[0][storage] = storage;
+        }
+      }
+    }
+  }
+  for (std::size_t i = 1; i < alignment.count(); ++i) {
+    alignment.ops[i] = in_order_of(trace, alignment.ops[0], std::move(alignment.ops[i]));
+    CRUCIBLE_TRY_VOID(Comparison(trace, alignment, i).run());
+  }
+  return alignment;
+}
+
+}  // namespace crucible::aten

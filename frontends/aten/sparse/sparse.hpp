@@ -1,0 +1,31 @@
+// Sparse tensors in lowering functions: the places of the elements that are kept, and what stands there. A program
+// knows neither sparse tensors nor their sizes: the parts are tensors like others, as many places as were recorded.
+#pragma once
+
+#include "frontends/aten/call/op_call.hpp"
+
+namespace crucible::aten {
+
+/// `indices` is [sparse dimensions, n], `values` [n, the other dimensions ...]; several may name one place, which has
+/// their sum.
+struct Sparse {
+  Term indices, values;
+  Sizes sizes = {};  // of the whole
+
+  std::int64_t count() const { return indices.size(1); }
+  /// How many rows of values the whole would have, and the elements of one.
+  Sizes rows() const { return {sizes.begin(), sizes.begin() + indices.size(0)}; }
+  std::int64_t width() const {
+    return graph::View::contiguous({sizes.begin() + indices.size(0), sizes.end()}).elements();
+  }
+};
+
+/// Whether an argument or a result of the op is a sparse tensor.
+bool touches_sparse(const Alignment& alignment, const trace::Op& op);
+
+/// The number of the row that each place names: i64 [n].
+Expression row_numbers(Emitter& e, const Sparse& x);
+/// `base` [x.sizes] with all values, times `factor`, added where they belong, one after the other.
+Expression added(Emitter& e, const Term& base, const Sparse& x, const Term& factor);
+
+}  // namespace crucible::aten
