@@ -8,10 +8,12 @@
 #include "core/base/result.hpp"
 #include "core/graph/program.hpp"
 #include "frontends/cli/bench_rows.hpp"
-#include "frontends/cli/read_work.hpp"
 #include "frontends/cli/torch_peer.hpp"
+#include "frontends/replay/read_work.hpp"
 
 namespace crucible::cli {
+
+using namespace replay;
 
 struct PeerOptions {
   std::vector<std::string> names;  // of peer_kind_of()

@@ -7,14 +7,17 @@
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "core/base/output.hpp"
 #include "core/base/terminal.hpp"
 #include "runtime/measure/calibrate.hpp"
 #include "frontends/cli/command.hpp"
-#include "frontends/cli/device_profiles.hpp"
+#include "frontends/cli/device_profile_tables.hpp"
+#include "frontends/cli/terminal_observer.hpp"
 #include "frontends/config/profile_file.hpp"
+#include "frontends/replay/device_profiles.hpp"
 
 namespace crucible::cli {
 namespace {
@@ -75,7 +78,7 @@ Result<int> calibrate_device(const CalibrateSwitches& switches, bool json) {
   if (switches.output.empty() && folder.empty()) {
     return Error{ErrorCode::kUsage, "there is no home folder to keep the profile in: name a file with -o"};
   }
-  CRUCIBLE_TRY(const OpenedDevice opened, open_device(switches.device));
+  CRUCIBLE_TRY(const OpenedDevice opened, open_device(switches.device, terminal()));
   const bool is_shown = !json && isatty(2) == 1;
   runtime::CalibrateOptions options{.rounds = switches.rounds,
                                     .largest_bytes = std::uint64_t{switches.largest_mib} << 20,

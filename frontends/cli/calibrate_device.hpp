@@ -4,9 +4,11 @@
 #include <string>
 
 #include "core/base/result.hpp"
-#include "frontends/cli/open_device.hpp"
+#include "frontends/replay/open_device.hpp"
 
 namespace crucible::cli {
+
+using namespace replay;
 
 /// What was asked for.
 struct CalibrateSwitches {

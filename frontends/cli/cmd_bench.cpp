@@ -2,12 +2,14 @@
 // What each computes is checked before it is timed.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,15 +25,17 @@
 #include "frontends/cli/bench_peers.hpp"
 #include "frontends/cli/bench_rows.hpp"
 #include "frontends/cli/command.hpp"
-#include "frontends/cli/device_energy.hpp"
-#include "frontends/cli/device_profiles.hpp"
-#include "frontends/cli/open_device.hpp"
 #include "frontends/cli/progress.hpp"
-#include "frontends/cli/read_work.hpp"
-#include "frontends/cli/spread_run.hpp"
-#include "frontends/cli/stripped_words.hpp"
-#include "frontends/cli/tuning.hpp"
-#include "frontends/cli/unrecorded_words.hpp"
+#include "frontends/cli/switches.hpp"
+#include "frontends/cli/terminal_observer.hpp"
+#include "frontends/replay/device_energy.hpp"
+#include "frontends/replay/device_profiles.hpp"
+#include "frontends/replay/open_device.hpp"
+#include "frontends/replay/read_work.hpp"
+#include "frontends/replay/spread_run.hpp"
+#include "frontends/replay/stripped.hpp"
+#include "frontends/replay/tuning.hpp"
+#include "frontends/replay/unrecorded.hpp"
 
 namespace crucible::cli {
 namespace {
@@ -41,7 +45,7 @@ struct BenchOptions {
   DeviceChoice device;  // what all have in common
   PeerOptions peers;
   std::uint32_t rounds = 7;
-  SpreadSwitches sensitivity;
+  SpreadOptions sensitivity;
   std::string tune = "kept", csv, html;
   bool no_fuse = false, json = false;
 };
@@ -67,7 +71,7 @@ Result<void> prepare(const BenchOptions& options, const Work& work, const std::s
                      Contender& contender) {
   BenchRow& row = contender.row;
   std::unique_ptr<runtime::Session>& session = contender.session;
-  CRUCIBLE_TRY(OpenedDevice opened, open_device(choice_of(options.device, row.name), nullptr, true));
+  CRUCIBLE_TRY(OpenedDevice opened, open_device(choice_of(options.device, row.name), terminal(), nullptr, true));
   const kernel::Numerics numerics = numerics_of(opened.settings);
   runtime::Options session_options;
   row.device = kReferenceBackend;
@@ -82,7 +86,8 @@ Result<void> prepare(const BenchOptions& options, const Work& work, const std::s
     row.threads = static_cast<unsigned>(info.threads);
     if (!row.is_cpu && joules_of(*opened.device)) contender.joules = [device = opened.device] { return joules_of(*device); };
     if (numerics == kernel::Numerics::kStrict) CRUCIBLE_TRY_VOID(runtime::admit_to_strict(opened.device, choices_folder() / "admitted"));
-    CRUCIBLE_TRY(const Tuned tuned, tune(options.tune, *program, opened.device, !options.no_fuse, numerics, nullptr));
+    CRUCIBLE_TRY(const Tuned tuned,
+                 tune(options.tune, *program, opened.device, !options.no_fuse, numerics, terminal()));
     session_options = {.fuse = !options.no_fuse, .numerics = numerics, .choices = tuned.choices, .trial = trial_of(opened.settings)};
     CRUCIBLE_TRY(session, runtime::Session::create(program, work.trace.blob_store, opened.device, session_options));
     row.compile_ns = session->compile_ns();
@@ -112,8 +117,10 @@ Result<void> prepare(const BenchOptions& options, const Work& work, const std::s
 
 void prepare_backends(const BenchOptions& options, const Work& work, const std::shared_ptr<const graph::Program>& program, const std::string& file,
                       std::vector<Contender>& contenders, Progress& progress) {
-  SpreadRun spread(options.sensitivity, {.program = program, .blobs = work.trace.blob_store, .fuse = !options.no_fuse, .tune = options.tune},
-                   options.device, progress);
+  const Observer observer = terminal(progress);
+  SpreadRun spread(options.sensitivity,
+                   {.program = program, .blobs = work.trace.blob_store, .fuse = !options.no_fuse, .tune = options.tune},
+                   options.device, observer);
   for (const std::string& backend : options.backends) {
     progress.say(fmt::format("{}: {} is compiled and checked", file, backend));
     Contender contender;
@@ -217,9 +224,9 @@ Result<void> check_peers(const BenchOptions& options) {
 
 Result<int> bench(const BenchOptions& options) {
   CRUCIBLE_TRY_VOID(check_peers(options));
-  const config::Settings early = load_unchecked_settings(options.device);
+  const config::Settings early = load_unchecked_settings(options.device, terminal());
   CRUCIBLE_TRY_VOID(early.check());
-  CRUCIBLE_TRY_VOID(options.sensitivity.check());
+  CRUCIBLE_TRY_VOID(check_sensitivity(options.sensitivity));
   const char* const powercap = std::getenv("CRUCIBLE_POWERCAP");
   runtime::PackageEnergy energy = powercap == nullptr ? runtime::PackageEnergy::open() : runtime::PackageEnergy::open(powercap);
   BenchReport report{.rounds = options.rounds, .is_strict = numerics_of(early) == kernel::Numerics::kStrict, .energy_missing = energy.missing()};

@@ -2,9 +2,11 @@
 // can be kept as a capsule.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,11 +17,13 @@
 #include "runtime/judge/side_by_side.hpp"
 #include "core/trace/own_recordings.hpp"
 #include "frontends/cli/command.hpp"
-#include "frontends/cli/open_device.hpp"
 #include "frontends/cli/progress.hpp"
-#include "frontends/cli/read_work.hpp"
 #include "frontends/cli/sandbox.hpp"
-#include "frontends/cli/tuning.hpp"
+#include "frontends/cli/switches.hpp"
+#include "frontends/cli/terminal_observer.hpp"
+#include "frontends/replay/open_device.hpp"
+#include "frontends/replay/read_work.hpp"
+#include "frontends/replay/tuning.hpp"
 
 namespace crucible::cli {
 namespace {
@@ -76,7 +80,7 @@ Result<std::unique_ptr<runtime::Session>> open_session(const CompareOptions& opt
 
 Result<Side> open_side(const CompareOptions& options, const std::string& backend, const std::shared_ptr<const graph::Program>& program,
                        const trace::Trace& trace) {
-  CRUCIBLE_TRY(OpenedDevice opened, open_device(choice_of(options, backend), nullptr, true));
+  CRUCIBLE_TRY(OpenedDevice opened, open_device(choice_of(options, backend), terminal(), nullptr, true));
   Side side{.opened = std::move(opened), .session = nullptr, .name = kReferenceBackend};
   if (side.opened.device) side.name = fmt::format("{} ({})", side.opened.device->info().id, side.opened.device->info().name);
   Result<std::unique_ptr<runtime::Session>> made = open_session(options, side.opened, program, trace.blob_store);

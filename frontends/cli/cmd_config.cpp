@@ -3,14 +3,19 @@
 // so. Nothing is loaded or run: options are checked by what earlier probes kept, unless --probe asks the plugins.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "core/base/terminal.hpp"
 #include "frontends/cli/command.hpp"
-#include "frontends/cli/open_device.hpp"
-#include "frontends/cli/plugin_access.hpp"
+#include "frontends/cli/config_trust.hpp"
+#include "frontends/cli/switches.hpp"
+#include "frontends/cli/terminal_observer.hpp"
+#include "frontends/replay/open_device.hpp"
+#include "frontends/replay/plugin_access.hpp"
 
 namespace crucible::cli {
 namespace {
@@ -116,7 +121,7 @@ void settle_all_options(config::Settings& settings, const ConfigOptions& options
 Result<int> run(const ConfigOptions& options) {
   config::Settings settings = read_settings(options.choice);
   settle_all_options(settings, options);
-  tell_warnings(settings);
+  tell_warnings(settings, terminal());
   if (options.json) {
     print_json(to_json(settings));
   } else {
@@ -124,6 +129,21 @@ Result<int> run(const ConfigOptions& options) {
   }
   CRUCIBLE_TRY_VOID(settings.check());
   return 0;
+}
+
+void add_config_trust(Commands& commands, CLI::App& config) {
+  auto switches = std::make_shared<TrustSwitches>();  // shared with the callback, which runs after this function
+  CLI::App* command =
+      add_subcommand(config, "trust", "Lets the crucible.toml of a folder name programs, libraries and files.",
+                     "crucible config trust          shows what the file of this folder asks for, and asks\n"
+                     "  crucible config trust --list");
+  command->add_option("file", switches->file, "The file, or its folder (default: the one that is found from here)");
+  command->add_flag("--yes", switches->yes, "Ask nothing");
+  auto* const list_flag =
+      command->add_flag("--list", switches->list, "The files that are trusted, and what became of them");
+  command->add_flag("--remove", switches->remove, "Trust the file no more")->excludes(list_flag);
+  command->add_flag("--json", switches->json, "One JSON document on standard output");
+  command->callback([&commands, switches] { commands.run = [switches] { return run_config_trust(*switches); }; });
 }
 
 }  // namespace

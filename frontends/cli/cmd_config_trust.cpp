@@ -7,23 +7,20 @@
 #include <cstdio>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "core/base/terminal.hpp"
 #include "frontends/cli/command.hpp"
-#include "frontends/cli/open_device.hpp"
-#include "frontends/cli/plugin_access.hpp"
+#include "frontends/cli/config_trust.hpp"
 #include "frontends/config/trust_store.hpp"
+#include "frontends/replay/open_device.hpp"
+#include "frontends/replay/plugin_access.hpp"
 
 namespace crucible::cli {
 namespace {
 
 using config::TrustedFile;
 using nlohmann::ordered_json;
-
-struct TrustSwitches {
-  std::string file;
-  bool yes = false, list = false, remove = false, json = false;
-};
 
 /// The file that was named, or the one that a command in this folder would read.
 Result<std::filesystem::path> wanted_file(const TrustSwitches& switches, const config::Surroundings& surroundings) {
@@ -161,19 +158,8 @@ Result<int> remove(const TrustSwitches& switches) {
 
 }  // namespace
 
-void add_config_trust(Commands& commands, CLI::App& config) {
-  auto switches = std::make_shared<TrustSwitches>();  // shared with the callback, which runs after this function
-  CLI::App* command = add_subcommand(config, "trust", "Lets the crucible.toml of a folder name programs, libraries and files.",
-                                     "crucible config trust          shows what the file of this folder asks for, and asks\n"
-                                     "  crucible config trust --list");
-  command->add_option("file", switches->file, "The file, or its folder (default: the one that is found from here)");
-  command->add_flag("--yes", switches->yes, "Ask nothing");
-  auto* const list_flag = command->add_flag("--list", switches->list, "The files that are trusted, and what became of them");
-  command->add_flag("--remove", switches->remove, "Trust the file no more")->excludes(list_flag);
-  command->add_flag("--json", switches->json, "One JSON document on standard output");
-  command->callback([&commands, switches] {
-    commands.run = [switches] { return switches->list ? list(switches->json) : switches->remove ? remove(*switches) : add(*switches); };
-  });
+Result<int> run_config_trust(const TrustSwitches& switches) {
+  return switches.list ? list(switches.json) : switches.remove ? remove(switches) : add(switches);
 }
 
 }  // namespace crucible::cli

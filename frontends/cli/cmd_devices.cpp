@@ -2,7 +2,9 @@
 // from being shown.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 
@@ -10,11 +12,14 @@
 #include "frontends/cli/calibrate_device.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/device_health.hpp"
-#include "frontends/cli/device_profiles.hpp"
-#include "frontends/cli/open_device.hpp"
-#include "frontends/cli/plugin_access.hpp"
+#include "frontends/cli/device_profile_tables.hpp"
 #include "frontends/cli/plugin_words.hpp"
 #include "frontends/cli/self_test_device.hpp"
+#include "frontends/cli/switches.hpp"
+#include "frontends/cli/terminal_observer.hpp"
+#include "frontends/replay/device_profiles.hpp"
+#include "frontends/replay/open_device.hpp"
+#include "frontends/replay/plugin_access.hpp"
 #include "plugins/loader/backend.hpp"
 
 namespace crucible::cli {
@@ -39,7 +44,7 @@ struct Inspected {
 
 /// Opens every device for what it says of itself: notes on what is missing are known only then.
 Result<void> inspect(config::Settings& settings, std::span<const hardware::DeviceProfile> profiles, Inspected& plugin) {
-  settle_options(settings, plugin.found.name);
+  settle_options(settings, plugin.found.name, terminal());
   CRUCIBLE_TRY_VOID(settings.check());
   CRUCIBLE_TRY(const std::shared_ptr<backend::Backend> backend, load_plugin(settings, plugin.found.name));
   plugin.vendor = backend->vendor();
@@ -103,7 +108,7 @@ void print_devices(const std::vector<Inspected>& plugins) {
 }
 
 Result<int> run_devices(bool json) {
-  CRUCIBLE_TRY(config::Settings settings, load_settings({}));
+  CRUCIBLE_TRY(config::Settings settings, load_settings({}, terminal()));
   CRUCIBLE_TRY(const std::vector<Inspected> plugins, inspect_all(settings));
   ordered_json document = {{"devices", ordered_json::array()}, {"problems", ordered_json::array()}};
   for (const Inspected& plugin : plugins) {
@@ -123,7 +128,7 @@ Result<int> run_devices(bool json) {
 
 /// Devices that need not be here: what `crucible plan --device-profile` can be asked about.
 Result<int> run_profiles(bool json) {
-  CRUCIBLE_TRY(const config::Settings settings, load_settings({}));
+  CRUCIBLE_TRY(const config::Settings settings, load_settings({}, terminal()));
   CRUCIBLE_TRY(const std::vector<hardware::DeviceProfile> profiles, device_profiles(settings));
   if (json) {
     print_json({{"device_profiles", profiles_json(profiles)}});
@@ -135,7 +140,7 @@ Result<int> run_profiles(bool json) {
 
 /// Every figure of one profile. A file's path is taken too, so this also tells what is wrong with a file.
 Result<int> run_profile(const std::string& name, bool json) {
-  CRUCIBLE_TRY(const config::Settings settings, load_settings({}));
+  CRUCIBLE_TRY(const config::Settings settings, load_settings({}, terminal()));
   CRUCIBLE_TRY(const std::vector<hardware::DeviceProfile> profiles, device_profiles(settings));
   CRUCIBLE_TRY(const hardware::DeviceProfile profile, choose_profile(profiles, name));
   if (json) {

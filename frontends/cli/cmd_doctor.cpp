@@ -4,16 +4,19 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "core/base/terminal.hpp"
 #include "frontends/cli/command.hpp"
-#include "frontends/cli/open_device.hpp"
-#include "frontends/cli/plugin_access.hpp"
+#include "frontends/cli/terminal_observer.hpp"
+#include "frontends/replay/open_device.hpp"
+#include "frontends/replay/plugin_access.hpp"
 #include "plugins/loader/backend.hpp"
 
 namespace crucible::cli {
@@ -68,7 +71,7 @@ std::string dialect_of(const backend::Device& device) {
 
 Check check_device(config::Settings& settings, const std::string& plugin, const backend::DeviceInfo& info) {
   Check check{fmt::format("device {}", info.id), Verdict::kOk, info.name, ""};
-  const auto device = open_listed(settings, plugin, info.id);
+  const auto device = open_listed(settings, plugin, info.id, terminal());
   if (!device) return {check.name, Verdict::kFailed, device.error().message, ""};
   const auto ignore = [](void*, const crucible_kv*, std::uint32_t) {};
   const crucible_if_device& table = (*device)->backend().tables().device;
@@ -89,7 +92,7 @@ Check check_device(config::Settings& settings, const std::string& plugin, const 
 }
 
 void check_plugins(std::vector<Check>& checks) {
-  config::Settings settings = load_unchecked_settings({});
+  config::Settings settings = load_unchecked_settings({}, terminal());
   if (const Result<void> sound = settings.check(); !sound) {
     checks.push_back({"configuration", Verdict::kFailed, sound.error().message, "crucible config --explain"});
   }
@@ -99,7 +102,7 @@ void check_plugins(std::vector<Check>& checks) {
                       "build all of Crucible, or set CRUCIBLE_PLUGIN_PATH to the folder that has libcrucible_NAME.so"});
   }
   for (const backend::FoundBackend& plugin : found) {
-    const auto device = open_listed(settings, plugin.name, "");
+    const auto device = open_listed(settings, plugin.name, "", terminal());
     if (!device) {
       // A plugin that runs and says that there is no driver is not a fault of this installation: few machines have every vendor's.
       const Error& error = device.error();

@@ -5,19 +5,22 @@
 #include <signal.h>
 #include <time.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <ctime>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "core/base/words.hpp"
 #include "frontends/cli/command.hpp"
-#include "frontends/cli/device_profiles.hpp"
 #include "frontends/cli/health_report.hpp"
-#include "frontends/cli/open_device.hpp"
-#include "frontends/cli/plugin_access.hpp"
+#include "frontends/cli/terminal_observer.hpp"
 #include "frontends/cli/text_sink.hpp"
+#include "frontends/replay/device_profiles.hpp"
+#include "frontends/replay/open_device.hpp"
+#include "frontends/replay/plugin_access.hpp"
 
 namespace crucible::cli {
 namespace {
@@ -54,7 +57,7 @@ class Watch {
 };
 
 Result<void> Watch::start(config::Settings& settings, Plugin& plugin) {
-  settle_options(settings, plugin.name);
+  settle_options(settings, plugin.name, terminal());
   CRUCIBLE_TRY_VOID(settings.check());
   CRUCIBLE_TRY(plugin.backend, load_plugin(settings, plugin.name));
   CRUCIBLE_TRY(plugin.devices, plugin.backend->devices());
@@ -77,7 +80,7 @@ Result<void> Watch::keep_device(const std::string& id) {
 Result<Watch> Watch::begin(const Switches& switches) {
   DeviceChoice choice;
   choice.sets = switches.choice.sets;
-  CRUCIBLE_TRY(config::Settings settings, load_settings(choice));
+  CRUCIBLE_TRY(config::Settings settings, load_settings(choice, terminal()));
   Watch watch;
   CRUCIBLE_TRY(watch.profiles_, device_profiles(settings));
   const std::string& named = switches.choice.backend;

@@ -2,9 +2,11 @@
 // contractions are library calls is the backend's word when it is there.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "core/base/terminal.hpp"
@@ -12,11 +14,13 @@
 #include "runtime/plan/library_calls.hpp"
 #include "runtime/plan/predict.hpp"
 #include "frontends/cli/command.hpp"
-#include "frontends/cli/device_profiles.hpp"
-#include "frontends/cli/open_device.hpp"
-#include "frontends/cli/read_work.hpp"
-#include "frontends/cli/tuning.hpp"
-#include "frontends/cli/workload.hpp"
+#include "frontends/cli/switches.hpp"
+#include "frontends/cli/terminal_observer.hpp"
+#include "frontends/replay/device_profiles.hpp"
+#include "frontends/replay/open_device.hpp"
+#include "frontends/replay/read_work.hpp"
+#include "frontends/replay/tuning.hpp"
+#include "frontends/replay/workload.hpp"
 
 namespace crucible::cli {
 namespace {
@@ -275,7 +279,7 @@ Result<std::shared_ptr<backend::Device>> open_for_claims(const KernelsOptions& o
   library = "none, all kernels generated";
   if (options.device.backend == "none") return std::shared_ptr<backend::Device>();
   Result<OpenedDevice> opened =
-      open_device(options.device, [&] { return workload_of(program, !options.no_fuse); });
+      open_device(options.device, terminal(), [&] { return workload_of(program, !options.no_fuse); });
   if (opened) {
     const backend::Backend& backend = opened->device->backend();
     library = fmt::format("as {} {} claims", backend.name(), backend.version());
@@ -293,9 +297,12 @@ Result<int> kernels(const KernelsOptions& options) {
   std::optional<config::Settings> settings;
   CRUCIBLE_TRY(const std::shared_ptr<backend::Device> device, open_for_claims(options, program, library, settings));
   runtime::LibraryClaims claims(device);
-  kernel::Options schedule_options{
-      .claims = nullptr, .fuse = !options.no_fuse, .numerics = numerics_of(load_unchecked_settings(options.device)), .device = {}};
-  CRUCIBLE_TRY(const Tuned tuned, tune(options.tune, program, device, !options.no_fuse, schedule_options.numerics, nullptr));
+  kernel::Options schedule_options{.claims = nullptr,
+                                   .fuse = !options.no_fuse,
+                                   .numerics = numerics_of(load_unchecked_settings(options.device, terminal())),
+                                   .device = {}};
+  CRUCIBLE_TRY(const Tuned tuned,
+               tune(options.tune, program, device, !options.no_fuse, schedule_options.numerics, terminal()));
   if (device) {
     schedule_options.device = runtime::shape_of(*device);
     runtime::ask(schedule_options, claims, tuned.choices.get());
@@ -306,7 +313,7 @@ Result<int> kernels(const KernelsOptions& options) {
   if (!settings) {  // without a device only a name counts; its backend need not be there
     DeviceChoice no_device;
     no_device.sets = options.device.sets;
-    CRUCIBLE_TRY(settings, load_settings(no_device));
+    CRUCIBLE_TRY(settings, load_settings(no_device, terminal()));
   }
   Predicted predicted;
   CRUCIBLE_TRY(predicted.profile, profile_of_device(*settings, options.profile, device.get()));

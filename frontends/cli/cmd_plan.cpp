@@ -3,6 +3,7 @@
 // --device-profile also whether it would fit on a device that is not here.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -10,6 +11,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "core/base/output.hpp"
@@ -19,15 +21,17 @@
 #include "core/trace/trace_file.hpp"
 #include "frontends/aten/lower.hpp"
 #include "frontends/cli/command.hpp"
-#include "frontends/cli/device_profiles.hpp"
 #include "frontends/cli/memory_switches.hpp"
-#include "frontends/cli/open_device.hpp"
 #include "frontends/cli/plan_fit.hpp"
 #include "frontends/cli/plan_page.hpp"
 #include "frontends/cli/plan_report.hpp"
 #include "frontends/cli/plan_tables.hpp"
-#include "frontends/cli/tuning.hpp"
-#include "frontends/cli/workload.hpp"
+#include "frontends/cli/switches.hpp"
+#include "frontends/cli/terminal_observer.hpp"
+#include "frontends/replay/device_profiles.hpp"
+#include "frontends/replay/open_device.hpp"
+#include "frontends/replay/tuning.hpp"
+#include "frontends/replay/workload.hpp"
 
 namespace crucible::cli {
 namespace {
@@ -49,7 +53,8 @@ Result<std::shared_ptr<backend::Device>> open_if_there(const PlanOptions& option
     kernels = "generated kernels only, as asked for";
     return std::shared_ptr<backend::Device>();
   }
-  Result<OpenedDevice> opened = open_device(options.device, [&] { return workload_of(program, !options.no_fuse); });
+  Result<OpenedDevice> opened =
+      open_device(options.device, terminal(), [&] { return workload_of(program, !options.no_fuse); });
   if (opened) {
     const backend::Backend& backend = opened->device->backend();
     kernels = fmt::format("{} {}, library calls and workspace as it claims them", backend.name(), backend.version());
@@ -69,7 +74,7 @@ Result<void> write_picture(const std::string& path, const std::string& picture) 
 /// What --device-profile names, before any work is done for it; nothing without the switch.
 Result<std::optional<hardware::DeviceProfile>> wanted_profile(const PlanOptions& options) {
   if (options.memory.profile.empty()) return std::optional<hardware::DeviceProfile>();
-  CRUCIBLE_TRY(const config::Settings settings, load_settings(options.device));
+  CRUCIBLE_TRY(const config::Settings settings, load_settings(options.device, terminal()));
   CRUCIBLE_TRY(const std::vector<hardware::DeviceProfile> profiles, device_profiles(settings));
   CRUCIBLE_TRY(hardware::DeviceProfile profile, choose_profile(profiles, options.memory.profile));
   return std::optional(std::move(profile));
@@ -113,9 +118,12 @@ Result<int> plan(const PlanOptions& options) {
   auto recorded = std::make_shared<const graph::Program>(std::move(lowered));
   CRUCIBLE_TRY(const std::shared_ptr<backend::Device> device, open_if_there(options, *recorded, report.kernels));
   runtime::LibraryClaims claims(device);
-  kernel::Options schedule_options{
-      .claims = nullptr, .fuse = !options.no_fuse, .numerics = numerics_of(load_unchecked_settings(options.device)), .device = {}};
-  CRUCIBLE_TRY(const Tuned tuned, tune(options.tune, *recorded, device, !options.no_fuse, schedule_options.numerics, nullptr));
+  kernel::Options schedule_options{.claims = nullptr,
+                                   .fuse = !options.no_fuse,
+                                   .numerics = numerics_of(load_unchecked_settings(options.device, terminal())),
+                                   .device = {}};
+  CRUCIBLE_TRY(const Tuned tuned,
+               tune(options.tune, *recorded, device, !options.no_fuse, schedule_options.numerics, terminal()));
   if (device) {
     schedule_options.device = runtime::shape_of(*device);
     runtime::ask(schedule_options, claims, tuned.choices.get());

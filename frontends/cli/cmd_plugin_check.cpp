@@ -6,12 +6,13 @@
 #include <ctime>
 #include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <thread>
 
 #include "core/base/output.hpp"
 #include "core/base/terminal.hpp"
-#include "frontends/cli/command.hpp"
+#include "frontends/cli/plugin_command.hpp"
 #include "plugins/conformance/certificate.hpp"
 #include "plugins/conformance/check.hpp"
 
@@ -19,14 +20,6 @@ namespace crucible::cli {
 namespace {
 
 namespace kit = crucible::conformance;
-
-struct Switches {
-  std::string path, tiers, filter, device, junit, certificate, key, make_key, exclude;
-  std::vector<std::string> options;
-  bool quick = false, json = false, list = false;
-  unsigned jobs = 0;
-  double time_factor = 1;
-};
 
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
@@ -45,7 +38,7 @@ Result<std::string> own_path() {
   return path.string();
 }
 
-Result<kit::CheckOptions> to_options(const Switches& switches) {
+Result<kit::CheckOptions> to_options(const PluginCheckSwitches& switches) {
   kit::CheckOptions options;
   CRUCIBLE_TRY(const std::string self, own_path());
   options.command = {self, "plugin", "check-case"};
@@ -95,7 +88,9 @@ Result<int> list_cases(const kit::CheckOptions& options, bool json) {
   return 0;
 }
 
-Result<int> check(const Switches& switches) {
+}  // namespace
+
+Result<int> run_plugin_check(const PluginCheckSwitches& switches) {
   if (!switches.make_key.empty()) {
     CRUCIBLE_TRY_VOID(kit::make_key(switches.make_key));
     if (switches.path.empty()) return 0;
@@ -126,41 +121,6 @@ Result<int> check(const Switches& switches) {
   return report.passed() ? 0 : exit_code(ErrorCode::kCheckFailed);
 }
 
-}  // namespace
-
-void add_plugin_check(Commands& commands, CLI::App& plugin) {
-  CLI::App* command = add_subcommand(plugin, "check", "Tests whether a plugin conforms; needs nothing but its file.",
-                                     "crucible plugin check build/libcrucible_acme.so --junit acme.xml");
-  auto switches = std::make_shared<Switches>();  // shared: the callback outlives this function
-  command->add_option("path", switches->path, "the plugin's shared object");
-  command->add_option(
-      "--tier", switches->tiers,
-      "tiers to run, separated by commas: static, negotiation, api, behaviour, claims, stress, faults, old, ops");
-  command->add_flag("--quick", switches->quick, "the cheap tiers and samples of the others");
-  command->add_option("--filter", switches->filter, "only cases whose name has a match of this regular expression");
-  command->add_option("--device", switches->device, "the device's id (default: the first one)");
-  command->add_option("--set", switches->options, "an option for the plugin, as option=value");
-  command->add_option("--exclude", switches->exclude,
-                      "a JSON file of cases that are expected to fail or to be skipped, with reasons");
-  command->add_option("--junit", switches->junit, "also write the results as JUnit XML");
-  command->add_option("--certificate", switches->certificate, "also write a signed certificate of the results");
-  command->add_option("--key", switches->key, "the private Ed25519 key (PEM) that signs the certificate");
-  command->add_option("--make-key", switches->make_key, "make a new private key in this file");
-  command->add_option("--jobs", switches->jobs, "cases at once (default: one per core)");
-  command
-      ->add_option("--time-factor", switches->time_factor,
-                   "multiplies every time limit, for slow machines and emulators")
-      ->check(CLI::PositiveNumber);
-  command->add_flag("--list", switches->list, "list the cases and run none");
-  command->add_flag("--json", switches->json, "print one JSON document");
-  command->callback([&commands, switches] { commands.run = [switches] { return check(*switches); }; });
-
-  CLI::App* one = plugin.add_subcommand("check-case", "Runs one case; `check` starts it.");
-  one->group("");                                   // hidden
-  auto argument = std::make_shared<std::string>();  // shared: as above
-  one->add_option("task", *argument)->required();
-  one->callback(
-      [&commands, argument] { commands.run = [argument]() -> Result<int> { return kit::run_child(*argument); }; });
-}
+Result<int> run_plugin_check_case(const std::string& task) { return kit::run_child(task); }
 
 }  // namespace crucible::cli

@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "core/base/terminal.hpp"
-#include "frontends/cli/command.hpp"
-#include "frontends/cli/open_device.hpp"
+#include "frontends/cli/plugin_command.hpp"
 #include "frontends/cli/plugin_words.hpp"
+#include "frontends/cli/terminal_observer.hpp"
 #include "frontends/config/load_policy.hpp"
+#include "frontends/replay/open_device.hpp"
+#include "frontends/replay/plugin_access.hpp"
 #include "plugins/loader/examine.hpp"
 
 namespace crucible::cli {
@@ -73,8 +76,10 @@ void print_words(const std::string& name, const std::vector<Decision>& decisions
   }
 }
 
-Result<int> run(const std::string& name, bool json, const std::string& decisions_file) {
-  CRUCIBLE_TRY(const config::Settings settings, load_settings({}));
+}  // namespace
+
+Result<int> run_plugin_explain(const std::string& name, bool json, const std::string& decisions_file) {
+  CRUCIBLE_TRY(const config::Settings settings, load_settings({}, terminal()));
   backend::DecisionLog& log = backend::process_log();
   CRUCIBLE_TRY_VOID(write_decisions(log, decisions_file));
   const Result<void> result = go_through(name, config::load_policy(settings), log);
@@ -93,23 +98,6 @@ Result<int> run(const std::string& name, bool json, const std::string& decisions
     print_words(name, decisions, result.has_value());
   }
   return result ? 0 : exit_code(result.error().code);
-}
-
-}  // namespace
-
-void add_plugin_explain(Commands& commands, CLI::App& plugin) {
-  auto json = std::make_shared<bool>(false);
-  auto name = std::make_shared<std::string>();
-  auto decisions = std::make_shared<std::string>();
-  CLI::App* explain =
-      add_subcommand(plugin, "explain", "What the loader decides about a plugin, step by step, and why.",
-                     "crucible plugin explain cpu");
-  explain->add_option("NAME", *name, "The plugin's name, or the path of its file")->required();
-  explain->add_flag("--json", *json, "One JSON document on standard output");
-  explain->add_option("--decisions", *decisions, "Append every decision of the loader to this file, as JSON Lines");
-  explain->callback([&commands, json, name, decisions] {
-    commands.run = [json, name, decisions] { return run(*name, *json, *decisions); };
-  });
 }
 
 }  // namespace crucible::cli

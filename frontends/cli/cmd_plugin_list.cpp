@@ -7,15 +7,17 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
 
 #include "core/base/terminal.hpp"
-#include "frontends/cli/command.hpp"
-#include "frontends/cli/open_device.hpp"
-#include "frontends/cli/plugin_access.hpp"
+#include "frontends/cli/plugin_command.hpp"
 #include "frontends/cli/plugin_words.hpp"
+#include "frontends/cli/terminal_observer.hpp"
 #include "frontends/config/load_policy.hpp"
+#include "frontends/replay/open_device.hpp"
+#include "frontends/replay/plugin_access.hpp"
 #include "plugins/loader/examine.hpp"
 #include "plugins/loader/inspect.hpp"
 
@@ -133,8 +135,10 @@ ordered_json row_json(const Row& row) {
           {"warning", row.warnings}};
 }
 
-Result<int> run(bool json, bool ask, const std::string& decisions) {
-  CRUCIBLE_TRY(const config::Settings settings, load_settings({}));
+}  // namespace
+
+Result<int> run_plugin_list(bool json, bool ask, const std::string& decisions) {
+  CRUCIBLE_TRY(const config::Settings settings, load_settings({}, terminal()));
   const backend::LoadPolicy policy = config::load_policy(settings);
   backend::DecisionLog& log = backend::process_log();
   CRUCIBLE_TRY_VOID(write_decisions(log, decisions));
@@ -157,22 +161,6 @@ Result<int> run(bool json, bool ask, const std::string& decisions) {
   for (const auto& [folder, files] : folders) print_out("in {}: {}\n", folder, files);
   print_out("crucible plugin explain NAME has the whole reason and what to do\n");
   return 0;
-}
-
-}  // namespace
-
-void add_plugin_list(Commands& commands, CLI::App& plugin) {
-  auto json = std::make_shared<bool>(false);  // shared with the callbacks, which run after this function
-  auto no_probe = std::make_shared<bool>(false);
-  auto decisions = std::make_shared<std::string>();
-  CLI::App* list =
-      add_subcommand(plugin, "list", "The plugins in the places that are searched.", "crucible plugin list --json");
-  list->add_flag("--json", *json, "One JSON document on standard output");
-  list->add_flag("--no-probe", *no_probe, "Ask and start no plugin: what is there, and what earlier probes kept of it");
-  list->add_option("--decisions", *decisions, "Append every decision of the loader to this file, as JSON Lines");
-  list->callback([&commands, json, no_probe, decisions] {
-    commands.run = [json, no_probe, decisions] { return run(*json, !*no_probe, *decisions); };
-  });
 }
 
 }  // namespace crucible::cli

@@ -3,11 +3,12 @@
 
 #include <cstdlib>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
 
 #include "core/base/terminal.hpp"
-#include "frontends/cli/command.hpp"
+#include "frontends/cli/plugin_command.hpp"
 #include "plugins/loader/backend.hpp"
 #include "plugins/template/template.hpp"
 
@@ -15,11 +16,6 @@ namespace crucible::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Arguments {
-  std::string name, dialect = "c", folder;
-  bool force = false, json = false;
-};
 
 /// Errors: kUsage when a plugin of that name would be hidden or hide another.
 Result<void> check_free(const std::string& name) {
@@ -45,7 +41,9 @@ std::string prefix_to_tell() {
   return bin.parent_path().string();
 }
 
-Result<int> run(const Arguments& arguments) {
+}  // namespace
+
+Result<int> run_plugin_new(const NewPlugin& arguments) {
   CRUCIBLE_TRY_VOID(plugin_template::check_name(arguments.name));
   if (!arguments.force) CRUCIBLE_TRY_VOID(check_free(arguments.name));
   const fs::path folder = arguments.folder.empty() ? fs::path(arguments.name) : fs::path(arguments.folder);
@@ -66,22 +64,6 @@ Result<int> run(const Arguments& arguments) {
       written.size(), folder.string(), folder.string(),
       prefix.empty() ? "" : fmt::format(" -DCMAKE_PREFIX_PATH={}", prefix), arguments.name);
   return 0;
-}
-
-}  // namespace
-
-void add_plugin_new(Commands& commands, CLI::App& plugin) {
-  auto arguments = std::make_shared<Arguments>();
-  CLI::App* command =
-      add_subcommand(plugin, "new", "Writes the project of a new plugin, to be built outside this tree.",
-                     "crucible plugin new acme && cd acme && cmake --preset release && cmake --build --preset release");
-  command->add_option("NAME", arguments->name, "The plugin's name: small letters, digits and '_'.")->required();
-  command->add_option("--dialect", arguments->dialect, "What its kernels are written in: c, opencl, cuda, hip or own.")
-      ->capture_default_str();
-  command->add_option("--folder", arguments->folder, "Where to write it; by default a folder of the plugin's name.");
-  command->add_flag("--force", arguments->force, "Take a name that a plugin has already.");
-  command->add_flag("--json", arguments->json, "Print JSON.");
-  command->callback([arguments, &commands] { commands.run = [arguments] { return run(*arguments); }; });
 }
 
 }  // namespace crucible::cli

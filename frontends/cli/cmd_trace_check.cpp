@@ -2,6 +2,8 @@
 // manifest of ranks: all its files.
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "core/base/terminal.hpp"
 #include "core/trace/trace_file.hpp"
 #include "frontends/cli/rank_manifest.hpp"
@@ -24,7 +26,9 @@ Result<int> run_ranks_check(const FileOptions& options) {
   return 0;
 }
 
-Result<int> run_check(const FileOptions& options) {
+}  // namespace
+
+Result<int> run_trace_check(const FileOptions& options) {
   if (is_manifest(options.file)) return run_ranks_check(options);
   CRUCIBLE_TRY_VOID(trace::check_file(options.file));
   CRUCIBLE_TRY(const trace::FileLayout layout, trace::read_layout(options.file));
@@ -43,14 +47,6 @@ Result<int> run_check(const FileOptions& options) {
                            plural(trace.blobs.size(), "blob"), layout.file_bytes));
   }
   return 0;
-}
-
-}  // namespace
-
-void add_trace_check(Commands& commands, CLI::App& trace) {
-  add_file_command(trace, commands, std::make_shared<FileOptions>(), "check",
-                   "Reads the whole file and compares every checksum and content hash.",
-                   "crucible trace check step.crtrace", run_check);
 }
 
 }  // namespace crucible::cli

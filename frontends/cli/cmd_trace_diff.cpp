@@ -1,6 +1,7 @@
 // `crucible trace diff A B`: in what two recordings differ, in words; 0 when in nothing, 1 otherwise.
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "core/base/terminal.hpp"
@@ -14,12 +15,6 @@ namespace {
 
 using nlohmann::ordered_json;
 using trace::Trace;
-
-struct Arguments {
-  std::string a, b;
-  bool json = false;
-  trace::DiffOptions options;
-};
 
 ordered_json difference_json(const trace::Difference& difference) {
   const auto number = [](const std::optional<std::uint32_t>& it) { return it ? ordered_json(*it) : ordered_json(nullptr); };
@@ -42,7 +37,9 @@ void print_differences(const Trace& a, const trace::Diff& diff) {
   }
 }
 
-Result<int> run_diff(const Arguments& arguments) {
+}  // namespace
+
+Result<int> run_trace_diff(const DiffArguments& arguments) {
   CRUCIBLE_TRY(const Trace a, trace::read_file(arguments.a));
   CRUCIBLE_TRY(const Trace b, trace::read_file(arguments.b));
   CRUCIBLE_TRY(const trace::Diff diff, trace::diff(a, b, arguments.options));
@@ -56,22 +53,6 @@ Result<int> run_diff(const Arguments& arguments) {
     print_differences(a, diff);
   }
   return diff.is_equal() ? 0 : 1;
-}
-
-}  // namespace
-
-void add_trace_diff(Commands& commands, CLI::App& trace) {
-  const auto arguments = std::make_shared<Arguments>();  // shared: the parser's callbacks outlive this function
-  CLI::App* command = add_reading_subcommand(trace, "diff", "In what two recordings differ: which iteration, op, argument, and how.",
-                                     "crucible trace diff before.crtrace after.crtrace --limit 5");
-  command->add_option("A", arguments->a, "a .crtrace file")->required();
-  command->add_option("B", arguments->b, "the one to compare it with")->required();
-  command->add_flag("--json", arguments->json, "print one JSON document");
-  command->add_option("--limit", arguments->options.limit, "show at most so many differences, 0 for all")
-      ->capture_default_str();
-  command->add_flag("--all", arguments->options.all,
-                    "compare Python lines, threads, metadata and what was not recorded too");
-  command->callback([&commands, arguments] { commands.run = [arguments] { return run_diff(*arguments); }; });
 }
 
 }  // namespace crucible::cli

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,7 +23,7 @@
 #include "frontends/cli/rank_manifest.hpp"
 #include "frontends/cli/trace_command.hpp"
 #include "frontends/cli/trace_json.hpp"
-#include "frontends/cli/unrecorded_words.hpp"
+#include "frontends/replay/unrecorded.hpp"
 
 namespace crucible::cli {
 
@@ -30,10 +31,6 @@ namespace {
 
 using nlohmann::ordered_json;
 using trace::Trace;
-
-struct InfoOptions : FileOptions {
-  bool is_private = false;
-};
 
 /// How many compound tensors there are of each kind.
 std::map<std::string, std::size_t> count_compounds(const Trace& trace) {
@@ -266,7 +263,9 @@ Result<int> run_ranks_info(const FileOptions& options) {
   return 0;
 }
 
-Result<int> run_info(const InfoOptions& options) {
+}  // namespace
+
+Result<int> run_trace_info(const InfoOptions& options) {
   if (is_manifest(options.file)) {
     if (!options.is_private) return run_ranks_info(options);
     return Error{ErrorCode::kUsage, fmt::format("{} lists the files of ranks: ask about each of them", options.file)};
@@ -279,15 +278,6 @@ Result<int> run_info(const InfoOptions& options) {
   else
     print_text(info_text(options, trace, layout));
   return 0;
-}
-
-}  // namespace
-
-void add_trace_info(Commands& commands, CLI::App& trace) {
-  const auto options = std::make_shared<InfoOptions>();  // shared: the parser's callbacks outlive this function
-  CLI::App* info = add_file_command(trace, commands, options, "info", "What is in a recording, or in a manifest of ranks (.crtraces).",
-                                    "crucible trace info step.crtrace --json", run_info);
-  info->add_flag("--private", options->is_private, "what it tells of its maker: paths, users, hosts, the command, names, data");
 }
 
 }  // namespace crucible::cli

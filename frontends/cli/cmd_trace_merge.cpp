@@ -1,6 +1,7 @@
 // `crucible trace merge RANK0 RANK1 ... -o NAME.crtraces`: the files of one program's ranks as one thing.
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -10,15 +11,7 @@
 
 namespace crucible::cli {
 
-namespace {
-
-struct Arguments {
-  std::vector<std::string> files;
-  std::string output;
-  bool force = false, json = false;
-};
-
-Result<int> run_merge(const Arguments& arguments) {
+Result<int> run_trace_merge(const MergeArguments& arguments) {
   if (!is_manifest(arguments.output)) {
     return Error{ErrorCode::kUsage,
                  fmt::format("{}: the name of a manifest of ranks ends in .crtraces", arguments.output)};
@@ -32,20 +25,6 @@ Result<int> run_merge(const Arguments& arguments) {
     print_text(fmt::format("{}: {}, {}\n", arguments.output, plural(manifest.ranks.size(), "rank"),
                            plural(manifest.iterations, "iteration")));
   return 0;
-}
-
-}  // namespace
-
-void add_trace_merge(Commands& commands, CLI::App& trace) {
-  const auto arguments = std::make_shared<Arguments>();  // shared: the parser's callbacks outlive this function
-  CLI::App* command = add_reading_subcommand(
-      trace, "merge", "A manifest of one program's ranks, after checking that they fit together.",
-      "crucible trace merge step.rank0.crtrace step.rank1.crtrace -o step.crtraces");
-  command->add_option("RANKS", arguments->files, "the .crtrace files of all ranks, in any order")->required();
-  command->add_option("-o,--output", arguments->output, "the manifest to write, NAME.crtraces")->required();
-  command->add_flag("--force", arguments->force, "replace the manifest if there is one of that name");
-  command->add_flag("--json", arguments->json, "print one JSON document");
-  command->callback([&commands, arguments] { commands.run = [arguments] { return run_merge(*arguments); }; });
 }
 
 }  // namespace crucible::cli

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,12 +23,6 @@ namespace {
 using nlohmann::ordered_json;
 using trace::Op;
 using trace::Trace;
-
-struct OpsOptions : FileOptions {
-  bool all = false;
-  bool summary = false;
-  std::optional<std::uint32_t> iteration;
-};
 
 std::string module_text(const Trace& trace, trace::ModuleId id) {
   return id == trace::kNone ? "" : printable(trace.modules[id]);
@@ -118,7 +113,9 @@ void print_op_counts(const OpsOptions& options, const std::vector<OpCount>& coun
   print_text(format_table(rows));
 }
 
-Result<int> run_ops(const OpsOptions& options) {
+}  // namespace
+
+Result<int> run_trace_ops(const OpsOptions& options) {
   CRUCIBLE_TRY(const Trace trace, trace::read_file(options.file));
   CRUCIBLE_TRY(const std::vector<std::uint32_t> iterations, chosen_iterations(options, trace));
   if (options.summary) {
@@ -138,17 +135,6 @@ Result<int> run_ops(const OpsOptions& options) {
   }
   print_json(document);
   return 0;
-}
-
-}  // namespace
-
-void add_trace_ops(Commands& commands, CLI::App& trace) {
-  const auto options = std::make_shared<OpsOptions>();  // shared: the parser's callbacks outlive this function
-  CLI::App* ops = add_file_command(trace, commands, options, "ops", "Every op of one iteration, with its arguments.",
-                                   "crucible trace ops step.crtrace --iteration 2", run_ops);
-  CLI::Option* all = ops->add_flag("--all", options->all, "all iterations");
-  ops->add_option("--iteration", options->iteration, "which iteration, from 0 (default: 0)")->excludes(all);
-  ops->add_flag("--summary", options->summary, "how often each op occurs instead of the ops");
 }
 
 }  // namespace crucible::cli

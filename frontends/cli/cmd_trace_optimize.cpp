@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -19,12 +20,6 @@ namespace {
 
 using nlohmann::ordered_json;
 using trace::Trace;
-
-struct OptimizeOptions : OutputOptions {
-  int level = 12;
-  std::string blob_folder;
-  bool embed = false;
-};
 
 /// Stored bytes of a section before and after; the sections in the order of the new file.
 struct SectionChange {
@@ -60,7 +55,9 @@ void print_changes(const std::vector<SectionChange>& changes, const trace::FileL
   if (!folder.empty()) print_text(fmt::format("external bytes are in {}\n", folder));
 }
 
-Result<int> run_optimize(const OptimizeOptions& options) {
+}  // namespace
+
+Result<int> run_trace_optimize(const OptimizeOptions& options) {
   CRUCIBLE_TRY_VOID(check_output(options.output, options.force));
   CRUCIBLE_TRY(const trace::FileLayout before, trace::read_layout(options.file));
   const bool is_own = trace::is_own_recording(options.file);  // before it may be replaced
@@ -94,20 +91,6 @@ Result<int> run_optimize(const OptimizeOptions& options) {
   }
   print_json(document);
   return 0;
-}
-
-}  // namespace
-
-void add_trace_optimize(Commands& commands, CLI::App& trace) {
-  const auto options = std::make_shared<OptimizeOptions>();  // shared: the parser's callbacks outlive this function
-  CLI::App* command = add_file_command(
-      trace, commands, options, "optimize", "The same recording in fewer bytes: nothing in it that no replay needs.",
-      "crucible trace optimize step.crtrace -o small.crtrace --blob-folder blobs", run_optimize);
-  add_output_options(*command, *options);
-  command->add_option("--level", options->level, "zstd level")->check(CLI::Range(1, crucible::trace::kMaxZstdLevel))->capture_default_str();
-  CLI::Option* folder = command->add_option("--blob-folder", options->blob_folder,
-                                            "put the external bytes into this folder, which files can share");
-  command->add_flag("--embed", options->embed, "bring external bytes from a folder back into the file")->excludes(folder);
 }
 
 }  // namespace crucible::cli

@@ -3,22 +3,16 @@
 
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "core/base/terminal.hpp"
 #include "core/trace/recover.hpp"
-#include "frontends/cli/command.hpp"
+#include "frontends/cli/trace_command.hpp"
 
 namespace crucible::cli {
 
-namespace {
-
-struct RecoverOptions {
-  std::string file, output;
-  bool json = false;
-};
-
-Result<int> run_recover(const RecoverOptions& options) {
+Result<int> run_trace_recover(const RecoverOptions& options) {
   CRUCIBLE_TRY(const trace::RecoverReport report, trace::recover_file(options.file, options.output));
   const std::string& output = options.output.empty() ? options.file : options.output;
   if (options.json) {
@@ -38,20 +32,6 @@ Result<int> run_recover(const RecoverOptions& options) {
   if (!report.damage.empty()) text += fmt::format("reading ended early: {}\n", report.damage);
   print_text(text);
   return 0;
-}
-
-}  // namespace
-
-void add_trace_recover(Commands& commands, CLI::App& trace) {
-  const auto options = std::make_shared<RecoverOptions>();  // shared: the parser's callbacks outlive this function
-  CLI::App* command = add_reading_subcommand(trace, "recover",
-                                     "Makes FILE of the complete iterations in FILE.journal and FILE.partial, which a "
-                                     "recording leaves whose process was ended (kill -9, a crash, a full disk).",
-                                     "crucible trace recover step.crtrace");
-  command->add_option("FILE", options->file, "the file that the recording would have become")->required();
-  command->add_option("-o,--output", options->output, "write this file instead (default: FILE)");
-  command->add_flag("--json", options->json, "print one JSON document");
-  command->callback([&commands, options] { commands.run = [options] { return run_recover(*options); }; });
 }
 
 }  // namespace crucible::cli

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "core/base/terminal.hpp"
@@ -26,7 +27,9 @@ Result<ContentHash> random_key() {
   return Error{ErrorCode::kUnavailable, fmt::format("the system gives no random numbers: {}", std::strerror(errno))};
 }
 
-Result<int> run_strip(const OutputOptions& options) {
+}  // namespace
+
+Result<int> run_trace_strip(const OutputOptions& options) {
   if (is_manifest(options.file)) {
     return Error{ErrorCode::kUsage, fmt::format("{} lists the files of ranks: strip each of them", options.file)};
   }
@@ -56,16 +59,6 @@ Result<int> run_strip(const OutputOptions& options) {
                          options.output, format_bytes(layout.file_bytes), made.names, format_bytes(made.blob_bytes), plural(made.blobs, "piece"),
                          plural(made.results, "result"), plural(made.generators, "generator state"), made.numbers, options.output));
   return 0;
-}
-
-}  // namespace
-
-void add_trace_strip(Commands& commands, CLI::App& trace) {
-  const auto options = std::make_shared<OutputOptions>();  // shared: the parser's callbacks outlive this function
-  CLI::App* command = add_file_command(trace, commands, options, "strip", "A copy to give away: names are hashes, data are noise, it replays and is never verified.",
-                                       "crucible trace strip step.crtrace shared.crtrace", run_strip);
-  command->add_option("-o,--output,OUT", options->output, "the file to write")->required();
-  command->add_flag("--force", options->force, "replace the file if there is one of that name");
 }
 
 }  // namespace crucible::cli

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,10 +20,6 @@ namespace {
 using nlohmann::ordered_json;
 using trace::Trace;
 
-struct TrimOptions : OutputOptions {
-  std::string iterations;
-};
-
 /// "2-5" or "3". Errors: kUsage.
 Result<std::pair<std::uint32_t, std::uint32_t>> parse_range(std::string_view text) {
   const auto number = [](std::string_view digits, std::uint32_t& value) {
@@ -36,7 +33,9 @@ Result<std::pair<std::uint32_t, std::uint32_t>> parse_range(std::string_view tex
   return Error{ErrorCode::kUsage, fmt::format("--iterations {}: write two numbers from 0, as in 0-3, or one", text)};
 }
 
-Result<int> run_trim(const TrimOptions& options) {
+}  // namespace
+
+Result<int> run_trace_trim(const TrimOptions& options) {
   CRUCIBLE_TRY(const auto range, parse_range(options.iterations));
   CRUCIBLE_TRY_VOID(check_output(options.output, options.force));
   const bool is_own = trace::is_own_recording(options.file);  // before it may be replaced
@@ -65,16 +64,6 @@ Result<int> run_trim(const TrimOptions& options) {
       print_text("without final states: they are those of the last iteration\n");
   }
   return 0;
-}
-
-}  // namespace
-
-void add_trace_trim(Commands& commands, CLI::App& trace) {
-  const auto options = std::make_shared<TrimOptions>();  // shared: the parser's callbacks outlive this function
-  CLI::App* command = add_file_command(trace, commands, options, "trim", "Some iterations as a recording of their own.",
-                                       "crucible trace trim step.crtrace --iterations 0-1 -o short.crtrace", run_trim);
-  command->add_option("--iterations", options->iterations, "the first and the last to keep, from 0: 0-3")->required();
-  add_output_options(*command, *options);
 }
 
 }  // namespace crucible::cli

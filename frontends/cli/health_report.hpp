@@ -1,7 +1,7 @@
 // The health of devices as a table, as JSON and in Prometheus' text format. Pure: what was sampled is handed in.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <set>
 #include <span>
 #include <string>

@@ -1,6 +1,7 @@
 // The `crucible` command: parses the line, runs one subcommand, turns an error into one sentence and an exit code.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -27,12 +28,13 @@ void print_internal_error(const std::exception& error) {
 
 int run(int argc, char** argv) {
   using namespace crucible::cli;
-  Commands commands;
-  commands.app.name("crucible");
-  commands.app.description("Records what a PyTorch program executes, and replays it on any backend.");
-  commands.app.set_version_flag("--version", "crucible 0.1.0");
-  commands.app.require_subcommand(1);
-  commands.app.footer("Example:\n  crucible record -o step.crtrace -- python train.py\n  crucible replay step.crtrace --verify");
+  CLI::App app;
+  Commands commands{.app = app, .run = {}, .before = {}};
+  app.name("crucible");
+  app.description("Records what a PyTorch program executes, and replays it on any backend.");
+  app.set_version_flag("--version", "crucible 0.1.0");
+  app.require_subcommand(1);
+  app.footer("Example:\n  crucible record -o step.crtrace -- python train.py\n  crucible replay step.crtrace --verify");
   add_record(commands);
   add_trace(commands);
   add_replay(commands);
@@ -48,11 +50,11 @@ int run(int argc, char** argv) {
   add_plugin(commands);
   add_config(commands);
   try {
-    commands.app.parse(argc, argv);
+    app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     // Help may be longer than what is buffered: written in pieces, nobody would know any more why one of them failed.
     std::ostringstream out, err;
-    const int code = commands.app.exit(error, out, err);
+    const int code = app.exit(error, out, err);
     crucible::print_text(out.str());
     crucible::tell_text(err.str());
     return code == 0 ? 0 : exit_code(crucible::ErrorCode::kUsage);

@@ -9,7 +9,8 @@
 #include <cmath>
 
 #include "runtime/plan/arrange.hpp"
-#include "frontends/cli/device_profiles.hpp"
+#include "frontends/cli/terminal_observer.hpp"
+#include "frontends/replay/device_profiles.hpp"
 
 namespace crucible::cli {
 namespace {
@@ -28,16 +29,6 @@ double unit(std::string text) {
 
 }  // namespace
 
-void add_memory_switches(CLI::App& command, MemorySwitches& switches) {
-  command.add_option("--memory-budget", switches.budget,
-                     "The most memory that the device may be asked for, as 4GiB or 800MB: what waits long is computed twice");
-  command
-      .add_option("--objective", switches.objective,
-                  "fastest: the order of the recording; balanced: an order that needs less; least-memory: everything that can "
-                  "be computed twice")
-      ->check(CLI::IsMember({"fastest", "balanced", "least-memory"}));
-}
-
 Result<std::uint64_t> parse_size(std::string_view text, std::string_view what) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -55,7 +46,7 @@ Result<std::uint64_t> parse_size(std::string_view text, std::string_view what) {
 Result<runtime::MemoryOptions> memory_options(const MemorySwitches& switches, const DeviceChoice& device) {
   runtime::MemoryOptions options;
   if (!switches.profile.empty()) {
-    CRUCIBLE_TRY(const config::Settings settings, load_settings(device));
+    CRUCIBLE_TRY(const config::Settings settings, load_settings(device, terminal()));
     CRUCIBLE_TRY(const std::vector<hardware::DeviceProfile> profiles, device_profiles(settings));
     CRUCIBLE_TRY(const hardware::DeviceProfile profile, choose_profile(profiles, switches.profile));
     options.costs = runtime::costs_of(profile);

@@ -1,19 +1,18 @@
 // The switches that say how much memory a replay may take, shared by the commands that plan.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 #include "runtime/run/session.hpp"
-#include "frontends/cli/open_device.hpp"
+#include "frontends/replay/open_device.hpp"
 
 namespace crucible::cli {
+
+using namespace replay;
 
 struct MemorySwitches {
   std::string budget, objective = "balanced", profile;
 };
-
-void add_memory_switches(CLI::App& command, MemorySwitches& switches);
 
 /// The costs are those of the profile that was named, if any. Errors: kUsage for a size that cannot be read, and for a profile
 /// that nobody knows.

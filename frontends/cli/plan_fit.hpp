@@ -1,7 +1,7 @@
 // `crucible plan --device-profile`: the answer in words and as JSON. The arithmetic is in runtime/plan/fit.hpp.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "core/trace/trace.hpp"

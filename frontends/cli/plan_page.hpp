@@ -2,7 +2,7 @@
 // as JSON. It opens from a file, asks no network, and stays fluid at 50,000 buffers.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "frontends/cli/plan_fit.hpp"
 #include "frontends/cli/plan_tables.hpp"

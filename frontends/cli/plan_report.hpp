@@ -2,7 +2,7 @@
 // (plan_tables.hpp), JSON, an SVG picture, and one HTML page (plan_page.hpp).
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,9 +10,11 @@
 #include "runtime/plan/fit.hpp"
 #include "runtime/plan/roles.hpp"
 #include "runtime/run/session.hpp"
-#include "frontends/cli/arranged.hpp"
+#include "frontends/replay/arranged.hpp"
 
 namespace crucible::cli {
+
+using namespace replay;
 
 struct PlannedBuffer {
   std::string name = {};  // of its first named value, with the number of others: "wte.weight (+1)"

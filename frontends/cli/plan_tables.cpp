@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "frontends/cli/arranged_text.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/plan_fit.hpp"
 
@@ -96,7 +98,7 @@ std::string figures(const PlanReport& report) {
                       optimal ? ": the plan is optimal" : "");
   text += fmt::format("buffers      {}, planned and checked in {}\n", report.buffers.size(),
                       format_ns(static_cast<double>(report.time_ns)));
-  text += report.arranged.to_text(13);
+  text += arranged_text(report.arranged, 13);
   return text + fmt::format("kernels      {}\n", report.kernels);
 }
 

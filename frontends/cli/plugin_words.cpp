@@ -31,13 +31,6 @@ std::string shortened(std::string text) {
 
 }  // namespace
 
-Result<void> write_decisions(backend::DecisionLog& log, const std::string& file) {
-  if (file.empty()) return {};
-  const Result<void> opened = log.append_to(file);
-  if (opened) return {};
-  return Error{ErrorCode::kUsage, fmt::format("the loader's decisions: {}", opened.error().message)};
-}
-
 std::string short_reason(const std::string& reason, const std::filesystem::path& plugin) {
   std::string text = reason.substr(0, reason.find('\n'));
   const std::string path = plugin.string();

@@ -2,10 +2,9 @@
 // docs/trace-tools.md has its keys. `crucible trace merge` writes it, `info` and `check` read it.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

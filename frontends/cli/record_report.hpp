@@ -1,10 +1,9 @@
 // What the recorded processes told (package/crucible_torch/report.py), in the command's words.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

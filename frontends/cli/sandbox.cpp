@@ -9,7 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -20,9 +19,9 @@
 #include <fstream>
 
 #include "core/base/terminal.hpp"
+#include "core/trace/own_recordings.hpp"
 #include "core/trace/text.hpp"
 #include "frontends/cli/confine.hpp"
-#include "core/trace/own_recordings.hpp"
 #include "plugins/loader/probe.hpp"
 
 namespace crucible::cli {
@@ -212,11 +211,6 @@ fs::path temporary_in(const fs::path& folder) {
 }
 
 }  // namespace
-
-void add_sandbox_switch(CLI::App& command, DeviceChoice& choice) {
-  command.add_flag_callback("--sandbox", [&choice] { choice.sandbox = "on"; }, "Read and run the file in a process that may write nothing but its caches and outputs, run nothing but the compiler, and has no network");
-  command.add_flag_callback("--no-sandbox", [&choice] { choice.sandbox = "off"; }, "Without that process. Default: with it, on cpu and reference, for files that `crucible record` did not write here for this user");
-}
 
 Result<std::optional<int>> enter_sandbox(const DeviceChoice& choice, const SandboxedWork& work) {
   config::Settings settings = read_settings(choice);

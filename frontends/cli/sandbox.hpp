@@ -7,12 +7,11 @@
 #include <vector>
 
 #include "core/base/result.hpp"
-#include "frontends/cli/open_device.hpp"
+#include "frontends/replay/open_device.hpp"
 
 namespace crucible::cli {
 
-/// Adds --sandbox and --no-sandbox.
-void add_sandbox_switch(CLI::App& command, DeviceChoice& choice);
+using namespace replay;
 
 /// What a command is about to do with a file.
 struct SandboxedWork {

@@ -4,16 +4,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "core/base/terminal.hpp"
 #include "runtime/judge/self_test.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/progress.hpp"
+#include "frontends/cli/terminal_observer.hpp"
 
 namespace crucible::cli {
 
 Result<int> self_test_device(const DeviceChoice& choice, bool all_patterns, bool json) {
-  CRUCIBLE_TRY(const OpenedDevice opened, open_device(choice, nullptr));
+  CRUCIBLE_TRY(const OpenedDevice opened, open_device(choice, terminal()));
   Progress progress(json);
   const auto said = [&](double done) { progress.say(fmt::format("computing every function of strict numerics {:.0f} %", 100 * done)); };
   CRUCIBLE_TRY(const runtime::SelfTest test,

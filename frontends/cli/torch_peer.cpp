@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdlib>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "frontends/cli/command_words.hpp"
 #include "frontends/cli/python_folder.hpp"

@@ -1,12 +1,15 @@
-// What the subcommands of `crucible trace` share: registration of those that read one file, and small texts.
+// The subcommands of `crucible trace` without the command line: their arguments, what they do, and small texts that
+// they share.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "core/trace/diff.hpp"
 #include "core/trace/trace.hpp"
 #include "frontends/cli/command.hpp"
 
@@ -18,27 +21,65 @@ struct FileOptions {
   bool json = false;
 };
 
-/// Adds `crucible trace NAME FILE [--json]`; `Options` has the fields of FileOptions. The caller adds its own options.
-/// Owns: the returned options live as long as the command line.
-template <class Options>
-CLI::App* add_file_command(CLI::App& trace, Commands& commands, const std::shared_ptr<Options>& options,
-                           const char* name, const char* description, const char* example,
-                           Result<int> (*run)(const Options&)) {
-  CLI::App* command = add_reading_subcommand(trace, name, description, example);
-  command->add_option("FILE", options->file, "the .crtrace file")->required();
-  command->add_flag("--json", options->json, "print one JSON document");
-  command->callback([&commands, options, run] { commands.run = [options, run] { return run(*options); }; });
-  return command;
-}
-
 /// The arguments of a subcommand that writes a file.
 struct OutputOptions : FileOptions {
   std::string output;
   bool force = false;
 };
 
-/// Adds `-o OUT` and `--force`.
-void add_output_options(CLI::App& command, OutputOptions& options);
+struct InfoOptions : FileOptions {
+  bool is_private = false;
+};
+
+struct OpsOptions : FileOptions {
+  bool all = false;
+  bool summary = false;
+  std::optional<std::uint32_t> iteration;
+};
+
+struct RecoverOptions {
+  std::string file, output;
+  bool json = false;
+};
+
+struct DiffArguments {
+  std::string a, b;
+  bool json = false;
+  trace::DiffOptions options;
+};
+
+struct TrimOptions : OutputOptions {
+  std::string iterations;
+};
+
+struct OptimizeOptions : OutputOptions {
+  int level = 12;
+  std::string blob_folder;
+  bool embed = false;
+};
+
+struct ExportArguments {
+  std::string file, format, output;
+  bool force = false;
+};
+
+struct MergeArguments {
+  std::vector<std::string> files;
+  std::string output;
+  bool force = false, json = false;
+};
+
+// What each does: its words, and its exit code. One per file cmd_trace_NAME.cpp.
+Result<int> run_trace_info(const InfoOptions& options);
+Result<int> run_trace_ops(const OpsOptions& options);
+Result<int> run_trace_check(const FileOptions& options);
+Result<int> run_trace_recover(const RecoverOptions& options);
+Result<int> run_trace_diff(const DiffArguments& arguments);
+Result<int> run_trace_trim(const TrimOptions& options);
+Result<int> run_trace_optimize(const OptimizeOptions& options);
+Result<int> run_trace_strip(const OutputOptions& options);
+Result<int> run_trace_export(const ExportArguments& arguments);
+Result<int> run_trace_merge(const MergeArguments& arguments);
 
 /// Errors: kUsage when there is something under that name already and `force` is not set.
 Result<void> check_output(const std::filesystem::path& output, bool force);

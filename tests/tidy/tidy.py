@@ -37,7 +37,9 @@ MAY_INCLUDE = {
     "frontends/aten": ["core/base", "core/trace", "core/graph", "frontends/aten"],
     "frontends/torch": ["core/base", "core/trace", "frontends/torch"],
     "frontends/config": ["core/base", "core/hardware", "hwprofiles", "plugins/loader", "frontends/config"],
-    "frontends/cli": ["core", "runtime", "plugins/loader", "plugins/conformance", "plugins/template", "frontends/aten", "frontends/config", "frontends/cli"],
+    "frontends/replay": ["core", "runtime", "plugins/loader", "frontends/aten", "frontends/config", "frontends/replay"],
+    "frontends/cli": ["core", "runtime", "plugins/loader", "plugins/conformance", "plugins/template", "frontends/aten",
+                      "frontends/config", "frontends/replay", "frontends/cli"],
 }
 # foreign header prefix -> the only folders in which it may appear
 FOREIGN = {
@@ -87,6 +89,10 @@ def check_includes(path, text):
             at_home = any(str(path).startswith(home + "/") for home in homes)
             if kind == "<" and header.startswith(prefix) and not at_home and not is_test(path):
                 yield f"{path}: includes <{header}>, which belongs in {' and '.join(homes)} alone"
+        if kind == "<" and header.startswith("CLI/") and path.suffix == ".hpp":
+            yield f"{path}: includes <{header}>, seconds in each file that includes it: declare CLI::App instead"
+        if folder == "frontends/replay" and header == "core/base/terminal.hpp":
+            yield f"{path}: {folder} is a library and prints nothing: frontends/replay/observer.hpp"
         if kind == "<" or folder is None or is_test(path):
             continue
         if "/" not in header:
@@ -167,6 +173,9 @@ def self_test():
     assert broken("core/trace/a.cpp", '#include "core/graph/program.hpp"\n')
     assert broken("core/graph/a.cpp", "#include <torch/library.h>\n")
     assert broken("core/graph/a.cpp", '#include "a.hpp"\n')
+    assert broken("frontends/cli/a.hpp", "// A.\n#include <CLI/CLI.hpp>\n")
+    assert not broken("frontends/cli/a.cpp", "#include <CLI/CLI.hpp>\n")
+    assert broken("frontends/replay/a.cpp", '#include "core/base/terminal.hpp"\n')
     assert broken("core/graph/a.hpp", "#pragma once\n")
     assert broken("core/graph/a.cpp", "\n" * 601)
     for line in ('fmt::print("{}", a);', "std::cerr << a;", 'std::fputs(a, stderr);', 'f("\\033[31m");', "::write(2, a, n);", 'a += "&amp;";'):

@@ -1,0 +1,25 @@
+#include "frontends/replay/read_work.hpp"
+
+#include <utility>
+
+#include "runtime/run/capsule.hpp"
+#include "core/trace/trace_file.hpp"
+
+namespace crucible::replay {
+
+Result<Work> read_work(const std::string& file, aten::Opaques opaques, const graph::KeepsComposite& keeps) {
+  if (!runtime::is_capsule(file)) {
+    CRUCIBLE_TRY(trace::Trace trace, trace::read_file(file));
+    CRUCIBLE_TRY(graph::Program program, aten::lower(trace, opaques, keeps));
+    return Work{std::move(trace), std::move(program)};
+  }
+  CRUCIBLE_TRY(runtime::Capsule capsule, runtime::read_capsule(file));
+  Work work{.trace = {}, .program = std::move(capsule.program)};
+  work.trace.metadata.frontend = "crucible compare --capsule";
+  work.trace.metadata.command = std::move(capsule.origin);
+  work.trace.blobs = capsule.blobs->blobs();
+  work.trace.blob_store = std::move(capsule.blobs);
+  return work;
+}
+
+}  // namespace crucible::replay
