@@ -32,9 +32,13 @@ if(CRUCIBLE_FUZZERS)
   target_link_options(crucible_settings INTERFACE -fsanitize=address,undefined)
 endif()
 
-# Headers that most files include are parsed once and kept (a quarter of the build's time). They are only a saving: every file includes what
-# it uses, and -DCRUCIBLE_PRECOMPILED_HEADERS=OFF builds without. A sanitizer's or another compiler's build has its own.
-option(CRUCIBLE_PRECOMPILED_HEADERS "Precompile the headers that most files include" ON)
+# Headers that most files include are parsed once and kept. They are only a saving: every file includes what it uses, and
+# -DCRUCIBLE_PRECOMPILED_HEADERS=OFF builds without. Clang takes no precompiled header of other options, which GCC does.
+set(crucible_precompile_default OFF)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT CRUCIBLE_SANITIZER)
+  set(crucible_precompile_default ON)
+endif()
+option(CRUCIBLE_PRECOMPILED_HEADERS "Precompile the headers that most files include" ${crucible_precompile_default})
 set(crucible_pch_folder ${CMAKE_CURRENT_LIST_DIR}/precompiled)
 
 # crucible_precompile(NAME HEADER [OPTIONS...] [LIBRARIES...]): the target crucible_NAME, whose precompiled HEADER others reuse.
