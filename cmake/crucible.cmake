@@ -39,32 +39,40 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT CRUCIBLE_SANITIZER)
   set(crucible_precompile_default ON)
 endif()
 option(CRUCIBLE_PRECOMPILED_HEADERS "Precompile the headers that most files include" ${crucible_precompile_default})
-set(crucible_pch_folder ${CMAKE_CURRENT_LIST_DIR}/precompiled)
+# Named by what they are called in brackets: no path of this clone is in what is compiled, so that the compiler cache serves others, too. Nothing
+# of ours is among them: a change of ours would compile everything.
+set(crucible_standard_headers
+    <algorithm> <array> <bit> <charconv> <cmath> <cstdint> <cstring> <deque> <expected> <functional> <limits>
+    <map> <memory> <mutex> <numeric> <optional> <ranges> <set> <span> <string> <string_view> <unordered_map>
+    <unordered_set> <utility> <variant> <vector>)
 
-# crucible_precompile(NAME HEADER [OPTIONS...] [LIBRARIES...]): the target crucible_NAME, whose precompiled HEADER others reuse.
-function(crucible_precompile name header)
-  cmake_parse_arguments(arg "EXECUTABLE" "" "OPTIONS;LIBRARIES" ${ARGN})
-  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/precompiled/${name}.cpp CONTENT "// Nothing but the header.\n" @ONLY)
+# crucible_precompile(NAME HEADERS ... [EXECUTABLE] [OPTIONS ...] [LIBRARIES ...]): the target crucible_NAME, whose precompiled headers others reuse.
+# EXECUTABLE: for the objects of executables, which are compiled as such (-fPIE).
+function(crucible_precompile name)
+  cmake_parse_arguments(arg "EXECUTABLE" "" "HEADERS;OPTIONS;LIBRARIES" ${ARGN})
+  set(source ${CMAKE_BINARY_DIR}/precompiled/${name}.cpp)
   if(arg_EXECUTABLE)
-    # An executable's objects are compiled as such (-fPIE), and a header with them.
-    file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/precompiled/${name}.cpp CONTENT "int main() {}\n" @ONLY)
-    add_executable(crucible_${name} EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/precompiled/${name}.cpp)
+    file(CONFIGURE OUTPUT ${source} CONTENT "int main() {}\n" @ONLY)
+    add_executable(crucible_${name} EXCLUDE_FROM_ALL ${source})
   else()
-    add_library(crucible_${name} OBJECT EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/precompiled/${name}.cpp)
+    file(CONFIGURE OUTPUT ${source} CONTENT "// Nothing but the headers.\n" @ONLY)
+    add_library(crucible_${name} OBJECT EXCLUDE_FROM_ALL ${source})
   endif()
   target_link_libraries(crucible_${name} PRIVATE crucible_settings ${arg_LIBRARIES})
   target_compile_options(crucible_${name} PRIVATE ${arg_OPTIONS})
-  target_precompile_headers(crucible_${name} PRIVATE ${crucible_pch_folder}/${header})
+  target_precompile_headers(crucible_${name} PRIVATE ${arg_HEADERS})
 endfunction()
 
 # GoogleTest's templates take most of the build's time when they are optimised; what is tested is in the modules.
 set(crucible_test_options -O0 -g0)
 if(CRUCIBLE_PRECOMPILED_HEADERS)
-  crucible_precompile(pch_std standard.hpp)  # for plugins and emulators, which have nothing of others
-  crucible_precompile(pch_core core.hpp LIBRARIES fmt::fmt)
+  crucible_precompile(pch_std HEADERS ${crucible_standard_headers})  # for plugins and emulators, which have nothing of others
+  crucible_precompile(pch_core HEADERS ${crucible_standard_headers} <fmt/format.h> LIBRARIES fmt::fmt)
   if(CRUCIBLE_BUILD_TESTS)
-    crucible_precompile(pch_test test.hpp EXECUTABLE OPTIONS ${crucible_test_options} LIBRARIES fmt::fmt GTest::gtest GTest::gmock)
-    crucible_precompile(pch_test_objects test.hpp OPTIONS ${crucible_test_options} LIBRARIES fmt::fmt GTest::gtest GTest::gmock)
+    set(test_headers ${crucible_standard_headers} <fmt/format.h> <gmock/gmock.h> <gtest/gtest.h>)
+    set(test_libraries fmt::fmt GTest::gtest GTest::gmock)
+    crucible_precompile(pch_test EXECUTABLE HEADERS ${test_headers} OPTIONS ${crucible_test_options} LIBRARIES ${test_libraries})
+    crucible_precompile(pch_test_objects HEADERS ${test_headers} OPTIONS ${crucible_test_options} LIBRARIES ${test_libraries})
   endif()
 endif()
 

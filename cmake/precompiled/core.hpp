@@ -1,6 +1,0 @@
-// The same for the product.
-#pragma once
-
-#include <fmt/format.h>
-
-#include "standard.hpp"
