@@ -40,8 +40,7 @@ class Folder(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="crucible-e2e-"))
         cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
-        cls.trace = cls.folder / "mlp.crtrace"
-        shutil.copy(recordings.recorded(CRUCIBLE, "mlp_sgd", 3), cls.trace)
+        cls.trace = recordings.recorded(CRUCIBLE, "mlp_sgd", 3)
 
     @staticmethod
     def record_example(example, trace, iterations):
