@@ -48,7 +48,7 @@ double neighbour(DType dtype, double at, double towards) {
 void round_roughly(DType dtype, Numbers& numbers, Roughness& rough) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   for (double& x : numbers.real) {
-    const double nearest = round_to(dtype, x);
+    const double nearest = dtype == DType::kF32 ? static_cast<double>(static_cast<float>(x)) : round_to(dtype, x);
     const bool is_exact = dtype == DType::kF64 ? std::trunc(x) == x : nearest == x;
     if (is_exact || !std::isfinite(x) || !std::isfinite(nearest) || (rough.random() & 1) != 0) continue;
     const double other = neighbour(dtype, nearest, dtype == DType::kF64 ? ((rough.random() & 1) != 0 ? kInfinity : -kInfinity) : x > nearest ? kInfinity : -kInfinity);
@@ -101,6 +101,7 @@ Numbers Frame::operand(std::size_t i, DType dtype, std::size_t size) const {
   const Operand& o = op.inputs[i];
   const bool narrow = dtype == DType::kF16 || dtype == DType::kBF16;
   if (!o.is_scalar()) {
+    if (this->dtype(i) == dtype) return input(i);
     // As the framework converts them, by way of f32.
     if (narrow && this->dtype(i) == DType::kF64) return converted(converted(input(i), DType::kF32), dtype);
     return converted(input(i), dtype);
@@ -232,7 +233,7 @@ void run_reduction(Frame& frame) {
                       : kind == OpKind::kReduceMax     ? OpKind::kMaximum
                                                        : OpKind::kMinimum;
   const auto size = static_cast<std::size_t>(frame.op.outputs[0].view.elements());
-  const Numbers x = converted(frame.input(0), frame.out_dtype());
+  const Numbers x = frame.dtype(0) == frame.out_dtype() ? frame.input(0) : converted(frame.input(0), frame.out_dtype());
   Numbers result = Numbers::zeros(frame.out_dtype(), size);
   if (kind == OpKind::kReduceProduct) {  // of nothing: 1
     std::ranges::fill(result.integer, 1);

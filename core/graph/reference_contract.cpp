@@ -1,6 +1,7 @@
 // Contractions and pooling of the reference interpreter: see reference_contract.hpp.
 #include "core/graph/reference_contract.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -15,37 +16,66 @@ std::size_t count(const Sizes& sizes) {
   return product;
 }
 
-/// Calls visit(index in x, index in weight, index in y) for every product of a convolution.
-template <class Visit>
-void for_each_product(const ConvolutionSizes& s, const Attributes& a, Visit visit) {
-  for (const Sizes& sizes : {s.x, s.weight, s.y}) {
-    if (count(sizes) == 0) return;  // extents around the one of 0 may be of any size
+/// Extents of a convolution, and the way through its products that all three contractions take: the order in which an element of the result
+/// collects its products is by image, output channel, input channel, row and column of the kernel, row and column of y.
+struct Products {
+  Products(const ConvolutionSizes& sizes, const Attributes& attributes)
+      : s(sizes), a(attributes), per_group_in(sizes.weight[1]), per_group_out(sizes.weight[0] / attributes.groups) {}
+
+  /// The columns of y from `first` up to `end` are those whose column of x, at kernel column j, is inside x.
+  struct Columns {
+    std::int64_t first, end;
+  };
+  Columns columns(std::int64_t j) const {
+    const std::int64_t shift = j * a.dilation[1] - a.padding[1];  // column of x = column of y * stride + shift
+    const std::int64_t stride = a.stride[1];
+    const std::int64_t first = shift >= 0 ? 0 : (-shift + stride - 1) / stride;
+    const std::int64_t beyond = s.x[3] - shift;
+    const std::int64_t end = beyond <= 0 ? 0 : std::min(s.y[3], (beyond + stride - 1) / stride);
+    return {std::min(first, end), end};
   }
-  const std::int64_t height = s.x[2], width = s.x[3], kh = s.weight[2], kw = s.weight[3];
-  const std::int64_t per_group_in = s.weight[1], per_group_out = s.weight[0] / a.groups;
-  for (std::int64_t n = 0; n < s.y[0]; ++n) {
-    for (std::int64_t o = 0; o < s.y[1]; ++o) {
-      const std::int64_t first_channel = o / per_group_out * per_group_in;
-      for (std::int64_t c = 0; c < per_group_in; ++c) {
-        const std::int64_t x_plane = (n * s.x[1] + first_channel + c) * height * width;
-        for (std::int64_t i = 0; i < kh; ++i) {
-          for (std::int64_t j = 0; j < kw; ++j) {
-            const std::int64_t w = ((o * per_group_in + c) * kh + i) * kw + j;
-            for (std::int64_t oh = 0; oh < s.y[2]; ++oh) {
-              const std::int64_t h = oh * a.stride[0] - a.padding[0] + i * a.dilation[0];
-              if (h < 0 || h >= height) continue;
-              const std::int64_t y_row = ((n * s.y[1] + o) * s.y[2] + oh) * s.y[3];
-              for (std::int64_t ow = 0; ow < s.y[3]; ++ow) {
-                const std::int64_t v = ow * a.stride[1] - a.padding[1] + j * a.dilation[1];
-                if (v >= 0 && v < width) visit(at(x_plane + h * width + v), at(w), at(y_row + ow));
-              }
-            }
+
+  /// Calls visit(first index in x, index in weight, first index in y, elements) for every row of products with one weight; the elements of x
+  /// are a stride apart, those of y side by side.
+  template <class Visit>
+  void for_each_row(Visit visit) const {
+    for_each_planes([&](std::int64_t x_plane, std::int64_t w_plane, std::int64_t y_plane) {
+      for (std::int64_t i = 0; i < s.weight[2]; ++i) {
+        for (std::int64_t j = 0; j < s.weight[3]; ++j) {
+          const auto [first, end] = columns(j);
+          if (first == end) continue;
+          for (std::int64_t oh = 0; oh < s.y[2]; ++oh) {
+            const std::int64_t h = oh * a.stride[0] - a.padding[0] + i * a.dilation[0];
+            if (h < 0 || h >= s.x[2]) continue;
+            const std::int64_t v = first * a.stride[1] - a.padding[1] + j * a.dilation[1];
+            visit(x_plane + h * s.x[3] + v, w_plane + i * s.weight[3] + j, y_plane + oh * s.y[3] + first, end - first);
           }
+        }
+      }
+    });
+  }
+
+  /// Calls visit(index of a plane of x, of the weight and of y) for every pair of channels that meet in every image.
+  template <class Visit>
+  void for_each_planes(Visit visit) const {
+    for (const Sizes& sizes : {s.x, s.weight, s.y}) {
+      if (count(sizes) == 0) return;  // extents around the one of 0 may be of any size
+    }
+    for (std::int64_t n = 0; n < s.y[0]; ++n) {
+      for (std::int64_t o = 0; o < s.y[1]; ++o) {
+        for (std::int64_t c = 0; c < per_group_in; ++c) {
+          const std::int64_t channel = o / per_group_out * per_group_in + c;
+          visit((n * s.x[1] + channel) * s.x[2] * s.x[3], (o * per_group_in + c) * s.weight[2] * s.weight[3],
+                (n * s.y[1] + o) * s.y[2] * s.y[3]);
         }
       }
     }
   }
-}
+
+  const ConvolutionSizes& s;
+  const Attributes& a;
+  std::int64_t per_group_in, per_group_out;
+};
 
 }  // namespace
 
@@ -68,21 +98,49 @@ Reals reference_matmul(const Reals& a, const Reals& b, std::int64_t batch, std::
 
 Reals reference_conv2d(const Reals& x, const Reals& weight, const ConvolutionSizes& sizes, const Attributes& a) {
   Reals y(count(sizes.y), 0.0);
-  for_each_product(sizes, a, [&](std::size_t i, std::size_t w, std::size_t o) { y[o] += x[i] * weight[w]; });
+  Products(sizes, a).for_each_row([&](std::int64_t from, std::int64_t w, std::int64_t to, std::int64_t size) {
+    const double factor = weight[at(w)];
+    const double* input = x.data() + from;
+    double* output = y.data() + to;
+    for (std::int64_t i = 0; i < size; ++i) output[i] += input[i * a.stride[1]] * factor;
+  });
   return y;
 }
 
 Reals reference_conv2d_backward_input(const Reals& gradient, const Reals& weight, const ConvolutionSizes& sizes,
                                       const Attributes& a) {
   Reals x(count(sizes.x), 0.0);
-  for_each_product(sizes, a, [&](std::size_t i, std::size_t w, std::size_t o) { x[i] += gradient[o] * weight[w]; });
+  Products(sizes, a).for_each_row([&](std::int64_t to, std::int64_t w, std::int64_t from, std::int64_t size) {
+    const double factor = weight[at(w)];
+    const double* input = gradient.data() + from;
+    double* output = x.data() + to;
+    for (std::int64_t i = 0; i < size; ++i) output[i * a.stride[1]] += input[i] * factor;
+  });
   return x;
 }
 
 Reals reference_conv2d_backward_weight(const Reals& gradient, const Reals& x, const ConvolutionSizes& sizes,
                                        const Attributes& a) {
   Reals weight(count(sizes.weight), 0.0);
-  for_each_product(sizes, a, [&](std::size_t i, std::size_t w, std::size_t o) { weight[w] += gradient[o] * x[i]; });
+  const Products products(sizes, a);
+  const std::int64_t width = sizes.x[3], kh = sizes.weight[2], kw = sizes.weight[3];
+  // The columns of the kernel are innermost: their sums do not wait for each other, as the products of one weight do.
+  products.for_each_planes([&](std::int64_t x_plane, std::int64_t w_plane, std::int64_t y_plane) {
+    for (std::int64_t i = 0; i < kh; ++i) {
+      double* sums = weight.data() + w_plane + i * kw;
+      for (std::int64_t oh = 0; oh < sizes.y[2]; ++oh) {
+        const std::int64_t h = oh * a.stride[0] - a.padding[0] + i * a.dilation[0];
+        if (h < 0 || h >= sizes.x[2]) continue;
+        for (std::int64_t ow = 0; ow < sizes.y[3]; ++ow) {
+          const double factor = gradient[at(y_plane + oh * sizes.y[3] + ow)];
+          std::int64_t v = ow * a.stride[1] - a.padding[1];
+          for (std::int64_t j = 0; j < kw; ++j, v += a.dilation[1]) {
+            if (v >= 0 && v < width) sums[j] += factor * x[at(x_plane + h * width + v)];
+          }
+        }
+      }
+    }
+  });
   return weight;
 }
 

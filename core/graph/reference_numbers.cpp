@@ -159,30 +159,43 @@ void store_integer(DType dtype, std::int64_t value, std::byte* at) {
 Numbers load(const Bytes& buffer, DType dtype, const View& view) {
   Numbers numbers;
   numbers.is_integer = !is_floating(dtype);
-  const std::size_t width = size_bytes(dtype);
-  const auto at = indices(view);
+  const auto count = static_cast<std::size_t>(view.elements());
+  const std::byte* from = buffer.data();
+  const std::int64_t width = static_cast<std::int64_t>(size_bytes(dtype));
   if (numbers.is_integer) {
-    numbers.integer.reserve(at.size());
-    for (auto i : at)
-      numbers.integer.push_back(load_integer(dtype, buffer.data() + static_cast<std::size_t>(i) * width));
-  } else {
-    numbers.real.reserve(at.size());
-    for (auto i : at) numbers.real.push_back(load_real(dtype, buffer.data() + static_cast<std::size_t>(i) * width));
+    numbers.integer.resize(count);
+    std::int64_t* to = numbers.integer.data();
+    for_each_row(view, [&](std::int64_t at, std::int64_t stride, std::int64_t size) {
+      for (std::int64_t i = 0; i < size; ++i) *to++ = load_integer(dtype, from + (at + i * stride) * width);
+    });
+    return numbers;
   }
+  numbers.real.resize(count);
+  double* to = numbers.real.data();
+  for_each_row(view, [&](std::int64_t at, std::int64_t stride, std::int64_t size) {
+    if (dtype == DType::kF32) {
+      for (std::int64_t i = 0; i < size; ++i) *to++ = static_cast<double>(read<float>(from + (at + i * stride) * width));
+    } else {
+      for (std::int64_t i = 0; i < size; ++i) *to++ = load_real(dtype, from + (at + i * stride) * width);
+    }
+  });
   return numbers;
 }
 
 void store(const Numbers& numbers, DType dtype, const View& view, Bytes& buffer) {
-  const std::size_t width = size_bytes(dtype);
-  const auto at = indices(view);
-  for (std::size_t i = 0; i < at.size(); ++i) {
-    std::byte* to = buffer.data() + static_cast<std::size_t>(at[i]) * width;
+  const std::int64_t width = static_cast<std::int64_t>(size_bytes(dtype));
+  std::byte* to = buffer.data();
+  const std::int64_t* integer = numbers.integer.data();
+  const double* real = numbers.real.data();
+  for_each_row(view, [&](std::int64_t at, std::int64_t stride, std::int64_t size) {
     if (numbers.is_integer) {
-      store_integer(dtype, numbers.integer[i], to);
+      for (std::int64_t i = 0; i < size; ++i) store_integer(dtype, *integer++, to + (at + i * stride) * width);
+    } else if (dtype == DType::kF32) {
+      for (std::int64_t i = 0; i < size; ++i) write(static_cast<float>(*real++), to + (at + i * stride) * width);
     } else {
-      store_real(dtype, numbers.real[i], to);
+      for (std::int64_t i = 0; i < size; ++i) store_real(dtype, *real++, to + (at + i * stride) * width);
     }
-  }
+  });
 }
 
 Numbers converted(const Numbers& numbers, DType dtype) {

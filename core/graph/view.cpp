@@ -209,20 +209,11 @@ std::optional<View> relaid(const View& reader, const View& from, const View& to)
 }
 
 std::vector<std::int64_t> indices(const View& view) {
-  const std::int64_t count = view.elements();
   std::vector<std::int64_t> result;
-  result.reserve(static_cast<std::size_t>(count));
-  std::vector<std::int64_t> position(view.sizes.size(), 0);
-  std::int64_t at = view.offset;
-  for (std::int64_t i = 0; i < count; ++i) {
-    result.push_back(at);
-    for (std::size_t d = view.sizes.size(); d-- > 0;) {
-      at += view.strides[d];
-      if (++position[d] < view.sizes[d]) break;
-      at -= view.strides[d] * view.sizes[d];
-      position[d] = 0;
-    }
-  }
+  result.reserve(static_cast<std::size_t>(view.elements()));
+  for_each_row(view, [&](std::int64_t at, std::int64_t stride, std::int64_t size) {
+    for (std::int64_t i = 0; i < size; ++i) result.push_back(at + i * stride);
+  });
   return result;
 }
 

@@ -55,4 +55,26 @@ std::optional<View> relaid(const View& reader, const View& from, const View& to)
 /// The buffer index of every element of the view in row-major order.
 std::vector<std::int64_t> indices(const View& view);
 
+/// Calls visit(first buffer index, stride, elements) for every row of the view's last dimension, in row-major order; once for a view without
+/// dimensions, not at all for one without elements.
+template <class Visit>
+void for_each_row(const View& view, Visit visit) {
+  if (view.elements() == 0) return;
+  if (view.sizes.empty()) return visit(view.offset, std::int64_t{1}, std::int64_t{1});
+  const std::size_t last = view.sizes.size() - 1;
+  std::vector<std::int64_t> position(last, 0);
+  std::int64_t at = view.offset;
+  for (;;) {
+    visit(at, view.strides[last], view.sizes[last]);
+    std::size_t d = last;
+    while (d-- > 0) {
+      at += view.strides[d];
+      if (++position[d] < view.sizes[d]) break;
+      at -= view.strides[d] * view.sizes[d];
+      position[d] = 0;
+    }
+    if (d == static_cast<std::size_t>(-1)) return;  // every dimension began anew: that was the last row
+  }
+}
+
 }  // namespace crucible::graph
