@@ -9,8 +9,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/kernel/ir/kernel_verify.hpp"
-#include "core/kernel/ir/serialize_ir.hpp"
+#include "core/kernel/ir/ir_builder.hpp"
+#include "core/kernel/ir/read_ir.hpp"
 #include "core/kernel/testing/test_program.hpp"
 
 namespace crucible::kernel {
