@@ -38,9 +38,10 @@ bool is_identifier(const std::string& name) {
          std::isdigit(static_cast<unsigned char>(name[0])) == 0;
 }
 
-/// What the compiler gets of one kernel. Errors: those of read_kernel().
+/// What the compiler gets of one kernel. Errors: UNSUPPORTED when it has neither text nor IR, and those of read_kernel().
 std::string text_of(const crucible_kernel_source& source, const std::string& name) {
-  if (source.ir == nullptr) return to_string(source.text);
+  if (source.text.size != 0) return to_string(source.text);
+  if (source.ir == nullptr) throw Failure(CRUCIBLE_E_UNSUPPORTED, "kernel " + name + " has neither text nor kernel IR", {{"kernel", name}});
   return print_kernel(read_kernel(source.ir, source.ir_size), dialect_c(), name);
 }
 
