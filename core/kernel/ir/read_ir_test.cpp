@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/base/hash.hpp"
 #include "core/graph/random_program.hpp"
 #include "core/kernel/ir/ir_builder.hpp"
 #include "core/kernel/schedule.hpp"
@@ -120,6 +121,7 @@ TEST(SerializeIr, KernelsOfRandomProgramsComeBack) {
       const Result<KernelIr> read = read_ir(kernel.ir);
       ASSERT_TRUE(read) << read.error().message;
       EXPECT_EQ(serialize_ir(*read), kernel.ir);
+      EXPECT_EQ(kernel.name, "k_" + sha256(kernel.ir).hex().substr(0, 16));
       ++kernels;
     }
   }
