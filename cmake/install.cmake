@@ -2,7 +2,7 @@
 #
 #   bin/crucible  lib/libcrucible_core.so  lib/crucible/libcrucible_*.so
 #   libexec/crucible/crucible-probe (plugins/loader/CMakeLists.txt)
-#   include/crucible/crucible_plugin.h  include/crucible/sdk/*.hpp  lib/libcrucible_sdk.a  lib/cmake/Crucible/*
+#   include/crucible/crucible_plugin.h  include/crucible/{sdk,kernel_ir}/*.hpp  lib/libcrucible_sdk.a  lib/cmake/Crucible/*
 #
 # Plugins lie in lib/crucible whatever the library folder is called (lib/x86_64-linux-gnu under /usr on Debian): the loader
 # looks in ../lib/crucible beside the program. Everything finds its neighbours by relative paths, so a prefix may be moved.

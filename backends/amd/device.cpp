@@ -103,7 +103,7 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
     const std::string no_smi = smi_refusal();
     using sdk::Answer;
     sdk::report(sink, user,
-                {sdk::answer_item("compile.text", Answer::kNo, "the host prints C alone"),
+                {sdk::answer_item("compile.text", Answer::kNo, "kernels come as kernel IR"),
                  sdk::answer_item("compile.ir", Answer::kYes, "printed as HIP C++ for HIPRTC or clang"),
                  sdk::answer_item("f64", Answer::kYes, "all devices have it"),
                  sdk::answer_item("f16", Answer::kYes, "stored; computed as f32"),

@@ -117,8 +117,8 @@ TEST_F(CpuBinary, TellsWhatItDependsOn) {
   EXPECT_NE(message(table().compatibility_key(text("cpu:0"), nullptr, nullptr)), "");
 }
 
-TEST_F(CpuBinary, AKernelWithoutTextIsRefusedByName) {
-  crucible_kernel_source source = {sizeof(source), 0, text("k_ir"), text(""), "ir", 2};
+TEST_F(CpuBinary, AKernelThatIsNotThereIsRefusedByName) {
+  crucible_kernel_source source = {sizeof(source), 0, text("k_ir"), text(""), nullptr, 0};
   crucible_module* none = nullptr;
   crucible_status status = compile().compile_sources(device_->handle(), text(""), &source, 1, &none, nullptr);
   ASSERT_NE(status, nullptr);
@@ -130,6 +130,9 @@ TEST_F(CpuBinary, AKernelWithoutTextIsRefusedByName) {
   EXPECT_EQ(std::string(value.data, value.size), "k_ir");
   EXPECT_EQ(functions.payload(status, 1, &key, &value), 0u);
   functions.destroy(status);
+  source.ir = "ir", source.ir_size = 2;
+  EXPECT_THAT(message(compile().compile_sources(device_->handle(), text(""), &source, 1, &none, nullptr)),
+              HasSubstr("2 bytes, a kernel has at least 52"));
   EXPECT_EQ(none, nullptr);
 }
 

@@ -1,4 +1,4 @@
-// Compile table: C text to loaded kernels. What the cache does not have is compiled (build.hpp), loaded with dlopen and put
+// Compile table: kernels, which the SDK prints as C, to loaded ones. What the cache does not have is compiled (build.hpp), loaded with dlopen and put
 // into the cache; what another process is compiling just now is waited for.
 #include <dlfcn.h>
 
@@ -26,6 +26,7 @@
 #include "backends/cpu/sealed.hpp"
 #include "backends/cpu/sha256.hpp"
 #include "backends/cpu/tables.hpp"
+#include "plugins/sdk/c_dialect.hpp"
 #include "plugins/sdk/careful.hpp"
 
 namespace crucible_cpu {
@@ -37,16 +38,26 @@ bool is_identifier(const std::string& name) {
          std::isdigit(static_cast<unsigned char>(name[0])) == 0;
 }
 
-/// The kernels asked for, each with its key in the cache, each name once. Errors: INVALID_ARGUMENT.
-std::vector<Text> read_texts(const Compiler& compiler, const std::string& prelude, const crucible_str* names,
-                             const crucible_str* texts, std::uint32_t count) {
+/// What the compiler gets of one kernel. Errors: UNSUPPORTED when it has neither text nor IR, and those of read_kernel().
+std::string text_of(const crucible_kernel_source& source, const std::string& name) {
+  if (source.text.size != 0) return to_string(source.text);
+  if (source.ir == nullptr) throw Failure(CRUCIBLE_E_UNSUPPORTED, "kernel " + name + " has neither text nor kernel IR", {{"kernel", name}});
+  return print_kernel(read_kernel(source.ir, source.ir_size), dialect_c(), name);
+}
+
+/// The kernels asked for, each with its key in the cache, each name once. The key is of what the compiler gets, so that another printer
+/// does not find what this one wrote. Errors: INVALID_ARGUMENT, and those of read_kernel().
+std::vector<Text> read_texts(const Compiler& compiler, const std::string& prelude, const crucible_kernel_source* sources, std::uint32_t count) {
   std::map<std::string, Text> all;
+  const SizedArray<crucible_kernel_source> each(sources);  // of an older or newer host
   for (std::uint32_t i = 0; i < count; ++i) {
-    Text text{to_string(names[i]), to_string(texts[i]), ""};
+    const crucible_kernel_source source = each[i];
+    Text text{to_string(source.name), "", ""};
     if (!is_identifier(text.name)) {
       throw Failure(CRUCIBLE_E_INVALID_ARGUMENT,
                     "kernel " + std::to_string(i) + ": '" + text.name + "' is not a C name");
     }
+    text.text = text_of(source, text.name);
     Sha256 hash;
     for (const std::string& field :
          {std::string("crucible kernel 1"), compiler.identity, prelude, text.name, text.text}) {
@@ -190,12 +201,12 @@ crucible_status dialect(crucible_device* device, crucible_str* out) {
 }
 
 /// Checks, looks into the cache, compiles, loads. Errors: INVALID_ARGUMENT, UNAVAILABLE, INTERNAL.
-std::unique_ptr<crucible_module> make_module(const crucible_device& device, crucible_str prelude, const crucible_str* names,
-                                             const crucible_str* texts, std::uint32_t count, crucible_compile_info* info) {
+std::unique_ptr<crucible_module> make_module(const crucible_device& device, crucible_str prelude, const crucible_kernel_source* sources,
+                                             std::uint32_t count, crucible_compile_info* info) {
   const auto start = std::chrono::steady_clock::now();
   const std::string prelude_text = to_string(prelude);
   const Compiler compiler = find_compiler(device.compiler, {crucible::sdk::is_careful(prelude_text), device.sanitizes});
-  const std::vector<Text> all = read_texts(compiler, prelude_text, names, texts, count);
+  const std::vector<Text> all = read_texts(compiler, prelude_text, sources, count);
   KernelCache cache(device.cache_dir);
   auto module = std::make_unique<crucible_module>();
   crucible_compile_info result = {};
@@ -216,7 +227,9 @@ crucible_status compile(crucible_device* device, crucible_str prelude, const cru
   return guard([&] {
     require(device != nullptr && out != nullptr, "compile: no device or no place for the module");
     require(count == 0 || (names != nullptr && texts != nullptr), "compile: names or texts are missing");
-    *out = make_module(*device, prelude, names, texts, count, info).release();
+    std::vector<crucible_kernel_source> sources;
+    for (std::uint32_t i = 0; i < count; ++i) sources.push_back({sizeof(crucible_kernel_source), 0, names[i], texts[i], nullptr, 0});
+    *out = make_module(*device, prelude, sources.data(), count, info).release();
   });
 }
 
@@ -225,18 +238,7 @@ crucible_status compile_sources(crucible_device* device, crucible_str prelude, c
   return guard([&] {
     require(device != nullptr && out != nullptr, "compile_sources: no device or no place for the module");
     require(count == 0 || sources != nullptr, "compile_sources: the sources are missing");
-    std::vector<crucible_str> names, texts;
-    SizedArray<crucible_kernel_source> all(sources);
-    for (std::uint32_t i = 0; i < count; ++i) {
-      const crucible_kernel_source source = all[i];
-      if (source.text.size == 0) {
-        throw Failure(CRUCIBLE_E_UNSUPPORTED, "the kernel " + to_string(source.name) + " has no text, and this device takes no kernel IR",
-                      {{"kernel", to_string(source.name)}});
-      }
-      names.push_back(source.name);
-      texts.push_back(source.text);
-    }
-    *out = make_module(*device, prelude, names.data(), texts.data(), count, info).release();
+    *out = make_module(*device, prelude, sources, count, info).release();
   });
 }
 

@@ -109,7 +109,7 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
         answer_item("async", Answer::kYes, "submit returns at once"),
         answer_item("binary", Answer::kYes, "for processors with the same instructions"),
         answer_item("compile.text", Answer::kYes, "C, by clang"),
-        answer_item("compile.ir", Answer::kNo, "the host's C text is taken"),
+        answer_item("compile.ir", Answer::kYes, "printed as C"),
         answer_item("library.matmul", Answer::kUnknown, kLibrary),
         answer_item("library.conv2d", Answer::kUnknown, kLibrary),
         answer_item("f64", Answer::kYes, ""),

@@ -18,8 +18,9 @@
 #include <numeric>
 #include <string_view>
 
+#include "core/kernel/ir/ir_builder.hpp"
 #include "core/kernel/schedule.hpp"
-#include "core/kernel/ir/serialize_ir.hpp"
+#include "plugins/kernel_ir/serialize.hpp"
 #include "plugins/loader/backend.hpp"
 
 namespace crucible::backend {

@@ -5,8 +5,9 @@
 #include <bit>
 #include <functional>
 
+#include "core/kernel/ir/ir_builder.hpp"
 #include "core/kernel/schedule.hpp"
-#include "core/kernel/ir/serialize_ir.hpp"
+#include "plugins/kernel_ir/serialize.hpp"
 #include "plugins/loader/capability.hpp"
 #include "plugins/loader/counters.hpp"
 #include "plugins/sdk/testing/told_health.hpp"

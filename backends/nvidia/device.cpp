@@ -123,7 +123,7 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
     if (cupti != nullptr && !cupti->no_counters.empty()) profiler = cupti->no_counters;
     const bool has_products = find_cublas(cuda(), facts, library) != nullptr, has_convolutions = find_cudnn(facts, convolutions) != nullptr;
     sdk::report(sink, user,
-                {sdk::answer_item("compile.text", Answer::kNo, "the host prints C alone"),
+                {sdk::answer_item("compile.text", Answer::kNo, "kernels come as kernel IR"),
                  sdk::answer_item("compile.ir", Answer::kYes, "printed as CUDA C++ for NVRTC"),
                  sdk::answer_item("f64", Answer::kYes, "all devices have it"),
                  sdk::answer_item("f16", Answer::kYes, "stored; computed as f32"),

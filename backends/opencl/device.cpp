@@ -159,7 +159,7 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
     const DeviceFacts facts = find_device(opencl(), device_id);
     using sdk::Answer;
     sdk::report(sink, user,
-                {sdk::answer_item("compile.text", Answer::kNo, "the host prints C alone"),
+                {sdk::answer_item("compile.text", Answer::kNo, "kernels come as kernel IR"),
                  sdk::answer_item("compile.ir", Answer::kYes, facts.has_spirv() ? "printed as OpenCL C, or written as SPIR-V" : "printed as OpenCL C"),
                  sdk::answer_item("f64", facts.has_f64() ? Answer::kYes : Answer::kNo, "cl_khr_fp64"),
                  sdk::answer_item("f16", Answer::kYes, "stored; computed as f32"),

@@ -11,8 +11,9 @@
 #include <tuple>
 #include <vector>
 
+#include "core/kernel/ir/ir_builder.hpp"
 #include "core/kernel/schedule.hpp"
-#include "core/kernel/ir/serialize_ir.hpp"
+#include "plugins/kernel_ir/serialize.hpp"
 #include "plugins/loader/backend.hpp"
 
 namespace crucible::backend {

@@ -27,7 +27,7 @@ sdk::Dialect dialect_for(Mapping mapping) {
   return dialect;
 }
 
-std::string pointee(const sdk::BufferInfo& buffer) {
+std::string pointee(const sdk::IrBuffer& buffer) {
   static constexpr std::string_view kNames[] = {"uint8_t",       "uint8_t",       "int8_t", "int16_t", "int32_t", "int64_t",
                                                 "crucible_f16", "crucible_bf16", "float",  "double"};
   return std::string(buffer.written ? "" : "const ") + std::string(kNames[static_cast<std::size_t>(buffer.type)]);

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/kernel/ir/interpreter.hpp"
-#include "core/kernel/ir/serialize_ir.hpp"
+#include "core/kernel/ir/read_ir.hpp"
 
 namespace crucible::kernel {
 namespace {
@@ -107,7 +107,7 @@ Result<std::vector<graph::Bytes>> run_schedule(const graph::Program& program, co
 
 Result<ScheduleInterpreter> ScheduleInterpreter::create(const graph::Program& program, const Schedule& schedule) {
   for (const Step& step : schedule.steps) {
-    if (step.kind == StepKind::kLaunch && !schedule.kernels[step.kernel].is_opaque) continue;
+    if (step.kind == StepKind::kLaunch && !schedule.kernels[step.kernel].is_opaque()) continue;
     return Error{ErrorCode::kInternal, fmt::format("the interpreter runs generated kernels alone: {}", describe(program, step))};
   }
   ScheduleInterpreter interpreter;

@@ -9,7 +9,7 @@
 #include "core/base/result.hpp"
 #include "core/graph/program.hpp"
 #include "core/graph/reference_numbers.hpp"
-#include "core/kernel/ir/kernel_ir.hpp"
+#include "plugins/kernel_ir/kernel_ir.hpp"
 #include "core/kernel/schedule.hpp"
 
 namespace crucible::kernel {

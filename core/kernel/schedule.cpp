@@ -21,13 +21,11 @@
 #include "core/kernel/fuse/epilogue.hpp"
 #include "core/kernel/fuse/fusion.hpp"
 #include "core/kernel/fuse/in_place.hpp"
-#include "core/kernel/ir/kernel_verify.hpp"
+#include "core/kernel/ir/read_ir.hpp"
 #include "core/kernel/fuse/library_attention.hpp"
 #include "core/kernel/fuse/library_epilogue.hpp"
-#include "core/kernel/emit/print_c.hpp"
 #include "core/kernel/fuse/recompute_scores.hpp"
 #include "core/kernel/fuse/rematerialize.hpp"
-#include "core/kernel/ir/serialize_ir.hpp"
 
 namespace crucible::kernel {
 namespace {
@@ -288,13 +286,9 @@ class Scheduler {
                                                   "--numerics fast runs it", describe(ops[0]))};
     }
     Step step;
-    const std::string text = graph::opaque_kernel(program_, op);
-    auto [found, is_new] = kernel_of_text_.emplace(text, static_cast<std::uint32_t>(schedule_.kernels.size()));
-    if (is_new) {
-      const std::string name = "o_" + sha256(std::as_bytes(std::span(text))).hex().substr(0, 16);
-      schedule_.kernels.push_back({.name = name, .text = text, .is_opaque = true});
-    }
-    step.kernel = found->second;
+    std::string opaque = graph::opaque_kernel(program_, op);
+    const std::string hash = sha256(std::as_bytes(std::span(opaque))).hex();
+    step.kernel = kernel_index({.name = "o_" + hash.substr(0, 16), .opaque = std::move(opaque)}, hash);
     for (const auto& input : op.inputs) {
       if (input.is_scalar()) {
         step.scalars.push_back(input.scalar);
@@ -322,7 +316,9 @@ class Scheduler {
       return Error{verified.error().code, fmt::format("{} (kernel of {})", verified.error().message, describe(ops[0]))};
     }
     Step step;
-    step.kernel = kernel_index(emitted.ir);
+    std::vector<std::byte> ir = serialize_ir(emitted.ir);
+    const std::string hash = sha256(ir).hex();
+    step.kernel = kernel_index({.name = "k_" + hash.substr(0, 16), .ir = std::move(ir)}, hash);
     for (std::size_t i = 0; i < emitted.values.size(); ++i)
       step.buffers.push_back({emitted.values[i], emitted.ir.buffers[i].written});
     step.scalars = std::move(emitted.scalars);
@@ -336,14 +332,10 @@ class Scheduler {
     return {};
   }
 
-  std::uint32_t kernel_index(const KernelIr& ir) {
-    const std::string text = print_c(ir, "NAME");
-    if (auto found = kernel_of_text_.find(text); found != kernel_of_text_.end()) return found->second;
-    const std::string name = "k_" + sha256(std::as_bytes(std::span(text))).hex().substr(0, 16);
-    const auto index = static_cast<std::uint32_t>(schedule_.kernels.size());
-    schedule_.kernels.push_back({name, print_c(ir, name), serialize_ir(ir)});
-    kernel_of_text_.emplace(text, index);
-    return index;
+  std::uint32_t kernel_index(Kernel kernel, const std::string& hash) {
+    const auto [found, is_new] = kernel_of_hash_.emplace(hash, static_cast<std::uint32_t>(schedule_.kernels.size()));
+    if (is_new) schedule_.kernels.push_back(std::move(kernel));
+    return found->second;
   }
 
   void finish(Step step, const std::vector<AliasPair>& aliases) {
@@ -366,7 +358,7 @@ class Scheduler {
   std::vector<std::set<ValueId>> stored_;  // per unit
   std::map<OpId, bool> claimed_;
   std::map<OpId, ProductCall> product_calls_;  // by product
-  std::map<std::string, std::uint32_t> kernel_of_text_;
+  std::map<std::string, std::uint32_t> kernel_of_hash_;
   Schedule schedule_;
 };
 

@@ -1,7 +1,7 @@
 // From a program to a list of steps: which ops became one kernel, which are library calls, in which order they run.
 //
-// The scheduler fuses element-wise ops and reductions into kernels, writes each kernel in the kernel IR (kernel_ir.hpp)
-// and prints it as C. A step names buffers by value; addresses come from the memory plan.
+// The scheduler fuses element-wise ops and reductions into kernels and writes each kernel in the kernel IR (kernel_ir.hpp), which
+// plugins print or compile. A step names buffers by value; addresses come from the memory plan.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +18,13 @@
 
 namespace crucible::kernel {
 
-/// The text of one kernel. Kernels with equal text are one kernel. The function has the C type
-///   void NAME(void* const* buffers, const double* scalars, int64_t begin, int64_t end)
-/// and does the work items [begin, end) of the step's grid; work items are independent of each other.
+/// One kernel, which does the work items [begin, end) of a step's grid; work items are independent of each other. Kernels with equal
+/// IR are one kernel. What a plugin makes of it may call the functions of math_prelude().
 struct Kernel {
-  std::string name;  // "k_" and the first 16 digits of the text's SHA-256
-  std::string text;  // a C function without headers; may call the functions of math_prelude()
-  std::vector<std::byte> ir{};  // the same kernel, serialised (serialize_ir.hpp), for plugins that print it themselves
-  bool is_opaque = false;       // then `text` is graph::opaque_kernel(), the name begins with "o_", and there is no IR
+  std::string name;             // "k_" and the first 16 digits of the SHA-256 of `ir`, or "o_" and those of `opaque`
+  std::vector<std::byte> ir{};  // serialised (plugins/kernel_ir/serialize.hpp)
+  std::string opaque{};         // graph::opaque_kernel() of a kernel that is an opaque op; there is no IR then
+  bool is_opaque() const { return !opaque.empty(); }
 };
 
 /// A transfer copies a whole value between the device and the host; core/budget puts them in, the scheduler makes none.

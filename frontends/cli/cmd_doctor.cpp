@@ -13,10 +13,13 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/terminal.hpp"
+#include "core/kernel/ir/ir_builder.hpp"
+#include "core/kernel/schedule.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/terminal_observer.hpp"
 #include "frontends/replay/open_device.hpp"
 #include "frontends/replay/plugin_access.hpp"
+#include "plugins/kernel_ir/serialize.hpp"
 #include "plugins/loader/backend.hpp"
 
 namespace crucible::cli {
@@ -55,9 +58,11 @@ std::string output_of(const std::string& command) {
 
 /// A kernel of one line, compiled and looked up: that is what a replay needs. "" or what is wrong.
 std::string compile_something(const std::shared_ptr<backend::Device>& device) {
-  const std::vector<backend::KernelText> texts = {
-      {"doctor_probe", "void doctor_probe(void* const* b, const double* s, long begin, long end) {}\n"}};
-  const auto module = backend::Module::compile(device, "", texts);
+  kernel::IrBuilder nothing;
+  nothing.open_grid(kernel::LoopMode::kSerial);
+  nothing.close();
+  const std::vector<backend::KernelText> texts = {{"doctor_probe", "", kernel::serialize_ir(nothing.finish())}};
+  const auto module = backend::Module::compile(device, kernel::math_prelude(), texts);
   if (!module) return module.error().message;
   const auto kernel = module->kernel("doctor_probe");
   return kernel ? "" : kernel.error().message;

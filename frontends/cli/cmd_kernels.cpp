@@ -11,6 +11,7 @@
 
 #include "core/base/terminal.hpp"
 #include "core/kernel/fuse/explain.hpp"
+#include "core/kernel/ir/read_ir.hpp"
 #include "runtime/plan/library_calls.hpp"
 #include "runtime/plan/predict.hpp"
 #include "frontends/cli/command.hpp"
@@ -21,6 +22,7 @@
 #include "frontends/replay/read_work.hpp"
 #include "frontends/replay/tuning.hpp"
 #include "frontends/replay/workload.hpp"
+#include "plugins/sdk/c_dialect.hpp"
 
 namespace crucible::cli {
 namespace {
@@ -162,7 +164,14 @@ Result<int> show_step(const graph::Program& program, const kernel::Schedule& sch
     print_out("/* b{}: {} %{} {}[{}] {} */\n", i, step.buffers[i].written ? "writes" : "reads ", step.buffers[i].value,
                name(value.dtype), value.elements, value.name);
   }
-  if (step.kind == kernel::StepKind::kLaunch) print_out("{}", schedule.kernels[step.kernel].text);
+  if (step.kind != kernel::StepKind::kLaunch) return 0;
+  const kernel::Kernel& kernel = schedule.kernels[step.kernel];
+  if (kernel.is_opaque()) {
+    print_out("{}", kernel.opaque);
+    return 0;
+  }
+  CRUCIBLE_TRY(const kernel::KernelIr ir, kernel::read_ir(kernel.ir));
+  print_out("{}", sdk::print_kernel(ir, sdk::dialect_c(), kernel.name));
   return 0;
 }
 

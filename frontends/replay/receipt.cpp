@@ -152,7 +152,7 @@ StepCounts count_steps(const ReplayReport& report) {
       counts.library_products += step.library.kind == kernel::LibraryKind::kMatMul;
       continue;
     }
-    if (report.session.schedule().kernels[step.kernel].is_opaque) {
+    if (report.session.schedule().kernels[step.kernel].is_opaque()) {
       ++counts.opaque;
       continue;
     }

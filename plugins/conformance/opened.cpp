@@ -76,13 +76,15 @@ void Memory::fill(std::uint64_t offset, std::uint64_t size, std::uint8_t byte) {
             fmt::format("memory.fill of {} bytes at {}", size, offset));
 }
 
-Kernels::Kernels(Opened& opened) : Kernels(opened, "#include <stdint.h>\n", test_kernels()) {}
+Kernels::Kernels(Opened& opened) : Kernels(opened, kernel::math_prelude(), test_kernels()) {}
 
 Kernels::Kernels(Opened& opened, std::string_view prelude, const std::vector<KernelText>& texts) : opened_(opened) {
   const std::string dialect = dialect_of(opened);
   const auto count = static_cast<std::uint32_t>(texts.size());
   const std::string what = fmt::format("compiling {} kernels", count);
-  if (dialect == "c") {
+  const bool has_ir = std::ranges::none_of(texts, [](const KernelText& text) { return text.ir.empty(); });
+  if (dialect == "c" && (!has_ir || opened.tables.compile.compile_sources == nullptr)) {  // the latter of a host of 0.1
+    if (has_ir) prelude = "#include <stdint.h>\n";
     std::vector<crucible_str> names, bodies;
     for (const KernelText& text : texts) names.push_back(borrow(text.name)), bodies.push_back(borrow(text.text));
     expect_ok(must(opened.tables.compile.compile, "compile.compile")(opened.device, borrow(prelude), names.data(),

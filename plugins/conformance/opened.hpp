@@ -76,8 +76,7 @@ class Kernels {
  public:
   /// The kit's own kernels (test_kernels.cpp).
   explicit Kernels(Opened& opened);
-  /// As C text where the device takes that, else as kernel IR; unsupported when it takes neither, or a kernel has no
-  /// IR.
+  /// As kernel IR where they have it, else as C text; unsupported when the device takes neither.
   Kernels(Opened& opened, std::string_view prelude, const std::vector<KernelText>& texts);
   Kernels(const Kernels&) = delete;
   Kernels& operator=(const Kernels&) = delete;
@@ -96,7 +95,7 @@ std::string dialect_of(Opened& opened);
 void need_c_dialect(Opened& opened);
 
 inline constexpr std::uint32_t kTestScalars = 16;  // that ck_scalars is launched with, always
-/// The kit's kernels in the dialect c and as IR; what each does stands beside it.
+/// The kit's kernels as IR, and in the dialect c for plugins under a host of 0.1; what each does stands beside it.
 const std::vector<KernelText>& test_kernels();
 std::vector<std::byte> test_kernel_ir(std::string_view name);
 /// Scalars filled up to kTestScalars.

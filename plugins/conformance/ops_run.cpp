@@ -162,7 +162,7 @@ std::vector<std::string> run_programs(Opened& opened, const std::vector<OpsProgr
     auto made = kernel::schedule(entry.program, options);
     if (!made) fail("kernels can be made for " + entry.label, made.error().message);
     for (const kernel::Kernel& kernel : made->kernels) {
-      if (seen.insert(kernel.name).second) texts.push_back({kernel.name, kernel.text, kernel.ir});
+      if (seen.insert(kernel.name).second) texts.push_back({kernel.name, kernel.opaque, kernel.ir});
     }
     for (const kernel::Step& step : made->steps) {
       if (library_calls != nullptr && step.kind == kernel::StepKind::kLibrary) ++*library_calls;

@@ -2,7 +2,8 @@
 // test_kernels.cpp does.
 #include <functional>
 
-#include "core/kernel/ir/serialize_ir.hpp"
+#include "core/kernel/ir/ir_builder.hpp"
+#include "plugins/kernel_ir/serialize.hpp"
 #include "plugins/conformance/opened.hpp"
 
 namespace crucible::conformance {

@@ -88,8 +88,8 @@ class Buffer {
   std::uint64_t size_bytes_ = 0, address_ = 0;
 };
 
-/// A kernel as C text, and serialised (docs/kernel-ir.md) for plugins whose dialect is another; without IR the text is in the
-/// device's own dialect.
+/// A kernel as serialised kernel IR (docs/kernel-ir.md); without IR, as a text in the device's own dialect: an opaque op
+/// (docs/opaque-ops.md).
 struct KernelText {
   std::string name, text;
   std::vector<std::byte> ir{};

@@ -13,8 +13,6 @@ namespace {
 
 void drop(crucible_status status) { (void)static_cast<bool>(to_result(status, "release")); }
 
-constexpr std::string_view kDialectOfTexts = "c";  // what the host's printer writes
-
 crucible_str borrow(std::string_view text) { return {text.data(), text.size()}; }
 
 /// Reads an error object without taking it.
@@ -147,28 +145,17 @@ Result<std::string> Device::dialect() const {
 Result<Module> Module::compile(std::shared_ptr<Device> device, std::string_view prelude,
                                std::span<const KernelText> kernels, CompileRefusal* refusal) {
   const crucible_if_compile& table = device->backend().compile_table();
-  CRUCIBLE_TRY(const std::string dialect, device->dialect());
   Module module;
   module.info_.struct_size = sizeof(module.info_);
   const auto count = static_cast<std::uint32_t>(kernels.size());
   const std::string what = fmt::format("compiling {} kernels for device {}", count, device->info().id);
-  crucible_status status = nullptr;
-  if (dialect == kDialectOfTexts) {
-    std::vector<crucible_str> names, texts;
-    for (const KernelText& kernel : kernels) {
-      names.push_back(borrow(kernel.name));
-      texts.push_back(borrow(kernel.text));
-    }
-    status = table.compile(device->handle(), borrow(prelude), names.data(), texts.data(), count, &module.handle_, &module.info_);
-  } else {  // the plugin prints its own: it gets the kernels themselves
-    std::vector<crucible_kernel_source> sources;
-    for (const KernelText& kernel : kernels) {
-      // A text without kernel IR is in the device's own dialect.
-      const crucible_str text = kernel.ir.empty() ? borrow(kernel.text) : crucible_str{};
-      sources.push_back({sizeof(crucible_kernel_source), 0, borrow(kernel.name), text, kernel.ir.data(), kernel.ir.size()});
-    }
-    status = table.compile_sources(device->handle(), borrow(prelude), sources.data(), count, &module.handle_, &module.info_);
+  std::vector<crucible_kernel_source> sources;
+  for (const KernelText& kernel : kernels) {
+    const crucible_str text = kernel.ir.empty() ? borrow(kernel.text) : crucible_str{};
+    sources.push_back({sizeof(crucible_kernel_source), 0, borrow(kernel.name), text, kernel.ir.data(), kernel.ir.size()});
   }
+  const crucible_status status =
+      table.compile_sources(device->handle(), borrow(prelude), sources.data(), count, &module.handle_, &module.info_);
   if (refusal != nullptr) *refusal = refusal_in(status);
   CRUCIBLE_TRY_VOID(device->take(status, what));
   module.device_ = std::move(device);

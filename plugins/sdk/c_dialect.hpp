@@ -55,8 +55,7 @@ const Dialect& dialect_opencl();
 /// Null when there is none of that name.
 const Dialect* find_dialect(std::string_view name);
 
-/// The function `name` for a kernel of read_kernel(). Deterministic, whatever the locale. In the dialect c the text is
-/// the one that the host prints itself. Threads: any.
+/// The function `name` for a kernel of read_kernel(). Deterministic, whatever the locale. Threads: any.
 /// With a team, of plan_team() for this kernel: its threads do an item together, and a block has at most team.most teams, its threads
 /// being a multiple of team.lanes.
 std::string print_kernel(const Kernel& kernel, const Dialect& dialect, std::string_view name, const Team& team = {});

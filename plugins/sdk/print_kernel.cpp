@@ -6,7 +6,7 @@
 #include <string>
 
 #include "plugins/sdk/c_dialect.hpp"
-#include "plugins/sdk/data_numbers.hpp"
+#include "plugins/kernel_ir/data_numbers.hpp"
 
 namespace crucible::sdk {
 namespace {
@@ -55,6 +55,10 @@ class Printer {
         return "float";
       case Type::kF64:
         return "double";
+      case Type::kC64:
+      case Type::kC128:
+      case Type::kOther:
+        break;  // no kernel computes with them
     }
     return "void";
   }
@@ -144,7 +148,7 @@ class Printer {
     for (const TeamReduction& reduction : reductions) {
       const Type type = kernel_.variables[reduction.variable].type;
       if (reduction.op != Op::kAdd && reduction.op != Op::kMultiply) continue;  // the largest of two equal numbers is that number
-      const std::string neutral = is_float(type) ? real(reduction.op == Op::kAdd ? 0 : 1, type) : integer(reduction.op == Op::kAdd ? 0 : 1);
+      const std::string neutral = is_floating(type) ? real(reduction.op == Op::kAdd ? 0 : 1, type) : integer(reduction.op == Op::kAdd ? 0 : 1);
       line(indent, "if (lane != 0) v" + text(reduction.variable) + " = " + neutral + ";");
     }
     const std::string v = "v" + text(stmt.id), begin = expr(stmt.a) + " + lane; ", end = v + " < " + expr(stmt.b);
@@ -178,7 +182,7 @@ class Printer {
   void print_plain(const Stmt& stmt, int indent) {
     switch (stmt.kind) {
       case StmtKind::kLet: {
-        const VariableInfo& variable = kernel_.variables[stmt.id];
+        const Variable& variable = kernel_.variables[stmt.id];
         return line(indent, (variable.is_mutable ? "" : "const ") + type_name(variable.type) + " v" + text(stmt.id) +
                                 " = " + expr(stmt.a) + ";");
       }
@@ -287,8 +291,8 @@ class Printer {
   /// Whether a float outlives one turn of the loop, other than in a buffer.
   bool updates_float(const std::vector<Stmt>& body) const {
     for (const Stmt& stmt : body) {
-      if (stmt.kind == StmtKind::kSet && is_float(kernel_.variables[stmt.id].type)) return true;
-      if (stmt.kind == StmtKind::kElement && is_float(kernel_.arrays[stmt.id].type)) return true;
+      if (stmt.kind == StmtKind::kSet && is_floating(kernel_.variables[stmt.id].type)) return true;
+      if (stmt.kind == StmtKind::kElement && is_floating(kernel_.arrays[stmt.id].type)) return true;
       if (updates_float(stmt.body)) return true;
     }
     return false;
@@ -341,7 +345,7 @@ class Printer {
   /// Arithmetic on types narrower than int is cut back to its type.
   std::string infix(std::string_view sign, Type type, const std::string& a, const std::string& b) const {
     const std::string result = "(" + a + " " + std::string(sign) + " " + b + ")";
-    const bool narrow = is_integer(type) && size_bytes(type) < 4;
+    const bool narrow = is_integral(type) && size_bytes(type) < 4;
     return narrow ? "(" + type_name(type) + ")" + result : result;
   }
   std::string infix(std::string_view sign, const Expr& e) const { return infix(sign, e.type, expr(e.in[0]), expr(e.in[1])); }
@@ -375,21 +379,21 @@ class Printer {
     if (e.type == Type::kBool) return "(" + a + " != 0)";
     if (from == Type::kBF16) return "crucible_bf16_to_f32(" + a + ")";
     if (e.type == Type::kBF16) return "crucible_f32_to_bf16(" + a + ")";
-    if (is_float(from) && is_integer(e.type))
+    if (is_floating(from) && is_integral(e.type))
       return "(" + type_name(e.type) + ")crucible_" + std::string(name(from)) + (e.type == Type::kI64 || e.type == Type::kU8 ? "_to_i64(" : "_to_i32(") + a + ")";
     return "(" + type_name(e.type) + ")" + a;
   }
 
   std::string extremum(Op op, Type type, const std::string& a, const std::string& b) const {
     const bool is_max = op == Op::kMaximum;
-    if (is_float(type)) return std::string("crucible_") + (is_max ? "max_" : "min_") + std::string(name(type)) + "(" + a + ", " + b + ")";
+    if (is_floating(type)) return std::string("crucible_") + (is_max ? "max_" : "min_") + std::string(name(type)) + "(" + a + ", " + b + ")";
     if (type == Type::kBool) return infix(is_max ? "|" : "&", type, a, b);
     return "(" + a + (is_max ? " > " : " < ") + b + " ? " + a + " : " + b + ")";
   }
 
   std::string expr(std::uint32_t id) const {
     const Expr& e = kernel_.exprs[id];
-    switch (e.op) {
+    switch (e.operation) {
       case Op::kInteger:
         return integer(e.integer);
       case Op::kReal:
@@ -459,7 +463,7 @@ class Printer {
         return infix("%", e);
       case Op::kMaximum:
       case Op::kMinimum:
-        return extremum(e.op, e.type, expr(e.in[0]), expr(e.in[1]));
+        return extremum(e.operation, e.type, expr(e.in[0]), expr(e.in[1]));
       case Op::kPower:
         return call("pow", e);
       case Op::kLess:
@@ -477,7 +481,7 @@ class Printer {
       case Op::kSelect:
         return "(" + expr(e.in[0]) + " ? " + expr(e.in[1]) + " : " + expr(e.in[2]) + ")";
       case Op::kCall:
-        return call(functions()[e.id].name, e);
+        return call(kFunctions[e.id].name, e);
       case Op::kFma:
         return std::string("__builtin_fma") + (e.type == Type::kF32 ? "f(" : "(") + expr(e.in[0]) + ", " + expr(e.in[1]) + ", " + expr(e.in[2]) + ")";
     }
@@ -487,7 +491,7 @@ class Printer {
   const Kernel& kernel_;
   const Dialect& dialect_;
   const Team& team_;
-  const DataNumbers numbers_;
+  const kernel::DataNumbers numbers_;
   bool is_dealt_ = false;  // inside of a loop whose turns the lanes share
   std::string out_;
 };
@@ -495,7 +499,7 @@ class Printer {
 }  // namespace
 
 std::uint32_t assumed_alignment(const Kernel& kernel, const Dialect& dialect) {
-  const bool multiplies = std::ranges::any_of(kernel.exprs, [](const Expr& e) { return e.op == Op::kFma; });
+  const bool multiplies = std::ranges::any_of(kernel.exprs, [](const Expr& e) { return e.operation == Op::kFma; });
   return multiplies ? dialect.alignment : 1;
 }
 

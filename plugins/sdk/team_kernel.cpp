@@ -27,7 +27,7 @@ class Planner {
   /// Buffers in which one lane may read what another writes.
   void find_contested() {
     for (const Expr& e : kernel_.exprs) {
-      if (e.op == Op::kLoad && kernel_.buffers[e.id].written) contested_[e.id] = true;
+      if (e.operation == Op::kLoad && kernel_.buffers[e.id].written) contested_[e.id] = true;
     }
     for (std::size_t i = 0; i < contested_.size(); ++i) contested_[i] = contested_[i] || kernel_.buffers[i].may_alias;
   }
@@ -43,13 +43,13 @@ class Planner {
 
   bool is_shared(std::uint32_t root) const {
     bool found = false;
-    for_each(root, [&](const Expr& e) { found |= e.op == Op::kElement || (e.op == Op::kLoad && contested_[e.id]); });
+    for_each(root, [&](const Expr& e) { found |= e.operation == Op::kElement || (e.operation == Op::kLoad && contested_[e.id]); });
     return found;
   }
 
   std::optional<std::int64_t> constant(std::uint32_t id) const {
     const Expr& e = kernel_.exprs[id];
-    return e.op == Op::kInteger ? std::optional(e.integer) : std::nullopt;
+    return e.operation == Op::kInteger ? std::optional(e.integer) : std::nullopt;
   }
 
   std::optional<std::int64_t> turns(const Stmt& loop) const {
@@ -132,7 +132,7 @@ class Planner {
     const auto index = [&](std::uint32_t id) {
       touches = true;
       const Expr& e = kernel_.exprs[id];
-      body.meets |= e.op != Op::kVariable || e.id != loop.id;
+      body.meets |= e.operation != Op::kVariable || e.id != loop.id;
     };
     for (const Stmt& stmt : stmts) {
       if (stmt.kind == StmtKind::kTile || stmt.kind == StmtKind::kTranspose) is_possible_ = false;
@@ -141,7 +141,7 @@ class Planner {
       if (stmt.kind == StmtKind::kSet && !body.own.contains(stmt.id)) update(stmt, body);
       for (const std::uint32_t root : {stmt.a, stmt.b}) {
         for_each(root, [&](const Expr& e) {
-          if (e.op == Op::kElement) index(e.in[0]);
+          if (e.operation == Op::kElement) index(e.in[0]);
         });
       }
       touches |= reads_body(loop, stmt.body, body);
@@ -153,7 +153,7 @@ class Planner {
     return std::ranges::any_of(stmts, [&](const Stmt& stmt) {
       bool found = stmt.kind == StmtKind::kStore && contested_[stmt.id];
       for (const std::uint32_t root : {stmt.a, stmt.b})
-        for_each(root, [&](const Expr& e) { found |= e.op == Op::kLoad && contested_[e.id]; });
+        for_each(root, [&](const Expr& e) { found |= e.operation == Op::kLoad && contested_[e.id]; });
       return found || touches_contested(stmt.body);
     });
   }
@@ -161,14 +161,14 @@ class Planner {
   /// v = v op x, with one operation for all updates of v.
   void update(const Stmt& stmt, Body& body) {
     const Expr& e = kernel_.exprs[stmt.a];
-    const bool combines = e.op == Op::kAdd || e.op == Op::kMultiply || e.op == Op::kMaximum || e.op == Op::kMinimum;
-    const auto is_old = [&](std::uint32_t id) { return kernel_.exprs[id].op == Op::kVariable && kernel_.exprs[id].id == stmt.id; };
+    const bool combines = e.operation == Op::kAdd || e.operation == Op::kMultiply || e.operation == Op::kMaximum || e.operation == Op::kMinimum;
+    const auto is_old = [&](std::uint32_t id) { return kernel_.exprs[id].operation == Op::kVariable && kernel_.exprs[id].id == stmt.id; };
     if (!combines || !is_old(e.in[0]) || size_bytes(e.type) == 2) {  // f16 has no arithmetic in every language; i16 is never summed so
       is_possible_ = false;
       return;
     }
-    Body::Update& known = body.updates.try_emplace(stmt.id, Body::Update{e.op}).first->second;
-    is_possible_ &= known.op == e.op;
+    Body::Update& known = body.updates.try_emplace(stmt.id, Body::Update{e.operation}).first->second;
+    is_possible_ &= known.op == e.operation;
     ++known.count;
   }
 
@@ -177,7 +177,7 @@ class Planner {
     int count = 0;
     for (const Stmt& stmt : stmts) {
       for (const std::uint32_t root : {stmt.a, stmt.b})
-        for_each(root, [&](const Expr& e) { count += e.op == Op::kVariable && e.id == variable; });
+        for_each(root, [&](const Expr& e) { count += e.operation == Op::kVariable && e.id == variable; });
       count += uses(stmt.body, variable);
     }
     return count;
@@ -185,7 +185,7 @@ class Planner {
 
   bool fits() {
     std::int64_t bytes = 0;
-    for (const ArrayInfo& array : kernel_.arrays) bytes += array.size * size_bytes(array.type);
+    for (const IrArray& array : kernel_.arrays) bytes += array.size * size_bytes(array.type);
     for (const Type type : team_.joined) bytes += std::int64_t{team_.lanes} * size_bytes(type);
     team_.most = kMostBlockThreads / team_.lanes;
     if (bytes > 0) team_.most = static_cast<std::uint32_t>(std::min<std::int64_t>(team_.most, kTeamSharedBytes / bytes));

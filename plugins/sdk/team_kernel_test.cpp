@@ -193,7 +193,7 @@ struct Handmade {
     kernel.variables = {{Type::kI64, false}, {Type::kI64, true}, {Type::kI64, false}, {Type::kI64, false}};
     item = variable(0), sum = variable(1), turn = variable(2), number = variable(3);
     Stmt loop{.kind = StmtKind::kFor, .mode = LoopMode::kVector, .id = 2, .a = integer(0), .b = integer(turns), .body = {}};
-    loop.body = {let(3, add({.op = Op::kLoad, .type = Type::kI64, .in = {turn, kNoId, kNoId}, .id = 0})), set(1, binary(op, sum, number))};
+    loop.body = {let(3, add({.operation = Op::kLoad, .type = Type::kI64, .in = {turn, kNoId, kNoId}, .id = 0})), set(1, binary(op, sum, number))};
     Stmt grid{.kind = StmtKind::kGrid, .id = 0, .body = {}};
     grid.body = {let(1, integer(5)), loop, {.kind = StmtKind::kStore, .id = 1, .a = item, .b = sum, .body = {}}};
     kernel.body = {grid};
@@ -204,9 +204,9 @@ struct Handmade {
     kernel.exprs.push_back(expr);
     return static_cast<std::uint32_t>(kernel.exprs.size() - 1);
   }
-  std::uint32_t integer(std::int64_t value) { return add({.op = Op::kInteger, .type = Type::kI64, .integer = value}); }
-  std::uint32_t variable(std::uint32_t id) { return add({.op = Op::kVariable, .type = Type::kI64, .id = id}); }
-  std::uint32_t binary(Op op, std::uint32_t a, std::uint32_t b) { return add({.op = op, .type = Type::kI64, .in = {a, b, kNoId}}); }
+  std::uint32_t integer(std::int64_t value) { return add({.operation = Op::kInteger, .type = Type::kI64, .integer = value}); }
+  std::uint32_t variable(std::uint32_t id) { return add({.operation = Op::kVariable, .type = Type::kI64, .id = id}); }
+  std::uint32_t binary(Op op, std::uint32_t a, std::uint32_t b) { return add({.operation = op, .type = Type::kI64, .in = {a, b, kNoId}}); }
   static Stmt let(std::uint32_t id, std::uint32_t a) { return {.kind = StmtKind::kLet, .id = id, .a = a, .body = {}}; }
   static Stmt set(std::uint32_t id, std::uint32_t a) { return {.kind = StmtKind::kSet, .id = id, .a = a, .body = {}}; }
   ThreadKernel print() const {

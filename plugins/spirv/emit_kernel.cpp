@@ -42,7 +42,7 @@ std::vector<Parameter> KernelWriter::run() {
   add_parameters();
   writer_.emplace(module_, module_.void_type(), parameter_types_);
   take_parameters();
-  for (const sdk::ArrayInfo& array : kernel_.arrays) {
+  for (const sdk::IrArray& array : kernel_.arrays) {
     const auto elements = static_cast<std::uint64_t>(std::max<std::int64_t>(array.size, 1));
     const Id type = module_.array_type(memory_type(module_, array.type), elements);
     arrays_.push_back(is_team() ? module_.group_variable(type) : writer_->local(type));
@@ -89,7 +89,7 @@ void KernelWriter::add_parameters() {
       break;
   }
   for (const sdk::Expr& e : kernel_.exprs) {
-    if (e.op != sdk::Op::kScalar) continue;
+    if (e.operation != sdk::Op::kScalar) continue;
     const bool is_real = e.type == Type::kF32 || e.type == Type::kF64;
     const Type type = is_real ? e.type : Type::kI64;
     add_parameter({.kind = ParameterKind::kScalar, .index = e.id, .type = type, .is_truth = e.type == Type::kBool, .given = kernel_.scalars[e.id]}, value_type(module_, type));
@@ -188,7 +188,7 @@ void KernelWriter::plain_statement(const sdk::Stmt& stmt) {
 }
 
 void KernelWriter::let(const sdk::Stmt& stmt) {
-  const sdk::VariableInfo& info = kernel_.variables[stmt.id];
+  const sdk::Variable& info = kernel_.variables[stmt.id];
   Variable& variable = variables_[stmt.id];
   const Id value = expr(stmt.a);
   if (!info.is_mutable) {

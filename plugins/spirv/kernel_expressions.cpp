@@ -69,9 +69,9 @@ Id KernelWriter::binary(Op op, const Expr& e) {
 }
 
 Id KernelWriter::scalar(const Expr& e) {
-  if (e.type == Type::kF16 || e.type == Type::kBF16) unsupported(name_, "a scalar of type " + std::string(sdk::name(e.type)));
+  if (e.type == Type::kF16 || e.type == Type::kBF16) unsupported(name_, "a scalar of type " + std::string(name(e.type)));
   Parameter wanted = {.kind = ParameterKind::kScalar, .index = e.id, .type = e.type};
-  if (!sdk::is_float(e.type)) wanted.type = Type::kI64;
+  if (!is_floating(e.type)) wanted.type = Type::kI64;
   wanted.is_truth = e.type == Type::kBool;
   wanted.given = kernel_.scalars[e.id];
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -81,10 +81,10 @@ Id KernelWriter::scalar(const Expr& e) {
 }
 
 Id KernelWriter::compute(const Expr& e) {
-  switch (e.op) {
+  switch (e.operation) {
     case sdk::Op::kInteger:
       if (e.type == Type::kBool) return module_.bool_constant(e.integer != 0);
-      return module_.int_constant(8 * sdk::size_bytes(e.type), static_cast<std::uint64_t>(e.integer));
+      return module_.int_constant(8 * size_bytes(e.type), static_cast<std::uint64_t>(e.integer));
     case sdk::Op::kReal:
       return number(e.type, e.real);
     case sdk::Op::kScalar:
@@ -116,7 +116,7 @@ Id KernelWriter::compute(const Expr& e) {
       return writer_->value(Op::kSelect, value_type(module_, e.type), {condition, a, b});
     }
     case sdk::Op::kCall:
-      return prelude_call(sdk::functions()[e.id].name, e);
+      return prelude_call(sdk::kFunctions[e.id].name, e);
     case sdk::Op::kFma: {
       const Id a = expr(e.in[0]), b = expr(e.in[1]), c = expr(e.in[2]);
       return writer_->cl_call(ClFunction::kFma, value_type(module_, e.type), {a, b, c});
@@ -127,10 +127,10 @@ Id KernelWriter::compute(const Expr& e) {
 }
 
 Id KernelWriter::arithmetic(const Expr& e, Type type) {
-  const bool is_float = sdk::is_float(type);
-  if (e.op >= sdk::Op::kLess && e.op <= sdk::Op::kNotEqual) return comparison(e, type);
+  const bool is_float = is_floating(type);
+  if (e.operation >= sdk::Op::kLess && e.operation <= sdk::Op::kNotEqual) return comparison(e, type);
   if (type == Type::kBool) return of_bools(e);
-  switch (e.op) {
+  switch (e.operation) {
     case sdk::Op::kNegate:
       return writer_->value(is_float ? Op::kFNegate : Op::kSNegate, value_type(module_, type), {expr(e.in[0])});
     case sdk::Op::kReciprocal:
@@ -148,18 +148,18 @@ Id KernelWriter::arithmetic(const Expr& e, Type type) {
     case sdk::Op::kMaximum:
     case sdk::Op::kMinimum: {
       const Id a = expr(e.in[0]), b = expr(e.in[1]);
-      return extremum(e.op, type, a, b);
+      return extremum(e.operation, type, a, b);
     }
     default:
       break;
   }
-  const std::string_view function = function_of(e.op);
-  if (function.empty()) unsupported(name_, "operation " + std::to_string(static_cast<int>(e.op)));
+  const std::string_view function = function_of(e.operation);
+  if (function.empty()) unsupported(name_, "operation " + std::to_string(static_cast<int>(e.operation)));
   return prelude_call(function, e);
 }
 
 Id KernelWriter::combine(sdk::Op op, Type type, Id a, Id b) {
-  const bool is_float = sdk::is_float(type), is_product = op == sdk::Op::kMultiply;
+  const bool is_float = is_floating(type), is_product = op == sdk::Op::kMultiply;
   if (type == Type::kBool) {
     const bool wants_both = is_product || op == sdk::Op::kMinimum;
     return writer_->value(wants_both ? Op::kLogicalAnd : Op::kLogicalOr, module_.bool_type(), {a, b});
@@ -173,21 +173,21 @@ Id KernelWriter::comparison(const Expr& e, Type type) {
   const Id a = expr(e.in[0]), b = expr(e.in[1]), truth = module_.bool_type();
   const bool is_unsigned = type == Type::kU8;
   if (type == Type::kBool) {
-    if (e.op == sdk::Op::kEqual) return writer_->value(Op::kLogicalEqual, truth, {a, b});
-    if (e.op == sdk::Op::kNotEqual) return writer_->value(Op::kLogicalNotEqual, truth, {a, b});
+    if (e.operation == sdk::Op::kEqual) return writer_->value(Op::kLogicalEqual, truth, {a, b});
+    if (e.operation == sdk::Op::kNotEqual) return writer_->value(Op::kLogicalNotEqual, truth, {a, b});
     const Id not_a = writer_->value(Op::kLogicalNot, truth, {a});
-    return writer_->value(e.op == sdk::Op::kLess ? Op::kLogicalAnd : Op::kLogicalOr, truth, {not_a, b});
+    return writer_->value(e.operation == sdk::Op::kLess ? Op::kLogicalAnd : Op::kLogicalOr, truth, {not_a, b});
   }
-  Op op = sdk::is_float(type) ? Op::kFUnordNotEqual : Op::kINotEqual;
-  if (e.op == sdk::Op::kEqual) op = sdk::is_float(type) ? Op::kFOrdEqual : Op::kIEqual;
-  if (e.op == sdk::Op::kLess) op = sdk::is_float(type) ? Op::kFOrdLessThan : is_unsigned ? Op::kULessThan : Op::kSLessThan;
-  if (e.op == sdk::Op::kLessEqual) op = sdk::is_float(type) ? Op::kFOrdLessThanEqual : is_unsigned ? Op::kULessThanEqual : Op::kSLessThanEqual;
+  Op op = is_floating(type) ? Op::kFUnordNotEqual : Op::kINotEqual;
+  if (e.operation == sdk::Op::kEqual) op = is_floating(type) ? Op::kFOrdEqual : Op::kIEqual;
+  if (e.operation == sdk::Op::kLess) op = is_floating(type) ? Op::kFOrdLessThan : is_unsigned ? Op::kULessThan : Op::kSLessThan;
+  if (e.operation == sdk::Op::kLessEqual) op = is_floating(type) ? Op::kFOrdLessThanEqual : is_unsigned ? Op::kULessThanEqual : Op::kSLessThanEqual;
   return writer_->value(op, truth, {a, b});
 }
 
 /// A sum of bools is true when one of them is: what is not 0.
 Id KernelWriter::of_bools(const Expr& e) {
-  switch (e.op) {
+  switch (e.operation) {
     case sdk::Op::kOr:
     case sdk::Op::kMaximum:
     case sdk::Op::kAdd:
@@ -205,7 +205,7 @@ Id KernelWriter::of_bools(const Expr& e) {
 
 Id KernelWriter::extremum(sdk::Op op, Type type, Id a, Id b) {
   const bool is_max = op == sdk::Op::kMaximum;
-  if (sdk::is_float(type)) return call(is_max ? "max" : "min", type, type, {a, b});
+  if (is_floating(type)) return call(is_max ? "max" : "min", type, type, {a, b});
   const Op less = type == Type::kU8 ? Op::kULessThan : Op::kSLessThan;
   const Id takes_a = is_max ? writer_->value(less, module_.bool_type(), {b, a}) : writer_->value(less, module_.bool_type(), {a, b});
   return writer_->value(Op::kSelect, value_type(module_, type), {takes_a, a, b});

@@ -10,7 +10,7 @@ using sdk::Type;
 
 namespace {
 
-std::uint32_t bits(Type type) { return 8 * sdk::size_bytes(type); }
+std::uint32_t bits(Type type) { return 8 * size_bytes(type); }
 /// Of a conversion that rounds: to nearest even.
 constexpr std::uint32_t kNearestEven = 0;
 
@@ -47,18 +47,18 @@ Id KernelWriter::array_element(std::uint32_t array, Id index) {
 }
 
 Id KernelWriter::load(Type type, Id pointer) {
-  const Id value = writer_->load(memory_type(module_, type), pointer, sdk::size_bytes(type));
+  const Id value = writer_->load(memory_type(module_, type), pointer, size_bytes(type));
   if (type != Type::kBool) return value;
   return writer_->value(Op::kINotEqual, module_.bool_type(), {value, module_.int_constant(8, 0)});
 }
 
 void KernelWriter::store(Type type, Id pointer, Id value) {
-  writer_->store(pointer, type == Type::kBool ? from_bool(value, Type::kU8) : value, sdk::size_bytes(type));
+  writer_->store(pointer, type == Type::kBool ? from_bool(value, Type::kU8) : value, size_bytes(type));
 }
 
 Id KernelWriter::call(std::string_view function, Type of, Type result, std::initializer_list<std::uint32_t> operands) {
   std::string name = "crucible_" + std::string(function);
-  if (of != Type::kBF16) name += "_" + std::string(sdk::name(of));
+  if (of != Type::kBF16) name += "_" + std::string(crucible::name(of));
   Words all = {functions_.get(name)};
   all.insert(all.end(), operands);
   return writer_->value(Op::kFunctionCall, value_type(module_, result), all);
@@ -67,7 +67,7 @@ Id KernelWriter::call(std::string_view function, Type of, Type result, std::init
 Id KernelWriter::to_bool(Id value, Type from) {
   if (from == Type::kF16) return to_bool(half_to_single(value), Type::kF32);
   if (from == Type::kBF16) return to_bool(convert(value, from, Type::kF32), Type::kF32);
-  return writer_->value(sdk::is_float(from) ? Op::kFUnordNotEqual : Op::kINotEqual, module_.bool_type(), {value, number(from, 0)});
+  return writer_->value(is_floating(from) ? Op::kFUnordNotEqual : Op::kINotEqual, module_.bool_type(), {value, number(from, 0)});
 }
 
 Id KernelWriter::from_bool(Id value, Type to) {
@@ -124,14 +124,14 @@ Id KernelWriter::convert(Id value, Type from, Type to) {
     const Id single = call("bf16_to_f32", Type::kBF16, Type::kF32, {value});
     return convert(single, Type::kF32, to);
   }
-  if (!sdk::is_float(from)) {
-    if (sdk::is_float(to)) return integer_to_float(value, from, to);
+  if (!is_floating(from)) {
+    if (is_floating(to)) return integer_to_float(value, from, to);
     if (bits(from) == bits(to)) return value;
     return writer_->value(from == Type::kU8 ? Op::kUConvert : Op::kSConvert, value_type(module_, to), {value});
   }
   if (to == Type::kF16) return to_half(value);
   if (to == Type::kBF16) return call("f32_to_bf16", Type::kBF16, Type::kBF16, {convert(value, from, Type::kF32)});
-  if (!sdk::is_float(to)) return float_to_integer(value, from, to);
+  if (!is_floating(to)) return float_to_integer(value, from, to);
   return writer_->value(Op::kFConvert, value_type(module_, to), {value});
 }
 

@@ -120,7 +120,7 @@ Bytes numbers_of(Type type, std::uint64_t seed, std::size_t count) {
       for (std::byte& b : all) b &= std::byte{1};
       return all;
     }
-    case Type::kI64:
+    default:
       break;
   }
   return bytes(numbers<std::int64_t>(seed));
@@ -129,7 +129,7 @@ Bytes numbers_of(Type type, std::uint64_t seed, std::size_t count) {
 /// The bits, but one for all NaN: their payloads are no part of what is promised.
 std::uint64_t bits_at(const Bytes& bytes, Type type, std::size_t i) {
   std::uint64_t bits = 0;
-  std::memcpy(&bits, bytes.data() + i * sdk::size_bytes(type), sdk::size_bytes(type));
+  std::memcpy(&bits, bytes.data() + i * size_bytes(type), size_bytes(type));
   if (type == Type::kF32 && std::isnan(std::bit_cast<float>(static_cast<std::uint32_t>(bits)))) return 0x7fc00000u;
   if (type == Type::kF64 && std::isnan(std::bit_cast<double>(bits))) return 0x7ff8000000000000u;
   if (type == Type::kF16 && (bits & 0x7fffu) > 0x7c00u) return 0x7e00u;
@@ -171,7 +171,7 @@ class Questions {
     std::vector<Bytes> data;
     for (std::size_t i = 0; i + 1 < question.types.size(); ++i) data.push_back(numbers_of(question.types[i], 7 * i + 1, kCount));
     const Type result = question.types.back();
-    const std::size_t size = sdk::size_bytes(result);
+    const std::size_t size = size_bytes(result);
     data.emplace_back(kCount * size);
     std::vector<Bytes*> pointers;
     for (Bytes& bytes : data) pointers.push_back(&bytes);
@@ -180,9 +180,9 @@ class Questions {
     std::size_t different = 0;
     for (std::size_t i = 0; i < kCount; ++i) {
       alignas(8) std::byte a[8] = {}, b[8] = {}, r[8] = {};
-      const std::size_t a_size = sdk::size_bytes(question.types[0]);
+      const std::size_t a_size = size_bytes(question.types[0]);
       std::memcpy(a, data[0].data() + i * a_size, a_size);
-      if (data.size() > 2) std::memcpy(b, data[1].data() + i * sdk::size_bytes(question.types[1]), sdk::size_bytes(question.types[1]));
+      if (data.size() > 2) std::memcpy(b, data[1].data() + i * size_bytes(question.types[1]), size_bytes(question.types[1]));
       native(a, data.size() > 2 ? b : nullptr, r);
       std::memcpy(expected.data() + i * size, r, size);
       const std::uint64_t want = bits_at(expected, result, i), got = bits_at(data.back(), result, i);
@@ -207,24 +207,24 @@ TEST(SpirvPrelude, OperationsHaveTheHostsBits) {
                                                    {sdk::Op::kErf, "erf"},      {sdk::Op::kSigmoid, "sigmoid"}, {sdk::Op::kReciprocalSqrt, "rsqrt"},
                                                    {sdk::Op::kSin, "sin"},      {sdk::Op::kCos, "cos"}};
   for (const Type type : kFloats) {
-    for (const auto& [op, name] : unary) questions.add(fmt::format("{}_{}", name, sdk::name(type)), {type, type}, {.op = op, .type = type});
-    for (const auto& [op, name] : {std::pair{sdk::Op::kMaximum, "max"}, {sdk::Op::kMinimum, "min"}, {sdk::Op::kPower, "pow"}})
-      questions.add(fmt::format("{}_{}", name, sdk::name(type)), {type, type, type}, {.op = op, .type = type});
+    for (const auto& [op, word] : unary) questions.add(fmt::format("{}_{}", word, name(type)), {type, type}, {.operation = op, .type = type});
+    for (const auto& [op, word] : {std::pair{sdk::Op::kMaximum, "max"}, {sdk::Op::kMinimum, "min"}, {sdk::Op::kPower, "pow"}})
+      questions.add(fmt::format("{}_{}", word, name(type)), {type, type, type}, {.operation = op, .type = type});
     const Type key = type == Type::kF64 ? Type::kI64 : Type::kI32;
-    questions.add(fmt::format("order_key_{}", sdk::name(type)), {type, key}, {.op = sdk::Op::kOrderKey, .type = key});
-    questions.add(fmt::format("from_order_key_{}", sdk::name(type)), {key, type}, {.op = sdk::Op::kFromOrderKey, .type = type});
+    questions.add(fmt::format("order_key_{}", name(type)), {type, key}, {.operation = sdk::Op::kOrderKey, .type = key});
+    questions.add(fmt::format("from_order_key_{}", name(type)), {key, type}, {.operation = sdk::Op::kFromOrderKey, .type = type});
   }
-  for (const Type type : kIntegers) questions.add(fmt::format("abs_{}", sdk::name(type)), {type, type}, {.op = sdk::Op::kAbsolute, .type = type});
+  for (const Type type : kIntegers) questions.add(fmt::format("abs_{}", name(type)), {type, type}, {.operation = sdk::Op::kAbsolute, .type = type});
   questions.ask();
 }
 
 TEST(SpirvPrelude, CalledFunctionsHaveTheHostsBits) {
   Questions questions;
-  for (std::uint32_t f = 0; f < sdk::functions().size(); ++f) {
-    const sdk::Function& function = sdk::functions()[f];
+  for (std::uint32_t f = 0; f < sdk::kFunctions.size(); ++f) {
+    const kernel::FunctionInfo& function = sdk::kFunctions[f];
     const auto add = [&](Type type) {
       std::vector<Type> types(static_cast<std::size_t>(function.operands) + 1, type);
-      questions.add(fmt::format("{}_{}", function.name, sdk::name(type)), types, {.op = sdk::Op::kCall, .type = type, .id = f});
+      questions.add(fmt::format("{}_{}", function.name, name(type)), types, {.operation = sdk::Op::kCall, .type = type, .id = f});
     };
     if (function.of_floats) {
       for (const Type type : kFloats) add(type);
@@ -240,11 +240,11 @@ TEST(SpirvPrelude, ConversionsHaveTheHostsBits) {
   constexpr Type kAll[] = {Type::kBool, Type::kU8, Type::kI8, Type::kI16, Type::kI32, Type::kI64, Type::kF16, Type::kBF16, Type::kF32, Type::kF64};
   for (const Type from : kAll) {
     for (const Type to : kAll) {
-      const std::string name = fmt::format("{}_from_{}", sdk::name(to), sdk::name(from));
+      const std::string conversion = fmt::format("{}_from_{}", name(to), name(from));
       // By way of f32, where C has a conversion of its own or none: kernels convert storage from and to f32.
-      const bool by_f32 = (to == Type::kF16 || from == Type::kBF16) && !sdk::is_float(to == Type::kF16 ? from : to);
-      if (kernel::native_function(name) == nullptr || by_f32) continue;
-      questions.add(name, {from, to}, {.op = sdk::Op::kConvert, .type = to});
+      const bool by_f32 = (to == Type::kF16 || from == Type::kBF16) && !is_floating(to == Type::kF16 ? from : to);
+      if (kernel::native_function(conversion) == nullptr || by_f32) continue;
+      questions.add(conversion, {from, to}, {.operation = sdk::Op::kConvert, .type = to});
     }
   }
   questions.ask();

@@ -33,7 +33,7 @@ std::vector<T> values_of(const Bytes& bytes) {
   return values;
 }
 
-std::uint32_t integer(testing::OneKernel& one, std::int64_t value) { return one.add({.op = sdk::Op::kInteger, .type = Type::kI64, .integer = value}); }
+std::uint32_t integer(testing::OneKernel& one, std::int64_t value) { return one.add({.operation = sdk::Op::kInteger, .type = Type::kI64, .integer = value}); }
 
 /// One item: a tile of 3 x 32 over 5 steps, its right operand first copied to an array, transposed.
 template <class T>
@@ -49,8 +49,8 @@ sdk::Kernel tile_kernel(Type type, sdk::TileStart start) {
                        .right = {.is_array = true, .id = 1, .base = zero, .row_step = 0, .step = kColumns}}};
   one.kernel.variables.push_back({Type::kI64, false});
   one.kernel.variables.push_back({Type::kI64, false});
-  const std::uint32_t i = one.add({.op = sdk::Op::kVariable, .type = Type::kI64, .id = 1}), j = one.add({.op = sdk::Op::kVariable, .type = Type::kI64, .id = 2});
-  const std::uint32_t seven = one.add({.op = sdk::Op::kReal, .type = type, .real = 7}), sum = one.add({.op = sdk::Op::kElement, .type = type, .in = {j, sdk::kNoId, sdk::kNoId}, .id = 0});
+  const std::uint32_t i = one.add({.operation = sdk::Op::kVariable, .type = Type::kI64, .id = 1}), j = one.add({.operation = sdk::Op::kVariable, .type = Type::kI64, .id = 2});
+  const std::uint32_t seven = one.add({.operation = sdk::Op::kReal, .type = type, .real = 7}), sum = one.add({.operation = sdk::Op::kElement, .type = type, .in = {j, sdk::kNoId, sdk::kNoId}, .id = 0});
   one.kernel.body[0].body = {
       {.kind = StmtKind::kFor, .id = 1, .a = zero, .b = all, .body = {{.kind = StmtKind::kElement, .id = 0, .a = i, .b = seven, .body = {}}}},
       {.kind = StmtKind::kTranspose, .id = 0, .a = steps, .body = {}},
@@ -94,9 +94,9 @@ template <class T>
 void check_fma(Type type) {
   const Type types[] = {type, type};
   testing::OneKernel one(types);
-  const std::uint32_t x = one.add({.op = sdk::Op::kLoad, .type = type, .in = {one.item, sdk::kNoId, sdk::kNoId}, .id = 0});
-  const std::uint32_t less = one.add({.op = sdk::Op::kReal, .type = type, .real = -1});
-  one.store(one.add({.op = sdk::Op::kFma, .type = type, .in = {x, x, less}}));
+  const std::uint32_t x = one.add({.operation = sdk::Op::kLoad, .type = type, .in = {one.item, sdk::kNoId, sdk::kNoId}, .id = 0});
+  const std::uint32_t less = one.add({.operation = sdk::Op::kReal, .type = type, .real = -1});
+  one.store(one.add({.operation = sdk::Op::kFma, .type = type, .in = {x, x, less}}));
   KernelModule module(testing::prelude());
   const std::vector<Parameter> parameters = module.add(one.kernel, "fused");
   if (testing::no_validator().empty()) { EXPECT_EQ(testing::validate(module.words()), ""); }
@@ -127,12 +127,12 @@ void check_joined(Type type, sdk::Op op, T (*combine)(T, T)) {
   one.kernel.variables.push_back({type, true});
   one.kernel.variables.push_back({Type::kI64, false});
   const std::uint32_t zero = integer(one, 0), terms = integer(one, kTerms);
-  const std::uint32_t three = sdk::is_float(type) ? one.add({.op = sdk::Op::kReal, .type = type, .real = 3}) : one.add({.op = sdk::Op::kInteger, .type = type, .integer = 3});
-  const std::uint32_t sum = one.add({.op = sdk::Op::kVariable, .type = type, .id = 1}), j = one.add({.op = sdk::Op::kVariable, .type = Type::kI64, .id = 2});
-  const std::uint32_t row = one.add({.op = sdk::Op::kMultiply, .type = Type::kI64, .in = {one.item, terms, sdk::kNoId}});
-  const std::uint32_t at = one.add({.op = sdk::Op::kAdd, .type = Type::kI64, .in = {row, j, sdk::kNoId}});
-  const std::uint32_t term = one.add({.op = sdk::Op::kLoad, .type = type, .in = {at, sdk::kNoId, sdk::kNoId}, .id = 0});
-  const std::uint32_t next = one.add({.op = op, .type = type, .in = {sum, term, sdk::kNoId}});
+  const std::uint32_t three = is_floating(type) ? one.add({.operation = sdk::Op::kReal, .type = type, .real = 3}) : one.add({.operation = sdk::Op::kInteger, .type = type, .integer = 3});
+  const std::uint32_t sum = one.add({.operation = sdk::Op::kVariable, .type = type, .id = 1}), j = one.add({.operation = sdk::Op::kVariable, .type = Type::kI64, .id = 2});
+  const std::uint32_t row = one.add({.operation = sdk::Op::kMultiply, .type = Type::kI64, .in = {one.item, terms, sdk::kNoId}});
+  const std::uint32_t at = one.add({.operation = sdk::Op::kAdd, .type = Type::kI64, .in = {row, j, sdk::kNoId}});
+  const std::uint32_t term = one.add({.operation = sdk::Op::kLoad, .type = type, .in = {at, sdk::kNoId, sdk::kNoId}, .id = 0});
+  const std::uint32_t next = one.add({.operation = op, .type = type, .in = {sum, term, sdk::kNoId}});
   one.kernel.body[0].body = {{.kind = StmtKind::kLet, .id = 1, .a = three, .body = {}},
                              {.kind = StmtKind::kFor, .mode = sdk::LoopMode::kVector, .id = 2, .a = zero, .b = terms, .body = {{.kind = StmtKind::kSet, .id = 1, .a = next, .body = {}}}}};
   one.store(sum);
@@ -150,7 +150,7 @@ void check_joined(Type type, sdk::Op op, T (*combine)(T, T)) {
   Bytes a = bytes_of(values), b = bytes_of(std::vector<T>(kItems));
   Bytes* buffers[] = {&a, &b};
   testing::DeviceProgram(module.words()).run("joined", parameters, buffers, {}, 0, kItems, 3 * 8, 8);
-  EXPECT_EQ(values_of<T>(b), expected) << sdk::name(type) << " " << static_cast<int>(op);
+  EXPECT_EQ(values_of<T>(b), expected) << name(type) << " " << static_cast<int>(op);
 }
 
 template <class T>
@@ -175,12 +175,12 @@ TEST(SpirvKernel, ASerialSumKeepsItsOrder) {
   testing::OneKernel one(types);
   one.kernel.variables.push_back({Type::kF32, true});
   one.kernel.variables.push_back({Type::kI64, false});
-  const std::uint32_t zero = integer(one, 0), terms = integer(one, kTerms), none = one.add({.op = sdk::Op::kReal, .type = Type::kF32});
-  const std::uint32_t sum = one.add({.op = sdk::Op::kVariable, .type = Type::kF32, .id = 1}), j = one.add({.op = sdk::Op::kVariable, .type = Type::kI64, .id = 2});
-  const std::uint32_t row = one.add({.op = sdk::Op::kMultiply, .type = Type::kI64, .in = {one.item, terms, sdk::kNoId}});
-  const std::uint32_t at = one.add({.op = sdk::Op::kAdd, .type = Type::kI64, .in = {row, j, sdk::kNoId}});
-  const std::uint32_t term = one.add({.op = sdk::Op::kLoad, .type = Type::kF32, .in = {at, sdk::kNoId, sdk::kNoId}, .id = 0});
-  const std::uint32_t next = one.add({.op = sdk::Op::kAdd, .type = Type::kF32, .in = {sum, term, sdk::kNoId}});
+  const std::uint32_t zero = integer(one, 0), terms = integer(one, kTerms), none = one.add({.operation = sdk::Op::kReal, .type = Type::kF32});
+  const std::uint32_t sum = one.add({.operation = sdk::Op::kVariable, .type = Type::kF32, .id = 1}), j = one.add({.operation = sdk::Op::kVariable, .type = Type::kI64, .id = 2});
+  const std::uint32_t row = one.add({.operation = sdk::Op::kMultiply, .type = Type::kI64, .in = {one.item, terms, sdk::kNoId}});
+  const std::uint32_t at = one.add({.operation = sdk::Op::kAdd, .type = Type::kI64, .in = {row, j, sdk::kNoId}});
+  const std::uint32_t term = one.add({.operation = sdk::Op::kLoad, .type = Type::kF32, .in = {at, sdk::kNoId, sdk::kNoId}, .id = 0});
+  const std::uint32_t next = one.add({.operation = sdk::Op::kAdd, .type = Type::kF32, .in = {sum, term, sdk::kNoId}});
   one.kernel.body[0].body = {{.kind = StmtKind::kLet, .id = 1, .a = none, .body = {}},
                              {.kind = StmtKind::kFor, .id = 2, .a = zero, .b = terms, .body = {{.kind = StmtKind::kSet, .id = 1, .a = next, .body = {}}}}};
   one.store(sum);
@@ -205,26 +205,26 @@ TEST(SpirvKernel, ScalarsComeInTheTypesThatAreComputedWith) {
   for (const Type type : {Type::kF32, Type::kF64, Type::kI32, Type::kI64, Type::kU8}) {
     const Type types[] = {type, type};
     testing::OneKernel one(types);
-    one.kernel.scalars = {sdk::is_float(type) ? Type::kF64 : Type::kI64};
-    const std::uint32_t scalar = one.add({.op = sdk::Op::kScalar, .type = type, .id = 0}), a = one.load(0);
-    one.store(one.add({.op = sdk::Op::kAdd, .type = type, .in = {a, scalar, sdk::kNoId}}));
+    one.kernel.scalars = {is_floating(type) ? Type::kF64 : Type::kI64};
+    const std::uint32_t scalar = one.add({.operation = sdk::Op::kScalar, .type = type, .id = 0}), a = one.load(0);
+    one.store(one.add({.operation = sdk::Op::kAdd, .type = type, .in = {a, scalar, sdk::kNoId}}));
     KernelModule module(testing::prelude());
     const std::vector<Parameter> parameters = module.add(one.kernel, "scalar");
     ASSERT_EQ(parameters.size(), 5u);
-    EXPECT_EQ(parameters[2].type, sdk::is_float(type) ? type : Type::kI64);
-    if (testing::no_validator().empty()) { EXPECT_EQ(testing::validate(module.words()), "") << sdk::name(type); }
+    EXPECT_EQ(parameters[2].type, is_floating(type) ? type : Type::kI64);
+    if (testing::no_validator().empty()) { EXPECT_EQ(testing::validate(module.words()), "") << name(type); }
     if (!testing::DeviceProgram::no_device().empty()) continue;
-    Bytes in(80 * sdk::size_bytes(type)), out = in;
+    Bytes in(80 * size_bytes(type)), out = in;
     Bytes* buffers[] = {&in, &out};
-    const std::uint64_t scalars[] = {sdk::is_float(type) ? std::bit_cast<std::uint64_t>(0.1) : 41u};
+    const std::uint64_t scalars[] = {is_floating(type) ? std::bit_cast<std::uint64_t>(0.1) : 41u};
     testing::DeviceProgram(module.words()).run("scalar", parameters, buffers, scalars, 10, 70, 7);
-    Bytes expected(sdk::size_bytes(type));
+    Bytes expected(size_bytes(type));
     if (type == Type::kF32) expected = bytes_of<float>({0.1f});
     if (type == Type::kF64) expected = bytes_of<double>({0.1});
-    if (!sdk::is_float(type)) expected[0] = std::byte{41};
+    if (!is_floating(type)) expected[0] = std::byte{41};
     for (std::size_t i = 0; i < 80; ++i) {
       const Bytes got(out.begin() + static_cast<std::ptrdiff_t>(i * expected.size()), out.begin() + static_cast<std::ptrdiff_t>((i + 1) * expected.size()));
-      EXPECT_EQ(got, i >= 10 && i < 70 ? expected : Bytes(expected.size())) << sdk::name(type) << " " << i;
+      EXPECT_EQ(got, i >= 10 && i < 70 ? expected : Bytes(expected.size())) << name(type) << " " << i;
     }
   }
 }
@@ -232,7 +232,7 @@ TEST(SpirvKernel, ScalarsComeInTheTypesThatAreComputedWith) {
 TEST(SpirvKernel, BuffersInATableAreValid) {
   const Type types[] = {Type::kF32, Type::kF16, Type::kBool, Type::kF64};
   testing::OneKernel one(types);
-  one.store(one.add({.op = sdk::Op::kConvert, .type = Type::kF64, .in = {one.load(1), sdk::kNoId, sdk::kNoId}}));
+  one.store(one.add({.operation = sdk::Op::kConvert, .type = Type::kF64, .in = {one.load(1), sdk::kNoId, sdk::kNoId}}));
   KernelModule module(testing::prelude());
   const std::vector<Parameter> parameters = module.add(one.kernel, "table", {.buffers = Buffers::kTable});
   ASSERT_EQ(parameters.size(), 3u);
@@ -247,8 +247,8 @@ TEST(SpirvKernel, EveryFormIsValid) {
   const Type types[] = {Type::kF32, Type::kF16, Type::kBool, Type::kU8, Type::kF64};
   testing::OneKernel one(types);
   one.kernel.scalars = {Type::kF64};
-  const std::uint32_t a = one.add({.op = sdk::Op::kConvert, .type = Type::kF64, .in = {one.load(1), sdk::kNoId, sdk::kNoId}});
-  one.store(one.add({.op = sdk::Op::kAdd, .type = Type::kF64, .in = {a, one.add({.op = sdk::Op::kScalar, .type = Type::kF64, .id = 0}), sdk::kNoId}}));
+  const std::uint32_t a = one.add({.operation = sdk::Op::kConvert, .type = Type::kF64, .in = {one.load(1), sdk::kNoId, sdk::kNoId}});
+  one.store(one.add({.operation = sdk::Op::kAdd, .type = Type::kF64, .in = {a, one.add({.operation = sdk::Op::kScalar, .type = Type::kF64, .id = 0}), sdk::kNoId}}));
   KernelModule module(testing::prelude());
   const auto count_of = [&](Form form, std::string_view name) { return module.add(one.kernel, name, form).size(); };
   EXPECT_EQ(count_of({.buffers = Buffers::kArguments, .by_chunks = true}, "chunks"), 5u + 1 + 3);
@@ -263,7 +263,7 @@ TEST(SpirvKernel, AScalarAsF16IsRefused) {
   const Type types[] = {Type::kF16};
   testing::OneKernel one(types);
   one.kernel.scalars = {Type::kF64};
-  one.store(one.add({.op = sdk::Op::kScalar, .type = Type::kF16, .id = 0}));
+  one.store(one.add({.operation = sdk::Op::kScalar, .type = Type::kF16, .id = 0}));
   KernelModule module(testing::prelude());
   EXPECT_THROW(module.add(one.kernel, "half"), sdk::Failure);
 }

@@ -43,8 +43,8 @@ TEST(SpirvModule, CapabilitiesAreThoseInUse) {
   const auto of = [](Type type) { return capabilities(copy_of(type)); };
   const auto number = [](Capability capability) { return static_cast<std::uint32_t>(capability); };
   for (const Type type : {Type::kF32, Type::kI32, Type::kI64, Type::kU8, Type::kF16}) {
-    EXPECT_THAT(of(type), Not(Contains(number(Capability::kFloat64)))) << crucible::sdk::name(type);
-    EXPECT_THAT(of(type), Not(Contains(number(Capability::kFloat16Buffer)))) << crucible::sdk::name(type);  // its bits are copied
+    EXPECT_THAT(of(type), Not(Contains(number(Capability::kFloat64)))) << crucible::name(type);
+    EXPECT_THAT(of(type), Not(Contains(number(Capability::kFloat16Buffer)))) << crucible::name(type);  // its bits are copied
   }
   EXPECT_THAT(of(Type::kF64), Contains(number(Capability::kFloat64)));
   EXPECT_THAT(of(Type::kF32), Not(Contains(number(Capability::kInt8))));

@@ -102,7 +102,7 @@ const PreludeText& prelude() {
 OneKernel::OneKernel(std::span<const sdk::Type> types) {
   for (std::size_t i = 0; i < types.size(); ++i) kernel.buffers.push_back({types[i], i + 1 == types.size(), false});
   kernel.variables.push_back({sdk::Type::kI64, false});
-  item = add({.op = sdk::Op::kVariable, .type = sdk::Type::kI64, .id = 0});
+  item = add({.operation = sdk::Op::kVariable, .type = sdk::Type::kI64, .id = 0});
   kernel.body.push_back({.kind = sdk::StmtKind::kGrid, .id = 0, .body = {}});
 }
 
@@ -112,7 +112,7 @@ std::uint32_t OneKernel::add(sdk::Expr expr) {
 }
 
 std::uint32_t OneKernel::load(std::uint32_t buffer) {
-  return add({.op = sdk::Op::kLoad, .type = kernel.buffers[buffer].type, .in = {item, sdk::kNoId, sdk::kNoId}, .id = buffer});
+  return add({.operation = sdk::Op::kLoad, .type = kernel.buffers[buffer].type, .in = {item, sdk::kNoId, sdk::kNoId}, .id = buffer});
 }
 
 void OneKernel::store(std::uint32_t result) {

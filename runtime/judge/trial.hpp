@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/base/result.hpp"
-#include "core/kernel/ir/kernel_ir.hpp"
+#include "plugins/kernel_ir/kernel_ir.hpp"
 #include "core/kernel/ir/touched_memory.hpp"
 #include "core/kernel/ir/trial_data.hpp"
 #include "plugins/loader/backend.hpp"

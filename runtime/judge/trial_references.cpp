@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/kernel/run_schedule.hpp"
-#include "core/kernel/ir/serialize_ir.hpp"
+#include "core/kernel/ir/read_ir.hpp"
 
 namespace crucible::runtime {
 namespace {

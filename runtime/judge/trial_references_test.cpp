@@ -7,7 +7,7 @@
 #include <map>
 
 #include "core/kernel/schedule.hpp"
-#include "core/kernel/ir/serialize_ir.hpp"
+#include "plugins/kernel_ir/serialize.hpp"
 #include "runtime/testing/test_programs.hpp"
 
 namespace crucible::runtime {
@@ -26,7 +26,7 @@ class Kernels {
     auto placed = place(program_, schedule_, std::vector<std::uint64_t>(schedule_.steps.size(), 0));
     EXPECT_TRUE(placed) << placed.error().message;
     placement_ = *std::move(placed);
-    for (const kernel::Kernel& kernel : schedule_.kernels) texts_.push_back({.name = kernel.name, .text = kernel.text, .ir = kernel.ir});
+    for (const kernel::Kernel& kernel : schedule_.kernels) texts_.push_back({.name = kernel.name, .text = kernel.opaque, .ir = kernel.ir});
   }
 
   /// Without a device: references are made on the host.

@@ -8,9 +8,10 @@
 #include <filesystem>
 #include <functional>
 
-#include "core/kernel/emit/print_c.hpp"
 #include "core/kernel/schedule.hpp"
-#include "core/kernel/ir/serialize_ir.hpp"
+#include "core/kernel/ir/ir_builder.hpp"
+#include "core/kernel/ir/read_ir.hpp"
+#include "plugins/sdk/c_dialect.hpp"
 
 namespace crucible::runtime {
 namespace {
@@ -95,9 +96,9 @@ class Trial : public ::testing::Test {
     std::vector<backend::KernelText> texts;
     for (std::size_t i = 0; i < edits.size(); ++i) {
       const std::string name = "k_" + std::to_string(i);
-      std::string text = kernel::print_c(subject.ir, name);
+      std::string text = sdk::print_kernel(subject.ir, sdk::dialect_c(), name);
       edits[i](text);
-      texts.push_back({name, text, kernel::serialize_ir(subject.ir)});
+      texts.push_back({name, text});
     }
     std::vector<std::string> said;
     auto module = backend::Module::compile(device_, kernel::math_prelude(), texts);

@@ -4,9 +4,8 @@
 
 #include <vector>
 
-#include "core/kernel/ir/kernel_verify.hpp"
-#include "core/kernel/emit/print_c.hpp"
-#include "core/kernel/ir/serialize_ir.hpp"
+#include "core/kernel/ir/read_ir.hpp"
+#include "core/kernel/ir/ir_builder.hpp"
 
 namespace crucible::runtime {
 namespace {
@@ -107,7 +106,7 @@ Result<backend::KernelText> source_of(const CalibrationKernel& kernel) {
   std::vector<std::int64_t> sizes = {kernel.elements};
   if (kernel.ir.buffers.size() > 1) sizes.push_back(kernel.results);
   CRUCIBLE_TRY_VOID(kernel::verify_kernel(kernel.ir, sizes, kernel.items));
-  return backend::KernelText{kernel.name, kernel::print_c(kernel.ir, kernel.name), kernel::serialize_ir(kernel.ir)};
+  return backend::KernelText{kernel.name, "", kernel::serialize_ir(kernel.ir)};
 }
 
 }  // namespace crucible::runtime

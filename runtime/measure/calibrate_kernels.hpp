@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/base/result.hpp"
-#include "core/kernel/ir/kernel_ir.hpp"
+#include "plugins/kernel_ir/kernel_ir.hpp"
 #include "plugins/loader/backend.hpp"
 
 namespace crucible::runtime {

@@ -19,7 +19,7 @@ class PlanOpsTest : public testing::Test {
  protected:
   void SetUp() override {
     schedule_ = naive_schedule(program_, false);
-    schedule_.kernels = {{"k", "void k() {}"}};
+    schedule_.kernels = {{"k"}};
     std::vector<std::uint64_t> scratch(schedule_.steps.size(), 0);
     schedule_.steps[0].kind = kernel::StepKind::kLibrary;
     schedule_.steps[0].library.attributes.alpha = 2.5;

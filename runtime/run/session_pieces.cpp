@@ -73,8 +73,8 @@ Result<void> Session::State::compile() {
   std::vector<backend::KernelText> neutral, opaque;
   std::unordered_set<std::string_view> seen;
   for (const kernel::Kernel& kernel : schedule.kernels) {
-    std::vector<backend::KernelText>& texts = kernel.is_opaque ? opaque : neutral;
-    if (seen.insert(kernel.name).second) texts.push_back({kernel.name, kernel.text, kernel.ir});
+    std::vector<backend::KernelText>& texts = kernel.is_opaque() ? opaque : neutral;
+    if (seen.insert(kernel.name).second) texts.push_back({kernel.name, kernel.opaque, kernel.ir});
   }
   is_second_kernel.assign(schedule.kernels.size(), false);
   Result<std::string> dialect = device->dialect();
@@ -167,7 +167,7 @@ Result<void> Session::State::compile_opaque(const std::vector<backend::KernelTex
   if (!accepted) return at_stage("compile opaque ops", accepted.error());
   if (!accepted->refused.empty()) return opaque_refused(*fallback.device, accepted->refused);
   second_module = std::move(accepted->module);
-  for (std::size_t i = 0; i < schedule.kernels.size(); ++i) is_second_kernel[i] = schedule.kernels[i].is_opaque;
+  for (std::size_t i = 0; i < schedule.kernels.size(); ++i) is_second_kernel[i] = schedule.kernels[i].is_opaque();
   for (std::uint32_t index = 0; index < schedule.steps.size(); ++index) {
     const kernel::Step& step = schedule.steps[index];
     if (step.kind != kernel::StepKind::kLaunch || !is_second_kernel[step.kernel]) continue;

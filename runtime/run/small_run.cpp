@@ -26,7 +26,7 @@ Result<SmallRun> SmallRun::make(const std::shared_ptr<backend::Device>& device, 
   };
   CRUCIBLE_TRY(made.arranged_, arrange(shared, std::move(schedule), scratch_of, {}));
   std::vector<backend::KernelText> texts;
-  for (const kernel::Kernel& kernel : made.arranged_.schedule.kernels) texts.push_back({kernel.name, kernel.text, kernel.ir});
+  for (const kernel::Kernel& kernel : made.arranged_.schedule.kernels) texts.push_back({kernel.name, kernel.opaque, kernel.ir});
   if (!texts.empty()) {
     CRUCIBLE_TRY(backend::Module module, backend::Module::compile(device, kernel::math_prelude(), texts));
     made.module_.emplace(std::move(module));

@@ -66,10 +66,5 @@ TEST(WholeSlots, TheInterpreterOfKernelsKeepsEveryDigit) {
 
 TEST(WholeSlots, TheCpuPluginKeepsEveryDigit) { expect_digits_on(CRUCIBLE_TEST_CPU_PLUGIN); }
 
-#if defined(__x86_64__)
-/// It knows doubles alone, and moves their bytes.
-TEST(WholeSlots, APluginOfTheFirstMinorKeepsEveryDigit) { expect_digits_on(CRUCIBLE_TEST_OLD_PLUGIN); }
-#endif
-
 }  // namespace
 }  // namespace crucible::runtime

@@ -142,29 +142,18 @@ static crucible_status score(crucible_str id, const crucible_kv* workload, uint3
 }
 
 /* ---- compile ---- */
-static int has_word(crucible_str text, crucible_str words) {
-  for (size_t begin = 0; begin < words.size;) {
-    size_t end = begin;
-    while (end < words.size && words.data[end] != ',') ++end;
-    for (size_t at = 0; end > begin && at + (end - begin) <= text.size; ++at) {
-      if (memcmp(text.data + at, words.data + begin, end - begin) == 0) return 1;
-    }
-    begin = end + 1;
-  }
-  return 0;
-}
+int refusing_has_word(const crucible_kernel_source* source, crucible_str words); /* refusing_words.cpp */
 
-static crucible_status compile(crucible_device* device, crucible_str prelude, const crucible_str* names,
-                               const crucible_str* texts, uint32_t count, crucible_module** module,
-                               crucible_compile_info* info) {
+static crucible_status compile_sources(crucible_device* device, crucible_str prelude, const crucible_kernel_source* sources, uint32_t count,
+                                       crucible_module** module, crucible_compile_info* info) {
   crucible_status lost = lose("compile");
   if (lost != NULL) return lost;
   for (uint32_t i = 0; i < count; ++i) {
-    if (has_word(texts[i], option("words")))
-      return refuse(CRUCIBLE_E_UNSUPPORTED, "this device has no such word", names[i]);
+    if (refusing_has_word(&sources[i], option("words")))
+      return refuse(CRUCIBLE_E_UNSUPPORTED, "this device has no such word", sources[i].name);
   }
   const crucible_if_compile* table = target->interface_table(CRUCIBLE_IF_COMPILE);
-  return table->compile(device, prelude, names, texts, count, module, info);
+  return table->compile_sources(device, prelude, sources, count, module, info);
 }
 
 /* ---- memory and plans: a write behind the end of a buffer ---- */
@@ -231,8 +220,7 @@ static void fill_tables(void) {
   device_table.score = score;
   device_table.capabilities = NULL;
   device_table.struct_size = sizeof(device_table);
-  compile_table.compile = compile;
-  compile_table.compile_sources = NULL; /* or it would take what compile refuses */
+  compile_table.compile_sources = compile_sources;
   compile_table.struct_size = sizeof(compile_table);
   const crucible_if_memory* memory = target->interface_table(CRUCIBLE_IF_MEMORY);
   const crucible_if_plan* plan = target->interface_table(CRUCIBLE_IF_PLAN);

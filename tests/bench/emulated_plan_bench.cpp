@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "core/kernel/ir/kernel_ir.hpp"
+#include "core/kernel/ir/ir_builder.hpp"
 #include "core/kernel/schedule.hpp"
-#include "core/kernel/ir/serialize_ir.hpp"
+#include "plugins/kernel_ir/serialize.hpp"
 #include "plugins/loader/backend.hpp"
 
 namespace crucible {

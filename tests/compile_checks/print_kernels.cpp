@@ -68,7 +68,7 @@ Result<void> add_kernels(const graph::Program& given, const std::string& recordi
   for (const kernel::Step& step : prepared.schedule.steps) {
     if (step.kind != kernel::StepKind::kLaunch) continue;
     const kernel::Kernel& kernel = prepared.schedule.kernels[step.kernel];
-    if (kernel.is_opaque) continue;
+    if (kernel.is_opaque()) continue;
     Found& found = kernels.try_emplace(kernel.name, Found{kernel, ops_of(program, step), {}}).first->second;
     found.recordings.insert(recording);
   }

@@ -379,7 +379,7 @@ void compile_ahead(std::span<const Recorded> all, const std::shared_ptr<backend:
       const auto made = kernel::prepare(program, options);
       if (!made) continue;
       for (const kernel::Kernel& kernel : made->schedule.kernels) {
-        if (!kernel.is_opaque && seen.insert(kernel.name).second) texts.push_back({kernel.name, kernel.text, kernel.ir});
+        if (!kernel.is_opaque() && seen.insert(kernel.name).second) texts.push_back({kernel.name, kernel.opaque, kernel.ir});
       }
     }
   }

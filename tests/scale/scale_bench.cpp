@@ -60,7 +60,7 @@ void measure(const Shape& shape, std::size_t size, const kernel::Options& option
   });
   (void)checked(timed(place, [&] { return runtime::place(*planned, prepared.schedule, scratch); }));
   std::size_t text = 0;
-  for (const kernel::Kernel& kernel : prepared.schedule.kernels) text += kernel.text.size();
+  for (const kernel::Kernel& kernel : prepared.schedule.kernels) text += kernel.ir.size();
   const std::size_t steps = prepared.schedule.steps.size(), kernels = prepared.schedule.kernels.size();
   const runtime::MemoryOptions memory{.objective = objective};
   (void)checked(timed(arrange, [&] { return runtime::arrange(planned, std::move(prepared.schedule), [](const kernel::Step&) { return std::uint64_t{0}; }, memory); }));

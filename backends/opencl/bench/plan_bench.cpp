@@ -14,8 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "core/kernel/ir/ir_builder.hpp"
 #include "core/kernel/schedule.hpp"
-#include "core/kernel/ir/serialize_ir.hpp"
+#include "plugins/kernel_ir/serialize.hpp"
 #include "plugins/loader/backend.hpp"
 
 namespace {

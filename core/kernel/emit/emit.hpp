@@ -14,7 +14,7 @@
 #include "core/graph/program.hpp"
 #include "core/kernel/emit/device_shape.hpp"
 #include "core/kernel/fuse/fusion.hpp"
-#include "core/kernel/ir/kernel_ir.hpp"
+#include "core/kernel/ir/ir_builder.hpp"
 
 namespace crucible::kernel {
 

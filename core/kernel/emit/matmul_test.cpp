@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "core/kernel/ir/kernel_verify.hpp"
-#include "core/kernel/ir/serialize_ir.hpp"
+#include "core/kernel/ir/ir_builder.hpp"
+#include "core/kernel/ir/read_ir.hpp"
 #include "core/kernel/testing/test_program.hpp"
 
 namespace crucible::kernel {

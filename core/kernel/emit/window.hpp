@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "core/kernel/ir/kernel_ir.hpp"
+#include "core/kernel/ir/ir_builder.hpp"
 
 namespace crucible::kernel {
 

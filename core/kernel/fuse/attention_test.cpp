@@ -13,7 +13,7 @@
 #include "core/kernel/fuse/recompute_scores.hpp"
 #include "core/kernel/run_schedule.hpp"
 #include "core/kernel/schedule_check.hpp"
-#include "core/kernel/ir/serialize_ir.hpp"
+#include "core/kernel/ir/read_ir.hpp"
 #include "core/kernel/testing/test_program.hpp"
 
 namespace crucible::kernel {

@@ -12,7 +12,7 @@
 
 #include "core/kernel/ir/interpreter_numbers.hpp"
 #include "core/kernel/ir/interpreter_plan.hpp"
-#include "core/kernel/ir/kernel_ir.hpp"
+#include "plugins/kernel_ir/kernel_ir.hpp"
 #include "core/kernel/math/native_math.hpp"
 
 namespace crucible::kernel {

@@ -10,9 +10,8 @@
 #include <string>
 
 #include "core/graph/random_program.hpp"
-#include "core/kernel/ir/kernel_verify.hpp"
+#include "core/kernel/ir/read_ir.hpp"
 #include "core/kernel/run_schedule.hpp"
-#include "core/kernel/ir/serialize_ir.hpp"
 
 namespace crucible::kernel {
 namespace {

@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "core/base/dtype.hpp"
-#include "core/kernel/ir/kernel_ir.hpp"
+#include "plugins/kernel_ir/kernel_ir.hpp"
 
 namespace crucible::kernel::interpreter {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/kernel/ir/kernel_ir.hpp"
+#include "plugins/kernel_ir/kernel_ir.hpp"
 
 namespace crucible::kernel {
 

@@ -9,6 +9,7 @@
 #include <bit>
 #include <functional>
 
+#include "core/kernel/ir/ir_builder.hpp"
 #include "core/kernel/testing/test_program.hpp"
 
 namespace crucible::kernel {

@@ -12,7 +12,7 @@
 #include "core/kernel/ir/interpreter_fills.hpp"
 #include "core/kernel/ir/interpreter_lanes.hpp"
 #include "core/kernel/ir/interpreter_numbers.hpp"
-#include "core/kernel/ir/kernel_ir.hpp"
+#include "plugins/kernel_ir/kernel_ir.hpp"
 #include "core/kernel/ir/tiled_kernel.hpp"
 #include "core/kernel/ir/wanted_elements.hpp"
 

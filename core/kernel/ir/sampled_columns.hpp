@@ -7,7 +7,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "core/kernel/ir/kernel_ir.hpp"
+#include "plugins/kernel_ir/kernel_ir.hpp"
 
 namespace crucible::kernel {
 

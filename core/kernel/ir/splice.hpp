@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-#include "core/kernel/ir/kernel_ir.hpp"
+#include "core/kernel/ir/ir_builder.hpp"
 
 namespace crucible::kernel {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/kernel/ir/interpreter_plan.hpp"
-#include "core/kernel/ir/kernel_ir.hpp"
+#include "plugins/kernel_ir/kernel_ir.hpp"
 
 namespace crucible::kernel {
 

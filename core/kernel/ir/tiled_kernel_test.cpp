@@ -9,7 +9,7 @@
 
 #include "core/kernel/emit/conv_tiles.hpp"
 #include "core/kernel/ir/interpreter.hpp"
-#include "core/kernel/ir/serialize_ir.hpp"
+#include "core/kernel/ir/read_ir.hpp"
 #include "core/kernel/testing/test_program.hpp"
 #include "core/kernel/ir/trial_data.hpp"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/base/dtype.hpp"
-#include "core/kernel/ir/kernel_ir.hpp"
+#include "plugins/kernel_ir/kernel_ir.hpp"
 #include "core/kernel/ir/touched_memory.hpp"
 
 namespace crucible::kernel {

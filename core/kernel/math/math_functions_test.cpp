@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "core/kernel/math/functions.hpp"
+#include "plugins/kernel_ir/functions.hpp"
 #include "core/kernel/testing/host_executor.hpp"
 
 namespace crucible::kernel {

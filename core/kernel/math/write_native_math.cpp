@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/base/dtype.hpp"
-#include "core/kernel/math/functions.hpp"
+#include "plugins/kernel_ir/functions.hpp"
 #include "core/kernel/schedule.hpp"
 
 namespace crucible::kernel {
@@ -65,7 +65,7 @@ class Writer {
         {type, operands == 1 ? Type{} : type}, type);
   }
 
-  /// As print_c.cpp writes conversions.
+  /// As plugins/sdk/print_kernel.cpp writes conversions.
   void add_conversion(const Type& from, const Type& to) {
     std::string expression = fmt::format("({})a", to.c);
     if (to.name == "bool") {

@@ -15,6 +15,8 @@
 #include <sstream>
 #include <utility>
 
+#include "plugins/sdk/c_dialect.hpp"
+
 extern char** environ;
 
 namespace crucible::kernel {
@@ -58,7 +60,7 @@ Result<HostKernels> HostKernels::compile(const std::vector<const Schedule*>& sch
   std::string text;
   for (const Schedule* schedule : schedules) {
     for (const Kernel& kernel : schedule->kernels) {
-      if (seen.insert(kernel.name).second) text += kernel.text;
+      if (seen.insert(kernel.name).second) text += sdk::print_kernel(sdk::read_kernel(kernel.ir.data(), kernel.ir.size()), sdk::dialect_c(), kernel.name);
     }
   }
   return compile_text(text);

@@ -21,6 +21,8 @@
 #include <vector>
 
 #include "plugins/abi/crucible_plugin.h"
+#include "plugins/sdk/c_dialect.hpp"
+#include "plugins/sdk/text.hpp"
 
 namespace {
 
@@ -176,29 +178,28 @@ crucible_status memory_write(crucible_buffer* buffer, std::uint64_t offset, cons
   return real_memory.write(buffer, offset, data, size);
 }
 
-crucible_status compile_texts(crucible_device* handle, crucible_str prelude, const crucible_str* names,
-                              const crucible_str* texts, std::uint32_t count, crucible_module** out,
-                              crucible_compile_info* info) {
-  if (is("kernels_read_doubles") && texts != nullptr) {
+crucible_status compile_sources(crucible_device* handle, crucible_str prelude, const crucible_kernel_source* sources, std::uint32_t count,
+                                crucible_module** out, crucible_compile_info* info) {
+  if (is("kernels_read_doubles") && sources != nullptr) {
     const std::string right = "((const crucible_i64_scalar*)scalars)", wrong = "(int64_t)(double)((const crucible_i64_scalar*)scalars)";
     std::vector<std::string> changed;
     for (std::uint32_t i = 0; i < count; ++i) {
-      std::string text(texts[i].data, texts[i].size);
+      std::string text = crucible::sdk::print_kernel(crucible::sdk::read_kernel(sources[i].ir, sources[i].ir_size), crucible::sdk::dialect_c(),
+                                                     crucible::sdk::to_string(sources[i].name));
       for (std::size_t at = text.find(right); at != std::string::npos; at = text.find(right, at + wrong.size())) text.replace(at, right.size(), wrong);
       changed.push_back(std::move(text));
     }
-    std::vector<crucible_str> own;
-    for (const std::string& text : changed) own.push_back({text.data(), text.size()});
-    return real_compile.compile(handle, prelude, names, own.data(), count, out, info);
+    std::vector<crucible_kernel_source> own(sources, sources + count);
+    for (std::uint32_t i = 0; i < count; ++i) own[i].ir = nullptr, own[i].ir_size = 0, own[i].text = {changed[i].data(), changed[i].size()};
+    return real_compile.compile_sources(handle, prelude, own.data(), count, out, info);
   }
-  if (!is("one_op_is_wrong") || prelude.data == nullptr)
-    return real_compile.compile(handle, prelude, names, texts, count, out, info);
+  if (!is("one_op_is_wrong") || prelude.data == nullptr) return real_compile.compile_sources(handle, prelude, sources, count, out, info);
   // A wrong rounding in one op: 1 / sqrt(x) through a float that lost eight bits.
   std::string text(prelude.data, prelude.size);
   const std::string right = "return 1.0f / __builtin_sqrtf(x);",
                     wrong = "return (float)(1.0001f / __builtin_sqrtf(x));";
   if (const std::size_t at = text.find(right); at != std::string::npos) text.replace(at, right.size(), wrong);
-  return real_compile.compile(handle, {text.data(), text.size()}, names, texts, count, out, info);
+  return real_compile.compile_sources(handle, {text.data(), text.size()}, sources, count, out, info);
 }
 
 /// What is left of a whole number that went through a double.
@@ -350,7 +351,7 @@ __attribute__((constructor)) void load_real_plugin() {
   api.init = init, api.shutdown = shutdown, api.interface_table = interface_table;
   device.open = device_open, device.properties = device_properties, device.capabilities = capabilities;
   memory.alloc = memory_alloc, memory.free = memory_free, memory.read = memory_read, memory.write = memory_write;
-  compile.compile = compile_texts;
+  compile.compile_sources = compile_sources;
   plan.build = plan_build, plan.destroy = plan_destroy, plan.set_slots = plan_set_slots, plan.replay = plan_replay;
   queue.submit = submit, queue.timeline_query = timeline_query, queue.timeline_wait = timeline_wait;
   binary.load = binary_load;

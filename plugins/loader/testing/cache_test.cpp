@@ -145,7 +145,7 @@ TEST_F(ProbeCache, WithoutAProbeTheFileIsInspectedHere) {
   EXPECT_TRUE(load_examined(*examined, {}, log).has_value());
 }
 
-TEST_F(ProbeCache, APluginOfTheFirstMinorPassesAndRuns) {
+TEST_F(ProbeCache, APluginOfTheFirstMinorPassesAndMovesBytesButTakesNoKernels) {
   const path plugin = copy(CRUCIBLE_OLD_PLUGIN, "cpu");
   DecisionLog log;
   const auto backend =
@@ -166,6 +166,11 @@ TEST_F(ProbeCache, APluginOfTheFirstMinorPassesAndRuns) {
   ASSERT_FALSE(outside.has_value());
   EXPECT_THAT(outside.error().message, HasSubstr("writing 64 bytes at 60 of a buffer of 64"));
   EXPECT_EQ(outside.error().message.find("without a table"), std::string::npos);
+  // It compiles C text alone, which no host hands over any more.
+  const std::vector<KernelText> kernels = {{"k", "void k(void) {}"}};
+  const auto module = Module::compile(*device, "", kernels);
+  ASSERT_FALSE(module.has_value());
+  EXPECT_THAT(module.error().message, HasSubstr("the plugin has no compile.compile_sources: use a newer one"));
 }
 
 }  // namespace

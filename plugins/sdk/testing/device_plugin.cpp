@@ -8,7 +8,7 @@
 #include <map>
 #include <numeric>
 
-#include "core/kernel/ir/serialize_ir.hpp"
+#include "plugins/kernel_ir/serialize.hpp"
 
 namespace crucible::backend {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "core/kernel/ir/kernel_ir.hpp"
+#include "core/kernel/ir/ir_builder.hpp"
 #include "core/kernel/schedule.hpp"
 #include "plugins/loader/backend.hpp"
 

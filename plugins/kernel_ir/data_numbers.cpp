@@ -1,4 +1,4 @@
-#include "core/kernel/ir/data_indices.hpp"
+#include "plugins/kernel_ir/data_numbers.hpp"
 
 #include <algorithm>
 

@@ -1,10 +1,10 @@
 // The verifier of the kernel IR must refuse each kind of broken kernel and take the sound ones.
-#include "core/kernel/ir/kernel_verify.hpp"
+#include "core/kernel/ir/read_ir.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/kernel/emit/print_c.hpp"
+#include "core/kernel/ir/ir_builder.hpp"
 
 namespace crucible::kernel {
 namespace {
@@ -223,14 +223,6 @@ TEST(KernelVerify, TakesAssumptionsAboutLoopsThatDataChoosesFrom) {
               return b.variable(place);
             }),
             "");
-}
-
-TEST(PrintC, WritesOneFunctionWhoseTextHoldsNoSizeOfAFlatGrid) {
-  const std::string text = print_c(copy_kernel(1), "k");
-  EXPECT_THAT(text, HasSubstr("void k(void* const* buffers, const double* scalars, int64_t begin, int64_t end)"));
-  EXPECT_THAT(text, HasSubstr("for (int64_t v0 = begin; v0 < end; ++v0)"));
-  EXPECT_THAT(text, HasSubstr("b1[v0] = (v1 + 0x1p+0f);"));
-  EXPECT_EQ(text, print_c(copy_kernel(1), "k"));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // The serialised kernel IR: every kernel of random programs comes back field by field, equal kernels have equal bytes,
 // and no changed, cut or lengthened text is taken.
-#include "core/kernel/ir/serialize_ir.hpp"
+#include "core/kernel/ir/read_ir.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,9 @@
 #include <cmath>
 #include <limits>
 
+#include "core/base/hash.hpp"
 #include "core/graph/random_program.hpp"
-#include "core/kernel/emit/print_c.hpp"
+#include "core/kernel/ir/ir_builder.hpp"
 #include "core/kernel/schedule.hpp"
 
 namespace crucible::kernel {
@@ -24,11 +25,11 @@ KernelIr example() {
   b.ir().buffers[y].may_alias = true;
   const ArrayId array = b.add_array(DType::kF64, 5);
   const std::uint32_t scalar = b.add_scalar();
-  const ExprId bound = b.let(b.convert(b.scalar(scalar, DType::kF64), DType::kI64));
+  b.let(b.convert(b.scalar(scalar, DType::kF64), DType::kI64));
   const ExprId item = b.open_grid(LoopMode::kSerial);
   const VariableId sum = b.declare(b.real(-0.0, DType::kF64));
   const ExprId k =
-      b.open_for(b.integer(0), b.assume(bound, -3, std::numeric_limits<std::int64_t>::max()), LoopMode::kUnrolled);
+      b.open_for(b.integer(0), b.assume(item, -3, std::numeric_limits<std::int64_t>::max()), LoopMode::kUnrolled);
   b.store_element(array, k, b.real(std::numeric_limits<double>::quiet_NaN(), DType::kF64));
   b.set(sum, b.add(b.variable(sum), b.element(array, k)));
   b.close();
@@ -40,9 +41,9 @@ KernelIr example() {
           .start = TileStart::kGoOn,
           .left = {.is_array = true, .id = array, .base = b.integer(1), .row_step = 2, .step = 1},
           .right = {.is_array = true, .id = array, .base = b.integer(3), .step = 5}},
-         k);
+         b.integer(6));
   const ArrayId turned = b.add_array(DType::kF32, 64);
-  b.transpose({.to = turned, .from = x, .columns = 3, .to_base = b.integer(2), .from_base = item, .to_step = 4, .from_step = 7}, k);
+  b.transpose({.to = turned, .from = x, .columns = 3, .to_base = b.integer(2), .from_base = item, .to_step = 4, .from_step = 7}, b.integer(6));
   b.prefetch(y, item);
   b.open_if(
       b.unary(Operation::kNot, b.binary(Operation::kLess, item, b.integer(std::numeric_limits<std::int64_t>::min()))));
@@ -110,7 +111,7 @@ TEST(SerializeIr, EveryFieldComesBack) {
   EXPECT_EQ(serialize_ir(*read), bytes);
 }
 
-TEST(SerializeIr, KernelsOfRandomProgramsComeBackAndPrintTheSameText) {
+TEST(SerializeIr, KernelsOfRandomProgramsComeBack) {
   std::size_t kernels = 0;
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     const graph::RandomProgram random = graph::random_program({.seed = seed});
@@ -119,8 +120,8 @@ TEST(SerializeIr, KernelsOfRandomProgramsComeBackAndPrintTheSameText) {
     for (const Kernel& kernel : scheduled->kernels) {
       const Result<KernelIr> read = read_ir(kernel.ir);
       ASSERT_TRUE(read) << read.error().message;
-      EXPECT_EQ(print_c(*read, kernel.name), kernel.text);
       EXPECT_EQ(serialize_ir(*read), kernel.ir);
+      EXPECT_EQ(kernel.name, "k_" + sha256(kernel.ir).hex().substr(0, 16));
       ++kernels;
     }
   }
@@ -129,6 +130,7 @@ TEST(SerializeIr, KernelsOfRandomProgramsComeBackAndPrintTheSameText) {
 
 TEST(SerializeIr, EveryChangedByteIsRefused) {
   const std::vector<std::byte> bytes = serialize_ir(example());
+  ASSERT_EQ(refusal(bytes), "");
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     for (const int flip : {0x01, 0x80, 0xff}) {
       std::vector<std::byte> changed = bytes;
@@ -140,6 +142,7 @@ TEST(SerializeIr, EveryChangedByteIsRefused) {
 
 TEST(SerializeIr, EveryCutAndEveryAdditionIsRefused) {
   std::vector<std::byte> bytes = serialize_ir(example());
+  ASSERT_EQ(refusal(bytes), "");
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     EXPECT_NE(refusal(std::span(bytes).first(size)), "") << size;
   }
@@ -168,7 +171,7 @@ TEST(SerializeIr, SaysWhatIsWrong) {
   EXPECT_THAT(refusal({}), HasSubstr("0 bytes, a kernel has at least 52"));
   std::vector<std::byte> other = bytes;
   other[0] = std::byte{'X'};
-  EXPECT_THAT(refusal(other), HasSubstr("a kernel with 0x52494b43"));
+  EXPECT_THAT(refusal(other), HasSubstr("the first four bytes are not CKIR"));
   other = bytes;
   other[4] = std::byte{2};
   EXPECT_THAT(refusal(other), HasSubstr("version 2.5, this reader knows 1.5"));

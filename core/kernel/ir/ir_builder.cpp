@@ -1,5 +1,5 @@
-// Building the kernel IR: interning of expressions, folding of index arithmetic, nesting of blocks. See kernel_ir.hpp.
-#include "core/kernel/ir/kernel_ir.hpp"
+// Building the kernel IR: interning of expressions, folding of index arithmetic, nesting of blocks. See ir_builder.hpp.
+#include "core/kernel/ir/ir_builder.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -220,7 +220,7 @@ void IrBuilder::prefetch(BufferId buffer, ExprId index) {
 
 ExprId IrBuilder::open_for(ExprId begin, ExprId end, LoopMode mode) {
   const VariableId id = add_variable(DType::kI64, false);
-  open_.push_back({.kind = StmtKind::kFor, .id = id, .a = begin, .b = end, .mode = mode, .body = {}});
+  open_.push_back({.kind = StmtKind::kFor, .mode = mode, .id = id, .a = begin, .b = end, .body = {}});
   return variable(id);
 }
 
@@ -228,7 +228,7 @@ void IrBuilder::open_if(ExprId condition) { open_.push_back({.kind = StmtKind::k
 
 ExprId IrBuilder::open_grid(LoopMode mode) {
   const VariableId id = add_variable(DType::kI64, false);
-  open_.push_back({.kind = StmtKind::kGrid, .id = id, .mode = mode, .body = {}});
+  open_.push_back({.kind = StmtKind::kGrid, .mode = mode, .id = id, .body = {}});
   return variable(id);
 }
 

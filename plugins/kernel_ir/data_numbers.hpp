@@ -1,17 +1,18 @@
 // Which numbers of a kernel come from memory or from the launch: nobody may state where they lie. They are guarded (IrBuilder::guard)
-// before they index anything; bounds are then a matter of intervals (kernel_verify.hpp).
+// before they index anything; bounds are then a matter of intervals (check.hpp). Nobody knows how large they are: arithmetic on them wraps
+// in a printed text, while that on sizes and turns of loops cannot.
 #pragma once
 
 #include <optional>
 #include <vector>
 
-#include "core/kernel/ir/kernel_ir.hpp"
+#include "plugins/kernel_ir/kernel_ir.hpp"
 
 namespace crucible::kernel {
 
 class DataNumbers {
  public:
-  /// The kernel outlives this; its ids are sound (verify_kernel checks that first).
+  /// The kernel outlives this; its ids are sound (check_types() looks at them first).
   explicit DataNumbers(const KernelIr& kernel);
 
   /// Whether the expression's value is made of a load, a scalar of the launch, or a variable or array that holds such a one. The
