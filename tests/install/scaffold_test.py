@@ -15,6 +15,7 @@ import recordings
 
 CRUCIBLE = os.environ["CRUCIBLE"]
 CMAKE = os.environ["CRUCIBLE_CMAKE"]
+BENCH = pathlib.Path(__file__).resolve().parents[1] / "bench/backends_bench.py"
 MOST_LINES = 300
 
 
@@ -53,6 +54,9 @@ class Scaffold:
         # A missing compiler is an error of the plugin's that says what to do, with the exit code of what is not there.
         words = self.crucible(*replay, "--set", "backend.acme.compiler=/no/such/cc", code=4)
         self.assertIn("the compiler /no/such/cc, which the option compiler names, is not a program: give a path or a name in PATH", words)
+        # ci/bench backends shows it beside the plugins of this project.
+        columns = self.run_in(self.project, sys.executable, BENCH, "--crucible", self.folder / "prefix/bin/crucible", "--list", environment=self.environment)
+        self.assertIn("acme:0 (emulated)", columns.splitlines())
         self.assertIn("backend.acme.compiler: a path or a program\n    C compiler of the kernels", self.crucible("plugin", "options", "acme"))
 
 
