@@ -39,6 +39,7 @@ class Scaffold:
 
     def test_it_is_built_conforms_and_replays_an_example(self):
         self.run_in(self.folder, "crucible", "plugin", "new", "acme", "--memory", self.memory, "--dialect", self.dialect, environment=self.environment)
+        self.assertIn(self.words, (self.project / "src/memory.cpp").read_text())
         lines = sum(len(file.read_text().splitlines()) for file in self.project.rglob("*") if file.is_file())
         self.assertLessEqual(lines, MOST_LINES)
         self.run_in(self.project, CMAKE, "--preset", "release", "-DCMAKE_CXX_FLAGS=-Werror -O0", environment=self.environment)
@@ -61,14 +62,17 @@ class Scaffold:
 
 
 class Host(Scaffold, unittest.TestCase):
+    words = "the host's own"
     memory, dialect = "host", "c"
 
 
 class Pointers(Scaffold, unittest.TestCase):
+    words = "whose addresses kernels take"
     memory, dialect = "pointers", "own"
 
 
 class Handles(Scaffold, unittest.TestCase):
+    words = "named by handles"
     memory, dialect = "handles", "opencl"
 
 
