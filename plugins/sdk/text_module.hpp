@@ -12,19 +12,14 @@
 // The table is make_text_compile_table<Device, Module, Kernel, Own>().
 #pragma once
 
-#include <chrono>
 #include <map>
-#include <memory>
 #include <string>
-#include <utility>
+#include <string_view>
 
 #include "plugins/sdk/binary_cache.hpp"
 #include "plugins/sdk/c_dialect.hpp"
-#include "plugins/sdk/error.hpp"
-#include "plugins/sdk/host_compiler.hpp"
-#include "plugins/sdk/kernel_ir.hpp"
+#include "plugins/sdk/module_table.hpp"
 #include "plugins/sdk/op_list.hpp"
-#include "plugins/sdk/text.hpp"
 
 namespace crucible::sdk {
 
@@ -64,113 +59,44 @@ struct ProgramText {
   }
 };
 
+/// What module_table.hpp asks of a plugin, made of what is asked above.
 template <class Device, class Module, class Kernel, class Own>
-struct TextCompileFunctions {
-  static crucible_status dialect(Device* device, crucible_str* out) {
-    return guard([&] {
-      require(device != nullptr && out != nullptr, "compile.dialect: no device or no place for the answer");
-      *out = borrow(Own::dialect().name);
-    });
+struct TextModules {
+  static std::string_view dialect(const Device&) { return Own::dialect().name; }
+
+  static void build_texts(Module& module, crucible_str prelude, const crucible_str* names, const crucible_str* texts,
+                          std::uint32_t count) {
+    const std::string language(Own::dialect().name);
+    if (language != dialect_c().name) {
+      throw Failure(CRUCIBLE_E_UNSUPPORTED, "the device takes kernel IR (compile_sources) and no text: its dialect is " + language);
+    }
+    ProgramText program{.text = "", .kernels = {}, .texts = {}, .prelude = to_string(prelude)};
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const std::string name = to_string(names[i]), text = to_string(texts[i]);
+      if (!is_c_name(name)) throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "'" + name + "' is not a C name");
+      if (program.texts.try_emplace(name, text).first->second == text) continue;
+      throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "two kernels with different texts are named " + name, {{"kernel", name}});
+    }
+    compile(module, program);
   }
 
-  static crucible_status compile(Device* device, crucible_str prelude, const crucible_str* names, const crucible_str* texts,
-                                 std::uint32_t count, Module** out, crucible_compile_info* info) {
-    return guard([&] {
-      require(device != nullptr && out != nullptr, "compile: no device or no place for the module");
-      require(count == 0 || (names != nullptr && texts != nullptr), "compile: names or texts are missing");
-      const auto start = std::chrono::steady_clock::now();
-      const std::string language(Own::dialect().name);
-      if (count != 0 && language != dialect_c().name) {
-        throw Failure(CRUCIBLE_E_UNSUPPORTED, "the device takes kernel IR (compile_sources) and no text: its dialect is " + language);
-      }
-      auto module = std::make_unique<Module>();
-      module->device = device;
-      ProgramText program{.text = "", .kernels = {}, .texts = {}, .prelude = to_string(prelude)};
-      for (std::uint32_t i = 0; i < count; ++i) {
-        const std::string name = to_string(names[i]), text = to_string(texts[i]);
-        if (!is_c_name(name)) throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "'" + name + "' is not a C name");
-        if (program.texts.try_emplace(name, text).first->second == text) continue;
-        throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "two kernels with different texts are named " + name, {{"kernel", name}});
-      }
-      if (count != 0) build(*module, program);
-      *out = finish(std::move(module), *device, start, info);
-    });
+  static void build(Module& module, crucible_str prelude, const crucible_kernel_source* sources, std::uint32_t count) {
+    ProgramText program{.text = "", .kernels = read_kernels(sources, count), .texts = {}, .prelude = to_string(prelude)};
+    compile(module, program);
   }
 
-  static crucible_status compile_sources(Device* device, crucible_str prelude, const crucible_kernel_source* sources,
-                                         std::uint32_t count, Module** out, crucible_compile_info* info) {
-    return guard([&] {
-      require(device != nullptr && out != nullptr, "compile_sources: no device or no place for the module");
-      require(count == 0 || sources != nullptr, "compile_sources: the sources are missing");
-      const auto start = std::chrono::steady_clock::now();
-      auto module = std::make_unique<Module>();
-      module->device = device;
-      ProgramText program{.text = "", .kernels = read_kernels(sources, count), .texts = {}, .prelude = to_string(prelude)};
-      if (!program.kernels.empty()) build(*module, program);  // no kernels are a module too
-      *out = finish(std::move(module), *device, start, info);
-    });
+  static void describe(const Kernel& kernel, crucible_kv_sink sink, void* user) {
+    report(sink, user,
+           {text_item("name", kernel.name), number_item("buffers", kernel.buffer_count),
+            number_item("binary_bytes", kernel.binary_bytes)});
   }
 
-  static crucible_status kernel(Module* module, crucible_str name, Kernel** out) {
-    return guard([&] {
-      require(module != nullptr && out != nullptr, "compile.kernel: no module or no place for the kernel");
-      const auto found = module->kernels.find(view(name));
-      if (found == module->kernels.end()) {
-        throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "the module of " + std::to_string(module->kernels.size()) +
-                                                       " kernels has none named " + to_string(name));
-      }
-      *out = &found->second;
-    });
-  }
-
-  static crucible_status unload(Module* module) {
-    return guard([&] {
-      require(module != nullptr, "compile.unload: no module");
-      module->device->ledger.remove("module");
-      delete module;
-    });
-  }
-
-  static crucible_status kernel_info(Kernel* kernel, crucible_kv_sink sink, void* user) {
-    return guard([&] {
-      require(kernel != nullptr && sink != nullptr, "compile.kernel_info: no kernel or no function to report to");
-      report(sink, user,
-             {text_item("name", kernel->name), number_item("buffers", kernel->buffer_count),
-              number_item("binary_bytes", kernel->binary_bytes)});
-    });
-  }
-
-  static crucible_status compile_log(Module* module, crucible_kv_sink sink, void* user) {
-    return guard([&] {
-      require(module != nullptr && sink != nullptr, "compile.compile_log: no module or no function to report to");
-      report(sink, user, {text_item("log", module->log), text_item("text", module->text)});
-    });
+  static void log(const Module& module, crucible_kv_sink sink, void* user) {
+    report(sink, user, {text_item("log", module.log), text_item("text", module.text)});
   }
 
  private:
-  /// Each name once; one that stands twice must stand for the same kernel.
-  static std::map<std::string, sdk::Kernel> read_kernels(const crucible_kernel_source* sources, std::uint32_t count) {
-    std::map<std::string, sdk::Kernel> kernels;
-    std::map<std::string, std::string_view> bytes;
-    const SizedArray<crucible_kernel_source> all(sources);  // of an older or newer host
-    for (std::uint32_t i = 0; i < count; ++i) {
-      const crucible_kernel_source source = all[i];
-      const std::string name = to_string(source.name);
-      if (!is_c_name(name)) throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "'" + name + "' is not a C name");
-      if (source.ir == nullptr)
-        throw Failure(CRUCIBLE_E_UNSUPPORTED, "kernel " + name + " comes without kernel IR", {{"kernel", name}});
-      const std::string_view ir(static_cast<const char*>(source.ir), source.ir_size);
-      const auto [known, is_new] = bytes.try_emplace(name, ir);
-      if (is_new) {
-        kernels.emplace(name, read_kernel(source.ir, source.ir_size));
-      } else if (known->second != ir) {
-        throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "two different kernels are named " + name, {{"kernel", name}});
-      }
-    }
-    return kernels;
-  }
-
-  static void build(Module& module, ProgramText& program) {
+  static void compile(Module& module, ProgramText& program) {
     const Dialect& language = Own::dialect();
     program.text = module.text = program.in(language);
     for (const auto& [name, kernel] : program.kernels) {
@@ -196,32 +122,11 @@ struct TextCompileFunctions {
     module.binary = binary_id(bytes);
     Own::load(module, bytes);
   }
-
-  static Module* finish(std::unique_ptr<Module> module, Device& device, std::chrono::steady_clock::time_point start,
-                        crucible_compile_info* info) {
-    module->device = &device;
-    const std::chrono::nanoseconds time = std::chrono::steady_clock::now() - start;
-    write_sized(info, {.struct_size = 0,
-                       .from_cache = module->from_cache ? 1u : 0u,
-                       .compile_ns = static_cast<std::uint64_t>(time.count()),
-                       .binary_bytes = module->binary_bytes});
-    device.ledger.add("module");
-    return module.release();
-  }
 };
 
 template <class Device, class Module, class Kernel, class Own>
 constexpr crucible_if_compile make_text_compile_table() {
-  using Functions = TextCompileFunctions<Device, Module, Kernel, Own>;
-  return {.struct_size = sizeof(crucible_if_compile),
-          .if_minor = CRUCIBLE_ABI_MINOR,
-          .dialect = Functions::dialect,
-          .compile = Functions::compile,
-          .kernel = Functions::kernel,
-          .unload = Functions::unload,
-          .compile_sources = Functions::compile_sources,
-          .kernel_info = Functions::kernel_info,
-          .compile_log = Functions::compile_log};
+  return make_module_table<Device, Module, Kernel, TextModules<Device, Module, Kernel, Own>>();
 }
 
 }  // namespace crucible::sdk
