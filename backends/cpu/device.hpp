@@ -12,6 +12,7 @@
 #include "backends/cpu/fork.hpp"
 #include "backends/cpu/team.hpp"
 #include "plugins/abi/crucible_plugin.h"
+#include "plugins/sdk/address_map.hpp"
 
 namespace crucible_cpu {
 
@@ -59,6 +60,7 @@ struct crucible_device {
   std::unique_ptr<crucible_cpu::Team> team;
   std::mutex run_mutex;  // the team has one caller at a time, whichever plan that is
   crucible_cpu::MemoryCount memory;
+  crucible::sdk::AddressMap addresses;  // of its buffers
   std::mutex queues_mutex;
   std::vector<crucible_queue*> queues;  // those that live; each owns its thread
 };

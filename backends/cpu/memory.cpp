@@ -81,6 +81,7 @@ crucible_status alloc(crucible_device* device, std::uint64_t size, std::uint64_t
       madvise(buffer->data, size / page * page, MADV_HUGEPAGE);
       madvise(buffer->data, size / page * page, MADV_POPULATE_WRITE);
     }
+    device->addresses.add(reinterpret_cast<std::uint64_t>(buffer->data), size);
     device->memory.add(size);
     *out = buffer.release();
   });
@@ -89,6 +90,7 @@ crucible_status alloc(crucible_device* device, std::uint64_t size, std::uint64_t
 crucible_status free_buffer(crucible_buffer* buffer) {
   return guard([&] {
     if (buffer == nullptr) return;
+    buffer->device->addresses.remove(reinterpret_cast<std::uint64_t>(buffer->data), buffer->size);
     munmap(buffer->mapping, buffer->mapping_bytes);
     buffer->device->memory.remove(buffer->size);
     delete buffer;

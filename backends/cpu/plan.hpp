@@ -11,6 +11,7 @@
 #include "backends/cpu/library_onednn.hpp"
 #include "backends/cpu/pace.hpp"
 #include "backends/cpu/sanitize.hpp"
+#include "plugins/sdk/plan_table.hpp"
 
 namespace crucible_cpu {
 
@@ -24,15 +25,10 @@ Range chunk_range(std::int64_t grid, std::int64_t chunks, std::int64_t index);
 /// How many pieces: for each thread as many as for the others, at most four, none with fewer than `grain` items unless the whole grid has fewer.
 std::int64_t piece_count(std::int64_t grid, std::int64_t grain, int threads);
 
+/// What this plugin adds to an op of the list.
 struct PlanOp {
-  std::uint32_t kind = 0;
-  KernelFunction kernel = nullptr;  // LAUNCH
-  std::vector<void*> buffers;
-  std::vector<std::uint64_t> scalars;  // eight bytes each, of a double or an i64 as the kernel takes it
-  std::int64_t grid = 0, pieces = 0;     // LAUNCH, COPY, FILL; 0 pieces: nothing to do
+  std::int64_t items = 0, pieces = 0;    // LAUNCH: its grid; COPY, FILL: blocks; 0 pieces: nothing to do
   double shared_ns = 0;                  // what several threads can share of it, as the host thinks, on one thread
-  std::uint64_t size = 0;                // COPY, FILL
-  int pattern = 0;                       // FILL
   std::unique_ptr<LibraryCall> library;  // LIBRARY
   std::optional<GuardedLaunch> guarded;  // LAUNCH of a kernel that checks itself
 };
@@ -41,10 +37,6 @@ struct PlanOp {
 struct PlanStep {
   std::uint32_t op = 0, stage = 0, pieces = 0;
   double rest_ns = 0;  // shared_ns of this step and those after it
-};
-
-struct SlotUse {
-  std::uint32_t slot, op, scalar;
 };
 
 }  // namespace crucible_cpu
@@ -58,12 +50,9 @@ void run_plan(crucible_plan& plan);
 
 }  // namespace crucible_cpu
 
-struct crucible_plan {
-  crucible_device* device = nullptr;
-  std::vector<crucible_cpu::PlanOp> ops;
+struct crucible_plan : crucible::sdk::ListedPlan<crucible_device> {
+  std::vector<crucible_cpu::PlanOp> parts;  // one per op of the list
   std::vector<crucible_cpu::PlanStep> steps;
-  std::vector<crucible_cpu::SlotUse> slot_uses;
-  std::uint32_t slot_count = 0;
   crucible_cpu::Findings findings;  // of its guarded launches
   std::optional<crucible_cpu::Pace> pace;
 };

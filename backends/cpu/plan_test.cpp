@@ -459,7 +459,7 @@ TEST_P(CpuPlan, RefusesBadOpsByPlaceAndReason) {
   EXPECT_THAT(message([](crucible_op& op) { op.kind = CRUCIBLE_OP_FILL, op.pattern = 256; }),
               HasSubstr("256 is not a byte"));
   EXPECT_THAT(message([](crucible_op& op) { op.kind = CRUCIBLE_OP_LIBRARY; }),
-              HasSubstr("without a whole description"));
+              HasSubstr("a library call without a description"));
 }
 
 #ifdef CRUCIBLE_COUNTS_DLOPEN

@@ -1,7 +1,5 @@
 // Compile table: kernel IR, written as SPIR-V, all kernels of a call in one module; the driver's compiler makes machine code of it, which is kept
 // on disk.
-#include <chrono>
-#include <memory>
 #include <string>
 
 #include "backends/intel/kernel.hpp"
@@ -9,19 +7,14 @@
 #include "backends/intel/tables.hpp"
 #include "plugins/sdk/binary_cache.hpp"
 #include "plugins/sdk/careful.hpp"
-#include "plugins/sdk/error.hpp"
 #include "plugins/sdk/host.hpp"
-#include "plugins/sdk/host_compiler.hpp"
-#include "plugins/sdk/kernel_ir.hpp"
+#include "plugins/sdk/module_table.hpp"
 #include "plugins/sdk/named_kernels.hpp"
-#include "plugins/sdk/text.hpp"
 
 namespace crucible_intel {
 namespace {
 
 using namespace crucible;
-using Clock = std::chrono::steady_clock;
-
 constexpr std::string_view kDialect = "spirv";
 // Nothing that fuses, reorders or flushes is asked for; division and square root have to be rounded correctly.
 constexpr const char* kFlags = "-cl-fp32-correctly-rounded-divide-sqrt";
@@ -63,7 +56,7 @@ std::string binary_of(const Functions& ze, ze::Module module) {
   return bytes;
 }
 
-void build(crucible_module& module, std::string_view spirv, bool is_careful) {
+void build_spirv(crucible_module& module, std::string_view spirv, bool is_careful) {
   const crucible_device& device = *module.device;
   const DeviceFacts& facts = device.facts;
   const sdk::BinaryCache cache("intel", device.cache_dir);
@@ -103,24 +96,6 @@ spirv::Buffers choose_buffers(const crucible_device& device, const sdk::Kernel& 
 
 using Kernels = std::map<std::string, sdk::Kernel>;
 
-Kernels read_kernels(const crucible_kernel_source* kernels, std::uint32_t count) {
-  const sdk::SizedArray<crucible_kernel_source> all(kernels);  // of an older or newer host
-  Kernels read;
-  std::map<std::string, std::string_view> bytes;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const crucible_kernel_source source = all[i];
-    const std::string name = sdk::to_string(source.name);
-    if (!sdk::is_c_name(name)) throw sdk::Failure(CRUCIBLE_E_INVALID_ARGUMENT, "'" + name + "' is not a C name");
-    if (source.ir == nullptr) throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "kernel " + name + " comes without kernel IR", {{"kernel", name}});
-    const std::string_view present(static_cast<const char*>(source.ir), source.ir_size);
-    const auto [at, is_new] = bytes.try_emplace(name, present);
-    if (!is_new && at->second != present)
-      throw sdk::Failure(CRUCIBLE_E_INVALID_ARGUMENT, "two different kernels are named " + name, {{"kernel", name}});
-    if (is_new) read.emplace(name, sdk::read_kernel(source.ir, source.ir_size));
-  }
-  return read;
-}
-
 void write_and_build(crucible_module& module, const Kernels& kernels, const spirv::PreludeText& prelude, bool is_careful) {
   spirv::KernelModule written(prelude);
   for (const auto& [name, kernel] : kernels) {
@@ -135,7 +110,7 @@ void write_and_build(crucible_module& module, const Kernels& kernels, const spir
   }
   const spirv::Words words = written.words();
   module.spirv_bytes = words.size() * sizeof(words[0]);
-  build(module, std::string_view(reinterpret_cast<const char*>(words.data()), module.spirv_bytes), is_careful);
+  build_spirv(module, std::string_view(reinterpret_cast<const char*>(words.data()), module.spirv_bytes), is_careful);
 }
 
 void create_kernels(crucible_module& module) {
@@ -151,106 +126,38 @@ void create_kernels(crucible_module& module) {
   }
 }
 
-crucible_status get_dialect(crucible_device* device, crucible_str* out) {
-  return sdk::guard([&] {
-    sdk::require(device != nullptr && out != nullptr, "compile.dialect: no device or no place for the answer");
-    *out = sdk::borrow(kDialect);
-  });
-}
+struct Modules {
+  static std::string_view dialect(const crucible_device&) { return kDialect; }
 
-crucible_status compile(crucible_device* device, crucible_str, const crucible_str* names, const crucible_str* texts, std::uint32_t count,
-                        crucible_module** out, crucible_compile_info* info) {
-  return sdk::guard([&] {
-    sdk::require(device != nullptr && out != nullptr, "compile: no device or no place for the module");
-    sdk::require(count == 0 || (names != nullptr && texts != nullptr), "compile: names or texts are missing");
-    if (count != 0) throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "the device takes kernel IR (compile_sources): there is no compiler of texts here");
-    auto module = std::make_unique<crucible_module>();
-    module->device = device;
-    device->ledger.add("module");
-    sdk::write_sized(info, crucible_compile_info{});
-    *out = module.release();
-  });
-}
-
-crucible_status compile_sources(crucible_device* device, crucible_str prelude, const crucible_kernel_source* kernels, std::uint32_t count,
-                                crucible_module** out, crucible_compile_info* info) {
-  return sdk::guard([&] {
-    sdk::require(device != nullptr && out != nullptr, "compile_sources: no device or no place for the module");
-    sdk::require(count == 0 || kernels != nullptr, "compile_sources: the sources are missing");
-    const auto start = Clock::now();
-    auto module = std::make_unique<crucible_module>();
-    module->device = device;
-    const Kernels read = read_kernels(kernels, count);
-    if (!read.empty()) {  // no kernels are a module too
-      device->watchdog.require_alive();
-      try {
-        write_and_build(*module, read, *spirv::shared_prelude(sdk::to_string(prelude)), sdk::is_careful(sdk::view(prelude)));
-      } catch (const sdk::Failure& failure) {
-        std::vector<std::string> names;
-        for (const auto& [name, kernel] : read) names.push_back(name);
-        throw sdk::naming_kernels(failure, names);
-      }
-      create_kernels(*module);
+  static void build(crucible_module& module, crucible_str prelude, const crucible_kernel_source* sources, std::uint32_t count) {
+    const Kernels read = sdk::read_kernels(sources, count);
+    module.device->watchdog.require_alive();
+    try {
+      write_and_build(module, read, *spirv::shared_prelude(sdk::to_string(prelude)), sdk::is_careful(sdk::view(prelude)));
+    } catch (const sdk::Failure& failure) {
+      std::vector<std::string> names;
+      for (const auto& [name, kernel] : read) names.push_back(name);
+      throw sdk::naming_kernels(failure, names);
     }
-    const auto time = std::chrono::nanoseconds(Clock::now() - start);
-    sdk::write_sized(info, {.struct_size = 0,
-                            .from_cache = module->from_cache ? 1u : 0u,
-                            .compile_ns = static_cast<std::uint64_t>(time.count()),
-                            .binary_bytes = module->binary_bytes});
-    device->ledger.add("module");
-    *out = module.release();
-  });
-}
+    create_kernels(module);
+  }
 
-crucible_status kernel(crucible_module* module, crucible_str name, crucible_kernel** out) {
-  return sdk::guard([&] {
-    sdk::require(module != nullptr && out != nullptr, "compile.kernel: no module or no place for the kernel");
-    const auto found = module->kernels.find(sdk::view(name));
-    if (found == module->kernels.end()) {
-      throw sdk::Failure(CRUCIBLE_E_INVALID_ARGUMENT,
-                         "the module of " + std::to_string(module->kernels.size()) + " kernels has none named " + sdk::to_string(name));
-    }
-    *out = &found->second;
-  });
-}
-
-crucible_status unload(crucible_module* module) {
-  return sdk::guard([&] {
-    sdk::require(module != nullptr, "compile.unload: no module");
-    module->device->ledger.remove("module");
-    if (module->device->watchdog.is_suspect()) return sdk::abandon(module);
-    delete module;
-  });
-}
-
-crucible_status kernel_info(crucible_kernel* kernel, crucible_kv_sink sink, void* user) {
-  return sdk::guard([&] {
-    sdk::require(kernel != nullptr && sink != nullptr, "compile.kernel_info: no kernel or no function to report to");
+  static void describe(const crucible_kernel& kernel, crucible_kv_sink sink, void* user) {
     sdk::report(sink, user,
-                {sdk::text_item("name", kernel->name), sdk::number_item("buffers", kernel->buffer_count),
-                 sdk::number_item("arguments", kernel->parameters.size()), sdk::number_item("lanes", kernel->lanes), sdk::number_item("spirv_bytes", kernel->module->spirv_bytes),
-                 sdk::number_item("program_bytes", kernel->module->binary_bytes), sdk::number_item("from_cache", kernel->module->from_cache ? 1 : 0),
-                 sdk::text_item("binary", kernel->module->binary)});
-  });
-}
+                {sdk::text_item("name", kernel.name), sdk::number_item("buffers", kernel.buffer_count),
+                 sdk::number_item("arguments", kernel.parameters.size()), sdk::number_item("lanes", kernel.lanes),
+                 sdk::number_item("spirv_bytes", kernel.module->spirv_bytes),
+                 sdk::number_item("program_bytes", kernel.module->binary_bytes),
+                 sdk::number_item("from_cache", kernel.module->from_cache ? 1 : 0), sdk::text_item("binary", kernel.module->binary)});
+  }
 
-crucible_status compile_log(crucible_module* module, crucible_kv_sink sink, void* user) {
-  return sdk::guard([&] {
-    sdk::require(module != nullptr && sink != nullptr, "compile.compile_log: no module or no function to report to");
-    sdk::report(sink, user, {sdk::text_item("log", module->log)});
-  });
-}
+  static void log(const crucible_module& module, crucible_kv_sink sink, void* user) {
+    sdk::report(sink, user, {sdk::text_item("log", module.log)});
+  }
+};
 
 }  // namespace
 
-const crucible_if_compile kCompileTable = {.struct_size = sizeof(crucible_if_compile),
-                                           .if_minor = CRUCIBLE_ABI_MINOR,
-                                           .dialect = get_dialect,
-                                           .compile = compile,
-                                           .kernel = kernel,
-                                           .unload = unload,
-                                           .compile_sources = compile_sources,
-                                           .kernel_info = kernel_info,
-                                           .compile_log = compile_log};
+const crucible_if_compile kCompileTable = sdk::make_module_table<crucible_device, crucible_module, crucible_kernel, Modules>();
 
 }  // namespace crucible_intel

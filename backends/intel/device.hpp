@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "backends/intel/metrics.hpp"
 #include "backends/intel/mutable_list.hpp"
 #include "plugins/abi/crucible_plugin.h"
+#include "plugins/sdk/address_map.hpp"
 #include "plugins/sdk/queue_table.hpp"
 #include "plugins/sdk/watchdog.hpp"
 
@@ -54,9 +54,7 @@ struct crucible_device : crucible::sdk::QueueOwner {
   crucible::sdk::Watchdog watchdog;
   crucible::sdk::Counters counters;
 
-  std::mutex buffers_mutex;
-  std::map<std::uint64_t, crucible_buffer*> buffers;  // by their addresses
-
+  crucible::sdk::AddressMap addresses;
   std::mutex run_mutex;  // queue, immediate list and kernel objects are for one thread at a time
   crucible_intel::MetricCounting* metrics = nullptr;  // while counters are counted; it is the Counters'. With the run mutex
 

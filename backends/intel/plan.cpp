@@ -1,4 +1,4 @@
-// Plan table: reads and checks the host's list once, records it as a command list, executes that. See plan.hpp.
+// Plan table: records the list as a command list, executes that. See plan.hpp.
 #include "backends/intel/plan.hpp"
 
 #include <algorithm>
@@ -8,8 +8,6 @@
 #include <utility>
 
 #include "backends/intel/tables.hpp"
-#include "plugins/sdk/error.hpp"
-#include "plugins/sdk/text.hpp"
 
 namespace crucible_intel {
 namespace {
@@ -18,85 +16,39 @@ using namespace crucible;
 
 constexpr std::int64_t kMostGroups = std::int64_t{1} << 20;  // of one launch; each work-item then does several items
 
-[[noreturn]] void invalid(std::size_t index, const std::string& what) {
-  throw sdk::Failure(CRUCIBLE_E_INVALID_ARGUMENT, "plan.build: op " + std::to_string(index) + ": " + what, {{"op", std::to_string(index)}});
+/// The kernel's parameter that scalar `index` goes to.
+std::uint32_t parameter_of(const crucible_kernel& kernel, std::uint32_t index) {
+  const auto takes = [&](const spirv::Parameter& parameter) {
+    return parameter.kind == spirv::ParameterKind::kScalar && parameter.index == index;
+  };
+  return static_cast<std::uint32_t>(std::ranges::find_if(kernel.parameters, takes) - kernel.parameters.begin());
 }
 
-void read_launch(crucible_plan& plan, std::uint32_t index, const crucible_op& op, PlanOp& result) {
-  crucible_device& device = *plan.device;
-  if (op.kernel == nullptr) invalid(index, "a launch without a kernel");
-  if (op.grid < 0) invalid(index, "a grid of " + std::to_string(op.grid) + " work items");
-  if (op.scalar_count != 0 && op.scalars == nullptr) invalid(index, "its scalars are missing");
+Launch plan_launch(crucible_device& device, const sdk::ListedOp& op) {
   const crucible_kernel& kernel = *op.kernel;
-  if (op.buffer_count != kernel.buffer_count || op.scalar_count != kernel.scalar_count) {
-    invalid(index, "kernel " + kernel.name + " has " + std::to_string(kernel.buffer_count) + " buffers and " + std::to_string(kernel.scalar_count) +
-                       " scalars, it got " + std::to_string(op.buffer_count) + " and " + std::to_string(op.scalar_count));
-  }
-  result.kernel = op.kernel;
-  result.grid = op.grid;
-  for (std::uint32_t i = 0; i < op.scalar_count; ++i) {
-    const crucible_scalar& scalar = op.scalars[i];
-    if (scalar.type > CRUCIBLE_SCALAR_I64) invalid(index, "scalar " + std::to_string(i) + " is of type " + std::to_string(scalar.type));
-    result.scalars.push_back(scalar.bits);
-    if (scalar.slot == CRUCIBLE_SLOT_NONE) continue;
-    if (scalar.slot >= plan.slot_count) invalid(index, "slot " + std::to_string(scalar.slot) + " of " + std::to_string(plan.slot_count));
-    const auto takes = [&](const spirv::Parameter& parameter) { return parameter.kind == spirv::ParameterKind::kScalar && parameter.index == i; };
-    const auto parameter = std::ranges::find_if(kernel.parameters, takes);
-    plan.slot_uses.push_back({scalar.slot, index, i, static_cast<std::uint32_t>(parameter - kernel.parameters.begin())});
-    result.has_slots = true;
-  }
+  Launch launch;
   const bool is_team = kernel.lanes > 1;  // then a group does an item
-  result.group_size = is_team ? kernel.lanes : std::min(device.group_size, device.facts.group_size);
-  const std::int64_t groups = is_team ? op.grid : (op.grid + result.group_size - 1) / result.group_size;
-  result.groups = static_cast<std::uint32_t>(std::min({groups, kMostGroups, std::int64_t{device.facts.group_count}}));
-  if (kernel.parameters.front().kind != spirv::ParameterKind::kTable) return;
-  std::vector<std::uint64_t> addresses;
-  for (const Place& place : result.places) addresses.push_back(place.address);
-  result.table = allocate(device, addresses.size() * sizeof(addresses[0]), 64);
-  copy_now(device, result.table->memory, addresses.data(), addresses.size() * sizeof(addresses[0]), "plan.build: zeCommandListAppendMemoryCopy of a table");
+  launch.group_size = is_team ? kernel.lanes : std::min(device.group_size, device.facts.group_size);
+  const std::int64_t groups = is_team ? op.grid : (op.grid + launch.group_size - 1) / launch.group_size;
+  launch.groups = static_cast<std::uint32_t>(std::min({groups, kMostGroups, std::int64_t{device.facts.group_count}}));
+  if (kernel.parameters.front().kind != spirv::ParameterKind::kTable) return launch;
+  const std::uint64_t bytes = op.addresses.size() * sizeof(op.addresses[0]);
+  launch.table = allocate(device, bytes);
+  copy_now(device, launch.table->memory, op.addresses.data(), bytes, "plan.build: zeCommandListAppendMemoryCopy of a table");
+  return launch;
 }
 
-/// The first `count` buffers hold `size` bytes each.
-void need_buffers(std::uint32_t index, const crucible_op& op, const PlanOp& result, std::uint32_t count) {
-  if (op.buffer_count < count) invalid(index, "it has " + std::to_string(op.buffer_count) + " buffers and needs " + std::to_string(count));
-  for (std::uint32_t i = 0; i < count; ++i) {
-    if (result.places[i].left >= op.size) continue;
-    invalid(index, std::to_string(op.size) + " bytes, where buffer " + std::to_string(i) + " has " + std::to_string(result.places[i].left) + " left");
-  }
-}
-
-void read_op(crucible_plan& plan, std::uint32_t index, const crucible_op& op) {
-  if (op.struct_size < sizeof(crucible_op))
-    invalid(index, "its struct_size is " + std::to_string(op.struct_size) + ", it needs " + std::to_string(sizeof(crucible_op)));
-  if (op.buffer_count != 0 && op.buffers == nullptr) invalid(index, "its buffers are missing");
-  PlanOp& result = plan.ops.emplace_back();
-  result.kind = op.kind;
-  result.size = op.size;
-  if (op.kind == CRUCIBLE_OP_LIBRARY) {
-    throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "plan.build: op " + std::to_string(index) + " is a library call, and this plugin calls no library",
-                       {{"op", std::to_string(index)}});
-  }
-  if (op.kind != CRUCIBLE_OP_LAUNCH && op.kind != CRUCIBLE_OP_COPY && op.kind != CRUCIBLE_OP_FILL)
-    invalid(index, "kind " + std::to_string(op.kind) + " is not known");
-  for (std::uint32_t i = 0; i < op.buffer_count; ++i) result.places.push_back(find_place(*plan.device, op.buffers[i]));
-  if (op.kind == CRUCIBLE_OP_LAUNCH) return read_launch(plan, index, op, result);
-  if (op.kind == CRUCIBLE_OP_COPY) return need_buffers(index, op, result, 2);
-  if (op.pattern > 255) invalid(index, "the pattern " + std::to_string(op.pattern) + " is not a byte");
-  result.pattern = static_cast<std::uint8_t>(op.pattern);
-  need_buffers(index, op, result, 1);
-}
-
-void set_arguments(const Functions& ze, const PlanOp& op) {
+void set_arguments(const Functions& ze, const sdk::ListedOp& op, const Launch& launch) {
   const crucible_kernel& kernel = *op.kernel;
   for (std::uint32_t i = 0; i < kernel.parameters.size(); ++i) {
     const spirv::Parameter& parameter = kernel.parameters[i];
     std::uint64_t bits = 0;
     switch (parameter.kind) {
       case spirv::ParameterKind::kBuffer:
-        bits = op.places[parameter.index].address;
+        bits = op.addresses[parameter.index];
         break;
       case spirv::ParameterKind::kTable:
-        bits = reinterpret_cast<std::uint64_t>(op.table->memory);
+        bits = reinterpret_cast<std::uint64_t>(launch.table->memory);
         break;
       case spirv::ParameterKind::kScalar:
         bits = spirv::scalar_bits(parameter, op.scalars[parameter.index]);
@@ -114,23 +66,20 @@ void set_arguments(const Functions& ze, const PlanOp& op) {
   }
 }
 
-bool is_empty(const PlanOp& op) { return op.kind == CRUCIBLE_OP_LAUNCH ? op.grid == 0 : op.size == 0; }
-
-void append_op(const Functions& ze, ze::List list, const PlanOp& op, ze::Event event) {
-  const auto pointer = [&](std::size_t i) { return reinterpret_cast<void*>(op.places[i].address); };
+void append_op(const Functions& ze, ze::List list, const sdk::ListedOp& op, const Launch& launch, ze::Event event) {
   if (op.kind == CRUCIBLE_OP_FILL) {
-    return check(ze.zeCommandListAppendMemoryFill(list, pointer(0), &op.pattern, 1, op.size, event, 0, nullptr), "zeCommandListAppendMemoryFill");
+    return check(ze.zeCommandListAppendMemoryFill(list, op.pointer(0), &op.pattern, 1, op.size, event, 0, nullptr), "zeCommandListAppendMemoryFill");
   }
   if (op.kind == CRUCIBLE_OP_COPY) {
-    return check(ze.zeCommandListAppendMemoryCopy(list, pointer(0), pointer(1), op.size, event, 0, nullptr), "zeCommandListAppendMemoryCopy");
+    return check(ze.zeCommandListAppendMemoryCopy(list, op.pointer(0), op.pointer(1), op.size, event, 0, nullptr), "zeCommandListAppendMemoryCopy");
   }
-  set_arguments(ze, op);
-  check(ze.zeKernelSetGroupSize(op.kernel->object.get(), op.group_size, 1, 1), "zeKernelSetGroupSize of " + op.kernel->name);
-  const ze::GroupCount groups = {op.groups, 1, 1};
+  set_arguments(ze, op, launch);
+  check(ze.zeKernelSetGroupSize(op.kernel->object.get(), launch.group_size, 1, 1), "zeKernelSetGroupSize of " + op.kernel->name);
+  const ze::GroupCount groups = {launch.groups, 1, 1};
   check(ze.zeCommandListAppendLaunchKernel(list, op.kernel->object.get(), &groups, event, 0, nullptr), "zeCommandListAppendLaunchKernel of " + op.kernel->name);
 }
 
-bool is_patched(const crucible_plan& plan) { return plan.device->mutable_lists.usable() && !plan.slot_uses.empty(); }
+bool is_patched(const crucible_plan& plan) { return plan.device->mutable_lists.usable() && !plan.list.slot_uses.empty(); }
 
 /// The caller holds the device's run mutex. `events`: one per op, or none. `metrics`: counts all of it, or null. Where slots are patched, the ops get
 /// their numbers in the list.
@@ -146,10 +95,12 @@ OwnedList record(crucible_plan& plan, const std::vector<OwnedEvent>& events, Met
   check(ze.zeCommandListCreate(device.context.get(), device.facts.device, &description, &made), "plan: zeCommandListCreate");
   OwnedList list(ze, made);
   if (metrics != nullptr) metrics->append_begin(made);
-  for (std::size_t i = 0; i < plan.ops.size(); ++i) {
-    if (is_empty(plan.ops[i])) continue;
-    if (is_mutable && plan.ops[i].has_slots) plan.ops[i].command = next_command_id(device.mutable_lists, made);
-    append_op(ze, made, plan.ops[i], events.empty() ? nullptr : events[i].get());
+  for (std::size_t i = 0; i < plan.list.ops.size(); ++i) {
+    const sdk::ListedOp& op = plan.list.ops[i];
+    Launch& launch = plan.launches[i];
+    if (!op.does_something()) continue;
+    if (is_mutable && launch.has_slots) launch.command = next_command_id(device.mutable_lists, made);
+    append_op(ze, made, op, launch, events.empty() ? nullptr : events[i].get());
     // Commands of a list may overlap; each op may read what the one before wrote.
     check(ze.zeCommandListAppendBarrier(made, nullptr, 0, nullptr), "plan: zeCommandListAppendBarrier");
   }
@@ -166,58 +117,16 @@ void execute(crucible_device& device, ze::List list) {
   finish(device, "plan.replay");
 }
 
-crucible_status build(crucible_device* device, const crucible_op* ops, std::uint32_t count, std::uint32_t slot_count, crucible_plan** out) {
-  return sdk::guard([&] {
-    sdk::require(device != nullptr && out != nullptr, "plan.build: no device or no place for the plan");
-    sdk::require(count == 0 || ops != nullptr, "plan.build: the ops are missing");
-    auto plan = std::make_unique<crucible_plan>();
-    plan->device = device;
-    plan->slot_count = slot_count;
-    const sdk::SizedArray<crucible_op> all(ops);  // of an older or newer host
-    for (std::uint32_t i = 0; i < count; ++i) read_op(*plan, i, all[i]);
-    device->ledger.add("plan");
-    *out = plan.release();
-  });
-}
-
 /// A list that cannot be changed is dropped: the next replay records it with the new scalars.
-void patch(crucible_plan& plan, std::span<const ArgumentChange> changes) {
+void change(crucible_plan& plan, std::span<const ArgumentChange> changes) {
   crucible_device& device = *plan.device;
   const std::lock_guard lock(device.run_mutex);
-  if (plan.list.get() == nullptr) return;
-  OwnedList list = std::exchange(plan.list, {});
+  if (plan.list_of_commands.get() == nullptr) return;
+  OwnedList list = std::exchange(plan.list_of_commands, {});
   if (!is_patched(plan)) return;
   change_arguments(*device.ze, device.mutable_lists, list.get(), changes);
   plan.patched += changes.size();
-  plan.list = std::move(list);
-}
-
-crucible_status set_slots(crucible_plan* plan, const std::uint64_t* values, std::uint32_t count) {
-  return sdk::guard([&] {
-    sdk::require(plan != nullptr && (values != nullptr || count == 0), "plan.set_slots: no plan or no values");
-    if (count != plan->slot_count) {
-      throw sdk::Failure(CRUCIBLE_E_INVALID_ARGUMENT,
-                         "plan.set_slots: " + std::to_string(count) + " values for " + std::to_string(plan->slot_count) + " slots");
-    }
-    std::vector<ArgumentChange> changes;
-    for (const SlotUse& use : plan->slot_uses) {
-      PlanOp& op = plan->ops[use.op];
-      std::uint64_t& scalar = op.scalars[use.scalar];
-      if (scalar == values[use.slot]) continue;
-      scalar = values[use.slot];
-      if (is_empty(op)) continue;
-      const spirv::Parameter& parameter = op.kernel->parameters[use.parameter];
-      changes.push_back({op.command, use.parameter, parameter.size(), spirv::scalar_bits(parameter, scalar)});
-    }
-    if (!changes.empty()) patch(*plan, changes);
-  });
-}
-
-crucible_status replay(crucible_plan* plan) {
-  return sdk::guard([&] {
-    sdk::require(plan != nullptr, "plan.replay: no plan");
-    run_plan(*plan);
-  });
+  plan.list_of_commands = std::move(list);
 }
 
 /// Kernel time stamps wrap at their own width.
@@ -226,15 +135,42 @@ std::uint64_t nanoseconds(const DeviceFacts& facts, const ze::KernelTimestamp& s
   return static_cast<std::uint64_t>(static_cast<double>(ticks) * 1e9 / static_cast<double>(facts.ticks_per_second));
 }
 
-crucible_status profile(crucible_plan* plan, std::uint64_t* out_ns, std::uint32_t count) {
-  return sdk::guard([&] {
-    sdk::require(plan != nullptr && (out_ns != nullptr || count == 0), "plan.profile: no plan or no place for the times");
-    if (count != plan->ops.size()) {
-      throw sdk::Failure(CRUCIBLE_E_INVALID_ARGUMENT, "plan.profile: places for " + std::to_string(count) + " times, the plan has " +
-                                                          std::to_string(plan->ops.size()) + " ops");
+struct Plans {
+  static sdk::OpChecks checks(crucible_device& device) {
+    return {.shape_of =
+                [](const crucible_kernel& kernel) {
+                  return sdk::KernelShape{kernel.name, kernel.buffer_count, kernel.scalar_count};
+                },
+            .find = [&device](std::uint64_t address) { return device.addresses.find(address, device.facts.id); }};
+  }
+
+  static void make(crucible_plan& plan) {
+    for (const sdk::ListedOp& op : plan.list.ops) {
+      plan.launches.push_back(op.kind == CRUCIBLE_OP_LAUNCH ? plan_launch(*plan.device, op) : Launch());
     }
-    if (count == 0) return;
-    crucible_device& device = *plan->device;
+    for (const sdk::SlotUse& use : plan.list.slot_uses) plan.launches[use.op].has_slots = true;
+  }
+
+  static void patch(crucible_plan& plan, std::span<const sdk::SlotUse> changed) {
+    std::vector<ArgumentChange> changes;
+    for (const sdk::SlotUse& use : changed) {
+      const sdk::ListedOp& op = plan.list.ops[use.op];
+      if (!op.does_something()) continue;
+      const std::uint32_t index = parameter_of(*op.kernel, use.scalar);
+      const spirv::Parameter& parameter = op.kernel->parameters[index];
+      changes.push_back({plan.launches[use.op].command, index, parameter.size(),
+                         spirv::scalar_bits(parameter, op.scalars[use.scalar])});
+    }
+    if (!changes.empty()) change(plan, changes);
+  }
+
+  static void run(crucible_plan& plan) { run_plan(plan); }
+
+  static std::vector<std::uint64_t> times(crucible_plan& plan) {
+    const auto count = static_cast<std::uint32_t>(plan.list.ops.size());
+    std::vector<std::uint64_t> times(count, 0);
+    if (count == 0) return times;
+    crucible_device& device = *plan.device;
     const Functions& ze = *device.ze;
     const std::lock_guard lock(device.run_mutex);
     ze::EventPoolDesc pool_description;
@@ -250,45 +186,37 @@ crucible_status profile(crucible_plan* plan, std::uint64_t* out_ns, std::uint32_
       check(ze.zeEventCreate(pool, &description, &event), "plan.profile: zeEventCreate");
       events.emplace_back(ze, event);
     }
-    const OwnedList list = record(*plan, events);
+    const OwnedList list = record(plan, events);
     execute(device, list.get());
-    std::vector<std::uint64_t> times(count, 0);
     for (std::uint32_t i = 0; i < count; ++i) {
-      if (is_empty(plan->ops[i])) continue;
+      if (!plan.list.ops[i].does_something()) continue;
       ze::KernelTimestamp stamp;
       check(ze.zeEventQueryKernelTimestamp(events[i].get(), &stamp), "plan.profile: zeEventQueryKernelTimestamp");
       times[i] = nanoseconds(device.facts, stamp);
     }
-    std::copy(times.begin(), times.end(), out_ns);
-  });
-}
+    return times;
+  }
 
-crucible_status destroy(crucible_plan* plan) {
-  return sdk::guard([&] {
-    sdk::require(plan != nullptr, "plan.destroy: no plan");
-    plan->device->ledger.remove("plan");
+  static void destroy(crucible_plan* plan) {
     if (plan->device->watchdog.is_suspect()) return sdk::abandon(plan);
     delete plan;
-  });
-}
+  }
 
-crucible_status describe(crucible_plan* plan, crucible_kv_sink sink, void* user) {
-  return sdk::guard([&] {
-    sdk::require(plan != nullptr && sink != nullptr, "plan.describe: no plan or no function to report to");
-    const MutableLists& lists = plan->device->mutable_lists;
+  static void describe(const crucible_plan& plan, crucible_kv_sink sink, void* user) {
+    const MutableLists& lists = plan.device->mutable_lists;
     const std::string slots = lists.usable() ? "a changed slot is patched in the mutable command list"
                                              : "a changed slot records the command list again: " + lists.why_not;
     sdk::report(sink, user,
-                {sdk::text_item("form", "native"), sdk::number_item("ops", plan->ops.size()), sdk::number_item("recorded", plan->recorded),
-                 sdk::number_item("patched", plan->patched), sdk::text_item("slots", slots),
-                 sdk::text_item("times", "time stamps of an event of each op")});
-  });
-}
+                {sdk::text_item("form", "native"), sdk::number_item("ops", plan.list.ops.size()),
+                 sdk::number_item("recorded", plan.recorded), sdk::number_item("patched", plan.patched),
+                 sdk::text_item("slots", slots), sdk::text_item("times", "time stamps of an event of each op")});
+  }
+};
 
 }  // namespace
 
 void run_plan(crucible_plan& plan) {
-  if (plan.ops.empty()) return;
+  if (plan.list.ops.empty()) return;
   crucible_device& device = *plan.device;
   const std::lock_guard lock(device.run_mutex);
   if (device.metrics != nullptr) {
@@ -296,13 +224,13 @@ void run_plan(crucible_plan& plan) {
     execute(device, counted.get());
     return device.metrics->collect();
   }
-  if (plan.list.get() == nullptr) {
-    plan.list = record(plan, {});
+  if (plan.list_of_commands.get() == nullptr) {
+    plan.list_of_commands = record(plan, {});
     ++plan.recorded;
   }
-  execute(device, plan.list.get());
+  execute(device, plan.list_of_commands.get());
 }
 
-const crucible_if_plan kPlanTable = {sizeof(crucible_if_plan), CRUCIBLE_ABI_MINOR, build, set_slots, replay, profile, destroy, describe};
+const crucible_if_plan kPlanTable = sdk::make_plan_table<crucible_device, crucible_plan, Plans>();
 
 }  // namespace crucible_intel

@@ -1,13 +1,10 @@
 // Compile table: every text is a kernel, no text is compiled. Kernel IR is read and checked, then dropped.
 #include <map>
-#include <memory>
 #include <string>
 
 #include "backends/null/counts.hpp"
 #include "backends/null/tables.hpp"
-#include "plugins/sdk/error.hpp"
-#include "plugins/sdk/kernel_ir.hpp"
-#include "plugins/sdk/text.hpp"
+#include "plugins/sdk/module_table.hpp"
 
 struct crucible_kernel {
   std::string name;
@@ -22,89 +19,42 @@ namespace {
 
 using namespace crucible;
 
-crucible_module* finish(crucible_device* device, std::unique_ptr<crucible_module> module, crucible_compile_info* info) {
-  module->device = device;
-  device->ledger.add("module");
-  counts().add(Count::kCompilations);
-  counts().add(Count::kKernelsCompiled, module->kernels.size());
-  sdk::write_sized(info, {});
-  return module.release();
-}
+struct Modules {
+  static std::string_view dialect(const crucible_device&) { return "c"; }
 
-crucible_status dialect(crucible_device* device, crucible_str* out) {
-  return sdk::guard([&] {
-    sdk::require(device != nullptr && out != nullptr, "compile.dialect: no device or no place for the answer");
-    *out = sdk::borrow("c");
-  });
-}
-
-crucible_status compile(crucible_device* device, crucible_str, const crucible_str* names, const crucible_str* texts,
-                        std::uint32_t count, crucible_module** out, crucible_compile_info* info) {
-  return sdk::guard([&] {
-    sdk::require(device != nullptr && out != nullptr, "compile: no device or no place for the module");
-    sdk::require(count == 0 || (names != nullptr && texts != nullptr), "compile: names or texts are missing");
-    auto module = std::make_unique<crucible_module>();
+  static void build_texts(crucible_module& module, crucible_str, const crucible_str* names, const crucible_str* texts, std::uint32_t count) {
     for (std::uint32_t i = 0; i < count; ++i) {
-      module->kernels[sdk::to_string(names[i])].name = sdk::to_string(names[i]);
+      module.kernels[sdk::to_string(names[i])].name = sdk::to_string(names[i]);
       counts().add(Count::kTextBytes, texts[i].size);
     }
-    *out = finish(device, std::move(module), info);
-  });
-}
+    count_all(module);
+  }
 
-crucible_status compile_sources(crucible_device* device, crucible_str, const crucible_kernel_source* sources,
-                                std::uint32_t count, crucible_module** out, crucible_compile_info* info) {
-  return sdk::guard([&] {
-    sdk::require(device != nullptr && out != nullptr, "compile_sources: no device or no place for the module");
-    sdk::require(count == 0 || sources != nullptr, "compile_sources: the sources are missing");
-    auto module = std::make_unique<crucible_module>();
+  static void build(crucible_module& module, crucible_str, const crucible_kernel_source* sources, std::uint32_t count) {
     const sdk::SizedArray<crucible_kernel_source> all(sources);
     for (std::uint32_t i = 0; i < count; ++i) {
       const crucible_kernel_source source = all[i];
       const std::string name = sdk::to_string(source.name);
       if (source.ir == nullptr && source.text.size == 0) {
-        throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "kernel " + name + " has neither text nor kernel IR",
-                           {{"kernel", name}});
+        throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "kernel " + name + " has neither text nor kernel IR", {{"kernel", name}});
       }
       if (source.ir != nullptr) (void)sdk::read_kernel(source.ir, source.ir_size);
-      module->kernels[name].name = name;
+      module.kernels[name].name = name;
       counts().add(Count::kTextBytes, source.text.size);
       counts().add(Count::kIrBytes, source.ir_size);
     }
-    *out = finish(device, std::move(module), info);
-  });
-}
+    count_all(module);
+  }
 
-crucible_status kernel(crucible_module* module, crucible_str name, crucible_kernel** out) {
-  return sdk::guard([&] {
-    sdk::require(module != nullptr && out != nullptr, "compile.kernel: no module or no place for the kernel");
-    const auto found = module->kernels.find(sdk::view(name));
-    if (found == module->kernels.end()) {
-      throw sdk::Failure(CRUCIBLE_E_INVALID_ARGUMENT, "the module of " + std::to_string(module->kernels.size()) +
-                                                          " kernels has none named " + sdk::to_string(name));
-    }
-    *out = &found->second;
-  });
-}
-
-crucible_status unload(crucible_module* module) {
-  return sdk::guard([&] {
-    sdk::require(module != nullptr, "compile.unload: no module");
-    module->device->ledger.remove("module");
-    delete module;
-  });
-}
+ private:
+  static void count_all(const crucible_module& module) {
+    counts().add(Count::kCompilations);
+    counts().add(Count::kKernelsCompiled, module.kernels.size());
+  }
+};
 
 }  // namespace
 
-const crucible_if_compile kCompileTable = {.struct_size = sizeof(crucible_if_compile),
-                                           .if_minor = CRUCIBLE_ABI_MINOR,
-                                           .dialect = dialect,
-                                           .compile = compile,
-                                           .kernel = kernel,
-                                           .unload = unload,
-                                           .compile_sources = compile_sources,
-                                           .kernel_info = nullptr,
-                                           .compile_log = nullptr};
+const crucible_if_compile kCompileTable = sdk::make_module_table<crucible_device, crucible_module, crucible_kernel, Modules>();
 
 }  // namespace crucible_null

@@ -46,7 +46,8 @@ TEST_F(Null, CountsBytesThatItDoesNotKeep) {
 TEST_F(Null, CountsLaunchesPerReplay) {
   const std::vector<KernelText> texts = {{"k", "no C at all"}};
   const Module module = take(Module::compile(device_, "", texts));
-  const std::uint64_t buffers[] = {4096, 8192};
+  Buffer memory = take(Buffer::allocate(device_, 4096, 64));
+  const std::uint64_t buffers[] = {memory.address(), memory.address() + 2048};
   crucible_op ops[3] = {};
   for (crucible_op& op : ops) op.struct_size = sizeof(op), op.buffers = buffers, op.buffer_count = 2, op.size = 64;
   ops[0].kind = CRUCIBLE_OP_LAUNCH;
@@ -85,7 +86,7 @@ TEST_F(Null, RefusesWhatNoDeviceTakes) {
   op.kind = CRUCIBLE_OP_LIBRARY;
   const auto plan = Plan::build(device_, std::span(&op, 1), 0);
   ASSERT_FALSE(plan);
-  EXPECT_THAT(plan.error().message, HasSubstr("there is no library"));
+  EXPECT_THAT(plan.error().message, HasSubstr("op 0 is a library call, and this plugin claims none"));
   op.kind = CRUCIBLE_OP_LAUNCH;
   EXPECT_THAT(Plan::build(device_, std::span(&op, 1), 0).error().message, HasSubstr("a launch without a kernel"));
   op.kind = CRUCIBLE_OP_COPY;

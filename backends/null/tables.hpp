@@ -1,14 +1,13 @@
 // The plugin's interface tables and its device; each table is defined in the file of its concept.
 #pragma once
 
-#include <atomic>
-
 #include "plugins/abi/crucible_plugin.h"
+#include "plugins/sdk/address_map.hpp"
 #include "plugins/sdk/ledger.hpp"
 
 struct crucible_device {
   crucible::sdk::Ledger ledger;
-  std::atomic<std::uint64_t> next_address{4096};  // addresses of memory that is not there; none is used twice
+  crucible::sdk::AddressMap addresses;  // of memory that is not there
 };
 
 namespace crucible_null {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -12,6 +11,7 @@
 #include "backends/opencl/memory_kind.hpp"
 #include "backends/opencl/opencl.hpp"
 #include "plugins/abi/crucible_plugin.h"
+#include "plugins/sdk/address_map.hpp"
 #include "plugins/sdk/queue_table.hpp"
 #include "plugins/sdk/watchdog.hpp"
 
@@ -72,11 +72,7 @@ struct crucible_device : crucible::sdk::QueueOwner {
   bool only_command_buffers = false;  // the option `plans` asks for them: a plan that cannot be one is an error
   crucible::sdk::Watchdog watchdog;
 
-  // Addresses are pointers, or numbers that only this plugin gives a meaning: the key of a buffer, and how far inside.
-  std::mutex buffers_mutex;
-  std::map<std::uint64_t, crucible_buffer*> buffers;
-  std::uint64_t next_address = std::uint64_t{1} << 40;  // where they are no pointers
-
+  crucible::sdk::AddressMap addresses;  // pointers, or numbers that only this plugin gives a meaning
   std::mutex run_mutex;  // one plan runs at a time
 };
 

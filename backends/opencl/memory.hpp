@@ -7,28 +7,16 @@
 #include <vector>
 
 #include "backends/opencl/device.hpp"
+#include "plugins/sdk/memory_table.hpp"
 
-struct crucible_buffer {
-  crucible_device* device = nullptr;
-  std::shared_ptr<crucible_opencl::Allocation> allocation;
-  std::uint64_t address = 0, size = 0;
-  std::uint64_t offset = 0;  // of the address in the allocation
-};
+struct crucible_buffer : crucible::sdk::DeviceBuffer<crucible_device, crucible_opencl::Allocation> {};
 
 namespace crucible_opencl {
 
-/// A place inside a buffer; it keeps the buffer's memory alive.
-struct Place {
-  std::shared_ptr<Allocation> allocation;
-  std::uint64_t offset = 0;
-  std::uint64_t left = 0;  // bytes from there to the buffer's end
+using crucible::sdk::Place;
 
-  cl_mem memory() const { return allocation->memory(); }
-  char* pointer() const { return allocation->pointer() + offset; }
-};
-
-/// Where `address` is. Threads: any. Errors: INVALID_ARGUMENT when it is in no buffer of the device.
-Place find_place(crucible_device& device, std::uint64_t address);
+inline cl_mem memory_of(const Place& place) { return place.in<Allocation>().memory(); }             // kBuffers
+inline char* pointer_of(const Place& place) { return reinterpret_cast<char*>(place.address); }  // the other kinds
 
 /// Memory of the device's kind with these bytes in it, done on return: tables of kernels. Errors: the driver's.
 std::shared_ptr<Allocation> make_table(crucible_device& device, const std::vector<cl_ulong>& numbers);

@@ -4,11 +4,13 @@
 #include <string_view>
 
 #include "plugins/abi/crucible_plugin.h"
+#include "plugins/sdk/address_map.hpp"
 #include "plugins/sdk/ledger.hpp"
 #include "plugins/sdk/options.hpp"
 
 struct crucible_device {
   crucible::sdk::Ledger ledger;
+  crucible::sdk::AddressMap addresses;
 };
 
 namespace crucible_torch {

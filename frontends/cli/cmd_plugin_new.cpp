@@ -48,10 +48,10 @@ Result<int> run_plugin_new(const NewPlugin& arguments) {
   if (!arguments.force) CRUCIBLE_TRY_VOID(check_free(arguments.name));
   const fs::path folder = arguments.folder.empty() ? fs::path(arguments.name) : fs::path(arguments.folder);
   CRUCIBLE_TRY(const std::vector<fs::path> written,
-               plugin_template::write_project(folder, arguments.name, arguments.dialect));
+               plugin_template::write_project(folder, arguments.name, {arguments.dialect, arguments.memory}));
   if (arguments.json) {
     nlohmann::ordered_json document = {
-        {"name", arguments.name}, {"dialect", arguments.dialect}, {"folder", folder.string()}};
+        {"name", arguments.name}, {"dialect", arguments.dialect}, {"memory", arguments.memory}, {"folder", folder.string()}};
     document["files"] = nlohmann::ordered_json::array();
     for (const fs::path& path : written) document["files"].push_back(path.string());
     print_json(document);

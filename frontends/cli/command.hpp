@@ -53,7 +53,7 @@ void add_doctor(Commands& commands);
 void add_plugin(Commands& commands);
 void add_config(Commands& commands);
 
-/// The exit code of an error's code: 1 check failed, 2 usage, 3 bad input, 4 unavailable, 5 our own fault.
+/// The exit code of an error's code: 1 check failed, 2 usage, 3 bad input, 4 unavailable, 5 our own fault or a plugin's.
 int exit_code(ErrorCode code);
 
 /// True when standard output (1) or error (2) is a terminal and NO_COLOR is not set.

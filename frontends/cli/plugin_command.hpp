@@ -18,7 +18,7 @@ struct PluginCheckSwitches {
 };
 
 struct NewPlugin {
-  std::string name, dialect = "c", folder;
+  std::string name, dialect = "c", memory = "host", folder;
   bool force = false, json = false;
 };
 
@@ -26,6 +26,7 @@ struct NewPlugin {
 Result<int> run_plugin_explain(const std::string& name, bool json, const std::string& decisions_file);
 Result<int> run_plugin_check(const PluginCheckSwitches& switches);
 Result<int> run_plugin_list(bool json, bool ask, const std::string& decisions);
+Result<int> run_plugin_options(const std::string& name, bool json);
 Result<int> run_plugin_new(const NewPlugin& arguments);
 /// One case of the kit, in the process that `check` started for it.
 Result<int> run_plugin_check_case(const std::string& task);

@@ -333,6 +333,32 @@ void profile_per_op(const Settings& settings) {
   expect(memory.read(7, 1)[0] != std::byte{6}, "plan.profile runs the list", "the last op's result is not there");
 }
 
+/// Ops name places by address alone: one that lies in no buffer, or too near to the end of one, must not reach the device.
+void address_in_no_buffer(const Settings& settings) {
+  Opened opened(settings);
+  const Memory memory(opened, 64);
+  const auto build = must(opened.tables.plan.build, "plan.build");
+  const auto refuses = [&](const OpList& list, const std::string& what) {
+    crucible_plan* plan = nullptr;
+    expect_error(build(opened.device, list.data(), list.count(), 0, &plan), {CRUCIBLE_E_INVALID_ARGUMENT}, "plan.build with " + what);
+    expect(plan == nullptr, "plan.build with " + what + " gives no plan", "a plan");
+  };
+  for (const std::uint64_t address : {std::uint64_t{0}, std::uint64_t{1}, memory.address() - 1, memory.address() + 65, UINT64_MAX}) {
+    OpList fill, from, to;
+    fill.fill(address, 1, 0);
+    from.copy(memory.address(), address, 1);
+    to.copy(address, memory.address(), 1);
+    refuses(fill, fmt::format("a fill at {:#x}, which is in no buffer", address));
+    refuses(from, fmt::format("a copy from {:#x}, which is in no buffer", address));
+    refuses(to, fmt::format("a copy to {:#x}, which is in no buffer", address));
+  }
+  OpList beyond, inside;
+  beyond.fill(memory.address() + 32, 33, 0);
+  refuses(beyond, "a fill that ends behind its buffer");
+  inside.fill(memory.address() + 32, 32, 0);
+  run_once(opened, inside);
+}
+
 }  // namespace
 
 std::vector<Case> behaviour_plan_cases() {
@@ -347,6 +373,7 @@ std::vector<Case> behaviour_plan_cases() {
       make("plan.slots", "set_slots reaches every use of a slot, and replays keep it", slots, true),
       make("plan.order", "an op sees all that the ops before it did", order, true),
       make("plan.offsets", "ops may use any address inside a buffer", offsets_in_buffers, false),
+      make("plan.address_in_no_buffer", "ops at addresses that lie in no buffer are refused", address_in_no_buffer, true),
       make("plan.copy_and_fill", "COPY and FILL do exactly their bytes", copy_and_fill, true),
       make("plan.replays", "a plan can be replayed again and again, and is done on return", replays, true),
       make("plan.same_bits", "every replay of the same input gives the same bits", same_bits, true),

@@ -157,7 +157,10 @@ std::expected<Candidate, std::string> read_manifest(const path& file, const std:
   content.resize(static_cast<std::size_t>(stream.gcount()));
   if (content.size() > kLargest) return std::unexpected("it is longer than 64 KiB");
   auto candidate = parse_manifest(content, file);
-  if (candidate) candidate->source = fmt::format("{} ({})", source, file.string());
+  if (candidate) {
+    candidate->source = fmt::format("{} ({})", source, file.string());
+    candidate->manifest = file;
+  }
   return candidate;
 }
 

@@ -20,6 +20,7 @@ struct Candidate {
   std::string source;           // which place it is from, in words
   std::string pin;              // SHA-256 from its manifest, or empty
   bool beside_runtime = false;  // found where the runtime's own libraries are
+  std::filesystem::path manifest = {};  // that names it, or empty
 };
 
 /// Every candidate, the ones that are found first in front; of two with one name the first is kept and the log says so.

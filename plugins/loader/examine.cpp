@@ -101,8 +101,9 @@ Result<void> check_trust(const Candidate& candidate, const OpenFile& file, const
   }
   const Result<std::optional<std::string>> certificate = certificate_beside(file);
   if (!certificate && trust == TrustPolicy::kEnforce) return record.refuse(Step::kTrust, certificate.error(), time.ns());
-  if (!certificate) record.note(Step::kTrust, Outcome::kWarned, certificate.error().message, time.ns());
-  if (certificate && *certificate) record.note(Step::kTrust, Outcome::kPassed, **certificate, time.ns());
+  // One decision of this step, whatever it is made of.
+  const std::string certified = !certificate ? certificate.error().message : *certificate ? **certificate : "";
+  const auto with_certificate = [&](const std::string& reason) { return certified.empty() ? reason : fmt::format("{}; {}", reason, certified); };
   std::string problems;
   for (const std::string& problem : trust_problems(file)) {
     problems += fmt::format("{}{}", problems.empty() ? "" : ", ", problem);
@@ -115,14 +116,15 @@ Result<void> check_trust(const Candidate& candidate, const OpenFile& file, const
     }
   }
   if (problems.empty()) {
-    record.note(Step::kTrust, Outcome::kPassed,
-                fmt::format("only root and this user can write the file, the libraries that it brings, and the folders above them; {}", *pinned),
+    record.note(Step::kTrust, certificate ? Outcome::kPassed : Outcome::kWarned,
+                with_certificate(fmt::format(
+                    "only root and this user can write the file, the libraries that it brings, and the folders above them; {}", *pinned)),
                 time.ns());
     return {};
   }
   const std::string reason = fmt::format("plugin {} can be changed by others: {}", file.path().string(), problems);
   if (trust == TrustPolicy::kWarn) {
-    record.note(Step::kTrust, Outcome::kWarned, reason, time.ns());
+    record.note(Step::kTrust, Outcome::kWarned, with_certificate(reason), time.ns());
     return {};
   }
   return record.refuse(Step::kTrust,
@@ -181,6 +183,15 @@ Result<std::optional<PluginFacts>> probe(const Candidate& candidate, const OpenF
   return take_answer(file, *answer, false, record);
 }
 
+/// An uninstalled plugin's manifest may be left behind: then that is what the user has to look at.
+Error not_there(const Candidate& candidate, Error error) {
+  std::error_code ignored;
+  if (candidate.manifest.empty() || std::filesystem::exists(candidate.path, ignored)) return error;
+  error.message += fmt::format("; the manifest {} names it: remove the manifest, or install plugin {} again",
+                               candidate.manifest.string(), candidate.name);
+  return error;
+}
+
 }  // namespace
 
 Result<Examined> examine_candidate(const Candidate& candidate, const LoadPolicy& policy, DecisionLog& log) {
@@ -188,7 +199,7 @@ Result<Examined> examine_candidate(const Candidate& candidate, const LoadPolicy&
   CRUCIBLE_TRY_VOID(check_lists(candidate, policy, record));
   const Stopwatch time;
   Result<OpenFile> file = OpenFile::open(candidate.path);
-  if (!file) return record.refuse(Step::kTrust, file.error(), time.ns());
+  if (!file) return record.refuse(Step::kTrust, not_there(candidate, file.error()), time.ns());
   if (is_judged_by_content(candidate, *file, policy)) {
     if (const Result<void> sealed = file->seal(); !sealed) return record.refuse(Step::kTrust, sealed.error(), time.ns());
   }

@@ -90,7 +90,8 @@ TEST(SdkAttention, HasFourBuffersInAList) {
   std::uint64_t room_of_result = 480;
   const auto read = [&](bool takes) -> std::string {
     try {
-      const OpList list = read_ops(&op, 1, 0, {nullptr, [&](std::uint64_t address) { return address == 5000 ? room_of_result : 4096; }, true, true, Epilogues::kDeclined, takes});
+      const auto find = [&](std::uint64_t address) { return Place{.left = address == 5000 ? room_of_result : 4096}; };
+      const OpList list = read_ops(&op, 1, 0, {nullptr, find, true, true, Epilogues::kDeclined, takes});
       EXPECT_NE(list.ops[0].attention, nullptr);
       EXPECT_EQ(list.ops[0].addresses.size(), op.scratch_bytes == 0 ? 4u : 5u);
     } catch (const Failure& failure) {

@@ -6,10 +6,19 @@
 #include <string>
 #include <string_view>
 
+#include "plugins/sdk/options.hpp"
+
 namespace crucible::sdk {
 
 /// What machine code is known by (key binary of compile.kernel_info): another text for other bytes; "" for none.
 std::string binary_id(std::string_view bytes);
+
+/// The option that says which folder.
+inline constexpr OptionSpec kCacheOption = {
+    .name = "cache_dir",
+    .type = OptionType::kPath,
+    .help = "Folder of compiled programs; by default the plugin's own in the user's cache folder.",
+    .from_folder = FromFolder::kNeedsTrust};
 
 class BinaryCache {
  public:

@@ -30,6 +30,22 @@ bool is_program(const fs::path& path) {
 
 }  // namespace
 
+fs::path require_program(const std::string& wanted, std::span<const std::string_view> names, std::string_view option,
+                         std::string_view hint) {
+  if (!wanted.empty()) {
+    if (fs::path path = find_program(wanted); !path.empty()) return path;
+    throw Failure(CRUCIBLE_E_UNAVAILABLE, "the compiler " + wanted + ", which the option " + std::string(option) +
+                                              " names, is not a program: give a path or a name in PATH");
+  }
+  std::string looked;
+  for (const std::string_view name : names) {
+    if (fs::path found = find_program(name); !found.empty()) return found;
+    looked += (looked.empty() ? "" : ", ") + std::string(name);
+  }
+  throw Failure(CRUCIBLE_E_UNAVAILABLE, "no compiler of kernels found (looked for " + looked + " in PATH): " +
+                                            std::string(hint) + ", or name one with the option " + std::string(option));
+}
+
 fs::path find_program(std::string_view name) {
   if (name.find('/') != std::string_view::npos) return is_program(name) ? fs::path(name) : fs::path();
   const char* variable = std::getenv("PATH");

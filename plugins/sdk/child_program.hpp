@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,11 @@ namespace crucible::sdk {
 
 /// `name` with a '/' is a path, else it is looked for in PATH. Empty when there is no such program. Threads: any.
 std::filesystem::path find_program(std::string_view name);
+
+/// The compiler that the option `option` names, else the first of `names` that PATH has. Threads: any. Errors: UNAVAILABLE saying what
+/// was looked for and what to do: `hint`, "install the package acme-compiler".
+std::filesystem::path require_program(const std::string& wanted, std::span<const std::string_view> names, std::string_view option,
+                                      std::string_view hint);
 
 /// A new folder below the system's for temporary files, removed with all that is in it.
 class ScratchFolder {

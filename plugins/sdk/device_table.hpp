@@ -105,4 +105,69 @@ crucible_status tell_score(const crucible_kv* workload, std::uint32_t count, std
   });
 }
 
+/// What is known of a device before it is opened.
+struct DeviceFacts {
+  std::string id, name, kind;
+  std::uint64_t threads = 1, memory_bytes = 0;
+  bool emulated = false;
+};
+
+/// A device table of a device that derives from QueueOwner. `Own` has `Device` and static functions:
+///   std::vector<DeviceFacts> find()                                           in a fixed order; opens nothing
+///   std::unique_ptr<Device> open(const DeviceFacts&)
+///   void properties(const Device&, crucible_kv_sink, void* user)
+///   void capabilities(const DeviceFacts&, crucible_kv_sink, void* user)
+template <class Own>
+struct DeviceFunctions {
+  using Device = typename Own::Device;
+
+  static crucible_status enumerate(crucible_kv_sink sink, void* user) {
+    return guard([&] {
+      require(sink != nullptr, "device.enumerate: no function to report to");
+      for (const DeviceFacts& facts : Own::find()) {
+        report(sink, user,
+               {text_item("id", facts.id), text_item("name", facts.name), text_item("kind", facts.kind),
+                number_item("threads", facts.threads), number_item("memory_bytes", facts.memory_bytes),
+                number_item("emulated", facts.emulated ? 1 : 0)});
+      }
+    });
+  }
+
+  static crucible_status open(crucible_str id, Device** out) {
+    return guard([&] {
+      require(out != nullptr, "device.open: no place for the device");
+      *out = Own::open(find_device(Own::find(), id)).release();
+    });
+  }
+
+  static crucible_status properties(Device* device, crucible_kv_sink sink, void* user) {
+    return guard([&] {
+      require(device != nullptr && sink != nullptr, "device.properties: no device or no function to report to");
+      Own::properties(*device, sink, user);
+    });
+  }
+
+  static crucible_status capabilities(crucible_str id, crucible_kv_sink sink, void* user) {
+    return guard([&] {
+      require(sink != nullptr, "device.capabilities: no function to report to");
+      Own::capabilities(find_device(Own::find(), id), sink, user);
+    });
+  }
+};
+
+template <class Own>
+constexpr crucible_if_device make_device_table() {
+  using Functions = DeviceFunctions<Own>;
+  return {.struct_size = sizeof(crucible_if_device),
+          .if_minor = CRUCIBLE_ABI_MINOR,
+          .enumerate = Functions::enumerate,
+          .open = Functions::open,
+          .close = close_device,
+          .properties = Functions::properties,
+          .capabilities = Functions::capabilities,
+          .score = nullptr,
+          .wait_idle = wait_for_device,
+          .self_test = nullptr};
+}
+
 }  // namespace crucible::sdk

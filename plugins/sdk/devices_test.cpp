@@ -7,7 +7,7 @@
 #include "plugins/sdk/address_map.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/op_list.hpp"
-#include "plugins/sdk/plan_table.hpp"
+#include "plugins/sdk/thread_plan.hpp"
 #include "plugins/sdk/thread_kernel.hpp"
 #include "plugins/sdk/vendor_library.hpp"
 
@@ -49,6 +49,26 @@ TEST(SdkVendorLibrary, NamesAllThatWereTriedAndWhatToInstall) {
     EXPECT_THAT(words, HasSubstr(part));
 }
 
+TEST(SdkAddressMap, GivesNumbersForHandlesThatNoOtherBufferHas) {
+  AddressMap map;
+  const auto handle = std::make_shared<int>(7);
+  const std::uint64_t first = map.number(100, 64), second = map.number(1, std::uint64_t{1} << 20);
+  EXPECT_EQ(first % 64, 0u);
+  EXPECT_EQ(second % (std::uint64_t{1} << 20), 0u);
+  map.add(first, 100, handle, 3);
+  map.add(second, 1, nullptr);
+  const Place place = map.find(first + 40, "d");
+  EXPECT_EQ(&place.in<int>(), handle.get());
+  EXPECT_EQ(place.address, first + 40);
+  EXPECT_EQ(place.offset, 43u);
+  EXPECT_EQ(place.left, 60u);
+  EXPECT_EQ(map.bytes_left(first + 100, "d"), 0u);
+  words_of(CRUCIBLE_E_INVALID_ARGUMENT, [&] { map.find(first + 101, "d"); });  // a gap before the next one
+  map.remove(first, 100);
+  EXPECT_GE(map.number(1, 1), second + 1);  // nor after it was given back
+  EXPECT_EQ(handle.use_count(), 2);         // the place holds it
+}
+
 TEST(SdkAddressMap, KnowsEachByteOfABufferAndItsEnd) {
   AddressMap map;
   map.add(1000, 100);
@@ -72,8 +92,10 @@ class SdkOpList : public testing::Test {
   OpList read(const crucible_op& op, std::uint32_t slots = 0) {
     return read_ops(&op, 1, slots,
                     {[](const crucible_kernel& kernel) { return kernel.shape; },
-                     [](std::uint64_t address) { return address >= 100 && address <= 200 ? 200 - address
-                                                        : throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "in none of the buffers"); }});
+                     [](std::uint64_t address) {
+                       if (address >= 100 && address <= 200) return Place{.address = address, .left = 200 - address};
+                       throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "in none of the buffers");
+                     }});
   }
   crucible_op op(std::uint32_t kind) const {
     crucible_op result = {};

@@ -133,8 +133,11 @@ struct GraphCompile {
 template <class Api>
 constexpr crucible_if_compile make_graph_compile_table() {
   using Part = GraphCompile<Api>;
-  return make_compile_table<CompileFunctions<typename Api::Device, typename Api::Module, typename Api::Kernel,
-                                             Api::dialect, Part::build, Part::destroy>>();
+  using Device = typename Api::Device;
+  using Module = typename Api::Module;
+  using Kernel = typename Api::Kernel;
+  using Own = ThreadModules<Device, Module, Kernel, Api::dialect, Part::build, Part::destroy>;
+  return make_module_table<Device, Module, Kernel, Own>();
 }
 
 }  // namespace crucible::sdk

@@ -21,12 +21,13 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "plugins/sdk/activity_times.hpp"
 #include "plugins/sdk/graph_driver.hpp"
-#include "plugins/sdk/plan_table.hpp"
+#include "plugins/sdk/thread_plan.hpp"
 
 namespace crucible::sdk {
 
@@ -122,13 +123,26 @@ struct GraphPlans {
     plan.nodes.assign(plan.list.ops.size(), nullptr);
   }
 
+  static OpChecks checks(Device& device) { return checks_of<typename Api::Kernel>(device); }
+
   static void make(Plan& plan) {
+    const typename Api::Current current(*plan.device);
+    plan.node_count = static_cast<std::size_t>(std::ranges::count_if(plan.list.ops, &ListedOp::does_something));
     begin_plan(plan);
     Api::build_plan(plan);
   }
 
-  static void patch(Plan& plan, std::size_t index) {
-    set_arguments(plan, Api::executable_of(plan, index), index, "plan.set_slots");
+  /// Uses are in the order of the ops: each launch whose scalars changed is patched once.
+  static void patch(Plan& plan, std::span<const SlotUse> changed) {
+    const typename Api::Current current(*plan.device);
+    for (std::size_t i = 0; i < changed.size(); ++i) {
+      const SlotUse& use = changed[i];
+      const ListedOp& op = plan.list.ops[use.op];
+      PlannedLaunch& launch = plan.launches[use.op];
+      launch.arguments[launch.first_scalar + use.scalar] = op.scalars[use.scalar];
+      if ((i + 1 < changed.size() && changed[i + 1].op == use.op) || !op.does_something()) continue;
+      set_arguments(plan, Api::executable_of(plan, use.op), use.op, "plan.set_slots");
+    }
   }
 
   static void run(Plan& plan) { Api::run_plan(plan, plan.device->stream.get()); }
@@ -141,10 +155,17 @@ struct GraphPlans {
   }
 
   static std::vector<std::uint64_t> times(Plan& plan) {
+    const typename Api::Current current(*plan.device);
     plan.times_from = Api::traced_from(plan);
     if (std::optional<std::vector<std::uint64_t>> traced = Api::traced_times(plan)) return *std::move(traced);
     plan.times_from = kTimesOfEvents;
     return times_by_events(plan);
+  }
+
+  static void describe(const Plan& plan, crucible_kv_sink sink, void* user) {
+    report(sink, user,
+           {text_item("form", "native"), number_item("ops", plan.list.ops.size()), number_item("nodes", plan.node_count)});
+    if (!plan.times_from.empty()) report(sink, user, {text_item("times", plan.times_from)});
   }
 
  private:
@@ -228,10 +249,7 @@ struct GraphPlans {
 
 template <class Api>
 constexpr crucible_if_plan make_graph_plan_table() {
-  using Part = GraphPlans<Api>;
-  return make_plan_table<
-      PlanFunctions<typename Api::Device, typename Api::Plan, typename Api::Kernel, typename Api::Current, Part::make,
-                    Part::patch, Part::run, Part::times, Part::destroy>>();
+  return make_plan_table<typename Api::Device, typename Api::Plan, GraphPlans<Api>>();
 }
 
 }  // namespace crucible::sdk

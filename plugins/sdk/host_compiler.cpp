@@ -18,24 +18,28 @@ namespace fs = std::filesystem;
 constexpr std::string_view kNames[] = {"clang-19", "clang-22", "clang-21", "clang-20", "clang-18",
                                        "clang-17", "clang",    "cc",       "gcc"};
 
-fs::path find_compiler(const std::string& wanted) {
-  if (!wanted.empty()) {
-    if (fs::path path = find_program(wanted); !path.empty()) return path;
-    throw Failure(CRUCIBLE_E_UNAVAILABLE,
-                  "the C compiler " + wanted + " is not a program: give a path or a name in PATH");
-  }
-  for (const std::string_view name : kNames) {
-    if (fs::path found = find_program(name); !found.empty()) return found;
-  }
-  throw Failure(CRUCIBLE_E_UNAVAILABLE, "no C compiler found (looked for clang, cc and gcc in PATH): install clang-19");
-}
+fs::path find_compiler(const std::string& wanted) { return require_program(wanted, kNames, "compiler", "install clang-19"); }
 
 }  // namespace
 
 std::unique_ptr<HostLibrary> HostLibrary::compile(const std::string& text, const std::string& compiler) {
+  std::string log;
+  std::unique_ptr<HostLibrary> library = load(build(text, compiler, log));
+  library->log_ = log;
+  return library;
+}
+
+std::string HostLibrary::compiler_id(const std::string& compiler) {
+  std::error_code error;
+  const fs::path program = find_compiler(compiler);
+  const auto age = fs::last_write_time(program, error).time_since_epoch().count();
+  return program.string() + " " + std::to_string(fs::file_size(program, error)) + " " + std::to_string(age);
+}
+
+std::string HostLibrary::build(const std::string& text, const std::string& compiler, std::string& log) {
   const fs::path program = find_compiler(compiler);
   const ScratchFolder folder;
-  const fs::path source = folder.write("kernels.c", text), object = folder.path() / "kernels.so", log = folder.path() / "log";
+  const fs::path source = folder.write("kernels.c", text), object = folder.path() / "kernels.so", words_file = folder.path() / "log";
   std::error_code error;
   // Every rounding stays where the text has it; -nostdlib: what the compiler makes of copies is found in this process.
   std::vector<std::string> words = {program.string(), "-x", "c", "-std=gnu17", "-O2", "-march=native", "-fno-math-errno", "-fno-trapping-math",
@@ -43,14 +47,20 @@ std::unique_ptr<HostLibrary> HostLibrary::compile(const std::string& text, const
   // VectorCombine of LLVM 19 to 22 miscompiles products of a vector with itself: llvm/llvm-project issue 180338.
   const bool is_clang = fs::canonical(program, error).filename().string().find("clang") != std::string::npos;
   if (is_clang) words.insert(words.begin() + 1, {"-mllvm", "-disable-vector-combine"});
-  const int status = run_program(words, log);
+  const int status = run_program(words, words_file);
   if (status != 0 || !fs::exists(object, error)) {
     throw Failure(CRUCIBLE_E_INTERNAL,
-                  program.string() + " ended with status " + std::to_string(status) + ":\n" + read_bytes(log, 4000));
+                  program.string() + " ended with status " + std::to_string(status) + ":\n" + read_bytes(words_file, 4000));
   }
+  log = read_bytes(words_file, 65536);
+  return read_bytes(object);
+}
+
+std::unique_ptr<HostLibrary> HostLibrary::load(const std::string& bytes) {
+  const ScratchFolder folder;
+  const fs::path object = folder.write("kernels.so", bytes);
   std::unique_ptr<HostLibrary> library(new HostLibrary);
-  library->log_ = read_bytes(log, 65536);
-  library->binary_bytes_ = fs::file_size(object, error);
+  library->binary_bytes_ = bytes.size();
   library->handle_ = dlopen(object.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library->handle_ == nullptr) {
     throw Failure(CRUCIBLE_E_INTERNAL, std::string("what the C compiler made does not load: ") + dlerror());

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "plugins/abi/crucible_plugin.h"
+#include "plugins/sdk/options.hpp"
 
 namespace crucible::sdk {
 
@@ -20,6 +21,13 @@ class HostLibrary {
   /// its neighbours, then clang, cc and gcc in PATH. Threads: any. Errors: UNAVAILABLE when there is no compiler or no
   /// place for its files; INTERNAL with the compiler's own words.
   static std::unique_ptr<HostLibrary> compile(const std::string& text, const std::string& compiler = "");
+
+  /// The two halves of it, for who keeps what was compiled (binary_cache.hpp): the bytes of a shared object, with the
+  /// compiler's words in `log`; and the functions in such bytes.
+  static std::string build(const std::string& text, const std::string& compiler, std::string& log);
+  static std::unique_ptr<HostLibrary> load(const std::string& bytes);
+  /// What a compiled text depends on: the compiler that build() would take and its age. Errors: those of finding it.
+  static std::string compiler_id(const std::string& compiler);
 
   HostLibrary(const HostLibrary&) = delete;
   HostLibrary& operator=(const HostLibrary&) = delete;
@@ -38,6 +46,13 @@ class HostLibrary {
   std::uint64_t binary_bytes_ = 0;
   std::string log_;
 };
+
+/// The option that `compiler` above comes from.
+inline constexpr OptionSpec kCompilerOption = {
+    .name = "compiler",
+    .type = OptionType::kPath,
+    .help = "C compiler of the kernels, a path or a name in PATH; by default clang, cc or gcc.",
+    .from_folder = FromFolder::kNeedsTrust};
 
 /// True for a name that C takes: letters, digits and '_', not starting with a digit.
 bool is_c_name(std::string_view name);

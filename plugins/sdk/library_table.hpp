@@ -1,14 +1,14 @@
 // Library table: which products, convolutions and attentions a vendor's library takes. The host asks before it plans
 // memory, in fast mode alone.
 //
-// A Device says what it takes as plan_table.hpp reads it (kTakesConvolutions, kTakesAttentions), and has
+// A Device says what it takes as thread_plan.hpp reads it (kTakesConvolutions, kTakesAttentions), and has
 // require_products(), require_convolutions(), require_attentions(), each with `scratch_bytes(description)`, and
 // `matrix_products` for products that the library declines. Current makes it the calling thread's own.
 #pragma once
 
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/matrix_product.hpp"
-#include "plugins/sdk/plan_table.hpp"
+#include "plugins/sdk/thread_plan.hpp"
 
 namespace crucible::sdk {
 

@@ -1,5 +1,5 @@
-// plan.build's list of ops, read from a host of any minor and checked, for plans on devices with real addresses. What a vendor makes
-// of it (nodes of a graph, closed command lists) is the plugin's.
+// plan.build's list of ops, read from a host of any minor and checked, for every plugin. What a vendor makes of it (nodes of a graph,
+// closed command lists, calls one after the other) is the plugin's.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "plugins/abi/crucible_plugin.h"
+#include "plugins/sdk/address_map.hpp"
 #include "plugins/sdk/attention.hpp"
 #include "plugins/sdk/convolution.hpp"
 #include "plugins/sdk/gemm.hpp"
@@ -20,15 +21,22 @@ struct ListedOp {
   crucible_kernel* kernel = nullptr;     // LAUNCH
   std::vector<std::uint64_t> addresses;  // LAUNCH: of its buffers; COPY: to, from; FILL: where; LIBRARY: of its description, then scratch if there is some
   std::vector<std::uint64_t> scalars;    // LAUNCH: eight bytes each, of a double or an i64 as the kernel takes it
-  std::int64_t grid = 0;                 // LAUNCH: work items
+  std::vector<Place> places;             // of the addresses, where the device looks them up (OpChecks::find)
+  std::vector<std::uint64_t> sizes;      // LAUNCH: of its buffers, where the device asks for them (OpChecks::takes_sizes)
+  std::int64_t grid = 0, grain = 0;      // LAUNCH: work items; how many are worth a thread of a processor
   std::uint64_t size = 0;                // COPY, FILL: bytes
   std::uint8_t pattern = 0;              // FILL
   std::unique_ptr<const Gemm> product;   // LIBRARY: this, or one of the next two
   std::unique_ptr<const Convolution> convolution;
   std::unique_ptr<const Attention> attention;
-  std::uint64_t scratch_bytes = 0;       // LIBRARY: that the last address has
+  const crucible_library_desc* library = nullptr;  // LIBRARY: the host's own words, until plan.build returns
+  std::uint64_t scratch_bytes = 0;                 // LIBRARY: that the last address has
   /// LIBRARY: of its scratch, 0 where there is none.
   std::uint64_t scratch_address() const { return scratch_bytes == 0 ? 0 : addresses.back(); }
+  /// The addresses and the scalars as a kernel in C takes them, on a device whose addresses are the host's.
+  void* pointer(std::size_t i) const { return reinterpret_cast<void*>(addresses[i]); }
+  void* const* pointers() const { return reinterpret_cast<void* const*>(addresses.data()); }
+  const double* numbers() const { return reinterpret_cast<const double*>(scalars.data()); }
 
   /// False for one that does nothing: an empty grid, no bytes.
   bool does_something() const {
@@ -48,19 +56,25 @@ struct OpList {
   std::uint32_t slot_count = 0;
 };
 
-/// What a list is checked against.
+/// What a list is checked against. What is left empty is not checked, or not taken.
 struct KernelShape {
   std::string name;
   std::uint32_t buffer_count = 0, scalar_count = 0;
+  bool is_known = true;  // false for a kernel that came as text, which does not say what its arguments are
 };
 struct OpChecks {
-  std::function<KernelShape(const crucible_kernel&)> shape_of;
-  std::function<std::uint64_t(std::uint64_t address)> bytes_left;  // throws for an address in no buffer
-  bool takes_products = false;                                     // library calls that are matrix products
-  bool takes_convolutions = false;                                 // and those that are convolutions
-  Epilogues epilogues = Epilogues::kDeclined;                      // of products
-  bool takes_attentions = false;                                   // and those that are attentions
+  std::function<KernelShape(const crucible_kernel&)> shape_of = {};
+  std::function<Place(std::uint64_t address)> find = {};  // throws for an address in no buffer
+  bool takes_products = false;                       // library calls that are matrix products
+  bool takes_convolutions = false;                   // and those that are convolutions
+  Epilogues epilogues = Epilogues::kDeclined;        // of products
+  bool takes_attentions = false;                     // and those that are attentions
+  bool takes_all_calls = false;                      // library calls that the plugin reads itself: from `library`
+  bool takes_sizes = false;                          // plugins/abi/sized_launch.hpp
 };
+
+/// Errors: INVALID_ARGUMENT naming the op that is wrong, and what is wrong with it.
+[[noreturn]] void refuse_op(std::size_t index, const std::string& what);
 
 /// Reads and checks all ops. Threads: any. Errors: INVALID_ARGUMENT naming the op; UNSUPPORTED for a library call that is not taken.
 OpList read_ops(const crucible_op* ops, std::uint32_t count, std::uint32_t slot_count, const OpChecks& checks);

@@ -126,4 +126,26 @@ constexpr crucible_if_queue make_queue_table() {
           Functions::timeline_wait,    Functions::submit};
 }
 
+/// A queue that has nothing of its own on the device.
+template <class Device>
+struct DeviceQueue : OwnedQueue {
+  Device* device = nullptr;
+};
+
+template <class Device, class Queue>
+std::unique_ptr<Queue> make_host_queue(Device& device) {
+  auto queue = std::make_unique<Queue>();
+  queue->device = &device;
+  return queue;
+}
+
+template <class Queue, class Plan, void (*run)(Plan&)>
+void run_on_queue(Queue&, Plan& plan) {
+  run(plan);
+}
+
+/// The functions where queues are DeviceQueues: `run` replays a plan.
+template <class Device, class Queue, class Timeline, class Plan, void (*run)(Plan&)>
+using HostQueues = QueueFunctions<Device, Queue, Timeline, Plan, make_host_queue<Device, Queue>, run_on_queue<Queue, Plan, run>>;
+
 }  // namespace crucible::sdk

@@ -18,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kDialects[] = {"c", "opencl", "cuda", "hip", "own"};
+constexpr std::string_view kMemoryModels[] = {"host", "pointers", "handles"};
 constexpr std::string_view kName = "acme", kDialectMark = "dialect_of_acme";
 constexpr std::size_t kLongestName = 40;
 // A plugin's name is that of a C++ namespace, too.
@@ -41,13 +42,22 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
   }
 }
 
-/// Where a file of the template goes in a project of this dialect; "" when it is another dialect's.
-std::string target(std::string_view path, std::string_view dialect) {
-  for (const auto& [ending, fits] :
-       {std::pair<std::string_view, bool>{".own", dialect == "own"}, {".table", dialect != "own"}}) {
-    if (path.ends_with(ending)) return fits ? std::string(path.substr(0, path.size() - ending.size())) : "";
+/// Where a file of the template goes in a project of these choices; "" when it is another choice's. A file NAME.CHOICE stands in
+/// for NAME.
+std::string target(std::string_view path, const Choices& choices) {
+  const auto is_for = [&](std::string_view choice) { return path.ends_with("." + std::string(choice)); };
+  for (const std::string_view choice : {choices.dialect, choices.memory}) {
+    if (is_for(choice)) return std::string(path.substr(0, path.size() - choice.size() - 1));
+    const std::string stands_in = fmt::format("{}.{}", path, choice);
+    if (std::ranges::any_of(files(), [&](const File& file) { return file.path == stands_in; })) return "";
   }
-  return std::string(path);
+  const bool is_anothers = std::ranges::any_of(kDialects, is_for) || std::ranges::any_of(kMemoryModels, is_for);
+  return is_anothers ? "" : std::string(path);
+}
+
+Result<void> check_choice(const char* what, std::string_view choice, std::span<const std::string_view> all) {
+  if (std::ranges::find(all, choice) != all.end()) return {};
+  return Error{ErrorCode::kUsage, fmt::format("there is no {} '{}': use one of {}", what, choice, fmt::join(all, ", "))};
 }
 
 Result<void> write_file(const fs::path& path, const std::string& text) {
@@ -65,6 +75,7 @@ Result<void> write_file(const fs::path& path, const std::string& text) {
 }  // namespace
 
 std::span<const std::string_view> dialects() { return kDialects; }
+std::span<const std::string_view> memory_models() { return kMemoryModels; }
 
 Result<void> check_name(std::string_view name) {
   const bool fits = !name.empty() && name.size() <= kLongestName && is_lower(name[0]) &&
@@ -83,16 +94,14 @@ std::string personalise(std::string_view text, std::string_view name, std::strin
   return result;
 }
 
-Result<std::vector<fs::path>> write_project(const fs::path& folder, std::string_view name, std::string_view dialect) {
+Result<std::vector<fs::path>> write_project(const fs::path& folder, std::string_view name, const Choices& choices) {
   CRUCIBLE_TRY_VOID(check_name(name));
-  if (std::ranges::find(kDialects, dialect) == std::end(kDialects)) {
-    return Error{ErrorCode::kUsage,
-                 fmt::format("there is no dialect '{}': use one of {}", dialect, fmt::join(kDialects, ", "))};
-  }
+  CRUCIBLE_TRY_VOID(check_choice("dialect", choices.dialect, kDialects));
+  CRUCIBLE_TRY_VOID(check_choice("memory model", choices.memory, kMemoryModels));
   std::error_code error;
   std::vector<std::pair<fs::path, const File*>> project;
   for (const File& file : files()) {
-    const std::string path = target(file.path, dialect);
+    const std::string path = target(file.path, choices);
     if (path.empty()) continue;
     if (fs::exists(fs::symlink_status(folder / path, error))) {
       return Error{ErrorCode::kUsage,
@@ -103,7 +112,7 @@ Result<std::vector<fs::path>> write_project(const fs::path& folder, std::string_
   }
   std::vector<fs::path> written;
   for (const auto& [path, file] : project) {
-    CRUCIBLE_TRY_VOID(write_file(path, personalise(file->text, name, dialect)));
+    CRUCIBLE_TRY_VOID(write_file(path, personalise(file->text, name, choices.dialect)));
     written.push_back(path);
   }
   return written;

@@ -22,6 +22,14 @@ std::span<const File> files();
 /// The dialects that `plugin new` knows: c, opencl, cuda, hip, own.
 std::span<const std::string_view> dialects();
 
+/// How the device's memory is named: host, pointers, handles.
+std::span<const std::string_view> memory_models();
+
+/// What `plugin new` is asked for.
+struct Choices {
+  std::string_view dialect = "c", memory = "host";
+};
+
 /// Errors: kUsage when a plugin cannot have this name ([a-z][a-z0-9_]*, at most 40 characters).
 Result<void> check_name(std::string_view name);
 
@@ -29,9 +37,9 @@ Result<void> check_name(std::string_view name);
 std::string personalise(std::string_view text, std::string_view name, std::string_view dialect);
 
 /// Writes a project for the plugin `name` into `folder`, which is made when it is missing. Returns the paths written,
-/// in order. Nothing is overwritten. Errors: kUsage naming the dialects, or a file that is there already (nothing is
-/// written then); kUnavailable when the disk does not take a file.
+/// in order. Nothing is overwritten. Errors: kUsage naming the dialects or models, or a file that is there already (nothing
+/// is written then); kUnavailable when the disk does not take a file.
 Result<std::vector<std::filesystem::path>> write_project(const std::filesystem::path& folder, std::string_view name,
-                                                         std::string_view dialect);
+                                                         const Choices& choices);
 
 }  // namespace crucible::plugin_template

@@ -1,4 +1,5 @@
-"""The three examples on every device that is here, real or emulated, beside eager PyTorch and torch.compile: one `crucible bench`.
+"""The three examples on every device that is here, real or emulated, of this project's plugins or another's
+(CRUCIBLE_PLUGIN_PATH), beside eager PyTorch and torch.compile: one `crucible bench`.
 
     python backends_bench.py --crucible PATH [--rounds 7] [--numerics strict] [--devices 'cpu,nvidia (emulated)'] [--html F] [--json] [EXAMPLE...]
 
@@ -14,7 +15,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/models"))
-from devices_here import devices  # noqa: E402
+from devices_here import all_devices  # noqa: E402
 
 EXAMPLES = ("mlp_sgd", "gpt_adamw", "resnet18_sgd")
 ITERATIONS = 8
@@ -54,6 +55,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--numerics", choices=("fast", "strict"), default="fast")
     parser.add_argument("--devices", default="", help="only these, divided by commas")
+    parser.add_argument("--list", action="store_true", help="print the devices, run nothing")
     parser.add_argument("--peers", default="eager,compile")
     parser.add_argument("--html", help="a page too")
     parser.add_argument("--csv", help="each round too")
@@ -62,7 +64,10 @@ def main():
     options = parser.parse_args()
     if unknown := [name for name in options.examples if name not in EXAMPLES]:
         parser.error(f"no example is called {unknown[0]}: {', '.join(EXAMPLES)}")
-    here = devices(options.crucible)
+    here = all_devices(options.crucible)
+    if options.list:
+        print("\n".join(here))
+        return 0
     wanted = [name.strip() for name in options.devices.split(",") if name.strip()]
     if unknown := [name for name in wanted if name not in here]:
         parser.error(f"not here: {', '.join(unknown)}; here are {', '.join(here)}")

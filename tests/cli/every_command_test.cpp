@@ -58,6 +58,7 @@ const std::map<std::string, Row> kRows = {
     {"plugin explain", {"cpu"}},
     {"plugin check", {"--list " CRUCIBLE_CPU_PLUGIN}},
     {"plugin list", {""}},
+    {"plugin options", {"cpu"}},
     {"plugin new", {"acme --folder {d}/acme --force"}},
     {"config", {""}},
     {"config trust", {"--list"}},

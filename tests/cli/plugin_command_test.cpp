@@ -111,6 +111,51 @@ TEST_F(PluginCommand, ExplainNumbersTheSteps) {
   EXPECT_THAT(crucible("explain absent").out, HasSubstr("plugin absent was not found; looked for"));
 }
 
+TEST_F(PluginCommand, OptionsShowsEachWithItsHelp) {
+  const Outcome words = crucible("options cpu");
+  EXPECT_EQ(words.code, 0) << words.out;
+  EXPECT_THAT(words.out, testing::ContainsRegex("backend\\.cpu\\.threads: a whole number.*\n    [a-z].*\n"));
+  EXPECT_THAT(words.out, testing::ContainsRegex("backend\\.cpu\\.library: one of auto, onednn, none\n"));
+  const Outcome outcome = crucible("options cpu --json");
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  const auto document = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(document["plugin"], "cpu");
+  std::map<std::string, nlohmann::json> rows;
+  for (const auto& row : document["options"]) rows[row["name"]] = row;
+  ASSERT_EQ(rows.count("library"), 1u) << outcome.out;
+  EXPECT_EQ(rows["library"]["choices"], nlohmann::json({"auto", "onednn", "none"}));
+  EXPECT_FALSE(rows["threads"]["help"].get<std::string>().empty());
+  EXPECT_EQ(rows["threads"]["type"], "u64");
+  EXPECT_THAT(crucible("options null").out, HasSubstr("null has no options\n"));
+  const Outcome missing = crucible("options nobody");
+  EXPECT_EQ(missing.code, 4);
+  EXPECT_THAT(missing.out, HasSubstr("plugin nobody was not found"));
+}
+
+/// A plugin that was removed without its manifest.
+TEST_F(PluginCommand, AManifestThatIsLeftBehindIsNamed) {
+  const auto manifest = folder_ / "config/crucible/plugins.d/gone.json";
+  std::filesystem::create_directories(manifest.parent_path());
+  std::ofstream(manifest) << R"({"path": "/opt/gone/libcrucible_gone.so", "name": "gone"})";
+  const std::string expected =
+      "the manifest " + manifest.string() + " names it: remove the manifest, or install plugin gone again";
+  for (const char* command : {"explain gone", "options gone", "list --json"}) {
+    EXPECT_THAT(crucible(command, "XDG_CONFIG_HOME=" + (folder_ / "config").string()).out, HasSubstr(expected)) << command;
+  }
+}
+
+TEST_F(PluginCommand, ExplainHasEachStepOnce) {
+  // A certificate beside the file, of which there is much to say.
+  std::ofstream(folder_ / "plugins/libcrucible_sound.so.certificate.json") << "{}";
+  for (const char* before : {"", "CRUCIBLE_TRUST=enforce", "CRUCIBLE_TRUST=off"}) {
+    const Outcome outcome = crucible("explain sound --json", before);
+    std::map<std::string, int> count;
+    const auto document = nlohmann::json::parse(outcome.out.substr(outcome.out.find('{')));
+    for (const auto& decision : document["decisions"]) ++count[decision["step"]];
+    EXPECT_EQ(count["trust"], 1) << before << outcome.out;
+  }
+}
+
 TEST_F(PluginCommand, ExplainTakesAPath) {
   const Outcome outcome = crucible("explain " + (folder_ / "plugins/libcrucible_sound.so").string() + " --json");
   ASSERT_EQ(outcome.code, 0) << outcome.out;

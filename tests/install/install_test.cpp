@@ -143,6 +143,9 @@ TEST_F(Installed, PluginNewRefusesWhatWouldNotWork) {
   outcome = run("crucible plugin new acme --dialect fortran");
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.output, HasSubstr("no dialect 'fortran': use one of c, opencl, cuda, hip, own"));
+  outcome = run("crucible plugin new acme --memory paper");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.output, HasSubstr("no memory model 'paper': use one of host, pointers, handles"));
   EXPECT_TRUE(fs::is_empty(folder_));
   outcome = run("crucible plugin new acme --folder /proc/nowhere");
   EXPECT_EQ(outcome.code, 4);
@@ -163,20 +166,28 @@ TEST_F(Installed, PluginNewOverwritesNothing) {
 }
 
 TEST_F(Installed, PluginNewWritesEachDialectUnderItsName) {
+  constexpr std::size_t kMostLines = 300;
+  const char* const models[] = {"handles", "pointers", "handles", "host", "handles"};
+  int next = 0;
   for (const char* dialect : {"c", "opencl", "cuda", "hip", "own"}) {
-    const Outcome outcome =
-        run(std::string("crucible plugin new --force cpu --json --folder ") + dialect + " --dialect " + dialect);
+    const char* const model = models[next++];
+    const Outcome outcome = run(std::string("crucible plugin new --force cpu --json --folder ") + dialect + " --dialect " +
+                                dialect + " --memory " + model);
+    std::size_t lines = 0;
     ASSERT_EQ(outcome.code, 0) << outcome.output;
     const auto document = nlohmann::json::parse(outcome.output);
     EXPECT_EQ(document.at("dialect"), dialect);
+    EXPECT_EQ(document.at("memory"), model);
     for (const auto& file : document.at("files")) {
       const fs::path path = folder_ / file.get<std::string>();
       std::ifstream stream(path);
       const std::string text(std::istreambuf_iterator<char>(stream), {});
       EXPECT_FALSE(text.empty()) << path;
       EXPECT_EQ(text.find("acme"), std::string::npos) << path;
-      EXPECT_TRUE(path.extension() != ".own" && path.extension() != ".table") << path;
+      for (const char* ending : {".own", ".table", ".host", ".pointers", ".handles"}) EXPECT_NE(path.extension(), ending) << path;
+      lines += static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
     }
+    EXPECT_LE(lines, kMostLines) << dialect << " " << model;
     EXPECT_TRUE(fs::exists(folder_ / dialect / ".gitignore"));
   }
 }

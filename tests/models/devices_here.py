@@ -5,8 +5,10 @@
 
 import glob
 import importlib.util
+import json
 import os
 import pathlib
+import subprocess
 
 
 def nvrtc_library():
@@ -38,4 +40,24 @@ def devices(crucible):
                                    "--set", f"backend.amd.hiprtc={emulators}/amd/libhiprtc.so.6"]
     if (emulators / "intel/libze_emulated.so").exists() and intel_opencl:
         found["intel (emulated)"] = ["--backend", "intel", "--set", f"backend.intel.library={emulators}/intel/libze_emulated.so"]
+    return found
+
+
+NO_PROGRAMS = ("null", "torch")  # one computes nothing, the other runs opaque ops alone
+
+
+def all_devices(crucible):
+    """The same, and every device more of the plugins that the command finds, somebody else's too. A real device of a vendor stands in for
+    the emulated one: a plugin has one driver in a process."""
+    found = devices(crucible)
+    listed = subprocess.run([crucible, "devices", "--json"], capture_output=True, text=True, check=False)
+    for device in json.loads(listed.stdout)["devices"] if listed.returncode == 0 else []:
+        plugin = device["backend"]
+        if plugin in NO_PROGRAMS or plugin in ("cpu", "opencl"):  # these are above
+            continue
+        if not device["emulated"]:
+            found.pop(f"{plugin} (emulated)", None)
+        elif f"{plugin} (emulated)" in found:
+            continue
+        found[device["id"] + (" (emulated)" if device["emulated"] else "")] = ["--backend", device["id"]]
     return found
