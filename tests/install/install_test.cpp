@@ -13,6 +13,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "core/kernel/ir/ir_builder.hpp"
+#include "plugins/kernel_ir/serialize.hpp"
 #include "plugins/loader/backend.hpp"
 
 namespace crucible {
@@ -71,11 +73,14 @@ void scale_on(const fs::path& plugin) {
   ASSERT_TRUE(buffer) << buffer.error().message;
   std::vector<float> values = {1, 2, 3, 4, 5, 6, 7, 8};
   ASSERT_TRUE(buffer->write(0, std::as_bytes(std::span(values))));
-  const std::vector<backend::KernelText> texts = {
-      {"scale",
-       "void scale(void* const* b, const double* s, int64_t begin, int64_t end) {\n"
-       "  for (int64_t i = begin; i < end; ++i) ((float*)b[0])[i] *= (float)s[0];\n}\n"}};
-  auto module = backend::Module::compile(*device, "typedef __INT64_TYPE__ int64_t;\n", texts);
+  kernel::IrBuilder b;
+  b.add_buffer(DType::kF32, true);
+  b.add_scalar();
+  const kernel::ExprId item = b.open_grid(kernel::LoopMode::kSerial);
+  b.store(0, item, b.binary(kernel::Operation::kMultiply, b.let(b.load(0, item)), b.scalar(0, DType::kF32)));
+  b.close();
+  const std::vector<backend::KernelText> kernels = {{"scale", "", kernel::serialize_ir(b.finish())}};
+  auto module = backend::Module::compile(*device, "typedef __INT64_TYPE__ int64_t;\n", kernels);
   ASSERT_TRUE(module) << module.error().message;
   const auto kernel = module->kernel("scale");
   ASSERT_TRUE(kernel) << kernel.error().message;
