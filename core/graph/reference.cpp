@@ -48,7 +48,7 @@ double neighbour(DType dtype, double at, double towards) {
 void round_roughly(DType dtype, Numbers& numbers, Roughness& rough) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   for (double& x : numbers.real) {
-    const double nearest = dtype == DType::kF32 ? static_cast<double>(static_cast<float>(x)) : round_to(dtype, x);
+    const double nearest = round_to(dtype, x);
     const bool is_exact = dtype == DType::kF64 ? std::trunc(x) == x : nearest == x;
     if (is_exact || !std::isfinite(x) || !std::isfinite(nearest) || (rough.random() & 1) != 0) continue;
     const double other = neighbour(dtype, nearest, dtype == DType::kF64 ? ((rough.random() & 1) != 0 ? kInfinity : -kInfinity) : x > nearest ? kInfinity : -kInfinity);
