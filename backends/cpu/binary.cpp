@@ -1,5 +1,5 @@
-// Binary table: a compiled module as one text of bytes: a header with the key of everything that it depends on, then each
-// object with the names of its kernels, then a SHA-256 over all of it. Loading opens sealed copies of the objects.
+// Binary table: a compiled module as one text of bytes: a header with the key of everything that it depends on, then
+// each object with the names of its kernels, then a SHA-256 over all of it. Loading opens sealed copies of the objects.
 #include <dlfcn.h>
 
 #include <cstdlib>
@@ -56,17 +56,22 @@ class FieldReader {
   bool at_end() const { return bytes_.empty(); }
 
  private:
-  [[noreturn]] static void cut() { throw Failure(CRUCIBLE_E_DATA_CORRUPT, "the binary ends in the middle: make it again"); }
+  [[noreturn]] static void cut() {
+    throw Failure(CRUCIBLE_E_DATA_CORRUPT, "the binary ends in the middle: make it again");
+  }
   std::string_view bytes_;
 };
 
 /// The fields behind a whole header. Errors: INCOMPATIBLE when it is none of ours, DATA_CORRUPT.
 std::string_view checked_body(std::string_view binary) {
-  if (!binary.starts_with(kMagic)) throw Failure(CRUCIBLE_E_INCOMPATIBLE, "this is not a binary of the plugin cpu: compile the kernels again");
-  if (binary.size() < kMagic.size() + kDigestSize) throw Failure(CRUCIBLE_E_DATA_CORRUPT, "the binary ends in its header: make it again");
+  if (!binary.starts_with(kMagic))
+    throw Failure(CRUCIBLE_E_INCOMPATIBLE, "this is not a binary of the plugin cpu: compile the kernels again");
+  if (binary.size() < kMagic.size() + kDigestSize)
+    throw Failure(CRUCIBLE_E_DATA_CORRUPT, "the binary ends in its header: make it again");
   const std::string_view body = binary.substr(0, binary.size() - kDigestSize);
   if (digest_of(body) != binary.substr(binary.size() - kDigestSize)) {
-    throw Failure(CRUCIBLE_E_DATA_CORRUPT, "the binary's bytes do not have its checksum: it was damaged, make it again");
+    throw Failure(CRUCIBLE_E_DATA_CORRUPT,
+                  "the binary's bytes do not have its checksum: it was damaged, make it again");
   }
   return body.substr(kMagic.size());
 }
@@ -74,7 +79,8 @@ std::string_view checked_body(std::string_view binary) {
 std::string read_file(const std::filesystem::path& path) {
   std::ifstream stream(path, std::ios::binary);
   std::string bytes((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
-  if (!stream || bytes.empty()) throw Failure(CRUCIBLE_E_UNAVAILABLE, "the compiled object " + path.string() + " cannot be read any more");
+  if (!stream || bytes.empty())
+    throw Failure(CRUCIBLE_E_UNAVAILABLE, "the compiled object " + path.string() + " cannot be read any more");
   return bytes;
 }
 
@@ -83,7 +89,8 @@ crucible_status compatibility_key(crucible_str device_id, crucible_kv_sink sink,
     require_device(device_id);
     require(sink != nullptr, "binary.compatibility_key: no function to report to");
     const std::string text = compatibility_text();
-    const crucible_kv items[] = {text_item("processor", text), text_item("format", kMagic.substr(0, kMagic.size() - 1))};
+    const crucible_kv items[] = {text_item("processor", text),
+                                 text_item("format", kMagic.substr(0, kMagic.size() - 1))};
     sink(user, items, std::size(items));
   });
 }
@@ -105,7 +112,8 @@ crucible_status save(crucible_module* module, crucible_kv_sink sink, void* user)
   });
 }
 
-crucible_status check(crucible_str device_id, crucible_str binary, std::uint32_t* out, crucible_kv_sink why, void* user) {
+crucible_status check(crucible_str device_id, crucible_str binary, std::uint32_t* out, crucible_kv_sink why,
+                      void* user) {
   return guard([&] {
     require(out != nullptr, "binary.check: no place for the answer");
     require_device(device_id);
@@ -151,7 +159,8 @@ crucible_status load(crucible_device* device, crucible_str binary, crucible_modu
     require(device != nullptr && out != nullptr, "binary.load: no device or no place for the module");
     FieldReader reader(checked_body({binary.data == nullptr ? "" : binary.data, binary.size}));
     if (reader.next() != compatibility_text()) {
-      throw Failure(CRUCIBLE_E_INCOMPATIBLE, "the binary was made for a processor with other instructions: compile the kernels again");
+      throw Failure(CRUCIBLE_E_INCOMPATIBLE,
+                    "the binary was made for a processor with other instructions: compile the kernels again");
     }
     auto module = std::make_unique<crucible_module>();
     while (!reader.at_end()) {
@@ -164,6 +173,7 @@ crucible_status load(crucible_device* device, crucible_str binary, crucible_modu
 
 }  // namespace
 
-const crucible_if_binary kBinaryTable = {sizeof(crucible_if_binary), CRUCIBLE_ABI_MINOR, compatibility_key, save, check, load};
+const crucible_if_binary kBinaryTable = {
+    sizeof(crucible_if_binary), CRUCIBLE_ABI_MINOR, compatibility_key, save, check, load};
 
 }  // namespace crucible_cpu

@@ -96,7 +96,8 @@ TEST_F(CpuBinary, SeesEveryDamagedByte) {
     EXPECT_EQ(check(damaged), CRUCIBLE_BINARY_NEVER) << "byte " << i;
     EXPECT_NE(message(table().load(device_->handle(), text(damaged), &loaded)), "") << "byte " << i;
   }
-  for (const std::size_t size : {std::size_t{0}, std::size_t{5}, std::size_t{30}, binary_.size() / 2, binary_.size() - 1}) {
+  for (const std::size_t size :
+       {std::size_t{0}, std::size_t{5}, std::size_t{30}, binary_.size() / 2, binary_.size() - 1}) {
     EXPECT_EQ(check(std::string_view(binary_).substr(0, size)), CRUCIBLE_BINARY_NEVER) << size;
   }
   EXPECT_EQ(loaded, nullptr);

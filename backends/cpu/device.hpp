@@ -36,7 +36,8 @@ inline constexpr std::string_view kDeviceId = "cpu:0";
 /// Errors: UNAVAILABLE when `device_id` names another device than the one there is; "" names it too.
 void require_device(crucible_str device_id);
 
-/// Of the device's threads, those that find a processor now: no more than there are cores, less what others have running.
+/// Of the device's threads, those that find a processor now: no more than there are cores, less what others have
+/// running.
 int free_processors(const crucible_device& device);
 
 /// Waits until all queues of the device are empty. False when the time is over. Errors: UNAVAILABLE in a forked child.

@@ -1,5 +1,6 @@
-// Queue table: a queue is one thread that replays plans in the order of their submission; a timeline is a number under a
-// mutex. Plans of one device never run at the same time (they share its team), so queues order work, they do not add cores.
+// Queue table: a queue is one thread that replays plans in the order of their submission; a timeline is a number under
+// a mutex. Plans of one device never run at the same time (they share its team), so queues order work, they do not add
+// cores.
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -40,8 +41,9 @@ struct crucible_timeline {
     const std::lock_guard lock(mutex);
     if (failed != CRUCIBLE_OK) throw crucible_cpu::Failure(failed, reason);
     if (next <= value) {
-      throw crucible_cpu::Failure(CRUCIBLE_E_INVALID_ARGUMENT, "queue.timeline_signal: the timeline is at " + std::to_string(value) +
-                                                                   " and cannot go to " + std::to_string(next));
+      throw crucible_cpu::Failure(CRUCIBLE_E_INVALID_ARGUMENT, "queue.timeline_signal: the timeline is at " +
+                                                                   std::to_string(value) + " and cannot go to " +
+                                                                   std::to_string(next));
     }
     value = next;
     changed.notify_all();
@@ -127,7 +129,8 @@ crucible_status create(crucible_device* device, crucible_queue** out) {
 crucible_status destroy(crucible_queue* queue) {
   return guard([&] {
     require(queue != nullptr, "queue.destroy: no queue");
-    // Its thread is not here, and may have held its lock when the process was forked: what it is made of stays where it lies.
+    // Its thread is not here, and may have held its lock when the process was forked: what it is made of stays where it
+    // lies.
     if (!queue->device->process.is_this_one()) return;
     {
       const std::lock_guard lock(queue->mutex);
@@ -156,7 +159,8 @@ crucible_status timeline_create(crucible_device* device, std::uint64_t initial, 
 crucible_status timeline_destroy(crucible_timeline* timeline) {
   return guard([&] {
     require(timeline != nullptr, "queue.timeline_destroy: no timeline");
-    if (timeline->process.is_this_one()) delete timeline;  // else somebody who is not here may wait for it, and so would its end
+    if (timeline->process.is_this_one())
+      delete timeline;  // else somebody who is not here may wait for it, and so would its end
   });
 }
 
@@ -183,19 +187,20 @@ crucible_status timeline_wait(crucible_timeline* timeline, std::uint64_t value, 
     require(timeline != nullptr, "queue.timeline_wait: no timeline");
     timeline->process.require_this_one("queue.timeline_wait");
     if (!timeline->wait(value, timeout_ns)) {
-      throw Failure(CRUCIBLE_E_CANCELLED, "queue.timeline_wait: the value " + std::to_string(value) + " was not reached in " +
-                                              std::to_string(timeout_ns) + " ns");
+      throw Failure(CRUCIBLE_E_CANCELLED, "queue.timeline_wait: the value " + std::to_string(value) +
+                                              " was not reached in " + std::to_string(timeout_ns) + " ns");
     }
   });
 }
 
 void check_points(const crucible_point* points, std::uint32_t count) {
   require(points != nullptr || count == 0, "queue.submit: the points are missing");
-  for (std::uint32_t i = 0; i < count; ++i) require(points[i].timeline != nullptr, "queue.submit: a point without a timeline");
+  for (std::uint32_t i = 0; i < count; ++i)
+    require(points[i].timeline != nullptr, "queue.submit: a point without a timeline");
 }
 
-crucible_status submit(crucible_queue* queue, crucible_plan* plan, const crucible_point* waits, std::uint32_t wait_count,
-                       const crucible_point* signals, std::uint32_t signal_count) {
+crucible_status submit(crucible_queue* queue, crucible_plan* plan, const crucible_point* waits,
+                       std::uint32_t wait_count, const crucible_point* signals, std::uint32_t signal_count) {
   return guard([&] {
     require(queue != nullptr && plan != nullptr, "queue.submit: no queue or no plan");
     queue->device->process.require_this_one("queue.submit");
@@ -214,7 +219,8 @@ crucible_status submit(crucible_queue* queue, crucible_plan* plan, const crucibl
 
 bool wait_for_queues(crucible_device& device, std::uint64_t timeout_ns) {
   device.process.require_this_one("device.wait_idle");
-  const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(std::min(timeout_ns, std::uint64_t{1} << 60));
+  const auto end =
+      std::chrono::steady_clock::now() + std::chrono::nanoseconds(std::min(timeout_ns, std::uint64_t{1} << 60));
   const std::lock_guard lock(device.queues_mutex);  // queues are neither made nor destroyed meanwhile
   for (crucible_queue* queue : device.queues) {
     std::unique_lock queue_lock(queue->mutex);
@@ -223,7 +229,8 @@ bool wait_for_queues(crucible_device& device, std::uint64_t timeout_ns) {
   return true;
 }
 
-const crucible_if_queue kQueueTable = {sizeof(crucible_if_queue), CRUCIBLE_ABI_MINOR, create,         destroy,       timeline_create,
-                                       timeline_destroy,          timeline_query,     timeline_signal, timeline_wait, submit};
+const crucible_if_queue kQueueTable = {
+    sizeof(crucible_if_queue), CRUCIBLE_ABI_MINOR, create,          destroy,       timeline_create,
+    timeline_destroy,          timeline_query,     timeline_signal, timeline_wait, submit};
 
 }  // namespace crucible_cpu

@@ -42,7 +42,8 @@ TEST_F(CpuReport, CapabilitiesHaveReasonsAndAreTrue) {
   EXPECT_EQ(items["compile.ir"].first, 1u);
   EXPECT_EQ(items["library.matmul"].first, 2u);
   for (const auto& [key, item] : items) EXPECT_LE(item.first, 2u) << key;
-  EXPECT_THAT(message(table().capabilities(other_, collect, &items)), HasSubstr("there is no device 'cpu:7', only cpu:0"));
+  EXPECT_THAT(message(table().capabilities(other_, collect, &items)),
+              HasSubstr("there is no device 'cpu:7', only cpu:0"));
   EXPECT_NE(message(table().capabilities(id_, nullptr, nullptr)), "");
 }
 

@@ -56,7 +56,8 @@ struct crucible_device : crucible::sdk::QueueOwner {
 
   crucible::sdk::AddressMap addresses;
   std::mutex run_mutex;  // queue, immediate list and kernel objects are for one thread at a time
-  crucible_intel::MetricCounting* metrics = nullptr;  // while counters are counted; it is the Counters'. With the run mutex
+  crucible_intel::MetricCounting* metrics =
+      nullptr;  // while counters are counted; it is the Counters'. With the run mutex
 
   ~crucible_device() {
     if (counters.is_counting()) counters.end();  // while all of the above lives

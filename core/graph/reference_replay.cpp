@@ -48,7 +48,9 @@ Result<ReferenceReplay> replay_reference(const Program& program, const trace::Bl
     }
     for (std::size_t place = 0; place < shown.outputs.size(); ++place) {
       const std::size_t alike = shown.first_alike[place];
-      tensors.push_back(alike < place ? tensors[alike] : std::make_shared<const Bytes>(read_tensor(program, *shown.outputs[place], values)));
+      tensors.push_back(alike < place
+                            ? tensors[alike]
+                            : std::make_shared<const Bytes>(read_tensor(program, *shown.outputs[place], values)));
     }
     for (std::size_t s = 0; s < program.states.size(); ++s) replay.states[s] = values[program.states[s].end];
   }

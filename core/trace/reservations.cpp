@@ -21,9 +21,11 @@ std::vector<std::string> reservations(const Trace& trace) {
   if (const auto returned = values_returned(trace)) found.push_back(returned->text);
   for (const NotRecorded& item : trace.not_recorded) {
     if (!item.what.starts_with(kOtherThreads)) continue;
-    found.push_back(fmt::format("{} op{} ran on threads that are not recorded, with tensors of the recorded program (first at {}), and what they gave is taken "
-                                "from the recording: put crucible.record_thread() into such a thread",
-                                item.count, item.count == 1 ? "" : "s", printable(trace.site_text(item.site))));
+    found.push_back(
+        fmt::format("{} op{} ran on threads that are not recorded, with tensors of the recorded program (first at {}), "
+                    "and what they gave is taken "
+                    "from the recording: put crucible.record_thread() into such a thread",
+                    item.count, item.count == 1 ? "" : "s", printable(trace.site_text(item.site))));
   }
   return found;
 }

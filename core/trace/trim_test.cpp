@@ -47,9 +47,11 @@ TEST(Trim, RefusesWhatDroppedIterationsWrote) {
   const auto kept = trim(samples::training_trace(), 2, 3);
   ASSERT_FALSE(kept);
   EXPECT_EQ(kept.error().code, ErrorCode::kBadInput);
-  EXPECT_THAT(kept.error().message, HasSubstr("cannot begin with iteration 2: dropped iterations wrote 1 storage that"));
+  EXPECT_THAT(kept.error().message,
+              HasSubstr("cannot begin with iteration 2: dropped iterations wrote 1 storage that"));
   EXPECT_THAT(kept.error().message, HasSubstr("keep the iterations from 0 on (0-3)"));
-  EXPECT_THAT(kept.error().message, HasSubstr("\n  fc.weight (parameter), written by op 11, aten::add_.Tensor at train.py:15"));
+  EXPECT_THAT(kept.error().message,
+              HasSubstr("\n  fc.weight (parameter), written by op 11, aten::add_.Tensor at train.py:15"));
   EXPECT_THAT(kept.error().message, Not(HasSubstr("scale")));
 }
 
@@ -66,7 +68,8 @@ Trace inference(bool with_reuse) {
       maker.op("aten::zero_(Tensor(a!) self) -> Tensor(a!)", {tensor_of(cache)}, {tensor_of(cache)});
       maker.op(kAdd, {tensor_of(cache), tensor_of(w), number(1)}, {tensor_of(cache)});
     }
-    maker.trace.draws.push_back({static_cast<std::uint32_t>(maker.trace.ops.size() - 1), 0, maker.blob(w, static_cast<float>(i))});
+    maker.trace.draws.push_back(
+        {static_cast<std::uint32_t>(maker.trace.ops.size() - 1), 0, maker.blob(w, static_cast<float>(i))});
     maker.trace.generators.push_back({static_cast<std::uint32_t>(i), "cpu", maker.blob(w, static_cast<float>(10 + i))});
     maker.trace.outputs.push_back({static_cast<std::uint32_t>(i), "0", w, maker.blob(w, static_cast<float>(20 + i))});
   }

@@ -32,7 +32,8 @@ std::string module_of(const trace::Trace& trace, const trace::Op& op) {
 class Lowering {
  public:
   /// `outlines`: gets what is a composite; null: none is wanted.
-  Lowering(const trace::Trace& trace, const Alignment& alignment, Opaques opaques, std::vector<graph::Outline>* outlines)
+  Lowering(const trace::Trace& trace, const Alignment& alignment, Opaques opaques,
+           std::vector<graph::Outline>* outlines)
       : trace_(trace),
         opaques_(opaques),
         outlines_(outlines),
@@ -60,7 +61,8 @@ class Lowering {
     if (trace_.blob_store) CRUCIBLE_TRY_VOID(emitter_.bounds().finish(emitter_, *trace_.blob_store));
     // Checks before each op refuse most damaged recordings; what gets past them is refused here.
     auto verified = graph::verify(program_);
-    if (!verified) return Error{ErrorCode::kBadInput, "the recorded ops make no valid program: " + verified.error().message};
+    if (!verified)
+      return Error{ErrorCode::kBadInput, "the recorded ops make no valid program: " + verified.error().message};
     return std::move(program_);
   }
 
@@ -68,7 +70,9 @@ class Lowering {
   const trace::Op& op(std::uint32_t position) const { return trace_.ops[alignment_.ops[0][position]]; }
 
   /// Fit to be printed: a file may hold anything as a name.
-  std::string op_name(std::uint32_t position) const { return printable(trace_.schemas[op(position).schema].full_name()); }
+  std::string op_name(std::uint32_t position) const {
+    return printable(trace_.schemas[op(position).schema].full_name());
+  }
 
   Operands operands_of(std::uint32_t position) const {
     if (touches_sparse(alignment_, op(position))) return Operands::kSparse;
@@ -96,8 +100,10 @@ class Lowering {
       if (seen[schema]) continue;
       seen[schema] = true;
       if (is_schema(trace_.schemas[schema].text)) continue;
-      return Error{ErrorCode::kBadInput, fmt::format("op {} at {}: its schema {} is none: the recording is damaged, or was made by something else", p,
-                                                     trace_.site_text(op(p).site), printable(trace_.schemas[schema].text))};
+      return Error{
+          ErrorCode::kBadInput,
+          fmt::format("op {} at {}: its schema {} is none: the recording is damaged, or was made by something else", p,
+                      trace_.site_text(op(p).site), printable(trace_.schemas[schema].text))};
     }
     return {};
   }
@@ -112,7 +118,9 @@ class Lowering {
     for (std::uint32_t p = 0; p < alignment_.ops[0].size(); ++p) {
       if (is_known(p)) continue;
       const Operands operands = operands_of(p);
-      const char* of = operands == Operands::kComplex ? " on complex numbers" : operands == Operands::kSparse ? " on sparse tensors" : "";
+      const char* of = operands == Operands::kComplex  ? " on complex numbers"
+                       : operands == Operands::kSparse ? " on sparse tensors"
+                                                       : "";
       Unknown& entry = unknown[op_name(p) + of];
       if (entry.count++ > 0) continue;
       const std::string module = module_of(trace_, op(p));
@@ -189,8 +197,8 @@ class Lowering {
     }
   }
 
-  /// An op that no entry knows, or any that can be run as it was recorded, where all are wanted so. Drawn results enter as
-  /// recorded, so what has some is lowered.
+  /// An op that no entry knows, or any that can be run as it was recorded, where all are wanted so. Drawn results enter
+  /// as recorded, so what has some is lowered.
   bool is_opaque(std::uint32_t position) const {
     if (!is_known(position)) return true;
     if (opaques_ != Opaques::kAll) return false;
@@ -249,7 +257,9 @@ Result<graph::Program> lower_ops(const trace::Trace& trace, Opaques opaques, boo
 
 }  // namespace
 
-Result<graph::Program> lower_without_passes(const trace::Trace& trace, Opaques opaques) { return lower_ops(trace, opaques, true); }
+Result<graph::Program> lower_without_passes(const trace::Trace& trace, Opaques opaques) {
+  return lower_ops(trace, opaques, true);
+}
 
 Result<graph::Program> lower(const trace::Trace& trace, Opaques opaques, const graph::KeepsComposite& keeps) {
   // Where nobody takes composites, none are made only to be taken apart again.

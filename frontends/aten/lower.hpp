@@ -11,7 +11,8 @@
 
 namespace crucible::aten {
 
-/// Which ops become opaque ops of the program (core/graph/opaque.hpp), which only a plugin that has the framework can run.
+/// Which ops become opaque ops of the program (core/graph/opaque.hpp), which only a plugin that has the framework can
+/// run.
 enum class Opaques : std::uint8_t {
   kRefuse,   // none: an op without lowering is an error
   kMissing,  // those without lowering, and those that their lowering gives up on
@@ -21,12 +22,14 @@ enum class Opaques : std::uint8_t {
 /// Lowers the recorded iterations to one program: the op sequence is the same in all of them, scalars that differ
 /// become slots, external tensors become states, inputs or constants, in-place writes and views are resolved. Errors:
 /// kBadInput when an op has no lowering and none may be opaque (all such ops listed with count, module path and Python
-/// line), when two iterations differ (the first differing op of both is named), when no complete iteration was recorded, or
-/// when not even an opaque op can hold what was recorded (sparse and complex tensors, objects).
-/// `keeps`: which composites stay whole for the backend; null: none.
-Result<graph::Program> lower(const trace::Trace& trace, Opaques opaques = Opaques::kRefuse, const graph::KeepsComposite& keeps = nullptr);
+/// line), when two iterations differ (the first differing op of both is named), when no complete iteration was
+/// recorded, or when not even an opaque op can hold what was recorded (sparse and complex tensors, objects). `keeps`:
+/// which composites stay whole for the backend; null: none.
+Result<graph::Program> lower(const trace::Trace& trace, Opaques opaques = Opaques::kRefuse,
+                             const graph::KeepsComposite& keeps = nullptr);
 
-/// The same without the passes of core/graph/passes.hpp, all composites whole: the first stage of `crucible graph --stages`.
+/// The same without the passes of core/graph/passes.hpp, all composites whole: the first stage of `crucible graph
+/// --stages`.
 Result<graph::Program> lower_without_passes(const trace::Trace& trace, Opaques opaques = Opaques::kRefuse);
 
 }  // namespace crucible::aten

@@ -1,5 +1,5 @@
-// The lowering table: one entry per ATen op, by name and overload. Each lower_*.cpp of a family's folder has the functions
-// and the entries of one kind of op; a new op is its function, its entry and its test in tests/aten.
+// The lowering table: one entry per ATen op, by name and overload. Each lower_*.cpp of a family's folder has the
+// functions and the entries of one kind of op; a new op is its function, its entry and its test in tests/aten.
 #pragma once
 
 #include <span>
@@ -18,12 +18,13 @@ enum class Complexity : std::uint8_t { kWhole, kParts, kMagnitude };
 struct Entry {
   std::string_view name;  // "aten::add.Tensor"
   LowerFunction lower;
-  /// What find_entry() gives where numbers are complex. kWhole: what complex/ has of that name, which is often nothing; tables of
-  /// views and transforms, which serve both, have nothing else.
+  /// What find_entry() gives where numbers are complex. kWhole: what complex/ has of that name, which is often nothing;
+  /// tables of views and transforms, which serve both, have nothing else.
   Complexity complexity = Complexity::kWhole;
 };
 
-/// The one list of tables, by folder; NAME stands for `std::span<const Entry> NAME_entries()`, at the end of a lower_*.cpp.
+/// The one list of tables, by folder; NAME stands for `std::span<const Entry> NAME_entries()`, at the end of a
+/// lower_*.cpp.
 #define CRUCIBLE_ATEN_TABLES(TABLE)                                                                                   \
   TABLE(attention) TABLE(encoder)                                                                                     \
   TABLE(complex_own) TABLE(fft)                                                                                       \
@@ -52,8 +53,8 @@ CRUCIBLE_ATEN_TABLES_INSTEAD(CRUCIBLE_ATEN_DECLARE)
 /// What tensors an op has to do with: many are lowered for dense ones of real numbers alone.
 enum class Operands { kReal, kComplex, kSparse };
 
-/// The entry of an op, or null: its own, else that of its functional form (op_variants.hpp). Its `complexity` is what these
-/// operands want. Threads: any.
+/// The entry of an op, or null: its own, else that of its functional form (op_variants.hpp). Its `complexity` is what
+/// these operands want. Threads: any.
 const Entry* find_entry(std::string_view full_name, Operands operands = Operands::kReal);
 
 /// Every name in the table, sorted. Variants that find_entry derives are not among them.

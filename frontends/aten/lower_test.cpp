@@ -115,12 +115,14 @@ TEST(Progress, OfTheLoweringIsTold) {
 TEST(Aliases, NanIsNamedWhereItsBitsAreSeenAndArithmeticMadeIt) {
   TraceBuilder b;
   const auto w = b.fresh({3}), x = b.fresh({3});
-  const auto bits_of_w = b.view(b.storage_of(w), {3}, {}, 0, DType::kI32), bits_of_x = b.view(b.storage_of(x), {6}, {}, 0, DType::kI16);
+  const auto bits_of_w = b.view(b.storage_of(w), {3}, {}, 0, DType::kI32),
+             bits_of_x = b.view(b.storage_of(x), {6}, {}, 0, DType::kI16);
   for (int i = 0; i < 2; ++i) {
     if (i == 0) b.external(b.storage_of(w), {1, 2, 3}, trace::Role::kParameter, "w");
     b.external(b.storage_of(x), {1, 2, static_cast<float>(i)}, trace::Role::kInput, "x");
     for (const auto floats : {w, x}) b.op(kSum, {B::tensor(floats), B::none()}, {B::tensor(b.fresh({}))});
-    b.op(kSum, {B::tensor(bits_of_w), B::none()}, {B::tensor(b.fresh({}, DType::kI64))});  // which ended as bits of integers
+    b.op(kSum, {B::tensor(bits_of_w), B::none()},
+         {B::tensor(b.fresh({}, DType::kI64))});  // which ended as bits of integers
     b.op(kSum, {B::tensor(bits_of_x), B::none()}, {B::tensor(b.fresh({}, DType::kI64))});  // as it came from outside
     b.op(kMulInPlace, {B::tensor(w), B::tensor(x)}, {B::tensor(w)});
     b.op(kAddInPlace, {B::tensor(bits_of_w), B::integer(1), B::integer(1)}, {B::tensor(bits_of_w)});
@@ -217,7 +219,8 @@ TEST(Slots, ANumberMayBeWholeInOneIterationAndRealInAnother) {
     for (int i = 0; i < 3; ++i) {
       if (i == 0) b.external(b.storage_of(w), {8}, trace::Role::kParameter, "w");
       const bool is_real = (i == 0) == real_first;
-      b.op(kMulInPlace, {B::tensor(w), B::tensor(is_real ? b.python_number(0.5) : b.python_integer(3))}, {B::tensor(w)});
+      b.op(kMulInPlace, {B::tensor(w), B::tensor(is_real ? b.python_number(0.5) : b.python_integer(3))},
+           {B::tensor(w)});
       b.op(kAddInPlace, {B::tensor(w), B::tensor(w), is_real ? B::number(0.5) : B::integer(1)}, {B::tensor(w)});
       b.end_iteration();
     }
@@ -226,7 +229,8 @@ TEST(Slots, ANumberMayBeWholeInOneIterationAndRealInAnother) {
     const double first = real_first ? 0.5 : 3, other = real_first ? 3 : 0.5;
     EXPECT_THAT(program.slots[0].values, ElementsAre(first, other, other));
     const auto step = [](double x, bool is_real) { return is_real ? x * 0.5 * 1.5 : x * 3 * 2; };
-    EXPECT_THAT(final_state(b, program), ElementsAre(static_cast<float>(step(step(step(8, real_first), !real_first), !real_first))));
+    EXPECT_THAT(final_state(b, program),
+                ElementsAre(static_cast<float>(step(step(step(8, real_first), !real_first), !real_first))));
   }
 }
 
@@ -242,8 +246,11 @@ TEST(Slots, ANumberThatDecidesTheTypeOfAnOpIsRefused) {
     b.op(kLess, {B::tensor(x), i == 0 ? B::integer(2) : B::number(2.5)}, {B::tensor(y)});
     b.end_iteration();
   }
-  EXPECT_THAT(refusal(b), HasSubstr("aten::lt.Scalar: argument other is 2 vs 2.5, a whole number in one iteration and a real one in the other, "
-                                    "so that the op computes in another type"));
+  EXPECT_THAT(
+      refusal(b),
+      HasSubstr(
+          "aten::lt.Scalar: argument other is 2 vs 2.5, a whole number in one iteration and a real one in the other, "
+          "so that the op computes in another type"));
 }
 
 TEST(Slots, ANumberAndATensorWithoutDimensionsAreNamedApart) {
@@ -258,16 +265,19 @@ TEST(Slots, ANumberAndATensorWithoutDimensionsAreNamedApart) {
   EXPECT_THAT(refusal(b), HasSubstr("argument other: the Python number 0.5 vs a f64 tensor without dimensions"));
 }
 
-/// Nanoseconds since 1970, which no double holds: by number and by tensor, and with a product of two numbers that wraps.
+/// Nanoseconds since 1970, which no double holds: by number and by tensor, and with a product of two numbers that
+/// wraps.
 TEST(Slots, WholeNumbersKeepEveryDigit) {
   constexpr const char* kAddI64 = "aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor";
   for (const bool differs : {true, false}) {
     TraceBuilder b;
     const auto x = b.fresh({3}, DType::kI64), y = b.fresh({3}, DType::kI64);
-    const std::int64_t start[] = {0, std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()};
+    const std::int64_t start[] = {0, std::numeric_limits<std::int64_t>::max(),
+                                  std::numeric_limits<std::int64_t>::min()};
     std::vector<std::uint64_t> wanted(std::begin(start), std::end(start));
     for (int i = 0; i < 3; ++i) {
-      const std::int64_t now = 1'790'000'000'000'000'001 + (differs ? 3 * i : 0), factor = (std::int64_t{1} << 53) + 1 + (differs ? 2 * i : 0);
+      const std::int64_t now = 1'790'000'000'000'000'001 + (differs ? 3 * i : 0),
+                         factor = (std::int64_t{1} << 53) + 1 + (differs ? 2 * i : 0);
       if (i == 0) b.external_bytes(b.storage_of(x), std::as_bytes(std::span(start)), trace::Role::kBuffer, "x");
       b.op(kAddI64, {B::tensor(x), B::integer(now), B::integer(factor)}, {B::tensor(y)});
       b.op("aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)",
@@ -364,7 +374,8 @@ TEST(Inputs, ANewStoragePerIterationIsOneInput) {
   EXPECT_THAT(final_state(b, program), ElementsAre(2, 1));
 }
 
-/// w gets batch 0, 1, 0; the bytes of each entered when it was read first. With `spoils`, iteration 1 also doubles batch 0.
+/// w gets batch 0, 1, 0; the bytes of each entered when it was read first. With `spoils`, iteration 1 also doubles
+/// batch 0.
 Result<graph::Program> batches_in_turn(TraceBuilder& b, bool spoils) {
   const auto w = b.fresh({2}), other = b.fresh({2});
   const trace::TensorId batches[2] = {b.fresh({2}), b.fresh({2})};

@@ -93,7 +93,8 @@ Result<void> show(const PlanOptions& options, const PlanReport& report) {
 }
 
 /// What the largest budget that the device allows leads to.
-Result<std::optional<Rescue>> rescue(const std::shared_ptr<const graph::Program>& program, const kernel::Schedule& schedule,
+Result<std::optional<Rescue>> rescue(const std::shared_ptr<const graph::Program>& program,
+                                     const kernel::Schedule& schedule,
                                      const std::function<std::uint64_t(const kernel::Step&)>& scratch_of,
                                      runtime::MemoryOptions memory, const hardware::DeviceProfile& device) {
   memory.budget_bytes = std::max<std::uint64_t>(device.usable_bytes(), 1);
@@ -176,9 +177,9 @@ void add_plan(Commands& commands) {
       ->add_option("--depth", options->depth,
                    "Parts of a module's name in the table (default: as many as keep it short)")
       ->check(CLI::PositiveNumber);
-  command->add_option(
-      "--device-profile", options->memory.profile,
-      "Ask whether it fits on this device, a name (crucible devices --profiles lists them) or a file; exit code 1 when not");
+  command->add_option("--device-profile", options->memory.profile,
+                      "Ask whether it fits on this device, a name (crucible devices --profiles lists them) or a file; "
+                      "exit code 1 when not");
   command->add_option("--html", options->html,
                       "Write a page to this file: every buffer by time and address, to zoom and search");
   command->add_option("--svg", options->svg, "Write a picture of offsets over steps to this file");

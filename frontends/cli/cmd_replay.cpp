@@ -48,9 +48,11 @@ Result<void> check_options(const ReplayCommand& options, const graph::Program& p
                              "{}, or give {}",
                              options.iterations, program.iterations)};
   }
-  if (options.closely && !options.verify) return Error{ErrorCode::kUsage, "--closely looks at what --verify compares: add --verify"};
+  if (options.closely && !options.verify)
+    return Error{ErrorCode::kUsage, "--closely looks at what --verify compares: add --verify"};
   if (options.sensitivity.runs && !options.verify) {
-    return Error{ErrorCode::kUsage, "--sensitivity says which differences from the recording matter: give --verify too"};
+    return Error{ErrorCode::kUsage,
+                 "--sensitivity says which differences from the recording matter: give --verify too"};
   }
   return check_sensitivity(options.sensitivity);
 }
@@ -72,8 +74,11 @@ Result<void> check_reference_switches(const ReplayCommand& options) {
                      : !options.memory.budget.empty() ? "--memory-budget"
                                                        : nullptr;
   if (what == nullptr) return {};
-  return Error{ErrorCode::kUsage,
-               fmt::format("{} is about the kernels of a device, and the reference interpreter is none; leave it out, or name a plugin", what)};
+  return Error{
+      ErrorCode::kUsage,
+      fmt::format(
+          "{} is about the kernels of a device, and the reference interpreter is none; leave it out, or name a plugin",
+          what)};
 }
 
 /// What is measured beyond the run itself, all on the device that the run ended on.
@@ -91,13 +96,16 @@ Result<void> measure(const ReplayCommand& options, Replay& replay, Progress& pro
 Result<void> write_documents(const ReplayCommand& options, const ReplayReport& report) {
   const nlohmann::ordered_json document = report.to_json();
   if (!options.receipt.empty()) CRUCIBLE_TRY_VOID(write_document("receipt", options.receipt, document["receipt"]));
-  if (!options.profile_trace.empty()) CRUCIBLE_TRY_VOID(write_document("trace of the profile", options.profile_trace, profile_trace(report)));
+  if (!options.profile_trace.empty())
+    CRUCIBLE_TRY_VOID(write_document("trace of the profile", options.profile_trace, profile_trace(report)));
   if (options.json) {
     print_json(document);
   } else {
     const ReplayText text = replay_text(report);
     print_text(text.before);
-    print_text(text.verdict, !report.verification || !use_colour(1) ? Colour::kNone : report.verification->verified ? Colour::kGood : Colour::kBad);
+    print_text(text.verdict, !report.verification || !use_colour(1) ? Colour::kNone
+                             : report.verification->verified        ? Colour::kGood
+                                                                    : Colour::kBad);
     print_text(text.after);
   }
   return {};
@@ -159,24 +167,33 @@ void add_replay(Commands& commands) {
   command->add_flag("--no-fuse", options->no_fuse, "One kernel per op");
   add_tune_switch(*command, options->tune, true);
   command->add_option("--checkpoint-every", options->device.checkpoint_every,
-                      "Read the states back after every N-th iteration, so that another device can go on from there; 0: never (default: 1; only where the "
+                      "Read the states back after every N-th iteration, so that another device can go on from there; "
+                      "0: never (default: 1; only where the "
                       "fallback policy lets another device take over)");
   add_memory_switches(*command, options->memory);
   command->add_option("--device-profile", options->memory.profile,
-                      "The device whose speeds decide what is computed twice and what waits on the host, and with which --profile compares: "
+                      "The device whose speeds decide what is computed twice and what waits on the host, and with "
+                      "which --profile compares: "
                       "a name (crucible devices --profiles lists them) or a file");
   command
       ->add_option("--opaque", options->opaque,
-                   "Which ops stay as the framework recorded them, for the plugin torch: missing (those without lowering) or all")
+                   "Which ops stay as the framework recorded them, for the plugin torch: missing (those without "
+                   "lowering) or all")
       ->check(CLI::IsMember({"missing", "all"}));
   command->add_flag("--verify", options->verify,
-                    "Compare each loss, each output of inference and the final state with the recorded ones; exit 1 when they differ");
+                    "Compare each loss, each output of inference and the final state with the recorded ones; exit 1 "
+                    "when they differ");
   add_sensitivity_switches(*command, options->sensitivity, "With --verify");
   command->add_flag("--closely", options->closely,
-                    "With --verify, also where all is within its tolerances: each op of the device is checked against the reference interpreter, however long "
+                    "With --verify, also where all is within its tolerances: each op of the device is checked against "
+                    "the reference interpreter, however long "
                     "that takes");
-  command->add_flag("--profile", options->profile, "Run some more times and show the hottest steps, beside what they take at best by the device profile");
-  command->add_option("--profile-trace", options->profile_trace, "Write the profile as a Chrome trace to this file (implies --profile)")
+  command->add_flag(
+      "--profile", options->profile,
+      "Run some more times and show the hottest steps, beside what they take at best by the device profile");
+  command
+      ->add_option("--profile-trace", options->profile_trace,
+                   "Write the profile as a Chrome trace to this file (implies --profile)")
       ->each([options](const std::string&) { options->profile = true; });
   command
       ->add_option("--counters", options->counters,
@@ -186,7 +203,9 @@ void add_replay(Commands& commands) {
   command->add_option("--receipt", options->receipt, "Write what ran, on what and how, to this file (JSON)");
   add_sandbox_switch(*command, options->device);
   command->callback([&commands, options] {
-    commands.before = [options] { return enter_sandbox(options->device, {options->file, {options->receipt, options->profile_trace}}); };
+    commands.before = [options] {
+      return enter_sandbox(options->device, {options->file, {options->receipt, options->profile_trace}});
+    };
     options->sensitivity.look = options->closely ? SpreadOptions::Look::kEveryOp : SpreadOptions::Look::kGlance;
     commands.run = [options] { return replay(*options); };
   });

@@ -11,11 +11,13 @@
 namespace crucible::replay {
 
 struct Work {
-  trace::Trace trace;  // of a capsule: without ops, its metadata say where it comes from, its blob_store is the capsule's
+  trace::Trace
+      trace;  // of a capsule: without ops, its metadata say where it comes from, its blob_store is the capsule's
   graph::Program program;
 };
 
 /// Errors: those of reading a recording and of lowering it, or of reading a capsule, naming the file.
-Result<Work> read_work(const std::string& file, aten::Opaques opaques = aten::Opaques::kMissing, const graph::KeepsComposite& keeps = nullptr);
+Result<Work> read_work(const std::string& file, aten::Opaques opaques = aten::Opaques::kMissing,
+                       const graph::KeepsComposite& keeps = nullptr);
 
 }  // namespace crucible::replay

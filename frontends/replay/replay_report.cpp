@@ -175,8 +175,10 @@ Json ReplayReport::to_json() const {
     document["profile"] = profile_json(*this);
     document["profile_runs"] = profile_runs;
     document["profile_times"] = times_from.empty() ? Json(nullptr) : Json(times_from);
-    document["device_profile"] = device_profile ? Json{{"name", device_profile->name}, {"source", device_profile->source}, {"date", device_profile->date}}
-                                                : Json(nullptr);
+    document["device_profile"] =
+        device_profile
+            ? Json{{"name", device_profile->name}, {"source", device_profile->source}, {"date", device_profile->date}}
+            : Json(nullptr);
   }
   if (!counters.asked.empty()) document["counters"] = counters_json(counters);
   document["receipt"] = receipt_json(*this);

@@ -52,7 +52,8 @@ runtime::Fallback fallback_of(const config::Settings& settings) {
 Error measuring_error(const runtime::Session& session, const Error& error) {
   if (session.lost() == nullptr) return error;
   return {ErrorCode::kUnavailable,
-          fmt::format("device {} ({}) was lost while it was measured: {}\nwhat is measured of one device does not go on on another: look after it and run "
+          fmt::format("device {} ({}) was lost while it was measured: {}\nwhat is measured of one device does not go "
+                      "on on another: look after it and run "
                       "it again, or leave out --repeat, --profile, --counters and --sensitivity",
                       session.lost()->info().id, session.lost()->info().name, error.message)};
 }
@@ -63,7 +64,8 @@ ReplayRun::ReplayRun(ReplayWork work, OpenedDevice& opened, const DeviceChoice& 
       next_(opened, choice, observer, [this] { return workload_of(*work_.program, work_.fuse); }),
       observer_(observer) {
   // The processor that runs all of this is not lost alone.
-  const bool may_move = fallback_of(opened.settings) != runtime::Fallback::kForbid && opened.device && opened.plugin != kFallbackPlugin;
+  const bool may_move =
+      fallback_of(opened.settings) != runtime::Fallback::kForbid && opened.device && opened.plugin != kFallbackPlugin;
   if (may_move) keep_every_ = static_cast<std::uint32_t>(opened.settings.number("checkpoint_every"));
 }
 
@@ -118,10 +120,14 @@ Result<void> ReplayRun::start() {
   const bool may_move = fallback_of(opened_.settings) != runtime::Fallback::kForbid && opened_.device;
   if (!session && opened_.device && opened_.device->lost() != nullptr) {
     const backend::DeviceInfo& info = opened_.device->info();
-    runtime::DeviceLoss loss{.device = info.id, .name = info.name, .when = "before the first iteration", .reason = session.error().message};
-    if (!may_move) return Error{ErrorCode::kUnavailable, fmt::format("{}\n{}", runtime::loss_text(loss), runtime::kLossAdvice)};
+    runtime::DeviceLoss loss{
+        .device = info.id, .name = info.name, .when = "before the first iteration", .reason = session.error().message};
+    if (!may_move)
+      return Error{ErrorCode::kUnavailable, fmt::format("{}\n{}", runtime::loss_text(loss), runtime::kLossAdvice)};
     session = take_over(loss);
-    if (!session) return Error{ErrorCode::kUnavailable, fmt::format("{}\nno other device takes over: {}", runtime::loss_text(loss), session.error().message)};
+    if (!session)
+      return Error{ErrorCode::kUnavailable, fmt::format("{}\nno other device takes over: {}", runtime::loss_text(loss),
+                                                        session.error().message)};
     loss.went_on = opened_.device->info().id;
     before_.push_back(std::move(loss));
   }

@@ -56,8 +56,8 @@ class ReplayRun {
   std::optional<runtime::ReroutedRun> run_;
 };
 
-/// An error of measuring (--repeat, --profile, --counters, --sensitivity): where the device was lost, it says that numbers of one device are not
-/// measured on another.
+/// An error of measuring (--repeat, --profile, --counters, --sensitivity): where the device was lost, it says that
+/// numbers of one device are not measured on another.
 Error measuring_error(const runtime::Session& session, const Error& error);
 
 }  // namespace crucible::replay

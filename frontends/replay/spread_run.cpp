@@ -69,27 +69,33 @@ Result<void> SpreadRun::spread_runs(const Judged& judged, runtime::Verification&
     CRUCIBLE_TRY_VOID(explain(judged.session, spread, verdict));
     return judged.session.reset();
   }
-  const auto name = [this](const Error& error) { return Error{error.code, fmt::format("--sensitivity-backend {}: {}", switches_.backend, error.message)}; };
+  const auto name = [this](const Error& error) {
+    return Error{error.code, fmt::format("--sensitivity-backend {}: {}", switches_.backend, error.message)};
+  };
   if (!elsewhere_) {
     if (const Result<void> started = start_elsewhere(with_outputs); !started) return name(started.error());
   }
-  if (const Result<void> explained = explain(elsewhere_->run().session(), spread_, verdict); !explained) return name(explained.error());
+  if (const Result<void> explained = explain(elsewhere_->run().session(), spread_, verdict); !explained)
+    return name(explained.error());
   return {};
 }
 
 Result<void> SpreadRun::check_ops(const Judged& judged, runtime::Verification& verdict) {
   std::uint64_t bytes = 0;
-  for (const graph::Value& value : work_.program->values) bytes += static_cast<std::uint64_t>(value.elements) * size_bytes(value.dtype);
+  for (const graph::Value& value : work_.program->values)
+    bytes += static_cast<std::uint64_t>(value.elements) * size_bytes(value.dtype);
   const bool is_asked = switches_.look == SpreadOptions::Look::kEveryOp;
   if (bytes > kMostBytesOfResults && !is_asked) {
-    verdict.notes.push_back(fmt::format("the device's ops were not checked one by one: the results of an iteration are {}", format_bytes(bytes)));
+    verdict.notes.push_back(fmt::format(
+        "the device's ops were not checked one by one: the results of an iteration are {}", format_bytes(bytes)));
     return {};
   }
   observer_.say("compiling a program that keeps every result");
   const auto watched = std::make_shared<const graph::Program>(runtime::with_every_result(*work_.program));
   runtime::Options options = judged.options;
   options.memory = {};
-  Result<std::unique_ptr<runtime::Session>> session = runtime::Session::create(watched, work_.blobs, judged.device, options);
+  Result<std::unique_ptr<runtime::Session>> session =
+      runtime::Session::create(watched, work_.blobs, judged.device, options);
   if (!session) {  // of a program that is larger than the judged one: no fault of that
     verdict.notes.push_back("the device's ops were not checked one by one: " + session.error().message);
     return {};
@@ -106,20 +112,24 @@ Result<void> SpreadRun::check_ops(const Judged& judged, runtime::Verification& v
   const runtime::OpCheck& check = *checked;
   verdict.ops_checked = check.results;
   if (const runtime::OpDifference* first = check.first()) {
-    verdict.found = "the first op that differs from the reference interpreter: " + runtime::in_words(*work_.program, *first);
+    verdict.found =
+        "the first op that differs from the reference interpreter: " + runtime::in_words(*work_.program, *first);
   } else {
-    verdict.notes.push_back(fmt::format("each of {} results of the device is what the reference interpreter makes of the same operands{}", check.results,
-                                        check.stopped.empty() ? "" : "; " + check.stopped));
+    verdict.notes.push_back(
+        fmt::format("each of {} results of the device is what the reference interpreter makes of the same operands{}",
+                    check.results, check.stopped.empty() ? "" : "; " + check.stopped));
   }
   verdict.settle();
   return {};
 }
 
-/// Whether it ends further from the recording than runs one rounding apart explain; false where the time was up before enough of them had ended.
+/// Whether it ends further from the recording than runs one rounding apart explain; false where the time was up before
+/// enough of them had ended.
 Result<bool> SpreadRun::is_far(const Judged& judged, const runtime::Verification& verdict) {
   const auto start = std::chrono::steady_clock::now();
   runtime::Spread spread;
-  CRUCIBLE_TRY_VOID(judged.session.start_spread(judged.results, spread, !judged.results.empty() && !judged.results[0].outputs.empty()));
+  CRUCIBLE_TRY_VOID(judged.session.start_spread(judged.results, spread,
+                                                !judged.results.empty() && !judged.results[0].outputs.empty()));
   while (spread.runs < SpreadOptions::kGlanceRuns &&
          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() <
              SpreadOptions::kGlanceSeconds) {
@@ -131,15 +141,16 @@ Result<bool> SpreadRun::is_far(const Judged& judged, const runtime::Verification
   return spread.runs == SpreadOptions::kGlanceRuns && runtime::is_far_for_roundings(verdict, judged.results, spread);
 }
 
-/// A small error of one op may stay within every tolerance. Where little time tells that the ends are further from the recording than roundings
-/// explain, each op is checked.
+/// A small error of one op may stay within every tolerance. Where little time tells that the ends are further from the
+/// recording than roundings explain, each op is checked.
 Result<void> SpreadRun::glance(const Judged& judged, runtime::Verification& verdict) {
   double seconds = 0;
   for (const runtime::IterationResult& result : judged.results) seconds += static_cast<double>(result.time_ns) / 1e9;
   if (seconds * (SpreadOptions::kGlanceRuns + 1) > SpreadOptions::kGlanceSeconds) return {};
   const Result<bool> far = is_far(judged, verdict);
   if (!far) {  // the run itself is verified
-    verdict.notes.push_back("whether it is as near to the recording as roundings explain could not be told: " + far.error().message);
+    verdict.notes.push_back("whether it is as near to the recording as roundings explain could not be told: " +
+                            far.error().message);
     return {};
   }
   if (!*far) return {};

@@ -17,8 +17,9 @@ struct SpreadOptions {
   std::optional<std::uint32_t> runs =
       {};                    // 0: nothing is explained; none given: as many as kRuns, while the time lasts
   std::string backend = {};  // "": the judged device
-  /// What becomes of a run that is within its tolerances. kGlance: where little time tells, whether it is further from the recording than roundings
-  /// explain, and if it is, each op is checked; kEveryOp: each op is checked, also of a run that is not within them, however long that takes.
+  /// What becomes of a run that is within its tolerances. kGlance: where little time tells, whether it is further from
+  /// the recording than roundings explain, and if it is, each op is checked; kEveryOp: each op is checked, also of a
+  /// run that is not within them, however long that takes.
   enum class Look : std::uint8_t { kNone, kGlance, kEveryOp };
   Look look = Look::kNone;
 
@@ -41,15 +42,16 @@ struct Judged {
   const runtime::Options& options;          // of the session
 };
 
-/// Judges runs of one program by how far its runs spread. On another backend those runs are made once: what explained one verdict is there for
-/// the next. Not thread-safe. Borrows what it is made from.
+/// Judges runs of one program by how far its runs spread. On another backend those runs are made once: what explained
+/// one verdict is there for the next. Not thread-safe. Borrows what it is made from.
 class SpreadRun {
  public:
   /// `choice` is what the judged devices have in common.
   SpreadRun(const SpreadOptions& switches, ReplayWork work, const DeviceChoice& choice, const Observer& observer);
 
-  /// Judges a verdict that is none of "verified" anew, with as many runs as that needs and the switches allow; where they go to the judged
-  /// session, it is reset. One that is verified is looked at as the switches say. Errors: those of the runs; of another backend also those of opening it and compiling for it, with its name.
+  /// Judges a verdict that is none of "verified" anew, with as many runs as that needs and the switches allow; where
+  /// they go to the judged session, it is reset. One that is verified is looked at as the switches say. Errors: those
+  /// of the runs; of another backend also those of opening it and compiling for it, with its name.
   Result<void> consider(const Judged& judged, runtime::Verification& verdict);
 
  private:

@@ -30,11 +30,12 @@ namespace crucible::recorder {
 
 namespace {
 
-/// What the framework shuts out while a handler of Python runs: all keys above Python's. It shuts ours out too where our
-/// key is above; then the ops that the handler calls would be lost, so we call the handler ourselves.
+/// What the framework shuts out while a handler of Python runs: all keys above Python's. It shuts ours out too where
+/// our key is above; then the ops that the handler calls would be lost, so we call the handler ourselves.
 c10::DispatchKeySet keys_above_python() {
   using K = c10::DispatchKey;
-  const c10::DispatchKeySet from_python = c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, K::Python) | c10::DispatchKeySet(K::Python);
+  const c10::DispatchKeySet from_python =
+      c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, K::Python) | c10::DispatchKeySet(K::Python);
   return (c10::DispatchKeySet(c10::DispatchKeySet::FULL) - from_python)
       .remove(K::ZeroTensor)
       .remove(K::Conjugate)
@@ -54,8 +55,8 @@ void pass_by(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit
   (*interpreter)->dispatch(op, stack);
 }
 
-/// In inference mode composite operators arrive whole. They are run again with our key on, so that their parts are seen; but for
-/// calls that have no parts.
+/// In inference mode composite operators arrive whole. They are run again with our key on, so that their parts are
+/// seen; but for calls that have no parts.
 bool is_undecomposed(const Operator& op, c10::DispatchKeySet below, const torch::jit::Stack& stack) {
   return op.composite && !op.handle.hasKernelForDispatchKey(below.highestPriorityTypeId()) &&
          !writes_by_itself(op, torch::jit::last(stack, op.handle.schema().arguments().size()));
@@ -147,8 +148,9 @@ const Operator* TypedKernels::find(std::string_view name) {
 }
 
 void TypedKernels::put(const Operator& op, c10::KernelFunction kernel) {
-  handles_.push_back(c10::Dispatcher::singleton().registerImpl(op.handle.operator_name(), c10::DispatchKey::Fake, std::move(kernel),
-                                                               std::nullopt, nullptr, "crucible recorder"));
+  handles_.push_back(c10::Dispatcher::singleton().registerImpl(op.handle.operator_name(), c10::DispatchKey::Fake,
+                                                               std::move(kernel), std::nullopt, nullptr,
+                                                               "crucible recorder"));
 }
 
 const c10::BoxedKernel& passing_kernel() {
@@ -187,7 +189,9 @@ std::string install_kernels(Path path) {
     fallback = "a boxed kernel per operator on the Fake key";
   }
   installed() = std::move(kernels);
-  return path == Path::kTyped ? "typed kernels on the Fake key" : path == Path::kPerOp ? "typed kernels and " + fallback : fallback;
+  return path == Path::kTyped   ? "typed kernels on the Fake key"
+         : path == Path::kPerOp ? "typed kernels and " + fallback
+                                : fallback;
 }
 
 void cover_late_operators() {

@@ -42,8 +42,8 @@ void begin(Encoder& e, const at::Tensor& tensor, const char* kind, std::size_t p
 
 /// The same sizes, strides and offset on the same storage, without what makes the tensor unusual.
 at::Tensor plain_view(const c10::TensorImpl& impl, c10::ScalarType type) {
-  at::Tensor view = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(impl.unsafe_storage()), c10::DispatchKeySet(c10::DispatchKey::CPU),
-                                                             c10::scalarTypeToTypeMeta(type));
+  at::Tensor view = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(impl.unsafe_storage()), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(type));
   view.unsafeGetTensorImpl()->set_sizes_and_strides(impl.sizes(), impl.strides());
   view.unsafeGetTensorImpl()->set_storage_offset(impl.storage_offset());
   return view;

@@ -1,6 +1,6 @@
 // Reads schemas. Names appear here only where a schema does not say what an operator does: batch norms write their
-// running statistics and collectives their tensors without an annotation, older versions have no tag for random operators,
-// and nothing tells of memory that is returned as it was found.
+// running statistics and collectives their tensors without an annotation, older versions have no tag for random
+// operators, and nothing tells of memory that is returned as it was found.
 #include "frontends/torch/operators.hpp"
 
 #include <ATen/core/enum_tag.h>
@@ -30,8 +30,9 @@ constexpr std::string_view kUnfilled[] = {
 bool takes_form(std::string_view name) {
   if (!name.starts_with("aten::")) return false;
   return name.starts_with("aten::new_") || name == "aten::is_same_size" ||
-         (name.ends_with("_like") && (name.starts_with("aten::empty") || name.starts_with("aten::zeros") || name.starts_with("aten::ones") ||
-                                      name.starts_with("aten::full") || name.starts_with("aten::rand")));
+         (name.ends_with("_like") &&
+          (name.starts_with("aten::empty") || name.starts_with("aten::zeros") || name.starts_with("aten::ones") ||
+           name.starts_with("aten::full") || name.starts_with("aten::rand")));
 }
 
 std::uint64_t viewed_arguments(const c10::FunctionSchema& schema) {
@@ -88,11 +89,12 @@ void describe(Operator& entry) {
   entry.draws_inside = seeded && has_argument(schema, "dropout_p");
   entry.random = seeded && !entry.draws_inside;
   entry.special_results = entry.random || entry.unfilled;
-  entry.control = schema.name().starts_with("profiler::") ||
-                  (schema.name().starts_with("c10d::") &&
-                   std::none_of(schema.arguments().begin(), schema.arguments().end(), [](const c10::Argument& argument) {
-                     return argument.type()->str().find("Tensor") != std::string::npos;
-                   }));
+  entry.control =
+      schema.name().starts_with("profiler::") ||
+      (schema.name().starts_with("c10d::") &&
+       std::none_of(schema.arguments().begin(), schema.arguments().end(), [](const c10::Argument& argument) {
+         return argument.type()->str().find("Tensor") != std::string::npos;
+       }));
   entry.composite = entry.handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
 }
 
@@ -104,7 +106,8 @@ const Operator& Operators::find_or_add(const c10::OperatorHandle& handle) {
     // The dispatcher keeps each name in one place, until its library is unloaded: then another may come to lie there.
     const std::lock_guard lock(mutex_);
     const auto known = by_address_.find(&name);
-    if (known != by_address_.end() && known->second->name == name.name && known->second->overload == name.overload_name) {
+    if (known != by_address_.end() && known->second->name == name.name &&
+        known->second->overload == name.overload_name) {
       return *known->second;
     }
   }

@@ -24,7 +24,8 @@ struct Inside final : at::ObserverContext {
 bool knows_any(StorageTable& storages, const c10::IValue& value) {
   if (value.isTensor()) {
     const at::Tensor& tensor = value.toTensor();
-    return tensor.defined() && tensor.has_storage() && storages.find(tensor.storage().unsafeGetStorageImpl()) != nullptr;
+    return tensor.defined() && tensor.has_storage() &&
+           storages.find(tensor.storage().unsafeGetStorageImpl()) != nullptr;
   }
   if (!value.isTensorList() && !value.isOptionalTensorList() && !value.isList()) return false;
   for (const c10::IValue& element : value.toListRef()) {
@@ -54,21 +55,25 @@ void op_ends(const at::RecordFunction&, at::ObserverContext*) {}
 
 /// What runs in a new thread: `self` is (function).
 PyObject* run_watched(PyObject* function, PyObject* args, PyObject* keywords) {
-  const at::CallbackHandle watching = at::addThreadLocalCallback(at::RecordFunctionCallback(&op_starts, &op_ends)
-                                                                     .needsInputs(true)
-                                                                     .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
+  const at::CallbackHandle watching =
+      at::addThreadLocalCallback(at::RecordFunctionCallback(&op_starts, &op_ends)
+                                     .needsInputs(true)
+                                     .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
   PyObject* result = PyObject_Call(function, args, keywords);
   at::removeCallback(watching);
   return result;
 }
 
-PyCFunction as_function(PyCFunctionWithKeywords function) { return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function)); }
+PyCFunction as_function(PyCFunctionWithKeywords function) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
 
 PyMethodDef watched_method{"run", as_function(run_watched), METH_VARARGS | METH_KEYWORDS, nullptr};
 
 /// start_new_thread(function, args, kwargs={}).
 PyObject* start_watched(PyObject* original, PyObject* args, PyObject* keywords) {
-  if (PyTuple_GET_SIZE(args) == 0 || PyCallable_Check(PyTuple_GET_ITEM(args, 0)) == 0) return PyObject_Call(original, args, keywords);
+  if (PyTuple_GET_SIZE(args) == 0 || PyCallable_Check(PyTuple_GET_ITEM(args, 0)) == 0)
+    return PyObject_Call(original, args, keywords);
   PyObject* watched = PyCFunction_New(&watched_method, PyTuple_GET_ITEM(args, 0));
   PyObject* replaced = watched == nullptr ? nullptr : PyTuple_New(PyTuple_GET_SIZE(args));
   if (replaced == nullptr) {
@@ -76,7 +81,8 @@ PyObject* start_watched(PyObject* original, PyObject* args, PyObject* keywords) 
     return nullptr;
   }
   PyTuple_SET_ITEM(replaced, 0, watched);
-  for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(args); ++i) PyTuple_SET_ITEM(replaced, i, Py_NewRef(PyTuple_GET_ITEM(args, i)));
+  for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(args); ++i)
+    PyTuple_SET_ITEM(replaced, i, Py_NewRef(PyTuple_GET_ITEM(args, i)));
   PyObject* result = PyObject_Call(original, replaced, keywords);
   Py_DECREF(replaced);
   return result;

@@ -1,5 +1,6 @@
-// Recording that stands still for a while: inside an excluded module, during an evaluation. Ops pass unseen meanwhile, so
-// whatever they may have changed is looked at again before an op reads it. Also the threads of the program that join.
+// Recording that stands still for a while: inside an excluded module, during an evaluation. Ops pass unseen meanwhile,
+// so whatever they may have changed is looked at again before an op reads it. Also the threads of the program that
+// join.
 
 #include <cstring>
 
@@ -13,7 +14,8 @@ void Recorder::set_aside(StorageTable::Slot& slot, std::uint32_t mark) {
   if (slot.iteration == kNeverUsed || slot.iteration == kTakeAgain || slot.iteration == kUnfilled) return;
   StorageDetails& known = details(slot);
   slot.iteration = mark;
-  if (known.external && slot.written == kNeverUsed) return;  // its bytes were copied when they entered: they are compared with those
+  if (known.external && slot.written == kNeverUsed)
+    return;  // its bytes were copied when they entered: they are compared with those
   const auto bytes = bytes_in_place(*slot.impl);
   if (bytes.empty()) return;
   known.checksum = checksum64(bytes);
@@ -60,7 +62,8 @@ bool RecordingState::changed_in_pause(const StorageTable::Slot& slot) const {
   const auto bytes = bytes_in_place(*slot.impl);
   if (bytes.empty() || slot.details == kNothing) return false;
   const StorageDetails& known = details[slot.details];
-  if (!known.external || slot.written != kNeverUsed) return known.checksum_iteration == kAfterPause && checksum64(bytes) != known.checksum;
+  if (!known.external || slot.written != kNeverUsed)
+    return known.checksum_iteration == kAfterPause && checksum64(bytes) != known.checksum;
   const auto before = known.taken;
   return before.size() != bytes.size() || std::memcmp(before.data(), bytes.data(), bytes.size()) != 0;
 }

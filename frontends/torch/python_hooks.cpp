@@ -1,5 +1,5 @@
-// Stand-ins: the original is the C function's `self`. A listener's exception goes on into the program only when it is not
-// an Exception (KeyboardInterrupt, SystemExit); our own mistakes are printed and the program goes on.
+// Stand-ins: the original is the C function's `self`. A listener's exception goes on into the program only when it is
+// not an Exception (KeyboardInterrupt, SystemExit); our own mistakes are printed and the program goes on.
 #include "frontends/torch/python_hooks.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -85,13 +85,16 @@ PyObject* recorded_backward(PyObject* original, PyObject* args, PyObject* keywor
   try {
     add_losses(tensors);
   } catch (const std::exception&) {
-    // The value of a loss cannot be read (a subclass, a device that failed): backward itself will say so, or does not mind.
+    // The value of a loss cannot be read (a subclass, a device that failed): backward itself will say so, or does not
+    // mind.
   }
   return call_backward(original, args, keywords);
 }
 
 /// For torch.autograd.grad, whose outputs are no losses.
-PyObject* recorded_grad(PyObject* original, PyObject* args, PyObject* keywords) { return call_backward(original, args, keywords); }
+PyObject* recorded_grad(PyObject* original, PyObject* args, PyObject* keywords) {
+  return call_backward(original, args, keywords);
+}
 
 /// For the closure of an optimizer's step: what it computes is forward again.
 PyObject* recorded_closure(PyObject* original, PyObject* args, PyObject* keywords) {
@@ -99,7 +102,8 @@ PyObject* recorded_closure(PyObject* original, PyObject* args, PyObject* keyword
 }
 
 /// Runs an excluded module unseen. Its outputs enter as external bytes when an op reads them.
-PyObject* call_excluded(PyObject* original, PyObject* module, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+PyObject* call_excluded(PyObject* original, PyObject* module, PyObject* const* args, Py_ssize_t count,
+                        PyObject* names) {
   if (at::GradMode::is_enabled()) {
     if (!tell(listener().excluded_runs, module)) return nullptr;
     return PyObject_Vectorcall(original, args, static_cast<std::size_t>(count), names);
@@ -112,11 +116,14 @@ PyObject* call_excluded(PyObject* original, PyObject* module, PyObject* const* a
 
 PyObject* recorded_module_call(PyObject* original, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   const Listener& listens = listener();
-  if (listens.module_left == nullptr || count == 0) return PyObject_Vectorcall(original, args, static_cast<std::size_t>(count), names);
+  if (listens.module_left == nullptr || count == 0)
+    return PyObject_Vectorcall(original, args, static_cast<std::size_t>(count), names);
   PyObject* module = args[0];
   const bool outermost = module_depth == 0;
-  if (outermost && !tell(listens.module_entered, module, at::GradMode::is_enabled() ? Py_True : Py_False)) return nullptr;
-  const bool is_excluded = !listens.excluded.empty() && Recorder::instance().is_recording() && listens.excluded.contains(module);
+  if (outermost && !tell(listens.module_entered, module, at::GradMode::is_enabled() ? Py_True : Py_False))
+    return nullptr;
+  const bool is_excluded =
+      !listens.excluded.empty() && Recorder::instance().is_recording() && listens.excluded.contains(module);
   ++module_depth;
   PyObject* result = is_excluded ? call_excluded(original, module, args, count, names)
                                  : PyObject_Vectorcall(original, args, static_cast<std::size_t>(count), names);
@@ -137,8 +144,9 @@ PyObject* wrap_backward(PyObject*, PyObject* original) { return PyCFunction_New(
 PyObject* wrap_grad(PyObject*, PyObject* original) { return PyCFunction_New(&grad_method, original); }
 PyObject* wrap_closure(PyObject*, PyObject* original) { return PyCFunction_New(&closure_method, original); }
 
-/// What stands in for nn.Module.__call__: it binds the module as a function of Python does, is itself when it is looked up in
-/// the class (tracers take it from there, put something else and put it back), and shows the original's name and code.
+/// What stands in for nn.Module.__call__: it binds the module as a function of Python does, is itself when it is looked
+/// up in the class (tracers take it from there, put something else and put it back), and shows the original's name and
+/// code.
 struct ModuleCall {
   PyObject_HEAD
   vectorcallfunc call;
@@ -230,14 +238,18 @@ PyMethodDef hook_functions[] = {
     {"wrap_grad", wrap_grad, METH_O, "A stand-in for torch.autograd.grad that notes the phase."},
     {"wrap_closure", wrap_closure, METH_O, "A stand-in for the closure of an optimizer's step: its ops are forward."},
     {"wrap_module_call", wrap_module_call, METH_O, "A stand-in for nn.Module.__call__ that tells of outermost calls."},
-    {"wrap_start_thread", wrap_start_thread, METH_O, "A stand-in for _thread.start_new_thread: ops of the thread are looked at."},
+    {"wrap_start_thread", wrap_start_thread, METH_O,
+     "A stand-in for _thread.start_new_thread: ops of the thread are looked at."},
     {"wrap_leaving", wrap_leaving, METH_VARARGS,
      "wrap_leaving(way, original): a stand-in for a method or function by which values leave its first argument."},
     {"listen", listen, METH_VARARGS,
-     "listen(backward_ended, module_entered, module_left, excluded_runs): whom the stand-ins tell; four times None: nobody."},
-    {"exclude", exclude, METH_O, "exclude(module): recording pauses inside its calls. The caller keeps it alive until listen()."},
+     "listen(backward_ended, module_entered, module_left, excluded_runs): whom the stand-ins tell; four times None: "
+     "nobody."},
+    {"exclude", exclude, METH_O,
+     "exclude(module): recording pauses inside its calls. The caller keeps it alive until listen()."},
     {"scout", scout, METH_VARARGS,
-     "scout(tell, passed): looks at this thread's ops for what repeats; tell('boundary' or 'broken'). scout(None, 0): no longer."},
+     "scout(tell, passed): looks at this thread's ops for what repeats; tell('boundary' or 'broken'). scout(None, 0): "
+     "no longer."},
     {"in_backward", in_backward, METH_NOARGS, "Whether this thread is inside backward or grad."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -90,7 +90,8 @@ void Recorder::stop() {
 
 void Recorder::clear() {
   if (stream_ != nullptr) {
-    // A forked child has its parent's stream without the thread, and must leave the files alone: its copy is never freed.
+    // A forked child has its parent's stream without the thread, and must leave the files alone: its copy is never
+    // freed.
     if (stream_->is_of_this_process()) {
       stream_->drop();
     } else {
@@ -188,7 +189,8 @@ StorageDetails& Recorder::details(StorageTable::Slot& slot) {
 
 StorageTable::Slot& Recorder::first_use(StorageTable::Slot* slot, c10::StorageImpl* impl, bool written, bool read) {
   // Most often: a parameter or a state that ops write, in a program that changes none of them behind our back.
-  if (slot != nullptr && slot->iteration < kUnfilled && slot->written != kNeverUsed && slot->details != kNothing && !compares_sums_) {
+  if (slot != nullptr && slot->iteration < kUnfilled && slot->written != kNeverUsed && slot->details != kNothing &&
+      !compares_sums_) {
     slot->iteration = iteration_;
   } else if (slot == nullptr) {
     slot = &state_->storages.insert(impl, iteration_);
@@ -263,7 +265,8 @@ void Recorder::take_external(StorageTable::Slot& slot) {
   known.external = true;
   known.taken = state_->snapshots.copy_storage(slot.impl);
   known.taken_iteration = iteration_;
-  state_->open.externals.push_back({slot.id, state_->next_sequence - 1, known.taken, slot.details, {}, trace::Role::kUnknown});
+  state_->open.externals.push_back(
+      {slot.id, state_->next_sequence - 1, known.taken, slot.details, {}, trace::Role::kUnknown});
 }
 
 void Recorder::check_unchanged(StorageTable::Slot& slot) {
@@ -300,7 +303,8 @@ void Recorder::add_loss(const at::Tensor& tensor) {
   }
   double value = 0;
   {
-    const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKeySet(c10::DispatchKey::Fake) | c10::autograd_dispatch_keyset);
+    const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKeySet(c10::DispatchKey::Fake) |
+                                                        c10::autograd_dispatch_keyset);
     value = tensor.item<double>();
   }
   ThreadState& state = thread();

@@ -69,8 +69,8 @@ struct StorageNames {
   trace::Role start_role = trace::Role::kUnknown, final_role = trace::Role::kUnknown;
 };
 
-/// Beyond its slot in the table, for storages that entered, have a name or outlive an iteration. Every Python number that an
-/// op takes as a tensor is one: it is kept small.
+/// Beyond its slot in the table, for storages that entered, have a name or outlive an iteration. Every Python number
+/// that an op takes as a tensor is one: it is kept small.
 struct StorageDetails {
   std::uint32_t id = 0;
   std::uint32_t born = kNeverUsed;         // iteration in which an op used it first
@@ -98,7 +98,8 @@ struct GeneratorMemory {
 struct RecordingState {
   std::uint64_t next_sequence = 0;
   StorageTable storages;
-  std::vector<std::shared_ptr<ThreadState>> threads;  // each shared with its thread, which may be inside an op when this ends
+  // Each is shared with its thread, which may be inside an op when this ends.
+  std::vector<std::shared_ptr<ThreadState>> threads;
   std::deque<StorageDetails> details;
   Snapshots snapshots;
   Batch open;                   // of the iteration that is running: its bytes; the records are in the logs
@@ -146,7 +147,7 @@ class Recorder {
 
   /// Starts the first iteration on the calling thread. Threads: holds the GIL, as for all below.
   void start();
-  /// Ends the iteration and starts the next. False when recording was switched off behind our back: the iteration is lost.
+  /// Ends the iteration and starts the next. False when recording was switched off behind our back: it is lost.
   bool end_iteration();
   /// Switches recording off; what was recorded stays.
   void stop();
@@ -162,7 +163,9 @@ class Recorder {
   void hash_ops(bool on) { hashes_ops_.store(on, std::memory_order_relaxed); }
   bool hashes_ops() const { return hashes_ops_.load(std::memory_order_relaxed); }
   /// Threads: who holds the lock.
-  void add_hashes(std::uint64_t sequence, std::vector<std::uint64_t> hashes) { state_->op_hashes.keep(sequence, std::move(hashes)); }
+  void add_hashes(std::uint64_t number, std::vector<std::uint64_t> hashes) {
+    state_->op_hashes.keep(number, std::move(hashes));
+  }
   /// Whether all memory of a tensor's storage was filled by ops, as far as hash_ops() goes; `note_filled`: from now on.
   bool is_filled(const at::Tensor& tensor);
   void note_filled(const at::Tensor& tensor);
@@ -171,8 +174,8 @@ class Recorder {
   /// Says what a tensor's storage is to the program; `final` names hold for the end of the recording.
   void name_tensor(const at::Tensor& tensor, std::string name, trace::Role role, bool final);
 
-  /// Lets ops pass unseen until resume(), on all threads. What they change is taken again when an op reads it (compared on
-  /// the CPU only). Nests. Threads: the one that started, as for the next two.
+  /// Lets ops pass unseen until resume(), on all threads. What they change is taken again when an op reads it (compared
+  /// on the CPU only). Nests. Threads: the one that started, as for the next two.
   void pause();
   void resume();
   /// Pauses, and leaves the present iteration out of the file. The next end_iteration() ends both.
@@ -196,9 +199,7 @@ class Recorder {
 
   /// The calling thread's state in the present recording.
   ThreadState& thread() {
-    if (this_thread.recording == recording_number_.load(std::memory_order_relaxed)) [[likely]] {
-      return *this_thread.state;
-    }
+    if (is_present(this_thread.recording)) [[likely]] return *this_thread.state;
     return enter_thread();
   }
 
@@ -209,10 +210,12 @@ class Recorder {
   BiasedLock& lock() { return lock_; }
   /// Whether the recording with this number is the present one, and whether its ops are taken: an op may be running on
   /// another thread when its recording ends.
-  bool is_present(std::uint32_t recording) const { return recording == recording_number_.load(std::memory_order_relaxed); }
+  bool is_present(std::uint32_t recording) const {
+    return recording == recording_number_.load(std::memory_order_relaxed);
+  }
   bool takes(std::uint32_t recording) const { return running_ && is_present(recording); }
-  /// The slot of a storage that an op is about to use (and write, if `written`; without `read` its elements do not matter).
-  /// Takes its bytes when they are unknown.
+  /// The slot of a storage that an op is about to use (and write, if `written`; without `read` its elements do not
+  /// matter). Takes its bytes when they are unknown.
   StorageTable::Slot& input_storage(c10::StorageImpl* impl, bool written, bool read) {
     StorageTable::Slot* slot = state_->storages.find(impl);
     if (slot == nullptr || slot->iteration != iteration_ || (written && slot->written != iteration_)) [[unlikely]] {
@@ -267,8 +270,8 @@ class Recorder {
     ThreadState* state = nullptr;
     std::uint32_t recording = 0;  // never the number of a recording
   };
-  // Initial-exec: one load instead of a call into the dynamic linker per op; the few bytes fit into the reserve that the
-  // C library keeps for libraries loaded later.
+  // Initial-exec: one load instead of a call into the dynamic linker per op; the few bytes fit into the reserve that
+  // the C library keeps for libraries loaded later.
   __attribute__((tls_model("initial-exec"))) static thread_local constinit ThisThread this_thread;
   static thread_local std::shared_ptr<ThreadState> kept_for_this_thread;  // what this_thread points to
 
@@ -281,14 +284,16 @@ class Recorder {
   bool looks_ = false;          // see looks()
   bool passing_over_ = false;
   bool running_ = false;        // between start() and stop(), pauses included
-  mutable BiasedLock lock_;  // guards running_, iteration_, compares_sums_, recording_number_ (where it is written), all of *state_
+  // Guards running_, iteration_, compares_sums_, recording_number_ (where it is written), all of *state_.
+  mutable BiasedLock lock_;
   std::unique_ptr<RecordingState> state_ = std::make_unique<RecordingState>();
   std::uint32_t pauses_ = 0;
   std::atomic<std::uint32_t> joined_threads_{0};
   int process_ = 0;  // in which recording began
   Operators operators_;
   CallSites call_sites_;
-  std::shared_ptr<TraceStream> stream_;  // shared only because its type is incomplete here; null: nothing is written yet
+  // Shared only because its type is incomplete here; null: nothing is written yet.
+  std::shared_ptr<TraceStream> stream_;
 };
 
 }  // namespace crucible::recorder

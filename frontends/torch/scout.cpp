@@ -1,5 +1,5 @@
-// What an iteration is when it has to be guessed: the longest confirmed period (a short one is a layer within it), with a
-// backward pass inside if the program has any, beginning after the writes that end it.
+// What an iteration is when it has to be guessed: the longest confirmed period (a short one is a layer within it), with
+// a backward pass inside if the program has any, beginning after the writes that end it.
 #include "frontends/torch/scout.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -24,7 +24,9 @@ std::uint64_t mix_tensor(std::uint64_t hash, const at::Tensor& tensor) {
   if (!tensor.defined()) return mix(hash, 1);
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   hash = mix(hash, 2 + static_cast<std::uint64_t>(tensor.scalar_type()));
-  if (impl->layout() != c10::kStrided || impl->has_symbolic_sizes_strides() || tensor.key_set().has(c10::DispatchKey::NestedTensor)) return hash;
+  if (impl->layout() != c10::kStrided || impl->has_symbolic_sizes_strides() ||
+      tensor.key_set().has(c10::DispatchKey::NestedTensor))
+    return hash;
   for (const std::int64_t size : impl->sizes()) hash = mix(hash, static_cast<std::uint64_t>(size));
   return mix(hash, impl->sizes().size());
 }
@@ -77,7 +79,9 @@ void Scout::note_backward() {
 
 std::uint64_t Scout::hash(const Operator& op, const c10::Stack& stack) const {
   std::uint64_t hash = mix(0x9E3779B97F4A7C15ull, op.id);
-  for_each_tensor(op, stack, [&hash](std::size_t argument, const at::Tensor& tensor) { hash = mix_tensor(mix(hash, argument), tensor); });
+  for_each_tensor(op, stack, [&hash](std::size_t argument, const at::Tensor& tensor) {
+    hash = mix_tensor(mix(hash, argument), tensor);
+  });
   return hash;
 }
 
@@ -92,7 +96,9 @@ void Scout::note_writes(const Operator& op, const c10::Stack& stack) {
 void Scout::before_op(const Operator& op, const c10::Stack& stack) {
   if (!is_looking() || std::this_thread::get_id() != thread_ || calling_) return;
   bool is_meta = false;
-  for_each_tensor(op, stack, [&is_meta](std::size_t, const at::Tensor& tensor) { is_meta |= tensor.defined() && tensor.is_meta(); });
+  for_each_tensor(op, stack, [&is_meta](std::size_t, const at::Tensor& tensor) {
+    is_meta |= tensor.defined() && tensor.is_meta();
+  });
   if (is_meta) return;  // it computes nothing, and is not recorded either
   if (op.written_arguments != 0) note_writes(op, stack);
   const std::uint64_t position = finder_->size();
@@ -121,8 +127,8 @@ void Scout::look_for_period() {
   boundary_ = choose_boundary();
 }
 
-/// After the last write to something that lives on: of all pauses between such writes, the longest follows it (the forward
-/// pass). Without any, where the repetitions began.
+/// After the last write to something that lives on: of all pauses between such writes, the longest follows it (the
+/// forward pass). Without any, where the repetitions began.
 std::uint64_t Scout::choose_boundary() const {
   std::vector<std::uint64_t> places;  // in the period, of writes to storages that outlived it
   for (const Write& write : writes_) {
@@ -157,7 +163,8 @@ void Scout::call(const char* event) {
     PyGILState_Release(gil);
   }
   calling_ = false;
-  if (looking_) c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, true);  // ending a recording switches it off
+  if (looking_)
+    c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, true);  // ending a recording switches it off
 }
 
 }  // namespace crucible::recorder

@@ -1,6 +1,7 @@
-// For programs in which nothing says where an iteration ends: looks at the ops as they come, by operator and sizes alone,
-// until a sequence of them repeats, and then says at which op an iteration begins. It goes on looking while iterations are
-// recorded, so that it knows when they are none. Nothing is recorded here; kernels.hpp installs the kernel that asks it.
+// For programs in which nothing says where an iteration ends: looks at the ops as they come, by operator and sizes
+// alone, until a sequence of them repeats, and then says at which op an iteration begins. It goes on looking while
+// iterations are recorded, so that it knows when they are none. Nothing is recorded here; kernels.hpp installs the
+// kernel that asks it.
 #pragma once
 
 #include <Python.h>
@@ -23,8 +24,9 @@ class Scout {
  public:
   static Scout& instance();
 
-  /// Begins to look at the ops of the calling thread. `tell` is called, with the GIL, with what has happened: "boundary" at
-  /// the first op of each iteration from the one after `passed` whole ones on, "broken" when the ops have ceased to repeat.
+  /// Begins to look at the ops of the calling thread. `tell` is called, with the GIL, with what has happened:
+  /// "boundary" at the first op of each iteration from the one after `passed` whole ones on, "broken" when the ops have
+  /// ceased to repeat.
   void start(PyObject* tell, std::uint64_t passed);
   void stop();
   bool is_looking() const { return looking_.load(std::memory_order_acquire); }

@@ -79,7 +79,8 @@ TEST(AbiLayoutOfToday, IsTheNewestGoldenOne) {
 }
 
 TEST(AbiLayoutOfToday, IsTheSameInC) {
-  for (int i = 0; i < static_cast<int>(std::size(kRows)); ++i) EXPECT_EQ(crucible_abi_row_in_c(i), kRows[i].here) << kRows[i].name;
+  for (int i = 0; i < static_cast<int>(std::size(kRows)); ++i)
+    EXPECT_EQ(crucible_abi_row_in_c(i), kRows[i].here) << kRows[i].name;
 }
 
 TEST(AbiLayoutOfToday, HasItsNumbers) {

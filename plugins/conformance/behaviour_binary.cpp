@@ -151,7 +151,8 @@ std::vector<Case> behaviour_binary_cases() {
   return {
       make("compile.by_content",
            "a kernel is what its text and prelude say, whatever was compiled under its name before", by_content, true),
-      make("compile.info", "compile tells how large the compiled module is (binary_bytes); no kernels are a module too", info, true),
+      make("compile.info", "compile tells how large the compiled module is (binary_bytes); no kernels are a module too",
+           info, true),
       make("compile.kernel_info", "kernel_info tells what is known of a kernel", kernel_info, true),
       make("binary.round_trip", "a module saved, checked and loaded gives the same results", round_trip, true),
       make("binary.stands_alone", "a binary needs nothing of the module that it was made from", stands_alone, false),

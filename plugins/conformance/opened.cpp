@@ -195,7 +195,8 @@ void Plan::set_slots(const std::vector<double>& values) {
 }
 
 void Plan::set_words(const std::vector<std::uint64_t>& words) {
-  expect_ok(must(opened_.tables.plan.set_slots, "plan.set_slots")(handle_, words.data(), static_cast<std::uint32_t>(words.size())),
+  expect_ok(must(opened_.tables.plan.set_slots, "plan.set_slots")(handle_, words.data(),
+                                                                  static_cast<std::uint32_t>(words.size())),
             fmt::format("plan.set_slots of {} values", words.size()));
 }
 

@@ -81,7 +81,8 @@ const crucible_host_api* host_services(const Settings& settings, std::uint32_t m
   std::memset(bytes, 0xa5, sizeof(crucible_host_api));
   const crucible_host_api whole = {size, minor, nullptr, host_log, host_get_option, host_alloc, host_free, host_metric};
   std::memcpy(bytes, &whole, size);
-  // Never given back, as a plugin may call its host until the process is over; remembered, so that it counts as no leak.
+  // Never given back, as a plugin may call its host until the process is over; remembered, so that it counts as no
+  // leak.
   static auto* const tables = new std::vector<unsigned char*>();
   tables->push_back(bytes);
   return reinterpret_cast<const crucible_host_api*>(bytes);

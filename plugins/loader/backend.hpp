@@ -55,7 +55,8 @@ class Device : public std::enable_shared_from_this<Device> {
   /// Most bytes that were allocated at once since the device was opened.
   Result<std::uint64_t> peak_bytes() const;
   crucible_device* handle() const { return handle_; }
-  /// Since a call on it, or on anything that was made of it, answered that it is lost; the first answer. Null while it lives.
+  /// Since a call on it, or on anything that was made of it, answered that it is lost; the first answer. Null while it
+  /// lives.
   const LostDevice* lost() const { return lost_ ? &*lost_ : nullptr; }
   /// to_result() of a call on this device or on what was made of it: notes that it is lost.
   Result<void> take(crucible_status status, std::string_view what);
@@ -88,8 +89,8 @@ class Buffer {
   std::uint64_t size_bytes_ = 0, address_ = 0;
 };
 
-/// A kernel as serialised kernel IR (docs/kernel-ir.md); without IR, as a text in the device's own dialect: an opaque op
-/// (docs/opaque-ops.md).
+/// A kernel as serialised kernel IR (docs/kernel-ir.md); without IR, as a text in the device's own dialect: an opaque
+/// op (docs/opaque-ops.md).
 struct KernelText {
   std::string name, text;
   std::vector<std::byte> ir{};

@@ -152,7 +152,8 @@ Result<Module> Module::compile(std::shared_ptr<Device> device, std::string_view 
   std::vector<crucible_kernel_source> sources;
   for (const KernelText& kernel : kernels) {
     const crucible_str text = kernel.ir.empty() ? borrow(kernel.text) : crucible_str{};
-    sources.push_back({sizeof(crucible_kernel_source), 0, borrow(kernel.name), text, kernel.ir.data(), kernel.ir.size()});
+    sources.push_back(
+        {sizeof(crucible_kernel_source), 0, borrow(kernel.name), text, kernel.ir.data(), kernel.ir.size()});
   }
   const crucible_status status =
       table.compile_sources(device->handle(), borrow(prelude), sources.data(), count, &module.handle_, &module.info_);
@@ -164,7 +165,10 @@ Result<Module> Module::compile(std::shared_ptr<Device> device, std::string_view 
 }
 
 Module::Module(Module&& other) noexcept
-    : device_(std::move(other.device_)), handle_(std::exchange(other.handle_, nullptr)), info_(other.info_), names_(std::move(other.names_)) {}
+    : device_(std::move(other.device_)),
+      handle_(std::exchange(other.handle_, nullptr)),
+      info_(other.info_),
+      names_(std::move(other.names_)) {}
 
 Module& Module::operator=(Module&& other) noexcept {
   std::swap(device_, other.device_);
@@ -190,7 +194,8 @@ std::optional<CompileCounts> Module::counts() const {
   for (const std::string& name : names_) {
     const Result<crucible_kernel*> found = kernel(name);
     Properties items;
-    if (!found || !to_result(device_->backend().compile_table().kernel_info(*found, collect, &items), "")) return std::nullopt;
+    if (!found || !to_result(device_->backend().compile_table().kernel_info(*found, collect, &items), ""))
+      return std::nullopt;
     const std::optional<std::string> cached = value_of(items, "from_cache");
     if (!cached) return std::nullopt;
     ++(*cached == "0" ? counts.compiled : counts.from_cache);
@@ -230,12 +235,14 @@ Result<void> Plan::set_slots(std::span<const std::uint64_t> values) {
       "setting the slots of a plan");
 }
 
-Result<void> Plan::replay() { return device_->take(device_->backend().plan_table().replay(handle_), "replaying a plan"); }
+Result<void> Plan::replay() {
+  return device_->take(device_->backend().plan_table().replay(handle_), "replaying a plan");
+}
 
 Result<std::vector<std::uint64_t>> Plan::profile() {
   std::vector<std::uint64_t> nanoseconds(op_count_);
-  CRUCIBLE_TRY_VOID(
-      device_->take(device_->backend().plan_table().profile(handle_, nanoseconds.data(), op_count_), "profiling a plan"));
+  CRUCIBLE_TRY_VOID(device_->take(device_->backend().plan_table().profile(handle_, nanoseconds.data(), op_count_),
+                                  "profiling a plan"));
   return nanoseconds;
 }
 

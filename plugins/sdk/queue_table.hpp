@@ -1,8 +1,8 @@
-// A queue table made of the SDK's HostQueue: one thread of the host per queue waits for timelines, then hands each plan to the
-// device. For devices whose own queues cannot wait for a number that the host signals later.
+// A queue table made of the SDK's HostQueue: one thread of the host per queue waits for timelines, then hands each plan
+// to the device. For devices whose own queues cannot wait for a number that the host signals later.
 //
-// A plugin derives its crucible_device from QueueOwner, defines crucible_timeline and crucible_queue as QueueTimeline and a struct
-// that derives from OwnedQueue, and makes the table with make_queue_table().
+// A plugin derives its crucible_device from QueueOwner, defines crucible_timeline and crucible_queue as QueueTimeline
+// and a struct that derives from OwnedQueue, and makes the table with make_queue_table().
 #pragma once
 
 #include <algorithm>
@@ -38,8 +38,10 @@ struct QueueTimeline {
   std::shared_ptr<HostTimeline> host;  // shared with work that names it
 };
 
-/// `Device`, `Queue` and `Timeline` are the ABI's handles. `make` makes a queue's own part on the device, `run` replays a plan on it.
-template <class Device, class Queue, class Timeline, class Plan, std::unique_ptr<Queue> (*make)(Device&), void (*run)(Queue&, Plan&)>
+/// `Device`, `Queue` and `Timeline` are the ABI's handles. `make` makes a queue's own part on the device, `run` replays
+/// a plan on it.
+template <class Device, class Queue, class Timeline, class Plan, std::unique_ptr<Queue> (*make)(Device&),
+          void (*run)(Queue&, Plan&)>
 struct QueueFunctions {
   static crucible_status create(Device* device, Queue** out) {
     return guard([&] {
@@ -121,9 +123,10 @@ struct QueueFunctions {
 
 template <class Functions>
 constexpr crucible_if_queue make_queue_table() {
-  return {sizeof(crucible_if_queue),   CRUCIBLE_ABI_MINOR,         Functions::create,          Functions::destroy,
-          Functions::timeline_create,  Functions::timeline_destroy, Functions::timeline_query, Functions::timeline_signal,
-          Functions::timeline_wait,    Functions::submit};
+  return {sizeof(crucible_if_queue), CRUCIBLE_ABI_MINOR,         Functions::create,
+          Functions::destroy,        Functions::timeline_create, Functions::timeline_destroy,
+          Functions::timeline_query, Functions::timeline_signal, Functions::timeline_wait,
+          Functions::submit};
 }
 
 /// A queue that has nothing of its own on the device.
@@ -146,6 +149,7 @@ void run_on_queue(Queue&, Plan& plan) {
 
 /// The functions where queues are DeviceQueues: `run` replays a plan.
 template <class Device, class Queue, class Timeline, class Plan, void (*run)(Plan&)>
-using HostQueues = QueueFunctions<Device, Queue, Timeline, Plan, make_host_queue<Device, Queue>, run_on_queue<Queue, Plan, run>>;
+using HostQueues =
+    QueueFunctions<Device, Queue, Timeline, Plan, make_host_queue<Device, Queue>, run_on_queue<Queue, Plan, run>>;
 
 }  // namespace crucible::sdk

@@ -360,14 +360,16 @@ TEST(SdkHostCompiler, CompilesLoadsAndRuns) {
 }
 
 TEST(SdkHostCompiler, SaysWhatIsMissingOrWrong) {
-  EXPECT_THAT(take(guard([] { HostLibrary::compile("", "/no/such/compiler"); })),
-              Pair(CRUCIBLE_E_UNAVAILABLE, HasSubstr("/no/such/compiler, which the option compiler names, is not a program")));
+  EXPECT_THAT(
+      take(guard([] { HostLibrary::compile("", "/no/such/compiler"); })),
+      Pair(CRUCIBLE_E_UNAVAILABLE, HasSubstr("/no/such/compiler, which the option compiler names, is not a program")));
   // A plugin whose own compiler is missing says what was looked for and what to do.
   constexpr std::string_view kNames[] = {"no-such-acmecc", "no-such-acmecc-2"};
-  EXPECT_THAT(take(guard([&] { require_program("", kNames, "acmecc", "install the package acme-compiler"); })),
-              Pair(CRUCIBLE_E_UNAVAILABLE,
-                   "no compiler of kernels found (looked for no-such-acmecc, no-such-acmecc-2 in PATH): install the package "
-                   "acme-compiler, or name one with the option acmecc"));
+  EXPECT_THAT(
+      take(guard([&] { require_program("", kNames, "acmecc", "install the package acme-compiler"); })),
+      Pair(CRUCIBLE_E_UNAVAILABLE,
+           "no compiler of kernels found (looked for no-such-acmecc, no-such-acmecc-2 in PATH): install the package "
+           "acme-compiler, or name one with the option acmecc"));
   EXPECT_THAT(message_of([] { HostLibrary::compile("this is no C"); }), HasSubstr("ended with status"));
   EXPECT_TRUE(is_c_name("k_1"));
   for (const char* name : {"", "1k", "a b", "a;"}) EXPECT_FALSE(is_c_name(name));

@@ -10,11 +10,12 @@
 namespace crucible::runtime {
 namespace {
 
-/// One line per result: what it is, whose, and the hash of its elements. Names are lengthened by their length, so that no name can
-/// look like the beginning of another line.
+/// One line per result: what it is, whose, and the hash of its elements. Names are lengthened by their length, so that
+/// no name can look like the beginning of another line.
 class Lines {
  public:
-  void add(std::string_view kind, std::size_t iteration, std::string_view name, DType dtype, const ContentHash& elements) {
+  void add(std::string_view kind, std::size_t iteration, std::string_view name, DType dtype,
+           const ContentHash& elements) {
     const std::string line =
         fmt::format("{} {} {}:{} {} {}\n", kind, iteration, name.size(), name, crucible::name(dtype), elements.hex());
     hash_.update(std::as_bytes(std::span(line)));
@@ -45,13 +46,16 @@ Result<std::optional<std::string>> result_sha256(const Session& session, const g
     const IterationResult& result = results[iteration];
     for (std::size_t k = 0; k < result.losses.size(); ++k) {
       const std::span loss(&result.losses[k], 1);
-      lines.add("loss", iteration, program.outputs[k].name, DType::kF64, hash_of_elements(DType::kF64, std::as_bytes(loss)));
+      lines.add("loss", iteration, program.outputs[k].name, DType::kF64,
+                hash_of_elements(DType::kF64, std::as_bytes(loss)));
     }
     if (result.outputs.size() != tensors) {
-      return Error{ErrorCode::kUsage, fmt::format("the hash of the results covers {} outputs of iteration {}, {} were compared", tensors,
-                                                  iteration, result.outputs.size())};
+      return Error{ErrorCode::kUsage,
+                   fmt::format("the hash of the results covers {} outputs of iteration {}, {} were compared", tensors,
+                               iteration, result.outputs.size())};
     }
-    for (const OutputDifference& output : result.outputs) lines.add("output", iteration, output.name, output.dtype, output.elements);
+    for (const OutputDifference& output : result.outputs)
+      lines.add("output", iteration, output.name, output.dtype, output.elements);
   }
   for (const graph::State& state : program.states) {
     const graph::Value& value = program.values[state.start];

@@ -1,5 +1,5 @@
-// How much of a replay's end its arithmetic determines: the same iterations again, from starting states that are one unit in
-// the last place away. See Session::start_spread() and consider_spread() in session.hpp.
+// How much of a replay's end its arithmetic determines: the same iterations again, from starting states that are one
+// unit in the last place away. See Session::start_spread() and consider_spread() in session.hpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,13 +19,14 @@ void move_by_one(std::byte* element, bool up, Bits infinity) {
   Bits bits;
   std::memcpy(&bits, element, sizeof(bits));
   const auto magnitude = static_cast<Bits>(bits & static_cast<Bits>(~(Bits{1} << (sizeof(Bits) * 8 - 1))));
-  if (magnitude == 0 || magnitude >= infinity - 1) return;  // zeros stay zeros, what is not finite stays, nothing overflows
+  if (magnitude == 0 || magnitude >= infinity - 1)
+    return;  // zeros stay zeros, what is not finite stays, nothing overflows
   bits = static_cast<Bits>(up ? bits + 1 : bits - 1);
   std::memcpy(element, &bits, sizeof(bits));
 }
 
-/// Each element one unit in the last place away from zero or towards it. Dtypes without such a unit stay, and so do whole numbers: counters,
-/// masks, and places where a comparison or a rounding to integers stands right at a boundary.
+/// Each element one unit in the last place away from zero or towards it. Dtypes without such a unit stay, and so do
+/// whole numbers: counters, masks, and places where a comparison or a rounding to integers stands right at a boundary.
 void move_by_one(DType dtype, std::span<std::byte> bytes, std::mt19937_64& random) {
   const auto all = [&]<class Bits>(Bits infinity) {
     with_numbers(dtype, [&](const auto& number) {
@@ -74,7 +75,8 @@ Result<void> widen_outputs(const graph::Program& program, const RunEnd& run, Spr
 Result<std::vector<std::byte>> Session::State::final_bytes(const graph::State& state, NearReads& reads) const {
   std::vector<std::byte> bytes(bytes_of(program->values[state.start]));
   // On a device the end has come home to the start's place; the interpreter does that before the next iteration.
-  CRUCIBLE_TRY_VOID(read_range(interpreted && interpreted->is_run ? state.end : state.start, {0, bytes.size()}, bytes, reads));
+  CRUCIBLE_TRY_VOID(
+      read_range(interpreted && interpreted->is_run ? state.end : state.start, {0, bytes.size()}, bytes, reads));
   return bytes;
 }
 
@@ -126,8 +128,9 @@ Result<RunEnd> Session::State::run_all(bool with_outputs, Session& session) {
 Result<RunEnd> Session::end_of_run(const std::vector<IterationResult>& results) const {
   const graph::Program& program = *state_->program;
   if (state_->next_iteration != program.iterations || results.size() != program.iterations) {
-    return Error{ErrorCode::kUsage, fmt::format("how far runs spread is measured after all {} iterations, {} have run",
-                                                program.iterations, std::min<std::size_t>(state_->next_iteration, results.size()))};
+    return Error{ErrorCode::kUsage,
+                 fmt::format("how far runs spread is measured after all {} iterations, {} have run", program.iterations,
+                             std::min<std::size_t>(state_->next_iteration, results.size()))};
   }
   RunEnd end;
   NearReads reads = state_->reads_of(state_->near_states);
@@ -165,7 +168,8 @@ Result<void> Session::widen_spread(Spread& spread) {
   CRUCIBLE_TRY_VOID(widen_outputs(program, *run, spread));
   for (std::size_t i = 0; i < program.states.size(); ++i) {
     const graph::State& state = program.states[i];
-    if (state.final_blob == graph::kNone || run->states[i] == spread.first.states[i]) continue;  // with nothing recorded there is nothing to judge
+    if (state.final_blob == graph::kNone || run->states[i] == spread.first.states[i])
+      continue;  // with nothing recorded there is nothing to judge
     spread.states[i].widen(noise.gap(i, program.values[state.start].dtype, run->states[i], spread.first.states[i]));
     CRUCIBLE_TRY(const Move move, state_->move_of(i, noise, run->states[i], spread.first.states[i]));
     spread.moves[i].widen(move);
@@ -175,7 +179,8 @@ Result<void> Session::widen_spread(Spread& spread) {
 }
 
 bool is_explained(const Gap& gap, double tolerance, const Gap& spread) {
-  return gap.largest <= std::max(tolerance, kSpreads * spread.largest) && gap.rms <= std::max(tolerance, kSpreads * spread.rms) &&
+  return gap.largest <= std::max(tolerance, kSpreads * spread.largest) &&
+         gap.rms <= std::max(tolerance, kSpreads * spread.rms) &&
          gap.median <= std::max(tolerance / 10, kSpreads * spread.median);
 }
 

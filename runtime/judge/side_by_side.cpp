@@ -55,7 +55,8 @@ graph::Program with_every_result(const graph::Program& program) {
   return watched;
 }
 
-Result<SideBySide> run_side_by_side(const graph::Program& program, Session& a, Session& b, const SideBySideOptions& options) {
+Result<SideBySide> run_side_by_side(const graph::Program& program, Session& a, Session& b,
+                                    const SideBySideOptions& options) {
   SideBySide report;
   const std::uint32_t iterations = std::min(options.iterations, program.iterations);
   for (std::uint32_t iteration = 0; iteration < iterations && !report.first; ++iteration) {
@@ -74,7 +75,8 @@ Result<SideBySide> run_side_by_side(const graph::Program& program, Session& a, S
         ++report.results;
         report.bit_equal += difference.different == 0;
         report.max_rel_diff = std::max(report.max_rel_diff, difference.max_rel_diff);
-        const bool differs = options.tolerance ? difference.max_rel_diff > *options.tolerance : difference.different > 0;
+        const bool differs =
+            options.tolerance ? difference.max_rel_diff > *options.tolerance : difference.different > 0;
         if (!differs || report.first) continue;
         difference.iteration = iteration;
         difference.op = op;

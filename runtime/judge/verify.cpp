@@ -30,8 +30,12 @@ void judge_losses(const graph::Program& program, const std::vector<IterationResu
         verdict.loss_rounding = std::max(verdict.loss_rounding, rounding);
         continue;
       }
-      verdict.losses.push_back({.iteration = iteration, .output = i, .name = output.name.empty() ? "the loss" : output.name, .loss = loss,
-                                .recorded = recorded, .rel_diff = difference});
+      verdict.losses.push_back({.iteration = iteration,
+                                .output = i,
+                                .name = output.name.empty() ? "the loss" : output.name,
+                                .loss = loss,
+                                .recorded = recorded,
+                                .rel_diff = difference});
     }
   }
 }
@@ -40,7 +44,8 @@ void judge_losses(const graph::Program& program, const std::vector<IterationResu
 void judge_outputs(const std::vector<IterationResult>& results, Verification& verdict) {
   for (const IterationResult& result : results) {
     verdict.outputs_compared += result.outputs.size();
-    std::ranges::copy_if(result.outputs, std::back_inserter(verdict.outputs), std::logical_not(), &OutputDifference::bit_equal);
+    std::ranges::copy_if(result.outputs, std::back_inserter(verdict.outputs), std::logical_not(),
+                         &OutputDifference::bit_equal);
   }
   const auto in_tolerances = [](const OutputDifference& output) {
     return output.max_rel_diff / std::max(output.tolerance, 1e-30);
@@ -61,7 +66,8 @@ std::string spread_in_words(const Verification& verdict, double spread) {
 std::string loss_reason(const Verification& verdict) {
   const LossDifference* bad = verdict.first_bad_loss();
   if (bad == nullptr) return "";
-  const std::string begin = fmt::format("iteration {}: {} is {:.9g}, recorded is {:.9g}: ", bad->iteration, bad->name, bad->loss, bad->recorded);
+  const std::string begin = fmt::format("iteration {}: {} is {:.9g}, recorded is {:.9g}: ", bad->iteration, bad->name,
+                                        bad->loss, bad->recorded);
   const std::string end = spread_in_words(verdict, bad->spread);
   if (!std::isfinite(bad->rel_diff)) return begin + "that is no finite difference" + end;
   if (bad->recorded == 0) return begin + "of 0 there is no relative difference" + end;
@@ -75,14 +81,16 @@ std::string output_reason(const Verification& verdict) {
   for (const OutputDifference& output : verdict.outputs) {
     if (!output.is_bad()) continue;
     ++bad;
-    if (first == nullptr || std::pair(output.iteration, output.place) < std::pair(first->iteration, first->place)) first = &output;
+    if (first == nullptr || std::pair(output.iteration, output.place) < std::pair(first->iteration, first->place))
+      first = &output;
   }
   if (bad == 0) return "";
-  const std::string which = fmt::format("iteration {}: output {} ({})", first->iteration, first->name, name(first->dtype));
+  const std::string which =
+      fmt::format("iteration {}: output {} ({})", first->iteration, first->name, name(first->dtype));
   const std::string others = bad == 1 ? "" : fmt::format("; {} of {} outputs do", bad, verdict.outputs_compared);
   if (!std::isfinite(first->max_rel_diff)) return fmt::format("{} differs: {}{}", which, first->words, others);
-  return fmt::format("{} differs by {:.3g} of its largest value, more than {:g}{}{}", which, first->max_rel_diff, first->tolerance,
-                     first->words.empty() ? "" : fmt::format(" ({})", first->words), others);
+  return fmt::format("{} differs by {:.3g} of its largest value, more than {:g}{}{}", which, first->max_rel_diff,
+                     first->tolerance, first->words.empty() ? "" : fmt::format(" ({})", first->words), others);
 }
 
 /// Why the states are not equal to the recorded ones, or "".
@@ -95,9 +103,10 @@ std::string state_reason(const Verification& verdict) {
     if (worst == nullptr) worst = &state;
   }
   if (bad == 0) return "";
-  return fmt::format("after iteration {}: {} of {} states differ by more than {:g} of their largest value, {} most ({}{})",
-                     verdict.iterations == 0 ? 0 : verdict.iterations - 1, bad, verdict.states.size(), verdict.state_tolerance, worst->name,
-                     size_in_words(worst->max_rel_diff, worst->words), spread_in_words(verdict, worst->spread.largest));
+  return fmt::format(
+      "after iteration {}: {} of {} states differ by more than {:g} of their largest value, {} most ({}{})",
+      verdict.iterations == 0 ? 0 : verdict.iterations - 1, bad, verdict.states.size(), verdict.state_tolerance,
+      worst->name, size_in_words(worst->max_rel_diff, worst->words), spread_in_words(verdict, worst->spread.largest));
 }
 
 /// Why states that are within their tolerance are not right, or "".
@@ -111,9 +120,10 @@ std::string move_reason(const Verification& verdict) {
     if (worst == nullptr || share(state) > share(*worst)) worst = &state;
   }
   if (bad == 0) return "";
-  return fmt::format("after iteration {}: {} of {} states moved otherwise than recorded, {} most (by {:.3g} of its move{})",
-                     verdict.iterations == 0 ? 0 : verdict.iterations - 1, bad, verdict.states.size(), worst->name, share(*worst),
-                     spread_in_words(verdict, std::max(worst->move_spread.middle, worst->move_spread.factor)));
+  return fmt::format(
+      "after iteration {}: {} of {} states moved otherwise than recorded, {} most (by {:.3g} of its move{})",
+      verdict.iterations == 0 ? 0 : verdict.iterations - 1, bad, verdict.states.size(), worst->name, share(*worst),
+      spread_in_words(verdict, std::max(worst->move_spread.middle, worst->move_spread.factor)));
 }
 
 /// "yes", with what the arithmetic leaves open: "yes, 2 states and 1 loss are not determined by the arithmetic".
@@ -130,7 +140,8 @@ std::string yes_in_words(const Verification& verdict) {
   if (open.empty()) return "yes";
   const std::string last = open.back();
   open.pop_back();
-  return fmt::format("yes, {}{}{} {} not determined by the arithmetic", fmt::join(open, ", "), open.empty() ? "" : " and ", last, all == 1 ? "is" : "are");
+  return fmt::format("yes, {}{}{} {} not determined by the arithmetic", fmt::join(open, ", "),
+                     open.empty() ? "" : " and ", last, all == 1 ? "is" : "are");
 }
 
 /// Of each state; the second one of a name has " (2)" behind it.
@@ -154,7 +165,9 @@ const LossDifference* Verification::first_bad_loss() const {
 
 bool Verification::differs() const {
   return first_bad_loss() != nullptr || std::ranges::any_of(outputs, &OutputDifference::is_bad) ||
-         std::ranges::any_of(states, [&](const StateDifference& state) { return (!(state.max_rel_diff <= state_tolerance) && !state.is_undetermined) || state.is_other_move; });
+         std::ranges::any_of(states, [&](const StateDifference& state) {
+           return (!(state.max_rel_diff <= state_tolerance) && !state.is_undetermined) || state.is_other_move;
+         });
 }
 
 void judge_move(StateDifference& state, const Verification& verdict) {
@@ -175,7 +188,8 @@ void Verification::settle() {
   losses_undetermined = count(losses, &LossDifference::is_undetermined);
   outputs_undetermined = count(outputs, &OutputDifference::is_undetermined);
   std::vector<std::string> parts;
-  for (std::string part : {loss_reason(*this), output_reason(*this), other_reason, state_reason(*this), move_reason(*this), found}) {
+  for (std::string part :
+       {loss_reason(*this), output_reason(*this), other_reason, state_reason(*this), move_reason(*this), found}) {
     if (!part.empty()) parts.push_back(std::move(part));
   }
   reason = fmt::format("{}", fmt::join(parts, "; "));
@@ -183,17 +197,20 @@ void Verification::settle() {
   verdict = verified ? yes_in_words(*this) : "no: " + reason;
 }
 
-Result<Move> Session::State::move_of(std::size_t index, const Noise& noise, std::span<const std::byte> actual, std::span<const std::byte> expected) const {
+Result<Move> Session::State::move_of(std::size_t index, const Noise& noise, std::span<const std::byte> actual,
+                                     std::span<const std::byte> expected) const {
   const graph::State& state = program->states[index];
   const DType dtype = program->values[state.start].dtype;
   std::vector<std::byte> before;
   if (state.initial_blob != graph::kNone) {
     CRUCIBLE_TRY(before, blobs->load(state.initial_blob));
   }
-  return move_between(dtype, before, actual, expected, program->iterations, noise.excused(index, dtype, actual, expected));
+  return move_between(dtype, before, actual, expected, program->iterations,
+                      noise.excused(index, dtype, actual, expected));
 }
 
-Result<StateDifference> Session::State::compare_state(std::size_t index, const Noise& noise, double tolerance, NearReads& reads) const {
+Result<StateDifference> Session::State::compare_state(std::size_t index, const Noise& noise, double tolerance,
+                                                      NearReads& reads) const {
   const graph::State& state = program->states[index];
   const DType dtype = program->values[state.start].dtype;
   CRUCIBLE_TRY(const std::vector<std::byte> expected, blobs->load(state.final_blob));
@@ -201,7 +218,8 @@ Result<StateDifference> Session::State::compare_state(std::size_t index, const N
   const Result<TensorDifference> far = compare(dtype, actual, expected);
   if (!far) return Error{far.error().code, fmt::format("final {}: {}", name_of(state.start), far.error().message)};
   StateDifference found{.name = "", .max_rel_diff = far->max_rel_diff, .bit_equal = actual == expected, .state = index};
-  if (!far->bit_equal && !noise.elements(index).empty()) found.max_rel_diff = noise.gap(index, dtype, actual, expected).largest;
+  if (!far->bit_equal && !noise.elements(index).empty())
+    found.max_rel_diff = noise.gap(index, dtype, actual, expected).largest;
   if (!far->bit_equal && state.end != state.start) {
     CRUCIBLE_TRY(found.move, move_of(index, noise, actual, expected));
   }
@@ -221,8 +239,8 @@ Result<Verification> Session::verify(const std::vector<IterationResult>& results
   const auto tensors = static_cast<std::size_t>(std::ranges::count_if(program.outputs, &graph::Output::is_tensor));
   for (std::uint32_t iteration = 0; iteration < results.size(); ++iteration) {
     if (results[iteration].outputs.size() == tensors) continue;
-    return Error{ErrorCode::kUsage, fmt::format("iteration {} gave back {} tensors, {} of them were compared", iteration,
-                                                tensors, results[iteration].outputs.size())};
+    return Error{ErrorCode::kUsage, fmt::format("iteration {} gave back {} tensors, {} of them were compared",
+                                                iteration, tensors, results[iteration].outputs.size())};
   }
   Verification verdict;
   verdict.iterations = program.iterations;
@@ -255,7 +273,8 @@ Result<Verification> Session::verify(const std::vector<IterationResult>& results
   // States that nothing changes are equal whatever the replay computed.
   const bool has_states = is_changed && !verdict.states.empty();
   if (verdict.losses_compared == 0 && verdict.outputs_compared == 0 && !has_states) {
-    verdict.add_reason("the recording has no loss, no output and no changed state that the replay could be compared with");
+    verdict.add_reason(
+        "the recording has no loss, no output and no changed state that the replay could be compared with");
   }
   verdict.settle();
   return verdict;

@@ -73,15 +73,17 @@ class Arranger {
     std::uint64_t carried = 0;
     for (const graph::State& state : program_->states) carried += bytes_of(state.start);
     for (const graph::Constant& constant : program_->constants) carried += bytes_of(constant.value);
-    return {ErrorCode::kBadInput,
-            fmt::format("the memory budget of {} bytes cannot be met: the smallest that works is {} bytes, with {} steps "
-                        "repeated and {} transfers ({} bytes without any); {}",
-                        memory_.budget_bytes, needed, smallest.report.repeats, smallest.report.transfers, report_.bound_ordered,
-                        memory_.costs.host_bytes_per_ns > 0
-                            ? fmt::format("{} more wait on the host", smallest.placement.host_plan.peak_bytes)
-                            : fmt::format("{} of them are states and constants, which are always there on a device without a link "
-                                          "to its host (--device-profile)",
-                                          carried))};
+    return {
+        ErrorCode::kBadInput,
+        fmt::format(
+            "the memory budget of {} bytes cannot be met: the smallest that works is {} bytes, with {} steps "
+            "repeated and {} transfers ({} bytes without any); {}",
+            memory_.budget_bytes, needed, smallest.report.repeats, smallest.report.transfers, report_.bound_ordered,
+            memory_.costs.host_bytes_per_ns > 0
+                ? fmt::format("{} more wait on the host", smallest.placement.host_plan.peak_bytes)
+                : fmt::format("{} of them are states and constants, which are always there on a device without a link "
+                              "to its host (--device-profile)",
+                              carried))};
   }
 
   std::uint64_t bytes_of(graph::ValueId value) const {

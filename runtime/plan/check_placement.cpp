@@ -126,9 +126,11 @@ class Checker {
     }
     for (std::uint32_t buffer = 0; buffer < placement_.host_buffers.size(); ++buffer) {
       std::uint64_t end = 0;
-      if (__builtin_add_overflow(placement_.host_plan.offsets[buffer], placement_.host_buffers[buffer].size_bytes, &end) ||
+      if (__builtin_add_overflow(placement_.host_plan.offsets[buffer], placement_.host_buffers[buffer].size_bytes,
+                                 &end) ||
           end > placement_.host_plan.peak_bytes) {
-        return failed(fmt::format("buffer {} of the host ends behind its arena of {} bytes", buffer, placement_.host_plan.peak_bytes));
+        return failed(fmt::format("buffer {} of the host ends behind its arena of {} bytes", buffer,
+                                  placement_.host_plan.peak_bytes));
       }
     }
     for (const std::uint32_t scratch : placement_.scratch_of) {
@@ -276,7 +278,8 @@ class Checker {
   const Placement& placement_;
   Contents contents_, host_contents_;  // of the arena, of the host's
   std::vector<bool> written_;  // per value: already in the arena
-  std::set<std::tuple<std::uint32_t, ValueId, ValueId>> in_place_;  // pairs that the schedule allows: step, operand, result
+  std::set<std::tuple<std::uint32_t, ValueId, ValueId>>
+      in_place_;  // pairs that the schedule allows: step, operand, result
 };
 
 }  // namespace

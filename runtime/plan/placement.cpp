@@ -128,7 +128,8 @@ class Placer {
           return Error{ErrorCode::kInternal,
                        fmt::format("placement: step {} names value {} of {}", step, argument.value, spans_.size())};
         }
-        const bool is_given = schedule_.on_host(argument.value) && program_.values[argument.value].kind == ValueKind::kInput;
+        const bool is_given =
+            schedule_.on_host(argument.value) && program_.values[argument.value].kind == ValueKind::kInput;
         if (is_given) continue;
         if (!argument.written && !spans_[argument.value].used()) {
           return Error{
@@ -215,12 +216,14 @@ class Placer {
            pairs_.contains({static_cast<std::uint32_t>(spans_[a].last), a, b});
   }
 
-  /// Joins the groups of two values if no two of their members are in each other's way. Members of one group follow each other in time, so
-  /// those of the smaller group are looked up among those of the larger one: a buffer of many values in turn costs no more than many buffers.
+  /// Joins the groups of two values if no two of their members are in each other's way. Members of one group follow
+  /// each other in time, so those of the smaller group are looked up among those of the larger one: a buffer of many
+  /// values in turn costs no more than many buffers.
   void merge(ValueId a, ValueId b) {
     std::uint32_t into = group_of_[a], from = group_of_[b];
     if (into == from) return;
-    const std::uint32_t place = place_[into];  // buffers stand in the order of the first of the two, whichever is the larger
+    const std::uint32_t place =
+        place_[into];  // buffers stand in the order of the first of the two, whichever is the larger
     if (members_[into].size() < members_[from].size()) std::swap(into, from);
     for (const Member& newcomer : members_[from]) {
       if (!fits(newcomer, members_[into])) return;
@@ -281,8 +284,8 @@ class Placer {
     }
   }
 
-  /// Transfers alone touch what is on the host: it is alive from the first to the last of them, or all the time. The two ends of
-  /// a state share a buffer, nothing else does.
+  /// Transfers alone touch what is on the host: it is alive from the first to the last of them, or all the time. The
+  /// two ends of a state share a buffer, nothing else does.
   Result<void> make_host_buffers() {
     placement_.host_of.assign(program_.values.size(), kNone);
     for (const Members* members : groups()) {
@@ -291,7 +294,8 @@ class Placer {
         if (!schedule_.on_host(value) || !spans_[value].used()) continue;
         placement_.host_of[value] = static_cast<std::uint32_t>(placement_.host_buffers.size());
         buffer.size_bytes = std::max(buffer.size_bytes, bytes_of(program_.values[value]));
-        buffer.begin = std::min(buffer.begin, static_cast<std::uint32_t>(std::max<std::int64_t>(spans_[value].first, 0)));
+        buffer.begin =
+            std::min(buffer.begin, static_cast<std::uint32_t>(std::max<std::int64_t>(spans_[value].first, 0)));
         buffer.end = std::max(buffer.end, static_cast<std::uint32_t>(spans_[value].last + 1));
       }
       if (buffer.end > 0) placement_.host_buffers.push_back(buffer);
@@ -299,8 +303,9 @@ class Placer {
     for (const graph::State& state : program_.states) {
       if (!schedule_.on_host(state.start) && !schedule_.on_host(state.end)) continue;
       if (placement_.host_of[state.start] != placement_.host_of[state.end]) {
-        return Error{ErrorCode::kInternal, fmt::format("placement: state {} lives on the host and does not end in its place there",
-                                                       program_.values[state.start].name)};
+        return Error{ErrorCode::kInternal,
+                     fmt::format("placement: state {} lives on the host and does not end in its place there",
+                                 program_.values[state.start].name)};
       }
     }
     return {};

@@ -1,5 +1,5 @@
-// From a schedule to buffers with lifetimes and offsets: which values share one buffer, when each buffer is alive, where it
-// lies, and which end values must be copied home. The output of planning, before any device is touched.
+// From a schedule to buffers with lifetimes and offsets: which values share one buffer, when each buffer is alive,
+// where it lies, and which end values must be copied home. The output of planning, before any device is touched.
 #pragma once
 
 #include <cstdint>
@@ -50,8 +50,8 @@ Result<Placement> place(const graph::Program& program, const kernel::Schedule& s
 Result<void> check_placement(const graph::Program& program, const kernel::Schedule& schedule,
                              const Placement& placement);
 
-/// Refuses a placement whose certificate is not valid, or was made for other buffers or other offsets; the sweep over time is
-/// made anew. Errors: kCheckFailed, with the reason.
+/// Refuses a placement whose certificate is not valid, or was made for other buffers or other offsets; the sweep over
+/// time is made anew. Errors: kCheckFailed, with the reason.
 Result<void> check_certificate(const Placement& placement);
 
 }  // namespace crucible::runtime

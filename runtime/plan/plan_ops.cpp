@@ -92,7 +92,8 @@ void PlanOps::add_sizes(const graph::Program& program, const kernel::Step& step)
   if (step.kind != kernel::StepKind::kLaunch) return;
   for (const kernel::BufferArgument& argument : step.buffers) {
     const graph::Value& value = program.values[argument.value];
-    scalars_.back().push_back(buffer_bytes(static_cast<std::uint64_t>(value.elements) * size_bytes(value.dtype), argument.written));
+    scalars_.back().push_back(
+        buffer_bytes(static_cast<std::uint64_t>(value.elements) * size_bytes(value.dtype), argument.written));
   }
 }
 

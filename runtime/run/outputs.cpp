@@ -1,5 +1,5 @@
-// What an iteration gave back, read from the arena or the interpreter's buffers: losses as numbers, tensors to be compared
-// with the recorded ones. Judging is in verify.cpp.
+// What an iteration gave back, read from the arena or the interpreter's buffers: losses as numbers, tensors to be
+// compared with the recorded ones. Judging is in verify.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -51,10 +51,12 @@ void Session::State::find_near_places() {
 }
 
 NearReads Session::State::reads_of(std::span<const ByteRange> near) const {
-  return NearReads(near, [this](std::uint64_t offset, std::span<std::byte> bytes) { return arena->read(offset, bytes); });
+  return NearReads(near,
+                   [this](std::uint64_t offset, std::span<std::byte> bytes) { return arena->read(offset, bytes); });
 }
 
-Result<void> Session::State::read_range(graph::ValueId value, const ByteRange& range, std::span<std::byte> bytes, NearReads& reads) const {
+Result<void> Session::State::read_range(graph::ValueId value, const ByteRange& range, std::span<std::byte> bytes,
+                                        NearReads& reads) const {
   if (interpreted || bytes.empty() || schedule.on_host(value)) return read_bytes(value, range.begin, bytes);
   return reads.read(offset_of(value) + range.begin, bytes);
 }
@@ -77,12 +79,14 @@ Result<std::optional<Error>> Session::State::index_outside(NearReads& reads) con
     CRUCIBLE_TRY(const std::vector<std::byte> bytes, read_tensor(output, reads));
     std::vector<std::int64_t> extrema(bytes.size() / sizeof(std::int64_t));
     std::memcpy(extrema.data(), bytes.data(), extrema.size() * sizeof(std::int64_t));
-    if (const Result<void> inside = graph::check_bounds(*program, output, extrema); !inside) return std::optional<Error>(inside.error());
+    if (const Result<void> inside = graph::check_bounds(*program, output, extrema); !inside)
+      return std::optional<Error>(inside.error());
   }
   return std::optional<Error>();
 }
 
-/// The elements of a tensor, dense and row-major: what lies between its first and its last one is read, and picked from.
+/// The elements of a tensor, dense and row-major: what lies between its first and its last one is read, and picked
+/// from.
 Result<std::vector<std::byte>> Session::State::read_tensor(const graph::Output& output, NearReads& reads) const {
   const graph::View& view = output.operand.view;
   const std::size_t size = size_bytes(program->values[output.operand.value].dtype);
@@ -107,7 +111,8 @@ Result<std::vector<std::byte>> Session::State::read_tensor(const graph::Output& 
   return dense;
 }
 
-Result<OutputDifference> Session::State::compare_output(const graph::Output& output, std::uint32_t iteration, NearReads& reads) const {
+Result<OutputDifference> Session::State::compare_output(const graph::Output& output, std::uint32_t iteration,
+                                                        NearReads& reads) const {
   const DType dtype = program->values[output.operand.value].dtype;
   CRUCIBLE_TRY(const std::vector<std::byte> expected, blobs->load(output.blobs[iteration]));
   CRUCIBLE_TRY(const std::vector<std::byte> actual, read_tensor(output, reads));
@@ -116,7 +121,12 @@ Result<OutputDifference> Session::State::compare_output(const graph::Output& out
     return Error{difference.error().code,
                  fmt::format("output {} of iteration {}: {}", output.name, iteration, difference.error().message)};
   }
-  OutputDifference found{output.name, iteration, dtype, difference->max_rel_diff, output_tolerance(dtype), difference->bit_equal,
+  OutputDifference found{output.name,
+                         iteration,
+                         dtype,
+                         difference->max_rel_diff,
+                         output_tolerance(dtype),
+                         difference->bit_equal,
                          hash_of_elements(dtype, actual)};
   if (!found.is_within()) found.words = words_of_difference(dtype, actual, expected);
   return found;
@@ -132,7 +142,8 @@ Result<std::vector<OutputDifference>> Session::compare_outputs() const {
   const std::uint32_t iteration = state_->next_iteration - 1;
   const graph::OutputTensors shown = graph::output_tensors(*state_->program);
   NearReads reads = state_->reads_of(state_->near_tensors);
-  std::map<std::pair<std::size_t, std::uint32_t>, std::size_t> compared;  // by first_alike and recorded blob: the first place that has both
+  std::map<std::pair<std::size_t, std::uint32_t>, std::size_t>
+      compared;  // by first_alike and recorded blob: the first place that has both
   std::vector<OutputDifference> differences;
   for (std::size_t place = 0; place < shown.outputs.size(); ++place) {
     const graph::Output& output = *shown.outputs[place];

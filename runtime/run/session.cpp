@@ -1,6 +1,6 @@
 // The session: claims, schedule, placement, then iteration by iteration inputs and slots in, replay, outputs out.
-// Compiling and the backend's plans are in session_pieces.cpp, the poisoned form in session_poison.cpp, verification of what
-// came out in verify.cpp.
+// Compiling and the backend's plans are in session_pieces.cpp, the poisoned form in session_poison.cpp, verification of
+// what came out in verify.cpp.
 #include "runtime/run/session.hpp"
 
 #include <fmt/format.h>
@@ -63,7 +63,8 @@ std::uint64_t Session::State::offset_of(graph::ValueId value) const {
 }
 
 std::span<std::byte> Session::State::on_host(graph::ValueId value) {
-  return std::span(host_arena).subspan(placement.host_plan.offsets[placement.host_of[value]], bytes_of(program->values[value]));
+  return std::span(host_arena)
+      .subspan(placement.host_plan.offsets[placement.host_of[value]], bytes_of(program->values[value]));
 }
 
 std::string Session::State::name_of(graph::ValueId value) const {
@@ -79,7 +80,8 @@ Result<void> Session::State::write_blob(graph::ValueId value, std::uint32_t blob
     if (schedule.on_host(value)) return std::ranges::fill(on_host(value), std::byte{0}), Result<void>();
     const bool is_twice = std::ranges::find(loaded_twice, value) != loaded_twice.end();
     if (is_twice) CRUCIBLE_TRY_VOID(second_arena->fill(offset_of(value), size, 0));
-    if (writes && NearWrites::takes(size)) return writes->add(offset_of(value), std::vector<std::byte>(size)), Result<void>();
+    if (writes && NearWrites::takes(size))
+      return writes->add(offset_of(value), std::vector<std::byte>(size)), Result<void>();
     return arena->fill(offset_of(value), size, 0);
   }
   CRUCIBLE_TRY(std::vector<std::byte> bytes, blobs->load(blob));
@@ -97,7 +99,8 @@ Result<void> Session::State::write_bytes(graph::ValueId value, std::vector<std::
   if (is_empty || interpreted) return {};
   if (schedule.on_host(value)) return std::ranges::copy(bytes, on_host(value).begin()), Result<void>();
   const std::uint64_t offset = offset_of(value);
-  if (std::ranges::find(loaded_twice, value) != loaded_twice.end()) CRUCIBLE_TRY_VOID(second_arena->write(offset, bytes));
+  if (std::ranges::find(loaded_twice, value) != loaded_twice.end())
+    CRUCIBLE_TRY_VOID(second_arena->write(offset, bytes));
   if (writes && NearWrites::takes(bytes.size())) return writes->add(offset, std::move(bytes)), Result<void>();
   return arena->write(offset, bytes);
 }
@@ -106,7 +109,9 @@ Result<void> Session::State::write_together(const std::function<Result<void>()>&
   if (interpreted || options.poison || is_sized) return pieces();  // there zones between buffers are watched
   writes.emplace(kept_begins);
   Result<void> done = pieces();
-  if (done) done = writes->flush([this](std::uint64_t offset, std::span<const std::byte> bytes) { return arena->write(offset, bytes); });
+  if (done)
+    done = writes->flush(
+        [this](std::uint64_t offset, std::span<const std::byte> bytes) { return arena->write(offset, bytes); });
   writes.reset();
   return done;
 }
@@ -121,7 +126,8 @@ Result<void> Session::State::load_states() {
 
 Result<void> Session::State::load_constants() {
   const Result<void> written = write_together([&]() -> Result<void> {
-    for (const graph::Constant& constant : program->constants) CRUCIBLE_TRY_VOID(write_blob(constant.value, constant.blob));
+    for (const graph::Constant& constant : program->constants)
+      CRUCIBLE_TRY_VOID(write_blob(constant.value, constant.blob));
     return {};
   });
   return written ? written : at_stage("constants", written.error());
@@ -136,7 +142,8 @@ Result<void> Session::State::load_inputs(std::uint32_t index) {
                                                      name_of(input.value), input.blobs.size(), index)};
     }
     const bool is_shaken = shaking && !input.is_draw && input.blobs[index] != graph::kNone;
-    CRUCIBLE_TRY_VOID(is_shaken ? perturb(input.value, input.blobs[index], *shaking) : write_blob(input.value, input.blobs[index]));
+    CRUCIBLE_TRY_VOID(is_shaken ? perturb(input.value, input.blobs[index], *shaking)
+                                : write_blob(input.value, input.blobs[index]));
   }
   return {};
 }
@@ -271,8 +278,10 @@ std::string Session::times_from() const { return state_->times_from(); }
 std::vector<backend::Properties> Session::plan_facts() const { return state_->plan_facts(); }
 
 Result<Counted> Session::count(std::span<const std::string> names) {
-  if (state_->interpreted) return Error{ErrorCode::kUsage, "the reference interpreter is no device that counts: name a plugin"};
-  if (state_->program->iterations == 0) return Error{ErrorCode::kUsage, "a program without iterations has nothing to count"};
+  if (state_->interpreted)
+    return Error{ErrorCode::kUsage, "the reference interpreter is no device that counts: name a plugin"};
+  if (state_->program->iterations == 0)
+    return Error{ErrorCode::kUsage, "a program without iterations has nothing to count"};
   CRUCIBLE_TRY_VOID(state_->load_iteration(state_->next_iteration == 0 ? 0 : state_->next_iteration - 1));
   Result<backend::Counting> counting = backend::Counting::begin(state_->device, names);
   if (!counting && state_->device->lost() != nullptr) return counting.error();

@@ -1,5 +1,5 @@
-// States taken out of a session and put into another one, and what is said when a device is lost: see Session::save(), and
-// reroute.hpp for who uses both.
+// States taken out of a session and put into another one, and what is said when a device is lost: see Session::save(),
+// and reroute.hpp for who uses both.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -29,7 +29,8 @@ Result<void> Session::save(Checkpoint& into) const {
 Result<void> Session::restore(const Checkpoint& from) {
   const std::vector<graph::State>& states = state_->program->states;
   if (from.states.size() != states.size()) {
-    return Error{ErrorCode::kInternal, fmt::format("a checkpoint of {} states, the program has {}", from.states.size(), states.size())};
+    return Error{ErrorCode::kInternal,
+                 fmt::format("a checkpoint of {} states, the program has {}", from.states.size(), states.size())};
   }
   CRUCIBLE_TRY_VOID(reset());
   CRUCIBLE_TRY_VOID(state_->write_together([&] { return state_->write_states(from); }));
@@ -43,8 +44,8 @@ Result<void> Session::State::write_states(const Checkpoint& from) {
     if (from.states[i].empty()) continue;
     const std::uint64_t size = bytes_of(program->values[states[i].start]);
     if (from.states[i].size() != size) {
-      return Error{ErrorCode::kInternal, fmt::format("a checkpoint has {} bytes of {}, the program {}", from.states[i].size(),
-                                                     name_of(states[i].start), size)};
+      return Error{ErrorCode::kInternal, fmt::format("a checkpoint has {} bytes of {}, the program {}",
+                                                     from.states[i].size(), name_of(states[i].start), size)};
     }
     CRUCIBLE_TRY_VOID(write_bytes(states[i].start, from.states[i]));
   }
@@ -68,9 +69,11 @@ Error Session::State::with_lost_steps(const Piece& piece, const Error& error) co
   const std::uint32_t begin = piece.segment.begin, end = piece.segment.end;
   std::string where = fmt::format("in one of steps {} to {} (of {})", begin, end - 1, schedule.steps.size());
   std::uint32_t op = 0;
-  const bool has_op = !lost->op.empty() && std::from_chars(lost->op.data(), lost->op.data() + lost->op.size(), op).ec == std::errc();
+  const bool has_op =
+      !lost->op.empty() && std::from_chars(lost->op.data(), lost->op.data() + lost->op.size(), op).ec == std::errc();
   for (std::uint32_t step = begin; has_op && step < end && step - begin < piece.op_of_step.size(); ++step) {
-    if (piece.op_of_step[step - begin] == op) where = fmt::format("in step {} of {}: {}", step, schedule.steps.size(), step_text(step));
+    if (piece.op_of_step[step - begin] == op)
+      where = fmt::format("in step {} of {}: {}", step, schedule.steps.size(), step_text(step));
   }
   if (!lost->kernel.empty()) where += fmt::format(", kernel {}", lost->kernel);
   return {error.code, fmt::format("{}: {}", where, error.message)};

@@ -78,9 +78,11 @@ struct Session::State {
   /// Those of both devices.
   std::vector<const backend::Module*> modules() const;
   TrialPlace trial_place(const std::shared_ptr<backend::Device>& on) const;
-  Result<void> try_accepted(const std::shared_ptr<backend::Device>& on, std::span<const backend::KernelText> texts, TrialReferences& references, AcceptedKernels& accepted);
+  Result<void> try_accepted(const std::shared_ptr<backend::Device>& on, std::span<const backend::KernelText> texts,
+                            TrialReferences& references, AcceptedKernels& accepted);
   Result<void> compile_opaque(const std::vector<backend::KernelText>& texts);
-  /// What a compiler failed at: the ops of each kernel among `kernels` ("k1, k2"), where they come from and how to see the text.
+  /// What a compiler failed at: the ops of each kernel among `kernels` ("k1, k2"), where they come from and how to see
+  /// the text.
   std::string ops_of_kernels(std::string_view kernels) const;
   Error opaque_refused(const backend::Device& by, const std::vector<Refusal>& refused) const;
   Result<void> compile_refused(const std::vector<backend::KernelText>& texts, const std::vector<Refusal>& refused);
@@ -116,16 +118,20 @@ struct Session::State {
   /// Of the iteration that ran last: `near` is one of the three above.
   NearReads reads_of(std::span<const ByteRange> near) const;
   ByteRange range_of(const graph::Output& output) const;
-  Result<void> read_range(graph::ValueId value, const ByteRange& range, std::span<std::byte> bytes, NearReads& reads) const;
+  Result<void> read_range(graph::ValueId value, const ByteRange& range, std::span<std::byte> bytes,
+                          NearReads& reads) const;
   Result<double> read_output(const graph::Output& output, NearReads& reads) const;
   Result<std::vector<std::byte>> read_tensor(const graph::Output& output, NearReads& reads) const;
-  /// What is wrong with an index of the iteration that ran, if one lay outside of where its op needs it. Errors: those of reading.
+  /// What is wrong with an index of the iteration that ran, if one lay outside of where its op needs it. Errors: those
+  /// of reading.
   Result<std::optional<Error>> index_outside(NearReads& reads) const;
   Result<OutputDifference> compare_output(const graph::Output& output, std::uint32_t iteration, NearReads& reads) const;
   /// `tolerance`: beyond it the difference is measured in full.
-  Result<StateDifference> compare_state(std::size_t index, const Noise& noise, double tolerance, NearReads& reads) const;
+  Result<StateDifference> compare_state(std::size_t index, const Noise& noise, double tolerance,
+                                        NearReads& reads) const;
   /// How far the iterations moved a state that ends as `actual`, beside one that ends as `expected`.
-  Result<Move> move_of(std::size_t index, const Noise& noise, std::span<const std::byte> actual, std::span<const std::byte> expected) const;
+  Result<Move> move_of(std::size_t index, const Noise& noise, std::span<const std::byte> actual,
+                       std::span<const std::byte> expected) const;
   Result<std::vector<std::byte>> final_bytes(const graph::State& state, NearReads& reads) const;
   Result<void> perturb(graph::ValueId value, std::uint32_t blob, std::mt19937_64& random);
   Result<void> perturb_start(std::uint64_t seed);

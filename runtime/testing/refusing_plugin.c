@@ -144,8 +144,9 @@ static crucible_status score(crucible_str id, const crucible_kv* workload, uint3
 /* ---- compile ---- */
 int refusing_has_word(const crucible_kernel_source* source, crucible_str words); /* refusing_words.cpp */
 
-static crucible_status compile_sources(crucible_device* device, crucible_str prelude, const crucible_kernel_source* sources, uint32_t count,
-                                       crucible_module** module, crucible_compile_info* info) {
+static crucible_status compile_sources(crucible_device* device, crucible_str prelude,
+                                       const crucible_kernel_source* sources, uint32_t count, crucible_module** module,
+                                       crucible_compile_info* info) {
   crucible_status lost = lose("compile");
   if (lost != NULL) return lost;
   for (uint32_t i = 0; i < count; ++i) {
@@ -200,7 +201,8 @@ static crucible_status read_buffer(crucible_buffer* buffer, uint64_t offset, voi
   return lost != NULL ? lost : table->read(buffer, offset, data, size);
 }
 
-static crucible_status build(crucible_device* device, const crucible_op* ops, uint32_t count, uint32_t slots, crucible_plan** out) {
+static crucible_status build(crucible_device* device, const crucible_op* ops, uint32_t count, uint32_t slots,
+                             crucible_plan** out) {
   const crucible_if_plan* table = target->interface_table(CRUCIBLE_IF_PLAN);
   crucible_status lost = lose("build");
   return lost != NULL ? lost : table->build(device, ops, count, slots, out);
@@ -224,7 +226,8 @@ static void fill_tables(void) {
   compile_table.struct_size = sizeof(compile_table);
   const crucible_if_memory* memory = target->interface_table(CRUCIBLE_IF_MEMORY);
   const crucible_if_plan* plan = target->interface_table(CRUCIBLE_IF_PLAN);
-  memcpy(&memory_table, memory, memory->struct_size < sizeof(memory_table) ? memory->struct_size : sizeof(memory_table));
+  memcpy(&memory_table, memory,
+         memory->struct_size < sizeof(memory_table) ? memory->struct_size : sizeof(memory_table));
   memcpy(&plan_table, plan, plan->struct_size < sizeof(plan_table) ? plan->struct_size : sizeof(plan_table));
   memory_table.fill = fill;
   memory_table.alloc = allocate;
@@ -264,7 +267,8 @@ static crucible_status describe_options(crucible_kv_sink sink, void* user) {
       {"library", "str", ""}, {"compiler", "path", ""}, {"overrun", "bool", "false"},
       {"devices", "u64", ""}, {"lose", "str", ""}};
   static const char* const kVariables[] = {
-      "", "", "", "", "", "", "CRUCIBLE_THREADS", "CRUCIBLE_CACHE_DIR", "CRUCIBLE_LIBRARY", "CRUCIBLE_CLANG", "", "", ""};
+      "", "", "", "", "", "", "CRUCIBLE_THREADS", "CRUCIBLE_CACHE_DIR", "CRUCIBLE_LIBRARY", "CRUCIBLE_CLANG",
+      "", "", ""};
   for (size_t i = 0; i < sizeof(kOptions) / sizeof(kOptions[0]); ++i) {
     const crucible_kv items[] = {{{"name", 4}, CRUCIBLE_V_STR, 0, 0, str(kOptions[i][0])},
                                  {{"type", 4}, CRUCIBLE_V_STR, 0, 0, str(kOptions[i][1])},

@@ -12,7 +12,8 @@ CASES = []  # (name of the op as the recording spells it, variant, function)
 
 
 def is_there(op):
-    """Whether this torch has the operator. The version that ci/setup.sh installs has them all; older ones lack a few."""
+    """Whether this torch has the operator. The version that ci/setup.sh installs has them all; older ones lack a
+    few."""
     packet, _, overload = op.partition(".")
     found = hasattr(aten, packet) and (overload or "default") in getattr(aten, packet).overloads()
     if not found and torch.__version__.split("+")[0] == "2.11.0":

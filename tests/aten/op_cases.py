@@ -1,6 +1,7 @@
 """One case per op of the lowering table: run under `crucible record`, it leaves each result in a buffer of its own.
 
-Every case calls its op by name and overload; the files cases_*.py have them, case_support.py what they are written with.
+Every case calls its op by name and overload; the files cases_*.py have them, case_support.py what they are written
+with.
 With --list it prints the names. CRUCIBLE_CASES=REGEX chooses ops by name.
 """
 

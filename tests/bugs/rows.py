@@ -1,6 +1,7 @@
 """The inputs of this folder and what each must give: python rows.py lists the names.
 
-A row is one command to record and what a replay of the recording must say. An input that is wrong in a new way gets a row of its own.
+A row is one command to record and what a replay of the recording must say. An input that is wrong in a new way gets a
+row of its own.
 """
 
 import dataclasses
@@ -32,7 +33,7 @@ class Row:
     ops: typing.Sequence[str] = ()                  # ops that must be in the recording
     also: typing.Sequence[typing.Sequence[str]] = ()  # further commands; TRACE stands for the recording; exit code 0
     ways: typing.Sequence[str] = tuple(WAYS)
-    forks: bool = False                             # its ops run on threads of the framework's own, which may abort at the end (bugs_test.py)
+    forks: bool = False  # its ops run on threads of the framework's own, which may abort at the end (bugs_test.py)
     broken: str = ""                                # why it is not a test yet
 
 
@@ -44,7 +45,8 @@ ROWS = [
     Row("pool_nan", "10_pool_nan.py"),
     Row("number_changes_kind", "11b_number_changes_kind.py"),
     Row("kinds_of_numbers", "kinds_of_numbers.py"),
-    Row("kinds_of_numbers_compared", "kinds_of_numbers.py", ["compare"], refused="a whole number in one iteration and a real one in the other"),
+    Row("kinds_of_numbers_compared", "kinds_of_numbers.py", ["compare"],
+        refused="a whole number in one iteration and a real one in the other"),
     Row("max_pool1d", "17_max_pool1d_inference.py", bit_equal=True),
     Row("conv_pool1d_linear", "17b_conv_pool1d_linear.py", ops=["aten::convolution", "aten::relu", "aten::addmm"]),
     Row("bias_before_batch_norm", "20b_bias_before_batch_norm.py"),
@@ -70,15 +72,18 @@ ROWS = [
     *(Row(f"loader_workers_{kind}", "loader_workers.py", [kind]) for kind in ("int", "float")),
     *(Row(f"step_{'_'.join(how).replace('-', '') or 'plain'}", "33_step.py", how)
       for how in ([], ["--chdir"], ["--exec"], ["--workers"], ["--workers", "--spawn"], ["--main-guard"])),
-    Row("step_exit", "33_step.py", ["--exit"], exit_code=7),
-    *(Row(f"values_by_{how}", "44_values_by_list_and_numpy.py", [how], says=["yes, but in each iteration 9 values left the program at 44_values_by_list"],
-          summary=["3 tensors that entered afterwards", "what Python did in between is not replayed"]) for how in ("tolist", "numpy", "item")),
+    Row("step_exit", "33_step.py", ["--exit"],
+        exit_code=7), *(Row(f"values_by_{how}", "44_values_by_list_and_numpy.py", [how], says=[
+            "yes, but in each iteration 9 values left the program at 44_values_by_list"
+        ], summary=["3 tensors that entered afterwards", "what Python did in between is not replayed"])
+                        for how in ("tolist", "numpy", "item")),
     Row("values_by_clone", "44_values_by_list_and_numpy.py", ["clone"]),
     Row("identity", "52_identity.py", verified=False, also=[("plan", "TRACE", "--objective", "least-memory")]),
     Row("product_with_itself", "53_product_with_itself.py", bit_equal=True),
     *(Row(f"transformed_{how}", "57_scripted_and_transformed.py", [how], forks=how.startswith("fork"))
       for how in ("plain", "compile", "trace", "script", "fork", "fork_grad", "vmap", "double", "hooks")),
-    Row("transformed_thread", "57_scripted_and_transformed.py", ["thread"], says=["yes, but 8 ops ran on threads that are not recorded"],
+    Row("transformed_thread", "57_scripted_and_transformed.py", ["thread"],
+        says=["yes, but 8 ops ran on threads that are not recorded"],
         summary=["not recorded: ops on threads that are not recorded"]),
     Row("bn_bias_adam", "bn_bias_adam.py"),
     Row("bn_bias_sgd", "bn_bias_sgd.py"),
@@ -92,7 +97,8 @@ ROWS = [
     Row("autoencoder_adamax", "autoencoder_adamax.py"),
     Row("mobilenet_rmsprop", "mobilenet_rmsprop.py"),
     Row("divided_by_noise", "divided_by_noise.py"),
-    Row("number_then_tensor", "number_then_tensor.py", refused="the Python number 0.5 vs a f64 tensor without dimensions"),
+    Row("number_then_tensor", "number_then_tensor.py",
+        refused="the Python number 0.5 vs a f64 tensor without dimensions"),
     Row("zeros_shared", "zeros_shared.py", also=[("replay", "TRACE", "--verify", "--no-fuse")]),
     Row("mining_mask", "mining_mask.py"),
     Row("compare_memory_plan", "compare_memory_plan.py", also=[("compare", "TRACE", "--backends", "reference,cpu")]),

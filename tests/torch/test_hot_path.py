@@ -63,8 +63,11 @@ print(json.dumps({"ops": ops, "allocations": counted}))
 class Allocations(RecorderTest):
     def counted(self, kernels, layers, planted="plain"):
         library = os.path.join(BUILD, "tests", "torch", "libcrucible_count_allocations.so")
-        done = self.run_command([sys.executable, self.script(PROGRAM), os.path.join(BUILD, "python"), kernels, str(layers), planted],
-                                env={**os.environ, "LD_PRELOAD": library})
+        done = self.run_command(
+            [sys.executable,
+             self.script(PROGRAM),
+             os.path.join(BUILD, "python"), kernels,
+             str(layers), planted], env={**os.environ, "LD_PRELOAD": library})
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 

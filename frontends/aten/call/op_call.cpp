@@ -119,7 +119,8 @@ Term OpCall::as_tensor(const Term& term, trace::TensorId id) {
 Expression OpCall::tensor(std::string_view name) {
   if (items_) return item_term(name);
   const trace::Arg* arg = find(name);
-  // A stand-in would have sizes that the lowering's places of dimensions know nothing of: schemas of a file can call arguments otherwise.
+  // A stand-in would have sizes that the lowering's places of dimensions know nothing of: schemas of a file can call
+  // arguments otherwise.
   if (!expect(arg && arg->kind == Kind::kTensor, name, "a tensor")) throw NoSuchTensor();
   const Term term = part_of(arg->tensor, false);
   if (log_ != nullptr && !term.is_number()) log_->add_input(name, term);
@@ -164,7 +165,8 @@ void OpCall::require_fixed(const ArgumentPath& path, std::string_view name) {
     const trace::Arg& b = alignment_.argument(trace_, i, path);
     if (a == b) continue;
     emitter_.fail(fmt::format("iterations {} and {} differ: argument {} is {} vs {}; record with a larger --warmup",
-                              alignment_.iterations[0], alignment_.iterations[i], name, argument_text(trace_, a), argument_text(trace_, b)));
+                              alignment_.iterations[0], alignment_.iterations[i], name, argument_text(trace_, a),
+                              argument_text(trace_, b)));
     return;
   }
 }
@@ -186,7 +188,9 @@ std::int64_t OpCall::integer(std::string_view name) {
 
 double OpCall::real(std::string_view name) {
   const trace::Arg* arg = find(name);
-  if (!expect(arg && (arg->kind == Kind::kInt || arg->kind == Kind::kDouble || arg->kind == Kind::kBool), name, "a number")) return 0;
+  if (!expect(arg && (arg->kind == Kind::kInt || arg->kind == Kind::kDouble || arg->kind == Kind::kBool), name,
+              "a number"))
+    return 0;
   require_fixed({position_, index_of(name), -1}, name);
   return arg->kind == Kind::kDouble ? arg->real : static_cast<double>(arg->integer);
 }
@@ -264,7 +268,8 @@ void OpCall::set_tensor(std::size_t k, trace::TensorId id, const Term& term) {
     }
     if (part_ == Part::kImaginary) return;  // it has none
   }
-  if (is_complex(tensor.dtype)) return emitter_.fail(fmt::format("result {} is of complex numbers, its lowering makes real ones", k));
+  if (is_complex(tensor.dtype))
+    return emitter_.fail(fmt::format("result {} is of complex numbers, its lowering makes real ones", k));
   if (!term.is_number() && emitter_.failure().empty() && !graph::broadcast(term.operand.view, tensor.sizes)) {
     emitter_.fail(fmt::format("result {} was recorded as [{}], its lowering makes [{}]", k,
                               fmt::join(tensor.sizes, ", "), fmt::join(term.sizes(), ", ")));
@@ -300,7 +305,8 @@ void OpCall::set_sparse(std::size_t k, const Sparse& value) {
   const auto found = alignment_.sparse.find(results_[k]);
   if (found == alignment_.sparse.end()) return emitter_.fail(fmt::format("result {} is no sparse tensor", k));
   const auto is_there = [&](trace::TensorId part) {
-    return std::ranges::any_of(tensors_in(op_.args), [&](trace::TensorId id) { return storages_.same_storage(part, id); });
+    return std::ranges::any_of(tensors_in(op_.args),
+                               [&](trace::TensorId id) { return storages_.same_storage(part, id); });
   };
   if (!is_there(found->second.indices)) set_tensor(k, found->second.indices, value.indices);
   if (!is_there(found->second.values)) set_tensor(k, found->second.values, value.values);
@@ -354,7 +360,8 @@ void OpCall::set_pairs(trace::TensorId id, const Complex& value) {
   const trace::Tensor& tensor = trace_.tensors[id];
   const auto part = [&](const Term& term) {
     const DType dtype = component_of(tensor.dtype);
-    const Term wide = term.is_number() ? emitter_.fill(term, tensor.sizes, dtype) : emitter_.expand(emitter_.cast(term, dtype), tensor.sizes);
+    const Term wide = term.is_number() ? emitter_.fill(term, tensor.sizes, dtype)
+                                       : emitter_.expand(emitter_.cast(term, dtype), tensor.sizes);
     return emitter_.unsqueeze(wide, -1);
   };
   const Term pairs = emitter_.concat({part(value.real), part(value.imaginary)}, -1);

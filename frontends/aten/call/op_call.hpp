@@ -55,7 +55,8 @@ class OpCall {
   bool has(std::string_view name) const;
   /// Throws NoSuchTensor where the argument is none.
   Expression tensor(std::string_view name);
-  /// As tensor(), in the precision that kernels compute in: f16 and bf16 as f32. floating(): integers and booleans as f32 too.
+  /// As tensor(), in the precision that kernels compute in: f16 and bf16 as f32. floating(): integers and booleans as
+  /// f32 too.
   Expression wide(std::string_view name);
   Expression floating(std::string_view name);
   std::vector<Term> tensors(std::string_view name);
@@ -83,13 +84,15 @@ class OpCall {
   Complex complex(std::string_view name);
   /// Result `k`, complex or real: of a real result the real part counts.
   void set_complex(std::size_t k, const Complex& value);
-  /// Runs a lowering function for real numbers on the real and on the imaginary parts of all complex arguments and results: for ops
-  /// that move elements, or add and scale them, whatever they are. Real tensors of floats, and numbers that become elements, have no
-  /// imaginary part; other tensors (indices, masks) and other numbers (places, factors) are the same for both.
+  /// Runs a lowering function for real numbers on the real and on the imaginary parts of all complex arguments and
+  /// results: for ops that move elements, or add and scale them, whatever they are. Real tensors of floats, and numbers
+  /// that become elements, have no imaginary part; other tensors (indices, masks) and other numbers (places, factors)
+  /// are the same for both.
   void by_parts(const std::function<void(OpCall&)>& lower);
-  /// Runs a lowering function for one tensor on every item of the op's first list of tensors: `names` is what that function calls the
-  /// arguments, by their position. An argument that is a list is its item, another one the same for all; result 0 is the result of the
-  /// item, written to the list `out` or `self` where the op returns none. In call_items.cpp.
+  /// Runs a lowering function for one tensor on every item of the op's first list of tensors: `names` is what that
+  /// function calls the arguments, by their position. An argument that is a list is its item, another one the same for
+  /// all; result 0 is the result of the item, written to the list `out` or `self` where the op returns none. In
+  /// call_items.cpp.
   void by_items(std::span<const std::string_view> names, const std::function<void(OpCall&)>& lower);
   /// In by_items(): which item it is.
   std::size_t item() const { return items_->at; }
@@ -125,8 +128,8 @@ class OpCall {
   /// Says that numbers of this op that differ between iterations do not matter.
   void ignore_numbers() { numbers_ignored_ = true; }
 
-  /// The op as it is, for a plugin that has the framework; `reason` says why there is no lowering, "" for an unknown op.
-  /// In opaque.cpp.
+  /// The op as it is, for a plugin that has the framework; `reason` says why there is no lowering, "" for an unknown
+  /// op. In opaque.cpp.
   void lower_opaque(std::string reason);
 
   // What becomes a composite of the program, where the op is one (composites.hpp); without effect elsewhere.

@@ -27,10 +27,11 @@ std::vector<Term> true_coordinates(Emitter& e, const Term& mask, std::int64_t co
 
 /// The framework's rules for x[indices]: masks stand for the coordinates of their true elements, indices broadcast with
 /// each other, and their dimensions stand where the first one is if all are neighbours, else in front. `mask_count`
-/// says how many elements the masks hold; given the place of their dimension in the result. `may_lie_outside`: the caller looks only at
-/// elements whose indices lie inside.
+/// says how many elements the masks hold; given the place of their dimension in the result. `may_lie_outside`: the
+/// caller looks only at elements whose indices lie inside.
 IndexPlan plan_index(Emitter& e, const Term& x, const std::vector<std::optional<Term>>& indices,
-                     const std::function<std::int64_t(std::size_t dimension)>& mask_count, bool may_lie_outside = false);
+                     const std::function<std::int64_t(std::size_t dimension)>& mask_count,
+                     bool may_lie_outside = false);
 
 /// Elements [start, start + length) along `dim`, which must be inside; a view.
 Term narrow(const Term& x, std::int64_t dim, std::int64_t start, std::int64_t length, std::int64_t step = 1);

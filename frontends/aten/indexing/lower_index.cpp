@@ -125,7 +125,8 @@ void index_put(OpCall& c) {
 void masked_index(OpCall& c) {
   Emitter& e = c.emit();
   const Expression x = c.tensor("self"), mask = e.cast(c.tensor("mask"), DType::kBool), fill = c.operand("fill");
-  const IndexPlan plan = plan_index(e, x, c.optional_tensors("indices"), [](std::size_t) { return std::int64_t{0}; }, true);
+  const IndexPlan plan =
+      plan_index(e, x, c.optional_tensors("indices"), [](std::size_t) { return std::int64_t{0}; }, true);
   if (!e.failure().empty()) return;
   const Expression found = e.expand(e.take_at(x, plan.terms), plan.sizes);
   c.set(0, choose(mask, found, e.fill(fill, {}, x.dtype)));
@@ -135,7 +136,8 @@ void masked_index(OpCall& c) {
 void masked_index_put(OpCall& c) {
   Emitter& e = c.emit();
   const Expression x = c.tensor("self"), mask = e.cast(c.tensor("mask"), DType::kBool);
-  const IndexPlan plan = plan_index(e, x, c.optional_tensors("indices"), [](std::size_t) { return std::int64_t{0}; }, true);
+  const IndexPlan plan =
+      plan_index(e, x, c.optional_tensors("indices"), [](std::size_t) { return std::int64_t{0}; }, true);
   if (!e.failure().empty()) return;
   const Expression place = choose(mask, e.linear_index(x.sizes(), plan.terms), -1);
   const Expression source = e.expand(e.cast(c.tensor("values"), x.dtype), plan.sizes);

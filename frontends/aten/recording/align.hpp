@@ -22,13 +22,15 @@ struct ArgumentPath {
   auto operator<=>(const ArgumentPath&) const = default;
 };
 
-/// A tensor that the framework reads in another way than it lies in memory: each number conjugated, or its sign changed.
+/// A tensor that the framework reads in another way than it lies in memory: each number conjugated, or its sign
+/// changed.
 struct LazyView {
   trace::TensorId base = trace::kNone;  // the same view, as it lies
   bool conjugate = false, negative = false;
 };
 
-/// A tensor of which the framework keeps some elements alone: their places and what stands there are tensors of their own.
+/// A tensor of which the framework keeps some elements alone: their places and what stands there are tensors of their
+/// own.
 struct SparseParts {
   trace::TensorId indices = trace::kNone, values = trace::kNone;
   std::int64_t sparse_dims = 0;  // how many of its dimensions the indices name; values have the others
@@ -54,8 +56,8 @@ struct Alignment {
   /// the offset in each iteration.
   std::map<std::pair<std::uint32_t, trace::TensorId>, std::vector<std::int64_t>> moved;
 
-  /// Numbers of Python that entered as tensors and have another type in an iteration than in the first: that type, by the iteration and
-  /// the storage of the first one.
+  /// Numbers of Python that entered as tensors and have another type in an iteration than in the first: that type, by
+  /// the iteration and the storage of the first one.
   std::map<std::pair<std::size_t, trace::StorageId>, DType> number_dtypes;
 
   std::size_t count() const { return iterations.size(); }

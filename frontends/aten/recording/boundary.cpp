@@ -112,8 +112,9 @@ class Classifier {
     return bad(not_carried(storage, h));
   }
 
-  /// Data that the program did not refill in every iteration, or goes through again and again: each iteration's storage was
-  /// recorded when an op first read it, and no op writes it. Nothing where an iteration's bytes are not known like that.
+  /// Data that the program did not refill in every iteration, or goes through again and again: each iteration's storage
+  /// was recorded when an op first read it, and no op writes it. Nothing where an iteration's bytes are not known like
+  /// that.
   std::optional<std::vector<trace::BlobId>> repeated(StorageId storage, const History& h) const {
     auto blobs = h.blobs;
     for (std::size_t i = 0; i < blobs.size(); ++i) {
@@ -123,7 +124,8 @@ class Classifier {
         const auto* entry = there == alignment_.to_first[k].end() ? nullptr : storages_.find(there->second);
         if (entry && entry->written) return std::nullopt;
       }
-      for (std::size_t before = i; blobs[i] == trace::kNone && before-- > 0;) blobs[i] = storages_.external_blob(own, before);
+      for (std::size_t before = i; blobs[i] == trace::kNone && before-- > 0;)
+        blobs[i] = storages_.external_blob(own, before);
       if (blobs[i] == trace::kNone) return std::nullopt;
     }
     return blobs;
@@ -141,12 +143,15 @@ class Classifier {
     }
     const auto name = describe(storage);
     if (changed == 0) {
-      return fmt::format("{} is handed from one iteration to the next in different ways; record with a larger --warmup", name);
+      return fmt::format("{} is handed from one iteration to the next in different ways; record with a larger --warmup",
+                         name);
     }
     const auto number = [this](std::size_t i) { return alignment_.iterations[i]; };
     return fmt::format(
-        "{} changes between iterations {} and {} where nothing is recorded (an evaluation in between, an iteration passed over, a "
-        "pause), so the replay cannot carry it on; replay iterations without such a change in between (crucible trace trim "
+        "{} changes between iterations {} and {} where nothing is recorded (an evaluation in between, an iteration "
+        "passed over, a "
+        "pause), so the replay cannot carry it on; replay iterations without such a change in between (crucible trace "
+        "trim "
         "FILE --iterations {}-{} -o PART.crtrace), or record fewer at once",
         name, number(changed - 1), number(changed), number(best_begin), number(best_begin + best - 1));
   }
@@ -194,7 +199,8 @@ class Classifier {
 
   Result<void> add_carried(StorageId storage, const StorageMap::Entry& entry, StorageId carrier) {
     const auto* end = storages_.find(carrier);
-    const bool fits = end && end->value != graph::kNone && end->elements_as(DType::kU8) == entry.elements_as(DType::kU8);
+    const bool fits =
+        end && end->value != graph::kNone && end->elements_as(DType::kU8) == entry.elements_as(DType::kU8);
     if (!fits) {
       return bad(
           fmt::format("{} takes over a tensor of the iteration before whose value is not known", describe(storage)));

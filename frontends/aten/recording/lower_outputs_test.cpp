@@ -107,7 +107,8 @@ TEST(Outputs, SayWhyTheyAreLeftOut) {
   const auto program = lowered(b);
   EXPECT_EQ(program.outputs.size(), 3u);  // "bits", f64 in memory that holds f32, is read as it is
   EXPECT_THAT(program.left_out,
-              ElementsAre("untouched: no recorded op reads or writes it", "large: it is larger than its memory when the iteration ends",
+              ElementsAre("untouched: no recorded op reads or writes it",
+                          "large: it is larger than its memory when the iteration ends",
                           "once: iteration 1 did not give it back", "another: it is another result in iteration 1"));
 }
 
@@ -144,8 +145,9 @@ std::string refusal_of_changed(const std::vector<int>& changed) {
 
 TEST(Unrecorded, AChangeBetweenIterationsIsNamedWithWhatCanBeReplayed) {
   const auto names = [](std::string_view between, std::string_view replayable) {
-    return testing::AllOf(HasSubstr(fmt::format("layer.weight changes between iterations {} where nothing is recorded", between)),
-                          HasSubstr(fmt::format("(crucible trace trim FILE --iterations {} -o PART.crtrace)", replayable)));
+    return testing::AllOf(
+        HasSubstr(fmt::format("layer.weight changes between iterations {} where nothing is recorded", between)),
+        HasSubstr(fmt::format("(crucible trace trim FILE --iterations {} -o PART.crtrace)", replayable)));
   };
   EXPECT_THAT(refusal_of_changed({2}), names("1 and 2", "2-4"));
   EXPECT_THAT(refusal_of_changed({1, 2}), names("0 and 1", "2-4"));

@@ -99,10 +99,11 @@ TEST(MovingViews, AViewThatLeavesItsStorageIsRefused) {
 
 /// Found by the structured fuzzer: a schema of a file's own leaves the dimension out.
 TEST(MovingViews, PartsOfNoDimensionAreRefused) {
-  const std::pair<const char*, std::size_t> calls[] = {{"aten::select_copy.int(Tensor self, SymInt index) -> Tensor", 1},
-                                                       {"aten::slice_copy.Tensor(Tensor self, SymInt? step) -> Tensor", 1},
-                                                       {"aten::diagonal_copy(Tensor self, int offset) -> Tensor", 1},
-                                                       {"aten::unfold_copy(Tensor self, int size, int step) -> Tensor", 2}};
+  const std::pair<const char*, std::size_t> calls[] = {
+      {"aten::select_copy.int(Tensor self, SymInt index) -> Tensor", 1},
+      {"aten::slice_copy.Tensor(Tensor self, SymInt? step) -> Tensor", 1},
+      {"aten::diagonal_copy(Tensor self, int offset) -> Tensor", 1},
+      {"aten::unfold_copy(Tensor self, int size, int step) -> Tensor", 2}};
   for (const auto& [schema, numbers] : calls) {
     for (const std::vector<std::int64_t>& sizes : {std::vector<std::int64_t>{}, std::vector<std::int64_t>{3}}) {
       TraceBuilder b;
@@ -115,7 +116,9 @@ TEST(MovingViews, PartsOfNoDimensionAreRefused) {
       b.end_iteration();
       const auto program = lower(b.trace());
       ASSERT_FALSE(program) << schema;
-      EXPECT_THAT(program.error().message, testing::AnyOf(HasSubstr("argument dim"), HasSubstr("has 0 dimensions"), HasSubstr("has 1 dimensions"))) << schema;
+      EXPECT_THAT(program.error().message, testing::AnyOf(HasSubstr("argument dim"), HasSubstr("has 0 dimensions"),
+                                                          HasSubstr("has 1 dimensions")))
+          << schema;
     }
   }
 }

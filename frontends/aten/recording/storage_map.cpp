@@ -67,8 +67,10 @@ StorageMap::Entry* StorageMap::open(const trace::Tensor& tensor) {
     if (width != 0) {
       emitter_.fail(fmt::format("tensors of dtype {} are not supported", name(tensor.dtype)));
     } else {
-      emitter_.fail("a tensor has a dtype that recordings have no name for (complex numbers of two f16, f8, u16 to u64, quantized ones): "
-                    "compute it in another one, complex64 for instance");
+      emitter_.fail(
+          "a tensor has a dtype that recordings have no name for (complex numbers of two f16, f8, u16 to u64, "
+          "quantized ones): "
+          "compute it in another one, complex64 for instance");
     }
     return nullptr;
   }
@@ -264,7 +266,9 @@ void StorageMap::write(trace::TensorId id, const Term& written, graph::OpId firs
   if (alignment_.zeros.contains(id)) return;  // its readers know what is there
   const bool complex = is_complex(trace_.tensors[id].dtype);
   if (const auto lazy = alignment_.lazy.find(id); lazy != alignment_.lazy.end()) {
-    const auto signed_as = [&](const Term& term, bool negative) { return negative ? emitter_.unary(graph::OpKind::kNegate, term) : term; };
+    const auto signed_as = [&](const Term& term, bool negative) {
+      return negative ? emitter_.unary(graph::OpKind::kNegate, term) : term;
+    };
     const bool negative = lazy->second.negative;
     if (!complex) return write(lazy->second.base, signed_as(written, negative), first_op);
     const Term real = signed_as(narrow(written, -1, 0, 1), negative);
@@ -302,7 +306,8 @@ void StorageMap::write(trace::TensorId id, const Term& written, graph::OpId firs
 }
 
 Term StorageMap::laid_out(Term term, const View& view, std::int64_t elements, graph::OpId first_op) {
-  const bool same = graph::same_map(term.operand.view, view) && emitter_.program().values[term.operand.value].elements == elements;
+  const bool same =
+      graph::same_map(term.operand.view, view) && emitter_.program().values[term.operand.value].elements == elements;
   if (!same && !emitter_.relay(term, view, first_op)) {
     term = emitter_.copy(term);
     emitter_.relay(term, view, emitter_.next_op() - 1);
@@ -310,8 +315,10 @@ Term StorageMap::laid_out(Term term, const View& view, std::int64_t elements, gr
   return term;
 }
 
-void StorageMap::write_cast(trace::TensorId id, const trace::Tensor& tensor, Entry& entry, const View& view, Term term, graph::OpId first_op) {
-  const std::int64_t elements = entry.elements_as(tensor.dtype), width = size_bytes(tensor.dtype), own = size_bytes(entry.dtype);
+void StorageMap::write_cast(trace::TensorId id, const trace::Tensor& tensor, Entry& entry, const View& view, Term term,
+                            graph::OpId first_op) {
+  const std::int64_t elements = entry.elements_as(tensor.dtype), width = size_bytes(tensor.dtype),
+                     own = size_bytes(entry.dtype);
   const auto offsets = offsets_of(id);
   const auto update = [&](const Term& base, const View& region, const Term& source) {
     graph::Attributes attributes;

@@ -178,22 +178,27 @@ crucible_status memory_write(crucible_buffer* buffer, std::uint64_t offset, cons
   return real_memory.write(buffer, offset, data, size);
 }
 
-crucible_status compile_sources(crucible_device* handle, crucible_str prelude, const crucible_kernel_source* sources, std::uint32_t count,
-                                crucible_module** out, crucible_compile_info* info) {
+crucible_status compile_sources(crucible_device* handle, crucible_str prelude, const crucible_kernel_source* sources,
+                                std::uint32_t count, crucible_module** out, crucible_compile_info* info) {
   if (is("kernels_read_doubles") && sources != nullptr) {
-    const std::string right = "((const crucible_i64_scalar*)scalars)", wrong = "(int64_t)(double)((const crucible_i64_scalar*)scalars)";
+    const std::string right = "((const crucible_i64_scalar*)scalars)",
+                      wrong = "(int64_t)(double)((const crucible_i64_scalar*)scalars)";
     std::vector<std::string> changed;
     for (std::uint32_t i = 0; i < count; ++i) {
-      std::string text = crucible::sdk::print_kernel(crucible::sdk::read_kernel(sources[i].ir, sources[i].ir_size), crucible::sdk::dialect_c(),
-                                                     crucible::sdk::to_string(sources[i].name));
-      for (std::size_t at = text.find(right); at != std::string::npos; at = text.find(right, at + wrong.size())) text.replace(at, right.size(), wrong);
+      std::string text =
+          crucible::sdk::print_kernel(crucible::sdk::read_kernel(sources[i].ir, sources[i].ir_size),
+                                      crucible::sdk::dialect_c(), crucible::sdk::to_string(sources[i].name));
+      for (std::size_t at = text.find(right); at != std::string::npos; at = text.find(right, at + wrong.size()))
+        text.replace(at, right.size(), wrong);
       changed.push_back(std::move(text));
     }
     std::vector<crucible_kernel_source> own(sources, sources + count);
-    for (std::uint32_t i = 0; i < count; ++i) own[i].ir = nullptr, own[i].ir_size = 0, own[i].text = {changed[i].data(), changed[i].size()};
+    for (std::uint32_t i = 0; i < count; ++i)
+      own[i].ir = nullptr, own[i].ir_size = 0, own[i].text = {changed[i].data(), changed[i].size()};
     return real_compile.compile_sources(handle, prelude, own.data(), count, out, info);
   }
-  if (!is("one_op_is_wrong") || prelude.data == nullptr) return real_compile.compile_sources(handle, prelude, sources, count, out, info);
+  if (!is("one_op_is_wrong") || prelude.data == nullptr)
+    return real_compile.compile_sources(handle, prelude, sources, count, out, info);
   // A wrong rounding in one op: 1 / sqrt(x) through a float that lost eight bits.
   std::string text(prelude.data, prelude.size);
   const std::string right = "return 1.0f / __builtin_sqrtf(x);",
@@ -232,7 +237,8 @@ crucible_status plan_build(crucible_device* handle, const crucible_op* ops, std:
         scalar.bits += is("one_ulp_off") && scalar.bits == 0x3fb999999999999aull ? 1 : 0;
         if (scalar.type != CRUCIBLE_SCALAR_I64) continue;
         if (scalar.slot < 64) whole_slots |= std::uint64_t{1} << scalar.slot;
-        if (is("whole_scalar_as_double") && scalar.slot == CRUCIBLE_SLOT_NONE) scalar.bits = through_double(scalar.bits);
+        if (is("whole_scalar_as_double") && scalar.slot == CRUCIBLE_SLOT_NONE)
+          scalar.bits = through_double(scalar.bits);
       }
       own[i].scalars = scalars[i].data();
     }

@@ -79,7 +79,8 @@ void change_the_process() {
 
 __attribute__((constructor)) void construct() {
   misbehave("constructor");
-  if (is("reads_secrets") && std::getenv("API_TOKEN") != nullptr) std::fprintf(stderr, "the token is %s\n", std::getenv("API_TOKEN")), std::abort();
+  if (is("reads_secrets") && std::getenv("API_TOKEN") != nullptr)
+    std::fprintf(stderr, "the token is %s\n", std::getenv("API_TOKEN")), std::abort();
 }
 
 crucible_str str(const char* text) { return {text, std::strlen(text)}; }

@@ -1,6 +1,6 @@
-/* A host that knows ABI 0.1 and nothing later: compiled against the header of that time (beside this file), it loads the
- * plugin given on the command line, compiles a kernel, runs it in a plan with a fill, a copy and a slot, and checks the
- * numbers. Today's plugin must serve it: its longer tables, structs and answers may not be noticed. */
+/* A host that knows ABI 0.1 and nothing later: compiled against the header of that time (beside this file), it loads
+ * the plugin given on the command line, compiles a kernel, runs it in a plan with a fill, a copy and a slot, and checks
+ * the numbers. Today's plugin must serve it: its longer tables, structs and answers may not be noticed. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,7 +67,8 @@ int main(int argc, char** argv) {
   answer.out.struct_size = sizeof(answer.out);
   const crucible_query_in in = {sizeof(in), CRUCIBLE_MAGIC, 0, 1};
   need(query(&in, &answer.out) == 0, answer.out.reject_reason);
-  for (size_t i = 0; i < sizeof(answer.guard); ++i) need(answer.guard[i] == 0xa5, "writing only into struct_size bytes");
+  for (size_t i = 0; i < sizeof(answer.guard); ++i)
+    need(answer.guard[i] == 0xa5, "writing only into struct_size bytes");
   need(answer.out.magic == CRUCIBLE_MAGIC && answer.out.abi_major == 0, "magic and major");
 
   const crucible_plugin_api* api = answer.out.api;
@@ -93,8 +94,9 @@ int main(int argc, char** argv) {
   ok(memory->address(b, &address_b), "address");
 
   const crucible_str name = str("old_scale");
-  const crucible_str text = str("void old_scale(void* const* b, const double* s, long begin, long end) {\n"
-                                "  float* x = b[0]; for (long i = begin; i < end; ++i) x[i] = (float)(i * s[0] + s[1]);\n}\n");
+  const crucible_str text =
+      str("void old_scale(void* const* b, const double* s, long begin, long end) {\n"
+          "  float* x = b[0]; for (long i = begin; i < end; ++i) x[i] = (float)(i * s[0] + s[1]);\n}\n");
   crucible_module* module = NULL;
   crucible_compile_info info = {sizeof(info), 0, 0, 0};
   ok(compile->compile(device, str(""), &name, &text, 1, &module, &info), "compile");
@@ -113,7 +115,8 @@ int main(int argc, char** argv) {
   ops[0].kind = CRUCIBLE_OP_LAUNCH, ops[0].kernel = kernel, ops[0].buffers = launch_buffers, ops[0].buffer_count = 1;
   ops[0].scalars = scalars, ops[0].scalar_count = 2, ops[0].grid = 1000, ops[0].grain = 100;
   ops[1].kind = CRUCIBLE_OP_COPY, ops[1].buffers = copy_buffers, ops[1].buffer_count = 2, ops[1].size = 4000;
-  ops[2].kind = CRUCIBLE_OP_FILL, ops[2].buffers = fill_buffers, ops[2].buffer_count = 1, ops[2].size = 4000, ops[2].pattern = 0xff;
+  ops[2].kind = CRUCIBLE_OP_FILL, ops[2].buffers = fill_buffers, ops[2].buffer_count = 1, ops[2].size = 4000,
+  ops[2].pattern = 0xff;
   crucible_plan* plan = NULL;
   ok(plans->build(device, ops, 3, 1, &plan), "build");
   const double slot = 3;
@@ -129,7 +132,8 @@ int main(int argc, char** argv) {
   desc.struct_size = sizeof(desc), desc.kind = 999;
   uint64_t scratch = 0;
   crucible_status refused = library_calls->claim(device, &desc, &scratch);
-  need(refused != NULL && refused->table->code(refused) == CRUCIBLE_E_UNSUPPORTED, "an unknown library call is refused");
+  need(refused != NULL && refused->table->code(refused) == CRUCIBLE_E_UNSUPPORTED,
+       "an unknown library call is refused");
   refused->table->destroy(refused);
 
   ok(plans->destroy(plan), "destroy");

@@ -6,8 +6,8 @@ ROLE_UNKNOWN, ROLE_PARAMETER, ROLE_BUFFER, ROLE_OPTIMIZER_STATE = 0, 1, 2, 3
 def framework_name(torch):
     """Version and vendor of a torch: a build for AMD calls its devices "cuda" too, so the device does not tell."""
     version = torch.version
-    vendor = (f"AMD ROCm {version.hip}" if getattr(version, "hip", None) else f"NVIDIA CUDA {version.cuda}" if version.cuda
-              else f"Intel XPU {version.xpu}" if getattr(version, "xpu", None) else "the CPU")
+    vendor = (f"AMD ROCm {version.hip}" if getattr(version, "hip", None) else f"NVIDIA CUDA {version.cuda}"
+              if version.cuda else f"Intel XPU {version.xpu}" if getattr(version, "xpu", None) else "the CPU")
     return f"torch {torch.__version__}, built for {vendor}"
 
 

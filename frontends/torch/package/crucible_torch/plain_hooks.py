@@ -1,8 +1,8 @@
 """The stand-ins that watch.py puts in place, in plain Python: for a peer of `crucible bench`, which records nothing.
 
-The same functions as the extension module's (python_hooks.hpp), without it: a peer runs under any torch, also one that the
-recorder was not built for, and none of its work may pass through the recorder's kernels. A module call costs a fraction of a
-microsecond more, so that peer.py takes that stand-in away before anything is timed.
+The same functions as the extension module's (python_hooks.hpp), without it: a peer runs under any torch, also one that
+the recorder was not built for, and none of its work may pass through the recorder's kernels. A module call costs a
+fraction of a microsecond more, so that peer.py takes that stand-in away before anything is timed.
 """
 
 import threading

@@ -1,7 +1,7 @@
 """One recording inside the recorded process: when it starts, what it keeps, what is written and told at its end.
 
-Where iterations end is decided in iterations.py from what watch.py sees. During the warm-up there are a few stand-ins and
-nothing else; the kernels and the dispatch key exist only while iterations are recorded.
+Where iterations end is decided in iterations.py from what watch.py sees. During the warm-up there are a few stand-ins
+and nothing else; the kernels and the dispatch key exist only while iterations are recorded.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Session:
         self._report = report
         self._recorder = None
         self.state = "waiting"  # waiting, recording, writing, off
-        self._boundaries = Boundaries(torch, config.get("end_of_iteration", "auto"), "status" not in config, config["warmup"] > 0)
+        self._boundaries = Boundaries(torch, config.get("end_of_iteration", "auto"), "status" not in config,
+                                      config["warmup"] > 0)
         self._watch = None
         self._leaving = None
         self._names = None
@@ -148,15 +149,18 @@ class Session:
         self._judge(self._boundaries.module_called(module))
 
     def excluded_runs(self, module):
-        name = dict((id(known), name) for known, name in self._names.add_root(module)).get(id(module), type(module).__name__)
+        name = dict(
+            (id(known), name) for known, name in self._names.add_root(module)).get(id(module),
+                                                                                   type(module).__name__)
         for modules in self._looked_for_excluded.values():
             name = modules.get(id(module), name)
-        self._give_up(f"the module {name} matches --exclude-module and runs with gradients, so its backward would be recorded "
-                      "without its forward; run it under torch.no_grad() or do not exclude it")
+        self._give_up(
+            f"the module {name} matches --exclude-module and runs with gradients, so its backward would be recorded "
+            "without its forward; run it under torch.no_grad() or do not exclude it")
 
     def _is_ours(self, trains=False):
-        """Whether the calling thread is the one that is recorded: the first that trains, else the first that calls a module. A
-        program may hand its modules to other threads, while steps and backward passes are one thread's."""
+        """Whether the calling thread is the one that is recorded: the first that trains, else the first that calls a
+        module. A program may hand its modules to other threads, while steps and backward passes are one thread's."""
         thread = threading.get_ident()
         if self._thread is None or trains and not self._thread_trains and self.state == "waiting":
             self._thread, self._thread_trains = thread, trains
@@ -164,8 +168,9 @@ class Session:
 
     def _is_evaluation(self):
         """A module called without gradients where the usual iteration calls none, or fewer."""
-        return (self._boundaries.backward_seen and self._boundaries.kind in ("optimizer", "step") and not self._passing_over
-                and self._usual_no_grad_calls is not None and self._no_grad_calls > self._usual_no_grad_calls)
+        return (self._boundaries.backward_seen and self._boundaries.kind in ("optimizer", "step")
+                and not self._passing_over and self._usual_no_grad_calls is not None
+                and self._no_grad_calls > self._usual_no_grad_calls)
 
     def _is_inference(self):
         """Whether what outermost modules give back is what the program is for: nothing else ends or trains it."""
@@ -241,7 +246,8 @@ class Session:
 
     def _count_no_grad_calls(self):
         if self._counted_for != self._boundaries.kind:
-            self._counted_for, self._usual_no_grad_calls = self._boundaries.kind, None  # where this iteration began is not known
+            # Where this iteration began is not known.
+            self._counted_for, self._usual_no_grad_calls = self._boundaries.kind, None
         elif self._usual_no_grad_calls is None or self._no_grad_calls < self._usual_no_grad_calls:
             self._usual_no_grad_calls = self._no_grad_calls
         self._no_grad_calls = 0
@@ -296,14 +302,17 @@ class Session:
             self._settings.add("torch.set_flush_denormal(True): the replay keeps denormal numbers")
         precision = self._torch.get_float32_matmul_precision()
         if precision != "highest":
-            self._settings.add(f'torch.set_float32_matmul_precision("{precision}"): products of f32 may have been computed with fewer bits; '
-                               "the replay computes them in f32")
+            self._settings.add(
+                f'torch.set_float32_matmul_precision("{precision}"): products of f32 may have been computed with fewer bits; '
+                "the replay computes them in f32")
 
     @staticmethod
     def _frames_compiled():
-        """How many frames torch.compile has looked at: it compiles anew when recording begins, which tensors show it."""
+        """How many frames torch.compile has looked at: it compiles anew when recording begins, which tensors show
+        it."""
         dynamo = sys.modules.get("torch._dynamo.utils")
-        return dynamo.counters.get("frames", {}).get("total", 0) if dynamo is not None and hasattr(dynamo, "counters") else 0
+        return dynamo.counters.get("frames", {}).get("total",
+                                                     0) if dynamo is not None and hasattr(dynamo, "counters") else 0
 
     def _runs_compiled_code(self):
         cache = sys.modules.get("torch._inductor.codecache")
@@ -337,12 +346,14 @@ class Session:
         folders = [os.path.dirname(self._torch.__file__) + os.sep, os.path.dirname(os.path.abspath(__file__)) + os.sep]
         self._recorder.snapshot_ops(self._config.get("snapshot") == "ops")
         self._leaving.install()
-        self._recorder.start(self._watch.module_call, folders, self._names.add_root, self._config.get("read_frames", True))
+        self._recorder.start(self._watch.module_call, folders, self._names.add_root,
+                             self._config.get("read_frames", True))
 
     def _name_output(self):
         self._rank, self._world = processes.rank_and_world(self._torch)
         if self._config.get("several"):
-            part = f"rank{self._rank}" if self._rank is not None else f"process{self._report.process}" if self._report.process else ""
+            part = f"process{self._report.process}" if self._report.process else ""
+            part = f"rank{self._rank}" if self._rank is not None else part
             self._output = processes.name_of_part(self._config["output"], part) if part else self._config["output"]
 
     def _install(self):
@@ -433,8 +444,9 @@ class Session:
         if boundaries.choice == "step":
             return "; call crucible.step() at the end of each iteration"
         if boundaries.choice == "auto":
-            return ("; nothing in it ended an iteration: call crucible.step() at the end of each, or give end_of_iteration='module' where each "
-                    "call of a module is one")
+            return (
+                "; nothing in it ended an iteration: call crucible.step() at the end of each, or give end_of_iteration='module' where each "
+                "call of a module is one")
         return ""
 
     def _finish(self, reason):
@@ -451,9 +463,11 @@ class Session:
             self._add_notes(measures)
             if summary["values_returned"]:
                 self._notes.append(summary["values_returned"])
-            told = {"bytes": os.path.getsize(self._output), "incomplete": [reason] if reason else [], "path": self._output,
-                    "frontend": self._frontend, "measures": measures, "notes": self._notes, "rank": self._rank,
-                    "world_size": self._world, "end_of_iteration": self._kind, **summary}
+            told = {
+                "bytes": os.path.getsize(self._output), "incomplete": [reason] if reason else [], "path": self._output,
+                "frontend": self._frontend, "measures": measures, "notes": self._notes, "rank": self._rank,
+                "world_size": self._world, "end_of_iteration": self._kind, **summary
+            }
             self._report.tell("written", **told)
         except (RuntimeError, OSError, MemoryError) as error:
             self._report.tell("failed", message=str(error))
@@ -467,14 +481,17 @@ class Session:
 
     def _add_notes(self, measures):
         if self._compiling:
-            self._notes.append(f"{self._compiling} iteration{'s' if self._compiling > 1 else ''} in which torch.compile compiled passed over")
+            self._notes.append(
+                f"{self._compiling} iteration{'s' if self._compiling > 1 else ''} in which torch.compile compiled passed over"
+            )
         if measures["passed_over"] > self._compiling:
             count = measures["passed_over"] - self._compiling
             self._notes.append(f"{count} iteration{'s' if count > 1 else ''} with an evaluation inside passed over")
         if measures["wait_ns"] > 100_000_000:
             count = measures["waits"]
-            self._notes.append(f"the program waited {count} time{'s' if count > 1 else ''}, {measures['wait_ns'] / 1e9:.1f} s in all, "
-                               "for iterations to be written")
+            self._notes.append(
+                f"the program waited {count} time{'s' if count > 1 else ''}, {measures['wait_ns'] / 1e9:.1f} s in all, "
+                "for iterations to be written")
         for glob in self._config.get("exclude_modules", ()):
             if glob not in self._globs_that_matched:
                 self._notes.append(f"no module matched --exclude-module {glob}")
@@ -503,16 +520,18 @@ class Session:
         if self.state == "waiting":
             boundaries = self._boundaries
             self._leave_for_good()
-            self._report.tell("waiting", steps=boundaries.passed, ended=True, events=boundaries.events, kind=boundaries.kind,
-                              waits_for=boundaries.waits_for, backward=boundaries.backward_seen,
-                              signal_missing=bool(self._config.get("on_signal")) and
-                              not self._recorder.signal_arrived(self._config["on_signal"]))
+            self._report.tell(
+                "waiting", steps=boundaries.passed, ended=True, events=boundaries.events, kind=boundaries.kind,
+                waits_for=boundaries.waits_for, backward=boundaries.backward_seen,
+                signal_missing=bool(self._config.get("on_signal"))
+                and not self._recorder.signal_arrived(self._config["on_signal"]))
             self.state = "off"
         elif self.state in ("recording", "writing"):
             self._finish_early(why or self._how_it_ended())
 
     def hand_over(self) -> bool:
-        """The process becomes another program: what is complete is written; where nothing is, that program is recorded."""
+        """The process becomes another program: what is complete is written; where nothing is, that program is
+        recorded."""
         if os.getpid() != self.process_id:
             return False
         if self.state == "recording":

@@ -1,7 +1,7 @@
 """The places at which the session learns what the program does: optimizer steps, backward passes, module calls.
 
-Installed from the import of torch until the recording is over. All stand-ins are C functions of the extension module, which
-leave no line in tracebacks; all are taken back.
+Installed from the import of torch until the recording is over. All stand-ins are C functions of the extension module,
+which leave no line in tracebacks; all are taken back.
 """
 
 import _thread
@@ -100,5 +100,6 @@ class Watch:
         in_backward = self._recorder.in_backward()
         if id(optimizer) in self._stepping:
             del self._stepping[self._stepping.index(id(optimizer)):]
-            self._recorder.set_phase(OPTIMIZER_PHASE if self._stepping else BACKWARD_PHASE if in_backward else FORWARD_PHASE)
+            self._recorder.set_phase(
+                OPTIMIZER_PHASE if self._stepping else BACKWARD_PHASE if in_backward else FORWARD_PHASE)
         self._session.optimizer_stepped(optimizer, in_backward)
