@@ -23,7 +23,8 @@ void merge_equal(Program& program);
 void split_reductions(Program& program);
 
 /// Removes ops that no state's end and no output depends on, then states, inputs, constants, slots, sources and values
-/// that nobody uses, and renumbers what is left in its old order. A state that is only read is used.
+/// that nobody uses, and renumbers what is left in its old order. A state that is only read is used; of one of several
+/// variants each is.
 void eliminate_dead(Program& program);
 
 /// Constants of one element become numbers in the element-wise ops that read them, so that a program does not depend on

@@ -252,6 +252,9 @@ struct Program {
   std::vector<std::shared_ptr<const Composite>> composites;  // likewise
   std::vector<std::string> left_out;  // recorded outputs that the program cannot give, each with the reason
   std::uint32_t iterations = 0;
+  /// One of several programs over the same states, or one whose states are given anew in between (variants.hpp): it
+  /// keeps those that it does not touch, and how they move is not known from its own iterations alone.
+  bool is_variant = false;
 };
 
 std::string_view name(OpKind kind);  // "add", "reduce_sum", "matmul"

@@ -11,6 +11,7 @@
 
 #include "core/base/result.hpp"
 #include "core/graph/program.hpp"
+#include "core/graph/variants.hpp"
 #include "core/graph/reference_numbers.hpp"
 #include "core/trace/trace.hpp"
 
@@ -58,6 +59,10 @@ struct ReferenceReplay {
 /// A state without initial bytes starts as zeros. Errors: those of run_iteration and of the blob store, and kBadInput
 /// when a blob's size is not its value's.
 Result<ReferenceReplay> replay_reference(const Program& program, const trace::BlobStore& blobs,
+                                         std::uint32_t iterations, Roughness* rough = nullptr);
+
+/// The same of the first `iterations` turns of several variants, in their order. Errors: those.
+Result<ReferenceReplay> replay_reference(const Variants& variants, const trace::BlobStore& blobs,
                                          std::uint32_t iterations, Roughness* rough = nullptr);
 
 }  // namespace crucible::graph

@@ -4,7 +4,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <deque>
 #include <map>
+#include <optional>
 #include <unordered_map>
 
 #include "core/base/progress.hpp"
@@ -17,6 +20,7 @@
 #include "frontends/aten/call/schema.hpp"
 #include "frontends/aten/complex/complex.hpp"
 #include "frontends/aten/lower_table.hpp"
+#include "frontends/aten/recording/align_parts.hpp"
 #include "frontends/aten/recording/boundary.hpp"
 #include "frontends/aten/recording/draws.hpp"
 #include "frontends/aten/recording/outputs.hpp"
@@ -44,7 +48,8 @@ class Lowering {
         losses_(trace, alignment),
         outputs_(trace, alignment) {}
 
-  Result<graph::Program> run() {
+  /// All ops, and what is read of their results.
+  Result<void> lower_ops() {
     program_.iterations = static_cast<std::uint32_t>(alignment_.count());
     CRUCIBLE_TRY_VOID(refuse_texts_that_are_no_schemas());
     if (opaques_ == Opaques::kRefuse) CRUCIBLE_TRY_VOID(refuse_unknown_ops());
@@ -54,8 +59,18 @@ class Lowering {
     }
     report_progress("checking the lowered program", 0, 0);
     outputs_.read(storages_);
-    CRUCIBLE_TRY_VOID(losses_.finish(storages_, program_));
-    CRUCIBLE_TRY_VOID(classify(trace_, alignment_, storages_, emitter_));
+    return losses_.finish(storages_, program_);
+  }
+
+  /// The number because of which lower_ops() failed and that shapes the program: iterations with another one are
+  /// another variant. Nothing after another failure.
+  const std::optional<ArgumentPath>& shaping_number() const { return shaping_; }
+
+  LoweredGroup group() { return {alignment_, storages_, emitter_}; }
+
+  /// After classify().
+  Result<graph::Program> finish(bool is_variant) {
+    program_.is_variant = is_variant;
     outputs_.finish(emitter_);
     graph::name_computed_nans(program_);  // now that states are known
     if (trace_.blob_store) CRUCIBLE_TRY_VOID(emitter_.bounds().finish(emitter_, *trace_.blob_store));
@@ -172,7 +187,8 @@ class Lowering {
         for (std::size_t k = 0; k < call.result_count(); ++k) call.set_drawn(k);
         call.ignore_numbers();
       }
-      if (emitter_.failure().empty() || opaques_ == Opaques::kRefuse) {
+      const bool is_shaped = emitter_.shaping_number().has_value();
+      if (emitter_.failure().empty() || opaques_ == Opaques::kRefuse || is_shaped) {
         call.finish();
         if (emitter_.failure().empty() && log.row != nullptr) call.outline(*outlines_);
         if (emitter_.failure().empty()) emitter_.bounds().emit(emitter_);
@@ -210,8 +226,9 @@ class Lowering {
   }
 
   /// The emitter's failure with its place.
-  Result<void> checked(std::uint32_t position) const {
+  Result<void> checked(std::uint32_t position) {
     if (emitter_.failure().empty()) return {};
+    if (const auto& number = emitter_.shaping_number()) shaping_ = {position, number->first, number->second};
     const std::string module = module_of(trace_, op(position));
     return Error{ErrorCode::kBadInput,
                  fmt::format("op {} ({}{}{} at {}): {}", position, op_name(position),
@@ -237,35 +254,84 @@ class Lowering {
   Draws draws_;
   Losses losses_;
   Outputs outputs_;
+  std::optional<ArgumentPath> shaping_;
 };
 
 }  // namespace
 
 namespace {
 
-Result<graph::Program> lower_ops(const trace::Trace& trace, Opaques opaques, bool wants_composites) {
+Result<graph::Variants> lower_ops(const trace::Trace& trace, Opaques opaques, bool wants_composites,
+                                  const graph::PassContext* passes) {
   const PassInProgress pass("comparing the iterations");
-  CRUCIBLE_TRY(const Alignment alignment, align(trace));
-  std::vector<graph::Outline> outlines;
-  std::vector<graph::Outline>* const wanted = wants_composites ? &outlines : nullptr;
-  CRUCIBLE_TRY(graph::Program program, Lowering(trace, alignment, opaques, wanted).run());
-  const bool is_changed = recognize_composed_attention(program, wanted) > 0;
-  const bool is_outlined = graph::outline(program, std::move(outlines)) > 0;
-  if (is_changed || is_outlined) CRUCIBLE_TRY_VOID(graph::verify(program));
-  return program;
+  CRUCIBLE_TRY(std::vector<Alignment> found, align(trace));
+  std::map<std::uint32_t, Alignment> waiting;  // by their first iterations
+  for (Alignment& group : found) waiting.emplace(group.iterations[0], std::move(group));
+  std::deque<Alignment> alignments;
+  std::deque<std::vector<graph::Outline>> outlines;
+  std::deque<Lowering> lowerings;
+  std::vector<LoweredGroup> groups;
+  while (!waiting.empty()) {
+    alignments.push_back(std::move(waiting.extract(waiting.begin()).mapped()));
+    outlines.emplace_back();
+    lowerings.emplace_back(trace, alignments.back(), opaques, wants_composites ? &outlines.back() : nullptr);
+    if (const Result<void> lowered = lowerings.back().lower_ops(); !lowered) {
+      const std::optional<ArgumentPath> number = lowerings.back().shaping_number();
+      if (!number) return lowered.error();
+      for (Alignment& part : split(trace, alignments.back(), *number, lowered.error().message))
+        waiting.emplace(part.iterations[0], std::move(part));
+      lowerings.pop_back();
+      outlines.pop_back();
+      alignments.pop_back();
+      continue;
+    }
+    groups.push_back(lowerings.back().group());
+  }
+  graph::Variants variants;
+  CRUCIBLE_TRY(variants.turns, classify(trace, groups));
+  const bool is_given = std::ranges::any_of(variants.turns, [](const graph::Turn& turn) { return !turn.given.empty(); });
+  for (std::size_t v = 0; v < alignments.size(); ++v) {
+    CRUCIBLE_TRY(graph::Program program, lowerings[v].finish(alignments.size() > 1 || is_given));
+    std::vector<graph::Outline>* const wanted = wants_composites ? &outlines[v] : nullptr;
+    const bool is_changed = recognize_composed_attention(program, wanted) > 0;
+    const bool is_outlined = graph::outline(program, std::move(outlines[v])) > 0;
+    if (is_changed || is_outlined) CRUCIBLE_TRY_VOID(graph::verify(program));
+    if (passes != nullptr) CRUCIBLE_TRY_VOID(graph::run_passes(program, *passes));
+    variants.programs.push_back(std::make_shared<const graph::Program>(std::move(program)));
+    variants.differences.push_back(alignments[v].difference);
+  }
+  CRUCIBLE_TRY_VOID(graph::verify(variants));
+  return variants;
+}
+
+/// The one program that there is.
+Result<graph::Program> only_one(Result<graph::Variants> variants) {
+  if (!variants) return variants.error();
+  if (variants->programs.size() == 1 && variants->seams() == 0) return *variants->programs[0];
+  return Error{ErrorCode::kUsage,
+               variants->programs.size() == 1
+                   ? fmt::format("something changes {} states of the recording between its iterations where nothing is "
+                                 "recorded: `crucible replay` runs it",
+                                 variants->states_given())
+                   : fmt::format("the recording has {} variants, iterations of different ops or sizes ({}): choose one "
+                                 "with --variant N",
+                                 variants->programs.size(), variants->differences[1])};
 }
 
 }  // namespace
 
 Result<graph::Program> lower_without_passes(const trace::Trace& trace, Opaques opaques) {
-  return lower_ops(trace, opaques, true);
+  return only_one(lower_ops(trace, opaques, true, nullptr));
+}
+
+Result<graph::Variants> lower_variants(const trace::Trace& trace, Opaques opaques, const graph::KeepsComposite& keeps) {
+  // Where nobody takes composites, none are made only to be taken apart again.
+  const graph::PassContext passes{.blobs = trace.blob_store.get(), .keeps = keeps};
+  return lower_ops(trace, opaques, keeps != nullptr, &passes);
 }
 
 Result<graph::Program> lower(const trace::Trace& trace, Opaques opaques, const graph::KeepsComposite& keeps) {
-  // Where nobody takes composites, none are made only to be taken apart again.
-  CRUCIBLE_TRY(graph::Program program, lower_ops(trace, opaques, keeps != nullptr));
-  CRUCIBLE_TRY_VOID(graph::run_passes(program, {.blobs = trace.blob_store.get(), .keeps = keeps}));
-  return program;
+  return only_one(lower_variants(trace, opaques, keeps));
 }
 
 }  // namespace crucible::aten

@@ -44,6 +44,13 @@ class Emitter {
   /// Ops emitted from now on name this source.
   void set_source(std::uint32_t source) { source_ = source; }
   void fail(std::string message);
+  /// The same because a number of the op (its argument and the place in a list, or -1) shapes the program and differs
+  /// between iterations: iterations with different ones are different programs.
+  void fail_over(std::uint32_t argument, std::int32_t element, std::string message) {
+    if (failure_.empty()) shaping_.emplace(argument, element);
+    fail(std::move(message));
+  }
+  const std::optional<std::pair<std::uint32_t, std::int32_t>>& shaping_number() const { return shaping_; }
   const std::string& failure() const { return failure_; }
   /// Takes the failure away, for a caller that knows another way, and returns it. The ops from `first_op` on, which may
   /// be nonsense after a failure, become fills of nothing: nobody may read their results.
@@ -141,6 +148,7 @@ class Emitter {
   std::map<std::pair<std::string, std::vector<graph::Number>>, graph::SlotId> slots_;
   std::vector<bool> is_read_;  // per value: an op reads it
   std::string failure_;
+  std::optional<std::pair<std::uint32_t, std::int32_t>> shaping_;
   IndexBounds bounds_;
 };
 

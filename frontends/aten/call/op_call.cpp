@@ -164,9 +164,10 @@ void OpCall::require_fixed(const ArgumentPath& path, std::string_view name) {
     const trace::Arg& a = alignment_.argument(trace_, 0, path);
     const trace::Arg& b = alignment_.argument(trace_, i, path);
     if (a == b) continue;
-    emitter_.fail(fmt::format("iterations {} and {} differ: argument {} is {} vs {}; record with a larger --warmup",
-                              alignment_.iterations[0], alignment_.iterations[i], name, argument_text(trace_, a),
-                              argument_text(trace_, b)));
+    emitter_.fail_over(path.argument, path.element,
+                       fmt::format("iterations {} and {} differ: argument {} is {} vs {}", alignment_.iterations[0],
+                                   alignment_.iterations[i], name, argument_text(trace_, a),
+                                   argument_text(trace_, b)));
     return;
   }
 }
@@ -404,7 +405,7 @@ const trace::Tensor& OpCall::result(std::size_t k) const {
   return kNothing;
 }
 
-bool OpCall::enters(std::size_t k) const { return wants(k) && storages_.external(result(k).storage, 0) != nullptr; }
+bool OpCall::enters(std::size_t k) const { return wants(k) && storages_.is_from_outside(result(k).storage); }
 
 bool OpCall::aliases(std::size_t k, std::string_view name) const {
   const trace::Arg* arg = find(name);

@@ -15,6 +15,7 @@
 #include "frontends/aten/call/schema.hpp"
 #include "frontends/aten/call/signature.hpp"
 #include "frontends/aten/complex/complex.hpp"
+#include "frontends/aten/recording/align_parts.hpp"
 #include "frontends/aten/recording/thread_order.hpp"
 
 namespace crucible::aten {
@@ -94,27 +95,40 @@ class Comparison {
       const bool longer = first.size() > other.size();
       const auto extra = longer ? first[other.size()] : other[first.size()];
       return Error{ErrorCode::kBadInput,
-                   fmt::format("{}: the first has {} ops, the other {}; the first op without a partner is {} at {}; {}",
+                   fmt::format("{}: the first has {} ops, the other {}; the first op without a partner is {} at {}",
                                iterations_text(), first.size(), other.size(),
                                trace_.schemas[trace_.ops[extra].schema].full_name(),
-                               trace_.site_text(trace_.ops[extra].site), kAdvice)};
+                               trace_.site_text(trace_.ops[extra].site))};
     }
-    return {};
+    return compare_losses();
   }
 
  private:
-  static constexpr std::string_view kAdvice =
-      "record with a larger --warmup, mark steps with crucible.step(), or "
-      "replay one iteration alone (crucible trace trim FILE --iterations N-N -o ONE.crtrace)";
-
   std::string iterations_text() const {
     return fmt::format("iterations {} and {} differ", alignment_.iterations[0], alignment_.iterations[iteration_]);
   }
 
   Error differ(std::uint32_t position, const std::string& what) const {
     const trace::Op& op = trace_.ops[alignment_.ops[0][position]];
-    return Error{ErrorCode::kBadInput, fmt::format("{} at op {} ({}): {}; {}", iterations_text(), position,
-                                                   trace_.site_text(op.site), what, kAdvice)};
+    return Error{ErrorCode::kBadInput,
+                 fmt::format("{} at op {} ({}): {}", iterations_text(), position, trace_.site_text(op.site), what)};
+  }
+
+  Result<void> compare_losses() const {
+    const auto& first = trace_.iterations[alignment_.iterations[0]].losses;
+    const auto& other = trace_.iterations[alignment_.iterations[iteration_]].losses;
+    if (first.size() != other.size()) {
+      return Error{ErrorCode::kBadInput, fmt::format("{}: the first calls backward on {} losses, the other on {}",
+                                                     iterations_text(), first.size(), other.size())};
+    }
+    const auto& to_first = alignment_.to_first[iteration_];
+    for (std::size_t k = 0; k < first.size(); ++k) {
+      const auto own = to_first.find(trace_.tensors[other[k].tensor].storage);
+      if (own != to_first.end() && own->second == trace_.tensors[first[k].tensor].storage) continue;
+      return Error{ErrorCode::kBadInput,
+                   fmt::format("{}: loss {} is the result of another op", iterations_text(), k)};
+    }
+    return {};
   }
 
   Result<void> compare_op(std::uint32_t position) {
@@ -438,16 +452,61 @@ std::vector<trace::TensorId> tensors_in(const std::vector<Arg>& args, bool keep_
   return ids;
 }
 
-Result<Alignment> align(const trace::Trace& trace) {
-  Alignment alignment;
+Alignment first_of_group(const trace::Trace& trace, const Alignment& kinds, std::uint32_t iteration,
+                         std::vector<std::uint32_t> ops) {
+  Alignment group = kinds;
+  group.iterations.push_back(iteration);
+  group.to_first.resize(1);
+  group.from_first.resize(1);
+  for (const auto op : ops) {
+    for (const auto* args : {&trace.ops[op].args, &trace.ops[op].outputs}) {
+      for (const auto id : tensors_in(*args)) {
+        const auto found = group.sparse.find(id);
+        std::vector<trace::TensorId> parts{group.base_of(id)};
+        if (found != group.sparse.end()) parts = {found->second.indices, found->second.values};
+        if (const auto nested = group.nested.find(id); nested != group.nested.end()) parts = {nested->second.buffer};
+        for (const auto part : parts) {
+          const auto storage = trace.tensors[part].storage;
+          if (storage != trace::kNone) group.to_first[0][storage] = group.from_first[0][storage] = storage;
+        }
+      }
+    }
+  }
+  group.ops.push_back(std::move(ops));
+  return group;
+}
+
+Result<void> join(const trace::Trace& trace, Alignment& group, std::uint32_t iteration,
+                  const std::vector<std::uint32_t>& ops) {
+  const auto differing = group.differing;
+  const auto moved = group.moved;
+  const auto number_dtypes = group.number_dtypes;
+  group.iterations.push_back(iteration);
+  group.to_first.emplace_back();
+  group.from_first.emplace_back();
+  group.ops.push_back(in_order_of(trace, group.ops[0], ops));
+  Result<void> same = Comparison(trace, group, group.count() - 1).run();
+  if (same) return same;
+  group.differing = differing;
+  group.moved = moved;
+  group.number_dtypes = number_dtypes;
+  group.iterations.pop_back();
+  group.to_first.pop_back();
+  group.from_first.pop_back();
+  group.ops.pop_back();
+  return same;
+}
+
+Alignment kinds_of_tensors(const trace::Trace& trace) {
+  Alignment kinds;
   std::unordered_map<trace::StorageId, trace::BlobId> blobs;
   if (!trace.compounds.empty()) {
     for (const trace::External& external : trace.externals) blobs.emplace(external.storage, external.blob);
   }
   for (const trace::CompoundTensor& compound : trace.compounds) {
-    if (auto parts = nested_parts(trace, compound, blobs)) alignment.nested.emplace(compound.tensor, std::move(*parts));
-    if (compound.kind == "zero") alignment.zeros.insert(compound.tensor);
-    if (const auto parts = sparse_parts(trace, compound)) alignment.sparse.emplace(compound.tensor, *parts);
+    if (auto parts = nested_parts(trace, compound, blobs)) kinds.nested.emplace(compound.tensor, std::move(*parts));
+    if (compound.kind == "zero") kinds.zeros.insert(compound.tensor);
+    if (const auto parts = sparse_parts(trace, compound)) kinds.sparse.emplace(compound.tensor, *parts);
     const bool conjugate = compound.kind.starts_with("conjugate"), negative = compound.kind.ends_with("negative");
     if ((!conjugate && !negative) || compound.parts.size() != 1 || compound.parts[0].second.kind != Kind::kTensor)
       continue;
@@ -455,46 +514,11 @@ Result<Alignment> align(const trace::Trace& trace) {
     if (trace.tensors[base].storage == trace::kNone ||
         trace.tensors[base].dtype != trace.tensors[compound.tensor].dtype)
       continue;
-    alignment.lazy.emplace(compound.tensor, LazyView{base, conjugate, negative});
+    kinds.lazy.emplace(compound.tensor, LazyView{base, conjugate, negative});
   }
-  for (std::uint32_t i = 0; i < trace.iterations.size(); ++i) {
-    const trace::Iteration& iteration = trace.iterations[i];
-    if (!iteration.complete && !alignment.iterations.empty()) break;
-    if (!iteration.complete) continue;
-    alignment.iterations.push_back(i);
-    auto& ops = alignment.ops.emplace_back();
-    for (std::uint32_t op = iteration.first_op; op < iteration.first_op + iteration.op_count; ++op) {
-      if (!is_dropped(trace, trace.ops[op])) ops.push_back(op);
-    }
-  }
-  if (alignment.iterations.empty()) {
-    const std::string& reason = trace.metadata.incomplete_reason;
-    return Error{ErrorCode::kBadInput,
-                 fmt::format("the recording holds no complete iteration{}{}: record at least one whole step",
-                             reason.empty() ? "" : ", because ", reason)};
-  }
-  alignment.to_first.resize(alignment.count());
-  alignment.from_first.resize(alignment.count());
-  for (auto op : alignment.ops[0]) {
-    for (const auto* args : {&trace.ops[op].args, &trace.ops[op].outputs}) {
-      for (auto id : tensors_in(*args)) {
-        const auto found = alignment.sparse.find(id);
-        std::vector<trace::TensorId> parts{alignment.base_of(id)};
-        if (found != alignment.sparse.end()) parts = {found->second.indices, found->second.values};
-        if (const auto nested = alignment.nested.find(id); nested != alignment.nested.end())
-          parts = {nested->second.buffer};
-        for (auto part : parts) {
-          const auto storage = trace.tensors[part].storage;
-          if (storage != trace::kNone) alignment.to_first[0][storage] = alignment.from_first[0][storage] = storage;
-        }
-      }
-    }
-  }
-  for (std::size_t i = 1; i < alignment.count(); ++i) {
-    alignment.ops[i] = in_order_of(trace, alignment.ops[0], std::move(alignment.ops[i]));
-    CRUCIBLE_TRY_VOID(Comparison(trace, alignment, i).run());
-  }
-  return alignment;
+  return kinds;
 }
+
+bool is_aligned(const trace::Trace& trace, const trace::Op& op) { return !is_dropped(trace, op); }
 
 }  // namespace crucible::aten

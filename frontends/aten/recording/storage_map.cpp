@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "core/graph/reference_numbers.hpp"
 #include "core/graph/view.hpp"
@@ -19,7 +20,7 @@ StorageMap::StorageMap(const trace::Trace& trace, const Alignment& alignment, Em
   std::map<std::uint32_t, std::size_t> place_of;
   for (std::size_t i = 0; i < alignment.iterations.size(); ++i) place_of.emplace(alignment.iterations[i], i);
   for (const trace::External& external : trace.externals) {
-    const auto [at, is_new] = externals_.emplace(std::pair{external.iteration, external.storage}, &external);
+    const auto [at, is_new] = externals_.emplace(std::pair{external.storage, external.iteration}, &external);
     const auto place = place_of.find(external.iteration);
     if (is_new || at->second->blob == external.blob || place == place_of.end()) continue;
     const auto first = alignment.to_first[place->second].find(external.storage);
@@ -37,8 +38,15 @@ StorageMap::StorageMap(const trace::Trace& trace, const Alignment& alignment, Em
 }
 
 const trace::External* StorageMap::external(trace::StorageId storage, std::size_t i) const {
-  const auto found = externals_.find({alignment_.iterations[i], storage});
+  const auto found = externals_.find({storage, alignment_.iterations[i]});
   return found == externals_.end() ? nullptr : found->second;
+}
+
+trace::BlobId StorageMap::known_blob(trace::StorageId storage, std::size_t i) const {
+  const auto later = externals_.upper_bound({storage, alignment_.iterations[i]});
+  if (later == externals_.begin()) return trace::kNone;
+  const auto& [key, external] = *std::prev(later);
+  return key.first == storage ? external->blob : trace::kNone;
 }
 
 trace::BlobId StorageMap::external_blob(trace::StorageId storage, std::size_t i) const {
@@ -129,8 +137,7 @@ Term StorageMap::read_number(const trace::Tensor& tensor) {
   bool is_truth = true;
   for (std::size_t i = 0; i < alignment_.count(); ++i) {
     const auto storage = alignment_.from_first[i].at(tensor.storage);
-    auto blob = external_blob(storage, i);
-    if (blob == trace::kNone) blob = external_blob(storage, 0);  // one number object that every iteration uses
+    const auto blob = known_blob(storage, i);  // one number object may be used by many iterations
     auto bytes = trace_.blob_store && blob != trace::kNone ? trace_.blob_store->load(blob) : Error{};
     const DType dtype = alignment_.number_dtype(i, tensor);
     // In elements, so that no offset of a file's own choice wraps to a place inside.
@@ -190,7 +197,7 @@ Term StorageMap::base_of(const trace::Tensor& tensor, Entry& entry) {
   Term base;
   base.dtype = entry.dtype;
   base.operand.view = View::contiguous({entry.elements});
-  const bool is_external = entry.value == graph::kNone && external(tensor.storage, 0) != nullptr;
+  const bool is_external = entry.value == graph::kNone && is_from_outside(tensor.storage);
   if (is_external) {
     entry.outside = emitter_.outside_value(graph::ValueKind::kInput, entry.dtype, entry.elements, "");
     entry.value = entry.outside;
@@ -207,7 +214,7 @@ Term StorageMap::read(trace::TensorId id) {
   const trace::Tensor& tensor = trace_.tensors[id];
   if (alignment_.zeros.contains(id)) return emitter_.fill(Term::integer(0), tensor.sizes, tensor.dtype);
   const bool untouched = tensor.storage != trace::kNone && !entries_.contains(tensor.storage);
-  if (tensor.is_wrapped_number && tensor.sizes.empty() && untouched && external(tensor.storage, 0)) {
+  if (tensor.is_wrapped_number && tensor.sizes.empty() && untouched && known_blob(tensor.storage, 0) != trace::kNone) {
     return read_number(tensor);
   }
   return read_view(id, tensor);

@@ -61,6 +61,13 @@ class StorageMap {
   /// The recorded bytes of storage `storage` (of iteration `i`) as it entered iteration `i`; kNone where none are.
   trace::BlobId external_blob(trace::StorageId storage, std::size_t i) const;
   const trace::External* external(trace::StorageId storage, std::size_t i) const;
+  /// The last bytes of it that the recording has of iteration `i` or an earlier one, of whatever group; kNone where it
+  /// has none.
+  trace::BlobId known_blob(trace::StorageId storage, std::size_t i) const;
+  /// Whether a storage of the group's first iteration was there before that began.
+  bool is_from_outside(trace::StorageId storage) const {
+    return external(storage, 0) != nullptr || alignment_.existed_before(storage);
+  }
 
  private:
   Entry* open(const trace::Tensor& tensor);
@@ -86,7 +93,7 @@ class StorageMap {
   Emitter& emitter_;
   std::uint32_t position_ = trace::kNone;
   std::map<trace::StorageId, Entry> entries_;
-  std::map<std::pair<std::uint32_t, trace::StorageId>, const trace::External*> externals_;
+  std::map<std::pair<trace::StorageId, std::uint32_t>, const trace::External*> externals_;  // the number: an iteration
   std::set<trace::StorageId>
       half_bool_;  // of the first iteration: bools and something else, so that no byte may become 0 or 1
   std::set<trace::StorageId>

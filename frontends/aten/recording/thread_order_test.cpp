@@ -102,9 +102,10 @@ TEST(ThreadOrder, IterationsOfThreadsAreBroughtIntoTheOrderOfTheFirst) {
   for (int round = 0; round < 300; ++round) {
     const std::vector<Step> steps = random_steps(random);
     const trace::Trace trace = recorded(steps, random, false);
-    const Result<Alignment> aligned = align(trace);
+    const Result<std::vector<Alignment>> aligned = align(trace);
     ASSERT_TRUE(aligned) << round << ": " << aligned.error().message;
-    for (const auto& ops : aligned->ops) {
+    ASSERT_EQ(aligned->size(), 1u) << round << ": " << aligned->back().difference;
+    for (const auto& ops : aligned->front().ops) {
       orders_that_differ += !std::ranges::is_sorted(ops);
       // Every op of the iteration is there once, and none before what it depends on: a read sees the same writes as
       // recorded.
@@ -128,7 +129,9 @@ TEST(ThreadOrder, IterationsOfThreadsAreBroughtIntoTheOrderOfTheFirst) {
 TEST(ThreadOrder, OneThreadKeepsItsOrder) {
   std::mt19937 random(7);
   const trace::Trace trace = recorded(random_steps(random), random, true);
-  EXPECT_FALSE(align(trace));  // another order on one thread is another program as far as anybody knows
+  const Result<std::vector<Alignment>> aligned = align(trace);
+  ASSERT_TRUE(aligned) << aligned.error().message;
+  EXPECT_GT(aligned->size(), 1u);  // another order on one thread is another program as far as anybody knows
 }
 
 }  // namespace
