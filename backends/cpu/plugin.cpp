@@ -9,7 +9,7 @@ namespace {
 constexpr PluginTable kTables[] = {{CRUCIBLE_IF_DEVICE, &kDeviceTable}, {CRUCIBLE_IF_MEMORY, &kMemoryTable},
                                    {CRUCIBLE_IF_COMPILE, &kCompileTable}, {CRUCIBLE_IF_PLAN, &kPlanTable},
                                    {CRUCIBLE_IF_LIBRARY, &kLibraryTable}, {CRUCIBLE_IF_QUEUE, &kQueueTable},
-                                   {CRUCIBLE_IF_BINARY, &kBinaryTable}, {CRUCIBLE_IF_PROFILE, &kProfileTable},
+                                   {CRUCIBLE_IF_PROFILE, &kProfileTable},
                                    {CRUCIBLE_IF_HEALTH, &kHealthTable}};
 constexpr crucible_plugin_api kApi = make_plugin_table<kTables, kOptions>();
 

@@ -334,7 +334,7 @@ void run_plan(crucible_plan& plan) {
   } else {
     for (std::size_t i = 0; i < plan.list.ops.size(); ++i) enqueue(plan, i, nullptr);
   }
-  finish(device, "plan.replay");
+  finish(device, "queue.submit");
 }
 
 const crucible_if_plan kPlanTable = sdk::make_plan_table<crucible_device, crucible_plan, Plans>();
