@@ -64,8 +64,7 @@ crucible_status capabilities(crucible_str id, crucible_kv_sink sink, void* user)
     for (const std::string_view key : {"compile.text", "compile.ir"}) {
       sdk::report(sink, user, {sdk::answer_item(key, sdk::Answer::kYes, "taken and dropped")});
     }
-    for (const std::string_view key :
-         {"library.matmul", "library.conv2d", "f64", "f16", "bf16", "profile", "health"}) {
+    for (const std::string_view key : {"library.matmul", "library.conv2d", "f64", "f16", "bf16", "profile", "health"}) {
       sdk::report(sink, user, {sdk::answer_item(key, sdk::Answer::kNo, "nothing is computed")});
     }
     sdk::report(sink, user, {sdk::answer_item("async", sdk::Answer::kYes, "submit returns at once")});

@@ -67,8 +67,7 @@ crucible_status capabilities(crucible_str id, crucible_kv_sink sink, void* user)
     for (const std::string_view key : {"compile.text", "f64", "f16", "bf16"}) {
       sdk::report(sink, user, {sdk::answer_item(key, sdk::Answer::kYes, "of opaque ops")});
     }
-    for (const std::string_view key :
-         {"compile.ir", "library.matmul", "library.conv2d", "profile", "health"}) {
+    for (const std::string_view key : {"compile.ir", "library.matmul", "library.conv2d", "profile", "health"}) {
       sdk::report(sink, user, {sdk::answer_item(key, sdk::Answer::kNo, "it runs opaque ops alone")});
     }
     sdk::report(sink, user, {sdk::answer_item("async", sdk::Answer::kYes, "submit returns at once")});

@@ -1,6 +1,6 @@
 // The layout of every struct of the plugin ABI, as each minor version from CRUCIBLE_ABI_OLDEST_MINOR on was released: a
-// plugin that was built yesterday must fit the host of today. golden/MAJOR.MINOR.tsv is never edited once that version is
-// released; a new minor gets a new file. A struct may be larger than in an older file, its fields may not move.
+// plugin that was built yesterday must fit the host of today. golden/MAJOR.MINOR.tsv is never edited once that version
+// is released; a new minor gets a new file. A struct may be larger than in an older file, its fields may not move.
 #include <gtest/gtest.h>
 
 #include <cstddef>

@@ -73,11 +73,10 @@ Queue::~Queue() {
 
 Result<void> Queue::submit(const Plan& plan, std::span<const crucible_point> waits,
                            std::span<const crucible_point> signals) {
-  return device_->take(
-      device_->backend().queue_table().submit(handle_, plan.handle(), waits.data(),
-                                              static_cast<std::uint32_t>(waits.size()), signals.data(),
-                                              static_cast<std::uint32_t>(signals.size())),
-      "submitting a plan");
+  return device_->take(device_->backend().queue_table().submit(handle_, plan.handle(), waits.data(),
+                                                               static_cast<std::uint32_t>(waits.size()), signals.data(),
+                                                               static_cast<std::uint32_t>(signals.size())),
+                       "submitting a plan");
 }
 
 Result<void> Queue::flush() {

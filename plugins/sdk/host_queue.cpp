@@ -82,8 +82,8 @@ void HostTimeline::wait(std::uint64_t value, std::uint64_t timeout_ns) const {
 
 WorkTimes HostTimeline::times(std::uint64_t value) const {
   const std::lock_guard lock(mutex_);
-  const auto found = std::ranges::find_if(
-      times_, [&](const WorkTimes& times) { return times.value == value && times.end_ns != 0; });
+  const auto found =
+      std::ranges::find_if(times_, [&](const WorkTimes& times) { return times.value == value && times.end_ns != 0; });
   if (found == times_.end()) {
     check();
     throw Failure(CRUCIBLE_E_UNAVAILABLE, "no work has signalled " + std::to_string(value) +

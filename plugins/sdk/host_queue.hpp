@@ -50,7 +50,7 @@ class HostTimeline {
   static constexpr std::size_t kKept = 16;
 
  private:
-  void check() const;               // the caller holds the mutex
+  void check() const;              // the caller holds the mutex
   void grow(std::uint64_t value);  // likewise
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;

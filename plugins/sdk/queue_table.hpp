@@ -23,8 +23,8 @@ struct OwnedQueue {
 };
 
 struct QueueOwner {
-  Ledger ledger;               // what was handed out: leaks are told when the device is closed
-  DeviceTimelines timelines;   // those that live
+  Ledger ledger;              // what was handed out: leaks are told when the device is closed
+  DeviceTimelines timelines;  // those that live
   mutable std::mutex queues_mutex;
   std::vector<OwnedQueue*> queues;  // all that are open
 
@@ -82,7 +82,8 @@ struct QueueFunctions {
     return guard([&] {
       require(queue != nullptr, "queue.destroy: no queue");
       Device& device = *queue->device;
-      if (!is_process(device)) return;  // its thread is not here, and may hold its lock for ever: it stays where it lies
+      if (!is_process(device))
+        return;  // its thread is not here, and may hold its lock for ever: it stays where it lies
       queue->host->flush();
       queue->host->wait_idle(UINT64_MAX);
       {

@@ -25,9 +25,8 @@ class Arranger {
     CRUCIBLE_TRY(Arranged arranged, decide());
     report_progress("", 0, 0);
     if (red_zone_bytes == 0) return arranged;
-    CRUCIBLE_TRY(arranged.placement,
-                 place(*arranged.program, arranged.schedule, scratch_of(arranged.schedule), red_zone_bytes,
-                                           input_places()));
+    CRUCIBLE_TRY(arranged.placement, place(*arranged.program, arranged.schedule, scratch_of(arranged.schedule),
+                                           red_zone_bytes, input_places()));
     return arranged;
   }
 
@@ -133,8 +132,8 @@ class Arranger {
       }
     }
     report_progress("placing the buffers", 0, 0);
-    CRUCIBLE_TRY(arranged.placement, place(*arranged.program, arranged.schedule, scratch_of(arranged.schedule), 0,
-                                           input_places()));
+    CRUCIBLE_TRY(arranged.placement,
+                 place(*arranged.program, arranged.schedule, scratch_of(arranged.schedule), 0, input_places()));
     return arranged;
   }
 

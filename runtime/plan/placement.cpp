@@ -355,7 +355,7 @@ class Placer {
   const graph::Program& program_;
   const kernel::Schedule& schedule_;
   const std::uint64_t red_zone_bytes_;
-  const bool has_two_places_;  // inputs
+  const bool has_two_places_;                                    // inputs
   const std::int64_t after_;                                     // the time of the home copies
   std::vector<Span> spans_;                                      // per value
   std::vector<std::uint32_t> group_of_;                          // per value

@@ -61,8 +61,8 @@ Result<Placement> place(const graph::Program& program, const kernel::Schedule& s
 
 /// The independent checker of a placement: walks through the steps with a map from byte ranges to the value that was
 /// last written there, and requires that every read finds its value whole and that states come home. Shares no code
-/// with place(). Where inputs have two places it walks once for each, and the other one must not have been touched. Errors:
-/// kCheckFailed, naming the step, the value and the bytes.
+/// with place(). Where inputs have two places it walks once for each, and the other one must not have been touched.
+/// Errors: kCheckFailed, naming the step, the value and the bytes.
 Result<void> check_placement(const graph::Program& program, const kernel::Schedule& schedule,
                              const Placement& placement);
 

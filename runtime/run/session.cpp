@@ -164,8 +164,8 @@ Result<void> Session::State::fill_place(std::uint32_t index) {
   if (placement.has_two_places() && loaded[place] == index) return {};
   loaded[place] = graph::kNone;
   const std::uint64_t began_ns = steady_ns();
-  const Result<void> written = write_together([&] { return load_inputs(index); },
-                                              placement.has_two_places() ? all_begins : kept_begins);
+  const Result<void> written =
+      write_together([&] { return load_inputs(index); }, placement.has_two_places() ? all_begins : kept_begins);
   if (!written) return at_stage(fmt::format("inputs of iteration {}", index), written.error());
   std::vector<graph::Number> numbers;
   std::vector<std::uint64_t> bits;
@@ -194,11 +194,8 @@ void Session::State::load_ahead(std::uint32_t index) {
 
 void Session::State::note(Busy::With with, std::uint32_t iteration, std::uint64_t begin_ns) const {
   if (!options.busy || !device) return;
-  options.busy->add({.device = device->info().id,
-                     .with = with,
-                     .iteration = iteration,
-                     .begin_ns = begin_ns,
-                     .end_ns = steady_ns()});
+  options.busy->add(
+      {.device = device->info().id, .with = with, .iteration = iteration, .begin_ns = begin_ns, .end_ns = steady_ns()});
 }
 
 std::vector<const backend::Module*> Session::State::modules() const {

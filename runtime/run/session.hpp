@@ -120,8 +120,8 @@ class Session {
   /// device is wrong and not the recording, and the ops before it say where.
   Result<IterationResult> run_unjudged(std::uint32_t index);
   /// The two halves of run_unjudged(), for who has more than one session and lets their devices work at the same time:
-  /// start() loads what iteration `index` needs and submits it, finish() writes the next one's inputs while it runs, waits,
-  /// and reads the outputs. Between them nothing else may be asked of the session. Errors: as of run_unjudged().
+  /// start() loads what iteration `index` needs and submits it, finish() writes the next one's inputs while it runs,
+  /// waits, and reads the outputs. Between them nothing else may be asked of the session. Errors: as of run_unjudged().
   Result<void> start(std::uint32_t index);
   Result<IterationResult> finish();
   /// Compares each tensor that the iteration which ran last gave back with the recorded one; the caller keeps them in

@@ -1,5 +1,5 @@
-// Compiling for a device that may refuse some kernels, and what becomes of the result: one plan, or several on two devices
-// with copies between them. Running them is in session_run.cpp.
+// Compiling for a device that may refuse some kernels, and what becomes of the result: one plan, or several on two
+// devices with copies between them. Running them is in session_run.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -288,8 +288,8 @@ Result<void> Session::State::build_piece(Segment segment) {
   for (std::uint32_t each = 0; each < (placement.has_two_places() ? 2 : 1); ++each) {
     StepRange of_place = range;
     of_place.place = each;
-    CRUCIBLE_TRY(const PlanOps listed, PlanOps::build(*program, schedule, placement, own_arena.address(), find,
-                                                      options.poison, of_place));
+    CRUCIBLE_TRY(const PlanOps listed,
+                 PlanOps::build(*program, schedule, placement, own_arena.address(), find, options.poison, of_place));
     CRUCIBLE_TRY(backend::Plan built,
                  backend::Plan::build(on, listed.ops(), static_cast<std::uint32_t>(program->slots.size())));
     piece.plans[each].emplace(std::move(built));
@@ -298,8 +298,8 @@ Result<void> Session::State::build_piece(Segment segment) {
   return {};
 }
 
-/// Through the host: devices of two plugins know nothing of each other, nor of each other's timelines. Nothing may be in
-/// flight that writes what is copied, or uses the place where it goes.
+/// Through the host: devices of two plugins know nothing of each other, nor of each other's timelines. Nothing may be
+/// in flight that writes what is copied, or uses the place where it goes.
 Result<void> Session::State::copy_into(const Segment& segment) {
   std::vector<std::byte> bytes;
   const std::uint64_t began_ns = steady_ns();
@@ -363,7 +363,8 @@ std::vector<backend::Properties> Session::State::plan_facts() const {
 std::string Session::State::times_from() const {
   std::vector<std::string> all;
   for (const Piece& piece : pieces) {
-    const std::string from = piece.plans[place] ? piece.plans[place]->times_from() : "the host's clock around each transfer";
+    const std::string from =
+        piece.plans[place] ? piece.plans[place]->times_from() : "the host's clock around each transfer";
     if (!from.empty() && std::ranges::find(all, from) == all.end()) all.push_back(from);
   }
   return fmt::format("{}", fmt::join(all, "; "));

@@ -1,9 +1,9 @@
 // An iteration on its way: submitted to one device or two, waited for, profiled. The plans are those of
 // session_pieces.cpp.
 //
-// Pieces are submitted in the order of the schedule, and each device does its own in that order. A piece that needs what
-// the other device makes waits until that is there, and until its own device uses none of the places into which it is
-// copied; one that needs nothing of the other device is submitted while that one works, and the two overlap.
+// Pieces are submitted in the order of the schedule, and each device does its own in that order. A piece that needs
+// what the other device makes waits until that is there, and until its own device uses none of the places into which it
+// is copied; one that needs nothing of the other device is submitted while that one works, and the two overlap.
 #include <fmt/format.h>
 
 #include <algorithm>

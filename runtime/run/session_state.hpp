@@ -11,14 +11,14 @@
 
 #include "core/graph/reference.hpp"
 #include "core/kernel/run_schedule.hpp"
-#include "runtime/plan/arrange.hpp"
-#include "runtime/run/kernel_faults.hpp"
 #include "runtime/judge/noise.hpp"
+#include "runtime/plan/arrange.hpp"
 #include "runtime/plan/near_transfers.hpp"
 #include "runtime/plan/refusals.hpp"
+#include "runtime/plan/split.hpp"
+#include "runtime/run/kernel_faults.hpp"
 #include "runtime/run/session.hpp"
 #include "runtime/run/submission.hpp"
-#include "runtime/plan/split.hpp"
 
 namespace crucible::runtime {
 
@@ -75,15 +75,16 @@ struct Session::State {
   std::optional<CarefulKernels> careful, second_careful;
   std::optional<backend::Buffer> arena, second_arena;
   std::vector<Piece> pieces;
-  std::optional<Submissions> submitted, second_submitted;  // of the two devices
-  std::vector<InFlight> in_flight;                         // in the order of submission
-  std::uint32_t place = 0;                                 // of the inputs of the present iteration
+  std::optional<Submissions> submitted, second_submitted;              // of the two devices
+  std::vector<InFlight> in_flight;                                     // in the order of submission
+  std::uint32_t place = 0;                                             // of the inputs of the present iteration
   std::array<std::uint32_t, 2> loaded = {graph::kNone, graph::kNone};  // whose inputs and slots are there, by place
   bool is_worth_starting = false;  // writing the next inputs while an iteration runs saves more than starting it costs
   /// What is read together: losses and bounds after each iteration, tensors when asked for, states after a run.
   std::vector<ByteRange> near_numbers, near_tensors, near_states;
   std::vector<std::uint64_t> kept_begins;  // of states, inputs and constants in the arena: see NearWrites
-  std::vector<std::uint64_t> all_begins;   // of everything in it: while an iteration runs nothing else may be written over
+  std::vector<std::uint64_t>
+      all_begins;  // of everything in it: while an iteration runs nothing else may be written over
   std::optional<NearWrites> writes;        // while small pieces are gathered: see write_together()
   std::vector<std::byte> host_arena;  // what waits on the host, as Placement::host_plan says
   std::uint32_t loaded_iteration = 0;  // whose inputs transfers bring
@@ -149,7 +150,9 @@ struct Session::State {
   std::string holder_text(std::uint32_t buffer) const;
   /// What `pieces` writes is written when it is done, small pieces of the arena together.
   Result<void> write_together(const std::function<Result<void>()>& pieces, std::span<const std::uint64_t> kept);
-  Result<void> write_together(const std::function<Result<void>()>& pieces) { return write_together(pieces, kept_begins); }
+  Result<void> write_together(const std::function<Result<void>()>& pieces) {
+    return write_together(pieces, kept_begins);
+  }
   Result<void> write_blob(graph::ValueId value, std::uint32_t blob);
   Result<void> write_bytes(graph::ValueId value, std::vector<std::byte> bytes);
   /// Of the iteration that ran last: `near` is one of the three above.

@@ -2,8 +2,8 @@
 // submitted here before it is done, on a timeline whose points say which of them are.
 //
 // Who waits: wait() alone, and the destructor. What fails ends everything that was submitted behind it, with the same
-// error; so does a device that is lost, for all that is in flight on it. Nothing hangs: each point is reached or answers
-// an error. What is submitted after a failure begins anew.
+// error; so does a device that is lost, for all that is in flight on it. Nothing hangs: each point is reached or
+// answers an error. What is submitted after a failure begins anew.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct Busy {
   With with = With::kPlan;                // kPlan: the device; else the host
   std::uint32_t iteration = 0, part = 0;  // part: of an iteration that runs in several plans
   std::uint64_t begin_ns = 0, end_ns = 0;
-  bool by_device = false;                 // by events of the device; else by the host's clock
+  bool by_device = false;  // by events of the device; else by the host's clock
 };
 
 /// Collects what sessions were busy with. Threads: one at a time.
