@@ -143,7 +143,7 @@ TEST_P(CpuPlan, RunsOpsInOrder) {
     for (int repeat = 0; repeat < 20; ++repeat) {
       Buffer& first = const_cast<Buffer&>(a);
       CRUCIBLE_ASSERT_OK(first.write(0, std::as_bytes(std::span(start))));
-      CRUCIBLE_ASSERT_OK(queue.submit());
+      CRUCIBLE_ASSERT_OK(plan.replay());
       ASSERT_EQ(download<std::uint32_t>(a, kItems), expected) << threads << " threads, repeat " << repeat;
     }
     close();
@@ -183,7 +183,7 @@ TEST_P(CpuPlan, TakesSlotsAnewInEachReplay) {
   for (const double value : {2.0, 3.0}) {
     const std::uint64_t slots[] = {std::bit_cast<std::uint64_t>(value), std::bit_cast<std::uint64_t>(value * 10)};
     CRUCIBLE_ASSERT_OK(plan.set_slots(slots));
-    CRUCIBLE_ASSERT_OK(queue.submit());
+    CRUCIBLE_ASSERT_OK(plan.replay());
     std::vector<float> expected;
     for (int i = 1; i <= 4; ++i) expected.push_back(static_cast<float>((i * value * 10 + 0.5) * value + value * 10));
     EXPECT_EQ(download<float>(out, 4), expected);
@@ -203,7 +203,7 @@ TEST_P(CpuPlan, AThreadThatSleepsIsNotedAndNothingIsLost) {
   for (int i = 0; i < 20; ++i) list.launch(kernel(i == 10 ? "k_nap" : "k_count"), {x.address(), pauses.address()}, 64);
   Plan plan = build(list);
   for (int i = 1; i <= 3; ++i) {
-    CRUCIBLE_ASSERT_OK(queue.submit());
+    CRUCIBLE_ASSERT_OK(plan.replay());
     EXPECT_EQ(download<int>(x, 64), std::vector<int>(64, 20 * i));
   }
   const Properties facts = plan.facts();
@@ -233,7 +233,7 @@ TEST_P(CpuPlan, PiecesThatDifferAHundredfoldChangePlacesAndNoBit) {
     Plan plan = build(list);
     for (int repeat = 0; repeat < 3; ++repeat) {
       CRUCIBLE_ASSERT_OK(const_cast<Buffer&>(a).write(0, std::as_bytes(std::span(start))));
-      CRUCIBLE_ASSERT_OK(queue.submit());
+      CRUCIBLE_ASSERT_OK(plan.replay());
       ASSERT_EQ(download<std::uint32_t>(a, kItems), expected) << threads << " threads, repeat " << repeat;
     }
     close();
@@ -250,10 +250,10 @@ TEST_P(CpuPlan, AThreadThatEndsInTheMiddleIsAnErrorAndNoEndlessWait) {
   list.launch(kernel("k_end"), {buffer.address()}, 64);
   Plan plan = build(list);
   // On a busy machine the caller may have done all before another thread comes.
-  for (int i = 0; i < 100 && queue.submit(); ++i) {
+  for (int i = 0; i < 100 && plan.replay(); ++i) {
   }
   for (int attempt = 0; attempt < 2; ++attempt) {
-    const Result<void> result = queue.submit();
+    const Result<void> result = plan.replay();
     ASSERT_FALSE(result);
     EXPECT_THAT(result.error().message, HasSubstr("a thread of this device ended in the middle of its work"));
     EXPECT_THAT(result.error().message, HasSubstr("open the device again"));
@@ -283,7 +283,7 @@ TEST_P(CpuPlan, AnIdleDeviceTakesNoTimeAndNoSwitches) {
   OpList list;
   for (int i = 0; i < 20; ++i) list.launch(kernel("k_count"), {x.address()}, 100'000, 100);
   Plan plan = build(list);
-  for (int i = 0; i < 10; ++i) CRUCIBLE_ASSERT_OK(queue.submit());
+  for (int i = 0; i < 10; ++i) CRUCIBLE_ASSERT_OK(plan.replay());
   for (int i = 0; i < 1000 && team_threads().size() < 3; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));  // until all have begun
   EXPECT_EQ(team_threads().size(), 3u);
@@ -309,7 +309,7 @@ TEST_P(CpuPlan, AThreadThatADebuggerStopsDelaysReplaysAndEndsNone) {
   for (int i = 0; i < 20; ++i) list.launch(kernel("k_count"), {x.address()}, 4096, 32);
   Plan plan = build(list);
   int replays = 0;
-  for (; replays < 1000 && team_threads().empty(); ++replays) CRUCIBLE_ASSERT_OK(queue.submit());
+  for (; replays < 1000 && team_threads().empty(); ++replays) CRUCIBLE_ASSERT_OK(plan.replay());
   ASSERT_EQ(team_threads().size(), 1u);
   const pid_t thread = std::stoi(team_threads().begin()->first);
   prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);  // which some kernels ask for and others do not know
@@ -327,7 +327,7 @@ TEST_P(CpuPlan, AThreadThatADebuggerStopsDelaysReplaysAndEndsNone) {
     _exit(0);
   }
   int status = 0;
-  for (; waitpid(debugger, &status, WNOHANG) == 0; ++replays) CRUCIBLE_ASSERT_OK(queue.submit());
+  for (; waitpid(debugger, &status, WNOHANG) == 0; ++replays) CRUCIBLE_ASSERT_OK(plan.replay());
   prctl(PR_SET_PTRACER, 0);
   ASSERT_TRUE(WIFEXITED(status));
   if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "this machine lets nobody trace a process";
@@ -346,7 +346,7 @@ TEST_P(CpuPlan, PlansOfSeveralThreadsTakeTurns) {
       OpList list;
       for (int j = 0; j < 10; ++j) list.launch(kernel("k_count"), {x.address()}, kItems, 100);
       Plan plan = build(list);
-      for (int j = 0; j < 10; ++j) wrong += queue.submit() ? 0 : 1;
+      for (int j = 0; j < 10; ++j) wrong += plan.replay() ? 0 : 1;
       wrong += download<int>(x, kItems) == std::vector<int>(kItems, 100) ? 0 : 1;
     });
   }
@@ -406,7 +406,7 @@ TEST_P(CpuPlan, KeepsNothingOfTheHostsList) {
   list->at(0).grid = 7;
   const_cast<std::uint64_t*>(list->at(0).buffers)[0] = 0;
   list.reset();
-  CRUCIBLE_ASSERT_OK(queue.submit());
+  CRUCIBLE_ASSERT_OK(plan.replay());
   EXPECT_EQ(download<int>(buffer, 100), std::vector<int>(100, 1));
 }
 
@@ -434,7 +434,7 @@ TEST_P(CpuPlan, KeepsSubnormalsAndTheCallersFloatMode) {
   Plan plan = build(list);
   const unsigned before = _mm_getcsr();
   _mm_setcsr(before | 0x8040);  // flush and denormals-are-zero, as some programs set them
-  const auto result = queue.submit();
+  const auto result = plan.replay();
   const unsigned after = _mm_getcsr();
   _mm_setcsr(before);
   CRUCIBLE_ASSERT_OK(result);
@@ -481,9 +481,9 @@ TEST_P(CpuPlan, AReplayLooksForNoLibrary) {
   OpList list;
   list.launch(kernel("k_count"), {buffer.address()}, 100);
   Plan plan = build(list);
-  CRUCIBLE_ASSERT_OK(queue.submit());
+  CRUCIBLE_ASSERT_OK(plan.replay());
   const int before = opened;
-  for (int repeat = 0; repeat < 10; ++repeat) CRUCIBLE_ASSERT_OK(queue.submit());
+  for (int repeat = 0; repeat < 10; ++repeat) CRUCIBLE_ASSERT_OK(plan.replay());
   EXPECT_EQ(opened, before);
 }
 #endif

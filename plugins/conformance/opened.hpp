@@ -153,8 +153,6 @@ class Plan {
   std::uint64_t runs_ = 0;
 };
 
-inline constexpr std::uint64_t kLongestRun = 50'000'000'000;  // nanoseconds: the case is over before
-
 /// Builds a plan, replays it once, destroys it.
 void run_once(Opened& opened, const OpList& list);
 

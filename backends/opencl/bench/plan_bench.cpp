@@ -95,13 +95,13 @@ double thread_seconds() {
 
 void replay(benchmark::State& state) {
   Bench bench(state.range(0));
-  for (int i = 0; i < 3; ++i) (void)static_cast<bool>(bench.queue.submit());
+  for (int i = 0; i < 3; ++i) (void)static_cast<bool>(bench.plan.replay());
   const std::vector<std::uint64_t> times = take(bench.plan.profile());
   double seconds = 0;
   const double before = thread_seconds();
   for (auto _ : state) {
     const auto start = std::chrono::steady_clock::now();
-    if (!bench.queue.submit()) state.SkipWithError("replay failed");
+    if (!bench.plan.replay()) state.SkipWithError("replay failed");
     seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   const double host_us = (thread_seconds() - before) * 1e6 / static_cast<double>(state.iterations());
@@ -115,7 +115,7 @@ BENCHMARK(replay)->Arg(10)->Arg(100)->Arg(1000)->Unit(benchmark::kMicrosecond)->
 /// All slots change, without a replay: `host_us_per_launch` is for each launch that takes one.
 void patch(benchmark::State& state) {
   Bench bench(state.range(0));
-  (void)static_cast<bool>(bench.queue.submit());
+  (void)static_cast<bool>(bench.plan.replay());
   double value = 0;
   const double before = thread_seconds();
   for (auto _ : state) {
