@@ -197,11 +197,11 @@ class Plan {
   struct Lane {
     Timeline done;
     Queue queue;  // destroyed first: until then work may name the timeline
-    std::uint64_t runs = 0;
   };
   std::shared_ptr<Device> device_;
   crucible_plan* handle_ = nullptr;
   std::uint32_t op_count_ = 0;
+  std::uint64_t runs_ = 0;    // of the lane
   std::optional<Lane> lane_;  // of replay(), from its first call on; none after a failure, which stays in a timeline
 };
 

@@ -217,12 +217,14 @@ Plan::Plan(Plan&& other) noexcept
     : device_(std::move(other.device_)),
       handle_(std::exchange(other.handle_, nullptr)),
       op_count_(std::exchange(other.op_count_, 0)),
+      runs_(other.runs_),
       lane_(std::exchange(other.lane_, std::nullopt)) {}
 
 Plan& Plan::operator=(Plan&& other) noexcept {
   std::swap(device_, other.device_);
   std::swap(handle_, other.handle_);
   std::swap(op_count_, other.op_count_);
+  std::swap(runs_, other.runs_);
   std::swap(lane_, other.lane_);
   return *this;
 }
@@ -242,9 +244,10 @@ Result<void> Plan::replay() {
   if (!lane_) {
     CRUCIBLE_TRY(Queue queue, Queue::create(device_));
     CRUCIBLE_TRY(Timeline done, Timeline::create(device_));
+    runs_ = 0;
     lane_.emplace(Lane{std::move(done), std::move(queue)});
   }
-  const crucible_point end = lane_->done.at(++lane_->runs);
+  const crucible_point end = lane_->done.at(++runs_);
   Result<void> ran = lane_->queue.submit(*this, {}, {&end, 1});
   if (ran) ran = lane_->done.wait(end.value);
   if (!ran) lane_.reset();

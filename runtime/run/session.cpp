@@ -247,25 +247,27 @@ Result<IterationResult> Session::run(std::uint32_t index) {
 }
 
 Result<IterationResult> Session::run_unjudged(std::uint32_t index) {
-  CRUCIBLE_TRY_VOID(start(index));
+  CRUCIBLE_TRY_VOID(state_->begin(index, state_->is_worth_starting));
   return finish();
 }
 
-Result<void> Session::start(std::uint32_t index) {
-  if (index != state_->next_iteration) {
+Result<void> Session::start(std::uint32_t index) { return state_->begin(index, true); }
+
+Result<void> Session::State::begin(std::uint32_t index, bool starts) {
+  if (index != next_iteration) {
     return Error{ErrorCode::kUsage,
                  fmt::format("iteration {} cannot run now: the state is that before iteration {}; reset first", index,
-                             state_->next_iteration)};
+                             next_iteration)};
   }
-  if (index >= state_->program->iterations) {
+  if (index >= program->iterations) {
     return Error{ErrorCode::kUsage,
-                 fmt::format("iteration {} was not recorded: there are {}", index, state_->program->iterations)};
+                 fmt::format("iteration {} was not recorded: there are {}", index, program->iterations)};
   }
-  CRUCIBLE_TRY_VOID(state_->load_iteration(index));
-  state_->began_ns = steady_ns();
-  if (state_->interpreted) return {};
-  const Result<void> submitted = state_->submit();
-  return submitted ? submitted : at_stage(fmt::format("iteration {}", index), submitted.error());
+  CRUCIBLE_TRY_VOID(load_iteration(index));
+  began_ns = steady_ns();
+  if (interpreted) return {};
+  const Result<void> done = submit(starts);
+  return done ? done : at_stage(fmt::format("iteration {}", index), done.error());
 }
 
 Result<IterationResult> Session::finish() {

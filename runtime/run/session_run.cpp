@@ -40,7 +40,7 @@ Result<void> Session::State::wait_for_device(bool on_second) {
 }
 
 /// What the piece needs is there. With poison each piece is alone: what lies around its buffers is looked at.
-Result<void> Session::State::submit_piece(std::size_t index) {
+Result<void> Session::State::submit_piece(std::size_t index, bool starts) {
   Piece& piece = pieces[index];
   const Segment& segment = piece.segment;
   const bool has_poison = options.poison && segment.begin < segment.end;
@@ -60,17 +60,16 @@ Result<void> Session::State::submit_piece(std::size_t index) {
     const Result<std::uint64_t> point = submissions.submit(*piece.plans[place]);
     if (!point) return with_lost_steps(piece, point.error());
     in_flight.push_back({index, *point});
-    // Whoever waits for it does it: that takes less than waking a thread, where nothing else is to be done meanwhile.
-    if (second_submitted || is_worth_starting || options.busy) CRUCIBLE_TRY_VOID(submissions.start());
+    if (second_submitted || starts) CRUCIBLE_TRY_VOID(submissions.start());
   }
   if (!has_poison) return {};
   if (!segment.is_transfer) CRUCIBLE_TRY_VOID(wait_for(in_flight.back()));
   return check_red_zones(segment.begin, segment.on_second);
 }
 
-Result<void> Session::State::submit() {
+Result<void> Session::State::submit(bool starts) {
   for (std::size_t index = 0; index < pieces.size(); ++index) {
-    Result<void> submitted_it = submit_piece(index);
+    Result<void> submitted_it = submit_piece(index, starts);
     if (submitted_it) continue;
     settle();
     return submitted_it;
@@ -113,7 +112,7 @@ Result<std::uint64_t> Session::State::wait_for_iteration(std::uint64_t began_ns)
 }
 
 Result<void> Session::State::replay() {
-  CRUCIBLE_TRY_VOID(submit());
+  CRUCIBLE_TRY_VOID(submit(false));
   const Result<std::uint64_t> ran = wait_for_iteration(steady_ns());
   return ran ? Result<void>() : ran.error();
 }

@@ -107,8 +107,12 @@ struct Session::State {
   Result<void> build_plan();
   Result<void> build_piece(Segment segment);
   /// The present iteration is submitted, piece by piece; what one device needs of the other is waited for.
-  Result<void> submit();
-  Result<void> submit_piece(std::size_t index);
+  /// `starts`: it begins at once, because the caller has something else to do; else it may wait for wait_for_iteration(),
+  /// whose caller then does it, which takes less than waking a thread.
+  Result<void> submit(bool starts);
+  /// Loads iteration `index` and submits it.
+  Result<void> begin(std::uint32_t index, bool starts);
+  Result<void> submit_piece(std::size_t index, bool starts);
   /// Waits for all that was submitted. The time is that from the first plan's begin to the last one's end.
   Result<std::uint64_t> wait_for_iteration(std::uint64_t began_ns);
   Result<void> wait_for(InFlight& flight);

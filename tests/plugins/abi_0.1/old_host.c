@@ -1,6 +1,6 @@
-/* A host that knows ABI 0.1 and nothing later, compiled against the header of that time (beside this file). It would run
- * plans by a call that is gone: the plugin given on the command line must refuse it, in words, and write nothing behind
- * its shorter answer. */
+/* A host that knows ABI 0.1 and nothing later, compiled against the header of that time (beside this file). It would
+ * run plans by a call that is gone: the plugin given on the command line must refuse it, in words, and write nothing
+ * behind its shorter answer. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
