@@ -92,7 +92,9 @@ TEST(Placement, ASecondPlaceThatSomethingElseUsesIsFound) {
   Result<Placement> placed =
       place(program, schedule, std::vector<std::uint64_t>(schedule.steps.size(), 0), 0, InputPlaces::kTwo);
   ASSERT_TRUE(placed) << placed.error().message;
-  const ValueId input = program.inputs[0].value;
+  const ValueId input = std::ranges::max(program.inputs, {}, [&](const graph::Input& each) {
+                          return program.values[each.value].elements;
+                        }).value;
   // Of the iterations in the second place, what lies over the first one; and the other way round.
   for (const std::uint32_t place : {0u, 1u}) {
     Placement damaged = *placed;
@@ -103,7 +105,10 @@ TEST(Placement, ASecondPlaceThatSomethingElseUsesIsFound) {
   Placement damaged = *placed;  // a temporary that is dead before the end, over the next iteration's input
   for (ValueId value = 0; value < program.values.size(); ++value) {
     if (program.values[value].kind != graph::ValueKind::kTemporary || damaged.buffer_of[value] == kNone) continue;
-    if (damaged.buffers[damaged.buffer_of[value]].end > schedule.steps.size()) continue;
+    const memory::Buffer& buffer = damaged.buffers[damaged.buffer_of[value]];
+    if (buffer.end > schedule.steps.size() ||
+        buffer.size_bytes > damaged.buffers[damaged.buffer_at(input, 1)].size_bytes)
+      continue;
     damaged.plan.offsets[damaged.buffer_of[value]] = damaged.plan.offsets[damaged.buffer_at(input, 1)];
     break;
   }
