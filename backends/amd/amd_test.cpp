@@ -106,7 +106,7 @@ TEST_F(AmdFaults, AProgramThatCannotBeCompiledOrLoaded) {
 }
 
 TEST_F(AmdFaults, ALostDeviceStaysLost) {
-  expect_told("trap@launch(sums)#1", {"plan.replay", "; then ", "amd:0 was lost ("});
+  expect_told("trap@launch(sums)#1", {"queue.submit", "; then ", "amd:0 was lost ("});
 }
 
 }  // namespace

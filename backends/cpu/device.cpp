@@ -109,9 +109,7 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
     require_device(device_id);
     constexpr std::string_view kLibrary = "by oneDNN, when libdnnl.so.2 is there";
     const crucible_kv items[] = {
-        answer_item("queue", Answer::kYes, "one thread per queue; plans of one device take turns"),
         answer_item("async", Answer::kYes, "submit returns at once"),
-        answer_item("binary", Answer::kYes, "for processors with the same instructions"),
         answer_item("compile.text", Answer::kYes, "C, by clang"),
         answer_item("compile.ir", Answer::kYes, "printed as C"),
         answer_item("library.matmul", Answer::kUnknown, kLibrary),
@@ -143,7 +141,8 @@ crucible_status score(crucible_str device_id, const crucible_kv* workload, std::
 crucible_status wait_idle(crucible_device* device, std::uint64_t timeout_ns) {
   return guard([&] {
     require(device != nullptr, "device.wait_idle: no device");
-    if (!wait_for_queues(*device, timeout_ns)) {
+    device->process.require_this_one("device.wait_idle");
+    if (!device->wait_for_queues(timeout_ns)) {
       throw Failure(CRUCIBLE_E_CANCELLED,
                     "device.wait_idle: the queues were not empty after " + std::to_string(timeout_ns) + " ns");
     }

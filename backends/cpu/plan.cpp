@@ -278,7 +278,7 @@ struct Plans {
 }  // namespace
 
 void run_plan(crucible_plan& plan) {
-  plan.device->process.require_this_one("plan.replay");  // before the lock, which a thread that is not here may hold
+  plan.device->process.require_this_one("queue.submit");  // before the lock, which a thread that is not here may hold
   const std::lock_guard lock(plan.device->run_mutex);
   const RunningReplay running;
   const FloatMode mode;

@@ -129,11 +129,9 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
                  sdk::answer_item("f64", facts.has_f64 ? Answer::kYes : Answer::kNo, "as the driver says"),
                  sdk::answer_item("f16", Answer::kYes, "stored; computed as f32"),
                  sdk::answer_item("bf16", Answer::kYes, "stored; computed as f32"),
-                 sdk::answer_item("queue", Answer::kYes, "one thread per queue; plans of one device take turns"),
                  sdk::answer_item("async", Answer::kYes, "submit returns at once"),
                  sdk::answer_item("library.matmul", Answer::kNo, "no library is called"),
                  sdk::answer_item("library.conv2d", Answer::kNo, "no library is called"),
-                 sdk::answer_item("binary", Answer::kNo, "modules are kept in the plugin's own cache"),
                  sdk::answer_item("profile", has_clock ? Answer::kYes : Answer::kNo, counters),
                  sdk::answer_item("health", Answer::kYes, no_sysman.empty() ? "Sysman" : no_sysman)});
   });

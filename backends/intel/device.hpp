@@ -55,7 +55,8 @@ struct crucible_device : crucible::sdk::QueueOwner {
   crucible::sdk::Counters counters;
 
   crucible::sdk::AddressMap addresses;
-  std::mutex run_mutex;  // queue, immediate list and kernel objects are for one thread at a time
+  std::mutex run_mutex;  // queue and kernel objects are for one thread at a time
+  std::mutex now_mutex;  // so is the immediate list, on which memory is written while a plan runs
   crucible_intel::MetricCounting* metrics =
       nullptr;  // while counters are counted; it is the Counters'. With the run mutex
 

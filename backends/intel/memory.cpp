@@ -57,7 +57,7 @@ struct Memories {
     copy_now(device, to, pointer(from), size, "memory.read: zeCommandListAppendMemoryCopy");
   }
   static void fill(crucible_device& device, const sdk::Place& place, std::uint64_t size, std::uint8_t byte) {
-    const std::lock_guard lock(device.run_mutex);
+    const std::lock_guard lock(device.now_mutex);
     check(
         device.ze->zeCommandListAppendMemoryFill(device.now.get(), pointer(place), &byte, 1, size, nullptr, 0, nullptr),
         "memory.fill: zeCommandListAppendMemoryFill");
@@ -72,7 +72,7 @@ std::shared_ptr<Allocation> allocate(crucible_device& device, std::uint64_t size
 
 void copy_now(crucible_device& device, void* to, const void* from, std::uint64_t size, const char* what) {
   device.watchdog.require_alive();
-  const std::lock_guard lock(device.run_mutex);
+  const std::lock_guard lock(device.now_mutex);
   check(device.ze->zeCommandListAppendMemoryCopy(device.now.get(), to, from, size, nullptr, 0, nullptr), what);
 }
 

@@ -123,8 +123,8 @@ void execute(crucible_device& device, ze::List list) {
   device.watchdog.require_alive();
   const Functions& ze = *device.ze;
   check(ze.zeCommandQueueExecuteCommandLists(device.queue.get(), 1, &list, nullptr),
-        "plan.replay: zeCommandQueueExecuteCommandLists");
-  finish(device, "plan.replay");
+        "queue.submit: zeCommandQueueExecuteCommandLists");
+  finish(device, "queue.submit");
 }
 
 /// A list that cannot be changed is dropped: the next replay records it with the new scalars.

@@ -138,11 +138,9 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
          sdk::answer_item("f64", Answer::kYes, "all devices have it"),
          sdk::answer_item("f16", Answer::kYes, "stored; computed as f32"),
          sdk::answer_item("bf16", Answer::kYes, "stored; computed as f32"),
-         sdk::answer_item("queue", Answer::kYes, "one stream per queue; a thread of the host waits for timelines"),
          sdk::answer_item("async", Answer::kYes, "submit returns at once"),
          sdk::answer_item("library.matmul", has_products ? Answer::kYes : Answer::kNo, library),
          sdk::answer_item("library.conv2d", has_convolutions ? Answer::kYes : Answer::kNo, convolutions),
-         sdk::answer_item("binary", Answer::kNo, "programs are kept in the plugin's own cache"),
          sdk::answer_item("profile", cupti != nullptr ? Answer::kYes : Answer::kNo, profiler),
          sdk::answer_item("health", Answer::kYes, no_nvml.empty() ? "NVML" : no_nvml)});
   });

@@ -176,7 +176,7 @@ TEST_F(NvidiaFaults, AProgramThatTheDriverRefuses) {
 }
 
 TEST_F(NvidiaFaults, ALostDeviceStaysLost) {
-  expect_told("lost@launch(sums)#1", {"nvidia:0 was lost (plan.replay", "CUDA_ERROR_DEVICE_UNAVAILABLE", "; then ",
+  expect_told("lost@launch(sums)#1", {"nvidia:0 was lost (queue.submit", "CUDA_ERROR_DEVICE_UNAVAILABLE", "; then ",
                                       "close it and open it again"});
   expect_told("trap@launch(sums)#1", {"CUDA_ERROR_LAUNCH_FAILED", "; then ", "nvidia:0 was lost ("});
   expect_told("lost:code=CUDA_ERROR_ECC_UNCORRECTABLE@launch",

@@ -186,7 +186,7 @@ void CommandBuffer::fill(void* to, const void* pattern, std::size_t pattern_size
 void CommandBuffer::finalize() { check(functions_->finalize(handle_), "plan: clFinalizeCommandBufferKHR"); }
 
 void CommandBuffer::enqueue() {
-  check(functions_->enqueue(0, nullptr, handle_, 0, nullptr, nullptr), "plan.replay: clEnqueueCommandBufferKHR");
+  check(functions_->enqueue(0, nullptr, handle_, 0, nullptr, nullptr), "queue.submit: clEnqueueCommandBufferKHR");
 }
 
 void CommandBuffer::change(std::span<const CommandChange> changes) {

@@ -142,6 +142,8 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     device->queue =
         Queue(cl, cl.clCreateCommandQueue(device->context.get(), facts.device, CL_QUEUE_PROFILING_ENABLE, &code));
     check(code, "device.open: clCreateCommandQueue for " + facts.id);
+    device->copies = Queue(cl, cl.clCreateCommandQueue(device->context.get(), facts.device, 0, &code));
+    check(code, "device.open: clCreateCommandQueue for copies on " + facts.id);
     *out = device.release();
   });
 }
@@ -180,11 +182,9 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
          sdk::answer_item("f64", facts.has_f64() ? Answer::kYes : Answer::kNo, "cl_khr_fp64"),
          sdk::answer_item("f16", Answer::kYes, "stored; computed as f32"),
          sdk::answer_item("bf16", Answer::kYes, "stored; computed as f32"),
-         sdk::answer_item("queue", Answer::kYes, "one thread per queue; plans of one device take turns"),
          sdk::answer_item("async", Answer::kYes, "submit returns at once"),
          sdk::answer_item("library.matmul", Answer::kNo, "OpenCL has no library"),
          sdk::answer_item("library.conv2d", Answer::kNo, "OpenCL has no library"),
-         sdk::answer_item("binary", Answer::kNo, "programs are kept in the plugin's own cache"),
          sdk::answer_item("profile", Answer::kNo, "time per op by plan.profile; no counters"),
          sdk::answer_item("health", Answer::kNo, "OpenCL does not tell")});
   });
@@ -210,15 +210,15 @@ std::string_view dialect_name(Language language) {
   return language == Language::kSpirv ? "spirv" : sdk::dialect_opencl().name;
 }
 
-void finish(crucible_device& device, std::string_view what) {
+void finish(crucible_device& device, const Queue& queue, std::string_view what) {
   const Functions& cl = *device.cl;
   const std::string where = std::string(what) + ": clFinish";
-  if (!device.watchdog.is_on()) return check(cl.clFinish(device.queue.get()), where);
+  if (!device.watchdog.is_on()) return check(cl.clFinish(queue.get()), where);
   cl_event made = nullptr;
-  check(cl.clEnqueueMarkerWithWaitList(device.queue.get(), 0, nullptr, &made),
+  check(cl.clEnqueueMarkerWithWaitList(queue.get(), 0, nullptr, &made),
         std::string(what) + ": clEnqueueMarkerWithWaitList");
   const Event marker(cl, made);
-  check(cl.clFlush(device.queue.get()), std::string(what) + ": clFlush");
+  check(cl.clFlush(queue.get()), std::string(what) + ": clFlush");
   cl_int status = CL_QUEUED;  // negative: the error that it ended with
   device.watchdog.wait(what, [&] {
     const cl_int code = cl.clGetEventInfo(made, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, nullptr);

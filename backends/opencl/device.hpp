@@ -67,7 +67,8 @@ struct crucible_device : crucible::sdk::QueueOwner {
   decltype(&::clCreateProgramWithIL) create_spirv = nullptr;  // with Language::kSpirv
   std::string cache_dir;
   crucible_opencl::Context context;
-  crucible_opencl::Queue queue;  // in order, with profiling
+  crucible_opencl::Queue queue;   // in order, with profiling
+  crucible_opencl::Queue copies;  // what the host writes and reads, also while a plan runs on the other one
   crucible_opencl::DeviceMemory memory;
   crucible_opencl::CommandBufferFunctions command_buffers;
   bool only_command_buffers = false;  // the option `plans` asks for them: a plan that cannot be one is an error
@@ -82,8 +83,8 @@ namespace crucible_opencl {
 /// "opencl" or "spirv", for ever.
 std::string_view dialect_name(Language language);
 
-/// Waits until everything that was enqueued is done; with the option timeout_s no longer than that. Errors: `what` with
+/// Waits until everything on a queue is done; with the option timeout_s no longer than that. Errors: `what` with
 /// the driver's code; DEVICE_LOST when the time is over: the device is suspect from then on.
-void finish(crucible_device& device, std::string_view what);
+void finish(crucible_device& device, const Queue& queue, std::string_view what);
 
 }  // namespace crucible_opencl

@@ -42,11 +42,11 @@ std::shared_ptr<Allocation> ask(crucible_device& device, std::uint64_t bytes, cl
 
 std::uint64_t address_of(const Allocation& allocation) { return reinterpret_cast<std::uint64_t>(allocation.pointer()); }
 
-cl_int copy_pointers(const crucible_device& device, cl_bool waits, void* to, const void* from, std::uint64_t size,
-                     cl_event* event) {
+cl_int copy_pointers(const crucible_device& device, const Queue& queue, cl_bool waits, void* to, const void* from,
+                     std::uint64_t size, cl_event* event) {
   if (device.memory.kind == MemoryKind::kUsm)
-    return device.memory.copy(device.queue.get(), waits, to, from, size, 0, nullptr, event);
-  return device.cl->clEnqueueSVMMemcpy(device.queue.get(), waits, to, from, size, 0, nullptr, event);
+    return device.memory.copy(queue.get(), waits, to, from, size, 0, nullptr, event);
+  return device.cl->clEnqueueSVMMemcpy(queue.get(), waits, to, from, size, 0, nullptr, event);
 }
 
 struct Memories {
@@ -58,7 +58,7 @@ struct Memories {
     cl_int code = CL_SUCCESS;
     std::shared_ptr<Allocation> allocation = sdk::ask_twice(
         device.facts.id, size, [&] { return ask(device, size, code); },
-        [&](const auto&) { return is_out_of_memory(code); }, [&] { finish(device, "memory.alloc"); });
+        [&](const auto&) { return is_out_of_memory(code); }, [&] { finish(device, device.queue, "memory.alloc"); });
     if (is_out_of_memory(code)) return nullptr;
     check(code, "memory.alloc of " + std::to_string(size) + " bytes");
     return allocation;
@@ -68,8 +68,8 @@ struct Memories {
 
   /// Some drivers give memory when it is first touched.
   static bool clear(crucible_device& device, const sdk::Place& place, std::uint64_t size) {
-    enqueue_fill(device, place, size, 0);
-    const cl_int code = device.cl->clFinish(device.queue.get());
+    enqueue_fill(device, device.copies, place, size, 0);
+    const cl_int code = device.cl->clFinish(device.copies.get());
     if (is_out_of_memory(code)) return false;
     check(code, "memory.alloc of " + std::to_string(size) + " bytes: clFinish");
     return true;
@@ -77,25 +77,25 @@ struct Memories {
 
   static void write(const crucible_device& device, const sdk::Place& to, const void* data, std::uint64_t size) {
     if (device.memory.kind != MemoryKind::kBuffers)
-      return check(copy_pointers(device, CL_TRUE, pointer_of(to), data, size, nullptr),
+      return check(copy_pointers(device, device.copies, CL_TRUE, pointer_of(to), data, size, nullptr),
                    "memory.write of " + std::to_string(size) + " bytes");
-    check(device.cl->clEnqueueWriteBuffer(device.queue.get(), memory_of(to), CL_TRUE, to.offset, size, data, 0, nullptr,
-                                          nullptr),
+    check(device.cl->clEnqueueWriteBuffer(device.copies.get(), memory_of(to), CL_TRUE, to.offset, size, data, 0,
+                                          nullptr, nullptr),
           "memory.write: clEnqueueWriteBuffer");
   }
 
   static void read(const crucible_device& device, const sdk::Place& from, void* data, std::uint64_t size) {
     if (device.memory.kind != MemoryKind::kBuffers)
-      return check(copy_pointers(device, CL_TRUE, data, pointer_of(from), size, nullptr),
+      return check(copy_pointers(device, device.copies, CL_TRUE, data, pointer_of(from), size, nullptr),
                    "memory.read of " + std::to_string(size) + " bytes");
-    check(device.cl->clEnqueueReadBuffer(device.queue.get(), memory_of(from), CL_TRUE, from.offset, size, data, 0,
+    check(device.cl->clEnqueueReadBuffer(device.copies.get(), memory_of(from), CL_TRUE, from.offset, size, data, 0,
                                          nullptr, nullptr),
           "memory.read: clEnqueueReadBuffer");
   }
 
   static void fill(crucible_device& device, const sdk::Place& place, std::uint64_t size, std::uint8_t byte) {
-    enqueue_fill(device, place, size, byte);
-    finish(device, "memory.fill");
+    enqueue_fill(device, device.copies, place, size, byte);
+    finish(device, device.copies, "memory.fill");
   }
 };
 
@@ -107,9 +107,9 @@ std::shared_ptr<Allocation> make_table(crucible_device& device, const std::vecto
   const std::shared_ptr<Allocation> table = ask(device, bytes, code);
   check(code, "plan.build: memory for a table of buffers");
   code = device.memory.kind == MemoryKind::kBuffers
-             ? device.cl->clEnqueueWriteBuffer(device.queue.get(), table->memory(), CL_TRUE, 0, bytes, numbers.data(),
+             ? device.cl->clEnqueueWriteBuffer(device.copies.get(), table->memory(), CL_TRUE, 0, bytes, numbers.data(),
                                                0, nullptr, nullptr)
-             : copy_pointers(device, CL_TRUE, table->pointer(), numbers.data(), bytes, nullptr);
+             : copy_pointers(device, device.copies, CL_TRUE, table->pointer(), numbers.data(), bytes, nullptr);
   check(code, "plan.build: writing a table of buffers");
   return table;
 }
@@ -129,11 +129,11 @@ std::array<FillPiece, 3> fill_pieces(const sdk::Place& place, std::uint64_t size
           FillPiece{behind - start, size, 1}};
 }
 
-void enqueue_fill(crucible_device& device, const sdk::Place& place, std::uint64_t size, std::uint8_t byte,
-                  std::vector<Event>* events) {
+void enqueue_fill(crucible_device& device, const Queue& on, const sdk::Place& place, std::uint64_t size,
+                  std::uint8_t byte, std::vector<Event>* events) {
   const Functions& cl = *device.cl;
   const auto pattern = fill_pattern(byte);
-  cl_command_queue const queue = device.queue.get();
+  cl_command_queue const queue = on.get();
   for (const auto& [from, to, width] : fill_pieces(place, size)) {
     if (from == to) continue;
     cl_event event = nullptr;
@@ -165,7 +165,7 @@ void enqueue_copy(crucible_device& device, const sdk::Place& to, const sdk::Plac
   const cl_int code = device.memory.kind == MemoryKind::kBuffers
                           ? cl.clEnqueueCopyBuffer(device.queue.get(), memory_of(from), memory_of(to), from.offset,
                                                    to.offset, size, 0, nullptr, out)
-                          : copy_pointers(device, CL_FALSE, pointer_of(to), pointer_of(from), size, out);
+                          : copy_pointers(device, device.queue, CL_FALSE, pointer_of(to), pointer_of(from), size, out);
   check(code, "copying " + std::to_string(size) + " bytes of " + std::string(name(device.memory.kind)));
   if (events != nullptr) events->emplace_back(cl, event);
 }

@@ -31,8 +31,8 @@ std::array<FillPiece, 3> fill_pieces(const Place& place, std::uint64_t size);
 std::array<std::uint8_t, 16> fill_pattern(std::uint8_t byte);
 
 /// Enqueues the filling of a range with one byte. Where `events` is given, what was enqueued is appended.
-void enqueue_fill(crucible_device& device, const Place& place, std::uint64_t size, std::uint8_t byte,
-                  std::vector<Event>* events = nullptr);
+void enqueue_fill(crucible_device& device, const Queue& queue, const Place& place, std::uint64_t size,
+                  std::uint8_t byte, std::vector<Event>* events = nullptr);
 /// The same for a copy of at least one byte.
 void enqueue_copy(crucible_device& device, const Place& to, const Place& from, std::uint64_t size,
                   std::vector<Event>* events = nullptr);

@@ -159,7 +159,7 @@ void enqueue(crucible_plan& plan, std::size_t index, std::vector<Event>* events)
   crucible_device& device = *plan.device;
   const sdk::ListedOp& op = plan.list.ops[index];
   if (!op.does_something()) return;
-  if (op.kind == CRUCIBLE_OP_FILL) return enqueue_fill(device, op.places[0], op.size, op.pattern, events);
+  if (op.kind == CRUCIBLE_OP_FILL) return enqueue_fill(device, device.queue, op.places[0], op.size, op.pattern, events);
   if (op.kind == CRUCIBLE_OP_COPY) return enqueue_copy(device, op.places[0], op.places[1], op.size, events);
   Launch& launch = plan.launches[index];
   refresh(device, launch);
@@ -288,7 +288,7 @@ struct Plans {
     const std::lock_guard lock(device.run_mutex);
     std::vector<std::vector<Event>> events(count);
     for (std::size_t i = 0; i < count; ++i) enqueue(plan, i, &events[i]);
-    finish(device, "plan.profile");
+    finish(device, device.queue, "plan.profile");
     std::vector<std::uint64_t> times(count, 0);
     for (std::size_t i = 0; i < count; ++i) {
       if (events[i].empty()) continue;
@@ -334,7 +334,7 @@ void run_plan(crucible_plan& plan) {
   } else {
     for (std::size_t i = 0; i < plan.list.ops.size(); ++i) enqueue(plan, i, nullptr);
   }
-  finish(device, "plan.replay");
+  finish(device, device.queue, "queue.submit");
 }
 
 const crucible_if_plan kPlanTable = sdk::make_plan_table<crucible_device, crucible_plan, Plans>();

@@ -11,10 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "core/base/output.hpp"
 #include "core/base/terminal.hpp"
-#include "runtime/run/capsule.hpp"
-#include "runtime/run/session.hpp"
-#include "runtime/judge/side_by_side.hpp"
 #include "core/trace/own_recordings.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/progress.hpp"
@@ -23,7 +21,12 @@
 #include "frontends/cli/terminal_observer.hpp"
 #include "frontends/replay/open_device.hpp"
 #include "frontends/replay/read_work.hpp"
+#include "frontends/replay/run_timeline.hpp"
 #include "frontends/replay/tuning.hpp"
+#include "runtime/judge/side_by_side.hpp"
+#include "runtime/run/capsule.hpp"
+#include "runtime/run/session.hpp"
+#include "runtime/run/submission.hpp"
 
 namespace crucible::cli {
 namespace {
@@ -31,12 +34,13 @@ namespace {
 constexpr double kTolerance = 1e-4;  // of fast numerics; see --tolerance
 
 struct CompareOptions {
-  std::string file, capsule;
+  std::string file, capsule, timeline;
   std::vector<std::string> backends;
   DeviceChoice device;  // what all have in common
   std::uint32_t iterations = 0;  // 0: all
   std::optional<double> tolerance;
   bool no_fuse = false, json = false;
+  std::shared_ptr<runtime::BusyTimes> busy;  // shared with the sessions of all sides; null without --timeline
 };
 
 /// Where it runs, and the session.
@@ -76,8 +80,9 @@ Result<std::unique_ptr<runtime::Session>> open_session(const CompareOptions& opt
                                                        const std::shared_ptr<const trace::BlobStore>& blobs) {
   const kernel::Numerics numerics = numerics_of(opened.settings);
   if (!opened.device) return runtime::Session::create_reference(program, blobs, numerics);
-  return runtime::Session::create(program, blobs, opened.device,
-                                  {.fuse = !options.no_fuse, .numerics = numerics, .trial = trial_of(opened.settings)});
+  return runtime::Session::create(
+      program, blobs, opened.device,
+      {.fuse = !options.no_fuse, .numerics = numerics, .trial = trial_of(opened.settings), .busy = options.busy});
 }
 
 Result<Side> open_side(const CompareOptions& options, const std::string& backend,
@@ -206,6 +211,10 @@ Result<int> compare(const CompareOptions& options) {
   if (options.iterations != 0) how.iterations = options.iterations;
   how.progress = [&](std::uint32_t iteration) { progress.say(fmt::format("comparing iteration {}", iteration)); };
   CRUCIBLE_TRY(const std::vector<Pair> pairs, run_pairs(program, sides, how));
+  if (options.busy) {
+    const std::string text = timeline_trace(options.busy->all(), options.file).dump(2) + "\n";
+    CRUCIBLE_TRY_VOID(write_output(options.timeline, text, kOwnerOnly));
+  }
   const auto differing = std::ranges::find_if(pairs, [](const Pair& pair) { return pair.report.first.has_value(); });
   std::optional<runtime::CutCapsule> cut;
   if (differing != pairs.end() && !options.capsule.empty()) {
@@ -276,6 +285,10 @@ void add_compare(Commands& commands) {
   command->add_option("--capsule", options->capsule,
                       "When they differ, write the op that differs first to this file, with its inputs: a program that "
                       "compare and replay take");
+  command->add_option(
+      "--timeline", options->timeline,
+      "Write when each device ran which iteration, and when the host wrote inputs, as a Chrome trace to "
+      "this file");
   command->add_flag("--no-fuse", options->no_fuse, "One kernel per op");
   command->add_flag("--json", options->json, "Print one JSON document");
   add_sandbox_switch(*command, options->device);
@@ -286,8 +299,9 @@ void add_compare(Commands& commands) {
         return name == kFallbackPlugin || name == kReferenceBackend || name.starts_with("cpu:");
       });
       if (!all_do && options->device.sandbox != "on") return std::optional<int>();
-      return enter_sandbox(options->device, {options->file, {options->capsule}});
+      return enter_sandbox(options->device, {options->file, {options->capsule, options->timeline}});
     };
+    if (!options->timeline.empty()) options->busy = std::make_shared<runtime::BusyTimes>();
     commands.run = [options] { return compare(*options); };
   });
 }

@@ -21,6 +21,7 @@
 #include "frontends/cli/terminal_observer.hpp"
 #include "frontends/replay/replay.hpp"
 #include "frontends/replay/replay_profile.hpp"
+#include "frontends/replay/run_timeline.hpp"
 
 namespace crucible::cli {
 namespace {
@@ -33,7 +34,7 @@ struct ReplayCommand {
   SpreadOptions sensitivity;
   bool no_fuse = false, verify = false, closely = false, profile = false, json = false;
   std::vector<std::string> counters;
-  std::string receipt, opaque = "missing", profile_trace, tune = "kept";
+  std::string receipt, opaque = "missing", profile_trace, timeline, tune = "kept";
   MemorySwitches memory;
 };
 
@@ -113,13 +114,16 @@ Result<void> write_documents(const ReplayCommand& options, const ReplayReport& r
 
 Result<int> replay(const ReplayCommand& options) {
   Progress progress(options.json);
+  const auto busy =
+      options.timeline.empty() ? nullptr : std::make_shared<runtime::BusyTimes>();  // shared with sessions
   Replay replay({.file = options.file,
                  .device = options.device,
                  .opaques = options.opaque == "all" ? aten::Opaques::kAll : aten::Opaques::kMissing,
                  .fuse = !options.no_fuse,
                  .verify = options.verify,
                  .sensitivity = options.sensitivity,
-                 .tune = options.tune},
+                 .tune = options.tune,
+                 .busy = busy},
                 terminal(progress));
   CRUCIBLE_TRY_VOID(replay.check());
   CRUCIBLE_TRY(runtime::MemoryOptions memory, memory_options(options.memory, options.device));
@@ -136,6 +140,8 @@ Result<int> replay(const ReplayCommand& options) {
   }
   if (!options.counters.empty()) CRUCIBLE_TRY_VOID(check_counters(*device, options.counters));
   CRUCIBLE_TRY_VOID(replay.run(options.iterations));
+  if (busy)  // now: what verification runs again is not in it
+    CRUCIBLE_TRY_VOID(write_document("timeline", options.timeline, timeline_trace(busy->all(), options.file)));
   CRUCIBLE_TRY(ReplayReport report, replay.report());
   if (const Result<void> measured = measure(options, replay, progress, report); !measured) {
     return measuring_error(replay.session(), measured.error());
@@ -195,6 +201,10 @@ void add_replay(Commands& commands) {
       ->add_option("--profile-trace", options->profile_trace,
                    "Write the profile as a Chrome trace to this file (implies --profile)")
       ->each([options](const std::string&) { options->profile = true; });
+  command->add_option(
+      "--timeline", options->timeline,
+      "Write when each device ran which iteration, and when the host wrote inputs, as a Chrome trace to "
+      "this file");
   command
       ->add_option("--counters", options->counters,
                    "Run once more and show these counters of the device; list: say which it has, and run nothing")
@@ -204,7 +214,8 @@ void add_replay(Commands& commands) {
   add_sandbox_switch(*command, options->device);
   command->callback([&commands, options] {
     commands.before = [options] {
-      return enter_sandbox(options->device, {options->file, {options->receipt, options->profile_trace}});
+      return enter_sandbox(options->device,
+                           {options->file, {options->receipt, options->profile_trace, options->timeline}});
     };
     options->sensitivity.look = options->closely ? SpreadOptions::Look::kEveryOp : SpreadOptions::Look::kGlance;
     commands.run = [options] { return replay(*options); };

@@ -58,7 +58,8 @@ Result<void> Replay::run(std::uint32_t iterations) {
                             .fuse = options_.fuse,
                             .compare_outputs = options_.verify,
                             .memory = options_.memory,
-                            .tune = options_.tune},
+                            .tune = options_.tune,
+                            .busy = options_.busy},
                  opened_, options_.device, observer_);
     CRUCIBLE_TRY_VOID(run_->start());
   }

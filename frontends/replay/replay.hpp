@@ -28,6 +28,8 @@ struct ReplayOptions {
   SpreadOptions sensitivity = {};  // with `verify`: what is done before a verification says no
   runtime::MemoryOptions memory = {};
   std::string tune = "kept";  // tuning.hpp
+  /// Hears what devices and host are busy with; shared with the caller (run_timeline.hpp). Null: nobody asks.
+  std::shared_ptr<runtime::BusyTimes> busy = nullptr;
 };
 
 /// One replay of one recording. Each call does what comes before it and was not done yet, so run() alone is enough;

@@ -86,6 +86,7 @@ Result<std::unique_ptr<runtime::Session>> ReplayRun::prepare() {
               .fallback = fallback_of(opened_.settings),
               .choices = tuned.choices,
               .trial = trial_of(opened_.settings),
+              .busy = work_.busy,
               .open_second = [this] { return open_cpu_beside(opened_.settings, observer_); },
               .open_opaque = opener_of_opaque(opened_, observer_)};
   observer_.say(opened_.device ? "scheduling, planning and compiling" : "loading");

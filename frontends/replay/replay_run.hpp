@@ -7,8 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/run/reroute.hpp"
 #include "frontends/replay/next_device.hpp"
+#include "runtime/run/reroute.hpp"
+#include "runtime/run/submission.hpp"
 
 namespace crucible::replay {
 
@@ -19,6 +20,7 @@ struct ReplayWork {
   bool fuse = true, compare_outputs = false;
   runtime::MemoryOptions memory = {};
   std::string tune = {};
+  std::shared_ptr<runtime::BusyTimes> busy = nullptr;  // runtime::Options::busy
 };
 
 runtime::Fallback fallback_of(const config::Settings& settings);

@@ -30,6 +30,7 @@ SpreadRun::SpreadRun(const SpreadOptions& switches, ReplayWork work, const Devic
     : switches_(switches), work_(std::move(work)), choice_(choice), observer_(observer) {
   work_.compare_outputs = false;
   work_.memory = {};  // a budget is the judged device's
+  work_.busy = nullptr;
 }
 
 Result<void> SpreadRun::explain(runtime::Session& session, runtime::Spread& spread, runtime::Verification& verdict) {
@@ -94,6 +95,7 @@ Result<void> SpreadRun::check_ops(const Judged& judged, runtime::Verification& v
   const auto watched = std::make_shared<const graph::Program>(runtime::with_every_result(*work_.program));
   runtime::Options options = judged.options;
   options.memory = {};
+  options.busy = nullptr;
   Result<std::unique_ptr<runtime::Session>> session =
       runtime::Session::create(watched, work_.blobs, judged.device, options);
   if (!session) {  // of a program that is larger than the judged one: no fault of that

@@ -5,7 +5,8 @@
 //   OpChecks checks(Device&)                          what lists are checked against
 //   void make(Plan&)                                  if it wants: when the list has been read
 //   void patch(Plan&, std::span<const SlotUse>)       if it wants: the scalars of these uses have changed
-//   void run(Plan&)                                   all ops in order, done on return
+//   void run(Plan&)                                   all ops in order, done on return: what a queue table of the SDK's
+//                                                     (queue_table.hpp) does with a plan that is submitted
 //   std::vector<std::uint64_t> times(Plan&)           the same op by op: nanoseconds of each
 //   void describe(const Plan&, crucible_kv_sink, void* user)
 //   void destroy(Plan*)                               if it wants: deletes a plan, also one that is half built or whose
@@ -128,13 +129,6 @@ struct PlanFunctions {
     });
   }
 
-  static crucible_status replay(Plan* plan) {
-    return guard([&] {
-      require(plan != nullptr, "plan.replay: no plan");
-      Own::run(*plan);
-    });
-  }
-
   static crucible_status profile(Plan* plan, std::uint64_t* out_ns, std::uint32_t count) {
     return guard([&] {
       require(plan != nullptr && (out_ns != nullptr || count == 0), "plan.profile: no plan or no place for the times");
@@ -166,8 +160,8 @@ struct PlanFunctions {
 template <class Device, class Plan, class Own>
 constexpr crucible_if_plan make_plan_table() {
   using Functions = PlanFunctions<Device, Plan, Own>;
-  return {sizeof(crucible_if_plan), CRUCIBLE_ABI_MINOR,  Functions::build,        Functions::set_slots,
-          Functions::replay,        Functions::profile, Functions::destroy_plan, Functions::describe};
+  return {sizeof(crucible_if_plan), CRUCIBLE_ABI_MINOR,      Functions::build,   Functions::set_slots,
+          Functions::profile,       Functions::destroy_plan, Functions::describe};
 }
 
 }  // namespace crucible::sdk

@@ -29,7 +29,7 @@ TEST(SdkWatchdog, ADeviceThatFinishesIsNotSuspect) {
   watchdog.start("acme:0", 100);
   EXPECT_TRUE(watchdog.is_on());
   int asked = 0;
-  watchdog.wait("plan.replay", [&] { return ++asked == 1000; });
+  watchdog.wait("queue.submit", [&] { return ++asked == 1000; });
   EXPECT_EQ(asked, 1000);
   EXPECT_FALSE(watchdog.is_suspect());
   EXPECT_EQ(suspicion_of("acme:0"), "");
@@ -45,9 +45,9 @@ TEST(SdkWatchdog, WithoutALimitItIsOff) {
 TEST(SdkWatchdog, ADeviceThatDoesNotFinishIsLostAndNotOpenedAgain) {
   Watchdog watchdog, again, other;
   watchdog.start("acme:1", 1);
-  const auto words = AllOf(HasSubstr("acme:1 was lost (plan.replay did not finish within 1 s, the option timeout_s)"),
+  const auto words = AllOf(HasSubstr("acme:1 was lost (queue.submit did not finish within 1 s, the option timeout_s)"),
                            HasSubstr("suspect"));
-  EXPECT_THAT(failure_of([&] { watchdog.wait("plan.replay", [] { return false; }); }),
+  EXPECT_THAT(failure_of([&] { watchdog.wait("queue.submit", [] { return false; }); }),
               Pair(CRUCIBLE_E_DEVICE_LOST, words));
   EXPECT_TRUE(watchdog.is_suspect());
   EXPECT_THAT(failure_of([&] { watchdog.require_alive(); }), Pair(CRUCIBLE_E_DEVICE_LOST, words));

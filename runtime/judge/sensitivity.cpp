@@ -88,6 +88,7 @@ Result<void> Session::State::perturb(graph::ValueId value, std::uint32_t blob, s
 
 Result<void> Session::State::perturb_start(std::uint64_t seed) {
   shaking.emplace(seed);
+  forget_inputs();
   return write_together([&]() -> Result<void> {
     for (const graph::State& state : program->states) {
       if (state.initial_blob != graph::kNone) CRUCIBLE_TRY_VOID(perturb(state.start, state.initial_blob, *shaking));
@@ -162,6 +163,7 @@ Result<void> Session::widen_spread(Spread& spread) {
   Result<void> perturbed = state_->perturb_start(spread.runs + 1);
   Result<RunEnd> run = perturbed ? state_->run_all(with_outputs, *this) : perturbed.error();
   state_->shaking.reset();
+  state_->forget_inputs();
   if (!run) return run.error();
   CRUCIBLE_TRY_VOID(state_->load_constants());
   widen_losses(*run, spread);

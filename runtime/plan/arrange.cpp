@@ -25,12 +25,17 @@ class Arranger {
     CRUCIBLE_TRY(Arranged arranged, decide());
     report_progress("", 0, 0);
     if (red_zone_bytes == 0) return arranged;
-    CRUCIBLE_TRY(arranged.placement,
-                 place(*arranged.program, arranged.schedule, scratch_of(arranged.schedule), red_zone_bytes));
+    CRUCIBLE_TRY(arranged.placement, place(*arranged.program, arranged.schedule, scratch_of(arranged.schedule),
+                                           red_zone_bytes, input_places()));
     return arranged;
   }
 
  private:
+  InputPlaces input_places() const {
+    const bool is_scarce = memory_.budget_bytes != 0 || memory_.objective == Objective::kLeastMemory;
+    return memory_.inputs_ahead && !is_scarce ? InputPlaces::kTwo : InputPlaces::kOne;
+  }
+
   Result<Arranged> decide() {
     report_progress("measuring the memory of the steps", 0, 0);
     budget::Line line = budget::make_line(*program_, schedule_, scratch_of(schedule_), kAlignment, memory_.costs);
@@ -127,7 +132,8 @@ class Arranger {
       }
     }
     report_progress("placing the buffers", 0, 0);
-    CRUCIBLE_TRY(arranged.placement, place(*arranged.program, arranged.schedule, scratch_of(arranged.schedule)));
+    CRUCIBLE_TRY(arranged.placement,
+                 place(*arranged.program, arranged.schedule, scratch_of(arranged.schedule), 0, input_places()));
     return arranged;
   }
 

@@ -177,8 +177,9 @@ TEST(Objective, BalancedPutsStepsWhereLessIsAlive) {
   for (int i = 0; i < 8; ++i) all.push_back(b.op(graph::OpKind::kMultiply, {b.whole(x), b.number(i)}, {64, 64}));
   for (const graph::ValueId value : all) b.loss("loss", value);
   const Recording recording = record(std::move(b.program), 2, 9);
-  const Outcome fastest = replay(recording, {.fuse = false, .memory = {.objective = Objective::kFastest}});
-  const Outcome balanced = replay(recording, {.fuse = false});
+  const Outcome fastest =
+      replay(recording, {.fuse = false, .memory = {.objective = Objective::kFastest, .inputs_ahead = false}});
+  const Outcome balanced = replay(recording, {.fuse = false, .memory = {.inputs_ahead = false}});
   expect_same_bits(fastest, balanced);
   EXPECT_GT(balanced.report.moved, 0u);
   EXPECT_GE(fastest.arena_bytes, 9u * 64 * 64 * 4);
@@ -212,7 +213,8 @@ TEST(RedZone, NamesTheStepThatWritesBehindABuffer) {
   const auto device = open(CRUCIBLE_TEST_REFUSING_PLUGIN, {{"words", ""}, {"overrun", "true"}});
   const TrialOptions untried{.is_on = false};  // which finds it too
   EXPECT_EQ(replay(recording, {.trial = untried}, device).error, "");  // nobody looks
-  const Outcome caught = replay(recording, {.poison = true, .trial = untried}, device);
+  const Outcome caught =
+      replay(recording, {.memory = {.inputs_ahead = false}, .poison = true, .trial = untried}, device);
   EXPECT_THAT(caught.error, AllOf(HasSubstr("iteration 0: step 0 ("),
                                   HasSubstr("wrote 3 bytes behind the end of a buffer of "), HasSubstr("that holds ")));
 }

@@ -78,10 +78,12 @@ memory::Solution solution_of(const Placement& placement) {
 
 class Placer {
  public:
-  Placer(const graph::Program& program, const kernel::Schedule& schedule, std::uint64_t red_zone_bytes)
+  Placer(const graph::Program& program, const kernel::Schedule& schedule, std::uint64_t red_zone_bytes,
+         InputPlaces inputs)
       : program_(program),
         schedule_(schedule),
         red_zone_bytes_(red_zone_bytes),
+        has_two_places_(inputs == InputPlaces::kTwo),
         after_(static_cast<std::int64_t>(schedule.steps.size())),
         spans_(program.values.size()),
         group_of_(program.values.size()),
@@ -93,6 +95,7 @@ class Placer {
     share_states();
     share_in_place();
     make_buffers();
+    if (has_two_places_) add_second_places();
     CRUCIBLE_TRY_VOID(make_host_buffers());
     add_scratch(scratch_bytes);
     add_home_copies();
@@ -138,6 +141,9 @@ class Placer {
         }
         spans_[argument.value].extend(static_cast<std::int64_t>(step));
       }
+    }
+    for (const graph::Input& input : program_.inputs) {  // the next iteration's may be written at any time
+      if (has_two_places_ && spans_[input.value].last > kBefore) spans_[input.value].extend(after_);
     }
     for (const graph::Output& output : program_.outputs) {
       if (!output.operand.is_scalar())
@@ -197,6 +203,7 @@ class Placer {
     const graph::Value& operand = program_.values[pair.operand];
     const graph::Value& result = program_.values[pair.result];
     if (operand.kind == ValueKind::kConstant || result.kind != ValueKind::kTemporary) return false;
+    if (has_two_places_ && operand.kind == ValueKind::kInput) return false;
     if (operand.elements != result.elements || size_bytes(operand.dtype) != size_bytes(result.dtype)) return false;
     bool reads = false, writes = false;
     for (const kernel::BufferArgument& argument : schedule_.steps[pair.step].buffers) {
@@ -284,6 +291,21 @@ class Placer {
     }
   }
 
+  /// As large as the first ones, and as long there: always.
+  void add_second_places() {
+    placement_.second_of.assign(program_.values.size(), kNone);
+    for (const graph::Input& input : program_.inputs) {
+      const std::uint32_t first = placement_.buffer_of[input.value];
+      if (first == kNone || schedule_.on_host(input.value) || placement_.second_of[input.value] != kNone) continue;
+      memory::Buffer second = placement_.buffers[first];
+      second.begin = 0;
+      placement_.second_of[input.value] = static_cast<std::uint32_t>(placement_.buffers.size());
+      placement_.buffers.push_back(second);
+    }
+    if (std::ranges::all_of(placement_.second_of, [](std::uint32_t buffer) { return buffer == kNone; }))
+      placement_.second_of.clear();
+  }
+
   /// Transfers alone touch what is on the host: it is alive from the first to the last of them, or all the time. The
   /// two ends of a state share a buffer, nothing else does.
   Result<void> make_host_buffers() {
@@ -333,6 +355,7 @@ class Placer {
   const graph::Program& program_;
   const kernel::Schedule& schedule_;
   const std::uint64_t red_zone_bytes_;
+  const bool has_two_places_;                                    // inputs
   const std::int64_t after_;                                     // the time of the home copies
   std::vector<Span> spans_;                                      // per value
   std::vector<std::uint32_t> group_of_;                          // per value
@@ -345,7 +368,8 @@ class Placer {
 }  // namespace
 
 Result<Placement> place(const graph::Program& program, const kernel::Schedule& schedule,
-                        const std::vector<std::uint64_t>& scratch_bytes, std::uint64_t red_zone_bytes) {
+                        const std::vector<std::uint64_t>& scratch_bytes, std::uint64_t red_zone_bytes,
+                        InputPlaces inputs) {
   if (scratch_bytes.size() != schedule.steps.size()) {
     return Error{ErrorCode::kInternal,
                  fmt::format("placement: {} scratch sizes for {} steps", scratch_bytes.size(), schedule.steps.size())};
@@ -353,7 +377,7 @@ Result<Placement> place(const graph::Program& program, const kernel::Schedule& s
   if (schedule.steps.size() >= 0xfffffff0u) {
     return Error{ErrorCode::kInternal, fmt::format("placement: {} steps are too many", schedule.steps.size())};
   }
-  CRUCIBLE_TRY(Placement placement, Placer(program, schedule, red_zone_bytes).run(scratch_bytes));
+  CRUCIBLE_TRY(Placement placement, Placer(program, schedule, red_zone_bytes, inputs).run(scratch_bytes));
   CRUCIBLE_TRY_VOID(check_placement(program, schedule, placement));
   return placement;
 }

@@ -27,6 +27,9 @@ struct HomeCopy {
 struct Placement {
   std::vector<memory::Buffer> buffers;    // planner input, one per group of values that share memory
   std::vector<std::uint32_t> buffer_of;   // per value of the program; graph::kNone when it has none
+  /// Where inputs have two places: per value, the second one; graph::kNone when it has none. Iterations use the two in
+  /// turn, so that the next one's inputs can be written while one runs. Empty: inputs have one place.
+  std::vector<std::uint32_t> second_of;
   std::vector<std::uint32_t> scratch_of;  // per step; graph::kNone when it needs none
   std::vector<HomeCopy> home_copies;      // independent of each other; mostly none
   memory::Plan plan;
@@ -36,17 +39,30 @@ struct Placement {
   memory::Plan host_plan;
   std::uint64_t red_zone_bytes = 0;  // at the end of each buffer, in its size: nothing may be written there
   memory::Certificate certificate;   // of both plans: a placement without a valid one does not run
+
+  bool has_two_places() const { return !second_of.empty(); }
+  /// The buffer of a value in iterations of `place`, 0 or 1.
+  std::uint32_t buffer_at(graph::ValueId value, std::uint32_t place) const {
+    const bool is_second = place != 0 && value < second_of.size() && second_of[value] != graph::kNone;
+    return is_second ? second_of[value] : buffer_of[value];
+  }
 };
+
+/// How many places inputs have: with two nothing else may ever lie there, for one of them is read and the other one
+/// written at any time.
+enum class InputPlaces : std::uint8_t { kOne, kTwo };
 
 /// Lifetimes from the schedule (states, inputs and constants included), in-place reuse, offsets, and the independent
 /// check of the result. `scratch_bytes` has one entry per step; behind each buffer of the device lies a red zone.
 /// Errors: kCheckFailed when a checker refuses the plan.
 Result<Placement> place(const graph::Program& program, const kernel::Schedule& schedule,
-                        const std::vector<std::uint64_t>& scratch_bytes, std::uint64_t red_zone_bytes = 0);
+                        const std::vector<std::uint64_t>& scratch_bytes, std::uint64_t red_zone_bytes = 0,
+                        InputPlaces inputs = InputPlaces::kOne);
 
 /// The independent checker of a placement: walks through the steps with a map from byte ranges to the value that was
 /// last written there, and requires that every read finds its value whole and that states come home. Shares no code
-/// with place(). Errors: kCheckFailed, naming the step, the value and the bytes.
+/// with place(). Where inputs have two places it walks once for each, and the other one must not have been touched.
+/// Errors: kCheckFailed, naming the step, the value and the bytes.
 Result<void> check_placement(const graph::Program& program, const kernel::Schedule& schedule,
                              const Placement& placement);
 

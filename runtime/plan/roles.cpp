@@ -278,6 +278,9 @@ std::vector<std::vector<Turn>> find_turns(const graph::Program& program, const P
     const bool is_made = program.values[value].kind == ValueKind::kTemporary && uses[value].first != kNone;
     turns[buffer].push_back({is_made ? uses[value].first : placement.buffers[buffer].begin, roles.values[value].role});
   }
+  for (ValueId value = 0; value < placement.second_of.size(); ++value) {
+    if (placement.second_of[value] != kNone) turns[placement.second_of[value]] = {{0, roles.values[value].role}};
+  }
   for (std::size_t buffer = 0; buffer < turns.size(); ++buffer) {
     const std::uint32_t begin = placement.buffers[buffer].begin;
     const ValueId main = roles.value_of[buffer];
@@ -362,6 +365,11 @@ PlanRoles assign_roles(const graph::Program& program, const kernel::Schedule& sc
     const bool better = best == kNone || (is_held(value) && !is_held(best)) ||
                         (is_held(value) == is_held(best) && uses[value].length > uses[best].length);
     if (better) best = value;
+  }
+  for (ValueId value = 0; value < placement.second_of.size(); ++value) {
+    if (placement.second_of[value] == kNone) continue;
+    roles.value_of[placement.second_of[value]] = value;
+    roles.members[placement.second_of[value]] = 1;
   }
   for (std::size_t buffer = 0; buffer < buffers; ++buffer) {
     if (roles.value_of[buffer] != kNone) roles.buffers[buffer] = roles.values[roles.value_of[buffer]].role;

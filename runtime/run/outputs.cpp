@@ -25,6 +25,9 @@ ByteRange Session::State::range_of(const graph::Output& output) const {
   return {static_cast<std::uint64_t>(view.offset) * size, (last + 1) * size};
 }
 
+/// Units: bytes of inputs. A thread that is woken to run an iteration takes as long as writing some of this does.
+constexpr std::uint64_t kWorthStarting = 16 << 10;
+
 void Session::State::find_near_places() {
   std::vector<ByteRange> numbers, tensors, states;
   for (const graph::Output& output : program->outputs) {
@@ -42,7 +45,18 @@ void Session::State::find_near_places() {
     const std::uint64_t at = offset_of(state.start);
     states.push_back({at, at + bytes_of(program->values[state.start])});
   }
-  for (const graph::Input& input : program->inputs) keep(input.value);
+  std::uint64_t input_bytes = 0;
+  for (const graph::Input& input : program->inputs) {
+    keep(input.value);
+    if (!placement.has_two_places() || placement.second_of[input.value] == graph::kNone) continue;
+    kept_begins.push_back(placement.plan.offsets[placement.second_of[input.value]]);
+    input_bytes += bytes_of(program->values[input.value]);
+  }
+  is_worth_starting = !options.poison && input_bytes >= kWorthStarting;
+  for (std::size_t buffer = 0; buffer < placement.buffers.size(); ++buffer) {
+    if (placement.buffers[buffer].size_bytes > 0) all_begins.push_back(placement.plan.offsets[buffer]);
+  }
+  std::ranges::sort(all_begins);
   for (const graph::Constant& constant : program->constants) keep(constant.value);
   std::ranges::sort(kept_begins);
   near_numbers = near_ranges(std::move(numbers));

@@ -59,7 +59,7 @@ Result<void> Session::State::make_schedule() {
 }
 
 std::uint64_t Session::State::offset_of(graph::ValueId value) const {
-  return placement.plan.offsets[placement.buffer_of[value]];
+  return placement.plan.offsets[placement.buffer_at(value, place)];
 }
 
 std::span<std::byte> Session::State::on_host(graph::ValueId value) {
@@ -105,9 +105,10 @@ Result<void> Session::State::write_bytes(graph::ValueId value, std::vector<std::
   return arena->write(offset, bytes);
 }
 
-Result<void> Session::State::write_together(const std::function<Result<void>()>& pieces) {
+Result<void> Session::State::write_together(const std::function<Result<void>()>& pieces,
+                                            std::span<const std::uint64_t> kept) {
   if (interpreted || options.poison || is_sized) return pieces();  // there zones between buffers are watched
-  writes.emplace(kept_begins);
+  writes.emplace(kept);
   Result<void> done = pieces();
   if (done)
     done = writes->flush(
@@ -150,9 +151,21 @@ Result<void> Session::State::load_inputs(std::uint32_t index) {
 
 Result<void> Session::State::load_iteration(std::uint32_t index) {
   if (interpreted) carry_interpreted_states();
-  if (options.poison) CRUCIBLE_TRY_VOID(poison_transient());
+  place = place_of(index);
+  if (options.poison) {
+    CRUCIBLE_TRY_VOID(poison_transient());
+    forget_inputs();
+  }
   loaded_iteration = index;
-  const Result<void> written = write_together([&] { return load_inputs(index); });
+  return fill_place(index);
+}
+
+Result<void> Session::State::fill_place(std::uint32_t index) {
+  if (placement.has_two_places() && loaded[place] == index) return {};
+  loaded[place] = graph::kNone;
+  const std::uint64_t began_ns = steady_ns();
+  const Result<void> written =
+      write_together([&] { return load_inputs(index); }, placement.has_two_places() ? all_begins : kept_begins);
   if (!written) return at_stage(fmt::format("inputs of iteration {}", index), written.error());
   std::vector<graph::Number> numbers;
   std::vector<std::uint64_t> bits;
@@ -165,10 +178,24 @@ Result<void> Session::State::load_iteration(std::uint32_t index) {
     bits.push_back(numbers.back().bits());
   }
   for (Piece& piece : pieces) {
-    if (piece.plan) CRUCIBLE_TRY_VOID(piece.plan->set_slots(bits));
+    if (piece.plans[place]) CRUCIBLE_TRY_VOID(piece.plans[place]->set_slots(bits));
   }
   if (interpreted) interpreted->slots = std::move(numbers);
+  loaded[place] = index;
+  note(Busy::With::kInputs, index, began_ns);
   return {};
+}
+
+void Session::State::load_ahead(std::uint32_t index) {
+  const std::uint32_t present = std::exchange(place, place_of(index));
+  (void)static_cast<bool>(fill_place(index));
+  place = present;
+}
+
+void Session::State::note(Busy::With with, std::uint32_t iteration, std::uint64_t begin_ns) const {
+  if (!options.busy || !device) return;
+  options.busy->add(
+      {.device = device->info().id, .with = with, .iteration = iteration, .begin_ns = begin_ns, .end_ns = steady_ns()});
 }
 
 std::vector<const backend::Module*> Session::State::modules() const {
@@ -220,23 +247,39 @@ Result<IterationResult> Session::run(std::uint32_t index) {
 }
 
 Result<IterationResult> Session::run_unjudged(std::uint32_t index) {
-  if (index != state_->next_iteration) {
+  CRUCIBLE_TRY_VOID(state_->begin(index, state_->is_worth_starting));
+  return finish();
+}
+
+Result<void> Session::start(std::uint32_t index) { return state_->begin(index, true); }
+
+Result<void> Session::State::begin(std::uint32_t index, bool starts) {
+  if (index != next_iteration) {
     return Error{ErrorCode::kUsage,
                  fmt::format("iteration {} cannot run now: the state is that before iteration {}; reset first", index,
-                             state_->next_iteration)};
+                             next_iteration)};
   }
-  if (index >= state_->program->iterations) {
+  if (index >= program->iterations) {
     return Error{ErrorCode::kUsage,
-                 fmt::format("iteration {} was not recorded: there are {}", index, state_->program->iterations)};
+                 fmt::format("iteration {} was not recorded: there are {}", index, program->iterations)};
   }
-  CRUCIBLE_TRY_VOID(state_->load_iteration(index));
+  CRUCIBLE_TRY_VOID(load_iteration(index));
+  began_ns = steady_ns();
+  if (interpreted) return {};
+  const Result<void> done = submit(starts);
+  return done ? done : at_stage(fmt::format("iteration {}", index), done.error());
+}
+
+Result<IterationResult> Session::finish() {
+  const std::uint32_t index = state_->next_iteration;
+  const bool is_ahead =
+      state_->is_worth_starting && !state_->in_flight.empty() && index + 1 < state_->program->iterations;
+  if (is_ahead) state_->load_ahead(index + 1);
+  Result<std::uint64_t> ran = state_->wait_for_iteration(state_->began_ns);
+  if (!ran) return at_stage(fmt::format("iteration {}", index), ran.error());
   IterationResult result;
-  const auto start = std::chrono::steady_clock::now();
-  const Result<void> replayed = state_->interpreted ? state_->interpret() : state_->replay();
-  const auto end = std::chrono::steady_clock::now();
-  if (!replayed) return at_stage(fmt::format("iteration {}", index), replayed.error());
-  result.time_ns =
-      static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count());
+  result.time_ns = *ran;
+  const std::uint64_t began_ns = steady_ns();
   NearReads reads = state_->reads_of(state_->near_numbers);
   CRUCIBLE_TRY(result.outside, state_->index_outside(reads));
   if (result.outside) result.outside = at_stage(fmt::format("iteration {}", index), *result.outside);
@@ -249,11 +292,13 @@ Result<IterationResult> Session::run_unjudged(std::uint32_t index) {
     if (recorded)
       result.max_rel_diff = std::max(result.max_rel_diff, relative_difference(loss, output.recorded[index]));
   }
+  state_->note(Busy::With::kResults, index, began_ns);
   ++state_->next_iteration;
   return result;
 }
 
 Result<void> Session::reset() {
+  state_->settle();
   CRUCIBLE_TRY_VOID(state_->load_states());
   if (state_->interpreted) {
     CRUCIBLE_TRY_VOID(state_->load_constants());

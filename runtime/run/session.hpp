@@ -26,7 +26,8 @@
 
 namespace crucible::runtime {
 
-class Choices;  // choices.hpp
+class Choices;    // choices.hpp
+class BusyTimes;  // submission.hpp
 
 /// What happens to a kernel that the device refuses: an error, or the second device runs it (with a word, or without).
 enum class Fallback : std::uint8_t { kForbid, kWarn, kAllow };
@@ -39,6 +40,9 @@ struct MemoryOptions {
   std::uint64_t budget_bytes = 0;  // the arena may not be larger; 0: as large as it gets
   bool or_smallest = false;        // where the budget cannot be met, the smallest peak instead of an error
   budget::Costs costs = {};        // of the device, to choose what is computed twice
+  /// Inputs have two places in the arena, used in turn, so that the next iteration's are written while one runs. Where
+  /// there is a budget or as little memory as can be is asked for, they have one all the same.
+  bool inputs_ahead = true;
 };
 
 struct Options {
@@ -51,6 +55,9 @@ struct Options {
   /// caller, who measures. Null: none.
   std::shared_ptr<Choices> choices = nullptr;
   TrialOptions trial = {};  // of compiled kernels, before they are used
+  /// Hears what the devices and the host are busy with, iteration by iteration; shared with the caller, who looks at it
+  /// when all is over. Null: nobody does.
+  std::shared_ptr<BusyTimes> busy = nullptr;
   /// Opens the device that runs refused kernels; called only when there are some. Null: there is none.
   std::function<Result<std::shared_ptr<backend::Device>>()> open_second = nullptr;
   /// Opens the device that runs opaque ops (its dialect is graph::kOpaqueDialect) beside one that does not. Null: none
@@ -112,6 +119,11 @@ class Session {
   /// As run(), but such an index is part of the result. For who compares two sessions: where one alone has it, its
   /// device is wrong and not the recording, and the ops before it say where.
   Result<IterationResult> run_unjudged(std::uint32_t index);
+  /// The two halves of run_unjudged(), for who has more than one session and lets their devices work at the same time:
+  /// start() loads what iteration `index` needs and submits it, finish() writes the next one's inputs while it runs,
+  /// waits, and reads the outputs. Between them nothing else may be asked of the session. Errors: as of run_unjudged().
+  Result<void> start(std::uint32_t index);
+  Result<IterationResult> finish();
   /// Compares each tensor that the iteration which ran last gave back with the recorded one; the caller keeps them in
   /// the iteration's result. Errors: kUsage when none has run; kBadInput when recorded bytes are damaged or too few.
   Result<std::vector<OutputDifference>> compare_outputs() const;

@@ -1,5 +1,5 @@
-// Compiling for a device that may refuse some kernels, and running the result: one plan, or several that run on two
-// devices in turn with copies between them.
+// Compiling for a device that may refuse some kernels, and what becomes of the result: one plan, or several on two
+// devices with copies between them. Running them is in session_run.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -250,6 +250,8 @@ Result<void> Session::State::build_plan() {
     if (!other) return at_stage("arena of the second device", other.error());
     second_arena.emplace(*std::move(other));
   }
+  submitted.emplace(device);
+  if (fallback.device) second_submitted.emplace(fallback.device);
   is_second_sized = fallback.device && wants_buffer_bytes(*fallback.device);
   fallback.segments = static_cast<std::uint32_t>(cut->segments.size());
   fallback.copies_per_iteration = cut->copies;
@@ -265,7 +267,7 @@ Result<void> Session::State::build_plan() {
 
 Result<void> Session::State::build_piece(Segment segment) {
   if (segment.is_transfer) {
-    pieces.push_back({std::move(segment), std::nullopt, {}});
+    pieces.push_back({std::move(segment), {}, {}});
     return {};
   }
   const backend::Buffer& own_arena = segment.on_second ? *second_arena : *arena;
@@ -277,26 +279,38 @@ Result<void> Session::State::build_piece(Segment segment) {
     if (!own_module) return Error{ErrorCode::kInternal, fmt::format("kernel {} was not compiled", name)};
     return own_module->kernel(name);
   };
-  CRUCIBLE_TRY(const PlanOps listed, PlanOps::build(*program, schedule, placement, own_arena.address(), find,
-                                                    options.poison,
-                                                    {.begin = segment.begin, .end = segment.end, .homes = segment.homes,
-                                                     .has_sizes = segment.on_second ? is_second_sized : is_sized}));
-  CRUCIBLE_TRY(backend::Plan built, backend::Plan::build(segment.on_second ? fallback.device : device, listed.ops(),
-                                                         static_cast<std::uint32_t>(program->slots.size())));
-  pieces.push_back({std::move(segment), std::move(built), listed.op_of_step()});
+  const StepRange range{.begin = segment.begin,
+                        .end = segment.end,
+                        .homes = segment.homes,
+                        .has_sizes = segment.on_second ? is_second_sized : is_sized};
+  const std::shared_ptr<backend::Device>& on = segment.on_second ? fallback.device : device;
+  Piece& piece = pieces.emplace_back(std::move(segment));
+  for (std::uint32_t each = 0; each < (placement.has_two_places() ? 2 : 1); ++each) {
+    StepRange of_place = range;
+    of_place.place = each;
+    CRUCIBLE_TRY(const PlanOps listed,
+                 PlanOps::build(*program, schedule, placement, own_arena.address(), find, options.poison, of_place));
+    CRUCIBLE_TRY(backend::Plan built,
+                 backend::Plan::build(on, listed.ops(), static_cast<std::uint32_t>(program->slots.size())));
+    piece.plans[each].emplace(std::move(built));
+    piece.op_of_step = listed.op_of_step();
+  }
   return {};
 }
 
-/// Through the host: devices of two plugins know nothing of each other.
+/// Through the host: devices of two plugins know nothing of each other, nor of each other's timelines. Nothing may be
+/// in flight that writes what is copied, or uses the place where it goes.
 Result<void> Session::State::copy_into(const Segment& segment) {
   std::vector<std::byte> bytes;
+  const std::uint64_t began_ns = steady_ns();
   backend::Buffer& to = segment.on_second ? *second_arena : *arena;
   const backend::Buffer& from = segment.on_second ? *arena : *second_arena;
   for (const CrossCopy& copy : segment.before) {
     bytes.resize(copy.size_bytes);
-    CRUCIBLE_TRY_VOID(from.read(copy.offset_bytes, bytes));
-    CRUCIBLE_TRY_VOID(to.write(copy.offset_bytes, bytes));
+    CRUCIBLE_TRY_VOID(from.read(offset_of(copy.value), bytes));
+    CRUCIBLE_TRY_VOID(to.write(offset_of(copy.value), bytes));
   }
+  if (!segment.before.empty()) note(Busy::With::kCopies, loaded_iteration, began_ns);
   return {};
 }
 
@@ -332,37 +346,6 @@ Result<void> Session::State::transfer(const kernel::Step& step, std::uint32_t in
   return {};
 }
 
-Result<void> Session::State::replay() {
-  for (Piece& piece : pieces) {
-    CRUCIBLE_TRY_VOID(copy_into(piece.segment));
-    const bool has_step = piece.segment.begin < piece.segment.end;
-    if (options.poison && has_step) CRUCIBLE_TRY_VOID(fill_red_zones(piece.segment.begin));
-    const Result<void> ran =
-        piece.plan ? piece.plan->replay() : transfer(schedule.steps[piece.segment.begin], piece.segment.begin);
-    if (!ran) return with_lost_steps(piece, ran.error());
-    if (options.poison && has_step) CRUCIBLE_TRY_VOID(check_red_zones(piece.segment.begin, piece.segment.on_second));
-  }
-  return {};
-}
-
-Result<std::vector<std::uint64_t>> Session::State::profile() {
-  std::vector<std::uint64_t> per_step;
-  for (Piece& piece : pieces) {
-    CRUCIBLE_TRY_VOID(copy_into(piece.segment));
-    if (!piece.plan) {
-      const auto start = std::chrono::steady_clock::now();
-      CRUCIBLE_TRY_VOID(transfer(schedule.steps[piece.segment.begin], piece.segment.begin));
-      const auto passed = std::chrono::steady_clock::now() - start;
-      per_step.push_back(
-          static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(passed).count()));
-      continue;
-    }
-    CRUCIBLE_TRY(const std::vector<std::uint64_t> per_op, piece.plan->profile());
-    for (const std::uint32_t op : piece.op_of_step) per_step.push_back(op < per_op.size() ? per_op[op] : 0);
-  }
-  return per_step;
-}
-
 std::string Session::step_in_words(std::uint32_t step) const {
   const std::string ops = kinds_of(*state_->program, state_->schedule.steps[step]),
                     source = source_of(*state_->program, state_->schedule.steps[step]);
@@ -372,7 +355,7 @@ std::string Session::step_in_words(std::uint32_t step) const {
 std::vector<backend::Properties> Session::State::plan_facts() const {
   std::vector<backend::Properties> all;
   for (const Piece& piece : pieces) {
-    if (piece.plan) all.push_back(piece.plan->facts());
+    if (piece.plans[place]) all.push_back(piece.plans[place]->facts());
   }
   return all;
 }
@@ -380,7 +363,8 @@ std::vector<backend::Properties> Session::State::plan_facts() const {
 std::string Session::State::times_from() const {
   std::vector<std::string> all;
   for (const Piece& piece : pieces) {
-    const std::string from = piece.plan ? piece.plan->times_from() : "the host's clock around each transfer";
+    const std::string from =
+        piece.plans[place] ? piece.plans[place]->times_from() : "the host's clock around each transfer";
     if (!from.empty() && std::ranges::find(all, from) == all.end()) all.push_back(from);
   }
   return fmt::format("{}", fmt::join(all, "; "));

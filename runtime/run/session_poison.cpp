@@ -57,7 +57,7 @@ Result<void> Session::State::check_red_zones(std::uint32_t step, bool on_second)
   std::vector<std::uint32_t> touched;
   if (placement.scratch_of[step] != graph::kNone) touched.push_back(placement.scratch_of[step]);
   for (const kernel::BufferArgument& argument : schedule.steps[step].buffers) {
-    if (!schedule.on_host(argument.value)) touched.push_back(placement.buffer_of[argument.value]);
+    if (!schedule.on_host(argument.value)) touched.push_back(placement.buffer_at(argument.value, place));
   }
   std::vector<std::byte> bytes(placement.red_zone_bytes);
   for (const std::uint32_t buffer : touched) {
@@ -90,6 +90,8 @@ std::string Session::State::step_text(std::uint32_t step) const {
 }
 
 std::string Session::State::holder_text(std::uint32_t buffer) const {
+  if (const auto second = std::ranges::find(placement.second_of, buffer); second != placement.second_of.end())
+    return name_of(static_cast<graph::ValueId>(second - placement.second_of.begin()));
   const auto found = std::ranges::find(placement.buffer_of, buffer);
   return found == placement.buffer_of.end() ? "a step's workspace"
                                             : name_of(static_cast<graph::ValueId>(found - placement.buffer_of.begin()));

@@ -24,7 +24,7 @@ Result<SmallRun> SmallRun::make(const std::shared_ptr<backend::Device>& device, 
   const auto scratch_of = [&claims](const kernel::Step& step) {
     return step.kind == kernel::StepKind::kLibrary ? claims.scratch_bytes(step.library) : 0;
   };
-  CRUCIBLE_TRY(made.arranged_, arrange(shared, std::move(schedule), scratch_of, {}));
+  CRUCIBLE_TRY(made.arranged_, arrange(shared, std::move(schedule), scratch_of, {.inputs_ahead = false}));
   std::vector<backend::KernelText> texts;
   for (const kernel::Kernel& kernel : made.arranged_.schedule.kernels)
     texts.push_back({kernel.name, kernel.opaque, kernel.ir});

@@ -5,7 +5,7 @@
  * a kernel that has one of them is UNSUPPORTED (default: none is refused) silent     true: the refusal does not name
  * the kernel, as a plugin of ABI 0.1 answers emulated   true: the device says that it is emulated memory     bytes that
  * the device says it has (default 1 TiB) score      what score answers; without it there is none absent     true: the
- * device cannot be opened overrun    true: each replay of a plan damages the red zone that was filled last
+ * device cannot be opened overrun    true: each plan that is waited for damages the red zone that was filled last
  */
 #include <dlfcn.h>
 #include <stddef.h>
@@ -160,6 +160,7 @@ static crucible_status compile_sources(crucible_device* device, crucible_str pre
 /* ---- memory and plans: a write behind the end of a buffer ---- */
 static crucible_if_memory memory_table;
 static crucible_if_plan plan_table;
+static crucible_if_queue queue_table;
 static crucible_buffer* zone_buffer;
 static uint64_t zone_offset;
 
@@ -172,12 +173,17 @@ static crucible_status fill(crucible_buffer* buffer, uint64_t offset, uint64_t s
   return table->fill(buffer, offset, size, byte);
 }
 
-static crucible_status replay(crucible_plan* plan) {
-  const crucible_if_plan* table = target->interface_table(CRUCIBLE_IF_PLAN);
+static crucible_status submit(crucible_queue* queue, crucible_plan* plan, const crucible_point* waits,
+                              uint32_t wait_count, const crucible_point* signals, uint32_t signal_count) {
+  const crucible_if_queue* table = target->interface_table(CRUCIBLE_IF_QUEUE);
+  crucible_status lost = lose("replay");
+  return lost != NULL ? lost : table->submit(queue, plan, waits, wait_count, signals, signal_count);
+}
+
+static crucible_status timeline_wait(crucible_timeline* timeline, uint64_t value, uint64_t timeout_ns) {
+  const crucible_if_queue* table = target->interface_table(CRUCIBLE_IF_QUEUE);
   const crucible_if_memory* memory = target->interface_table(CRUCIBLE_IF_MEMORY);
-  crucible_status status = lose("replay");
-  if (status != NULL) return status;
-  status = table->replay(plan);
+  crucible_status status = table->timeline_wait(timeline, value, timeout_ns);
   if (status == NULL && zone_buffer != NULL) status = memory->fill(zone_buffer, zone_offset + 2, 1, 0);
   zone_buffer = NULL;
   return status;
@@ -234,7 +240,10 @@ static void fill_tables(void) {
   memory_table.write = write_buffer;
   memory_table.read = read_buffer;
   plan_table.build = build;
-  plan_table.replay = replay;
+  const crucible_if_queue* queue = target->interface_table(CRUCIBLE_IF_QUEUE);
+  memcpy(&queue_table, queue, queue->struct_size < sizeof(queue_table) ? queue->struct_size : sizeof(queue_table));
+  queue_table.submit = submit;
+  queue_table.timeline_wait = timeline_wait;
 }
 
 static crucible_status init(const crucible_host_api* given) {
@@ -253,6 +262,8 @@ static const void* interface_table(uint32_t id) {
       return &memory_table;
     case CRUCIBLE_IF_PLAN:
       return &plan_table;
+    case CRUCIBLE_IF_QUEUE:
+      return &queue_table;
     case CRUCIBLE_IF_LIBRARY:
       return target->interface_table(id);
     default:

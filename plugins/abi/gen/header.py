@@ -22,6 +22,7 @@ extern "C" {{
 
 #define CRUCIBLE_ABI_MAJOR {major}u
 #define CRUCIBLE_ABI_MINOR {minor}u
+#define CRUCIBLE_ABI_OLDEST_MINOR {oldest}u /* the oldest minor whose hosts and plugins work with this one's */
 #define CRUCIBLE_MAGIC {magic:#010x}u
 #define CRUCIBLE_EXPORT __attribute__((visibility("default")))
 """
@@ -110,7 +111,7 @@ def table(spec, item):
 
 
 def header(spec):
-    lines = [PREAMBLE.format(major=spec.major, minor=spec.minor, magic=spec.magic)]
+    lines = [PREAMBLE.format(major=spec.major, minor=spec.minor, oldest=spec.oldest, magic=spec.magic)]
     lines += constants(spec)
     lines += ["", "/* Objects; the plugin defines what they are. */"]
     lines += [f"typedef struct crucible_{name} crucible_{name};{comment(doc)}" for name, doc in spec.handles.items()]

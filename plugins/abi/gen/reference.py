@@ -5,7 +5,8 @@ from header import declared, parameters, return_type
 HEAD = """# ABI reference, {major}.{minor}
 
 Generated from `plugins/abi/abi.toml`; what it is all about stands in [plugin-abi.md](plugin-abi.md). A struct or table may
-grow at its end in a later minor; `since` says which minor brought what. Everything without `since` is of 0.1.
+grow at its end in a later minor; `since` says which minor brought what. Everything without `since` is of 0.1. Hosts and plugins
+from 0.{oldest} on work with each other.
 
 Thread tags: **any**, any thread at any time; **obj**, the caller serialises calls on the first handle; **cb**, also from a
 callback of the host; **nb**, never waits for the device.
@@ -42,7 +43,7 @@ def table_of(spec, item):
 
 
 def reference(spec):
-    lines = [HEAD.format(major=spec.major, minor=spec.minor)]
+    lines = [HEAD.format(major=spec.major, minor=spec.minor, oldest=spec.oldest)]
     lines += [
         "## The query", "",
         "`int32_t crucible_plugin_query(const crucible_query_in*, crucible_query_out*)`, the only exported symbol.", ""

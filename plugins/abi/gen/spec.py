@@ -108,7 +108,8 @@ class Spec:
                 if set(item) - ALLOWED[section]:
                     raise SpecError(
                         f"{section} {item.get('name')}: unknown keys {sorted(set(item) - ALLOWED[section])}")
-        self.major, self.minor, self.magic = (data["abi"][key] for key in ("major", "minor", "magic"))
+        self.major, self.minor, self.oldest, self.magic = (data["abi"][key]
+                                                           for key in ("major", "minor", "oldest", "magic"))
         self.constants = data["constants"]
         self.handles = data["handles"]
         self.reserved = data["reserved"]

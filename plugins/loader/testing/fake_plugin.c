@@ -123,6 +123,7 @@ static const crucible_if_memory memory_table = {
 /* Large enough to be tables, with nothing in them. */
 static const crucible_if_compile compile_table = {sizeof(compile_table), 1, NULL, NULL, NULL, NULL};
 static const crucible_if_plan plan_table = {sizeof(plan_table), 1, NULL, NULL, NULL, NULL, NULL};
+static const crucible_if_queue queue_table = {sizeof(queue_table), 1, NULL, NULL, NULL, NULL, NULL};
 
 static crucible_status init(const crucible_host_api* api) {
 #if defined(FAKE_EMPTY_INIT_ERROR)
@@ -140,6 +141,7 @@ static const void* interface_table(uint32_t id) {
     case CRUCIBLE_IF_DEVICE: return &device_table;
     case CRUCIBLE_IF_MEMORY: return &memory_table;
     case CRUCIBLE_IF_COMPILE: return &compile_table;
+    case CRUCIBLE_IF_QUEUE: return &queue_table;
 #if !defined(FAKE_MISSING_TABLE)
     case CRUCIBLE_IF_PLAN: return &plan_table;
 #endif
