@@ -9,7 +9,7 @@ namespace crucible::graph {
 
 namespace {
 
-Error broken(std::string message) { return Error{ErrorCode::kInternal, "variants: " + std::move(message)}; }
+Error broken(const std::string& message) { return Error{ErrorCode::kInternal, fmt::format("variants: {}", message)}; }
 
 std::int64_t bytes_of(const Program& program, const State& state) {
   const Value& value = program.values[state.start];
@@ -27,6 +27,40 @@ std::size_t Variants::states_given() const {
   std::size_t sum = 0;
   for (const Turn& turn : turns) sum += static_cast<std::size_t>(std::ranges::count_if(turn.given, &Given::is_seam));
   return sum;
+}
+
+Variants alone(std::shared_ptr<const Program> program) {
+  Variants variants;
+  for (std::uint32_t i = 0; i < program->iterations; ++i)
+    variants.turns.push_back({.variant = 0, .index = i, .iteration = i, .given = {}});
+  variants.programs.push_back(std::move(program));
+  variants.differences.emplace_back();
+  return variants;
+}
+
+std::string counts_in_words(const Variants& variants) {
+  constexpr std::size_t kShown = 6;
+  const std::size_t count = variants.programs.size();
+  std::string text = fmt::format("{} variant{}: ", count, count == 1 ? "" : "s");
+  for (std::size_t v = 0; v < std::min(count, kShown); ++v) {
+    const std::uint32_t times = variants.programs[v]->iterations;
+    const std::string often = times == 1 ? "once" : times == 2 ? "twice" : fmt::format("{} times", times);
+    text += fmt::format("{}{}{} {}", v == 0 ? "" : ", ", v, v == 0 ? " ran" : "", often);
+  }
+  return count > kShown ? text + fmt::format(", and {} more", count - kShown) : text;
+}
+
+Result<std::shared_ptr<const Program>> choose_variant(const Variants& variants, std::optional<std::uint32_t> number) {
+  const std::size_t count = variants.programs.size();
+  if (!number && count == 1) return variants.programs[0];
+  if (number && *number < count) return variants.programs[*number];
+  if (number) {
+    return Error{ErrorCode::kUsage, fmt::format("--variant {}: the recording has {}", *number,
+                                                count == 1 ? "one, 0" : fmt::format("{}, 0 to {}", count, count - 1))};
+  }
+  return Error{ErrorCode::kUsage, fmt::format("iterations of the recording run other ops or sizes ({}; {}): choose one "
+                                              "with --variant N; `crucible replay` runs them all",
+                                              counts_in_words(variants), variants.differences[1])};
 }
 
 Result<void> verify(const Variants& variants) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,15 @@ struct Variants {
   /// States that such changes gave anew, all together.
   std::size_t states_given() const;
 };
+
+/// A program whose iterations are all there is.
+Variants alone(std::shared_ptr<const Program> program);
+
+/// Variant `number`, or without a number the only one there is. Errors: kUsage, with what there is and how to choose.
+Result<std::shared_ptr<const Program>> choose_variant(const Variants& variants, std::optional<std::uint32_t> number);
+
+/// "3 variants: 0 ran 12 times, 1 once, 2 twice": how often each ran.
+std::string counts_in_words(const Variants& variants);
 
 /// Checks what the comments promise: equal states, each iteration of each variant once and in order, states and blobs
 /// that exist. Errors: kInternal, naming the variant or the iteration and the rule.

@@ -304,24 +304,16 @@ Result<graph::Variants> lower_ops(const trace::Trace& trace, Opaques opaques, bo
   return variants;
 }
 
-/// The one program that there is.
-Result<graph::Program> only_one(Result<graph::Variants> variants) {
-  if (!variants) return variants.error();
-  if (variants->programs.size() == 1 && variants->seams() == 0) return *variants->programs[0];
-  return Error{ErrorCode::kUsage,
-               variants->programs.size() == 1
-                   ? fmt::format("something changes {} states of the recording between its iterations where nothing is "
-                                 "recorded: `crucible replay` runs it",
-                                 variants->states_given())
-                   : fmt::format("the recording has {} variants, iterations of different ops or sizes ({}): choose one "
-                                 "with --variant N",
-                                 variants->programs.size(), variants->differences[1])};
-}
-
 }  // namespace
 
+Result<graph::Variants> lower_variants_without_passes(const trace::Trace& trace, Opaques opaques) {
+  return lower_ops(trace, opaques, true, nullptr);
+}
+
 Result<graph::Program> lower_without_passes(const trace::Trace& trace, Opaques opaques) {
-  return only_one(lower_ops(trace, opaques, true, nullptr));
+  CRUCIBLE_TRY(const graph::Variants variants, lower_variants_without_passes(trace, opaques));
+  CRUCIBLE_TRY(const std::shared_ptr<const graph::Program> program, graph::choose_variant(variants, std::nullopt));
+  return *program;
 }
 
 Result<graph::Variants> lower_variants(const trace::Trace& trace, Opaques opaques, const graph::KeepsComposite& keeps) {
@@ -331,7 +323,9 @@ Result<graph::Variants> lower_variants(const trace::Trace& trace, Opaques opaque
 }
 
 Result<graph::Program> lower(const trace::Trace& trace, Opaques opaques, const graph::KeepsComposite& keeps) {
-  return only_one(lower_variants(trace, opaques, keeps));
+  CRUCIBLE_TRY(const graph::Variants variants, lower_variants(trace, opaques, keeps));
+  CRUCIBLE_TRY(const std::shared_ptr<const graph::Program> program, graph::choose_variant(variants, std::nullopt));
+  return *program;
 }
 
 }  // namespace crucible::aten

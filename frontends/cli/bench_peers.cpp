@@ -36,9 +36,11 @@ Recorded recorded_of(const Work& work) {
 }
 
 /// "" when the losses are those that were recorded, else what differs.
-std::string judge_losses(const Recorded& recorded, const graph::Program& program, const PeerRun& run,
+std::string judge_losses(const Recorded& recorded, const graph::Variants& variants, const PeerRun& run,
                          double tolerance) {
   for (std::size_t i = 0; i < recorded.iterations.size(); ++i) {
+    const std::size_t turn = std::min(i, variants.turns.size() - 1);
+    const graph::Program& program = *variants.programs[variants.turns[turn].variant];
     const std::vector<trace::Loss>& losses = recorded.iterations[i]->losses;
     const std::vector<double> here = i < run.losses.size() ? run.losses[i] : std::vector<double>();
     if (here.size() != losses.size())
@@ -82,8 +84,8 @@ std::string judge_outputs(const Recorded& recorded, const PeerRun& run, double s
   return "";
 }
 
-std::string judge(const Recorded& recorded, const graph::Program& program, const PeerRun& run, double slack) {
-  if (std::string words = judge_losses(recorded, program, run, runtime::tolerances_of(program).loss * slack);
+std::string judge(const Recorded& recorded, const graph::Variants& variants, const PeerRun& run, double slack) {
+  if (std::string words = judge_losses(recorded, variants, run, runtime::tolerances_of(*variants.programs[0]).loss * slack);
       !words.empty())
     return words;
   return judge_outputs(recorded, run, slack);
@@ -101,12 +103,12 @@ Result<void> write_outputs(const Work& work, const Recorded& recorded, const std
 }
 
 /// A compiled peer once more, with the draws of an eager one: whether it is these alone that make its losses others.
-Result<void> check_with_eager_draws(PeerRequest request, const Recorded& recorded, const graph::Program& program,
+Result<void> check_with_eager_draws(PeerRequest request, const Recorded& recorded, const graph::Variants& variants,
                                     const std::string& difference, BenchRow& row) {
   request.has_own_random = false;
   CRUCIBLE_TRY(const std::unique_ptr<TorchPeer> peer, TorchPeer::start(std::move(request)));
   CRUCIBLE_TRY(const PeerRun run, peer->run_checked());
-  if (!judge(recorded, program, run, kCompiledSlack).empty())
+  if (!judge(recorded, variants, run, kCompiledSlack).empty())
     return Error{ErrorCode::kCheckFailed, "it computes something else: " + difference};
   row.note = "losses as recorded with eager's random numbers; timed with its own";
   return {};
@@ -139,7 +141,7 @@ Result<std::vector<std::string>> peer_command(const PeerOptions& options, const 
 }
 
 Result<std::unique_ptr<TorchPeer>> prepare_peer(const PeerOptions& options, const std::vector<std::string>& command,
-                                                const Work& work, const graph::Program& program, BenchRow& row) {
+                                                const Work& work, const graph::Variants& variants, BenchRow& row) {
   CRUCIBLE_TRY(const PeerKind kind, peer_kind_of(row.name));
   CRUCIBLE_TRY(const TemporaryFolder outputs, TemporaryFolder::create());
   const Recorded recorded = recorded_of(work);
@@ -148,7 +150,7 @@ Result<std::unique_ptr<TorchPeer>> prepare_peer(const PeerOptions& options, cons
                             .command = command,
                             .threads = options.threads,
                             .warmup = work.trace.metadata.warmup_iterations,
-                            .iterations = program.iterations,
+                            .iterations = static_cast<std::uint32_t>(variants.turns.size()),
                             .end_of_iteration = options.end_of_iteration,
                             .outputs = outputs.path(),
                             .patience_seconds = options.patience_seconds};
@@ -166,13 +168,13 @@ Result<std::unique_ptr<TorchPeer>> prepare_peer(const PeerOptions& options, cons
     return Error{ErrorCode::kCheckFailed, "the recording has no loss and no output with which it could be compared"};
   }
   row.note = has_losses ? "losses as recorded" : "outputs as recorded";
-  if (const std::string difference = judge(recorded, program, run, kind.compile == "inductor" ? kCompiledSlack : 1);
+  if (const std::string difference = judge(recorded, variants, run, kind.compile == "inductor" ? kCompiledSlack : 1);
       !difference.empty()) {
     if (kind.compile != "inductor") {
       return Error{ErrorCode::kCheckFailed,
                    fmt::format("it is not what was recorded: {}; give --script with the command that was", difference)};
     }
-    CRUCIBLE_TRY_VOID(check_with_eager_draws(request, recorded, program, difference, row));
+    CRUCIBLE_TRY_VOID(check_with_eager_draws(request, recorded, variants, difference, row));
   }
   row.is_verified = true;
   return peer;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/base/result.hpp"
-#include "core/graph/program.hpp"
+#include "core/graph/variants.hpp"
 #include "frontends/cli/bench_rows.hpp"
 #include "frontends/cli/torch_peer.hpp"
 #include "frontends/replay/read_work.hpp"
@@ -31,7 +31,7 @@ Result<std::vector<std::string>> peer_command(const PeerOptions& options, const 
 /// Starts the peer, runs the recorded iterations and compares what they gave - losses, or what modules returned - with
 /// the recording. Fills the row's device, torch, threads, note and compile_ns. Errors: why it is not timed.
 Result<std::unique_ptr<TorchPeer>> prepare_peer(const PeerOptions& options, const std::vector<std::string>& command,
-                                                const Work& work, const graph::Program& program, BenchRow& row);
+                                                const Work& work, const graph::Variants& variants, BenchRow& row);
 
 /// A turn of a peer that prepare_peer() gave. `joules` as in runtime::turn_of().
 runtime::Turn turn_of(TorchPeer& peer, std::uint32_t iterations, std::function<std::optional<double>()> joules);

@@ -70,7 +70,7 @@ Result<double> predicted_ns(const OpenedDevice& opened, const runtime::Session& 
 
 /// Opens, compiles, runs everything once and checks it. Errors: whatever keeps it from being timed.
 Result<void> prepare(const BenchOptions& options, const Work& work,
-                     const std::shared_ptr<const graph::Program>& program, SpreadRun& spread, Contender& contender) {
+                     const std::shared_ptr<const graph::Variants>& variants, SpreadRun& spread, Contender& contender) {
   BenchRow& row = contender.row;
   std::unique_ptr<runtime::Session>& session = contender.session;
   CRUCIBLE_TRY(OpenedDevice opened, open_device(choice_of(options.device, row.name), terminal(), nullptr, true));
@@ -79,7 +79,7 @@ Result<void> prepare(const BenchOptions& options, const Work& work,
   row.device = kReferenceBackend;
   row.is_cpu = true;
   if (!opened.device) {
-    CRUCIBLE_TRY(session, runtime::Session::create_reference(program, work.trace.blob_store, numerics));
+    CRUCIBLE_TRY(session, runtime::Session::create_reference(variants, work.trace.blob_store, numerics));
   } else {
     const backend::DeviceInfo& info = opened.device->info();
     row.device = fmt::format("{} ({})", info.id, info.name);
@@ -91,22 +91,22 @@ Result<void> prepare(const BenchOptions& options, const Work& work,
     if (numerics == kernel::Numerics::kStrict)
       CRUCIBLE_TRY_VOID(runtime::admit_to_strict(opened.device, choices_folder() / "admitted"));
     CRUCIBLE_TRY(const Tuned tuned,
-                 tune(options.tune, *program, opened.device, !options.no_fuse, numerics, terminal()));
+                 tune(options.tune, variants->programs, opened.device, !options.no_fuse, numerics, terminal()));
     session_options = {
         .fuse = !options.no_fuse, .numerics = numerics, .choices = tuned.choices, .trial = trial_of(opened.settings)};
-    CRUCIBLE_TRY(session, runtime::Session::create(program, work.trace.blob_store, opened.device, session_options));
+    CRUCIBLE_TRY(session, runtime::Session::create(variants, work.trace.blob_store, opened.device, session_options));
     row.compile_ns = session->compile_ns();
     row.arena_bytes = session->arena_bytes();
     CRUCIBLE_TRY(row.predicted_ns, predicted_ns(opened, *session));
   }
   std::vector<runtime::IterationResult> results;
-  for (std::uint32_t iteration = 0; iteration < program->iterations; ++iteration) {
+  for (std::uint32_t iteration = 0; iteration < variants->turns.size(); ++iteration) {
     CRUCIBLE_TRY(runtime::IterationResult result, session->run(iteration));
     CRUCIBLE_TRY(result.outputs, session->compare_outputs());
     results.push_back(std::move(result));
   }
   CRUCIBLE_TRY(runtime::Verification verdict, session->verify(results));
-  CRUCIBLE_TRY(const std::optional<std::string> sha256, runtime::result_sha256(*session, *program, results));
+  CRUCIBLE_TRY(const std::optional<std::string> sha256, runtime::result_sha256(*session, *variants->programs[0], results));
   row.sha256 = sha256.value_or("");
   const std::vector<trace::UnrecordedWrite> unrecorded = trace::unrecorded_writes(work.trace);
   judge_unrecorded(verdict, work.trace, unrecorded);
@@ -121,17 +121,17 @@ Result<void> prepare(const BenchOptions& options, const Work& work,
 }
 
 void prepare_backends(const BenchOptions& options, const Work& work,
-                      const std::shared_ptr<const graph::Program>& program, const std::string& file,
+                      const std::shared_ptr<const graph::Variants>& variants, const std::string& file,
                       std::vector<Contender>& contenders, Progress& progress) {
   const Observer observer = terminal(progress);
   SpreadRun spread(options.sensitivity,
-                   {.program = program, .blobs = work.trace.blob_store, .fuse = !options.no_fuse, .tune = options.tune},
+                   {.variants = variants, .blobs = work.trace.blob_store, .fuse = !options.no_fuse, .tune = options.tune},
                    options.device, observer);
   for (const std::string& backend : options.backends) {
     progress.say(fmt::format("{}: {} is compiled and checked", file, backend));
     Contender contender;
     contender.row.name = backend;
-    if (const Result<void> prepared = prepare(options, work, program, spread, contender); !prepared) {
+    if (const Result<void> prepared = prepare(options, work, variants, spread, contender); !prepared) {
       contender.row.why = prepared.error().message;
       contender.session.reset();
     }
@@ -152,7 +152,7 @@ std::function<std::optional<double>()> device_counter(const std::vector<Contende
 }
 
 /// After the backends: their threads and their rooflines are the peers' too. Errors: those of peer_command().
-Result<void> prepare_peers(const BenchOptions& options, const Work& work, const graph::Program& program,
+Result<void> prepare_peers(const BenchOptions& options, const Work& work, const graph::Variants& variants,
                            const std::string& file, std::vector<Contender>& contenders, Progress& progress) {
   if (options.peers.names.empty()) return {};
   CRUCIBLE_TRY(const std::vector<std::string> command, peer_command(options.peers, work, file));
@@ -171,7 +171,7 @@ Result<void> prepare_peers(const BenchOptions& options, const Work& work, const 
     Contender contender;
     contender.row.name = name;
     contender.row.is_peer = true;
-    Result<std::unique_ptr<TorchPeer>> peer = prepare_peer(peers, command, work, program, contender.row);
+    Result<std::unique_ptr<TorchPeer>> peer = prepare_peer(peers, command, work, variants, contender.row);
     if (peer) contender.peer = *std::move(peer);
     if (!peer) contender.row.why = peer.error().message;
     if (contender.row.is_cpu) contender.row.predicted_ns = cpu_predicted_ns;
@@ -209,16 +209,17 @@ Result<BenchTable> bench_file(const BenchOptions& options, const std::string& fi
                               Progress& progress) {
   progress.say("reading " + file);
   CRUCIBLE_TRY(Work work, read_work(file));
-  const auto program = std::make_shared<const graph::Program>(std::move(work.program));
-  if (program->iterations == 0)
+  const std::shared_ptr<const graph::Variants>& variants = work.variants;
+  const auto iterations = static_cast<std::uint32_t>(variants->turns.size());
+  if (iterations == 0)
     return Error{ErrorCode::kBadInput, fmt::format("{} has no complete iteration to run", file)};
   if (!options.peers.names.empty())
     CRUCIBLE_TRY_VOID(peer_command(options.peers, work, file));  // before anything is compiled
   std::vector<Contender> contenders;
-  prepare_backends(options, work, program, file, contenders, progress);
-  CRUCIBLE_TRY_VOID(prepare_peers(options, work, *program, file, contenders, progress));
-  take_turns(options, file, program->iterations, energy, contenders, progress);
-  BenchTable table{.file = file, .iterations = program->iterations};
+  prepare_backends(options, work, variants, file, contenders, progress);
+  CRUCIBLE_TRY_VOID(prepare_peers(options, work, *variants, file, contenders, progress));
+  take_turns(options, file, iterations, energy, contenders, progress);
+  BenchTable table{.file = file, .iterations = iterations};
   for (Contender& contender : contenders) table.rows.push_back(std::move(contender.row));
   progress.say("");
   return table;

@@ -34,6 +34,7 @@ namespace {
 constexpr double kTolerance = 1e-4;  // of fast numerics; see --tolerance
 
 struct CompareOptions {
+  std::optional<std::uint32_t> variant;  // of several, which one
   std::string file, capsule, timeline;
   std::vector<std::string> backends;
   DeviceChoice device;  // what all have in common
@@ -137,21 +138,22 @@ void print_difference(const graph::Program& program, const Pair& pair) {
 }
 
 /// Saves the difference of `pair`: the smallest program that shows it again.
-Result<runtime::CutCapsule> save_capsule(const CompareOptions& options, const Work& work, const Pair& pair,
+Result<runtime::CutCapsule> save_capsule(const CompareOptions& options, const graph::Program& program,
+                                         const trace::BlobStore& blobs, const Pair& pair,
                                          const runtime::SideBySideOptions& how) {
   const auto opener = [&options](const OpenedDevice& opened) {
-    return [&options, &opened](const std::shared_ptr<const graph::Program>& program,
-                               const std::shared_ptr<const trace::BlobStore>& blobs) {
-      return open_session(options, opened, program, blobs);
+    return [&options, &opened](const std::shared_ptr<const graph::Program>& cut,
+                               const std::shared_ptr<const trace::BlobStore>& kept) {
+      return open_session(options, opened, cut, kept);
     };
   };
   const runtime::ResultDifference& difference = *pair.report.first;
   CRUCIBLE_TRY(runtime::CutCapsule cut,
-               runtime::cut_smallest_capsule(work.program, *work.trace.blob_store, *pair.a->session, difference,
+               runtime::cut_smallest_capsule(program, blobs, *pair.a->session, difference,
                                              opener(pair.a->opened), opener(pair.b->opened), how));
   cut.capsule.origin =
       fmt::format("op {} ({}) of iteration {} of {}; recorded results of {}", difference.op,
-                  graph::name(work.program.ops[difference.op].kind), difference.iteration, options.file, pair.a->name);
+                  graph::name(program.ops[difference.op].kind), difference.iteration, options.file, pair.a->name);
   const bool is_own = trace::is_own_recording(options.file);
   CRUCIBLE_TRY_VOID(runtime::write_capsule(cut.capsule, options.capsule));
   if (is_own) trace::remember_recording(options.capsule);
@@ -194,7 +196,9 @@ Result<int> compare(const CompareOptions& options) {
   Progress progress(options.json);
   progress.say("reading " + options.file);
   CRUCIBLE_TRY(const Work work, read_work(options.file));
-  const graph::Program& program = work.program;
+  CRUCIBLE_TRY(const std::shared_ptr<const graph::Program> chosen,
+               graph::choose_variant(*work.variants, options.variant));
+  const graph::Program& program = *chosen;
   CRUCIBLE_TRY_VOID(check_options(options, program));
   const auto watched = std::make_shared<const graph::Program>(runtime::with_every_result(program));
   progress.say("scheduling, planning and compiling");
@@ -219,7 +223,7 @@ Result<int> compare(const CompareOptions& options) {
   std::optional<runtime::CutCapsule> cut;
   if (differing != pairs.end() && !options.capsule.empty()) {
     progress.say("cutting a capsule");
-    CRUCIBLE_TRY(cut, save_capsule(options, work, *differing, how));
+    CRUCIBLE_TRY(cut, save_capsule(options, program, *work.trace.blob_store, *differing, how));
   }
   progress.say("");
   const int code = differing != pairs.end() ? exit_code(ErrorCode::kCheckFailed) : 0;
@@ -267,6 +271,7 @@ void add_compare(Commands& commands) {
       commands.app, "compare", "Replays on several backends, op by op, and names the first result that differs.",
       "crucible compare step.crtrace --backends cpu,opencl --numerics strict");
   command->add_option("file", options->file, "The recording (.crtrace), or a capsule")->required();
+  command->add_option("--variant", options->variant, "Where iterations differ: which of their programs, from 0");
   command
       ->add_option("--backends", options->backends,
                    "Two or more of: a plugin's name, PLUGIN:INDEX, reference. The others are compared with the first")

@@ -36,6 +36,7 @@ namespace {
 struct GraphOptions {
   std::string file, stage, format = "text", module, phase, output, opaque = "missing";
   bool list_stages = false, json = false;
+  std::optional<std::uint32_t> variant;  // of several, which one
 };
 
 /// What a stage did and how large it left the program.
@@ -77,9 +78,11 @@ class StageRunner {
     for (const trace::Blob& blob : trace.blobs) blobs_.push_back(blob.hash);
     pipeline_.read_ns = ns_since(begin);
     const auto lowering = std::chrono::steady_clock::now();
-    CRUCIBLE_TRY(
-        graph::Program program,
-        aten::lower_without_passes(trace, options_.opaque == "all" ? aten::Opaques::kAll : aten::Opaques::kMissing));
+    const aten::Opaques opaques = options_.opaque == "all" ? aten::Opaques::kAll : aten::Opaques::kMissing;
+    CRUCIBLE_TRY(const graph::Variants variants, aten::lower_variants_without_passes(trace, opaques));
+    CRUCIBLE_TRY(const std::shared_ptr<const graph::Program> chosen,
+                 graph::choose_variant(variants, options_.variant));
+    graph::Program program = *chosen;
     note("lowered", "neutral ops and composites in recorded order, aliases resolved", program, ns_since(lowering));
     CRUCIBLE_TRY_VOID(
         graph::run_passes(program, {.blobs = trace.blob_store.get()},
@@ -235,6 +238,7 @@ void add_graph(Commands& commands) {
   command
       ->add_option("file", options->file, "The recording (.crtrace), or a program that --format text or binary wrote")
       ->required();
+  command->add_option("--variant", options->variant, "Where iterations differ: which of their programs, from 0");
   command->add_option("--stage", options->stage, "Which stage (default: the last); --stages lists them");
   command->add_flag("--stages", options->list_stages, "Lists the stages with sizes and times");
   command->add_option("--format", options->format, "text, binary, json, dot or svg (default text)")

@@ -29,6 +29,7 @@ namespace {
 
 struct KernelsOptions {
   std::string file;
+  std::optional<std::uint32_t> variant;  // of several, which one
   DeviceChoice device;
   int show = -1, why = -1;
   std::string profile, tune = "kept";
@@ -313,7 +314,9 @@ Result<std::shared_ptr<backend::Device>> open_for_claims(const KernelsOptions& o
 
 Result<int> kernels(const KernelsOptions& options) {
   CRUCIBLE_TRY(Work work, read_work(options.file));
-  graph::Program& program = work.program;
+  CRUCIBLE_TRY(const std::shared_ptr<const graph::Program> chosen,
+               graph::choose_variant(*work.variants, options.variant));
+  graph::Program program = *chosen;
   std::string library;
   std::optional<config::Settings> settings;
   CRUCIBLE_TRY(const std::shared_ptr<backend::Device> device, open_for_claims(options, program, library, settings));
@@ -323,7 +326,7 @@ Result<int> kernels(const KernelsOptions& options) {
                                    .numerics = numerics_of(load_unchecked_settings(options.device, terminal())),
                                    .device = {}};
   CRUCIBLE_TRY(const Tuned tuned,
-               tune(options.tune, program, device, !options.no_fuse, schedule_options.numerics, terminal()));
+               tune(options.tune, {&chosen, 1}, device, !options.no_fuse, schedule_options.numerics, terminal()));
   if (device) {
     schedule_options.device = runtime::shape_of(*device);
     runtime::ask(schedule_options, claims, tuned.choices.get());
@@ -380,6 +383,7 @@ void add_kernels(Commands& commands) {
                                              "The kernels and library calls that a recording becomes, and their text.",
                                              "crucible kernels step.crtrace --show 12");
   command->add_option("FILE", options->file, "the recording (.crtrace), or a capsule")->required();
+  command->add_option("--variant", options->variant, "where iterations differ: which of their programs, from 0");
   command->add_option("--show", options->show, "print the C text of this step")->check(CLI::NonNegativeNumber);
   CLI::Option* no_fuse = command->add_flag("--no-fuse", options->no_fuse, "one kernel per op");
   command->add_option("--why", options->why, "say what was fused in this step, what was not, and for which reason")

@@ -38,16 +38,16 @@ struct ReplayCommand {
   MemorySwitches memory;
 };
 
-Result<void> check_options(const ReplayCommand& options, const graph::Program& program) {
-  if (options.iterations > program.iterations) {
+Result<void> check_options(const ReplayCommand& options, std::uint32_t iterations) {
+  if (options.iterations > iterations) {
     return Error{ErrorCode::kUsage, fmt::format("--iterations {}: the recording has {} complete iterations",
-                                                options.iterations, program.iterations)};
+                                                options.iterations, iterations)};
   }
-  if (options.verify && options.iterations != 0 && options.iterations != program.iterations) {
+  if (options.verify && options.iterations != 0 && options.iterations != iterations) {
     return Error{ErrorCode::kUsage,
                  fmt::format("--verify compares the state after the last iteration: leave out --iterations "
                              "{}, or give {}",
-                             options.iterations, program.iterations)};
+                             options.iterations, iterations)};
   }
   if (options.closely && !options.verify)
     return Error{ErrorCode::kUsage, "--closely looks at what --verify compares: add --verify"};
@@ -129,7 +129,7 @@ Result<int> replay(const ReplayCommand& options) {
   CRUCIBLE_TRY(runtime::MemoryOptions memory, memory_options(options.memory, options.device));
   replay.set_memory(std::move(memory));
   CRUCIBLE_TRY_VOID(replay.read());
-  CRUCIBLE_TRY_VOID(check_options(options, replay.program()));
+  CRUCIBLE_TRY_VOID(check_options(options, replay.iterations()));
   CRUCIBLE_TRY_VOID(replay.open());
   const backend::Device* const device = replay.opened().device.get();
   if (device == nullptr) CRUCIBLE_TRY_VOID(check_reference_switches(options));

@@ -21,7 +21,8 @@ namespace crucible::replay {
 struct ReplayReport {
   std::string file;
   const trace::Trace& trace;
-  const graph::Program& program;
+  const graph::Program& program;  // of the variant that ran last
+  const graph::Variants& variants;
   const backend::Device* device;  // null: the reference interpreter
   const runtime::Session& session;
   const OpenedDevice& opened;

@@ -61,7 +61,7 @@ Error measuring_error(const runtime::Session& session, const Error& error) {
 ReplayRun::ReplayRun(ReplayWork work, OpenedDevice& opened, const DeviceChoice& choice, const Observer& observer)
     : work_(std::move(work)),
       opened_(opened),
-      next_(opened, choice, observer, [this] { return workload_of(*work_.program, work_.fuse); }),
+      next_(opened, choice, observer, [this] { return workload_of(*work_.variants, work_.fuse); }),
       observer_(observer) {
   // The processor that runs all of this is not lost alone.
   const bool may_move =
@@ -76,7 +76,7 @@ Result<std::unique_ptr<runtime::Session>> ReplayRun::prepare() {
     observer_.say("testing the device");
     CRUCIBLE_TRY_VOID(runtime::admit_to_strict(opened_.device, choices_folder() / "admitted"));
   }
-  CRUCIBLE_TRY(const Tuned tuned, tune(work_.tune, *work_.program, opened_.device, work_.fuse, numerics, observer_));
+  CRUCIBLE_TRY(const Tuned tuned, tune(work_.tune, work_.variants->programs, opened_.device, work_.fuse, numerics, observer_));
   measured_now_ = tuned.measured_now;
   const char* poison = std::getenv("CRUCIBLE_POISON");
   options_ = {.fuse = work_.fuse,
@@ -91,8 +91,8 @@ Result<std::unique_ptr<runtime::Session>> ReplayRun::prepare() {
               .open_opaque = opener_of_opaque(opened_, observer_)};
   observer_.say(opened_.device ? "scheduling, planning and compiling" : "loading");
   CRUCIBLE_TRY(std::unique_ptr<runtime::Session> session,
-               opened_.device ? runtime::Session::create(work_.program, work_.blobs, opened_.device, options_)
-                              : runtime::Session::create_reference(work_.program, work_.blobs, numerics));
+               opened_.device ? runtime::Session::create(work_.variants, work_.blobs, opened_.device, options_)
+                              : runtime::Session::create_reference(work_.variants, work_.blobs, numerics));
   observer_.say("");
   if (options_.fallback == runtime::Fallback::kWarn) warn_of_fallbacks(session->fallback(), observer_);
   warn_of_wrong_kernels(*session, observer_);
@@ -135,7 +135,7 @@ Result<void> ReplayRun::start() {
   if (!session) return session.error();
   runtime::RerouteOptions options{.keep_every = keep_every_, .compare_outputs = work_.compare_outputs};
   if (may_move) options.next = [this](const runtime::DeviceLoss& loss) { return take_over(loss); };
-  const std::uint32_t all = work_.program->iterations;
+  const std::size_t all = work_.variants->turns.size();
   options.progress = [this, all](std::uint32_t iteration) {
     observer_.say(fmt::format("replaying iteration {} of {}", iteration + 1, all));
   };

@@ -15,7 +15,7 @@ namespace crucible::replay {
 
 /// What is run, whatever the device.
 struct ReplayWork {
-  std::shared_ptr<const graph::Program> program;        // shared with the sessions
+  std::shared_ptr<const graph::Variants> variants;      // shared with the sessions
   std::shared_ptr<const trace::BlobStore> blobs;        // shared with the sessions
   bool fuse = true, compare_outputs = false;
   runtime::MemoryOptions memory = {};

@@ -51,11 +51,11 @@ Result<void> SpreadRun::start_elsewhere(bool with_outputs) {
   elsewhere_choice_ = choice_of(choice_, switches_.backend);
   CRUCIBLE_TRY(OpenedDevice opened,
                open_device(
-                   elsewhere_choice_, observer_, [this] { return workload_of(*work_.program, work_.fuse); }, true));
+                   elsewhere_choice_, observer_, [this] { return workload_of(*work_.variants, work_.fuse); }, true));
   opened_ = std::make_unique<OpenedDevice>(std::move(opened));
   auto run = std::make_unique<ReplayRun>(work_, *opened_, elsewhere_choice_, observer_);
   CRUCIBLE_TRY_VOID(run->start());
-  CRUCIBLE_TRY_VOID(run->run().run(work_.program->iterations));
+  CRUCIBLE_TRY_VOID(run->run().run(static_cast<std::uint32_t>(work_.variants->turns.size())));
   CRUCIBLE_TRY_VOID(run->run().session().start_spread(run->run().results(), spread_, with_outputs));
   spread_.device = opened_->device ? opened_->device->info().id : kReferenceBackend;
   elsewhere_ = std::move(run);
@@ -82,8 +82,12 @@ Result<void> SpreadRun::spread_runs(const Judged& judged, runtime::Verification&
 }
 
 Result<void> SpreadRun::check_ops(const Judged& judged, runtime::Verification& verdict) {
+  if (!is_of_one_program()) {
+    verdict.notes.push_back("the device's ops were not checked one by one: the recording has several variants or seams");
+    return {};
+  }
   std::uint64_t bytes = 0;
-  for (const graph::Value& value : work_.program->values)
+  for (const graph::Value& value : program().values)
     bytes += static_cast<std::uint64_t>(value.elements) * size_bytes(value.dtype);
   const bool is_asked = switches_.look == SpreadOptions::Look::kEveryOp;
   if (bytes > kMostBytesOfResults && !is_asked) {
@@ -92,7 +96,7 @@ Result<void> SpreadRun::check_ops(const Judged& judged, runtime::Verification& v
     return {};
   }
   observer_.say("compiling a program that keeps every result");
-  const auto watched = std::make_shared<const graph::Program>(runtime::with_every_result(*work_.program));
+  const auto watched = std::make_shared<const graph::Program>(runtime::with_every_result(program()));
   runtime::Options options = judged.options;
   options.memory = {};
   options.busy = nullptr;
@@ -105,7 +109,7 @@ Result<void> SpreadRun::check_ops(const Judged& judged, runtime::Verification& v
   const double seconds = is_asked ? std::numeric_limits<double>::infinity() : SpreadOptions::kSeconds;
   const runtime::ExplainOptions how{.seconds = seconds,
                                     .progress = [this](const std::string& text) { observer_.say(text); }};
-  const Result<runtime::OpCheck> checked = runtime::check_ops(*work_.program, *work_.blobs, **session, how);
+  const Result<runtime::OpCheck> checked = runtime::check_ops(program(), *work_.blobs, **session, how);
   if (!checked && (*session)->lost() != nullptr) return checked.error();
   if (!checked) {
     verdict.notes.push_back("the device's ops could not all be checked one by one: " + checked.error().message);
@@ -115,7 +119,7 @@ Result<void> SpreadRun::check_ops(const Judged& judged, runtime::Verification& v
   verdict.ops_checked = check.results;
   if (const runtime::OpDifference* first = check.first()) {
     verdict.found =
-        "the first op that differs from the reference interpreter: " + runtime::in_words(*work_.program, *first);
+        "the first op that differs from the reference interpreter: " + runtime::in_words(program(), *first);
   } else {
     verdict.notes.push_back(
         fmt::format("each of {} results of the device is what the reference interpreter makes of the same operands{}",
@@ -157,8 +161,8 @@ Result<void> SpreadRun::glance(const Judged& judged, runtime::Verification& verd
   }
   if (!*far) return {};
   verdict.notes.push_back("something is within its tolerance, but further from the recording than roundings explain");
-  if (work_.program->ops.size() <= SpreadOptions::kGlanceOps) return check_ops(judged, verdict);
-  verdict.notes.back() += fmt::format("; --closely checks each of its {} ops", work_.program->ops.size());
+  if (program().ops.size() <= SpreadOptions::kGlanceOps) return check_ops(judged, verdict);
+  verdict.notes.back() += fmt::format("; --closely checks each of its {} ops", program().ops.size());
   return {};
 }
 
@@ -170,10 +174,10 @@ Result<void> SpreadRun::consider(const Judged& judged, runtime::Verification& ve
   if (!verdict.differs()) return {};
   CRUCIBLE_TRY(const runtime::RunEnd end, judged.session.end_of_run(judged.results));
   CRUCIBLE_TRY_VOID(spread_runs(judged, verdict));
-  if (verdict.differs()) {
+  if (verdict.differs() && is_of_one_program()) {
     const runtime::ExplainOptions how{.seconds = SpreadOptions::kSeconds,
                                       .progress = [this](const std::string& text) { observer_.say(text); }};
-    const Result<void> asked = runtime::consider_reference(verdict, *work_.program, *work_.blobs, end, how);
+    const Result<void> asked = runtime::consider_reference(verdict, program(), *work_.blobs, end, how);
     if (!asked) verdict.notes.push_back("the reference interpreter was asked, and failed: " + asked.error().message);
   }
   return judged.device ? check_ops(judged, verdict) : Result<void>();

@@ -40,13 +40,15 @@ ContentHash hash_of_elements(DType dtype, std::span<const std::byte> elements) {
 
 Result<std::optional<std::string>> result_sha256(const Session& session, const graph::Program& program,
                                                  const std::vector<IterationResult>& results) {
-  const auto tensors = static_cast<std::size_t>(std::ranges::count_if(program.outputs, &graph::Output::is_tensor));
   Lines lines;
-  for (std::size_t iteration = 0; iteration < results.size(); ++iteration) {
+  for (std::uint32_t iteration = 0; iteration < results.size(); ++iteration) {
     const IterationResult& result = results[iteration];
+    // Arranging it in memory may change a program, not what is watched of it.
+    const graph::Program& own = session.variants() > 1 ? session.program_of(iteration) : program;
+    const auto tensors = static_cast<std::size_t>(std::ranges::count_if(own.outputs, &graph::Output::is_tensor));
     for (std::size_t k = 0; k < result.losses.size(); ++k) {
       const std::span loss(&result.losses[k], 1);
-      lines.add("loss", iteration, program.outputs[k].name, DType::kF64,
+      lines.add("loss", iteration, own.outputs[k].name, DType::kF64,
                 hash_of_elements(DType::kF64, std::as_bytes(loss)));
     }
     if (result.outputs.size() != tensors) {
@@ -57,8 +59,9 @@ Result<std::optional<std::string>> result_sha256(const Session& session, const g
     for (const OutputDifference& output : result.outputs)
       lines.add("output", iteration, output.name, output.dtype, output.elements);
   }
-  for (const graph::State& state : program.states) {
-    const graph::Value& value = program.values[state.start];
+  const graph::Program& last = session.variants() > 1 ? session.program() : program;
+  for (const graph::State& state : last.states) {
+    const graph::Value& value = last.values[state.start];
     CRUCIBLE_TRY(const std::vector<std::byte> bytes, session.state_bytes(state));
     lines.add("state", results.size(), value.name, value.dtype, hash_of_elements(value.dtype, bytes));
   }

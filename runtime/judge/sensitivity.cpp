@@ -53,9 +53,10 @@ void widen_losses(const RunEnd& run, Spread& spread) {
 }
 
 /// The same of tensors.
-Result<void> widen_outputs(const graph::Program& program, const RunEnd& run, Spread& spread) {
-  const graph::OutputTensors shown = graph::output_tensors(program);
-  for (std::size_t i = 0; i < spread.first.outputs.size(); ++i) {
+Result<void> widen_outputs(const Session& session, const RunEnd& run, Spread& spread) {
+  for (std::uint32_t i = 0; i < spread.first.outputs.size(); ++i) {
+    const graph::Program& program = session.program_of(i);
+    const graph::OutputTensors shown = graph::output_tensors(program);
     for (std::size_t place = 0; place < shown.outputs.size(); ++place) {
       double& widest = spread.outputs[i][place];
       if (shown.first_alike[place] < place) {
@@ -100,38 +101,38 @@ Result<void> Session::State::perturb_start(std::uint64_t seed) {
   });
 }
 
-/// From where `session` is to the last iteration.
-Result<RunEnd> Session::State::run_all(bool with_outputs, Session& session) {
+/// From where it is to the last iteration.
+Result<RunEnd> Session::run_all(bool with_outputs) {
   RunEnd end;
-  const graph::OutputTensors shown = graph::output_tensors(*program);
-  for (std::uint32_t i = 0; i < program->iterations; ++i) {
-    CRUCIBLE_TRY(IterationResult result, session.run(i));
+  for (std::uint32_t i = 0; i < iterations(); ++i) {
+    CRUCIBLE_TRY(IterationResult result, run(i));
     end.losses.push_back(std::move(result.losses));
     if (!with_outputs) continue;
+    const graph::OutputTensors shown = graph::output_tensors(*state_->program);
     auto& tensors = end.outputs.emplace_back();
-    NearReads reads = reads_of(near_tensors);
+    NearReads reads = state_->reads_of(state_->near_tensors);
     for (std::size_t place = 0; place < shown.outputs.size(); ++place) {
       if (shown.first_alike[place] < place) {
         tensors.push_back(tensors[shown.first_alike[place]]);
         continue;
       }
-      CRUCIBLE_TRY(std::vector<std::byte> elements, read_tensor(*shown.outputs[place], reads));
+      CRUCIBLE_TRY(std::vector<std::byte> elements, state_->read_tensor(*shown.outputs[place], reads));
       tensors.push_back(std::make_shared<const std::vector<std::byte>>(std::move(elements)));
     }
   }
-  NearReads reads = reads_of(near_states);
-  for (const graph::State& state : program->states) {
-    CRUCIBLE_TRY(end.states.emplace_back(), final_bytes(state, reads));
+  NearReads reads = state_->reads_of(state_->near_states);
+  for (const graph::State& state : state_->program->states) {
+    CRUCIBLE_TRY(end.states.emplace_back(), state_->final_bytes(state, reads));
   }
   return end;
 }
 
 Result<RunEnd> Session::end_of_run(const std::vector<IterationResult>& results) const {
   const graph::Program& program = *state_->program;
-  if (state_->next_iteration != program.iterations || results.size() != program.iterations) {
+  if (next_ != iterations() || results.size() != iterations()) {
     return Error{ErrorCode::kUsage,
-                 fmt::format("how far runs spread is measured after all {} iterations, {} have run", program.iterations,
-                             std::min<std::size_t>(state_->next_iteration, results.size()))};
+                 fmt::format("how far runs spread is measured after all {} iterations, {} have run", iterations(),
+                             std::min<std::size_t>(next_, results.size()))};
   }
   RunEnd end;
   NearReads reads = state_->reads_of(state_->near_states);
@@ -146,7 +147,7 @@ Result<void> Session::start_spread(const std::vector<IterationResult>& results, 
   CRUCIBLE_TRY(spread.first, end_of_run(results));
   if (with_outputs) {  // which nobody has kept
     CRUCIBLE_TRY_VOID(reset());
-    CRUCIBLE_TRY(spread.first, state_->run_all(true, *this));
+    CRUCIBLE_TRY(spread.first, run_all(true));
   }
   spread.states.resize(spread.first.states.size());
   spread.moves.resize(spread.first.states.size());
@@ -156,18 +157,22 @@ Result<void> Session::start_spread(const std::vector<IterationResult>& results, 
 }
 
 Result<void> Session::widen_spread(Spread& spread) {
-  const graph::Program& program = *state_->program;
-  CRUCIBLE_TRY(const Noise noise, Noise::find(program, *state_->blobs, tolerances_of(program).noise));
   CRUCIBLE_TRY_VOID(reset());
+  const graph::Program& program = *state_->program;
+  CRUCIBLE_TRY(const Noise noise, Noise::find(program, *state_->blobs, tolerances().noise));
   const bool with_outputs = !spread.first.outputs.empty();
-  Result<void> perturbed = state_->perturb_start(spread.runs + 1);
-  Result<RunEnd> run = perturbed ? state_->run_all(with_outputs, *this) : perturbed.error();
-  state_->shaking.reset();
-  state_->forget_inputs();
+  Result<void> perturbed;
+  for (std::size_t v = 0; v < variants_.size() && perturbed; ++v)
+    perturbed = variants_[v]->perturb_start(spread.runs + 1);  // the same of all: states start alike
+  Result<RunEnd> run = perturbed ? run_all(with_outputs) : perturbed.error();
+  for (const auto& variant : variants_) {
+    variant->shaking.reset();
+    variant->forget_inputs();
+  }
   if (!run) return run.error();
-  CRUCIBLE_TRY_VOID(state_->load_constants());
+  for (const auto& variant : variants_) CRUCIBLE_TRY_VOID(variant->load_constants());
   widen_losses(*run, spread);
-  CRUCIBLE_TRY_VOID(widen_outputs(program, *run, spread));
+  CRUCIBLE_TRY_VOID(widen_outputs(*this, *run, spread));
   for (std::size_t i = 0; i < program.states.size(); ++i) {
     const graph::State& state = program.states[i];
     if (state.final_blob == graph::kNone || run->states[i] == spread.first.states[i])

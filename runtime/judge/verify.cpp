@@ -15,13 +15,15 @@ namespace crucible::runtime {
 namespace {
 
 /// Fills the loss part.
-void judge_losses(const graph::Program& program, const std::vector<IterationResult>& results, Verification& verdict) {
+void judge_losses(const Session& session, const std::vector<IterationResult>& results, Verification& verdict) {
   for (std::uint32_t iteration = 0; iteration < results.size(); ++iteration) {
+    const graph::Program& program = session.program_of(iteration);
+    const std::uint32_t own = session.turn(iteration).index;
     for (std::size_t i = 0; i < program.outputs.size(); ++i) {
       const graph::Output& output = program.outputs[i];
-      if (!output.is_number() || iteration >= output.recorded.size() || i >= results[iteration].losses.size()) continue;
+      if (!output.is_number() || own >= output.recorded.size() || i >= results[iteration].losses.size()) continue;
       ++verdict.losses_compared;
-      const double loss = results[iteration].losses[i], recorded = output.recorded[iteration];
+      const double loss = results[iteration].losses[i], recorded = output.recorded[own];
       const double difference = relative_difference(loss, recorded);
       verdict.max_loss_rel_diff = std::max(verdict.max_loss_rel_diff, difference);
       if (difference <= verdict.loss_tolerance) continue;
@@ -220,7 +222,8 @@ Result<StateDifference> Session::State::compare_state(std::size_t index, const N
   StateDifference found{.name = "", .max_rel_diff = far->max_rel_diff, .bit_equal = actual == expected, .state = index};
   if (!far->bit_equal && !noise.elements(index).empty())
     found.max_rel_diff = noise.gap(index, dtype, actual, expected).largest;
-  if (!far->bit_equal && state.end != state.start) {
+  // How far one of several programs moves a state is not known from where that starts.
+  if (!far->bit_equal && state.end != state.start && !program->is_variant) {
     CRUCIBLE_TRY(found.move, move_of(index, noise, actual, expected));
   }
   if (found.max_rel_diff <= tolerance) return found;
@@ -230,48 +233,61 @@ Result<StateDifference> Session::State::compare_state(std::size_t index, const N
   return found;
 }
 
+/// The widest of the variants'.
+Tolerances Session::tolerances() const {
+  Tolerances widest = tolerances_of(*variants_[0]->program);
+  for (const auto& variant : variants_) {
+    const Tolerances own = tolerances_of(*variant->program);
+    if (own.state > widest.state) widest = own;
+  }
+  return widest;
+}
+
 Result<Verification> Session::verify(const std::vector<IterationResult>& results) const {
   const graph::Program& program = *state_->program;
-  if (results.size() != program.iterations || state_->next_iteration != program.iterations) {
+  if (results.size() != iterations() || next_ != iterations()) {
     return Error{ErrorCode::kUsage, fmt::format("verification needs all {} recorded iterations, {} have run",
-                                                program.iterations, state_->next_iteration)};
+                                                iterations(), next_)};
   }
-  const auto tensors = static_cast<std::size_t>(std::ranges::count_if(program.outputs, &graph::Output::is_tensor));
   for (std::uint32_t iteration = 0; iteration < results.size(); ++iteration) {
+    const auto tensors = static_cast<std::size_t>(
+        std::ranges::count_if(program_of(iteration).outputs, &graph::Output::is_tensor));
     if (results[iteration].outputs.size() == tensors) continue;
     return Error{ErrorCode::kUsage, fmt::format("iteration {} gave back {} tensors, {} of them were compared",
                                                 iteration, tensors, results[iteration].outputs.size())};
   }
   Verification verdict;
-  verdict.iterations = program.iterations;
-  const Tolerances tolerances = tolerances_of(program);
+  verdict.iterations = iterations();
+  const Tolerances tolerances = this->tolerances();
   verdict.loss_tolerance = tolerances.loss;
   verdict.state_tolerance = tolerances.state;
   verdict.move_tolerance = tolerances.move;
   CRUCIBLE_TRY(const Noise noise, Noise::find(program, *state_->blobs, tolerances.noise));
   verdict.noise_elements = noise.count();
   verdict.noise_parameters = noise.parameters();
-  verdict.outputs_left_out = program.left_out;
-  judge_losses(program, results, verdict);
+  for (const auto& variant : variants_) {
+    for (const std::string& left_out : variant->program->left_out) verdict.outputs_left_out.push_back(left_out);
+  }
+  judge_losses(*this, results, verdict);
   judge_outputs(results, verdict);
   const std::vector<std::string> names = state_names(program);
-  bool is_changed = false;
+  bool is_any_changed = false;
   NearReads reads = state_->reads_of(state_->near_states);
   for (const graph::State& state : program.states) {
-    is_changed |= state.end != state.start;
+    is_any_changed |= is_changed(state);
     if (state.final_blob != graph::kNone) {
       const auto index = static_cast<std::size_t>(&state - program.states.data());
       CRUCIBLE_TRY(StateDifference difference, state_->compare_state(index, noise, tolerances.state, reads));
       difference.name = names[index];
       judge_move(difference, verdict);
       verdict.states.push_back(std::move(difference));
-    } else if (state.end != state.start) {
+    } else if (is_changed(state)) {
       verdict.states_not_recorded.push_back(state_->name_of(state.start));
     }
   }
   std::ranges::stable_sort(verdict.states, std::ranges::greater(), &StateDifference::max_rel_diff);
   // States that nothing changes are equal whatever the replay computed.
-  const bool has_states = is_changed && !verdict.states.empty();
+  const bool has_states = is_any_changed && !verdict.states.empty();
   if (verdict.losses_compared == 0 && verdict.outputs_compared == 0 && !has_states) {
     verdict.add_reason(
         "the recording has no loss, no output and no changed state that the replay could be compared with");

@@ -152,8 +152,8 @@ Result<std::vector<std::byte>> Session::output_bytes(std::size_t index) const {
 }
 
 Result<std::vector<OutputDifference>> Session::compare_outputs() const {
-  if (state_->next_iteration == 0) return Error{ErrorCode::kUsage, "outputs are compared after an iteration has run"};
-  const std::uint32_t iteration = state_->next_iteration - 1;
+  if (next_ == 0) return Error{ErrorCode::kUsage, "outputs are compared after an iteration has run"};
+  const std::uint32_t iteration = turns_[next_ - 1].index;
   const graph::OutputTensors shown = graph::output_tensors(*state_->program);
   NearReads reads = state_->reads_of(state_->near_tensors);
   std::map<std::pair<std::size_t, std::uint32_t>, std::size_t>
@@ -170,6 +170,7 @@ Result<std::vector<OutputDifference>> Session::compare_outputs() const {
       differences.back().name = output.name;
     }
     differences.back().place = place;
+    differences.back().iteration = next_ - 1;
   }
   return differences;
 }

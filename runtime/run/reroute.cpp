@@ -23,7 +23,7 @@ DeviceLoss describe(const Session& session, std::uint32_t iteration, const Error
                   .when = "after the last iteration",
                   .reason = error.message};
   if (iteration == graph::kNone) return loss;
-  loss.when = fmt::format("in iteration {} (of 0 to {})", iteration, session.program().iterations - 1);
+  loss.when = fmt::format("in iteration {} (of 0 to {})", iteration, session.iterations() - 1);
   const std::string twice = fmt::format("iteration {}: ", iteration);
   if (loss.reason.starts_with(twice)) loss.reason.erase(0, twice.size());
   return loss;

@@ -19,13 +19,10 @@
 #include "runtime/run/session_state.hpp"
 
 namespace crucible::runtime {
-namespace {
 
 Error at_stage(std::string_view stage, const Error& error) {
   return {error.code, fmt::format("{}: {}", stage, error.message)};
 }
-
-}  // namespace
 
 Result<void> Session::State::make_schedule() {
   LibraryClaims claims(device);
@@ -213,68 +210,28 @@ std::uint64_t Session::State::bytes_of(const graph::Value& value) {
   return static_cast<std::uint64_t>(value.elements) * size_bytes(value.dtype);
 }
 
-Session::Session() : state_(std::make_unique<State>()) {}
 Session::~Session() = default;
-
-Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const graph::Program> program,
-                                                 std::shared_ptr<const trace::BlobStore> blobs,
-                                                 std::shared_ptr<backend::Device> device, const Options& options) {
-  if (!program || !blobs || !device)
-    return Error{ErrorCode::kInternal, "a session needs a program, blobs and a device"};
-  std::unique_ptr<Session> session(new Session);
-  State& state = *session->state_;
-  state.program = std::move(program);
-  state.blobs = std::make_shared<const KeptBlobs>(std::move(blobs));
-  state.device = std::move(device);
-  state.options = options;
-  CRUCIBLE_TRY_VOID(state.make_schedule());
-  CRUCIBLE_TRY_VOID(state.compile());
-  const PassInProgress pass("building the plan and loading what it starts with");
-  CRUCIBLE_TRY_VOID(state.build_plan());
-  state.find_near_places();
-  CRUCIBLE_TRY_VOID(state.load_states());
-  CRUCIBLE_TRY_VOID(state.load_constants());
-  return session;
-}
 
 Result<IterationResult> Session::run(std::uint32_t index) {
   CRUCIBLE_TRY(IterationResult result, run_unjudged(index));
   if (result.outside) {
-    --state_->next_iteration;  // an iteration whose results mean nothing has not run
+    --next_;  // an iteration whose results mean nothing has not run
     return *std::move(result.outside);
   }
   return result;
 }
 
 Result<IterationResult> Session::run_unjudged(std::uint32_t index) {
-  CRUCIBLE_TRY_VOID(state_->begin(index, state_->is_worth_starting));
+  CRUCIBLE_TRY_VOID(begin(index, false));
   return finish();
 }
 
-Result<void> Session::start(std::uint32_t index) { return state_->begin(index, true); }
-
-Result<void> Session::State::begin(std::uint32_t index, bool starts) {
-  if (index != next_iteration) {
-    return Error{ErrorCode::kUsage,
-                 fmt::format("iteration {} cannot run now: the state is that before iteration {}; reset first", index,
-                             next_iteration)};
-  }
-  if (index >= program->iterations) {
-    return Error{ErrorCode::kUsage,
-                 fmt::format("iteration {} was not recorded: there are {}", index, program->iterations)};
-  }
-  CRUCIBLE_TRY_VOID(load_iteration(index));
-  began_ns = steady_ns();
-  if (interpreted) return {};
-  const Result<void> done = submit(starts);
-  return done ? done : at_stage(fmt::format("iteration {}", index), done.error());
-}
+Result<void> Session::start(std::uint32_t index) { return begin(index, true); }
 
 Result<IterationResult> Session::finish() {
-  const std::uint32_t index = state_->next_iteration;
-  const bool is_ahead =
-      state_->is_worth_starting && !state_->in_flight.empty() && index + 1 < state_->program->iterations;
-  if (is_ahead) state_->load_ahead(index + 1);
+  const std::uint32_t index = next_, own = turns_[index].index;
+  const bool is_next_alike = index + 1 < iterations() && turns_[index + 1].variant == turns_[index].variant;
+  if (state_->is_worth_starting && !state_->in_flight.empty() && is_next_alike) state_->load_ahead(own + 1);
   Result<std::uint64_t> ran = state_->wait_for_iteration(state_->began_ns);
   if (!ran) return at_stage(fmt::format("iteration {}", index), ran.error());
   IterationResult result;
@@ -287,35 +244,27 @@ Result<IterationResult> Session::finish() {
     if (!output.is_number()) continue;  // compare_outputs() reads it when somebody asks
     CRUCIBLE_TRY(const double loss, state_->read_output(output, reads));
     result.losses.push_back(loss);
-    const bool recorded = index < output.recorded.size();
-    result.recorded_losses.push_back(recorded ? output.recorded[index] : std::numeric_limits<double>::quiet_NaN());
-    if (recorded)
-      result.max_rel_diff = std::max(result.max_rel_diff, relative_difference(loss, output.recorded[index]));
+    const bool recorded = own < output.recorded.size();
+    result.recorded_losses.push_back(recorded ? output.recorded[own] : std::numeric_limits<double>::quiet_NaN());
+    if (recorded) result.max_rel_diff = std::max(result.max_rel_diff, relative_difference(loss, output.recorded[own]));
   }
   state_->note(Busy::With::kResults, index, began_ns);
-  ++state_->next_iteration;
-  return result;
-}
-
-Result<void> Session::reset() {
-  state_->settle();
-  CRUCIBLE_TRY_VOID(state_->load_states());
-  if (state_->interpreted) {
-    CRUCIBLE_TRY_VOID(state_->load_constants());
-    state_->interpreted->is_run = false;
+  const std::vector<graph::State>& states = state_->program->states;
+  for (std::size_t i = 0; variants_.size() > 1 && i < states.size(); ++i) {
+    if (states[i].start != states[i].end) set_changed(i);
   }
-  state_->next_iteration = 0;
-  return {};
+  ++next_;
+  return result;
 }
 
 Result<std::vector<std::uint64_t>> Session::profile() {
   if (state_->interpreted) {
     return Error{ErrorCode::kUsage, "the reference interpreter has no steps that could be profiled: name a plugin"};
   }
-  if (state_->program->iterations == 0)
+  if (turns_.empty())
     return Error{ErrorCode::kUsage, "a program without iterations cannot be profiled"};
   // The inputs may have been overwritten in place or their memory reused: load those of the last iteration again.
-  CRUCIBLE_TRY_VOID(state_->load_iteration(state_->next_iteration == 0 ? 0 : state_->next_iteration - 1));
+  CRUCIBLE_TRY_VOID(load_again());
   return state_->profile();
 }
 
@@ -325,9 +274,9 @@ std::vector<backend::Properties> Session::plan_facts() const { return state_->pl
 Result<Counted> Session::count(std::span<const std::string> names) {
   if (state_->interpreted)
     return Error{ErrorCode::kUsage, "the reference interpreter is no device that counts: name a plugin"};
-  if (state_->program->iterations == 0)
+  if (turns_.empty())
     return Error{ErrorCode::kUsage, "a program without iterations has nothing to count"};
-  CRUCIBLE_TRY_VOID(state_->load_iteration(state_->next_iteration == 0 ? 0 : state_->next_iteration - 1));
+  CRUCIBLE_TRY_VOID(load_again());
   Result<backend::Counting> counting = backend::Counting::begin(state_->device, names);
   if (!counting && state_->device->lost() != nullptr) return counting.error();
   if (!counting) return Counted{.values = {}, .refusal = counting.error().message};

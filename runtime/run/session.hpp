@@ -14,6 +14,7 @@
 #include "core/base/result.hpp"
 #include "core/budget/line.hpp"
 #include "core/graph/program.hpp"
+#include "core/graph/variants.hpp"
 #include "core/kernel/schedule.hpp"
 #include "runtime/judge/compare.hpp"
 #include "runtime/judge/kernel_trials.hpp"
@@ -26,6 +27,7 @@
 
 namespace crucible::runtime {
 
+struct Tolerances;  // noise.hpp
 class Choices;    // choices.hpp
 class BusyTimes;  // submission.hpp
 
@@ -104,6 +106,12 @@ class Session {
   static Result<std::unique_ptr<Session>> create(std::shared_ptr<const graph::Program> program,
                                                  std::shared_ptr<const trace::BlobStore> blobs,
                                                  std::shared_ptr<backend::Device> device, const Options& options);
+  /// The same of a recording of several variants: each is scheduled, planned and compiled by itself, with an arena of
+  /// its own; what the variant before changed of the states is copied where another one's turn begins. Iterations are
+  /// the turns. Errors: those, with the variant.
+  static Result<std::unique_ptr<Session>> create(std::shared_ptr<const graph::Variants> variants,
+                                                 std::shared_ptr<const trace::BlobStore> blobs,
+                                                 std::shared_ptr<backend::Device> device, const Options& options);
   /// Without a device, each value in memory of its own. kFast: the reference interpreter (core/graph/reference.hpp)
   /// runs every op in double precision and exact integers. kStrict: the interpreter of the kernel IR
   /// (core/kernel/ir/interpreter.hpp) runs the kernels that a device would compile, and ends with the bits that every
@@ -112,7 +120,16 @@ class Session {
   static Result<std::unique_ptr<Session>> create_reference(std::shared_ptr<const graph::Program> program,
                                                            std::shared_ptr<const trace::BlobStore> blobs,
                                                            kernel::Numerics numerics = kernel::Numerics::kFast);
+  static Result<std::unique_ptr<Session>> create_reference(std::shared_ptr<const graph::Variants> variants,
+                                                           std::shared_ptr<const trace::BlobStore> blobs,
+                                                           kernel::Numerics numerics = kernel::Numerics::kFast);
   ~Session();
+  /// How many were recorded, of all variants.
+  std::uint32_t iterations() const { return static_cast<std::uint32_t>(turns_.size()); }
+  std::size_t variants() const { return variants_.size(); }
+  /// The variant that iteration `index` runs: its program, and which of the program's iterations that is.
+  const graph::Program& program_of(std::uint32_t index) const;
+  const graph::Turn& turn(std::uint32_t index) const { return turns_[index]; }
   /// Loads iteration `index`'s inputs and slots, runs it once and reads the outputs. Call with 0, 1, ... in order.
   /// Errors: those of the device, and kBadInput for an index that eager would have refused (graph::Bound).
   Result<IterationResult> run(std::uint32_t index);
@@ -170,6 +187,7 @@ class Session {
   /// reading.
   Result<std::vector<std::byte>> output_bytes(std::size_t index) const;
   bool is_reference() const;
+  /// Of several variants, this and what follows are of that which ran last, of the first one before any did.
   /// The program that runs: the given one, or with ops in another order and some of them twice, as the memory options
   /// ask.
   const graph::Program& program() const;
@@ -192,9 +210,34 @@ class Session {
   std::string step_in_words(std::uint32_t step) const;
 
  private:
-  Session();
   struct State;
-  std::unique_ptr<State> state_;
+  explicit Session(const graph::Variants& variants);
+  static Result<std::unique_ptr<Session>> create_on(const graph::Variants& variants,
+                                                    std::shared_ptr<const trace::BlobStore> blobs,
+                                                    std::shared_ptr<backend::Device> device, const Options& options);
+  static Result<std::unique_ptr<Session>> create_interpreted(const graph::Variants& variants,
+                                                             std::shared_ptr<const trace::BlobStore> blobs,
+                                                             kernel::Numerics numerics);
+  /// The variant of iteration `index` is the present one, with the states as they are before it.
+  Result<void> select(std::uint32_t index);
+  Result<void> begin(std::uint32_t index, bool starts);
+  /// Inputs of the last iteration that ran, or of the first, are there again: for measuring.
+  Result<void> load_again();
+  /// State `index` of the present variant is newer than that of the others.
+  void set_changed(std::size_t index);
+  bool is_changed(const graph::State& state) const;
+  Result<RunEnd> run_all(bool with_outputs);
+  Tolerances tolerances() const;
+
+  std::vector<std::unique_ptr<State>> variants_;
+  State* state_ = nullptr;  // the present variant
+  std::vector<graph::Turn> turns_;
+  std::uint32_t next_ = 0;  // iteration
+  /// By state: whether an iteration changes it, when that last happened, and by variant of when it has it.
+  std::vector<bool> changes_;
+  std::vector<std::uint64_t> changed_;
+  std::vector<std::vector<std::uint64_t>> held_;
+  std::uint64_t clock_ = 0;
 };
 
 }  // namespace crucible::runtime

@@ -19,10 +19,10 @@ Result<void> Session::save(Checkpoint& into) const {
   into.states.resize(states.size());
   NearReads reads = state_->reads_of(state_->near_states);
   for (std::size_t i = 0; i < states.size(); ++i) {
-    if (states[i].start == states[i].end) continue;  // as the recording has it
+    if (!is_changed(states[i])) continue;  // as the recording has it
     CRUCIBLE_TRY(into.states[i], state_->final_bytes(states[i], reads));
   }
-  into.next_iteration = state_->next_iteration;
+  into.next_iteration = next_;
   return {};
 }
 
@@ -34,7 +34,10 @@ Result<void> Session::restore(const Checkpoint& from) {
   }
   CRUCIBLE_TRY_VOID(reset());
   CRUCIBLE_TRY_VOID(state_->write_together([&] { return state_->write_states(from); }));
-  state_->next_iteration = from.next_iteration;
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    if (!from.states[i].empty()) set_changed(i);
+  }
+  next_ = from.next_iteration;
   return {};
 }
 

@@ -17,10 +17,6 @@
 namespace crucible::runtime {
 namespace {
 
-Error at_stage(std::string_view stage, const Error& error) {
-  return {error.code, fmt::format("{}: {}", stage, error.message)};
-}
-
 std::string op_name(const graph::Program& program, const graph::Op& op) {
   return op.kind == graph::OpKind::kOpaque ? graph::opaque_of(program, op).name() : std::string(graph::name(op.kind));
 }

@@ -11,28 +11,19 @@
 
 namespace crucible::runtime {
 
-Result<std::unique_ptr<Session>> Session::create_reference(std::shared_ptr<const graph::Program> program,
-                                                           std::shared_ptr<const trace::BlobStore> blobs,
-                                                           kernel::Numerics numerics) {
-  if (!program || !blobs) return Error{ErrorCode::kInternal, "a session needs a program and blobs"};
+Result<void> Session::State::interpret_with(kernel::Numerics numerics) {
   if (!graph::opaque_uses(*program).empty()) {
     return Error{ErrorCode::kBadInput,
                  graph::opaque_list(*program) + "\nthe reference interpreter runs neutral ops alone"};
   }
-  std::unique_ptr<Session> session(new Session);
-  State& state = *session->state_;
-  state.program = std::move(program);
-  state.blobs = std::move(blobs);
-  state.interpreted.emplace().values.resize(state.program->values.size());
+  interpreted.emplace().values.resize(program->values.size());
   if (numerics == kernel::Numerics::kStrict) {
-    CRUCIBLE_TRY(kernel::Schedule schedule, kernel::schedule(*state.program, {.claims = {}, .numerics = numerics}));
-    CRUCIBLE_TRY(kernel::ScheduleInterpreter interpreter,
-                 kernel::ScheduleInterpreter::create(*state.program, schedule));
-    state.interpreted->kernels.emplace(std::move(schedule), std::move(interpreter));
+    CRUCIBLE_TRY(kernel::Schedule made, kernel::schedule(*program, {.claims = {}, .numerics = numerics}));
+    CRUCIBLE_TRY(kernel::ScheduleInterpreter interpreter, kernel::ScheduleInterpreter::create(*program, made));
+    interpreted->kernels.emplace(std::move(made), std::move(interpreter));
   }
-  CRUCIBLE_TRY_VOID(state.load_states());
-  CRUCIBLE_TRY_VOID(state.load_constants());
-  return session;
+  CRUCIBLE_TRY_VOID(load_states());
+  return load_constants();
 }
 
 bool Session::is_reference() const { return state_->interpreted.has_value(); }

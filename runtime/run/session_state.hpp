@@ -26,6 +26,9 @@ namespace crucible::runtime {
 inline constexpr std::uint64_t kRedZoneBytes = 256;
 inline constexpr std::uint8_t kRedZoneByte = 0xc5;
 
+/// The same error, with the stage at which it came.
+Error at_stage(std::string_view stage, const Error& error);
+
 /// A session without a device: an interpreter, with a buffer of its own for every value.
 struct Interpreted {
   /// Strict numerics: the kernels of a schedule. Else the reference interpreter runs the ops.
@@ -47,7 +50,6 @@ struct Session::State {
   Placement placement;
   ArrangeReport arrange_report;
   std::string library_failure;
-  std::uint32_t next_iteration = 0;
   std::optional<std::mt19937_64> shaking;  // of a run of a spread: inputs are written one unit in the last place away
   Options options;
   FallbackReport fallback;
@@ -110,8 +112,6 @@ struct Session::State {
   /// `starts`: it begins at once, because the caller has something else to do; else it may wait for wait_for_iteration(),
   /// whose caller then does it, which takes less than waking a thread.
   Result<void> submit(bool starts);
-  /// Loads iteration `index` and submits it.
-  Result<void> begin(std::uint32_t index, bool starts);
   Result<void> submit_piece(std::size_t index, bool starts);
   /// Waits for all that was submitted. The time is that from the first plan's begin to the last one's end.
   Result<std::uint64_t> wait_for_iteration(std::uint64_t began_ns);
@@ -119,6 +119,8 @@ struct Session::State {
   /// Nothing is in flight any more, whatever it ended with.
   void settle();
   Result<void> replay();
+  /// Makes it a session without a device.
+  Result<void> interpret_with(kernel::Numerics numerics);
   Result<void> interpret();
   Submissions& submissions_of(const Piece& piece) { return piece.segment.on_second ? *second_submitted : *submitted; }
   /// What was submitted to a device is done.
@@ -179,7 +181,6 @@ struct Session::State {
   Result<std::vector<std::byte>> final_bytes(const graph::State& state, NearReads& reads) const;
   Result<void> perturb(graph::ValueId value, std::uint32_t blob, std::mt19937_64& random);
   Result<void> perturb_start(std::uint64_t seed);
-  Result<RunEnd> run_all(bool with_outputs, Session& session);
   std::uint64_t offset_of(graph::ValueId value) const;
   /// Where a value on the host lies; the device has none of it.
   std::span<std::byte> on_host(graph::ValueId value);
