@@ -29,13 +29,14 @@
 #include "frontends/aten/lower.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/text_sink.hpp"
+#include "frontends/cli/variants_text.hpp"
 
 namespace crucible::cli {
 namespace {
 
 struct GraphOptions {
   std::string file, stage, format = "text", module, phase, output, opaque = "missing";
-  bool list_stages = false, json = false;
+  bool list_stages = false, list_variants = false, json = false;
   std::optional<std::uint32_t> variant;  // of several, which one
 };
 
@@ -205,6 +206,13 @@ Result<int> graph_command(const GraphOptions& options) {
   if (program && (options.list_stages || !options.stage.empty())) {
     return Error{ErrorCode::kUsage, options.file + " is a program, which has no stages; its recording has them"};
   }
+  if (options.list_variants) {
+    if (program) return Error{ErrorCode::kUsage, options.file + " is a program, one: its recording has variants"};
+    CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(options.file));
+    CRUCIBLE_TRY(const graph::Variants variants, aten::lower_variants(trace, aten::Opaques::kMissing));
+    options.json ? print_json(variants_document(variants)) : print_text(variants_text(variants));
+    return 0;
+  }
   Pipeline pipeline;
   if (program) {
     pipeline.chosen = std::move(program);
@@ -239,6 +247,7 @@ void add_graph(Commands& commands) {
       ->add_option("file", options->file, "The recording (.crtrace), or a program that --format text or binary wrote")
       ->required();
   command->add_option("--variant", options->variant, "Where iterations differ: which of their programs, from 0");
+  command->add_flag("--variants", options->list_variants, "Lists the programs of iterations that differ, and their order");
   command->add_option("--stage", options->stage, "Which stage (default: the last); --stages lists them");
   command->add_flag("--stages", options->list_stages, "Lists the stages with sizes and times");
   command->add_option("--format", options->format, "text, binary, json, dot or svg (default text)")

@@ -147,14 +147,9 @@ class Loops(e2e_test.Folder):
                 with torch.no_grad():
                     model(torch.randn(5, 4))
             """)
-        done = crucible("replay", trace, "--verify")
-        self.assert_refused(done, 3, "0.weight changes between iterations", "where nothing is recorded",
-                            "crucible trace trim FILE --iterations ")
-        part = done.stderr.split("--iterations ")[1].split()[0]
-        trimmed = self.folder / "trimmed.crtrace"
-        self.assertEqual(crucible("trace", "trim", trace, "--iterations", part, "-o", trimmed).returncode, 0)
-        first, last = map(int, part.split("-"))
-        self.assertEqual(len(self.assert_verified(trimmed)["iterations"]), last - first + 1)
+        replay = self.assert_verified(trace)
+        self.assertEqual(len(replay["iterations"]), 6)
+        self.assertGreater(replay["variants"]["seams"], 0)
 
     def test_another_op_in_one_iteration(self):
         trace = self.recorded("""
@@ -163,8 +158,9 @@ class Loops(e2e_test.Folder):
                 model[0].weight.data = model[0].weight.data * 0.5
             optimizer.step()
             """)
-        self.assert_refused(crucible("replay", trace), 3, "iterations 0 and 3 differ at op",
-                            "crucible trace trim FILE --iterations N-N -o ONE.crtrace")
+        replay = self.assert_verified(trace)
+        self.assertEqual(replay["variants"]["count"], 2)
+        self.assertIn("differ at op", replay["variants"]["programs"][1]["difference"])
 
 
 class Matrices(e2e_test.Folder):

@@ -149,6 +149,9 @@ class Variants(e2e_test.Folder):
         self.assert_refused(done, 2, "6 variants", "--variant N")
         self.assertEqual(crucible("plan", trace, "--variant", "5").returncode, 0)
         self.assert_refused(crucible("graph", trace, "--variant", "6"), 2, "0 to 5")
+        listed = json.loads(crucible("graph", trace, "--variants", "--json").stdout)
+        self.assertEqual([turn["variant"] for turn in listed["turns"]], list(range(6)))
+        self.assertIn("differ at op", crucible("graph", trace, "--variants").stdout)
 
 
 if __name__ == "__main__":
