@@ -26,7 +26,7 @@ class Arranger {
     report_progress("", 0, 0);
     if (red_zone_bytes == 0) return arranged;
     CRUCIBLE_TRY(arranged.placement, place(*arranged.program, arranged.schedule, scratch_of(arranged.schedule),
-                                           red_zone_bytes, input_places()));
+                                           red_zone_bytes, input_places(), memory_.kept.get()));
     return arranged;
   }
 
@@ -133,7 +133,8 @@ class Arranger {
     }
     report_progress("placing the buffers", 0, 0);
     CRUCIBLE_TRY(arranged.placement,
-                 place(*arranged.program, arranged.schedule, scratch_of(arranged.schedule), 0, input_places()));
+                 place(*arranged.program, arranged.schedule, scratch_of(arranged.schedule), 0, input_places(),
+                       memory_.kept.get()));
     return arranged;
   }
 

@@ -3,6 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "core/base/result.hpp"
@@ -22,6 +26,18 @@ struct HomeCopy {
   std::uint64_t size_bytes = 0;
 };
 
+/// Where states and constants lie that several programs have in common, one of them running at a time: at the beginning
+/// of the arena, in the same places for all. Units: bytes from there.
+struct KeptPlaces {
+  std::vector<std::uint64_t> states;  // by Program::states
+  /// By blob, and how many constants of the program before it have the same.
+  std::map<std::pair<std::uint32_t, std::size_t>, std::uint64_t> constants;
+  std::uint64_t size_bytes = 0;  // a multiple of kAlignment
+
+  /// For programs over the same states, whose buffers have red zones of this size.
+  static KeptPlaces of(std::span<const std::shared_ptr<const graph::Program>> programs, std::uint64_t red_zone_bytes);
+};
+
 /// A schedule with an address range for every buffer: the output of planning, before any device is touched.
 /// Time in `buffers` counts steps; the home copies run at the time after the last step.
 struct Placement {
@@ -33,6 +49,9 @@ struct Placement {
   std::vector<std::uint32_t> scratch_of;  // per step; graph::kNone when it needs none
   std::vector<HomeCopy> home_copies;      // independent of each other; mostly none
   memory::Plan plan;
+  /// Buffers from this one on have given places (KeptPlaces) in front of what was planned.
+  std::uint32_t first_kept = graph::kNone;
+  std::uint64_t kept_bytes = 0;
   // What waits on the host, in an arena of its own. Inputs on the host are not in it: they come from where inputs come.
   std::vector<memory::Buffer> host_buffers;
   std::vector<std::uint32_t> host_of;  // per value: index in host_buffers, or graph::kNone
@@ -54,10 +73,11 @@ enum class InputPlaces : std::uint8_t { kOne, kTwo };
 
 /// Lifetimes from the schedule (states, inputs and constants included), in-place reuse, offsets, and the independent
 /// check of the result. `scratch_bytes` has one entry per step; behind each buffer of the device lies a red zone.
+/// `kept`: states and constants lie there and the rest behind; null: they are planned like all else.
 /// Errors: kCheckFailed when a checker refuses the plan.
 Result<Placement> place(const graph::Program& program, const kernel::Schedule& schedule,
                         const std::vector<std::uint64_t>& scratch_bytes, std::uint64_t red_zone_bytes = 0,
-                        InputPlaces inputs = InputPlaces::kOne);
+                        InputPlaces inputs = InputPlaces::kOne, const KeptPlaces* kept = nullptr);
 
 /// The independent checker of a placement: walks through the steps with a map from byte ranges to the value that was
 /// last written there, and requires that every read finds its value whole and that states come home. Shares no code

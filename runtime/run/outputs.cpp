@@ -52,6 +52,11 @@ void Session::State::find_near_places() {
     kept_begins.push_back(placement.plan.offsets[placement.second_of[input.value]]);
     input_bytes += bytes_of(program->values[input.value]);
   }
+  if (const KeptPlaces* const all = options.memory.kept.get(); all != nullptr) {  // those of other variants too
+    kept_begins.insert(kept_begins.end(), all->states.begin(), all->states.end());
+    for (const auto& [constant, offset] : all->constants) kept_begins.push_back(offset);
+  }
+  all_begins = kept_begins;
   is_worth_starting = !options.poison && input_bytes >= kWorthStarting;
   for (std::size_t buffer = 0; buffer < placement.buffers.size(); ++buffer) {
     if (placement.buffers[buffer].size_bytes > 0) all_begins.push_back(placement.plan.offsets[buffer]);

@@ -45,6 +45,7 @@ struct MemoryOptions {
   /// Inputs have two places in the arena, used in turn, so that the next iteration's are written while one runs. Where
   /// there is a budget or as little memory as can be is asked for, they have one all the same.
   bool inputs_ahead = true;
+  std::shared_ptr<const KeptPlaces> kept = nullptr;  // of several variants, set by their session; null: of one program
 };
 
 struct Options {
@@ -106,9 +107,9 @@ class Session {
   static Result<std::unique_ptr<Session>> create(std::shared_ptr<const graph::Program> program,
                                                  std::shared_ptr<const trace::BlobStore> blobs,
                                                  std::shared_ptr<backend::Device> device, const Options& options);
-  /// The same of a recording of several variants: each is scheduled, planned and compiled by itself, with an arena of
-  /// its own; what the variant before changed of the states is copied where another one's turn begins. Iterations are
-  /// the turns. Errors: those, with the variant.
+  /// The same of a recording of several variants: each is scheduled, planned and compiled by itself. One arena, as large
+  /// as the largest of them needs, is for all: states and constants have the same places in it whoever runs. Iterations
+  /// are the turns. Errors: those, with the variant; kUsage for a memory budget where there are several.
   static Result<std::unique_ptr<Session>> create(std::shared_ptr<const graph::Variants> variants,
                                                  std::shared_ptr<const trace::BlobStore> blobs,
                                                  std::shared_ptr<backend::Device> device, const Options& options);
@@ -220,6 +221,7 @@ class Session {
                                                              kernel::Numerics numerics);
   /// The variant of iteration `index` is the present one, with the states as they are before it.
   Result<void> select(std::uint32_t index);
+  Result<void> change_to(std::size_t variant);
   Result<void> begin(std::uint32_t index, bool starts);
   /// Inputs of the last iteration that ran, or of the first, are there again: for measuring.
   Result<void> load_again();

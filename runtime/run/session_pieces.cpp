@@ -226,14 +226,18 @@ Result<void> Session::State::compile_refused(const std::vector<backend::KernelTe
   return forbidden(*fallback.device, wrong, schedule.steps.size(), kWrongAdvice);
 }
 
+Result<void> Session::State::allocate_arena(std::uint64_t size_bytes) {
+  // An empty program still gets an arena: backends need not support allocations of nothing.
+  Result<backend::Buffer> allocated = backend::Buffer::allocate(device, std::max(size_bytes, kAlignment), kAlignment);
+  if (!allocated) return at_stage("arena", allocated.error());
+  arena = std::make_shared<backend::Buffer>(*std::move(allocated));
+  submitted = std::make_shared<Submissions>(device);
+  return {};
+}
+
 Result<void> Session::State::build_plan() {
   if (Result<void> certified = check_certificate(placement); !certified)
     return at_stage("memory plan", certified.error());
-  // An empty program still gets an arena: backends need not support allocations of nothing.
-  const std::uint64_t size = std::max(placement.plan.peak_bytes, kAlignment);
-  Result<backend::Buffer> allocated = backend::Buffer::allocate(device, size, kAlignment);
-  if (!allocated) return at_stage("arena", allocated.error());
-  arena.emplace(*std::move(allocated));
   std::vector<bool> on_second;
   for (const kernel::Step& step : schedule.steps) {
     on_second.push_back(step.kind == kernel::StepKind::kLaunch && step.kernel < is_second_kernel.size() &&
@@ -242,11 +246,11 @@ Result<void> Session::State::build_plan() {
   Result<Split> cut = split(*program, schedule, placement, on_second, options.poison);
   if (!cut) return at_stage("plan", cut.error());
   if (fallback.device) {
-    Result<backend::Buffer> other = backend::Buffer::allocate(fallback.device, size, kAlignment);
+    Result<backend::Buffer> other = backend::Buffer::allocate(
+        fallback.device, std::max(placement.plan.peak_bytes, kAlignment), kAlignment);
     if (!other) return at_stage("arena of the second device", other.error());
     second_arena.emplace(*std::move(other));
   }
-  submitted.emplace(device);
   if (fallback.device) second_submitted.emplace(fallback.device);
   is_second_sized = fallback.device && wants_buffer_bytes(*fallback.device);
   fallback.segments = static_cast<std::uint32_t>(cut->segments.size());

@@ -75,9 +75,11 @@ struct Session::State {
   // Destroyed in reverse: the plans before the arenas and the modules that they use.
   std::optional<backend::Module> module, second_module;
   std::optional<CarefulKernels> careful, second_careful;
-  std::optional<backend::Buffer> arena, second_arena;
+  std::shared_ptr<backend::Buffer> arena;  // shared by variants
+  std::optional<backend::Buffer> second_arena;
   std::vector<Piece> pieces;
-  std::optional<Submissions> submitted, second_submitted;              // of the two devices
+  std::shared_ptr<Submissions> submitted;  // to the device; shared by variants
+  std::optional<Submissions> second_submitted;
   std::vector<InFlight> in_flight;                                     // in the order of submission
   std::uint32_t place = 0;                                             // of the inputs of the present iteration
   std::array<std::uint32_t, 2> loaded = {graph::kNone, graph::kNone};  // whose inputs and slots are there, by place
@@ -106,6 +108,8 @@ struct Session::State {
   std::string ops_of_kernels(std::string_view kernels) const;
   Error opaque_refused(const backend::Device& by, const std::vector<Refusal>& refused) const;
   Result<void> compile_refused(const std::vector<backend::KernelText>& texts, const std::vector<Refusal>& refused);
+  /// As large as all the variants need that share it, whose placements are known.
+  Result<void> allocate_arena(std::uint64_t size_bytes);
   Result<void> build_plan();
   Result<void> build_piece(Segment segment);
   /// The present iteration is submitted, piece by piece; what one device needs of the other is waited for.

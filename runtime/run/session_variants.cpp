@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/progress.hpp"
 #include "core/graph/opaque.hpp"
@@ -54,24 +55,42 @@ Result<std::unique_ptr<Session>> Session::create_on(const graph::Variants& varia
                                                     std::shared_ptr<const trace::BlobStore> blobs,
                                                     std::shared_ptr<backend::Device> device, const Options& options) {
   if (!blobs || !device) return Error{ErrorCode::kInternal, "a session needs a program, blobs and a device"};
+  Options own = options;
+  if (variants.programs.size() > 1) {
+    if (options.memory.budget_bytes != 0 || options.memory.objective == Objective::kLeastMemory) {
+      return Error{ErrorCode::kUsage,
+                   fmt::format("a memory budget and the least memory are for recordings whose iterations are alike, and "
+                               "this one has {} variants: leave them out",
+                               variants.programs.size())};
+    }
+    const std::uint64_t zone = options.poison || wants_buffer_bytes(*device) ? kRedZoneBytes : 0;
+    own.memory.kept = std::make_shared<const KeptPlaces>(KeptPlaces::of(variants.programs, zone));
+  }
   std::unique_ptr<Session> session(new Session(variants));
   const auto kept = std::make_shared<const KeptBlobs>(std::move(blobs));
-  const auto make = [&](State& state) -> Result<void> {
-    CRUCIBLE_TRY_VOID(state.make_schedule());
-    CRUCIBLE_TRY_VOID(state.compile());
-    const PassInProgress pass("building the plan and loading what it starts with");
-    CRUCIBLE_TRY_VOID(state.build_plan());
-    state.find_near_places();
-    CRUCIBLE_TRY_VOID(state.load_states());
-    return state.load_constants();
-  };
+  std::uint64_t arena_bytes = 0;
   for (std::size_t v = 0; v < variants.programs.size(); ++v) {
     State& state = *session->variants_[v];
     state.program = variants.programs[v];
     state.blobs = kept;
     state.device = device;
-    state.options = options;
-    if (const Result<void> made = make(state); !made) return of_variant(variants, v, made.error());
+    state.options = own;
+    Result<void> made = state.make_schedule();
+    if (made) made = state.compile();
+    if (!made) return of_variant(variants, v, made.error());
+    arena_bytes = std::max(arena_bytes, state.placement.plan.peak_bytes);
+  }
+  const PassInProgress pass("building the plan and loading what it starts with");
+  CRUCIBLE_TRY_VOID(session->state_->allocate_arena(arena_bytes));
+  for (std::size_t v = 0; v < variants.programs.size(); ++v) {
+    State& state = *session->variants_[v];
+    state.arena = session->state_->arena;
+    state.submitted = session->state_->submitted;
+    Result<void> made = state.build_plan();
+    if (made) state.find_near_places();
+    if (made && (v == 0 || state.second_arena)) made = state.load_states();
+    if (made) made = state.load_constants();
+    if (!made) return of_variant(variants, v, made.error());
   }
   return session;
 }
@@ -119,28 +138,33 @@ bool Session::is_changed(const graph::State& state) const {
   return changes_[static_cast<std::size_t>(&state - state_->program->states.data())];
 }
 
+/// On a device the states are where they were: only what a second device has of them is its own. Interpreters have
+/// values of their own.
+Result<void> Session::change_to(std::size_t variant) {
+  State& next = *variants_[variant];
+  const std::vector<graph::State>& from = state_->program->states;
+  std::vector<std::uint64_t>& held = held_[variant];
+  NearReads reads = state_->reads_of(state_->near_states);
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    if (std::exchange(held[i], changed_[i]) == changed_[i]) continue;
+    const graph::ValueId start = next.program->states[i].start;
+    const bool is_twice = std::ranges::find(next.loaded_twice, start) != next.loaded_twice.end();
+    if (!next.interpreted && !is_twice) continue;
+    CRUCIBLE_TRY(std::vector<std::byte> bytes, state_->final_bytes(from[i], reads));
+    CRUCIBLE_TRY_VOID(next.write_bytes(start, std::move(bytes)));
+  }
+  next.forget_inputs();  // others have written over them
+  state_ = &next;
+  return {};
+}
+
 Result<void> Session::select(std::uint32_t index) {
   const graph::Turn& turn = turns_[index];
   State& next = *variants_[turn.variant];
   if (next.interpreted) next.carry_interpreted_states();
-  if (&next != state_) {
-    NearReads reads = state_->reads_of(state_->near_states);
-    const std::vector<graph::State>& from = state_->program->states;
-    std::vector<std::uint64_t>& held = held_[turn.variant];
-    const Result<void> copied = next.write_together([&]() -> Result<void> {
-      for (std::size_t i = 0; i < from.size(); ++i) {
-        if (held[i] == changed_[i]) continue;
-        CRUCIBLE_TRY(std::vector<std::byte> bytes, state_->final_bytes(from[i], reads));
-        CRUCIBLE_TRY_VOID(next.write_bytes(next.program->states[i].start, std::move(bytes)));
-        held[i] = changed_[i];
-      }
-      return {};
-    });
-    if (!copied) return copied;
-    state_ = &next;
-  }
+  if (&next != state_) CRUCIBLE_TRY_VOID(change_to(turn.variant));
   if (turn.given.empty()) return {};
-  const Result<void> given = next.write_together([&]() -> Result<void> {
+  return next.write_together([&]() -> Result<void> {
     for (const graph::Given& each : turn.given) {
       const graph::ValueId start = next.program->states[each.state].start;
       const bool is_shaken = next.shaking && each.is_seam;
@@ -149,7 +173,6 @@ Result<void> Session::select(std::uint32_t index) {
     }
     return {};
   });
-  return given;
 }
 
 Result<void> Session::begin(std::uint32_t index, bool starts) {
@@ -179,7 +202,8 @@ Result<void> Session::load_again() {
 Result<void> Session::reset() {
   for (const auto& variant : variants_) {
     variant->settle();
-    CRUCIBLE_TRY_VOID(variant->load_states());
+    const bool has_own = variant == variants_[0] || variant->interpreted || variant->second_arena;
+    if (has_own) CRUCIBLE_TRY_VOID(variant->load_states());
     if (!variant->interpreted) continue;
     CRUCIBLE_TRY_VOID(variant->load_constants());
     variant->interpreted->is_run = false;
