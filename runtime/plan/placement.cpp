@@ -70,7 +70,8 @@ memory::Solution solution_of(const Placement& placement) {
   for (std::uint64_t& offset : planned.offsets) offset -= placement.kept_bytes;
   planned.peak_bytes -= placement.kept_bytes;
   planned.lower_bound_bytes -= placement.kept_bytes;
-  for (const auto& [plan, first] : {std::pair(&planned, 0u), std::pair(&placement.host_plan, first_host)}) {
+  for (const auto& [plan, first] :
+       {std::pair(&std::as_const(planned), 0u), std::pair(&placement.host_plan, first_host)}) {
     memory::SpacePlan space{.peak_bytes = plan->peak_bytes,
                             .lower_bound_bytes = plan->lower_bound_bytes,
                             .lower_bound_time = plan->lower_bound_time,

@@ -7,6 +7,7 @@
 
 #include "core/base/progress.hpp"
 #include "core/graph/opaque.hpp"
+#include "runtime/plan/library_calls.hpp"
 #include "runtime/run/kept_blobs.hpp"
 #include "runtime/run/session_state.hpp"
 
