@@ -40,7 +40,7 @@ struct Entry {
   TABLE(antialias) TABLE(grid_sample) TABLE(interpolate) TABLE(nearest)                                               \
   TABLE(alias) TABLE(creation) TABLE(move) TABLE(pattern) TABLE(reflection) TABLE(unfold) TABLE(view) TABLE(view_copy) \
   TABLE(sparse_own)                                                                                                   \
-  TABLE(chebyshev) TABLE(gamma) TABLE(igamma) TABLE(polynomial) TABLE(special)
+  TABLE(chebyshev) TABLE(gamma) TABLE(igamma) TABLE(polynomial) TABLE(special) TABLE(window_function)
 
 /// What stands in the place of others where numbers are complex, or where a tensor is sparse.
 #define CRUCIBLE_ATEN_TABLES_INSTEAD(TABLE) TABLE(complex) TABLE(complex_function) TABLE(sparse)

@@ -20,8 +20,10 @@ import cases_elementwise  # noqa: F401
 import cases_image  # noqa: F401
 import cases_index  # noqa: F401
 import cases_linalg  # noqa: F401
+import cases_masks  # noqa: F401
 import cases_pool  # noqa: F401
 import cases_reduce  # noqa: F401
+import cases_signal  # noqa: F401
 import cases_sparse  # noqa: F401
 import cases_training  # noqa: F401
 import cases_unusual  # noqa: F401
