@@ -39,11 +39,11 @@ struct Entry {
   TABLE(histogram) TABLE(reduction) TABLE(segment) TABLE(sorting) TABLE(statistics) TABLE(unique)                     \
   TABLE(antialias) TABLE(grid_sample) TABLE(interpolate) TABLE(nearest)                                               \
   TABLE(alias) TABLE(creation) TABLE(move) TABLE(pattern) TABLE(reflection) TABLE(unfold) TABLE(view) TABLE(view_copy) \
-  TABLE(sparse_own)                                                                                                   \
+  TABLE(sparse_own) TABLE(sparse_product_own)                                                                                                   \
   TABLE(chebyshev) TABLE(gamma) TABLE(igamma) TABLE(polynomial) TABLE(special) TABLE(window_function)
 
 /// What stands in the place of others where numbers are complex, or where a tensor is sparse.
-#define CRUCIBLE_ATEN_TABLES_INSTEAD(TABLE) TABLE(complex) TABLE(complex_function) TABLE(sparse)
+#define CRUCIBLE_ATEN_TABLES_INSTEAD(TABLE) TABLE(complex) TABLE(complex_function) TABLE(sparse) TABLE(sparse_product)
 
 #define CRUCIBLE_ATEN_DECLARE(NAME) std::span<const Entry> NAME##_entries();
 CRUCIBLE_ATEN_TABLES(CRUCIBLE_ATEN_DECLARE)
