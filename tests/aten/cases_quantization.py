@@ -24,7 +24,8 @@ def one(d, value, dtype):
 for word, make in {"": wide, "awkward": lambda d, *_: awkward(d), "f64": lambda d, n: wide(d, n, dtype=F64)}.items():
     for least, most, zero in ((0, 255, 128), (-128, 127, 0), (0, 15, 3)):
         case("fake_quantize_per_tensor_affine_cachemask", f"{word} {most}")(
-            lambda d, make=make, g=(zero, least, most): aten.fake_quantize_per_tensor_affine_cachemask(make(d, 40), 0.1, *g))
+            lambda d, make=make, g=(zero, least, most):
+            aten.fake_quantize_per_tensor_affine_cachemask(make(d, 40), 0.1, *g))
         for on in (0, 1):
             case("_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", f"{word} {most} {on}")(
                 lambda d, make=make, zero=zero, g=(least, most), on=on:
@@ -55,8 +56,9 @@ def observer(d, x, start, on, **options):
 
 RANGES = {"bytes": (0, 255), "signed": (-128, 127), "nibbles": (0, 15)}
 DATA = {
-    "": lambda d: d.f(4, 3, 5), "positive": lambda d: d.pos(4, 3, 5) * (d.step + 1), "negative": lambda d: -d.pos(4, 3, 5),
-    "zeros": lambda d: d.f(4, 3, 5) * 0, "tiny": lambda d: d.f(4, 3, 5) * 1e-7, "tiny, positive": lambda d: d.pos(4, 3, 5) * 1e-6,
+    "": lambda d: d.f(4, 3, 5), "positive": lambda d: d.pos(4, 3, 5) * (d.step + 1),
+    "negative": lambda d: -d.pos(4, 3, 5), "zeros": lambda d: d.f(4, 3, 5) * 0,
+    "tiny": lambda d: d.f(4, 3, 5) * 1e-7, "tiny, positive": lambda d: d.pos(4, 3, 5) * 1e-6,
     "denormal": lambda d: d.f(4, 3, 5) * 1e-39, "matrix": lambda d: d.f(4, 7)
 }
 for word, make in DATA.items():

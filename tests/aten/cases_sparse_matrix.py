@@ -144,7 +144,8 @@ def divided(d):
 
 
 for op in ("neg", "abs", "sqrt", "tanh"):
-    case(op, "sparse")(lambda d, op=op: aten._to_dense(getattr(aten, op)(coo(6, 5, sparse_dims=2, n=9, coalesced=True)(d))))
+    case(op, "sparse")(
+        lambda d, op=op: aten._to_dense(getattr(aten, op)(coo(6, 5, sparse_dims=2, n=9, coalesced=True)(d))))
 case("clone", "sparse")(lambda d: aten._to_dense(aten.clone(square(d))))
 case("_to_copy", "sparse")(lambda d: aten._to_dense(aten._to_copy(square(d), dtype=F64)))
 
@@ -187,7 +188,8 @@ case("row_indices")(lambda d: aten.row_indices(compressed(d, columns=True)) + 1)
 def from_compressed(d):
     begins = d.keep(lambda: torch.tensor([0, 2, 2, 5]))
     columns = d.keep(lambda: torch.tensor([0, 3, 1, 2, 3]))
-    x = aten.sparse_compressed_tensor.comp_plain_value_size(begins, columns, d.f(5) * 2, [3, 4], layout=torch.sparse_csr)
+    x = aten.sparse_compressed_tensor.comp_plain_value_size(begins, columns, d.f(5) * 2, [3, 4],
+                                                            layout=torch.sparse_csr)
     return aten.mm(x, d.f(4, 3))
 
 

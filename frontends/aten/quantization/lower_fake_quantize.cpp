@@ -1,5 +1,5 @@
-// Lowering of fake quantization: numbers rounded to the grid that integers with a scale and a zero point would have, and
-// the observer that moves the grid after the extrema of what it sees. As the framework's kernels for CPUs compute it:
+// Lowering of fake quantization: numbers rounded to the grid that integers with a scale and a zero point would have,
+// and the observer that moves the grid after the extrema of what it sees. As the framework's kernels for CPUs compute it:
 // the reciprocal of the scale in f32, the grid's parameters in f64.
 #include <cmath>
 
@@ -153,7 +153,8 @@ void observed(OpCall& c) {
   const Grid grid = grid_of(e, lowest, highest, c.integer("quant_min"), c.integer("quant_max"), is_symmetric);
   const Expression scale = c.tensor("scale"), zero_point = c.tensor("zero_point");
   c.write("scale", choose(quantizes, e.reshape(grid.scale, scale.sizes()), scale));
-  c.write("zero_point", choose(quantizes, e.cast(e.reshape(grid.zero_point, zero_point.sizes()), zero_point.dtype), zero_point));
+  const Expression zero = e.cast(e.reshape(grid.zero_point, zero_point.sizes()), zero_point.dtype);
+  c.write("zero_point", choose(quantizes, zero, zero_point));
   const auto spread = [&](const Expression& term) -> Expression {
     return is_per_row ? along(e, term, axis, x.rank()) : e.reshape(term, {});
   };

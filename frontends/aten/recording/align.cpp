@@ -329,7 +329,8 @@ class Comparison {
   std::string reason_;
 };
 
-/// The parts of a sparse matrix whose rows or columns lie one after the other; nothing where they do not fit each other.
+/// The parts of a sparse matrix whose rows or columns lie one after the other; nothing where they do not fit each
+/// other.
 std::optional<SparseParts> compressed_parts(const trace::Trace& trace, const trace::CompoundTensor& compound) {
   SparseParts parts{.sparse_dims = 2, .by_columns = compound.kind == "sparse_csc"};
   for (const auto& [name, part] : compound.parts) {

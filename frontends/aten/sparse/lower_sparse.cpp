@@ -167,7 +167,8 @@ void to_sparse(OpCall& c) {
   }
   const Expression x = c.tensor("self");
   const std::int64_t count = c.sparse_count(0), named = c.sparse_dims(0), rank = x.rank();
-  if (!e.failure().empty() || named < 0 || named > rank) return e.fail("a sparse tensor of more dimensions than its own");
+  if (!e.failure().empty()) return;
+  if (named < 0 || named > rank) return e.fail("a sparse tensor of more dimensions than its own");
   const bool by_columns = c.is_by_columns(0);
   const Expression seen = by_columns ? e.transpose(x, 0, 1) : x;
   std::vector<std::int64_t> rest;
@@ -182,8 +183,9 @@ void to_sparse(OpCall& c) {
   for (std::int64_t d = 0; d < rank; ++d) {
     Sizes one(sizes.size(), 1);
     one[0] = count;
-    indices.push_back(d < named ? e.reshape(places[static_cast<std::size_t>(d)], one) : e.position(d - named + 1, sizes));
-    if (d < named) rows.push_back(e.unsqueeze(places[static_cast<std::size_t>(d)], 0));
+    const auto at = static_cast<std::size_t>(d);
+    indices.push_back(d < named ? e.reshape(places[at], one) : e.position(d - named + 1, sizes));
+    if (d < named) rows.push_back(e.unsqueeze(places[at], 0));
   }
   if (by_columns) std::swap(rows.front(), rows.back());
   c.set_sparse(0, {e.concat(rows, 0), e.expand(e.take_at(seen, indices), sizes), x.sizes()});

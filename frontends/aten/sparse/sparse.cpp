@@ -20,7 +20,8 @@ Expression listed_places(Emitter& e, const Term& begins, const Term& across, boo
   const Sizes sizes = {across.size(0)};
   // A step up where each row but the first one begins; several where rows between have no elements.
   const Term later = slice(begins, 0, 1, begins.size(0) - 1);
-  const Expression steps = e.put(OpKind::kPutAdd, e.fill(Term::integer(0), sizes, DType::kI64), later, Term::integer(1));
+  const Expression zeros = e.fill(Term::integer(0), sizes, DType::kI64);
+  const Expression steps = e.put(OpKind::kPutAdd, zeros, later, Term::integer(1));
   const Term along = e.unsqueeze(running_total(e, OpKind::kScanSum, steps, 0), 0);
   const Term other = e.unsqueeze(e.cast(across, DType::kI64), 0);
   return by_columns ? e.concat({other, along}, 0) : e.concat({along, other}, 0);

@@ -20,8 +20,8 @@ struct Sparse {
   }
 };
 
-/// The places [2, n] of a matrix whose rows (or columns) lie one after the other: `begins` says where each does, `across`
-/// the column (row) of each element.
+/// The places [2, n] of a matrix whose rows (or columns) lie one after the other: `begins` says where each does,
+/// `across` the column (row) of each element.
 Expression listed_places(Emitter& e, const Term& begins, const Term& across, bool by_columns);
 /// Where each of `count` rows begins, and where the last one ends, in a list of elements ordered by their rows `along`.
 Expression beginnings(Emitter& e, const Term& along, std::int64_t count);

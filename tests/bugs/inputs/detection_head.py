@@ -1,4 +1,5 @@
-# The second stage of a detector: proposals that suppress each other, samples of the image inside of the best, their gradient.
+# The second stage of a detector: proposals that suppress each other, samples of the image inside of the best, their
+# gradient.
 import torch
 import torchvision
 
