@@ -1,6 +1,6 @@
 // Lowering of fake quantization: numbers rounded to the grid that integers with a scale and a zero point would have,
-// and the observer that moves the grid after the extrema of what it sees. As the framework's kernels for CPUs compute it:
-// the reciprocal of the scale in f32, the grid's parameters in f64.
+// and the observer that moves the grid after the extrema of what it sees. As the framework's kernels for CPUs compute
+// it: the reciprocal of the scale in f32, the grid's parameters in f64.
 #include <cmath>
 
 #include "frontends/aten/algebra/algebra.hpp"

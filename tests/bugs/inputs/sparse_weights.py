@@ -1,5 +1,5 @@
-# Graph layers whose sparse matrix is made in the loop, of weights that are learned: its gradient is the product where it
-# has elements.
+# Graph layers whose sparse matrix is made in the loop, of weights that are learned: its gradient is the product where
+# it has elements.
 # Argument: coo, csr, sum.
 import sys
 
