@@ -40,11 +40,12 @@ Expression overlaps(Emitter& e, const Term& boxes, double threshold) {
   return share.cast(DType::kF64) > Expression(e, e.fill(Term::number(threshold), {}, DType::kF64));
 }
 
-/// From the best box on, each one that no better and kept one overlaps. Which those are follows from the boxes before
-/// it, so that what is true of all after a round stays true: the rounds here are enough for chains of as many boxes,
-/// and that the last one changed nothing is expected of the data. How many are kept is what the recording says.
+/// From the best box on, each one that no better and kept one overlaps. Whether a box is kept follows from the better
+/// ones alone, so that each round settles at least one more, and all once a round changes nothing. Few boxes get a
+/// round each; of many, chains in which each box decides about the next are as long only where somebody made them so:
+/// that the last round changed nothing is expected of the data. How many are kept is what the recording says.
 void suppress(OpCall& c) {
-  constexpr std::int64_t kMostRounds = 48;
+  constexpr std::int64_t kLeastRounds = 64, kPairs = 1 << 16;
   Emitter& e = c.emit();
   const Expression boxes = widened(e, c.tensor("dets")), scores = c.tensor("scores");
   const double threshold = c.real("iou_threshold");
@@ -58,12 +59,13 @@ void suppress(OpCall& c) {
   const Expression is_better = e.position(0, {n, n}) < e.position(1, {n, n});
   const Expression beats = e.copy(overlaps(e, ranked, threshold) && is_better);
   Expression kept = e.fill(Term::integer(1), {n}, DType::kBool), before = kept;
-  for (std::int64_t round = 0; round < std::min(n, kMostRounds); ++round) {
+  const std::int64_t rounds = std::min(n, std::max(kLeastRounds, kPairs / n));
+  for (std::int64_t round = 0; round < rounds; ++round) {
     before = kept;
     const Expression beaten = beats && e.unsqueeze(kept, 1);
     kept = !(e.drop(e.max(e.cast(beaten, DType::kI32), {0}), {0}) != 0);
   }
-  if (n > kMostRounds) e.expect_in(e.cast(kept != before, DType::kI64), 0, 0);
+  if (n > rounds) e.expect_in(e.cast(kept != before, DType::kI64), 0, 0);
   c.set(0, e.take(order, true_coordinates(e, kept, recorded[0]).front()));
 }
 
