@@ -49,7 +49,8 @@ const Table& complex_table() {
 
 /// What may be done with sparse tensors.
 const Table& sparse_table() {
-  static const Table kTable = make_table({sparse_entries(), sparse_own_entries()});
+  static const Table kTable = make_table(
+      {sparse_entries(), sparse_own_entries(), sparse_product_entries(), sparse_product_own_entries()});
   return kTable;
 }
 

@@ -35,15 +35,17 @@ struct Entry {
   TABLE(optimizer)                                                                                                    \
   TABLE(activation) TABLE(binary) TABLE(foreach) TABLE(parts) TABLE(pointwise) TABLE(unary)                           \
   TABLE(adaptive_pool) TABLE(average_pool) TABLE(max_pool)                                                            \
-  TABLE(cell) TABLE(recurrent)                                                                                        \
+  TABLE(fake_quantize)                                                                                                \
+  TABLE(cell) TABLE(packed) TABLE(recurrent)                                                                          \
   TABLE(histogram) TABLE(reduction) TABLE(segment) TABLE(sorting) TABLE(statistics) TABLE(unique)                     \
   TABLE(antialias) TABLE(grid_sample) TABLE(interpolate) TABLE(nearest)                                               \
-  TABLE(alias) TABLE(creation) TABLE(move) TABLE(pattern) TABLE(reflection) TABLE(unfold) TABLE(view) TABLE(view_copy) \
-  TABLE(sparse_own)                                                                                                   \
-  TABLE(chebyshev) TABLE(gamma) TABLE(igamma) TABLE(polynomial) TABLE(special)
+  TABLE(alias) TABLE(creation) TABLE(move) TABLE(pattern) TABLE(reflection) TABLE(unfold) TABLE(view) TABLE(view_copy)\
+  TABLE(sparse_own) TABLE(sparse_product_own)                                                                         \
+  TABLE(chebyshev) TABLE(gamma) TABLE(igamma) TABLE(polynomial) TABLE(special) TABLE(window_function)                 \
+  TABLE(boxes)
 
 /// What stands in the place of others where numbers are complex, or where a tensor is sparse.
-#define CRUCIBLE_ATEN_TABLES_INSTEAD(TABLE) TABLE(complex) TABLE(complex_function) TABLE(sparse)
+#define CRUCIBLE_ATEN_TABLES_INSTEAD(TABLE) TABLE(complex) TABLE(complex_function) TABLE(sparse) TABLE(sparse_product)
 
 #define CRUCIBLE_ATEN_DECLARE(NAME) std::span<const Entry> NAME##_entries();
 CRUCIBLE_ATEN_TABLES(CRUCIBLE_ATEN_DECLARE)

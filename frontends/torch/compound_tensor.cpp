@@ -24,7 +24,7 @@ constexpr std::uint64_t kHeadItems = 5;  // kind, dtype, requires_grad, sizes, s
 /// Kind as it stands in the file, and its plural for the summary.
 struct Kind {
   const char* name;
-  const char* plural;
+  const char* plural;  // null: nothing to say
 };
 
 /// The head of the item. Sizes are left out where the framework has no regular ones.
@@ -70,10 +70,11 @@ void encode_sparse(Encoder& e, const at::Tensor& tensor, Access access) {
   part(e, "dense_dim", impl.dense_dim());
 }
 
-Kind compressed_kind(c10::Layout layout) {
+Kind compressed_kind(c10::Layout layout, bool is_matrix) {
   switch (layout) {
-    case c10::kSparseCsr: return {"sparse_csr", "sparse_csr tensors"};
-    case c10::kSparseCsc: return {"sparse_csc", "sparse_csc tensors"};
+    // Replay knows matrices with compressed rows or columns.
+    case c10::kSparseCsr: return {"sparse_csr", is_matrix ? nullptr : "sparse_csr tensors"};
+    case c10::kSparseCsc: return {"sparse_csc", is_matrix ? nullptr : "sparse_csc tensors"};
     case c10::kSparseBsr: return {"sparse_bsr", "sparse_bsr tensors"};
     default: return {"sparse_bsc", "sparse_bsc tensors"};
   }
@@ -81,7 +82,7 @@ Kind compressed_kind(c10::Layout layout) {
 
 const char* encode_compressed(Encoder& e, const at::Tensor& tensor, Access access) {
   const auto& impl = *static_cast<const at::SparseCsrTensorImpl*>(tensor.unsafeGetTensorImpl());
-  const Kind kind = compressed_kind(tensor.layout());
+  const Kind kind = compressed_kind(tensor.layout(), tensor.dim() == 2 && impl.values().dim() == 1);
   begin(e, tensor, kind.name, 3);
   part(e, "compressed_indices", impl.compressed_indices(), access);
   part(e, "plain_indices", impl.plain_indices(), access);

@@ -84,6 +84,23 @@ void ctc_loss(const c10::OperatorHandle& handle, c10::DispatchKeySet to_composit
   torch::jit::push(*stack, (losses / counts.clamp_min(1)).mean());
 }
 
+/// _pad_packed_sequence(data, batch_sizes, batch_first, padding_value, total_length): the composite fills the lengths
+/// that it returns by itself. Here they are what operators count of the batches.
+void pad_packed(const c10::OperatorHandle& handle, c10::DispatchKeySet to_composite, torch::jit::Stack* stack) {
+  constexpr std::size_t kArguments = 5, kBatchSizes = 1, kBatchFirst = 2;
+  const at::Tensor batch_sizes = torch::jit::peek(*stack, kBatchSizes, kArguments).toTensor();
+  const bool batch_first = torch::jit::peek(*stack, kBatchFirst, kArguments).toBool();
+  handle.redispatchBoxed(to_composite, stack);
+  if (!is_recording()) return;
+  torch::jit::drop(*stack, 1);
+  const std::int64_t sequences = torch::jit::peek(*stack, 0, 1).toTensor().size(batch_first ? 0 : 1);
+  torch::jit::push(*stack, batch_sizes.unsqueeze(1).gt(at::arange(sequences, batch_sizes.options())).sum(0));
+}
+
+void pad_packed_from_autograd(const c10::OperatorHandle& handle, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  pad_packed(handle, c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+}
+
 void ctc_loss_from_autograd(const c10::OperatorHandle& handle, c10::DispatchKeySet, torch::jit::Stack* stack) {
   ctc_loss(handle, c10::DispatchKeySet(c10::DispatchKey::CPU), stack);  // it has no kernel there but the composite one
 }
@@ -98,8 +115,14 @@ bool writes_by_itself(const Operator& op, c10::ArrayRef<c10::IValue> arguments) 
 }
 
 bool run_by_operators(const c10::OperatorHandle& handle, c10::DispatchKeySet below, torch::jit::Stack* stack) {
-  if (handle.schema().name() != "aten::ctc_loss") return false;
-  ctc_loss(handle, below, stack);
+  const std::string& name = handle.schema().name();
+  if (name == "aten::ctc_loss") {
+    ctc_loss(handle, below, stack);
+  } else if (name == "aten::_pad_packed_sequence") {
+    pad_packed(handle, below, stack);
+  } else {
+    return false;
+  }
   return true;
 }
 
@@ -121,6 +144,8 @@ void register_whole_composites(std::vector<c10::RegistrationHandleRAII>& handles
     stand_above({std::string(composite.name), ""}, c10::KernelFunction::makeFromBoxedFunction<&from_autograd>());
   for (const char* overload : {"IntList", "Tensor"})
     stand_above({"aten::ctc_loss", overload}, c10::KernelFunction::makeFromBoxedFunction<&ctc_loss_from_autograd>());
+  stand_above({"aten::_pad_packed_sequence", ""},
+              c10::KernelFunction::makeFromBoxedFunction<&pad_packed_from_autograd>());
 }
 
 }  // namespace crucible::recorder

@@ -325,3 +325,12 @@ def images(d):
         x.norm(dim=1),
         x.isinf().logical_not()
     ]
+
+
+for n in (1, 3, 6):
+    for component in (torch.float32, torch.float64):
+        @case("linalg_inv_ex", f"complex, {n} {component}")
+        def inverted(d, n=n, component=component):
+            x = torch.complex(d.f(2, n, n, dtype=component), d.f(2, n, n, dtype=component))
+            made = aten.linalg_inv_ex(x + 3 * torch.eye(n, dtype=x.dtype))
+            return torch.view_as_real(made[0]), made[1]

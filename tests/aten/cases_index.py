@@ -335,3 +335,10 @@ of_nothing("_unique2", lambda d: aten._unique2(d.f(0), True, True, True))
 of_nothing("unique_consecutive", lambda d: aten.unique_consecutive(d.f(2, 0), True, True))
 of_nothing("unique_dim", lambda d: aten.unique_dim(d.f(3, 0, 2), 1, True, True, True))
 simple("unique_dim_consecutive", lambda d: d.i(1, 4), 0, True, True, variant="one row")
+
+# Sequences of different lengths
+LENGTHS_DOWN = numbers(6, 4, 4, 1)
+simple("_pack_padded_sequence", f(6, 4, 3), LENGTHS_DOWN, False)
+simple("_pack_padded_sequence", f(4, 6, 3, 2), LENGTHS_DOWN, True, variant="batch first")
+simple("_pack_padded_sequence", f(9, 4), LENGTHS_DOWN, False, variant="steps behind the longest one")
+simple("_pack_padded_sequence", lambda d: d.bf(4, 6, 3).transpose(0, 1), LENGTHS_DOWN, False, variant="strided bf16")

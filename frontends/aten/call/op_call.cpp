@@ -11,6 +11,7 @@
 #include "frontends/aten/call/preconditions.hpp"
 #include "frontends/aten/call/schema.hpp"
 #include "frontends/aten/complex/complex.hpp"
+#include "frontends/aten/reduction/reducing.hpp"
 #include "frontends/aten/sparse/sparse.hpp"
 
 namespace crucible::aten {
@@ -291,26 +292,61 @@ Sparse OpCall::sparse(std::string_view name) {
   const trace::Arg* arg = find(name);
   if (!expect(is_sparse(name), name, "a sparse tensor")) return {};
   const SparseParts& parts = alignment_.sparse.at(arg->tensor);
-  return {storages_.read(parts.indices), storages_.read(parts.values), trace_.tensors[arg->tensor].sizes};
+  Term indices = storages_.read(parts.indices);
+  if (parts.begins != trace::kNone)
+    indices = listed_places(emitter_, storages_.read(parts.begins), indices, parts.by_columns);
+  return {indices, storages_.read(parts.values), trace_.tensors[arg->tensor].sizes};
+}
+
+const SparseParts* OpCall::sparse_result(std::size_t k) const {
+  const auto found = wants(k) ? alignment_.sparse.find(results_[k]) : alignment_.sparse.end();
+  if (found != alignment_.sparse.end()) return &found->second;
+  emitter_.fail(fmt::format("result {} is no sparse tensor", k));
+  return nullptr;
 }
 
 std::int64_t OpCall::sparse_count(std::size_t k) const {
-  const auto found = wants(k) ? alignment_.sparse.find(results_[k]) : alignment_.sparse.end();
-  if (found != alignment_.sparse.end()) return trace_.tensors[found->second.indices].sizes[1];
-  emitter_.fail(fmt::format("result {} is no sparse tensor", k));
-  return 0;
+  const SparseParts* parts = sparse_result(k);
+  return parts == nullptr ? 0 : trace_.tensors[parts->indices].sizes.back();
+}
+
+std::int64_t OpCall::sparse_dims(std::size_t k) const {
+  const SparseParts* parts = sparse_result(k);
+  return parts == nullptr ? 0 : parts->sparse_dims;
+}
+
+bool OpCall::is_by_columns(std::size_t k) const {
+  const SparseParts* parts = sparse_result(k);
+  return parts != nullptr && parts->by_columns;
 }
 
 void OpCall::set_sparse(std::size_t k, const Sparse& value) {
-  if (!wants(k)) return;
-  const auto found = alignment_.sparse.find(results_[k]);
-  if (found == alignment_.sparse.end()) return emitter_.fail(fmt::format("result {} is no sparse tensor", k));
+  const SparseParts* result_parts = wants(k) ? sparse_result(k) : nullptr;
+  if (result_parts == nullptr) return;
+  const auto is_in = [&](trace::TensorId part, trace::TensorId id) { return storages_.same_storage(part, id); };
   const auto is_there = [&](trace::TensorId part) {
-    return std::ranges::any_of(tensors_in(op_.args),
-                               [&](trace::TensorId id) { return storages_.same_storage(part, id); });
+    return std::ranges::any_of(tensors_in(op_.args), [&](trace::TensorId id) { return is_in(part, id); });
   };
-  if (!is_there(found->second.indices)) set_tensor(k, found->second.indices, value.indices);
-  if (!is_there(found->second.values)) set_tensor(k, found->second.values, value.values);
+  // Places are never written in place: those of an argument are what they were.
+  const auto are_places = [&](trace::TensorId part) {
+    return is_there(part) || std::ranges::any_of(tensors_in(op_.args), [&](trace::TensorId id) {
+             const auto argument = alignment_.sparse.find(id);
+             if (argument == alignment_.sparse.end()) return false;
+             const SparseParts& parts = argument->second;
+             return is_in(part, parts.indices) || (parts.begins != trace::kNone && is_in(part, parts.begins));
+           });
+  };
+  const SparseParts& parts = *result_parts;
+  if (!is_there(parts.values)) set_tensor(k, parts.values, value.values);
+  if (parts.begins == trace::kNone) {
+    if (!are_places(parts.indices)) set_tensor(k, parts.indices, value.indices);
+    return;
+  }
+  const Term along = slice(value.indices, 0, parts.by_columns ? 1 : 0, 1),
+             across = slice(value.indices, 0, parts.by_columns ? 0 : 1, 1);
+  if (!are_places(parts.indices)) set_tensor(k, parts.indices, emitter_.drop(across, {0}));
+  if (!are_places(parts.begins))
+    set_tensor(k, parts.begins, beginnings(emitter_, emitter_.drop(along, {0}), value.sizes[parts.by_columns ? 1 : 0]));
 }
 
 bool OpCall::is_nested(std::string_view name) const {

@@ -103,6 +103,9 @@ class OpCall {
   bool is_sparse(std::string_view name) const;
   /// How many places result `k`, a sparse tensor, has.
   std::int64_t sparse_count(std::size_t k) const;
+  /// How many of its dimensions its indices name, and whether its columns lie one after the other.
+  std::int64_t sparse_dims(std::size_t k) const;
+  bool is_by_columns(std::size_t k) const;
   /// Result `k`, a sparse tensor; parts that lie in the storage of an argument are there already.
   void set_sparse(std::size_t k, const Sparse& value);
   bool is_nested(std::string_view name) const;
@@ -167,6 +170,7 @@ class OpCall {
   bool expect(bool condition, std::string_view name, std::string_view what);
   std::int64_t within_memory(std::string_view name, std::int64_t number);
   void set_tensor(std::size_t k, trace::TensorId id, const Term& term);
+  const SparseParts* sparse_result(std::size_t k) const;
   void set_pairs(trace::TensorId id, const Complex& value);
   /// A tensor as present in by_parts(); `is_data`: one of real numbers has no imaginary part, whatever its dtype.
   Term part_of(trace::TensorId id, bool is_data);

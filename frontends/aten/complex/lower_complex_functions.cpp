@@ -7,6 +7,7 @@
 
 #include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/complex/complex.hpp"
+#include "frontends/aten/contraction/matrices.hpp"
 #include "frontends/aten/indexing/index_plan.hpp"
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/reduction/reducing.hpp"
@@ -360,6 +361,22 @@ void product_of_all(OpCall& c) {
   c.set_complex(0, each(lines, [&](const Term& t) { return e.reshape(t, c.result(0).sizes); }));
 }
 
+/// The real matrix [[re, -im], [im, re]] is to (u, v) what the complex one is to u + iv; its inverse has the same form.
+void inverse(OpCall& c) {
+  Emitter& e = c.emit();
+  c.boolean("check_errors");
+  const auto [re, im] = parts_of(e, c.complex("A"));
+  const std::int64_t n = re.size(-1);
+  if (re.rank() < 2 || re.size(-2) != n) return e.fail("an inverse of what is no square matrix");
+  const Term above = e.concat({re, e.unary(OpKind::kNegate, im)}, -1), below = e.concat({im, re}, -1);
+  const LuFactors found = lu(e, e.concat({above, below}, -2));
+  const Expression both = e.concat({identity(e, n, re.dtype), e.fill(Term::integer(0), {n, n}, re.dtype)}, 0);
+  const Term solution = solve_lu(e, found, both, false);
+  c.set_complex(0, {narrow(solution, -2, 0, n), narrow(solution, -2, n, n)});
+  // 0 where there is an inverse; else a step of the real matrix's elimination, not of the complex one's.
+  c.set(1, first_bad(e, e.binary(OpKind::kEqual, diagonal(found.factors), Term::number(0))));
+}
+
 constexpr Entry kEntries[] = {
     {"aten::log", of_one<logarithm>},
     {"aten::log2", of_one<logarithm_2>},
@@ -414,6 +431,7 @@ constexpr Entry kEntries[] = {
     {"aten::eq.Scalar", compare<OpKind::kEqual, OpKind::kLogicalAnd>},
     {"aten::ne.Tensor", compare<OpKind::kNotEqual, OpKind::kLogicalOr>},
     {"aten::ne.Scalar", compare<OpKind::kNotEqual, OpKind::kLogicalOr>},
+    {"aten::linalg_inv_ex", inverse},
     {"aten::prod", product_of_all},
     {"aten::prod.dim_int", product_of_all},
 };

@@ -283,6 +283,8 @@ class Comparison {
       return false;
     if (sparse_a != dense) {
       const SparseParts &x = sparse_a->second, &y = sparse_b->second;
+      if ((x.begins == trace::kNone) != (y.begins == trace::kNone) || x.by_columns != y.by_columns) return false;
+      if (x.begins != trace::kNone && !same_tensor(x.begins, y.begins)) return false;
       return trace_.tensors[id_a].sizes == trace_.tensors[id_b].sizes && x.sparse_dims == y.sparse_dims &&
              same_tensor(x.indices, y.indices) && same_tensor(x.values, y.values);
     }
@@ -341,8 +343,32 @@ class Comparison {
   std::string reason_;
 };
 
+/// The parts of a sparse matrix whose rows or columns lie one after the other; nothing where they do not fit each
+/// other.
+std::optional<SparseParts> compressed_parts(const trace::Trace& trace, const trace::CompoundTensor& compound) {
+  SparseParts parts{.sparse_dims = 2, .by_columns = compound.kind == "sparse_csc"};
+  for (const auto& [name, part] : compound.parts) {
+    if (part.kind != Kind::kTensor || trace.tensors[part.tensor].storage == trace::kNone) continue;
+    if (name == "compressed_indices") parts.begins = part.tensor;
+    if (name == "plain_indices") parts.indices = part.tensor;
+    if (name == "values") parts.values = part.tensor;
+  }
+  if (parts.begins == trace::kNone || parts.indices == trace::kNone || parts.values == trace::kNone)
+    return std::nullopt;
+  const trace::Tensor &whole = trace.tensors[compound.tensor], &begins = trace.tensors[parts.begins],
+                      &indices = trace.tensors[parts.indices], &values = trace.tensors[parts.values];
+  const auto is_index = [](const trace::Tensor& t) {
+    return (t.dtype == DType::kI64 || t.dtype == DType::kI32) && t.sizes.size() == 1;
+  };
+  if (whole.sizes.size() != 2 || !is_index(begins) || !is_index(indices)) return std::nullopt;
+  if (begins.sizes[0] < 1 || begins.sizes[0] - 1 != whole.sizes[parts.by_columns ? 1 : 0]) return std::nullopt;
+  if (values.sizes != indices.sizes || values.dtype != whole.dtype) return std::nullopt;
+  return parts;
+}
+
 /// The parts of a sparse tensor whose places are listed one by one; nothing where they do not fit each other.
 std::optional<SparseParts> sparse_parts(const trace::Trace& trace, const trace::CompoundTensor& compound) {
+  if (compound.kind == "sparse_csr" || compound.kind == "sparse_csc") return compressed_parts(trace, compound);
   if (compound.kind != "sparse_coo") return std::nullopt;
   SparseParts parts;
   for (const auto& [name, part] : compound.parts) {
@@ -464,6 +490,8 @@ Alignment first_of_group(const trace::Trace& trace, const Alignment& kinds, std:
         const auto found = group.sparse.find(id);
         std::vector<trace::TensorId> parts{group.base_of(id)};
         if (found != group.sparse.end()) parts = {found->second.indices, found->second.values};
+        if (found != group.sparse.end() && found->second.begins != trace::kNone)
+          parts.push_back(found->second.begins);
         if (const auto nested = group.nested.find(id); nested != group.nested.end()) parts = {nested->second.buffer};
         for (const auto part : parts) {
           const auto storage = trace.tensors[part].storage;

@@ -37,6 +37,10 @@ struct LazyView {
 struct SparseParts {
   trace::TensorId indices = trace::kNone, values = trace::kNone;
   std::int64_t sparse_dims = 0;  // how many of its dimensions the indices name; values have the others
+  /// Of a matrix whose rows (or columns) lie one after the other: where each begins in `indices`, which name columns
+  /// (rows) alone.
+  trace::TensorId begins = trace::kNone;
+  bool by_columns = false;
 };
 
 /// A tensor of tensors of different sizes, one after the other in one buffer, a list of elements.

@@ -19,6 +19,7 @@ constexpr const char* kMake =
     "Tensor values, *, "
     "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? "
     "is_coalesced=None) -> Tensor";
+constexpr const char* kMultiply = "aten::mul.Tensor(Tensor self, Tensor other) -> Tensor";
 constexpr const char* kExp = "aten::exp(Tensor self) -> Tensor";
 
 /// A step that adds a sparse tensor, made of places and values from outside, to rows.
@@ -76,12 +77,12 @@ TEST(SparseTensors, OpsWithoutALoweringForThemAreNamed) {
   EXPECT_THAT(step.refusal(), HasSubstr("aten::exp on sparse tensors"));
 }
 
-TEST(SparseTensors, SumsOfThemAreRefused) {
+TEST(SparseTensors, ProductsOfTwoAreRefused) {
   Step step;
   const auto sparse = step.made({0, 1, 2});
-  step.b.op(kAdd, {B::tensor(sparse), B::tensor(sparse), B::number(1)}, {B::tensor(sparse)});
+  step.b.op(kMultiply, {B::tensor(sparse), B::tensor(sparse)}, {B::tensor(sparse)});
   step.b.end_iteration();
-  EXPECT_THAT(step.refusal(), HasSubstr("a sum of sparse tensors is not supported"));
+  EXPECT_THAT(step.refusal(), HasSubstr("a product of two sparse tensors is not supported"));
 }
 
 TEST(SparseTensors, PartsThatDoNotFitAreRefused) {

@@ -7,6 +7,7 @@
 
 #include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/lower_table.hpp"
+#include "frontends/aten/special/bessel.hpp"
 #include "frontends/aten/special/special_coefficients.hpp"
 
 namespace crucible::aten {
@@ -220,6 +221,8 @@ constexpr Entry kEntries[] = {
 };
 
 }  // namespace
+
+Expression bessel_i0(const Expression& x) { return bessel_i(x, 0); }
 
 std::span<const Entry> special_entries() { return kEntries; }
 
