@@ -164,7 +164,7 @@ class Loops(e2e_test.Folder):
             optimizer.step()
             """)
         self.assert_refused(crucible("replay", trace), 3, "iterations 0 and 3 differ at op",
-                            "crucible trace trim FILE --iterations N-N -o ONE.crtrace")
+                            "record one iteration alone (crucible record --iterations 1)")
 
 
 class Matrices(e2e_test.Folder):

@@ -105,7 +105,7 @@ class Comparison {
  private:
   static constexpr std::string_view kAdvice =
       "record with a larger --warmup, mark steps with crucible.step(), or "
-      "replay one iteration alone (crucible trace trim FILE --iterations N-N -o ONE.crtrace)";
+      "record one iteration alone (crucible record --iterations 1)";
 
   std::string iterations_text() const {
     return fmt::format("iterations {} and {} differ", alignment_.iterations[0], alignment_.iterations[iteration_]);
@@ -321,7 +321,7 @@ class Comparison {
   const trace::Trace& trace_;
   Alignment& alignment_;
   std::size_t iteration_;
-  std::uint32_t position_ = 0;                              // of the op that is compared
+  std::uint32_t position_ = 0;                         // of the op that is compared
   std::uint32_t argument_ = 0, mixed_ = trace::kNone;  // its argument; the last one that is whole here and real there
   std::unordered_map<trace::TensorId, std::int64_t> seen_;  // its tensors: the other iteration's offset
   std::string reason_;

@@ -10,6 +10,7 @@
 
 #include "core/base/words.hpp"
 #include "core/trace/text.hpp"
+#include "core/trace/trim.hpp"
 
 namespace crucible::aten {
 namespace {
@@ -87,6 +88,13 @@ class Classifier {
                          external->role == Role::kOptimizerState || final_state(storage) != nullptr;
     graph::Value& value = program_.values[entry.outside];
     value.name = printable(external->name);
+    // A batch that was made one step ahead: it entered in the iteration before the one that reads it.
+    const bool is_ahead = h.carried && h.carrier != storage && !entry.written && !lasting;
+    if (const auto blobs = is_ahead ? repeated(storage, h) : std::nullopt) {
+      value.kind = graph::ValueKind::kInput;
+      program_.inputs.push_back({entry.outside, *blobs, false});
+      return {};
+    }
     const bool unchanged = h.carrier == storage && !entry.written;
     if (h.carried && (entry.written || lasting || h.carrier != storage)) {
       return unchanged ? add_state(entry.outside, entry.outside, storage, storage)
@@ -134,11 +142,14 @@ class Classifier {
   /// Where the iteration before did not leave what is read, the program changed it where nothing was recorded.
   std::string not_carried(StorageId storage, const History& h) const {
     std::size_t changed = 0, begin = 0, best_begin = 0, best = 0;
+    const auto number = [this](std::size_t i) { return alignment_.iterations[i]; };
     for (std::size_t i = 1; i <= h.blobs.size(); ++i) {
       const bool is_new = i == h.blobs.size() || h.blobs[i] != trace::kNone;
       if (!is_new) continue;
       if (changed == 0 && i < h.blobs.size()) changed = i;
-      if (i - begin > best) best = i - begin, best_begin = begin;
+      // Other states may have been carried over the change: their bytes at that place are nowhere.
+      if (i - begin > best && (begin == 0 || trace::trim(trace_, number(begin), number(i - 1))))
+        best = i - begin, best_begin = begin;
       begin = i;
     }
     const auto name = describe(storage);
@@ -146,7 +157,6 @@ class Classifier {
       return fmt::format("{} is handed from one iteration to the next in different ways; record with a larger --warmup",
                          name);
     }
-    const auto number = [this](std::size_t i) { return alignment_.iterations[i]; };
     return fmt::format(
         "{} changes between iterations {} and {} where nothing is recorded (an evaluation in between, an iteration "
         "passed over, a "
