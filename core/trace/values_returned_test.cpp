@@ -252,5 +252,21 @@ TEST(Reservations, ThreadsAndSettings) {
   EXPECT_THAT(settings_not_followed(trace), ElementsAre("x: y"));
 }
 
+TEST(Reservations, DataOfTheProgram) {
+  Trace trace = samples::training_trace();
+  trace.not_recorded = {{std::string(kReadForInput), 2, 0}};
+  EXPECT_THAT(
+      reservations(trace),
+      ElementsAre(HasSubstr("2 ops made data of what the recorded program computes (first at train.py:10), and that")));
+}
+
+TEST(Reservations, NoLossAndNoOutput) {
+  Trace trace = samples::training_trace();
+  for (Iteration& iteration : trace.iterations) iteration.losses.clear();
+  EXPECT_THAT(reservations(trace), ElementsAre(HasSubstr("no loss and no output is in the recording")));
+  trace.outputs.push_back({0, "0", 0, 0});
+  EXPECT_THAT(reservations(trace), IsEmpty());
+}
+
 }  // namespace
 }  // namespace crucible::trace

@@ -14,6 +14,7 @@
 #include "frontends/torch/kernels.hpp"
 #include "frontends/torch/record_function.hpp"
 #include "frontends/torch/scout.hpp"
+#include "frontends/torch/training_watch.hpp"
 #include "frontends/torch/typed_kernel.hpp"
 #include "frontends/torch/whole_composites.hpp"
 
@@ -43,7 +44,11 @@ c10::DispatchKeySet keys_above_python() {
       .remove(K::Fake);
 }
 
+void boxed_kernel(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+
 void pass_by(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  if (watches_for_training() && !keys.has(c10::DispatchKey::Python) && training_goes_on(op))
+    return boxed_kernel(op, keys, stack);
   static const c10::DispatchKeySet above_python = keys_above_python();
   const c10::DispatchKeySet below = keys & kKeysBelow;
   c10::impl::PyInterpreter* interpreter = python_interpreter();

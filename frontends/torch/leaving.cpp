@@ -6,8 +6,8 @@
 #include <ATen/Functions.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <structmember.h>
-#include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/Storage.h>
+#include <torch/csrc/autograd/python_variable.h>
 #include <torch/library.h>
 
 #include <array>
@@ -17,6 +17,7 @@
 #include <string>
 #include <string_view>
 
+#include "frontends/torch/data_input.hpp"
 #include "frontends/torch/op_scope.hpp"
 #include "frontends/torch/record_function.hpp"
 
@@ -66,10 +67,10 @@ const Operator& operator_of(std::size_t way) {
 
 /// Nothing that runs under it is recorded, differentiated or handed to Python.
 struct PlainOps {
-  c10::impl::ExcludeDispatchKeyGuard guard{c10::DispatchKeySet({c10::DispatchKey::Fake, c10::DispatchKey::Python,
-                                                                c10::DispatchKey::PythonTLSSnapshot,
-                                                                c10::DispatchKey::ADInplaceOrView}) |
-                                           c10::autograd_dispatch_keyset};
+  c10::impl::ExcludeDispatchKeyGuard guard{
+      c10::DispatchKeySet({c10::DispatchKey::Fake, c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot,
+                           c10::DispatchKey::ADInplaceOrView}) |
+      c10::autograd_dispatch_keyset};
 };
 
 /// The elements if they are few and real numbers.
@@ -160,8 +161,7 @@ std::optional<at::Tensor> tensor_of(PyObject* object) {
 }
 
 struct Leaving {
-  PyObject_HEAD
-  vectorcallfunc call;
+  PyObject_HEAD vectorcallfunc call;
   PyObject* original;
   std::size_t way;
 };
@@ -170,7 +170,13 @@ thread_local int depth = 0;  // of stand-ins: what one does to give its values i
 
 PyObject* call_leaving(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
   const auto* leaving = reinterpret_cast<Leaving*>(self);
-  const bool watched = depth == 0 && PyVectorcall_NARGS(count) > 0 && Recorder::instance().is_recording() &&
+  const bool makes_data = makes_input();  // what is read for it is told as such
+  if (makes_data && depth == 0 && PyVectorcall_NARGS(count) > 0 && !kWays[leaving->way].by_program &&
+      !kWays[leaving->way].only_unseen) {
+    note_read_for_input(args[0]);
+  }
+  const bool watched = !makes_data && depth == 0 && PyVectorcall_NARGS(count) > 0 &&
+                       Recorder::instance().is_recording() &&
                        !(kWays[leaving->way].by_program && is_framework_calling());
   if (!watched) return PyObject_Vectorcall(leaving->original, args, count, names);
   try {

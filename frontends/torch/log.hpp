@@ -117,6 +117,19 @@ class Log {
 
   /// The records that were finished since the last cut, in order. One that is open stays for the next.
   std::vector<Piece> cut();
+  /// Calls `visit(RecordHeader)` for the records that the next cut would give.
+  template <class Visit>
+  void for_each_uncut(Visit visit) const {
+    const auto look = [&visit](const std::uint64_t* record, const std::uint64_t* end) {
+      while (record < end) {
+        const RecordHeader header = RecordHeader::read(record);
+        visit(header);
+        record += header.words;
+      }
+    };
+    for (const Piece& piece : full_) look(piece.words.data(), piece.words.data() + piece.words.size());
+    look(uncut_, finished_end());
+  }
   /// Words of all records so far, cut or not.
   std::uint64_t words_written() const { return words_left_behind_ + static_cast<std::uint64_t>(next_ - chunk_.get()); }
 

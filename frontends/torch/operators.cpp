@@ -77,6 +77,11 @@ void describe(Operator& entry) {
   entry.overload = schema.overload_name();
   entry.text = c10::toString(schema);
   entry.written_arguments = written_arguments(schema);
+  entry.only_reads =
+      entry.written_arguments == 0 && std::ranges::none_of(schema.returns(), [](const c10::Argument& result) {
+        const auto kind = result.type()->kind();
+        return kind == c10::TypeKind::TensorType || kind == c10::TypeKind::ListType;
+      });
   entry.viewed_arguments = viewed_arguments(schema);
   for (std::size_t i = 0; i < 32; ++i) {
     const bool is_unread = entry.views(i) || (i == 0 && takes_form(entry.name));

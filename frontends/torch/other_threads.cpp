@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/trace/reservations.hpp"
+#include "frontends/torch/data_input.hpp"
 #include "frontends/torch/record_function.hpp"
 #include "frontends/torch/recorder.hpp"
 
@@ -37,7 +38,7 @@ bool knows_any(StorageTable& storages, const c10::IValue& value) {
 std::unique_ptr<at::ObserverContext> op_starts(const at::RecordFunction& function) {
   auto inside = std::make_unique<Inside>();
   Recorder& recorder = Recorder::instance();
-  if (depth > 1 || !recorder.is_recording() || is_thread_on()) return inside;
+  if (depth > 1 || !recorder.is_recording() || is_thread_on() || makes_input()) return inside;
   ThreadState& thread = recorder.thread();
   const CallSite call = thread.call_sites.find(recorder.call_sites(), false);
   const Locked locked(recorder.lock(), Recorder::me());

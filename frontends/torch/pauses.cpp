@@ -12,6 +12,7 @@ namespace crucible::recorder {
 
 void Recorder::set_aside(StorageTable::Slot& slot, std::uint32_t mark) {
   if (slot.iteration == kNeverUsed || slot.iteration == kTakeAgain || slot.iteration == kUnfilled) return;
+  if (slot.iteration == kAfterPause && mark == kAfterPause) return;  // not used since: the older checksum holds
   StorageDetails& known = details(slot);
   slot.iteration = mark;
   if (known.external && slot.written == kNeverUsed)
@@ -44,12 +45,29 @@ void Recorder::pass_over() {
     state_->passed_over.push_back(iteration_);
     // What the ops of this iteration wrote is not in the file, and what they brought in is not either.
     state_->storages.remove_dead([this](StorageTable::Slot& slot) {
-      if (slot.iteration == iteration_) set_aside(slot, kTakeAgain);
+      if (slot.iteration == iteration_) {
+        const StorageDetails& known = details(slot);
+        const bool is_in_file = slot.written != iteration_ && known.born < iteration_ &&
+                                (!known.external || known.taken_iteration < iteration_);
+        set_aside(slot, is_in_file ? kAfterPause : kTakeAgain);
+      }
       if (slot.iteration == kUnfilled && slot.details != kNothing) details(slot).external = false;
     });
   }
   passing_over_ = true;
   pause();
+}
+
+bool Recorder::use_for_input(c10::StorageImpl* impl, Usage usage) {
+  StorageTable::Slot* slot = state_->storages.find(impl);
+  if (slot == nullptr || slot->iteration == kNeverUsed || slot->iteration == kUnfilled) return false;
+  if (usage == Usage::kWrite) {
+    set_aside(*slot, kAfterPause);
+    state_->unseen.forget(slot->id);
+    return false;
+  }
+  const bool has_entered = slot->details != kNothing && state_->details[slot->details].external;
+  return usage == Usage::kRead && (!has_entered || slot->written != kNeverUsed);
 }
 
 void Recorder::check_after_pause(StorageTable::Slot& slot) {

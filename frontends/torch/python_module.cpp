@@ -161,6 +161,10 @@ PyObject* joined_threads(PyObject*, PyObject*) {
   return PyLong_FromUnsignedLong(Recorder::instance().joined_threads());
 }
 
+PyObject* ops_of_iteration(PyObject*, PyObject*) {
+  return PyLong_FromUnsignedLongLong(Recorder::instance().ops_of_iteration());
+}
+
 PyObject* add_output(PyObject*, PyObject* args) {
   PyObject* tensor = nullptr;
   const char* name = nullptr;
@@ -373,6 +377,8 @@ PyMethodDef functions[] = {
     {"join_thread", call_recorder<&Recorder::join_thread>, METH_NOARGS, "Records the calling thread too."},
     {"leave_thread", call_recorder<&Recorder::leave_thread>, METH_NOARGS, "Ends that."},
     {"joined_threads", joined_threads, METH_NOARGS, "How many threads have joined and not left."},
+    {"ops_of_iteration", ops_of_iteration, METH_NOARGS,
+     "How many ops the iteration that is running has so far, but for those that only read."},
     {"add_output", add_output, METH_VARARGS, "add_output(name, tensor): what the present iteration gave back."},
     {"watch_signal", watch, METH_VARARGS,
      "watch_signal(number, replace_default): notes it; the handler that was there is called."},

@@ -3,7 +3,6 @@
 
 #include <ATen/Functions.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-
 #include <unistd.h>
 
 #include <chrono>
@@ -12,8 +11,8 @@
 
 #include "core/base/hash.hpp"
 #include "frontends/torch/op_scope.hpp"
-#include "frontends/torch/trace_stream.hpp"
 #include "frontends/torch/record_function.hpp"
+#include "frontends/torch/trace_stream.hpp"
 
 namespace crucible::recorder {
 
@@ -22,7 +21,6 @@ namespace {
 std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 }
-
 
 }  // namespace
 
@@ -334,6 +332,17 @@ void Recorder::name_tensor(const at::Tensor& tensor, std::string name, trace::Ro
   if (!place.empty()) return;  // tied tensors: the first name stays
   place = std::move(name);
   (final ? names.final_role : names.start_role) = role;
+}
+
+std::uint64_t Recorder::ops_of_iteration() const {
+  const Locked locked(lock_, me());
+  std::uint64_t ops = 0;
+  for (const auto& thread : state_->threads) {
+    thread->log.for_each_uncut([&](const RecordHeader& header) {
+      if (header.operator_id < kDroppedRecord && !operators_[header.operator_id].only_reads) ++ops;
+    });
+  }
+  return ops;
 }
 
 Measures Recorder::measures() const {

@@ -108,7 +108,7 @@ TEST_F(TraceTools, TrimKeepsTheFirstIterations) {
   const CommandOutcome outcome = run("trim " + in("a.crtrace") + " --iterations 0-1 -o " + in("b.crtrace"));
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("b.crtrace: 2 iterations of 4, 12 ops, 4 externals, "));
-  EXPECT_THAT(outcome.out, HasSubstr("without final states: they are those of the last iteration\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("without 1 of 2 final states: they are those of the last iteration\n"));
   EXPECT_EQ(run("check " + in("b.crtrace")).code, 0);
   const auto document = json("info " + in("b.crtrace"));
   EXPECT_EQ(document["iterations"], 2);

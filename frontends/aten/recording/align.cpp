@@ -337,7 +337,7 @@ class Comparison {
   const trace::Trace& trace_;
   Alignment& alignment_;
   std::size_t iteration_;
-  std::uint32_t position_ = 0;                              // of the op that is compared
+  std::uint32_t position_ = 0;                         // of the op that is compared
   std::uint32_t argument_ = 0, mixed_ = trace::kNone;  // its argument; the last one that is whole here and real there
   std::unordered_map<trace::TensorId, std::int64_t> seen_;  // its tensors: the other iteration's offset
   std::string reason_;

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RecordError", "is_recording", "phase", "record", "record_thread", "step"]
 
-_PHASES = {"forward": 0, "backward": 1, "optimizer": 2, "evaluation": None}
+_PHASES = {"forward": 0, "backward": 1, "optimizer": 2, "evaluation": None, "input": None}
 
 
 class RecordError(Exception):
@@ -54,11 +54,12 @@ def is_recording() -> bool:
 
 
 class phase(AbstractContextManager[None]):
-    """Says what the program does inside the block: "forward", "backward", "optimizer" or "evaluation".
+    """Says what the program does inside the block: "forward", "backward", "optimizer", "evaluation" or "input".
 
     The first three are what `torch.autograd` and `torch.optim` tell by themselves; say so where the program does it by
     hand.
-    The ops of an evaluation are left out, and what they changed is taken again. Blocks may be nested.
+    The ops of an evaluation are left out, and what they changed is taken again. In "input" data is made, as by a
+    DataLoader: its ops are no part of an iteration, and what they give enters with its bytes. Blocks may be nested.
     Errors: ValueError for another name.
     """
 
@@ -66,6 +67,7 @@ class phase(AbstractContextManager[None]):
         if name not in _PHASES:
             raise ValueError(f"a phase is one of {', '.join(_PHASES)}, not {name!r}")
         self._phase = _PHASES[name]
+        self._is_input = name == "input"
         self._session: Any = None
         self._before: int | None = None
 
@@ -73,7 +75,9 @@ class phase(AbstractContextManager[None]):
         session = _session()
         if session is None:
             return
-        if self._phase is None:
+        if self._is_input:
+            self._session = session.enter_input()
+        elif self._phase is None:
             self._session = session if session.pause() else None
         else:
             self._before = session.set_phase(self._phase)
@@ -84,7 +88,9 @@ class phase(AbstractContextManager[None]):
         session, self._session = self._session, None
         if session is None:
             return
-        if self._phase is None:
+        if self._is_input:
+            session()
+        elif self._phase is None:
             session.resume()
         else:
             session.set_phase(self._before)

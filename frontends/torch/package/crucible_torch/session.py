@@ -16,6 +16,7 @@ import traceback
 from typing import Any
 
 from crucible_torch import build_info, processes
+from crucible_torch.evaluations import Evaluations
 from crucible_torch.iterations import Boundaries, Verdict
 from crucible_torch.leaving import Leaving
 from crucible_torch.naming import Names, framework_name
@@ -53,18 +54,16 @@ class Session:
         self._restarts = 0
         self._scouting = False
         self._backwards = 0
-        self._no_grad_calls = 0  # of outermost modules in this iteration
         self._gradients_on = True  # in the outermost module call that runs
-        self._usual_no_grad_calls = None  # the fewest of an iteration
+        self._evaluations = None
         self._compiled_before = 0  # frames that torch.compile had looked at when this iteration began
         self._compiling = 0  # iterations passed over because it compiled
         self._answers = 0  # calls of outermost modules in this iteration whose outputs are kept
-        self._counted_for = None  # what ended iterations when they were counted
-        self._passing_over = False
         self._pauses = 0
         self._looked_for_excluded = {}
         self._globs_that_matched = set()
         self._notes = []
+        self._held = None  # what was told of a file of module calls, in a program that may yet train
         self._settings = set()  # of the program's that a replay does not follow, in words
         self._rank, self._world = None, 1
         self._output = config["output"]
@@ -91,6 +90,7 @@ class Session:
             self._recorder.watch_signal(self._config["on_signal"], True)
         self._watch = Watch(_recorder, self._torch, self)
         self._leaving = Leaving(_recorder, self._torch)
+        self._evaluations = Evaluations(_recorder)
         self._watch.install()
         self._report.tell("waiting", steps=0, ended=False)
         if self._boundaries.choice == "period":
@@ -130,17 +130,16 @@ class Session:
             return
         self._gradients_on = gradients_on
         if not gradients_on:
-            self._no_grad_calls += 1
+            self._evaluations.add_call()
         if self.state != "recording":
             return
         if self._config.get("exclude_modules") and id(module) not in self._looked_for_excluded:
             self._look_for_excluded(module)
         if not gradients_on and self._is_evaluation():
-            self._passing_over = True
-            self._recorder.pass_over()
+            self._evaluations.pass_over()
 
     def module_left(self, module, result):
-        if not self._is_ours():
+        if not self._is_ours() or self._held is not None and self._boundaries.kind == "module":
             return
         if self.state == "recording":
             self._boundaries.module_counts(module, self._gradients_on)
@@ -169,13 +168,12 @@ class Session:
     def _is_evaluation(self):
         """A module called without gradients where the usual iteration calls none, or fewer."""
         return (self._boundaries.backward_seen and self._boundaries.kind in ("optimizer", "step")
-                and not self._passing_over and self._usual_no_grad_calls is not None
-                and self._no_grad_calls > self._usual_no_grad_calls)
+                and self._evaluations.is_running)
 
     def _is_inference(self):
         """Whether what outermost modules give back is what the program is for: nothing else ends or trains it."""
-        kind = self._boundaries.kind
-        return not self._passing_over and (kind == "module" or kind == "step" and not self._boundaries.backward_seen)
+        kind, trains = self._boundaries.kind, self._boundaries.backward_seen
+        return not self._evaluations.passing_over and (kind == "module" or kind == "step" and not trains)
 
     def _look_for_excluded(self, root):
         found = {}
@@ -203,14 +201,14 @@ class Session:
         except RuntimeError:
             return  # something else owns the fallback
         self._scouting = True
-        self._recorder.scout(self._scouted, self._first_iteration() - 1)
+        self._recorder.scout(self._scouted, self._first_iteration() - 1, self._boundaries.backward_seen)
 
     def _scouted(self, event):
         """Called from inside the op that comes next."""
         if event == "boundary":
             self._judge(self._boundaries.period_ended(self._first_iteration() - 1))
         elif self.state == "recording":
-            self._begin_anew()
+            self._begin_anew(keeps=event == "broken")
 
     def _stop_scouting(self):
         if self._scouting:
@@ -230,27 +228,19 @@ class Session:
             self._end_iteration()
 
     def _end_iteration(self):
-        self._count_no_grad_calls()
+        self._evaluations.count_calls(self._boundaries)
         self._answers = 0
         if self.state == "waiting":
             if self._is_time():
                 self._start()
         elif self.state == "recording":
-            self._passing_over = False
+            self._evaluations.end_recorded()
             self._kind = self._kind or self._boundaries.kind
             if self._frames_compiled() != self._compiled_before:
                 self._compiled_before = self._frames_compiled()
                 self._compiling += 1
                 self._recorder.pass_over()  # the ops are those of the compiler's work too
             self._after_recorded_iteration(self._recorder.end_iteration())
-
-    def _count_no_grad_calls(self):
-        if self._counted_for != self._boundaries.kind:
-            # Where this iteration began is not known.
-            self._counted_for, self._usual_no_grad_calls = self._boundaries.kind, None
-        elif self._usual_no_grad_calls is None or self._no_grad_calls < self._usual_no_grad_calls:
-            self._usual_no_grad_calls = self._no_grad_calls
-        self._no_grad_calls = 0
 
     def _first_iteration(self):
         return self._config.get("start_step") or self._config["warmup"] + 1
@@ -283,17 +273,17 @@ class Session:
         limit = self._config.get("max_bytes")
         return bool(limit) and measures["log_bytes"] + measures["copied_bytes"] > limit
 
-    def _begin_anew(self):
-        """What was recorded are no iterations: forgets it, unless it held for some of them."""
+    def _begin_anew(self, keeps=True):
+        """What was recorded are no iterations: forgets it, unless (`keeps`) it held for some of them."""
         done = self._recorder.measures()["complete_iterations"]
         enough = 1 if self._kind == "period" else 2
-        if self._kind == self._boundaries.kind and (done >= enough or self._restarts == MOST_RESTARTS):
+        if keeps and self._kind == self._boundaries.kind and (done >= enough or self._restarts == MOST_RESTARTS):
             return self._finish_early("the order of what repeats changed after them")
         self._leave()
         self._recorder.clear()
         self._restarts += 1
         self._names = None
-        self._passing_over = False
+        self._evaluations.begin_anew()
         self.state = "waiting"
 
     def _note_settings(self):
@@ -337,7 +327,7 @@ class Session:
             self._recorder.stream_to(*self._file_arguments(""))  # each iteration is on disk when it is complete
         except RuntimeError as error:
             self._leave_for_good()
-            self._report.tell("failed", message=str(error))
+            self._fail("failed", str(error))
             self._forget()
             return
         self._recorder.watch_signal(signal.SIGINT, False)
@@ -393,6 +383,13 @@ class Session:
         """Says what runs now; returns what ran before."""
         return self._recorder.set_phase(phase) if self.state == "recording" else None
 
+    def enter_input(self):
+        """What the thread does makes data, until the function that comes back is called; None: nobody records."""
+        if self.state not in ("waiting", "recording"):
+            return None
+        self._recorder.enter_input()
+        return self._recorder.leave_input
+
     def pause(self):
         if self.state != "recording" or not self._is_ours():
             return False
@@ -407,12 +404,13 @@ class Session:
 
     @property
     def paused(self):
-        return self._pauses > 0 or self._passing_over
+        return self._pauses > 0 or self._evaluations.passing_over
 
     # The end
 
     def _leave(self):
         """Switches everything off that recording has switched on; the watch stays."""
+        self._evaluations.forget()
         self._recorder.stop()
         self._leaving.remove()
         self._recorder.unwatch_signal(signal.SIGINT)
@@ -469,9 +467,32 @@ class Session:
                 "world_size": self._world, "end_of_iteration": self._kind, **summary
             }
             self._report.tell("written", **told)
+            if self._may_train_yet(reason):
+                return self._wait_for_training(told)
         except (RuntimeError, OSError, MemoryError) as error:
-            self._report.tell("failed", message=str(error))
+            self._fail("failed", str(error))
         self._forget()
+
+    def _may_train_yet(self, reason):
+        """Calls of modules have been taken for iterations: they may have made data, or tried a teacher, for training
+        that has not begun."""
+        return (self._kind == "module" and not reason and self._boundaries.choice == "auto" and self._held is None
+                and "status" in self._config and not self._config.get("on_signal"))
+
+    def _wait_for_training(self, told):
+        """The file is there. Should a step or a backward pass come after all, its iterations take the file's place."""
+        self._held = told
+        self._recorder.clear()
+        self._names, self._kind, self._restarts = None, None, 0
+        self._watch.install()
+        self.state = "waiting"
+
+    def _fail(self, state, message):
+        """Nothing was recorded, or what was recorded first is what there is."""
+        if self._held is None:
+            return self._report.tell(state, message=message)
+        notes = [*self._held["notes"], f"the program trained afterwards, and that was not recorded: {message}"]
+        self._report.tell("written", **{**self._held, "notes": notes})
 
     def _file_arguments(self, reason):
         """What the extension wants to know of a file: its path and metadata."""
@@ -480,13 +501,16 @@ class Session:
                 -1 if self._rank is None else self._rank, self._world, self._paths)
 
     def _add_notes(self, measures):
+        if self._held is not None:
+            count = self._held["iterations"]
+            self._notes.append(
+                f"{count} call{'s' if count > 1 else ''} of a module before the program trained had been recorded first; "
+                "--end-of-iteration module records such calls")
         if self._compiling:
             self._notes.append(
                 f"{self._compiling} iteration{'s' if self._compiling > 1 else ''} in which torch.compile compiled passed over"
             )
-        if measures["passed_over"] > self._compiling:
-            count = measures["passed_over"] - self._compiling
-            self._notes.append(f"{count} iteration{'s' if count > 1 else ''} with an evaluation inside passed over")
+        self._notes += self._evaluations.notes(measures["passed_over"] - self._compiling)
         if measures["wait_ns"] > 100_000_000:
             count = measures["waits"]
             self._notes.append(
@@ -498,7 +522,7 @@ class Session:
 
     def _give_up(self, message):
         self._leave_for_good()
-        self._report.tell("refused", message=message)
+        self._fail("refused", message)
         self._forget()
 
     def _forget(self):
@@ -517,7 +541,12 @@ class Session:
         """The program or the block ends: writes what is complete. `why`: in words; by default how the program ended."""
         if os.getpid() != self.process_id:
             return
-        if self.state == "waiting":
+        if self.state == "waiting" and self._held is not None:
+            self._leave_for_good()
+            if self._boundaries.kind != "module":
+                self._fail("written", "fewer iterations than the warm-up takes")
+            self._forget()
+        elif self.state == "waiting":
             boundaries = self._boundaries
             self._leave_for_good()
             self._report.tell(
@@ -536,13 +565,13 @@ class Session:
             return False
         if self.state == "recording":
             self.end("the program became another one (os.exec)")
-        elif self.state == "waiting":
+        elif self.state == "waiting" and self._held is None:
             return self._report.give_back()
         return False
 
     def take_back(self) -> None:
         """It did not become another program."""
-        if self.state == "waiting" and self._report.claim():
+        if self.state == "waiting" and self._held is None and self._report.claim():
             self._report.tell("waiting", steps=0, ended=False)
 
     @staticmethod
@@ -557,6 +586,8 @@ class Session:
 
     def forget_in_child(self):
         """A forked worker (of a DataLoader, say) must neither record nor write."""
+        if self._recorder is not None:
+            self._recorder.forget_input()
         if self._scouting:
             self._recorder.scout(None, 0)
         if self.state == "recording":
