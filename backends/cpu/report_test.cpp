@@ -37,8 +37,7 @@ class CpuReport : public CpuTest {
 TEST_F(CpuReport, CapabilitiesHaveReasonsAndAreTrue) {
   Items items;
   ASSERT_EQ(message(table().capabilities(id_, collect, &items)), "");
-  EXPECT_EQ(items["queue"].first, 1u);
-  EXPECT_EQ(items["binary"].first, 1u);
+  EXPECT_EQ(items["async"].first, 1u);
   EXPECT_EQ(items["compile.ir"].first, 1u);
   EXPECT_EQ(items["library.matmul"].first, 2u);
   for (const auto& [key, item] : items) EXPECT_LE(item.first, 2u) << key;

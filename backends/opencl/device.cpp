@@ -142,8 +142,6 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     device->queue =
         Queue(cl, cl.clCreateCommandQueue(device->context.get(), facts.device, CL_QUEUE_PROFILING_ENABLE, &code));
     check(code, "device.open: clCreateCommandQueue for " + facts.id);
-    device->copies = Queue(cl, cl.clCreateCommandQueue(device->context.get(), facts.device, 0, &code));
-    check(code, "device.open: clCreateCommandQueue for copies on " + facts.id);
     *out = device.release();
   });
 }

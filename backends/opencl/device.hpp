@@ -67,8 +67,7 @@ struct crucible_device : crucible::sdk::QueueOwner {
   decltype(&::clCreateProgramWithIL) create_spirv = nullptr;  // with Language::kSpirv
   std::string cache_dir;
   crucible_opencl::Context context;
-  crucible_opencl::Queue queue;   // in order, with profiling
-  crucible_opencl::Queue copies;  // what the host writes and reads, also while a plan runs on the other one
+  crucible_opencl::Queue queue;  // in order, with profiling: plans, and what the host writes and reads
   crucible_opencl::DeviceMemory memory;
   crucible_opencl::CommandBufferFunctions command_buffers;
   bool only_command_buffers = false;  // the option `plans` asks for them: a plan that cannot be one is an error

@@ -68,8 +68,8 @@ struct Memories {
 
   /// Some drivers give memory when it is first touched.
   static bool clear(crucible_device& device, const sdk::Place& place, std::uint64_t size) {
-    enqueue_fill(device, device.copies, place, size, 0);
-    const cl_int code = device.cl->clFinish(device.copies.get());
+    enqueue_fill(device, device.queue, place, size, 0);
+    const cl_int code = device.cl->clFinish(device.queue.get());
     if (is_out_of_memory(code)) return false;
     check(code, "memory.alloc of " + std::to_string(size) + " bytes: clFinish");
     return true;
@@ -77,25 +77,25 @@ struct Memories {
 
   static void write(const crucible_device& device, const sdk::Place& to, const void* data, std::uint64_t size) {
     if (device.memory.kind != MemoryKind::kBuffers)
-      return check(copy_pointers(device, device.copies, CL_TRUE, pointer_of(to), data, size, nullptr),
+      return check(copy_pointers(device, device.queue, CL_TRUE, pointer_of(to), data, size, nullptr),
                    "memory.write of " + std::to_string(size) + " bytes");
-    check(device.cl->clEnqueueWriteBuffer(device.copies.get(), memory_of(to), CL_TRUE, to.offset, size, data, 0,
+    check(device.cl->clEnqueueWriteBuffer(device.queue.get(), memory_of(to), CL_TRUE, to.offset, size, data, 0,
                                           nullptr, nullptr),
           "memory.write: clEnqueueWriteBuffer");
   }
 
   static void read(const crucible_device& device, const sdk::Place& from, void* data, std::uint64_t size) {
     if (device.memory.kind != MemoryKind::kBuffers)
-      return check(copy_pointers(device, device.copies, CL_TRUE, data, pointer_of(from), size, nullptr),
+      return check(copy_pointers(device, device.queue, CL_TRUE, data, pointer_of(from), size, nullptr),
                    "memory.read of " + std::to_string(size) + " bytes");
-    check(device.cl->clEnqueueReadBuffer(device.copies.get(), memory_of(from), CL_TRUE, from.offset, size, data, 0,
+    check(device.cl->clEnqueueReadBuffer(device.queue.get(), memory_of(from), CL_TRUE, from.offset, size, data, 0,
                                          nullptr, nullptr),
           "memory.read: clEnqueueReadBuffer");
   }
 
   static void fill(crucible_device& device, const sdk::Place& place, std::uint64_t size, std::uint8_t byte) {
-    enqueue_fill(device, device.copies, place, size, byte);
-    finish(device, device.copies, "memory.fill");
+    enqueue_fill(device, device.queue, place, size, byte);
+    finish(device, device.queue, "memory.fill");
   }
 };
 
@@ -107,9 +107,9 @@ std::shared_ptr<Allocation> make_table(crucible_device& device, const std::vecto
   const std::shared_ptr<Allocation> table = ask(device, bytes, code);
   check(code, "plan.build: memory for a table of buffers");
   code = device.memory.kind == MemoryKind::kBuffers
-             ? device.cl->clEnqueueWriteBuffer(device.copies.get(), table->memory(), CL_TRUE, 0, bytes, numbers.data(),
+             ? device.cl->clEnqueueWriteBuffer(device.queue.get(), table->memory(), CL_TRUE, 0, bytes, numbers.data(),
                                                0, nullptr, nullptr)
-             : copy_pointers(device, device.copies, CL_TRUE, table->pointer(), numbers.data(), bytes, nullptr);
+             : copy_pointers(device, device.queue, CL_TRUE, table->pointer(), numbers.data(), bytes, nullptr);
   check(code, "plan.build: writing a table of buffers");
   return table;
 }

@@ -15,6 +15,7 @@
 #include "core/kernel/schedule.hpp"
 #include "plugins/kernel_ir/serialize.hpp"
 #include "plugins/loader/backend.hpp"
+#include "plugins/loader/testing/run_plan.hpp"
 
 namespace crucible::backend {
 namespace {
@@ -70,7 +71,7 @@ class RawPlan {
     EXPECT_TRUE(done) << done.error().message;
   }
   void replay() {
-    const auto done = to_result(table().replay(plan_), "replay");
+    const auto done = run_plan(*device_, plan_);
     EXPECT_TRUE(done) << done.error().message;
   }
   std::vector<std::uint64_t> profile() {

@@ -15,9 +15,8 @@
 
 namespace crucible::abi {
 
-/// Whether host and plugin understand each other: the other side's numbers are given. Newer minors have only more at
-/// the end; minors before CRUCIBLE_ABI_OLDEST_MINOR ran plans by a call that is gone. The only place where minors are
-/// compared.
+/// Whether host and plugin understand each other: the other side's numbers are given. Newer minors have only more at the
+/// end; minors before CRUCIBLE_ABI_OLDEST_MINOR ran plans by a call that is gone. The only place where minors are compared.
 constexpr bool understands(std::uint32_t major, std::uint32_t minor) {
   return major == CRUCIBLE_ABI_MAJOR && minor >= CRUCIBLE_ABI_OLDEST_MINOR;
 }
@@ -98,12 +97,8 @@ inline crucible_status timeline_query(crucible_timeline*, uint64_t*) { return un
 inline crucible_status timeline_signal(crucible_timeline*, uint64_t) { return unimplemented<"the plugin has no queue.timeline_signal: use a newer one">(); }
 inline crucible_status timeline_wait(crucible_timeline*, uint64_t, uint64_t) { return unimplemented<"the plugin has no queue.timeline_wait: use a newer one">(); }
 inline crucible_status submit(crucible_queue*, crucible_plan*, const crucible_point*, uint32_t, const crucible_point*, uint32_t) { return unimplemented<"the plugin has no queue.submit: use a newer one">(); }
-inline crucible_status flush(crucible_queue*) {
-  return unimplemented<"the plugin has no queue.flush: use a newer one">();
-}
-inline crucible_status timeline_times(crucible_timeline*, uint64_t, uint64_t*, uint64_t*, uint32_t*) {
-  return unimplemented<"the plugin has no queue.timeline_times: use a newer one">();
-}
+inline crucible_status flush(crucible_queue*) { return unimplemented<"the plugin has no queue.flush: use a newer one">(); }
+inline crucible_status timeline_times(crucible_timeline*, uint64_t, uint64_t*, uint64_t*, uint32_t*) { return unimplemented<"the plugin has no queue.timeline_times: use a newer one">(); }
 }  // namespace missing::queue
 
 namespace missing::compile {

@@ -52,7 +52,9 @@ Device::Device(std::shared_ptr<Backend> backend, DeviceInfo info, crucible_devic
 Result<void> Device::take(crucible_status status, std::string_view what) {
   if (status == nullptr) return {};
   std::optional<LostDevice> lost;
-  if (!lost_ && status->table != nullptr) {
+  // The first answer counts, unless a later one knows where the device was lost: a write beside a plan meets it, too.
+  const bool may_know_more = !lost_ || (lost_->kernel.empty() && lost_->op.empty());
+  if (may_know_more && status->table != nullptr) {
     const crucible_error_table functions = abi::error_functions(status);
     if ((functions.code(status) & 0xff) == CRUCIBLE_E_DEVICE_LOST) lost.emplace();
     crucible_str key = {}, value = {};
@@ -63,6 +65,7 @@ Result<void> Device::take(crucible_status status, std::string_view what) {
     }
   }
   Result<void> result = to_result(status, what);
+  if (lost && lost_ && lost->kernel.empty() && lost->op.empty()) return result;
   if (lost) {
     lost->reason = result.error().message;
     lost_ = std::move(lost);

@@ -68,7 +68,7 @@ const backend::Device* Session::device() const { return state_->device.get(); }
 Error Session::State::with_lost_steps(const Piece& piece, const Error& error) const {
   const backend::Device* const by = piece.segment.on_second ? fallback.device.get() : device.get();
   const backend::LostDevice* const lost = by == nullptr ? nullptr : by->lost();
-  if (lost == nullptr || lost->reason != error.message) return error;
+  if (lost == nullptr) return error;  // else a write for the next iteration may have met the loss before this plan did
   const std::uint32_t begin = piece.segment.begin, end = piece.segment.end;
   std::string where = fmt::format("in one of steps {} to {} (of {})", begin, end - 1, schedule.steps.size());
   std::uint32_t op = 0;

@@ -113,7 +113,7 @@ struct Session::State {
   Result<void> build_plan();
   Result<void> build_piece(Segment segment);
   /// The present iteration is submitted, piece by piece; what one device needs of the other is waited for.
-  /// `starts`: it begins at once, because the caller has something else to do; else it may wait for wait_for_iteration(),
+  /// `starts`: it begins at once, for the caller has something else to do; else it may wait for wait_for_iteration(),
   /// whose caller then does it, which takes less than waking a thread.
   Result<void> submit(bool starts);
   Result<void> submit_piece(std::size_t index, bool starts);
