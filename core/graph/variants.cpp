@@ -70,7 +70,8 @@ Result<void> verify(const Variants& variants) {
   for (std::size_t v = 0; v < variants.programs.size(); ++v) {
     const Program& program = *variants.programs[v];
     if (program.states.size() != first.states.size()) {
-      return broken(fmt::format("variant {} has {} states, variant 0 {}", v, program.states.size(), first.states.size()));
+      return broken(
+          fmt::format("variant {} has {} states, variant 0 {}", v, program.states.size(), first.states.size()));
     }
     for (std::size_t k = 0; k < first.states.size(); ++k) {
       const State &a = first.states[k], &b = program.states[k];

@@ -289,7 +289,8 @@ Result<graph::Variants> lower_ops(const trace::Trace& trace, Opaques opaques, bo
   }
   graph::Variants variants;
   CRUCIBLE_TRY(variants.turns, classify(trace, groups));
-  const bool is_given = std::ranges::any_of(variants.turns, [](const graph::Turn& turn) { return !turn.given.empty(); });
+  const bool is_given =
+      std::ranges::any_of(variants.turns, [](const graph::Turn& turn) { return !turn.given.empty(); });
   for (std::size_t v = 0; v < alignments.size(); ++v) {
     CRUCIBLE_TRY(graph::Program program, lowerings[v].finish(alignments.size() > 1 || is_given));
     std::vector<graph::Outline>* const wanted = wants_composites ? &outlines[v] : nullptr;

@@ -477,64 +477,6 @@ TEST(Errors, UnknownOpsAreListedTogether) {
   EXPECT_THAT(message, HasSubstr("mylib::baz: 1 per iteration, first at train.py:3"));
 }
 
-TEST(VariantsOf, IterationsWithOtherOps) {
-  TraceBuilder b;
-  const auto x = b.fresh({2});
-  b.external(b.storage_of(x), {1, 2}, trace::Role::kParameter);
-  b.op(kMulInPlace, {B::tensor(x), B::number(2)}, {B::tensor(x)});
-  b.end_iteration();
-  b.op(kZero, {B::tensor(x)}, {B::tensor(x)});
-  b.end_iteration();
-  EXPECT_THAT(difference(b),
-              HasSubstr("iterations 0 and 1 differ at op 0 (train.py:1): aten::mul_.Tensor vs aten::zero_"));
-}
-
-TEST(VariantsOf, IterationsOfOtherLengths) {
-  TraceBuilder b;
-  const auto x = b.fresh({2});
-  b.external(b.storage_of(x), {1, 2}, trace::Role::kParameter);
-  for (int i = 0; i < 2; ++i) {
-    for (int n = 0; n <= i; ++n) b.op(kMulInPlace, {B::tensor(x), B::number(2)}, {B::tensor(x)});
-    b.end_iteration();
-  }
-  EXPECT_THAT(difference(b), HasSubstr("the first has 1 ops, the other 2; the first op without a partner is aten::mul_"));
-}
-
-TEST(VariantsOf, ShapesThatDiffer) {
-  TraceBuilder b;
-  for (int i = 0; i < 2; ++i) {
-    const auto x = b.fresh({2 + i}), sum = b.fresh({});
-    b.external(b.storage_of(x), Floats(static_cast<std::size_t>(2 + i), 1.0f), trace::Role::kInput);
-    b.op(kSum, {B::tensor(x), B::none()}, {B::tensor(sum)});
-    b.end_iteration();
-  }
-  EXPECT_THAT(difference(b), HasSubstr("aten::sum argument self: f32[2] with strides [1] vs f32[3] with strides [1]"));
-}
-
-TEST(VariantsOf, NumbersThatShapeTheProgram) {
-  TraceBuilder b;
-  const auto x = b.fresh({2, 2});
-  b.external(b.storage_of(x), {1, 2, 3, 4}, trace::Role::kParameter);
-  for (int i = 0; i < 2; ++i) {
-    const auto y = b.fresh({2, 2});
-    b.op("aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor",
-         {B::tensor(x), B::integer(i), B::boolean(false)}, {B::tensor(y)});
-    b.end_iteration();
-  }
-  EXPECT_THAT(difference(b), HasSubstr("iterations 0 and 1 differ: argument dim is 0 vs 1"));
-}
-
-TEST(VariantsOf, NumbersThatALoweringIgnores) {
-  TraceBuilder b;
-  const auto x = b.fresh({2});
-  b.external(b.storage_of(x), {1, 2}, trace::Role::kParameter);
-  for (int i = 0; i < 2; ++i) {
-    b.op("aten::zero_(Tensor(a!) self, int extra) -> Tensor(a!)", {B::tensor(x), B::integer(i)}, {B::tensor(x)});
-    b.end_iteration();
-  }
-  EXPECT_THAT(difference(b), HasSubstr("argument extra is 0 vs 1"));
-}
-
 TEST(Errors, NoCompleteIteration) {
   TraceBuilder b;
   const auto x = b.fresh({2});
@@ -556,18 +498,6 @@ TEST(States, CarriedInSomeIterationsOnly) {
   EXPECT_EQ(variants->programs.size(), 1u);
   EXPECT_EQ(variants->seams(), 1u);
   EXPECT_FALSE(variants->turns[1].given.size());
-}
-
-TEST(VariantsOf, AliasesThatDifferBetweenIterations) {
-  TraceBuilder b;
-  for (int i = 0; i < 2; ++i) {
-    const auto x = b.fresh({1}), y = i == 0 ? b.fresh({1}) : x;
-    b.external(b.storage_of(x), {1});
-    if (i == 0) b.external(b.storage_of(y), {1});
-    b.op(kAdd, {B::tensor(x), B::tensor(y), B::integer(1)}, {B::tensor(b.fresh({1}))});
-    b.end_iteration();
-  }
-  EXPECT_THAT(difference(b), HasSubstr("shared with other tensors in different ways"));
 }
 
 TEST(Errors, MissingBytes) {

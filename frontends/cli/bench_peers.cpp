@@ -85,7 +85,8 @@ std::string judge_outputs(const Recorded& recorded, const PeerRun& run, double s
 }
 
 std::string judge(const Recorded& recorded, const graph::Variants& variants, const PeerRun& run, double slack) {
-  if (std::string words = judge_losses(recorded, variants, run, runtime::tolerances_of(*variants.programs[0]).loss * slack);
+  if (std::string words =
+          judge_losses(recorded, variants, run, runtime::tolerances_of(*variants.programs[0]).loss * slack);
       !words.empty())
     return words;
   return judge_outputs(recorded, run, slack);

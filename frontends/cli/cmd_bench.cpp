@@ -106,7 +106,8 @@ Result<void> prepare(const BenchOptions& options, const Work& work,
     results.push_back(std::move(result));
   }
   CRUCIBLE_TRY(runtime::Verification verdict, session->verify(results));
-  CRUCIBLE_TRY(const std::optional<std::string> sha256, runtime::result_sha256(*session, *variants->programs[0], results));
+  CRUCIBLE_TRY(const std::optional<std::string> sha256,
+               runtime::result_sha256(*session, *variants->programs[0], results));
   row.sha256 = sha256.value_or("");
   const std::vector<trace::UnrecordedWrite> unrecorded = trace::unrecorded_writes(work.trace);
   judge_unrecorded(verdict, work.trace, unrecorded);
@@ -124,9 +125,10 @@ void prepare_backends(const BenchOptions& options, const Work& work,
                       const std::shared_ptr<const graph::Variants>& variants, const std::string& file,
                       std::vector<Contender>& contenders, Progress& progress) {
   const Observer observer = terminal(progress);
-  SpreadRun spread(options.sensitivity,
-                   {.variants = variants, .blobs = work.trace.blob_store, .fuse = !options.no_fuse, .tune = options.tune},
-                   options.device, observer);
+  SpreadRun spread(
+      options.sensitivity,
+      {.variants = variants, .blobs = work.trace.blob_store, .fuse = !options.no_fuse, .tune = options.tune},
+      options.device, observer);
   for (const std::string& backend : options.backends) {
     progress.say(fmt::format("{}: {} is compiled and checked", file, backend));
     Contender contender;

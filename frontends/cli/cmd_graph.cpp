@@ -247,7 +247,8 @@ void add_graph(Commands& commands) {
       ->add_option("file", options->file, "The recording (.crtrace), or a program that --format text or binary wrote")
       ->required();
   command->add_option("--variant", options->variant, "Where iterations differ: which of their programs, from 0");
-  command->add_flag("--variants", options->list_variants, "Lists the programs of iterations that differ, and their order");
+  command->add_flag("--variants", options->list_variants,
+                    "Lists the programs of iterations that differ, and their order");
   command->add_option("--stage", options->stage, "Which stage (default: the last); --stages lists them");
   command->add_flag("--stages", options->list_stages, "Lists the stages with sizes and times");
   command->add_option("--format", options->format, "text, binary, json, dot or svg (default text)")

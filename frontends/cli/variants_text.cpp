@@ -47,7 +47,8 @@ std::string variants_text(const graph::Variants& variants) {
   std::vector<std::vector<std::string>> rows = {{"variant", "iterations", "first", "ops", "differs from another one"}};
   for (std::size_t v = 0; v < variants.programs.size(); ++v) {
     rows.push_back({fmt::format("{}", v), fmt::format("{}", variants.programs[v]->iterations),
-                    fmt::format("{}", first_iteration(variants, v)), fmt::format("{}", variants.programs[v]->ops.size()),
+                    fmt::format("{}", first_iteration(variants, v)),
+                    fmt::format("{}", variants.programs[v]->ops.size()),
                     variants.differences[v].empty() ? "-" : printable(variants.differences[v])});
   }
   std::string text = format_table(rows) + fmt::format("order    {}\n", order_text(variants));

@@ -76,7 +76,8 @@ Result<std::unique_ptr<runtime::Session>> ReplayRun::prepare() {
     observer_.say("testing the device");
     CRUCIBLE_TRY_VOID(runtime::admit_to_strict(opened_.device, choices_folder() / "admitted"));
   }
-  CRUCIBLE_TRY(const Tuned tuned, tune(work_.tune, work_.variants->programs, opened_.device, work_.fuse, numerics, observer_));
+  CRUCIBLE_TRY(const Tuned tuned,
+               tune(work_.tune, work_.variants->programs, opened_.device, work_.fuse, numerics, observer_));
   measured_now_ = tuned.measured_now;
   const char* poison = std::getenv("CRUCIBLE_POISON");
   options_ = {.fuse = work_.fuse,

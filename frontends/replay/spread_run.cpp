@@ -83,7 +83,8 @@ Result<void> SpreadRun::spread_runs(const Judged& judged, runtime::Verification&
 
 Result<void> SpreadRun::check_ops(const Judged& judged, runtime::Verification& verdict) {
   if (!is_of_one_program()) {
-    verdict.notes.push_back("the device's ops were not checked one by one: the recording has several variants or seams");
+    verdict.notes.push_back(
+        "the device's ops were not checked one by one: the recording has several variants or seams");
     return {};
   }
   std::uint64_t bytes = 0;

@@ -107,9 +107,9 @@ class Session {
   static Result<std::unique_ptr<Session>> create(std::shared_ptr<const graph::Program> program,
                                                  std::shared_ptr<const trace::BlobStore> blobs,
                                                  std::shared_ptr<backend::Device> device, const Options& options);
-  /// The same of a recording of several variants: each is scheduled, planned and compiled by itself. One arena, as large
-  /// as the largest of them needs, is for all: states and constants have the same places in it whoever runs. Iterations
-  /// are the turns. Errors: those, with the variant; kUsage for a memory budget where there are several.
+  /// The same of a recording of several variants: each is scheduled, planned and compiled by itself. One arena, as
+  /// large as the largest of them needs, is for all: states and constants have the same places in it whoever runs.
+  /// Iterations are the turns. Errors: those, with the variant; kUsage for a memory budget where there are several.
   static Result<std::unique_ptr<Session>> create(std::shared_ptr<const graph::Variants> variants,
                                                  std::shared_ptr<const trace::BlobStore> blobs,
                                                  std::shared_ptr<backend::Device> device, const Options& options);

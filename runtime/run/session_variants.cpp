@@ -59,10 +59,11 @@ Result<std::unique_ptr<Session>> Session::create_on(const graph::Variants& varia
   Options own = options;
   if (variants.programs.size() > 1) {
     if (options.memory.budget_bytes != 0 || options.memory.objective == Objective::kLeastMemory) {
-      return Error{ErrorCode::kUsage,
-                   fmt::format("a memory budget and the least memory are for recordings whose iterations are alike, and "
-                               "this one has {} variants: leave them out",
-                               variants.programs.size())};
+      return Error{
+          ErrorCode::kUsage,
+          fmt::format("a memory budget and the least memory are for recordings whose iterations are alike, and "
+                      "this one has {} variants: leave them out",
+                      variants.programs.size())};
     }
     const std::uint64_t zone = options.poison || wants_buffer_bytes(*device) ? kRedZoneBytes : 0;
     own.memory.kept = std::make_shared<const KeptPlaces>(KeptPlaces::of(variants.programs, zone));

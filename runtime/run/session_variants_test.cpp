@@ -45,8 +45,8 @@ std::vector<graph::Program> programs() {
       p.loss("loss", product);
     } else {
       const ValueId sum = p.op(OpKind::kAdd, {p.whole(a), p.whole(b)}, {kSize});
-      const ValueId all_of_it = p.op(OpKind::kTanh, {p.whole(p.op(OpKind::kMaximum, {p.whole(sum), p.whole(c)}, {kSize}))},
-                                     {kSize});
+      const ValueId all_of_it =
+          p.op(OpKind::kTanh, {p.whole(p.op(OpKind::kMaximum, {p.whole(sum), p.whole(c)}, {kSize}))}, {kSize});
       p.output("logits", p.whole(all_of_it));
     }
     p.program.is_variant = true;

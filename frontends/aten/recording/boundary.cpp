@@ -192,7 +192,8 @@ class Classifier {
     const auto left = cell.left.find(g);
     if (left == cell.left.end()) return state;
     const StorageMap::Entry* end = groups_[g].storages.find(left->second);
-    const bool fits = end && end->value != graph::kNone && end->elements_as(DType::kU8) == typed.elements_as(DType::kU8);
+    const bool fits =
+        end && end->value != graph::kNone && end->elements_as(DType::kU8) == typed.elements_as(DType::kU8);
     if (!fits) return bad(of_unknown_value(name));
     if (end->value != state.start) state.end = groups_[g].storages.whole(left->second, dtype).operand.value;
     return state;
