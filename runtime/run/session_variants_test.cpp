@@ -200,13 +200,15 @@ TEST_P(SessionOfVariants, ASeamThatIsLeftOutIsSeen) {
   EXPECT_EQ(seen, 6);
 }
 
+std::string name_of(const testing::TestParamInfo<Where>& info) {
+  constexpr const char* kNames[] = {"Reference", "StrictReference", "Cpu", "CpuWithPoison"};
+  return kNames[static_cast<std::size_t>(info.param)];
+}
+
 INSTANTIATE_TEST_SUITE_P(Everywhere, SessionOfVariants,
                          testing::Values(Where::kReference, Where::kStrictReference, Where::kCpu,
                                          Where::kCpuWithPoison),
-                         [](const auto& info) {
-                           constexpr const char* kNames[] = {"Reference", "StrictReference", "Cpu", "CpuWithPoison"};
-                           return std::string(kNames[static_cast<std::size_t>(info.param)]);
-                         });
+                         name_of);
 
 TEST(SessionTurns, RunInTheOrderOfTheRecordingAlone) {
   const VariantRecording recording = recorded(1, 3);

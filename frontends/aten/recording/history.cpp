@@ -42,15 +42,13 @@ void RecordedHistory::find_reads(const trace::Trace& trace, const std::vector<Lo
 void RecordedHistory::follow(const std::vector<LoweredGroup>& groups) {
   std::vector<std::vector<OutsideRead*>> reads_of(groups.size());
   for (OutsideRead& read : reads_) reads_of[read.role.group].push_back(&read);
-  std::unordered_map<trace::StorageId, trace::BlobId> known;
   touches_.resize(turns_.size());
   for (std::uint32_t k = 0; k < turns_.size(); ++k) {
     const auto& [g, m, iteration] = turns_[k];
     for (OutsideRead* read : reads_of[g]) {
       OutsideUse& use = read->uses[m];
       use.turn = k;
-      if (use.given != trace::kNone) known[use.own] = use.given;
-      if (const auto found = known.find(use.own); found != known.end()) use.known = found->second;
+      use.known = groups[g].storages.known_blob(use.own, m);
       if (const auto holder = holders_.find(use.own); holder != holders_.end()) use.left_by = holder->second;
     }
     for (const auto& [own, role] : groups[g].alignment.to_first[m]) {
