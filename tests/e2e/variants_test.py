@@ -98,6 +98,7 @@ class Variants(e2e_test.Folder):
 
     def test_weights_that_something_else_changes_in_between(self):
         trace = self.recorded("""
+            import crucible
             model = nn.Linear(6, 2)
             optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
             for step in range(12):
@@ -105,7 +106,8 @@ class Variants(e2e_test.Folder):
                 model(torch.randn(4, 6)).square().mean().backward()
                 optimizer.step()
                 if step % 4 == 3:
-                    model.weight.detach().numpy()[:] *= 0.5
+                    with crucible.phase("evaluation"), torch.no_grad():
+                        model.weight.mul_(0.5)
             """, 8)
         self.assert_verified(trace, 1, seams=2)
 
