@@ -204,6 +204,7 @@ Result<void> Session::load_again() {
 Result<void> Session::reset() {
   for (const auto& variant : variants_) {
     variant->settle();
+    if (variants_.size() > 1) variant->forget_inputs();  // others have written over them
     const bool has_own = variant == variants_[0] || variant->interpreted || variant->second_arena;
     if (has_own) CRUCIBLE_TRY_VOID(variant->load_states());
     if (!variant->interpreted) continue;
