@@ -34,8 +34,7 @@ Result<graph::Program> lower(const trace::Trace& trace, Opaques opaques = Opaque
                              const graph::KeepsComposite& keeps = nullptr);
 
 /// The same as lower_variants() without the passes of core/graph/passes.hpp, all composites whole: the first stage of
-/// `crucible graph
-/// --stages`.
+/// `crucible graph --stages`.
 Result<graph::Variants> lower_variants_without_passes(const trace::Trace& trace, Opaques opaques = Opaques::kRefuse);
 Result<graph::Program> lower_without_passes(const trace::Trace& trace, Opaques opaques = Opaques::kRefuse);
 

@@ -4,11 +4,11 @@
  * A plugin is one shared object with one exported function, crucible_plugin_query. The host and the plugin exchange
  * tables of functions; neither links the other. This header compiles as C11 and as C++.
  *
- * Rules: fixed-width integers only; every struct that may grow begins with struct_size and grows at its end only; a
- * NULL crucible_status is success, anything else is an error object that the receiver destroys; out-parameters are
- * written only on success; no exception, longjmp, abort or exit crosses the boundary. Thread tags: [ANY] any thread at
- * any time; [OBJ] the caller serialises calls on the first handle; [CB] also from a callback of the host; [NB] never
- * waits for the device. */
+ * Rules: fixed-width integers only; every struct that may grow begins with struct_size and grows at its end only; a NULL
+ * crucible_status is success, anything else is an error object that the receiver destroys; out-parameters are written
+ * only on success; no exception, longjmp, abort or exit crosses the boundary.
+ * Thread tags: [ANY] any thread at any time; [OBJ] the caller serialises calls on the first handle; [CB] also from a
+ * callback of the host; [NB] never waits for the device. */
 #ifndef CRUCIBLE_PLUGIN_H_
 #define CRUCIBLE_PLUGIN_H_
 #include <stdint.h>
@@ -57,9 +57,7 @@ typedef int32_t crucible_code;
 #define CRUCIBLE_LIB_CONV2D 1u /* x, weight, y */
 #define CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT 2u /* dy, weight, dx */
 #define CRUCIBLE_LIB_CONV2D_BACKWARD_WEIGHT 3u /* dy, x, dweight */
-#define CRUCIBLE_LIB_ATTENTION                                                                                        \
-  4u /* q, k, v; `extra` is o = softmax(alpha * q k^T, masked) v, all [batch, heads, rows, width]; the buffers are q, \
-        k, v, o (since 0.2) */
+#define CRUCIBLE_LIB_ATTENTION 4u /* q, k, v; `extra` is o = softmax(alpha * q k^T, masked) v, all [batch, heads, rows, width]; the buffers are q, k, v, o (since 0.2) */
 #define CRUCIBLE_LIB_REDUCE 5u /* x, nothing, y: sums over the sizes that y lacks (since 0.2) */
 
 /* What a MATMUL does to each element before it stores it. */
@@ -79,8 +77,7 @@ typedef int32_t crucible_code;
 #define CRUCIBLE_OP_LIBRARY 4u /* buffers as in the description, then the scratch if it asked for some */
 
 /* By what the times of queue.timeline_times are measured. */
-#define CRUCIBLE_CLOCK_HOST \
-  0u /* the host's clock, before the plan was handed to the device and when it was seen to be done */
+#define CRUCIBLE_CLOCK_HOST 0u /* the host's clock, before the plan was handed to the device and when it was seen to be done */
 #define CRUCIBLE_CLOCK_DEVICE 1u /* events of the device, brought to the host's clock */
 
 /* Answers of health.state. */
@@ -105,8 +102,7 @@ typedef struct crucible_module crucible_module; /* Compiled kernels on a device.
 typedef struct crucible_kernel crucible_kernel; /* One kernel; borrowed from its module. */
 typedef struct crucible_plan crucible_plan; /* A list of ops, ready to be submitted. */
 typedef struct crucible_queue crucible_queue; /* Work of one device in the order of its submission (since 0.2). */
-typedef struct crucible_timeline
-    crucible_timeline; /* A number that only grows; waiting for a value is the only way to wait (since 0.2). */
+typedef struct crucible_timeline crucible_timeline; /* A number that only grows; waiting for a value is the only way to wait (since 0.2). */
 
 /* Borrowed text, not NUL-terminated. */
 typedef struct crucible_str {
@@ -122,9 +118,7 @@ typedef struct crucible_error_table {
   void (*destroy)(crucible_error* self); /* [ANY] */
   crucible_code (*code)(const crucible_error* self); /* [ANY] */
   crucible_str (*message)(const crucible_error* self); /* [ANY] what, where, what to do; valid until destroy */
-  uint32_t (*payload)(const crucible_error* self, uint32_t index, crucible_str* out_key,
-                      crucible_str* out_value); /* [ANY] 1 and a pair, 0 past the end; keys vendor.code where hint retry
-                                                   kernel op requested available have need; since 0.2 */
+  uint32_t (*payload)(const crucible_error* self, uint32_t index, crucible_str* out_key, crucible_str* out_value); /* [ANY] 1 and a pair, 0 past the end; keys vendor.code where hint retry kernel op requested available have need; since 0.2 */
 } crucible_error_table;
 struct crucible_error { const crucible_error_table* table; };
 typedef crucible_error* crucible_status;
@@ -152,8 +146,7 @@ typedef struct crucible_compile_info {
   uint64_t binary_bytes;
 } crucible_compile_info;
 
-/* One kernel: its serialised kernel IR, or its text in the device's dialect, or both; the plugin takes what it prefers.
- */
+/* One kernel: its serialised kernel IR, or its text in the device's dialect, or both; the plugin takes what it prefers. */
 typedef struct crucible_kernel_source {
   uint32_t struct_size;
   uint32_t reserved;
@@ -187,8 +180,7 @@ typedef struct crucible_library_desc {
   crucible_view extra; /* since 0.2 */
 } crucible_library_desc;
 
-/* A number of a launch, in the type in which the kernel takes it; slot != CRUCIBLE_SLOT_NONE: patched by
- * plan.set_slots. All scalars of one slot have one type. */
+/* A number of a launch, in the type in which the kernel takes it; slot != CRUCIBLE_SLOT_NONE: patched by plan.set_slots. All scalars of one slot have one type. */
 typedef struct crucible_scalar {
   uint64_t bits;
   uint32_t slot;
@@ -221,58 +213,37 @@ typedef struct crucible_host_api {
   uint32_t struct_size, abi_minor;
   void* ctx; /* the first argument of every service */
   void (*log)(void* ctx, uint32_t level, crucible_str component, crucible_str text); /* [ANY] */
-  uint32_t (*get_option)(void* ctx, crucible_str key,
-                         crucible_str* out_value); /* [ANY] 1 when set; the text lives as long as the host */
-  void* (*alloc)(void* ctx, uint64_t size,
-                 uint64_t align); /* [ANY] host memory from the host's own allocator, or NULL; since 0.2 */
+  uint32_t (*get_option)(void* ctx, crucible_str key, crucible_str* out_value); /* [ANY] 1 when set; the text lives as long as the host */
+  void* (*alloc)(void* ctx, uint64_t size, uint64_t align); /* [ANY] host memory from the host's own allocator, or NULL; since 0.2 */
   void (*free)(void* ctx, void* memory, uint64_t size, uint64_t align); /* [ANY]; since 0.2 */
-  void (*metric)(void* ctx, const crucible_kv* items,
-                 uint32_t count); /* [ANY] numbers for the run's receipt; since 0.2 */
+  void (*metric)(void* ctx, const crucible_kv* items, uint32_t count); /* [ANY] numbers for the run's receipt; since 0.2 */
 } crucible_host_api;
 
 /* Which devices there are, and opening them. */
 #define CRUCIBLE_IF_DEVICE 0x0001u /* mandatory */
 typedef struct crucible_if_device {
   uint32_t struct_size, if_minor;
-  crucible_status (*enumerate)(crucible_kv_sink sink,
-                               void* user); /* [ANY] one call of the sink per device; opens nothing; keys id name kind
-                                               uuid pci (str) threads memory_bytes emulated (u64) */
-  crucible_status (*open)(crucible_str device_id,
-                          crucible_device** out_device); /* [ANY] options come through host.get_option */
+  crucible_status (*enumerate)(crucible_kv_sink sink, void* user); /* [ANY] one call of the sink per device; opens nothing; keys id name kind uuid pci (str) threads memory_bytes emulated (u64) */
+  crucible_status (*open)(crucible_str device_id, crucible_device** out_device); /* [ANY] options come through host.get_option */
   crucible_status (*close)(crucible_device* device); /* [OBJ] after everything made from it is gone */
-  crucible_status (*properties)(crucible_device* device, crucible_kv_sink sink,
-                                void* user); /* [ANY] also notes: what is missing and what that costs */
-  crucible_status (*capabilities)(
-      crucible_str device_id, crucible_kv_sink sink,
-      void* user); /* [ANY] yes, no or unknown with a reason, before anything is opened; keys library.matmul
-                      library.conv2d compile.ir compile.text f64 f16 bf16 profile health async; since 0.2 */
-  crucible_status (*score)(
-      crucible_str device_id, const crucible_kv* workload, uint32_t count, uint64_t* out_score, crucible_kv_sink why,
-      void* user); /* [ANY] 0 cannot run it; higher is faster, comparable between plugins: expected GFLOP/s or GB/s
-                      times 1000; workload keys ops flops bytes peak_bytes; since 0.2 */
-  crucible_status (*wait_idle)(
-      crucible_device* device,
-      uint64_t timeout_ns); /* [ANY] all queues empty; CANCELLED when the time is over; since 0.2 */
-  crucible_status (*self_test)(
-      crucible_device* device, uint32_t level, crucible_kv_sink sink,
-      void* user); /* [OBJ] asked by crucible doctor: a small computation, checked; since 0.2 */
+  crucible_status (*properties)(crucible_device* device, crucible_kv_sink sink, void* user); /* [ANY] also notes: what is missing and what that costs */
+  crucible_status (*capabilities)(crucible_str device_id, crucible_kv_sink sink, void* user); /* [ANY] yes, no or unknown with a reason, before anything is opened; keys library.matmul library.conv2d compile.ir compile.text f64 f16 bf16 profile health async; since 0.2 */
+  crucible_status (*score)(crucible_str device_id, const crucible_kv* workload, uint32_t count, uint64_t* out_score, crucible_kv_sink why, void* user); /* [ANY] 0 cannot run it; higher is faster, comparable between plugins: expected GFLOP/s or GB/s times 1000; workload keys ops flops bytes peak_bytes; since 0.2 */
+  crucible_status (*wait_idle)(crucible_device* device, uint64_t timeout_ns); /* [ANY] all queues empty; CANCELLED when the time is over; since 0.2 */
+  crucible_status (*self_test)(crucible_device* device, uint32_t level, crucible_kv_sink sink, void* user); /* [OBJ] asked by crucible doctor: a small computation, checked; since 0.2 */
 } crucible_if_device;
 
 /* Buffers, and copies that are done on return. */
 #define CRUCIBLE_IF_MEMORY 0x0002u /* mandatory */
 typedef struct crucible_if_memory {
   uint32_t struct_size, if_minor;
-  crucible_status (*alloc)(crucible_device* device, uint64_t size, uint64_t align,
-                           crucible_buffer** out_buffer); /* [ANY] zero-filled */
+  crucible_status (*alloc)(crucible_device* device, uint64_t size, uint64_t align, crucible_buffer** out_buffer); /* [ANY] zero-filled */
   crucible_status (*free)(crucible_buffer* buffer); /* [OBJ] */
-  crucible_status (*write)(crucible_buffer* buffer, uint64_t offset, const void* data,
-                           uint64_t size); /* [OBJ] host to device, done on return */
-  crucible_status (*read)(crucible_buffer* buffer, uint64_t offset, void* data,
-                          uint64_t size); /* [OBJ] device to host, done on return */
+  crucible_status (*write)(crucible_buffer* buffer, uint64_t offset, const void* data, uint64_t size); /* [OBJ] host to device, done on return */
+  crucible_status (*read)(crucible_buffer* buffer, uint64_t offset, void* data, uint64_t size); /* [OBJ] device to host, done on return */
   crucible_status (*fill)(crucible_buffer* buffer, uint64_t offset, uint64_t size, uint8_t byte); /* [OBJ] */
   crucible_status (*address)(crucible_buffer* buffer, uint64_t* out_address); /* [ANY] device address of byte 0 */
-  crucible_status (*stats)(crucible_device* device, crucible_kv_sink sink,
-                           void* user); /* [ANY] keys live_bytes peak_bytes */
+  crucible_status (*stats)(crucible_device* device, crucible_kv_sink sink, void* user); /* [ANY] keys live_bytes peak_bytes */
 } crucible_if_memory;
 
 /* Work in flight: plans run when they are submitted to a queue, and in no other way. Since 0.2. */
@@ -281,97 +252,54 @@ typedef struct crucible_if_queue {
   uint32_t struct_size, if_minor;
   crucible_status (*create)(crucible_device* device, crucible_queue** out_queue); /* [ANY] */
   crucible_status (*destroy)(crucible_queue* queue); /* [OBJ] starts and waits for what was submitted */
-  crucible_status (*timeline_create)(crucible_device* device, uint64_t initial,
-                                     crucible_timeline** out_timeline); /* [ANY] */
-  crucible_status (*timeline_destroy)(crucible_timeline* timeline); /* [OBJ] not while submitted work names it: ended by
-                                                                       destroy or seen by a wait, it no longer does */
-  crucible_status (*timeline_query)(crucible_timeline* timeline,
-                                    uint64_t* out_value); /* [ANY][NB] answers the error of a failed timeline */
-  crucible_status (*timeline_signal)(crucible_timeline* timeline,
-                                     uint64_t value); /* [ANY][CB] INVALID_ARGUMENT when the value does not grow */
-  crucible_status (*timeline_wait)(
-      crucible_timeline* timeline, uint64_t value,
-      uint64_t timeout_ns); /* [ANY] starts everything that was submitted to the device's queues; CANCELLED when the
-                               time is over; a value that was reached before a failure stays reached */
-  crucible_status (*submit)(
-      crucible_queue* queue, crucible_plan* plan, const crucible_point* waits, uint32_t wait_count,
-      const crucible_point* signals,
-      uint32_t signal_count); /* [OBJ][NB] runs the plan once when all waits are reached and what was submitted to this
-                                 queue before is done, then signals; may begin as late as flush, timeline_wait,
-                                 device.wait_idle or destroy; a failure poisons the signalled timelines, a lost device
-                                 all timelines of it, with one error */
-  crucible_status (*flush)(crucible_queue* queue); /* [ANY][NB] what was submitted begins as soon as its waits are
-                                                      reached, whether anybody waits for it or not; since 0.3 */
-  crucible_status (*timeline_times)(
-      crucible_timeline* timeline, uint64_t value, uint64_t* out_begin_ns, uint64_t* out_end_ns,
-      uint32_t* out_clock); /* [ANY][NB] when the work that signalled this value began and ended, in nanoseconds of the
-                               host's CLOCK_MONOTONIC, and by which clock that was measured; UNAVAILABLE where no work
-                               did, or more than 16 values ago; since 0.3 */
+  crucible_status (*timeline_create)(crucible_device* device, uint64_t initial, crucible_timeline** out_timeline); /* [ANY] */
+  crucible_status (*timeline_destroy)(crucible_timeline* timeline); /* [OBJ] not while submitted work names it: ended by destroy or seen by a wait, it no longer does */
+  crucible_status (*timeline_query)(crucible_timeline* timeline, uint64_t* out_value); /* [ANY][NB] answers the error of a failed timeline */
+  crucible_status (*timeline_signal)(crucible_timeline* timeline, uint64_t value); /* [ANY][CB] INVALID_ARGUMENT when the value does not grow */
+  crucible_status (*timeline_wait)(crucible_timeline* timeline, uint64_t value, uint64_t timeout_ns); /* [ANY] starts everything that was submitted to the device's queues; CANCELLED when the time is over; a value that was reached before a failure stays reached */
+  crucible_status (*submit)(crucible_queue* queue, crucible_plan* plan, const crucible_point* waits, uint32_t wait_count, const crucible_point* signals, uint32_t signal_count); /* [OBJ][NB] runs the plan once when all waits are reached and what was submitted to this queue before is done, then signals; may begin as late as flush, timeline_wait, device.wait_idle or destroy; a failure poisons the signalled timelines, a lost device all timelines of it, with one error */
+  crucible_status (*flush)(crucible_queue* queue); /* [ANY][NB] what was submitted begins as soon as its waits are reached, whether anybody waits for it or not; since 0.3 */
+  crucible_status (*timeline_times)(crucible_timeline* timeline, uint64_t value, uint64_t* out_begin_ns, uint64_t* out_end_ns, uint32_t* out_clock); /* [ANY][NB] when the work that signalled this value began and ended, in nanoseconds of the host's CLOCK_MONOTONIC, and by which clock that was measured; UNAVAILABLE where no work did, or more than 16 values ago; since 0.3 */
 } crucible_if_queue;
 
 /* Kernels in a form that the device declares, to a loaded module. */
 #define CRUCIBLE_IF_COMPILE 0x0004u /* mandatory */
 typedef struct crucible_if_compile {
   uint32_t struct_size, if_minor;
-  crucible_status (*dialect)(
-      crucible_device* device,
-      crucible_str* out_dialect); /* [ANY] of the texts that compile takes: c, opencl, cuda, hip, or the plugin's own */
-  crucible_status (*compile)(
-      crucible_device* device, crucible_str prelude, const crucible_str* names, const crucible_str* texts,
-      uint32_t count, crucible_module** out_module,
-      crucible_compile_info* out_info); /* [ANY] kernels that share the text `prelude`; each texts[i] defines the
-                                           function names[i]; cached on disk by content (option cache_dir) */
+  crucible_status (*dialect)(crucible_device* device, crucible_str* out_dialect); /* [ANY] of the texts that compile takes: c, opencl, cuda, hip, or the plugin's own */
+  crucible_status (*compile)(crucible_device* device, crucible_str prelude, const crucible_str* names, const crucible_str* texts, uint32_t count, crucible_module** out_module, crucible_compile_info* out_info); /* [ANY] kernels that share the text `prelude`; each texts[i] defines the function names[i]; cached on disk by content (option cache_dir) */
   crucible_status (*kernel)(crucible_module* module, crucible_str name, crucible_kernel** out_kernel); /* [ANY] */
   crucible_status (*unload)(crucible_module* module); /* [OBJ] after plans that use it */
-  crucible_status (*compile_sources)(
-      crucible_device* device, crucible_str prelude, const crucible_kernel_source* sources, uint32_t count,
-      crucible_module** out_module,
-      crucible_compile_info* out_info); /* [ANY] as compile, from serialised kernel IR; UNSUPPORTED with payload kernel
-                                           names one that the device refuses; since 0.2 */
-  crucible_status (*kernel_info)(crucible_kernel* kernel, crucible_kv_sink sink,
-                                 void* user); /* [ANY] keys binary_bytes registers shared_bytes, from_cache (0: compiled
-                                                 for this module); since 0.2 */
-  crucible_status (*compile_log)(crucible_module* module, crucible_kv_sink sink,
-                                 void* user); /* [ANY] the compiler's own words, key log; since 0.2 */
+  crucible_status (*compile_sources)(crucible_device* device, crucible_str prelude, const crucible_kernel_source* sources, uint32_t count, crucible_module** out_module, crucible_compile_info* out_info); /* [ANY] as compile, from serialised kernel IR; UNSUPPORTED with payload kernel names one that the device refuses; since 0.2 */
+  crucible_status (*kernel_info)(crucible_kernel* kernel, crucible_kv_sink sink, void* user); /* [ANY] keys binary_bytes registers shared_bytes, from_cache (0: compiled for this module); since 0.2 */
+  crucible_status (*compile_log)(crucible_module* module, crucible_kv_sink sink, void* user); /* [ANY] the compiler's own words, key log; since 0.2 */
 } crucible_if_compile;
 
 /* Lists of ops, built once and run in order each time that they are submitted (queue.submit). */
 #define CRUCIBLE_IF_PLAN 0x0005u /* mandatory */
 typedef struct crucible_if_plan {
   uint32_t struct_size, if_minor;
-  crucible_status (*build)(crucible_device* device, const crucible_op* ops, uint32_t count, uint32_t slot_count,
-                           crucible_plan** out_plan); /* [ANY] copies all that it needs */
-  crucible_status (*set_slots)(crucible_plan* plan, const uint64_t* values,
-                               uint32_t count); /* [OBJ] all of them, in order: of each the eight bytes, in the type of
-                                                   the scalars that name the slot; not while it is submitted */
-  crucible_status (*profile)(
-      crucible_plan* plan, uint64_t* out_ns,
-      uint32_t count); /* [OBJ] runs it once, done on return: nanoseconds per op; not while it is submitted */
+  crucible_status (*build)(crucible_device* device, const crucible_op* ops, uint32_t count, uint32_t slot_count, crucible_plan** out_plan); /* [ANY] copies all that it needs */
+  crucible_status (*set_slots)(crucible_plan* plan, const uint64_t* values, uint32_t count); /* [OBJ] all of them, in order: of each the eight bytes, in the type of the scalars that name the slot; not while it is submitted */
+  crucible_status (*profile)(crucible_plan* plan, uint64_t* out_ns, uint32_t count); /* [OBJ] runs it once, done on return: nanoseconds per op; not while it is submitted */
   crucible_status (*destroy)(crucible_plan* plan); /* [OBJ] not while submitted work names it */
-  crucible_status (*describe)(crucible_plan* plan, crucible_kv_sink sink,
-                              void* user); /* [ANY] keys form (native or list) ops, and times: where plan.profile has
-                                              its times from; since 0.2 */
+  crucible_status (*describe)(crucible_plan* plan, crucible_kv_sink sink, void* user); /* [ANY] keys form (native or list) ops, and times: where plan.profile has its times from; since 0.2 */
 } crucible_if_plan;
 
 /* Calls of a vendor's library. Without it the host generates everything. */
 #define CRUCIBLE_IF_LIBRARY 0x0006u /* optional */
 typedef struct crucible_if_library {
   uint32_t struct_size, if_minor;
-  crucible_status (*claim)(crucible_device* device, const crucible_library_desc* desc,
-                           uint64_t* out_scratch_bytes); /* [ANY] success: the plugin takes the call and needs so much
-                                                            workspace; UNSUPPORTED: it does not */
+  crucible_status (*claim)(crucible_device* device, const crucible_library_desc* desc, uint64_t* out_scratch_bytes); /* [ANY] success: the plugin takes the call and needs so much workspace; UNSUPPORTED: it does not */
 } crucible_if_library;
 
 /* The device's clock and counters. Since 0.2. */
 #define CRUCIBLE_IF_PROFILE 0x0010u /* optional */
 typedef struct crucible_if_profile {
   uint32_t struct_size, if_minor;
-  crucible_status (*clock_pair)(crucible_device* device, uint64_t* out_device_ticks, uint64_t* out_host_ns,
-                                uint64_t* out_ticks_per_second); /* [ANY] */
-  crucible_status (*counters)(crucible_str device_id, crucible_kv_sink sink,
-                              void* user); /* [ANY] one item per counter: its name and what it counts */
-  crucible_status (*begin)(crucible_device* device, const crucible_str* counters,
-                           uint32_t count); /* [OBJ] UNSUPPORTED names the first that cannot be had */
+  crucible_status (*clock_pair)(crucible_device* device, uint64_t* out_device_ticks, uint64_t* out_host_ns, uint64_t* out_ticks_per_second); /* [ANY] */
+  crucible_status (*counters)(crucible_str device_id, crucible_kv_sink sink, void* user); /* [ANY] one item per counter: its name and what it counts */
+  crucible_status (*begin)(crucible_device* device, const crucible_str* counters, uint32_t count); /* [OBJ] UNSUPPORTED names the first that cannot be had */
   crucible_status (*read)(crucible_device* device, crucible_kv_sink sink, void* user); /* [OBJ] since begin */
   crucible_status (*end)(crucible_device* device); /* [OBJ] */
 } crucible_if_profile;
@@ -380,26 +308,17 @@ typedef struct crucible_if_profile {
 #define CRUCIBLE_IF_HEALTH 0x0011u /* optional */
 typedef struct crucible_if_health {
   uint32_t struct_size, if_minor;
-  crucible_status (*sample)(
-      crucible_str device_id, crucible_kv_sink sink,
-      void* user); /* [ANY] keys temperature_celsius power_milliwatt clock_hz memory_used_bytes ecc_errors
-                      throttle_reason, energy_microjoule and those of docs/health.md; only those that it can measure,
-                      and not_measured, a text KEY: REASON, for each that it cannot */
+  crucible_status (*sample)(crucible_str device_id, crucible_kv_sink sink, void* user); /* [ANY] keys temperature_celsius power_milliwatt clock_hz memory_used_bytes ecc_errors throttle_reason, energy_microjoule and those of docs/health.md; only those that it can measure, and not_measured, a text KEY: REASON, for each that it cannot */
   crucible_status (*state)(crucible_str device_id, uint32_t* out_state, crucible_kv_sink why, void* user); /* [ANY] */
 } crucible_if_health;
 
 /* What the query hands out. */
 typedef struct crucible_plugin_api {
   uint32_t struct_size, abi_minor;
-  crucible_status (*init)(
-      const crucible_host_api* host); /* [OBJ] before anything below, and again only after shutdown */
+  crucible_status (*init)(const crucible_host_api* host); /* [OBJ] before anything below, and again only after shutdown */
   crucible_status (*shutdown)(void); /* [OBJ] the end of what init began: no thread of the plugin runs */
   const void* (*interface_table)(uint32_t id); /* [ANY] static storage, or NULL */
-  crucible_status (*describe_options)(
-      crucible_kv_sink sink,
-      void* user); /* [ANY] pure, before init: one call per option with keys name type (bool u64 str choice path)
-                      default choices (words with spaces between) min max help env folder (harmless: a configuration
-                      file of a folder that nobody vouches for may set it); all are texts; since 0.2 */
+  crucible_status (*describe_options)(crucible_kv_sink sink, void* user); /* [ANY] pure, before init: one call per option with keys name type (bool u64 str choice path) default choices (words with spaces between) min max help env folder (harmless: a configuration file of a folder that nobody vouches for may set it); all are texts; since 0.2 */
 } crucible_plugin_api;
 
 #define CRUCIBLE_IF_INTEROP 0x0013u /* reserved: no table yet */

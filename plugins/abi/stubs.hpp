@@ -1,9 +1,9 @@
 // Full-size copies of tables that came from the other side. Generated from abi.toml by gen/generate.py.
 //
-// A received table is as long as its maker knew it. copy_table() takes the bytes that are there; fill() turns each
-// entry that is missing, because the table is older or because it was left NULL, into a function of the same type that
-// answers CRUCIBLE_E_UNIMPLEMENTED and its own name. So nobody tests versions, neither the host nor a plugin.
-// Header-only and without dependencies: the loader uses it for plugins' tables, the SDK for the host's.
+// A received table is as long as its maker knew it. copy_table() takes the bytes that are there; fill() turns each entry
+// that is missing, because the table is older or because it was left NULL, into a function of the same type that answers
+// CRUCIBLE_E_UNIMPLEMENTED and its own name. So nobody tests versions, neither the host nor a plugin. Header-only and
+// without dependencies: the loader uses it for plugins' tables, the SDK for the host's.
 #pragma once
 
 #include <algorithm>
@@ -15,9 +15,8 @@
 
 namespace crucible::abi {
 
-/// Whether host and plugin understand each other: the other side's numbers are given. Newer minors have only more at
-/// the end; minors before CRUCIBLE_ABI_OLDEST_MINOR ran plans by a call that is gone. The only place where minors are
-/// compared.
+/// Whether host and plugin understand each other: the other side's numbers are given. Newer minors have only more at the
+/// end; minors before CRUCIBLE_ABI_OLDEST_MINOR ran plans by a call that is gone. The only place where minors are compared.
 constexpr bool understands(std::uint32_t major, std::uint32_t minor) {
   return major == CRUCIBLE_ABI_MAJOR && minor >= CRUCIBLE_ABI_OLDEST_MINOR;
 }
@@ -69,174 +68,79 @@ inline void metric(void*, const crucible_kv*, uint32_t) {}
 }  // namespace missing::host_api
 
 namespace missing::device {
-inline crucible_status enumerate(crucible_kv_sink, void*) {
-  return unimplemented<"the plugin has no device.enumerate: use a newer one">();
-}
-inline crucible_status open(crucible_str, crucible_device**) {
-  return unimplemented<"the plugin has no device.open: use a newer one">();
-}
-inline crucible_status close(crucible_device*) {
-  return unimplemented<"the plugin has no device.close: use a newer one">();
-}
-inline crucible_status properties(crucible_device*, crucible_kv_sink, void*) {
-  return unimplemented<"the plugin has no device.properties: use a newer one">();
-}
-inline crucible_status capabilities(crucible_str, crucible_kv_sink, void*) {
-  return unimplemented<"the plugin has no device.capabilities: use a newer one">();
-}
-inline crucible_status score(crucible_str, const crucible_kv*, uint32_t, uint64_t*, crucible_kv_sink, void*) {
-  return unimplemented<"the plugin has no device.score: use a newer one">();
-}
-inline crucible_status wait_idle(crucible_device*, uint64_t) {
-  return unimplemented<"the plugin has no device.wait_idle: use a newer one">();
-}
-inline crucible_status self_test(crucible_device*, uint32_t, crucible_kv_sink, void*) {
-  return unimplemented<"the plugin has no device.self_test: use a newer one">();
-}
+inline crucible_status enumerate(crucible_kv_sink, void*) { return unimplemented<"the plugin has no device.enumerate: use a newer one">(); }
+inline crucible_status open(crucible_str, crucible_device**) { return unimplemented<"the plugin has no device.open: use a newer one">(); }
+inline crucible_status close(crucible_device*) { return unimplemented<"the plugin has no device.close: use a newer one">(); }
+inline crucible_status properties(crucible_device*, crucible_kv_sink, void*) { return unimplemented<"the plugin has no device.properties: use a newer one">(); }
+inline crucible_status capabilities(crucible_str, crucible_kv_sink, void*) { return unimplemented<"the plugin has no device.capabilities: use a newer one">(); }
+inline crucible_status score(crucible_str, const crucible_kv*, uint32_t, uint64_t*, crucible_kv_sink, void*) { return unimplemented<"the plugin has no device.score: use a newer one">(); }
+inline crucible_status wait_idle(crucible_device*, uint64_t) { return unimplemented<"the plugin has no device.wait_idle: use a newer one">(); }
+inline crucible_status self_test(crucible_device*, uint32_t, crucible_kv_sink, void*) { return unimplemented<"the plugin has no device.self_test: use a newer one">(); }
 }  // namespace missing::device
 
 namespace missing::memory {
-inline crucible_status alloc(crucible_device*, uint64_t, uint64_t, crucible_buffer**) {
-  return unimplemented<"the plugin has no memory.alloc: use a newer one">();
-}
-inline crucible_status free(crucible_buffer*) {
-  return unimplemented<"the plugin has no memory.free: use a newer one">();
-}
-inline crucible_status write(crucible_buffer*, uint64_t, const void*, uint64_t) {
-  return unimplemented<"the plugin has no memory.write: use a newer one">();
-}
-inline crucible_status read(crucible_buffer*, uint64_t, void*, uint64_t) {
-  return unimplemented<"the plugin has no memory.read: use a newer one">();
-}
-inline crucible_status fill(crucible_buffer*, uint64_t, uint64_t, uint8_t) {
-  return unimplemented<"the plugin has no memory.fill: use a newer one">();
-}
-inline crucible_status address(crucible_buffer*, uint64_t*) {
-  return unimplemented<"the plugin has no memory.address: use a newer one">();
-}
-inline crucible_status stats(crucible_device*, crucible_kv_sink, void*) {
-  return unimplemented<"the plugin has no memory.stats: use a newer one">();
-}
+inline crucible_status alloc(crucible_device*, uint64_t, uint64_t, crucible_buffer**) { return unimplemented<"the plugin has no memory.alloc: use a newer one">(); }
+inline crucible_status free(crucible_buffer*) { return unimplemented<"the plugin has no memory.free: use a newer one">(); }
+inline crucible_status write(crucible_buffer*, uint64_t, const void*, uint64_t) { return unimplemented<"the plugin has no memory.write: use a newer one">(); }
+inline crucible_status read(crucible_buffer*, uint64_t, void*, uint64_t) { return unimplemented<"the plugin has no memory.read: use a newer one">(); }
+inline crucible_status fill(crucible_buffer*, uint64_t, uint64_t, uint8_t) { return unimplemented<"the plugin has no memory.fill: use a newer one">(); }
+inline crucible_status address(crucible_buffer*, uint64_t*) { return unimplemented<"the plugin has no memory.address: use a newer one">(); }
+inline crucible_status stats(crucible_device*, crucible_kv_sink, void*) { return unimplemented<"the plugin has no memory.stats: use a newer one">(); }
 }  // namespace missing::memory
 
 namespace missing::queue {
-inline crucible_status create(crucible_device*, crucible_queue**) {
-  return unimplemented<"the plugin has no queue.create: use a newer one">();
-}
-inline crucible_status destroy(crucible_queue*) {
-  return unimplemented<"the plugin has no queue.destroy: use a newer one">();
-}
-inline crucible_status timeline_create(crucible_device*, uint64_t, crucible_timeline**) {
-  return unimplemented<"the plugin has no queue.timeline_create: use a newer one">();
-}
-inline crucible_status timeline_destroy(crucible_timeline*) {
-  return unimplemented<"the plugin has no queue.timeline_destroy: use a newer one">();
-}
-inline crucible_status timeline_query(crucible_timeline*, uint64_t*) {
-  return unimplemented<"the plugin has no queue.timeline_query: use a newer one">();
-}
-inline crucible_status timeline_signal(crucible_timeline*, uint64_t) {
-  return unimplemented<"the plugin has no queue.timeline_signal: use a newer one">();
-}
-inline crucible_status timeline_wait(crucible_timeline*, uint64_t, uint64_t) {
-  return unimplemented<"the plugin has no queue.timeline_wait: use a newer one">();
-}
-inline crucible_status submit(crucible_queue*, crucible_plan*, const crucible_point*, uint32_t, const crucible_point*,
-                              uint32_t) {
-  return unimplemented<"the plugin has no queue.submit: use a newer one">();
-}
-inline crucible_status flush(crucible_queue*) {
-  return unimplemented<"the plugin has no queue.flush: use a newer one">();
-}
-inline crucible_status timeline_times(crucible_timeline*, uint64_t, uint64_t*, uint64_t*, uint32_t*) {
-  return unimplemented<"the plugin has no queue.timeline_times: use a newer one">();
-}
+inline crucible_status create(crucible_device*, crucible_queue**) { return unimplemented<"the plugin has no queue.create: use a newer one">(); }
+inline crucible_status destroy(crucible_queue*) { return unimplemented<"the plugin has no queue.destroy: use a newer one">(); }
+inline crucible_status timeline_create(crucible_device*, uint64_t, crucible_timeline**) { return unimplemented<"the plugin has no queue.timeline_create: use a newer one">(); }
+inline crucible_status timeline_destroy(crucible_timeline*) { return unimplemented<"the plugin has no queue.timeline_destroy: use a newer one">(); }
+inline crucible_status timeline_query(crucible_timeline*, uint64_t*) { return unimplemented<"the plugin has no queue.timeline_query: use a newer one">(); }
+inline crucible_status timeline_signal(crucible_timeline*, uint64_t) { return unimplemented<"the plugin has no queue.timeline_signal: use a newer one">(); }
+inline crucible_status timeline_wait(crucible_timeline*, uint64_t, uint64_t) { return unimplemented<"the plugin has no queue.timeline_wait: use a newer one">(); }
+inline crucible_status submit(crucible_queue*, crucible_plan*, const crucible_point*, uint32_t, const crucible_point*, uint32_t) { return unimplemented<"the plugin has no queue.submit: use a newer one">(); }
+inline crucible_status flush(crucible_queue*) { return unimplemented<"the plugin has no queue.flush: use a newer one">(); }
+inline crucible_status timeline_times(crucible_timeline*, uint64_t, uint64_t*, uint64_t*, uint32_t*) { return unimplemented<"the plugin has no queue.timeline_times: use a newer one">(); }
 }  // namespace missing::queue
 
 namespace missing::compile {
-inline crucible_status dialect(crucible_device*, crucible_str*) {
-  return unimplemented<"the plugin has no compile.dialect: use a newer one">();
-}
-inline crucible_status compile(crucible_device*, crucible_str, const crucible_str*, const crucible_str*, uint32_t,
-                               crucible_module**, crucible_compile_info*) {
-  return unimplemented<"the plugin has no compile.compile: use a newer one">();
-}
-inline crucible_status kernel(crucible_module*, crucible_str, crucible_kernel**) {
-  return unimplemented<"the plugin has no compile.kernel: use a newer one">();
-}
-inline crucible_status unload(crucible_module*) {
-  return unimplemented<"the plugin has no compile.unload: use a newer one">();
-}
-inline crucible_status compile_sources(crucible_device*, crucible_str, const crucible_kernel_source*, uint32_t,
-                                       crucible_module**, crucible_compile_info*) {
-  return unimplemented<"the plugin has no compile.compile_sources: use a newer one">();
-}
-inline crucible_status kernel_info(crucible_kernel*, crucible_kv_sink, void*) {
-  return unimplemented<"the plugin has no compile.kernel_info: use a newer one">();
-}
-inline crucible_status compile_log(crucible_module*, crucible_kv_sink, void*) {
-  return unimplemented<"the plugin has no compile.compile_log: use a newer one">();
-}
+inline crucible_status dialect(crucible_device*, crucible_str*) { return unimplemented<"the plugin has no compile.dialect: use a newer one">(); }
+inline crucible_status compile(crucible_device*, crucible_str, const crucible_str*, const crucible_str*, uint32_t, crucible_module**, crucible_compile_info*) { return unimplemented<"the plugin has no compile.compile: use a newer one">(); }
+inline crucible_status kernel(crucible_module*, crucible_str, crucible_kernel**) { return unimplemented<"the plugin has no compile.kernel: use a newer one">(); }
+inline crucible_status unload(crucible_module*) { return unimplemented<"the plugin has no compile.unload: use a newer one">(); }
+inline crucible_status compile_sources(crucible_device*, crucible_str, const crucible_kernel_source*, uint32_t, crucible_module**, crucible_compile_info*) { return unimplemented<"the plugin has no compile.compile_sources: use a newer one">(); }
+inline crucible_status kernel_info(crucible_kernel*, crucible_kv_sink, void*) { return unimplemented<"the plugin has no compile.kernel_info: use a newer one">(); }
+inline crucible_status compile_log(crucible_module*, crucible_kv_sink, void*) { return unimplemented<"the plugin has no compile.compile_log: use a newer one">(); }
 }  // namespace missing::compile
 
 namespace missing::plan {
-inline crucible_status build(crucible_device*, const crucible_op*, uint32_t, uint32_t, crucible_plan**) {
-  return unimplemented<"the plugin has no plan.build: use a newer one">();
-}
-inline crucible_status set_slots(crucible_plan*, const uint64_t*, uint32_t) {
-  return unimplemented<"the plugin has no plan.set_slots: use a newer one">();
-}
-inline crucible_status profile(crucible_plan*, uint64_t*, uint32_t) {
-  return unimplemented<"the plugin has no plan.profile: use a newer one">();
-}
-inline crucible_status destroy(crucible_plan*) {
-  return unimplemented<"the plugin has no plan.destroy: use a newer one">();
-}
-inline crucible_status describe(crucible_plan*, crucible_kv_sink, void*) {
-  return unimplemented<"the plugin has no plan.describe: use a newer one">();
-}
+inline crucible_status build(crucible_device*, const crucible_op*, uint32_t, uint32_t, crucible_plan**) { return unimplemented<"the plugin has no plan.build: use a newer one">(); }
+inline crucible_status set_slots(crucible_plan*, const uint64_t*, uint32_t) { return unimplemented<"the plugin has no plan.set_slots: use a newer one">(); }
+inline crucible_status profile(crucible_plan*, uint64_t*, uint32_t) { return unimplemented<"the plugin has no plan.profile: use a newer one">(); }
+inline crucible_status destroy(crucible_plan*) { return unimplemented<"the plugin has no plan.destroy: use a newer one">(); }
+inline crucible_status describe(crucible_plan*, crucible_kv_sink, void*) { return unimplemented<"the plugin has no plan.describe: use a newer one">(); }
 }  // namespace missing::plan
 
 namespace missing::library {
-inline crucible_status claim(crucible_device*, const crucible_library_desc*, uint64_t*) {
-  return unimplemented<"the plugin has no library.claim: use a newer one">();
-}
+inline crucible_status claim(crucible_device*, const crucible_library_desc*, uint64_t*) { return unimplemented<"the plugin has no library.claim: use a newer one">(); }
 }  // namespace missing::library
 
 namespace missing::profile {
-inline crucible_status clock_pair(crucible_device*, uint64_t*, uint64_t*, uint64_t*) {
-  return unimplemented<"the plugin has no profile.clock_pair: use a newer one">();
-}
-inline crucible_status counters(crucible_str, crucible_kv_sink, void*) {
-  return unimplemented<"the plugin has no profile.counters: use a newer one">();
-}
-inline crucible_status begin(crucible_device*, const crucible_str*, uint32_t) {
-  return unimplemented<"the plugin has no profile.begin: use a newer one">();
-}
-inline crucible_status read(crucible_device*, crucible_kv_sink, void*) {
-  return unimplemented<"the plugin has no profile.read: use a newer one">();
-}
-inline crucible_status end(crucible_device*) {
-  return unimplemented<"the plugin has no profile.end: use a newer one">();
-}
+inline crucible_status clock_pair(crucible_device*, uint64_t*, uint64_t*, uint64_t*) { return unimplemented<"the plugin has no profile.clock_pair: use a newer one">(); }
+inline crucible_status counters(crucible_str, crucible_kv_sink, void*) { return unimplemented<"the plugin has no profile.counters: use a newer one">(); }
+inline crucible_status begin(crucible_device*, const crucible_str*, uint32_t) { return unimplemented<"the plugin has no profile.begin: use a newer one">(); }
+inline crucible_status read(crucible_device*, crucible_kv_sink, void*) { return unimplemented<"the plugin has no profile.read: use a newer one">(); }
+inline crucible_status end(crucible_device*) { return unimplemented<"the plugin has no profile.end: use a newer one">(); }
 }  // namespace missing::profile
 
 namespace missing::health {
-inline crucible_status sample(crucible_str, crucible_kv_sink, void*) {
-  return unimplemented<"the plugin has no health.sample: use a newer one">();
-}
-inline crucible_status state(crucible_str, uint32_t*, crucible_kv_sink, void*) {
-  return unimplemented<"the plugin has no health.state: use a newer one">();
-}
+inline crucible_status sample(crucible_str, crucible_kv_sink, void*) { return unimplemented<"the plugin has no health.sample: use a newer one">(); }
+inline crucible_status state(crucible_str, uint32_t*, crucible_kv_sink, void*) { return unimplemented<"the plugin has no health.state: use a newer one">(); }
 }  // namespace missing::health
 
 namespace missing::plugin_api {
 inline crucible_status init(const crucible_host_api*) { return nullptr; }
 inline crucible_status shutdown() { return nullptr; }
 inline const void* interface_table(uint32_t) { return {}; }
-inline crucible_status describe_options(crucible_kv_sink, void*) {
-  return unimplemented<"the plugin has no plugin_api.describe_options: use a newer one">();
-}
+inline crucible_status describe_options(crucible_kv_sink, void*) { return unimplemented<"the plugin has no plugin_api.describe_options: use a newer one">(); }
 }  // namespace missing::plugin_api
 
 inline void fill(crucible_error_table& table) {

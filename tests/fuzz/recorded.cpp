@@ -179,12 +179,16 @@ std::optional<Recorded> make_lowered(Draw& draw, std::string& finding) {
   trace::Trace trace = builder.trace();
   for (std::size_t i = draw.below(3); i > 0; --i) break_field(trace, draw);
   if (!trace::validate(trace)) return std::nullopt;
-  const auto program = aten::lower(trace);
-  if (!program) {
-    if (program.error().code != ErrorCode::kBadInput) finding = "lowering: " + program.error().message;
+  const auto variants = aten::lower_variants(trace);
+  if (!variants) {
+    if (variants.error().code != ErrorCode::kBadInput) finding = "lowering: " + variants.error().message;
     return std::nullopt;
   }
-  Recorded recorded{*program, {}};
+  if (const auto verified = graph::verify(*variants); !verified) {
+    finding = "lowering: " + verified.error().message;
+    return std::nullopt;
+  }
+  Recorded recorded{*variants->programs[draw.below(variants->programs.size())], {}};
   for (std::uint32_t blob = 0; blob < trace.blobs.size() && trace.blob_store != nullptr; ++blob) {
     const auto bytes = trace.blob_store->load(blob);
     recorded.blobs.push_back(bytes ? *bytes : std::vector<std::byte>());

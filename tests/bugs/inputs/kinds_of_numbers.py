@@ -1,6 +1,6 @@
 # Python numbers that are a truth value in one step, whole in the next and real in others, beside tensors of each type:
 # where the type of what is computed does not depend on it, the program is one (kind: 11b_number_changes_kind.py).
-# `kinds_of_numbers.py compare`: beside whole numbers it does, and both are named.
+# `kinds_of_numbers.py compare`: beside whole numbers it does, and the iterations are two variants.
 import sys
 
 import torch
